@@ -1,0 +1,51 @@
+"""What became of a computation, as data: an integer that survives jit and vmap, with a message a user can act on."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import jax.numpy as jnp
+
+
+class Status(IntEnum):
+    """Outcome of a simulation or projection; 0 is fine.
+
+    A batch never raises for one of its lanes: each lane carries its own integer. Codes are ordered by nothing but
+    history; a result keeps the *first* one that happened.
+
+    Example:
+        >>> int(Status.OK), bool(Status.OVERLAP)
+        (0, True)
+        >>> Status(3).name
+        'TOO_MANY_EVENTS'
+    """
+
+    OK = 0
+    OVERLAP = 1
+    NOT_FINITE = 2
+    TOO_MANY_EVENTS = 3
+    INFEASIBLE = 4
+    ITERATION_LIMIT = 5
+    ILL_CONDITIONED = 6
+
+    @property
+    def message(self) -> str:
+        """The cause, and the knob to turn."""
+        return _MESSAGES[self]
+
+
+_MESSAGES = {
+    Status.OK: "fine",
+    Status.OVERLAP: "the initial position overlaps: some gap is negative; move q0 until gap(t0, q0) >= 0",
+    Status.NOT_FINITE: "a position or velocity is not finite; check parameters and forces, or take smaller steps",
+    Status.TOO_MANY_EVENTS: "more percussions in one step than the scheme resolves one by one; the rest of that step was "
+    "taken as inelastic; raise EventTimed(events=...) or take smaller steps",
+    Status.INFEASIBLE: "no velocity or position satisfies all constraints; the least violating one was returned",
+    Status.ITERATION_LIMIT: "the active-set method stopped at its iteration limit; the constraints may be nearly dependent",
+    Status.ILL_CONDITIONED: "the mass matrix or the active rows are too badly scaled for this precision; use float64",
+}
+
+
+def first(earlier, later):
+    """The first status that is not OK, elementwise and traceable."""
+    return jnp.where(earlier == Status.OK, later, earlier)
