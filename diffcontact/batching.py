@@ -1,0 +1,27 @@
+"""Keep a conditional a conditional under vmap."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+
+@jax.custom_batching.custom_vmap
+def any_lane(predicate):
+    """`predicate` as it is; under vmap: whether it holds in *any* lane, as one unbatched scalar.
+
+    `lax.cond` on a batched predicate becomes a select that pays for both branches in every step. On
+    `any_lane(predicate)` it stays a branch: work that no lane of the batch needs is skipped. The branch must then
+    leave alone, by `jnp.where(predicate, ...)`, the lanes that did not ask for it.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> jax.vmap(any_lane, out_axes=None, axis_size=2)(jnp.array([False, True]))
+        Array(True, dtype=bool)
+    """
+    return predicate
+
+
+@any_lane.def_vmap
+def _any_lane_vmap(axis_size, in_batched, predicate):
+    return (jnp.any(predicate) if in_batched[0] else predicate), False

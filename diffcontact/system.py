@@ -1,0 +1,119 @@
+r"""What is simulated: a mechanical system with unilateral constraints, as pure functions of (t, q, u, params).
+
+The reaction is a measure (S3 eq. 2, S1 section 4)::
+
+    M(q) du = f(t, q, u) dt + sum_i grad g_i(t, q) dlambda_i,      dlambda_i >= 0,   supp dlambda_i in {g_i = 0}
+    u+ = -e u- + (1 + e) Proj_M(T_K(q), u-)
+
+with an absolutely continuous part (resting contact) and atoms (impacts)::
+
+    gap g_i > 0: open          .  q          normal = grad g_i, points away from the obstacle
+    gap g_i = 0: closed        |  ^ grad g   impulse lambda_i >= 0 along grad g_i  [N s]
+    ___________________________|__|____
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from diffcontact.mass import solve
+
+Params = Any
+
+
+@dataclass(frozen=True)
+class System:
+    """A mechanical system with `d` coordinates and `c` unilateral constraints `gap >= 0`.
+
+    The four functions must be pure and traceable by JAX; everything one may want to differentiate by or to identify
+    goes through `params` (any pytree; a dict where it is to be fitted).
+
+    Args:
+        gap: `gap(t, q, params) -> (c,)`, the gaps [m]; positive is open. May depend on time (moving walls, growing
+            radii). Use a gap that is differentiable where it is zero.
+        force: `force(t, q, u, params) -> (d,)`, everything but the contact reactions [N], Coriolis and
+            gyroscopic terms included when the mass depends on `q`.
+        mass: `mass(q, params) -> (d,)` for a diagonal or `(d, d)` for a full symmetric positive definite matrix [kg].
+        restitution: `restitution(params) -> ()` or `(c,)`, the coefficient(s) e in [0, 1].
+
+    Systems are compared by their functions: build one once and reuse it, and nothing is compiled twice.
+
+    Source: the model of S1 (section 4) and S3 (eq. 1-2).
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> ball = System(
+        ...     gap=lambda t, q, p: q,
+        ...     force=lambda t, q, u, p: -p["gravity"] * jnp.ones(1),
+        ...     mass=lambda q, p: jnp.ones(1),
+        ...     restitution=lambda p: p["restitution"],
+        ... )
+        >>> ball.restitution({"restitution": 0.8})
+        0.8
+    """
+
+    gap: Callable[[Any, Array, Params], Array]
+    force: Callable[[Any, Array, Array, Params], Array]
+    mass: Callable[[Array, Params], Array]
+    restitution: Callable[[Params], Any]
+
+    def __post_init__(self):
+        for name in ("gap", "force", "mass", "restitution"):
+            if not callable(getattr(self, name)):
+                raise ValueError(f"System({name}=...): expected a function, got {type(getattr(self, name)).__name__}")
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["gap", "normals", "drift"], meta_fields=[])
+@dataclass(frozen=True)
+class Contacts:
+    """All constraints of a system, linearised at (t, q).
+
+    Attributes:
+        gap: (c,) gaps g(t, q) [m].
+        normals: (c, d) rows grad g_i(t, q), the matrix G of every projection.
+        drift: (c,) explicit time derivatives dg_i/dt [m/s] (moving walls, growing radii).
+    """
+
+    gap: Array
+    normals: Array
+    drift: Array
+
+    def velocity(self, u: Array) -> Array:
+        """(c,) gap velocities G u + dg/dt [m/s]; negative approaches."""
+        return self.normals @ u + self.drift
+
+
+def contacts(system: System, params: Params, t, q: Array) -> Contacts:
+    """Gaps, their gradients and their drift at (t, q), in one pass of forward mode (d + 1 tangents)."""
+    t = jnp.asarray(t, q.dtype)
+    gap, pushforward = jax.linearize(lambda t, q: system.gap(t, q, params), t, q)
+    normals = jax.vmap(lambda e: pushforward(jnp.zeros_like(t), e), out_axes=1)(jnp.eye(q.size, dtype=q.dtype))
+    return Contacts(gap=gap, normals=normals, drift=pushforward(jnp.ones_like(t), jnp.zeros_like(q)))
+
+
+def gap_motion(system: System, params: Params, t, q: Array, u: Array) -> tuple[Array, Array]:
+    """Gaps (c,) and their velocities (c,) along (1, u), without forming any gradient."""
+    t = jnp.asarray(t, q.dtype)
+    return jax.jvp(lambda t, q: system.gap(t, q, params), (t, q), (jnp.ones_like(t), u))
+
+
+def gap_acceleration(system: System, params: Params, t, q: Array, u: Array, a: Array) -> Array:
+    """(c,) second derivatives of the gaps along the path q + s u + s^2 a / 2 [m/s^2]: curvature and moving walls included."""
+    zero, one = jnp.zeros((), q.dtype), jnp.ones((), q.dtype)
+
+    def along(s):
+        return system.gap(t + s, q + s * u + s**2 / 2 * a, params)
+
+    return jax.jvp(lambda s: jax.jvp(along, (s,), (one,))[1], (zero,), (one,))[1]
+
+
+def acceleration(system: System, params: Params, t, q: Array, u: Array) -> Array:
+    """(d,) acceleration M(q)^-1 f(t, q, u) without any reaction [m/s^2]."""
+    return solve(system.mass(q, params), system.force(t, q, u, params))
