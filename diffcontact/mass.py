@@ -1,0 +1,88 @@
+"""The mass matrix as an operator: a vector of masses or a full symmetric positive definite matrix, one interface."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from jax import lax
+from jax.scipy.linalg import solve as dense_solve
+from jax.scipy.linalg import solve_triangular
+
+
+def apply(mass, x):
+    """M x.
+
+    Args:
+        mass: (d,) the diagonal of M, or (d, d) all of it [kg].
+        x: (d,) one vector, or (d, k) columns.
+
+    Returns:
+        An array of the shape of x.
+
+    Example:
+        >>> apply(jnp.array([1.0, 2.0]), jnp.array([3.0, 4.0])).tolist()
+        [3.0, 8.0]
+    """
+    return _scale(mass, x) if mass.ndim == 1 else mass @ x
+
+
+def solve(mass, x):
+    """M^-1 x, by a Cholesky factor where M is full; differentiable in both arguments, without differentiating the factor.
+
+    Args:
+        mass: (d,) the diagonal of M, or (d, d) all of it, symmetric positive definite [kg].
+        x: (d,) one vector, or (d, k) columns.
+
+    Returns:
+        An array of the shape of x.
+
+    Example:
+        >>> solve(jnp.array([[2.0, 0.0], [0.0, 4.0]]), jnp.array([3.0, 4.0])).tolist()
+        [1.5, 1.0]
+    """
+    return _scale(1 / mass, x) if mass.ndim == 1 else dense_solve(mass, x, assume_a="pos")
+
+
+def root(mass):
+    """L with M = L L^T: (d,) square roots of the diagonal, or the (d, d) lower Cholesky factor.
+
+    Example:
+        >>> root(jnp.array([4.0, 9.0])).tolist()
+        [2.0, 3.0]
+    """
+    return jnp.sqrt(mass) if mass.ndim == 1 else lax.linalg.cholesky(mass)
+
+
+def whiten(root_of_mass, x):
+    """L^-1 x, so that |L^-1 x| is the length of the covector x in the metric M^-1.
+
+    Args:
+        root_of_mass: L, as `root` returns it.
+        x: (d,) or (d, k).
+
+    Example:
+        >>> whiten(root(jnp.array([4.0, 9.0])), jnp.array([2.0, 9.0])).tolist()
+        [1.0, 3.0]
+    """
+    if root_of_mass.ndim == 1:
+        return _scale(1 / root_of_mass, x)
+    return solve_triangular(root_of_mass, x, lower=True)
+
+
+def unwhiten(root_of_mass, x):
+    """L^-T x, so that unwhiten(L, whiten(L, x)) = M^-1 x.
+
+    Args:
+        root_of_mass: L, as `root` returns it.
+        x: (d,) or (d, k).
+
+    Example:
+        >>> unwhiten(root(jnp.array([4.0, 9.0])), jnp.array([2.0, 9.0])).tolist()
+        [1.0, 3.0]
+    """
+    if root_of_mass.ndim == 1:
+        return _scale(1 / root_of_mass, x)
+    return solve_triangular(root_of_mass, x, lower=True, trans="T")
+
+
+def _scale(diagonal, x):
+    return (diagonal if x.ndim == 1 else diagonal[:, None]) * x
