@@ -26,7 +26,7 @@ def apply(mass, x):
 
 
 def solve(mass, x):
-    """M^-1 x, by a Cholesky factor where M is full; differentiable in both arguments, without differentiating the factor.
+    """M^-1 x, by a Cholesky factor where M is full; the derivative does not go through the factor.
 
     Args:
         mass: (d,) the diagonal of M, or (d, d) all of it, symmetric positive definite [kg].
@@ -36,8 +36,8 @@ def solve(mass, x):
         An array of the shape of x.
 
     Example:
-        >>> solve(jnp.array([[2.0, 0.0], [0.0, 4.0]]), jnp.array([3.0, 4.0])).tolist()
-        [1.5, 1.0]
+        >>> solve(jnp.array([[4.0, 0.0], [0.0, 1.0]]), jnp.array([8.0, 1.0])).tolist()
+        [2.0, 1.0]
     """
     return _scale(1 / mass, x) if mass.ndim == 1 else dense_solve(mass, x, assume_a="pos")
 
