@@ -1,0 +1,86 @@
+"""Balls in a box, in any dimension."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import jax.numpy as jnp
+import numpy as np
+
+from diffcontact.system import System
+
+
+def balls(count: int, dimension: int, box=None) -> System:
+    """Frictionless balls that collide with each other and with the walls of a box.
+
+    Coordinates are ball-major, q = (q_00, q_01, ..., q_10, ...), d = count * dimension. Gaps [m], in this order::
+
+        low walls   q_ia - r_i - low_a          (ball-major, axis-minor; only with a box)
+        high walls  high_a - r_i - q_ia
+        pairs       |q_j - q_i| - r_i - r_j     i < j
+
+    Params of the system: `mass` (count,) [kg], `radius` (count,) [m], `gravity` (dimension,) [m/s^2] as an acceleration
+    vector, `restitution` () or (c,).
+
+    Args:
+        count: number of balls.
+        dimension: of the space they move in, 1 and up.
+        box: None, or (low, high), numbers or (dimension,) each [m]; infinite entries leave a side open.
+
+    Returns:
+        A `System`; equal arguments return the same one.
+
+    Raises:
+        ValueError: for counts below 1 and boxes that are not (low, high) with low < high.
+
+    Example:
+        >>> import jax.numpy as jnp, diffcontact as dc
+        >>> system = dc.systems.balls(2, 1, box=(0.0, 1.0))
+        >>> params = dict(mass=jnp.ones(2), radius=0.1 * jnp.ones(2), gravity=jnp.zeros(1), restitution=1.0)
+        >>> system.gap(0.0, jnp.array([0.2, 0.7]), params).round(3).tolist()
+        [0.1, 0.6, 0.7, 0.2, 0.3]
+    """
+    for name, value in (("count", count), ("dimension", dimension)):
+        if not (isinstance(value, int | np.integer) and value >= 1):
+            raise ValueError(f"balls({name}={value!r}): expected an integer of at least 1")
+    if box is None:
+        return _balls(int(count), int(dimension), None)
+    try:
+        low, high = (np.broadcast_to(np.asarray(side, float), (dimension,)) for side in box)
+    except ValueError as error:
+        raise ValueError(f"balls(box={box!r}): expected (low, high), each a number or {dimension} numbers") from error
+    if not np.all(low < high):
+        raise ValueError(f"balls(box={box!r}): expected low < high")
+    return _balls(int(count), int(dimension), (tuple(low.tolist()), tuple(high.tolist())))
+
+
+@lru_cache(maxsize=128)
+def _balls(count, dimension, box):
+    first, second = (np.asarray(index) for index in np.triu_indices(count, k=1))
+
+    # A side that is open for every ball has no gap function at all: an infinite gap has no derivative.
+    def gap(t, q, params):
+        del t
+        centre, radius = q.reshape(count, dimension), params["radius"]
+        parts = []
+        if box is not None:
+            low, high = (np.asarray(side) for side in box)
+            parts = [
+                (centre - low.astype(q.dtype)[None, :] - radius[:, None]).ravel(),
+                (high.astype(q.dtype)[None, :] - radius[:, None] - centre).ravel(),
+            ]
+        apart = centre[second] - centre[first]
+        squared = jnp.sum(apart**2, axis=1)
+        # The norm has no derivative where two centres coincide; keep its gradient finite there.
+        distance = jnp.where(squared > 0, jnp.sqrt(jnp.where(squared > 0, squared, 1.0)), 0.0)
+        return jnp.concatenate([*parts, distance - radius[first] - radius[second]])
+
+    def force(t, q, u, params):
+        del t, q, u
+        return (params["mass"][:, None] * jnp.asarray(params["gravity"])[None, :]).ravel()
+
+    def mass(q, params):
+        del q
+        return jnp.repeat(params["mass"], dimension)
+
+    return System(gap=gap, force=force, mass=mass, restitution=lambda params: params["restitution"])
