@@ -4,6 +4,6 @@ from diffcontact import qp, systems
 from diffcontact.schemes import EventTimed
 from diffcontact.simulate import Trajectory, simulate
 from diffcontact.status import Status
-from diffcontact.system import System
+from diffcontact.system import ParticleLine, System
 
-__all__ = ["EventTimed", "Status", "System", "Trajectory", "qp", "simulate", "systems"]
+__all__ = ["EventTimed", "ParticleLine", "Status", "System", "Trajectory", "qp", "simulate", "systems"]

@@ -8,9 +8,9 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array, lax
 
+from diffcontact.checks import check, initial_status
 from diffcontact.schemes.event_timed import EventTimed
 from diffcontact.schemes.scheme import Scheme
 from diffcontact.status import Status, first
@@ -25,7 +25,8 @@ class Trajectory:
         t: (n + 1,) times [s].
         q: (n + 1, d) positions [m].
         u: (n + 1, d) velocities, right limits [m/s].
-        impulse: (n, c) impulse of each contact over each interval [N s], percussions and persistent contact together.
+        impulse: (n, c) impulse of each contact over each interval [N s], percussions and persistent contact together;
+            of a `ParticleLine`, the impulse of friction on each particle.
         status: () 0 = fine, else the first `Status` that happened.
     """
 
@@ -52,7 +53,7 @@ def simulate(
     dtype decides the precision.
 
     Args:
-        system: a `System`.
+        system: a `System`, or a `ParticleLine` (with `PercussionFriction`).
         params: what the system's functions are given, any pytree of numbers.
         q0: (d,) position at times[0] [m]; no gap may be negative.
         u0: (d,) velocity at times[0] [m/s].
@@ -65,8 +66,9 @@ def simulate(
 
     Raises:
         ValueError: for inputs of the wrong shape, and, where values are known (outside transformations), for times
-            that do not increase, restitution outside [0, 1], masses that are not positive, values that are not finite
-            and overlapping q0. Inside a transformation the trajectory's status says what happened.
+            that do not increase, restitution outside [0, 1] (or above 0 with an inelastic scheme), masses that are not
+            positive, values that are not finite and overlapping q0. Inside a transformation the trajectory's status
+            says what happened.
 
     Example:
         >>> import jax.numpy as jnp, diffcontact as dc
@@ -85,8 +87,7 @@ def simulate(
         raise ValueError(f"substeps={substeps!r}: expected an integer of at least 1")
     dtype = jnp.result_type(float, *(jnp.asarray(x) for x in (q0, u0, times)))
     q0, u0, times = (jnp.asarray(x, dtype) for x in (q0, u0, times))
-    _check_shapes(system, params, q0, u0, times)
-    _check_values(system, params, q0, u0, times)
+    check(system, params, q0, u0, times, scheme)
     return _run(system, params, q0, u0, times, scheme, substeps)
 
 
@@ -106,71 +107,10 @@ def _run(system, params, q0, u0, times, scheme, substeps) -> Trajectory:
         return (state, status), (state.q, state.u, jnp.sum(info.impulse, axis=0))
 
     lengths = jnp.diff(times) / substeps
-    overlap = jnp.any(system.gap(times[0], q0, params) < -_overlap_tolerance(q0))
-    status = jnp.where(overlap, Status.OVERLAP, Status.OK).astype(jnp.int32)
+    status = initial_status(system, params, times[0], q0)
     initial = scheme.init(system, params, times[0], lengths[0], q0, u0)
     (_, status), (q, u, impulse) = lax.scan(interval, (initial, status), (times[:-1], lengths))
     q, u = jnp.concatenate([q0[None], q]), jnp.concatenate([u0[None], u])
     finite = jnp.all(jnp.isfinite(q)) & jnp.all(jnp.isfinite(u))
     status = jnp.where(finite, status, Status.NOT_FINITE)
     return Trajectory(t=times, q=q, u=u, impulse=impulse, status=status)
-
-
-def _overlap_tolerance(q0):
-    """What rounding of the positions can make of a gap that is meant to be zero."""
-    return jnp.finfo(q0.dtype).eps ** 0.75 * (1 + jnp.max(jnp.abs(q0), initial=0.0))
-
-
-def _check_shapes(system, params, q0, u0, times):
-    if q0.ndim != 1 or q0.size == 0:
-        raise ValueError(f"q0: expected shape (d,) with d >= 1, got {q0.shape}")
-    if u0.shape != q0.shape:
-        raise ValueError(f"u0: expected the shape of q0, {q0.shape}, got {u0.shape}")
-    if times.ndim != 1 or times.size < 2:
-        raise ValueError(f"times: expected shape (n + 1,) with n >= 1, got {times.shape}")
-    t, d = times[0], q0.size
-    gap = jax.eval_shape(lambda: system.gap(t, q0, params)).shape
-    force = jax.eval_shape(lambda: system.force(t, q0, u0, params)).shape
-    mass = jax.eval_shape(lambda: system.mass(q0, params)).shape
-    restitution = jax.eval_shape(lambda: jnp.asarray(system.restitution(params))).shape
-    for name, shape, expected in (
-        ("gap", gap, None if len(gap) == 1 else "(c,)"),
-        ("force", force, None if force == (d,) else f"({d},)"),
-        ("mass", mass, None if mass in ((d,), (d, d)) else f"({d},) or ({d}, {d})"),
-        ("restitution", restitution, None if restitution in ((), gap) else f"() or {gap}"),
-    ):
-        if expected:
-            raise ValueError(f"System.{name}: expected an array of shape {expected}, got {shape}")
-
-
-def _check_values(system, params, q0, u0, times):
-    """Refuse what can be seen to be wrong; nothing can be seen inside a transformation."""
-    leaves = (q0, u0, times, *jax.tree.leaves(params))
-    if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
-        return
-    for name, value in (("q0", q0), ("u0", u0), ("times", times)):
-        if not np.all(np.isfinite(value)):
-            raise ValueError(f"{name}: expected finite numbers, got {np.asarray(value)}")
-    steps = np.diff(np.asarray(times))
-    if np.any(steps <= 0):
-        row = int(np.argmax(steps <= 0)) + 1
-        raise ValueError(f"times: expected increasing, but times[{row}] = {times[row]} follows {times[row - 1]}")
-    gap, mass, restitution = _values(system, params, q0, times[0])
-    if not np.all((restitution >= 0) & (restitution <= 1)):
-        raise ValueError(f"restitution: expected within [0, 1], got {restitution}")
-    diagonal = mass if mass.ndim == 1 else np.linalg.eigvalsh((mass + mass.T) / 2)
-    if not np.all(diagonal > 0):
-        raise ValueError(f"mass: expected positive (definite), got {mass}")
-    worst = int(np.argmin(gap)) if gap.size else 0
-    if gap.size and not gap[worst] >= -_overlap_tolerance(q0):
-        raise ValueError(f"q0: expected no overlap, but gap[{worst}] = {gap[worst]:.6g} at the first time")
-
-
-def _values(system, params, q0, t):
-    gap, mass, restitution = _initial_values(system, params, q0, t)
-    return np.asarray(gap), np.asarray(mass), np.asarray(restitution)
-
-
-@partial(jax.jit, static_argnames="system")
-def _initial_values(system, params, q0, t):
-    return system.gap(t, q0, params), system.mass(q0, params), jnp.asarray(system.restitution(params))
