@@ -27,6 +27,8 @@ class Status(IntEnum):
     INFEASIBLE = 4
     ITERATION_LIMIT = 5
     ILL_CONDITIONED = 6
+    RESTITUTION_IGNORED = 7
+    PROJECTION_LIMIT = 8
 
     @property
     def message(self) -> str:
@@ -43,6 +45,10 @@ _MESSAGES = {
     Status.INFEASIBLE: "no velocity or position satisfies all constraints; the least violating one was returned",
     Status.ITERATION_LIMIT: "the active-set method stopped at its iteration limit; the constraints may be nearly dependent",
     Status.ILL_CONDITIONED: "the mass matrix or the active rows are too badly scaled for this precision; use float64",
+    Status.RESTITUTION_IGNORED: "this scheme has no restitution and took a coefficient above 0 as 0; use EventTimed or "
+    "ElasticProjection, or set the restitution to 0",
+    Status.PROJECTION_LIMIT: "no nearest admissible position was found: the predicted one lies too deep, beyond the radius of "
+    "curvature of the constraints; take smaller steps",
 }
 
 

@@ -1,5 +1,8 @@
 """One file per step map; all are pure functions of the same signature (`scheme.Scheme`)."""
 
+from diffcontact.schemes.catching_up import CatchingUp
+from diffcontact.schemes.elastic_projection import ElasticProjection
 from diffcontact.schemes.event_timed import EventTimed
+from diffcontact.schemes.velocity_projection import VelocityProjection
 
-__all__ = ["EventTimed"]
+__all__ = ["CatchingUp", "ElasticProjection", "EventTimed", "VelocityProjection"]

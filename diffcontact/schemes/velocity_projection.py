@@ -1,0 +1,76 @@
+"""VelocityProjection: project the velocity onto the linearised constraints (Maury; Bernicot and Lefebvre-Lepot)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from diffcontact import qp
+from diffcontact.mass import solve
+from diffcontact.schemes.applicability import inelastic_status, require
+from diffcontact.schemes.scheme import Info, State
+from diffcontact.status import first
+from diffcontact.system import System, contacts
+
+
+@dataclass(frozen=True)
+class VelocityProjection:
+    r"""Inelastic impacts by one projection of the velocity per step; restitution 0 only.
+
+    With t' = t + h, f = the mean of the force over the step at fixed (q, u), and the metric M = M(q)::
+
+        u' = Proj_M( K_h(t', q), u + h M^-1 f )                                             (13)
+        K_h(t', q) = { v :  g_i(t', q) + h <grad g_i(t', q), v> >= 0 }                      (11)
+        q' = q + h u'                                                                       (14)
+        M (u' - u) = h f + sum_i impulse_i grad g_i(t', q),   impulse_i >= 0,
+        impulse_i = 0  where  g_i(t', q) + h <grad g_i(t', q), u'> > 0                      (15)
+
+    The multipliers are measures: `impulse` is that of the step [N s], impulse / h its density lambda_h [N]. The
+    mean force is taken by the midpoint rule, exact for forces affine in t.
+
+    Hypotheses: gaps convex in q and twice differentiable, gradients bounded away from zero (A0-A5), and the reverse
+    triangle inequality (A6), see `diffcontact.hypotheses`. M is the identity in the theorem, constant in remark 4.1;
+    here it may depend on q.
+
+    What converges: every computed position is feasible (proposition 2.1, for convex gaps, also when they move); the
+    total variation of u is bounded (2.4); a subsequence of (q, u, lambda) converges to a solution, u in L1, lambda
+    weakly as a measure (theorem 1.3). In practice the state is first order in h.
+
+    Its derivative: right for flat walls that are met without tangential coupling, where e = 0 forgets the approach
+    altogether. Wrong, at every h, where an impact changes the later motion through its *time*: on a round obstacle met
+    obliquely by about 18 %. The step that sees the impact is an integer and does not move with the parameters. Use
+    EventTimed where derivatives matter.
+
+    A restitution above 0 is refused by `simulate`; inside transformations it is taken as 0 and the status is
+    RESTITUTION_IGNORED. (P u - e (u - P u) with this K_h loses the bounce.) For bounces take ElasticProjection or
+    EventTimed.
+
+    Source: S1 (Bernicot, Lefebvre-Lepot), eq. (11)-(15), theorem 1.3, remark 4.1; first in Maury, Numer. Math. 102
+    (2006).
+
+    Example:
+        >>> import jax.numpy as jnp, diffcontact as dc
+        >>> ball = dc.systems.balls(1, 1, box=(0.0, 10.0))
+        >>> params = dict(mass=jnp.ones(1), radius=jnp.zeros(1), gravity=-10 * jnp.ones(1), restitution=0.0)
+        >>> run = dc.simulate(ball, params, [0.1], [0.0], [0.0, 0.1, 0.2, 0.3], scheme=dc.VelocityProjection())
+        >>> print(run.q[:, 0].round(6), run.impulse[:, 0].round(6))
+        [0.1 0.  0.  0. ] [0. 2. 1.]
+    """
+
+    inelastic: ClassVar[bool] = True
+
+    def init(self, system, params, t, h, q, u) -> State:
+        """(q, u) at t = 0 are the initial data, eq. (12)."""
+        require(System, system, self)
+        return State(q, u)
+
+    def step(self, system, params, t, h, state: State) -> tuple[State, Info]:
+        """Predict the velocity, project it, and move with it."""
+        q, u = state.q, state.u
+        mass = system.mass(q, params)
+        free = u + h * solve(mass, system.force(t + h / 2, q, u, params))
+        ahead = contacts(system, params, t + h, q)
+        move = qp.project(mass, ahead.normals, ahead.gap / h, free)
+        return State(q + h * move.u, move.u), Info(
+            move.multipliers, first(move.status, inelastic_status(system, params))
+        )
