@@ -1,0 +1,79 @@
+"""Which combinations of parameters the data cannot see."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import qr
+
+
+@dataclass(frozen=True)
+class Blindness:
+    """What the data cannot see.
+
+    Attributes:
+        directions: one dict name -> weight per direction in parameter space along which no residual changes; the largest
+            weight is 1.
+        blurred: (P,) True for every parameter that takes part in one: it has no finite error of its own.
+        redundant: (P,) True for one parameter of each direction: with those held, all others are determined.
+    """
+
+    directions: list[dict[str, float]]
+    blurred: NDArray
+    redundant: NDArray
+
+
+def negligible_columns(J: NDArray, theta: NDArray, size: float, eps: float) -> NDArray:
+    """(P,) True where a column of J is zero but for rounding.
+
+    A parameter that cancels, like the mass of a body in free fall, leaves rounding errors in its column. It counts as
+    zero where changing the parameter by itself (by 1 if it is smaller) moves the data by less than 100 eps of their size.
+
+    Args:
+        J: (m, P) Jacobian of the normalised residuals.
+        theta: (P,) parameters.
+        size: norm of the measured values in units of their noise.
+        eps: machine epsilon of the simulation.
+
+    Example:
+        >>> negligible_columns(np.array([[1.0, 0.0], [1.0, 1e-15]]), np.ones(2), 10.0, 2e-16).tolist()
+        [False, True]
+    """
+    return np.linalg.norm(J, axis=0) * np.maximum(np.abs(theta), 1.0) <= 100 * eps * size
+
+
+def blindness(J: NDArray, names: Sequence[str], eps: float) -> Blindness:
+    """Null directions of the Jacobian (m, P), from the singular values of J with its columns scaled to unit length.
+
+    Singular values below sqrt(eps) of the largest count as zero. Several null directions are mixed such that each has a
+    parameter of its own (QR with pivoting of the null space), so that what is independent is reported apart.
+
+    Example:
+        >>> blindness(np.array([[1.0, 2.0, 0.0], [2.0, 4.0, 0.0]]), ["a", "b", "c"], 2e-16).directions
+        [{'c': 1.0}, {'a': 1.0, 'b': -0.5}]
+    """
+    P = J.shape[1]
+    norms = np.linalg.norm(J, axis=0)
+    directions = [{names[j]: 1.0} for j in np.flatnonzero(norms == 0)]
+    blurred, redundant = norms == 0, norms == 0
+    seen = np.flatnonzero(norms > 0)
+    if seen.size == 0:
+        return Blindness(directions, blurred, redundant)
+    _, s, Vt = np.linalg.svd(np.linalg.qr(J[:, seen] / norms[seen], mode="r"), full_matrices=True)
+    s = np.pad(s, (0, seen.size - s.size))
+    null = Vt[s <= np.sqrt(eps) * s[0]].T
+    if null.shape[1]:
+        pivots = qr(null.T, mode="r", pivoting=True)[1][: null.shape[1]]
+        null = null @ np.linalg.inv(null[pivots])
+        redundant = redundant | np.isin(np.arange(P), seen[pivots])
+    for direction in null.T:
+        # The components carry the rounding of the small singular values; what is below their fourth root is none.
+        part = np.abs(direction) > eps**0.25 * np.abs(direction).max()
+        blurred = blurred | np.isin(np.arange(P), seen[part])
+        weights = np.where(part, direction / norms[seen], 0.0)
+        weights = weights / weights[np.argmax(np.abs(weights))]
+        directions.append({names[seen[j]]: float(weights[j]) for j in np.flatnonzero(part)})
+    return Blindness(directions, blurred, redundant)

@@ -1,0 +1,249 @@
+"""Which parameters are free, within which bounds, and how they lie in one flat vector.
+
+The optimiser sees one vector theta (P,). Run i sees only its own stretch of it, z_i = theta[index_i]: everything that is
+shared, and of what each run keeps to itself (its initial state, say) the part that belongs to run i::
+
+    theta = [ shared ... | own of run 0, own of run 1, ... ]      d residual_i / d theta is zero outside index_i
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A closed interval: `low <= parameter <= high`, numbers or arrays that broadcast to the parameter's shape.
+
+    Raises:
+        ValueError: bounds that are NaN or the wrong way round.
+
+    Example:
+        >>> Interval(0.0, 1.0)
+        Interval(low=0.0, high=1.0)
+        >>> Interval(1.0, 0.0)
+        Traceback (most recent call last):
+        ValueError: Interval(low=1.0, high=0.0): bounds the wrong way round, low must be below high
+    """
+
+    low: Any
+    high: Any
+
+    def __post_init__(self):
+        if not np.all(np.asarray(self.low, float) < np.asarray(self.high, float)):
+            raise ValueError(f"{self}: bounds the wrong way round, low must be below high")
+
+
+@dataclass(frozen=True)
+class Positive:
+    """A parameter above zero: a mass, a stiffness, a radius.
+
+    Example:
+        >>> Positive().low, Positive().high
+        (0.0, inf)
+    """
+
+    low: ClassVar[float] = 0.0
+    high: ClassVar[float] = np.inf
+
+
+@dataclass(frozen=True)
+class Real:
+    """A parameter without bounds.
+
+    Example:
+        >>> Real().low, Real().high
+        (-inf, inf)
+    """
+
+    low: ClassVar[float] = -np.inf
+    high: ClassVar[float] = np.inf
+
+
+Domain = Interval | Positive | Real
+
+
+@dataclass(frozen=True)
+class Block:
+    """A free parameter as one run sees it: its name and its shape there. Hashable, static under jit."""
+
+    name: str
+    shape: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        return int(np.prod(self.shape, dtype=int))
+
+
+def insert(view: tuple[Block, ...], z: jax.Array, fixed: Mapping[str, Any]) -> dict[str, Any]:
+    """A run's parameters: the fixed ones, and the free ones cut from its vector `z`; traceable.
+
+    Example:
+        >>> insert((Block("e", ()), Block("q0", (2,))), jnp.array([0.5, 1.0, 2.0]), {"g": 9.81})["q0"].tolist()
+        [1.0, 2.0]
+    """
+    params, begin = dict(fixed), 0
+    for block in view:
+        params[block.name] = z[begin : begin + block.size].reshape(block.shape)
+        begin += block.size
+    return params
+
+
+@dataclass(frozen=True, eq=False)
+class FreeParameters:
+    """The flat vector of free parameters, and each run's part of it.
+
+    Attributes:
+        params: the user's dictionary with its starting values.
+        own: names whose leading axis counts the runs.
+        view: the free parameters as one run sees them.
+        names: (P,) one per element: `e`, `mass[0]`, `distance[3]`.
+        start, low, high: (P,) starting values and bounds.
+    """
+
+    params: Mapping[str, Any]
+    own: frozenset[str]
+    view: tuple[Block, ...]
+    names: tuple[str, ...]
+    start: NDArray
+    low: NDArray
+    high: NDArray
+
+    def index(self, run: int) -> NDArray:
+        """Where the elements of this run's vector z lie in theta."""
+        parts, begin = [], 0
+        for block in self.view:
+            size = np.size(self.params[block.name])
+            offset = begin + (run * block.size if block.name in self.own else 0)
+            parts.append(np.arange(offset, offset + block.size))
+            begin += size
+        return np.concatenate(parts)
+
+    def fixed(self, run: int) -> dict[str, Any]:
+        """The parameters of this run that are not free, as arrays."""
+        free = {block.name for block in self.view}
+        pick = {
+            name: _map(lambda leaf: np.asarray(leaf)[run], value) if name in self.own else value
+            for name, value in self.params.items()
+            if name not in free
+        }
+        return _map(jnp.asarray, pick)
+
+    def split(self, values: NDArray) -> dict[str, Any]:
+        """(P, ...) values per element as a dictionary: name -> array of that parameter's shape (a number for a scalar)."""
+        parts, begin = {}, 0
+        for block in self.view:
+            shape = np.shape(self.params[block.name])
+            size = int(np.prod(shape, dtype=int))
+            parts[block.name] = values[begin : begin + size].reshape(shape + values.shape[1:])[()]
+            begin += size
+        return parts
+
+    def merge(self, theta: NDArray) -> dict[str, Any]:
+        """The user's dictionary with the free parameters at `theta`."""
+        return {**self.params, **self.split(theta)}
+
+
+def free_parameters(
+    params: Mapping[str, Any], free: Mapping[str, Domain], own: frozenset[str], runs: int
+) -> FreeParameters:
+    """Check names, shapes, starting values and bounds, and lay the free parameters out in one vector.
+
+    Args:
+        params: starting values and fixed values by name.
+        free: the domain of each free parameter by name.
+        own: names that have one entry per run on their leading axis.
+        runs: how many runs there are.
+
+    Raises:
+        ValueError: a name that `params` lacks, a wrong leading axis, a value that is not finite or outside its bounds.
+
+    Example:
+        >>> free_parameters({"e": 0.7, "q0": [[1.0], [2.0]]}, {"e": Interval(0, 1), "q0": Real()}, {"q0"}, 2).names
+        ('e', 'q0[0,0]', 'q0[1,0]')
+    """
+    if not free:
+        raise ValueError("fit(free): empty, expected at least one parameter name with its domain")
+    for name in own:
+        _check_known(name, params, "own")
+        _map(lambda leaf, name=name: _check_leading_axis(name, leaf, runs), params[name])
+    for name, value in params.items():
+        _map(lambda leaf, name=name: _check_number(name, leaf), value)
+    values, lows, highs, names, view = [], [], [], [], []
+    for name, domain in free.items():
+        _check_known(name, params, "free")
+        value, low, high = _bounded(name, params[name], domain)
+        names += _element_names(name, value.shape)
+        view.append(Block(name, value.shape[1:] if name in own else value.shape))
+        for parts, part in ((values, value), (lows, low), (highs, high)):
+            parts.append(part.ravel())
+    return FreeParameters(
+        params=dict(params),
+        own=frozenset(own),
+        view=tuple(view),
+        names=tuple(names),
+        start=np.concatenate(values),
+        low=np.concatenate(lows),
+        high=np.concatenate(highs),
+    )
+
+
+def _bounded(name: str, value: Any, domain: Domain) -> tuple[NDArray, NDArray, NDArray]:
+    if not isinstance(domain, Interval | Positive | Real):
+        raise ValueError(f"fit(free): {name!r} is {domain!r}, expected Interval(low, high), Positive() or Real()")
+    value = np.asarray(value, float)
+    if not np.all(np.isfinite(value)):
+        raise ValueError(f"fit(params): {name!r} = {value} is not finite, expected a starting value")
+    try:
+        low, high = (np.broadcast_to(np.asarray(bound, float), value.shape) for bound in (domain.low, domain.high))
+    except ValueError:
+        raise ValueError(f"fit(free): the bounds of {name!r} do not broadcast to its shape {value.shape}") from None
+    inside = (low < value) if isinstance(domain, Positive) else (low <= value)
+    if not np.all(inside & (value <= high)):
+        raise ValueError(f"fit(params): the start {name!r} = {value} is outside its bounds {domain}")
+    return value, low, high
+
+
+def _check_known(name: str, params: Mapping[str, Any], where: str) -> None:
+    if name in params:
+        return
+    near = difflib.get_close_matches(name, params, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(map(repr, params))}"
+    raise ValueError(f"fit({where}): no parameter {name!r}; {hint}")
+
+
+def _check_number(name: str, leaf: Any) -> None:
+    try:
+        wrong = np.any(np.isnan(np.asarray(leaf, float)))
+    except (TypeError, ValueError):
+        raise ValueError(f"fit(params): {name!r} = {leaf!r} is not a number or an array of numbers") from None
+    if wrong:
+        raise ValueError(f"fit(params): {name!r} is NaN, expected numbers")
+
+
+def _check_leading_axis(name: str, leaf: Any, runs: int) -> None:
+    shape = np.shape(leaf)
+    if shape[:1] != (runs,):
+        raise ValueError(
+            f"fit(params): {name!r} is a run's own, so its leading axis must have one entry per problem ({runs}), "
+            f"but its shape is {shape}"
+        )
+
+
+def _element_names(name: str, shape: tuple[int, ...]) -> list[str]:
+    if not shape:
+        return [name]
+    return [f"{name}[{','.join(map(str, index))}]" for index in np.ndindex(*shape)]
+
+
+def _map(function: Any, value: Any) -> Any:
+    """jax.tree.map for which lists and tuples of numbers are arrays, not containers."""
+    return jax.tree.map(function, value, is_leaf=lambda part: isinstance(part, list | tuple))

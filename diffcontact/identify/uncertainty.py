@@ -1,0 +1,208 @@
+r"""Error bars: how far the estimate would move if the measurement were repeated.
+
+With residuals r, Jacobian J = dr/dtheta and bread B = (J^T J)^-1, to first order theta_hat - theta = -B J^T (noise), so
+
+    plain          s^2 B,  s^2 = r^T r / (m - P)                   noise independent from sample to sample
+    within run     B (sum_i Cov_i(J_i^T r_i)) B                    noise correlated in time: an AR model per channel
+    between runs   (G-1)/G sum_g delta_g delta_g^T                 whatever differs from run to run, G runs
+                   delta_g = (A - A_g)^-1 s_g,  A_g = S_g^T S_g,  s_g = S_g^T r_g,  A = sum_g A_g
+
+The last is the delete-one-run jackknife, linearised (no refit; CR3). S_g are the run's columns of the shared parameters with
+the columns of its own parameters projected out. With few runs it is the one that keeps its promise, with Student's t of G - 1
+degrees of freedom. A run's own parameters have nothing to be compared with: their score vanishes run by run, and their error
+is the one within the run plus what the shared parameters pass on.
+
+Source: M. Cattaneo, B. Hansen and others call it CR3; J. G. MacKinnon, M. O. Nielsen, M. D. Webb, J. Econometrics 232 (2023) 272,
+eq. (10) and section 2, for the jackknife and t(G-1); F. E. Satterthwaite, Biometrics Bulletin 2 (1946) 110, for the degrees of
+freedom of a correlated residual variance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import norm, t
+
+from diffcontact.identify.autocorrelation import autoregression, effective_count, score_covariance
+
+_RUNS_TO_COMPARE = 3
+
+
+@dataclass(frozen=True, eq=False)
+class RunResidual:
+    """A run at the solution: residuals r (n, k), NaN where missing; J (n, k, P_i), zero there; index (P_i,) in theta."""
+
+    r: NDArray
+    J: NDArray
+    index: NDArray
+
+    @property
+    def rows(self) -> tuple[NDArray, NDArray]:
+        """Residuals (m_i,) and Jacobian (m_i, P_i) of the measured samples."""
+        present = ~np.isnan(self.r)
+        return self.r[present], self.J[present]
+
+    def restricted(self, keep: NDArray) -> RunResidual:
+        """The same run with only those parameters that `keep` (P,) marks and that it sees, renumbered."""
+        free = keep[self.index] & np.any(self.J != 0, axis=(0, 1))
+        return RunResidual(self.r, self.J[:, :, free], (np.cumsum(keep) - 1)[self.index[free]])
+
+
+@dataclass(frozen=True, eq=False)
+class ErrorBars:
+    """Covariances and the quantiles that turn standard errors into 95 % intervals.
+
+    Attributes:
+        covariance: (P, P) of the chosen form.
+        plain: (P, P) the textbook form, for comparison.
+        quantile: (P,) half width of the 95 % interval in standard errors.
+        explanation: which form was chosen, and why.
+    """
+
+    covariance: NDArray
+    plain: NDArray
+    quantile: NDArray
+    explanation: str
+
+
+def error_bars(runs: Sequence[RunResidual], P: int) -> ErrorBars:
+    """Choose and compute the error bars of P parameters that the runs determine (full column rank).
+
+    From three runs on, parameters that several runs share get the jackknife over runs; everything else the form that
+    respects correlation in time within a run. Two runs cannot show their scatter (one degree of freedom): they are treated
+    like one. Without any spare sample the stated noise is all there is.
+    """
+    rows = [run.rows for run in runs]
+    m = sum(r.size for r, _ in rows)
+    information = np.zeros((P, P))
+    for run, (_, J) in zip(runs, rows, strict=True):
+        information[np.ix_(run.index, run.index)] += J.T @ J
+    bread = _inverse(information)
+    if m <= P:
+        text = f"stated noise: {m} samples for {P} parameters leave no residual to measure it by"
+        return ErrorBars(bread, bread, np.full(P, norm.ppf(0.975)), text)
+    plain = bread * sum(r @ r for r, _ in rows) / (m - P)
+    within = [_within(run) for run in runs]
+    seen_by = _seen_by(runs, P)
+    shared = seen_by > 1
+    if len(runs) >= _RUNS_TO_COMPARE and shared.any():
+        between = _jackknife(runs, shared)
+        if between is not None:
+            return _between_runs(runs, within, between, shared, seen_by, plain)
+    return _within_runs(runs, within, bread, plain, shared.any())
+
+
+@dataclass(frozen=True, eq=False)
+class _Within:
+    """One run's correlated residuals: covariance of its score (P_i, P_i), degrees of freedom, and a word on the models."""
+
+    score: NDArray
+    freedom: float
+    orders: tuple[int, ...]
+    correlation: float
+
+
+def _within(run: RunResidual) -> _Within:
+    n, k, P = run.J.shape
+    models = [autoregression(run.r[:, c], run.J[:, c]) for c in range(k)]
+    counts = np.sum(~np.isnan(run.r), axis=0)
+    independent = sum(effective_count(model, n) * count / n for model, count in zip(models, counts, strict=True))
+    lag_one = [model.autocovariance(n)[:2] for model in models]
+    return _Within(
+        score=score_covariance(models, run.r, run.J),
+        freedom=max(independent - P, 1.0),
+        orders=tuple(model.order for model in models),
+        correlation=max((float(gamma[1] / gamma[0]) for gamma in lag_one if gamma[0] > 0), key=abs, default=0.0),
+    )
+
+
+def _within_runs(runs, within, bread, plain, shared) -> ErrorBars:
+    meat = np.zeros_like(bread)
+    freedom = np.zeros(bread.shape[0])
+    for run, noise in zip(runs, within, strict=True):
+        meat[np.ix_(run.index, run.index)] += noise.score
+        freedom[run.index] += noise.freedom
+    why = {1: "one run"}.get(
+        len(runs), f"{len(runs)} runs, too few to compare" if shared else f"{len(runs)} separate runs"
+    )
+    text = (
+        f"within the run: {why}, so the scatter is taken from the residuals, whose correlation in time is modelled by "
+        f"{_models(within)}; what would differ in another run is not in it"
+    )
+    return ErrorBars(bread @ meat @ bread, plain, t.ppf(0.975, np.maximum(freedom, 1.0)), text)
+
+
+def _between_runs(runs, within, between, shared, seen_by, plain) -> ErrorBars:
+    """Jackknife for shared parameters; for own ones the error within the run plus the shared error passed on by the fit."""
+    P = shared.size
+    position = np.cumsum(shared) - 1
+    passed_on = np.zeros((P, between.shape[0]))
+    passed_on[shared] = np.eye(between.shape[0])
+    inside = np.zeros((P, P))
+    freedom = np.where(shared, seen_by - 1.0, np.inf)
+    for run, noise in zip(runs, within, strict=True):
+        common = shared[run.index]
+        own = run.index[~common]
+        if own.size == 0:
+            continue
+        _, J = run.rows
+        O, S = J[:, ~common], J[:, common]
+        bread = _inverse(O.T @ O)
+        inside[np.ix_(own, own)] = bread @ noise.score[np.ix_(~common, ~common)] @ bread
+        passed_on[np.ix_(own, position[run.index[common]])] = -bread @ O.T @ S
+        freedom[own] = noise.freedom
+    covariance = passed_on @ between @ passed_on.T + inside
+    text = (
+        f"between runs: jackknife over the {len(runs)} runs (each left out in turn, linearised) for what they share, with "
+        f"Student's t of {int(seen_by[shared].max()) - 1} degrees of freedom, because it sees whatever differs from run to "
+        "run"
+    )
+    if not shared.all():
+        text += f"; a run's own parameters by the residuals within it, modelled by {_models(within)}"
+    return ErrorBars(covariance, plain, t.ppf(0.975, freedom), text)
+
+
+def _jackknife(runs: Sequence[RunResidual], shared: NDArray) -> NDArray | None:
+    """Covariance of the shared parameters; None if one run alone determines some combination of them."""
+    size = int(shared.sum())
+    position = np.cumsum(shared) - 1
+    information, scores = np.zeros((len(runs), size, size)), np.zeros((len(runs), size))
+    for g, run in enumerate(runs):
+        r, J = run.rows
+        common = shared[run.index]
+        Q = np.linalg.qr(J[:, ~common])[0]
+        S = J[:, common] - Q @ (Q.T @ J[:, common])
+        at = position[run.index[common]]
+        information[np.ix_([g], at, at)] = S.T @ S
+        scores[g, at] = S.T @ r
+    total = information.sum(axis=0)
+    scale = 1.0 / np.sqrt(np.diag(total))
+    rest = (total - information) * np.outer(scale, scale)
+    if np.linalg.cond(rest).max() > 1.0 / np.sqrt(np.finfo(float).eps):
+        return None
+    delta = np.linalg.solve(rest, (scores * scale)[:, :, None])[:, :, 0] * scale
+    return (len(runs) - 1) / len(runs) * delta.T @ delta
+
+
+def _seen_by(runs: Sequence[RunResidual], P: int) -> NDArray:
+    """(P,) how many runs have a nonzero column."""
+    count = np.zeros(P, int)
+    for run in runs:
+        count[run.index] += np.any(run.J != 0, axis=(0, 1))
+    return count
+
+
+def _models(within: Sequence[_Within]) -> str:
+    orders = sorted({order for noise in within for order in noise.orders})
+    name = f"AR({orders[0]})" if len(orders) == 1 else f"AR({orders[0]} to {orders[-1]})"
+    strongest = max((noise.correlation for noise in within), key=abs)
+    return f"{name} processes (correlation of neighbours up to {strongest:.2f})"
+
+
+def _inverse(information: NDArray) -> NDArray:
+    """Inverse of a positive definite matrix whose diagonal may span many decades."""
+    scale = 1.0 / np.sqrt(np.diag(information))
+    return np.linalg.inv(information * np.outer(scale, scale)) * np.outer(scale, scale)
