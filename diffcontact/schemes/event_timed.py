@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,15 +17,26 @@ from diffcontact.status import Status, first
 from diffcontact.system import gap_motion
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["time", "left", "q", "u", "impulse", "status"], meta_fields=[])
-@dataclass(frozen=True)
-class _Within:
-    """Where we are inside a step: `left` seconds before its end."""
+class _Moment(NamedTuple):
+    """Where we are inside a step: `left` seconds before its end, with the impulses so far."""
 
-    time: Array
+    t: Array
     left: Array
     q: Array
     u: Array
+    impulse: Array
+    status: Array
+
+
+class _Shot(NamedTuple):
+    """A smooth piece of length s, aimed at the impact of `contact` where one was found: what it reached."""
+
+    s: Array
+    contact: Array
+    found: Array
+    late: Array
+    x: Array
+    w: Array
     impulse: Array
     status: Array
 
@@ -78,93 +89,97 @@ class EventTimed:
 
     def step(self, system, params, t, h, state: State) -> tuple[State, Info]:
         """Smooth motion to the next impact, the percussion, and on, until the step is over."""
-        contact_count = jax.eval_shape(lambda q: system.gap(t, q, params), state.q).size
-        nothing = jnp.zeros(contact_count, state.q.dtype)
-        now = _Within(t, h, state.q, state.u, nothing, jnp.zeros((), jnp.int32))
+        count = jax.eval_shape(lambda q: system.gap(t, q, params), state.q).size
+        now = _Moment(t, h, state.q, state.u, jnp.zeros(count, state.q.dtype), jnp.zeros((), jnp.int32))
+
+        def advance(now, last):
+            begin = start(system, params, now.t, now.q, now.u, h)
+            shot = _to_impact_or_end(system, params, now, begin)
+            now = _Moment(
+                t=now.t + shot.s,
+                left=now.left - shot.s,
+                q=shot.x,
+                u=shot.w,
+                impulse=now.impulse + shot.impulse,
+                status=first(now.status, shot.status),
+            )
+
+            def strike():
+                return _select(shot.found, _strike(system, params, now, begin.tolerance, shot.contact, ~last), now)
+
+            return lax.cond(any_lane(shot.found), strike, lambda: now), shot.found
 
         def round_(carry, last):
             now, pending = carry
+            return lax.cond(
+                any_lane(pending), lambda: _select(pending, advance(now, last), (now, pending)), lambda: (now, pending)
+            ), None
 
-            def advance():
-                moved, impacted = _to_next_event(system, params, h, now, last)
-                return jax.tree.map(lambda new, old: jnp.where(pending, new, old), (moved, impacted), (now, pending))
-
-            return lax.cond(any_lane(pending), advance, lambda: (now, pending)), None
-
-        rounds = jnp.arange(self.events + 1)
-        (now, pending), _ = lax.scan(round_, (now, jnp.array(True)), rounds >= self.events - 1)
-
-        def give_up():
-            slow = start(system, params, now.time, now.q, now.u, h).tolerance.slow
-            x, w, impulse, status, stopped = remainder(system, params, now.time, now.left, now.q, now.u, slow)
-            status = first(status, jnp.where(stopped, Status.TOO_MANY_EVENTS, Status.OK).astype(jnp.int32))
-            rest = _Within(t + h, jnp.zeros_like(h), x, w, now.impulse + impulse, first(now.status, status))
-            return jax.tree.map(lambda new, old: jnp.where(pending, new, old), rest, now)
-
-        now = lax.cond(any_lane(pending), give_up, lambda: now)
+        last = jnp.arange(self.events + 1) >= self.events - 1
+        (now, pending), _ = lax.scan(round_, (now, jnp.array(True)), last)
+        now = lax.cond(any_lane(pending), lambda: _select(pending, _give_up(system, params, now, h), now), lambda: now)
         return State(now.q, now.u), Info(now.impulse, now.status)
 
 
-def _to_next_event(system, params, h, now: _Within, last):
-    """Smooth motion to the first impact and through it, or to the end of the step; and whether there was an impact."""
-    t, s, q, u = now.time, now.left, now.q, now.u
-    begin = start(system, params, t, q, u, h)
-    x, w, impulse, status = smooth(system, params, t, s, q, u, begin)
-    g0, v0 = begin.near.gap, begin.near.velocity(u)
-    g1, v1 = gap_motion(system, params, t + s, x, w)
-    guess, contact, found = lax.stop_gradient(first_impact((g0, g1), (v0, v1), s, ~begin.loaded, begin.tolerance))
-
-    def impact():
-        tau, x, w, impulse, status = _at_impact(system, params, t, q, u, begin, guess, contact)
-        closed = jnp.abs(system.gap(t + tau, x, params)) <= begin.tolerance.gap
-        closed = closed | (jnp.arange(closed.size) == contact)
-        after, hit, hit_status = percussion(
-            system, params, t + tau, x, w, contact, closed, begin.tolerance.slow, alone=~last
-        )
-        return _Within(
-            t + tau, s - tau, x, after, now.impulse + impulse + hit, first(first(now.status, status), hit_status)
-        )
-
-    end = _Within(t + s, jnp.zeros_like(s), x, w, now.impulse + impulse, first(now.status, status))
-
-    def choose():
-        return jax.tree.map(lambda hit, free: jnp.where(found, hit, free), impact(), end)
-
-    return lax.cond(any_lane(found), choose, lambda: end), found
+# Newton on the time of impact: the cubic's root is good to O(s^4), two more shots to rounding; they also carry the
+# derivative (and its derivative). Further ones only while it is not there yet.
+SHOTS = 6
 
 
-def _at_impact(system, params, t, q, u, begin, guess, contact):
-    """The time of impact tau and the state there, both with their derivatives.
+def _to_impact_or_end(system, params, now: _Moment, begin) -> _Shot:
+    """Smooth motion to the end of the step, or, where a gap closes before, to the first time of impact tau.
 
-    Newton's iteration on s -> gap(t + s, smooth(s)) is not differentiated; one more step from its end is, and gives
-    d tau = -d gap / (gap velocity) by the implicit function theorem. It must act, unclipped, at tau = 0 too: an impact
-    that falls exactly on a grid time would lose its derivative otherwise. The state at tau follows from the one at the
-    last iterate by Taylor, since they differ by rounding in value and by d tau in derivative.
+    tau is the root of s -> gap(t + s, smooth(s)) by Newton's iteration, whose last steps are differentiated: by the
+    implicit function theorem d tau = -d gap / (gap velocity). They act unclipped: an impact that falls exactly on
+    a grid time (tau = 0, or the end) would lose its derivative otherwise.
     """
+    rounding = 8 * jnp.finfo(now.q.dtype).eps * (jnp.abs(now.t) + jnp.abs(now.left))
 
-    def evaluate(s, q, u, begin, params):
-        """smooth(s), and how far in time the contact's gap is from zero there."""
-        x, w, impulse, status = smooth(system, params, t, s, q, u, begin)
-        gaps, velocities = gap_motion(system, params, t + s, x, w)
-        rate = velocities[contact]
+    def shoot(s):
+        return smooth(system, params, now.t, s, now.q, now.u, begin)
+
+    def at(s, x, w):
+        return gap_motion(system, params, now.t + s, x, w)
+
+    def aim(shot: _Shot) -> _Shot:
+        """One more shot, from what the last one missed."""
+        s = shot.s - shot.late
+        x, w, impulse, status = shoot(s)
+        gaps, rates = at(s, x, w)
+        rate = rates[shot.contact]
         # Grazing: without an approach there is no time to correct.
-        approaching = rate < -begin.tolerance.velocity[contact]
-        late = jnp.where(approaching, gaps[contact] / jnp.where(approaching, rate, -1.0), 0.0)
-        return late, (x, w, impulse, status)
+        approaching = rate < -begin.tolerance.velocity[shot.contact]
+        late = jnp.where(approaching, gaps[shot.contact] / jnp.where(approaching, rate, -1.0), 0.0)
+        return _Shot(s, shot.contact, shot.found, late, x, w, impulse, status)
 
-    fixed = lax.stop_gradient((q, u, begin, params))
-    rounding = 8 * jnp.finfo(q.dtype).eps * (jnp.abs(t) + guess)
+    def again(shot: _Shot, number):
+        wanted = shot.found & ((number < 3) | (jnp.abs(shot.late) > rounding))
+        return lax.cond(any_lane(wanted), lambda: _select(wanted, aim(shot), shot), lambda: shot), None
 
-    def newton(carry):
-        s, _, count = carry
-        late, _ = evaluate(s, *fixed)
-        return jnp.maximum(s - late, 0.0), jnp.abs(late), count + 1
+    x, w, impulse, status = shoot(now.left)
+    ends = (begin.near.gap, begin.near.velocity(now.u)), at(now.left, x, w)
+    tau, contact, found = lax.stop_gradient(first_impact(*ends, now.left, ~begin.loaded, begin.tolerance))
+    # The first aim is at the cubic's root; its derivative is not the true one and is left out.
+    s = jnp.where(found, lax.stop_gradient(now.left), now.left)
+    to_end = _Shot(s, contact, found, lax.stop_gradient(s) - tau, x, w, impulse, status)
+    return lax.scan(again, to_end, jnp.arange(SHOTS))[0]
 
-    def unfinished(carry):
-        return (carry[1] > rounding) & (carry[2] < 5)
 
-    s, _, _ = lax.while_loop(unfinished, newton, (guess, jnp.full_like(guess, jnp.inf), 0))
-    late, (x, w, impulse, status) = evaluate(s, q, u, begin, params)
-    there = start(system, params, t + s, x, w, s)
-    x, w = x - late * w + late**2 / 2 * there.a, w - late * there.a
-    return s - late, x, w, impulse - late * there.multipliers, status
+def _strike(system, params, now: _Moment, tolerance, contact, alone) -> _Moment:
+    """The percussion of `contact` here and now, with the closed contacts that it reaches."""
+    closed = jnp.abs(system.gap(now.t, now.q, params)) <= tolerance.gap
+    closed = closed | (jnp.arange(closed.size) == contact)
+    u, impulse, status = percussion(system, params, now.t, now.q, now.u, contact, closed, tolerance.slow, alone)
+    return now._replace(u=u, impulse=now.impulse + impulse, status=first(now.status, status))
+
+
+def _give_up(system, params, now: _Moment, h) -> _Moment:
+    """The rest of a step that has more percussions than are resolved: inelastic, and reported if that matters."""
+    slow = start(system, params, now.t, now.q, now.u, h).tolerance.slow
+    x, w, impulse, status, stopped = remainder(system, params, now.t, now.left, now.q, now.u, slow)
+    status = first(status, jnp.where(stopped, Status.TOO_MANY_EVENTS, Status.OK).astype(jnp.int32))
+    return _Moment(now.t + now.left, jnp.zeros_like(now.left), x, w, now.impulse + impulse, first(now.status, status))
+
+
+def _select(condition, new, old):
+    return jax.tree.map(lambda new, old: jnp.where(condition, new, old), new, old)

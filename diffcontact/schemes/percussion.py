@@ -11,7 +11,7 @@ from diffcontact.schemes.flow import Tolerance
 from diffcontact.system import contacts
 
 
-def first_impact(gaps: tuple[Array, Array], velocities: tuple[Array, Array], s, watched: Array, tolerance: Tolerance):
+def first_impact(begin: tuple[Array, Array], end: tuple[Array, Array], s, watched: Array, tolerance: Tolerance):
     """The contact that closes first within (0, s], and about when.
 
     Along the step each gap is the cubic with the given values and velocities at both ends: exact for flat contacts
@@ -19,7 +19,7 @@ def first_impact(gaps: tuple[Array, Array], velocities: tuple[Array, Array], s, 
     again within the step (a thin obstacle) is seen.
 
     Args:
-        gaps, velocities: at the beginning and at the end, (c,) each.
+        begin, end: gaps and gap velocities there, (c,) each [m, m/s].
         s: length of the step [s].
         watched: (c,) contacts to look at (those that carry load are closed and stay so).
         tolerance: see `Tolerance`.
@@ -27,7 +27,7 @@ def first_impact(gaps: tuple[Array, Array], velocities: tuple[Array, Array], s, 
     Returns:
         time in [0, s] (s where there is none), contact, and whether there is one.
     """
-    (g0, g1), (v0, v1) = gaps, velocities
+    (g0, v0), (g1, v1) = begin, end
     closed = g0 <= tolerance.gap
     start = jnp.where(closed, 0.0, g0)
     # Cubic in sigma = time / s: start + c1 sigma + c2 sigma^2 + c3 sigma^3.

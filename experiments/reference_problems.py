@@ -1,0 +1,203 @@
+"""The event-exact problems of `reference/exact` as systems: what schemes are measured against.
+
+Each file holds states that were solved event by event, and their exact derivative by every parameter. A problem here maps
+the vector of those parameters to (system, params, q0, u0); the files come from DIFFCONTACT_REFERENCE (default
+../shared/reference beside the project).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import jax.numpy as jnp
+import numpy as np
+
+import diffcontact as dc
+
+
+@dataclass(frozen=True)
+class ReferenceProblem:
+    """A problem with exact answers.
+
+    Attributes:
+        name: of the file.
+        system: what is simulated.
+        unpack: theta (p,) -> (params, q0, u0), theta in the order of the file's parameters.
+        theta: (p,) values.
+        runs: list of dicts with `T`, `state` (q then u) and `jacobian` (rows: state, columns: theta).
+    """
+
+    name: str
+    system: dc.System
+    unpack: Callable
+    theta: np.ndarray
+    runs: list
+
+    def end(self, theta, T, h, scheme=None):
+        """The state (q, u) at T, simulated with about T / h equal steps."""
+        return self.trajectory(theta, T, h, scheme)[0]
+
+    def trajectory(self, theta, T, h, scheme=None):
+        """The state (q, u) at T and the trajectory that leads there."""
+        params, q0, u0 = self.unpack(theta)
+        times = jnp.linspace(0.0, T, round(T / h) + 1)
+        run = dc.simulate(self.system, params, q0, u0, times, scheme=scheme)
+        return jnp.concatenate([run.q[-1], run.u[-1]]), run
+
+
+def folder() -> Path:
+    """Where the reference values are."""
+    default = Path(__file__).resolve().parents[2] / "shared" / "reference"
+    return Path(os.environ.get("DIFFCONTACT_REFERENCE", default))
+
+
+def load(name: str) -> ReferenceProblem:
+    """The problem of that name, with its reference values."""
+    values = json.loads((folder() / "exact" / f"{name}.json").read_text())
+    system, unpack = _PROBLEMS[name]()
+    return ReferenceProblem(name, system, unpack, np.array(list(values["parameters"].values())), values["runs"])
+
+
+def _bounce():
+    system = dc.System(
+        gap=lambda t, q, p: q,
+        force=lambda t, q, u, p: -p["gravity"] * jnp.ones_like(q),
+        mass=lambda q, p: jnp.ones_like(q),
+        restitution=lambda p: p["restitution"],
+    )
+    return system, lambda x: ({"gravity": x[2], "restitution": x[3]}, x[:1], x[1:2])
+
+
+def _two_balls_box_2d():
+    def unpack(x):
+        params = {"mass": x[8:10], "radius": jnp.array([0.1, 0.15]), "gravity": jnp.array([0.0, -9.81])}
+        return {**params, "restitution": x[10]}, x[:4], x[4:8]
+
+    return dc.systems.balls(2, 2, box=(0.0, 1.0)), unpack
+
+
+def _vibrating_table():
+    system = dc.System(
+        gap=lambda t, q, p: q - p["amplitude"] * jnp.sin(p["omega"] * t),
+        force=lambda t, q, u, p: -p["gravity"] * jnp.ones_like(q),
+        mass=lambda q, p: jnp.ones_like(q),
+        restitution=lambda p: p["restitution"],
+    )
+
+    def unpack(x):
+        return (
+            dict(zip(("amplitude", "omega", "restitution", "gravity"), x[jnp.array([0, 1, 2, 4])], strict=True)),
+            x[3:4],
+            jnp.zeros(1),
+        )
+
+    return system, unpack
+
+
+def _disc():
+    return dc.System(
+        gap=lambda t, q, p: jnp.linalg.norm(q)[None] - p["radius"],
+        force=lambda t, q, u, p: jnp.zeros_like(q),
+        mass=lambda q, p: jnp.ones_like(q),
+        restitution=lambda p: p["restitution"],
+    ), lambda x: ({"radius": x[4], "restitution": x[5]}, x[:2], x[2:4])
+
+
+def _growing_balls():
+    system = dc.System(
+        gap=lambda t, q, p: (jnp.linalg.norm(q[2:] - q[:2]) - 2 * (p["radius"] + p["rate"] * t))[None],
+        force=lambda t, q, u, p: jnp.zeros_like(q),
+        mass=lambda q, p: jnp.array([1.0, 1.0, 3.0, 3.0], q.dtype),
+        restitution=lambda p: p["restitution"],
+    )
+    return system, lambda x: ({"radius": x[8], "rate": x[9], "restitution": x[10]}, x[:4], x[4:8])
+
+
+def _landing_slope():
+    system = dc.System(
+        gap=lambda t, q, p: (-q[0] * jnp.sin(p["angle"]) + q[1] * jnp.cos(p["angle"]))[None],
+        force=lambda t, q, u, p: jnp.array([0.0, -1.0], q.dtype) * p["gravity"],
+        mass=lambda q, p: jnp.ones_like(q),
+        restitution=lambda p: 0.0,
+    )
+    return system, lambda x: ({"gravity": x[2], "angle": x[3]}, x[:2], jnp.zeros(2))
+
+
+def _landing_bowl():
+    system = dc.System(
+        gap=lambda t, q, p: 1.0 - jnp.linalg.norm(q)[None],
+        force=lambda t, q, u, p: jnp.array([0.0, -1.0], q.dtype) * p["gravity"],
+        mass=lambda q, p: jnp.ones_like(q),
+        restitution=lambda p: 0.0,
+    )
+    return system, lambda x: ({"gravity": x[2]}, x[:2], jnp.zeros(2))
+
+
+def _onto_resting_ball():
+    system = dc.System(
+        gap=lambda t, q, p: jnp.stack([q[0], q[1] - q[0]]),
+        force=lambda t, q, u, p: -p["gravity"] * p["mass"],
+        mass=lambda q, p: p["mass"],
+        restitution=lambda p: p["restitution"],
+    )
+
+    def unpack(x):
+        q0 = jnp.stack([jnp.zeros_like(x[3]), x[3]])
+        return {"mass": x[:2], "restitution": x[2], "gravity": x[4]}, q0, jnp.zeros(2)
+
+    return system, unpack
+
+
+def _pendulum_stop():
+    system = dc.System(
+        gap=lambda t, q, p: q + 0.1,
+        force=lambda t, q, u, p: -(p["gravity"] / p["length"]) * jnp.sin(q) - p["damping"] * u,
+        mass=lambda q, p: jnp.ones_like(q),
+        restitution=lambda p: p["restitution"],
+    )
+
+    def unpack(x):
+        return dict(zip(("length", "gravity", "damping", "restitution"), x[2:], strict=True)), x[:1], x[1:2]
+
+    return system, unpack
+
+
+def _double_pendulum_wall():
+    def gap(t, q, p):
+        first = 0.35 - p["l"][0] * jnp.sin(q[0])
+        return jnp.stack([first, first - p["l"][1] * jnp.sin(q[1])])
+
+    def mass(q, p):
+        (m1, m2), (l1, l2), c = p["m"], p["l"], jnp.cos(q[0] - q[1])
+        return jnp.array([[(m1 + m2) * l1**2, m2 * l1 * l2 * c], [m2 * l1 * l2 * c, m2 * l2**2]])
+
+    def force(t, q, u, p):
+        (m1, m2), (l1, l2), s, g = p["m"], p["l"], jnp.sin(q[0] - q[1]), p["gravity"]
+        return jnp.stack(
+            [
+                -m2 * l1 * l2 * s * u[1] ** 2 - (m1 + m2) * g * l1 * jnp.sin(q[0]),
+                m2 * l1 * l2 * s * u[0] ** 2 - m2 * g * l2 * jnp.sin(q[1]),
+            ]
+        )
+
+    system = dc.System(gap=gap, force=force, mass=mass, restitution=lambda p: p["restitution"])
+    return system, lambda x: ({"m": x[4:6], "l": x[6:8], "gravity": x[8], "restitution": x[9]}, x[:2], x[2:4])
+
+
+_PROBLEMS = {
+    "bounce": _bounce,
+    "two_balls_box_2d": _two_balls_box_2d,
+    "vibrating_table": _vibrating_table,
+    "round_obstacle": _disc,
+    "inelastic_obstacle": _disc,
+    "growing_balls": _growing_balls,
+    "landing_slope": _landing_slope,
+    "landing_bowl": _landing_bowl,
+    "onto_resting_ball": _onto_resting_ball,
+    "pendulum_stop": _pendulum_stop,
+    "double_pendulum_wall": _double_pendulum_wall,
+}
