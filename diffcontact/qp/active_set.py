@@ -1,9 +1,9 @@
 """The dual active-set method of Goldfarb and Idnani (1983) on a swept tableau.
 
-It solves the dual of a projection: multipliers l >= 0 with w = A l + w0 >= 0 and l w = 0. It starts from no active row,
-where it is optimal for the problem without constraints, and takes the most violated row in: its multiplier grows
-until the row is satisfied (it joins the working set W), or until the multiplier of a row in W reaches zero (that row
-leaves). Every pass is one pivot, shapes are fixed, and the rows in W are independent at all times.
+It solves the dual of a projection: multipliers l >= 0 with w = A l + w0 >= 0 and l w = 0. From a working set W that is
+optimal for its own rows (none, or what is left of a guess) it takes the most violated row in: its multiplier grows
+until the row is satisfied (it joins W), or until the multiplier of a row in W reaches zero (that row leaves). Every
+pass is one pivot, shapes are fixed, and the rows in W are independent at all times.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from diffcontact.qp.tableau import pivot_tolerance, sweep, swept_column
+from diffcontact.qp.rows import NONE, dependence_tolerance, free_slots, put
+from diffcontact.qp.tableau import sweep, swept_column
 from diffcontact.status import Status
-
-NONE = -1
 
 
 @jax.tree_util.register_dataclass
@@ -29,6 +28,9 @@ class Search:
         tableau: (c, c) A swept on the working set.
         point: (c,) multipliers on the working set, constraint values off it.
         working: (c,) bool, the working set W.
+        slots: (k,) int, the same as row numbers.
+        guess: (c,) bool, rows still to be tried before the search proper, or None.
+        repairing: () bool, while the guess is taken in and rid of negative multipliers.
         entering: () int, the violated row that is being taken in, or NONE.
         load: () its multiplier so far.
         pivots: () int, how many were done.
@@ -38,20 +40,24 @@ class Search:
     tableau: jax.Array
     point: jax.Array
     working: jax.Array
+    slots: jax.Array
+    guess: jax.Array | None
+    repairing: jax.Array
     entering: jax.Array
     load: jax.Array
     pivots: jax.Array
     status: jax.Array
 
 
-def solve_dual(A, w0, tolerance, rank):
+def solve_dual(A, w0, tolerance, rank, guess=None):
     """Search the working set of  l >= 0,  w = A l + w0 >= 0,  l w = 0.
 
     Args:
         A: (c, c) symmetric, positive semidefinite, unit diagonal (zero on rows that are off).
         w0: (c,) values at l = 0; +inf switches a row off.
         tolerance: (c,) >= 0, violations up to here are rounding.
-        rank: () int, how many rows can be independent at most.
+        rank: int, how many rows can be independent at most.
+        guess: (c,) bool, rows that the working set may start from, or None.
 
     Returns:
         The final Search: status OK, INFEASIBLE (the entering row contradicts the working ones) or ITERATION_LIMIT.
@@ -61,85 +67,78 @@ def solve_dual(A, w0, tolerance, rank):
         Mathematical Programming 27 (1983), algorithm of section 3.
     """
     count = w0.shape[0]
-    # Each row comes in and leaves a few times at most in practice; a search that is longer has lost its way to rounding.
+    # Each row comes in and leaves a few times at most in practice; a longer search has lost its way to rounding.
     limit = 10 * count + 20
-    dependent_below = pivot_tolerance(count, w0.dtype)
+    dependent_below = dependence_tolerance(rank, w0.dtype)
 
-    def violated(point, working):
+    def following(point, working, guess, repairing):
+        """The row to take next, and whether that still serves to repair the guess."""
         margin = jnp.where(working, jnp.inf, point + tolerance)
+        if guess is not None:
+            # First the rows of the guess, then the most negative multiplier, then the most violated value.
+            wrong = jnp.where(working & (point < 0), point, jnp.inf)
+            wrong = jnp.where(guess, -jnp.inf, wrong)
+            repairing = repairing & jnp.any(wrong < 0)
+            margin = jnp.where(repairing, wrong, margin)
         worst = jnp.argmin(margin)
-        return jnp.where(margin[worst] < 0, worst, NONE)
+        return jnp.where(margin[worst] < 0, worst, NONE), repairing
 
     def pivot(search):
-        point, working, entering = search.point, search.working, search.entering
+        point, working, entering, repairing = search.point, search.working, search.entering, search.repairing
         row = search.tableau[entering]
         direction = swept_column(row, working, entering)
-        independent = (row[entering] > dependent_below) & (jnp.sum(working) < rank)
-        full = jnp.where(independent, -point[entering] / row[entering], jnp.inf)
-        blocks = working & (direction < -dependent_below)
+        room = jnp.any(search.slots == NONE) | working[entering]
+        full = jnp.where((row[entering] > dependent_below) & room, -point[entering] / row[entering], jnp.inf)
+        blocks = working & (direction < -dependent_below) & ~repairing
         ratio = jnp.where(blocks, point / jnp.where(blocks, -direction, 1), jnp.inf)
         blocking = jnp.argmin(ratio)
-        joins = full <= ratio[blocking]
-        length = jnp.minimum(full, ratio[blocking])
+        length = jnp.where(repairing, full, jnp.minimum(full, ratio[blocking]))
         possible = jnp.isfinite(length)
         length = jnp.where(possible, length, 0)
+        joins = repairing | (full <= ratio[blocking])
         index = jnp.where(joins, entering, blocking)
+        here = jnp.arange(count) == index
         load = search.load + length
 
-        point = point + length * direction
         # Exactly: the new row starts with its load, the row that leaves has the value zero.
-        point = point.at[index].set(jnp.where(joins, load, 0))
+        point = jnp.where(here & possible, jnp.where(joins, load, 0), point + length * direction)
         tableau, working = sweep(search.tableau, working, index, search.tableau[index], possible)
-        point = jnp.where(working, jnp.maximum(point, 0), point)
-        following = jnp.where(joins, violated(point, working), entering)
+        point = jnp.where(working & ~repairing, jnp.maximum(point, 0), point)
+        leaves = ~working[index]
+        slots = jnp.where(leaves & possible & (search.slots == index), NONE, search.slots)
+        slots = put(slots, index, ~leaves & possible)
+        guess = None if search.guess is None else search.guess & ~here
+        row_after, repairing_after = following(point, working, guess, repairing)
         pivots = search.pivots + 1
-        late = (pivots >= limit) & (following != NONE)
+        stuck = ~(possible | repairing)
+        upcoming = jnp.where(joins, row_after, entering)
+        late = (pivots >= limit) & (upcoming != NONE)
+        outcome = jnp.where(stuck, Status.INFEASIBLE, jnp.where(late, Status.ITERATION_LIMIT, Status.OK))
         return Search(
             tableau=tableau,
             point=point,
             working=working,
-            entering=jnp.where(possible & ~late, following, NONE),
+            slots=slots,
+            guess=guess,
+            repairing=repairing_after,
+            entering=jnp.where(stuck | late, NONE, upcoming),
             load=jnp.where(joins, 0, load),
             pivots=pivots,
-            status=jnp.where(possible, jnp.where(late, Status.ITERATION_LIMIT, Status.OK), Status.INFEASIBLE),
+            status=outcome.astype(jnp.int32),
         )
 
     idle = jnp.zeros_like(w0, dtype=bool)
+    entering, repairing = following(w0, idle, guess, jnp.asarray(guess is not None))
     start = Search(
         tableau=A,
         point=w0,
         working=idle,
-        entering=violated(w0, idle),
+        slots=free_slots(min(rank, count)),
+        guess=guess,
+        repairing=repairing,
+        entering=entering,
         load=jnp.zeros((), w0.dtype),
-        pivots=jnp.zeros((), int),
-        status=jnp.asarray(int(Status.OK)),
+        pivots=jnp.zeros((), jnp.int32),
+        status=jnp.asarray(int(Status.OK), jnp.int32),
     )
     return lax.while_loop(lambda search: search.entering != NONE, pivot, start)
-
-
-def independent_rows(A, wanted, rank):
-    """A largest independent subset of the wanted rows: a Cholesky factorisation with diagonal pivoting, as sweeps.
-
-    Args:
-        A: (c, c) symmetric, positive semidefinite, unit diagonal.
-        wanted: (c,) bool.
-        rank: int, how many rows can be independent at most.
-
-    Returns:
-        (c,) bool. Of rows that depend on each other the first ones are kept.
-    """
-    dependent_below = pivot_tolerance(wanted.shape[0], A.dtype)
-
-    def best(tableau, working):
-        left = jnp.where(wanted & ~working, jnp.diagonal(tableau), 0)
-        index = jnp.argmax(left)
-        return jnp.where((left[index] > dependent_below) & (jnp.sum(working) < rank), index, NONE)
-
-    def take(carry):
-        tableau, working, index = carry
-        tableau, working = sweep(tableau, working, index, tableau[index], True)
-        return tableau, working, best(tableau, working)
-
-    idle = jnp.zeros_like(wanted)
-    _, working, _ = lax.while_loop(lambda carry: carry[2] != NONE, take, (A, idle, best(A, idle)))
-    return working

@@ -9,9 +9,9 @@ import jax.numpy as jnp
 from jax import lax
 
 from diffcontact.batching import any_lane
-from diffcontact.qp.active_set import independent_rows, solve_dual
-from diffcontact.qp.hold import hold_rows
-from diffcontact.qp.tableau import scaled_delassus
+from diffcontact.qp.equality import hold_rows
+from diffcontact.qp.rows import free_slots, independent_slots, members, unit_rows
+from diffcontact.qp.search import find_working_set
 from diffcontact.status import Status
 
 
@@ -33,20 +33,22 @@ class Projection:
     status: jax.Array
 
 
-def project(mass, G, b, v) -> Projection:
+def project(mass, G, b, v, *, warm=None) -> Projection:
     """The point nearest to v, in the metric of the mass, that satisfies all constraints.
 
         argmin_u 1/2 (u-v)^T M (u-v)    subject to    G u + b >= 0
 
-    Pure: jit, vmap, jvp and vjp in every argument. The derivative holds the working set W fixed, so at a tie (a row with
-    value zero *and* multiplier zero, where the two one-sided derivatives differ) a row counts as active exactly if it is
-    in W (`Projection.active`); a row that the unconstrained v merely touches is not.
+    Pure: jit, vmap, jvp and vjp in every argument. The derivative holds the working set W fixed, so at a tie (a row
+    with value zero *and* multiplier zero, where the two one-sided derivatives differ) a row counts as active exactly
+    if it is in W (`Projection.active`); a row that the unconstrained v merely touches is not.
 
     Args:
         mass: (d,) diagonal of M, or (d, d), symmetric positive definite [kg].
         G: (c, d) constraint rows; zero and duplicated rows are fine.
         b: (c,) offsets; +inf switches a row off.
         v: (d,) the point to project.
+        warm: (c,) bool, a guess of the working set, for instance the last step's `active`. It saves time, and the
+            result is the same to rounding.
 
     Returns:
         A Projection. Where no u satisfies all rows the status is INFEASIBLE and u is the projection of v onto the rows
@@ -65,11 +67,13 @@ def project(mass, G, b, v) -> Projection:
         ([0.0], [2.0])
     """
     mass, G, b, v = _checked(mass, G, b, v)
-    if b.shape[0] == 0:
-        return Projection(u=v, multipliers=b, active=jnp.zeros(0, bool), status=jnp.asarray(int(Status.OK)))
-    working, slack, status = _working_set(*map(lax.stop_gradient, (mass, G, b, v)))
-    u, multipliers = hold_rows(mass, G, b + slack, v, working)
-    return Projection(u=u, multipliers=jnp.maximum(multipliers, 0), active=working, status=status)
+    if warm is not None:
+        warm = _mask("warm", warm, b)
+    if 0 in G.shape:
+        return _unconstrained(b, v, jnp.where(jnp.any(b < 0), Status.INFEASIBLE, Status.OK))
+    slots, slack, status = _working_set(*map(lax.stop_gradient, (mass, G, b, v)), warm)
+    u, multipliers = hold_rows(mass, G, b + slack, v, slots)
+    return Projection(u=u, multipliers=jnp.maximum(multipliers, 0), active=members(slots, b.shape[0]), status=status)
 
 
 def hold(mass, G, b, v, active) -> Projection:
@@ -85,8 +89,8 @@ def hold(mass, G, b, v, active) -> Projection:
         active: (c,) bool. Has no derivative.
 
     Returns:
-        A Projection whose multipliers have either sign and whose `active` is the independent part of the rows asked for:
-        of rows that depend on each other a largest independent subset is held.
+        A Projection whose multipliers have either sign and whose `active` is the independent part of the rows asked
+        for: of rows that depend on each other a largest independent subset is held.
 
     Raises:
         ValueError: shapes that do not fit.
@@ -98,20 +102,30 @@ def hold(mass, G, b, v, active) -> Projection:
         [-2.0]
     """
     mass, G, b, v = _checked(mass, G, b, v)
-    active = jnp.asarray(active, bool)
-    if active.shape != b.shape:
-        raise ValueError(f"active has the shape {active.shape}; expected {b.shape}, one entry per row of G")
-    ok = jnp.asarray(int(Status.OK))
-    if b.shape[0] == 0:
-        return Projection(u=v, multipliers=b, active=active, status=ok)
+    active = _mask("active", active, b)
+    if 0 in G.shape:
+        return _unconstrained(b, v, Status.OK)
 
     def independent():
-        A, _ = scaled_delassus(lax.stop_gradient(mass), lax.stop_gradient(G), active)
-        return independent_rows(A, active, min(G.shape))
+        columns, _ = unit_rows(lax.stop_gradient(mass), lax.stop_gradient(G), active)
+        return independent_slots(columns, active)
 
-    working = lax.cond(any_lane(jnp.any(active)), independent, lambda: active)
-    u, multipliers = hold_rows(mass, G, b, v, working)
-    return Projection(u=u, multipliers=multipliers, active=working, status=ok)
+    slots = lax.cond(any_lane(jnp.any(active)), independent, lambda: free_slots(min(G.shape)))
+    u, multipliers = hold_rows(mass, G, b, v, slots)
+    ok = jnp.asarray(int(Status.OK), jnp.int32)
+    return Projection(u=u, multipliers=multipliers, active=members(slots, b.shape[0]), status=ok)
+
+
+def _unconstrained(b, v, status):
+    nothing = jnp.zeros_like(b)
+    return Projection(u=v, multipliers=nothing, active=nothing > 0, status=jnp.asarray(status, jnp.int32))
+
+
+def _mask(name, mask, b):
+    mask = jnp.asarray(mask, bool)
+    if mask.shape != b.shape:
+        raise ValueError(f"{name} has the shape {mask.shape}; expected {b.shape}, one entry per row of G")
+    return mask
 
 
 def _checked(mass, G, b, v):
@@ -131,54 +145,19 @@ def _checked(mass, G, b, v):
     return tuple(x.astype(dtype) for x in (mass, G, b, v))
 
 
-def _working_set(mass, G, b, v):
-    """The working set (c,), the slack (c,) that b needs to be feasible, and the status."""
+def _working_set(mass, G, b, v, warm):
+    """The slots (k,) of the working set, the slack (c,) that b needs to be feasible, and the status."""
     on = b < jnp.inf
-    finite_b = jnp.where(on, b, 0)
+    offset = jnp.where(on, b, 0)
     eps = jnp.finfo(b.dtype).eps
     # The rounding of G v + b, row by row; a violation below it cannot be told from none.
-    noise = 16 * eps * (jnp.abs(G) @ jnp.abs(v) + jnp.abs(finite_b))
-    value = jnp.where(on, G @ v + finite_b, jnp.inf)
+    noise = 16 * eps * (jnp.abs(G) @ jnp.abs(v) + jnp.abs(offset))
+    value = jnp.where(on, G @ v + offset, jnp.inf)
 
     def search():
-        return _search(mass, G, value, noise, on)
+        return find_working_set(mass, G, value, noise, on, warm)
 
     def nothing():
-        return jnp.zeros_like(on), jnp.zeros_like(b), jnp.asarray(int(Status.OK))
+        return free_slots(min(G.shape)), jnp.zeros_like(b), jnp.asarray(int(Status.OK), jnp.int32)
 
     return lax.cond(any_lane(jnp.any(value < -noise)), search, nothing)
-
-
-def _search(mass, G, value, noise, on):
-    """Find the working set; where there is none, relax the rows by the least violation and find that of the relaxed ones."""
-    A, scale = scaled_delassus(mass, G, on)
-    count, rank = G.shape[0], min(G.shape)
-    eps = jnp.finfo(A.dtype).eps
-    w0 = value * scale
-    # Multipliers of unit rows are as large as the violations; their rounding comes back as values.
-    tolerance = scale * noise + 16 * eps * jnp.max(jnp.where(on, jnp.abs(w0), 0))
-    # min 1/2 sum r_i^2 over the violations r, as a weight on the dual's diagonal; small against A's unit diagonal, yet
-    # large enough that the dual of contradicting rows is solved to half the digits.
-    ridge = jnp.maximum(jnp.sqrt(eps) * scale**2 / jnp.max(scale**2), 64 * eps)
-    identity = jnp.eye(count, dtype=A.dtype)
-
-    def attempt(carry):
-        number, slack, _, _ = carry
-        relaxing = number == 1
-        weight = jnp.where(relaxing, ridge, 0)
-        found = solve_dual(A + identity * weight[:, None], w0 + slack, tolerance, jnp.where(relaxing, count, rank))
-        violation = jnp.where(found.working & relaxing, found.point * weight, 0)
-        # The violations are known to sqrt(eps) of the largest one; the margin keeps the relaxed rows feasible.
-        margin = jnp.where(violation > 0, 8 * jnp.sqrt(eps) * jnp.max(violation), 0)
-        return number + 1, slack + violation + margin, found.working, found.status
-
-    def again(carry):
-        number, _, _, status = carry
-        return (number == 0) | (number == 2) | ((number == 1) & (status == Status.INFEASIBLE))
-
-    start = (jnp.zeros((), int), jnp.zeros_like(w0), jnp.zeros_like(on), jnp.asarray(int(Status.OK)))
-    _, slack, working, status = lax.while_loop(again, attempt, start)
-    # Rows that contradict each other by no more than rounding do not make a problem infeasible.
-    contradiction = jnp.any(slack > 1e3 * tolerance)
-    status = jnp.where(contradiction, Status.INFEASIBLE, jnp.where(status == Status.INFEASIBLE, Status.OK, status))
-    return working, slack / scale, status
