@@ -1,0 +1,6 @@
+"""From a TOML scene and CSV files to a system, its parameters and prepared runs."""
+
+from diffcontact.scene.document import Scene, parse_scene, read_scene
+from diffcontact.scene.study import Study, read_study
+
+__all__ = ["Scene", "Study", "parse_scene", "read_scene", "read_study"]

@@ -1,0 +1,211 @@
+"""A scene: the TOML document that names a system, its parameters, the measurements and how they are prepared.
+
+    [system]         kind and options of a ready-made system           -> diffcontact.scene.kinds
+    [data]           time column, noise, files                         -> diffcontact.scene.measurements
+    [preparation]    from columns to the system's coordinates          -> diffcontact.scene.preparation
+    [parameters.x]   value, unit, bounds, free, per_run                one table per parameter of the system
+    [output]         folder
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from diffcontact.identify import Interval, Positive, Real
+from diffcontact.scene.keys import Table
+from diffcontact.scene.kinds import KINDS, Quantity, ReadySystem
+from diffcontact.scene.measurements import read_csv
+from diffcontact.scene.preparation import PREPARATIONS, PreparedRun, Preparation
+
+FROM_DATA = "from data"
+
+
+@dataclass(frozen=True, eq=False)
+class Parameter:
+    """A parameter as the scene declares it.
+
+    Attributes:
+        name: as the system calls it.
+        at: file and key, for messages.
+        unit: in which the scene gives it and the result reports it.
+        factor: from that unit to SI.
+        value: starting or fixed value [SI]; None: the preparation suggests it, run by run.
+        domain: where it may move; None if it is fixed.
+        per_run: whether every run has its own.
+    """
+
+    name: str
+    at: str
+    unit: str
+    factor: float
+    value: NDArray | None
+    domain: Interval | Positive | Real | None
+    per_run: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """A scene that has been read and checked.
+
+    Attributes:
+        file: its name, for messages.
+        title: for the report.
+        kind: of the system.
+        ready: the system and its quantities.
+        parameters: by name, one for every quantity of the system.
+        time: column of the times.
+        time_factor: from its unit to s.
+        delimiter: between the fields of a CSV row.
+        noise: one standard deviation of a sample [SI].
+        length: unit of the measured coordinates, for the report.
+        preparation: from columns to coordinates.
+        files: the runs, relative to the scene's folder.
+        folder: where the results go, relative to the current folder.
+    """
+
+    file: str
+    title: str
+    kind: str
+    ready: ReadySystem
+    parameters: Mapping[str, Parameter]
+    time: str
+    time_factor: float
+    delimiter: str
+    noise: float
+    length: str
+    preparation: Preparation
+    files: tuple[Path, ...]
+    folder: Path
+
+    def read_run(self, path: str | Path) -> PreparedRun:
+        """Read one file of measurements and prepare it.
+
+        Raises:
+            OSError: the file cannot be read.
+            ValueError: one line that names the file, and row or column.
+        """
+        columns = (self.time, *self.preparation.columns)
+        measurements = read_csv(path, columns, time=self.time, delimiter=self.delimiter)
+        return self.preparation(self.time_factor * measurements.columns[self.time], measurements)
+
+
+def read_scene(path: str | Path) -> Scene:
+    """Read a scene and check every key.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: one line that names file and key, and what was expected.
+
+    Example:
+        >>> read_scene("experiments/airtrack.toml").parameters["distance"].unit  # doctest: +SKIP
+        'mm'
+    """
+    path = Path(path)
+    with path.open("rb") as stream:
+        try:
+            document = tomllib.load(stream)
+        except tomllib.TOMLDecodeError as error:
+            raise ValueError(f"{path}: not a TOML document: {error}") from None
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{path}: byte {error.start} is no UTF-8 text, expected a TOML document") from None
+    return parse_scene(Table(document, str(path)), path.parent)
+
+
+def parse_scene(table: Table, folder: Path) -> Scene:
+    """Check a scene's tables; relative data files are looked up in `folder`."""
+    table.expect("title", "system", "data", "preparation", "parameters", "output")
+    system, data, preparation = table.table("system"), table.table("data"), table.table("preparation")
+    kind = system.choice("kind", KINDS)
+    ready = KINDS[kind](system)
+    data.expect("files", "time", "time_unit", "delimiter", "noise")
+    delimiter = data.text("delimiter", ",")
+    if len(delimiter) != 1:
+        raise data.fail("delimiter", f"{delimiter!r}, expected one character")
+    noise = data.quantity("noise", "m")
+    if not noise > 0:
+        raise data.fail("noise", f"{noise} m, expected above 0")
+    prepare = PREPARATIONS[preparation.choice("kind", PREPARATIONS)].from_table(preparation)
+    d = ready.quantities["q0"].shape[0]
+    if len(prepare.channels) != d:
+        raise preparation.fail("kind", f"observes {len(prepare.channels)} coordinates, the system has {d}")
+    output = table.table("output", {})
+    output.expect("folder")
+    return Scene(
+        file=table.file,
+        title=table.text("title", Path(table.file).stem),
+        kind=kind,
+        ready=ready,
+        parameters=_parameters(table.table("parameters"), ready, prepare.suggests),
+        time=data.text("time"),
+        time_factor=data.factor("time_unit", "s"),
+        delimiter=delimiter,
+        noise=noise,
+        length=data.table("noise").text("unit", "m"),
+        preparation=prepare,
+        files=tuple(folder / name for name in (data.names("files") if "files" in data else ())),
+        folder=Path(output.text("folder", f"out/{Path(table.file).stem}")),
+    )
+
+
+def _parameters(table: Table, ready: ReadySystem, suggested: tuple[str, ...]) -> dict[str, Parameter]:
+    table.expect(*ready.quantities)
+    missing = [name for name in ready.quantities if name not in table]
+    if missing:
+        raise table.fail(missing[0], "missing, expected a table with value, unit, bounds, free, per_run")
+    # In the order of the scene: it is the order of the table of results.
+    return {name: _parameter(name, table.table(name), ready.quantities[name], suggested) for name in table.data}
+
+
+def _parameter(name: str, table: Table, quantity: Quantity, suggested: tuple[str, ...]) -> Parameter:
+    table.expect("value", "unit", "bounds", "free", "per_run")
+    factor = table.factor("unit", quantity.unit)
+    return Parameter(
+        name=name,
+        at=f"{table.file}: {'.'.join(table.path)}",
+        unit=table.text("unit", quantity.unit).strip() or "1",
+        factor=factor,
+        value=_value(name, table, factor, quantity, suggested),
+        domain=_domain(table, factor, quantity) if table.flag("free", True) else None,
+        per_run=table.flag("per_run", False),
+    )
+
+
+def _value(name: str, table: Table, factor: float, quantity: Quantity, suggested: tuple[str, ...]) -> NDArray | None:
+    if table.data.get("value") == FROM_DATA:
+        if name not in suggested:
+            known = ", ".join(suggested)
+            raise table.fail("value", f"this preparation suggests no {name}; it suggests {known}")
+        return None
+    if isinstance(table.data.get("value"), str):
+        raise table.fail("value", f"{table.text('value')!r}, expected a number or {FROM_DATA!r}")
+    written = table.numbers("value")
+    if written.shape not in ((), quantity.shape):
+        raise table.fail("value", f"shape {written.shape}, expected a number or shape {quantity.shape}")
+    value = np.broadcast_to(written * factor, quantity.shape)
+    if not quantity.allows(value):
+        raise table.fail("value", f"{written.tolist()}, expected {quantity.range} (SI)")
+    return value
+
+
+def _domain(table: Table, factor: float, quantity: Quantity) -> Interval | Positive | Real:
+    if "bounds" not in table:
+        if quantity.positive and np.isinf(quantity.high):
+            return Positive()
+        return Real() if np.isinf(quantity.low) and np.isinf(quantity.high) else Interval(quantity.low, quantity.high)
+    bounds = table.numbers("bounds")
+    if bounds.shape != (2,):
+        raise table.fail("bounds", f"{bounds.tolist()}, expected [low, high]")
+    low, high = bounds * factor
+    if not low < high:
+        raise table.fail("bounds", f"{bounds.tolist()} are the wrong way round, expected low below high")
+    if low < quantity.low or high > quantity.high:
+        raise table.fail("bounds", f"{bounds.tolist()} reach beyond what is possible, expected {quantity.range} (SI)")
+    return Interval(low, high)
+
+

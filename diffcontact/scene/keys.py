@@ -1,0 +1,141 @@
+"""Reading a TOML table so that every mistake is named by file and key."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from diffcontact.scene.units import factor
+
+_REQUIRED: Any = object()
+
+
+class Table:
+    """A table of a scene and where it stands: typed access to its keys.
+
+    Args:
+        data: key -> value, as tomllib gives it.
+        file: the scene's name, the beginning of every message.
+        path: the tables that lead to this one.
+
+    Example:
+        >>> noise = Table({"value": 0.1, "unit": "mm"}, "carts.toml", ("data", "noise"))
+        >>> noise.number("value") * noise.factor("unit", "m")
+        0.0001
+        >>> noise.expect("valu", "unit")
+        Traceback (most recent call last):
+        ValueError: carts.toml: data.noise.value: unknown key; did you mean 'valu'?
+    """
+
+    def __init__(self, data: Mapping[str, Any], file: str, path: tuple[str, ...] = ()):
+        self.data, self.file, self.path = data, file, path
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.data
+
+    def expect(self, *known: str) -> None:
+        """Refuse every key that is not among the known ones."""
+        for key in self.data:
+            if key not in known:
+                raise self.fail(key, f"unknown key; {nearest(key, known)}")
+
+    def fail(self, key: str, message: str) -> ValueError:
+        """The error for a key, ready to be raised."""
+        return ValueError(f"{self.at(key)}: {message}")
+
+    def at(self, key: str) -> str:
+        """File and dotted path of a key."""
+        return f"{self.file}: {'.'.join((*self.path, key))}"
+
+    def get(self, key: str, kind: type | tuple[type, ...], expected: str, default: Any = _REQUIRED) -> Any:
+        """The value of a key, which must be of a kind; a bool is no number."""
+        if key not in self.data:
+            if default is _REQUIRED:
+                raise self.fail(key, f"missing, expected {expected}")
+            return default
+        value = self.data[key]
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+            raise self.fail(key, f"{value!r}, expected {expected}")
+        return value
+
+    def table(self, key: str, default: Any = _REQUIRED) -> Table:
+        """A table within."""
+        value = self.get(key, Mapping, "a table", default)
+        return Table(value, self.file, (*self.path, key))
+
+    def text(self, key: str, default: Any = _REQUIRED) -> str:
+        """A string."""
+        return self.get(key, str, "a text", default)
+
+    def flag(self, key: str, default: Any = _REQUIRED) -> bool:
+        """true or false."""
+        return self.get(key, bool, "true or false", default)
+
+    def number(self, key: str, default: Any = _REQUIRED) -> float:
+        """A finite number."""
+        value = float(self.get(key, (int, float), "a number", default))
+        if not np.isfinite(value):
+            raise self.fail(key, f"{value}, expected a finite number")
+        return value
+
+    def integer(self, key: str, default: Any = _REQUIRED) -> int:
+        """A whole number."""
+        return self.get(key, int, "a whole number", default)
+
+    def numbers(self, key: str, default: Any = _REQUIRED) -> NDArray:
+        """A number or a (nested) list of numbers, as an array; `inf` and `-inf` are allowed."""
+        value = self.get(key, (int, float, list), "a number or a list of numbers", default)
+        try:
+            array = np.asarray(value, float)
+        except (TypeError, ValueError):
+            raise self.fail(key, f"{value!r}, expected a number or a list of numbers") from None
+        if np.isnan(array).any():
+            raise self.fail(key, f"{value!r}, expected numbers")
+        return array
+
+    def names(self, key: str) -> tuple[str, ...]:
+        """A list of strings, at least one."""
+        value = self.get(key, list, "a list of names")
+        if not value or not all(isinstance(name, str) for name in value):
+            raise self.fail(key, f"{value!r}, expected a list of names")
+        return tuple(value)
+
+    def choice(self, key: str, known: Iterable[str], default: Any = _REQUIRED) -> str:
+        """One of the known names."""
+        value, known = self.text(key, default), tuple(known)
+        if value not in known:
+            raise self.fail(key, f"no such {key} {value!r}; {nearest(value, known)}")
+        return value
+
+    def factor(self, key: str, wanted: str) -> float:
+        """From the unit that stands at the key to the wanted one; without the key they are the same."""
+        try:
+            return factor(self.text(key, wanted), wanted)
+        except ValueError as error:
+            raise self.fail(key, str(error)) from None
+
+    def quantity(self, key: str, unit: str, default: Any = _REQUIRED) -> float:
+        """A `{value, unit}` table converted to `unit`."""
+        if key not in self.data and default is not _REQUIRED:
+            return default
+        entry = self.table(key)
+        entry.expect("value", "unit")
+        return entry.number("value") * entry.factor("unit", unit)
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """What was perhaps meant, for the end of a message.
+
+    Example:
+        >>> nearest("restituton", ("restitution", "drag"))
+        "did you mean 'restitution'?"
+        >>> nearest("x", ("restitution", "drag"))
+        "known are 'restitution', 'drag'"
+    """
+    known = tuple(known)
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"did you mean {near[0]!r}?" if near else f"known are {', '.join(map(repr, known))}"

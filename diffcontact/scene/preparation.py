@@ -1,0 +1,284 @@
+"""From raw columns to a run: the observed channels of a system, and starting values that the data suggest.
+
+A scene names its preparation by `kind`; each is one class here, registered in `PREPARATIONS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from diffcontact.scene.keys import Table
+from diffcontact.scene.measurements import Measurements
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedRun:
+    """One run as the fit sees it.
+
+    Attributes:
+        path: of the file it came from.
+        times: (n,) [s].
+        values: (n, k) what was measured of the k coordinates, NaN where missing [SI].
+        start: name -> starting value that the data suggest [SI].
+        notes: what the preparation found, for the report: name -> text.
+        sha256: of the file.
+    """
+
+    path: str
+    times: NDArray
+    values: NDArray
+    start: Mapping[str, Any]
+    notes: Mapping[str, str] = field(default_factory=dict)
+    sha256: str = ""
+
+
+class Preparation(Protocol):
+    """What every preparation offers."""
+
+    description: str
+    suggests: ClassVar[tuple[str, ...]]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns it needs."""
+        ...
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        """One label per observed coordinate."""
+        ...
+
+    def __call__(self, times: NDArray, measurements: Measurements) -> PreparedRun:
+        """Prepare one run; times (n,) in seconds."""
+        ...
+
+
+@dataclass(frozen=True)
+class CommonLine:
+    """Two markers that move along one straight line: their positions along it.
+
+    The line is the principal axis of all marker positions; s = d . p [m], with the unit vector d pointing from the first
+    marker to the second and s = 0 nearest to the origin of the measurement, so that runs on one track share their coordinate.
+    The impact is where two straight lines fit the distance s_2 - s_1 best (`knee`), which finds it whether the markers part
+    again or stay together.
+
+    Attributes:
+        first, second: names of the two or three coordinate columns of each marker.
+        scale: from the columns' unit to m.
+        exclude_contact: samples nearer than this to the impact are left out [s].
+    """
+
+    first: tuple[str, ...]
+    second: tuple[str, ...]
+    scale: float
+    exclude_contact: float
+
+    suggests: ClassVar[tuple[str, ...]] = ("q0", "u0", "distance", "restitution")
+
+    @classmethod
+    def from_table(cls, table: Table) -> CommonLine:
+        """Read the scene's [preparation] table."""
+        table.expect("kind", "first", "second", "unit", "exclude_contact")
+        first, second = table.names("first"), table.names("second")
+        if len(first) != len(second) or not 1 <= len(first) <= 3:
+            raise table.fail("second", f"{len(second)} columns, first has {len(first)}; expected one to three for each")
+        exclude = table.quantity("exclude_contact", "s", default=0.0)
+        if exclude < 0:
+            raise table.fail("exclude_contact", f"{exclude} s, expected at least 0")
+        return cls(first, second, table.factor("unit", "m"), exclude)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.first + self.second
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        return ("first", "second")
+
+    @property
+    def description(self) -> str:
+        left_out = f"; samples within {self.exclude_contact:g} s of the impact are left out" if self.exclude_contact else ""
+        return f"both markers projected onto their common straight line, pointing from the first to the second{left_out}"
+
+    def __call__(self, times: NDArray, measurements: Measurements) -> PreparedRun:
+        points = np.stack(
+            [
+                np.stack([self.scale * measurements.columns[name] for name in marker], axis=-1)
+                for marker in (self.first, self.second)
+            ]
+        )
+        seen = np.isfinite(points).all(axis=2)
+        if seen.all(axis=0).sum() < _FEWEST:
+            raise ValueError(
+                f"{measurements.path}: both markers are seen in {seen.all(axis=0).sum()} rows, expected at least {_FEWEST}"
+            )
+        # Before either marker is seen and after both are lost there is nothing to simulate.
+        rows = slice(*(np.flatnonzero(seen.any(axis=0))[[0, -1]] + (0, 1)))
+        times, points, seen = times[rows], points[:, rows], seen[:, rows]
+        both = seen.all(axis=0)
+        direction = _principal_axis(points[seen])
+        direction *= np.sign(np.mean((points[1] - points[0])[both] @ direction))
+        along = (points @ direction).T
+        try:
+            impact = knee(times[both], along[both, 1] - along[both, 0])
+            lines = [_line(times, along[:, i], times < impact.time, times[0]) for i in (0, 1)]
+        except ValueError as error:
+            raise ValueError(f"{measurements.path}: {error}") from None
+        start = {
+            "q0": np.array([line[0] for line in lines]),
+            "u0": np.array([line[1] for line in lines]),
+            "distance": impact.value,
+            "restitution": float(np.clip(-impact.slope_after / impact.slope_before, 0.0, 1.0)),
+        }
+        values = np.where(np.abs(times - impact.time)[:, None] < self.exclude_contact, np.nan, along)
+        notes = {
+            "direction of the line": np.array2string(direction, precision=5),
+            "impact": f"at {impact.time:.3f} s",
+            "lost samples": f"{int(np.isnan(along[:, 0]).sum())} first, {int(np.isnan(along[:, 1]).sum())} second",
+        }
+        return PreparedRun(measurements.path, times, values, start, notes, measurements.sha256)
+
+
+@dataclass(frozen=True)
+class Coordinates:
+    """One column per coordinate, taken as it is.
+
+    Starting positions and velocities come from straight lines through the first samples.
+
+    Attributes:
+        names: one column per coordinate.
+        scale: from the columns' unit to the coordinates'.
+        first_samples: how many samples the starting lines go through.
+    """
+
+    names: tuple[str, ...]
+    scale: float
+    first_samples: int
+
+    suggests: ClassVar[tuple[str, ...]] = ("q0", "u0")
+
+    @classmethod
+    def from_table(cls, table: Table) -> Coordinates:
+        """Read the scene's [preparation] table."""
+        table.expect("kind", "columns", "unit", "first_samples")
+        count = table.integer("first_samples", default=10)
+        if count < 2:
+            raise table.fail("first_samples", f"{count}, expected at least 2")
+        return cls(table.names("columns"), table.factor("unit", "m"), count)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.names
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        return self.names
+
+    @property
+    def description(self) -> str:
+        return "each coordinate is one column"
+
+    def __call__(self, times: NDArray, measurements: Measurements) -> PreparedRun:
+        values = np.stack([self.scale * measurements.columns[name] for name in self.names], axis=-1)
+        lines = []
+        for name, column in zip(self.names, values.T, strict=True):
+            if np.isfinite(column).sum() < 2:
+                raise ValueError(f"{measurements.path}: column {name!r} has fewer than 2 numbers")
+            last = np.flatnonzero(np.isfinite(column))[: self.first_samples][-1]
+            lines.append(_line(times, column, times <= times[last], times[0]))
+        start = {"q0": np.array([line[0] for line in lines]), "u0": np.array([line[1] for line in lines])}
+        return PreparedRun(measurements.path, times, values, start, sha256=measurements.sha256)
+
+
+PREPARATIONS: Mapping[str, Any] = {"common line": CommonLine, "coordinates": Coordinates}
+
+# Two straight lines have four coefficients; below this there is nothing left to judge them by.
+_FEWEST = 8
+# Bumpers push for some hundredths of a second: that is how far from the best split two good lines may meet [s].
+_SLACK = 0.1
+
+
+@dataclass(frozen=True)
+class Knee:
+    """Where two straight lines that fit y(t) meet: time, value there, and the slopes before and after."""
+
+    time: float
+    value: float
+    slope_before: float
+    slope_after: float
+
+
+def knee(t: NDArray, y: NDArray) -> Knee:
+    """Where two separate straight lines, one before and one after, fit y(t) best.
+
+    Args:
+        t: (n,) increasing.
+        y: (n,) finite, n >= 8.
+
+    Returns:
+        A `Knee`; its time and value are where the two lines meet.
+
+    Raises:
+        ValueError: y does not fall before it and fall less (or rise) afterwards: no impact of two bodies at distance y.
+
+    Example:
+        >>> t = np.linspace(0.0, 1.0, 21)
+        >>> round(knee(t, np.abs(t - 0.42)).time, 6)
+        0.42
+    """
+    found = _knee(t, y)
+    # Drag bends the lines, and a bend pulls the knee towards it: look again, nearer and nearer.
+    for _ in range(2):
+        reach = 0.5 * min(found.time - t[0], t[-1] - found.time)
+        near = np.abs(t - found.time) <= reach
+        if near.sum() < 4 * _FEWEST:
+            break
+        t, y = t[near], y[near]
+        found = _knee(t, y)
+    return found
+
+
+def _knee(t: NDArray, y: NDArray) -> Knee:
+    centred = t - t[0]
+    before = _running_misfit(centred, y)
+    after = _running_misfit(-centred[::-1], y[::-1])[::-1]
+    splits = np.arange(_FEWEST // 2, t.size - _FEWEST // 2 + 1)
+    k = int(splits[np.argmin(before[splits - 1] + after[splits])])
+    fit = np.polynomial.polynomial.polyfit
+    (b0, b1), (a0, a1) = fit(centred[:k], y[:k], 1), fit(centred[k:], y[k:], 1)
+    if not (b1 < 0 and a1 > b1):
+        raise ValueError(
+            f"the distance changes at {b1:.3g} m/s and then at {a1:.3g} m/s, expected an approach and an impact"
+        )
+    # Lines that hardly differ may meet far away; the split itself is then the better time.
+    meet = float(np.clip((a0 - b0) / (b1 - a1), centred[k - 1] - _SLACK, centred[k] + _SLACK))
+    return Knee(float(t[0] + meet), float(min(b0 + b1 * meet, a0 + a1 * meet)), float(b1), float(a1))
+
+
+def _running_misfit(t: NDArray, y: NDArray) -> NDArray:
+    """(n,) sum of squares that the best straight line through the first k + 1 samples leaves, for every k."""
+    n = np.arange(1, t.size + 1)
+    y = y - y[0]
+    st, sy = np.cumsum(t) / n, np.cumsum(y) / n
+    tt, ty, yy = (np.cumsum(a * b) / n - ma * mb for a, b, ma, mb in ((t, t, st, st), (t, y, st, sy), (y, y, sy, sy)))
+    slope = np.divide(ty, tt, out=np.zeros_like(ty), where=tt > 0)
+    return n * (yy - slope * ty)
+
+
+def _principal_axis(points: NDArray) -> NDArray:
+    """The unit vector along which points (n, k) spread most."""
+    return np.linalg.svd(points - points.mean(axis=0), full_matrices=False)[2][0]
+
+
+def _line(times: NDArray, values: NDArray, part: NDArray, at: float) -> tuple[float, float]:
+    """Value and slope at the time `at` of the straight line through the samples in `part`."""
+    keep = part & np.isfinite(values)
+    if keep.sum() < 2:
+        raise ValueError(f"{keep.sum()} samples of a coordinate before the impact, expected at least 2")
+    value, slope = np.polynomial.polynomial.polyfit(times[keep] - at, values[keep], 1)
+    return float(value), float(slope)

@@ -1,0 +1,164 @@
+"""A scene and its runs as a problem of identification, and its result in the scene's units."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from diffcontact.identify import FitResult, Observations, Problem, fit
+from diffcontact.identify.fit import Progress
+from diffcontact.scene.document import Parameter, Scene, read_scene
+from diffcontact.scene.preparation import PreparedRun
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """A scene with its runs.
+
+    Attributes:
+        scene: what is to be found.
+        runs: in the order of the files.
+        start: parameters by name [SI]; those of each run on its own have a leading axis that counts the runs.
+    """
+
+    scene: Scene
+    runs: tuple[PreparedRun, ...]
+    start: Mapping[str, NDArray]
+
+    @property
+    def own(self) -> tuple[str, ...]:
+        """Names of the parameters that every run keeps to itself."""
+        return tuple(name for name, parameter in self.scene.parameters.items() if parameter.per_run)
+
+    @property
+    def samples(self) -> int:
+        """How many numbers were measured."""
+        return sum(int(np.isfinite(run.values).sum()) for run in self.runs)
+
+    def fit(self, progress: Progress | None = None) -> FitResult:
+        """Find the free parameters; see `diffcontact.fit`."""
+        free = {
+            name: parameter.domain for name, parameter in self.scene.parameters.items() if parameter.domain is not None
+        }
+        if not free:
+            raise ValueError(f"{self.scene.file}: parameters: none is free, expected at least one")
+        problems = [
+            Problem(
+                self.scene.ready.system,
+                Observations(run.times, run.values, self.scene.noise, _positions),
+                _initial,
+                own=self.own,
+            )
+            for run in self.runs
+        ]
+        return fit(problems, self.start, free, progress=progress)
+
+
+def read_study(scene: str | Path, files: Sequence[str | Path] = ()) -> Study:
+    """Read a scene and its runs, and check that the starting values make sense together.
+
+    Args:
+        scene: the TOML document.
+        files: one CSV file per run; empty: those that the scene names.
+
+    Raises:
+        OSError: a file cannot be read.
+        ValueError: one line that names file, row or key, and what was expected.
+    """
+    document = read_scene(scene)
+    chosen = tuple(files) or document.files
+    if not chosen:
+        raise ValueError(f"{document.file}: data.files: missing, and no --data was given; expected at least one CSV file")
+    runs = tuple(document.read_run(path) for path in chosen)
+    start = {name: _start(parameter, document, runs) for name, parameter in document.parameters.items()}
+    study = Study(document, runs, start)
+    for i, run in enumerate(runs):
+        _check_overlap(study, i, run)
+    return study
+
+
+def result_document(study: Study, result: FitResult) -> dict[str, Any]:
+    """What goes into result.json: `FitResult.to_dict` in the scene's units, with versions and hashes of the data."""
+    document = result.to_dict()
+    for name, entry in document["parameters"].items():
+        parameter = study.scene.parameters[name.partition("[")[0]]
+        for key in ("value", "stderr", "stderr_plain"):
+            entry[key] = _in_unit(entry[key], parameter)
+        entry["interval95"] = [_in_unit(bound, parameter) for bound in entry["interval95"]]
+        entry["unit"] = parameter.unit
+    return document | {
+        "scene": study.scene.file,
+        "runs": [run.path for run in study.runs],
+        "versions": versions(),
+        "data_sha256": {run.path: run.sha256 for run in study.runs},
+    }
+
+
+def versions() -> dict[str, str]:
+    """Versions of everything that a number depends on.
+
+    Example:
+        >>> sorted(versions())
+        ['diffcontact', 'jax', 'jaxlib', 'numpy', 'platform', 'python', 'scipy']
+    """
+    packages = {name: importlib.metadata.version(name) for name in ("diffcontact", "jax", "jaxlib", "numpy", "scipy")}
+    return packages | {"python": platform.python_version(), "platform": f"{platform.system()} {platform.machine()}"}
+
+
+# Plain functions, not lambdas made per study: runs and studies that share them share the compiled simulation.
+def _positions(trajectory, params):
+    del params
+    return trajectory.q
+
+
+def _initial(params):
+    return params["q0"], params["u0"]
+
+
+def _start(parameter: Parameter, scene: Scene, runs: Sequence[PreparedRun]) -> NDArray:
+    """The starting value in SI, with a leading axis if every run has its own."""
+    if parameter.value is not None:
+        value = parameter.value
+        start = np.broadcast_to(value, (len(runs), *value.shape)) if parameter.per_run else value
+    else:
+        suggested = np.stack([np.asarray(run.start[parameter.name], float) for run in runs])
+        start = suggested if parameter.per_run else suggested.mean(axis=0)
+    _check_start(parameter, scene, start)
+    return np.array(start)
+
+
+def _check_start(parameter: Parameter, scene: Scene, start: NDArray) -> None:
+    written = (start / parameter.factor).tolist()
+    origin = " (suggested by the data)" if parameter.value is None else ""
+    quantity = scene.ready.quantities[parameter.name]
+    if not quantity.allows(start):
+        raise ValueError(f"{parameter.at}.value: {written}{origin}, expected {quantity.range} (SI)")
+    if parameter.domain is None:
+        return
+    low, high = parameter.domain.low, parameter.domain.high
+    if not np.all((low <= start) & (start <= high)):
+        bounds = [float(low / parameter.factor), float(high / parameter.factor)]
+        raise ValueError(f"{parameter.at}.value: the start {written}{origin} is outside its bounds {bounds}")
+
+
+def _check_overlap(study: Study, i: int, run: PreparedRun) -> None:
+    """Refuse a start at which two bodies overlap: no impact law holds there."""
+    params = {name: value[i] if name in study.own else value for name, value in study.start.items()}
+    gap = np.asarray(study.scene.ready.system.gap(run.times[0], params["q0"], params))
+    if gap.size and gap.min() < 0:
+        worst = int(gap.argmin())
+        raise ValueError(
+            f"{study.scene.parameters['q0'].at}: gap {worst} is {gap[worst]:.6g} m at the start of {run.path}: the bodies "
+            f"overlap by {-gap[worst]:.6g} m, expected none below 0"
+        )
+
+
+def _in_unit(value: float | None, parameter: Parameter) -> float | None:
+    return None if value is None else value / parameter.factor

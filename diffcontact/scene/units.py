@@ -1,0 +1,115 @@
+"""Units of a scene: an explicit table, products and powers of it, and nothing guessed.
+
+    value in SI = factor * value in the unit            mm -> 1e-3 m, deg -> pi/180 rad, g/s^2 -> 1e-3 kg/s^2
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from dataclasses import dataclass
+
+# name -> (factor to SI, powers of length, mass, time); angles and counts are numbers, a pixel is a length of its own.
+_BASE: dict[str, tuple[float, dict[str, int]]] = {
+    "1": (1.0, {}),
+    "rad": (1.0, {}),
+    "deg": (math.pi / 180.0, {}),
+    "%": (1e-2, {}),
+    "m": (1.0, {"m": 1}),
+    "um": (1e-6, {"m": 1}),
+    "mm": (1e-3, {"m": 1}),
+    "cm": (1e-2, {"m": 1}),
+    "km": (1e3, {"m": 1}),
+    "kg": (1.0, {"kg": 1}),
+    "g": (1e-3, {"kg": 1}),
+    "mg": (1e-6, {"kg": 1}),
+    "s": (1.0, {"s": 1}),
+    "ms": (1e-3, {"s": 1}),
+    "us": (1e-6, {"s": 1}),
+    "min": (60.0, {"s": 1}),
+    "Hz": (1.0, {"s": -1}),
+    "N": (1.0, {"kg": 1, "m": 1, "s": -2}),
+    "mN": (1e-3, {"kg": 1, "m": 1, "s": -2}),
+    "J": (1.0, {"kg": 1, "m": 2, "s": -2}),
+    "px": (1.0, {"px": 1}),
+}
+_FACTOR = re.compile(r"([^\s*/^]+)(?:\^(-?\d+))?")
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A unit as it was written, its factor to SI and its dimension.
+
+    Attributes:
+        symbol: as written; "1" for a plain number.
+        factor: value in SI over value in this unit.
+        dimension: sorted (base unit, power) pairs.
+
+    Example:
+        >>> Unit.parse("mm/s^2").factor
+        0.001
+        >>> Unit.parse("mm").same_dimension(Unit.parse("m"))
+        True
+        >>> Unit.parse("mn")
+        Traceback (most recent call last):
+        ValueError: unknown unit 'mn'; did you mean 'mN'?
+    """
+
+    symbol: str
+    factor: float
+    dimension: tuple[tuple[str, int], ...]
+
+    @classmethod
+    def parse(cls, text: str) -> Unit:
+        """Read `text`: table entries joined by `*` and `/`, with integer powers as in `kg*m/s^2`; "" is "1".
+
+        Raises:
+            ValueError: an entry that the table lacks (with the nearest one), or text that is no product of units.
+        """
+        symbol = text.strip() or "1"
+        factor, powers = 1.0, {}
+        for operator, part in re.findall(r"([*/]?)([^*/]*)", f"*{symbol}")[:-1]:
+            found = _FACTOR.fullmatch(part.strip())
+            if found is None or found.group(1) not in _BASE:
+                raise ValueError(f"unknown unit {symbol!r}; {_nearest(part.strip())}")
+            power = int(found.group(2) or 1) * (-1 if operator == "/" else 1)
+            scale, dimension = _BASE[found.group(1)]
+            factor *= scale**power
+            for base, exponent in dimension.items():
+                powers[base] = powers.get(base, 0) + power * exponent
+        return cls(symbol, factor, tuple(sorted((base, p) for base, p in powers.items() if p)))
+
+    def same_dimension(self, other: Unit) -> bool:
+        """Whether a value in this unit can be expressed in the other."""
+        return self.dimension == other.dimension
+
+
+def factor(text: str, expected: str) -> float:
+    """What turns a value in the unit `text` into one in the unit `expected`.
+
+    Args:
+        text: the unit that a scene gives.
+        expected: a unit of the dimension that is needed.
+
+    Raises:
+        ValueError: an unknown unit, or one of another dimension.
+
+    Example:
+        >>> factor("ms", "s")
+        0.001
+        >>> factor("mm", "s")
+        Traceback (most recent call last):
+        ValueError: unit 'mm' cannot be converted to 's'
+    """
+    given, wanted = Unit.parse(text), Unit.parse(expected)
+    if not given.same_dimension(wanted):
+        raise ValueError(f"unit {given.symbol!r} cannot be converted to {wanted.symbol!r}")
+    return given.factor / wanted.factor
+
+
+def _nearest(name: str) -> str:
+    """The table entry that was perhaps meant, capitals aside; otherwise the table."""
+    folded = {known.lower(): known for known in _BASE}
+    near = difflib.get_close_matches(name.lower(), folded, n=1)
+    return f"did you mean {folded[near[0]]!r}?" if near else f"known are {', '.join(_BASE)}"
