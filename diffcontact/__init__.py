@@ -1,7 +1,7 @@
 """Differentiable simulation and identification of mechanical systems with contact, impacts and dry friction."""
 
 from diffcontact import qp, systems
-from diffcontact.schemes import CatchingUp, ElasticProjection, EventTimed, VelocityProjection
+from diffcontact.schemes import CatchingUp, ElasticProjection, EventTimed, PercussionFriction, VelocityProjection
 from diffcontact.simulate import Trajectory, simulate
 from diffcontact.status import Status
 from diffcontact.system import ParticleLine, System
@@ -11,6 +11,7 @@ __all__ = [
     "ElasticProjection",
     "EventTimed",
     "ParticleLine",
+    "PercussionFriction",
     "Status",
     "System",
     "Trajectory",
