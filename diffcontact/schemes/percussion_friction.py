@@ -61,9 +61,9 @@ class PercussionFriction:
     stays the first velocity of the trajectory, u(t_0) = u_0 (3.9). `impulse` is the friction impulse on each
     particle, densities and atoms together.
 
-    Hypotheses: masses positive, V and K symmetric and (semi)definite, p and nu bounded, nu >= 0, sum a_k finite. With finitely
-    many percussions the solution exists and is unique, for as long as one likes (theorem 2.1, section 3). The estimate
-    (4.2) is `hypotheses.velocity_bound`.
+    Hypotheses: masses positive, V and K symmetric and (semi)definite, p and nu bounded, nu >= 0, sum a_k finite. With
+    finitely many percussions the solution exists and is unique, for as long as one likes (theorem 2.1, section 3). The
+    estimate (4.2) is `hypotheses.velocity_bound`.
 
     What converges: the state, first order in h; the step is stable for every h. Jumps are exact.
 

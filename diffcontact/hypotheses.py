@@ -1,0 +1,351 @@
+"""The hypotheses of the convergence theorems, as numbers that can be computed at a state.
+
+A theorem holds on a whole set of positions; what is computed here is its constant *there and then*. A state that fails
+disproves the hypothesis; many that pass make it plausible.
+
+Contact (S1, S2, S3), with n_i = grad g_i / |grad g_i| over the active or nearly active constraints::
+
+    reverse triangle inequality   sum_i l_i |grad g_i| <= gamma |sum_i l_i grad g_i|  for all l >= 0      (A6, R_rho)
+    prox-regularity               eta = min_i |grad g_i| / (gamma |D^2 g_i|)                       (S2 theorem 4.1)
+    angle condition               <n_i, n_j> = 0 in the metric M^-1                                           (H6 of S3)
+
+Friction (S4): the horizon T_1 and the bound a_1(T) of the velocity, eq. (4.2).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial, singledispatch
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from diffcontact import mass as mass_matrix
+from diffcontact import qp
+from diffcontact.status import Status
+from diffcontact.system import ParticleLine, System, contacts
+
+_result = partial(jax.tree_util.register_dataclass, meta_fields=[])
+
+
+def active_set(system: System, params, t, q: Array, rho=0.0) -> Array:
+    """I_rho(t, q) = {i : g_i(t, q) <= rho}, the active set I(t, q) for rho = 0 (S1 eq. 8-9), as a mask (c,).
+
+    A gap that is zero to rounding counts as zero.
+
+    Args:
+        rho: how nearly closed a contact must be [m].
+
+    Example:
+        >>> import jax.numpy as jnp, diffcontact as dc
+        >>> system, params = dc.systems.balls(1, 1, box=(0.0, 1.0)), {"radius": jnp.zeros(1)}
+        >>> active_set(system, params, 0.0, jnp.zeros(1)).tolist()
+        [True, False]
+    """
+    rounding = jnp.finfo(q.dtype).eps ** 0.75 * (1 + jnp.max(jnp.abs(q)))
+    return system.gap(t, q, params) <= rho + rounding
+
+
+@partial(_result, data_fields=["gamma", "exists", "direction"])
+@dataclass(frozen=True)
+class ReverseTriangle:
+    """The reverse triangle inequality at a state.
+
+    Attributes:
+        gamma: () its smallest constant, at least 1; infinite where there is none. exists: () whether there is one:
+        whether no positive combination of the active gradients vanishes. direction: (d,) unit vector along which
+        every active gap opens, <n_i, direction> >= 1 / gamma: the "good direction" of
+            S1 lemma 3.1; zero where there is none.
+    """
+
+    gamma: Array
+    exists: Array
+    direction: Array
+
+
+def reverse_triangle(system: System, params, t, q: Array, rho=0.0) -> ReverseTriangle:
+    r"""The constant gamma of (A6) / (R_rho) at (t, q), and whether it exists.
+
+    1 / gamma is the distance from 0 to the convex hull of the unit gradients n_i. Its dual is a projection::
+
+        gamma = min |v|     subject to     <n_i, v> >= 1   for all i in I_rho(t, q)
+
+    feasible if and only if 0 is not in the hull. Lengths are Euclidean, as in the papers. Without active
+    constraints the inequality is empty and gamma = 1.
+
+    Args:
+        rho: see `active_set`; (A6') and (R_0) are rho = 0.
+
+    Source: S1 (A6), (A6'), lemma 3.1; S2 (R_rho).
+
+    Example:
+        >>> import jax.numpy as jnp, diffcontact as dc
+        >>> corner, params = dc.systems.balls(1, 2, box=(0.0, 1.0)), {"radius": jnp.zeros(1)}
+        >>> print(f"{reverse_triangle(corner, params, 0.0, jnp.zeros(2)).gamma:.4f}")
+        1.4142
+    """
+    near = active_set(system, params, t, q, rho)
+    normals = contacts(system, params, t, q).normals
+    length = jnp.linalg.norm(normals, axis=1, keepdims=True)
+    # A gradient that vanishes has no direction and cannot open: it makes the problem infeasible, as it should.
+    unit = normals / jnp.where(length > 0, length, 1.0)
+    found = qp.project(jnp.ones_like(q), unit, jnp.where(near, -1.0, jnp.inf), jnp.zeros_like(q))
+    exists = found.status == Status.OK
+    size = jnp.linalg.norm(found.u)
+    any_near = jnp.any(near)
+    gamma = jnp.where(exists, jnp.where(any_near, size, 1.0), jnp.inf)
+    direction = jnp.where(exists & any_near, found.u / jnp.where(size > 0, size, 1.0), 0.0)
+    return ReverseTriangle(gamma=gamma, exists=exists, direction=direction)
+
+
+def prox_regularity(system: System, params, t, q: Array, rho=0.0) -> Array:
+    r"""() estimate of eta, the radius within which positions have one nearest point in {g >= 0} [m].
+
+        eta = min_i |grad g_i| / kappa_i / gamma,      kappa_i = the largest positive eigenvalue of D^2 g_i
+
+    over I_rho(t, q). Theorem 4.1 of S2 proves alpha / (M gamma) with alpha <= |grad g| and |D^2 g| <= M everywhere.
+    Its proof uses a bound of g from above only, so that directions in which a gap is concave do not count: a convex
+    set has eta infinite. Zero where gamma does not exist.
+
+    Source: S2 theorem 4.1 and definition 2.5.
+
+    Example:
+        >>> import jax.numpy as jnp, diffcontact as dc
+        >>> disc = dc.System(
+        ...     gap=lambda t, q, p: jnp.linalg.norm(q)[None] - 0.5,
+        ...     force=lambda t, q, u, p: jnp.zeros(2),
+        ...     mass=lambda q, p: jnp.ones(2),
+        ...     restitution=lambda p: 0.0,
+        ... )
+        >>> print(f"{prox_regularity(disc, {}, 0.0, jnp.array([0.5, 0.0])):.3f}")
+        0.500
+    """
+    near = active_set(system, params, t, q, rho)
+    slope = jnp.linalg.norm(contacts(system, params, t, q).normals, axis=1)
+    curvature = jax.hessian(lambda x: jnp.where(near, system.gap(t, x, params), 0.0))(q)
+    bend = jnp.maximum(jnp.linalg.eigvalsh(curvature)[:, -1], 0.0)
+    # Curvature at the level of its own rounding is none.
+    bent = near & (bend > jnp.finfo(q.dtype).eps * (1 + jnp.max(jnp.abs(curvature), initial=0.0)))
+    radius = jnp.min(jnp.where(bent, slope / jnp.where(bent, bend, 1.0), jnp.inf), initial=jnp.inf)
+    triangle = reverse_triangle(system, params, t, q, rho)
+    return jnp.where(triangle.exists, radius / jnp.where(triangle.exists, triangle.gamma, 1.0), 0.0)
+
+
+@partial(_result, data_fields=["cosines", "worst", "holds"])
+@dataclass(frozen=True)
+class AngleCondition:
+    """Whether active constraints are orthogonal in the kinetic metric.
+
+    Attributes:
+        cosines: (c, c) of the angles between the gradients of active constraints in M^-1; zero for others and on
+        the diagonal. worst: () the largest absolute value among them. holds: () whether all are zero to rounding.
+    """
+
+    cosines: Array
+    worst: Array
+    holds: Array
+
+
+def angle_condition(system: System, params, t, q: Array, rho=0.0) -> AngleCondition:
+    """(H6) at a state: <e_i, e_j> = 0 for active i != j, with e_i = M^-1/2 grad g_i / |M^-1/2 grad g_i|.
+
+    Where it fails and restitution is above 0, the motion is not continuous in its data: an impact on both contacts
+    at once and two impacts one after the other end differently, and a scheme's limit need not be unique.
+
+    Source: S3 (H6), eq. (8); Ballard (2000), Paoli (2005).
+
+    Example:
+        >>> import jax.numpy as jnp, diffcontact as dc
+        >>> row = dc.systems.balls(3, 1)
+        >>> params = dict(mass=jnp.ones(3), radius=0.5 * jnp.ones(3))
+        >>> cradle = angle_condition(row, params, 0.0, jnp.array([0.0, 1.0, 2.0]))
+        >>> print(bool(cradle.holds), cradle.worst.round(6))
+        False 0.5
+    """
+    near = active_set(system, params, t, q, rho)
+    root = mass_matrix.root(system.mass(q, params))
+    whitened = mass_matrix.whiten(root, jnp.where(near[:, None], contacts(system, params, t, q).normals, 0.0).T)
+    length = jnp.linalg.norm(whitened, axis=0, keepdims=True)
+    unit = whitened / jnp.where(length > 0, length, 1.0)
+    cosines = (unit.T @ unit) * (1 - jnp.eye(near.size, dtype=q.dtype))
+    worst = jnp.max(jnp.abs(cosines), initial=0.0)
+    return AngleCondition(cosines=cosines, worst=worst, holds=worst <= jnp.finfo(q.dtype).eps ** 0.75)
+
+
+@partial(_result, data_fields=["horizon", "bound"])
+@dataclass(frozen=True)
+class VelocityBound:
+    """The a-priori estimate of S4.
+
+    Attributes:
+        horizon: () T_1 = (sqrt(a^2 + 4 b) - a) / (2 b) [s]: the estimate holds for T below.
+        bound: () a_1(T) >= |u(t)| on [t_0, t_0 + T] [m/s]; infinite for T >= T_1.
+    """
+
+    horizon: Array
+    bound: Array
+
+
+def velocity_bound(line: ParticleLine, params, t, q: Array, u: Array, duration, samples: int = 1000) -> VelocityBound:
+    r"""T_1 and a_1(T) of S4 (4.2) for the motion from (t, q, u) over `duration` seconds.
+
+        a_1(T) = (|u| + b T |q| + c gamma |nu| |dtheta| + c T |p|) / (1 - a T - b T^2)
+
+    with a = |M^-1 V|, b = |M^-1 K|, c = |M^-1| (spectral norms), |dtheta| = T + the percussions within [t, t + T],
+    and |nu|, |p| the largest over time.
+
+    Args:
+        q, u: (N,) position and velocity at t.
+        duration: T [s].
+        samples: nu and p are looked at at so many equidistant times, and nu at the percussions.
+
+    Source: S4 eq. (4.2), proposition 4.1.
+
+    Example:
+        >>> import jax.numpy as jnp, diffcontact as dc
+        >>> pendulum = dc.ParticleLine(
+        ...     mass=lambda p: jnp.ones(1),
+        ...     damping=lambda p: jnp.zeros((1, 1)),
+        ...     stiffness=lambda p: 4.0 * jnp.ones((1, 1)),
+        ...     load=lambda t, p: jnp.zeros(1),
+        ...     friction=lambda p: 0.0,
+        ...     normal=lambda t, p: jnp.ones(1),
+        ...     percussion_times=[],
+        ...     percussions=lambda p: jnp.zeros(0),
+        ... )
+        >>> estimate = velocity_bound(pendulum, {}, 0.0, jnp.zeros(1), jnp.ones(1), 0.25)
+        >>> print(f"{estimate.horizon:.3f} {estimate.bound:.3f}")
+        0.500 1.333
+    """
+    mass = line.mass(params)
+    a, b = (jnp.linalg.norm(matrix(params) / mass[:, None], 2) for matrix in (line.damping, line.stiffness))
+    c = jnp.max(1 / mass)
+    atoms = jnp.asarray(line.percussion_times, q.dtype)
+    within = (atoms >= t) & (atoms <= t + duration)
+    measure = duration + jnp.sum(jnp.where(within, jnp.asarray(line.percussions(params), q.dtype), 0.0))
+    grid = t + duration * jnp.linspace(0, 1, samples, dtype=q.dtype)
+    # A percussion outside the interval is moved to its beginning, where nu counts anyway.
+    at = jnp.concatenate([grid, jnp.where(within, atoms, t)])
+    normal = jnp.max(jnp.linalg.norm(jax.vmap(lambda s: line.normal(s, params))(at), axis=1))
+    load = jnp.max(jnp.linalg.norm(jax.vmap(lambda s: line.load(s, params))(grid), axis=1))
+    # T_1 = (sqrt(a^2 + 4 b) - a) / (2 b), written so that b = 0 is its limit 1 / a.
+    root = a + jnp.sqrt(a**2 + 4 * b)
+    horizon = jnp.where(root > 0, 2 / jnp.where(root > 0, root, 1.0), jnp.inf)
+    left = 1 - a * duration - b * duration**2
+    grip = c * line.friction(params) * normal * measure
+    known = jnp.linalg.norm(u) + b * duration * jnp.linalg.norm(q) + grip + c * duration * load
+    return VelocityBound(horizon, jnp.where(left > 0, known / jnp.where(left > 0, left, 1.0), jnp.inf))
+
+
+def penetration(system: System, params, t: Array, q: Array) -> Array:
+    """(n,) how deep each position of a trajectory lies in the deepest contact [m], 0 where it is feasible.
+
+    Zero to rounding for VelocityProjection (convex gaps), CatchingUp and EventTimed; ElasticProjection's positions
+    leave the admissible set by O(h) at impacts when e > 0.
+
+    Args:
+        t: (n,) times.
+        q: (n, d) positions.
+
+    Example:
+        >>> import jax.numpy as jnp, diffcontact as dc
+        >>> system, params = dc.systems.balls(1, 1, box=(0.0, 1.0)), {"radius": jnp.zeros(1)}
+        >>> penetration(system, params, jnp.zeros(2), jnp.array([[0.5], [-0.25]])).tolist()
+        [0.0, 0.25]
+    """
+    gaps = jax.vmap(lambda t, q: system.gap(t, q, params))(t, q)
+    return jnp.maximum(0.0, -jnp.min(gaps, axis=1, initial=jnp.inf))
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was found, one (hypothesis, finding) per line; printing it gives the table."""
+
+    lines: tuple[tuple[str, str], ...]
+
+    def __str__(self) -> str:
+        width = max(len(name) for name, _ in self.lines)
+        return "\n".join(f"{name:<{width}}  {finding}" for name, finding in self.lines)
+
+
+@singledispatch
+def report(system: Any, params, t, q, u, duration=1.0) -> Report:
+    """The checkable hypotheses of the system's theorems at a state, in words; `python -m diffcontact check` prints it.
+
+    Args:
+        system: a `System` or a `ParticleLine`.
+        t, q, u: the state, q and u (d,).
+        duration: how long a motion the estimate (4.2) is asked for [s]; `ParticleLine` only.
+
+    Raises:
+        ValueError: for any other system.
+
+    Example:
+        >>> import jax.numpy as jnp, diffcontact as dc
+        >>> params = dict(mass=jnp.ones(1), radius=0.1 * jnp.ones(1), gravity=-9.81 * jnp.ones(1), restitution=0.5)
+        >>> ball = dc.systems.balls(1, 1, box=(0.0, 1.0))
+        >>> print(report(ball, params, 0.0, jnp.array([0.1]), jnp.zeros(1)))
+        feasible position               yes
+        active contacts                 0
+        admissible velocity             yes
+        reverse triangle inequality     gamma = 1 (S1 A6', S2 R_0)
+        prox-regularity                 eta = inf m (S2 theorem 4.1)
+        angle condition                 holds (S3 H6)
+    """
+    raise ValueError(f"system: expected a System or a ParticleLine, got {type(system).__name__}")
+
+
+@report.register
+def _(system: System, params, t, q, u, duration=1.0):
+    q, u = (jnp.asarray(x, float) for x in (q, u))
+    here = contacts(system, params, t, q)
+    rounding = float(jnp.finfo(q.dtype).eps ** 0.75 * (1 + jnp.max(jnp.abs(q))))
+    near = np.asarray(active_set(system, params, t, q))
+    gap, speed = np.asarray(here.gap), np.asarray(here.velocity(u))
+    triangle = reverse_triangle(system, params, t, q)
+    angle = angle_condition(system, params, t, q)
+    deep = [f"no: gap[{i}] = {gap[i]:.3g} m" for i in np.flatnonzero(gap < -rounding)]
+    fast = [f"no: gap[{i}] closes at {-speed[i]:.3g} m/s" for i in np.flatnonzero(near & (speed < -rounding))]
+    exists, holds = bool(triangle.exists), bool(angle.holds)
+    return Report(
+        (
+            ("feasible position", ", ".join(deep) or "yes"),
+            ("active contacts", " ".join(str(i) for i in np.flatnonzero(near)) or "none"),
+            ("admissible velocity", ", ".join(fast) or "yes"),
+            (
+                "reverse triangle inequality",
+                (f"gamma = {triangle.gamma:.6g}" if exists else "fails: active gradients have a vanishing combination")
+                + " (S1 A6', S2 R_0)",
+            ),
+            ("prox-regularity", f"eta = {prox_regularity(system, params, t, q):.6g} m (S2 theorem 4.1)"),
+            (
+                "angle condition",
+                ("holds" if holds else f"fails, largest cosine {angle.worst:.6g}: with e > 0 no continuity in the data")
+                + " (S3 H6)",
+            ),
+        )
+    )
+
+
+@report.register
+def _(system: ParticleLine, params, t, q, u, duration=1.0):
+    q, u = (jnp.asarray(x, float) for x in (q, u))
+    estimate = velocity_bound(system, params, t, q, u, duration)
+    definite = [
+        f"smallest eigenvalue {np.linalg.eigvalsh(np.asarray(matrix(params)))[0]:.6g}"
+        for matrix in (system.stiffness, system.damping)
+    ]
+    bound = (
+        f"|u| <= {estimate.bound:.6g} m/s" if np.isfinite(estimate.bound) else "none: the duration exceeds the horizon"
+    )
+    return Report(
+        (
+            ("stiffness", definite[0]),
+            ("damping", definite[1]),
+            ("horizon T_1", f"{estimate.horizon:.6g} s (S4 proposition 4.1)"),
+            (f"velocity over {duration:g} s", f"{bound} (S4 eq. 4.2)"),
+        )
+    )
