@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from diffcontact.identify.table import text_table
+
 
 @dataclass(frozen=True, eq=False)
 class FitResult:
@@ -98,23 +100,7 @@ class FitResult:
         }
 
     def __str__(self) -> str:
-        table = [("parameter", "value", "stderr", "95 % interval", "note")]
-        for row in self.rows():
-            value, error, interval, note = row["value"], row["stderr"], row["interval95"], row["note"]
-            low, high = (
-                _number(bound, error, unknown) for bound, unknown in zip(interval, ("-inf", "inf"), strict=True)
-            )
-            table.append((row["name"], _number(value, error), _number(error, error, "inf"), f"[{low}, {high}]", note))
-        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-        lines = [
-            "  ".join(
-                cell.rjust(w) if 0 < i < 4 else cell.ljust(w)
-                for i, (cell, w) in enumerate(zip(line, widths, strict=True))
-            )
-            for line in table
-        ]
-        lines = [line.rstrip() for line in lines]
-        lines.insert(1, "-" * max(map(len, lines)))
+        lines = [text_table(self.rows())]
         lines.append(f"cost {self.cost:.6g}, {self.dof} degrees of freedom; {self.message}")
         lines.append(f"error bars {self.error_bars}")
         for direction in self.unidentifiable:
@@ -125,15 +111,3 @@ class FitResult:
 
 def _finite(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
-
-
-def _number(value: float | None, error: float | None, unknown: str = "") -> str:
-    """As many digits as the error deserves: two of its own."""
-    if value is None:
-        return unknown
-    if not error:
-        return f"{value:.6g}"
-    digits = 1 - int(np.floor(np.log10(error)))
-    if 0 <= digits <= 9 and abs(value) < 1e9:
-        return f"{value:.{digits}f}"
-    return f"{value:.{max(1, digits + int(np.floor(np.log10(max(abs(value), error))))) + 1}g}"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +14,7 @@ from diffcontact.identify import FitResult, Observations, Problem, fit
 from diffcontact.identify.fit import Progress
 from diffcontact.scene.document import Parameter, Scene, read_scene
 from diffcontact.scene.preparation import PreparedRun
+from diffcontact.versions import versions
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,15 +100,9 @@ def result_document(study: Study, result: FitResult) -> dict[str, Any]:
     }
 
 
-def versions() -> dict[str, str]:
-    """Versions of everything that a number depends on.
-
-    Example:
-        >>> sorted(versions())
-        ['diffcontact', 'jax', 'jaxlib', 'numpy', 'platform', 'python', 'scipy']
-    """
-    packages = {name: importlib.metadata.version(name) for name in ("diffcontact", "jax", "jaxlib", "numpy", "scipy")}
-    return packages | {"python": platform.python_version(), "platform": f"{platform.system()} {platform.machine()}"}
+def estimates(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The parameters of a result document as rows of a table."""
+    return [{"name": name, **entry} for name, entry in document["parameters"].items()]
 
 
 # Plain functions, not lambdas made per study: runs and studies that share them share the compiled simulation.

@@ -1,0 +1,7 @@
+"""`python -m diffcontact`."""
+
+import sys
+
+from diffcontact.cli import main
+
+sys.exit(main())
