@@ -30,6 +30,9 @@ from scipy.signal import lfilter
 MAX_ORDER = 8
 # arctanh of the largest partial correlation that is tried, 0.9999: beyond lies a random walk, with no variance to speak of.
 _LARGEST = 5.0
+_SCAN = np.linspace(-0.9, 0.9, 7)
+# Deviance of a filter that wipes out a column of J to rounding; finite, so that differences of it are numbers.
+_IMPOSSIBLE = 1e100
 
 
 @dataclass(frozen=True)
@@ -74,21 +77,14 @@ def autoregression(r: NDArray, J: NDArray) -> Autoregression:
         return Autoregression(np.ones(1), float(scale))
     highest = int(np.clip((count - rank) // 10, 0, MAX_ORDER))
     moments = _Moments(X, present, highest)
-    best = None
     kappa = np.zeros(0)
-    for p in range(highest + 1):
-        if p:
-            result = minimize(
-                lambda y: moments.deviance(np.tanh(y))[0],
-                np.arctanh(np.append(kappa, 0.0)),
-                method="L-BFGS-B",
-                bounds=[(-_LARGEST, _LARGEST)] * p,
-            )
-            kappa = np.tanh(result.x)
+    deviance, sigma = moments.deviance(kappa)
+    best = deviance, kappa, sigma
+    for p in range(1, highest + 1):
+        kappa = moments.best_extension(kappa)
         deviance, sigma = moments.deviance(kappa)
-        aic = deviance + 2 * p
-        if best is None or aic < best[0]:
-            best = aic, kappa, sigma
+        if deviance + 2 * p < best[0]:
+            best = deviance + 2 * p, kappa, sigma
         elif p > best[1].size + 1:
             break
     _, kappa, sigma = best
@@ -161,10 +157,22 @@ class _Moments:
         try:
             factor = cho_factor(G) if rank else None
         except LinAlgError:
-            return np.inf, 0.0
+            return _IMPOSSIBLE, 0.0
         rest = max(s - b @ cho_solve(factor, b), np.finfo(float).tiny) if rank else s
         determinant = 2 * np.sum(np.log(np.diag(factor[0]))) if rank else 0.0
         return freedom * np.log(rest / freedom) + determinant + logarithms, np.sqrt(rest / freedom)
+
+    def best_extension(self, kappa: NDArray) -> NDArray:
+        """(p+1,) partial correlations that maximise the likelihood, from the best ones of order p and a scan of the next."""
+        # The likelihood is flat towards +-1, so that a descent from afar may end there.
+        first = min(_SCAN, key=lambda value: self.deviance(np.append(kappa, value))[0])
+        result = minimize(
+            lambda y: self.deviance(np.tanh(y))[0],
+            np.arctanh(np.append(kappa, first)),
+            method="L-BFGS-B",
+            bounds=[(-_LARGEST, _LARGEST)] * (kappa.size + 1),
+        )
+        return np.tanh(result.x)
 
 
 def _polynomials(kappa: NDArray) -> list[NDArray]:

@@ -215,7 +215,7 @@ def _bounded(name: str, value: Any, domain: Domain) -> tuple[NDArray, NDArray, N
 def _check_known(name: str, params: Mapping[str, Any], where: str) -> None:
     if name in params:
         return
-    near = difflib.get_close_matches(name, params, n=1)
+    near = difflib.get_close_matches(name, params, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(map(repr, params))}"
     raise ValueError(f"fit({where}): no parameter {name!r}; {hint}")
 

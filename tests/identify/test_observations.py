@@ -1,0 +1,65 @@
+import numpy as np
+import pytest
+
+from diffcontact.identify import Observations, Problem
+
+
+def positions(trajectory, params):
+    return trajectory.q
+
+
+def test_missing_samples_need_no_noise():
+    noise = np.array([[0.1], [np.nan], [0.2]])
+    observations = Observations([0, 1, 2], [[1.0], [np.nan], [3.0]], noise, positions)
+    assert observations.present.ravel().tolist() == [True, False, True]
+    assert observations.sigma.ravel().tolist() == [0.1, 1.0, 0.2]
+
+
+def test_noise_per_channel():
+    observations = Observations([0, 1], [[1.0, 2.0], [3.0, 4.0]], [0.1, 0.2], positions)
+    assert observations.sigma.tolist() == [[0.1, 0.2], [0.1, 0.2]]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"times": [0.0, 2.0, 1.0]}, "row 2 \\(1.0\\) is not after the one before"),
+        ({"times": [0.0, 1.0, 1.0]}, "row 2"),
+        ({"times": [0.0, np.nan, 1.0]}, "row 1"),
+        ({"times": [[0.0, 1.0, 2.0]]}, "expected \\(n,\\)"),
+        ({"values": [[1.0], [2.0]]}, "shape \\(2, 1\\), expected \\(3, k\\)"),
+        ({"values": [1.0, 2.0, 3.0]}, "shape \\(3,\\), expected \\(3, k\\)"),
+        ({"values": [[1.0], [np.inf], [2.0]]}, "row 1 is infinite"),
+        ({"values": np.full((3, 1), np.nan)}, "every sample is missing"),
+        ({"values": "abc"}, "expected an array of numbers"),
+        ({"noise": 0.0}, "0.0 in channel 0, row 0; expected a positive number"),
+        ({"noise": [[0.1], [0.1], [-0.1]]}, "-0.1 in channel 0, row 2"),
+        ({"noise": np.nan}, "expected a positive number"),
+        ({"noise": [0.1, 0.2]}, "shape \\(2,\\)"),
+        ({"observe": None}, "expected a function"),
+    ],
+)
+def test_bad_observations_are_named(change, message):
+    good = {"times": [0.0, 1.0, 2.0], "values": [[1.0], [2.0], [3.0]], "noise": 0.1, "observe": positions}
+    Observations(**good)
+    with pytest.raises(ValueError, match=message):
+        Observations(**{**good, **change})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"observations": 1}, "expected Observations"),
+        ({"initial": ([0.0], [1.0])}, "expected a function"),
+        ({"substeps": 0}, "at least 1"),
+    ],
+)
+def test_bad_problems_are_named(change, message):
+    good = {
+        "system": None,
+        "observations": Observations([0.0, 1.0], [[1.0], [2.0]], 0.1, positions),
+        "initial": lambda params: ([0.0], [1.0]),
+    }
+    Problem(**good)
+    with pytest.raises(ValueError, match=message):
+        Problem(**{**good, **change})
