@@ -32,7 +32,7 @@ class ReferenceProblem:
     """
 
     name: str
-    system: dc.System
+    system: dc.System | dc.ParticleLine
     unpack: Callable
     theta: np.ndarray
     runs: list
@@ -188,6 +188,40 @@ def _double_pendulum_wall():
     return system, lambda x: ({"m": x[4:6], "l": x[6:8], "gravity": x[8], "restitution": x[9]}, x[:2], x[2:4])
 
 
+def _slider_percussions():
+    line = dc.ParticleLine(
+        mass=lambda p: p["mass"][None],
+        damping=lambda p: jnp.zeros((1, 1)),
+        stiffness=lambda p: jnp.zeros((1, 1)),
+        load=lambda t, p: jnp.zeros(1),
+        friction=lambda p: p["gamma"],
+        normal=lambda t, p: 19.62 * jnp.ones(1),
+        percussion_times=[0.1, 0.3],
+        percussions=lambda p: p["percussion"],
+    )
+    return line, lambda x: ({"mass": x[0], "gamma": x[1], "percussion": x[4:6]}, x[2:3], x[3:4])
+
+
+def _two_particle_chain():
+    row = jnp.array([[2.0, -1.0], [-1.0, 1.0]])
+    line = dc.ParticleLine(
+        mass=lambda p: p["mass"],
+        damping=lambda p: p["damping"] * row,
+        stiffness=lambda p: p["stiffness"] * row,
+        load=lambda t, p: jnp.array([0.0, 1.0]) * p["load"] * jnp.cos(11 * t),
+        friction=lambda p: p["gamma"],
+        normal=lambda t, p: jnp.array([9.81, 5.9]),
+        percussion_times=[0.25],
+        percussions=lambda p: p["percussion"],
+    )
+
+    def unpack(x):
+        named = dict(zip(("stiffness", "damping", "gamma", "load"), x[jnp.array([2, 3, 4, 9])], strict=True))
+        return {**named, "mass": x[:2], "percussion": x[10:11]}, x[5:7], x[7:9]
+
+    return line, unpack
+
+
 _PROBLEMS = {
     "bounce": _bounce,
     "two_balls_box_2d": _two_balls_box_2d,
@@ -200,4 +234,6 @@ _PROBLEMS = {
     "onto_resting_ball": _onto_resting_ball,
     "pendulum_stop": _pendulum_stop,
     "double_pendulum_wall": _double_pendulum_wall,
+    "slider_percussions": _slider_percussions,
+    "two_particle_chain": _two_particle_chain,
 }

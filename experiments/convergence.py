@@ -1,0 +1,216 @@
+# %% [markdown]
+# # Do the published schemes converge, and do their derivatives?
+#
+# For each scheme, on problems with exact solutions: the error of the state at the end against the step h, with the
+# observed order, and the error of the scheme's own Jacobian with respect to all parameters (relative, Frobenius).
+# EventTimed stands beside them. The states converge, first order in h. Most of the Jacobians do not: the step in
+# which an impact is seen is an integer and does not move with the parameters.
+#
+# Run it: `python experiments/convergence.py` (some minutes), or with `--smoke` (coarse, a few problems).
+# The friction problems and the double pendulum need the reference values, see `reference_problems.py`.
+
+# %%
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import exact_problems
+import jax
+import jax.numpy as jnp
+import numpy as np
+import reference_problems
+
+import diffcontact as dc
+from diffcontact.hypotheses import penetration
+
+jax.config.update("jax_enable_x64", True)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A problem, the end of the motion, and what is right there: state (2 d,) and its Jacobian (2 d, p)."""
+
+    name: str
+    system: dc.System | dc.ParticleLine
+    unpack: Callable
+    theta: np.ndarray
+    T: float
+    state: np.ndarray
+    jacobian: np.ndarray
+
+
+def closed_form(problem: exact_problems.ExactProblem) -> Case:
+    """A case whose truth is a formula."""
+    theta = jnp.asarray(problem.theta)
+    state, jacobian = np.asarray(problem.exact(theta)), np.asarray(jax.jacfwd(problem.exact)(theta))
+    return Case(problem.name, problem.system, problem.unpack, problem.theta, problem.T, state, jacobian)
+
+
+def from_reference(name: str, run: int) -> Case:
+    """A case whose truth was solved event by event."""
+    problem = reference_problems.load(name)
+    truth = problem.runs[run]
+    title = f"{name.replace('_', ' ')}, T = {truth['T']:g}"
+    state, jacobian = np.array(truth["state"]), np.array(truth["jacobian"])
+    return Case(title, problem.system, problem.unpack, problem.theta, truth["T"], state, jacobian)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One run: step h, errors of state (largest entry) and Jacobian (relative), deepest penetration."""
+
+    h: float
+    state: float
+    jacobian: float
+    depth: float
+
+
+def measure(case: Case, scheme, counts) -> list[Row]:
+    """The errors with T / h = each of `counts`."""
+    longest = max(counts)
+
+    # All h share one compilation: every run has the same number of steps, and is read when it comes by T.
+    @jax.jit
+    def at(h, index):
+        def end(theta):
+            params, q0, u0 = case.unpack(theta)
+            run = dc.simulate(case.system, params, q0, u0, h * jnp.arange(longest + 1), scheme=scheme)
+            deep = jnp.zeros(longest + 1)
+            if isinstance(case.system, dc.System):
+                deep = penetration(case.system, params, run.t, run.q)
+            deepest = jnp.max(jnp.where(jnp.arange(longest + 1) <= index, deep, 0.0))
+            return jnp.concatenate([run.q[index], run.u[index]]), (run.q[index], run.u[index], deepest)
+
+        return jax.jacfwd(end, has_aux=True)(jnp.asarray(case.theta))
+
+    rows = []
+    for count in counts:
+        jacobian, (q, u, depth) = at(case.T / count, count)
+        state = np.max(np.abs(np.concatenate([q, u]) - case.state))
+        wrong = np.linalg.norm(jacobian - case.jacobian) / np.linalg.norm(case.jacobian)
+        rows.append(Row(case.T / count, float(state), float(wrong), float(depth)))
+    return rows
+
+
+def order(h, errors) -> float:
+    """Slope of log error against log h, least squares; nan where the errors are rounding."""
+    errors = np.asarray(errors)
+    return float(np.polyfit(np.log(h), np.log(errors), 1)[0]) if np.all(errors > 1e-11) else np.nan
+
+
+def table(title: str, cases, scheme, counts) -> dict[str, list[Row]]:
+    """Print errors and orders of a scheme, EventTimed beside it, and return the scheme's rows."""
+    print(f"\n{title}\n{'':34}{'h':>9}{'state':>10}{'Jacobian':>10}{'depth/h':>9}   EventTimed: state  Jacobian")
+    found = {}
+    for case in cases:
+        rows = found[case.name] = measure(case, scheme, counts)
+        both = isinstance(case.system, dc.System)
+        beside = measure(case, dc.EventTimed(), counts) if both else [None] * len(rows)
+        for row, other in zip(rows, beside, strict=True):
+            right = f"{other.state:20.1e}{other.jacobian:10.1e}" if other else ""
+            name = case.name if row is rows[0] else ""
+            print(f"{name:34}{row.h:9.2e}{row.state:10.2e}{row.jacobian:10.2e}{row.depth / row.h:9.2f}{right}")
+        h = [row.h for row in rows]
+        orders = [order(h, [getattr(row, name) for row in rows]) for name in ("state", "jacobian")]
+        print(f"{'  observed order':43}{orders[0]:10.2f}{orders[1]:10.2f}")
+    return found
+
+
+# %% [markdown]
+# ## Bounds that the theorems promise: total variation, energy, and agreement of S1 with S2
+
+
+# %%
+def three_balls(restitution: float):
+    """Three balls fall into a box: many impacts, persistent contact. System, params, q0, u0, T."""
+    params = {"mass": jnp.array([1.0, 2.0, 0.5]), "radius": jnp.array([0.1, 0.15, 0.12])}
+    params |= {"gravity": jnp.array([0.0, -9.81]), "restitution": restitution}
+    q0 = jnp.array([0.3, 0.3, 0.35, 0.62, 0.75, 0.5])
+    u0 = jnp.array([0.5, 0.0, 0.2, -0.4, -0.6, 0.3])
+    return dc.systems.balls(3, 2, box=(0.0, 1.0)), params, q0, u0, 0.8
+
+
+def trajectories(problem, scheme, counts):
+    """One run per count, cut at T."""
+    system, params, q0, u0, T = problem
+    run = jax.jit(lambda h: dc.simulate(system, params, q0, u0, h * jnp.arange(max(counts) + 1), scheme=scheme))
+    whole = [run(T / count) for count in counts]
+    return [
+        jax.tree.map(lambda x, n=count: x[: n + 1] if x.ndim else x, one)
+        for one, count in zip(whole, counts, strict=True)
+    ]
+
+
+def total_variation(u) -> float:
+    """Var(u) = sum |u^{n+1} - u^n|."""
+    return float(jnp.sum(jnp.linalg.norm(jnp.diff(u, axis=0), axis=1)))
+
+
+def energy_excess(problem, run) -> float:
+    """How far the energy, less the work of gravity, ever rises above its initial value [J]."""
+    _, params, _, _, _ = problem
+    mass = jnp.repeat(params["mass"], 2)
+    weight = (params["mass"][:, None] * params["gravity"][None, :]).ravel()
+    total = run.u**2 @ mass / 2 - run.q @ weight
+    return float(jnp.max(total) - total[0])
+
+
+def bounds(counts) -> dict[str, list[float]]:
+    """Print the bounds against h and return them by name."""
+    still, lively = three_balls(0.0), {e: three_balls(e) for e in (0.3, 0.8, 1.0)}
+    one, two = (trajectories(still, scheme, counts) for scheme in (dc.VelocityProjection(), dc.CatchingUp()))
+    found = {
+        "S1: Var(u) [m/s]": [total_variation(run.u) for run in one],
+        "S2: Var(u) [m/s]": [total_variation(run.u) for run in two],
+        "S1 - S2: max |q - q| [m]": [float(jnp.max(jnp.abs(a.q - b.q))) for a, b in zip(one, two, strict=True)],
+    }
+    for e, problem in lively.items():
+        runs = trajectories(problem, dc.ElasticProjection(), counts)
+        found[f"S3, e = {e:g}: energy excess [J]"] = [energy_excess(problem, run) for run in runs]
+        deepest = [float(jnp.max(penetration(problem[0], problem[1], run.t, run.q))) for run in runs]
+        found[f"S3, e = {e:g}: depth outside K [m]"] = deepest
+    h = [still[-1] / count for count in counts]
+    print("\nThree balls in a box\n" + f"{'h':34}" + "".join(f"{x:10.1e}" for x in h))
+    for name, values in found.items():
+        print(f"{name:34}" + "".join(f"{value:10.3g}" for value in values))
+    return found
+
+
+# %% [markdown]
+# ## The tables
+
+
+# %%
+def main(smoke: bool) -> dict:
+    """All tables, or in smoke mode a coarse few."""
+    counts = (20, 40) if smoke else (50, 100, 200, 400, 800)
+    spheres = [exact_problems.two_spheres()]
+    nonconvex, bouncing, friction = [exact_problems.shrinking_pocket()], [exact_problems.bouncing_ball(0.8)], []
+    if not smoke:
+        spheres += [
+            exact_problems.three_spheres(),
+            exact_problems.swelling_spheres(),
+            exact_problems.swinging_wall(),
+        ]
+        nonconvex += [exact_problems.rotating_discs(), exact_problems.two_spheres()]
+        bouncing = [kind(e) for kind in (exact_problems.bouncing_ball, exact_problems.polar) for e in (0.3, 0.8, 1.0)]
+        bouncing += [exact_problems.two_spheres(0.8)]
+    elastic = [closed_form(problem) for problem in bouncing]
+    if reference_problems.folder().is_dir():
+        elastic += [] if smoke else [from_reference("double_pendulum_wall", 1)]
+        friction += [from_reference("slider_percussions", 1)]
+        friction += [] if smoke else [from_reference("slider_percussions", 2), from_reference("two_particle_chain", 1)]
+    found = {
+        "S1": table("VelocityProjection (S1)", map(closed_form, spheres), dc.VelocityProjection(), counts),
+        "S2": table("CatchingUp (S2)", map(closed_form, nonconvex), dc.CatchingUp(), counts),
+        "S3": table("ElasticProjection (S3)", elastic, dc.ElasticProjection(), counts),
+        "S4": table("PercussionFriction (S4)", friction, dc.PercussionFriction(), counts),
+        "bounds": bounds((40, 80) if smoke else (100, 200, 400, 800, 1600)),
+    }
+    return found
+
+
+if __name__ == "__main__":
+    tables = main("--smoke" in sys.argv[1:])
