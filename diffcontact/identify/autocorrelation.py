@@ -2,19 +2,22 @@ r"""How strongly the residuals of one run are correlated in time: an autoregress
 
     r_t + a_1 r_{t-1} + ... + a_p r_{t-p} = eps_t,      eps white with standard deviation sigma
 
-The residuals of a fit are less correlated than the noise was: the fit has already taken out whatever looks like a change of
-a parameter. Restricted maximum likelihood (REML) undoes that: it is the likelihood of what no parameter change can explain,
+The residuals of a fit are less correlated than the noise was: the fit has already taken out whatever looks like a
+change of a parameter. Restricted maximum likelihood (REML) undoes that: it is the likelihood of what no parameter
+change can explain,
 
     -2 log L = (n - P) log sigma^2 + sum_t log v_t + log |X^T X|,     X = the columns of J, filtered like r
     sigma^2  = (RSS of filtered r on X) / (n - P)
 
-The filter is exact from the first sample on: a sample with only m < p predecessors (at the start, after a gap) is predicted
-from those m, with the Durbin-Levinson coefficients of order m and relative innovation variance
-v = 1 / prod_{i > m} (1 - kappa_i^2). The partial correlations kappa_i in (-1, 1) are the free variables, so that the model is
-stationary by construction. The order p is chosen by AIC. Samples are counted by index: irregular times are taken as regular.
+The filter is exact from the first sample on: a sample with only m < p predecessors (at the start, after a gap) is
+predicted from those m, with the Durbin-Levinson coefficients of order m and relative innovation variance v = 1 /
+prod_{i > m} (1 - kappa_i^2). The partial correlations kappa_i in (-1, 1) are the free variables, so that the model is
+stationary by construction. The order p is chosen by AIC. Samples are counted by index: irregular times are taken as
+regular.
 
-Source: H. D. Patterson, R. Thompson, Biometrika 58 (1971) 545, for REML; O. Barndorff-Nielsen, G. Schou, J. Multivariate
-Analysis 3 (1973) 408, for the partial correlations; H. Akaike, IEEE Trans. Automatic Control 19 (1974) 716, for AIC.
+Source: H. D. Patterson, R. Thompson, Biometrika 58 (1971) 545, for REML; O. Barndorff-Nielsen, G. Schou, J.
+Multivariate Analysis 3 (1973) 408, for the partial correlations; H. Akaike, IEEE Trans. Automatic Control 19 (1974)
+716, for AIC.
 """
 
 from __future__ import annotations
@@ -28,7 +31,8 @@ from scipy.optimize import minimize
 from scipy.signal import lfilter
 
 MAX_ORDER = 8
-# arctanh of the largest partial correlation that is tried, 0.9999: beyond lies a random walk, with no variance to speak of.
+# arctanh of the largest partial correlation that is tried, 0.9999: beyond lies a random walk, whose variance is
+# infinite.
 _LARGEST = 5.0
 _SCAN = np.linspace(-0.9, 0.9, 7)
 # Deviance of a filter that wipes out a column of J to rounding; finite, so that differences of it are numbers.
@@ -111,8 +115,8 @@ def score_covariance(models: list[Autoregression], r: NDArray, J: NDArray) -> ND
     r"""Covariance (P, P) of the score J^T r when r is noise of the given models, correlated between channels too.
 
     r_c = H_c eps_c with the causal filter H_c = 1 / a_c, so that
-    Cov(J^T r) = sum_cd Q_cd (H_c^T J_c)^T (H_d^T J_d), Q the covariance of the innovations (k, k). H_c^T is the same filter
-    run backwards in time; its tail reaches before the first sample, where the noise was already going on.
+    Cov(J^T r) = sum_cd Q_cd (H_c^T J_c)^T (H_d^T J_d), Q the covariance of the innovations (k, k). H_c^T is the same
+    filter run backwards in time; its tail reaches before the first sample, where the noise was already going on.
 
     Args:
         models: one per channel.
@@ -123,7 +127,7 @@ def score_covariance(models: list[Autoregression], r: NDArray, J: NDArray) -> ND
     Q = _innovation_correlation(models, r) * np.outer([m.sigma for m in models], [m.sigma for m in models])
     Z = np.empty((k, 2 * n, P))
     for channel, model in enumerate(models):
-        backwards = np.concatenate([J[::-1, channel], np.zeros((n, P))])
+        backwards = np.pad(J[::-1, channel], ((0, n), (0, 0)))
         Z[channel] = lfilter([1.0], model.polynomial, backwards, axis=0)
     return np.einsum("cd,ctp,dtq->pq", Q, Z, Z, optimize=True)
 
@@ -163,7 +167,7 @@ class _Moments:
         return freedom * np.log(rest / freedom) + determinant + logarithms, np.sqrt(rest / freedom)
 
     def best_extension(self, kappa: NDArray) -> NDArray:
-        """(p+1,) partial correlations that maximise the likelihood, from the best ones of order p and a scan of the next."""
+        """(p+1,) partial correlations of highest likelihood, starting from those of order p and a scan of the next."""
         # The likelihood is flat towards +-1, so that a descent from afar may end there.
         first = min(_SCAN, key=lambda value: self.deviance(np.append(kappa, value))[0])
         result = minimize(

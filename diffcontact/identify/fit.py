@@ -40,15 +40,16 @@ def fit(
 ) -> FitResult:
     """Find the free parameters that make the simulation match what was measured, and say how well they are known.
 
-    Several runs are fitted jointly: parameters are shared, except those that a problem calls its `own`. Error bars come from
-    the residuals, not from the stated noise: from three runs on by comparing the runs, otherwise with the correlation of the
-    residuals in time (`diffcontact.identify.uncertainty`). A parameter at its bound keeps the standard error that the
-    curvature gives it, its interval is cut at the bound, and the other errors are those with it held there.
+    Several runs are fitted jointly: parameters are shared, except those that a problem calls its `own`. Error bars come
+    from the residuals, not from the stated noise: from three runs on by comparing the runs, otherwise with the
+    correlation of the residuals in time (`diffcontact.identify.uncertainty`). A parameter at its bound keeps the
+    standard error that the curvature gives it, its interval is cut at the bound, and the other errors are those with it
+    held there.
 
     Args:
         problem: one run or a list of them.
-        params: starting values of the free parameters and values of all others, by name; numbers, arrays, and (if not free)
-            nested containers of them.
+        params: starting values of the free parameters and values of all others, by name; numbers, arrays, and (if not
+            free) nested containers of them.
         free: the domain of each parameter to be found: `Interval(low, high)`, `Positive()` or `Real()`.
         method: "lm", a trust-region Levenberg-Marquardt method with bounds (scipy's `least_squares`, "trf").
         starts: how many starts: the given one and a Sobol set in the bounds; where there is no finite bound, around the
@@ -229,7 +230,8 @@ class _Errors:
 def _at_bound(end: OptimizeResult, parameters: FreeParameters, stderr: NDArray) -> NDArray:
     """(P,) True where the cost pushes the parameter against its bound and it has arrived.
 
-    The optimiser stays strictly inside: arrived is within a hundredth of a standard error, or 1e-6 of the bounds' distance.
+    The optimiser stays strictly inside: arrived is within a hundredth of a standard error of the bound, or within 1e-6
+    of the distance between the bounds.
     """
     width = parameters.high - parameters.low
     near = np.maximum(1e-2 * stderr, 1e-6 * np.where(np.isfinite(width), width, np.maximum(np.abs(end.x), 1.0)))

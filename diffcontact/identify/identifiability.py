@@ -15,8 +15,8 @@ class Blindness:
     """What the data cannot see.
 
     Attributes:
-        directions: one dict name -> weight per direction in parameter space along which no residual changes; the largest
-            weight is 1.
+        directions: one dict name -> weight per direction in parameter space along which no residual changes; the
+            largest weight is 1.
         blurred: (P,) True for every parameter that takes part in one: it has no finite error of its own.
         redundant: (P,) True for one parameter of each direction: with those held, all others are determined.
     """
@@ -30,7 +30,8 @@ def negligible_columns(J: NDArray, theta: NDArray, size: float, eps: float) -> N
     """(P,) True where a column of J is zero but for rounding.
 
     A parameter that cancels, like the mass of a body in free fall, leaves rounding errors in its column. It counts as
-    zero where changing the parameter by itself (by 1 if it is smaller) moves the data by less than 100 eps of their size.
+    zero where changing the parameter by itself (by 1 if it is smaller) moves the data by less than 100 eps of their
+    size.
 
     Args:
         J: (m, P) Jacobian of the normalised residuals.

@@ -29,7 +29,8 @@ class Observations:
             positive.
 
     Example:
-        >>> fall = Observations([0.0, 0.1, 0.2], [[1.0], [np.nan], [0.8]], 1e-3, lambda trajectory, params: trajectory.q)
+        >>> heights = [[1.0], [np.nan], [0.8]]
+        >>> fall = Observations([0.0, 0.1, 0.2], heights, 1e-3, lambda trajectory, params: trajectory.q)
         >>> fall.present.ravel().tolist()
         [True, False, True]
     """

@@ -1,7 +1,7 @@
 """Which parameters are free, within which bounds, and how they lie in one flat vector.
 
-The optimiser sees one vector theta (P,). Run i sees only its own stretch of it, z_i = theta[index_i]: everything that is
-shared, and of what each run keeps to itself (its initial state, say) the part that belongs to run i::
+The optimiser sees one vector theta (P,). Run i sees only its own stretch of it, z_i = theta[index_i]: everything that
+is shared, and of what each run keeps to itself (its initial state, say) the part that belongs to run i::
 
     theta = [ shared ... | own of run 0, own of run 1, ... ]      d residual_i / d theta is zero outside index_i
 """
@@ -138,7 +138,7 @@ class FreeParameters:
         return _map(jnp.asarray, pick)
 
     def split(self, values: NDArray) -> dict[str, Any]:
-        """(P, ...) values per element as a dictionary: name -> array of that parameter's shape (a number for a scalar)."""
+        """(P, ...) values per element as a dictionary of arrays in the parameters' shapes (numbers for scalars)."""
         parts, begin = {}, 0
         for block in self.view:
             shape = np.shape(self.params[block.name])

@@ -25,7 +25,8 @@ from diffcontact.identify.observations import Observations, Problem
 from diffcontact.identify.parameters import Block, FreeParameters, insert
 from diffcontact.simulate import simulate
 
-# A residual this large (in standard deviations) is a simulation that has left for infinity: its square must not overflow.
+# A residual this large (in standard deviations) is a simulation that has left for infinity: its square must not
+# overflow.
 _INFINITE = 1e15
 
 
@@ -113,8 +114,13 @@ class Run:
 
 @dataclass(frozen=True, eq=False)
 class Linearised:
-    """A run at theta: residuals r (n, k), NaN where missing, infinite where the simulation is not finite; their Jacobian
-    J (n, k, P_i) by z_i, zero where missing, as it comes; the trajectory, on the padded times."""
+    """A run at theta.
+
+    Attributes:
+        r: (n, k) residuals, NaN where missing, infinite where the simulation is not finite.
+        J: (n, k, P_i) their derivatives by z_i, zero where missing, infinite where not finite.
+        trajectory: on the padded times.
+    """
 
     r: NDArray
     J: NDArray
@@ -157,7 +163,9 @@ class JointResidual:
             r = np.asarray(r, float)[: run.length]
             r = np.where(np.abs(r) < _INFINITE, r, np.inf)
             r = np.where(run.present, r, np.nan)
-            results.append(Linearised(r, np.asarray(J, float)[: run.length], trajectory))
+            J = np.asarray(J, float)[: run.length]
+            J = np.where(np.abs(J) < _INFINITE**2, J, np.inf)
+            results.append(Linearised(r, J, trajectory))
         return results
 
     def compressed(self, theta: NDArray) -> tuple[NDArray, NDArray]:

@@ -17,13 +17,14 @@ class FitResult:
 
     Attributes:
         params: all parameters, the free ones at their estimates.
-        stderr: one standard error per free parameter, in its shape; infinite where the data cannot determine it; at a bound
-            that of the curvature without the bound.
+        stderr: one standard error per free parameter, in its shape; infinite where the data cannot determine it; at a
+            bound that of the curvature without the bound.
         interval95: 95 % intervals (..., 2) in the parameter's shape, cut at its bounds.
         quantile: half widths of the intervals in standard errors, before the cut.
         covariance: (P, P) in the order of `names`. Parameters at a bound or without a finite error have only their
             diagonal entry; the others are what they are with those held.
-        covariance_plain: (P, P) the textbook form s^2 (J^T J)^-1 that takes the samples as independent, in the same manner.
+        covariance_plain: (P, P) the textbook form s^2 (J^T J)^-1 that takes the samples as independent, in the same
+            manner.
         names: (P,) one name per element: `e`, `mass[0]`.
         cost: half the sum of the squared normalised residuals.
         dof: measured samples minus free parameters.
@@ -63,7 +64,7 @@ class FitResult:
         return tuple(name for name in self.names if any(name in direction for direction in self.unidentifiable))
 
     def rows(self) -> list[dict[str, Any]]:
-        """One dictionary per element: name, value, stderr, stderr_plain, interval95 and note; infinite errors are None."""
+        """Per element: name, value, stderr, stderr_plain, interval95 and note; what is infinite is None."""
         values, errors, intervals = (
             np.concatenate([np.reshape(part[name], (-1, *tail)) for name in self.stderr])
             for part, tail in ((self.params, ()), (self.stderr, ()), (self.interval95, (2,)))

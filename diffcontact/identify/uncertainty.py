@@ -7,14 +7,14 @@ With residuals r, Jacobian J = dr/dtheta and bread B = (J^T J)^-1, to first orde
     between runs   (G-1)/G sum_g delta_g delta_g^T                 whatever differs from run to run, G runs
                    delta_g = (A - A_g)^-1 s_g,  A_g = S_g^T S_g,  s_g = S_g^T r_g,  A = sum_g A_g
 
-The last is the delete-one-run jackknife, linearised (no refit; CR3). S_g are the run's columns of the shared parameters with
-the columns of its own parameters projected out. With few runs it is the one that keeps its promise, with Student's t of G - 1
-degrees of freedom. A run's own parameters have nothing to be compared with: their score vanishes run by run, and their error
-is the one within the run plus what the shared parameters pass on.
+The last is the delete-one-run jackknife, linearised (no refit; CR3). S_g are the run's columns of the shared parameters
+with the columns of its own parameters projected out. With few runs it is the one that keeps its promise, with Student's
+t of G - 1 degrees of freedom. A run's own parameters have nothing to be compared with: their score vanishes run by run,
+and their error is the one within the run plus what the shared parameters pass on.
 
-Source: M. Cattaneo, B. Hansen and others call it CR3; J. G. MacKinnon, M. O. Nielsen, M. D. Webb, J. Econometrics 232 (2023) 272,
-eq. (10) and section 2, for the jackknife and t(G-1); F. E. Satterthwaite, Biometrics Bulletin 2 (1946) 110, for the degrees of
-freedom of a correlated residual variance.
+Source: R. M. Bell, D. F. McCaffrey, Survey Methodology 28 (2002) 169, and J. G. MacKinnon, M. O. Nielsen, M. D. Webb,
+J. Econometrics 232 (2023) 272, for the jackknife over clusters and t(G-1); F. E. Satterthwaite, Biometrics Bulletin 2
+(1946) 110, for the degrees of freedom of a correlated residual variance.
 """
 
 from __future__ import annotations
@@ -33,7 +33,13 @@ _RUNS_TO_COMPARE = 3
 
 @dataclass(frozen=True, eq=False)
 class RunResidual:
-    """A run at the solution: residuals r (n, k), NaN where missing; J (n, k, P_i), zero there; index (P_i,) in theta."""
+    """A run at the solution.
+
+    Attributes:
+        r: (n, k) residuals, NaN where missing.
+        J: (n, k, P_i) their derivatives, zero where missing.
+        index: (P_i,) where the run's parameters lie in theta.
+    """
 
     r: NDArray
     J: NDArray
@@ -72,8 +78,8 @@ def error_bars(runs: Sequence[RunResidual], P: int) -> ErrorBars:
     """Choose and compute the error bars of P parameters that the runs determine (full column rank).
 
     From three runs on, parameters that several runs share get the jackknife over runs; everything else the form that
-    respects correlation in time within a run. Two runs cannot show their scatter (one degree of freedom): they are treated
-    like one. Without any spare sample the stated noise is all there is.
+    respects correlation in time within a run. Two runs cannot show their scatter (one degree of freedom): they are
+    treated like one. Without any spare sample the stated noise is all there is.
     """
     rows = [run.rows for run in runs]
     m = sum(r.size for r, _ in rows)
@@ -97,7 +103,7 @@ def error_bars(runs: Sequence[RunResidual], P: int) -> ErrorBars:
 
 @dataclass(frozen=True, eq=False)
 class _Within:
-    """One run's correlated residuals: covariance of its score (P_i, P_i), degrees of freedom, and a word on the models."""
+    """One run's correlated residuals: the covariance (P_i, P_i) of its score, its degrees of freedom, its models."""
 
     score: NDArray
     freedom: float
@@ -136,7 +142,7 @@ def _within_runs(runs, within, bread, plain, shared) -> ErrorBars:
 
 
 def _between_runs(runs, within, between, shared, seen_by, plain) -> ErrorBars:
-    """Jackknife for shared parameters; for own ones the error within the run plus the shared error passed on by the fit."""
+    """Jackknife for shared parameters; for own ones the error within the run plus what the shared ones pass on."""
     P = shared.size
     position = np.cumsum(shared) - 1
     passed_on = np.zeros((P, between.shape[0]))
@@ -149,16 +155,16 @@ def _between_runs(runs, within, between, shared, seen_by, plain) -> ErrorBars:
         if own.size == 0:
             continue
         _, J = run.rows
-        O, S = J[:, ~common], J[:, common]
-        bread = _inverse(O.T @ O)
+        J_own, J_shared = J[:, ~common], J[:, common]
+        bread = _inverse(J_own.T @ J_own)
         inside[np.ix_(own, own)] = bread @ noise.score[np.ix_(~common, ~common)] @ bread
-        passed_on[np.ix_(own, position[run.index[common]])] = -bread @ O.T @ S
+        passed_on[np.ix_(own, position[run.index[common]])] = -bread @ J_own.T @ J_shared
         freedom[own] = noise.freedom
     covariance = passed_on @ between @ passed_on.T + inside
     text = (
-        f"between runs: jackknife over the {len(runs)} runs (each left out in turn, linearised) for what they share, with "
-        f"Student's t of {int(seen_by[shared].max()) - 1} degrees of freedom, because it sees whatever differs from run to "
-        "run"
+        f"between runs: jackknife over the {len(runs)} runs (each left out in turn, linearised) for what they share, "
+        f"with Student's t of {int(seen_by[shared].max()) - 1} degrees of freedom, because it sees whatever differs "
+        "from run to run"
     )
     if not shared.all():
         text += f"; a run's own parameters by the residuals within it, modelled by {_models(within)}"

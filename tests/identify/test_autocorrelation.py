@@ -29,7 +29,8 @@ def test_autocovariance_solves_the_yule_walker_equations():
     model = Autoregression(_polynomials(KAPPA)[-1], 0.7)
     gamma = model.autocovariance(50)
     a = model.polynomial
-    # sum_i a_i gamma_{tau - i} = sigma^2 at tau = 0, zero after; the impulse response is cut where it has decayed to 1e-10
+    # sum_i a_i gamma_{tau - i} = sigma^2 at tau = 0, zero after; the impulse response is cut where it has decayed to
+    # 1e-10
     for tau in range(10):
         expected = 0.49 if tau == 0 else 0.0
         assert abs(sum(a[i] * gamma[abs(tau - i)] for i in range(4)) - expected) < 1e-8
@@ -79,8 +80,8 @@ def test_the_bias_of_fitted_residuals_is_undone(rng, missing):
         r = e - J @ np.linalg.lstsq(J, e, rcond=None)[0]
         r[rng.random(n) < missing] = np.nan
         found.append(-autoregression(r, J).polynomial[1:].sum())
-    # The plain estimate of phi from residuals is low by about (1 + 3 phi) / n per column of J, here 0.07; the standard error
-    # of the mean is 0.6 / sqrt(150 * 30) = 0.01 and the median of a skewed distribution lies close.
+    # The plain estimate of phi from residuals is low by about (1 + 3 phi) / n per column of J, here 0.07; the standard
+    # error of the mean is 0.6 / sqrt(150 * 30) = 0.01 and the median of a skewed distribution lies close.
     assert abs(np.median(found) - 0.8) < 0.04
 
 
