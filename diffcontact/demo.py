@@ -77,7 +77,7 @@ def demo(folder: Path) -> ExitCode:
 
 
 def _measure() -> str:
-    """A CSV of two markers at 250 Hz, in mm and a frame that is turned against the track, with noise and lost samples."""
+    """A CSV of two markers at 250 Hz, in mm, in a frame turned against the track, with noise and lost samples."""
     times = np.linspace(0.0, 3.0, 751)
     params = {name: jnp.asarray(value) for name, value in TRUTH.items()}
     positions = np.asarray(simulate(carts(), params, jnp.asarray(_Q0), jnp.asarray(_U0), jnp.asarray(times)).q)

@@ -62,13 +62,17 @@ def chart(series: Sequence[Series], x_label: str, y_label: str) -> str:
         parts.append(f'<text x="{_LEFT - 6}" y="{to_y(tick) + 4:.1f}" text-anchor="end">{tick:g}</text>')
     parts.append(f'<text x="{(_LEFT + WIDTH) / 2:.0f}" y="{HEIGHT - 6}" text-anchor="middle">{escape(x_label)}</text>')
     middle = (_TOP + HEIGHT - _BOTTOM) / 2
-    parts.append(f'<text transform="translate(14 {middle:.0f}) rotate(-90)" text-anchor="middle">{escape(y_label)}</text>')
+    parts.append(
+        f'<text transform="translate(14 {middle:.0f}) rotate(-90)" text-anchor="middle">{escape(y_label)}</text>'
+    )
     for i, curve in enumerate(series):
         x, y = _thin(curve.x, curve.y)
         path = _dots(to_x(x), to_y(y)) if curve.dots else _line(to_x(x), to_y(y))
         style = 'stroke-width="3" stroke-linecap="round" opacity="0.5"' if curve.dots else 'stroke-width="1.2"'
         parts.append(f'<path fill="none" stroke="{curve.colour}" {style} d="{path}"/>')
-        parts.append(f'<text x="{_LEFT + 8 + 170 * i}" y="{_TOP + 14}" fill="{curve.colour}">{escape(curve.label)}</text>')
+        parts.append(
+            f'<text x="{_LEFT + 8 + 170 * i}" y="{_TOP + 14}" fill="{curve.colour}">{escape(curve.label)}</text>'
+        )
     return "\n".join([*parts, "</svg>"])
 
 

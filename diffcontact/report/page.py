@@ -20,8 +20,8 @@ _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 900px; margin: 2em auto; padding: 0 1em; color: #222; }
 table { border-collapse: collapse; } th, td { padding: 2px 12px; text-align: right; border-bottom: 1px solid #ddd; }
 th:first-child, td:first-child { text-align: left; }
-svg { max-width: 100%; height: auto; } svg text { font: 11px system-ui, sans-serif; } .grid { stroke: #ddd; stroke-width: 0.7; }
-dt { font-weight: 600; } dd { margin: 0 0 0.6em 0; overflow-wrap: anywhere; } .bad { color: #b00; }
+svg { max-width: 100%; height: auto; } svg text { font: 11px system-ui, sans-serif; } .grid { stroke: #ddd;
+stroke-width: 0.7; } dt { font-weight: 600; } dd { margin: 0 0 0.6em 0; overflow-wrap: anywhere; } .bad { color: #b00; }
 """
 
 
@@ -89,8 +89,8 @@ def _method(study: Study, result: FitResult, document: Mapping[str, Any]) -> str
         if parameter.domain is None
     )
     entries = {
-        "Model": f"{scene.kind}: M(q) du = f dt + impacts, u+ = -e u- + (1 + e) Proj_M(T_K(q), u-), every impact at its own "
-        "time inside a step (EventTimed), derivatives of the whole simulation exact; see diffcontact.systems.",
+        "Model": f"{scene.kind}: M(q) du = f dt + impacts, u+ = -e u- + (1 + e) Proj_M(T_K(q), u-), every impact at its "
+        "own time inside a step (EventTimed), derivatives of the whole simulation exact; see diffcontact.systems.",
         "Preparation": scene.preparation.description,
         "Fixed": fixed or "nothing",
         "Every run its own": ", ".join(study.own) or "nothing",

@@ -1,10 +1,10 @@
 """A scene: the TOML document that names a system, its parameters, the measurements and how they are prepared.
 
-    [system]         kind and options of a ready-made system           -> diffcontact.scene.kinds
-    [data]           time column, noise, files                         -> diffcontact.scene.measurements
-    [preparation]    from columns to the system's coordinates          -> diffcontact.scene.preparation
-    [parameters.x]   value, unit, bounds, free, per_run                one table per parameter of the system
-    [output]         folder
+[system]         kind and options of a ready-made system           -> diffcontact.scene.kinds
+[data]           time column, noise, files                         -> diffcontact.scene.measurements
+[preparation]    from columns to the system's coordinates          -> diffcontact.scene.preparation
+[parameters.x]   value, unit, bounds, free, per_run                one table per parameter of the system
+[output]         folder
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from diffcontact.identify import Interval, Positive, Real
 from diffcontact.scene.keys import Table
 from diffcontact.scene.kinds import KINDS, Quantity, ReadySystem
 from diffcontact.scene.measurements import read_csv
-from diffcontact.scene.preparation import PREPARATIONS, PreparedRun, Preparation
+from diffcontact.scene.preparation import PREPARATIONS, Preparation, PreparedRun
 
 FROM_DATA = "from data"
 
@@ -207,5 +207,3 @@ def _domain(table: Table, factor: float, quantity: Quantity) -> Interval | Posit
     if low < quantity.low or high > quantity.high:
         raise table.fail("bounds", f"{bounds.tolist()} reach beyond what is possible, expected {quantity.range} (SI)")
     return Interval(low, high)
-
-

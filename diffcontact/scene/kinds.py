@@ -1,7 +1,7 @@
 """The ready-made systems that a scene can name, and what their parameters are.
 
-A kind turns the scene's options into a system together with a `Quantity` for each parameter: its SI unit, its shape and what is
-physically possible. A new system is one more function here, registered in `KINDS`.
+A kind turns the scene's options into a system together with a `Quantity` for each parameter: its SI unit, its shape
+and what is physically possible. A new system is one more function here, registered in `KINDS`.
 """
 
 from __future__ import annotations

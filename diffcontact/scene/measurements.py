@@ -43,8 +43,8 @@ def read_csv(path: str | Path, columns: Sequence[str], *, time: str, delimiter: 
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: a column that the header lacks, a row with another number of fields than the header, a field that is not
-            a finite number, times that do not increase; names file, row (the header is row 1) and column.
+        ValueError: a column that the header lacks, a row with another number of fields than the header, a field that
+            is not a finite number, times that do not increase; names file, row (the header is row 1) and column.
 
     Example:
         >>> import tempfile, pathlib
@@ -106,5 +106,6 @@ def _check_times(path, rows: list[int], name: str, times: NDArray) -> None:
         raise ValueError(f"{path}: row {rows[i]}, column {name!r}: the time is missing")
     for i in np.flatnonzero(np.diff(times) <= 0):
         raise ValueError(
-            f"{path}: row {rows[i + 1]}, column {name!r}: {times[i + 1]:g} follows {times[i]:g}, expected times that increase"
+            f"{path}: row {rows[i + 1]}, column {name!r}: {times[i + 1]:g} follows {times[i]:g}, "
+            "expected times that increase"
         )

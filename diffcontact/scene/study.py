@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
@@ -74,7 +75,9 @@ def read_study(scene: str | Path, files: Sequence[str | Path] = ()) -> Study:
     document = read_scene(scene)
     chosen = tuple(files) or document.files
     if not chosen:
-        raise ValueError(f"{document.file}: data.files: missing, and no --data was given; expected at least one CSV file")
+        raise ValueError(
+            f"{document.file}: data.files: missing, and no --data was given; expected at least one CSV file"
+        )
     runs = tuple(document.read_run(path) for path in chosen)
     start = {name: _start(parameter, document, runs) for name, parameter in document.parameters.items()}
     study = Study(document, runs, start)
@@ -144,12 +147,12 @@ def _check_start(parameter: Parameter, scene: Scene, start: NDArray) -> None:
 def _check_overlap(study: Study, i: int, run: PreparedRun) -> None:
     """Refuse a start at which two bodies overlap: no impact law holds there."""
     params = {name: value[i] if name in study.own else value for name, value in study.start.items()}
-    gap = np.asarray(study.scene.ready.system.gap(run.times[0], params["q0"], params))
+    gap = np.asarray(study.scene.ready.system.gap(run.times[0], jnp.asarray(params["q0"]), params))
     if gap.size and gap.min() < 0:
         worst = int(gap.argmin())
         raise ValueError(
-            f"{study.scene.parameters['q0'].at}: gap {worst} is {gap[worst]:.6g} m at the start of {run.path}: the bodies "
-            f"overlap by {-gap[worst]:.6g} m, expected none below 0"
+            f"{study.scene.parameters['q0'].at}: gap {worst} is {gap[worst]:.6g} m at the start of {run.path}, so two "
+            f"bodies overlap by {-gap[worst]:.6g} m; expected at least 0"
         )
 
 

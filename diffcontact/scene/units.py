@@ -1,6 +1,6 @@
 """Units of a scene: an explicit table, products and powers of it, and nothing guessed.
 
-    value in SI = factor * value in the unit            mm -> 1e-3 m, deg -> pi/180 rad, g/s^2 -> 1e-3 kg/s^2
+value in SI = factor * value in the unit            mm -> 1e-3 m, deg -> pi/180 rad, g/s^2 -> 1e-3 kg/s^2
 """
 
 from __future__ import annotations

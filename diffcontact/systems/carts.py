@@ -13,8 +13,8 @@ from diffcontact.system import System
 def carts() -> System:
     """Two riders on one track that collide through their bumpers.
 
-    Positions q = (x_1, x_2) [m] are along the track, the second rider is ahead. Only the ratio of the masses can be seen in
-    the motion, so everything is per unit mass of the second rider, M = diag(r, 1) with r = `mass_ratio`::
+    Positions q = (x_1, x_2) [m] are along the track, the second rider is ahead. Only the ratio of the masses can be
+    seen in the motion, so everything is per unit mass of the second rider, M = diag(r, 1) with r = `mass_ratio`::
 
         gap      g(q) = x_2 - x_1 - distance                                                 [m]
         force    f_i = m_i (tilt - sag x_i) - drag u_i                                       [m/s^2]
@@ -24,10 +24,10 @@ def carts() -> System:
         =====x_1======================x_2=====  -> x, u
 
     Params of the system, all ():
-        `restitution` [1] e of the two bumpers, `mass_ratio` [1] first rider over second, `distance` [m] between the markers
-        while the bumpers touch, `tilt` [m/s^2] the downhill acceleration at x = 0, `sag` [1/s^2] how fast it falls along
-        the track (g times the curvature of a track that sags between its feet), `drag` [1/s] of the air film, linear in the
-        velocity and the same for both riders.
+        `restitution` [1] e of the two bumpers, `mass_ratio` [1] first rider over second, `distance` [m] between the
+        markers while the bumpers touch, `tilt` [m/s^2] the downhill acceleration at x = 0, `sag` [1/s^2] how fast it
+        falls along the track (g times the curvature of a track that sags between its feet), `drag` [1/s] of the air
+        film, linear in the velocity and the same for both riders.
 
     Returns:
         A `System` with d = 2 and c = 1; the same one at every call.
@@ -35,8 +35,8 @@ def carts() -> System:
     Example:
         >>> import jax.numpy as jnp, diffcontact as dc
         >>> params = dict(restitution=0.5, mass_ratio=1.0, distance=0.1, tilt=0.0, sag=0.0, drag=0.0)
-        >>> hit = dc.simulate(dc.systems.carts(), params, jnp.array([0.0, 0.2]), jnp.array([1.0, 0.0]), jnp.array([0.0, 0.2]))
-        >>> hit.u[-1].round(3).tolist()
+        >>> q0, u0, times = jnp.array([0.0, 0.2]), jnp.array([1.0, 0.0]), jnp.array([0.0, 0.2])
+        >>> dc.simulate(dc.systems.carts(), params, q0, u0, times).u[-1].round(3).tolist()
         [0.25, 0.75]
     """
 

@@ -1,0 +1,48 @@
+import hashlib
+
+import numpy as np
+import pytest
+
+from diffcontact.scene.measurements import read_csv
+
+GOOD = "t,x,comment\n0.0,1.5,start\n0.1,,lost\n\n0.3,nan,lost too\n"
+
+
+def write(tmp_path, text):
+    path = tmp_path / "run.csv"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def test_columns_lost_samples_and_hash(tmp_path):
+    path = write(tmp_path, GOOD)
+    table = read_csv(path, ["t", "x"], time="t")
+    np.testing.assert_array_equal(table.columns["t"], [0.0, 0.1, 0.3])
+    np.testing.assert_array_equal(table.columns["x"], [1.5, np.nan, np.nan])
+    assert table.sha256 == hashlib.sha256(GOOD.encode()).hexdigest()
+
+
+def test_a_byte_order_mark_and_another_delimiter(tmp_path):
+    path = write(tmp_path, b"\xef\xbb\xbft;x\r\n0;1\r\n1;2\r\n")
+    assert read_csv(path, ["t", "x"], time="t", delimiter=";").columns["x"].tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("tt,x\n0,1\n1,2\n", "no column 't'; did you mean 'tt'"),
+        ("", "no column 't'; the header has nothing"),
+        ("t,x\n0,1\n1\n", "row 3 has 1 fields, expected 2"),
+        ("t,x\n0,1\n1,two\n", "row 3, column 'x': 'two' is not a number"),
+        ("t,x\n0,1\n1,inf\n", "row 3, column 'x': 'inf', expected a finite number"),
+        ("t,x\n0,1\n,2\n", "row 3, column 't': the time is missing"),
+        ("t,x\n0,1\n\n2,1\n2,3\n", "row 5, column 't': 2 follows 2, expected times that increase"),
+        ("t,x\n0,1\n", "1 rows of data, expected at least 2"),
+        (b"t,x\n0,\xff\n", "byte 6 is no UTF-8 text"),
+    ],
+)
+def test_every_mistake_is_named(tmp_path, text, message):
+    path = write(tmp_path, text)
+    with pytest.raises(ValueError) as caught:
+        read_csv(path, ["t", "x"], time="t")
+    assert str(caught.value).startswith(f"{path}: {message}")

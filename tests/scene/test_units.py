@@ -1,0 +1,42 @@
+import math
+
+import pytest
+
+from diffcontact.scene.units import Unit, factor
+
+
+@pytest.mark.parametrize(
+    ("unit", "wanted", "expected"),
+    [
+        ("mm", "m", 1e-3),
+        ("m", "mm", 1e3),
+        ("min", "s", 60.0),
+        ("deg", "rad", math.pi / 180.0),
+        ("", "1", 1.0),
+        ("%", "", 1e-2),
+        ("mm/s^2", "m/s^2", 1e-3),
+        ("kg*m/s^2", "N", 1.0),
+        ("g*cm^2", "kg*m^2", 1e-7),
+        ("1/ms", "Hz", 1e3),
+        ("s^-1", "1/s", 1.0),
+    ],
+)
+def test_converts(unit, wanted, expected):
+    assert math.isclose(factor(unit, wanted), expected, rel_tol=1e-15)  # a few rounded products
+
+
+@pytest.mark.parametrize(("unit", "wanted"), [("mm", "s"), ("kg", "N"), ("px", "m"), ("rad", "m")])
+def test_other_dimension_is_refused(unit, wanted):
+    with pytest.raises(ValueError, match=f"unit '{unit}' cannot be converted to '{wanted}'"):
+        factor(unit, wanted)
+
+
+@pytest.mark.parametrize("unit", ["inch", "m^1.5", "m//s", "m s", "kg*", "/s"])
+def test_unknown_unit_is_refused(unit):
+    with pytest.raises(ValueError, match="unknown unit"):
+        Unit.parse(unit)
+
+
+def test_the_nearest_unit_is_named():
+    with pytest.raises(ValueError, match="did you mean 'Hz'"):
+        Unit.parse("hz")

@@ -1,0 +1,23 @@
+import numpy as np
+
+import diffcontact.doctor
+from diffcontact.cli import main
+
+
+def test_a_sound_installation(capsys):
+    assert main(["doctor"]) == 0
+    printed = capsys.readouterr().out
+    for part in ("jaxlib", "devices", "float64", "0 wrong", "impacts", "compilation", "sound"):
+        assert part in printed
+    assert "BROKEN" not in printed
+
+
+def test_wrong_products_are_counted(monkeypatch):
+    # What jax 0.10.2 does to every row beyond the 16384th, done to numpy's side instead.
+    plain_sum = np.sum
+    monkeypatch.setattr(diffcontact.doctor.np, "sum", lambda a, axis=None: plain_sum(a, axis=axis) * _spoilt(a))
+    assert diffcontact.doctor.wrong_matrix_products() == 40_000 - 16_384
+
+
+def _spoilt(a):
+    return 1.0 if a.ndim == 1 else np.where(np.arange(len(a)) < 16_384, 1.0, 1.01)
