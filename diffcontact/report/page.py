@@ -89,8 +89,8 @@ def _method(study: Study, result: FitResult, document: Mapping[str, Any]) -> str
         if parameter.domain is None
     )
     entries = {
-        "Model": f"{scene.kind}: M(q) du = f dt + impacts, u+ = -e u- + (1 + e) Proj_M(T_K(q), u-), every impact at its "
-        "own time inside a step (EventTimed), derivatives of the whole simulation exact; see diffcontact.systems.",
+        "Model": f"{scene.kind}: M(q) du = f dt + impacts, u+ = -e u- + (1 + e) Proj_M(T_K(q), u-), every impact at "
+        "its own time inside a step (EventTimed), derivatives of the whole simulation exact; see diffcontact.systems.",
         "Preparation": scene.preparation.description,
         "Fixed": fixed or "nothing",
         "Every run its own": ", ".join(study.own) or "nothing",

@@ -124,9 +124,9 @@ class CommonLine:
         rows = np.flatnonzero(seen.any(axis=0))
         inside = slice(rows[0], rows[-1] + 1)
         times, points, seen = times[inside], points[:, inside], seen[:, inside]
-        both = seen.all(axis=0)
+        both = np.all(seen, axis=0)
         direction = _principal_axis(points[seen])
-        direction *= np.sign(np.mean((points[1] - points[0])[both] @ direction))
+        direction = direction * np.sign(np.mean((points[1, both] - points[0, both]) @ direction))
         along = (points @ direction).T
         try:
             impact = knee(times[both], along[both, 1] - along[both, 0])
