@@ -15,6 +15,10 @@ prod_{i > m} (1 - kappa_i^2). The partial correlations kappa_i in (-1, 1) are th
 stationary by construction. The order p is chosen by AIC. Samples are counted by index: irregular times are taken as
 regular.
 
+A fit of P parameters to a channel has taken out what is slower than about P/2 oscillations per record. There the
+residuals show nothing, and a model that extrapolates from faster motion can be wrong by orders of magnitude where the
+residuals are smooth. So the spectrum is taken as flat below P/2 oscillations per record.
+
 Source: H. D. Patterson, R. Thompson, Biometrika 58 (1971) 545, for REML; O. Barndorff-Nielsen, G. Schou, J.
 Multivariate Analysis 3 (1973) 408, for the partial correlations; H. Akaike, IEEE Trans. Automatic Control 19 (1974)
 716, for AIC.
@@ -41,20 +45,31 @@ _IMPOSSIBLE = 1e100
 
 @dataclass(frozen=True)
 class Autoregression:
-    """An AR(p) model of one channel: polynomial (p+1,) with leading 1, and standard deviation of the innovations."""
+    """An AR(p) model of one channel.
+
+    Attributes:
+        polynomial: (p+1,) coefficients 1, a_1, ..., a_p.
+        sigma: standard deviation of the innovations.
+        slowest: frequency [rad per sample] below which the spectrum is flat.
+    """
 
     polynomial: NDArray
     sigma: float
+    slowest: float = 0.0
 
     @property
     def order(self) -> int:
         return self.polynomial.size - 1
 
+    def spectrum(self, n: int) -> NDArray:
+        """Power at the frequencies of a real Fourier transform of length n."""
+        frequency = np.maximum(np.fft.rfftfreq(n) * 2 * np.pi, self.slowest)
+        response = np.exp(-1j * np.outer(frequency, np.arange(self.order + 1))) @ self.polynomial
+        return (self.sigma / np.abs(response)) ** 2
+
     def autocovariance(self, n: int) -> NDArray:
-        """(n,) autocovariances at lags 0 to n-1, from the impulse response."""
-        response = lfilter([1.0], self.polynomial, _impulse(4 * n))
-        power = np.abs(np.fft.rfft(response, 2 * response.size)) ** 2
-        return self.sigma**2 * np.fft.irfft(power)[:n]
+        """(n,) autocovariances at lags 0 to n-1."""
+        return np.fft.irfft(self.spectrum(_grid(n)), _grid(n))[:n]
 
 
 def autoregression(r: NDArray, J: NDArray) -> Autoregression:
@@ -92,7 +107,7 @@ def autoregression(r: NDArray, J: NDArray) -> Autoregression:
         elif p > best[1].size + 1:
             break
     _, kappa, sigma = best
-    return Autoregression(_polynomials(kappa)[-1], float(sigma * scale))
+    return Autoregression(_polynomials(kappa)[-1], float(sigma * scale), slowest=np.pi * rank / r.size)
 
 
 def effective_count(model: Autoregression, n: int) -> float:
@@ -114,22 +129,24 @@ def effective_count(model: Autoregression, n: int) -> float:
 def score_covariance(models: list[Autoregression], r: NDArray, J: NDArray) -> NDArray:
     r"""Covariance (P, P) of the score J^T r when r is noise of the given models, correlated between channels too.
 
-    r_c = H_c eps_c with the causal filter H_c = 1 / a_c, so that
-    Cov(J^T r) = sum_cd Q_cd (H_c^T J_c)^T (H_d^T J_d), Q the covariance of the innovations (k, k). H_c^T is the same
-    filter run backwards in time; its tail reaches before the first sample, where the noise was already going on.
+    sum_cd J_c^T Sigma_cd J_d with Toeplitz matrices Sigma_cd, by Fourier transforms (F that of J, zero-padded)::
+
+        sum_cd rho_cd sum_w sqrt(S_c(w) S_d(w)) F_c(w)^* F_d(w) / L
+
+    S are the spectra of the models, rho the correlation of their innovations.
 
     Args:
         models: one per channel.
         r: (n, k) residuals, NaN where missing.
         J: (n, k, P) Jacobian, zero where missing.
     """
-    n, k, P = J.shape
-    Q = _innovation_correlation(models, r) * np.outer([m.sigma for m in models], [m.sigma for m in models])
-    Z = np.empty((k, 2 * n, P))
-    for channel, model in enumerate(models):
-        backwards = np.pad(J[::-1, channel], ((0, n), (0, 0)))
-        Z[channel] = lfilter([1.0], model.polynomial, backwards, axis=0)
-    return np.einsum("cd,ctp,dtq->pq", Q, Z, Z, optimize=True)
+    L = _grid(r.shape[0])
+    F = np.fft.rfft(J, L, axis=0) * np.sqrt([model.spectrum(L) for model in models]).T[:, :, None]
+    # A real transform holds one of each pair of conjugate frequencies, 0 and the highest (L is even) stand alone.
+    weight = np.full(F.shape[0], 2.0 / L)
+    weight[[0, -1]] /= 2.0
+    rho = _innovation_correlation(models, r)
+    return np.einsum("w,cd,wcp,wdq->pq", weight, rho, F.conj(), F, optimize=True).real
 
 
 class _Moments:
@@ -141,10 +158,10 @@ class _Moments:
         exactly = [_lagged_products(X, np.flatnonzero(before == m), m) for m in range(highest + 1)]
         # An AR(p) model needs the samples with m < p predecessors apart, all others together.
         self.count = [
-            [int(np.sum(before == m)) for m in range(p)] + [int(np.sum(before >= p))] for p in range(highest + 1)
+            [*(int(np.sum(before == m)) for m in range(p)), int(np.sum(before >= p))] for p in range(highest + 1)
         ]
         self.products = [
-            exactly[:p] + [sum(products[: p + 1, :, : p + 1] for products in exactly[p:])] for p in range(highest + 1)
+            [*exactly[:p], sum(products[: p + 1, :, : p + 1] for products in exactly[p:])] for p in range(highest + 1)
         ]
 
     def deviance(self, kappa: NDArray) -> tuple[float, float]:
@@ -224,7 +241,6 @@ def _orthonormal(J: NDArray) -> NDArray:
     return Q @ U[:, s > np.sqrt(np.finfo(float).eps) * s.max(initial=0.0)]
 
 
-def _impulse(n: int) -> NDArray:
-    impulse = np.zeros(n)
-    impulse[0] = 1.0
-    return impulse
+def _grid(n: int) -> int:
+    """Length of the Fourier transforms for n samples: long enough that the correlation has decayed before it wraps."""
+    return 8 * n

@@ -25,8 +25,7 @@ from diffcontact.identify.observations import Observations, Problem
 from diffcontact.identify.parameters import Block, FreeParameters, insert
 from diffcontact.simulate import simulate
 
-# A residual this large (in standard deviations) is a simulation that has left for infinity: its square must not
-# overflow.
+# A residual this large (in standard deviations) is a simulation on its way to infinity; its square is still a number.
 _INFINITE = 1e15
 
 

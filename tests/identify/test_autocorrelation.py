@@ -29,8 +29,7 @@ def test_autocovariance_solves_the_yule_walker_equations():
     model = Autoregression(_polynomials(KAPPA)[-1], 0.7)
     gamma = model.autocovariance(50)
     a = model.polynomial
-    # sum_i a_i gamma_{tau - i} = sigma^2 at tau = 0, zero after; the impulse response is cut where it has decayed to
-    # 1e-10
+    # sum_i a_i gamma_{tau - i} = sigma^2 at tau = 0, zero after; 400 samples hold all of the correlation
     for tau in range(10):
         expected = 0.49 if tau == 0 else 0.0
         assert abs(sum(a[i] * gamma[abs(tau - i)] for i in range(4)) - expected) < 1e-8
@@ -59,7 +58,14 @@ def test_score_covariance_is_the_dense_sandwich(rng):
     r = np.full((n, 2), np.nan)
     r[:40, 0] = r[40:, 1] = 1.0  # never measured together: no correlation between the channels
     dense = sum(J[:, c].T @ toeplitz(model.autocovariance(n)) @ J[:, c] for c, model in enumerate(models))
-    np.testing.assert_allclose(score_covariance(models, r, J), dense, rtol=1e-6)  # 0.8^n is what the tail leaves out
+    np.testing.assert_allclose(score_covariance(models, r, J), dense, rtol=1e-9)
+
+
+def test_what_the_fit_has_taken_out_is_not_extrapolated():
+    walk = Autoregression(np.array([1.0, -0.9999]), 1.0, slowest=np.pi * 4 / 200)
+    # flat below 2 oscillations in 200 samples: 1 / |1 - 0.9999 e^(iw)|^2 at w = 0.063, about 1 / w^2 (w^2 / 12 off)
+    np.testing.assert_allclose(walk.spectrum(1600)[:17], 1.0 / walk.slowest**2, rtol=1e-3)
+    assert walk.spectrum(1600)[20] < walk.spectrum(1600)[0]
 
 
 def test_channels_that_share_their_noise_are_seen_to(rng):

@@ -56,7 +56,7 @@ def test_jackknife_is_the_delete_one_run_refit(rng):
 def test_own_parameters_have_their_error_within_the_run_and_what_the_shared_ones_pass_on(rng):
     theta, residuals = joint_fit(six_runs(rng))
     bars = error_bars(residuals, theta.size)
-    r, J = residuals[0].rows
+    _, J = residuals[0].rows
     S, O = J[:, :2], J[:, 2:]  # noqa: E741
     bread = np.linalg.inv(O.T @ O)
     passed = bread @ O.T @ S
