@@ -24,4 +24,5 @@ def any_lane(predicate):
 
 @any_lane.def_vmap
 def _any_lane_vmap(axis_size, in_batched, predicate):
-    return (jnp.any(predicate) if in_batched[0] else predicate), False
+    # The rule runs under whatever vmap is further out, which has its own lanes to ask.
+    return any_lane(jnp.any(predicate) if in_batched[0] else predicate), False

@@ -17,29 +17,34 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax.scipy.linalg import cho_solve
+from jax.scipy.linalg import solve_triangular
 
 from diffcontact import mass as mass_matrix
 from diffcontact.batching import any_lane
 from diffcontact.qp.rows import NONE, inverse_length, spread
 
 # A step of iterative refinement gains the digits that the condition of A_WW leaves; the second one is for mass ratios.
-REFINEMENTS = 2
+REFINEMENTS = 1
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class _Factor:
-    """The slots (k,) of held rows with G_W (k, d), their scales (k,) and the lower factor (k, k) of the scaled A_WW.
+class _Held:
+    """The rows in the slots (k,), ready to be solved for.
 
-    Free slots hold a zero row with a unit on the diagonal, so that their multipliers are zero.
+    Args:
+        slots: (k,) int.
+        root: (d,) or (d, d), L with M = L L^T.
+        G: (k, d), zero for free slots.
+        inverse: (k, k) R with A_WW^-1 = R^T R. Free slots have a unit there, so that their multipliers are zero.
+        columns: (d, k) M^-1 G_W^T.
     """
 
     slots: jax.Array
     root: jax.Array
     G: jax.Array
-    scale: jax.Array
-    lower: jax.Array
+    inverse: jax.Array
+    columns: jax.Array
 
     @classmethod
     def of(cls, mass, G, slots):
@@ -47,33 +52,31 @@ class _Factor:
         rows = _at(slots, G)
         whitened = mass_matrix.whiten(root, rows.T)
         scale = inverse_length(whitened)
-        whitened = whitened * scale[None, :]
+        unit = whitened * scale[None, :]
         free = jnp.diag((slots == NONE).astype(G.dtype))
-        lower = lax.linalg.cholesky(whitened.T @ whitened + free)
-        return cls(slots=slots, root=root, G=rows, scale=scale, lower=lower)
+        lower = lax.linalg.cholesky(unit.T @ unit + free)
+        # Products with the inverse of the small factor are what batches, compiles and repeats best; what it costs in
+        # accuracy the refinement gives back.
+        inverse = solve_triangular(lower, jnp.diag(scale), lower=True)
+        return cls(slots=slots, root=root, G=rows, inverse=inverse, columns=mass_matrix.unwhiten(root, whitened))
 
     def loads(self, values):
         """l_W = -A_WW^-1 values."""
-        return -self.scale * cho_solve((self.lower, True), self.scale * values)
+        return -((self.inverse @ values) @ self.inverse)
 
-    def push(self, force):
-        """M^-1 force."""
-        return mass_matrix.unwhiten(self.root, mass_matrix.whiten(self.root, force))
+    def solve(self, b, v):
+        """u (d,) and l_W (k,) of the rows held at G_W u + b = 0."""
+        loads, u = jnp.zeros_like(b), v
+        for _ in range(1 + REFINEMENTS):
+            loads = loads + self.loads(self.G @ u + b)
+            u = v + self.columns @ loads
+        return u, loads
 
 
 def _at(slots, x):
     """The entries of x (c, ...) at the slots, zero at free ones."""
     taken = x[jnp.maximum(slots, 0)]
     return jnp.where((slots != NONE).reshape(-1, *[1] * (x.ndim - 1)), taken, 0)
-
-
-def _held(factor, b, v):
-    offset = _at(factor.slots, b)
-    loads, u = jnp.zeros_like(offset), v
-    for _ in range(1 + REFINEMENTS):
-        loads = loads + factor.loads(factor.G @ u + offset)
-        u = v + factor.push(factor.G.T @ loads)
-    return u, loads
 
 
 @jax.custom_jvp
@@ -92,7 +95,7 @@ def hold_rows(mass, G, b, v, slots):
     """
 
     def busy():
-        u, loads = _held(_Factor.of(mass, G, slots), b, v)
+        u, loads = _Held.of(mass, G, slots).solve(_at(slots, b), v)
         return u, spread(slots, loads, b.shape[0])
 
     return lax.cond(any_lane(jnp.any(slots != NONE)), busy, lambda: (v, jnp.zeros_like(b)))
@@ -105,12 +108,12 @@ def _hold_rows_jvp(primals, tangents):
     count = b.shape[0]
 
     def busy():
-        factor = _Factor.of(mass, G, slots)
-        u, loads = _held(factor, b, v)
+        held = _Held.of(mass, G, slots)
+        u, loads = held.solve(_at(slots, b), v)
         dG_held = _at(slots, dG)
-        y = dv + factor.push(mass_matrix.apply(dmass, v - u) + dG_held.T @ loads)
-        dloads = factor.loads(factor.G @ y + dG_held @ u + _at(slots, db))
-        du = y + factor.push(factor.G.T @ dloads)
+        force = mass_matrix.apply(dmass, v - u) + dG_held.T @ loads
+        y = dv + mass_matrix.unwhiten(held.root, mass_matrix.whiten(held.root, force))
+        du, dloads = held.solve(dG_held @ u + _at(slots, db), y)
         return (u, spread(slots, loads, count)), (du, spread(slots, dloads, count))
 
     def idle():

@@ -71,7 +71,7 @@ def project(mass, G, b, v, *, warm=None) -> Projection:
         warm = _mask("warm", warm, b)
     if 0 in G.shape:
         return _unconstrained(b, v, jnp.where(jnp.any(b < 0), Status.INFEASIBLE, Status.OK))
-    slots, slack, status = _working_set(*map(lax.stop_gradient, (mass, G, b, v)), warm)
+    slots, slack, status = find_working_set(*map(lax.stop_gradient, (mass, G, b, v)), warm)
     u, multipliers = hold_rows(mass, G, b + slack, v, slots)
     return Projection(u=u, multipliers=jnp.maximum(multipliers, 0), active=members(slots, b.shape[0]), status=status)
 
@@ -143,21 +143,3 @@ def _checked(mass, G, b, v):
     if not jnp.issubdtype(dtype, jnp.floating):
         dtype = jnp.result_type(float)
     return tuple(x.astype(dtype) for x in (mass, G, b, v))
-
-
-def _working_set(mass, G, b, v, warm):
-    """The slots (k,) of the working set, the slack (c,) that b needs to be feasible, and the status."""
-    on = b < jnp.inf
-    offset = jnp.where(on, b, 0)
-    eps = jnp.finfo(b.dtype).eps
-    # The rounding of G v + b, row by row; a violation below it cannot be told from none.
-    noise = 16 * eps * (jnp.abs(G) @ jnp.abs(v) + jnp.abs(offset))
-    value = jnp.where(on, G @ v + offset, jnp.inf)
-
-    def search():
-        return find_working_set(mass, G, value, noise, on, warm)
-
-    def nothing():
-        return free_slots(min(G.shape)), jnp.zeros_like(b), jnp.asarray(int(Status.OK), jnp.int32)
-
-    return lax.cond(any_lane(jnp.any(value < -noise)), search, nothing)

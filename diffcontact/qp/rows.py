@@ -52,11 +52,24 @@ def free_slots(count):
     return jnp.full(count, NONE, jnp.int32)
 
 
-def put(slots, row, wanted):
-    """`row` in the first free slot, if wanted."""
+def put(slots, row):
+    """`row` in the first free slot."""
     first = jnp.argmax(slots == NONE)
-    here = (jnp.arange(slots.shape[0]) == first) & wanted
-    return jnp.where(here, row.astype(slots.dtype), slots)
+    return jnp.where(jnp.arange(slots.shape[0]) == first, row.astype(slots.dtype), slots)
+
+
+def slots_of(mask, count):
+    """(count,) int32: the first `count` rows of a mask (c,).
+
+    Example:
+        >>> slots_of(jnp.array([False, True, True]), 3).tolist()
+        [1, 2, -1]
+    """
+    rows = jnp.arange(mask.shape[0])
+    # The rank of a row among the wanted ones, as a product with a triangular matrix: much faster than a scan or a sort.
+    rank = mask.astype(jnp.float32) @ (rows[:, None] <= rows[None, :]).astype(jnp.float32)
+    here = mask[None, :] & (rank[None, :] == jnp.arange(1, count + 1)[:, None])
+    return jnp.sum(jnp.where(here, rows[None, :] + 1, 0), axis=1).astype(jnp.int32) - 1
 
 
 def members(slots, count):
@@ -94,7 +107,7 @@ def independent_slots(columns, wanted):
         residual = residual - direction[:, None] * (direction @ residual)[None, :]
         # Exactly: rounding must not let the same column be taken twice.
         residual = jnp.where((jnp.arange(wanted.shape[0]) == index)[None, :], 0, residual)
-        slots = put(slots, index, True)
+        slots = put(slots, index)
         return residual, slots, best(residual, slots)
 
     empty = free_slots(limit)

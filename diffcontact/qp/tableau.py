@@ -19,27 +19,22 @@ def swept_column(row, working, index):
     return jnp.where(working == working[index], row, -row)
 
 
-def sweep(tableau, working, index, row, wanted):
-    """Take row `index` into the working set, or out of it if it is in.
+def sweep(row, working, index):
+    """The rank-one update that takes row `index` into the working set, or out of it if it is in.
 
     Args:
-        tableau: (c, c) swept on `working`.
-        working: (c,) bool.
+        row: (c,) T[index].
+        working: (c,) bool, the working set that T is swept on.
         index: () int.
-        row: (c,) tableau[index].
-        wanted: () bool; False leaves everything as it is.
 
     Returns:
-        The tableau and the working set after the exchange.
+        left (c,), right (c,): the tableau of the new working set is T - left right^T.
 
     Example:
         >>> A = jnp.array([[2.0, 1.0], [1.0, 3.0]])
-        >>> swept, working = sweep(A, jnp.array([False, False]), 0, A[0], True)
-        >>> swept.tolist(), working.tolist()
-        ([[0.5, -0.5], [0.5, 2.5]], [True, False])
+        >>> left, right = sweep(A[0], jnp.array([False, False]), 0)
+        >>> (A - jnp.outer(left, right)).tolist()
+        [[0.5, -0.5], [0.5, 2.5]]
     """
-    here = jnp.arange(row.shape[0]) == index
-    unit = here.astype(row.dtype)
-    factor = jnp.where(wanted, 1 / row[index], 0)
-    left = (swept_column(row, working, index) + unit) * factor
-    return tableau - left[:, None] * (row - unit)[None, :], working ^ (here & wanted)
+    unit = (jnp.arange(row.shape[0]) == index).astype(row.dtype)
+    return (swept_column(row, working, index) + unit) / row[index], row - unit
