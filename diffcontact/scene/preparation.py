@@ -116,12 +116,12 @@ class CommonLine:
                 for marker in (self.first, self.second)
             ]
         )
-        seen = np.isfinite(points).all(axis=2)
-        count = int(seen.all(axis=0).sum())
+        seen = np.all(np.isfinite(points), axis=2)
+        count = int(np.all(seen, axis=0).sum())
         if count < _FEWEST:
             raise ValueError(f"{measurements.path}: both markers are seen in {count} rows, expected at least {_FEWEST}")
         # Before either marker is seen and after both are lost there is nothing to simulate.
-        rows = np.flatnonzero(seen.any(axis=0))
+        rows = np.flatnonzero(np.any(seen, axis=0))
         inside = slice(rows[0], rows[-1] + 1)
         times, points, seen = times[inside], points[:, inside], seen[:, inside]
         both = np.all(seen, axis=0)
