@@ -1,0 +1,61 @@
+import convergence
+import exact_problems
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import diffcontact as dc
+from diffcontact.hypotheses import penetration
+from diffcontact.system import contacts
+
+
+def test_the_first_step_is_free_and_exact():
+    system = dc.System(
+        gap=lambda t, q, p: q,
+        force=lambda t, q, u, p: 4.0 * jnp.ones(1),
+        mass=lambda q, p: 2.0 * jnp.ones(1),
+        restitution=lambda p: 0.0,
+    )
+    run = dc.simulate(system, {}, [1.0], [0.5], [0.0, 0.1], scheme=dc.CatchingUp())
+    # (25): q_1 = q_0 + h u_0 + h^2 f.
+    np.testing.assert_allclose(run.q[1], 1.0 + 0.1 * 0.5 + 0.01 * 2.0, rtol=1e-15)
+
+
+def test_feasible_on_a_nonconvex_set_that_turns():
+    problem = exact_problems.rotating_discs()
+    params, q0, u0 = problem.unpack(jnp.asarray(problem.theta))
+    run = dc.simulate(problem.system, params, q0, u0, jnp.linspace(0, 1, 41), scheme=dc.CatchingUp())
+    assert run.status == dc.Status.OK
+    assert np.any(run.impulse > 0)
+    # The projection ends in a Newton step: rounding of numbers of size 1.
+    assert np.max(penetration(problem.system, params, run.t, run.q)) <= 1e-12
+
+
+def test_more_active_constraints_than_dimensions():
+    # Five discs leave a corner into which a plane mass is pressed: theorem 4.7.
+    angles = np.pi * np.array([0.0, 0.2, 0.35, 0.6, 1.0])
+    centres = np.stack([np.cos(angles), -np.sin(angles)], axis=1)
+    system = dc.System(
+        gap=lambda t, q, p: jnp.linalg.norm(q[None, :] - centres, axis=1) - 1.0,
+        force=lambda t, q, u, p: jnp.array([0.3, -9.81]),
+        mass=lambda q, p: jnp.array([1.0, 2.0]),
+        restitution=lambda p: 0.0,
+    )
+    run = dc.simulate(system, {}, [0.0, 0.2], [0.05, 0.0], jnp.linspace(0, 1, 51), scheme=dc.CatchingUp())
+    assert run.status == dc.Status.OK
+    # It ends in the corner, where all five gaps are zero.
+    np.testing.assert_allclose(run.q[-1], 0.0, atol=1e-7)
+    assert np.max(penetration(system, {}, run.t, run.q)) <= 1e-12
+    # Balance of momentum, with the gradients where the mass arrives.
+    normals = jax.vmap(lambda t, q: contacts(system, {}, t, q).normals)(run.t[1:], run.q[1:])
+    push = np.array([1.0, 2.0]) * np.diff(run.u, axis=0) - 0.02 * np.array([0.3, -9.81])
+    np.testing.assert_allclose(push, np.einsum("nci,nc->ni", normals, run.impulse), atol=1e-7)
+    assert np.all(run.impulse >= 0)
+
+
+def test_agrees_with_velocity_projection_to_first_order():
+    schemes = dc.VelocityProjection(), dc.CatchingUp()
+    runs = [convergence.trajectories(convergence.three_balls(0.0), scheme, (50, 200)) for scheme in schemes]
+    coarse, fine = (np.max(np.abs(first.q - second.q)) for first, second in zip(*runs, strict=True))
+    # O(h) would be a factor 4; impacts fall differently into the steps.
+    assert fine < coarse / 2

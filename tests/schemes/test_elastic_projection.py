@@ -1,0 +1,88 @@
+import convergence
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import diffcontact as dc
+from diffcontact.hypotheses import penetration
+
+BALL = dc.System(
+    gap=lambda t, q, p: q,
+    force=lambda t, q, u, p: -9.81 * jnp.ones(1),
+    mass=lambda q, p: jnp.ones(1),
+    restitution=lambda p: p["e"],
+)
+
+
+def test_siconos_ball(reference):
+    table = np.loadtxt(reference / "siconos" / "schatzman_paoli_ball.csv", delimiter=",", skiprows=1)[:1501]
+    run = dc.simulate(BALL, {"e": 0.9}, [1.0], [0.0], 0.005 * np.arange(1501), scheme=dc.ElasticProjection())
+    # Beyond, the accumulation of bounces amplifies rounding.
+    np.testing.assert_allclose(run.q[:, 0], table[:, 1], atol=1e-9)
+
+
+def test_the_first_step_is_inelastic_and_feasible():
+    run = dc.simulate(BALL, {"e": 1.0}, [0.1], [-2.0], [0.0, 0.1], scheme=dc.ElasticProjection())
+    # (4): the nearest point of K, without a bounce.
+    assert run.q[1, 0] == 0.0
+
+
+@pytest.mark.parametrize("e", [0.3, 0.8, 1.0])
+def test_energy_and_depth_are_bounded_by_the_step(e):
+    problem = system, params, _, _, T = convergence.three_balls(e)
+    for steps, run in zip((50, 200), convergence.trajectories(problem, dc.ElasticProjection(), (50, 200)), strict=True):
+        h, fastest = T / steps, np.max(np.abs(run.u))
+        # Two balls close a gap at twice the speed of one, and leave it by up to 2 e h |V| / (1 + e).
+        depth = np.max(penetration(system, params, run.t, run.q))
+        assert 0 < depth <= 2 * e / (1 + e) * 2 * fastest * h
+        # The velocity of a step lags by h/2: the energy errs by the power of gravity times about that, less than h.
+        power = np.sum(params["mass"]) * 9.81 * fastest
+        assert convergence.energy_excess(problem, run) <= power * h
+
+
+def test_without_restitution_it_is_catching_up():
+    problem = convergence.three_balls(0.0)
+    schemes = dc.ElasticProjection(), dc.CatchingUp()
+    one, two = (convergence.trajectories(problem, scheme, (50, 200))[1] for scheme in schemes)
+    # The same arithmetic in another order, through impacts.
+    np.testing.assert_allclose(one.q, two.q, atol=1e-9)
+    np.testing.assert_allclose(one.impulse, two.impulse, atol=1e-7)
+
+
+def test_a_moving_wall_bounces_with_the_relative_velocity():
+    system = dc.System(
+        gap=lambda t, q, p: q - 0.5 * t,
+        force=lambda t, q, u, p: jnp.zeros(1),
+        mass=lambda q, p: jnp.ones(1),
+        restitution=lambda p: 0.6,
+    )
+    run = dc.simulate(system, {}, [1.0], [-1.0], np.linspace(0, 1, 101), scheme=dc.ElasticProjection())
+    # u+ - w = -e (u- - w), exact for uniform motion.
+    np.testing.assert_allclose(run.u[-1, 0], 0.5 + 0.6 * 1.5, rtol=1e-10)
+
+
+def test_one_coefficient_only():
+    system, params, q0, u0, _ = convergence.three_balls(np.full(15, 0.5))
+    with pytest.raises(ValueError, match=r"one coefficient for all contacts.*\(15,\)"):
+        dc.simulate(system, params, q0, u0, [0.0, 0.1], scheme=dc.ElasticProjection())
+
+
+def _shifted(t, q, v, h, params):
+    return -9.81 * jnp.ones(1) + h * v
+
+
+def test_another_consistent_acceleration():
+    scheme = dc.ElasticProjection(acceleration=_shifted)
+    run = dc.simulate(BALL, {"e": 0.5}, [1.0], [0.2], [0.0, 0.1], scheme=scheme)
+    np.testing.assert_allclose(run.u[1, 0], 0.2 + 0.1 * (-9.81 + 0.1 * 0.2), rtol=1e-13)
+
+
+def test_the_row_of_the_position_is_right_without_gravity():
+    ball = dc.System(BALL.gap, lambda t, q, u, p: jnp.zeros(1), BALL.mass, BALL.restitution)
+
+    def end(height):
+        run = dc.simulate(ball, {"e": 0.8}, height[None], [-1.0], np.linspace(0, 2, 201), scheme=dc.ElasticProjection())
+        return run.q[-1, 0]
+
+    np.testing.assert_allclose(jax.jacfwd(end)(1.003), -0.8, rtol=1e-12)

@@ -1,0 +1,96 @@
+import json
+
+import convergence
+import exact_problems
+import jax
+import jax.numpy as jnp
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import diffcontact as dc
+from diffcontact.system import contacts
+
+
+def scopi(reference, name):
+    """Setup and final state of one of SCoPI's own tests."""
+    return json.loads((reference / "scopi" / "final_states.json").read_text())[name]
+
+
+def test_scopi_three_spheres(reference):
+    setup = scopi(reference, "three_spheres")
+    spheres, force = dc.systems.balls(3, 2), np.ravel(setup["force"])
+    system = dc.System(spheres.gap, lambda t, q, u, p: jnp.asarray(force), spheres.mass, lambda p: 0.0)
+    params = {"mass": np.array(setup["mass"], float), "radius": np.array(setup["radius"])}
+    times = setup["dt"] * np.arange(setup["steps"] + 1)
+    run = dc.simulate(
+        system, params, np.ravel(setup["q0"]), np.ravel(setup["u0"]), times, scheme=dc.VelocityProjection()
+    )
+    # SCoPI's own solver stops at 1e-7; 1e-6 after 60 steps.
+    np.testing.assert_allclose(run.q[-1], np.ravel(setup["q"]), atol=1e-6)
+    np.testing.assert_allclose(run.u[-1], np.ravel(setup["u"]), atol=1e-6)
+
+
+def test_scopi_sphere_on_fixed_sphere(reference):
+    setup = scopi(reference, "sphere_on_fixed_sphere")
+    system = dc.System(
+        gap=lambda t, q, p: jnp.linalg.norm(q)[None] - 2.0,
+        force=lambda t, q, u, p: jnp.array([0.0, -10.0]),
+        mass=lambda q, p: jnp.ones(2),
+        restitution=lambda p: 0.0,
+    )
+    times = setup["dt"] * np.arange(setup["steps"] + 1)
+    run = dc.simulate(system, {}, setup["q0"][1], setup["u0"][1], times, scheme=dc.VelocityProjection())
+    np.testing.assert_allclose(run.q[-1], setup["q"][1], atol=1e-9)
+    # Positions to 1e-10 (its solver), divided by the step of 5e-3.
+    np.testing.assert_allclose(run.u[-1], setup["u"][1], atol=1e-8)
+
+
+SWELLING = exact_problems.growing_spheres(3, [], np.zeros(21), 1.0, 0.0, "three growing spheres")
+H = 0.02
+
+
+@jax.jit
+def _swell(params, q0, u0):
+    return dc.simulate(SWELLING.system, params, q0, u0, H * jnp.arange(41), scheme=dc.VelocityProjection())
+
+
+@given(seed=st.integers(0, 10**6))
+@settings(max_examples=20, deadline=None)
+def test_growing_spheres_are_feasible_and_in_balance(seed):
+    rng = np.random.default_rng(seed)
+    corners = np.array([[0, 0], [1, 0], [0.4, 0.9]])
+    q0 = (corners + rng.uniform(-0.05, 0.05, (3, 2))).ravel()
+    u0 = (1.5 * (corners.mean(axis=0) - corners) + rng.uniform(-0.5, 0.5, (3, 2))).ravel()
+    params = {"mass": rng.uniform(0.5, 4, 3), "radius": rng.uniform(0.2, 0.3, 3), "rate": rng.uniform(0, 0.3, 3)}
+    run = _swell(params, q0, u0)
+    assert run.status == dc.Status.OK
+    assert np.any(run.impulse > 0)
+    # Proposition 2.1: gaps are convex in q, so what the linear constraints admit is feasible; rounding of sizes of 1.
+    gaps = jax.vmap(lambda t, q: SWELLING.system.gap(t, q, params))(run.t, run.q)
+    assert np.min(gaps) >= -1e-12
+    # (15), with the gradients at (t', q).
+    ahead = jax.vmap(lambda t, q: contacts(SWELLING.system, params, t, q))(run.t[1:], run.q[:-1])
+    jump = np.repeat(params["mass"], 2) * np.diff(run.u, axis=0)
+    np.testing.assert_allclose(jump, np.einsum("nci,nc->ni", ahead.normals, run.impulse), atol=1e-12)
+    assert np.all(run.impulse >= 0)
+    linear = ahead.gap + H * np.einsum("nci,ni->nc", ahead.normals, run.u[1:])
+    np.testing.assert_allclose(run.impulse * linear, 0.0, atol=1e-12)
+    np.testing.assert_allclose(np.diff(run.q, axis=0), H * run.u[1:], atol=1e-14)
+
+
+def test_the_mean_force_is_exact_for_forces_affine_in_time():
+    system = dc.System(
+        gap=lambda t, q, p: q + 10.0,
+        force=lambda t, q, u, p: (1.0 + 3.0 * t) * jnp.ones(1),
+        mass=lambda q, p: jnp.array([2.0]),
+        restitution=lambda p: 0.0,
+    )
+    run = dc.simulate(system, {}, [0.0], [0.0], [0.0, 0.3, 1.0], scheme=dc.VelocityProjection())
+    np.testing.assert_allclose(run.u[:, 0], (run.t + 1.5 * run.t**2) / 2, rtol=1e-14)
+
+
+def test_total_variation_stays_bounded():
+    coarse, fine = convergence.trajectories(convergence.three_balls(0.0), dc.VelocityProjection(), (50, 200))
+    # Proposition 2.4: a velocity that chattered would have four times the variation with four times the steps.
+    assert convergence.total_variation(fine.u) < 1.3 * convergence.total_variation(coarse.u)
