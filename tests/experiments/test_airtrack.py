@@ -1,15 +1,11 @@
 """The air track's scene on the real measurements: what it must find there."""
 
-import importlib.util
 import json
-from pathlib import Path
 
+import airtrack
 import pytest
 
 from diffcontact.cli import main
-
-EXPERIMENTS = Path(__file__).resolve().parents[2] / "experiments"
-SCENE = EXPERIMENTS / "airtrack.toml"
 
 
 @pytest.fixture
@@ -20,16 +16,8 @@ def runs(data):
     return folder
 
 
-@pytest.fixture(scope="module")
-def experiment():
-    spec = importlib.util.spec_from_file_location("airtrack", EXPERIMENTS / "airtrack.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def fitted(folder, files):
-    assert main(["fit", str(SCENE), "--data", *map(str, files), "--out", str(folder)]) == 0
+    assert main(["fit", str(airtrack.SCENE), "--data", *map(str, files), "--out", str(folder)]) == 0
     return json.loads((folder / "result.json").read_text())["parameters"]
 
 
@@ -47,12 +35,12 @@ def test_the_bumpers_that_stick(runs, tmp_path):
     assert 0 <= fitted(tmp_path, sorted(runs.glob("A3_*.csv"))[:3])["restitution"]["value"] < 0.03
 
 
-def test_the_experiment_says_where_the_data_come_from_and_skips(experiment, tmp_path, capsys):
-    assert experiment.main([str(tmp_path)]) == 0
+def test_the_experiment_says_where_the_data_come_from_and_skips(tmp_path, capsys):
+    assert airtrack.main([str(tmp_path)]) == 0
     assert "skipped: no A2_*.csv" in capsys.readouterr().out
 
 
-def test_the_experiment_in_small(experiment, runs, capsys):
-    assert experiment.main([str(runs), "--smoke"]) == 0
+def test_the_experiment_in_small(runs, capsys):
+    assert airtrack.main([str(runs), "--smoke"]) == 0
     row = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("A2_1"))
     assert 0.74 < float(row.split()[1]) < 0.82
