@@ -1,4 +1,4 @@
-"""The command line: python -m diffcontact fit | demo | doctor
+"""The command line: python -m diffcontact fit | check | demo | doctor
 
 Exit codes: 0 done, 1 doctor found something broken, 2 bad input (one line on stderr says which), 3 the fit did not
 converge, 130 interrupted.
@@ -15,12 +15,13 @@ import jax
 
 from diffcontact.demo import demo
 from diffcontact.doctor import doctor
+from diffcontact.examine import examine
 from diffcontact.job import ExitCode, complain, fit_and_report
 from diffcontact.scene import read_study
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; `arguments` are those of the process by default. Returns the exit code.
+    r"""Run one command; `arguments` are those of the process by default. Returns the exit code.
 
     Example:
         >>> import contextlib, io
@@ -46,6 +47,11 @@ def _fit(options: argparse.Namespace) -> ExitCode:
     return fit_and_report(study, Path(options.out) if options.out else study.scene.folder)
 
 
+def _check(options: argparse.Namespace) -> ExitCode:
+    print(examine(read_study(options.scene, options.data)))
+    return ExitCode.DONE
+
+
 def _demo(options: argparse.Namespace) -> ExitCode:
     return demo(Path(options.out))
 
@@ -61,10 +67,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     fit = commands.add_parser("fit", help="fit the parameters of a scene to measured runs")
-    fit.add_argument("scene", metavar="SCENE", help="TOML document")
-    fit.add_argument(
-        "--data", nargs="+", action="extend", default=[], metavar="FILE", help="one CSV file per run, fitted jointly"
-    )
+    hypotheses = commands.add_parser("check", help="check the hypotheses of the convergence theorems on a scene's runs")
+    hypotheses.set_defaults(run=_check)
+    for command in (fit, hypotheses):
+        command.add_argument("scene", metavar="SCENE", help="TOML document")
+        command.add_argument(
+            "--data", nargs="+", action="extend", default=[], metavar="FILE", help="one CSV file per run, taken jointly"
+        )
     fit.add_argument("--out", metavar="DIR", help="where result.json and report.html go; default: as the scene says")
     fit.set_defaults(run=_fit)
     show = commands.add_parser("demo", help="simulate two carts, fit them, show truth beside estimate")

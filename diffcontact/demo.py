@@ -11,6 +11,7 @@ import numpy as np
 from diffcontact.files import write_atomically
 from diffcontact.job import ExitCode, fit_and_report
 from diffcontact.scene import read_study
+from diffcontact.scene.units import Unit
 from diffcontact.simulate import simulate
 from diffcontact.systems import carts
 
@@ -63,13 +64,12 @@ def demo(folder: Path) -> ExitCode:
     write_atomically(folder / "carts.toml", SCENE)
     code = fit_and_report(read_study(folder / "carts.toml"), folder)
     found = json.loads((folder / "result.json").read_text(encoding="utf-8"))["parameters"]
-    factors = {"mm": 1e-3, "mm/s": 1e-3}
     print(f"\n{'':14}{'truth':>10}{'estimate':>12}{'stderr':>10}   95 % interval")
     for name, truth in TRUTH.items():
         entry = found.get(name) or found.get(f"{name}[0]")
         if entry is None:
             continue
-        truth /= factors.get(entry["unit"], 1.0)
+        truth /= Unit.parse(entry["unit"]).factor
         low, high = entry["interval95"]
         verdict = "holds the truth" if low <= truth <= high else "misses the truth"
         print(f"{name:14}{truth:10.5g}{entry['value']:12.5g}{entry['stderr']:10.2g}   {verdict}")

@@ -101,10 +101,6 @@ def read_scene(path: str | Path) -> Scene:
     Raises:
         OSError: the file cannot be read.
         ValueError: one line that names file and key, and what was expected.
-
-    Example:
-        >>> read_scene("experiments/airtrack.toml").parameters["distance"].unit  # doctest: +SKIP
-        'mm'
     """
     path = Path(path)
     with path.open("rb") as stream:
@@ -118,7 +114,17 @@ def read_scene(path: str | Path) -> Scene:
 
 
 def parse_scene(table: Table, folder: Path) -> Scene:
-    """Check a scene's tables; relative data files are looked up in `folder`."""
+    """Check a scene's tables; data files are looked up relative to `folder`.
+
+    Raises:
+        ValueError: as `read_scene`.
+
+    Example:
+        >>> from diffcontact.demo import SCENE
+        >>> scene = parse_scene(Table(tomllib.loads(SCENE), "carts.toml"), Path("runs"))
+        >>> scene.parameters["distance"].unit, scene.files[0].as_posix()
+        ('mm', 'runs/carts.csv')
+    """
     table.expect("title", "system", "data", "preparation", "parameters", "output")
     system, data, preparation = table.table("system"), table.table("data"), table.table("preparation")
     kind = system.choice("kind", KINDS)
