@@ -67,7 +67,8 @@ def blindness(J: NDArray, names: Sequence[str], eps: float) -> Blindness:
     s = np.pad(s, (0, seen.size - s.size))
     null = Vt[s <= np.sqrt(eps) * s[0]].T
     if null.shape[1]:
-        pivots = qr(null.T, mode="r", pivoting=True)[1][: null.shape[1]]
+        *_, order = qr(null.T, mode="r", pivoting=True)
+        pivots = order[: null.shape[1]]
         null = null @ np.linalg.inv(null[pivots])
         redundant = redundant | np.isin(np.arange(P), seen[pivots])
     for direction in null.T:

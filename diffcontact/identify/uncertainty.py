@@ -182,7 +182,7 @@ def _jackknife(runs: Sequence[RunResidual], shared: NDArray) -> NDArray | None:
         Q = np.linalg.qr(J[:, ~common])[0]
         S = J[:, common] - Q @ (Q.T @ J[:, common])
         at = position[run.index[common]]
-        information[np.ix_([g], at, at)] = S.T @ S
+        information[g][np.ix_(at, at)] = S.T @ S
         scores[g, at] = S.T @ r
     total = information.sum(axis=0)
     scale = 1.0 / np.sqrt(np.diag(total))
