@@ -272,12 +272,13 @@ class Report:
 
 
 @singledispatch
-def report(system: Any, params, t, q, u, duration=1.0) -> Report:
+def report(system: Any, params, t, q, u, *, rho=0.0, duration=1.0) -> Report:
     """The checkable hypotheses of the system's theorems at a state, in words; `python -m diffcontact check` prints it.
 
     Args:
         system: a `System` or a `ParticleLine`.
         t, q, u: the state, q and u (d,).
+        rho: contacts with a gap up to here count as active [m]; `System` only.
         duration: how long a motion the estimate (4.2) is asked for [s]; `ParticleLine` only.
 
     Raises:
@@ -291,7 +292,7 @@ def report(system: Any, params, t, q, u, duration=1.0) -> Report:
         feasible position               yes
         active contacts                 0
         admissible velocity             yes
-        reverse triangle inequality     gamma = 1 (S1 A6', S2 R_0)
+        reverse triangle inequality     gamma = 1 (S1 A6, S2 R_rho)
         prox-regularity                 eta = inf m (S2 theorem 4.1)
         angle condition                 holds (S3 H6)
     """
@@ -299,16 +300,18 @@ def report(system: Any, params, t, q, u, duration=1.0) -> Report:
 
 
 @report.register
-def _(system: System, params, t, q, u, duration=1.0):
+def _(system: System, params, t, q, u, *, rho=0.0, duration=1.0):
     q, u = (jnp.asarray(x, float) for x in (q, u))
     here = contacts(system, params, t, q)
     rounding = float(jnp.finfo(q.dtype).eps ** 0.75 * (1 + jnp.max(jnp.abs(q))))
-    near = np.asarray(active_set(system, params, t, q))
+    near = np.asarray(active_set(system, params, t, q, rho))
     gap, speed = np.asarray(here.gap), np.asarray(here.velocity(u))
-    triangle = reverse_triangle(system, params, t, q)
-    angle = angle_condition(system, params, t, q)
+    triangle = reverse_triangle(system, params, t, q, rho)
+    angle = angle_condition(system, params, t, q, rho)
     deep = [f"no: gap[{i}] = {gap[i]:.3g} m" for i in np.flatnonzero(gap < -rounding)]
-    fast = [f"no: gap[{i}] closes at {-speed[i]:.3g} m/s" for i in np.flatnonzero(near & (speed < -rounding))]
+    # Only a contact that is closed, not one that is nearly so, forbids a velocity (S1 eq. 7).
+    closing = (gap <= rounding) & (speed < -rounding)
+    fast = [f"no: gap[{i}] closes at {-speed[i]:.3g} m/s" for i in np.flatnonzero(closing)]
     exists, holds = bool(triangle.exists), bool(angle.holds)
     return Report(
         (
@@ -318,9 +321,9 @@ def _(system: System, params, t, q, u, duration=1.0):
             (
                 "reverse triangle inequality",
                 (f"gamma = {triangle.gamma:.6g}" if exists else "fails: active gradients have a vanishing combination")
-                + " (S1 A6', S2 R_0)",
+                + " (S1 A6, S2 R_rho)",
             ),
-            ("prox-regularity", f"eta = {prox_regularity(system, params, t, q):.6g} m (S2 theorem 4.1)"),
+            ("prox-regularity", f"eta = {prox_regularity(system, params, t, q, rho):.6g} m (S2 theorem 4.1)"),
             (
                 "angle condition",
                 ("holds" if holds else f"fails, largest cosine {angle.worst:.6g}: with e > 0 no continuity in the data")
@@ -331,7 +334,7 @@ def _(system: System, params, t, q, u, duration=1.0):
 
 
 @report.register
-def _(system: ParticleLine, params, t, q, u, duration=1.0):
+def _(system: ParticleLine, params, t, q, u, *, rho=0.0, duration=1.0):
     q, u = (jnp.asarray(x, float) for x in (q, u))
     estimate = velocity_bound(system, params, t, q, u, duration)
     definite = [

@@ -39,9 +39,10 @@ class CatchingUp:
     What converges: all positions are feasible, eq. (29); u is bounded in BV; a subsequence of (q, u) converges to a
     solution. In practice the state is first order in h.
 
-    Its derivative: as that of VelocityProjection, with which it agrees to O(h): right for flat walls, wrong at every h
-    where the *time* of an impact matters later, by about 18 % on a round obstacle met obliquely. Use EventTimed where
-    derivatives matter.
+    Its derivative: as that of VelocityProjection, with which it agrees to O(h): right for flat walls that stand
+    still and for a mass that stays caught (first order in h); wrong at every h where the *time* of an impact
+    matters later: 26 % for two spheres that meet obliquely, 25 % for a mass struck by turning discs
+    (`experiments/convergence.py`). Use EventTimed where derivatives matter.
 
     A restitution above 0 is refused by `simulate`; inside transformations it is taken as 0 and the status is
     RESTITUTION_IGNORED. For bounces take ElasticProjection or EventTimed.

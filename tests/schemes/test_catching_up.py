@@ -55,7 +55,7 @@ def test_more_active_constraints_than_dimensions():
 
 def test_agrees_with_velocity_projection_to_first_order():
     schemes = dc.VelocityProjection(), dc.CatchingUp()
-    runs = [convergence.trajectories(convergence.three_balls(0.0), scheme, (50, 200)) for scheme in schemes]
+    runs = [convergence.trajectories(convergence.balls_in_box(3, 0.0), scheme, (50, 200)) for scheme in schemes]
     coarse, fine = (np.max(np.abs(first.q - second.q)) for first, second in zip(*runs, strict=True))
     # O(h) would be a factor 4; impacts fall differently into the steps.
     assert fine < coarse / 2

@@ -91,6 +91,6 @@ def test_the_mean_force_is_exact_for_forces_affine_in_time():
 
 
 def test_total_variation_stays_bounded():
-    coarse, fine = convergence.trajectories(convergence.three_balls(0.0), dc.VelocityProjection(), (50, 200))
+    coarse, fine = convergence.trajectories(convergence.balls_in_box(3, 0.0), dc.VelocityProjection(), (50, 200))
     # Proposition 2.4: a velocity that chattered would have four times the variation with four times the steps.
     assert convergence.total_variation(fine.u) < 1.3 * convergence.total_variation(coarse.u)
