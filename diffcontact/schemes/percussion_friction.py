@@ -131,9 +131,9 @@ def percussion(line: ParticleLine, params, t, weight, u: Array) -> tuple[Array, 
 
     Source: S4 eq. (3.10)-(3.12), lemma 5.4.
     """
-    mass = line.mass(params)
-    bound = weight * line.friction(params) * line.normal(t, params)
-    slip = u - _belt(line, params, t)
+    mass, normal, gamma, belt = _read(u.dtype, line.mass(params), line.normal(t, params), *_contact(line, params, t))
+    bound = weight * gamma * normal
+    slip = u - belt
     impulse = jnp.where(mass * jnp.abs(slip) < bound, -mass * slip, -bound * jnp.sign(slip))
     return u + impulse / mass, impulse
 
@@ -146,13 +146,16 @@ def glide(line: ParticleLine, params, t, s, q: Array, u: Array) -> tuple[Array, 
 
     Source: S4 eq. (3.13)-(3.14), discretised by implicit Euler.
     """
-    mass, damping, stiffness = line.mass(params), line.damping(params), line.stiffness(params)
+    end = t + s
+    mass, damping, stiffness = _read(q.dtype, line.mass(params), line.damping(params), line.stiffness(params))
+    load, normal, gamma, belt = _read(
+        q.dtype, line.load(end, params), line.normal(end, params), *_contact(line, params, end)
+    )
     factor = cho_factor(jnp.diag(mass) + s * damping + s**2 * stiffness)
-    rest = mass * u + s * (line.load(t + s, params) - stiffness @ q)
-    free = cho_solve(factor, rest)
-    bound = s * line.friction(params) * line.normal(t + s, params)
-    compliance = cho_solve(factor, jnp.eye(mass.size, dtype=mass.dtype))
-    grip = qp.box(compliance, free - _belt(line, params, t + s), -bound, bound)
+    free = cho_solve(factor, mass * u + s * (load - stiffness @ q))
+    bound = s * gamma * normal
+    compliance = cho_solve(factor, jnp.eye(mass.size, dtype=q.dtype))
+    grip = qp.box(compliance, free - belt, -bound, bound)
     after = free + cho_solve(factor, grip.x)
     return q + s * after, after, grip.x, grip.status
 
@@ -197,5 +200,11 @@ def _rounding(t, h):
     return 8 * jnp.finfo(jnp.result_type(t, h)).eps * (jnp.abs(t) + h)
 
 
-def _belt(line, params, t):
-    return 0.0 if line.belt is None else line.belt(t, params)
+def _contact(line, params, t):
+    """gamma and the belt's velocity."""
+    return line.friction(params), 0.0 if line.belt is None else line.belt(t, params)
+
+
+def _read(dtype, *values):
+    """What the line's functions return, in the precision of the simulation."""
+    return [jnp.asarray(value, dtype) for value in values]

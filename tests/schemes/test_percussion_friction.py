@@ -1,0 +1,113 @@
+import convergence
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import diffcontact as dc
+from diffcontact.hypotheses import velocity_bound
+from diffcontact.schemes.percussion_friction import percussion
+
+SCHEME = dc.PercussionFriction()
+
+
+def line(*times):
+    """Two particles of 1 and 2 kg, each on its own spring; percussions at the given times, all else from params."""
+    return dc.ParticleLine(
+        mass=lambda p: jnp.array([1.0, 2.0]),
+        damping=lambda p: jnp.zeros((2, 2)),
+        stiffness=lambda p: p["stiffness"] * jnp.eye(2),
+        load=lambda t, p: p["load"] * jnp.array([1.0, -1.0]) * jnp.cos(5 * t),
+        friction=lambda p: p["gamma"],
+        normal=lambda t, p: p["normal"] * jnp.ones(2),
+        percussion_times=times,
+        percussions=lambda p: p["weights"],
+        belt=lambda t, p: p["belt"],
+    )
+
+
+FREE, STRUCK = line(), line(0.02, 0.05, 0.11)
+
+
+def params(gamma=0.2, stiffness=0.0, weights=(), normal=10.0, load=0.0, belt=0.0):
+    return {
+        "gamma": gamma,
+        "stiffness": stiffness,
+        "weights": np.array(weights, float),
+        "normal": normal,
+        "load": load,
+        "belt": belt,
+    }
+
+
+def test_percussion_solves_its_inclusion():
+    u = jnp.array([0.9, 0.35])
+    after, impulse = percussion(FREE, params(belt=0.3), 0.1, 0.1, u)
+    np.testing.assert_allclose(jnp.array([1.0, 2.0]) * (after - u), impulse, atol=1e-15)
+    # a gamma nu = 0.2: the first slips on (1 kg at 0.6 m/s), the second sticks to the belt (2 kg at 0.05 m/s).
+    np.testing.assert_allclose(impulse, [-0.2, -0.1], atol=1e-15)
+    np.testing.assert_allclose(after[1], 0.3, atol=1e-15)
+
+
+def test_a_percussion_without_weight_leaves_the_derivative_alone():
+    jacobian = jax.jacfwd(lambda u: percussion(FREE, params(), 0.1, 0.0, u)[0])(jnp.zeros(2))
+    np.testing.assert_array_equal(jacobian, np.eye(2))
+
+
+def test_atoms_act_at_their_times_and_once():
+    # At the first time, inside an interval, twice at one time on the grid, and after the end.
+    times, weights = [0.0, 0.13, 0.3, 0.3, 0.9], [0.01, 0.02, 0.03, 0.04, 1.0]
+    run = dc.simulate(
+        line(*times), params(weights=weights), [0.0, 0.0], [5.0, 9.0], 0.1 * np.arange(6), scheme=SCHEME, substeps=3
+    )
+    # Sliding throughout: implicit Euler is exact for a constant friction gamma nu = 2 N, so only the jumps matter.
+    passed = np.array([0.0, 0.01, 0.03, 0.10, 0.10, 0.10])
+    friction = 2.0 * (0.1 * np.arange(6) + passed)
+    friction[0] = 0.0
+    np.testing.assert_allclose(run.u, np.array([5.0, 9.0]) - friction[:, None] / np.array([1.0, 2.0]), atol=1e-13)
+    np.testing.assert_allclose(run.impulse, -np.diff(friction)[:, None] * np.ones(2), atol=1e-13)
+
+
+def test_the_belt_carries_particles_along():
+    run = dc.simulate(FREE, params(belt=0.5), [0.0, 0.0], [0.0, 0.0], np.linspace(0, 1, 21), scheme=SCHEME)
+    # Friction speeds both up, by gamma nu / m = 2 and 1 m/s^2, until they stick to the belt.
+    np.testing.assert_allclose(run.u[5], [0.5, 0.25], atol=1e-12)
+    np.testing.assert_allclose(run.u[-1], 0.5, atol=1e-12)
+    np.testing.assert_allclose(run.impulse[-1], 0.0, atol=1e-12)
+
+
+def test_stable_for_any_step():
+    values = params(gamma=0.0, stiffness=1e6)
+    run = dc.simulate(FREE, values, [1.0, -1.0], [0.0, 0.0], np.linspace(0, 100, 21), scheme=SCHEME)
+    energy = 1e6 * np.sum(run.q**2, axis=1) + run.u**2 @ np.array([1.0, 2.0])
+    # Implicit Euler dissipates; h is five thousand times the period.
+    assert np.all(np.diff(energy) <= 0)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_estimate_of_the_velocity_holds(seed):
+    rng = np.random.default_rng(seed)
+    values = params(
+        rng.uniform(0, 1), rng.uniform(5, 40), rng.uniform(0, 0.1, 3), rng.uniform(1, 10), rng.uniform(0, 5)
+    )
+    q0, u0 = jnp.asarray(rng.normal(0, 0.3, 2)), jnp.asarray(rng.normal(0, 1, 2))
+    estimate = velocity_bound(STRUCK, values, 0.0, q0, u0, 0.12)
+    assert np.isfinite(estimate.bound)
+    run = dc.simulate(STRUCK, values, q0, u0, np.linspace(0, 0.12, 25), scheme=SCHEME)
+    assert np.max(np.linalg.norm(run.u, axis=1)) <= estimate.bound
+
+
+def test_slider_is_first_order_in_state_and_jacobian(reference):
+    coarse, fine = convergence.measure(convergence.from_reference("slider_percussions", 1), SCHEME, (50, 200))
+    # Four times the steps: a quarter of the error; the measured ratio is 4.00.
+    assert 3.8 < coarse.state / fine.state < 4.2
+    assert 3.8 < coarse.jacobian / fine.jacobian < 4.2
+    assert fine.jacobian < 2e-3
+
+
+def test_chain_is_first_order_in_the_state_and_wrong_in_the_jacobian(reference):
+    coarse, fine = convergence.measure(convergence.from_reference("two_particle_chain", 1), SCHEME, (100, 400))
+    assert 2.5 < coarse.state / fine.state < 5
+    # Five slip reversals, each with the wrong factor: off by 50 to 100 %, at every h.
+    assert coarse.jacobian > 0.3
+    assert fine.jacobian > 0.3
