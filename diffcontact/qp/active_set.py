@@ -54,15 +54,16 @@ class Search:
     status: jax.Array
 
 
-def solve_dual(A, w0, tolerance, rank, guess):
+def solve_dual(A, w0, tolerance, rank, guess, any_rank=False):
     """Search the working set of  l >= 0,  w = A l + w0 >= 0,  l w = 0.
 
     Args:
         A: (c, c) symmetric, positive semidefinite, unit diagonal (zero on rows that are off).
         w0: (c,) values at l = 0; +inf switches a row off.
         tolerance: (c,) >= 0, violations up to here are rounding.
-        rank: () int, how many rows can be independent at most.
+        rank: int, how many rows can be independent at most.
         guess: (c,) bool, rows that the working set may start from.
+        any_rank: () bool, True where A is regular whatever the rank of the rows.
 
     Returns:
         The final Search: status OK, INFEASIBLE (the entering row contradicts the working ones) or ITERATION_LIMIT.
@@ -93,7 +94,7 @@ def solve_dual(A, w0, tolerance, rank, guess):
         tableau = search.tableau - search.left[:, None] * search.right[None, :]
         row = tableau[entering]
         direction = swept_column(row, working, entering)
-        room = (search.size < rank) | working[entering]
+        room = (search.size < rank) | working[entering] | any_rank
         full = jnp.where((row[entering] > dependent_below) & room, -point[entering] / row[entering], jnp.inf)
         blocks = working & (direction < -dependent_below) & ~repairing
         ratio = jnp.where(blocks, point / -direction, jnp.inf)

@@ -36,7 +36,7 @@ class _Held:
         slots: (k,) int.
         root: (d,) or (d, d), L with M = L L^T.
         G: (k, d), zero for free slots.
-        inverse: (k, k) R with A_WW^-1 = R^T R. Free slots have a unit there, so that their multipliers are zero.
+        inverse: (k, k) A_WW^-1. Free slots have a unit there, so that their multipliers are zero.
         columns: (d, k) M^-1 G_W^T.
     """
 
@@ -55,20 +55,17 @@ class _Held:
         unit = whitened * scale[None, :]
         free = jnp.diag((slots == NONE).astype(G.dtype))
         lower = lax.linalg.cholesky(unit.T @ unit + free)
-        # Products with the inverse of the small factor are what batches, compiles and repeats best; what it costs in
+        # Products with the inverse of the small matrix are what batches, compiles and repeats best; what it costs in
         # accuracy the refinement gives back.
-        inverse = solve_triangular(lower, jnp.diag(scale), lower=True)
-        return cls(slots=slots, root=root, G=rows, inverse=inverse, columns=mass_matrix.unwhiten(root, whitened))
-
-    def loads(self, values):
-        """l_W = -A_WW^-1 values."""
-        return -((self.inverse @ values) @ self.inverse)
+        half = solve_triangular(lower, jnp.diag(scale), lower=True)
+        columns = mass_matrix.unwhiten(root, whitened)
+        return cls(slots=slots, root=root, G=rows, inverse=half.T @ half, columns=columns)
 
     def solve(self, b, v):
         """u (d,) and l_W (k,) of the rows held at G_W u + b = 0."""
         loads, u = jnp.zeros_like(b), v
         for _ in range(1 + REFINEMENTS):
-            loads = loads + self.loads(self.G @ u + b)
+            loads = loads - self.inverse @ (self.G @ u + b)
             u = v + self.columns @ loads
         return u, loads
 

@@ -16,33 +16,29 @@ from diffcontact.status import Status
 # Every round of candidates increases the dual objective, so that they end; many mean that rounding decides.
 ROUNDS = 40
 
-# The stages of a search: as asked; relaxed, where the rows contradict each other; as asked with the slack found.
-PLAIN, RELAXED, SLACKENED = 0, 1, 2
+# The stages of a search: as asked; relaxed, where the rows contradict each other; as asked with the slack found; done.
+PLAIN, RELAXED, SLACKENED, DONE = 0, 1, 2, 3
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class _Round:
-    """What is carried from one set of candidates to the next.
+    """What is carried from one search to the next.
 
     Args:
-        stage: () int, PLAIN, RELAXED or SLACKENED.
+        stage: () int, what to do next.
         value: (c,) the rows' values at the present point.
-        working: (c,) bool.
-        slots: (m,) int, the working rows.
+        working: (c,) bool, the working set found last (or the guess).
         slack: (c,) >= 0, what the rows have been relaxed by.
         status: () int, of the last search.
-        done: () bool.
         number: () int.
     """
 
     stage: jax.Array
     value: jax.Array
     working: jax.Array
-    slots: jax.Array
     slack: jax.Array
     status: jax.Array
-    done: jax.Array
     number: jax.Array
 
 
@@ -87,69 +83,68 @@ def find_working_set(mass, G, b, v, warm=None):
 
 def _search(mass, G, value, noise, on, warm):
     columns, scale = unit_rows(mass, G, on)
-    count, rank = value.shape[0], min(columns.shape)
+    count, rank = value.shape[0], min(G.shape)
     size = candidate_count(count, rank)
     eps = jnp.finfo(columns.dtype).eps
-    w0 = value * scale
+    # From here on everything is in the unit of the scaled rows.
+    w0, noise = value * scale, noise * scale
     # Multipliers of unit rows are about as large as the violations; their rounding comes back as values.
-    tolerance = scale * noise + 16 * eps * jnp.max(jnp.where(on, -w0, 0))
+    tolerance = noise + 16 * eps * jnp.max(-w0)
     # A weight on the diagonal of the dual is a penalty 1/weight on the squared violation of the row: against a unit
     # diagonal small, yet large enough for the dual of contradicting rows to be solved to half the digits.
     softness = jnp.maximum(jnp.sqrt(eps) * (scale / jnp.max(scale)) ** 2, 64 * eps)
+    everything = columns.T @ columns if size == count else None
 
-    def candidates(state):
-        if size == count:
-            return jnp.arange(count), columns, state.working
+    def solve_all(A, start, working, relaxed):
+        found = solve_dual(A + jnp.diag(jnp.where(relaxed, softness, 0)), start, tolerance, rank, working, relaxed)
+        value = w0 + A @ jnp.where(found.working, found.point, 0)
+        return found.working, value, found.status, jnp.asarray(False)
+
+    def solve_candidates(last_value, start, working, relaxed):
         # Single precision is enough to choose by.
-        urgency = jnp.where(state.working, jnp.inf, -state.value).astype(jnp.float32)
-        _, rows = lax.top_k(urgency, size)
-        return rows, columns[:, rows], state.working[rows]
+        _, rows = lax.top_k(jnp.where(working, jnp.inf, -last_value).astype(jnp.float32), size)
+        chosen = columns[:, rows]
+        A = chosen.T @ chosen + jnp.diag(jnp.where(relaxed, softness[rows], 0))
+        found = solve_dual(A, start[rows], tolerance[rows], rank, working[rows], relaxed)
+        value = w0 + (chosen @ jnp.where(found.working, found.point, 0)) @ columns
+        taken = members(jnp.where(found.working, rows, NONE), count)
+        # Relaxed rows stay violated as long as they are in the working set.
+        left_out = jnp.any((value + (start - w0) < -2 * tolerance) & ~members(rows, count))
+        return taken, value, found.status, left_out & (found.status == Status.OK)
 
     def search(state):
-        rows, chosen, guess = candidates(state)
         relaxed = state.stage == RELAXED
-        start = (w0 + state.slack * scale)[rows]
-        soft = jnp.diag(jnp.where(relaxed, softness[rows], 0))
-        found = solve_dual(chosen.T @ chosen + soft, start, tolerance[rows], jnp.where(relaxed, size, rank), guess)
-        value = w0 + (chosen @ jnp.where(found.working, found.point, 0)) @ columns
-        slots = slots_of(found.working, size)
-        slots = jnp.where(slots == NONE, NONE, rows[jnp.maximum(slots, 0)])
-        working = members(slots, count)
+        start = w0 + state.slack
+        if size == count:
+            working, value, status, missed = solve_all(everything, start, state.working, relaxed)
+        else:
+            working, value, status, missed = solve_candidates(state.value, start, state.working, relaxed)
+        again = missed & (state.number < ROUNDS)
         # At the relaxed point itself the slackened rows hold: no margin is needed but rounding.
-        slack = jnp.where(relaxed & working, jnp.maximum(-value / scale, 0) + noise, state.slack)
-        missed = jnp.any((value + slack * scale < -2 * tolerance) & ~working) & (found.status == Status.OK)
-        missed = missed & (state.number < ROUNDS)
-        contradiction = (state.stage == PLAIN) & (found.status == Status.INFEASIBLE)
-        slackened = relaxed & ~missed
-        stage = jnp.where(contradiction, RELAXED, jnp.where(slackened, SLACKENED, state.stage))
+        slack = jnp.where(relaxed & ~again & (value < -tolerance), noise - value, state.slack)
+        contradiction = (state.stage == PLAIN) & (status == Status.INFEASIBLE)
+        after = jnp.where(relaxed, SLACKENED, jnp.where(contradiction, RELAXED, DONE))
         return _Round(
-            stage=stage.astype(jnp.int32),
+            stage=jnp.where(again, state.stage, after).astype(jnp.int32),
             value=value,
             working=working,
-            slots=slots.astype(jnp.int32),
-            slack=jnp.where(relaxed & missed, 0, slack),
-            status=found.status,
-            done=~(missed | contradiction | slackened),
+            slack=slack,
+            status=status,
             number=state.number + 1,
         )
 
-    state = lax.while_loop(
-        lambda state: ~state.done,
-        search,
-        _Round(
-            stage=jnp.asarray(PLAIN, jnp.int32),
-            value=w0,
-            working=jnp.zeros(count, bool) if warm is None else warm,
-            slots=free_slots(size),
-            slack=jnp.zeros_like(w0),
-            status=jnp.asarray(int(Status.OK), jnp.int32),
-            done=jnp.asarray(False),
-            number=jnp.zeros((), jnp.int32),
-        ),
+    zero = jnp.zeros((), jnp.int32)
+    start = _Round(
+        stage=zero + PLAIN,
+        value=w0,
+        working=jnp.zeros(count, bool) if warm is None else warm,
+        slack=jnp.zeros_like(w0),
+        status=zero + int(Status.OK),
+        number=zero,
     )
+    state = lax.while_loop(lambda state: state.stage != DONE, search, start)
     # Rows that contradict each other by no more than rounding do not make a problem infeasible.
-    contradiction = jnp.any(state.slack * scale > 1e3 * tolerance)
     status = jnp.where(state.status == Status.INFEASIBLE, Status.OK, state.status)
     status = jnp.where(state.number > ROUNDS, Status.ITERATION_LIMIT, status)
-    status = jnp.where(contradiction, Status.INFEASIBLE, status)
-    return state.slots[:rank], state.slack, status.astype(jnp.int32)
+    status = jnp.where(jnp.any(state.slack > 1e3 * tolerance), Status.INFEASIBLE, status)
+    return slots_of(state.working, rank), state.slack / scale, status.astype(jnp.int32)
