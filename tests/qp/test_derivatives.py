@@ -1,0 +1,122 @@
+"""Derivatives of `qp.project` and `qp.hold`: both modes, second order, in every argument, and at ties."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from qp_problems import backwards
+
+from diffcontact import qp
+
+ALL = (0, 1, 2, 3)
+
+
+def _flat(*problem):
+    """u and the multipliers as one vector (18,)."""
+    found = qp.project(*problem)
+    return jnp.concatenate([found.u, found.multipliers])
+
+
+def _curved(*problem):
+    return jnp.sum(jnp.sin(_flat(*problem)))
+
+
+def _tangents(rng, problem):
+    tangents = tuple(rng.normal(size=x.shape) for x in problem)
+    mass = tangents[0]
+    return ((mass if mass.ndim == 1 else mass + mass.T), *tangents[1:])
+
+
+def _moved(problem, tangents, step):
+    return tuple(x + step * y for x, y in zip(problem, tangents, strict=True))
+
+
+@jax.jit
+def _first_order(problem, tangents, cotangent):
+    value, forward = jax.jvp(_flat, problem, tangents)
+    _, pull = jax.vjp(_flat, *problem)
+    return value, forward, pull(cotangent)
+
+
+@jax.jit
+def _second_order(problem, tangents):
+    return jax.jvp(jax.grad(_curved, ALL), problem, tangents)
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_first_order(rng, full):
+    # The other rows keep 0.5 away and the active ones push with 0.5: no tie is near.
+    problem, _ = backwards(rng, 12, 6, 4, full=full)
+    tangents = _tangents(rng, problem)
+    cotangent = rng.normal(size=18)
+    _, forward, backward = _first_order(problem, tangents, cotangent)
+    step = 1e-6
+    central = [_first_order(_moved(problem, tangents, s), tangents, cotangent)[0] for s in (step, -step)]
+    # Central differences: step^2 of curvature and eps/step of rounding.
+    np.testing.assert_allclose(forward, (central[0] - central[1]) / (2 * step), atol=1e-6 * np.abs(forward).max())
+    through = sum(np.sum(x * y) for x, y in zip(backward, tangents, strict=True))
+    np.testing.assert_allclose(through, cotangent @ forward, rtol=1e-12)
+
+
+def test_second_order(rng):
+    problem, _ = backwards(rng, 12, 6, 4)
+    tangents = _tangents(rng, problem)
+    _, along = _second_order(problem, tangents)
+    step = 1e-5
+    up, down = (_second_order(_moved(problem, tangents, s), tangents)[0] for s in (step, -step))
+    for exact, high, low in zip(along, up, down, strict=True):
+        np.testing.assert_allclose(exact, (high - low) / (2 * step), atol=1e-5 * (1 + np.abs(exact).max()))
+
+
+def test_jacobians_agree_through_a_scan(rng):
+    """Two projections in a row, as a simulation strings them, in both modes and under vmap."""
+    (mass, G, b, v), _ = backwards(rng, 6, 3, 2)
+
+    def simulate(v):
+        def step(u, _):
+            return qp.project(mass, G, b, u - 0.1).u, None
+
+        return jax.lax.scan(step, v, None, length=2)[0]
+
+    many = np.stack([v, v + 0.1])
+    forward, backward = jax.jit(lambda x: (jax.vmap(jax.jacfwd(simulate))(x), jax.vmap(jax.jacrev(simulate))(x)))(many)
+    np.testing.assert_allclose(forward, backward, atol=1e-14)
+
+
+def test_a_tie_follows_the_working_set():
+    """v = (0, -1) touches x >= 0 without pushing on it: the row is not in the working set, so u moves with v there."""
+    problem = (jnp.ones(2), jnp.eye(2), jnp.zeros(2), jnp.array([0.0, -1.0]))
+    found = qp.project(*problem)
+    assert found.active.tolist() == [False, True]
+    jacobian = jax.jacfwd(lambda v: qp.project(*problem[:3], v).u)(problem[3])
+    np.testing.assert_allclose(jacobian, np.diag([1.0, 0.0]), atol=1e-15)
+
+
+def test_switched_off_rows_have_no_derivative(rng):
+    (mass, G, b, v), _ = backwards(rng, 6, 3, 2)
+    b = np.where(np.arange(6) < 3, b, np.inf)
+    gradient = jax.jit(jax.grad(lambda *x: jnp.sum(qp.project(*x).u ** 2), ALL))(mass, G, b, v)
+    assert all(np.all(np.isfinite(x)) for x in gradient)
+    assert not np.any(gradient[1][3:])
+    assert not np.any(gradient[2][3:])
+
+
+def test_hold_is_the_projection_onto_its_rows(rng):
+    (mass, G, b, v), _ = backwards(rng, 12, 6, 4)
+    active = np.arange(12) < 3
+    held = jax.jit(qp.hold)(mass, G, b, v, active)
+    np.testing.assert_allclose((G @ held.u + b)[:3], 0, atol=1e-13)
+    np.testing.assert_allclose(mass * (held.u - v), G.T @ held.multipliers, atol=1e-13)
+    assert np.array_equal(held.active, active)
+    assert np.min(qp.hold(mass, G, b, v + 100 * G[0], active).multipliers) < 0
+
+
+def test_hold_takes_dependent_rows_once(rng):
+    (mass, G, b, v), _ = backwards(rng, 12, 6, 4)
+    G[1:3], b[1:3] = G[0], b[0]
+    for active in (np.arange(12) < 4, np.ones(12, bool)):
+        held = jax.jit(qp.hold)(mass, G, b, v, active)
+        assert np.sum(held.active) == min(6, np.linalg.matrix_rank(G[active]))
+        np.testing.assert_allclose((G @ held.u + b)[np.asarray(held.active)], 0, atol=1e-11)
+    gradient = jax.grad(lambda *x: jnp.sum(qp.hold(*x, active).u), ALL)(mass, G, b, v)
+    assert all(np.all(np.isfinite(x)) for x in gradient)
