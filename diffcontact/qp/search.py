@@ -89,7 +89,7 @@ def _search(mass, G, value, noise, on, warm):
     # From here on everything is in the unit of the scaled rows.
     w0, noise = value * scale, noise * scale
     # Multipliers of unit rows are about as large as the violations; their rounding comes back as values.
-    tolerance = noise + 16 * eps * jnp.max(-w0)
+    tolerance = noise + 16 * eps * jnp.maximum(jnp.max(-w0), 0)
     # A weight on the diagonal of the dual is a penalty 1/weight on the squared violation of the row: against a unit
     # diagonal small, yet large enough for the dual of contradicting rows to be solved to half the digits.
     softness = jnp.maximum(jnp.sqrt(eps) * (scale / jnp.max(scale)) ** 2, 64 * eps)
