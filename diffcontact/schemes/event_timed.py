@@ -121,17 +121,17 @@ class EventTimed:
         return State(now.q, now.u), Info(now.impulse, now.status)
 
 
-# Newton on the time of impact: the cubic's root is good to O(s^4), two more shots to rounding; they also carry the
-# derivative (and its derivative). Further ones only while it is not there yet.
-SHOTS = 6
+# The cubic's root is good to O(s^4). The first shot at it corrects the time, derivative included; the second arrives.
+# Further ones run only while rounding is not reached.
+SHOTS = 4
 
 
 def _to_impact_or_end(system, params, now: _Moment, begin) -> _Shot:
     """Smooth motion to the end of the step, or, where a gap closes before, to the first time of impact tau.
 
     tau is the root of s -> gap(t + s, smooth(s)) by Newton's iteration, whose last steps are differentiated: by the
-    implicit function theorem d tau = -d gap / (gap velocity). They act unclipped: an impact that falls exactly on
-    a grid time (tau = 0, or the end) would lose its derivative otherwise.
+    implicit function theorem d tau = -d gap / (gap velocity). Only their value is kept within the step: an impact that
+    falls exactly on a grid time (tau = 0, or the end) would lose its derivative otherwise.
     """
     rounding = 8 * jnp.finfo(now.q.dtype).eps * (jnp.abs(now.t) + jnp.abs(now.left))
 
@@ -144,21 +144,22 @@ def _to_impact_or_end(system, params, now: _Moment, begin) -> _Shot:
     def aim(shot: _Shot) -> _Shot:
         """One more shot, from what the last one missed."""
         s = shot.s - shot.late
+        s = s + lax.stop_gradient(jnp.clip(s, 0.0, now.left) - s)
         x, w, impulse, status = shoot(s)
         gaps, rates = at(s, x, w)
         rate = rates[shot.contact]
         # Grazing: without an approach there is no time to correct.
-        approaching = rate < -begin.tolerance.velocity[shot.contact]
+        approaching = rate < -begin.tolerance.velocity
         late = jnp.where(approaching, gaps[shot.contact] / jnp.where(approaching, rate, -1.0), 0.0)
         return _Shot(s, shot.contact, shot.found, late, x, w, impulse, status)
 
     def again(shot: _Shot, number):
-        wanted = shot.found & ((number < 3) | (jnp.abs(shot.late) > rounding))
+        wanted = shot.found & ((number < 2) | (jnp.abs(shot.late) > rounding))
         return lax.cond(any_lane(wanted), lambda: _select(wanted, aim(shot), shot), lambda: shot), None
 
     x, w, impulse, status = shoot(now.left)
     ends = (begin.near.gap, begin.near.velocity(now.u)), at(now.left, x, w)
-    tau, contact, found = lax.stop_gradient(first_impact(*ends, now.left, ~begin.loaded, begin.tolerance))
+    tau, contact, found = lax.stop_gradient(first_impact(*ends, now.left, ~begin.resting, begin.tolerance))
     # The first aim is at the cubic's root; its derivative is not the true one and is left out.
     s = jnp.where(found, lax.stop_gradient(now.left), now.left)
     to_end = _Shot(s, contact, found, lax.stop_gradient(s) - tau, x, w, impulse, status)

@@ -12,6 +12,7 @@ from jax import Array, lax
 
 from diffcontact import qp
 from diffcontact.batching import any_lane
+from diffcontact.mass import solve
 from diffcontact.status import first
 from diffcontact.system import Contacts, acceleration, contacts, gap_acceleration
 
@@ -20,8 +21,8 @@ class Tolerance(NamedTuple):
     """When a contact counts as closed, at rest and slow; none of them is differentiated.
 
     Attributes:
-        gap: (c,) a gap below this is zero to rounding [m].
-        velocity: (c,) a gap velocity below this is zero to rounding [m/s].
+        gap: () a gap below this is zero to rounding [m].
+        velocity: () a gap velocity below this is zero to rounding [m/s].
         slow: (c,) an approach below this does not bounce [m/s]: h/2 times the gap's acceleration scale, so that the
             next flight would be shorter than the step. It goes to zero with h: a threshold, not a smoothing.
     """
@@ -31,28 +32,25 @@ class Tolerance(NamedTuple):
     slow: Array
 
 
-def tolerances(near: Contacts, q: Array, u: Array, a: Array, gap_acceleration: Array, h) -> Tolerance:
-    """Scales of rounding at a state, from the sizes of the terms that cancel in gap and gap velocity.
+def _tolerance(near: Contacts, q: Array, u: Array, scale: Array, h) -> Tolerance:
+    """Rounding of gaps and gap velocities, from the sizes of the terms that cancel in them.
 
-    eps^(3/4) rather than eps: a projection on closed contacts is exact to a few hundred eps, and neighbours that
-    belong to one impact must not be split by rounding.
+    One bound for all contacts: in a pile, the rounding of one contact is the motion of its neighbours. eps^(3/4)
+    rather than eps: a projection on closed contacts is exact to a few hundred eps, and impacts that belong together must
+    not be split by rounding.
     """
-    q, u, a, h = map(lax.stop_gradient, (q, u, a, h))
-    rows = jnp.abs(lax.stop_gradient(near.normals))
+    rows = jnp.abs(near.normals)
     rounding = jnp.finfo(q.dtype).eps ** 0.75
-    # Two bodies that fall together have no relative acceleration: the terms' sizes count, not their sum.
-    scale = jnp.maximum(jnp.abs(lax.stop_gradient(gap_acceleration)), rows @ jnp.abs(a))
-    speed = rows @ jnp.abs(u) + jnp.abs(lax.stop_gradient(near.drift)) + h * scale
+    speed = rows @ jnp.abs(u) + jnp.abs(near.drift) + h * scale
+    size = rows @ jnp.abs(q) + h * speed
     return Tolerance(
-        gap=rounding * (rows @ jnp.abs(q) + h * speed),
-        velocity=rounding * speed,
-        slow=h / 2 * scale,
+        gap=rounding * jnp.max(size, initial=0.0), velocity=rounding * jnp.max(speed, initial=0.0), slow=h / 2 * scale
     )
 
 
 @partial(
     jax.tree_util.register_dataclass,
-    data_fields=["near", "tolerance", "a", "multipliers", "loaded", "status"],
+    data_fields=["near", "tolerance", "a", "multipliers", "resting", "loaded", "status"],
     meta_fields=[],
 )
 @dataclass(frozen=True)
@@ -64,7 +62,8 @@ class Start:
         tolerance: see `Tolerance`.
         a: (d,) acceleration with the reaction of the resting contacts [m/s^2].
         multipliers: (c,) that reaction [N].
-        loaded: (c,) the resting contacts that carry load: they stay closed.
+        resting: (c,) contacts whose gap and gap velocity are zero to rounding.
+        loaded: (c,) those of them that carry load: they stay closed.
         status: () of the projection.
     """
 
@@ -72,6 +71,7 @@ class Start:
     tolerance: Tolerance
     a: Array
     multipliers: Array
+    resting: Array
     loaded: Array
     status: Array
 
@@ -87,56 +87,75 @@ def start(system, params, t, q, u, h) -> Start:
     with gamma_i = what curvature and moving walls contribute.
     """
     near = contacts(system, params, t, q)
-    free = acceleration(system, params, t, q, u)
+    mass, free = system.mass(q, params), acceleration(system, params, t, q, u)
     lift = gap_acceleration(system, params, t, q, u, free)
-    tolerance = tolerances(near, q, u, free, lift, h)
+    # Two bodies that fall together have no relative acceleration: the terms' sizes count, not their sum.
+    rows, still = lax.stop_gradient((jnp.abs(near.normals), near))
+    scale = lax.stop_gradient(jnp.maximum(jnp.abs(lift), rows @ jnp.abs(free)))
+    tolerance = _tolerance(still, *lax.stop_gradient((q, u)), scale, lax.stop_gradient(h))
     resting = (jnp.abs(near.gap) <= tolerance.gap) & (jnp.abs(near.velocity(u)) <= tolerance.velocity)
 
     def supported():
         offset = jnp.where(resting, lift - near.normals @ free, jnp.inf)
-        reaction = qp.project(system.mass(q, params), near.normals, offset, free)
-        return reaction.u, reaction.multipliers, reaction.active, reaction.status
+        reaction = qp.project(mass, near.normals, offset, free)
+        # Sideways contacts in a pile are accelerated by the others' reactions alone.
+        pushed = rows @ jnp.abs(lax.stop_gradient(solve(mass, rows.T @ reaction.multipliers)))
+        return reaction.u, reaction.multipliers, reaction.active, reaction.status, pushed
 
     def flying():
-        return free, jnp.zeros_like(lift), jnp.zeros_like(resting), jnp.zeros((), jnp.int32)
+        none = jnp.zeros_like(lift)
+        return free, none, jnp.zeros_like(resting), jnp.zeros((), jnp.int32), none
 
-    a, multipliers, loaded, status = lax.cond(any_lane(jnp.any(resting)), supported, flying)
-    return Start(near, tolerance, a, multipliers, loaded, status)
+    a, multipliers, loaded, status, pushed = lax.cond(any_lane(jnp.any(resting)), supported, flying)
+    tolerance = tolerance._replace(slow=tolerance.slow + lax.stop_gradient(h / 2 * pushed))
+    return Start(near, tolerance, a, multipliers, resting, loaded, status)
 
 
 def smooth(system, params, t, s, q, u, begin: Start):
     """Advance by s without any impact: q, u, impulse (c,) [N s], status.
 
-    RATTLE for the contacts that carry load, free flight for everything else; a = reaction included, G = loaded rows::
+    RATTLE for the contacts that rest, free flight for everything else; a with the reaction, G the rows at rest::
 
-        x = q + s u + s^2/2 a(t, q, u),              then moved (M-orthogonally) onto  g(t+s, x) = 0
+        x = q + s u + s^2/2 a(t, q, u),                  then moved (M-orthogonally) onto  g(t+s, x) = 0  where loaded
         w = u + s/2 (a(t, q, u) + a(t+s, x, u + s a)),   then projected onto  G(t+s, x) w + dg/dt >= 0
 
-    Second order in s; exact for constant forces and flat contacts. The projections run only where contacts carry load.
+    Second order in s; exact for constant forces and flat contacts. The projections run only where contacts rest.
 
     Source: RATTLE (Andersen 1983) with the one-sided velocity constraint of S1 eq. (12).
     """
+    touching = any_lane(jnp.any(begin.resting))
     x = q + s * u + s**2 / 2 * begin.a
-    loaded = begin.loaded
-
-    def held(x):
-        # Linear constraints need the first pass only; the second is Newton's on curved ones: O(s^3), then O(s^6).
-        def newton(x, _):
-            here = contacts(system, params, t + s, x)
-            offset = here.gap - here.normals @ x
-            return qp.hold(system.mass(x, params), here.normals, offset, x, loaded).u, None
-
-        return lax.scan(newton, x, None, length=2)[0]
-
-    some = any_lane(jnp.any(loaded))
-    x = lax.cond(some, lambda: jnp.where(jnp.any(loaded), held(x), x), lambda: x)
+    x = lax.cond(touching, lambda: _keep_closed(system, params, t + s, x, begin), lambda: x)
     w = u + s / 2 * (begin.a + acceleration(system, params, t + s, x, u + s * begin.a))
 
     def supported():
         here = contacts(system, params, t + s, x)
-        offset = jnp.where(loaded, here.drift, jnp.inf)
-        end = qp.project(system.mass(x, params), here.normals, offset, w)
+        held = begin.loaded | (begin.resting & (here.gap <= begin.tolerance.gap))
+        end = qp.project(system.mass(x, params), here.normals, jnp.where(held, here.drift, jnp.inf), w)
         return end.u, s / 2 * begin.multipliers + end.multipliers, first(begin.status, end.status)
 
-    w, impulse, status = lax.cond(some, supported, lambda: (w, jnp.zeros_like(begin.multipliers), begin.status))
+    w, impulse, status = lax.cond(touching, supported, lambda: (w, jnp.zeros_like(begin.multipliers), begin.status))
     return x, w, impulse, status
+
+
+def _keep_closed(system, params, t, x, begin: Start) -> Array:
+    """Move x so that loaded contacts are closed and no resting one overlaps.
+
+    Loaded contacts are held as equalities, so that x keeps its derivative where the correction itself is zero. Linear
+    constraints need the first pass only; the second is Newton's on curved ones: O(s^3), then O(s^6).
+    """
+
+    def newton(y, _):
+        here = contacts(system, params, t, y)
+        return qp.hold(system.mass(y, params), here.normals, here.gap - here.normals @ y, y, begin.loaded).u, None
+
+    x = lax.scan(newton, x, None, length=2)[0]
+    # Redundant contacts carry load through others; on curved bodies they may overlap by O(s^3).
+    here = contacts(system, params, t, x)
+
+    def separate():
+        offset = jnp.where(begin.resting, here.gap - here.normals @ x, jnp.inf)
+        return qp.project(system.mass(x, params), here.normals, offset, x).u
+
+    overlapping = jnp.any(begin.resting & (here.gap < -begin.tolerance.gap))
+    return lax.cond(any_lane(overlapping), lambda: jnp.where(overlapping, separate(), x), lambda: x)

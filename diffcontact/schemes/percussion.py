@@ -21,7 +21,7 @@ def first_impact(begin: tuple[Array, Array], end: tuple[Array, Array], s, watche
     Args:
         begin, end: gaps and gap velocities there, (c,) each [m, m/s].
         s: length of the step [s].
-        watched: (c,) contacts to look at (those that carry load are closed and stay so).
+        watched: (c,) contacts to look at (those at rest are kept from overlapping by the smooth motion).
         tolerance: see `Tolerance`.
 
     Returns:
@@ -146,28 +146,35 @@ def _coupled(mass, normals: Array, contact) -> Array:
 def remainder(system, params, t, s, q: Array, u: Array, slow: Array):
     """What is left of a step with more percussions than it resolves: one inelastic step, feasible and dissipative.
 
-    The velocity projection of S1 eq. (11)-(15), relinearised at its own end point::
+    The velocity projection of S1 eq. (11)-(15)::
 
-        u' = argmin 1/2 |v - (u + s a)|_M^2    subject to    g_i(t+s, x) + G_i(x) (q + s v - x) >= 0,      q' = q + s u'
+        u' = argmin 1/2 |v - (u + s a)|_M^2    subject to    g_i(t+s, y_i) + G_i(y_i) (q + s v - y_i) >= 0,      q' = q + s u'
 
-    The offset is never taken negative where walls stand still, so v = 0 is always feasible and no energy is made.
-    Returns q', u', impulse (c,), status, and whether a contact was stopped that should have bounced.
+    with y_i = q, which is all that convex gaps need; a gap that is negative at q' (a bowl's) is linearised there
+    instead. While walls stand still, v = 0 is feasible either way, so no energy is made.
+
+    Returns:
+        q', u', impulse (c,), status, and whether a contact was stopped that should have bounced.
     """
     mass = system.mass(q, params)
     target = u + s * solve(mass, system.force(t, q, u, params))
     near = contacts(system, params, t, q)
-    # A side that is open for good has an infinite gap, now and then.
-    moved = jnp.where(jnp.isfinite(near.gap), system.gap(t + s, q, params) - near.gap, 0.0)
     length = jnp.where(jnp.abs(s) > jnp.finfo(q.dtype).tiny, s, 1.0)
 
-    def linearise(carry, _):
-        x, _, _, _ = carry
+    def relinearise(carry, _):
+        rows, offset, *_ = carry
+        step = qp.project(mass, rows, offset / length, target)
+        x = q + s * step.u
         there = contacts(system, params, t + s, x)
-        room = jnp.maximum(there.gap - moved + there.normals @ (q - x), 0.0) + moved
-        step = qp.project(mass, there.normals, room / length, target)
-        return (q + s * step.u, step.u, step.multipliers, step.status), None
+        wrong = there.gap < 0
+        rows = jnp.where(wrong[:, None], there.normals, rows)
+        offset = jnp.where(wrong, there.gap + there.normals @ (q - x), offset)
+        return (rows, offset, x, step.u, step.multipliers, step.status), None
 
-    initial = (q, u, jnp.zeros_like(near.gap), jnp.zeros((), jnp.int32))
-    (x, w, impulse, status), _ = lax.scan(linearise, initial, None, length=3)
+    # Rounding may have left a closed gap slightly negative, which must not become a velocity over a short s.
+    room = jnp.maximum(near.gap, 0.0) + system.gap(t + s, q, params) - near.gap
+    room = jnp.where(jnp.isfinite(near.gap), room, jnp.inf)
+    initial = (near.normals, room, q, u, jnp.zeros_like(room), jnp.zeros((), jnp.int32))
+    (_, _, x, w, impulse, status), _ = lax.scan(relinearise, initial, None, length=3)
     bounced = (impulse > 0) & (near.velocity(u) < -slow)
     return x, w, impulse, status, jnp.any(bounced)
