@@ -1,5 +1,3 @@
-from functools import partial
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -95,14 +93,17 @@ def test_the_angle_is_that_of_the_kinetic_metric():
     assert angle_condition(planes([[1.0, 1.0], [1.0, -1.0]]), {}, 0.0, jnp.array([0.5, 0.5])).holds
 
 
-def test_all_are_pure():
-    system = planes([[1.0, 0.2], [-0.3, 1.0]])
-    q = jnp.array([[0.0, 0.0], [1.0, 1.0]])
-    for function in (reverse_triangle, prox_regularity, angle_condition):
-        batch = jax.jit(jax.vmap(partial(function, system, {}, 0.0)))(q)
-        single = jax.tree.map(lambda *x: jnp.stack(x), *(function(system, {}, 0.0, one) for one in q))
-        for a, b in zip(jax.tree.leaves(batch), jax.tree.leaves(single), strict=True):
-            np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
+def test_a_batch_of_states_in_one_compiled_call():
+    def constants(q):
+        system = planes([[1.0, 0.0], [np.cos(1.2), np.sin(1.2)]])
+        angle = angle_condition(system, {}, 0.0, q).holds
+        return reverse_triangle(system, {}, 0.0, q).gamma, prox_regularity(system, {}, 0.0, q), angle
+
+    # In the corner, on one plane, and away from both.
+    gamma, radius, holds = jax.jit(jax.vmap(constants))(jnp.array([[0.0, 0.0], [0.0, 1.0], [1.0, 1.0]]))
+    np.testing.assert_allclose(gamma, [1 / np.cos(0.6), 1.0, 1.0], rtol=1e-12)
+    assert np.all(np.isinf(radius))
+    assert holds.tolist() == [False, True, True]
 
 
 def slider(damping, stiffness):

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax.scipy.linalg import solve_triangular
+from jax.scipy.linalg import cho_solve
 
 from diffcontact import mass as mass_matrix
 from diffcontact.batching import any_lane
@@ -33,17 +33,17 @@ class _Held:
     """The rows in the slots (k,), ready to be solved for.
 
     Args:
-        slots: (k,) int.
         root: (d,) or (d, d), L with M = L L^T.
         G: (k, d), zero for free slots.
-        inverse: (k, k) A_WW^-1. Free slots have a unit there, so that their multipliers are zero.
+        scale: (k,) S, which makes the diagonal of S A_WW S one.
+        lower: (k, k) Cholesky factor of S A_WW S. Free slots have a unit there, so that their multipliers are zero.
         columns: (d, k) M^-1 G_W^T.
     """
 
-    slots: jax.Array
     root: jax.Array
     G: jax.Array
-    inverse: jax.Array
+    scale: jax.Array
+    lower: jax.Array
     columns: jax.Array
 
     @classmethod
@@ -54,18 +54,15 @@ class _Held:
         scale = inverse_length(whitened)
         unit = whitened * scale[None, :]
         free = jnp.diag((slots == NONE).astype(G.dtype))
-        lower = lax.linalg.cholesky(unit.T @ unit + free)
-        # Products with the inverse of the small matrix are what batches, compiles and repeats best; what it costs in
-        # accuracy the refinement gives back.
-        half = solve_triangular(lower, jnp.diag(scale), lower=True)
+        lower = lax.linalg.cholesky(unit.T @ unit + free, symmetrize_input=False)
         columns = mass_matrix.unwhiten(root, whitened)
-        return cls(slots=slots, root=root, G=rows, inverse=half.T @ half, columns=columns)
+        return cls(root=root, G=rows, scale=scale, lower=lower, columns=columns)
 
     def solve(self, b, v):
         """u (d,) and l_W (k,) of the rows held at G_W u + b = 0."""
         loads, u = jnp.zeros_like(b), v
         for _ in range(1 + REFINEMENTS):
-            loads = loads - self.inverse @ (self.G @ u + b)
+            loads = loads - self.scale * cho_solve((self.lower, True), self.scale * (self.G @ u + b))
             u = v + self.columns @ loads
         return u, loads
 

@@ -93,7 +93,7 @@ class EventTimed:
         now = _Moment(t, h, state.q, state.u, jnp.zeros(count, state.q.dtype), jnp.zeros((), jnp.int32))
 
         def advance(now, last):
-            begin = start(system, params, now.t, now.q, now.u, h)
+            begin = start(system, params, now.t, now.q, now.u, h, now.left)
             shot = _to_impact_or_end(system, params, now, begin)
             now = _Moment(
                 t=now.t + shot.s,
@@ -176,7 +176,7 @@ def _strike(system, params, now: _Moment, tolerance, contact, alone) -> _Moment:
 
 def _give_up(system, params, now: _Moment, h) -> _Moment:
     """The rest of a step that has more percussions than are resolved: inelastic, and reported if that matters."""
-    slow = start(system, params, now.t, now.q, now.u, h).tolerance.slow
+    slow = start(system, params, now.t, now.q, now.u, h, now.left).tolerance.slow
     x, w, impulse, status, stopped = remainder(system, params, now.t, now.left, now.q, now.u, slow)
     status = first(status, jnp.where(stopped, Status.TOO_MANY_EVENTS, Status.OK).astype(jnp.int32))
     return _Moment(now.t + now.left, jnp.zeros_like(now.left), x, w, now.impulse + impulse, first(now.status, status))

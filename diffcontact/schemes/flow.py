@@ -62,7 +62,7 @@ class Start:
         tolerance: see `Tolerance`.
         a: (d,) acceleration with the reaction of the resting contacts [m/s^2].
         multipliers: (c,) that reaction [N].
-        resting: (c,) contacts whose gap and gap velocity are zero to rounding.
+        resting: (c,) closed contacts that stay closed, or would be closed again within the step.
         loaded: (c,) those of them that carry load: they stay closed.
         status: () of the projection.
     """
@@ -76,39 +76,54 @@ class Start:
     status: Array
 
 
-def start(system, params, t, q, u, h) -> Start:
-    """Which contacts rest, which of them carry load, and how the system accelerates.
+def start(system, params, t, q, u, h, s) -> Start:
+    """Which contacts rest, which of them carry load, and how the system accelerates over the next s seconds.
 
-    A contact rests if its gap and its gap velocity are zero to rounding. Among those, the reaction follows Gauss'
-    principle of least constraint::
+    A closed contact rests if it opens so slowly (or not at all) that it would close again within the step. The reaction
+    of the resting ones follows Gauss' principle of least constraint, asked of the gaps s later::
 
-        a = argmin 1/2 |a - M^-1 f|_M^2      subject to      d^2 g_i / dt^2 = G_i a + gamma_i >= 0,  i at rest
+        a = argmin 1/2 |a - M^-1 f|_M^2      subject to      v_i + s/2 (G_i a + gamma_i) >= 0,  i at rest
 
-    with gamma_i = what curvature and moving walls contribute.
+    with v_i >= 0 the gap velocity and gamma_i = what curvature and moving walls contribute to its acceleration.
+
+    Args:
+        h: length of the whole step, which sets the thresholds.
+        s: what is left of it.
     """
     near = contacts(system, params, t, q)
     mass, free = system.mass(q, params), acceleration(system, params, t, q, u)
-    lift = gap_acceleration(system, params, t, q, u, free)
+    lift, opening = gap_acceleration(system, params, t, q, u, free), near.velocity(u)
     # Two bodies that fall together have no relative acceleration: the terms' sizes count, not their sum.
     rows, still = lax.stop_gradient((jnp.abs(near.normals), near))
     scale = lax.stop_gradient(jnp.maximum(jnp.abs(lift), rows @ jnp.abs(free)))
     tolerance = _tolerance(still, *lax.stop_gradient((q, u)), scale, lax.stop_gradient(h))
-    resting = (jnp.abs(near.gap) <= tolerance.gap) & (jnp.abs(near.velocity(u)) <= tolerance.velocity)
+    closed = (jnp.abs(near.gap) <= tolerance.gap) & (opening >= -tolerance.velocity)
+    length = jnp.where(jnp.abs(s) > jnp.finfo(q.dtype).tiny, s, 1.0)
 
-    def supported():
-        offset = jnp.where(resting, lift - near.normals @ free, jnp.inf)
-        reaction = qp.project(mass, near.normals, offset, free)
-        # Sideways contacts in a pile are accelerated by the others' reactions alone.
-        pushed = rows @ jnp.abs(lax.stop_gradient(solve(mass, rows.T @ reaction.multipliers)))
-        return reaction.u, reaction.multipliers, reaction.active, reaction.status, pushed
+    def react(carry, _):
+        resting, slow, *_ = carry
+        offset = lift - near.normals @ free + 2 * jnp.maximum(opening, 0.0) / length
+        reaction = qp.project(mass, near.normals, jnp.where(resting, offset, jnp.inf), free)
+        # Sideways contacts in a pile are accelerated by the others' reactions alone: those count in a second pass.
+        pushed = rows @ jnp.abs(solve(mass, rows.T @ reaction.multipliers))
+        slow = tolerance.slow + lax.stop_gradient(h / 2 * pushed)
+        after = closed & (opening <= tolerance.velocity + slow)
+        return (after, slow, resting, reaction.u, reaction.multipliers, reaction.active, reaction.status), None
 
-    def flying():
-        none = jnp.zeros_like(lift)
-        return free, none, jnp.zeros_like(resting), jnp.zeros((), jnp.int32), none
-
-    a, multipliers, loaded, status, pushed = lax.cond(any_lane(jnp.any(resting)), supported, flying)
-    tolerance = tolerance._replace(slow=tolerance.slow + lax.stop_gradient(h / 2 * pushed))
-    return Start(near, tolerance, a, multipliers, resting, loaded, status)
+    resting = closed & (opening <= tolerance.velocity + tolerance.slow)
+    flying = (
+        resting,
+        tolerance.slow,
+        resting,
+        free,
+        jnp.zeros_like(lift),
+        jnp.zeros_like(resting),
+        jnp.zeros((), jnp.int32),
+    )
+    _, slow, resting, a, multipliers, loaded, status = lax.cond(
+        any_lane(jnp.any(resting)), lambda: lax.scan(react, flying, None, length=2)[0], lambda: flying
+    )
+    return Start(near, tolerance._replace(slow=slow), a, multipliers, resting, loaded, status)
 
 
 def smooth(system, params, t, s, q, u, begin: Start):
@@ -125,7 +140,7 @@ def smooth(system, params, t, s, q, u, begin: Start):
     """
     touching = any_lane(jnp.any(begin.resting))
     x = q + s * u + s**2 / 2 * begin.a
-    x = lax.cond(touching, lambda: _keep_closed(system, params, t + s, x, begin), lambda: x)
+    x = lax.cond(touching, lambda: _keep_closed(system, params, t + s, q, x, begin), lambda: x)
     w = u + s / 2 * (begin.a + acceleration(system, params, t + s, x, u + s * begin.a))
 
     def supported():
@@ -138,7 +153,7 @@ def smooth(system, params, t, s, q, u, begin: Start):
     return x, w, impulse, status
 
 
-def _keep_closed(system, params, t, x, begin: Start) -> Array:
+def _keep_closed(system, params, t, q, x, begin: Start) -> Array:
     """Move x so that loaded contacts are closed and no resting one overlaps.
 
     Loaded contacts are held as equalities, so that x keeps its derivative where the correction itself is zero. Linear
@@ -149,7 +164,10 @@ def _keep_closed(system, params, t, x, begin: Start) -> Array:
         here = contacts(system, params, t, y)
         return qp.hold(system.mass(y, params), here.normals, here.gap - here.normals @ y, y, begin.loaded).u, None
 
-    x = lax.scan(newton, x, None, length=2)[0]
+    held = lax.scan(newton, x, None, length=2)[0]
+    # The correction is small against the way from q to x, unless the held rows contradict each other on the way.
+    sound = jnp.max(jnp.abs(held - x)) <= jnp.max(jnp.abs(x - q)) + begin.tolerance.gap
+    x = jnp.where(sound, held, x)
     # Redundant contacts carry load through others; on curved bodies they may overlap by O(s^3).
     here = contacts(system, params, t, x)
 

@@ -52,7 +52,11 @@ H = 0.02
 
 @jax.jit
 def _swell(params, q0, u0):
-    return dc.simulate(SWELLING.system, params, q0, u0, H * jnp.arange(41), scheme=dc.VelocityProjection())
+    """The run, its gaps, and the contacts at (t', q) that each step projected on."""
+    run = dc.simulate(SWELLING.system, params, q0, u0, H * jnp.arange(41), scheme=dc.VelocityProjection())
+    gaps = jax.vmap(lambda t, q: SWELLING.system.gap(t, q, params))(run.t, run.q)
+    ahead = jax.vmap(lambda t, q: contacts(SWELLING.system, params, t, q))(run.t[1:], run.q[:-1])
+    return run, gaps, ahead
 
 
 @given(seed=st.integers(0, 10**6))
@@ -63,14 +67,12 @@ def test_growing_spheres_are_feasible_and_in_balance(seed):
     q0 = (corners + rng.uniform(-0.05, 0.05, (3, 2))).ravel()
     u0 = (1.5 * (corners.mean(axis=0) - corners) + rng.uniform(-0.5, 0.5, (3, 2))).ravel()
     params = {"mass": rng.uniform(0.5, 4, 3), "radius": rng.uniform(0.2, 0.3, 3), "rate": rng.uniform(0, 0.3, 3)}
-    run = _swell(params, q0, u0)
+    run, gaps, ahead = _swell(params, q0, u0)
     assert run.status == dc.Status.OK
     assert np.any(run.impulse > 0)
     # Proposition 2.1: gaps are convex in q, so what the linear constraints admit is feasible; rounding of sizes of 1.
-    gaps = jax.vmap(lambda t, q: SWELLING.system.gap(t, q, params))(run.t, run.q)
     assert np.min(gaps) >= -1e-12
     # (15), with the gradients at (t', q).
-    ahead = jax.vmap(lambda t, q: contacts(SWELLING.system, params, t, q))(run.t[1:], run.q[:-1])
     jump = np.repeat(params["mass"], 2) * np.diff(run.u, axis=0)
     np.testing.assert_allclose(jump, np.einsum("nci,nc->ni", ahead.normals, run.impulse), atol=1e-12)
     assert np.all(run.impulse >= 0)
