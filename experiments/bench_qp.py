@@ -1,0 +1,272 @@
+# %% [markdown]
+# # How fast is the projection, and how exact?
+#
+# `qp.project` against qpax, jaxopt's OSQP and quadprog on the stored projections of real simulations (`reference/qp`):
+# the median time per problem, forward and forward + vjp, in one process, the methods taking turns; and the largest
+# error |u - u_ref| that each of them leaves. Every method gets the same compacted problems: the rows nearest to
+# violation, as many as are sure to contain the active ones (checked here against the stored solution). Compilation is
+# timed apart.
+#
+# Run it: `python experiments/bench_qp.py [--out DIR]` (some minutes), or with `--smoke` (one set, small batches, no
+# stored file needed). It prints a table and writes `bench_qp.png`.
+
+# %%
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from diffcontact import qp
+
+jax.config.update("jax_enable_x64", True)
+
+REFERENCE = Path(__file__).resolve().parents[2] / "shared" / "reference"
+
+# Rows that are kept of each set's c, and how many problems one batched call works on at a time: a chunk's tableaux
+# should stay in the cache, and its slowest problem decides how long it takes.
+ROWS = {"ball3d": 6, "s10": 32, "pyramid": 64, "s32": 128}
+CHUNK = {"ball3d": 256, "s10": 16, "pyramid": 16, "s32": 4}
+
+
+# %% The problems.
+@dataclass(frozen=True)
+class Problems:
+    """A batch of projections: mass (n, d), G (n, c, d), b (n, c), v (n, d) and their solutions u (n, d)."""
+
+    mass: np.ndarray
+    G: np.ndarray
+    b: np.ndarray
+    v: np.ndarray
+    u: np.ndarray
+
+    @property
+    def arguments(self):
+        return self.mass, self.G, self.b, self.v
+
+    def take(self, count: int, dtype) -> Problems:
+        """`count` of them, over and over again if there are fewer."""
+        which = np.arange(count) % len(self.u)
+        return Problems(*(x[which].astype(dtype) for x in (*self.arguments, self.u)))
+
+
+def stored(name: str) -> Problems:
+    """One of the sets in reference/qp, compacted to the rows nearest to violation."""
+    folder = Path(os.environ.get("DIFFCONTACT_REFERENCE", REFERENCE))
+    with np.load(folder / "qp" / f"{name}.npz") as file:
+        mass, G, b, v, u = (file[field] for field in ("mass", "G", "b", "v", "u"))
+    length = np.sqrt(np.sum(G**2 / mass[:, None, :], axis=2))
+    value = (np.einsum("ncd,nd->nc", G, v) + b) / np.where(length > 0, length, 1)
+    order = np.argsort(value, axis=1, kind="stable")
+    kept, left = order[:, : ROWS[name]], order[:, ROWS[name] :]
+    room = np.take_along_axis(np.einsum("ncd,nd->nc", G, u) + b, left, 1)
+    if room.size and room.min() < -1e-9:
+        raise ValueError(f"{name}: a row that was left out is violated by {-room.min():.1e}; keep more rows")
+    return Problems(mass, np.take_along_axis(G, kept[:, :, None], 1), np.take_along_axis(b, kept, 1), v, u)
+
+
+def built() -> Problems:
+    """Random projections with a known solution, for the smoke run."""
+    rng = np.random.default_rng(0)
+    count, c, d, active = 16, 12, 6, 4
+    G, u = rng.normal(size=(count, c, d)), rng.normal(size=(count, d))
+    multipliers = np.where(np.arange(c) < active, rng.uniform(0.5, 1, (count, c)), 0)
+    room = np.where(multipliers > 0, 0, rng.uniform(0.5, 1, (count, c)))
+    mass = rng.uniform(0.5, 2, (count, d))
+    v = u - np.einsum("ncd,nc->nd", G, multipliers) / mass
+    return Problems(mass, G, room - np.einsum("ncd,nd->nc", G, u), v, u)
+
+
+# %% The methods: one problem each, mapped over the batch afterwards.
+def ours(mass, G, b, v):
+    return qp.project(mass, G, b, v).u
+
+
+def by_qpax(mass, G, b, v):
+    import qpax
+
+    nothing = jnp.zeros((0, v.shape[0]), v.dtype), jnp.zeros(0, v.dtype)
+    return qpax.solve_qp_primal(jnp.diag(mass), -mass * v, *nothing, -G, b, solver_tol=1e-8)
+
+
+def by_osqp(mass, G, b, v):
+    import jaxopt
+
+    solver = jaxopt.OSQP(tol=1e-6, maxiter=4000)
+    return solver.run(params_obj=(jnp.diag(mass), -mass * v), params_ineq=(-G, b)).params.primal
+
+
+def by_quadprog(problems: Problems) -> np.ndarray:
+    import quadprog
+
+    def solve(mass, G, b, v):
+        return quadprog.solve_qp(np.diag(mass), mass * v, np.ascontiguousarray(G.T), -b)[0]
+
+    return np.array([solve(*lane) for lane in zip(*problems.arguments, strict=True)])
+
+
+def batched(method: Callable, chunk: int | None) -> dict[str, Callable]:
+    """Forward, forward + vjp (in v and b), and forward + jvp (in v), over a batch, in chunks if asked for."""
+
+    def over(f):
+        if chunk is None:
+            return jax.jit(jax.vmap(f))
+        return jax.jit(lambda *batch: jax.lax.map(lambda lane: f(*lane), batch, batch_size=chunk))
+
+    def with_vjp(mass, G, b, v):
+        u, pull = jax.vjp(lambda b, v: method(mass, G, b, v), b, v)
+        return u, pull(u)
+
+    def with_jvp(mass, G, b, v):
+        return jax.jvp(lambda v: method(mass, G, b, v), (v,), (v,))
+
+    found = {"forward": over(method), "vjp": over(with_vjp)}
+    return found | {"jvp": over(with_jvp)} if method is ours else found
+
+
+# %% Measuring.
+@dataclass(frozen=True)
+class Row:
+    """One line of the table: microseconds per problem, seconds of compilation, the largest error of u."""
+
+    problems: str
+    batch: int
+    dtype: str
+    method: str
+    what: str
+    microseconds: float
+    compilation: float
+    error: float
+
+
+def medians(calls: dict[tuple, Callable], seconds: float) -> dict[tuple, float]:
+    """The median time of each call, the calls taking turns, for about `seconds` in all (three rounds at least)."""
+    times: dict[tuple, list[float]] = {key: [] for key in calls}
+    start = time.perf_counter()
+    while len(next(iter(times.values()))) < 3 or time.perf_counter() - start < seconds:
+        for key, call in calls.items():
+            before = time.perf_counter()
+            jax.block_until_ready(call())
+            times[key].append(time.perf_counter() - before)
+    return {key: float(np.median(values)) for key, values in times.items()}
+
+
+def measure(name: str, problems: Problems, batch: int, dtype, methods: dict, seconds: float) -> list[Row]:
+    """All methods on one batch."""
+    chosen = problems.take(batch, dtype)
+    arguments = [jnp.asarray(x) for x in chosen.arguments]
+    calls, compilation, errors = {}, {}, {}
+    for method, function in methods.items():
+        # Chunks are ours alone: on the others they made no difference worth a column.
+        chunk = CHUNK.get(name) if function is ours and batch > CHUNK.get(name, batch) else None
+        for what, mapped in batched(function, chunk).items():
+            before = time.perf_counter()
+            compiled = mapped.lower(*arguments).compile()
+            key = (method, what)
+            compilation[key] = time.perf_counter() - before
+            calls[key] = lambda compiled=compiled: compiled(*arguments)
+            u = jax.tree.leaves(compiled(*arguments))[0]
+            errors[key] = float(np.max(np.abs(np.asarray(u, float) - problems.take(batch, float).u)))
+    if dtype == np.float64:
+        key = ("quadprog", "forward")
+        calls[key], compilation[key] = lambda: by_quadprog(chosen), 0.0
+        errors[key] = float(np.max(np.abs(by_quadprog(chosen) - chosen.u)))
+    return [
+        Row(name, batch, np.dtype(dtype).name, *key, 1e6 * value / batch, compilation[key], errors[key])
+        for key, value in medians(calls, seconds).items()
+    ]
+
+
+# %% Showing.
+def table(rows: list[Row]) -> str:
+    head = (
+        f"{'problems':9}{'batch':>6} {'type':8}{'method':10}{'what':9}{'us/problem':>11}{'compile s':>10}{'error':>9}"
+    )
+    lines = [
+        f"{r.problems:9}{r.batch:6d} {r.dtype:8}{r.method:10}{r.what:9}{r.microseconds:11.2f}{r.compilation:10.2f}"
+        f"{r.error:9.1e}"
+        for r in rows
+    ]
+    return "\n".join([head, *lines])
+
+
+def ratios(rows: list[Row]) -> str:
+    """How many times as fast as qpax, case by case."""
+    at = {(r.problems, r.batch, r.dtype, r.method, r.what): r.microseconds for r in rows}
+    lines = [
+        f"{key[0]:9}{key[1]:6d} {key[2]:8}{key[4]:9}{at[(*key[:3], 'qpax', key[4])] / value:7.1f} x as fast as qpax"
+        for key, value in at.items()
+        if key[3] == "project" and (*key[:3], "qpax", key[4]) in at
+    ]
+    return "\n".join(lines)
+
+
+def picture(rows: list[Row], path: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    shown = [r for r in rows if r.what == "forward" and r.dtype == "float64"]
+    cases = list(dict.fromkeys((r.problems, r.batch) for r in shown))
+    methods = list(dict.fromkeys(r.method for r in shown))
+    figure, axes = plt.subplots(figsize=(1.5 + 1.1 * len(cases), 4), layout="constrained")
+    for i, method in enumerate(methods):
+        own = [r for r in shown if r.method == method]
+        places = [cases.index((r.problems, r.batch)) + (i - len(methods) / 2) * 0.8 / len(methods) for r in own]
+        axes.bar(places, [r.microseconds for r in own], 0.8 / len(methods), align="edge", label=method)
+    axes.set_xticks(range(len(cases)), [f"{name}\nbatch {batch}" for name, batch in cases])
+    axes.set(yscale="log", ylabel="median time per projection [us], forward, float64")
+    axes.legend()
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+
+
+def competitors(name: str, batch: int, dtype) -> dict[str, Callable]:
+    """Whom to run beside `project`: the others need minutes for a large batch of large problems."""
+    methods = {"project": ours}
+    if dtype == np.float64:
+        if batch * ROWS[name] <= 32 * 1024:
+            methods["qpax"] = by_qpax
+        if batch == 1 and name in ("ball3d", "s10"):
+            methods["OSQP"] = by_osqp
+    return methods
+
+
+# %%
+def main(arguments: list[str] | None = None) -> list[Row]:
+    parser = argparse.ArgumentParser(description="Time and accuracy of qp.project beside other solvers.")
+    parser.add_argument("--smoke", action="store_true", help="one small set, a few repeats")
+    parser.add_argument("--out", type=Path, default=Path("."), help="folder of the picture")
+    parser.add_argument("--sets", nargs="+", choices=[*ROWS], default=[*ROWS])
+    parser.add_argument("--batches", nargs="+", type=int, default=[1, 64, 1024])
+    chosen = parser.parse_args(arguments)
+
+    rows: list[Row] = []
+    print(table(rows))
+    if chosen.smoke:
+        rows += measure("built", built(), 8, np.float64, {"project": ours}, 0.1)
+    else:
+        for name in chosen.sets:
+            problems = stored(name)
+            for batch in chosen.batches:
+                for dtype in (np.float64, np.float32):
+                    found = measure(name, problems, batch, dtype, competitors(name, batch, dtype), 3.0)
+                    print("\n".join(table(found).splitlines()[1:]), flush=True)
+                    rows += found
+    print(table(rows))
+    print(ratios(rows))
+    chosen.out.mkdir(parents=True, exist_ok=True)
+    picture(rows, chosen.out / "bench_qp.png")
+    return rows
+
+
+if __name__ == "__main__":
+    main()
