@@ -40,15 +40,15 @@ _MESSAGES = {
     Status.OK: "fine",
     Status.OVERLAP: "the initial position overlaps: some gap is negative; move q0 until gap(t0, q0) >= 0",
     Status.NOT_FINITE: "a position or velocity is not finite; check parameters and forces, or take smaller steps",
-    Status.TOO_MANY_EVENTS: "more percussions in one step than the scheme resolves one by one; the rest of that step was "
-    "taken as inelastic; raise EventTimed(events=...) or take smaller steps",
+    Status.TOO_MANY_EVENTS: "more percussions in one step than the scheme resolves one by one; the rest of that step "
+    "was taken as inelastic; raise EventTimed(events=...) or take smaller steps",
     Status.INFEASIBLE: "no velocity or position satisfies all constraints; the least violating one was returned",
-    Status.ITERATION_LIMIT: "the active-set method stopped at its iteration limit; the constraints may be nearly dependent",
+    Status.ITERATION_LIMIT: "the active-set method stopped at its iteration limit; constraints may be nearly dependent",
     Status.ILL_CONDITIONED: "the mass matrix or the active rows are too badly scaled for this precision; use float64",
     Status.RESTITUTION_IGNORED: "this scheme has no restitution and took a coefficient above 0 as 0; use EventTimed or "
     "ElasticProjection, or set the restitution to 0",
-    Status.PROJECTION_LIMIT: "no nearest admissible position was found: the predicted one lies too deep, beyond the radius of "
-    "curvature of the constraints; take smaller steps",
+    Status.PROJECTION_LIMIT: "no nearest admissible position was found: the predicted one lies too deep, beyond the "
+    "radius of curvature of the constraints; take smaller steps",
 }
 
 

@@ -169,7 +169,7 @@ def gap_motion(system: System, params: Params, t, q: Array, u: Array) -> tuple[A
 
 
 def gap_acceleration(system: System, params: Params, t, q: Array, u: Array, a: Array) -> Array:
-    """(c,) second derivatives of the gaps along the path q + s u + s^2 a / 2 [m/s^2]: curvature and moving walls included."""
+    """(c,) second derivatives of the gaps along q + s u + s^2 a / 2 [m/s^2]: curvature and moving walls included."""
     zero, one = jnp.zeros((), q.dtype), jnp.ones((), q.dtype)
 
     def along(s):

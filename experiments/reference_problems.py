@@ -1,7 +1,7 @@
 """The event-exact problems of `reference/exact` as systems: what schemes are measured against.
 
-Each file holds states that were solved event by event, and their exact derivative by every parameter. A problem here maps
-the vector of those parameters to (system, params, q0, u0); the files come from DIFFCONTACT_REFERENCE (default
+Each file holds states that were solved event by event, and their exact derivative by every parameter. A problem here
+maps the vector of those parameters to (system, params, q0, u0); the files come from DIFFCONTACT_REFERENCE (default
 ../shared/reference beside the project).
 """
 

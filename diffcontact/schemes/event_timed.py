@@ -50,12 +50,12 @@ class EventTimed:
         step(h) = smooth(h - tau_1 - ... - tau_K) o percussion_K o ... o percussion_1 o smooth(tau_1)
 
     - `smooth`: free flight and resting contact, second order (`flow.smooth`);
-    - `tau`: the first root of a gap along it, whose last Newton step carries the derivative (implicit function theorem);
+    - `tau`: the first root of a gap along it; the last Newton step carries the derivative (implicit function theorem);
     - `percussion`: u+ = -e u- + (1 + e) Proj_M(T_K(q), u-) (`percussion.percussion`).
 
     Because tau moves with the parameters, the derivative of the step contains the saltation matrix
-    DR + (F+ - DR F-) grad g^T / (grad g . F-) whole, and the derivative of the trajectory converges to the true one. The
-    published schemes see an impact at an integer number of steps and lose its second term.
+    DR + (F+ - DR F-) grad g^T / (grad g . F-) whole, and the derivative of the trajectory converges to the true one.
+    The published schemes see an impact at an integer number of steps and lose its second term.
 
     Exact to rounding for constant forces at every h; second order in state and derivative otherwise. A bounce slower
     than h/2 times the acceleration ends in rest: the end of a Zeno sequence is found to within O(h). No derivative
@@ -73,8 +73,8 @@ class EventTimed:
         >>> params = dict(mass=jnp.ones(1), radius=jnp.zeros(1), gravity=-9.81 * jnp.ones(1), restitution=0.8)
         >>> times = jnp.linspace(0.0, 1.0, 11)
         >>> end = lambda height: dc.simulate(ball, params, height[None], jnp.zeros(1), times).q[-1, 0]
-        >>> print(f"{end(1.0):.6f} {jax.grad(end)(1.0):.6f}")  # one impact; exact derivative e^2 + ...
-        0.788...
+        >>> print(f"{end(1.0):.4f} {jax.grad(end)(1.0):.4f}")  # one impact
+        0.4680 0.2297
     """
 
     events: int = 8
@@ -121,8 +121,8 @@ class EventTimed:
         return State(now.q, now.u), Info(now.impulse, now.status)
 
 
-# The cubic's root is good to O(s^4). The first shot at it corrects the time, derivative included; the second arrives.
-# Further ones run only while rounding is not reached.
+# The cubic's root is good to O(s^4): the first shot at it corrects the time, the second its derivative, the third
+# arrives. A fourth runs only where rounding is not reached.
 SHOTS = 4
 
 
@@ -154,7 +154,7 @@ def _to_impact_or_end(system, params, now: _Moment, begin) -> _Shot:
         return _Shot(s, shot.contact, shot.found, late, x, w, impulse, status)
 
     def again(shot: _Shot, number):
-        wanted = shot.found & ((number < 2) | (jnp.abs(shot.late) > rounding))
+        wanted = shot.found & ((number < 3) | (jnp.abs(shot.late) > rounding))
         return lax.cond(any_lane(wanted), lambda: _select(wanted, aim(shot), shot), lambda: shot), None
 
     x, w, impulse, status = shoot(now.left)

@@ -36,8 +36,8 @@ def _tolerance(near: Contacts, q: Array, u: Array, scale: Array, h) -> Tolerance
     """Rounding of gaps and gap velocities, from the sizes of the terms that cancel in them.
 
     One bound for all contacts: in a pile, the rounding of one contact is the motion of its neighbours. eps^(3/4)
-    rather than eps: a projection on closed contacts is exact to a few hundred eps, and impacts that belong together must
-    not be split by rounding.
+    rather than eps: a projection on closed contacts is exact to a few hundred eps, and impacts that belong together
+    must not be split by rounding.
     """
     rows = jnp.abs(near.normals)
     rounding = jnp.finfo(q.dtype).eps ** 0.75

@@ -148,7 +148,8 @@ def remainder(system, params, t, s, q: Array, u: Array, slow: Array):
 
     The velocity projection of S1 eq. (11)-(15)::
 
-        u' = argmin 1/2 |v - (u + s a)|_M^2    subject to    g_i(t+s, y_i) + G_i(y_i) (q + s v - y_i) >= 0,      q' = q + s u'
+        u' = argmin 1/2 |v - (u + s a)|_M^2    subject to    g_i(t+s, y_i) + G_i(y_i) (q + s v - y_i) >= 0
+        q' = q + s u'
 
     with y_i = q, which is all that convex gaps need; a gap that is negative at q' (a bowl's) is linearised there
     instead. While walls stand still, v = 0 is feasible either way, so no energy is made.

@@ -1,0 +1,200 @@
+"""EventTimed against event-exact states and derivatives, and against what contact must never do."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from reference_problems import load
+
+import diffcontact as dc
+
+# Constant forces: exact at every step length up to the rounding of at most 1200 steps.
+EXACT = ["bounce", "two_balls_box_2d", "vibrating_table", "round_obstacle", "growing_balls"]
+ALSO_EXACT = ["inelastic_obstacle", "landing_slope", "onto_resting_ball"]
+
+
+def _relative(value, truth):
+    truth = np.asarray(truth)
+    return np.max(np.abs(np.asarray(value) - truth)) / max(1.0, np.max(np.abs(truth)))
+
+
+def _errors(name, h, jacobian=jax.jacfwd):
+    """Worst relative error of state and Jacobian over the problem's runs; one compilation serves all end times."""
+    problem = load(name)
+    steps = int(np.ceil(max(run["T"] for run in problem.runs) / h))
+
+    def end(theta, T):
+        params, q0, u0 = problem.unpack(theta)
+        run = dc.simulate(problem.system, params, q0, u0, T * jnp.linspace(0.0, 1.0, steps + 1))
+        state = jnp.concatenate([run.q[-1], run.u[-1]])
+        return state, (state, run.status)
+
+    derivative = jax.jit(jacobian(end, has_aux=True))
+    worst = np.zeros(2)
+    for run in problem.runs:
+        if name == "onto_resting_ball" and run["T"] == 0.3:
+            # The impact is at sqrt(2 * 0.5 / 9.81) = 0.319; the file continues the motion after it backwards in time.
+            continue
+        jac, (state, status) = derivative(jnp.asarray(problem.theta), run["T"])
+        assert status == 0
+        worst = np.maximum(worst, [_relative(state, run["state"]), _relative(jac, run["jacobian"])])
+    return worst
+
+
+@pytest.mark.parametrize("name", EXACT + ALSO_EXACT)
+def test_constant_forces_are_exact(reference, name):
+    assert np.all(_errors(name, 1e-2) < 1e-10)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("jacobian", [jax.jacfwd, jax.jacrev])
+@pytest.mark.parametrize("h", [1e-2, 1e-3])
+@pytest.mark.parametrize("name", EXACT)
+def test_both_modes_and_two_step_lengths(reference, name, h, jacobian):
+    assert np.all(_errors(name, h, jacobian) < 1e-9)
+
+
+def test_reverse_mode(reference):
+    assert np.all(_errors("round_obstacle", 1e-2, jax.jacrev) < 1e-10)
+
+
+@pytest.mark.parametrize("name", ["landing_bowl"])
+def test_second_order_in_state_and_jacobian(reference, name):
+    coarse, fine = _errors(name, 1e-2), _errors(name, 1e-3)
+    assert np.all(fine < 1e-5)
+    assert np.all(np.log10(coarse / fine) > 1.8)
+
+
+def test_free_fall_onto_a_ball_before_the_impact(reference):
+    problem = load("onto_resting_ball")
+    state = problem.end(jnp.asarray(problem.theta), 0.3, 1e-2)
+    fallen = 0.5 - 9.81 * 0.3**2 / 2
+    np.testing.assert_allclose(state, [0.0, fallen, 0.0, -9.81 * 0.3], atol=1e-13)
+
+
+def _balls(count, dimension, box=None, **params):
+    defaults = {"mass": jnp.ones(count), "radius": 0.1 * jnp.ones(count), "gravity": jnp.zeros(dimension)}
+    return dc.systems.balls(count, dimension, box=box), {**defaults, "restitution": 1.0, **params}
+
+
+def test_equal_balls_exchange_velocities_and_derivatives():
+    # Nimble's issue 97 reports (0.75, 0.25, 0.91, 0.08) here.
+    system, params = _balls(2, 1)
+
+    def second(x):
+        return dc.simulate(system, params, x[:2], x[2:], jnp.linspace(0, 1, 11)).q[-1, 1]
+
+    value, gradient = jax.value_and_grad(second)(jnp.array([0.0, 0.52, 1.0, 0.0]))
+    np.testing.assert_allclose(value, 1.2, atol=1e-13)
+    np.testing.assert_allclose(gradient, [1.0, 0.0, 1.0, 0.0], atol=1e-13)
+
+
+def test_impacts_on_grid_times_and_at_the_same_time_in_separate_places():
+    # u = -1 from gap 0.4: the impact is at the end of the fourth step of 0.1, in both axes at once.
+    system, params = _balls(1, 2, box=(0.0, 1.0), restitution=0.8)
+
+    def run(x):
+        return dc.simulate(system, params, x[:2], x[2:], jnp.linspace(0, 1, 11))
+
+    trajectory, jacobian = run(jnp.array([0.5, 0.5, -1.0, -1.0])), jax.jacfwd(lambda x: run(x).q[-1])
+    # Right limits: the grid point at the impact has the velocity after it.
+    np.testing.assert_allclose(trajectory.u[4], [0.8, 0.8], atol=1e-13)
+    np.testing.assert_allclose(trajectory.impulse[3, :2], [1.8, 1.8], atol=1e-13)
+    # q(1) = 0.1 + e (u + gap): dq/dq0 = -e, dq/du0 = -e (1 - 0.4) - e 0.4.
+    expected = -0.8 * np.hstack([np.eye(2), np.eye(2)])
+    np.testing.assert_allclose(jacobian(jnp.array([0.5, 0.5, -1.0, -1.0])), expected, atol=1e-12)
+
+
+def test_a_row_is_resolved_in_order_within_one_step():
+    system, params = _balls(4, 1)
+    run = dc.simulate(system, params, [0.0, 0.5, 0.701, 0.902], [1.0, 0.0, 0.0, 0.0], [0.0, 0.5, 1.0])
+    np.testing.assert_allclose(run.u[-1], [0.0, 0.0, 0.0, 1.0], atol=1e-13)
+    assert run.status == 0
+
+
+def test_touching_balls_follow_the_projection_law():
+    system, params = _balls(3, 1, restitution=0.5)
+    run = dc.simulate(system, params, [0.0, 0.5, 0.7], [1.0, 0.0, 0.0], [0.0, 1.0])
+    # Proj of (1, 0, 0) on nondecreasing velocities is (1/3, 1/3, 1/3); u+ = -e u- + (1 + e) Proj.
+    np.testing.assert_allclose(run.u[-1], [0.0, 0.5, 0.5], atol=1e-13)
+
+
+def test_too_many_percussions_are_reported_and_stay_feasible():
+    system, params = _balls(1, 1, box=(0.0, 0.21))
+    run = dc.simulate(system, params, [0.105], [3.0], [0.0, 1.0])
+    assert run.status == dc.Status.TOO_MANY_EVENTS
+    assert np.all(jax.vmap(lambda q: system.gap(0.0, q, params))(run.q) >= 0)
+    assert abs(run.u[-1, 0]) <= 3.0
+
+
+def _energy(params, run):
+    gravity = jnp.tile(params["gravity"], params["mass"].size)
+    mass = jnp.repeat(params["mass"], params["gravity"].size)
+    return np.asarray(0.5 * run.u**2 @ mass - run.q @ (mass * gravity))
+
+
+def test_a_dropped_stack_comes_to_rest():
+    system, params = _balls(3, 1, box=(0.0, 10.0), gravity=jnp.array([-9.81]), restitution=0.3)
+    run = dc.simulate(system, params, [0.5, 0.9, 1.5], [0.0, 0.0, 0.0], np.linspace(0, 3, 301))
+    assert run.status == 0
+    assert np.max(np.abs(run.u[-50:])) < 1e-9
+    assert np.min(jax.vmap(lambda q: system.gap(0.0, q, params))(run.q)) >= -1e-12
+    # Free flight is exact and impacts only lose energy; what is left is rounding of numbers of size 10.
+    assert np.max(np.diff(_energy(params, run))) < 1e-13
+
+
+def test_a_pile_settles_without_penetration(rng):
+    system, params = _balls(6, 2, box=(0.0, 1.0), gravity=jnp.array([0.0, -9.81]), restitution=0.5)
+    q0 = np.array([[0.15 + 0.23 * (i % 4), 0.2 + 0.25 * (i // 4)] for i in range(6)]) + rng.uniform(-0.01, 0.01, (6, 2))
+    run = dc.simulate(system, params, q0.ravel(), rng.normal(size=12), np.linspace(0, 3, 301))
+    assert run.status == 0
+    assert np.min(jax.vmap(lambda q: system.gap(0.0, q, params))(run.q)) >= -1e-12
+    energy = _energy(params, run)
+    # Rolling over each other is second order: gains of O(h^3) per step, with accelerations of order 10.
+    assert np.max(np.diff(energy)) < 10 * (0.01) ** 2 * energy[0]
+    assert energy[-1] < energy[0] / 2
+
+
+@pytest.mark.parametrize("restitution", [0.0, 0.5, 0.9])
+def test_a_zeno_sequence_ends_on_time(restitution):
+    system, params = _balls(1, 1, box=(0.0, 10.0), radius=jnp.zeros(1), gravity=jnp.array([-9.81]))
+    fall = np.sqrt(2 / 9.81)
+    end = fall * (1 + restitution) / (1 - restitution)
+    h = 1e-2
+    # One grid for all coefficients: nothing is compiled anew.
+    times = np.arange(0.0, 8.7, h)
+    run = dc.simulate(system, {**params, "restitution": restitution}, [1.0], [0.0], times)
+    rests_from = times[np.flatnonzero(np.abs(run.u[:, 0]) > 1e-9)[-1] + 1]
+    # Cut where the approach is below h g / 2; the rest of the sequence would take 2 e v / (g (1 - e)) = h e / (1 - e).
+    assert -h * (1 + restitution / (1 - restitution)) <= rests_from - end <= h
+    assert run.status == 0
+
+
+def test_float32():
+    system, params = _balls(1, 1, box=(0.0, 10.0), radius=jnp.zeros(1), gravity=jnp.array([-9.81]), restitution=0.8)
+    params = jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), params)
+    q0, u0, times = (jnp.asarray(x, jnp.float32) for x in ([1.0], [0.3], np.linspace(0, 2, 2001)))
+    with jax.enable_x64(False):
+        run = dc.simulate(system, params, q0, u0, times)
+    assert run.q.dtype == jnp.float32
+    # reference/exact/bounce.json; three impacts.
+    np.testing.assert_allclose([run.q[-1, 0], run.u[-1, 0]], [0.26171889766788586, 0.17869937816366166], atol=1e-3)
+
+
+def test_per_contact_restitution_never_gains_energy(rng):
+    count, cases = 3, 50
+    system, params = _balls(count, 1)
+    touching = jnp.array([0.0, 0.2, 0.4])
+
+    def kinetic(mass, restitution, u0):
+        run = dc.simulate(
+            system, {**params, "mass": mass, "restitution": restitution}, touching, u0, jnp.array([0.0, 1e-3])
+        )
+        return 0.5 * mass @ run.u[-1] ** 2 - 0.5 * mass @ u0**2
+
+    gains = jax.vmap(kinetic)(
+        10 ** rng.uniform(-2, 2, (cases, count)), rng.uniform(0, 1, (cases, 3)), rng.normal(size=(cases, count))
+    )
+    # Energies are of order mass times velocity squared, below 1e3.
+    assert np.max(gains) < 1e-11
+    assert np.min(gains) < -1e-3
