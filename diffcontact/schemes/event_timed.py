@@ -90,7 +90,8 @@ class EventTimed:
     def step(self, system, params, t, h, state: State) -> tuple[State, Info]:
         """Smooth motion to the next impact, the percussion, and on, until the step is over."""
         count = jax.eval_shape(lambda q: system.gap(t, q, params), state.q).size
-        now = _Moment(t, h, state.q, state.u, jnp.zeros(count, state.q.dtype), jnp.zeros((), jnp.int32))
+        zero = jnp.zeros(count, state.q.dtype), jnp.zeros((), jnp.int32)
+        now = _Moment(t, h, state.q, state.u, *zero)
 
         def advance(now, last):
             begin = start(system, params, now.t, now.q, now.u, h, now.left)
@@ -117,7 +118,7 @@ class EventTimed:
 
         last = jnp.arange(self.events + 1) >= self.events - 1
         (now, pending), _ = lax.scan(round_, (now, jnp.array(True)), last)
-        now = lax.cond(any_lane(pending), lambda: _select(pending, _give_up(system, params, now, h), now), lambda: now)
+        now = _finish(system, params, h, begin=_Moment(t, h, state.q, state.u, *zero), now=now, pending=pending)
         return State(now.q, now.u), Info(now.impulse, now.status)
 
 
@@ -158,8 +159,11 @@ def _to_impact_or_end(system, params, now: _Moment, begin) -> _Shot:
         return lax.cond(any_lane(wanted), lambda: _select(wanted, aim(shot), shot), lambda: shot), None
 
     x, w, impulse, status = shoot(now.left)
-    ends = (begin.near.gap, begin.near.velocity(now.u)), at(now.left, x, w)
-    tau, contact, found = lax.stop_gradient(first_impact(*ends, now.left, ~begin.resting, begin.tolerance))
+    watched = ~begin.resting
+    # A body may pass through another within the step and leave no trace at its end: look on the way, too.
+    s, y, v = lax.stop_gradient(_until_overlap(system, params, now, x, w, watched, begin.tolerance))
+    ends = (begin.near.gap, begin.near.velocity(now.u)), at(s, y, v)
+    tau, contact, found = lax.stop_gradient(first_impact(*ends, s, watched, begin.tolerance))
     # The first aim is at the cubic's root; its derivative is not the true one and is left out.
     s = jnp.where(found, lax.stop_gradient(now.left), now.left)
     to_end = _Shot(s, contact, found, lax.stop_gradient(s) - tau, x, w, impulse, status)
@@ -174,12 +178,43 @@ def _strike(system, params, now: _Moment, tolerance, contact, alone) -> _Moment:
     return now._replace(u=u, impulse=now.impulse + impulse, status=first(now.status, status))
 
 
-def _give_up(system, params, now: _Moment, h) -> _Moment:
-    """The rest of a step that has more percussions than are resolved: inelastic, and reported if that matters."""
-    slow = start(system, params, now.t, now.q, now.u, h, now.left).tolerance.slow
-    x, w, impulse, status, stopped = remainder(system, params, now.t, now.left, now.q, now.u, slow)
-    status = first(status, jnp.where(stopped, Status.TOO_MANY_EVENTS, Status.OK).astype(jnp.int32))
-    return _Moment(now.t + now.left, jnp.zeros_like(now.left), x, w, now.impulse + impulse, first(now.status, status))
+def _until_overlap(system, params, now: _Moment, x, w, watched, tolerance):
+    """How far the motion can be followed until a watched contact overlaps: time, position and velocity there.
+
+    Looks at quarters of the way, along the parabola that the smooth motion is to second order.
+    """
+    bend = x - now.q - now.left * now.u
+    quarters = jnp.array([0.25, 0.5, 0.75, 1.0], x.dtype)
+    way = now.q[None, :] + quarters[:, None] * now.left * now.u[None, :] + quarters[:, None] ** 2 * bend[None, :]
+    gaps = jax.vmap(lambda f, y: system.gap(now.t + f * now.left, y, params))(quarters, way)
+    overlaps = jnp.any((gaps < -tolerance.gap) & watched[None, :], axis=1).at[-1].set(True)
+    first_one = jnp.argmax(overlaps)
+    f = quarters[first_one]
+    whole = f == 1.0
+    return now.left * f, jnp.where(whole, x, way[first_one]), jnp.where(whole, w, now.u + f * (w - now.u))
+
+
+def _finish(system, params, h, begin: _Moment, now: _Moment, pending) -> _Moment:
+    """What was not resolved: the rest of a step with too many percussions, or a whole step that ended in an overlap.
+
+    Either is taken as inelastic, feasible and dissipative, and reported if something fast was stopped.
+    """
+    # Starting values may overlap by themselves; that is reported elsewhere and not made worse.
+    depth = jnp.min(system.gap(now.t, now.q, params), initial=0.0)
+    allowed = jnp.min(system.gap(begin.t, begin.q, params), initial=0.0)
+    length = jnp.max(jnp.abs(begin.q)) + h * jnp.max(jnp.abs(begin.u))
+    overlaps = ~pending & (depth < allowed - jnp.finfo(begin.q.dtype).eps ** 0.75 * (1 + length))
+    wanted = pending | overlaps
+
+    def inelastic():
+        since = _select(overlaps, begin, now)
+        slow = start(system, params, since.t, since.q, since.u, h, since.left).tolerance.slow
+        x, w, impulse, status, stopped = remainder(system, params, since.t, since.left, since.q, since.u, slow)
+        status = first(status, jnp.where(stopped, Status.TOO_MANY_EVENTS, Status.OK).astype(jnp.int32))
+        status = first(since.status, status)
+        return _Moment(since.t + since.left, jnp.zeros_like(since.left), x, w, since.impulse + impulse, status)
+
+    return lax.cond(any_lane(wanted), lambda: _select(wanted, inelastic(), now), lambda: now)
 
 
 def _select(condition, new, old):
