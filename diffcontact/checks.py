@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.core import Tracer
 
 from diffcontact.status import Status
 from diffcontact.system import ParticleLine, System
@@ -42,7 +43,7 @@ def check(system, params, q0: Array, u0: Array, times: Array, scheme) -> None:
     if times.ndim != 1 or times.size < 2:
         raise ValueError(f"times: expected shape (n + 1,) with n >= 1, got {times.shape}")
     check_shapes(system, params, times[0], q0, u0)
-    if any(isinstance(leaf, jax.core.Tracer) for leaf in (q0, u0, times, *jax.tree.leaves(params))):
+    if any(isinstance(leaf, Tracer) for leaf in (q0, u0, times, *jax.tree.leaves(params))):
         return
     for name, value in (("q0", q0), ("u0", u0), ("times", times)):
         if not np.all(np.isfinite(value)):

@@ -176,7 +176,7 @@ class _Moments:
         G, b, s = C[:rank, :rank], C[:rank, rank], C[rank, rank]
         freedom = sum(self.count[p]) - rank
         try:
-            factor = cho_factor(G) if rank else None
+            factor = cho_factor(G) if rank else (np.ones((1, 1)), True)
         except LinAlgError:
             return _IMPOSSIBLE, 0.0
         rest = max(s - b @ cho_solve(factor, b), np.finfo(float).tiny) if rank else s

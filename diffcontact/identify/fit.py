@@ -6,6 +6,7 @@ minimise   1/2 sum_i | (values_i - observe(simulate(theta))) / noise_i |^2      
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax.numpy as jnp
@@ -150,7 +151,7 @@ class _Objective:
         return least_squares(
             self.residuals,
             start,
-            jac=self.jacobian,
+            jac=self.jacobian,  # pyright: ignore[reportArgumentType]  (scipy's stubs forget the callable)
             bounds=(self.parameters.low, self.parameters.high),
             x_scale="jac",
             ftol=tolerance,
@@ -162,9 +163,9 @@ class _Objective:
 
 def _result(objective: _Objective, end: OptimizeResult, costs: tuple[float, ...]) -> FitResult:
     theta, parameters, joint = end.x, objective.parameters, objective.joint
-    at = joint.linearise(theta)
+    at, jacobian = _seen_from_inside(joint, parameters, theta, joint.linearise(theta), end.jac)
     trajectories = joint.trajectories(theta, at)
-    blind = blindness(end.jac, parameters.names, objective.eps)
+    blind = blindness(jacobian, parameters.names, objective.eps)
     runs = [
         RunResidual(np.where(np.isfinite(a.r), a.r, np.nan), np.where(np.isfinite(a.J), a.J, 0.0), run.index)
         for a, run in zip(at, joint.runs, strict=True)
@@ -195,6 +196,31 @@ def _result(objective: _Objective, end: OptimizeResult, costs: tuple[float, ...]
         start_costs=costs,
         iterations=int(end.njev),
     )
+
+
+def _seen_from_inside(joint: JointResidual, parameters: FreeParameters, theta: NDArray, at: list, jacobian: NDArray):
+    """Runs and Jacobian with a secant into the interval where a parameter at its bound has no derivative.
+
+    A restitution that comes out as zero does: bodies that stick stay together for all values near it. That is an
+    estimate at its bound and not a parameter that the data cannot see.
+    """
+    width = parameters.high - parameters.low
+    step = np.where(theta - parameters.low <= parameters.high - theta, 1e-2, -1e-2) * width
+    edge = np.minimum(theta - parameters.low, parameters.high - theta) <= 1e-3 * width
+    for j in np.flatnonzero((np.linalg.norm(jacobian, axis=0) == 0) & np.isfinite(width) & edge):
+        inside = joint.linearise(theta + step[j] * (np.arange(theta.size) == j))
+        column = []
+        for i, (run, here, there) in enumerate(zip(joint.runs, at, inside, strict=True)):
+            secant = np.where(run.present, (there.r - here.r) / step[j], 0.0)
+            J = here.J.copy()
+            J[:, :, run.index == j] = secant[:, :, None]
+            at[i] = replace(here, J=J)
+            column.append(np.where(np.any(run.index == j), secant, 0.0).ravel())
+        # Orthogonal to the other columns as far as its length is concerned: in rows of its own.
+        rows = np.zeros((1, theta.size))
+        rows[0, j] = np.linalg.norm(np.concatenate(column))
+        jacobian = np.vstack([jacobian, rows])
+    return at, jacobian
 
 
 class _Errors:
@@ -235,8 +261,9 @@ def _at_bound(end: OptimizeResult, parameters: FreeParameters, stderr: NDArray) 
     """
     width = parameters.high - parameters.low
     near = np.maximum(1e-2 * stderr, 1e-6 * np.where(np.isfinite(width), width, np.maximum(np.abs(end.x), 1.0)))
-    low = (end.x - parameters.low <= near) & (end.grad > 0)
-    high = (parameters.high - end.x <= near) & (end.grad < 0)
+    flat = np.linalg.norm(end.jac, axis=0) == 0
+    low = (end.x - parameters.low <= near) & ((end.grad > 0) | flat)
+    high = (parameters.high - end.x <= near) & ((end.grad < 0) | flat)
     return low | high | (end.active_mask != 0)
 
 

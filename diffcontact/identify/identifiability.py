@@ -58,7 +58,7 @@ def blindness(J: NDArray, names: Sequence[str], eps: float) -> Blindness:
     """
     P = J.shape[1]
     norms = np.linalg.norm(J, axis=0)
-    directions = [{names[j]: 1.0} for j in np.flatnonzero(norms == 0)]
+    directions = [{name: 1.0} for name, norm in zip(names, norms, strict=True) if norm == 0]
     blurred, redundant = norms == 0, norms == 0
     seen = np.flatnonzero(norms > 0)
     if seen.size == 0:
@@ -67,8 +67,7 @@ def blindness(J: NDArray, names: Sequence[str], eps: float) -> Blindness:
     s = np.pad(s, (0, seen.size - s.size))
     null = Vt[s <= np.sqrt(eps) * s[0]].T
     if null.shape[1]:
-        *_, order = qr(null.T, mode="r", pivoting=True)
-        pivots = order[: null.shape[1]]
+        pivots = np.asarray(qr(null.T, mode="r", pivoting=True)[-1])[: null.shape[1]]
         null = null @ np.linalg.inv(null[pivots])
         redundant = redundant | np.isin(np.arange(P), seen[pivots])
     for direction in null.T:

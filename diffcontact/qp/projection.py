@@ -74,8 +74,9 @@ def project(mass, G, b, v, *, warm=None) -> Projection:
         warm = _mask("warm", warm, b)
     if 0 in G.shape:
         return _unconstrained(b, v, jnp.where(jnp.any(b < 0), Status.INFEASIBLE, Status.OK))
-    slots, slack, status = find_working_set(*map(lax.stop_gradient, (mass, G, b, v)), warm)
+    slots, slack, status = find_working_set(*lax.stop_gradient((mass, G, b, v)), warm)
     u, multipliers = hold_rows(mass, G, b + slack, v, slots)
+    status = jnp.where(jnp.all(jnp.isfinite(u)), status, Status.NOT_FINITE).astype(jnp.int32)
     return Projection(u=u, multipliers=jnp.maximum(multipliers, 0), active=members(slots, b.shape[0]), status=status)
 
 

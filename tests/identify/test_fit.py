@@ -310,3 +310,21 @@ def test_an_observe_of_the_wrong_shape_is_named(rng):
     problem = Problem(BALL, observations, start_of)
     with pytest.raises(ValueError, match=r"observe returns shape \(5,\), expected \(5, 1\)"):
         fit(problem, BALL_START, BALL_FREE)
+
+
+def test_bodies_that_stick_have_a_restitution_at_its_bound_and_not_an_unseen_one():
+    # Pressed together after the impact, they stay so for all small e: the derivative by e vanishes, the secant does not.
+    riders = dc.System(
+        gap=lambda t, q, p: (q[1] - q[0] - 0.1)[None],
+        force=lambda t, q, u, p: jnp.array([0.02, -0.02]),
+        mass=lambda q, p: jnp.ones(2),
+        restitution=lambda p: p["e"],
+    )
+    times = np.linspace(0.0, 1.0, 101)
+    track = np.asarray(dc.simulate(riders, {"e": 0.0}, [0.0, 0.4], [0.6, 0.0], times).q)
+    seen = track + 1e-4 * np.random.default_rng(0).normal(size=track.shape)
+    problem = Problem(riders, Observations(times, seen, 1e-4, lambda x, p: x.q), lambda p: ([0.0, 0.4], p["u0"]))
+    result = fit(problem, {"e": 0.0, "u0": np.array([0.6, 0.0])}, {"e": Interval(0.0, 1.0), "u0": Real()})
+    assert result.at_bound == ("e",)
+    assert not result.unidentifiable
+    assert 0 < result.stderr["e"] < 0.05
