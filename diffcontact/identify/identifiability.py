@@ -58,7 +58,9 @@ def blindness(J: NDArray, names: Sequence[str], eps: float) -> Blindness:
     """
     P = J.shape[1]
     norms = np.linalg.norm(J, axis=0)
-    directions = [{name: 1.0} for name, norm in zip(names, norms, strict=True) if norm == 0]
+    directions: list[dict[str, float]] = [
+        {str(name): 1.0} for name, norm in zip(names, norms, strict=True) if norm == 0
+    ]
     blurred, redundant = norms == 0, norms == 0
     seen = np.flatnonzero(norms > 0)
     if seen.size == 0:

@@ -313,7 +313,7 @@ def test_an_observe_of_the_wrong_shape_is_named(rng):
 
 
 def test_bodies_that_stick_have_a_restitution_at_its_bound_and_not_an_unseen_one():
-    # Pressed together after the impact, they stay so for all small e: the derivative by e vanishes, the secant does not.
+    # Pressed together after the impact, they stay so for all small e: the derivative by e vanishes, a secant does not.
     riders = dc.System(
         gap=lambda t, q, p: (q[1] - q[0] - 0.1)[None],
         force=lambda t, q, u, p: jnp.array([0.02, -0.02]),
