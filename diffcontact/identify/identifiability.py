@@ -78,5 +78,5 @@ def blindness(J: NDArray, names: Sequence[str], eps: float) -> Blindness:
         blurred = blurred | np.isin(np.arange(P), seen[part])
         weights = np.where(part, direction / norms[seen], 0.0)
         weights = weights / weights[np.argmax(np.abs(weights))]
-        directions.append({names[seen[j]]: float(weights[j]) for j in np.flatnonzero(part)})
+        directions.append({names[int(seen[j])]: float(weights[j]) for j in np.flatnonzero(part)})
     return Blindness(directions, blurred, redundant)
