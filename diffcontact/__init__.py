@@ -1,6 +1,7 @@
 """Differentiable simulation and identification of mechanical systems with contact, impacts and dry friction."""
 
 from diffcontact import qp, systems
+from diffcontact.identify import FitResult, Interval, Observations, Positive, Problem, Real, fit
 from diffcontact.schemes import CatchingUp, ElasticProjection, EventTimed, PercussionFriction, VelocityProjection
 from diffcontact.simulate import Trajectory, simulate
 from diffcontact.status import Status
@@ -10,12 +11,19 @@ __all__ = [
     "CatchingUp",
     "ElasticProjection",
     "EventTimed",
+    "FitResult",
+    "Interval",
+    "Observations",
     "ParticleLine",
     "PercussionFriction",
+    "Positive",
+    "Problem",
+    "Real",
     "Status",
     "System",
     "Trajectory",
     "VelocityProjection",
+    "fit",
     "qp",
     "simulate",
     "systems",

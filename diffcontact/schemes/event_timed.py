@@ -92,6 +92,9 @@ class EventTimed:
         count = jax.eval_shape(lambda q: system.gap(t, q, params), state.q).size
         zero = jnp.zeros(count, state.q.dtype), jnp.zeros((), jnp.int32)
         now = _Moment(t, h, state.q, state.u, *zero)
+        if count == 0:
+            x, w, *rest = smooth(system, params, t, h, state.q, state.u, start(system, params, t, *now[2:4], h, h))
+            return State(x, w), Info(*rest)
 
         def advance(now, last):
             begin = start(system, params, now.t, now.q, now.u, h, now.left)

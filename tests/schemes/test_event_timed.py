@@ -105,6 +105,20 @@ def test_impacts_on_grid_times_and_at_the_same_time_in_separate_places():
     np.testing.assert_allclose(jacobian(jnp.array([0.5, 0.5, -1.0, -1.0])), expected, atol=1e-12)
 
 
+def test_a_body_that_can_touch_nothing():
+    system, params = _balls(1, 2, gravity=jnp.array([0.0, -2.0]))
+    run = dc.simulate(system, params, [0.0, 0.0], [1.0, 3.0], [0.0, 0.5, 1.0])
+    np.testing.assert_allclose(run.q[-1], [1.0, 2.0], atol=1e-15)
+    assert run.impulse.shape == (2, 0)
+
+
+def test_a_ball_does_not_pass_through_another_in_one_large_step():
+    # At the end of the step it would be clear of the ball that it ran through.
+    system, params = _balls(2, 1, restitution=0.0)
+    run = dc.simulate(system, params, [0.0, 0.5], [1.0, 0.0], [0.0, 1.0])
+    np.testing.assert_allclose(run.u[-1], [0.5, 0.5], atol=1e-13)
+
+
 def test_a_row_is_resolved_in_order_within_one_step():
     system, params = _balls(4, 1)
     run = dc.simulate(system, params, [0.0, 0.5, 0.701, 0.902], [1.0, 0.0, 0.0, 0.0], [0.0, 0.5, 1.0])
