@@ -1,10 +1,6 @@
 import os
 from pathlib import Path
 
-# The tests' time is compilation: without LLVM's optimisation it is a third less, and the numbers are the same to
-# rounding. Read when the first array is made.
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
-
 import jax
 import numpy as np
 import pytest

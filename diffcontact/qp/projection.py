@@ -74,7 +74,17 @@ def project(mass, G, b, v, *, warm=None) -> Projection:
         warm = _mask("warm", warm, b)
     if 0 in G.shape:
         return _unconstrained(b, v, jnp.where(jnp.any(b < 0), Status.INFEASIBLE, Status.OK))
-    slots, slack, status = find_working_set(*lax.stop_gradient((mass, G, b, v)), warm)
+    fixed = lax.stop_gradient((mass, G, b, v))
+    found = find_working_set(*fixed, warm)
+    if warm is not None:
+        # A bad guess may lead the search astray; it must never change the answer.
+        lost = found[2] == Status.ITERATION_LIMIT
+
+        def cold():
+            return jax.tree.map(lambda new, old: jnp.where(lost, new, old), find_working_set(*fixed), found)
+
+        found = lax.cond(any_lane(lost), cold, lambda: found)
+    slots, slack, status = found
     u, multipliers = hold_rows(mass, G, b + slack, v, slots)
     status = jnp.where(jnp.all(jnp.isfinite(u)), status, Status.NOT_FINITE).astype(jnp.int32)
     return Projection(u=u, multipliers=jnp.maximum(multipliers, 0), active=members(slots, b.shape[0]), status=status)
