@@ -18,13 +18,14 @@ from diffcontact.system import gap_motion
 
 
 class _Moment(NamedTuple):
-    """Where we are inside a step: `left` seconds before its end, with the impulses so far."""
+    """Where we are inside a step: `left` seconds before its end, with the impulses so far, and what is slow here."""
 
     t: Array
     left: Array
     q: Array
     u: Array
     impulse: Array
+    slow: Array
     status: Array
 
 
@@ -90,11 +91,12 @@ class EventTimed:
     def step(self, system, params, t, h, state: State) -> tuple[State, Info]:
         """Smooth motion to the next impact, the percussion, and on, until the step is over."""
         count = jax.eval_shape(lambda q: system.gap(t, q, params), state.q).size
-        zero = jnp.zeros(count, state.q.dtype), jnp.zeros((), jnp.int32)
-        now = _Moment(t, h, state.q, state.u, *zero)
         if count == 0:
-            x, w, *rest = smooth(system, params, t, h, state.q, state.u, start(system, params, t, *now[2:4], h, h))
+            begin = start(system, params, t, state.q, state.u, h, h)
+            x, w, *rest = smooth(system, params, t, h, state.q, state.u, begin)
             return State(x, w), Info(*rest)
+        zero = jnp.zeros(count, state.q.dtype)
+        at_start = _Moment(t, h, state.q, state.u, impulse=zero, slow=zero, status=jnp.zeros((), jnp.int32))
 
         def advance(now, last):
             begin = start(system, params, now.t, now.q, now.u, h, now.left)
@@ -105,6 +107,7 @@ class EventTimed:
                 q=shot.x,
                 u=shot.w,
                 impulse=now.impulse + shot.impulse,
+                slow=begin.tolerance.slow,
                 status=first(now.status, shot.status),
             )
 
@@ -120,8 +123,8 @@ class EventTimed:
             ), None
 
         last = jnp.arange(self.events + 1) >= self.events - 1
-        (now, pending), _ = lax.scan(round_, (now, jnp.array(True)), last)
-        now = _finish(system, params, h, begin=_Moment(t, h, state.q, state.u, *zero), now=now, pending=pending)
+        (now, pending), _ = lax.scan(round_, (at_start, jnp.array(True)), last)
+        now = _finish(system, params, h, at_start, now, pending)
         return State(now.q, now.u), Info(now.impulse, now.status)
 
 
@@ -139,38 +142,41 @@ def _to_impact_or_end(system, params, now: _Moment, begin) -> _Shot:
     """
     rounding = 8 * jnp.finfo(now.q.dtype).eps * (jnp.abs(now.t) + jnp.abs(now.left))
 
-    def shoot(s):
-        return smooth(system, params, now.t, s, now.q, now.u, begin)
+    def look(shot: _Shot):
+        """The first shot went to the end: which contact closes on the way there, and how much earlier."""
+        s, x, w = lax.stop_gradient((shot.s, shot.x, shot.w))
+        # A body may pass through another within the step and leave no trace at its end.
+        watched = ~begin.resting
+        s, y, v = lax.stop_gradient(_until_overlap(system, params, now, x, w, watched, begin.tolerance))
+        ends = (begin.near.gap, begin.near.velocity(now.u)), gap_motion(system, params, now.t + s, y, v)
+        tau, contact, found = lax.stop_gradient(first_impact(*ends, s, watched, begin.tolerance))
+        # The cubic's root is no more than an aim; its derivative is not the true one and is left out.
+        s = jnp.where(found, lax.stop_gradient(shot.s), shot.s)
+        return shot._replace(s=s, contact=contact, found=found, late=lax.stop_gradient(s) - tau)
 
-    def at(s, x, w):
-        return gap_motion(system, params, now.t + s, x, w)
-
-    def aim(shot: _Shot) -> _Shot:
-        """One more shot, from what the last one missed."""
-        s = shot.s - shot.late
-        s = s + lax.stop_gradient(jnp.clip(s, 0.0, now.left) - s)
-        x, w, impulse, status = shoot(s)
-        gaps, rates = at(s, x, w)
+    def correct(shot: _Shot):
+        """How late the shot was, by its gap and gap velocity."""
+        gaps, rates = gap_motion(system, params, now.t + shot.s, shot.x, shot.w)
         rate = rates[shot.contact]
         # Grazing: without an approach there is no time to correct.
         approaching = rate < -begin.tolerance.velocity
         late = jnp.where(approaching, gaps[shot.contact] / jnp.where(approaching, rate, -1.0), 0.0)
-        return _Shot(s, shot.contact, shot.found, late, x, w, impulse, status)
+        return shot._replace(late=late)
+
+    def shoot(shot: _Shot, number):
+        s = shot.s - shot.late
+        s = s + lax.stop_gradient(jnp.clip(s, 0.0, now.left) - s)
+        x, w, impulse, status = smooth(system, params, now.t, s, now.q, now.u, begin)
+        shot = shot._replace(s=s, x=x, w=w, impulse=impulse, status=status)
+        return lax.cond(number == 0, look, correct, shot)
 
     def again(shot: _Shot, number):
-        wanted = shot.found & ((number < 3) | (jnp.abs(shot.late) > rounding))
-        return lax.cond(any_lane(wanted), lambda: _select(wanted, aim(shot), shot), lambda: shot), None
+        wanted = (number == 0) | (shot.found & ((number <= 3) | (jnp.abs(shot.late) > rounding)))
+        return lax.cond(any_lane(wanted), lambda: _select(wanted, shoot(shot, number), shot), lambda: shot), None
 
-    x, w, impulse, status = shoot(now.left)
-    watched = ~begin.resting
-    # A body may pass through another within the step and leave no trace at its end: look on the way, too.
-    s, y, v = lax.stop_gradient(_until_overlap(system, params, now, x, w, watched, begin.tolerance))
-    ends = (begin.near.gap, begin.near.velocity(now.u)), at(s, y, v)
-    tau, contact, found = lax.stop_gradient(first_impact(*ends, s, watched, begin.tolerance))
-    # The first aim is at the cubic's root; its derivative is not the true one and is left out.
-    s = jnp.where(found, lax.stop_gradient(now.left), now.left)
-    to_end = _Shot(s, contact, found, lax.stop_gradient(s) - tau, x, w, impulse, status)
-    return lax.scan(again, to_end, jnp.arange(SHOTS))[0]
+    nothing = jnp.zeros((), now.q.dtype), jnp.zeros((), int), jnp.array(False), jnp.zeros((), now.q.dtype)
+    to_end = _Shot(now.left, *nothing[1:], now.q, now.u, jnp.zeros_like(now.impulse), now.status)
+    return lax.scan(again, to_end, jnp.arange(1 + SHOTS))[0]
 
 
 def _strike(system, params, now: _Moment, tolerance, contact, alone) -> _Moment:
@@ -197,25 +203,23 @@ def _until_overlap(system, params, now: _Moment, x, w, watched, tolerance):
     return now.left * f, jnp.where(whole, x, way[first_one]), jnp.where(whole, w, now.u + f * (w - now.u))
 
 
-def _finish(system, params, h, begin: _Moment, now: _Moment, pending) -> _Moment:
+def _finish(system, params, h, at_start: _Moment, now: _Moment, pending) -> _Moment:
     """What was not resolved: the rest of a step with too many percussions, or a whole step that ended in an overlap.
 
     Either is taken as inelastic, feasible and dissipative, and reported if something fast was stopped.
     """
     # Starting values may overlap by themselves; that is reported elsewhere and not made worse.
     depth = jnp.min(system.gap(now.t, now.q, params), initial=0.0)
-    allowed = jnp.min(system.gap(begin.t, begin.q, params), initial=0.0)
-    length = jnp.max(jnp.abs(begin.q)) + h * jnp.max(jnp.abs(begin.u))
-    overlaps = ~pending & (depth < allowed - jnp.finfo(begin.q.dtype).eps ** 0.75 * (1 + length))
+    allowed = jnp.min(system.gap(at_start.t, at_start.q, params), initial=0.0)
+    length = jnp.max(jnp.abs(at_start.q)) + h * jnp.max(jnp.abs(at_start.u))
+    overlaps = ~pending & (depth < allowed - jnp.finfo(now.q.dtype).eps ** 0.75 * (1 + length))
     wanted = pending | overlaps
 
     def inelastic():
-        since = _select(overlaps, begin, now)
-        slow = start(system, params, since.t, since.q, since.u, h, since.left).tolerance.slow
-        x, w, impulse, status, stopped = remainder(system, params, since.t, since.left, since.q, since.u, slow)
+        since = _select(overlaps, at_start, now)
+        x, w, impulse, status, stopped = remainder(system, params, since.t, since.left, since.q, since.u, now.slow)
         status = first(status, jnp.where(stopped, Status.TOO_MANY_EVENTS, Status.OK).astype(jnp.int32))
-        status = first(since.status, status)
-        return _Moment(since.t + since.left, jnp.zeros_like(since.left), x, w, since.impulse + impulse, status)
+        return since._replace(q=x, u=w, impulse=since.impulse + impulse, status=first(since.status, status))
 
     return lax.cond(any_lane(wanted), lambda: _select(wanted, inelastic(), now), lambda: now)
 

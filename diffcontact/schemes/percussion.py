@@ -8,7 +8,8 @@ from jax import Array, lax
 from diffcontact import qp
 from diffcontact.mass import solve
 from diffcontact.schemes.flow import Tolerance
-from diffcontact.system import contacts
+from diffcontact.status import Status
+from diffcontact.system import acceleration, contacts
 
 
 def first_impact(begin: tuple[Array, Array], end: tuple[Array, Array], s, watched: Array, tolerance: Tolerance):
@@ -143,39 +144,39 @@ def _coupled(mass, normals: Array, contact) -> Array:
     return lax.while_loop(lambda c: jnp.any(c[0] != c[1]), spread, (start, jnp.zeros_like(start)))[0]
 
 
+# Newton's corrections after a motion along tangents: O(s^2), O(s^4), ... for curved contacts, none for flat ones.
+CORRECTIONS = 4
+
+
 def remainder(system, params, t, s, q: Array, u: Array, slow: Array):
     """What is left of a step with more percussions than it resolves: one inelastic step, feasible and dissipative.
 
-    The velocity projection of S1 eq. (11)-(15)::
+    The velocity projection of S1 eq. (11)-(15), with the contacts taken at (t, q)::
 
-        u' = argmin 1/2 |v - (u + s a)|_M^2    subject to    g_i(t+s, y_i) + G_i(y_i) (q + s v - y_i) >= 0
-        q' = q + s u'
+        u' = argmin 1/2 |v - (u + s a)|_M^2    subject to    max(g_i, 0) + s (G_i v + dg_i/dt) >= 0
+        q' = q + s u',                         moved (M-orthogonally) to where no gap is negative
 
-    with y_i = q, which is all that convex gaps need; a gap that is negative at q' (a bowl's) is linearised there
-    instead. While walls stand still, v = 0 is feasible either way, so no energy is made.
+    While walls stand still v = 0 is feasible, so that no energy is made; what curvature asks for moves q' alone.
 
     Returns:
         q', u', impulse (c,), status, and whether a contact was stopped that should have bounced.
     """
-    mass = system.mass(q, params)
-    target = u + s * solve(mass, system.force(t, q, u, params))
     near = contacts(system, params, t, q)
-    length = jnp.where(jnp.abs(s) > jnp.finfo(q.dtype).tiny, s, 1.0)
+    wanted = s * (u + s * acceleration(system, params, t, q, u))
 
-    def relinearise(carry, _):
-        rows, offset, *_ = carry
-        step = qp.project(mass, rows, offset / length, target)
-        x = q + s * step.u
+    def move(x, number):
+        # As displacements: over no time at all, rounding of a closed gap must not become a velocity.
         there = contacts(system, params, t + s, x)
-        wrong = there.gap < 0
-        rows = jnp.where(wrong[:, None], there.normals, rows)
-        offset = jnp.where(wrong, there.gap + there.normals @ (q - x), offset)
-        return (rows, offset, x, step.u, step.multipliers, step.status), None
+        begins = number == 0
+        normals = jnp.where(begins, near.normals, there.normals)
+        room = jnp.where(begins, jnp.maximum(near.gap, 0.0) + s * near.drift, there.gap)
+        room = jnp.where(jnp.isfinite(near.gap), room, jnp.inf)
+        step = qp.project(system.mass(x, params), normals, room, jnp.where(begins, wanted, 0.0))
+        return x + step.u, (step.u, step.multipliers, step.status)
 
-    # Rounding may have left a closed gap slightly negative, which must not become a velocity over a short s.
-    room = jnp.maximum(near.gap, 0.0) + system.gap(t + s, q, params) - near.gap
-    room = jnp.where(jnp.isfinite(near.gap), room, jnp.inf)
-    initial = (near.normals, room, q, u, jnp.zeros_like(room), jnp.zeros((), jnp.int32))
-    (_, _, x, w, impulse, status), _ = lax.scan(relinearise, initial, None, length=3)
+    x, (steps, multipliers, status) = lax.scan(move, q, jnp.arange(1 + CORRECTIONS))
+    moves = jnp.abs(s) > jnp.finfo(q.dtype).tiny
+    length = jnp.where(moves, s, 1.0)
+    w, impulse = jnp.where(moves, steps[0] / length, u), jnp.where(moves, multipliers[0] / length, 0.0)
     bounced = (impulse > 0) & (near.velocity(u) < -slow)
-    return x, w, impulse, status, jnp.any(bounced)
+    return x, w, impulse, status[jnp.argmax(status != Status.OK)], jnp.any(bounced)
