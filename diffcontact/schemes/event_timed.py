@@ -141,6 +141,7 @@ def _to_impact_or_end(system, params, now: _Moment, begin) -> _Shot:
     falls exactly on a grid time (tau = 0, or the end) would lose its derivative otherwise.
     """
     rounding = 8 * jnp.finfo(now.q.dtype).eps * (jnp.abs(now.t) + jnp.abs(now.left))
+    floor = lax.stop_gradient(jnp.where(begin.near.gap <= begin.tolerance.gap, begin.near.gap, 0.0))
 
     def look(shot: _Shot):
         """The first shot went to the end: which contact closes on the way there, and how much earlier."""
@@ -157,10 +158,11 @@ def _to_impact_or_end(system, params, now: _Moment, begin) -> _Shot:
     def correct(shot: _Shot):
         """How late the shot was, by its gap and gap velocity."""
         gaps, rates = gap_motion(system, params, now.t + shot.s, shot.x, shot.w)
-        rate = rates[shot.contact]
+        # From where a closed contact is, not from zero: a slow approach would take long for what is rounding.
+        missed, rate = (gaps - floor)[shot.contact], rates[shot.contact]
         # Grazing: without an approach there is no time to correct.
         approaching = rate < -begin.tolerance.velocity
-        late = jnp.where(approaching, gaps[shot.contact] / jnp.where(approaching, rate, -1.0), 0.0)
+        late = jnp.where(approaching, missed / jnp.where(approaching, rate, -1.0), 0.0)
         return shot._replace(late=late)
 
     def shoot(shot: _Shot, number):
@@ -181,7 +183,7 @@ def _to_impact_or_end(system, params, now: _Moment, begin) -> _Shot:
 
 def _strike(system, params, now: _Moment, tolerance, contact, alone) -> _Moment:
     """The percussion of `contact` here and now, with the closed contacts that it reaches."""
-    closed = jnp.abs(system.gap(now.t, now.q, params)) <= tolerance.gap
+    closed = system.gap(now.t, now.q, params) <= tolerance.gap
     closed = closed | (jnp.arange(closed.size) == contact)
     u, impulse, status = percussion(system, params, now.t, now.q, now.u, contact, closed, tolerance.slow, alone)
     return now._replace(u=u, impulse=now.impulse + impulse, status=first(now.status, status))

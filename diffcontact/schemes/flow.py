@@ -13,7 +13,7 @@ from jax import Array, lax
 from diffcontact import qp
 from diffcontact.batching import any_lane
 from diffcontact.mass import solve
-from diffcontact.status import first
+from diffcontact.status import Status, first
 from diffcontact.system import Contacts, acceleration, contacts, gap_acceleration
 
 
@@ -97,31 +97,38 @@ def start(system, params, t, q, u, h, s) -> Start:
     rows, still = lax.stop_gradient((jnp.abs(near.normals), near))
     scale = lax.stop_gradient(jnp.maximum(jnp.abs(lift), rows @ jnp.abs(free)))
     tolerance = _tolerance(still, *lax.stop_gradient((q, u)), scale, lax.stop_gradient(h))
-    closed = (jnp.abs(near.gap) <= tolerance.gap) & (opening >= -tolerance.velocity)
+    closed = (near.gap <= tolerance.gap) & (opening >= -tolerance.velocity)
     length = jnp.where(jnp.abs(s) > jnp.finfo(q.dtype).tiny, s, 1.0)
 
+    curving = lift - near.normals @ free
+    # What would stop everything a hundred times within the step is no smooth motion.
+    violent = 100 * (jnp.max(jnp.abs(opening) + rows @ jnp.abs(u)) + h * jnp.max(scale))
+
     def react(carry, _):
-        resting, slow, *_ = carry
-        offset = lift - near.normals @ free + 2 * jnp.maximum(opening, 0.0) / length
+        resting, slow, possible, *_ = carry
+        offset = jnp.where(possible, curving, jnp.maximum(curving, 0.0)) + 2 * jnp.maximum(opening, 0.0) / length
         reaction = qp.project(mass, near.normals, jnp.where(resting, offset, jnp.inf), free)
         # Sideways contacts in a pile are accelerated by the others' reactions alone: those count in a second pass.
-        pushed = rows @ jnp.abs(solve(mass, rows.T @ reaction.multipliers))
-        slow = tolerance.slow + lax.stop_gradient(h / 2 * pushed)
+        pushed = h / 2 * rows @ jnp.abs(solve(mass, rows.T @ reaction.multipliers))
+        # At a dead point (three balls in a line between walls) no finite reaction follows the curves.
+        possible = possible & (reaction.status == Status.OK) & (jnp.max(pushed) <= violent)
+        slow = tolerance.slow + lax.stop_gradient(jnp.where(possible, pushed, 0.0))
         after = closed & (opening <= tolerance.velocity + slow)
-        return (after, slow, resting, reaction.u, reaction.multipliers, reaction.active, reaction.status), None
+        return (after, slow, possible, resting, reaction.u, reaction.multipliers, reaction.active, reaction.status), None
 
     resting = closed & (opening <= tolerance.velocity + tolerance.slow)
     flying = (
         resting,
         tolerance.slow,
+        jnp.array(True),
         resting,
         free,
         jnp.zeros_like(lift),
         jnp.zeros_like(resting),
         jnp.zeros((), jnp.int32),
     )
-    _, slow, resting, a, multipliers, loaded, status = lax.cond(
-        any_lane(jnp.any(resting)), lambda: lax.scan(react, flying, None, length=2)[0], lambda: flying
+    _, slow, _, resting, a, multipliers, loaded, status = lax.cond(
+        any_lane(jnp.any(resting)), lambda: lax.scan(react, flying, None, length=3)[0], lambda: flying
     )
     return Start(near, tolerance._replace(slow=slow), a, multipliers, resting, loaded, status)
 
