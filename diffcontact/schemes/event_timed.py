@@ -30,10 +30,14 @@ class _Moment(NamedTuple):
 
 
 class _Shot(NamedTuple):
-    """A smooth piece of length s, aimed at the impact of `contact` where one was found: what it reached."""
+    """A smooth piece of length s, aimed at the impact of `contact` where one was found: what it reached.
+
+    `late` is how far the next shot goes back, after so many `corrections` of the same aim.
+    """
 
     s: Array
     contact: Array
+    corrections: Array
     found: Array
     late: Array
     x: Array
@@ -129,8 +133,8 @@ class EventTimed:
 
 
 # The cubic's root is good to O(s^4): the first shot at it corrects the time, the second its derivative, the third
-# arrives. A fourth runs only where rounding is not reached.
-SHOTS = 4
+# arrives. More run only where rounding is not reached, or another contact turns out to have closed before.
+SHOTS = 7
 
 
 def _to_impact_or_end(system, params, now: _Moment, begin) -> _Shot:
@@ -144,16 +148,18 @@ def _to_impact_or_end(system, params, now: _Moment, begin) -> _Shot:
     floor = lax.stop_gradient(jnp.where(begin.near.gap <= begin.tolerance.gap, begin.near.gap, 0.0))
 
     def look(shot: _Shot):
-        """The first shot went to the end: which contact closes on the way there, and how much earlier."""
+        """Which contact closes first on the way to where the shot went, and how much earlier."""
         s, x, w = lax.stop_gradient((shot.s, shot.x, shot.w))
         # A body may pass through another within the step and leave no trace at its end.
         watched = ~begin.resting
-        s, y, v = lax.stop_gradient(_until_overlap(system, params, now, x, w, watched, begin.tolerance))
+        s, y, v = lax.stop_gradient(_until_overlap(system, params, now, s, x, w, watched, begin.tolerance))
         ends = (begin.near.gap, begin.near.velocity(now.u)), gap_motion(system, params, now.t + s, y, v)
         tau, contact, found = lax.stop_gradient(first_impact(*ends, s, watched, begin.tolerance))
         # The cubic's root is no more than an aim; its derivative is not the true one and is left out.
         s = jnp.where(found, lax.stop_gradient(shot.s), shot.s)
-        return shot._replace(s=s, contact=contact, found=found, late=lax.stop_gradient(s) - tau)
+        return shot._replace(
+            s=s, contact=contact, corrections=0 * contact, found=found, late=lax.stop_gradient(s) - tau
+        )
 
     def correct(shot: _Shot):
         """How late the shot was, by its gap and gap velocity."""
@@ -163,21 +169,29 @@ def _to_impact_or_end(system, params, now: _Moment, begin) -> _Shot:
         # Grazing: without an approach there is no time to correct.
         approaching = rate < -begin.tolerance.velocity
         late = jnp.where(approaching, missed / jnp.where(approaching, rate, -1.0), 0.0)
-        return shot._replace(late=late)
+        return shot._replace(late=late, corrections=shot.corrections + 1)
 
     def shoot(shot: _Shot, number):
         s = shot.s - shot.late
         s = s + lax.stop_gradient(jnp.clip(s, 0.0, now.left) - s)
         x, w, impulse, status = smooth(system, params, now.t, s, now.q, now.u, begin)
         shot = shot._replace(s=s, x=x, w=w, impulse=impulse, status=status)
-        return lax.cond(number == 0, look, correct, shot)
+        # The aim was at the first root of cubics; where another contact overlaps, it closed earlier than they told.
+        others = ~begin.resting & (jnp.arange(floor.size) != shot.contact)
+        astray = jnp.any((system.gap(now.t + s, x, params) < floor - begin.tolerance.gap) & others)
+
+        def aim_anew():
+            anew = look(shot)
+            return _select((number == 0) | (astray & anew.found), anew, correct(shot))
+
+        return lax.cond((number == 0) | any_lane(astray), aim_anew, lambda: correct(shot))
 
     def again(shot: _Shot, number):
-        wanted = (number == 0) | (shot.found & ((number <= 3) | (jnp.abs(shot.late) > rounding)))
+        wanted = (number == 0) | (shot.found & ((shot.corrections < 3) | (jnp.abs(shot.late) > rounding)))
         return lax.cond(any_lane(wanted), lambda: _select(wanted, shoot(shot, number), shot), lambda: shot), None
 
-    nothing = jnp.zeros((), now.q.dtype), jnp.zeros((), int), jnp.array(False), jnp.zeros((), now.q.dtype)
-    to_end = _Shot(now.left, *nothing[1:], now.q, now.u, jnp.zeros_like(now.impulse), now.status)
+    zero, none = jnp.zeros((), now.q.dtype), jnp.zeros((), int)
+    to_end = _Shot(now.left, none, none, jnp.array(False), zero, now.q, now.u, jnp.zeros_like(now.impulse), now.status)
     return lax.scan(again, to_end, jnp.arange(1 + SHOTS))[0]
 
 
@@ -189,20 +203,20 @@ def _strike(system, params, now: _Moment, tolerance, contact, alone) -> _Moment:
     return now._replace(u=u, impulse=now.impulse + impulse, status=first(now.status, status))
 
 
-def _until_overlap(system, params, now: _Moment, x, w, watched, tolerance):
-    """How far the motion can be followed until a watched contact overlaps: time, position and velocity there.
+def _until_overlap(system, params, now: _Moment, s, x, w, watched, tolerance):
+    """How far the motion to (x, w), s later, goes until a watched contact overlaps: time, position, velocity there.
 
     Looks at quarters of the way, along the parabola that the smooth motion is to second order.
     """
-    bend = x - now.q - now.left * now.u
+    bend = x - now.q - s * now.u
     quarters = jnp.array([0.25, 0.5, 0.75, 1.0], x.dtype)
-    way = now.q[None, :] + quarters[:, None] * now.left * now.u[None, :] + quarters[:, None] ** 2 * bend[None, :]
-    gaps = jax.vmap(lambda f, y: system.gap(now.t + f * now.left, y, params))(quarters, way)
+    way = now.q[None, :] + quarters[:, None] * s * now.u[None, :] + quarters[:, None] ** 2 * bend[None, :]
+    gaps = jax.vmap(lambda f, y: system.gap(now.t + f * s, y, params))(quarters, way)
     overlaps = jnp.any((gaps < -tolerance.gap) & watched[None, :], axis=1).at[-1].set(True)
     first_one = jnp.argmax(overlaps)
     f = quarters[first_one]
     whole = f == 1.0
-    return now.left * f, jnp.where(whole, x, way[first_one]), jnp.where(whole, w, now.u + f * (w - now.u))
+    return s * f, jnp.where(whole, x, way[first_one]), jnp.where(whole, w, now.u + f * (w - now.u))
 
 
 def _finish(system, params, h, at_start: _Moment, now: _Moment, pending) -> _Moment:
