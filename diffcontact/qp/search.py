@@ -10,7 +10,7 @@ from jax import lax
 
 from diffcontact.batching import any_lane
 from diffcontact.qp.active_set import solve_dual
-from diffcontact.qp.rows import NONE, free_slots, members, slots_of, unit_rows
+from diffcontact.qp.rows import NONE, dependence_tolerance, free_slots, members, slots_of, unit_rows
 from diffcontact.status import Status
 
 # Every round of candidates increases the dual objective, so that they end; many mean that rounding decides.
@@ -143,8 +143,11 @@ def _search(mass, G, value, noise, on, warm):
         number=zero,
     )
     state = lax.while_loop(lambda state: state.stage != DONE, search, start)
-    # Rows that contradict each other by no more than rounding do not make a problem infeasible.
+    # Rows at an angle below which they count as dependent contradict each other by that much of their violation, which
+    # does not make a problem infeasible.
     status = jnp.where(state.status == Status.INFEASIBLE, Status.OK, state.status)
     status = jnp.where(state.number > ROUNDS, Status.ITERATION_LIMIT, status)
-    status = jnp.where(jnp.any(state.slack > 1e3 * tolerance), Status.INFEASIBLE, status)
+    angle = jnp.sqrt(dependence_tolerance(count, w0.dtype))
+    contradiction = 1e3 * tolerance + angle * jnp.maximum(jnp.max(-w0), 0)
+    status = jnp.where(jnp.any(state.slack > contradiction), Status.INFEASIBLE, status)
     return slots_of(state.working, rank), state.slack / scale, status.astype(jnp.int32)

@@ -102,7 +102,7 @@ def start(system, params, t, q, u, h, s) -> Start:
 
     curving = lift - near.normals @ free
     # What would stop everything a hundred times within the step is no smooth motion.
-    violent = 100 * (jnp.max(jnp.abs(opening) + rows @ jnp.abs(u)) + h * jnp.max(scale))
+    violent = 100 * jnp.max(jnp.abs(opening) + rows @ jnp.abs(u) + h * scale, initial=0.0)
 
     def react(carry, number):
         resting, slow, possible, *_ = carry
@@ -112,7 +112,7 @@ def start(system, params, t, q, u, h, s) -> Start:
         pushed = h / 2 * rows @ jnp.abs(solve(mass, rows.T @ reaction.multipliers))
         # At a dead point (three balls in a line between walls) no finite reaction follows the curves: a third pass
         # leaves them out, and a = 0 is admissible.
-        possible = (reaction.status == Status.OK) & (jnp.max(pushed) <= violent)
+        possible = (reaction.status == Status.OK) & (jnp.max(pushed, initial=0.0) <= violent)
         slow = jnp.where(number == 0, tolerance.slow + lax.stop_gradient(jnp.where(possible, pushed, 0.0)), slow)
         resting = jnp.where(number == 0, closed & (opening <= tolerance.velocity + slow), resting)
         return (resting, slow, possible, reaction.u, reaction.multipliers, reaction.active, reaction.status), None

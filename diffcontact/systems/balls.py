@@ -37,8 +37,8 @@ def balls(count: int, dimension: int, box=None) -> System:
         >>> import jax.numpy as jnp, diffcontact as dc
         >>> system = dc.systems.balls(2, 1, box=(0.0, 1.0))
         >>> params = dict(mass=jnp.ones(2), radius=0.1 * jnp.ones(2), gravity=jnp.zeros(1), restitution=1.0)
-        >>> system.gap(0.0, jnp.array([0.2, 0.7]), params).round(3).tolist()
-        [0.1, 0.6, 0.7, 0.2, 0.3]
+        >>> print(system.gap(0.0, jnp.array([0.2, 0.7]), params).round(3))
+        [0.1 0.6 0.7 0.2 0.3]
     """
     for name, value in (("count", count), ("dimension", dimension)):
         if not (isinstance(value, int | np.integer) and value >= 1):

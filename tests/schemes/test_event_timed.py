@@ -144,7 +144,7 @@ def test_too_many_percussions_are_reported_and_stay_feasible():
 def _energy(params, run):
     gravity = jnp.tile(params["gravity"], params["mass"].size)
     mass = jnp.repeat(params["mass"], params["gravity"].size)
-    return np.asarray(0.5 * run.u**2 @ mass - run.q @ (mass * gravity))
+    return 0.5 * run.u**2 @ mass - run.q @ (mass * gravity)
 
 
 def test_a_dropped_stack_comes_to_rest():
@@ -158,17 +158,27 @@ def test_a_dropped_stack_comes_to_rest():
 
 
 def test_a_pile_settles_without_penetration(rng):
-    system, params = _balls(6, 2, box=(0.0, 1.0), gravity=jnp.array([0.0, -9.81]), restitution=0.5)
-    q0 = np.array([[0.15 + 0.23 * (i % 4), 0.2 + 0.25 * (i // 4)] for i in range(6)]) + rng.uniform(-0.01, 0.01, (6, 2))
-    # Settling takes many small percussions in one step: more than the default resolves one by one.
-    scheme = dc.EventTimed(events=32)
-    run = dc.simulate(system, params, q0.ravel(), rng.normal(size=12), np.linspace(0, 3, 301), scheme=scheme)
-    assert run.status == 0
-    assert np.min(jax.vmap(lambda q: system.gap(0.0, q, params))(run.q)) >= -1e-12
-    energy = _energy(params, run)
-    # Rolling over each other is second order: gains of O(h^3) per step, with accelerations of order 10.
-    assert np.max(np.diff(energy)) < 10 * (0.01) ** 2 * energy[0]
-    assert energy[-1] < energy[0] / 2
+    system, params = _balls(6, 2, box=(0.0, 1.0), gravity=jnp.array([0.0, -9.81]))
+    grid = np.array([[0.15 + 0.23 * (i % 4), 0.2 + 0.25 * (i // 4)] for i in range(6)])
+    lanes = 8
+    q0 = (grid + rng.uniform(-0.01, 0.01, (lanes, 6, 2))).reshape(lanes, 12)
+    restitution = jnp.tile(jnp.array([0.0, 0.3, 0.5, 0.8]), 2)
+
+    def run(restitution, q0, u0):
+        return dc.simulate(system, {**params, "restitution": restitution}, q0, u0, np.linspace(0, 3, 301))
+
+    runs = jax.vmap(run)(restitution, q0, rng.normal(size=(lanes, 12)))
+    # A rattling cluster has more percussions in one step than are resolved one by one; nothing else may go wrong.
+    assert np.all((runs.status == 0) | (runs.status == dc.Status.TOO_MANY_EVENTS))
+    gaps = jax.vmap(jax.vmap(lambda q: system.gap(0.0, q, params)))(runs.q)
+    assert np.min(gaps) >= -1e-11  # rounding, eps^(3/4), of lengths of order 1
+    energy = jax.vmap(lambda run: _energy(params, run))(runs)
+    # Rolling over each other is second order: gains of O(h^3) per step with accelerations and curvatures of order 10;
+    # a chain that passes a dead point, where no finite reaction exists, adds O(h^2).
+    assert np.max(np.diff(energy, axis=1)) < 10 * (0.01) ** 2 * np.max(energy)
+    assert np.median(np.max(np.diff(energy, axis=1), axis=1)) < 10 * (0.01) ** 3 * np.max(energy)
+    # At rest, wherever that is.
+    assert np.max(np.abs(runs.u[:, -1])) < 1e-9
 
 
 @pytest.mark.parametrize("restitution", [0.0, 0.5, 0.9])
