@@ -5,8 +5,8 @@ import jax
 import numpy as np
 import pytest
 
-# Nearly all of the tests' time is compilation, and half of that is LLVM's optimisation, which they do without. Older and
-# newer releases may not know these flags, and XLA ends the process on a flag that it does not know.
+# Nearly all of the tests' time is compilation, and half of that is optimisation, which they do without. Older and newer
+# releases may not know these flags, and XLA ends the process on a flag that it does not know.
 if jax.__version_info__[:2] == (0, 10):
     quick = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {quick}".strip()

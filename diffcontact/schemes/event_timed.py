@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -10,11 +11,14 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from diffcontact.batching import any_lane
-from diffcontact.schemes.flow import smooth, start
-from diffcontact.schemes.percussion import first_impact, percussion, remainder
+from diffcontact.schemes.flow import Start, smooth, start
+from diffcontact.schemes.line import LineState, advance, begin
+from diffcontact.schemes.percussion import percussion, remainder
 from diffcontact.schemes.scheme import Info, State
+from diffcontact.schemes.shots import Shot, select, to_event_or_end
+from diffcontact.schemes.slip_timed import glide_timed
 from diffcontact.status import Status, first
-from diffcontact.system import gap_motion
+from diffcontact.system import ParticleLine, gap_motion
 
 
 class _Moment(NamedTuple):
@@ -26,23 +30,6 @@ class _Moment(NamedTuple):
     u: Array
     impulse: Array
     slow: Array
-    status: Array
-
-
-class _Shot(NamedTuple):
-    """A smooth piece of length s, aimed at the impact of `contact` where one was found: what it reached.
-
-    `late` is how far the next shot goes back, after so many `corrections` of the same aim.
-    """
-
-    s: Array
-    contact: Array
-    corrections: Array
-    found: Array
-    late: Array
-    x: Array
-    w: Array
-    impulse: Array
     status: Array
 
 
@@ -88,12 +75,14 @@ class EventTimed:
         if not (isinstance(self.events, int) and self.events >= 1):
             raise ValueError(f"EventTimed(events={self.events!r}): expected an integer of at least 1")
 
-    def init(self, system, params, t, h, q, u) -> State:
-        """Position and velocity are all that is carried."""
-        return State(q, u)
+    def init(self, system, params, t, h, q, u) -> State | LineState:
+        """Position and velocity are all that is carried; a line's percussion at the first time acts at once."""
+        return begin(system, params, t, h, q, u) if isinstance(system, ParticleLine) else State(q, u)
 
-    def step(self, system, params, t, h, state: State) -> tuple[State, Info]:
+    def step(self, system, params, t, h, state):
         """Smooth motion to the next impact, the percussion, and on, until the step is over."""
+        if isinstance(system, ParticleLine):
+            return advance(system, params, t, h, state, partial(glide_timed, system, params, self.events))
         count = jax.eval_shape(lambda q: system.gap(t, q, params), state.q).size
         if count == 0:
             begin = start(system, params, t, state.q, state.u, h, h)
@@ -102,28 +91,29 @@ class EventTimed:
         zero = jnp.zeros(count, state.q.dtype)
         at_start = _Moment(t, h, state.q, state.u, impulse=zero, slow=zero, status=jnp.zeros((), jnp.int32))
 
-        def advance(now, last):
+        def to_next(now, last):
             begin = start(system, params, now.t, now.q, now.u, h, now.left)
-            shot = _to_impact_or_end(system, params, now, begin)
+            shot = _shoot(system, params, now, begin)
+            x, w, impulse, status = shot.arrival
             now = _Moment(
                 t=now.t + shot.s,
                 left=now.left - shot.s,
-                q=shot.x,
-                u=shot.w,
-                impulse=now.impulse + shot.impulse,
+                q=x,
+                u=w,
+                impulse=now.impulse + impulse,
                 slow=begin.tolerance.slow,
-                status=first(now.status, shot.status),
+                status=first(now.status, status),
             )
 
             def strike():
-                return _select(shot.found, _strike(system, params, now, begin.tolerance, shot.contact, ~last), now)
+                return select(shot.found, _strike(system, params, now, begin.tolerance, shot.index, ~last), now)
 
             return lax.cond(any_lane(shot.found), strike, lambda: now), shot.found
 
         def round_(carry, last):
             now, pending = carry
             return lax.cond(
-                any_lane(pending), lambda: _select(pending, advance(now, last), (now, pending)), lambda: (now, pending)
+                any_lane(pending), lambda: select(pending, to_next(now, last), (now, pending)), lambda: (now, pending)
             ), None
 
         last = jnp.arange(self.events + 1) >= self.events - 1
@@ -132,67 +122,39 @@ class EventTimed:
         return State(now.q, now.u), Info(now.impulse, now.status)
 
 
-# The cubic's root is good to O(s^4): the first shot at it corrects the time, the second its derivative, the third
-# arrives. More run only where rounding is not reached, or another contact turns out to have closed before.
-SHOTS = 7
+def _shoot(system, params, now: _Moment, begin: Start) -> Shot:
+    """Smooth motion to the end of the step, or, where a gap closes before, to the first time of impact."""
 
+    def motion(s, arrival):
+        x, w, *_ = arrival
+        return gap_motion(system, params, now.t + s, x, w)
 
-def _to_impact_or_end(system, params, now: _Moment, begin) -> _Shot:
-    """Smooth motion to the end of the step, or, where a gap closes before, to the first time of impact tau.
+    def until_overlap(s, arrival):
+        """A body may pass through another within the step and leave no trace at its end: look at quarters of the way,
+        along the parabola that the smooth motion is to second order."""
+        x, w, *_ = arrival
+        bend = x - now.q - s * now.u
+        quarters = jnp.array([0.25, 0.5, 0.75, 1.0], x.dtype)
+        way = now.q[None, :] + quarters[:, None] * s * now.u[None, :] + quarters[:, None] ** 2 * bend[None, :]
+        gaps = jax.vmap(lambda f, y: system.gap(now.t + f * s, y, params))(quarters, way)
+        overlaps = jnp.any((gaps < -begin.tolerance.gap) & watched[None, :], axis=1).at[-1].set(True)
+        first_one = jnp.argmax(overlaps)
+        f = quarters[first_one]
+        whole = f == 1.0
+        y, v = jnp.where(whole, x, way[first_one]), jnp.where(whole, w, now.u + f * (w - now.u))
+        return s * f, gap_motion(system, params, now.t + s * f, y, v)
 
-    tau is the root of s -> gap(t + s, smooth(s)) by Newton's iteration, whose last steps are differentiated: by the
-    implicit function theorem d tau = -d gap / (gap velocity). Only their value is kept within the step: an impact that
-    falls exactly on a grid time (tau = 0, or the end) would lose its derivative otherwise.
-    """
-    rounding = 8 * jnp.finfo(now.q.dtype).eps * (jnp.abs(now.t) + jnp.abs(now.left))
-    floor = lax.stop_gradient(jnp.where(begin.near.gap <= begin.tolerance.gap, begin.near.gap, 0.0))
-
-    def look(shot: _Shot):
-        """Which contact closes first on the way to where the shot went, and how much earlier."""
-        s, x, w = lax.stop_gradient((shot.s, shot.x, shot.w))
-        # A body may pass through another within the step and leave no trace at its end.
-        watched = ~begin.resting
-        s, y, v = lax.stop_gradient(_until_overlap(system, params, now, s, x, w, watched, begin.tolerance))
-        ends = (begin.near.gap, begin.near.velocity(now.u)), gap_motion(system, params, now.t + s, y, v)
-        tau, contact, found = lax.stop_gradient(first_impact(*ends, s, watched, begin.tolerance))
-        # The cubic's root is no more than an aim; its derivative is not the true one and is left out.
-        s = jnp.where(found, lax.stop_gradient(shot.s), shot.s)
-        return shot._replace(
-            s=s, contact=contact, corrections=0 * contact, found=found, late=lax.stop_gradient(s) - tau
-        )
-
-    def correct(shot: _Shot):
-        """How late the shot was, by its gap and gap velocity."""
-        gaps, rates = gap_motion(system, params, now.t + shot.s, shot.x, shot.w)
-        # From where a closed contact is, not from zero: a slow approach would take long for what is rounding.
-        missed, rate = (gaps - floor)[shot.contact], rates[shot.contact]
-        # Grazing: without an approach there is no time to correct.
-        approaching = rate < -begin.tolerance.velocity
-        late = jnp.where(approaching, missed / jnp.where(approaching, rate, -1.0), 0.0)
-        return shot._replace(late=late, corrections=shot.corrections + 1)
-
-    def shoot(shot: _Shot, number):
-        s = shot.s - shot.late
-        s = s + lax.stop_gradient(jnp.clip(s, 0.0, now.left) - s)
-        x, w, impulse, status = smooth(system, params, now.t, s, now.q, now.u, begin)
-        shot = shot._replace(s=s, x=x, w=w, impulse=impulse, status=status)
-        # The aim was at the first root of cubics; where another contact overlaps, it closed earlier than they told.
-        others = ~begin.resting & (jnp.arange(floor.size) != shot.contact)
-        astray = jnp.any((system.gap(now.t + s, x, params) < floor - begin.tolerance.gap) & others)
-
-        def aim_anew():
-            anew = look(shot)
-            return _select((number == 0) | (astray & anew.found), anew, correct(shot))
-
-        return lax.cond((number == 0) | any_lane(astray), aim_anew, lambda: correct(shot))
-
-    def again(shot: _Shot, number):
-        wanted = (number == 0) | (shot.found & ((shot.corrections < 3) | (jnp.abs(shot.late) > rounding)))
-        return lax.cond(any_lane(wanted), lambda: _select(wanted, shoot(shot, number), shot), lambda: shot), None
-
-    zero, none = jnp.zeros((), now.q.dtype), jnp.zeros((), int)
-    to_end = _Shot(now.left, none, none, jnp.array(False), zero, now.q, now.u, jnp.zeros_like(now.impulse), now.status)
-    return lax.scan(again, to_end, jnp.arange(1 + SHOTS))[0]
+    watched = ~begin.resting
+    return to_event_or_end(
+        lambda s: smooth(system, params, now.t, s, now.q, now.u, begin),
+        motion,
+        until_overlap,
+        (begin.near.gap, begin.near.velocity(now.u)),
+        watched,
+        begin.tolerance,
+        now.t,
+        now.left,
+    )
 
 
 def _strike(system, params, now: _Moment, tolerance, contact, alone) -> _Moment:
@@ -201,22 +163,6 @@ def _strike(system, params, now: _Moment, tolerance, contact, alone) -> _Moment:
     closed = closed | (jnp.arange(closed.size) == contact)
     u, impulse, status = percussion(system, params, now.t, now.q, now.u, contact, closed, tolerance.slow, alone)
     return now._replace(u=u, impulse=now.impulse + impulse, status=first(now.status, status))
-
-
-def _until_overlap(system, params, now: _Moment, s, x, w, watched, tolerance):
-    """How far the motion to (x, w), s later, goes until a watched contact overlaps: time, position, velocity there.
-
-    Looks at quarters of the way, along the parabola that the smooth motion is to second order.
-    """
-    bend = x - now.q - s * now.u
-    quarters = jnp.array([0.25, 0.5, 0.75, 1.0], x.dtype)
-    way = now.q[None, :] + quarters[:, None] * s * now.u[None, :] + quarters[:, None] ** 2 * bend[None, :]
-    gaps = jax.vmap(lambda f, y: system.gap(now.t + f * s, y, params))(quarters, way)
-    overlaps = jnp.any((gaps < -tolerance.gap) & watched[None, :], axis=1).at[-1].set(True)
-    first_one = jnp.argmax(overlaps)
-    f = quarters[first_one]
-    whole = f == 1.0
-    return s * f, jnp.where(whole, x, way[first_one]), jnp.where(whole, w, now.u + f * (w - now.u))
 
 
 def _finish(system, params, h, at_start: _Moment, now: _Moment, pending) -> _Moment:
@@ -232,13 +178,9 @@ def _finish(system, params, h, at_start: _Moment, now: _Moment, pending) -> _Mom
     wanted = pending | overlaps
 
     def inelastic():
-        since = _select(overlaps, at_start, now)
+        since = select(overlaps, at_start, now)
         x, w, impulse, status, stopped = remainder(system, params, since.t, since.left, since.q, since.u, now.slow)
         status = first(status, jnp.where(stopped, Status.TOO_MANY_EVENTS, Status.OK).astype(jnp.int32))
         return since._replace(q=x, u=w, impulse=since.impulse + impulse, status=first(since.status, status))
 
-    return lax.cond(any_lane(wanted), lambda: _select(wanted, inelastic(), now), lambda: now)
-
-
-def _select(condition, new, old):
-    return jax.tree.map(lambda new, old: jnp.where(condition, new, old), new, old)
+    return lax.cond(any_lane(wanted), lambda: select(wanted, inelastic(), now), lambda: now)

@@ -1,4 +1,4 @@
-"""When an impact happens, and what it does to the velocity."""
+"""What an impact does to the velocity."""
 
 from __future__ import annotations
 
@@ -7,73 +7,8 @@ from jax import Array, lax
 
 from diffcontact import qp
 from diffcontact.mass import solve
-from diffcontact.schemes.flow import Tolerance
 from diffcontact.status import Status
 from diffcontact.system import acceleration, contacts
-
-
-def first_impact(begin: tuple[Array, Array], end: tuple[Array, Array], s, watched: Array, tolerance: Tolerance):
-    """The contact that closes first within (0, s], and about when.
-
-    Along the step each gap is the cubic with the given values and velocities at both ends: exact for flat contacts
-    and constant forces, O(s^4) otherwise. It is cut at its extrema, so that a contact that closes and opens
-    again within the step (a thin obstacle) is seen.
-
-    Args:
-        begin, end: gaps and gap velocities there, (c,) each [m, m/s].
-        s: length of the step [s].
-        watched: (c,) contacts to look at (those at rest are kept from overlapping by the smooth motion).
-        tolerance: see `Tolerance`.
-
-    Returns:
-        time in [0, s] (s where there is none), contact, and whether there is one.
-    """
-    (g0, v0), (g1, v1) = begin, end
-    closed = g0 <= tolerance.gap
-    start = jnp.where(closed, 0.0, g0)
-    # Cubic in sigma = time / s: start + c1 sigma + c2 sigma^2 + c3 sigma^3.
-    c1 = s * v0
-    c2 = 3 * (g1 - start) - s * (2 * v0 + v1)
-    c3 = 2 * (start - g1) + s * (v0 + v1)
-
-    def gap_at(sigma):
-        return start + sigma * (c1 + sigma * (c2 + sigma * c3))
-
-    # Extrema, by the form of the quadratic formula that neither cancels nor divides by zero.
-    discriminant = jnp.sqrt(jnp.maximum(c2**2 - 3 * c1 * c3, 0.0))
-    stable = -(c2 + jnp.where(c2 >= 0, discriminant, -discriminant))
-    tiny = jnp.finfo(g0.dtype).tiny
-    extrema = (
-        stable / jnp.where(jnp.abs(c3) > tiny, 3 * c3, jnp.inf),
-        c1 / jnp.where(jnp.abs(stable) > tiny, stable, jnp.inf),
-    )
-    inner = [jnp.clip(sigma, 0.0, 1.0) for sigma in (jnp.minimum(*extrema), jnp.maximum(*extrema))]
-    nodes = jnp.stack([jnp.zeros_like(g0), *inner, jnp.ones_like(g0)])
-    # The end of the step belongs to the step: a contact that is closed there, and approaching, is an impact now.
-    at_end = (g1 <= -tolerance.gap) | ((g1 <= tolerance.gap) & (v1 < -tolerance.velocity))
-    below = jnp.stack([*(gap_at(sigma) < -tolerance.gap for sigma in inner), at_end])
-    crosses = jnp.any(below, axis=0)
-    piece = jnp.argmax(below, axis=0)
-    columns = jnp.arange(g0.size)
-    low, high = nodes[piece, columns], nodes[piece + 1, columns]
-
-    def bisect(bracket, _):
-        # Newton where it stays inside the bracket, else bisection; the cubic falls monotonically between the nodes.
-        low, high, sigma = bracket
-        value, slope = gap_at(sigma), c1 + sigma * (2 * c2 + sigma * 3 * c3)
-        low, high = jnp.where(value > 0, sigma, low), jnp.where(value > 0, high, sigma)
-        newton = sigma - value / jnp.where(slope < -tiny, slope, -jnp.inf)
-        inside = (newton >= low) & (newton <= high) & (slope < -tiny)
-        return (low, high, jnp.where(inside, newton, (low + high) / 2)), None
-
-    (_, _, sigma), _ = lax.scan(bisect, (low, high, (low + high) / 2), None, length=12)
-    # Closed already and approaching: now. Whatever lies inside a closed contact's first piece is this same impact.
-    immediate = closed & (v0 < -tolerance.velocity)
-    sigma = jnp.where(immediate, 0.0, sigma)
-    sigma = jnp.where(watched & (crosses | immediate), sigma, jnp.inf)
-    contact = jnp.argmin(sigma)
-    found = sigma[contact] <= 1.0
-    return jnp.where(found, sigma[contact], 1.0) * s, contact, found
 
 
 def percussion(system, params, t, q: Array, u: Array, contact, closed: Array, slow: Array, alone):

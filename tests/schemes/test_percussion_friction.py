@@ -6,7 +6,7 @@ import pytest
 
 import diffcontact as dc
 from diffcontact.hypotheses import velocity_bound
-from diffcontact.schemes.percussion_friction import percussion
+from diffcontact.schemes.line import percussion
 
 SCHEME = dc.PercussionFriction()
 

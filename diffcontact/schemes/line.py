@@ -1,0 +1,131 @@
+"""What the schemes for a `ParticleLine` share: the percussions, each at its own time, and the law that they follow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+
+from diffcontact.batching import any_lane
+from diffcontact.schemes.scheme import Info
+from diffcontact.system import ParticleLine
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["q", "u", "impulse", "struck"], meta_fields=[])
+@dataclass(frozen=True)
+class LineState:
+    """Position and right velocity, friction impulse (N,) not reported yet, and how many percussions are over."""
+
+    q: Array
+    u: Array
+    impulse: Array
+    struck: Array
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["time", "q", "u", "impulse", "status"], meta_fields=[])
+@dataclass(frozen=True)
+class Within:
+    """Where we are inside a step."""
+
+    time: Array
+    q: Array
+    u: Array
+    impulse: Array
+    status: Array
+
+
+Glide = Callable[[Within, Array], Within]
+
+
+def begin(line: ParticleLine, params, t, h, q: Array, u: Array) -> LineState:
+    """A percussion at the first time acts at once, eq. (3.15)-(3.16)."""
+    start = Within(t, q, u, jnp.zeros_like(q), jnp.zeros((), int))
+    times, rounding = _times(line, t, h), _rounding(t, h)
+    due = (times >= t - rounding) & (times <= t + rounding)
+    weights = jnp.asarray(line.percussions(params), q.dtype)
+    now = _strike_all(line, params, start, t, (times, weights, due), lambda now, time: now)
+    return LineState(now.q, now.u, now.impulse, jnp.sum(times <= t + rounding))
+
+
+def advance(line: ParticleLine, params, t, h, state: LineState, glide: Glide) -> tuple[LineState, Info]:
+    """Glide to each percussion that is due, in the order of their index, through it, and on to the end of the step."""
+    end = t + h
+    times, weights = _times(line, t, h), jnp.asarray(line.percussions(params), state.q.dtype)
+    # The grid's rounding must not put a percussion on a grid time into the step after it.
+    due = (jnp.arange(times.size) >= state.struck) & (times <= end + _rounding(t, h))
+    # The end of the step is a percussion without weight.
+    atoms = jnp.append(times, end), jnp.append(weights, 0.0), jnp.append(due, True)
+    now = Within(jnp.asarray(t, times.dtype), state.q, state.u, state.impulse, jnp.zeros((), int))
+    now = _strike_all(line, params, now, end, atoms, glide)
+    state = LineState(now.q, now.u, jnp.zeros_like(now.impulse), state.struck + jnp.sum(due))
+    return state, Info(now.impulse, now.status)
+
+
+def percussion(line: ParticleLine, params, t, weight, u: Array) -> tuple[Array, Array]:
+    r"""The jump of the velocity at a percussion: u+ (N,) and the friction impulse a f (N,) [N s].
+
+    M (u+ - u-) = a f,  f in nu(t) C,  -(u+ - E) in N_{nu C}(f), eq. (3.10)-(3.12). Masses are a diagonal, so the QP
+    falls apart into one per particle, with the solution: stick, where that takes less than a gamma nu; else slip
+    on, slowed by it::
+
+        a f = -m v   where  m |v| < a gamma nu,     else     -a gamma nu sign(v),           v = u- - E(t)
+
+    A percussion of weight zero is slip without an impulse, so that it leaves derivatives alone, also those of a
+    particle that is at rest relative to the belt.
+
+    Args:
+        t: time of the percussion [s].
+        weight: () its weight a [s].
+        u: (N,) velocity before [m/s].
+
+    Source: S4 eq. (3.10)-(3.12), lemma 5.4.
+    """
+    mass, normal, gamma, drift = read(u.dtype, line.mass(params), line.normal(t, params), *contact(line, params, t))
+    bound = weight * gamma * normal
+    slip = u - drift
+    impulse = jnp.where(mass * jnp.abs(slip) < bound, -mass * slip, -bound * jnp.sign(slip))
+    return u + impulse / mass, impulse
+
+
+def contact(line: ParticleLine, params, t):
+    """gamma and the belt's velocity."""
+    return line.friction(params), belt(line, params, t)
+
+
+def belt(line: ParticleLine, params, t):
+    """() the belt's velocity E(t) [m/s]."""
+    return 0.0 if line.belt is None else line.belt(t, params)
+
+
+def read(dtype, *values):
+    """What the line's functions return, in the precision of the simulation."""
+    return [jnp.asarray(value, dtype) for value in values]
+
+
+def _strike_all(line, params, now: Within, end, atoms, glide: Glide) -> Within:
+    def strike(now, atom):
+        time, weight, due = atom
+
+        def act():
+            there = glide(now, jnp.minimum(time, end))
+            u, impulse = percussion(line, params, time, weight, there.u)
+            after = Within(there.time, there.q, u, there.impulse + impulse, there.status)
+            return jax.tree.map(lambda new, old: jnp.where(due, new, old), after, now)
+
+        return lax.cond(any_lane(due), act, lambda: now), None
+
+    return lax.scan(strike, now, atoms)[0]
+
+
+def _times(line, t, h):
+    """(m,) percussion times in the precision of the simulation."""
+    return jnp.asarray(line.percussion_times, jnp.result_type(t, h))
+
+
+def _rounding(t, h):
+    """What adding up steps can do to a grid time [s]."""
+    return 8 * jnp.finfo(jnp.result_type(t, h)).eps * (jnp.abs(t) + h)

@@ -1,0 +1,178 @@
+"""Finding the first event on the way: shots along the smooth motion, aimed by cubics, corrected by Newton's iteration.
+
+An event is the first root of one of several functions along the motion: a gap that closes, a slip velocity that
+vanishes, a friction force that reaches its bound. All of them are positive before, and called gaps here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+
+from diffcontact.batching import any_lane
+from diffcontact.schemes.flow import Tolerance
+
+
+class Shot(NamedTuple):
+    """A smooth piece of motion, s seconds long, aimed at the event `index` where one was found.
+
+    `late` is how far the next shot goes back, after so many `corrections` of the same aim; `arrival` is what the motion
+    is there, any pytree.
+    """
+
+    s: Array
+    index: Array
+    corrections: Array
+    found: Array
+    late: Array
+    arrival: Any
+
+
+# The cubic's root is good to O(s^4): the first shot at it corrects the time, the second its derivative, the third
+# arrives. More run only where rounding is not reached, or another event turns out to have come before.
+SHOTS = 7
+
+
+def to_event_or_end(
+    shoot: Callable[[Array], Any],
+    motion: Callable[[Array, Any], tuple[Array, Array]],
+    until_overlap: Callable[[Array, Any], tuple[Array, tuple[Array, Array]]],
+    at_begin: tuple[Array, Array],
+    watched: Array,
+    tolerance: Tolerance,
+    t,
+    left,
+) -> Shot:
+    """The smooth motion to the end, or, where a gap closes before, to the first time tau at which one does.
+
+    tau is the root of s -> gap(s) along the motion by Newton's iteration, whose last steps are differentiated: by the
+    implicit function theorem d tau = -d gap / (gap velocity). Only its value is kept within the step: an event that
+    falls exactly on a grid time (tau = 0, or the end) would lose its derivative otherwise.
+
+    Args:
+        shoot: s -> arrival, the smooth motion.
+        motion: (s, arrival) -> gaps (c,) and their velocities (c,) there.
+        until_overlap: (s, arrival) -> how far the motion can be followed until a gap is negative; `motion` there.
+        at_begin: `motion` at s = 0.
+        watched: (c,) gaps to look at.
+        tolerance: see `Tolerance`.
+        t: time at the beginning, which sets the rounding of tau.
+        left: the end [s].
+    """
+    rounding = 8 * jnp.finfo(at_begin[0].dtype).eps * (jnp.abs(t) + jnp.abs(left))
+    floor = lax.stop_gradient(jnp.where(at_begin[0] <= tolerance.gap, at_begin[0], 0.0))
+
+    def look(shot: Shot):
+        """Which gap closes first on the way to where the shot went, and how much earlier."""
+        s, ends = lax.stop_gradient(until_overlap(shot.s, shot.arrival))
+        tau, index, found = lax.stop_gradient(first_root(at_begin, ends, s, watched, tolerance))
+        # The cubic's root is no more than an aim; its derivative is not the true one and is left out.
+        s = jnp.where(found, lax.stop_gradient(shot.s), shot.s)
+        return shot._replace(s=s, index=index, corrections=0 * index, found=found, late=lax.stop_gradient(s) - tau)
+
+    def correct(shot: Shot):
+        """How late the shot was, by its gap and gap velocity."""
+        gaps, rates = motion(shot.s, shot.arrival)
+        # From where a closed gap is, not from zero: a slow approach would take long for what is rounding.
+        missed, rate = (gaps - floor)[shot.index], rates[shot.index]
+        # Grazing: without an approach there is no time to correct.
+        approaching = rate < -jnp.broadcast_to(tolerance.velocity, gaps.shape)[shot.index]
+        late = jnp.where(approaching, missed / jnp.where(approaching, rate, -1.0), 0.0)
+        return shot._replace(late=late, corrections=shot.corrections + 1)
+
+    def fire(shot: Shot, number):
+        s = shot.s - shot.late
+        s = s + lax.stop_gradient(jnp.clip(s, 0.0, left) - s)
+        shot = shot._replace(s=s, arrival=shoot(s))
+        # The aim was at the first root of cubics; where another gap is negative, it closed earlier than they told.
+        others = watched & (jnp.arange(floor.size) != shot.index)
+        gaps = lax.stop_gradient(motion(s, shot.arrival)[0])
+        astray = jnp.any((gaps < floor - tolerance.gap) & others)
+
+        def aim_anew():
+            anew = look(shot)
+            return select((number == 0) | (astray & anew.found), anew, correct(shot))
+
+        return lax.cond((number == 0) | any_lane(astray), aim_anew, lambda: correct(shot))
+
+    def again(shot: Shot, number):
+        wanted = (number == 0) | (shot.found & ((shot.corrections < 3) | (jnp.abs(shot.late) > rounding)))
+        return lax.cond(any_lane(wanted), lambda: select(wanted, fire(shot, number), shot), lambda: shot), None
+
+    zero, none = jnp.zeros((), floor.dtype), jnp.zeros((), int)
+    arrival = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(shoot, left))
+    to_end = Shot(jnp.asarray(left, floor.dtype), none, none, jnp.array(False), zero, arrival)
+    return lax.scan(again, to_end, jnp.arange(1 + SHOTS))[0]
+
+
+def select(condition, new, old):
+    """`new` where the condition holds, else `old`, leaf by leaf."""
+    return jax.tree.map(lambda new, old: jnp.where(condition, new, old), new, old)
+
+
+def first_root(begin: tuple[Array, Array], end: tuple[Array, Array], s, watched: Array, tolerance: Tolerance):
+    """The gap that closes first within (0, s], and about when.
+
+    Along the motion each gap is the cubic with the given values and velocities at both ends: exact for flat contacts
+    and constant forces, O(s^4) otherwise. It is cut at its extrema, so that a contact that closes and opens
+    again on the way (a thin obstacle) is seen.
+
+    Args:
+        begin, end: gaps and their velocities there, (c,) each [m, m/s].
+        s: length of the motion [s].
+        watched: (c,) gaps to look at (contacts at rest are kept from overlapping by the smooth motion).
+        tolerance: see `Tolerance`.
+
+    Returns:
+        time in [0, s] (s where there is none), index, and whether there is one.
+    """
+    (g0, v0), (g1, v1) = begin, end
+    closed = g0 <= tolerance.gap
+    start = jnp.where(closed, 0.0, g0)
+    # Cubic in sigma = time / s: start + c1 sigma + c2 sigma^2 + c3 sigma^3.
+    c1 = s * v0
+    c2 = 3 * (g1 - start) - s * (2 * v0 + v1)
+    c3 = 2 * (start - g1) + s * (v0 + v1)
+
+    def gap_at(sigma):
+        return start + sigma * (c1 + sigma * (c2 + sigma * c3))
+
+    # Extrema, by the form of the quadratic formula that neither cancels nor divides by zero.
+    discriminant = jnp.sqrt(jnp.maximum(c2**2 - 3 * c1 * c3, 0.0))
+    stable = -(c2 + jnp.where(c2 >= 0, discriminant, -discriminant))
+    tiny = jnp.finfo(g0.dtype).tiny
+    extrema = (
+        stable / jnp.where(jnp.abs(c3) > tiny, 3 * c3, jnp.inf),
+        c1 / jnp.where(jnp.abs(stable) > tiny, stable, jnp.inf),
+    )
+    inner = [jnp.clip(sigma, 0.0, 1.0) for sigma in (jnp.minimum(*extrema), jnp.maximum(*extrema))]
+    nodes = jnp.stack([jnp.zeros_like(g0), *inner, jnp.ones_like(g0)])
+    # The end of the step belongs to the step: a contact that is closed there, and approaching, is an impact now.
+    at_end = (g1 <= -tolerance.gap) | ((g1 <= tolerance.gap) & (v1 < -tolerance.velocity))
+    below = jnp.stack([*(gap_at(sigma) < -tolerance.gap for sigma in inner), at_end])
+    crosses = jnp.any(below, axis=0)
+    piece = jnp.argmax(below, axis=0)
+    columns = jnp.arange(g0.size)
+    low, high = nodes[piece, columns], nodes[piece + 1, columns]
+
+    def bisect(bracket, _):
+        # Newton where it stays inside the bracket, else bisection; the cubic falls monotonically between the nodes.
+        low, high, sigma = bracket
+        value, slope = gap_at(sigma), c1 + sigma * (2 * c2 + sigma * 3 * c3)
+        low, high = jnp.where(value > 0, sigma, low), jnp.where(value > 0, high, sigma)
+        newton = sigma - value / jnp.where(slope < -tiny, slope, -jnp.inf)
+        inside = (newton >= low) & (newton <= high) & (slope < -tiny)
+        return (low, high, jnp.where(inside, newton, (low + high) / 2)), None
+
+    (_, _, sigma), _ = lax.scan(bisect, (low, high, (low + high) / 2), None, length=12)
+    # Closed already and approaching: now. Whatever lies inside a closed contact's first piece is this same impact.
+    immediate = closed & (v0 < -tolerance.velocity)
+    sigma = jnp.where(immediate, 0.0, sigma)
+    sigma = jnp.where(watched & (crosses | immediate), sigma, jnp.inf)
+    index = jnp.argmin(sigma)
+    found = sigma[index] <= 1.0
+    return jnp.where(found, sigma[index], 1.0) * s, index, found

@@ -1,0 +1,168 @@
+"""Stick, slip and slip reversals of a particle line, each at its own time."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+
+from diffcontact.batching import any_lane
+from diffcontact.schemes.flow import Tolerance
+from diffcontact.schemes.line import Within, belt
+from diffcontact.schemes.line_flow import Way, flow, friction, grip, pull
+from diffcontact.schemes.percussion_friction import glide_to
+from diffcontact.schemes.shots import select, to_event_or_end
+from diffcontact.status import Status, first
+from diffcontact.system import ParticleLine
+
+
+class _Piece(NamedTuple):
+    """Where we are, `left` seconds before the end, and how each particle goes on."""
+
+    now: Within
+    left: Array
+    modes: Array
+
+
+def glide_timed(line: ParticleLine, params, events: int, now: Within, time) -> Within:
+    """From now to a time that is not earlier, from event to event.
+
+    An event of a slipping particle is a slip velocity that vanishes: it is set to zero there, and the particle sticks
+    if friction can hold it, |pull| <= gamma nu, else slips the other way. An event of a sticking one is a pull that
+    reaches its bound. After `events` of them the rest is taken by implicit Euler (`percussion_friction.glide`).
+
+    Because the time of a reversal moves with the parameters, the derivative of the slip velocity crosses zero with the
+    factor a+/a-, the ratio of the accelerations after and before.
+    """
+    left = jnp.maximum(time - now.time, 0.0)
+
+    def piece(carry):
+        here = carry.now
+        way, modes = _to_event_or_end(line, params, carry)
+        impulse = friction(line, params, way, carry.modes)
+        moved = Within(way.t[-1], way.q[-1], _settled(line, params, way, modes), here.impulse + impulse, here.status)
+        return _Piece(moved, carry.left - (way.t[-1] - way.t[0]), modes.after), modes.found
+
+    def round_(carry, _):
+        state, pending = carry
+
+        def on():
+            return select(pending, piece(state), (state, pending))
+
+        return lax.cond(any_lane(pending), on, lambda: (state, pending)), None
+
+    def move():
+        state = _Piece(now, left, _modes(line, params, now.time, now.q, now.u, left))
+        (state, pending), _ = lax.scan(round_, (state, left > 0), None, length=events + 1)
+        # The end exactly: adding up pieces has rounded.
+        end = state.now
+        rest = lax.cond(any_lane(pending), lambda: select(pending, _rest(line, params, end, time), end), lambda: end)
+        return select(left > 0, Within(time, rest.q, rest.u, rest.impulse, rest.status), now)
+
+    return lax.cond(any_lane(left > 0), move, lambda: now)
+
+
+def _rest(line, params, now: Within, time) -> Within:
+    rest = glide_to(line, params, now, time)
+    return Within(rest.time, rest.q, rest.u, rest.impulse, first(rest.status, jnp.asarray(Status.TOO_MANY_EVENTS, int)))
+
+
+class _Modes(NamedTuple):
+    """Whether an event was found, which particle's it is, and the modes after it."""
+
+    found: Array
+    particle: Array
+    after: Array
+
+
+def _modes(line, params, t, q, u, left) -> Array:
+    """(N,) the sign of the slip velocity; where that is zero: 0 (stick) if friction can hold the particle, else the
+    sign of the pull."""
+    slip = u - belt(line, params, t)
+    drawn, bound = pull(line, params, t, q, u), grip(line, params, t, q.dtype)
+    still = jnp.abs(slip) <= _tolerance(line, params, t, q, u, left).slip
+    held = jnp.where(jnp.abs(drawn) <= bound, 0, jnp.sign(drawn))
+    return jnp.where(still, held, jnp.sign(slip)).astype(int)
+
+
+class _Rounding(NamedTuple):
+    """Below what a slip velocity, its rate, a friction force and its rate are zero to rounding; not differentiated."""
+
+    slip: Array
+    slip_rate: Array
+    force: Array
+    force_rate: Array
+
+
+def _tolerance(line, params, t, q, u, left) -> _Rounding:
+    q, u, t, left = lax.stop_gradient((q, u, t, left))
+    mass = jnp.asarray(line.mass(params), q.dtype)
+    drawn, bound = pull(line, params, t, q, u), grip(line, params, t, q.dtype)
+    force = jnp.max(jnp.abs(drawn) + bound)
+    acceleration = jnp.max((jnp.abs(drawn) + bound) / mass)
+    speed = jnp.max(jnp.abs(u)) + jnp.abs(belt(line, params, t)) + left * acceleration
+    eps = jnp.finfo(q.dtype).eps ** 0.75
+    seconds = jnp.where(left > 0, left, 1.0)
+    return lax.stop_gradient(
+        _Rounding(eps * speed, eps * acceleration, eps * force, eps * force / seconds),
+    )
+
+
+def _to_event_or_end(line, params, piece: _Piece) -> tuple[Way, _Modes]:
+    """The smooth motion to the first event, or to the end."""
+    now, modes = piece.now, piece.modes
+    count, dtype = now.q.size, now.q.dtype
+    slips = modes != 0
+
+    def margins(t, q, u):
+        """(2 N,) positive until an event: slip velocity in its direction (twice), or what friction still has left."""
+        slip = modes * (u - belt(line, params, t))
+        drawn, bound = pull(line, params, t, q, u), grip(line, params, t, dtype)
+        return jnp.concatenate([jnp.where(slips, slip, bound - drawn), jnp.where(slips, slip, bound + drawn)])
+
+    def motion_at(t, q, u):
+        mass = jnp.asarray(line.mass(params), dtype)
+        change = (pull(line, params, t, q, u) - modes * grip(line, params, t, dtype)) / mass
+        relative = jnp.where(slips, change, 0.0)
+        t, carried = (
+            jnp.asarray(t, dtype),
+            jax.jvp(lambda t: jnp.asarray(belt(line, params, t), dtype), (t,), (one,))[1],
+        )
+        return jax.jvp(margins, (t, q, u), (one, u, relative + carried))
+
+    def until_overlap(s, way: Way):
+        values, rates = jax.vmap(motion_at)(*way)
+        below = jnp.any((values < -gap) & watched, axis=1).at[-1].set(True).at[0].set(False)
+        k = jnp.argmax(below)
+        return s * k / (way.t.size - 1), (values[k], rates[k])
+
+    one = jnp.ones((), dtype)
+    rounding = _tolerance(line, params, now.time, now.q, now.u, piece.left)
+    gap = jnp.tile(jnp.where(slips, rounding.slip, rounding.force), 2)
+    rate = jnp.tile(jnp.where(slips, rounding.slip_rate, rounding.force_rate), 2)
+    watched = jnp.concatenate([jnp.ones(count, bool), ~slips])
+    shot = to_event_or_end(
+        lambda s: flow(line, params, now.time, s, now.q, now.u, modes),
+        lambda s, way: motion_at(way.t[-1], way.q[-1], way.u[-1]),
+        until_overlap,
+        motion_at(now.time, now.q, now.u),
+        watched,
+        Tolerance(gap=gap, velocity=rate, slow=jnp.zeros_like(gap)),
+        now.time,
+        piece.left,
+    )
+    way, particle = shot.arrival, shot.index % count
+    drawn = pull(line, params, way.t[-1], way.q[-1], way.u[-1])[particle]
+    bound = grip(line, params, way.t[-1], dtype)[particle]
+    reversed_ = jnp.where(jnp.abs(drawn) <= bound, 0, jnp.sign(drawn))
+    mode = jnp.where(slips[particle], reversed_, jnp.where(shot.index < count, 1, -1)).astype(modes.dtype)
+    event = shot.found & (jnp.arange(count) == particle)
+    return way, _Modes(shot.found, particle, jnp.where(event, mode, modes))
+
+
+def _settled(line, params, way: Way, modes: _Modes) -> Array:
+    """(N,) the velocity at the end of a piece: that of a particle at its event is the belt's, exactly."""
+    event = modes.found & (jnp.arange(way.u.shape[1]) == modes.particle)
+    return jnp.where(event, jnp.asarray(belt(line, params, way.t[-1]), way.u.dtype), way.u[-1])
