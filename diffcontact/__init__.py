@@ -3,6 +3,7 @@
 from diffcontact import qp, systems
 from diffcontact.identify import FitResult, Interval, Observations, Positive, Problem, Real, fit
 from diffcontact.schemes import CatchingUp, ElasticProjection, EventTimed, PercussionFriction, VelocityProjection
+from diffcontact.sensitivity import Sensitivity, sensitivity
 from diffcontact.simulate import Trajectory, simulate
 from diffcontact.status import Status
 from diffcontact.system import ParticleLine, System
@@ -19,12 +20,14 @@ __all__ = [
     "Positive",
     "Problem",
     "Real",
+    "Sensitivity",
     "Status",
     "System",
     "Trajectory",
     "VelocityProjection",
     "fit",
     "qp",
+    "sensitivity",
     "simulate",
     "systems",
 ]

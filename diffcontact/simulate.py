@@ -106,6 +106,10 @@ def _run(system, params, q0, u0, times, scheme, substeps) -> Trajectory:
         status = first(status, info.status[jnp.argmax(info.status != Status.OK)])
         return (state, status), (state.q, state.u, jnp.sum(info.impulse, axis=0))
 
+    if substeps > 1:
+        # Reverse mode keeps a state per interval and, while it is there, one per substep of it: with as many substeps
+        # as intervals its memory grows like the root of the number of steps.
+        interval = jax.checkpoint(interval, prevent_cse=False)
     lengths = jnp.diff(times) / substeps
     status = initial_status(system, params, times[0], q0)
     initial = scheme.init(system, params, times[0], lengths[0], q0, u0)

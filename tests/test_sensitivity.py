@@ -1,0 +1,54 @@
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import diffcontact as dc
+
+BALL = dc.System(
+    gap=lambda t, q, p: q,
+    force=lambda t, q, u, p: -p["gravity"] * jnp.ones(1),
+    mass=lambda q, p: jnp.ones(1),
+    restitution=lambda p: p["restitution"],
+)
+PARAMS = {"gravity": 9.81, "restitution": 0.8}
+TIMES = np.linspace(0.0, 0.8, 9)
+
+
+def bounce(gravity, restitution, q0, u0):
+    """Height and velocity at T = 0.8, after one impact."""
+    impact = (u0 + jnp.sqrt(u0**2 + 2 * gravity * q0)) / gravity
+    after, left = restitution * jnp.sqrt(u0**2 + 2 * gravity * q0), 0.8 - impact
+    return jnp.stack([after * left - gravity * left**2 / 2, after - gravity * left])
+
+
+def test_a_bounce_has_the_derivative_of_its_formula():
+    found = dc.sensitivity(BALL, PARAMS, [1.0], [0.3], TIMES, wrt=["restitution", "q0", "gravity", "u0"])
+    truth = jax.jacfwd(bounce, argnums=(0, 1, 2, 3))(9.81, 0.8, 1.0, 0.3)
+    for name, column in zip(("gravity", "restitution", "q0", "u0"), truth, strict=True):
+        shape = (1,) if name in ("q0", "u0") else ()
+        assert found.dq[name].shape == found.du[name].shape == (9, 1, *shape)
+        ends = np.stack([found.dq[name][-1], found.du[name][-1]]).ravel()
+        np.testing.assert_allclose(ends, column, rtol=1e-11)
+    np.testing.assert_allclose(found.trajectory.q[-1, 0], bounce(9.81, 0.8, 1.0, 0.3)[0], rtol=1e-11)
+    # Before the first impact the restitution does nothing.
+    assert found.dq["restitution"][1] == 0.0
+
+
+def test_forward_and_reverse_mode_agree(monkeypatch):
+    times = TIMES[:3]
+    forward = dc.sensitivity(BALL, PARAMS, [1.0], [-3.0], times, wrt=["gravity", "q0"])
+    monkeypatch.setattr(sys.modules["diffcontact.sensitivity"], "REVERSE_COST", 0)
+    jax.clear_caches()
+    reverse = dc.sensitivity(BALL, PARAMS, [1.0], [-3.0], times, wrt=["gravity", "q0"])
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-13), forward.dq, reverse.dq)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-13), forward.du, reverse.du)
+
+
+def test_names_are_checked():
+    with pytest.raises(ValueError, match="'mass' is neither in params"):
+        dc.sensitivity(BALL, PARAMS, [1.0], [0.0], TIMES, wrt=["mass"])
+    with pytest.raises(ValueError, match="each name once"):
+        dc.sensitivity(BALL, PARAMS, [1.0], [0.0], TIMES, wrt=["q0", "q0"])
