@@ -26,3 +26,8 @@ def any_lane(predicate):
 def _any_lane_vmap(axis_size, in_batched, predicate):
     # The rule runs under whatever vmap is further out, which has its own lanes to ask.
     return any_lane(jnp.any(predicate) if in_batched[0] else predicate), False
+
+
+def select(condition, new, old):
+    """`new` where the condition holds, else `old`, leaf by leaf."""
+    return jax.tree.map(lambda new, old: jnp.where(condition, new, old), new, old)

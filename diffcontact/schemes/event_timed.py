@@ -10,12 +10,12 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from diffcontact.batching import any_lane
-from diffcontact.schemes.flow import Start, smooth, start
+from diffcontact.batching import any_lane, select
+from diffcontact.schemes.flow import Start, smooth, smooth_extrapolated, start
 from diffcontact.schemes.line import LineState, advance, begin
 from diffcontact.schemes.percussion import percussion, remainder
 from diffcontact.schemes.scheme import Info, State
-from diffcontact.schemes.shots import Shot, select, to_event_or_end
+from diffcontact.schemes.shots import Shot, to_event_or_end
 from diffcontact.schemes.slip_timed import glide_timed
 from diffcontact.status import Status, first
 from diffcontact.system import ParticleLine, gap_motion
@@ -70,10 +70,17 @@ class EventTimed:
     """
 
     events: int = 8
+    order: int = 2
 
     def __post_init__(self):
+        if self.order not in (2, 4):
+            raise ValueError(f"EventTimed(order={self.order!r}): expected 2 or 4")
         if not (isinstance(self.events, int) and self.events >= 1):
             raise ValueError(f"EventTimed(events={self.events!r}): expected an integer of at least 1")
+
+    @property
+    def _smooth(self):
+        return smooth if self.order == 2 else smooth_extrapolated
 
     def init(self, system, params, t, h, q, u) -> State | LineState:
         """Position and velocity are all that is carried; a line's percussion at the first time acts at once."""
@@ -86,14 +93,14 @@ class EventTimed:
         count = jax.eval_shape(lambda q: system.gap(t, q, params), state.q).size
         if count == 0:
             begin = start(system, params, t, state.q, state.u, h, h)
-            x, w, *rest = smooth(system, params, t, h, state.q, state.u, begin)
+            x, w, *rest = self._smooth(system, params, t, h, state.q, state.u, begin)
             return State(x, w), Info(*rest)
         zero = jnp.zeros(count, state.q.dtype)
         at_start = _Moment(t, h, state.q, state.u, impulse=zero, slow=zero, status=jnp.zeros((), jnp.int32))
 
         def to_next(now, last):
             begin = start(system, params, now.t, now.q, now.u, h, now.left)
-            shot = _shoot(system, params, now, begin)
+            shot = _shoot(self._smooth, system, params, now, begin)
             x, w, impulse, status = shot.arrival
             now = _Moment(
                 t=now.t + shot.s,
@@ -122,7 +129,7 @@ class EventTimed:
         return State(now.q, now.u), Info(now.impulse, now.status)
 
 
-def _shoot(system, params, now: _Moment, begin: Start) -> Shot:
+def _shoot(smooth, system, params, now: _Moment, begin: Start) -> Shot:
     """Smooth motion to the end of the step, or, where a gap closes before, to the first time of impact."""
 
     def motion(s, arrival):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -11,7 +12,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from diffcontact import qp
-from diffcontact.batching import any_lane
+from diffcontact.batching import any_lane, select
 from diffcontact.mass import solve
 from diffcontact.status import Status, first
 from diffcontact.system import Contacts, acceleration, contacts, gap_acceleration
@@ -130,7 +131,7 @@ def start(system, params, t, q, u, h, s) -> Start:
     return Start(near, tolerance._replace(slow=slow), a, multipliers, resting, loaded, status)
 
 
-def smooth(system, params, t, s, q, u, begin: Start):
+def smooth(system, params, t, s, q, u, begin: Start, way=None):
     """Advance by s without any impact: q, u, impulse (c,) [N s], status.
 
     RATTLE for the contacts that rest, free flight for everything else; a with the reaction, G the rows at rest::
@@ -140,11 +141,15 @@ def smooth(system, params, t, s, q, u, begin: Start):
 
     Second order in s; exact for constant forces and flat contacts. The projections run only where contacts rest.
 
+    Args:
+        way: () how far corrections of x may go [m]; None: as far as the motion itself.
+
     Source: RATTLE (Andersen 1983) with the one-sided velocity constraint of S1 eq. (12).
     """
     touching = any_lane(jnp.any(begin.resting))
     x = q + s * u + s**2 / 2 * begin.a
-    x = lax.cond(touching, lambda: _keep_closed(system, params, t + s, q, x, begin), lambda: x)
+    way = jnp.max(jnp.abs(x - q)) if way is None else way
+    x = lax.cond(touching, lambda: _keep_closed(system, params, t + s, way, x, begin), lambda: x)
     w = u + s / 2 * (begin.a + acceleration(system, params, t + s, x, u + s * begin.a))
 
     def supported():
@@ -157,7 +162,55 @@ def smooth(system, params, t, s, q, u, begin: Start):
     return x, w, impulse, status
 
 
-def _keep_closed(system, params, t, q, x, begin: Start) -> Array:
+# Richardson's extrapolation from one, two and three pieces of a second-order map: its errors in n^-2 and n^-3 cancel.
+# A last piece of no length puts the result onto its contacts.
+_PIECES = (1.0, 1 / 2, 1 / 2, 1 / 3, 1 / 3, 1 / 3, 0.0)
+_BEGINS = (True, True, False, True, False, False, False)
+_WEIGHTS = (1 / 12, 0.0, -4 / 3, 0.0, 0.0, 9 / 4, 0.0)
+
+
+def smooth_extrapolated(system, params, t, s, q, u, begin: Start):
+    """`smooth` of fourth order: T_1 / 12 - 4 T_2 / 3 + 9 T_3 / 4, with T_n the composition of n pieces of length s/n.
+
+    The contacts that rest, and those that carry load, are the same on all pieces, so that T_n is a smooth map.
+
+    Source: Hairer, Norsett, Wanner, Solving Ordinary Differential Equations I, section II.9.
+    """
+    touching = any_lane(jnp.any(begin.resting))
+    way = jnp.max(jnp.abs(s * u + s**2 / 2 * begin.a))
+
+    def reaction(time, x, w):
+        """The acceleration at a later point, with the loaded contacts held."""
+        free = acceleration(system, params, time, x, w)
+
+        def held():
+            near = contacts(system, params, time, x)
+            curving = gap_acceleration(system, params, time, x, w, free) - near.normals @ free
+            found = qp.hold(system.mass(x, params), near.normals, curving, free, begin.loaded)
+            return found.u, found.multipliers
+
+        return lax.cond(touching, held, lambda: (free, jnp.zeros_like(begin.multipliers)))
+
+    def piece(carry, at):
+        (done, x, w, impulse), total = carry
+        fraction, begins, weight = at
+        last = fraction == 0
+        x, w, impulse = select(last, total, select(begins, (q, u, jnp.zeros_like(impulse)), (x, w, impulse)))
+        done = jnp.where(begins, 0.0, done)
+        a, multipliers = reaction(t + done * s, x, w)
+        here = dataclasses.replace(begin, a=a, multipliers=multipliers)
+        x, w, more, status = smooth(system, params, t + done * s, fraction * s, x, w, here, way)
+        now = (x, w, impulse + more)
+        total = select(last, now, jax.tree.map(lambda total, now: total + weight * now, total, now))
+        return ((done + fraction, *now), total), status
+
+    nothing = jnp.zeros_like(q), jnp.zeros_like(u), jnp.zeros_like(begin.multipliers)
+    pieces = jnp.array(_PIECES, q.dtype), jnp.array(_BEGINS), jnp.array(_WEIGHTS, q.dtype)
+    (_, (x, w, impulse)), status = lax.scan(piece, ((jnp.ones((), q.dtype), *nothing), nothing), pieces)
+    return x, w, impulse, status[jnp.argmax(status != Status.OK)]
+
+
+def _keep_closed(system, params, t, way, x, begin: Start) -> Array:
     """Move x so that loaded contacts are closed and no resting one overlaps.
 
     Loaded contacts are held as equalities, so that x keeps its derivative where the correction itself is zero. Linear
@@ -169,8 +222,8 @@ def _keep_closed(system, params, t, q, x, begin: Start) -> Array:
         return qp.hold(system.mass(y, params), here.normals, here.gap - here.normals @ y, y, begin.loaded).u, None
 
     held = lax.scan(newton, x, None, length=2)[0]
-    # The correction is small against the way from q to x, unless the held rows contradict each other on the way.
-    sound = jnp.max(jnp.abs(held - x)) <= jnp.max(jnp.abs(x - q)) + begin.tolerance.gap
+    # The correction is small against the way to x, unless the held rows contradict each other there.
+    sound = jnp.max(jnp.abs(held - x)) <= way + begin.tolerance.gap
     x = jnp.where(sound, held, x)
     # Redundant contacts carry load through others; on curved bodies they may overlap by O(s^3).
     here = contacts(system, params, t, x)

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from diffcontact.batching import any_lane
+from diffcontact.batching import any_lane, select
 from diffcontact.schemes.flow import Tolerance
 
 
@@ -107,11 +107,6 @@ def to_event_or_end(
     arrival = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(shoot, left))
     to_end = Shot(jnp.asarray(left, floor.dtype), none, none, jnp.array(False), zero, arrival)
     return lax.scan(again, to_end, jnp.arange(1 + SHOTS))[0]
-
-
-def select(condition, new, old):
-    """`new` where the condition holds, else `old`, leaf by leaf."""
-    return jax.tree.map(lambda new, old: jnp.where(condition, new, old), new, old)
 
 
 def first_root(begin: tuple[Array, Array], end: tuple[Array, Array], s, watched: Array, tolerance: Tolerance):
