@@ -134,7 +134,7 @@ def _to_event_or_end(line, params, piece: _Piece) -> tuple[Way, _Modes]:
 
     def until_overlap(s, way: Way):
         values, rates = jax.vmap(motion_at)(*way)
-        below = jnp.any((values < -gap) & watched, axis=1).at[-1].set(True).at[0].set(False)
+        below = jnp.any((values < -gap[None, :]) & watched[None, :], axis=1).at[-1].set(True).at[0].set(False)
         k = jnp.argmax(below)
         return s * k / (way.t.size - 1), (values[k], rates[k])
 

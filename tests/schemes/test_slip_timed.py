@@ -1,0 +1,178 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import reference_problems
+
+import diffcontact as dc
+
+SCHEME = dc.EventTimed()
+
+
+def chain(count, belt=None, times=()):
+    """Particles of 1, 1.5, ... kg between springs and dashpots, under an oscillating load and normal reaction."""
+    links = 2 * np.eye(count) - np.eye(count, k=1) - np.eye(count, k=-1)
+    return dc.ParticleLine(
+        mass=lambda p: p["mass"] * (1 + 0.5 * jnp.arange(count)),
+        damping=lambda p: p["damping"] * jnp.asarray(links),
+        stiffness=lambda p: p["stiffness"] * jnp.asarray(links),
+        load=lambda t, p: p["load"] * jnp.cos(7 * t) * jnp.ones(count),
+        friction=lambda p: p["gamma"],
+        normal=lambda t, p: 10 * (1 + 0.3 * jnp.sin(3 * t)) * jnp.ones(count),
+        percussion_times=times,
+        percussions=lambda p: p["weights"],
+        belt=belt,
+    )
+
+
+def values(mass=1.0, damping=0.3, stiffness=100.0, load=2.0, gamma=0.2, weights=()):
+    return {
+        "mass": mass,
+        "damping": damping,
+        "stiffness": stiffness,
+        "load": load,
+        "gamma": gamma,
+        "weights": jnp.asarray(weights, float),
+    }
+
+
+def march(line, params, q, u, T, steps, scheme=SCHEME):
+    """(q, u) after so many steps, compiled once for all numbers of them."""
+    h = T / steps
+    begin = scheme.init(line, params, 0.0 * h, h, q, u)
+    end = jax.lax.fori_loop(0, steps, lambda k, state: scheme.step(line, params, k * h, h, state)[0], begin)
+    return jnp.concatenate([end.q, end.u])
+
+
+def test_an_oscillator_with_dry_friction_stops_where_it_must():
+    line = dc.ParticleLine(
+        mass=lambda p: p["m"] * jnp.ones(1),
+        damping=lambda p: jnp.zeros((1, 1)),
+        stiffness=lambda p: p["k"] * jnp.ones((1, 1)),
+        load=lambda t, p: jnp.zeros(1),
+        friction=lambda p: p["gamma"],
+        normal=lambda t, p: 10.0 * jnp.ones(1),
+        percussion_times=[],
+        percussions=lambda p: jnp.zeros(0),
+    )
+    names = ("m", "k", "gamma", "q0")
+    theta = jnp.array([2.0, 50.0, 0.25, 0.47])
+
+    def exact(theta, t):
+        """Half cycles about +-F/k, each shorter than the one before by 2 F/k."""
+        m, k, gamma, amplitude = theta
+        over = int(t * 5 / np.pi)  # omega is 5
+        omega, shift, sign = jnp.sqrt(k / m), 10 * gamma / k, (-1) ** over
+        swing, phase = amplitude - (2 * over + 1) * shift, omega * t - over * jnp.pi
+        return sign * jnp.stack([shift + swing * jnp.cos(phase), -swing * omega * jnp.sin(phase)])
+
+    times = jnp.arange(0.0, 3.6, 0.1)
+
+    def run(theta):
+        run = dc.simulate(line, dict(zip(names, theta, strict=True)), theta[3:], jnp.zeros(1), times)
+        return jnp.concatenate([run.q, run.u], axis=1)
+
+    jacobian, found = jax.jacfwd(run)(theta), run(theta)
+    for row in (4, 9, 17, 24):
+        # In motion, after 0, 1, 2 and 3 reversals.
+        np.testing.assert_allclose(found[row], exact(theta, float(times[row])), atol=1e-12)
+        np.testing.assert_allclose(jacobian[row], jax.jacfwd(exact)(theta, float(times[row])), atol=1e-11)
+    # At rest in the end, within the band where friction holds it: 0.47 - 4 * 0.1 = 0.07 lies beyond F/k = 0.05, one
+    # more half cycle about that ends at 0.03.
+    np.testing.assert_allclose(found[-1], [0.03, 0.0], atol=1e-12)
+    # q = -(q0 - 10 F/k): the friction's share of the stopping place.
+    np.testing.assert_allclose(jacobian[-1, 0], [0.0, -10 * 2.5 / 2500, 10 * 10 / 50, -1.0], atol=1e-10)
+
+
+def test_fourth_order_in_state_and_jacobian():
+    line, theta = chain(2, belt=lambda t, p: 0.3 + 0.1 * jnp.sin(2 * t)), jnp.array([1.0, 100.0, 0.2, 0.05, -0.9])
+
+    @jax.jit
+    def solve(steps):
+        def end(theta):
+            params = values(mass=theta[0], stiffness=theta[1], gamma=theta[2])
+            return march(line, params, theta[3] * jnp.array([1.0, 2.0]), theta[4:] * jnp.array([1.0, -1.0]), 1.0, steps)
+
+        return end(theta), jax.jacfwd(end)(theta)
+
+    errors = np.empty((3, 2))
+    truth = solve(800)
+    for row, steps in enumerate((25, 50, 100)):
+        found = solve(steps)
+        errors[row] = [np.linalg.norm(a - b) / np.linalg.norm(b) for a, b in zip(found, truth, strict=True)]
+    orders = np.log2(errors[:-1] / errors[1:])
+    # Simpson's nodes: four, with mode changes on the way. The problem's own shortest time is 0.05: h = 0.04 is coarse.
+    assert np.all(orders[-1] > 3.5), f"errors {errors}, orders {orders}"
+    assert np.all(errors[-1] < 1e-5)
+
+
+def test_derivatives_agree_with_each_other_and_with_differences():
+    line = chain(2, times=(0.0, 0.31, 0.31))
+    theta, times = jnp.array([1.0, 100.0, 0.2, 0.05, 1.0, 0.02, 0.01, 0.03]), jnp.linspace(0.0, 0.8, 41)
+
+    def end(theta):
+        params = values(mass=theta[0], stiffness=theta[1], gamma=theta[2], weights=theta[5:])
+        run = dc.simulate(line, params, theta[3] * jnp.ones(2), theta[4] * jnp.array([1.0, -0.5]), times)
+        return jnp.concatenate([run.q[-1], run.u[-1], jnp.sum(run.impulse, axis=0)])
+
+    forward, reverse = jax.jit(jax.jacfwd(end))(theta), jax.jit(jax.jacrev(end))(theta)
+    # Rounding of a few hundred operations on numbers of order 10.
+    np.testing.assert_allclose(forward, reverse, atol=1e-11)
+    batch = jax.jit(jax.vmap(end))
+    width = 1e-6 * np.diag(theta)
+    differences = (batch(theta[None] + width) - batch(theta[None] - width)) / (2 * np.diagonal(width)[:, None])
+    # Central differences: rounding 1e-15 / 1e-6 and curvature 1e-12, of entries of order 10.
+    np.testing.assert_allclose(forward, differences.T, atol=1e-6)
+    np.testing.assert_allclose(batch(theta[None])[0], jax.jit(end)(theta), atol=1e-13)
+
+
+def test_impulse_is_the_momentum_that_is_missing():
+    line, params = chain(2), values(stiffness=0.0, damping=0.0)
+    run = dc.simulate(line, params, [0.0, 0.0], [1.0, -0.4], np.linspace(0.0, 1.0, 26))
+    masses, load = np.array([1.0, 1.5]), 2.0 * np.diff(np.sin(7 * run.t) / 7)
+    gained = masses * np.diff(run.u, axis=0)
+    # Boole's rule against the exponential: O(h^6) of a load that turns by 0.3 rad in a step.
+    np.testing.assert_allclose(run.impulse, gained - load[:, None], atol=1e-6)
+    # Friction never drives, and never exceeds its bound gamma nu <= 2.6 N.
+    assert np.max(np.abs(run.impulse)) <= 2.6 * 0.04
+
+
+def test_stiff_springs_and_dashpots_are_stable_at_any_step():
+    params = values(stiffness=1e10, damping=1e5, load=0.0)
+    run = dc.simulate(chain(3), params, [0.0, 0.0, 0.0], [0.1, -0.2, 0.3], np.linspace(0.0, 1.0, 5))
+    # Springs of 1e10 N/m: everything is over at once, up to the 3 N / 1e10 N/m that friction can hold.
+    assert np.max(np.abs(run.u[-1])) < 1e-9
+    assert np.max(np.abs(run.q[-1])) < 1e-8
+
+
+def test_reference_slider_and_chain(reference):
+    slider = reference_problems.load("slider_percussions")
+    for run in slider.runs:
+        end = lambda theta, T=run["T"]: slider.end(theta, T, 1e-2, SCHEME)  # noqa: E731
+        np.testing.assert_allclose(end(slider.theta), run["state"], atol=1e-10)
+        np.testing.assert_allclose(jax.jacfwd(end)(slider.theta), run["jacobian"], atol=1e-10)
+    pair = reference_problems.load("two_particle_chain")
+    for run in pair.runs:
+        end = lambda theta, T=run["T"]: pair.end(theta, T, 5e-3, SCHEME)  # noqa: E731
+        # The reference's own mode changes are late by 5e-9, which makes 6e-8 of its state (checked with DOP853).
+        np.testing.assert_allclose(end(pair.theta), run["state"], atol=5e-7)
+        scale = np.linalg.norm(run["jacobian"])
+        assert np.linalg.norm(jax.jacfwd(end)(pair.theta) - np.array(run["jacobian"])) < 1e-6 * scale
+
+
+@pytest.mark.parametrize("percussions", [(), (0.1,)])
+def test_single_precision(percussions):
+    single = jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), values(weights=[0.05] * len(percussions)))
+    start, times = jnp.float32([0.02, 0.04]), jnp.linspace(0, 1, 101, dtype=jnp.float32)
+    run = dc.simulate(chain(2, times=percussions), single, start, 20 * start, times)
+    truth = dc.simulate(
+        chain(2, times=percussions),
+        values(weights=[0.05] * len(percussions)),
+        [0.02, 0.04],
+        [0.4, 0.8],
+        np.linspace(0, 1, 101),
+    )
+    assert run.q.dtype == jnp.float32
+    # A hundred steps of eps = 1e-7.
+    np.testing.assert_allclose(run.q, truth.q, atol=2e-5)
+    assert run.status == truth.status == 0
