@@ -1,6 +1,7 @@
 """Differentiable simulation and identification of mechanical systems with contact, impacts and dry friction."""
 
 from diffcontact import qp, systems
+from diffcontact.certificate import Certificate, GradientCheck, certify, check_gradient
 from diffcontact.identify import FitResult, Interval, Observations, Positive, Problem, Real, fit
 from diffcontact.schemes import CatchingUp, ElasticProjection, EventTimed, PercussionFriction, VelocityProjection
 from diffcontact.sensitivity import Sensitivity, sensitivity
@@ -10,9 +11,11 @@ from diffcontact.system import ParticleLine, System
 
 __all__ = [
     "CatchingUp",
+    "Certificate",
     "ElasticProjection",
     "EventTimed",
     "FitResult",
+    "GradientCheck",
     "Interval",
     "Observations",
     "ParticleLine",
@@ -25,6 +28,8 @@ __all__ = [
     "System",
     "Trajectory",
     "VelocityProjection",
+    "certify",
+    "check_gradient",
     "fit",
     "qp",
     "sensitivity",

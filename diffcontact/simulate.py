@@ -12,11 +12,14 @@ from jax import Array, lax
 
 from diffcontact.checks import check, initial_status
 from diffcontact.schemes.event_timed import EventTimed
+from diffcontact.schemes.percussion import Percussion
 from diffcontact.schemes.scheme import Scheme
 from diffcontact.status import Status, first
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["t", "q", "u", "impulse", "status"], meta_fields=[])
+@partial(
+    jax.tree_util.register_dataclass, data_fields=["t", "q", "u", "impulse", "status", "percussions"], meta_fields=[]
+)
 @dataclass(frozen=True)
 class Trajectory:
     """A simulated motion on the grid of times it was asked for.
@@ -28,6 +31,8 @@ class Trajectory:
         impulse: (n, c) impulse of each contact over each interval [N s], percussions and persistent contact together;
             of a `ParticleLine`, the impulse of friction on each particle.
         status: () 0 = fine, else the first `Status` that happened.
+        percussions: where asked for, the first so many `Percussion`s in order, each field with a leading axis,
+            `contact` -1 behind the last one; else None. Differentiable: the time of an impact, its impulse.
     """
 
     t: Array
@@ -35,6 +40,12 @@ class Trajectory:
     u: Array
     impulse: Array
     status: Array
+    percussions: Percussion | None = None
+
+    @property
+    def density(self) -> Array:
+        """(n, c) the reaction's mean over each interval, impulse / length [N]; a vmapped trajectory's too."""
+        return self.impulse / jnp.diff(self.t)[..., None]
 
 
 def simulate(
@@ -46,6 +57,7 @@ def simulate(
     *,
     scheme: Scheme | None = None,
     substeps: int = 1,
+    percussions: int = 0,
 ) -> Trajectory:
     """The motion of `system` from (q0, u0) at times[0].
 
@@ -60,6 +72,7 @@ def simulate(
         times: (n + 1,) increasing, any spacing [s].
         scheme: a step map; None means `EventTimed()`.
         substeps: each interval is cut into so many equal steps.
+        percussions: how many to list (`Trajectory.percussions`); EventTimed on a `System` knows them.
 
     Returns:
         A `Trajectory`.
@@ -85,14 +98,16 @@ def simulate(
     scheme = EventTimed() if scheme is None else scheme
     if not (isinstance(substeps, int) and substeps >= 1):
         raise ValueError(f"substeps={substeps!r}: expected an integer of at least 1")
+    if not (isinstance(percussions, int) and percussions >= 0):
+        raise ValueError(f"percussions={percussions!r}: expected an integer of at least 0")
     dtype = jnp.result_type(float, *(jnp.asarray(x) for x in (q0, u0, times)))
     q0, u0, times = (jnp.asarray(x, dtype) for x in (q0, u0, times))
     check(system, params, q0, u0, times, scheme)
-    return _run(system, params, q0, u0, times, scheme, substeps)
+    return _run(system, params, q0, u0, times, scheme, substeps, percussions)
 
 
-@partial(jax.jit, static_argnames=("system", "scheme", "substeps"))
-def _run(system, params, q0, u0, times, scheme, substeps) -> Trajectory:
+@partial(jax.jit, static_argnames=("system", "scheme", "substeps", "percussions"))
+def _run(system, params, q0, u0, times, scheme, substeps, percussions) -> Trajectory:
     def step(state, at):
         t, h = at
         state, info = scheme.step(system, params, t, h, state)
@@ -104,7 +119,8 @@ def _run(system, params, q0, u0, times, scheme, substeps) -> Trajectory:
         starts = t + h * jnp.arange(substeps, dtype=h.dtype)
         state, info = lax.scan(jax.checkpoint(step, prevent_cse=False), state, (starts, jnp.full((substeps,), h)))
         status = first(status, info.status[jnp.argmax(info.status != Status.OK)])
-        return (state, status), (state.q, state.u, jnp.sum(info.impulse, axis=0))
+        happened = info.percussions if percussions else None
+        return (state, status), (state.q, state.u, jnp.sum(info.impulse, axis=0), happened)
 
     if substeps > 1:
         # Reverse mode keeps a state per interval and, while it is there, one per substep of it: with as many substeps
@@ -113,8 +129,22 @@ def _run(system, params, q0, u0, times, scheme, substeps) -> Trajectory:
     lengths = jnp.diff(times) / substeps
     status = initial_status(system, params, times[0], q0)
     initial = scheme.init(system, params, times[0], lengths[0], q0, u0)
-    (_, status), (q, u, impulse) = lax.scan(interval, (initial, status), (times[:-1], lengths))
+    (_, status), (q, u, impulse, happened) = lax.scan(interval, (initial, status), (times[:-1], lengths))
     q, u = jnp.concatenate([q0[None], q]), jnp.concatenate([u0[None], u])
     finite = jnp.all(jnp.isfinite(q)) & jnp.all(jnp.isfinite(u))
     status = jnp.where(finite, status, Status.NOT_FINITE)
-    return Trajectory(t=times, q=q, u=u, impulse=impulse, status=status)
+    listed = _listed(happened, percussions, scheme) if percussions else None
+    return Trajectory(t=times, q=q, u=u, impulse=impulse, status=status, percussions=listed)
+
+
+def _listed(happened, count, scheme) -> Percussion:
+    """The first `count` percussions of all steps, in order."""
+    if happened is None:
+        raise ValueError(f"percussions={count}: only EventTimed on a System knows them, got {type(scheme).__name__}")
+    flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[3:]), happened)
+    rows = jnp.argsort(flat.contact < 0, stable=True)[:count]
+    return jax.tree.map(lambda x: jnp.concatenate([x[rows], _padding(x, count - rows.size)]), flat)
+
+
+def _padding(x, count):
+    return jnp.full((max(count, 0), *x.shape[1:]), -1 if jnp.issubdtype(x.dtype, jnp.integer) else 0, x.dtype)

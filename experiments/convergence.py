@@ -106,7 +106,7 @@ def table(title: str, cases, scheme, counts, beside: bool = True) -> dict[str, l
     found = {}
     for case in cases:
         rows = found[case.name] = measure(case, scheme, counts)
-        compare = beside and isinstance(case.system, dc.System)
+        compare = beside
         others = measure(case, dc.EventTimed(), counts) if compare else [None] * len(rows)
         for row, other in zip(rows, others, strict=True):
             right = f"{other.state:20.1e}{other.jacobian:10.1e}" if other else ""

@@ -55,6 +55,7 @@ def test_impulses_account_for_the_momentum():
     momentum = np.asarray(run.u @ PARAMS["mass"])
     np.testing.assert_allclose(np.diff(momentum), walls, atol=1e-13)
     assert np.max(np.abs(walls)) > 0.1
+    np.testing.assert_allclose(run.density * np.diff(TIMES)[:, None], run.impulse, rtol=1e-15)
 
 
 def test_substeps_and_uneven_grids_change_nothing_for_constant_forces():

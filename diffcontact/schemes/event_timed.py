@@ -13,7 +13,7 @@ from jax import Array, lax
 from diffcontact.batching import any_lane, select
 from diffcontact.schemes.flow import Start, smooth, smooth_extrapolated, start
 from diffcontact.schemes.line import LineState, advance, begin
-from diffcontact.schemes.percussion import percussion, remainder
+from diffcontact.schemes.percussion import Percussion, no_percussion, percussion, remainder
 from diffcontact.schemes.scheme import Info, State
 from diffcontact.schemes.shots import Shot, to_event_or_end
 from diffcontact.schemes.slip_timed import glide_timed
@@ -101,7 +101,9 @@ class EventTimed:
             x, w, *rest = self._smooth(system, params, t, h, state.q, state.u, begin)
             return State(x, w), Info(*rest)
         zero = jnp.zeros(count, state.q.dtype)
-        at_start = _Moment(t, h, state.q, state.u, impulse=zero, slow=zero, status=jnp.zeros((), jnp.int32))
+        at_start = _Moment(
+            jnp.asarray(t, zero.dtype), h, state.q, state.u, impulse=zero, slow=zero, status=jnp.zeros((), jnp.int32)
+        )
 
         def to_next(now, last):
             begin = start(system, params, now.t, now.q, now.u, h, now.left)
@@ -118,20 +120,26 @@ class EventTimed:
             )
 
             def strike():
-                return select(shot.found, _strike(system, params, now, begin.tolerance, shot.index, ~last), now)
+                after, record = _strike(system, params, now, begin.tolerance, shot.index, ~last)
+                return select(shot.found, (after, record), (now, none))
 
-            return lax.cond(any_lane(shot.found), strike, lambda: now), shot.found
+            now, record = lax.cond(any_lane(shot.found), strike, lambda: (now, none))
+            return now, shot.found, record
 
         def round_(carry, last):
             now, pending = carry
-            return lax.cond(
-                any_lane(pending), lambda: select(pending, to_next(now, last), (now, pending)), lambda: (now, pending)
-            ), None
 
+            def on():
+                return select(pending, to_next(now, last), (now, pending, none))
+
+            now, pending, record = lax.cond(any_lane(pending), on, lambda: (now, pending, none))
+            return (now, pending), record
+
+        none = no_percussion(at_start.t, zero)
         last = jnp.arange(self.events + 1) >= self.events - 1
-        (now, pending), _ = lax.scan(round_, (at_start, jnp.array(True)), last)
+        (now, pending), percussions = lax.scan(round_, (at_start, jnp.array(True)), last)
         now = _finish(system, params, h, at_start, now, pending)
-        return State(now.q, now.u), Info(now.impulse, now.status)
+        return State(now.q, now.u), Info(now.impulse, now.status, percussions)
 
 
 def _shoot(smooth, system, params, now: _Moment, begin: Start) -> Shot:
@@ -169,12 +177,12 @@ def _shoot(smooth, system, params, now: _Moment, begin: Start) -> Shot:
     )
 
 
-def _strike(system, params, now: _Moment, tolerance, contact, alone) -> _Moment:
+def _strike(system, params, now: _Moment, tolerance, contact, alone) -> tuple[_Moment, Percussion]:
     """The percussion of `contact` here and now, with the closed contacts that it reaches."""
     closed = system.gap(now.t, now.q, params) <= tolerance.gap
     closed = closed | (jnp.arange(closed.size) == contact)
-    u, impulse, status = percussion(system, params, now.t, now.q, now.u, contact, closed, tolerance.slow, alone)
-    return now._replace(u=u, impulse=now.impulse + impulse, status=first(now.status, status))
+    u, status, hit = percussion(system, params, now.t, now.q, now.u, contact, closed, tolerance.slow, alone)
+    return now._replace(u=u, impulse=now.impulse + hit.impulse, status=first(now.status, status)), hit
 
 
 def _finish(system, params, h, at_start: _Moment, now: _Moment, pending) -> _Moment:

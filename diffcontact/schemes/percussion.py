@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import partial
+
+import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
@@ -11,8 +15,39 @@ from diffcontact.status import Status
 from diffcontact.system import acceleration, contacts
 
 
+@partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["time", "contact", "impulse", "before", "after", "slow"],
+    meta_fields=[],
+)
+@dataclass(frozen=True)
+class Percussion:
+    """What happened at one impact, or at many (each field with a leading axis).
+
+    Attributes:
+        time: () when [s].
+        contact: () int, the contact that closed; -1 where there was no percussion.
+        impulse: (c,) of every contact that took part [N s].
+        before, after: (c,) gap velocities [m/s].
+        slow: (c,) approach velocity below which that step takes an impact as inelastic [m/s].
+    """
+
+    time: Array
+    contact: Array
+    impulse: Array
+    before: Array
+    after: Array
+    slow: Array
+
+
+def no_percussion(t, impulse: Array) -> Percussion:
+    """The padding of a list of percussions."""
+    none = jnp.zeros_like(impulse)
+    return Percussion(jnp.zeros_like(t), jnp.array(-1, jnp.int32), none, none, none, none)
+
+
 def percussion(system, params, t, q: Array, u: Array, contact, closed: Array, slow: Array, alone):
-    r"""The jump of the velocity at an impact: u+ (d,), impulse (c,) [N s], status.
+    r"""The jump of the velocity at an impact: u+ (d,), status and the `Percussion`.
 
     One projection over the closed contacts that the impact can reach (through the Delassus matrix G M^-1 G^T)::
 
@@ -50,9 +85,12 @@ def percussion(system, params, t, q: Array, u: Array, contact, closed: Array, sl
         hit = qp.project(mass, here.normals, bound, u)
         return hit.u, hit.multipliers, hit.status
 
+    def report(after, impulse):
+        return Percussion(t, contact.astype(jnp.int32), impulse, before, here.velocity(after), slow)
+
     after, impulse, status = strike(restitution)
     if restitution.ndim == 0:
-        return after, impulse, status
+        return after, status, report(after, impulse)
 
     def gain(u_after, impulse):
         return impulse @ (before + here.velocity(u_after)) / 2
@@ -61,7 +99,8 @@ def percussion(system, params, t, q: Array, u: Array, contact, closed: Array, sl
     rise, fall = gain(after, impulse), gain(least, least_impulse)
     spread = rise - fall
     weight = jnp.where(rise > 0, rise / jnp.where(spread > 0, spread, 1.0), 0.0)
-    return after + weight * (least - after), impulse + weight * (least_impulse - impulse), status
+    after, impulse = after + weight * (least - after), impulse + weight * (least_impulse - impulse)
+    return after, status, report(after, impulse)
 
 
 def _coupled(mass, normals: Array, contact) -> Array:

@@ -19,13 +19,15 @@ class State:
     u: Array
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["impulse", "status"], meta_fields=[])
+@partial(jax.tree_util.register_dataclass, data_fields=["impulse", "status", "percussions"], meta_fields=[])
 @dataclass(frozen=True)
 class Info:
-    """What a step reports and does not carry: impulse per contact (c,) [N s] and status ()."""
+    """What a step reports and does not carry: impulse per contact (c,) [N s], status (), and, from a scheme that puts
+    impacts at their own times, its `Percussion`s (k, ...)."""
 
     impulse: Array
     status: Array
+    percussions: Any = None
 
 
 class Scheme(Protocol):
