@@ -65,6 +65,31 @@ def test_second_order_in_state_and_jacobian(reference, name):
     assert np.all(np.log10(coarse / fine) > 1.8)
 
 
+def test_siconos_event_driven_bounces(reference):
+    # e = 0.9, h = 0.005; rows at an impact stand twice, and the sequence of bounces ends at 8.58.
+    t, q, u = np.loadtxt(reference / "siconos/bouncing_ball_event_driven.csv", delimiter=",", skiprows=1).T
+    single = np.array([np.sum(np.abs(t - time) < 1e-9) == 1 for time in t]) & (t < 8.4)
+    t, q, u = t[single], q[single], u[single]
+    system, params = _balls(1, 1, box=(0.0, jnp.inf), radius=jnp.zeros(1), gravity=jnp.array([-9.81]), restitution=0.9)
+    run = dc.simulate(system, params, [1.0], [0.0], np.concatenate([[0.0], t]), percussions=64)
+    np.testing.assert_allclose(run.q[1:, 0], q, atol=1e-9)
+    np.testing.assert_allclose(run.u[1:, 0], u, atol=1e-9)
+    fall = np.sqrt(2 / 9.81)
+    bounces = fall * (1 + 18 * (1 - 0.9 ** np.arange(60)))
+    np.testing.assert_allclose(run.percussions.time[:36], bounces[bounces < 8.395], atol=1e-10)
+    assert run.percussions.contact[36] == -1
+
+
+def test_a_struck_ball_on_a_wall_keeps_the_energy():
+    # Nimble, issue 143: the ball at the wall is squeezed between it and the ball that arrives; e = 1.
+    system, params = _balls(2, 1, box=(-jnp.inf, 1.1))
+    run = dc.simulate(system, params, [0.78, 0.99], [2.0, 0.0], np.linspace(0.0, 0.5, 51))
+    np.testing.assert_allclose(np.sum(run.u**2, axis=1), 4.0, atol=1e-12)
+    # The second ball meets the wall after 0.005 + 0.005 s, comes back to the first one, which then leaves.
+    np.testing.assert_allclose(run.u[-1], [-2.0, 0.0], atol=1e-12)
+    assert run.status == 0
+
+
 def test_free_fall_onto_a_ball_before_the_impact(reference):
     problem = load("onto_resting_ball")
     state = problem.end(jnp.asarray(problem.theta), 0.3, 1e-2)
