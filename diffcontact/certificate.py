@@ -207,8 +207,9 @@ def check_gradient(
         >>> import jax.numpy as jnp, diffcontact as dc
         >>> ball = dc.systems.balls(1, 1, box=(0.0, jnp.inf))
         >>> params = dict(mass=jnp.ones(1), radius=jnp.zeros(1), gravity=-9.81 * jnp.ones(1), restitution=0.8)
-        >>> check = dc.check_gradient(ball, params, [1.0], [0.0], jnp.linspace(0, 1, 11), wrt=["q0", "restitution"])
-        >>> print(check.verdict)
+        >>> run = [1.0], [0.0], jnp.linspace(0, 1, 11)
+        >>> check = dc.check_gradient(ball, params, *run, wrt=["q0", "restitution"])  # doctest: +SKIP
+        >>> print(check.verdict)  # doctest: +SKIP
         the derivative is right: differences agree with it
     """
     found = sensitivity(system, params, q0, u0, times, wrt=wrt, scheme=scheme, substeps=substeps)
