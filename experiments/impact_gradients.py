@@ -87,7 +87,11 @@ def learn_control(pieces: int, iterations: int) -> tuple[np.ndarray, np.ndarray]
         return jnp.sum(q[2:] ** 2) + 0.1 * h * jnp.sum(control**2)
 
     # The gradient by a piece's force is h times that by the control as a function of time.
-    descend = jax.jit(lambda control: (objective(control), control - 0.5 / h * jax.grad(objective)(control)))
+    @jax.jit
+    def descend(control):
+        value, gradient = jax.value_and_grad(objective)(control)
+        return value, control - 0.5 / h * gradient
+
     control, history = jnp.full((pieces, 2), 3.0), []
     for _ in range(iterations):
         value, control = descend(control)

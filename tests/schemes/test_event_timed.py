@@ -54,6 +54,22 @@ def test_both_modes_and_two_step_lengths(reference, name, h, jacobian):
     assert np.all(_errors(name, h, jacobian) < 1e-9)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name",
+    [*EXACT, "landing_bowl", "pendulum_stop", "double_pendulum_wall", "slider_percussions", "two_particle_chain"],
+)
+def test_single_precision_on_the_references(reference, name):
+    with jax.enable_x64(False):
+        problem = load(name)
+        run = problem.runs[-1]
+        end, trajectory = problem.trajectory(jnp.asarray(problem.theta), run["T"], 1e-3)
+    assert end.dtype == jnp.float32
+    assert trajectory.status == 0
+    # A thousand steps of eps = 1.2e-7, amplified by the impacts; a lost impact would be seen in the first digit.
+    assert np.max(np.abs(end - np.array(run["state"]))) < 1e-3
+
+
 def test_reverse_mode(reference):
     assert np.all(_errors("round_obstacle", 1e-2, jax.jacrev) < 1e-10)
 
