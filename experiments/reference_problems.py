@@ -58,8 +58,13 @@ def folder() -> Path:
 def load(name: str) -> ReferenceProblem:
     """The problem of that name, with its reference values."""
     values = json.loads((folder() / "exact" / f"{name}.json").read_text())
-    system, unpack = _PROBLEMS[name]()
+    system, unpack = model(name)
     return ReferenceProblem(name, system, unpack, np.array(list(values["parameters"].values())), values["runs"])
+
+
+def model(name: str) -> tuple[dc.System | dc.ParticleLine, Callable]:
+    """The system of that name, and unpack: theta -> (params, q0, u0); no file is needed."""
+    return _PROBLEMS[name]()
 
 
 def _bounce():

@@ -1,0 +1,42 @@
+"""The orders of EventTimed, and the event-exact solution that they are measured against."""
+
+import exact_problems
+import jax
+import jax.numpy as jnp
+import numpy as np
+import orders
+import pytest
+from event_exact import event_exact
+
+
+@pytest.mark.parametrize("problem", [exact_problems.bouncing_ball(0.8), exact_problems.polar(0.3)], ids=lambda p: p.name)
+def test_the_event_exact_solution_is_exact(problem):
+    found = event_exact(problem.system, problem.unpack, problem.theta, problem.T)
+    theta = jnp.asarray(problem.theta)
+    # Integrated to 1e-13.
+    np.testing.assert_allclose(found.state, problem.exact(theta), rtol=1e-11, atol=1e-11)
+    np.testing.assert_allclose(found.jacobian, jax.jacfwd(problem.exact)(theta), rtol=1e-11, atol=1e-11)
+    assert [event.contact for event in found.events] == [0] * len(found.events)
+
+
+def test_a_mass_that_slides_down_a_dome_lets_go():
+    system, unpack = orders.dome()
+    x, y, gravity = theta = (0.1, 1.2, 9.81)
+    found = event_exact(system, unpack, theta, 0.9)
+    landing, leaving = found.events
+    assert (landing.struck, leaving.struck) == (True, False)
+    # It lands at (x, b), keeps the speed along the dome, and leaves where gravity no longer turns it: v^2 = g height.
+    b = np.sqrt(1 - x**2)
+    height = 2 / 3 * (b + (y - b) * x**2)
+    fallen = 0.9 - leaving.time
+    speed_down = np.sqrt(gravity * height) * np.sqrt(1 - height**2)
+    np.testing.assert_allclose(found.state[1], height - speed_down * fallen - gravity * fallen**2 / 2, atol=1e-11)
+
+
+def test_both_orders_in_state_and_jacobian():
+    found = orders.main(smoke=True)[orders.PENDULUM]
+    for order, errors in found.items():
+        observed = np.log2(errors[0] / errors[-1]) / 2
+        assert np.all(observed > order - 0.1), f"order {order}: errors {errors}, observed {observed}"
+    # At h = 1e-2 fourth order is better than second order is at a tenth of it.
+    assert np.all(found[4][1] < found[2][1] / 100)
