@@ -94,9 +94,10 @@ def certify(
 ) -> Certificate:
     """Look at every percussion of a run for reasons why its derivative does not exist, or is about to change.
 
-    A percussion with approach v is GRAZING or a ZENO_END where v is below the threshold h |a| / 2 of the rest test
-    (without and with restitution), THRESHOLD where v is within the relative `change` of it, SIMULTANEOUS where two
-    coupled contacts are approached in it.
+    What leaves a contact slower than the threshold h |a| / 2 of the rest test stays there: a percussion is a ZENO_END
+    where a contact bounces so slowly, THRESHOLD where its velocity afterwards is within the relative `change` of that.
+    It is GRAZING where the approach is below the threshold and nothing bounces (e = 0), SIMULTANEOUS where two coupled
+    contacts are approached in it. Contacts that let go do so where their load vanishes; there the derivative exists.
 
     Args:
         system, params, q0, u0, times, scheme, substeps: as in `simulate`, with EventTimed on a `System`.
@@ -121,18 +122,19 @@ def certify(
     assert run.percussions is not None
     happened = jax.tree.map(np.asarray, run.percussions)
     count = int(np.sum(happened.contact >= 0))
+    before, after, slow = (x[:count] for x in (happened.before, happened.after, happened.slow))
     contact = happened.contact[:count]
-    rows = np.arange(count)
-    approach, slow = -happened.before[rows, contact], happened.slow[rows, contact]
-    restitution = np.broadcast_to(np.asarray(system.restitution(params)), happened.before.shape[1:])[contact]
+    restitution = np.broadcast_to(np.asarray(system.restitution(params)), before.shape)
     # Velocities that differ by rounding only are the same.
-    rounding = np.finfo(happened.before.dtype).eps ** 0.75 * np.max(np.abs(happened.before[:count]), initial=1.0)
-    struck = np.sum((happened.before[:count] < -rounding) & (happened.impulse[:count] > 0), axis=1)
+    rounding = np.finfo(before.dtype).eps ** 0.75 * np.max(np.abs(before), initial=1.0)
+    struck = (before < -rounding) & (happened.impulse[:count] > 0)
+    bounces = struck & (restitution > 0)
     doubts = np.zeros(count, int)
-    doubts[struck > 1] = Doubt.SIMULTANEOUS
-    doubts[np.abs(approach - slow) <= change * slow] = Doubt.THRESHOLD
-    doubts[approach < (1 - change) * slow] = Doubt.GRAZING
-    doubts[(approach < (1 - change) * slow) & (restitution > 0)] = Doubt.ZENO_END
+    doubts[np.sum(struck, axis=1) > 1] = Doubt.SIMULTANEOUS
+    doubts[np.any(bounces & (np.abs(after - slow) <= change * slow), axis=1)] = Doubt.THRESHOLD
+    doubts[np.any(bounces & (after < (1 - change) * slow), axis=1)] = Doubt.ZENO_END
+    rows = np.arange(count)
+    doubts[(-before < slow)[rows, contact] & (restitution == 0)[rows, contact]] = Doubt.GRAZING
     if count == percussions and count:
         doubts[-1] = doubts[-1] or Doubt.UNRESOLVED
     return Certificate(run, doubts)

@@ -61,8 +61,15 @@ def test_a_struck_row_of_touching_balls_has_no_derivative():
 
 
 def test_a_bounce_at_the_threshold_of_rest():
-    # h g / 2 = 0.04905 m/s is the slowest bounce; this one is 0.01 % faster.
-    v = 0.04905 * 1.0001
+    # What leaves the floor slower than h g / 2 = 0.04905 m/s stays there; this one is 0.01 % faster.
+    v = 0.04905 / 0.8 * 1.0001
     certificate = dc.certify(BALL, FALL, [0.0], [-v], TIMES[:2])
     assert certificate.first()[0] == Doubt.THRESHOLD
     assert dc.certify(BALL, FALL, [0.0], [-v], TIMES[:2], change=1e-5).clear
+    assert dc.certify(BALL, FALL, [0.0], [-0.999 * v], TIMES[:2], change=1e-5).first()[0] == Doubt.ZENO_END
+
+
+def test_a_landing_that_hardly_approaches_is_grazing():
+    certificate = dc.certify(BALL, {**FALL, "restitution": 0.0}, [0.0], [-0.04], TIMES[:2])
+    assert certificate.first()[0] == Doubt.GRAZING
+    assert dc.certify(BALL, {**FALL, "restitution": 0.0}, [0.0], [-0.06], TIMES[:2]).clear

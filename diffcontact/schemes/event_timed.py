@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from diffcontact.batching import any_lane, select
-from diffcontact.schemes.flow import Start, smooth, smooth_extrapolated, start
+from diffcontact.schemes.flow import Arrival, Start, Tolerance, smooth, start
 from diffcontact.schemes.line import LineState, advance, begin
 from diffcontact.schemes.percussion import Percussion, no_percussion, percussion, remainder
 from diffcontact.schemes.scheme import Info, State
@@ -22,7 +22,8 @@ from diffcontact.system import ParticleLine, gap_motion
 
 
 class _Moment(NamedTuple):
-    """Where we are inside a step: `left` seconds before its end, with the impulses so far, and what is slow here."""
+    """Where we are inside a step: `left` seconds before its end, with the impulses so far, what is slow here, and the
+    contacts that have let go in this step."""
 
     t: Array
     left: Array
@@ -30,6 +31,7 @@ class _Moment(NamedTuple):
     u: Array
     impulse: Array
     slow: Array
+    released: Array
     status: Array
 
 
@@ -83,10 +85,6 @@ class EventTimed:
         if not (isinstance(self.events, int) and self.events >= 1):
             raise ValueError(f"EventTimed(events={self.events!r}): expected an integer of at least 1")
 
-    @property
-    def _smooth(self):
-        return smooth if self.order == 2 else smooth_extrapolated
-
     def init(self, system, params, t, h, q, u) -> State | LineState:
         """Position and velocity are all that is carried; a line's percussion at the first time acts at once."""
         return begin(system, params, t, h, q, u) if isinstance(system, ParticleLine) else State(q, u)
@@ -97,33 +95,36 @@ class EventTimed:
             return advance(system, params, t, h, state, partial(glide_timed, system, params, self.events))
         count = jax.eval_shape(lambda q: system.gap(t, q, params), state.q).size
         if count == 0:
-            begin = start(system, params, t, state.q, state.u, h, h)
-            x, w, *rest = self._smooth(system, params, t, h, state.q, state.u, begin)
-            return State(x, w), Info(*rest)
+            begin = start(system, params, t, state.q, state.u, h, h, jnp.zeros(0, bool))
+            end = smooth(system, params, t, h, state.q, state.u, begin, self.order)
+            return State(end.q, end.u), Info(end.impulse, end.status)
         zero = jnp.zeros(count, state.q.dtype)
         at_start = _Moment(
-            jnp.asarray(t, zero.dtype), h, state.q, state.u, impulse=zero, slow=zero, status=jnp.zeros((), jnp.int32)
+            jnp.asarray(t, zero.dtype), h, state.q, state.u, zero, zero, zero > 0, status=jnp.zeros((), jnp.int32)
         )
 
         def to_next(now, last):
-            begin = start(system, params, now.t, now.q, now.u, h, now.left)
-            shot = _shoot(self._smooth, system, params, now, begin)
-            x, w, impulse, status = shot.arrival
+            begin = start(system, params, now.t, now.q, now.u, h, now.left, now.released)
+            shot = _shoot(system, params, now, begin, self.order)
+            end: Arrival = shot.arrival
+            # Behind the gaps stand the loads: a contact whose load vanishes lets go, and nothing jumps.
+            struck, lets_go = shot.found & (shot.index < count), shot.found & (shot.index >= count)
             now = _Moment(
                 t=now.t + shot.s,
                 left=now.left - shot.s,
-                q=x,
-                u=w,
-                impulse=now.impulse + impulse,
+                q=end.q,
+                u=end.u,
+                impulse=now.impulse + end.impulse,
                 slow=begin.tolerance.slow,
-                status=first(now.status, status),
+                released=now.released | (lets_go & (jnp.arange(count) == shot.index - count)),
+                status=first(now.status, end.status),
             )
 
             def strike():
                 after, record = _strike(system, params, now, begin.tolerance, shot.index, ~last)
-                return select(shot.found, (after, record), (now, none))
+                return select(struck, (after, record), (now, none))
 
-            now, record = lax.cond(any_lane(shot.found), strike, lambda: (now, none))
+            now, record = lax.cond(any_lane(struck), strike, lambda: (now, none))
             return now, shot.found, record
 
         def round_(carry, last):
@@ -142,39 +143,58 @@ class EventTimed:
         return State(now.q, now.u), Info(now.impulse, now.status, percussions)
 
 
-def _shoot(smooth, system, params, now: _Moment, begin: Start) -> Shot:
-    """Smooth motion to the end of the step, or, where a gap closes before, to the first time of impact."""
+def _shoot(system, params, now: _Moment, begin: Start, order: int) -> Shot:
+    """Smooth motion to the end of the step, or, where a gap closes or a load vanishes before, to the time it does.
 
-    def motion(s, arrival):
-        x, w, *_ = arrival
-        return gap_motion(system, params, now.t + s, x, w)
+    At the latter the acceleration is continuous, so that the motion does not depend on that time to first order: it
+    needs no derivative, and its rate is good enough as the mean along the way.
+    """
 
-    def until_overlap(s, arrival):
+    def load_at(s, end: Arrival):
+        moved = jnp.where(s > 0, s, 1.0)
+        return end.load, (end.load - load) / moved
+
+    def motion(s, end: Arrival):
+        return _joined(gap_motion(system, params, now.t + s, end.q, end.u), load_at(lax.stop_gradient(s), end))
+
+    def until_overlap(s, end: Arrival):
         """A body may pass through another within the step and leave no trace at its end: look at quarters of the way,
         along the parabola that the smooth motion is to second order."""
-        x, w, *_ = arrival
-        bend = x - now.q - s * now.u
-        quarters = jnp.array([0.25, 0.5, 0.75, 1.0], x.dtype)
+        bend = end.q - now.q - s * now.u
+        quarters = jnp.array([0.25, 0.5, 0.75, 1.0], load.dtype)
         way = now.q[None, :] + quarters[:, None] * s * now.u[None, :] + quarters[:, None] ** 2 * bend[None, :]
         gaps = jax.vmap(lambda f, y: system.gap(now.t + f * s, y, params))(quarters, way)
-        overlaps = jnp.any((gaps < -begin.tolerance.gap) & watched[None, :], axis=1).at[-1].set(True)
+        overlaps = jnp.any((gaps < -begin.tolerance.gap) & ~begin.resting[None, :], axis=1).at[-1].set(True)
         first_one = jnp.argmax(overlaps)
         f = quarters[first_one]
         whole = f == 1.0
-        y, v = jnp.where(whole, x, way[first_one]), jnp.where(whole, w, now.u + f * (w - now.u))
-        return s * f, gap_motion(system, params, now.t + s * f, y, v)
+        y, v = jnp.where(whole, end.q, way[first_one]), jnp.where(whole, end.u, now.u + f * (end.u - now.u))
+        loads, rates = load_at(s, end)
+        return s * f, _joined(gap_motion(system, params, now.t + s * f, y, v), (load + f * (loads - load), rates))
 
-    watched = ~begin.resting
+    load = lax.stop_gradient(begin.multipliers)
+    forces = jnp.full_like(load, jnp.finfo(load.dtype).eps ** 0.75 * jnp.max(load, initial=0.0))
+    length = jnp.where(now.left > 0, now.left, 1.0)
+    rounding = Tolerance(
+        gap=jnp.concatenate([jnp.full_like(load, begin.tolerance.gap), forces]),
+        velocity=jnp.concatenate([jnp.full_like(load, begin.tolerance.velocity), 4 * forces / length]),
+        slow=begin.tolerance.slow,
+    )
     return to_event_or_end(
-        lambda s: smooth(system, params, now.t, s, now.q, now.u, begin),
+        lambda s: smooth(system, params, now.t, s, now.q, now.u, begin, order),
         motion,
         until_overlap,
-        (begin.near.gap, begin.near.velocity(now.u)),
-        watched,
-        begin.tolerance,
+        _joined((begin.near.gap, begin.near.velocity(now.u)), (load, jnp.zeros_like(load))),
+        jnp.concatenate([~begin.resting, begin.loaded & begin.regular]),
+        lax.stop_gradient(rounding),
         now.t,
         now.left,
     )
+
+
+def _joined(gaps, loads):
+    """Gaps and loads (2 c,), and their rates."""
+    return jax.tree.map(lambda *parts: jnp.concatenate(parts), gaps, loads)
 
 
 def _strike(system, params, now: _Moment, tolerance, contact, alone) -> tuple[_Moment, Percussion]:

@@ -1,8 +1,7 @@
-"""The smooth part of the motion: free flight and persistent contact, second order in the step."""
+"""The smooth part of the motion: free flight and persistent contact, of second or fourth order in the step."""
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -38,20 +37,21 @@ def _tolerance(near: Contacts, q: Array, u: Array, scale: Array, h) -> Tolerance
 
     One bound for all contacts: in a pile, the rounding of one contact is the motion of its neighbours. eps^(3/4)
     rather than eps: a projection on closed contacts is exact to a few hundred eps, and impacts that belong together
-    must not be split by rounding.
+    must not be split by rounding. Nor is anything faster than zero that moves less than eps in the whole step.
     """
     rows = jnp.abs(near.normals)
-    rounding = jnp.finfo(q.dtype).eps ** 0.75
+    eps = jnp.finfo(q.dtype).eps
     speed = rows @ jnp.abs(u) + jnp.abs(near.drift) + h * scale
-    size = rows @ jnp.abs(q) + h * speed
+    size = jnp.max(rows @ jnp.abs(q) + h * speed, initial=0.0)
+    speed = jnp.max(speed, initial=0.0)
     return Tolerance(
-        gap=rounding * jnp.max(size, initial=0.0), velocity=rounding * jnp.max(speed, initial=0.0), slow=h / 2 * scale
+        gap=eps**0.75 * size, velocity=jnp.maximum(eps**0.75 * speed, eps * size / jnp.abs(h)), slow=h / 2 * scale
     )
 
 
 @partial(
     jax.tree_util.register_dataclass,
-    data_fields=["near", "tolerance", "a", "multipliers", "resting", "loaded", "status"],
+    data_fields=["near", "tolerance", "a", "multipliers", "resting", "loaded", "regular", "status"],
     meta_fields=[],
 )
 @dataclass(frozen=True)
@@ -65,6 +65,7 @@ class Start:
         multipliers: (c,) that reaction [N].
         resting: (c,) closed contacts that stay closed, or would be closed again within the step.
         loaded: (c,) those of them that carry load: they stay closed.
+        regular: () False at a dead point, where no finite reaction follows the curves.
         status: () of the projection.
     """
 
@@ -74,10 +75,11 @@ class Start:
     multipliers: Array
     resting: Array
     loaded: Array
+    regular: Array
     status: Array
 
 
-def start(system, params, t, q, u, h, s) -> Start:
+def start(system, params, t, q, u, h, s, released) -> Start:
     """Which contacts rest, which of them carry load, and how the system accelerates over the next s seconds.
 
     A closed contact rests if it opens so slowly (or not at all) that it would close again within the step. The reaction
@@ -90,6 +92,7 @@ def start(system, params, t, q, u, h, s) -> Start:
     Args:
         h: length of the whole step, which sets the thresholds.
         s: what is left of it.
+        released: (c,) contacts that do not rest, because their load has just come down to zero.
     """
     near = contacts(system, params, t, q)
     mass, free = system.mass(q, params), acceleration(system, params, t, q, u)
@@ -98,7 +101,7 @@ def start(system, params, t, q, u, h, s) -> Start:
     rows, still = lax.stop_gradient((jnp.abs(near.normals), near))
     scale = lax.stop_gradient(jnp.maximum(jnp.abs(lift), rows @ jnp.abs(free)))
     tolerance = _tolerance(still, *lax.stop_gradient((q, u)), scale, lax.stop_gradient(h))
-    closed = (near.gap <= tolerance.gap) & (opening >= -tolerance.velocity)
+    closed = (near.gap <= tolerance.gap) & (opening >= -tolerance.velocity) & ~released
     length = jnp.where(jnp.abs(s) > jnp.finfo(q.dtype).tiny, s, 1.0)
 
     curving = lift - near.normals @ free
@@ -125,89 +128,95 @@ def start(system, params, t, q, u, h, s) -> Start:
     nothing = jnp.zeros_like(lift)
     resting = closed & (opening <= tolerance.velocity + tolerance.slow)
     flying = (resting, tolerance.slow, jnp.array(True), free, nothing, nothing > 0, jnp.zeros((), jnp.int32))
-    resting, slow, _, a, multipliers, loaded, status = lax.cond(
+    resting, slow, regular, a, multipliers, loaded, status = lax.cond(
         any_lane(jnp.any(resting)), lambda: lax.scan(react_again, flying, jnp.arange(3))[0], lambda: flying
     )
-    return Start(near, tolerance._replace(slow=slow), a, multipliers, resting, loaded, status)
+    return Start(near, tolerance._replace(slow=slow), a, multipliers, resting, loaded, regular, status)
 
 
-def smooth(system, params, t, s, q, u, begin: Start, way=None):
-    """Advance by s without any impact: q, u, impulse (c,) [N s], status.
+@partial(jax.tree_util.register_dataclass, data_fields=["q", "u", "impulse", "load", "status"], meta_fields=[])
+@dataclass(frozen=True)
+class Arrival:
+    """The end of a smooth piece of motion.
+
+    Attributes:
+        q, u: (d,) position and velocity.
+        impulse: (c,) of the resting contacts [N s].
+        load: (c,) the reaction there of those that are held closed [N]; where it is negative they should have let go.
+        status: () of the projections.
+    """
+
+    q: Array
+    u: Array
+    impulse: Array
+    load: Array
+    status: Array
+
+
+def smooth(system, params, t, s, q, u, begin: Start, order: int) -> Arrival:
+    """Advance by s without any impact, to second or fourth order in s.
 
     RATTLE for the contacts that rest, free flight for everything else; a with the reaction, G the rows at rest::
 
         x = q + s u + s^2/2 a(t, q, u),                  then moved (M-orthogonally) onto  g(t+s, x) = 0  where loaded
         w = u + s/2 (a(t, q, u) + a(t+s, x, u + s a)),   then projected onto  G(t+s, x) w + dg/dt >= 0
 
-    Second order in s; exact for constant forces and flat contacts. The projections run only where contacts rest.
-
-    Args:
-        way: () how far corrections of x may go [m]; None: as far as the motion itself.
+    or, of fourth order, Nystrom's x and w, then moved and projected alike. Exact for constant forces and flat
+    contacts. The projections run only where contacts rest.
 
     Source: RATTLE (Andersen 1983) with the one-sided velocity constraint of S1 eq. (12).
     """
     touching = any_lane(jnp.any(begin.resting))
-    x = q + s * u + s**2 / 2 * begin.a
-    way = jnp.max(jnp.abs(x - q)) if way is None else way
+    if order == 2:
+        x, impulse = q + s * u + s**2 / 2 * begin.a, s / 2 * begin.multipliers
+    else:
+        x, w, impulse = _nystrom(system, params, t, s, q, u, begin, touching)
+    way = jnp.max(jnp.abs(x - q))
     x = lax.cond(touching, lambda: _keep_closed(system, params, t + s, way, x, begin), lambda: x)
-    w = u + s / 2 * (begin.a + acceleration(system, params, t + s, x, u + s * begin.a))
+    if order == 2:
+        w = u + s / 2 * (begin.a + acceleration(system, params, t + s, x, u + s * begin.a))
 
     def supported():
         here = contacts(system, params, t + s, x)
         held = begin.loaded | (begin.resting & (here.gap <= begin.tolerance.gap))
         end = qp.project(system.mass(x, params), here.normals, jnp.where(held, here.drift, jnp.inf), w)
-        return end.u, s / 2 * begin.multipliers + end.multipliers, first(begin.status, end.status)
+        # Only its sign is looked at.
+        still = lax.stop_gradient((params, t + s, x, end.u))
+        load = _reaction(system, *still, begin.loaded)[1]
+        return Arrival(x, end.u, impulse + end.multipliers, load, first(begin.status, end.status))
 
-    w, impulse, status = lax.cond(touching, supported, lambda: (w, jnp.zeros_like(begin.multipliers), begin.status))
-    return x, w, impulse, status
-
-
-# Richardson's extrapolation from one, two and three pieces of a second-order map: its errors in n^-2 and n^-3 cancel.
-# A last piece of no length puts the result onto its contacts.
-_PIECES = (1.0, 1 / 2, 1 / 2, 1 / 3, 1 / 3, 1 / 3, 0.0)
-_BEGINS = (True, True, False, True, False, False, False)
-_WEIGHTS = (1 / 12, 0.0, -4 / 3, 0.0, 0.0, 9 / 4, 0.0)
+    return lax.cond(touching, supported, lambda: Arrival(x, w, impulse, jnp.zeros_like(impulse), begin.status))
 
 
-def smooth_extrapolated(system, params, t, s, q, u, begin: Start):
-    """`smooth` of fourth order: T_1 / 12 - 4 T_2 / 3 + 9 T_3 / 4, with T_n the composition of n pieces of length s/n.
+def _reaction(system, params, t, q, u, loaded):
+    """The acceleration at (t, q, u) with the loaded contacts held, and their multipliers (c,)."""
+    free, near = acceleration(system, params, t, q, u), contacts(system, params, t, q)
+    curving = gap_acceleration(system, params, t, q, u, free) - near.normals @ free
+    held = qp.hold(system.mass(q, params), near.normals, curving, free, loaded)
+    return held.u, held.multipliers
 
-    The contacts that rest, and those that carry load, are the same on all pieces, so that T_n is a smooth map.
 
-    Source: Hairer, Norsett, Wanner, Solving Ordinary Differential Equations I, section II.9.
+def _nystrom(system, params, t, s, q, u, begin: Start, touching):
+    """x, w and the impulse of the reaction by Nystrom's method of fourth order, with the loaded contacts held.
+
+    Source: Hairer, Norsett, Wanner, Solving Ordinary Differential Equations I, section II.14.
     """
-    touching = any_lane(jnp.any(begin.resting))
-    way = jnp.max(jnp.abs(s * u + s**2 / 2 * begin.a))
 
     def reaction(time, x, w):
-        """The acceleration at a later point, with the loaded contacts held."""
-        free = acceleration(system, params, time, x, w)
+        free = lambda: (acceleration(system, params, time, x, w), jnp.zeros_like(begin.multipliers))  # noqa: E731
+        return lax.cond(touching, lambda: _reaction(system, params, time, x, w, begin.loaded), free)
 
-        def held():
-            near = contacts(system, params, time, x)
-            curving = gap_acceleration(system, params, time, x, w, free) - near.normals @ free
-            found = qp.hold(system.mass(x, params), near.normals, curving, free, begin.loaded)
-            return found.u, found.multipliers
+    def stage(last, at):
+        fraction, weight = at
+        bend = jnp.where(fraction == 1, last[0], begin.a)
+        time, x = t + fraction * s, q + fraction * s * u + (fraction * s) ** 2 / 2 * bend
+        found = reaction(time, x, u + fraction * s * last[0])
+        return found, jax.tree.map(lambda k: weight * k, found)
 
-        return lax.cond(touching, held, lambda: (free, jnp.zeros_like(begin.multipliers)))
-
-    def piece(carry, at):
-        (done, x, w, impulse), total = carry
-        fraction, begins, weight = at
-        last = fraction == 0
-        x, w, impulse = select(last, total, select(begins, (q, u, jnp.zeros_like(impulse)), (x, w, impulse)))
-        done = jnp.where(begins, 0.0, done)
-        a, multipliers = reaction(t + done * s, x, w)
-        here = dataclasses.replace(begin, a=a, multipliers=multipliers)
-        x, w, more, status = smooth(system, params, t + done * s, fraction * s, x, w, here, way)
-        now = (x, w, impulse + more)
-        total = select(last, now, jax.tree.map(lambda total, now: total + weight * now, total, now))
-        return ((done + fraction, *now), total), status
-
-    nothing = jnp.zeros_like(q), jnp.zeros_like(u), jnp.zeros_like(begin.multipliers)
-    pieces = jnp.array(_PIECES, q.dtype), jnp.array(_BEGINS), jnp.array(_WEIGHTS, q.dtype)
-    (_, (x, w, impulse)), status = lax.scan(piece, ((jnp.ones((), q.dtype), *nothing), nothing), pieces)
-    return x, w, impulse, status[jnp.argmax(status != Status.OK)]
+    nodes = jnp.array([1 / 2, 1 / 2, 1.0], q.dtype), jnp.array([2.0, 2.0, 1.0], q.dtype)
+    _, (a, multipliers) = lax.scan(stage, (begin.a, begin.multipliers), nodes)
+    x = q + s * u + s**2 / 6 * (begin.a + (a[0] + a[1]) / 2)
+    return x, u + s / 6 * (begin.a + jnp.sum(a, 0)), s / 6 * (begin.multipliers + jnp.sum(multipliers, 0))
 
 
 def _keep_closed(system, params, t, way, x, begin: Start) -> Array:

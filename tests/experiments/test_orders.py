@@ -9,7 +9,9 @@ import pytest
 from event_exact import event_exact
 
 
-@pytest.mark.parametrize("problem", [exact_problems.bouncing_ball(0.8), exact_problems.polar(0.3)], ids=lambda p: p.name)
+@pytest.mark.parametrize(
+    "problem", [exact_problems.bouncing_ball(0.8), exact_problems.polar(0.3)], ids=lambda p: p.name
+)
 def test_the_event_exact_solution_is_exact(problem):
     found = event_exact(problem.system, problem.unpack, problem.theta, problem.T)
     theta = jnp.asarray(problem.theta)

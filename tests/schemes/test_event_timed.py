@@ -190,6 +190,60 @@ def _energy(params, run):
     return 0.5 * run.u**2 @ mass - run.q @ (mass * gravity)
 
 
+def test_a_stack_at_rest_stays_at_rest():
+    # Two discs that touch each other, the floor and the walls, and one on top of them: more contacts than needed.
+    system, params = _balls(3, 2, box=(0.0, jnp.array([0.4, 1.0])), restitution=0.5)
+    params = {**params, "mass": jnp.array([1.0, 2.0, 0.5]), "gravity": jnp.array([0.0, -9.81])}
+    q0 = jnp.array([0.1, 0.1, 0.3, 0.1, 0.2, 0.1 + jnp.sqrt(0.03)])
+
+    @jax.jit
+    def stay(h):
+        run = dc.simulate(system, params, q0, jnp.zeros(6), h * jnp.arange(201))
+        return run, jax.vmap(lambda q: system.gap(0.0, q, params))(run.q)
+
+    for h in (1e-1, 1e-2, 1e-3, 1e-4):
+        run, gaps = stay(h)
+        energy = _energy(params, run)
+        assert run.status == 0
+        assert np.max(np.abs(run.u)) <= 1e-9, h
+        assert np.min(gaps) >= -1e-12, h
+        assert np.max(np.diff(energy)) <= 1e-10 * energy[0], h
+        # The floor carries them: 3.5 kg for 200 h.
+        np.testing.assert_allclose(np.sum(run.impulse[:, [1, 3, 5]]), 3.5 * 9.81 * 200 * h, rtol=1e-9)
+
+
+def test_a_ball_in_a_wedge_bounces_in_order():
+    # Between the floor and a wall that leans over it by 0.3 rad, both met within one step; e = 1, no gravity.
+    slope = 0.3
+    wedge = dc.System(
+        gap=lambda t, q, p: jnp.stack([q[1], jnp.sin(p) * q[0] - jnp.cos(p) * q[1]]),
+        force=lambda t, q, u, p: jnp.zeros(2),
+        mass=lambda q, p: jnp.ones(2),
+        restitution=lambda p: 1.0,
+    )
+
+    def run(slope):
+        scheme = dc.EventTimed(events=12)
+        return dc.simulate(wedge, slope, [1.0, 0.1], [-4.0, -1.0], [0.0, 1.0], scheme=scheme, percussions=12)
+
+    trajectory, tangent = jax.jvp(run, (slope,), (1.0,))
+    # Mirrored in the walls it flies straight on: sectors of 0.3 rad. Polar coordinates of where that ends, folded back.
+    x, y = 1.0 - 4.0, 0.1 - 1.0
+    angle, radius = np.arctan2(y, x) % (2 * np.pi), np.hypot(x, y)
+    # Unfolded it turns clockwise through the floor: as many sectors below zero.
+    below = 2 * np.pi - angle
+    sector = int(below // slope)
+    inside = below - sector * slope
+    folded = inside if sector % 2 == 0 else slope - inside
+    np.testing.assert_allclose(trajectory.q[-1], radius * np.array([np.cos(folded), np.sin(folded)]), atol=1e-12)
+    assert int(np.sum(trajectory.percussions.contact >= 0)) == sector + 1
+    assert trajectory.status == 0
+    turns = -sector if sector % 2 == 0 else sector + 1
+    np.testing.assert_allclose(
+        tangent.q[-1], turns * radius * np.array([-np.sin(folded), np.cos(folded)]), atol=1e-10 * radius
+    )
+
+
 def test_a_dropped_stack_comes_to_rest():
     system, params = _balls(3, 1, box=(0.0, 10.0), gravity=jnp.array([-9.81]), restitution=0.3)
     run = dc.simulate(system, params, [0.5, 0.9, 1.5], [0.0, 0.0, 0.0], np.linspace(0, 3, 301))
@@ -201,7 +255,8 @@ def test_a_dropped_stack_comes_to_rest():
 
 
 def test_a_pile_settles_without_penetration(rng):
-    system, params = _balls(6, 2, box=(0.0, 1.0), gravity=jnp.array([0.0, -9.81]))
+    # Five diameters are 1.0: a box of exactly that width has one place only for five on the floor.
+    system, params = _balls(6, 2, box=(0.0, jnp.array([1.03, 1.0])), gravity=jnp.array([0.0, -9.81]))
     grid = np.array([[0.15 + 0.23 * (i % 4), 0.2 + 0.25 * (i // 4)] for i in range(6)])
     lanes = 8
     q0 = (grid + rng.uniform(-0.01, 0.01, (lanes, 6, 2))).reshape(lanes, 12)
@@ -214,12 +269,10 @@ def test_a_pile_settles_without_penetration(rng):
     # A rattling cluster has more percussions in one step than are resolved one by one; nothing else may go wrong.
     assert np.all((runs.status == 0) | (runs.status == dc.Status.TOO_MANY_EVENTS))
     gaps = jax.vmap(jax.vmap(lambda q: system.gap(0.0, q, params)))(runs.q)
-    assert np.min(gaps) >= -1e-11  # rounding, eps^(3/4), of lengths of order 1
+    assert np.min(gaps) >= -1e-12
     energy = jax.vmap(lambda run: _energy(params, run))(runs)
-    # Rolling over each other is second order: gains of O(h^3) per step with accelerations and curvatures of order 10;
-    # a chain that passes a dead point, where no finite reaction exists, adds O(h^2).
-    assert np.max(np.diff(energy, axis=1)) < 10 * (0.01) ** 2 * np.max(energy)
-    assert np.median(np.max(np.diff(energy, axis=1), axis=1)) < 10 * (0.01) ** 3 * np.max(energy)
+    # Rolling over each other is second order: gains of O(h^3) per step with accelerations and curvatures of order 10.
+    assert np.max(np.diff(energy, axis=1)) < 10 * (0.01) ** 3 * np.max(energy)
     # At rest, wherever that is.
     assert np.max(np.abs(runs.u[:, -1])) < 1e-9
 
