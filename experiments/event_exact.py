@@ -2,7 +2,8 @@
 
 Between events the smooth motion is integrated by DOP853 to rounding, with its variational equations for the derivative
 S = dx/dtheta, x = (q, u). An event is the root of a function b(t, x, theta): a gap that closes, a reaction that
-vanishes. Its time answers to theta, and the jump x+ = J(t, x, theta) leaves the saltation (f the flow before, f+ after)::
+vanishes. Its time answers to theta, and the jump x+ = J(t, x, theta) leaves the saltation, f and f+ the flows before
+and after::
 
     d tau = -(b_x S + b_theta) / (b_t + b_x f),        S+ = J_x (S + f d tau) + J_t d tau + J_theta - f+ d tau
 

@@ -51,10 +51,10 @@ class EventTimed:
     DR + (F+ - DR F-) grad g^T / (grad g . F-) whole, and the derivative of the trajectory converges to the true one.
     The published schemes see an impact at an integer number of steps and lose its second term.
 
-    Exact to rounding for constant forces at every h; for smooth ones second order in state and derivative, or fourth
-    (`order=4`: the smooth motion extrapolated, some two to six times the work of a step). A bounce slower than h/2
-    times the acceleration ends in rest: the end of a Zeno sequence is found to within O(h). No derivative exists at
-    grazing impacts, at simultaneous impacts of coupled contacts, and when a Zeno sequence ends.
+    A contact lets go at the time its load vanishes. Exact to rounding for constant forces at every h; for smooth ones
+    second order in state and derivative, or fourth (`order=4`, up to twice the work of a step). A bounce slower than
+    h/2 times the acceleration ends in rest: the end of a Zeno sequence is found to within O(h). No derivative exists
+    at grazing impacts, at simultaneous impacts of coupled contacts, and when a Zeno sequence ends.
 
     On a `ParticleLine` the events are slip velocities that vanish and friction forces that reach their bound, and the
     motion between them is exact but for its loads, which are integrated to fourth order (`slip_timed`, `line_flow`).
