@@ -1,8 +1,22 @@
 """Parameters with error bars from observed motion."""
 
+from diffcontact.identify.comparison import Comparison, compare
 from diffcontact.identify.fit import fit
 from diffcontact.identify.observations import Observations, Problem
-from diffcontact.identify.parameters import Interval, Positive, Real
+from diffcontact.identify.parameters import Interval, Positive, Real, symmetric
+from diffcontact.identify.priors import Normal
 from diffcontact.identify.result import FitResult
 
-__all__ = ["FitResult", "Interval", "Observations", "Positive", "Problem", "Real", "fit"]
+__all__ = [
+    "Comparison",
+    "FitResult",
+    "Interval",
+    "Normal",
+    "Observations",
+    "Positive",
+    "Problem",
+    "Real",
+    "compare",
+    "fit",
+    "symmetric",
+]

@@ -98,9 +98,14 @@ class Problem:
         own: names of parameters that this run keeps to itself: in `fit(problems, params, ...)` such a parameter has a
             leading axis with one entry per problem, and `initial`, `observe` and the system of problem i see entry i.
             All other parameters are shared.
+        clock: None, or `clock(times, params) -> (n,)`, pure and traceable: the system's time of each sample, where the
+            recording's clock is not the system's own. `lambda times, params: params["offset"] + times` for a film that
+            began at an unknown moment, `times / params["rate"]` for frame numbers at an unknown rate. `initial` is the
+            state at the first of them.
 
-    `initial`, `observe` and the system's functions are compiled once and may be called again in a later fit: what they
-    use besides their arguments must not change. Runs that share them (and scheme and substeps) share the compilation.
+    `initial`, `observe`, `clock` and the system's functions are compiled once and may be called again in a later fit:
+    what they use besides their arguments must not change. Runs that share them (and scheme and substeps) share the
+    compilation.
 
     Raises:
         ValueError: an argument of the wrong kind.
@@ -118,12 +123,15 @@ class Problem:
     scheme: Any = None
     substeps: int = 1
     own: tuple[str, ...] = ()
+    clock: Callable[[Any, Any], Any] | None = None
 
     def __post_init__(self):
         if not isinstance(self.observations, Observations):
             raise ValueError(f"Problem(observations): expected Observations, got {type(self.observations).__name__}")
         if not callable(self.initial):
             raise ValueError(f"Problem(initial): expected a function, got {type(self.initial).__name__}")
+        if self.clock is not None and not callable(self.clock):
+            raise ValueError(f"Problem(clock): expected a function or None, got {type(self.clock).__name__}")
         if not (isinstance(self.substeps, int) and self.substeps >= 1):
             raise ValueError(f"Problem(substeps): {self.substeps!r}, expected an integer of at least 1")
         own = (self.own,) if isinstance(self.own, str) else tuple(self.own)

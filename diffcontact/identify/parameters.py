@@ -4,13 +4,16 @@ The optimiser sees one vector theta (P,). Run i sees only its own stretch of it,
 is shared, and of what each run keeps to itself (its initial state, say) the part that belongs to run i::
 
     theta = [ shared ... | own of run 0, own of run 1, ... ]      d residual_i / d theta is zero outside index_i
+
+A parameter in log scale is there with its logarithm, value = exp(theta): equal steps are equal ratios, and it stays
+positive. Tied parameters are not in theta: they are functions of those that are.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import jax
@@ -23,8 +26,12 @@ from numpy.typing import NDArray
 class Interval:
     """A closed interval: `low <= parameter <= high`, numbers or arrays that broadcast to the parameter's shape.
 
+    Args:
+        low, high: the bounds.
+        log: search (and form error bars) in the logarithm, for what may be off by a factor; low must be above 0.
+
     Raises:
-        ValueError: bounds that are NaN or the wrong way round.
+        ValueError: bounds that are NaN or the wrong way round; a logarithm of what is not positive.
 
     Example:
         >>> Interval(0.0, 1.0)
@@ -36,21 +43,28 @@ class Interval:
 
     low: Any
     high: Any
+    log: bool = field(default=False, repr=False, kw_only=True)
 
     def __post_init__(self):
         if not np.all(np.asarray(self.low, float) < np.asarray(self.high, float)):
             raise ValueError(f"{self}: bounds the wrong way round, low must be below high")
+        if self.log and not np.all(np.asarray(self.low, float) > 0):
+            raise ValueError(f"{self}: low must be above 0 in log scale")
 
 
 @dataclass(frozen=True)
 class Positive:
     """A parameter above zero: a mass, a stiffness, a radius.
 
+    Args:
+        log: search (and form error bars) in the logarithm, for what may be off by a factor.
+
     Example:
         >>> Positive().low, Positive().high
         (0.0, inf)
     """
 
+    log: bool = field(default=False, repr=False, kw_only=True)
     low: ClassVar[float] = 0.0
     high: ClassVar[float] = np.inf
 
@@ -64,19 +78,22 @@ class Real:
         (-inf, inf)
     """
 
+    log: ClassVar[bool] = False
     low: ClassVar[float] = -np.inf
     high: ClassVar[float] = np.inf
 
 
 Domain = Interval | Positive | Real
+Tie = Callable[[dict[str, Any]], Any]
 
 
 @dataclass(frozen=True)
 class Block:
-    """A free parameter as one run sees it: its name and its shape there. Hashable, static under jit."""
+    """A free parameter as one run sees it: its name, its shape, its scale. Hashable, static under jit."""
 
     name: str
     shape: tuple[int, ...]
+    log: bool = False
 
     @property
     def size(self) -> int:
@@ -92,7 +109,8 @@ def insert(view: tuple[Block, ...], z: jax.Array, fixed: Mapping[str, Any]) -> d
     """
     params, begin = dict(fixed), 0
     for block in view:
-        params[block.name] = z[begin : begin + block.size].reshape(block.shape)
+        part = z[begin : begin + block.size].reshape(block.shape)
+        params[block.name] = jnp.exp(part) if block.log else part
         begin += block.size
     return params
 
@@ -106,7 +124,10 @@ class FreeParameters:
         own: names whose leading axis counts the runs.
         view: the free parameters as one run sees them.
         names: (P,) one per element: `e`, `mass[0]`, `distance[3]`.
-        start, low, high: (P,) starting values and bounds.
+        start, low, high: (P,) starting values and bounds of theta.
+        log: (P,) True where theta is the logarithm of the parameter.
+        runs: how many there are.
+        tied: name -> function of a run's parameters, for those that follow from others.
     """
 
     params: Mapping[str, Any]
@@ -116,6 +137,17 @@ class FreeParameters:
     start: NDArray
     low: NDArray
     high: NDArray
+    log: NDArray
+    runs: int = 1
+    tied: Mapping[str, Tie] = field(default_factory=dict)
+
+    def values(self, theta: NDArray) -> NDArray:
+        """(P,) the parameters themselves."""
+        return np.where(self.log, np.exp(np.where(self.log, theta, 0.0)), theta)
+
+    def slopes(self, theta: NDArray) -> NDArray:
+        """(P,) their derivatives by theta."""
+        return np.where(self.log, self.values(theta), 1.0)
 
     def index(self, run: int) -> NDArray:
         """Where the elements of this run's vector z lie in theta."""
@@ -148,12 +180,29 @@ class FreeParameters:
         return parts
 
     def merge(self, theta: NDArray) -> dict[str, Any]:
-        """The user's dictionary with the free parameters at `theta`."""
-        return {**self.params, **self.split(theta)}
+        """The user's dictionary with the free parameters at `theta`, and those tied to them.
+
+        A tied parameter that differs from run to run has a leading axis that counts the runs.
+        """
+        merged = {**self.params, **self.split(self.values(theta))}
+        for name, function in self.tied.items():
+            runs = [np.asarray(function(self._of_run(merged, i)), float) for i in range(self.runs)]
+            merged[name] = (runs[0] if all(np.array_equal(runs[0], run) for run in runs) else np.stack(runs))[()]
+        return merged
+
+    def _of_run(self, params: Mapping[str, Any], run: int) -> dict[str, Any]:
+        def entry(leaf):
+            return jnp.asarray(leaf)[run]
+
+        return {name: _map(entry if name in self.own else jnp.asarray, value) for name, value in params.items()}
 
 
 def free_parameters(
-    params: Mapping[str, Any], free: Mapping[str, Domain], own: frozenset[str], runs: int
+    params: Mapping[str, Any],
+    free: Mapping[str, Domain],
+    own: frozenset[str],
+    runs: int,
+    tied: Mapping[str, Tie] | None = None,
 ) -> FreeParameters:
     """Check names, shapes, starting values and bounds, and lay the free parameters out in one vector.
 
@@ -162,9 +211,11 @@ def free_parameters(
         free: the domain of each free parameter by name.
         own: names that have one entry per run on their leading axis.
         runs: how many runs there are.
+        tied: parameters that follow from others, name -> function of a run's parameters.
 
     Raises:
-        ValueError: a name that `params` lacks, a wrong leading axis, a value that is not finite or outside its bounds.
+        ValueError: a name that `params` lacks, a wrong leading axis, a value that is not finite or outside its bounds;
+            a tied parameter that is free as well, or is no function.
 
     Example:
         >>> free_parameters({"e": 0.7, "q0": [[1.0], [2.0]]}, {"e": Interval(0, 1), "q0": Real()}, {"q0"}, 2).names
@@ -177,14 +228,18 @@ def free_parameters(
         _map(lambda leaf, name=name: _check_leading_axis(name, leaf, runs), params[name])
     for name, value in params.items():
         _map(lambda leaf, name=name: _check_number(name, leaf), value)
-    values, lows, highs, names, view = [], [], [], [], []
+    for name, function in (tied or {}).items():
+        if name in free or not callable(function):
+            raise ValueError(f"fit(tied): {name!r} is {'free as well' if name in free else 'no function'}")
+    values, lows, highs, logs, names, view = [], [], [], [], [], []
     for name, domain in free.items():
         _check_known(name, params, "free")
         value, low, high = _bounded(name, params[name], domain)
         names += _element_names(name, value.shape)
-        view.append(Block(name, value.shape[1:] if name in own else value.shape))
+        view.append(Block(name, value.shape[1:] if name in own else value.shape, domain.log))
         for parts, part in ((values, value), (lows, low), (highs, high)):
-            parts.append(part.ravel())
+            parts.append(_log(part.ravel()) if domain.log else part.ravel())
+        logs.append(np.full(value.size, domain.log))
     return FreeParameters(
         params=dict(params),
         own=frozenset(own),
@@ -193,7 +248,34 @@ def free_parameters(
         start=np.concatenate(values),
         low=np.concatenate(lows),
         high=np.concatenate(highs),
+        log=np.concatenate(logs),
+        runs=runs,
+        tied=dict(tied or {}),
     )
+
+
+def symmetric(entries: Any, count: int) -> jax.Array:
+    """(count, count) symmetric matrix from its upper triangle, row by row: one coefficient e_ij per pair of materials.
+
+    Made for `fit(tied={"e_ij": lambda p: symmetric(p["e"], 3)})`.
+
+    Args:
+        entries: (count (count + 1) / 2,) the upper triangle with the diagonal.
+        count: rows of the matrix.
+
+    Example:
+        >>> symmetric(jnp.array([0.9, 0.7, 0.5]), 2).tolist()
+        [[0.9, 0.7], [0.7, 0.5]]
+    """
+    first, second = np.triu_indices(count)
+    position = np.zeros((count, count), int)
+    position[first, second] = position[second, first] = np.arange(first.size)
+    return jnp.asarray(entries)[position]
+
+
+def _log(values: NDArray) -> NDArray:
+    with np.errstate(divide="ignore"):
+        return np.log(values)
 
 
 def _bounded(name: str, value: Any, domain: Domain) -> tuple[NDArray, NDArray, NDArray]:

@@ -3,16 +3,16 @@
     r_i = (values_i - observe(simulate(theta_i), theta_i)) / noise_i       (n_i, k_i), dimensionless
     J_i = d r_i / d z_i                                                   (n_i, k_i, P_i), forward mode
 
-One compiled function serves all runs that share system, scheme, substeps, `observe` and `initial`: shorter runs are
-continued past their end to the length of the longest, with missing values.
+One compiled function serves all runs that share system, scheme, substeps, `observe`, `initial` and `clock`: shorter
+runs are continued past their end to the length of the longest, with missing values.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from functools import partial
-from types import FunctionType
 from typing import Any
 
 import jax
@@ -21,33 +21,17 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
+from diffcontact.identify.loss import Loss
+from diffcontact.identify.model import Model, share_code
 from diffcontact.identify.observations import Observations, Problem
-from diffcontact.identify.parameters import Block, FreeParameters, insert
+from diffcontact.identify.parameters import FreeParameters
 from diffcontact.simulate import simulate
 
+# Simulations side by side on an accelerator.
+LANES = 256
+_LINEAR = Loss()
 # A residual this large (in standard deviations) is a simulation on its way to infinity; its square is still a number.
 _INFINITE = 1e15
-
-
-@dataclass(frozen=True, eq=False)
-class Model:
-    """Everything about a run that is code, not numbers: static under jit, compared by the functions it holds."""
-
-    system: Any
-    scheme: Any
-    substeps: int
-    observe: Any
-    initial: Any
-    view: tuple[Block, ...]
-
-    def _identity(self):
-        return (*map(_handle, (self.system, self.scheme, self.observe, self.initial)), self.substeps, self.view)
-
-    def __hash__(self):
-        return hash(self._identity())
-
-    def __eq__(self, other):
-        return isinstance(other, Model) and self._identity() == other._identity()
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["times", "values", "sigma", "present"], meta_fields=[])
@@ -63,9 +47,10 @@ class Samples:
 
 def residual(model: Model, z: Array, fixed: dict[str, Any], samples: Samples):
     """Normalised residuals (n, k) of one run, zero where a sample is missing, and its trajectory; pure, traceable."""
-    params = insert(model.view, z, fixed)
+    params = model.parameters(z, fixed)
     q0, u0 = model.initial(params)
-    trajectory = simulate(model.system, params, q0, u0, samples.times, scheme=model.scheme, substeps=model.substeps)
+    times = samples.times if model.clock is None else model.clock(samples.times, params)
+    trajectory = simulate(model.system, params, q0, u0, times, scheme=model.scheme, substeps=model.substeps)
     seen = model.observe(trajectory, params)
     if jnp.shape(seen) != samples.values.shape:
         raise ValueError(f"observe returns shape {jnp.shape(seen)}, expected {samples.values.shape} as the values have")
@@ -86,6 +71,20 @@ def _linearise(model: Model, z: Array, fixed: dict[str, Any], samples: Samples):
 
     J, (r, trajectory) = jax.jacfwd(twice, has_aux=True)(z)
     return J, r, trajectory
+
+
+@partial(jax.jit, static_argnums=0)
+def _linearise_lanes(model: Model, z: Array, fixed: dict[str, Any], samples: Samples):
+    """J (N, n, k, P_i) and r (N, n, k) of N lanes z (N, P_i) whose measured values (N, n, k) may differ as well."""
+
+    def lane(z, values):
+        def twice(z):
+            r, _ = residual(model, z, fixed, replace(samples, values=values))
+            return r, r
+
+        return jax.jacfwd(twice, has_aux=True)(z)
+
+    return jax.vmap(lane)(z, samples.values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,6 +108,12 @@ class Run:
     @property
     def padded(self) -> bool:
         return self.samples.times.shape[0] > self.length
+
+    @property
+    def progress(self) -> NDArray:
+        """(n,) how far into the run each sample was taken, from 0 to 1."""
+        times = np.asarray(self.samples.times, float)[: self.length]
+        return (times - times[0]) / (times[-1] - times[0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,7 +145,7 @@ class JointResidual:
     """
 
     def __init__(self, problems: Sequence[Problem], parameters: FreeParameters):
-        models = _share_code(problems, parameters.view)
+        models = share_code(problems, parameters.view, tuple(parameters.tied.items()))
         kinds = [(model, p.observations.values.shape[1]) for model, p in zip(models, problems, strict=True)]
         longest: dict[Any, int] = {}
         for kind, problem in zip(kinds, problems, strict=True):
@@ -159,27 +164,24 @@ class JointResidual:
         pending = [_linearise(run.model, jnp.asarray(theta[run.index]), run.fixed, run.samples) for run in self.runs]
         results = []
         for run, (J, r, trajectory) in zip(self.runs, pending, strict=True):
-            r = np.asarray(r, float)[: run.length]
-            r = np.where(np.abs(r) < _INFINITE, r, np.inf)
-            r = np.where(run.present, r, np.nan)
-            J = np.asarray(J, float)[: run.length]
-            J = np.where(np.abs(J) < _INFINITE**2, J, np.inf)
-            results.append(Linearised(r, J, trajectory))
+            results.append(Linearised(*_measured(run, r, J), trajectory))
         return results
 
-    def compressed(self, theta: NDArray) -> tuple[NDArray, NDArray]:
+    def compressed(self, theta: NDArray, loss: Loss = _LINEAR) -> tuple[NDArray, NDArray]:
         """Few rows in place of the m samples: f (M,) and J (M, P) with the f^T f, J^T f and J^T J of all of them.
 
         Each run's [J_i, r_i] is replaced by its triangular factor, (P_i + 1) rows. An orthogonal transformation changes
         neither the cost nor a Gauss-Newton step, but the optimiser's linear algebra becomes as small as the number of
         parameters. Residuals that are not finite count as a large penalty without derivative, so that the optimiser
         backs off.
+
+        Args:
+            theta: (P,) the free parameters.
+            loss: what the squares are of: the residuals themselves, or those that make the squares a robust loss.
         """
         factors = []
         for run, at in zip(self.runs, self.linearise(theta), strict=True):
-            r, J = at.r[run.present], at.J[run.present]
-            J = np.where(np.isfinite(J) & np.isfinite(r)[:, None], J, 0.0)
-            r = np.where(np.isfinite(r), r, run.penalty)
+            r, J = _finite_rows(run, at.r[run.present], at.J[run.present], loss)
             factors.append(np.linalg.qr(np.column_stack([J, r]), mode="r"))
         rows = np.cumsum([0, *(factor.shape[0] for factor in factors)])
         f, J = np.zeros(rows[-1]), np.zeros((rows[-1], self.size))
@@ -187,6 +189,55 @@ class JointResidual:
             f[begin:end] = factor[:, -1]
             J[begin:end, run.index] = factor[:, :-1]
         return f, J
+
+    def lanes(self, theta: NDArray, values: Sequence[NDArray] | None = None) -> list[tuple[NDArray, NDArray]]:
+        """Per run, r (N, n, k) and J (N, n, k, P_i) of N lanes theta (N, P), like those of `linearise`.
+
+        On a CPU one lane after the other, by the function that is compiled anyway: a vmapped simulation takes as long
+        per lane there. On other devices the lanes run side by side, in chunks of one shape.
+
+        Args:
+            theta: (N, P), N >= 1.
+            values: per run the measured values (N, n, k) of every lane, where they differ from lane to lane.
+        """
+        chunk = 1 if jax.default_backend() == "cpu" else LANES
+        return [
+            self._lanes_of_run(run, theta[:, run.index], None if values is None else values[i], chunk)
+            for i, run in enumerate(self.runs)
+        ]
+
+    def _lanes_of_run(self, run: Run, z: NDArray, values: NDArray | None, chunk: int) -> tuple[NDArray, NDArray]:
+        count, n = z.shape[0], run.samples.times.shape[0]
+        measured = np.broadcast_to(np.asarray(run.samples.values), (count, n, run.present.shape[1]))
+        if values is not None:
+            filled = np.where(run.present, values, 0.0)
+            measured = np.pad(filled, ((0, 0), (0, n - run.length), (0, 0)))
+        if chunk == 1:
+            pending = [
+                _linearise(run.model, jnp.asarray(z[i]), run.fixed, _with_values(run.samples, measured[i]))[:2]
+                for i in range(count)
+            ]
+            parts = [_measured(run, r, J) for J, r in pending]
+            return np.stack([r for r, _ in parts]), np.stack([J for _, J in parts])
+        rows = np.minimum(np.arange(-(-count // chunk) * chunk), count - 1).reshape(-1, chunk)
+        parts = [
+            _linearise_lanes(run.model, jnp.asarray(z[row]), run.fixed, _with_values(run.samples, measured[row]))
+            for row in rows
+        ]
+        both = [_measured(run, r, J) for J_lanes, r_lanes in parts for J, r in zip(J_lanes, r_lanes, strict=True)]
+        return np.stack([r for r, _ in both[:count]]), np.stack([J for _, J in both[:count]])
+
+    def replaced(self, name: str, arrays: Sequence[NDArray]) -> JointResidual:
+        """The same runs with other measured `values` or another `sigma` (n_i, k_i); nothing is compiled anew."""
+        runs = []
+        for run, array in zip(self.runs, arrays, strict=True):
+            old = getattr(run.samples, name)
+            new = np.array(old, float)
+            new[: run.length][run.present] = np.asarray(array, float)[run.present]
+            runs.append(replace(run, samples=replace(run.samples, **{name: jnp.asarray(new, old.dtype)})))
+        other = copy(self)
+        other.runs = runs
+        return other
 
     def trajectories(self, theta: NDArray, at: Sequence[Linearised]) -> tuple[Any, ...]:
         """The simulated trajectory of each run at its own times."""
@@ -206,13 +257,36 @@ class JointResidual:
             return
         for i, at in enumerate(self.linearise(parameters.start)):
             run, observations = self.runs[i], problems[i].observations
-            params = insert(run.model.view, jnp.asarray(parameters.start[run.index]), run.fixed)
+            params = run.model.parameters(jnp.asarray(parameters.start[run.index]), run.fixed)
             seen = np.asarray(run.model.observe(_cut(at.trajectory, run.length), params), float)
             again = (observations.values - seen) / observations.sigma
             tolerance = float(jnp.finfo(run.samples.values.dtype).eps) ** 0.5  # other summation order, same numbers
             finite = np.isfinite(at.r)
             if not np.allclose(again[finite], at.r[finite], tolerance, tolerance):
                 self.runs[i] = _run(run.model, observations, parameters, i, run.length)
+
+
+def _measured(run: Run, r: Any, J: Any) -> tuple[NDArray, NDArray]:
+    """Residuals and Jacobian on the run's own samples: NaN and zero where missing, infinite where not finite."""
+    r = np.asarray(r, float)[: run.length]
+    r = np.where(np.abs(r) < _INFINITE, r, np.inf)
+    J = np.asarray(J, float)[: run.length]
+    return np.where(run.present, r, np.nan), np.where(np.abs(J) < _INFINITE**2, J, np.inf)
+
+
+def _finite_rows(run: Run, r: NDArray, J: NDArray, loss: Loss) -> tuple[NDArray, NDArray]:
+    """Rows (m_i,), (m_i, P_i) whose squares are the loss; a large penalty without derivative for what is not finite."""
+    finite = np.isfinite(r)
+    J = np.where(np.isfinite(J) & finite[:, None], J, 0.0)
+    r = np.where(finite, r, run.penalty)
+    if not loss.robust:
+        return r, J
+    s, slope = loss.squared(r)
+    return s, np.where(finite, slope, 0.0)[:, None] * J
+
+
+def _with_values(samples: Samples, values: Any) -> Samples:
+    return replace(samples, values=jnp.asarray(values, samples.sigma.dtype))
 
 
 def _run(model: Model, observations: Observations, parameters: FreeParameters, i: int, length: int) -> Run:
@@ -234,45 +308,6 @@ def _run(model: Model, observations: Observations, parameters: FreeParameters, i
     )
     penalty = 1e3 * (1.0 + float(np.max(np.abs(values / observations.sigma))))
     return Run(model, samples, parameters.fixed(i), parameters.index(i), present, penalty)
-
-
-def _share_code(problems: Sequence[Problem], view: tuple[Block, ...]) -> list[Model]:
-    """One model per problem, where functions made alike (a lambda in a loop, say) become one and the same object."""
-    known: dict[Any, Any] = {}
-
-    def first_alike(function):
-        return known.setdefault(_code(function), function)
-
-    return [
-        Model(
-            system=problem.system,
-            scheme=problem.scheme,
-            substeps=problem.substeps,
-            observe=first_alike(problem.observations.observe),
-            initial=first_alike(problem.initial),
-            view=view,
-        )
-        for problem in problems
-    ]
-
-
-def _code(function: Any) -> Any:
-    """What makes two functions of one moment interchangeable: the same code over the same closure and defaults."""
-    if not isinstance(function, FunctionType):
-        return id(function)
-    cells = tuple(id(cell.cell_contents) for cell in function.__closure__ or ())
-    defaults = tuple(map(id, function.__defaults__ or ()))
-    keywords = tuple((name, id(value)) for name, value in (function.__kwdefaults__ or {}).items())
-    return function.__code__, id(function.__globals__), cells, defaults, keywords
-
-
-def _handle(value: Any) -> Any:
-    """The value itself where it can be hashed, its identity otherwise (a system that holds arrays)."""
-    try:
-        hash(value)
-    except TypeError:
-        return id(value)
-    return value
 
 
 def _cut(trajectory: Any, length: int) -> Any:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import json
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from diffcontact.files import write_atomically
+from diffcontact.identify.portable import decode, encode
 from diffcontact.identify.table import text_table
+from diffcontact.simulate import Trajectory
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,8 +42,11 @@ class FitResult:
         at_bound: names of the elements whose estimate is at a bound.
         residuals: per problem, (values - simulated) / noise (n, k), NaN where missing.
         trajectories: per problem, the trajectory at the estimate.
-        start_costs: final cost from every start.
+        start_costs: the waterfall: final cost from every start, sorted; the best one is polished.
         iterations: Jacobians that the best start took.
+        effective_samples: how many independent samples the correlated ones are worth.
+        prediction_errors: per run, root mean square of its residuals when what the runs share is estimated from the
+            other runs only; empty where there are no others.
     """
 
     params: dict[str, Any]
@@ -57,6 +67,40 @@ class FitResult:
     trajectories: tuple[Any, ...] = field(repr=False)
     start_costs: tuple[float, ...] = ()
     iterations: int = 0
+    effective_samples: float = 0.0
+    prediction_errors: tuple[float, ...] = ()
+
+    @property
+    def samples(self) -> int:
+        """How many numbers were measured."""
+        return sum(int(np.sum(~np.isnan(r))) for r in self.residuals)
+
+    @property
+    def chi2_per_dof(self) -> float:
+        """2 cost / dof: 1 where the noise is as large as stated; NaN without spare samples."""
+        return 2 * self.cost / self.dof if self.dof > 0 else float("nan")
+
+    @property
+    def aic(self) -> float:
+        """Akaike's criterion n log(2 cost / m) + 2 (P + 1), the noise's scale being unknown; n effective samples of m.
+
+        Differences between models of the same data count; see `compare`.
+        """
+        return self._criterion(2.0)
+
+    @property
+    def bic(self) -> float:
+        """Schwarz's criterion n log(2 cost / m) + (P + 1) log n, n effective samples of m."""
+        return self._criterion(np.log(max(self.effective_samples, 1.0)))
+
+    def _criterion(self, price: float) -> float:
+        if not (self.cost > 0 and self.samples):
+            return float("-inf")
+        return float(self.effective_samples * np.log(2 * self.cost / self.samples) + price * (len(self.names) + 1))
+
+    def autocorrelation(self, lags: int = 1) -> tuple[NDArray, ...]:
+        """Per run, correlations (lags + 1, k) of residuals so many samples apart; 1 at lag 0, NaN where none remain."""
+        return tuple(_autocorrelation(r, lags) for r in self.residuals)
 
     @property
     def blurred(self) -> tuple[str, ...]:
@@ -86,7 +130,7 @@ class FitResult:
         return rows
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything but residuals and trajectories, ready for `json.dumps`: no infinities, no arrays."""
+        """Everything, ready for `json.dumps`: no infinities, no arrays; `from_dict` takes it back."""
         return {
             "converged": self.converged,
             "message": self.message,
@@ -98,16 +142,74 @@ class FitResult:
             "at_bound": list(self.at_bound),
             "start_costs": list(self.start_costs),
             "iterations": self.iterations,
+            "chi2_per_dof": _finite(self.chi2_per_dof),
+            "aic": _finite(self.aic),
+            "bic": _finite(self.bic),
+            "effective_samples": self.effective_samples,
+            "residual_autocorrelation": [[_finite(c) for c in run[1]] for run in self.autocorrelation()],
+            "prediction_errors": list(self.prediction_errors),
+            "fit_result": {name: encode(getattr(self, name)) for name in _FIELDS},
         }
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> FitResult:
+        """The result that `to_dict` wrote, also out of a document with further keys (`result.json`); in SI units.
+
+        Raises:
+            ValueError: a document that holds no result.
+        """
+        stored = document.get("fit_result")
+        if not isinstance(stored, Mapping) or set(stored) != set(_FIELDS):
+            raise ValueError("FitResult.from_dict: the document has no complete 'fit_result'")
+        values = {name: decode(stored[name]) for name in _FIELDS}
+        values["trajectories"] = tuple(Trajectory(**trajectory) for trajectory in values["trajectories"])
+        for name in ("names", "at_bound", "start_costs", "residuals", "prediction_errors"):
+            values[name] = tuple(values[name])
+        return cls(**values)
+
+    def save(self, path: str | Path) -> None:
+        """Write the result as JSON."""
+        write_atomically(Path(path), json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n")
+
+    @classmethod
+    def load(cls, path: str | Path) -> FitResult:
+        """Read what `save`, or the command line, wrote.
+
+        Raises:
+            OSError: the file cannot be read.
+            ValueError: it holds no result.
+        """
+        try:
+            document = json.loads(Path(path).read_text(encoding="utf-8"))
+        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+            raise ValueError(f"{path}: not a JSON document: {error}") from None
+        if not isinstance(document, dict):
+            raise ValueError(f"{path}: expected a JSON object, got {type(document).__name__}")
+        return cls.from_dict(document)
 
     def __str__(self) -> str:
         lines = [text_table(self.rows())]
         lines.append(f"cost {self.cost:.6g}, {self.dof} degrees of freedom; {self.message}")
+        lines.append(
+            f"chi^2 per degree of freedom {self.chi2_per_dof:.3g}, AIC {self.aic:.6g}, BIC {self.bic:.6g} with "
+            f"{self.effective_samples:.0f} effective samples"
+        )
         lines.append(f"error bars {self.error_bars}")
         for direction in self.unidentifiable:
             along = ", ".join(f"{name}: {weight:.4g}" for name, weight in direction.items())
             lines.append(f"the data cannot see a change along {{{along}}}")
         return "\n".join(lines)
+
+
+_FIELDS = tuple(entry.name for entry in fields(FitResult))
+
+
+def _autocorrelation(r: NDArray, lags: int) -> NDArray:
+    power = np.nanmean(r**2, axis=0)
+    with warnings.catch_warnings():
+        # A lag without any pair is NaN, and says so by being NaN.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        return np.stack([np.nanmean(r[lag:] * r[: len(r) - lag], axis=0) / power for lag in range(lags + 1)])
 
 
 def _finite(value: float) -> float | None:

@@ -7,6 +7,9 @@ With residuals r, Jacobian J = dr/dtheta and bread B = (J^T J)^-1, to first orde
     between runs   (G-1)/G sum_g delta_g delta_g^T                 whatever differs from run to run, G runs
                    delta_g = (A - A_g)^-1 s_g,  A_g = S_g^T S_g,  s_g = S_g^T r_g,  A = sum_g A_g
 
+Priors add their information Q, a diagonal matrix, to J^T J, and, being measurements of their own, to what B surrounds:
+B (... + Q) B.
+
 The last is the delete-one-run jackknife, linearised (no refit; CR3). S_g are the run's columns of the shared parameters
 with the columns of its own parameters projected out. With few runs it is the one that keeps its promise, with Student's
 t of G - 1 degrees of freedom. A run's own parameters have nothing to be compared with: their score vanishes run by run,
@@ -66,39 +69,48 @@ class ErrorBars:
         plain: (P, P) the textbook form, for comparison.
         quantile: (P,) half width of the 95 % interval in standard errors.
         explanation: which form was chosen, and why.
+        effective: how many independent samples have as much to say on the residual variance as the correlated ones.
     """
 
     covariance: NDArray
     plain: NDArray
     quantile: NDArray
     explanation: str
+    effective: float
 
 
-def error_bars(runs: Sequence[RunResidual], P: int) -> ErrorBars:
+def error_bars(runs: Sequence[RunResidual], P: int, prior: NDArray | None = None) -> ErrorBars:
     """Choose and compute the error bars of P parameters that the runs determine (full column rank).
 
     From three runs on, parameters that several runs share get the jackknife over runs; everything else the form that
     respects correlation in time within a run. Two runs cannot show their scatter (one degree of freedom): they are
     treated like one. Without any spare sample the stated noise is all there is.
+
+    Args:
+        runs: at the solution.
+        P: number of parameters.
+        prior: (P,) information of the priors, the diagonal of Q; None: there are none.
     """
+    prior = np.zeros(P) if prior is None else prior
     rows = [run.rows for run in runs]
     m = sum(r.size for r, _ in rows)
     information = np.zeros((P, P))
     for run, (_, J) in zip(runs, rows, strict=True):
         information[np.ix_(run.index, run.index)] += J.T @ J
-    bread = _inverse(information)
-    if m <= P:
+    bread = _inverse(information + np.diag(prior))
+    spare = m + int(np.sum(prior > 0)) - P
+    if spare <= 0:
         text = f"stated noise: {m} samples for {P} parameters leave no residual to measure it by"
-        return ErrorBars(bread, bread, np.full(P, norm.ppf(0.975)), text)
-    plain = bread * sum(r @ r for r, _ in rows) / (m - P)
+        return ErrorBars(bread, bread, np.full(P, norm.ppf(0.975)), text, float(m))
+    plain = bread @ (information * sum(r @ r for r, _ in rows) / spare + np.diag(prior)) @ bread
     within = [_within(run) for run in runs]
     seen_by = _seen_by(runs, P)
     shared = seen_by > 1
     if len(runs) >= _RUNS_TO_COMPARE and shared.any():
-        between = _jackknife(runs, shared)
+        between = _jackknife(runs, shared, prior)
         if between is not None:
-            return _between_runs(runs, within, between, shared, seen_by, plain)
-    return _within_runs(runs, within, bread, plain, shared.any())
+            return _between_runs(runs, within, between, shared, seen_by, plain, prior)
+    return _within_runs(runs, within, bread, plain, shared.any(), prior)
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,6 +119,7 @@ class _Within:
 
     score: NDArray
     freedom: float
+    independent: float
     orders: tuple[int, ...]
     correlation: float
 
@@ -120,13 +133,14 @@ def _within(run: RunResidual) -> _Within:
     return _Within(
         score=score_covariance(models, run.r, run.J),
         freedom=max(independent - P, 1.0),
+        independent=independent,
         orders=tuple(model.order for model in models),
         correlation=max((float(gamma[1] / gamma[0]) for gamma in lag_one if gamma[0] > 0), key=abs, default=0.0),
     )
 
 
-def _within_runs(runs, within, bread, plain, shared) -> ErrorBars:
-    meat = np.zeros_like(bread)
+def _within_runs(runs, within, bread, plain, shared, prior) -> ErrorBars:
+    meat = np.diag(prior)
     freedom = np.zeros(bread.shape[0])
     for run, noise in zip(runs, within, strict=True):
         meat[np.ix_(run.index, run.index)] += noise.score
@@ -138,10 +152,11 @@ def _within_runs(runs, within, bread, plain, shared) -> ErrorBars:
         f"within the run: {why}, so the scatter is taken from the residuals, whose correlation in time is modelled by "
         f"{_models(within)}; what would differ in another run is not in it"
     )
-    return ErrorBars(bread @ meat @ bread, plain, t.ppf(0.975, np.maximum(freedom, 1.0)), text)
+    quantile = t.ppf(0.975, np.maximum(freedom, 1.0))
+    return ErrorBars(bread @ meat @ bread, plain, quantile, text, _independent(within))
 
 
-def _between_runs(runs, within, between, shared, seen_by, plain) -> ErrorBars:
+def _between_runs(runs, within, between, shared, seen_by, plain, prior) -> ErrorBars:
     """Jackknife for shared parameters; for own ones the error within the run plus what the shared ones pass on."""
     P = shared.size
     position = np.cumsum(shared) - 1
@@ -156,8 +171,9 @@ def _between_runs(runs, within, between, shared, seen_by, plain) -> ErrorBars:
             continue
         _, J = run.rows
         J_own, J_shared = J[:, ~common], J[:, common]
-        bread = _inverse(J_own.T @ J_own)
-        inside[np.ix_(own, own)] = bread @ noise.score[np.ix_(~common, ~common)] @ bread
+        Q = np.diag(prior[own])
+        bread = _inverse(J_own.T @ J_own + Q)
+        inside[np.ix_(own, own)] = bread @ (noise.score[np.ix_(~common, ~common)] + Q) @ bread
         passed_on[np.ix_(own, position[run.index[common]])] = -bread @ J_own.T @ J_shared
         freedom[own] = noise.freedom
     covariance = passed_on @ between @ passed_on.T + inside
@@ -168,14 +184,32 @@ def _between_runs(runs, within, between, shared, seen_by, plain) -> ErrorBars:
     )
     if not shared.all():
         text += f"; a run's own parameters by the residuals within it, modelled by {_models(within)}"
-    return ErrorBars(covariance, plain, t.ppf(0.975, freedom), text)
+    return ErrorBars(covariance, plain, t.ppf(0.975, freedom), text, _independent(within))
 
 
-def _jackknife(runs: Sequence[RunResidual], shared: NDArray) -> NDArray | None:
-    """Covariance of the shared parameters; None if one run alone determines some combination of them."""
+@dataclass(frozen=True, eq=False)
+class _LeftOut:
+    """What leaving out each of G runs would do to the size shared parameters, to first order.
+
+    Attributes:
+        delta: (G, size) how far the estimate moves.
+        total: (size, size) information of all runs and priors.
+        residuals: per run, its residuals (m_g,) under the estimate from the others, its own parameters fitted.
+    """
+
+    delta: NDArray
+    total: NDArray
+    residuals: list[NDArray]
+
+
+def _left_out(runs: Sequence[RunResidual], shared: NDArray, prior: NDArray) -> _LeftOut | None:
+    """None if one run alone determines some combination of the shared parameters.
+
+    Priors of a run's own parameters do not take part in the projection: what they would add there is second order.
+    """
     size = int(shared.sum())
     position = np.cumsum(shared) - 1
-    information, scores = np.zeros((len(runs), size, size)), np.zeros((len(runs), size))
+    information, scores, columns = np.zeros((len(runs), size, size)), np.zeros((len(runs), size)), []
     for g, run in enumerate(runs):
         r, J = run.rows
         common = shared[run.index]
@@ -184,13 +218,41 @@ def _jackknife(runs: Sequence[RunResidual], shared: NDArray) -> NDArray | None:
         at = position[run.index[common]]
         information[g][np.ix_(at, at)] = S.T @ S
         scores[g, at] = S.T @ r
-    total = information.sum(axis=0)
+        columns.append((r, S, at))
+    total = information.sum(axis=0) + np.diag(prior[shared])
     scale = 1.0 / np.sqrt(np.diag(total))
     rest = (total - information) * np.outer(scale, scale)
     if np.linalg.cond(rest).max() > 1.0 / np.sqrt(np.finfo(float).eps):
         return None
     delta = np.linalg.solve(rest, (scores * scale)[:, :, None])[:, :, 0] * scale
-    return (len(runs) - 1) / len(runs) * delta.T @ delta
+    return _LeftOut(delta, total, [r + S @ delta[g, at] for g, (r, S, at) in enumerate(columns)])
+
+
+def _jackknife(runs: Sequence[RunResidual], shared: NDArray, prior: NDArray) -> NDArray | None:
+    """Covariance of the shared parameters; None if one run alone determines some combination of them."""
+    left_out = _left_out(runs, shared, prior)
+    if left_out is None:
+        return None
+    bread = _inverse(left_out.total)
+    scatter = (len(runs) - 1) / len(runs) * left_out.delta.T @ left_out.delta
+    return scatter + bread @ np.diag(prior[shared]) @ bread
+
+
+def prediction_errors(runs: Sequence[RunResidual], P: int, prior: NDArray | None = None) -> tuple[float, ...]:
+    """Per run, the root mean square of its residuals when what the runs share is estimated without it (linearised).
+
+    The run's own parameters are fitted to it. Empty where there is one run, or nothing shared, or where one run alone
+    determines some combination of what is shared.
+    """
+    shared = _seen_by(runs, P) > 1
+    if len(runs) < 2 or not shared.any():
+        return ()
+    left_out = _left_out(runs, shared, np.zeros(P) if prior is None else prior)
+    return () if left_out is None else tuple(float(np.sqrt(np.mean(r**2))) for r in left_out.residuals)
+
+
+def _independent(within: Sequence[_Within]) -> float:
+    return float(sum(noise.independent for noise in within))
 
 
 def _seen_by(runs: Sequence[RunResidual], P: int) -> NDArray:

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from diffcontact.identify import Interval, Positive, Real
+from diffcontact.identify import Interval, Positive, Real, symmetric
 from diffcontact.identify.parameters import free_parameters, insert
 
 PARAMS = {"e": 0.7, "mass": [1.0, 2.0], "q0": [[1.0], [2.0], [3.0]], "g": 9.81, "box": {"low": [0.0]}}
@@ -55,3 +55,43 @@ def test_bad_input_is_named(params, free, own, message):
 def test_bounds_the_wrong_way_round(bounds):
     with pytest.raises(ValueError, match="wrong way round"):
         Interval(*bounds)
+
+
+def test_a_parameter_in_log_scale_is_there_with_its_logarithm():
+    free = {"g": Positive(log=True), "mass": Interval(0.5, 4.0, log=True), "e": Interval(0.0, 1.0)}
+    parameters = free_parameters(PARAMS, free, frozenset(), 1)
+    np.testing.assert_allclose(parameters.start, [np.log(9.81), 0.0, np.log(2.0), 0.7])
+    np.testing.assert_allclose(parameters.low, [-np.inf, np.log(0.5), np.log(0.5), 0.0])
+    np.testing.assert_allclose(parameters.values(parameters.start), [9.81, 1.0, 2.0, 0.7])
+    np.testing.assert_allclose(parameters.slopes(parameters.start), [9.81, 1.0, 2.0, 1.0])
+    params = insert(parameters.view, parameters.start, parameters.fixed(0))
+    np.testing.assert_allclose(params["mass"], [1.0, 2.0])
+    assert parameters.merge(parameters.start)["g"] == pytest.approx(9.81)
+
+
+def test_tied_parameters_follow_and_have_a_row_per_run_where_runs_differ():
+    tied = {"each": lambda p: 2.0 * p["q0"], "all": lambda p: p["e"] * np.ones(3)}
+    parameters = free_parameters(PARAMS, {"e": Interval(0, 1)}, frozenset({"q0"}), 3, tied)
+    merged = parameters.merge(np.array([0.5]))
+    assert merged["each"].tolist() == [[2.0], [4.0], [6.0]]
+    assert merged["all"].tolist() == [0.5, 0.5, 0.5]
+
+
+def test_a_symmetric_matrix_has_one_number_per_pair():
+    e = np.asarray(symmetric(np.arange(6.0), 3))
+    np.testing.assert_array_equal(e, e.T)
+    assert e[np.triu_indices(3)].tolist() == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
+
+
+@pytest.mark.parametrize(
+    ("tied", "message"),
+    [({"e": lambda p: 1.0}, "'e' is free as well"), ({"mass": 1.0}, "'mass' is no function")],
+)
+def test_bad_ties_are_named(tied, message):
+    with pytest.raises(ValueError, match=message):
+        free_parameters(PARAMS, {"e": Interval(0, 1)}, frozenset(), 3, tied)
+
+
+def test_no_logarithm_of_what_may_be_negative():
+    with pytest.raises(ValueError, match=r"Interval\(low=0.0, high=1.0\): low must be above 0 in log scale"):
+        Interval(0.0, 1.0, log=True)

@@ -1,0 +1,193 @@
+"""From the end of a descent to the result: error bars, what is at a bound, what the data cannot see, the message."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import OptimizeResult
+from scipy.stats import norm
+
+from diffcontact.identify.identifiability import Blindness, blindness
+from diffcontact.identify.objective import MAX_EVALUATIONS, Objective
+from diffcontact.identify.parameters import FreeParameters
+from diffcontact.identify.residual import JointResidual
+from diffcontact.identify.result import FitResult
+from diffcontact.identify.shooting import Search
+from diffcontact.identify.uncertainty import RunResidual, error_bars, prediction_errors
+from diffcontact.status import Status
+
+
+def estimate(objective: Objective, search: Search) -> FitResult:
+    """The result at the end of a search: the estimate, how well it is known, and what should make one doubt it."""
+    end, parameters, joint = search.end, objective.parameters, objective.joint
+    theta, slopes = end.x, objective.parameters.slopes(end.x)
+    at, jacobian = _seen_from_inside(joint, parameters, theta, joint.linearise(theta), end.jac)
+    trajectories = joint.trajectories(theta, at)
+    blind = blindness(jacobian, parameters.names, objective.eps)
+    runs = _run_residuals(objective, at)
+    errors = _Errors(runs, blind, end, parameters, objective.priors.information(theta))
+    finite = not any(np.any(np.isinf(a.r)) or np.any(~np.isfinite(a.J)) for a in at)
+    half = errors.quantile * np.sqrt(np.diag(errors.covariance))
+    ends = np.maximum(theta - half, parameters.low), np.minimum(theta + half, parameters.high)
+    interval = np.stack([parameters.values(bound) for bound in ends], axis=-1)
+    at_bound = tuple(parameters.names[j] for j in np.flatnonzero(errors.at_bound))
+    return FitResult(
+        params=parameters.merge(theta),
+        stderr=parameters.split(slopes * np.sqrt(np.diag(errors.covariance))),
+        interval95=parameters.split(interval),
+        quantile=parameters.split(errors.quantile),
+        covariance=errors.covariance * np.outer(slopes, slopes),
+        covariance_plain=errors.plain * np.outer(slopes, slopes),
+        names=parameters.names,
+        cost=float(end.cost),
+        dof=joint.samples + objective.priors.count - joint.size,
+        converged=bool(end.status > 0 and finite),
+        message=_message(search, trajectories, finite, at_bound, blind),
+        error_bars=errors.explanation,
+        unidentifiable=[_in_values(direction, parameters, slopes) for direction in blind.directions],
+        at_bound=at_bound,
+        residuals=tuple(a.r for a in at),
+        trajectories=trajectories,
+        start_costs=search.costs,
+        iterations=int(end.njev),
+        effective_samples=errors.effective,
+        prediction_errors=errors.prediction_errors,
+    )
+
+
+def _run_residuals(objective: Objective, at: list) -> list[RunResidual]:
+    """The runs for the error bars.
+
+    Under a robust loss with influence psi, the estimate is to first order where sum psi(r) J vanishes, with the
+    derivative sum psi' J J^T: residuals psi / sqrt(a) and Jacobians sqrt(a) J, a the mean of psi', have both (Huber
+    1964, eq. 22).
+    """
+    loss, runs = objective.loss, []
+    residuals = [np.where(np.isfinite(a.r), a.r, np.nan) for a in at]
+    jacobians = [np.where(np.isfinite(a.J), a.J, 0.0) for a in at]
+    if loss.robust:
+        pulls = [[np.asarray(part) for part in loss.influence(r)] for r in residuals]
+        # Far from where they belong the influence of most samples falls: what is left is no minimum to trust, but
+        # neither is it one of negative curvature.
+        mean = max(float(np.nanmean(np.concatenate([slope.ravel() for _, slope in pulls]))), 0.05)
+        residuals = [psi / np.sqrt(mean) for psi, _ in pulls]
+        jacobians = [np.sqrt(mean) * J for J in jacobians]
+    for run, r, J in zip(objective.joint.runs, residuals, jacobians, strict=True):
+        runs.append(RunResidual(r, J, run.index))
+    return runs
+
+
+def _in_values(direction: dict[str, float], parameters: FreeParameters, slopes: NDArray) -> dict[str, float]:
+    """A direction of theta as one of the parameters themselves, its largest weight 1."""
+    weights = {name: weight * slopes[parameters.names.index(name)] for name, weight in direction.items()}
+    largest = max(weights.values(), key=abs)
+    return {name: float(weight / largest) for name, weight in weights.items()}
+
+
+def _seen_from_inside(joint: JointResidual, parameters: FreeParameters, theta: NDArray, at: list, jacobian: NDArray):
+    """Runs and Jacobian with a secant into the interval where a parameter at its bound has no derivative.
+
+    A restitution that comes out as zero does: bodies that stick stay together for all values near it. That is an
+    estimate at its bound and not a parameter that the data cannot see.
+    """
+    width = parameters.high - parameters.low
+    step = np.where(theta - parameters.low <= parameters.high - theta, 1e-2, -1e-2) * width
+    edge = np.minimum(theta - parameters.low, parameters.high - theta) <= 1e-3 * width
+    for j in np.flatnonzero((np.linalg.norm(jacobian, axis=0) == 0) & np.isfinite(width) & edge):
+        inside = joint.linearise(theta + step[j] * (np.arange(theta.size) == j))
+        column = []
+        for i, (run, here, there) in enumerate(zip(joint.runs, at, inside, strict=True)):
+            secant = np.where(run.present, (there.r - here.r) / step[j], 0.0)
+            J = here.J.copy()
+            J[:, :, run.index == j] = secant[:, :, None]
+            at[i] = replace(here, J=J)
+            column.append(np.where(np.any(run.index == j), secant, 0.0).ravel())
+        # Orthogonal to the other columns as far as its length is concerned: in rows of its own.
+        rows = np.zeros((1, theta.size))
+        rows[0, j] = np.linalg.norm(np.concatenate(column))
+        jacobian = np.vstack([jacobian, rows])
+    return at, jacobian
+
+
+class _Errors:
+    """Error bars of all P parameters, from those of the ones that the data determine and that are not at a bound."""
+
+    def __init__(
+        self,
+        runs: list[RunResidual],
+        blind: Blindness,
+        end: OptimizeResult,
+        parameters: FreeParameters,
+        prior: NDArray,
+    ):
+        P, self.prior = end.x.size, prior
+        self.covariance, self.plain = np.zeros((P, P)), np.zeros((P, P))
+        self.quantile = np.full(P, norm.ppf(0.975))
+        self.explanation = "none: the data determine no parameter"
+        self.effective, self.prediction_errors = 0.0, ()
+        self._fill(runs, ~blind.redundant)
+        unbounded = np.sqrt(np.diag(self.covariance))
+        self.at_bound = _at_bound(end, parameters, unbounded) & ~blind.blurred
+        if self.at_bound.any():
+            held = [np.where(self.at_bound, np.diag(matrix), 0.0) for matrix in (self.covariance, self.plain)]
+            self.covariance[:], self.plain[:] = np.diag(held[0]), np.diag(held[1])
+            self._fill(runs, ~blind.redundant & ~self.at_bound)
+        for matrix in (self.covariance, self.plain):
+            matrix[blind.blurred, :] = 0.0
+            matrix[:, blind.blurred] = 0.0
+            matrix[blind.blurred, blind.blurred] = np.inf
+
+    def _fill(self, runs: list[RunResidual], keep: NDArray) -> None:
+        if not keep.any():
+            return
+        restricted, P = [run.restricted(keep) for run in runs], int(keep.sum())
+        bars = error_bars(restricted, P, self.prior[keep])
+        self.covariance[np.ix_(keep, keep)] = bars.covariance
+        self.plain[np.ix_(keep, keep)] = bars.plain
+        self.quantile[keep] = bars.quantile
+        self.explanation, self.effective = bars.explanation, bars.effective
+        self.prediction_errors = prediction_errors(restricted, P, self.prior[keep])
+
+
+def _at_bound(end: OptimizeResult, parameters: FreeParameters, stderr: NDArray) -> NDArray:
+    """(P,) True where the cost pushes the parameter against its bound and it has arrived.
+
+    The optimiser stays strictly inside: arrived is within a hundredth of a standard error of the bound, or within 1e-6
+    of the distance between the bounds.
+    """
+    width = parameters.high - parameters.low
+    near = np.maximum(1e-2 * stderr, 1e-6 * np.where(np.isfinite(width), width, np.maximum(np.abs(end.x), 1.0)))
+    flat = np.linalg.norm(end.jac, axis=0) == 0
+    low = (end.x - parameters.low <= near) & ((end.grad > 0) | flat)
+    high = (parameters.high - end.x <= near) & ((end.grad < 0) | flat)
+    return low | high | (end.active_mask != 0)
+
+
+def _message(search: Search, trajectories, finite: bool, at_bound: tuple[str, ...], blind: Blindness) -> str:
+    reasons = {
+        0: f"stopped after {MAX_EVALUATIONS} evaluations without converging; try other starting values or starts=16",
+        1: "converged: the gradient vanishes",
+        2: "converged: the cost no longer falls",
+        3: "converged: the parameters no longer move",
+        4: "converged: neither the cost nor the parameters move",
+    }
+    parts = [reasons[search.end.status]]
+    if search.story:
+        parts.append(search.story)
+    if not finite:
+        parts.append("the simulation at the estimate is not finite somewhere, so this is no fit")
+    for i, trajectory in enumerate(trajectories):
+        status = Status(int(trajectory.status))
+        if status:
+            parts.append(f"run {i}: {status.message}")
+    if at_bound:
+        parts.append(f"at a bound: {', '.join(at_bound)}")
+    if blind.directions:
+        parts.append(f"the data cannot see {len(blind.directions)} direction(s): {', '.join(_involved(blind))}")
+    return "; ".join(parts)
+
+
+def _involved(blind: Blindness) -> list[str]:
+    return list(dict.fromkeys(name for direction in blind.directions for name in direction))

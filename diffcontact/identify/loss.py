@@ -1,0 +1,95 @@
+r"""Robust losses: what an outlier may cost.
+
+    cost = 1/2 sum_i C^2 rho(r_i^2 / C^2)
+
+    linear   rho(z) = z                                        the sum of squares
+    soft_l1  rho(z) = 2 (sqrt(1 + z) - 1)                      squares near zero, |r| far out
+    huber    rho(z) = z if z <= 1, else 2 sqrt(z) - 1          the same, with a kink in the curvature
+    cauchy   rho(z) = ln(1 + z)                                far out hardly more than nothing
+
+with C = f_scale, the residual (in standard deviations of the stated noise) from which on it is an outlier. The
+definitions are those of scipy's `least_squares`. Every one is a sum of squares of other residuals,
+
+    s_i = sign(r_i) C sqrt(rho(r_i^2 / C^2)),      ds_i/dr_i = rho' r_i / s_i >= 0
+
+so that whatever minimises sums of squares minimises it too, with the exact gradient.
+
+Source: P. J. Huber, Ann. Math. Statist. 35 (1964) 73; B. Triggs, P. McLauchlan, R. Hartley, A. Fitzgibbon, Bundle
+Adjustment (2000), section 4.3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+
+LOSSES = ("linear", "soft_l1", "huber", "cauchy")
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A loss and its scale, for numpy and jax arrays alike; hashable, static under jit.
+
+    Args:
+        name: one of `LOSSES`.
+        scale: C [standard deviations].
+
+    Raises:
+        ValueError: an unknown name, a scale that is not positive.
+
+    Example:
+        >>> float(Loss("cauchy", 2.0).rho(3.0)[0]) == float(jnp.log(4.0))
+        True
+    """
+
+    name: str = "linear"
+    scale: float = 1.0
+
+    def __post_init__(self):
+        if self.name not in LOSSES:
+            raise ValueError(f"fit(loss): {self.name!r} does not exist; there is {', '.join(map(repr, LOSSES))}")
+        if not self.scale > 0 or self.scale == float("inf"):
+            raise ValueError(f"fit(f_scale): {self.scale!r}, expected a positive number of standard deviations")
+
+    @property
+    def robust(self) -> bool:
+        return self.name != "linear"
+
+    def rho(self, z: Any) -> tuple[Any, Any, Any]:
+        """rho and its first two derivatives at z >= 0."""
+        z = jnp.asarray(z)
+        if self.name == "linear":
+            return z, jnp.ones_like(z), jnp.zeros_like(z)
+        if self.name == "soft_l1":
+            root = jnp.sqrt(1 + z)
+            return 2 * z / (root + 1), 1 / root, -0.5 / root**3
+        if self.name == "huber":
+            root = jnp.sqrt(jnp.maximum(z, 1.0))
+            far = z > 1
+            return jnp.where(far, 2 * root - 1, z), 1 / root, jnp.where(far, -0.5 / root**3, 0.0)
+        return jnp.log1p(z), 1 / (1 + z), -1 / (1 + z) ** 2
+
+    def squared(self, r: Any) -> tuple[Any, Any]:
+        """s whose squares are the loss of the residuals r, and ds/dr; both shaped like r.
+
+        Example:
+            >>> s, slope = Loss("huber").squared(jnp.array([0.5, -5.0]))
+            >>> s.tolist(), slope.round(3).tolist()
+            ([0.5, -3.0], [1.0, 0.333])
+        """
+        if not self.robust:
+            return r, jnp.ones_like(r)
+        z = (r / self.scale) ** 2
+        rho, first, _ = self.rho(z)
+        # sqrt(rho / z), which goes to 1 where z goes to 0.
+        near = z < jnp.finfo(z.dtype).eps ** 0.5
+        ratio = jnp.sqrt(jnp.where(near, 1.0, rho / jnp.where(near, 1.0, z)))
+        return r * ratio, first / ratio
+
+    def influence(self, r: Any) -> tuple[Any, Any]:
+        """psi = rho' r, the pull of a residual on the estimate, and its derivative psi'; both shaped like r."""
+        z = (r / self.scale) ** 2
+        _, first, second = self.rho(z)
+        return first * r, first + 2 * z * second
