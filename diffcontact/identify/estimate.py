@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult
 from scipy.stats import norm
 
+from diffcontact.identify.assessment import hints, in_values
 from diffcontact.identify.identifiability import Blindness, blindness
 from diffcontact.identify.objective import MAX_EVALUATIONS, Objective
 from diffcontact.identify.parameters import FreeParameters
@@ -46,12 +47,13 @@ def estimate(objective: Objective, search: Search) -> FitResult:
         converged=bool(end.status > 0 and finite),
         message=_message(search, trajectories, finite, at_bound, blind),
         error_bars=errors.explanation,
-        unidentifiable=[_in_values(direction, parameters, slopes) for direction in blind.directions],
+        unidentifiable=[in_values(objective, direction, theta) for direction in blind.directions],
         at_bound=at_bound,
         residuals=tuple(a.r for a in at),
         trajectories=trajectories,
         start_costs=search.costs,
         iterations=int(end.njev),
+        hints=hints(objective, theta, blind.directions, trajectories),
         effective_samples=errors.effective,
         prediction_errors=errors.prediction_errors,
     )
@@ -77,13 +79,6 @@ def _run_residuals(objective: Objective, at: list) -> list[RunResidual]:
     for run, r, J in zip(objective.joint.runs, residuals, jacobians, strict=True):
         runs.append(RunResidual(r, J, run.index))
     return runs
-
-
-def _in_values(direction: dict[str, float], parameters: FreeParameters, slopes: NDArray) -> dict[str, float]:
-    """A direction of theta as one of the parameters themselves, its largest weight 1."""
-    weights = {name: weight * slopes[parameters.names.index(name)] for name, weight in direction.items()}
-    largest = max(weights.values(), key=abs)
-    return {name: float(weight / largest) for name, weight in weights.items()}
 
 
 def _seen_from_inside(joint: JointResidual, parameters: FreeParameters, theta: NDArray, at: list, jacobian: NDArray):

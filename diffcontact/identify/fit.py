@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from diffcontact.identify.assessment import Identifiability, assess
 from diffcontact.identify.estimate import estimate
 from diffcontact.identify.loss import Loss
 from diffcontact.identify.objective import Objective, Progress
@@ -32,6 +33,7 @@ def fit(
     f_scale: float = 1.0,
     priors: Mapping[str, Normal] | None = None,
     tied: Mapping[str, Tie] | None = None,
+    check: bool = False,
     progress: Progress | None = None,
 ) -> FitResult:
     """Find the free parameters that make the simulation match what was measured, and say how well they are known.
@@ -62,13 +64,16 @@ def fit(
         tied: name -> function of the (run's) parameters, for those that follow from others: `{"restitution": lambda p:
             p["e"] * jnp.ones(9)}` gives nine contacts one coefficient, `{"mass": lambda p: jnp.stack([p["ratio"],
             1.0])}` two bodies a mass ratio. `tied` parameters need no entry in `params`.
+        check: refuse to start where the data cannot determine the parameters (see `check`); otherwise the result names
+            what they cannot.
         progress: called as `progress(iteration, cost)` at every Jacobian.
 
     Returns:
         A `FitResult`; printing it gives the table.
 
     Raises:
-        ValueError: names, shapes, values or bounds that do not fit together; an unknown method.
+        ValueError: names, shapes, values or bounds that do not fit together; an unknown method; with check=True, a fit
+            without hope.
 
     Example:
         >>> import numpy as np, diffcontact as dc
@@ -89,7 +94,37 @@ def fit(
     """
     _check_search(method, starts, shooting)
     objective = prepare(problem, params, free, loss=loss, f_scale=f_scale, priors=priors, tied=tied, progress=progress)
+    if check and (assessed := assess(objective)).hopeless:
+        raise ValueError(
+            f"fit(check): {'; '.join(assessed.hints)}; expected other data, fewer free parameters or priors"
+        )
     return estimate(objective, search(objective, method, starts, seed, shooting))
+
+
+def check(
+    problem: Problem | Sequence[Problem],
+    params: Mapping[str, Any],
+    free: Mapping[str, Domain],
+    *,
+    priors: Mapping[str, Normal] | None = None,
+    tied: Mapping[str, Tie] | None = None,
+    points: int = 9,
+    seed: int = 0,
+) -> Identifiability:
+    """Whether data can determine parameters, before any fit; the values measured do not matter, only when and what.
+
+    Args:
+        problem, params, free, priors, tied: as for `fit`.
+        points: the start and so many points less one in the bounds are looked at; the most favourable one counts.
+        seed: of those points.
+
+    Returns:
+        An `Identifiability`: `hopeless`, and `hints` in words ("only m1/m2 is identified, not m1 and m2").
+
+    Raises:
+        ValueError: as `fit`.
+    """
+    return assess(prepare(problem, params, free, priors=priors, tied=tied), points, seed)
 
 
 def prepare(

@@ -45,6 +45,7 @@ class FitResult:
         start_costs: the waterfall: final cost from every start, sorted; the best one is polished.
         iterations: Jacobians that the best start took.
         effective_samples: how many independent samples the correlated ones are worth.
+        hints: the unidentifiable directions in words, and what would resolve them.
         prediction_errors: per run, root mean square of its residuals when what the runs share is estimated from the
             other runs only; empty where there are no others.
     """
@@ -67,6 +68,7 @@ class FitResult:
     trajectories: tuple[Any, ...] = field(repr=False)
     start_costs: tuple[float, ...] = ()
     iterations: int = 0
+    hints: tuple[str, ...] = ()
     effective_samples: float = 0.0
     prediction_errors: tuple[float, ...] = ()
 
@@ -139,6 +141,7 @@ class FitResult:
             "error_bars": self.error_bars,
             "parameters": {row.pop("name"): row for row in self.rows()},
             "unidentifiable": self.unidentifiable,
+            "hints": list(self.hints),
             "at_bound": list(self.at_bound),
             "start_costs": list(self.start_costs),
             "iterations": self.iterations,
@@ -163,7 +166,7 @@ class FitResult:
             raise ValueError("FitResult.from_dict: the document has no complete 'fit_result'")
         values = {name: decode(stored[name]) for name in _FIELDS}
         values["trajectories"] = tuple(Trajectory(**trajectory) for trajectory in values["trajectories"])
-        for name in ("names", "at_bound", "start_costs", "residuals", "prediction_errors"):
+        for name in ("names", "at_bound", "start_costs", "residuals", "hints", "prediction_errors"):
             values[name] = tuple(values[name])
         return cls(**values)
 
@@ -198,6 +201,7 @@ class FitResult:
         for direction in self.unidentifiable:
             along = ", ".join(f"{name}: {weight:.4g}" for name, weight in direction.items())
             lines.append(f"the data cannot see a change along {{{along}}}")
+        lines += self.hints
         return "\n".join(lines)
 
 

@@ -8,6 +8,7 @@ from bouncing import BALL, BALL_FREE, BALL_START, ball_problem, positions, start
 
 from diffcontact.identify import FitResult, Interval, Observations, Problem, compare, fit
 from diffcontact.identify.fit import prepare
+from diffcontact.identify.profile import profile
 from diffcontact.identify.replicas import bootstrap, fit_replicas, flat
 
 
@@ -106,3 +107,29 @@ def test_the_bootstrap_agrees_with_the_curvature(run, result):
     np.testing.assert_allclose(boot.stderr, stderr, rtol=0.35)
     assert np.all(np.abs(boot.bias) < stderr)
     assert np.all(boot.interval95[:, 0] < boot.interval95[:, 1])
+
+
+def test_the_profile_of_a_nearly_linear_parameter_is_its_interval(run, result):
+    objective = prepare(run, result.params, BALL_FREE)
+    for name in ("e", "u0[0]"):
+        found = profile(objective, result, name)
+        expected = np.concatenate([np.reshape(b, (-1, 2)) for b in result.interval95.values()])[
+            result.names.index(name)
+        ]
+        # Found within 0.02 standard errors; what it is curved is of second order, a few per cent of the width.
+        np.testing.assert_allclose(found.interval95, expected, atol=0.1 * np.diff(expected)[0])
+        assert np.all(np.diff(found.values) > 0)
+        assert found.rise.min() == pytest.approx(0.0, abs=1e-6)
+
+
+def test_a_profile_stops_at_a_bound(rng):
+    elastic = ball_problem(rng, e=1.0)
+    result = fit(elastic, BALL_START | {"e": 0.95}, BALL_FREE)
+    found = profile(prepare(elastic, result.params, BALL_FREE), result, "e")
+    assert found.interval95[1] == pytest.approx(1.0)
+    assert 0.9 < found.interval95[0] < 1.0
+
+
+def test_what_cannot_be_profiled_is_named(run, result):
+    with pytest.raises(ValueError, match="no element 'mass'; there are e, g"):
+        profile(prepare(run, result.params, BALL_FREE), result, "mass")

@@ -1,0 +1,5 @@
+import starts
+
+
+def test_bad_starts_reach_the_global_optimum():
+    assert starts.main(["--smoke"])["ball"]["automatic"][0] == 6
