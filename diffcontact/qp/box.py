@@ -9,7 +9,6 @@ import jax.numpy as jnp
 from jax import lax
 from jax.scipy.linalg import solve
 
-from diffcontact.qp.rows import members
 from diffcontact.qp.search import find_working_set
 from diffcontact.status import Status
 
@@ -81,9 +80,8 @@ def _active_bounds(A, b, lower, upper):
     identity = jnp.eye(count, dtype=A.dtype)
     rows = jnp.concatenate([identity, -identity])
     start = -solve(A, b, assume_a="pos")
-    slots, _, status = find_working_set(A, rows, jnp.concatenate([-lower, upper]), start)
-    active = members(slots, 2 * count)
-    return active[:count], active[count:], status
+    found = find_working_set(A, rows, jnp.concatenate([-lower, upper]), start)
+    return found.working[:count], found.working[count:], found.status
 
 
 def _checked_kkt(A, b, excess, x, low, high, status):

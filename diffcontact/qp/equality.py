@@ -21,9 +21,10 @@ from jax.scipy.linalg import cho_solve
 
 from diffcontact import mass as mass_matrix
 from diffcontact.batching import any_lane
-from diffcontact.qp.rows import NONE, inverse_length, spread
+from diffcontact.qp.rows import NONE, inverse_length, slots_of, spread
 
-# A step of iterative refinement gains the digits that the condition of A_WW leaves; the second one is for mass ratios.
+# A step of iterative refinement gains the digits that the condition of A_WW leaves. Tangents do without: their error is
+# relative to them, and nothing builds up from step to step.
 REFINEMENTS = 1
 
 
@@ -51,17 +52,17 @@ class _Held:
         root = mass_matrix.root(mass)
         rows = _at(slots, G)
         whitened = mass_matrix.whiten(root, rows.T)
-        scale = inverse_length(whitened)
+        scale = inverse_length(whitened.T)
         unit = whitened * scale[None, :]
         free = jnp.diag((slots == NONE).astype(G.dtype))
         lower = lax.linalg.cholesky(unit.T @ unit + free, symmetrize_input=False)
         columns = mass_matrix.unwhiten(root, whitened)
         return cls(root=root, G=rows, scale=scale, lower=lower, columns=columns)
 
-    def solve(self, b, v):
+    def solve(self, b, v, refinements=REFINEMENTS):
         """u (d,) and l_W (k,) of the rows held at G_W u + b = 0."""
         loads, u = jnp.zeros_like(b), v
-        for _ in range(1 + REFINEMENTS):
+        for _ in range(1 + refinements):
             loads = loads - self.scale * cho_solve((self.lower, True), self.scale * (self.G @ u + b))
             u = v + self.columns @ loads
         return u, loads
@@ -98,20 +99,60 @@ def hold_rows(mass, G, b, v, slots):
 @hold_rows.defjvp
 def _hold_rows_jvp(primals, tangents):
     mass, G, b, v, slots = primals
-    dmass, dG, db, dv, _ = tangents
-    count = b.shape[0]
 
     def busy():
         held = _Held.of(mass, G, slots)
         u, loads = held.solve(_at(slots, b), v)
-        dG_held = _at(slots, dG)
-        force = mass_matrix.apply(dmass, v - u) + dG_held.T @ loads
-        y = dv + mass_matrix.unwhiten(held.root, mass_matrix.whiten(held.root, force))
-        du, dloads = held.solve(dG_held @ u + _at(slots, db), y)
-        return (u, spread(slots, loads, count)), (du, spread(slots, dloads, count))
+        return (u, spread(slots, loads, b.shape[0])), _moved(held, slots, primals, tangents, u, loads)
 
     def idle():
-        none = jnp.zeros_like(b)
-        return (v, none), (dv, none)
+        return (v, jnp.zeros_like(b)), (tangents[3], jnp.zeros_like(b))
 
     return lax.cond(any_lane(jnp.any(slots != NONE)), busy, idle)
+
+
+@jax.custom_jvp
+def settle(mass, G, b, v, working, step, multipliers):
+    """u = v + step where the working set is held, and the multipliers, with the derivative of `hold_rows`.
+
+    Args:
+        mass: (d,) or (d, d).
+        G: (c, d).
+        b: (c,).
+        v: (d,).
+        working: (c,) bool, independent rows. It has no derivative.
+        step: (d,) M^-1 G^T multipliers.
+        multipliers: (c,) that solve G_i u + b_i = 0 there, zero elsewhere. What step and multipliers depend on is not
+            followed.
+
+    Returns:
+        u: (d,), and the multipliers (c,).
+    """
+    return v + step, multipliers
+
+
+@settle.defjvp
+def _settle_jvp(primals, tangents):
+    mass, G, b, _, working, *_ = primals
+    u, multipliers = settle(*primals)
+
+    def busy():
+        slots = slots_of(working, min(G.shape))
+        held = _Held.of(mass, G, slots)
+        return _moved(held, slots, primals, tangents, u, _at(slots, multipliers))
+
+    def idle():
+        return tangents[3], jnp.zeros_like(b)
+
+    return (u, multipliers), lax.cond(any_lane(jnp.any(working)), busy, idle)
+
+
+def _moved(held, slots, primals, tangents, u, loads):
+    """The tangents of u (d,) and of the multipliers (c,)."""
+    b, v = primals[2:4]
+    dmass, dG, db, dv = tangents[:4]
+    dG_held = _at(slots, dG)
+    force = mass_matrix.apply(dmass, v - u) + dG_held.T @ loads
+    y = dv + mass_matrix.unwhiten(held.root, mass_matrix.whiten(held.root, force))
+    du, dloads = held.solve(dG_held @ u + _at(slots, db), y, refinements=0)
+    return du, spread(slots, dloads, b.shape[0])

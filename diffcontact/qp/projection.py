@@ -8,9 +8,10 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from diffcontact import mass as mass_matrix
 from diffcontact.batching import any_lane
-from diffcontact.qp.equality import hold_rows
-from diffcontact.qp.rows import free_slots, independent_slots, members, unit_rows
+from diffcontact.qp.equality import hold_rows, settle
+from diffcontact.qp.rows import free_slots, independent_slots, inverse_length, members, whitened_rows
 from diffcontact.qp.search import find_working_set
 from diffcontact.status import Status
 
@@ -74,20 +75,10 @@ def project(mass, G, b, v, *, warm=None) -> Projection:
         warm = _mask("warm", warm, b)
     if 0 in G.shape:
         return _unconstrained(b, v, jnp.where(jnp.any(b < 0), Status.INFEASIBLE, Status.OK))
-    fixed = lax.stop_gradient((mass, G, b, v))
-    found = find_working_set(*fixed, warm)
-    if warm is not None:
-        # A bad guess may lead the search astray; it must never change the answer.
-        lost = found[2] == Status.ITERATION_LIMIT
-
-        def cold():
-            return jax.tree.map(lambda new, old: jnp.where(lost, new, old), find_working_set(*fixed), found)
-
-        found = lax.cond(any_lane(lost), cold, lambda: found)
-    slots, slack, status = found
-    u, multipliers = hold_rows(mass, G, b + slack, v, slots)
-    status = jnp.where(jnp.all(jnp.isfinite(u)), status, Status.NOT_FINITE).astype(jnp.int32)
-    return Projection(u=u, multipliers=jnp.maximum(multipliers, 0), active=members(slots, b.shape[0]), status=status)
+    found = find_working_set(*lax.stop_gradient((mass, G, b, v)), warm)
+    u, multipliers = settle(mass, G, b + found.slack, v, found.working, found.step, found.multipliers)
+    status = jnp.where(jnp.all(jnp.isfinite(u)), found.status, Status.NOT_FINITE).astype(jnp.int32)
+    return Projection(u=u, multipliers=multipliers, active=found.working, status=status)
 
 
 def hold(mass, G, b, v, active) -> Projection:
@@ -121,8 +112,8 @@ def hold(mass, G, b, v, active) -> Projection:
         return _unconstrained(b, v, Status.OK)
 
     def independent():
-        columns, _ = unit_rows(lax.stop_gradient(mass), lax.stop_gradient(G), active)
-        return independent_slots(columns, active)
+        rows = whitened_rows(mass_matrix.root(lax.stop_gradient(mass)), lax.stop_gradient(G))
+        return independent_slots(rows * inverse_length(rows)[:, None], active)
 
     slots = lax.cond(any_lane(jnp.any(active)), independent, lambda: free_slots(min(G.shape)))
     u, multipliers = hold_rows(mass, G, b, v, slots)

@@ -14,27 +14,24 @@ from diffcontact import mass as mass_matrix
 NONE = -1
 
 
-def unit_rows(mass, G, on):
-    """The columns L^-1 G_i^T (M = L L^T), each scaled to length one, so that every row is measured in the same unit.
+def whitened_rows(root, G):
+    """The rows L^-1 G_i, whose inner products are the Delassus matrix G M^-1 G^T, with M = L L^T.
 
-    Their inner products are the scaled Delassus matrix S G M^-1 G^T S.
+    They stay rows: transposing a thousand of them takes longer than everything else that is done with them.
 
     Args:
-        mass: (d,) or (d, d).
+        root: (d,) or (d, d), L as `diffcontact.mass.root` returns it.
         G: (c, d).
-        on: (c,) bool; rows that are off become zero.
 
     Returns:
-        (d, c) columns and (c,) the scales S; a zero row stays zero and has the scale 1.
+        (c, d).
     """
-    whitened = mass_matrix.whiten(mass_matrix.root(mass), jnp.where(on[:, None], G, 0).T)
-    scale = inverse_length(whitened)
-    return whitened * scale[None, :], scale
+    return G * (1 / root)[None, :] if root.ndim == 1 else mass_matrix.whiten(root, G.T).T
 
 
-def inverse_length(columns):
-    """(k,) 1/|column| for the columns of a (d, k) array, and 1 for a zero column; differentiable there too."""
-    square = jnp.sum(columns * columns, axis=0)
+def inverse_length(rows):
+    """(k,) 1/|row| for the rows of a (k, d) array, and 1 for a zero row; differentiable there too."""
+    square = jnp.sum(rows * rows, axis=1)
     zero = square == 0
     return jnp.where(zero, 1, lax.rsqrt(jnp.where(zero, 1, square)))
 
@@ -71,42 +68,44 @@ def slots_of(mask, count):
 
 def members(slots, count):
     """(count,) bool: the rows that are in the slots."""
-    return jnp.any(slots[:, None] == jnp.arange(count)[None, :], axis=0)
+    return spread(slots, jnp.ones(slots.shape, bool), count)
 
 
 def spread(slots, values, count):
     """(count,) the values (k,) of the slots at their rows, zero elsewhere."""
-    return jnp.sum(jnp.where(slots[:, None] == jnp.arange(count)[None, :], values[:, None], 0), axis=0)
+    # Free slots go to places of their own behind the last row, and are dropped there.
+    places = jnp.where(slots == NONE, count + jnp.arange(slots.shape[0]), slots)
+    return jnp.zeros(count, values.dtype).at[places].set(values, mode="drop", unique_indices=True)
 
 
-def independent_slots(columns, wanted):
-    """A largest independent subset of the wanted columns: Gram-Schmidt with pivoting.
+def independent_slots(rows, wanted):
+    """A largest independent subset of the wanted rows: Gram-Schmidt with pivoting.
 
     Args:
-        columns: (d, c) of length one (or zero).
+        rows: (c, d) of length one (or zero).
         wanted: (c,) bool.
 
     Returns:
-        (k,) slots, k = min(c, d). Of columns that depend on each other the first ones are kept.
+        (k,) slots, k = min(c, d). Of rows that depend on each other the first ones are kept.
     """
-    limit = min(columns.shape)
-    dependent_below = dependence_tolerance(limit, columns.dtype)
+    limit = min(rows.shape)
+    dependent_below = dependence_tolerance(limit, rows.dtype)
 
     def best(residual, slots):
-        left = jnp.where(wanted, jnp.sum(residual * residual, axis=0), 0)
+        left = jnp.where(wanted, jnp.sum(residual * residual, axis=1), 0)
         index = jnp.argmax(left)
         return jnp.where((left[index] > dependent_below) & jnp.any(slots == NONE), index, NONE)
 
     def take(carry):
         residual, slots, index = carry
-        column = residual[:, index]
-        direction = column * lax.rsqrt(jnp.sum(column * column))
-        residual = residual - direction[:, None] * (direction @ residual)[None, :]
-        # Exactly: rounding must not let the same column be taken twice.
-        residual = jnp.where((jnp.arange(wanted.shape[0]) == index)[None, :], 0, residual)
+        row = residual[index]
+        direction = row * lax.rsqrt(jnp.sum(row * row))
+        residual = residual - (residual @ direction)[:, None] * direction[None, :]
+        # Exactly: rounding must not let the same row be taken twice.
+        residual = jnp.where((jnp.arange(wanted.shape[0]) == index)[:, None], 0, residual)
         slots = put(slots, index)
         return residual, slots, best(residual, slots)
 
     empty = free_slots(limit)
-    _, slots, _ = lax.while_loop(lambda carry: carry[2] != NONE, take, (columns, empty, best(columns, empty)))
+    _, slots, _ = lax.while_loop(lambda carry: carry[2] != NONE, take, (rows, empty, best(rows, empty)))
     return slots

@@ -6,7 +6,7 @@ maps the values on W and the multipliers off W to the multipliers on W and the v
     T_WW = A_WW^-1       T_WN = -A_WW^-1 A_WN
     T_NW = A_NW A_WW^-1  T_NN = A_NN - A_NW A_WW^-1 A_WN   (the Schur complement)
 
-A row enters or leaves W by the same operation, one rank-one update of T.
+A row enters or leaves W by the same operation, one rank-one update of T; w0 is swept like a further column.
 """
 
 from __future__ import annotations
@@ -14,21 +14,17 @@ from __future__ import annotations
 import jax.numpy as jnp
 
 
-def swept_column(row, working, index):
-    """T[:, index] from row = T[index, :]: the tableau is symmetric but for the sign between W and its complement."""
-    return jnp.where(working == working[index], row, -row)
-
-
 def sweep(row, working, index):
     """The rank-one update that takes row `index` into the working set, or out of it if it is in.
 
     Args:
-        row: (c,) T[index].
+        row: (c,) T[index]. T is symmetric but for the sign between W and its complement, so that it tells the column.
         working: (c,) bool, the working set that T is swept on.
         index: () int.
 
     Returns:
-        left (c,), right (c,): the tableau of the new working set is T - left right^T.
+        left (c,), right (c,): the tableau of the new working set is T - left right^T, and a column x swept along
+        becomes x - left x[index].
 
     Example:
         >>> A = jnp.array([[2.0, 1.0], [1.0, 3.0]])
@@ -37,4 +33,5 @@ def sweep(row, working, index):
         [[0.5, -0.5], [0.5, 2.5]]
     """
     unit = (jnp.arange(row.shape[0]) == index).astype(row.dtype)
-    return (swept_column(row, working, index) + unit) / row[index], row - unit
+    column = jnp.where(working == working[index], row, -row)
+    return (column + unit) / row[index], row - unit
