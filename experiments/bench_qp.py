@@ -1,19 +1,21 @@
 # %% [markdown]
 # # How fast is the projection, and how exact?
 #
-# `qp.project` against qpax, jaxopt's OSQP and quadprog on the stored projections of real simulations (`reference/qp`):
-# the median time per problem, forward and forward + vjp, in one process, the methods taking turns; and the largest
-# error |u - u_ref| that each of them leaves. Every method gets the same compacted problems: the rows nearest to
-# violation, as many as are sure to contain the active ones (checked here against the stored solution). Compilation is
-# timed apart.
+# `qp.project` against qpax, jaxopt's OSQP and BoxCDQP (coordinate descent on the dual) and, outside JAX, quadprog, daqp
+# and proxsuite, on the stored projections of real simulations (`reference/qp`): the median time per problem, forward,
+# forward + vjp and forward + jvp, in one process, the methods taking turns; and the largest error |u - u_ref| that each
+# of them leaves. Every method gets the same compacted problems: the rows nearest to violation, as many as are sure to
+# contain the active ones (checked here against the stored solution). Compilation is timed apart. What is not installed
+# (`pip install diffcontact[bench]`) is left out.
 #
 # Run it: `python experiments/bench_qp.py [--out DIR]` (some minutes), or with `--smoke` (one set, small batches, no
-# stored file needed). It prints a table and writes `bench_qp.png`.
+# stored file needed). It prints a table and writes it to `bench_qp.txt`, with a picture, `bench_qp.png`.
 
 # %%
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import time
 from collections.abc import Callable
@@ -103,13 +105,50 @@ def by_osqp(mass, G, b, v):
     return solver.run(params_obj=(jnp.diag(mass), -mass * v), params_ineq=(-G, b)).params.primal
 
 
-def by_quadprog(problems: Problems) -> np.ndarray:
+def by_boxcdqp(mass, G, b, v):
+    """Coordinate descent on the dual, 1/2 l^T A l + l^T (G v + b) with l >= 0 and A = G M^-1 G^T."""
+    import jaxopt
+
+    weighted = G / mass[None, :]
+    dual = weighted @ G.T, G @ v + b
+    bounds = jnp.zeros_like(b), jnp.full_like(b, jnp.inf)
+    solver = jaxopt.BoxCDQP(maxiter=2000, tol=1e-10 if b.dtype == jnp.float64 else 1e-5)
+    return v + solver.run(jnp.zeros_like(b), params_obj=dual, params_ineq=bounds).params @ weighted
+
+
+# Outside JAX: one problem at a time, and its solver's set-up is part of the time.
+def by_quadprog(mass, G, b, v):
     import quadprog
 
-    def solve(mass, G, b, v):
-        return quadprog.solve_qp(np.diag(mass), mass * v, np.ascontiguousarray(G.T), -b)[0]
+    return quadprog.solve_qp(np.diag(mass), mass * v, np.ascontiguousarray(G.T), -b)[0]
 
-    return np.array([solve(*lane) for lane in zip(*problems.arguments, strict=True)])
+
+def by_daqp(mass, G, b, v):
+    import daqp
+
+    # Its default primal tolerance is 1e-6.
+    return daqp.solve(np.diag(mass), -mass * v, G, np.full(len(b), 1e30), -b, primal_tol=1e-12)[0]
+
+
+def by_proxsuite(mass, G, b, v):
+    from proxsuite import proxqp
+
+    qp = proxqp.dense.QP(len(v), 0, len(b))
+    qp.settings.eps_abs = 1e-9
+    qp.init(np.diag(mass), -mass * v, None, None, G, -b, None)
+    qp.solve()
+    return qp.results.x
+
+
+OUTSIDE = {"quadprog": by_quadprog, "daqp": by_daqp, "proxsuite": by_proxsuite}
+
+
+def installed(*names: str) -> bool:
+    return all(importlib.util.find_spec(name) is not None for name in names)
+
+
+def one_by_one(method: Callable, problems: Problems) -> np.ndarray:
+    return np.array([method(*lane) for lane in zip(*problems.arguments, strict=True)])
 
 
 def batched(method: Callable, chunk: int | None) -> dict[str, Callable]:
@@ -174,10 +213,11 @@ def measure(name: str, problems: Problems, batch: int, dtype, methods: dict, sec
             calls[key] = lambda compiled=compiled: compiled(*arguments)
             u = jax.tree.leaves(compiled(*arguments))[0]
             errors[key] = float(np.max(np.abs(np.asarray(u, float) - problems.take(batch, float).u)))
-    if dtype == np.float64:
-        key = ("quadprog", "forward")
-        calls[key], compilation[key] = lambda: by_quadprog(chosen), 0.0
-        errors[key] = float(np.max(np.abs(by_quadprog(chosen) - chosen.u)))
+    for method, function in OUTSIDE.items() if dtype == np.float64 else ():
+        if installed(method):
+            key = (method, "forward")
+            calls[key] = lambda function=function: one_by_one(function, chosen)
+            compilation[key], errors[key] = 0.0, float(np.max(np.abs(one_by_one(function, chosen) - chosen.u)))
     return [
         Row(name, batch, np.dtype(dtype).name, *key, 1e6 * value / batch, compilation[key], errors[key])
         for key, value in medians(calls, seconds).items()
@@ -232,11 +272,10 @@ def picture(rows: list[Row], path: Path) -> None:
 def competitors(name: str, batch: int, dtype) -> dict[str, Callable]:
     """Whom to run beside `project`: the others need minutes for a large batch of large problems."""
     methods = {"project": ours}
-    if dtype == np.float64:
-        if batch * ROWS[name] <= 32 * 1024:
-            methods["qpax"] = by_qpax
-        if batch == 1 and name in ("ball3d", "s10"):
-            methods["OSQP"] = by_osqp
+    if installed("qpax") and dtype == np.float64 and batch * ROWS[name] <= 32 * 1024:
+        methods["qpax"] = by_qpax
+    if installed("jaxopt") and batch == 1 and name in ("ball3d", "s10"):
+        methods |= {"OSQP": by_osqp, "BoxCDQP": by_boxcdqp} if dtype == np.float64 else {"BoxCDQP": by_boxcdqp}
     return methods
 
 
@@ -253,6 +292,7 @@ def main(arguments: list[str] | None = None) -> list[Row]:
     print(table(rows))
     if chosen.smoke:
         rows += measure("built", built(), 8, np.float64, {"project": ours}, 0.1)
+        print(table(rows))
     else:
         for name in chosen.sets:
             problems = stored(name)
@@ -261,9 +301,9 @@ def main(arguments: list[str] | None = None) -> list[Row]:
                     found = measure(name, problems, batch, dtype, competitors(name, batch, dtype), 3.0)
                     print("\n".join(table(found).splitlines()[1:]), flush=True)
                     rows += found
-    print(table(rows))
     print(ratios(rows))
     chosen.out.mkdir(parents=True, exist_ok=True)
+    (chosen.out / "bench_qp.txt").write_text(f"{table(rows)}\n\n{ratios(rows)}\n")
     picture(rows, chosen.out / "bench_qp.png")
     return rows
 

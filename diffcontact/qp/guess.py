@@ -9,7 +9,7 @@ from jax.scipy.linalg import cho_solve
 from diffcontact.batching import any_lane
 
 # Each round costs a Cholesky factor. A guess that is good converges in two or three of them.
-ROUNDS = 8
+ROUNDS = 5
 
 
 def from_guess(A, w0, tolerance, guess, dependent_below):

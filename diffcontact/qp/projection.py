@@ -51,8 +51,11 @@ def project(mass, G, b, v, *, warm=None) -> Projection:
         G: (c, d) constraint rows; zero and duplicated rows are fine.
         b: (c,) offsets; +inf switches a row off.
         v: (d,) the point to project.
-        warm: (c,) bool, a guess of the working set, for instance the last step's `active`. It saves time, and the
-            result is the same to rounding.
+        warm: (c,) bool, a guess of the working set, for instance the last step's `active`; it is verified, and the
+            result is the same to rounding. For one problem of 30 components that seldom changes it saves a fifth of
+            the time. It does not pay in a batch (32 such problems: 60 % more), where one lane whose guess is wrong
+            makes all search, nor for 100 components while bodies settle (35 % more): the Cholesky factor that verifies
+            costs as much as forty pivots. Hence `simulate` starts cold.
 
     Returns:
         A Projection. Where no u satisfies all rows the status is INFEASIBLE and u is the projection of v onto the rows
