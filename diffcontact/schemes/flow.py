@@ -65,7 +65,8 @@ class Start:
         multipliers: (c,) that reaction [N].
         resting: (c,) closed contacts that stay closed, or would be closed again within the step.
         loaded: (c,) those of them that carry load: they stay closed.
-        regular: () False at a dead point, where no finite reaction follows the curves.
+        regular: () whether a load that vanishes means anything: not at a dead point, where no finite reaction follows
+            the curves, nor where all loads are rounding.
         status: () of the projection.
     """
 
@@ -116,10 +117,13 @@ def start(system, params, t, q, u, h, s, released) -> Start:
         pushed = h / 2 * rows @ jnp.abs(solve(mass, rows.T @ reaction.multipliers))
         # At a dead point (three balls in a line between walls) no finite reaction follows the curves: a third pass
         # leaves them out, and a = 0 is admissible.
-        possible = (reaction.status == Status.OK) & (jnp.max(pushed, initial=0.0) <= violent)
+        most = jnp.max(pushed, initial=0.0)
+        possible = (reaction.status == Status.OK) & (most <= violent)
+        regular = possible & (most > tolerance.velocity)
         slow = jnp.where(number == 0, tolerance.slow + lax.stop_gradient(jnp.where(possible, pushed, 0.0)), slow)
         resting = jnp.where(number == 0, closed & (opening <= tolerance.velocity + slow), resting)
-        return (resting, slow, possible, reaction.u, reaction.multipliers, reaction.active, reaction.status), None
+        found = reaction.u, reaction.multipliers, reaction.active, regular, reaction.status
+        return (resting, slow, possible, *found), None
 
     def react_again(carry, number):
         wanted = (number < 2) | ~carry[2]
@@ -127,8 +131,9 @@ def start(system, params, t, q, u, h, s, released) -> Start:
 
     nothing = jnp.zeros_like(lift)
     resting = closed & (opening <= tolerance.velocity + tolerance.slow)
-    flying = (resting, tolerance.slow, jnp.array(True), free, nothing, nothing > 0, jnp.zeros((), jnp.int32))
-    resting, slow, regular, a, multipliers, loaded, status = lax.cond(
+    yes, fine = jnp.array(True), jnp.zeros((), jnp.int32)
+    flying = (resting, tolerance.slow, yes, free, nothing, nothing > 0, yes, fine)
+    resting, slow, _, a, multipliers, loaded, regular, status = lax.cond(
         any_lane(jnp.any(resting)), lambda: lax.scan(react_again, flying, jnp.arange(3))[0], lambda: flying
     )
     return Start(near, tolerance._replace(slow=slow), a, multipliers, resting, loaded, regular, status)
