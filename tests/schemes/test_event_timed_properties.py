@@ -103,7 +103,7 @@ def test_thousands_of_cases(case, seed):
 
 
 def _generic(rng):
-    """A case without ties: where a hair decides, programs that round differently take different one-sided derivatives."""
+    """A case without ties: there, programs that round differently may take different one-sided derivatives."""
     root = np.tril(rng.uniform(-0.3, 0.3, (D, D)), -1) + np.diag(10 ** rng.uniform(-1, 1, D))
     q0 = np.stack([np.array([0.2, 0.5, 0.8]) + rng.uniform(-0.05, 0.05, 3), rng.uniform(0.2, 0.8, 3)], axis=1)
     return {
@@ -121,5 +121,6 @@ def test_forward_and_reverse_agree(seed):
     rng = np.random.default_rng(seed)
     case, weight = _generic(rng), rng.normal(size=2 * D)
     change, forward, back = _both_modes(case, _tangent(case, seed + 1), weight)
-    # Derivatives grow by an order of magnitude at each impact of a light ball: relative to the largest.
-    np.testing.assert_allclose(forward, back, rtol=1e-9, atol=1e-10 * (1 + np.linalg.norm(change)))
+    # A ball that rattles between heavier ones has derivatives on the way that are 1e5 and more times those at the end,
+    # and as many digits are lost: half of them are asked for.
+    np.testing.assert_allclose(forward, back, rtol=1e-7, atol=1e-7 * (1 + np.linalg.norm(change)))
