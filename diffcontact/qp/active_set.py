@@ -15,7 +15,8 @@ import jax.numpy as jnp
 from jax import lax
 
 from diffcontact.batching import any_lane
-from diffcontact.qp.rows import NONE, dependence_tolerance
+from diffcontact.qp.rows import dependence_tolerance
+from diffcontact.qp.slots import NONE
 from diffcontact.qp.tableau import sweep
 from diffcontact.status import Status
 

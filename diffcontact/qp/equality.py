@@ -21,7 +21,9 @@ from jax.scipy.linalg import cho_solve
 
 from diffcontact import mass as mass_matrix
 from diffcontact.batching import any_lane
-from diffcontact.qp.rows import NONE, inverse_length, slots_of, spread
+from diffcontact.qp.bodies import along, take
+from diffcontact.qp.rows import inverse_length
+from diffcontact.qp.slots import NONE, slots_of, spread
 
 # A step of iterative refinement gains the digits that the condition of A_WW leaves. Tangents do without: their error is
 # relative to them, and nothing builds up from step to step.
@@ -50,9 +52,9 @@ class _Held:
     @classmethod
     def of(cls, mass, G, slots):
         root = mass_matrix.root(mass)
-        rows = _at(slots, G)
+        rows = _rows_at(slots, G)
         whitened = mass_matrix.whiten(root, rows.T)
-        scale = inverse_length(whitened.T)
+        scale = inverse_length(jnp.sum(whitened * whitened, axis=0))
         unit = whitened * scale[None, :]
         free = jnp.diag((slots == NONE).astype(G.dtype))
         lower = lax.linalg.cholesky(unit.T @ unit + free, symmetrize_input=False)
@@ -69,9 +71,13 @@ class _Held:
 
 
 def _at(slots, x):
-    """The entries of x (c, ...) at the slots, zero at free ones."""
-    taken = x[jnp.maximum(slots, 0)]
-    return jnp.where((slots != NONE).reshape(-1, *[1] * (x.ndim - 1)), taken, 0)
+    """The entries of x (c,) at the slots, zero at free ones."""
+    return jnp.where(slots != NONE, x[jnp.maximum(slots, 0)], 0)
+
+
+def _rows_at(slots, G):
+    """(k, d) the rows in the slots, zero for free ones."""
+    return jnp.where((slots != NONE)[:, None], take(G, jnp.maximum(slots, 0)), 0)
 
 
 @jax.custom_jvp
@@ -149,9 +155,9 @@ def _settle_jvp(primals, tangents):
 
 def _moved(held, slots, primals, tangents, u, loads):
     """The tangents of u (d,) and of the multipliers (c,)."""
-    b, v = primals[2:4]
+    G, b, v = primals[1:4]
     dmass, dG, db, dv = tangents[:4]
-    dG_held = _at(slots, dG)
+    dG_held = _rows_at(slots, along(G, dG))
     force = mass_matrix.apply(dmass, v - u) + dG_held.T @ loads
     y = dv + mass_matrix.unwhiten(held.root, mass_matrix.whiten(held.root, force))
     du, dloads = held.solve(dG_held @ u + _at(slots, db), y, refinements=0)

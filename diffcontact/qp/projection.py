@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax
 import jax.numpy as jnp
@@ -10,9 +10,11 @@ from jax import lax
 
 from diffcontact import mass as mass_matrix
 from diffcontact.batching import any_lane
+from diffcontact.qp.bodies import BodyRows, dense
 from diffcontact.qp.equality import hold_rows, settle
-from diffcontact.qp.rows import free_slots, independent_slots, inverse_length, members, whitened_rows
+from diffcontact.qp.rows import independent_slots, inverse_length, whitened_rows
 from diffcontact.qp.search import find_working_set
+from diffcontact.qp.slots import free_slots, members
 from diffcontact.status import Status
 
 
@@ -48,7 +50,7 @@ def project(mass, G, b, v, *, warm=None) -> Projection:
 
     Args:
         mass: (d,) diagonal of M, or (d, d), symmetric positive definite [kg].
-        G: (c, d) constraint rows; zero and duplicated rows are fine.
+        G: (c, d) constraint rows, or `BodyRows` with a diagonal mass; zero and duplicated rows are fine.
         b: (c,) offsets; +inf switches a row off.
         v: (d,) the point to project.
         warm: (c,) bool, a guess of the working set, for instance the last step's `active`; it is verified, and the
@@ -91,7 +93,7 @@ def hold(mass, G, b, v, active) -> Projection:
 
     Args:
         mass: (d,) diagonal of M, or (d, d), symmetric positive definite [kg].
-        G: (c, d) constraint rows.
+        G: (c, d) constraint rows, or `BodyRows`.
         b: (c,) offsets; not read where a row is not active.
         v: (d,) the point to project.
         active: (c,) bool. Has no derivative.
@@ -115,8 +117,8 @@ def hold(mass, G, b, v, active) -> Projection:
         return _unconstrained(b, v, Status.OK)
 
     def independent():
-        rows = whitened_rows(mass_matrix.root(lax.stop_gradient(mass)), lax.stop_gradient(G))
-        return independent_slots(rows * inverse_length(rows)[:, None], active)
+        rows = whitened_rows(mass_matrix.root(lax.stop_gradient(mass)), dense(lax.stop_gradient(G)))
+        return independent_slots(rows * inverse_length(jnp.sum(rows * rows, axis=1))[:, None], active)
 
     slots = lax.cond(any_lane(jnp.any(active)), independent, lambda: free_slots(min(G.shape)))
     u, multipliers = hold_rows(mass, G, b, v, slots)
@@ -137,9 +139,13 @@ def _mask(name, mask, b):
 
 
 def _checked(mass, G, b, v):
-    mass, G, b, v = map(jnp.asarray, (mass, G, b, v))
-    if G.ndim != 2:
-        raise ValueError(f"G has the shape {G.shape}; expected (c, d): one row per constraint")
+    mass, b, v = map(jnp.asarray, (mass, b, v))
+    if isinstance(G, BodyRows):
+        _check_bodies(G, mass)
+    else:
+        G = jnp.asarray(G)
+        if G.ndim != 2:
+            raise ValueError(f"G has the shape {G.shape}; expected (c, d): one row per constraint")
     count, dimension = G.shape
     if mass.shape not in ((dimension,), (dimension, dimension)):
         raise ValueError(f"mass has the shape {mass.shape}; expected ({dimension},) or ({dimension}, {dimension})")
@@ -147,7 +153,19 @@ def _checked(mass, G, b, v):
         raise ValueError(f"b has the shape {b.shape}; expected ({count},), one entry per row of G")
     if v.shape != (dimension,):
         raise ValueError(f"v has the shape {v.shape}; expected ({dimension},), one entry per column of G")
-    dtype = jnp.result_type(mass, G, b, v)
+    dtype = jnp.result_type(mass, G.dtype, b, v)
     if not jnp.issubdtype(dtype, jnp.floating):
         dtype = jnp.result_type(float)
-    return tuple(x.astype(dtype) for x in (mass, G, b, v))
+    G = replace(G, normals=G.normals.astype(dtype)) if isinstance(G, BodyRows) else G.astype(dtype)
+    return mass.astype(dtype), G, b.astype(dtype), v.astype(dtype)
+
+
+def _check_bodies(G, mass):
+    if G.normals.ndim != 3 or G.normals.shape[1] != 2:
+        raise ValueError(f"G.normals has the shape {G.normals.shape}; expected (c, 2, m): two normals per row")
+    if G.bodies.shape != G.normals.shape[:2]:
+        raise ValueError(f"G.bodies has the shape {G.bodies.shape}; expected {G.normals.shape[:2]}: two bodies per row")
+    if mass.ndim != 1:
+        raise ValueError(
+            f"mass has the shape {mass.shape}; expected ({G.shape[1]},): rows between bodies need a diagonal"
+        )

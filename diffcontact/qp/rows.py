@@ -1,8 +1,4 @@
-"""Constraint rows in the metric of the mass: whitening, independence, and the slots that a working set occupies.
-
-A working set of at most k = min(c, d) rows of c is held in k *slots*: (k,) ints, each a row or NONE. What happens on it
-then costs k, not c.
-"""
+"""Constraint rows in the metric of the mass: whitening, length, independence."""
 
 from __future__ import annotations
 
@@ -10,8 +6,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from diffcontact import mass as mass_matrix
-
-NONE = -1
+from diffcontact.qp.slots import NONE, free_slots, put
 
 
 def whitened_rows(root, G):
@@ -29,9 +24,8 @@ def whitened_rows(root, G):
     return G * (1 / root)[None, :] if root.ndim == 1 else mass_matrix.whiten(root, G.T).T
 
 
-def inverse_length(rows):
-    """(k,) 1/|row| for the rows of a (k, d) array, and 1 for a zero row; differentiable there too."""
-    square = jnp.sum(rows * rows, axis=1)
+def inverse_length(square):
+    """1/length from the squared length of a row, and 1 for a zero row; differentiable there too."""
     zero = square == 0
     return jnp.where(zero, 1, lax.rsqrt(jnp.where(zero, 1, square)))
 
@@ -42,40 +36,6 @@ def dependence_tolerance(count, dtype):
     Its rounding error is some units of eps for every row that was eliminated before.
     """
     return 64 * max(count, 16) * jnp.finfo(dtype).eps
-
-
-def free_slots(count):
-    """(count,) int32, all free."""
-    return jnp.full(count, NONE, jnp.int32)
-
-
-def put(slots, row):
-    """`row` in the first free slot."""
-    first = jnp.argmax(slots == NONE)
-    return jnp.where(jnp.arange(slots.shape[0]) == first, row.astype(slots.dtype), slots)
-
-
-def slots_of(mask, count):
-    """(count,) int32: the rows of a mask (c,), the first `count` of them.
-
-    Example:
-        >>> slots_of(jnp.array([False, True, True]), 3).tolist()
-        [1, 2, -1]
-    """
-    taken, rows = lax.top_k(mask.astype(jnp.float32), count)
-    return jnp.where(taken > 0, rows, NONE).astype(jnp.int32)
-
-
-def members(slots, count):
-    """(count,) bool: the rows that are in the slots."""
-    return spread(slots, jnp.ones(slots.shape, bool), count)
-
-
-def spread(slots, values, count):
-    """(count,) the values (k,) of the slots at their rows, zero elsewhere."""
-    # Free slots go to places of their own behind the last row, and are dropped there.
-    places = jnp.where(slots == NONE, count + jnp.arange(slots.shape[0]), slots)
-    return jnp.zeros(count, values.dtype).at[places].set(values, mode="drop", unique_indices=True)
 
 
 def independent_slots(rows, wanted):

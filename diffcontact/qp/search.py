@@ -11,8 +11,10 @@ from jax import lax
 from diffcontact import mass as mass_matrix
 from diffcontact.batching import any_lane, select
 from diffcontact.qp.active_set import solve_dual
+from diffcontact.qp.bodies import Rows, magnitudes, squares, switched, take, times
 from diffcontact.qp.guess import from_guess
-from diffcontact.qp.rows import NONE, dependence_tolerance, inverse_length, members, spread, whitened_rows
+from diffcontact.qp.rows import dependence_tolerance, inverse_length, whitened_rows
+from diffcontact.qp.slots import members, spread
 from diffcontact.status import Status
 
 # Every round of candidates increases the dual objective, so that they end; many mean that rounding decides.
@@ -90,13 +92,12 @@ def find_working_set(mass, G, b, v, warm=None) -> WorkingSet:
     """
     on = b < jnp.inf
     offset = jnp.where(on, b, 0)
-    eps = jnp.finfo(b.dtype).eps
     # The rounding of G v + b, row by row; a violation below it cannot be told from none.
-    noise = 16 * eps * (jnp.abs(G) @ jnp.abs(v) + jnp.abs(offset))
-    value = jnp.where(on, G @ v + offset, jnp.inf)
+    noise = 16 * jnp.finfo(b.dtype).eps * (magnitudes(G, v) + jnp.abs(offset))
+    value = jnp.where(on, times(G, v) + offset, jnp.inf)
 
     def search():
-        return _search(mass, G, value, noise, on, warm)
+        return _search(_UnitRows.of(mass, switched(G, on), value, noise), warm)
 
     def nothing():
         zeros = jnp.zeros_like(b)
@@ -105,102 +106,120 @@ def find_working_set(mass, G, b, v, warm=None) -> WorkingSet:
     return lax.cond(any_lane(jnp.any(value < -noise)), search, nothing)
 
 
-def _search(mass, G, value, noise, on, warm):
-    G, root = jnp.where(on[:, None], G, 0), mass_matrix.root(mass)
-    white = whitened_rows(root, G)
-    # Every row in the same unit: length one in the metric M^-1.
-    scale = inverse_length(white)
-    count, rank = G.shape[0], min(G.shape)
-    size = candidate_count(count, rank)
-    eps = jnp.finfo(G.dtype).eps
-    w0, noise = value * scale, noise * scale
-    # Multipliers of unit rows are about as large as the violations; their rounding comes back as values.
-    tolerance = noise + 16 * eps * jnp.maximum(jnp.max(-w0), 0)
-    # A weight on the diagonal of the dual is a penalty 1/weight on the squared violation of the row: against a unit
-    # diagonal small, yet large enough for the dual of contradicting rows to be solved to half the digits.
-    softness = jnp.maximum(jnp.sqrt(eps) * (scale / jnp.max(scale)) ** 2, 64 * eps)
-    everything = None
-    if size == count:
-        unit = white * scale[:, None]
-        everything = unit @ unit.T
+@dataclass(frozen=True)
+class _UnitRows:
+    """The rows of a projection, each scaled to length one in the metric M^-1, so that all are measured in one unit.
 
-    def solve(A, start, state, rows):
-        """The dual of the chosen rows: working set, multipliers and status."""
-        relaxed = state.stage == RELAXED
+    Args:
+        G: (c, d) before scaling; zero where switched off.
+        root: L with M = L L^T.
+        scale: (c,).
+        w0: (c,) values at v; +inf switches a row off.
+        noise: (c,) their rounding.
+        tolerance: (c,) violations up to here are rounding.
+        softness: (c,) what the dual's diagonal is increased by to relax rows that contradict each other.
+    """
 
-        def search_all():
-            soft = A + jnp.diag(jnp.where(relaxed, softness[rows], 0))
-            found = solve_dual(soft, start, tolerance[rows], rank, relaxed)
-            return found.working, found.multipliers(soft, start), found.status
+    G: Rows
+    root: jax.Array
+    scale: jax.Array
+    w0: jax.Array
+    noise: jax.Array
+    tolerance: jax.Array
+    softness: jax.Array
 
-        if warm is None:
-            return search_all()
-        good, *guessed = from_guess(
-            A, start, tolerance[rows], state.working[rows], dependence_tolerance(len(A), A.dtype)
-        )
-        good, guessed = good & (state.number == 0), (*guessed, jnp.full_like(state.status, Status.OK))
-        return lax.cond(any_lane(~good), lambda: select(good, guessed, search_all()), lambda: guessed)
+    @classmethod
+    def of(cls, mass, G, value, noise):
+        root, eps = mass_matrix.root(mass), jnp.finfo(value.dtype).eps
+        square = squares(G, 1 / mass) if mass.ndim == 1 else jnp.sum(whitened_rows(root, G) ** 2, axis=1)
+        scale = inverse_length(square)
+        w0, noise = value * scale, noise * scale
+        # Multipliers of unit rows are about as large as the violations; their rounding comes back as values.
+        tolerance = noise + 16 * eps * jnp.maximum(jnp.max(-w0), 0)
+        # A weight on the diagonal of the dual is a penalty 1/weight on the squared violation of the row: against a unit
+        # diagonal small, yet large enough for the dual of contradicting rows to be solved to half the digits.
+        softness = jnp.maximum(jnp.sqrt(eps) * (scale / jnp.max(scale)) ** 2, 64 * eps)
+        return cls(G, root, scale, w0, noise, tolerance, softness)
 
-    def solve_candidates(start, state):
-        # Single precision is enough to choose by.
-        _, rows = lax.top_k(jnp.where(state.working, jnp.inf, -state.value).astype(jnp.float32), size)
-        chosen = white[rows] * scale[rows][:, None]
-        working, loads, status = solve(chosen @ chosen.T, start[rows], state, rows)
-        step = mass_matrix.unwhiten(root, loads @ chosen)
-        value = w0 + scale * (G @ step)
-        # Relaxed rows stay violated as long as they are in the working set.
-        left_out = jnp.any((value + (start - w0) < -2 * tolerance) & ~members(rows, count))
-        taken = members(jnp.where(working, rows, NONE), count)
-        return taken, spread(rows, loads, count), step, status, value, left_out & (status == Status.OK)
+    def take(self, rows):
+        """(k, d) L^-1 G_i, scaled."""
+        return whitened_rows(self.root, take(self.G, rows)) * self.scale[rows][:, None]
+
+    def rounding_decided(self, value):
+        """Whether rows are violated by more than rounding explains: by a third of the digits more."""
+        return ~jnp.all(value >= -self.tolerance * jnp.finfo(value.dtype).eps ** (-1 / 3))
+
+    def contradiction(self):
+        """(c,) the relaxation above which rows contradict each other; rows at an angle below which they count as
+        dependent do so by that much of their violation, which does not make a problem infeasible."""
+        angle = jnp.sqrt(dependence_tolerance(self.w0.shape[0], self.w0.dtype))
+        return 1e3 * self.tolerance + angle * jnp.maximum(jnp.max(-self.w0), 0)
+
+
+def _search(rows, warm):
+    count = rows.w0.shape[0]
+    size = candidate_count(count, min(rows.G.shape))
+    # Where all rows are candidates, what they are is the same in every round.
+    all_rows = jnp.arange(count) if size == count else None
+    fixed = None if all_rows is None else rows.take(all_rows)
 
     def search(state):
-        start = w0 + state.slack
-        if size == count:
-            working, loads, status = solve(everything, start, state, slice(None))
-            step = mass_matrix.unwhiten(root, (loads * scale) @ white)
-            value, missed = w0 + everything @ loads, jnp.asarray(False)
+        if fixed is None:
+            # Single precision is enough to choose by.
+            _, chosen = lax.top_k(jnp.where(state.working, jnp.inf, -state.value).astype(jnp.float32), size)
+            unit = rows.take(chosen)
         else:
-            working, loads, step, status, value, missed = solve_candidates(start, state)
-        again = missed & (state.number < ROUNDS)
+            chosen, unit = all_rows, fixed
+        working, loads, status = _solve(rows, unit, chosen, state, warm is not None)
+        step = mass_matrix.unwhiten(rows.root, loads @ unit)
+        value = rows.w0 + rows.scale * times(rows.G, step)
+        if fixed is None:
+            loads, working = spread(chosen, loads, count), spread(chosen, working, count)
+            # Relaxed rows stay violated as long as they are in the working set.
+            left_out = jnp.any((value + state.slack < -2 * rows.tolerance) & ~members(chosen, count))
+            again = left_out & (status == Status.OK) & (state.number < ROUNDS)
+        else:
+            again = jnp.asarray(False)
         relaxed = state.stage == RELAXED
         # At the relaxed point itself the slackened rows hold: no margin is needed but rounding.
-        slack = jnp.where(relaxed & ~again & (value < -tolerance), noise - value, state.slack)
+        slack = jnp.where(relaxed & ~again & (value < -rows.tolerance), rows.noise - value, state.slack)
         contradiction = (state.stage == PLAIN) & (status == Status.INFEASIBLE)
         after = jnp.where(relaxed, SLACKENED, jnp.where(contradiction, RELAXED, DONE))
-        return _Round(
-            stage=jnp.where(again, state.stage, after).astype(jnp.int32),
-            value=value,
-            working=working,
-            loads=loads,
-            step=step,
-            slack=slack,
-            status=status,
-            number=state.number + 1,
-        )
+        stage = jnp.where(again, state.stage, after).astype(jnp.int32)
+        return _Round(stage, value, working, loads, step, slack, status, state.number + 1)
 
-    zero = jnp.zeros((), jnp.int32)
-    start = _Round(
-        stage=zero + PLAIN,
-        value=w0,
-        working=jnp.zeros(count, bool) if warm is None else warm,
-        loads=jnp.zeros_like(w0),
-        step=jnp.zeros(G.shape[1], w0.dtype),
-        slack=jnp.zeros_like(w0),
-        status=zero + int(Status.OK),
-        number=zero,
-    )
+    zero, none = jnp.zeros((), jnp.int32), jnp.zeros_like(rows.w0)
+    guess, nowhere = (none > 0 if warm is None else warm), jnp.zeros(rows.G.shape[1], none.dtype)
+    start = _Round(zero + PLAIN, rows.w0, guess, none, nowhere, none, zero + int(Status.OK), zero)
     state = lax.while_loop(lambda state: state.stage != DONE, search, start)
-    # Rows at an angle below which they count as dependent contradict each other by that much of their violation, which
-    # does not make a problem infeasible.
     status = jnp.where(state.status == Status.INFEASIBLE, Status.OK, state.status)
     status = jnp.where(state.number > ROUNDS, Status.ITERATION_LIMIT, status)
-    angle = jnp.sqrt(dependence_tolerance(count, w0.dtype))
-    contradiction = 1e3 * tolerance + angle * jnp.maximum(jnp.max(-w0), 0)
-    status = jnp.where(jnp.any(state.slack > contradiction), Status.INFEASIBLE, status)
+    status = jnp.where(jnp.any(state.slack > rows.contradiction()), Status.INFEASIBLE, status)
+    lost = (status == Status.OK) & rows.rounding_decided(state.value + state.slack)
+    status = jnp.where(lost, Status.ILL_CONDITIONED, status)
+    # Of a mass without a factor in this precision nothing can be said: u = v.
+    finite = jnp.all(jnp.isfinite(state.step))
     return WorkingSet(
-        working=state.working,
-        multipliers=jnp.maximum(state.loads * scale, 0),
-        step=state.step,
-        slack=state.slack / scale,
+        working=state.working & finite,
+        multipliers=jnp.where(finite, jnp.maximum(state.loads * rows.scale, 0), 0),
+        step=jnp.where(finite, state.step, 0),
+        slack=state.slack / rows.scale,
         status=status.astype(jnp.int32),
     )
+
+
+def _solve(rows, unit, chosen, state, guided):
+    """The dual of the chosen rows: working set, multipliers and status."""
+    A, start, tolerance = unit @ unit.T, (rows.w0 + state.slack)[chosen], rows.tolerance[chosen]
+    relaxed = state.stage == RELAXED
+
+    def search():
+        soft = A + jnp.diag(jnp.where(relaxed, rows.softness[chosen], 0))
+        found = solve_dual(soft, start, tolerance, min(rows.G.shape), relaxed)
+        return found.working, found.multipliers(soft, start), found.status
+
+    if not guided:
+        return search()
+    good, *guess = from_guess(A, start, tolerance, state.working[chosen], dependence_tolerance(len(A), A.dtype))
+    good, guess = good & (state.number == 0), (*guess, jnp.full_like(state.status, Status.OK))
+    return lax.cond(any_lane(~good), lambda: select(good, guess, search()), lambda: guess)

@@ -154,6 +154,15 @@ def test_infeasible_by_a_zero_row():
     np.testing.assert_allclose(found.u, [0.0, 3.0], atol=1e-6)
 
 
+def test_a_mass_without_a_factor_says_so():
+    """1 + 1e-9 is 1 in single precision, and the mass singular."""
+    mass = np.array([[1, 1], [1, 1 + 1e-9]], np.float32)
+    v = np.array([-1, 0.5], np.float32)
+    found = qp.project(mass, np.eye(2, dtype=np.float32), np.zeros(2, np.float32), v)
+    assert int(found.status) == Status.ILL_CONDITIONED
+    np.testing.assert_array_equal(found.u, v)
+
+
 def test_one_lane_does_not_disturb_the_others(rng):
     """A batch of a free, an active and an infeasible lane gives what each gives alone."""
     problems = [backwards(rng, 12, 6, active)[0] for active in (0, 5, 5)]
