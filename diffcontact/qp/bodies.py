@@ -89,7 +89,9 @@ def switched(G: Rows, on):
 
 def along(G: Rows, tangent: Rows) -> Rows:
     """The tangent of the rows as rows: a body's index has no tangent."""
-    return replace(G, normals=tangent.normals) if isinstance(G, BodyRows) else tangent
+    if isinstance(G, BodyRows) and isinstance(tangent, BodyRows):
+        return replace(G, normals=tangent.normals)
+    return tangent
 
 
 def _mapped(G, f):
