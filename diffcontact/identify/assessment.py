@@ -52,7 +52,7 @@ def assess(objective: Objective, points: int = 9, seed: int = 0) -> Identifiabil
     favourable one will be unseen by the fit. Combinations that a prior determines count as seen.
 
     Args:
-        objective: what is to be fitted (`diffcontact.identify.fit.prepare`).
+        objective: what is to be fitted (`prepare`).
         points: how many to look at.
         seed: of the Sobol set.
     """

@@ -15,6 +15,7 @@ E. Kokiopoulou, Y. Saad, Appl. Numer. Math. 57 (2007) 1214, for the diagonal.
 from __future__ import annotations
 
 from functools import partial
+from itertools import count
 
 import jax
 import jax.numpy as jnp
@@ -29,6 +30,8 @@ from diffcontact.identify.objective import Objective
 from diffcontact.identify.residual import residual
 
 _PROBES = 8
+# What the line search is told where the simulation is not finite; its interpolation needs a number.
+_INFINITE = 1e300
 _LBFGS_ITERATIONS = 2000
 _ADAM_ITERATIONS = 2000
 # In units of the scaled parameters, falling to a thousandth on a cosine.
@@ -97,11 +100,13 @@ def _inside(low: NDArray, scale: NDArray, high: NDArray) -> NDArray:
 def lbfgs(objective: Objective, start: NDArray, seed: int) -> OptimizeResult:
     """Quasi-Newton descent within the bounds."""
     descent = GradientDescent(objective, seed)
-    scale, parameters = descent.scale(start), objective.parameters
+    scale, parameters, evaluations = descent.scale(start), objective.parameters, count()
 
     def scaled(x):
         cost, gradient = descent.value_and_gradient(x * scale)
-        return min(cost, 1e300), gradient * scale
+        if objective.progress is not None:
+            objective.progress(next(evaluations), cost)
+        return min(cost, _INFINITE), gradient * scale
 
     low, high = _inside(parameters.low, scale, parameters.high), parameters.high / scale
     end = minimize(
@@ -129,8 +134,11 @@ def adam(objective: Objective, start: NDArray, seed: int) -> OptimizeResult:
     """Adam with a falling rate, projected on the bounds; the best point it meets."""
     descent, parameters = GradientDescent(objective, seed), objective.parameters
     scale = descent.scale(start)
+    cost = descent.value_and_gradient(start)[0]
+    if not np.isfinite(cost):
+        return objective.end_at(start, status=0, iterations=0)
     # The scale of a well-determined parameter is its standard error: a bad start is hundreds of them away.
-    reach = max(1.0, np.sqrt(2 * descent.value_and_gradient(start)[0] / max(start.size, 1)))
+    reach = max(1.0, np.sqrt(2 * cost / start.size))
     low, high = _inside(parameters.low, scale, parameters.high), parameters.high / scale
     rule = optax.adam(optax.cosine_decay_schedule(_ADAM_RATE * reach, _ADAM_ITERATIONS, alpha=1e-4))
     x = start / scale

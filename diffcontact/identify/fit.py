@@ -6,11 +6,13 @@ minimise   1/2 sum_i | (values_i - observe(simulate(theta))) / noise_i |^2      
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from diffcontact.identify.assessment import Identifiability, assess
 from diffcontact.identify.estimate import estimate
 from diffcontact.identify.loss import Loss
+from diffcontact.identify.noise import with_estimated_noise
 from diffcontact.identify.objective import Objective, Progress
 from diffcontact.identify.observations import Problem
 from diffcontact.identify.parameters import Domain, Tie, free_parameters
@@ -18,6 +20,8 @@ from diffcontact.identify.priors import Normal, Priors
 from diffcontact.identify.residual import JointResidual
 from diffcontact.identify.result import FitResult
 from diffcontact.identify.shooting import METHODS, SHOOTING, search
+
+NOISES = ("stated", "estimated")
 
 
 def fit(
@@ -33,6 +37,7 @@ def fit(
     f_scale: float = 1.0,
     priors: Mapping[str, Normal] | None = None,
     tied: Mapping[str, Tie] | None = None,
+    noise: str = "stated",
     check: bool = False,
     progress: Progress | None = None,
 ) -> FitResult:
@@ -64,6 +69,9 @@ def fit(
         tied: name -> function of the (run's) parameters, for those that follow from others: `{"restitution": lambda p:
             p["e"] * jnp.ones(9)}` gives nine contacts one coefficient, `{"mass": lambda p: jnp.stack([p["ratio"],
             1.0])}` two bodies a mass ratio. `tied` parameters need no entry in `params`.
+        noise: "stated", or "estimated": each channel's noise is taken from its residuals and the fit repeated with it,
+            until that settles (`FitResult.noise_factors`); for channels of unknown quality, one of which would
+            otherwise outweigh the others.
         check: refuse to start where the data cannot determine the parameters (see `check`); otherwise the result names
             what they cannot.
         progress: called as `progress(iteration, cost)` at every Jacobian.
@@ -93,12 +101,17 @@ def fit(
         1.00
     """
     _check_search(method, starts, shooting)
+    if noise not in NOISES:
+        raise ValueError(f"fit(noise): {noise!r} does not exist; there is {', '.join(map(repr, NOISES))}")
     objective = prepare(problem, params, free, loss=loss, f_scale=f_scale, priors=priors, tied=tied, progress=progress)
     if check and (assessed := assess(objective)).hopeless:
         raise ValueError(
             f"fit(check): {'; '.join(assessed.hints)}; expected other data, fewer free parameters or priors"
         )
-    return estimate(objective, search(objective, method, starts, seed, shooting))
+    found, factors = search(objective, method, starts, seed, shooting), ()
+    if noise == "estimated":
+        objective, found, factors = with_estimated_noise(objective, found)
+    return replace(estimate(objective, found), noise_factors=factors)
 
 
 def check(

@@ -28,7 +28,7 @@ def fit_replicas(objective: Objective, values: Sequence[NDArray]) -> list[FitRes
     """Fit every replica from the objective's start, error bars included.
 
     Args:
-        objective: what is minimised (`diffcontact.identify.fit.prepare`).
+        objective: what is minimised (`prepare`).
         values: per run, what each of the N replicas measured (N, n, k); missing samples are those of the original.
 
     Returns:
@@ -86,7 +86,7 @@ def bootstrap(objective: Objective, result: FitResult, replicas: int = 200, seed
     The noise of each channel is an autoregressive process with the residuals' correlation in time.
 
     Args:
-        objective: that of the fit, started at its estimate (`diffcontact.identify.fit.prepare`).
+        objective: that of the fit, started at its estimate (`prepare`).
         result: the fit.
         replicas: how many.
         seed: of the noise.

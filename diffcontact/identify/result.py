@@ -48,6 +48,7 @@ class FitResult:
         hints: the unidentifiable directions in words, and what would resolve them.
         prediction_errors: per run, root mean square of its residuals when what the runs share is estimated from the
             other runs only; empty where there are no others.
+        noise_factors: per run, (k,) estimated noise over stated noise; empty where the stated noise was taken.
     """
 
     params: dict[str, Any]
@@ -71,6 +72,7 @@ class FitResult:
     hints: tuple[str, ...] = ()
     effective_samples: float = 0.0
     prediction_errors: tuple[float, ...] = ()
+    noise_factors: tuple[NDArray, ...] = ()
 
     @property
     def samples(self) -> int:
@@ -151,6 +153,7 @@ class FitResult:
             "effective_samples": self.effective_samples,
             "residual_autocorrelation": [[_finite(c) for c in run[1]] for run in self.autocorrelation()],
             "prediction_errors": list(self.prediction_errors),
+            "noise_factors": [factors.tolist() for factors in self.noise_factors],
             "fit_result": {name: encode(getattr(self, name)) for name in _FIELDS},
         }
 
@@ -166,7 +169,7 @@ class FitResult:
             raise ValueError("FitResult.from_dict: the document has no complete 'fit_result'")
         values = {name: decode(stored[name]) for name in _FIELDS}
         values["trajectories"] = tuple(Trajectory(**trajectory) for trajectory in values["trajectories"])
-        for name in ("names", "at_bound", "start_costs", "residuals", "hints", "prediction_errors"):
+        for name in ("names", "at_bound", "start_costs", "residuals", "hints", "prediction_errors", "noise_factors"):
             values[name] = tuple(values[name])
         return cls(**values)
 

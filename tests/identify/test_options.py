@@ -6,6 +6,7 @@ import pytest
 
 import diffcontact as dc
 from diffcontact.identify import Interval, Normal, Observations, Positive, Problem, Real, fit
+from diffcontact.identify.fit import prepare
 
 DRAGGED = dc.System(
     gap=lambda t, q, p: q + 100.0,
@@ -104,6 +105,25 @@ def test_offset_rate_and_scale_of_the_recording_are_parameters(rng):
     assert inside(result, "rate", 40.0)
 
 
+def both(trajectory, params):
+    return jnp.concatenate([trajectory.q, trajectory.q], axis=1)
+
+
+def test_the_noise_of_each_channel_settles_where_it_is(rng):
+    # The same coordinate seen twice, stated as equally good; the second camera is twenty times worse.
+    true = np.array([1e-3, 2e-2])
+    values = motion(TIMES) + true * rng.normal(size=(TIMES.size, 2))
+    run = Problem(DRAGGED, Observations(TIMES, values, 5e-3, both), start_of, SCHEME)
+    plain, weighted = fit(run, START, FREE), fit(run, START, FREE, noise="estimated")
+    # A standard deviation of 81 samples is known to 8 %: three of them.
+    np.testing.assert_allclose(weighted.noise_factors[0] * 5e-3, true, rtol=0.25)
+    assert weighted.chi2_per_dof == pytest.approx(1.0, abs=0.03)
+    assert weighted.stderr["drag"] < plain.stderr["drag"] / 5
+    assert inside(weighted, "drag", 0.8)
+    assert "noise of each channel estimated" in weighted.message
+    assert plain.noise_factors == ()
+
+
 @pytest.mark.parametrize("loss", ["soft_l1", "huber", "cauchy"])
 def test_outliers_do_not_spoil_a_robust_fit(rng, loss):
     run = problem(rng)
@@ -131,12 +151,27 @@ def test_methods_of_first_order_end_where_least_squares_do_also_at_a_bound(rng, 
         np.testing.assert_allclose(found.stderr[name], expected.stderr[name], rtol=1e-2)
 
 
+def test_lanes_side_by_side_are_lanes_one_by_one(rng):
+    run = problem(rng)
+    joint = prepare(run, START, FREE).joint
+    theta = np.array([[0.3, 0.1], [0.8, 0.5], [1.4, -0.2], [0.6, 0.0], [0.9, 0.7]])
+    values = [run.observations.values + 1e-3 * np.arange(5)[:, None, None]]
+    for measured in (None, values):
+        ((r, J),), ((r_chunked, J_chunked),) = (joint.lanes(theta, measured, chunk) for chunk in (1, 3))
+        assert r.shape == (5, *run.observations.values.shape)
+        np.testing.assert_allclose(r_chunked, r, atol=1e-9)  # of residuals up to 1e3, other order of summation
+        np.testing.assert_allclose(J_chunked, J, rtol=1e-9, atol=1e-9)
+    at = joint.replaced("values", [value[3] for value in values]).linearise(theta[3])[0]
+    np.testing.assert_allclose(at.r, r[3], atol=1e-9)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ({"priors": {"mass": Normal(1.0, 1.0)}}, "fit\\(priors\\): 'mass' is not free; free are 'drag', 'u0'"),
         ({"priors": {"drag": 1.0}}, "expected Normal"),
         ({"priors": {"u0": Normal([1.0, 2.0], 1.0)}}, "does not broadcast to its shape \\(1,\\)"),
+        ({"noise": "guessed"}, "fit\\(noise\\): 'guessed'"),
         ({"loss": "square"}, "fit\\(loss\\): 'square'"),
         ({"f_scale": -1.0}, "fit\\(f_scale\\): -1.0"),
     ],
