@@ -8,32 +8,45 @@ import numpy as np
 
 from diffcontact.hypotheses import report
 from diffcontact.scene.study import Study
-from diffcontact.simulate import simulate
+from diffcontact.simulate import Trajectory, simulate
 from diffcontact.status import Status
+from diffcontact.system import System
 
 
 def examine(study: Study) -> str:
     """The hypotheses where each run of the study begins and where its contacts come closest.
 
     The motion is simulated with the starting values of the parameters. What is closest then counts as active, since no
-    sample falls exactly on an impact.
+    sample falls exactly on an impact. A `ParticleLine` has no contacts to come closer: its hypotheses are those of the
+    whole run.
 
     Args:
         study: a scene with its runs.
 
     Returns:
-        The text: per run two reports, and the status of the simulation where it is not OK.
+        The text: per run the reports, and the status of the simulation where it is not OK.
     """
-    system = study.scene.ready.system
+    ready = study.scene.ready
     blocks = []
     for i, run in enumerate(study.runs):
-        params = {name: jnp.asarray(value[i] if name in study.own else value) for name, value in study.start.items()}
-        motion = simulate(system, params, params["q0"], params["u0"], run.times)
-        gaps = np.asarray(jax.vmap(lambda t, q, p=params: jnp.min(system.gap(t, q, p)))(motion.t, motion.q))
-        closest = int(np.argmin(gaps))
-        for title, at, rho in (("at the start", 0, 0.0), ("closest", closest, max(float(gaps[closest]), 0.0))):
+        params = {name: jnp.asarray(value) for name, value in study.params(i).items()}
+        motion = simulate(ready.system, params, params["q0"], params["u0"], run.times)
+        if isinstance(ready.system, System):
+            closest, gap = _closest(ready.system, params, motion)
+            places = [("at the start", 0, {"rho": 0.0}), ("closest", closest, {"rho": max(gap, 0.0)})]
+        else:
+            places = [("from the start", 0, {"duration": float(run.times[-1] - run.times[0])})]
+        for title, at, options in places:
             state = (motion.t[at], motion.q[at], motion.u[at])
-            blocks.append(f"{run.path}, {title} (t = {state[0]:.6g} s)\n{report(system, params, *state, rho=rho)}")
+            found = report(ready.system, params, *state, **options)
+            blocks.append(f"{run.label}, {title} (t = {state[0]:.6g} {ready.time})\n{found}")
         if motion.status != Status.OK:
-            blocks.append(f"{run.path}: {Status(int(motion.status)).message}")
+            blocks.append(f"{run.label}: {Status(int(motion.status)).message}")
     return "\n\n".join(blocks)
+
+
+def _closest(system: System, params, motion: Trajectory) -> tuple[int, float]:
+    """The sample at which the smallest of all gaps is smallest, and that gap."""
+    gaps = np.asarray(jax.vmap(lambda t, q: jnp.min(system.gap(t, q, params)))(motion.t, motion.q))
+    closest = int(np.argmin(gaps))
+    return closest, float(gaps[closest])

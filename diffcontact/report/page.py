@@ -61,7 +61,7 @@ def _table(document: Mapping[str, Any]) -> str:
 
 def _run(study: Study, result: FitResult, i: int, run: PreparedRun) -> list[str]:
     unit = study.scene.length
-    scale = 1.0 / factor(unit, "m")
+    scale, time = 1.0 / factor(unit, study.scene.ready.length), f"time [{study.scene.ready.time}]"
     positions = np.asarray(result.trajectories[i].q)
     positions_series, residual_series = [], []
     for k, channel in enumerate(study.scene.preparation.channels):
@@ -74,10 +74,10 @@ def _run(study: Study, result: FitResult, i: int, run: PreparedRun) -> list[str]
     notes = "; ".join(f"{name} {text}" for name, text in run.notes.items())
     rms = scale * np.sqrt(np.nanmean((run.values - positions) ** 2))
     return [
-        f"<h3>{escape(run.path)}</h3>",
-        f"<p>{escape(notes)}. Root mean square of the residuals: {rms:.3g} {escape(unit)}.</p>",
-        chart(positions_series, "time [s]", f"position [{unit}]"),
-        chart(residual_series, "time [s]", f"measured - fitted [{unit}]"),
+        f"<h3>{escape(run.label)}</h3>",
+        f"<p>{escape(notes)}{'. ' if notes else ''}Root mean square of the residuals: {rms:.3g} {escape(unit)}.</p>",
+        chart(positions_series, time, f"position [{unit}]"),
+        chart(residual_series, time, f"measured - fitted [{unit}]"),
     ]
 
 
@@ -89,13 +89,13 @@ def _method(study: Study, result: FitResult, document: Mapping[str, Any]) -> str
         if parameter.domain is None
     )
     entries = {
-        "Model": f"{scene.kind}: M(q) du = f dt + impacts, u+ = -e u- + (1 + e) Proj_M(T_K(q), u-), every impact at "
-        "its own time inside a step (EventTimed), derivatives of the whole simulation exact; see diffcontact.systems.",
+        "Model": f"{scene.kind}: {scene.ready.law} inside a step (EventTimed), derivatives of the whole simulation "
+        "exact; see diffcontact.systems.",
         "Preparation": scene.preparation.description,
         "Fixed": fixed or "nothing",
         "Every run its own": ", ".join(study.own) or "nothing",
         "Fit": f"bounded least squares (trust-region Levenberg-Marquardt), {result.iterations} Jacobians, cost "
-        f"{result.cost:.6g} with a noise of {scene.noise:g} m, {result.dof} degrees of freedom.",
+        f"{result.cost:.6g} with a noise of {scene.noise:g} {scene.ready.length}, {result.dof} degrees of freedom.",
         "Error bars": result.error_bars,
         "Versions": ", ".join(f"{name} {version}" for name, version in document["versions"].items()),
         "Data (SHA-256)": "; ".join(f"{path} {digest}" for path, digest in document["data_sha256"].items()),

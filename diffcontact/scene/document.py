@@ -1,6 +1,7 @@
 """A scene: the TOML document that names a system, its parameters, the measurements and how they are prepared.
 
 [system]         kind and options of a ready-made system           -> diffcontact.scene.kinds
+                 drive: the column that drives it
 [data]           time column, noise, files                         -> diffcontact.scene.measurements
 [preparation]    from columns to the system's coordinates          -> diffcontact.scene.preparation
 [parameters.x]   value, unit, bounds, free, per_run                one table per parameter of the system
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -60,9 +61,9 @@ class Scene:
         ready: the system and its quantities.
         parameters: by name, one for every quantity of the system.
         time: column of the times.
-        time_factor: from its unit to s.
+        time_factor: from its unit to the system's.
         delimiter: between the fields of a CSV row.
-        noise: one standard deviation of a sample [SI].
+        noise: one standard deviation of a sample, in the system's unit of length.
         length: unit of the measured coordinates, for the report.
         preparation: from columns to coordinates.
         files: the runs, relative to the scene's folder.
@@ -83,16 +84,26 @@ class Scene:
     files: tuple[Path, ...]
     folder: Path
 
-    def read_run(self, path: str | Path) -> PreparedRun:
-        """Read one file of measurements and prepare it.
+    def read_runs(self, path: str | Path) -> tuple[PreparedRun, ...]:
+        """Read one file of measurements and prepare the run or runs that it holds.
 
         Raises:
             OSError: the file cannot be read.
             ValueError: one line that names the file, and row or column.
         """
-        columns = (self.time, *self.preparation.columns)
-        measurements = read_csv(path, columns, time=self.time, delimiter=self.delimiter)
-        return self.preparation(self.time_factor * measurements.columns[self.time], measurements)
+        drive = self.ready.drive
+        columns = dict.fromkeys((self.time, *self.preparation.columns, *((drive.column,) if drive else ())))
+        measurements = read_csv(path, tuple(columns), time=self.time, delimiter=self.delimiter)
+        times = self.time_factor * measurements.columns[self.time]
+        runs = self.preparation(times, measurements)
+        if drive is None:
+            return runs
+        force = drive.factor * measurements.columns[drive.column]
+        seen = np.isfinite(force)
+        if not seen.any():
+            raise ValueError(f"{measurements.path}: column {drive.column!r} is empty, expected what drives the system")
+        given = {"drive_times": times[seen], "drive": force[seen]}
+        return tuple(replace(run, given={**run.given, **given}) for run in runs)
 
 
 def read_scene(path: str | Path) -> Scene:
@@ -133,13 +144,11 @@ def parse_scene(table: Table, folder: Path) -> Scene:
     delimiter = data.text("delimiter", ",")
     if len(delimiter) != 1:
         raise data.fail("delimiter", f"{delimiter!r}, expected one character")
-    noise = data.quantity("noise", "m")
+    noise = data.quantity("noise", ready.length)
     if not noise > 0:
-        raise data.fail("noise", f"{noise} m, expected above 0")
-    prepare = PREPARATIONS[preparation.choice("kind", PREPARATIONS)].from_table(preparation)
-    d = ready.quantities["q0"].shape[0]
-    if len(prepare.channels) != d:
-        raise preparation.fail("kind", f"observes {len(prepare.channels)} coordinates, the system has {d}")
+        raise data.fail("noise", f"{noise} {ready.length}, expected above 0")
+    prepare = PREPARATIONS[preparation.choice("kind", PREPARATIONS)].from_table(preparation, ready)
+    _check_that_it_fits(prepare, ready, preparation)
     output = table.table("output", {})
     output.expect("folder")
     return Scene(
@@ -147,16 +156,32 @@ def parse_scene(table: Table, folder: Path) -> Scene:
         title=table.text("title", Path(table.file).stem),
         kind=kind,
         ready=ready,
-        parameters=_parameters(table.table("parameters"), ready, prepare.suggests),
+        parameters=_parameters(table.table("parameters"), ready, _suggested(prepare, ready)),
         time=data.text("time"),
-        time_factor=data.factor("time_unit", "s"),
+        time_factor=data.factor("time_unit", ready.time),
         delimiter=delimiter,
         noise=noise,
-        length=data.table("noise").text("unit", "m"),
+        length=data.table("noise").text("unit", ready.length),
         preparation=prepare,
         files=tuple(folder / name for name in (data.names("files") if "files" in data else ())),
         folder=Path(output.text("folder", f"out/{Path(table.file).stem}")),
     )
+
+
+def _check_that_it_fits(prepare: Preparation, ready: ReadySystem, table: Table) -> None:
+    d = ready.quantities["q0"].shape[0]
+    if len(prepare.channels) != d:
+        raise table.fail("kind", f"observes {len(prepare.channels)} coordinates, the system has {d}")
+    driven = ("drive_times", "drive") if ready.drive else ()
+    for name in ready.given:
+        if name not in (*prepare.gives, *driven):
+            raise table.fail("kind", f"{table.text('kind')!r} does not find the {name} that the system needs")
+
+
+def _suggested(prepare: Preparation, ready: ReadySystem) -> tuple[str, ...]:
+    """Names of the parameters that may start `from data`."""
+    derived = (name for name, start in ready.derived.items() if start.source in prepare.suggests)
+    return (*(name for name in prepare.suggests if name in ready.quantities), *derived)
 
 
 def _parameters(table: Table, ready: ReadySystem, suggested: tuple[str, ...]) -> dict[str, Parameter]:
@@ -185,7 +210,7 @@ def _parameter(name: str, table: Table, quantity: Quantity, suggested: tuple[str
 def _value(name: str, table: Table, factor: float, quantity: Quantity, suggested: tuple[str, ...]) -> NDArray | None:
     if table.data.get("value") == FROM_DATA:
         if name not in suggested:
-            known = ", ".join(suggested)
+            known = ", ".join(suggested) or "none"
             raise table.fail("value", f"this preparation suggests no {name}; it suggests {known}")
         return None
     if isinstance(table.data.get("value"), str):

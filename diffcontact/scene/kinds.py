@@ -1,19 +1,26 @@
 """The ready-made systems that a scene can name, and what their parameters are.
 
-A kind turns the scene's options into a system together with a `Quantity` for each parameter: its SI unit, its shape
-and what is physically possible. A new system is one more function here, registered in `KINDS`.
+A kind turns the scene's options into a system together with a `Quantity` for each parameter: its unit, its shape and
+what is physically possible. A new system is one more function here, registered in `KINDS`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from diffcontact.scene.keys import Table
-from diffcontact.system import System
-from diffcontact.systems import balls, carts
+from diffcontact.system import ParticleLine, System
+from diffcontact.systems import balls, bouncing_ball, carts, particle_line
+
+IMPACT_LAW = "M(q) du = f dt + impacts, u+ = -e u- + (1 + e) Proj_M(T_K(q), u-), every impact at its own time"
+FRICTION_LAW = (
+    "M du/dt + V u + K (q - rest) = p + f, dry friction |f| <= gamma nu opposite to the slip and independent of its "
+    "speed (no Stribeck term), each stick and slip at its own time"
+)
 
 
 @dataclass(frozen=True)
@@ -21,7 +28,7 @@ class Quantity:
     """A parameter as physics sees it.
 
     Attributes:
-        unit: SI.
+        unit: that of the system's functions, SI but in pictures.
         shape: of its value.
         low, high: what is possible; restitution lies in [0, 1].
         positive: whether low = 0 itself is impossible, as for a mass.
@@ -49,11 +56,48 @@ class Quantity:
 
 
 @dataclass(frozen=True)
-class ReadySystem:
-    """A system with its parameters; `q0` and `u0`, the state at the first time, are among them."""
+class Drive:
+    """A measured column that drives a system: its name, and the factor from its unit to the system's."""
 
-    system: System
+    column: str
+    factor: float
+
+
+@dataclass(frozen=True)
+class Derived:
+    """A starting value that follows from something a preparation finds.
+
+    Attributes:
+        source: name of what is found.
+        value: (what was found, the parameters that the scene gives) -> starting value.
+    """
+
+    source: str
+    value: Callable[[Any, Mapping[str, Any]], Any]
+
+
+@dataclass(frozen=True)
+class ReadySystem:
+    """A system with its parameters; `q0` and `u0`, the state at the first time, are among them.
+
+    Attributes:
+        system: as it is simulated.
+        quantities: its parameters by name.
+        law: what it obeys, for the report.
+        length, time: units of its coordinates and of time.
+        given: parameters that a scene does not name since the measurements hold them: name -> shape, None any.
+        drive: the column that drives it, or None.
+        derived: starting values that follow from what a preparation finds, by parameter.
+    """
+
+    system: System | ParticleLine
     quantities: Mapping[str, Quantity]
+    law: str = IMPACT_LAW
+    length: str = "m"
+    time: str = "s"
+    given: Mapping[str, tuple[int, ...] | None] = field(default_factory=dict)
+    drive: Drive | None = None
+    derived: Mapping[str, Derived] = field(default_factory=dict)
 
 
 def _carts(options: Table) -> ReadySystem:
@@ -86,8 +130,75 @@ def _balls(options: Table) -> ReadySystem:
     return ReadySystem(system, quantities | _state(count * dimension))
 
 
-def _state(d: int) -> dict[str, Quantity]:
-    return {"q0": Quantity("m", (d,)), "u0": Quantity("m/s", (d,))}
+def _bouncing_ball(options: Table) -> ReadySystem:
+    """A ball in a film: lengths in `length`, "px" by default, times in `time`, "frame" by default."""
+    options.expect("kind", "bounces", "length", "time")
+    bounces = options.integer("bounces", 1)
+    length, time = options.choice("length", ("px", "m"), "px"), options.choice("time", ("frame", "s"), "frame")
+    try:
+        system = bouncing_ball(bounces)
+    except ValueError as error:
+        raise options.fail("bounces", str(error)) from None
+    quantities = {
+        "restitution": Quantity(low=0.0, high=1.0),
+        "gravity": Quantity(f"{length}/{time}^2", low=0.0, positive=True),
+        "drag": Quantity(f"1/{length}", low=0.0),
+        "floor": Quantity(length),
+        "floor_drift": Quantity(f"{length}/{time}"),
+    }
+    later = {"later_restitution": Quantity(shape=(bounces - 1,), low=0.0, high=1.0)} if bounces > 1 else {}
+    return ReadySystem(
+        system,
+        quantities | later | _state(1, length, time),
+        length=length,
+        time=time,
+        given={"apexes": (bounces - 1,)},
+    )
 
 
-KINDS: Mapping[str, Callable[[Table], ReadySystem]] = {"carts": _carts, "balls": _balls}
+def _particle_line(options: Table) -> ReadySystem:
+    """Particles with springs and dry friction; see `systems.particle_line` for the two ways to give friction."""
+    options.expect("kind", "count", "friction", "per_unit_mass", "drive")
+    count = options.integer("count", 1)
+    per_unit_mass = options.flag("per_unit_mass", False)
+    mass, force, stiffness, damping = ("1", "m/s^2", "1/s^2", "1/s") if per_unit_mass else ("kg", "N", "N/m", "N*s/m")
+    friction = options.choice("friction", ("force", "coefficient"), "force")
+    drive = None
+    if "drive" in options:
+        table = options.table("drive")
+        table.expect("column", "unit")
+        drive = Drive(table.text("column"), table.factor("unit", force))
+    try:
+        system = particle_line(count, driven=drive is not None)
+    except ValueError as error:
+        raise options.fail("count", str(error)) from None
+    shape = () if count == 1 else (count,)
+    quantities = {
+        "mass": Quantity(mass, shape, low=0.0, positive=True),
+        "stiffness": Quantity(stiffness, shape, low=0.0),
+        "damping": Quantity(damping, shape, low=0.0),
+        "gamma": Quantity(force if friction == "force" else "1", low=0.0),
+        "normal": Quantity("1" if friction == "force" else force, shape, low=0.0),
+        "rest": Quantity("m", shape),
+    }
+    alone = {"stiffness": Derived("angular_frequency", lambda omega, known: known["mass"] * omega**2)}
+    return ReadySystem(
+        system,
+        quantities | _state(count),
+        law=FRICTION_LAW,
+        given={"drive_times": None, "drive": None} if drive else {},
+        drive=drive,
+        derived=alone if count == 1 else {},
+    )
+
+
+def _state(d: int, length: str = "m", time: str = "s") -> dict[str, Quantity]:
+    return {"q0": Quantity(length, (d,)), "u0": Quantity(f"{length}/{time}", (d,))}
+
+
+KINDS: Mapping[str, Callable[[Table], ReadySystem]] = {
+    "carts": _carts,
+    "balls": _balls,
+    "bouncing ball": _bouncing_ball,
+    "particle line": _particle_line,
+}

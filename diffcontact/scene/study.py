@@ -15,6 +15,7 @@ from diffcontact.identify import FitResult, Observations, Problem, fit
 from diffcontact.identify.fit import Progress
 from diffcontact.scene.document import Parameter, Scene, read_scene
 from diffcontact.scene.preparation import PreparedRun
+from diffcontact.system import System
 from diffcontact.versions import versions
 
 
@@ -26,16 +27,23 @@ class Study:
         scene: what is to be found.
         runs: in the order of the files.
         start: parameters by name [SI]; those of each run on its own have a leading axis that counts the runs.
+        given: what the system takes from the measurements as it is, by name, with a leading axis that counts the runs.
     """
 
     scene: Scene
     runs: tuple[PreparedRun, ...]
     start: Mapping[str, NDArray]
+    given: Mapping[str, NDArray]
 
     @property
     def own(self) -> tuple[str, ...]:
         """Names of the parameters that every run keeps to itself."""
         return tuple(name for name, parameter in self.scene.parameters.items() if parameter.per_run)
+
+    def params(self, i: int) -> dict[str, NDArray]:
+        """What the system's functions are given in run i, with the starting values."""
+        start = {name: value[i] if name in self.own else value for name, value in self.start.items()}
+        return start | {name: value[i] for name, value in self.given.items()}
 
     @property
     def samples(self) -> int:
@@ -54,11 +62,11 @@ class Study:
                 self.scene.ready.system,
                 Observations(run.times, run.values, self.scene.noise, _positions),
                 _initial,
-                own=self.own,
+                own=(*self.own, *self.given),
             )
             for run in self.runs
         ]
-        return fit(problems, self.start, free, progress=progress)
+        return fit(problems, {**self.start, **self.given}, free, progress=progress)
 
 
 def read_study(scene: str | Path, files: Sequence[str | Path] = ()) -> Study:
@@ -66,7 +74,7 @@ def read_study(scene: str | Path, files: Sequence[str | Path] = ()) -> Study:
 
     Args:
         scene: the TOML document.
-        files: one CSV file per run; empty: those that the scene names.
+        files: CSV files, each of one run or several; empty: those that the scene names.
 
     Raises:
         OSError: a file cannot be read.
@@ -78,11 +86,13 @@ def read_study(scene: str | Path, files: Sequence[str | Path] = ()) -> Study:
         raise ValueError(
             f"{document.file}: data.files: missing, and no --data was given; expected at least one CSV file"
         )
-    runs = tuple(document.read_run(path) for path in chosen)
+    runs = tuple(run for path in chosen for run in document.read_runs(path))
     start = {name: _start(parameter, document, runs) for name, parameter in document.parameters.items()}
-    study = Study(document, runs, start)
-    for i, run in enumerate(runs):
-        _check_overlap(study, i, run)
+    given = {name: _stacked([run.given[name] for run in runs]) for name in document.ready.given}
+    study = Study(document, runs, start, given)
+    if isinstance(document.ready.system, System):
+        for i, run in enumerate(runs):
+            _check_overlap(study, document.ready.system, i, run)
     return study
 
 
@@ -97,7 +107,7 @@ def result_document(study: Study, result: FitResult) -> dict[str, Any]:
         entry["unit"] = parameter.unit
     return document | {
         "scene": study.scene.file,
-        "runs": [run.path for run in study.runs],
+        "runs": [run.label for run in study.runs],
         "versions": versions(),
         "data_sha256": {run.path: run.sha256 for run in study.runs},
     }
@@ -124,10 +134,25 @@ def _start(parameter: Parameter, scene: Scene, runs: Sequence[PreparedRun]) -> N
         value = parameter.value
         start = np.broadcast_to(value, (len(runs), *value.shape)) if parameter.per_run else value
     else:
-        suggested = np.stack([np.asarray(run.start[parameter.name], float) for run in runs])
+        suggested = np.stack([np.asarray(_suggestion(parameter.name, scene, run), float) for run in runs])
         start = suggested if parameter.per_run else suggested.mean(axis=0)
     _check_start(parameter, scene, start)
     return np.array(start)
+
+
+def _suggestion(name: str, scene: Scene, run: PreparedRun) -> Any:
+    """The run's starting value of a parameter, as the preparation found it or derived from that."""
+    if name in run.start:
+        return run.start[name]
+    derived = scene.ready.derived[name]
+    known = {other: parameter.value for other, parameter in scene.parameters.items() if parameter.value is not None}
+    return derived.value(run.start[derived.source], known)
+
+
+def _stacked(arrays: Sequence[NDArray]) -> NDArray:
+    """One array per run, the shorter ones continued at their last step: times go on, values stay."""
+    longest = max(array.shape[0] for array in arrays)
+    return np.stack([np.pad(array, (0, longest - array.shape[0]), mode="edge") for array in arrays])
 
 
 def _check_start(parameter: Parameter, scene: Scene, start: NDArray) -> None:
@@ -144,15 +169,15 @@ def _check_start(parameter: Parameter, scene: Scene, start: NDArray) -> None:
         raise ValueError(f"{parameter.at}.value: the start {written}{origin} is outside its bounds {bounds}")
 
 
-def _check_overlap(study: Study, i: int, run: PreparedRun) -> None:
+def _check_overlap(study: Study, system: System, i: int, run: PreparedRun) -> None:
     """Refuse a start at which two bodies overlap: no impact law holds there."""
-    params = {name: value[i] if name in study.own else value for name, value in study.start.items()}
-    gap = np.asarray(study.scene.ready.system.gap(run.times[0], jnp.asarray(params["q0"]), params))
+    params = study.params(i)
+    gap = np.asarray(system.gap(run.times[0], jnp.asarray(params["q0"]), params))
     if gap.size and gap.min() < 0:
-        worst = int(gap.argmin())
+        worst, length = int(gap.argmin()), study.scene.ready.length
         raise ValueError(
-            f"{study.scene.parameters['q0'].at}: gap {worst} is {gap[worst]:.6g} m at the start of {run.path}, so two "
-            f"bodies overlap by {-gap[worst]:.6g} m; expected at least 0"
+            f"{study.scene.parameters['q0'].at}: gap {worst} is {gap[worst]:.6g} {length} at the start of {run.label}, "
+            f"so two bodies overlap by {-gap[worst]:.6g} {length}; expected at least 0"
         )
 
 

@@ -10,7 +10,8 @@ import math
 import re
 from dataclasses import dataclass
 
-# name -> (factor to SI, powers of length, mass, time); angles and counts are numbers, a pixel is a length of its own.
+# name -> (factor to SI, powers of length, mass, time); angles and counts are numbers, a pixel is a length of its own,
+# a frame of a film a time of its own.
 _BASE: dict[str, tuple[float, dict[str, int]]] = {
     "1": (1.0, {}),
     "rad": (1.0, {}),
@@ -33,6 +34,7 @@ _BASE: dict[str, tuple[float, dict[str, int]]] = {
     "mN": (1e-3, {"kg": 1, "m": 1, "s": -2}),
     "J": (1.0, {"kg": 1, "m": 2, "s": -2}),
     "px": (1.0, {"px": 1}),
+    "frame": (1.0, {"frame": 1}),
 }
 _FACTOR = re.compile(r"([^\s*/^]+)(?:\^(-?\d+))?")
 

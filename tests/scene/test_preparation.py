@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from diffcontact.scene.measurements import Measurements
-from diffcontact.scene.preparation import CommonLine, Coordinates, knee
+from diffcontact.scene.preparation import CommonLine, Coordinates
+from diffcontact.scene.preparation.knee import knee
 
 FIRST, SECOND = ("x1", "y1", "z1"), ("x2", "y2", "z2")
 
@@ -33,7 +34,7 @@ def times():
 @pytest.mark.parametrize("direction", [(0.6, 0.8, 0.0), (-0.6, -0.8, 0.0), (-0.48, 0.64, 0.6)])
 def test_the_common_line_keeps_distances_and_points_from_first_to_second(times, direction):
     along = approach(times)
-    run = CommonLine(FIRST, SECOND, 1e-3, 0.0)(times, measured(times, along, np.array(direction)))
+    (run,) = CommonLine(FIRST, SECOND, 1e-3, 0.0)(times, measured(times, along, np.array(direction)))
     # Rounding of an SVD of positions of order one.
     np.testing.assert_allclose(np.diff(run.values, axis=1), np.diff(along, axis=1), atol=1e-13)
     np.testing.assert_allclose(np.diff(run.values, axis=0), np.diff(along, axis=0), atol=1e-13)
@@ -42,7 +43,7 @@ def test_the_common_line_keeps_distances_and_points_from_first_to_second(times, 
 def test_starting_values_come_from_the_data(times, rng):
     along = approach(times)
     noisy = along + 1e-5 * rng.normal(size=along.shape)
-    run = CommonLine(FIRST, SECOND, 1e-3, 0.0)(times, measured(times, noisy, np.array([1.0, 0.0, 0.0])))
+    (run,) = CommonLine(FIRST, SECOND, 1e-3, 0.0)(times, measured(times, noisy, np.array([1.0, 0.0, 0.0])))
     # 1e-5 m of noise in a hundred samples over a second: 1e-5 is ten standard errors of a position, 1e-4 of a slope.
     np.testing.assert_allclose(run.start["q0"], along[0] + 0.2, atol=1e-5)
     np.testing.assert_allclose(run.start["u0"], [-0.05 + 0.08, -0.05 - 0.08], atol=1e-4)
@@ -51,13 +52,13 @@ def test_starting_values_come_from_the_data(times, rng):
 
 
 def test_samples_about_the_impact_are_left_out(times):
-    run = CommonLine(FIRST, SECOND, 1e-3, 0.105)(times, measured(times, approach(times), np.array([1.0, 0.0, 0.0])))
+    (run,) = CommonLine(FIRST, SECOND, 1e-3, 0.105)(times, measured(times, approach(times), np.array([1.0, 0.0, 0.0])))
     np.testing.assert_array_equal(np.isnan(run.values[:, 0]), np.abs(times - 1.3) < 0.105)
 
 
 def test_lost_markers_stay_lost_and_rows_without_any_at_the_ends_go(times):
     lost = [0, 1, 2, 50, 300]
-    run = CommonLine(FIRST, SECOND, 1e-3, 0.0)(
+    (run,) = CommonLine(FIRST, SECOND, 1e-3, 0.0)(
         times, measured(times, approach(times), np.array([0.0, 1.0, 0.0]), lost=lost)
     )
     assert run.times[0] == times[3]
@@ -95,7 +96,7 @@ def test_the_knee_is_found_on_lines_that_bend():
 
 def test_coordinates_take_columns_as_they_are(times):
     columns = {"x": 1e3 * (1.0 + 0.5 * times), "y": np.where(times < 0.5, np.nan, 2.0)}
-    run = Coordinates(("x", "y"), 1e-3, 10)(times, Measurements("run.csv", columns, "0"))
+    (run,) = Coordinates(("x", "y"), 1e-3, 10)(times, Measurements("run.csv", columns, "0"))
     np.testing.assert_allclose(run.start["q0"], [1.0, 2e-3], rtol=1e-12)
     np.testing.assert_allclose(run.start["u0"], [0.5, 0.0], atol=1e-12)
     with pytest.raises(ValueError, match=r"run\.csv: column 'x' has fewer than 2 numbers"):

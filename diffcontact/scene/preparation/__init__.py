@@ -1,0 +1,21 @@
+"""From raw columns to runs: the observed channels of a system, and starting values that the data suggest.
+
+A scene names its preparation by `kind`; each is one class here, registered in `PREPARATIONS`.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from diffcontact.scene.preparation.common_line import CommonLine
+from diffcontact.scene.preparation.coordinates import Coordinates
+from diffcontact.scene.preparation.free_decay import Oscillation, Track
+from diffcontact.scene.preparation.run import Preparation, PreparedRun
+
+PREPARATIONS: Mapping[str, Any] = {
+    "common line": CommonLine,
+    "coordinates": Coordinates,
+    "oscillation": Oscillation,
+    "track": Track,
+}
+
+__all__ = ["PREPARATIONS", "CommonLine", "Coordinates", "Oscillation", "Preparation", "PreparedRun", "Track"]

@@ -1,0 +1,185 @@
+"""Oscillations that die away: a body rolling to and fro in a track, a mass on a spring."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from diffcontact.scene.keys import Table
+from diffcontact.scene.kinds import ReadySystem
+from diffcontact.scene.measurements import Measurements
+from diffcontact.scene.preparation.harmonic import angular_frequency, harmonic
+from diffcontact.scene.preparation.run import PreparedRun
+
+# Below this the decay of an amplitude cannot be told from its uncertainty.
+_FEWEST_SWINGS = 3
+
+
+@dataclass(frozen=True)
+class Track:
+    r"""A body in a curved track, followed in the vertical plane: its way along the track, where the track is flat.
+
+    A parabola y = y_0 + a (x - x_0)^2 through all positions is the track; the coordinate is the length of the way::
+
+        s = X sqrt(1 + 4 a^2 X^2) / 2 + asinh(2 a X) / (4 a),      X = x - x_0
+
+    Along s the body is a harmonic oscillator under a constant normal reaction up to terms of second order in the slope
+    dy/dx. So the run begins when the body has passed for the last time where the track is steeper than `steepest`.
+
+    Attributes:
+        along, height: names of the columns of x and y (upwards).
+        scale: from the columns' unit to the system's.
+        steepest: slope of the track up to which it counts as flat.
+    """
+
+    along: str
+    height: str
+    scale: float
+    steepest: float
+
+    suggests: ClassVar[tuple[str, ...]] = ("q0", "u0", "rest", "angular_frequency")
+    gives: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    def from_table(cls, table: Table, ready: ReadySystem) -> Track:
+        """Read the scene's [preparation] table."""
+        table.expect("kind", "along", "height", "unit", "steepest")
+        steepest = table.number("steepest", 0.3)
+        if not steepest > 0:
+            raise table.fail("steepest", f"{steepest}, expected a slope above 0")
+        return cls(table.text("along"), table.text("height"), table.factor("unit", ready.length), steepest)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.along, self.height)
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        return ("along the track",)
+
+    @property
+    def description(self) -> str:
+        return (
+            "length of the way along the parabola through all positions; begins when the body has passed for the last "
+            f"time where the track is steeper than {self.steepest:g}"
+        )
+
+    def __call__(self, times: NDArray, measurements: Measurements) -> tuple[PreparedRun, ...]:
+        x, y = (self.scale * measurements.columns[name] for name in self.columns)
+        seen = np.isfinite(x) & np.isfinite(y)
+        if seen.sum() < 8:
+            raise ValueError(f"{measurements.path}: {seen.sum()} positions in the track, expected at least 8")
+        _, b, a = np.polynomial.Polynomial.fit(x[seen], y[seen], 2).convert().coef
+        if not a > 0:
+            raise ValueError(
+                f"{measurements.path}: height {self.height!r} bends by {a:.3g}, expected a track that opens"
+            )
+        X = x + b / (2 * a)
+        steep = np.abs(2 * a * X) > self.steepest
+        # Two in a row: one may be a false reading.
+        last = np.flatnonzero(steep[:-1] & steep[1:])
+        begin = int(last[-1]) + 2 if last.size else 0
+        s = X * np.sqrt(1 + 4 * a**2 * X**2) / 2 + np.arcsinh(2 * a * X) / (4 * a)
+        times, s = times[begin:], np.where(seen, s, np.nan)[begin:]
+        omega = _frequency(times, s, f"{measurements.path}, where the track is flatter than {self.steepest:g}")
+        start = _oscillator(times, s, omega)
+        notes = {
+            "curvature of the track": f"{2 * a:.4g} per length at its lowest point",
+            "first sample": f"at {times[0]:.6g}, {begin} before it left out",
+        }
+        return (PreparedRun(measurements.path, times, s[:, None], start, notes=notes, sha256=measurements.sha256),)
+
+
+@dataclass(frozen=True)
+class Oscillation:
+    """One column that oscillates, cut into stretches that are runs of their own.
+
+    An oscillator that is not quite linear changes its frequency as it dies away, and no linear one stays in step with
+    it over a hundred periods. Over ten it does; what differs between the stretches then shows in the error bars, which
+    compare runs, rather than in residuals that no noise explains.
+
+    Attributes:
+        column: its name.
+        scale: from the column's unit to the system's.
+        periods: how many periods a stretch has at least; infinite: the record is one run.
+    """
+
+    column: str
+    scale: float
+    periods: float
+
+    suggests: ClassVar[tuple[str, ...]] = ("q0", "u0", "rest", "angular_frequency")
+    gives: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    def from_table(cls, table: Table, ready: ReadySystem) -> Oscillation:
+        """Read the scene's [preparation] table."""
+        table.expect("kind", "column", "unit", "periods")
+        periods = table.number("periods", 10.0)
+        if periods < _FEWEST_SWINGS / 2:
+            raise table.fail("periods", f"{periods}, expected at least {_FEWEST_SWINGS / 2}")
+        return cls(table.text("column"), table.factor("unit", ready.length), periods)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.column,)
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        return (self.column,)
+
+    @property
+    def description(self) -> str:
+        return f"each file cut into stretches of {self.periods:g} periods or a little more, each a run of its own"
+
+    def __call__(self, times: NDArray, measurements: Measurements) -> tuple[PreparedRun, ...]:
+        y = self.scale * measurements.columns[self.column]
+        seen = np.flatnonzero(np.isfinite(y))
+        where = f"{measurements.path}: column {self.column!r}"
+        if seen.size == 0:
+            raise ValueError(f"{where} is empty, expected an oscillation")
+        times, y = times[seen[0] : seen[-1] + 1], y[seen[0] : seen[-1] + 1]
+        omega = _frequency(times, y, where)
+        count = max(1, int(omega * (times[-1] - times[0]) / (2 * np.pi * self.periods)))
+        edges = np.searchsorted(times, np.linspace(times[0], times[-1], count + 1)[1:-1])
+        stretches = zip(np.split(times, edges), np.split(y, edges), strict=True)
+        return tuple(
+            PreparedRun(
+                measurements.path,
+                t,
+                values[:, None],
+                _oscillator(t, values, omega),
+                notes={"stretch": f"{i + 1} of {count}"},
+                sha256=measurements.sha256,
+                part=f"stretch {i + 1} of {count}" if count > 1 else "",
+            )
+            for i, (t, values) in enumerate(stretches)
+        )
+
+
+def _frequency(times: NDArray, values: NDArray, where: str) -> float:
+    """The angular frequency of an oscillator, or one line that says where there is none."""
+    seen = np.isfinite(values)
+    try:
+        omega = angular_frequency(times[seen], values[seen])
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None
+    swings = omega * (times[-1] - times[0]) / np.pi
+    if swings < _FEWEST_SWINGS:
+        raise ValueError(f"{where}: {swings:.1f} half periods, expected at least {_FEWEST_SWINGS}")
+    return omega
+
+
+def _oscillator(times: NDArray, values: NDArray, omega: float) -> dict[str, Any]:
+    """Starting values; the frequency is known, since a stretch where all has come to rest does not show it."""
+    seen = np.isfinite(values)
+    found = harmonic(times[seen], values[seen], omega)
+    return {
+        "q0": np.array([found.value]),
+        "u0": np.array([found.slope]),
+        "rest": found.centre,
+        "angular_frequency": omega,
+    }

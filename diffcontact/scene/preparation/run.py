@@ -1,0 +1,77 @@
+"""What a preparation makes of a file: the observed channels of a system, and starting values that the data suggest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from diffcontact.scene.measurements import Measurements
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedRun:
+    """One run as the fit sees it; lengths and times in the system's units, SI but in pictures.
+
+    Attributes:
+        path: of the file it came from.
+        times: (n,).
+        values: (n, k) what was measured of the k coordinates, NaN where missing.
+        start: name -> starting value that the data suggest.
+        given: name -> what the system takes from the measurements as it is, a measured force for instance.
+        notes: what the preparation found, for the report: name -> text.
+        sha256: of the file.
+        part: which part of the file it is; empty: all of it.
+    """
+
+    path: str
+    times: NDArray
+    values: NDArray
+    start: Mapping[str, Any]
+    given: Mapping[str, NDArray] = field(default_factory=dict)
+    notes: Mapping[str, str] = field(default_factory=dict)
+    sha256: str = ""
+    part: str = ""
+
+    @property
+    def label(self) -> str:
+        """The file, and which part of it, for messages and headings."""
+        return f"{self.path}, {self.part}" if self.part else self.path
+
+
+class Preparation(Protocol):
+    """What every preparation offers; `from_table(table, ready)` reads it from a scene."""
+
+    description: str
+    suggests: ClassVar[tuple[str, ...]]
+    gives: ClassVar[tuple[str, ...]]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns it needs."""
+        ...
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        """One label per observed coordinate."""
+        ...
+
+    def __call__(self, times: NDArray, measurements: Measurements) -> tuple[PreparedRun, ...]:
+        """Prepare one file; times (n,) in the system's unit. A file may hold several runs.
+
+        Raises:
+            ValueError: one line that names the file, and what was expected of its columns.
+        """
+        ...
+
+
+def straight_line(times: NDArray, values: NDArray, part: NDArray, at: float) -> tuple[float, float]:
+    """Value and slope at the time `at` of the straight line through the samples in `part`."""
+    keep = part & np.isfinite(values)
+    if keep.sum() < 2:
+        raise ValueError(f"{keep.sum()} samples of a coordinate to draw a line through, expected at least 2")
+    value, slope = np.polynomial.polynomial.polyfit(times[keep] - at, values[keep], 1)
+    return float(value), float(slope)

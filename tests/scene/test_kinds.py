@@ -1,0 +1,135 @@
+"""What the kinds of systems and preparations refuse, and how the data fill in what the scene leaves to them."""
+
+import numpy as np
+import pytest
+
+from diffcontact.scene import read_study
+
+LINE = """\
+[system]
+kind = "particle line"
+drive = { column = "F", unit = "mN" }
+
+[data]
+time = "t"
+time_unit = "s"
+noise = { value = 1, unit = "mm" }
+
+[preparation]
+kind = "oscillation"
+column = "y"
+unit = "mm"
+periods = 2
+
+[parameters]
+mass = { value = 2, unit = "kg" }
+stiffness = { value = "from data", unit = "N/m" }
+damping = { value = 0 }
+gamma = { value = 1, unit = "N" }
+normal = { value = 1, free = false }
+rest = { value = "from data", unit = "mm", per_run = true }
+q0 = { value = "from data", unit = "mm", per_run = true }
+u0 = { value = "from data", unit = "mm/s", per_run = true }
+"""
+TIMES = np.linspace(0.0, 4.0, 81)
+
+
+def study(folder, *changes, force=None):
+    text = LINE
+    for old, new in changes:
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    (folder / "line.toml").write_text(text)
+    force = 1000 * TIMES if force is None else force
+    files = []
+    for name, rows in (("long.csv", 81), ("short.csv", 61)):
+        y = 50 * np.sin(7.0 * TIMES)
+        lines = [f"{t},{a},{'' if np.isnan(f) else f}" for t, a, f in zip(TIMES, y, force, strict=True)]
+        (folder / name).write_text("\n".join(["t,y,F", *lines[:rows]]) + "\n")
+        files.append(folder / name)
+    return read_study(folder / "line.toml", files)
+
+
+def test_stiffness_starts_from_the_mass_and_the_frequency_in_the_data(tmp_path):
+    found = study(tmp_path)
+    # Four seconds hold 4.5 periods of 2 pi / 7 s, three seconds 3.3: two stretches and one.
+    assert [run.label for run in found.runs] == [
+        *(f"{tmp_path / 'long.csv'}, stretch {i} of 2" for i in (1, 2)),
+        str(tmp_path / "short.csv"),
+    ]
+    np.testing.assert_allclose(found.start["stiffness"], 2 * 7.0**2, rtol=1e-3)
+
+
+def test_a_measured_force_reaches_every_run_in_newton(tmp_path):
+    force = np.where(np.arange(81) == 5, np.nan, 1000 * TIMES)
+    found = study(tmp_path, force=force)
+    for i, end in enumerate((4.0, 4.0, 3.0)):
+        params = found.params(i)
+        at = [float(found.scene.ready.system.load(t, params)[0]) for t in (1.3, 9.0)]
+        rest = float(params["stiffness"] * params["rest"])
+        # Linear in time, also across the lost sample; held behind the last one.
+        np.testing.assert_allclose(np.array(at) - rest, [1.3, end], rtol=1e-12)
+
+
+BAD = {
+    "unknown option": (("drive = {", "drove = {"), "system.drove: unknown key; did you mean 'drive'"),
+    "unknown key of the drive": (('column = "F"', 'colum = "F"'), "system.drive.colum: unknown key; did you mean"),
+    "unit of the drive": (('"mN"', '"mm"'), "system.drive.unit: unit 'mm' cannot be converted to 'N'"),
+    "column of the drive": (('column = "F"', 'column = "G"'), "long.csv: no column 'G'"),
+    "no particle": (
+        ('kind = "particle line"', 'kind = "particle line"\ncount = 0'),
+        "system.count: particle_line(count=0",
+    ),
+    "too many particles": (
+        ('kind = "particle line"', 'kind = "particle line"\ncount = 2'),
+        "preparation.kind: observes 1 coordinates, the system has 2",
+    ),
+    "friction of another kind": (
+        ('kind = "particle line"', 'kind = "particle line"\nfriction = "coeficient"'),
+        "system.friction: no such friction 'coeficient'; did you mean 'coefficient'",
+    ),
+    "a flag that is none": (
+        ('kind = "particle line"', 'kind = "particle line"\nper_unit_mass = 1'),
+        "system.per_unit_mass: 1, expected true or false",
+    ),
+    "gamma in another unit": (
+        ('value = 1, unit = "N"', 'value = 1, unit = "m"'),
+        "gamma.unit: unit 'm' cannot be conv",
+    ),
+    "negative friction": (
+        ('value = 1, unit = "N"', 'value = -1, unit = "N"'),
+        "gamma.value: -1.0, expected at least 0",
+    ),
+    "negative stiffness": (
+        ('"from data", unit = "N/m"', '-3, unit = "N/m"'),
+        "parameters.stiffness.value: -3.0, expected at least 0",
+    ),
+    "mass from data": (
+        ('value = 2, unit = "kg"', 'value = "from data"'),
+        "suggests no mass; it suggests q0, u0, rest, st",
+    ),
+    "too few periods": (("periods = 2", "periods = 1"), "preparation.periods: 1.0, expected at least 1.5"),
+    "unknown key of the preparation": (("periods =", "period ="), "preparation.period: unknown key; did you mean"),
+    "a slope of zero": (
+        ('"oscillation"\ncolumn = "y"\nunit = "mm"\nperiods = 2', '"track"\nalong = "y"\nheight = "F"\nsteepest = 0'),
+        "preparation.steepest: 0.0, expected a slope above 0",
+    ),
+    "a preparation that finds something else": (
+        ('kind = "particle line"\ndrive = { column = "F", unit = "mN" }', 'kind = "bouncing ball"\nlength = "m"'),
+        "preparation.kind: 'oscillation' does not find the apexes that the system needs",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_scenes_are_named(tmp_path, case):
+    change, expected = BAD[case]
+    with pytest.raises(ValueError) as caught:
+        study(tmp_path, change)
+    assert expected in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_force_that_was_never_measured_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"long\.csv: column 'F' is empty, expected what drives the system"):
+        study(tmp_path, force=np.full(81, np.nan))
