@@ -121,6 +121,38 @@ BAD_SCENES = {
         "parameters.mass_ratio.value: 'one', expected a number",
     ),
     "not TOML": ("[system]", "[system", "not a TOML document"),
+    "prior without a width": (
+        MASS,
+        MASS.replace("bounds", "prior = { mean = 1, sigma = 0 }, bounds"),
+        "parameters.mass_ratio.prior.sigma: 0.0, expected above 0",
+    ),
+    "unknown key of a prior": (
+        MASS,
+        MASS.replace("bounds", "prior = { mean = 1, sigm = 1 }, bounds"),
+        "parameters.mass_ratio.prior.sigm: unknown key; did you mean 'sigma'",
+    ),
+    "prior of a fixed parameter": (
+        MASS,
+        "mass_ratio = { value = 1, free = false, prior = { mean = 1, sigma = 1 } }",
+        "parameters.mass_ratio.prior: of a parameter that is not free",
+    ),
+    "unknown option of the fit": (
+        "[parameters]",
+        "[fit]\nlos = 1\n[parameters]",
+        "fit.los: unknown key; did you mean 'loss'",
+    ),
+    "unknown loss": (
+        "[parameters]",
+        '[fit]\nloss = "hubr"\n[parameters]',
+        "fit.loss: no such loss 'hubr'; did you mean 'huber'",
+    ),
+    "scale of a loss": ("[parameters]", "[fit]\nf_scale = 0\n[parameters]", "fit.f_scale: 0.0, expected above 0"),
+    "no start": ("[parameters]", "[fit]\nstarts = 0\n[parameters]", "fit.starts: 0, expected at least 1"),
+    "unknown way to shoot": (
+        "[parameters]",
+        '[fit]\nshooting = "singel"\n[parameters]',
+        "fit.shooting: no such shooting 'singel'; did you mean 'single'",
+    ),
     "no noise": ("value = 0.1, unit", "value = 0.0, unit", "data.noise: 0.0 m, expected above 0"),
     "no files": ('files = ["carts.csv"]\n', "", "data.files: missing, and no --data was given"),
     "absent file": ('files = ["carts.csv"]', 'files = ["cart.csv"]', "cart.csv: No such file or directory"),

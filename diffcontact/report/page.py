@@ -88,14 +88,22 @@ def _method(study: Study, result: FitResult, document: Mapping[str, Any]) -> str
         for name, parameter in scene.parameters.items()
         if parameter.domain is None
     )
+    known = ", ".join(
+        f"{name} = {parameter.prior.mean:g} +- {parameter.prior.sigma:g} (SI)"
+        for name, parameter in scene.parameters.items()
+        if parameter.prior is not None
+    )
+    options = "".join(f", {name} {value}" for name, value in scene.fit.items())
     entries = {
         "Model": f"{scene.kind}: {scene.ready.law} inside a step (EventTimed), derivatives of the whole simulation "
         "exact; see diffcontact.systems.",
         "Preparation": scene.preparation.description,
         "Fixed": fixed or "nothing",
+        "Known besides the data": known or "nothing",
         "Every run its own": ", ".join(study.own) or "nothing",
-        "Fit": f"bounded least squares (trust-region Levenberg-Marquardt), {result.iterations} Jacobians, cost "
-        f"{result.cost:.6g} with a noise of {scene.noise:g} {scene.ready.length}, {result.dof} degrees of freedom.",
+        "Fit": f"bounded least squares (trust-region Levenberg-Marquardt{options}), {result.iterations} Jacobians, "
+        f"cost {result.cost:.6g} with a noise of {scene.noise:g} {scene.ready.length}, {result.dof} "
+        "degrees of freedom.",
         "Error bars": result.error_bars,
         "Versions": ", ".join(f"{name} {version}" for name, version in document["versions"].items()),
         "Data (SHA-256)": "; ".join(f"{path} {digest}" for path, digest in document["data_sha256"].items()),

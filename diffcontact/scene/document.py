@@ -4,7 +4,8 @@
                  drive: the column that drives it
 [data]           time column, noise, files                         -> diffcontact.scene.measurements
 [preparation]    from columns to the system's coordinates          -> diffcontact.scene.preparation
-[parameters.x]   value, unit, bounds, free, per_run                one table per parameter of the system
+[parameters.x]   value, unit, bounds, free, per_run, prior         one table per parameter of the system
+[fit]            loss, f_scale, starts, shooting                   -> diffcontact.identify.fit
 [output]         folder
 """
 
@@ -14,11 +15,14 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from diffcontact.identify import Interval, Positive, Real
+from diffcontact.identify import Interval, Normal, Positive, Real
+from diffcontact.identify.loss import LOSSES
+from diffcontact.identify.shooting import SHOOTING
 from diffcontact.scene.keys import Table
 from diffcontact.scene.kinds import KINDS, Quantity, ReadySystem
 from diffcontact.scene.measurements import read_csv
@@ -38,6 +42,7 @@ class Parameter:
         factor: from that unit to SI.
         value: starting or fixed value [SI]; None: the preparation suggests it, run by run.
         domain: where it may move; None if it is fixed.
+        prior: what is known of it besides the data [SI], or None.
         per_run: whether every run has its own.
     """
 
@@ -47,6 +52,7 @@ class Parameter:
     factor: float
     value: NDArray | None
     domain: Interval | Positive | Real | None
+    prior: Normal | None
     per_run: bool
 
 
@@ -66,6 +72,7 @@ class Scene:
         noise: one standard deviation of a sample, in the system's unit of length.
         length: unit of the measured coordinates, for the report.
         preparation: from columns to coordinates.
+        fit: options of `diffcontact.fit`, by name.
         files: the runs, relative to the scene's folder.
         folder: where the results go, relative to the current folder.
     """
@@ -81,6 +88,7 @@ class Scene:
     noise: float
     length: str
     preparation: Preparation
+    fit: Mapping[str, Any]
     files: tuple[Path, ...]
     folder: Path
 
@@ -136,7 +144,7 @@ def parse_scene(table: Table, folder: Path) -> Scene:
         >>> scene.parameters["distance"].unit, scene.files[0].as_posix()
         ('mm', 'runs/carts.csv')
     """
-    table.expect("title", "system", "data", "preparation", "parameters", "output")
+    table.expect("title", "system", "data", "preparation", "parameters", "fit", "output")
     system, data, preparation = table.table("system"), table.table("data"), table.table("preparation")
     kind = system.choice("kind", KINDS)
     ready = KINDS[kind](system)
@@ -163,6 +171,7 @@ def parse_scene(table: Table, folder: Path) -> Scene:
         noise=noise,
         length=data.table("noise").text("unit", ready.length),
         preparation=prepare,
+        fit=_fit_options(table.table("fit", {})),
         files=tuple(folder / name for name in (data.names("files") if "files" in data else ())),
         folder=Path(output.text("folder", f"out/{Path(table.file).stem}")),
     )
@@ -176,6 +185,24 @@ def _check_that_it_fits(prepare: Preparation, ready: ReadySystem, table: Table) 
     for name in ready.given:
         if name not in (*prepare.gives, *driven):
             raise table.fail("kind", f"{table.text('kind')!r} does not find the {name} that the system needs")
+
+
+def _fit_options(table: Table) -> dict[str, Any]:
+    table.expect("loss", "f_scale", "starts", "shooting")
+    options: dict[str, Any] = {}
+    if "loss" in table:
+        options["loss"] = table.choice("loss", LOSSES)
+    if "f_scale" in table:
+        options["f_scale"] = table.number("f_scale")
+        if not options["f_scale"] > 0:
+            raise table.fail("f_scale", f"{options['f_scale']}, expected above 0")
+    if "starts" in table:
+        options["starts"] = table.integer("starts")
+        if options["starts"] < 1:
+            raise table.fail("starts", f"{options['starts']}, expected at least 1")
+    if "shooting" in table:
+        options["shooting"] = table.choice("shooting", SHOOTING)
+    return options
 
 
 def _suggested(prepare: Preparation, ready: ReadySystem) -> tuple[str, ...]:
@@ -194,15 +221,17 @@ def _parameters(table: Table, ready: ReadySystem, suggested: tuple[str, ...]) ->
 
 
 def _parameter(name: str, table: Table, quantity: Quantity, suggested: tuple[str, ...]) -> Parameter:
-    table.expect("value", "unit", "bounds", "free", "per_run")
+    table.expect("value", "unit", "bounds", "free", "per_run", "prior")
     factor = table.factor("unit", quantity.unit)
+    free = table.flag("free", True)
     return Parameter(
         name=name,
         at=f"{table.file}: {'.'.join(table.path)}",
         unit=table.text("unit", quantity.unit).strip() or "1",
         factor=factor,
         value=_value(name, table, factor, quantity, suggested),
-        domain=_domain(table, factor, quantity) if table.flag("free", True) else None,
+        domain=_domain(table, factor, quantity) if free else None,
+        prior=_prior(table, factor, free),
         per_run=table.flag("per_run", False),
     )
 
@@ -222,6 +251,19 @@ def _value(name: str, table: Table, factor: float, quantity: Quantity, suggested
     if not quantity.allows(value):
         raise table.fail("value", f"{written.tolist()}, expected {quantity.range} (SI)")
     return value
+
+
+def _prior(table: Table, factor: float, free: bool) -> Normal | None:
+    if "prior" not in table:
+        return None
+    if not free:
+        raise table.fail("prior", "of a parameter that is not free, expected none")
+    prior = table.table("prior")
+    prior.expect("mean", "sigma")
+    mean, sigma = prior.number("mean") * factor, prior.number("sigma") * factor
+    if not sigma > 0:
+        raise prior.fail("sigma", f"{prior.number('sigma')}, expected above 0")
+    return Normal(mean, sigma)
 
 
 def _domain(table: Table, factor: float, quantity: Quantity) -> Interval | Positive | Real:

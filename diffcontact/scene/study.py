@@ -57,6 +57,7 @@ class Study:
         }
         if not free:
             raise ValueError(f"{self.scene.file}: parameters: none is free, expected at least one")
+        priors = {name: parameter.prior for name, parameter in self.scene.parameters.items() if parameter.prior}
         problems = [
             Problem(
                 self.scene.ready.system,
@@ -66,7 +67,7 @@ class Study:
             )
             for run in self.runs
         ]
-        return fit(problems, {**self.start, **self.given}, free, progress=progress)
+        return fit(problems, {**self.start, **self.given}, free, priors=priors, progress=progress, **self.scene.fit)
 
 
 def read_study(scene: str | Path, files: Sequence[str | Path] = ()) -> Study:

@@ -6,16 +6,18 @@ A scene names its preparation by `kind`; each is one class here, registered in `
 from collections.abc import Mapping
 from typing import Any
 
+from diffcontact.scene.preparation.bounces import Bounces
 from diffcontact.scene.preparation.common_line import CommonLine
 from diffcontact.scene.preparation.coordinates import Coordinates
 from diffcontact.scene.preparation.free_decay import Oscillation, Track
 from diffcontact.scene.preparation.run import Preparation, PreparedRun
 
 PREPARATIONS: Mapping[str, Any] = {
+    "bounces": Bounces,
     "common line": CommonLine,
     "coordinates": Coordinates,
     "oscillation": Oscillation,
     "track": Track,
 }
 
-__all__ = ["PREPARATIONS", "CommonLine", "Coordinates", "Oscillation", "Preparation", "PreparedRun", "Track"]
+__all__ = ["PREPARATIONS", "Bounces", "CommonLine", "Coordinates", "Oscillation", "Preparation", "PreparedRun", "Track"]

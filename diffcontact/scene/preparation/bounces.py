@@ -1,0 +1,194 @@
+"""A falling ball in a film: its flights and bounces."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import ClassVar
+
+import numpy as np
+from numpy.polynomial import Polynomial
+from numpy.typing import NDArray
+
+from diffcontact.scene.keys import Table
+from diffcontact.scene.kinds import ReadySystem
+from diffcontact.scene.measurements import Measurements
+from diffcontact.scene.preparation.film import REST, followed, repeated, rhythm, span
+from diffcontact.scene.preparation.run import PreparedRun
+
+# Part of the height that the ball must have fallen before its flight counts as free: hands open slowly.
+_RELEASED = 0.05
+# A velocity jump below this part of the largest velocity is no bounce but the noise of a ball that rests.
+_JUMP = 0.2
+# A parabola has three coefficients; a flight with fewer samples cannot be judged.
+_FEWEST = 4
+_RESTITUTION_STARTS = (0.05, 0.95)
+
+
+@dataclass(frozen=True)
+class Bounces:
+    """The vertical track of a ball from its release to the bounce after the last one that the system models.
+
+    Rows that repeat a picture are left out and the others counted, so that times are pictures times the spacing of the
+    rows (`film`); false detections are left out, and so are pictures next to a bounce, in which the ball is blurred or
+    flattened. Bounces are where the velocity jumps from downwards to upwards; parabolas through the flights between
+    them give the starting values.
+
+    Attributes:
+        column: of the position.
+        scale: from its unit to the system's, negative if it grows upwards.
+        bounces: how many the system models.
+        repeat_flag: column that is not 0 where a row is known to repeat a picture, or empty.
+        outlier_flag: column that is not 0 where a row is known to be a false detection, or empty.
+        blur: samples nearer than this to a bounce are left out.
+    """
+
+    column: str
+    scale: float
+    bounces: int
+    repeat_flag: str
+    outlier_flag: str
+    blur: float
+
+    suggests: ClassVar[tuple[str, ...]] = ("q0", "u0", "restitution", "later_restitution", "gravity", "floor")
+    gives: ClassVar[tuple[str, ...]] = ("apexes",)
+
+    @classmethod
+    def from_table(cls, table: Table, ready: ReadySystem) -> Bounces:
+        """Read the scene's [preparation] table."""
+        table.expect("kind", "column", "unit", "axis", "repeated", "outlier", "blur")
+        if "apexes" not in ready.given:
+            raise table.fail("kind", "'bounces' goes with the system 'bouncing ball'")
+        sign = {"down": 1.0, "up": -1.0}[table.choice("axis", ("down", "up"), "down")]
+        blur = table.quantity("blur", ready.time, default=0.0)
+        if blur < 0:
+            raise table.fail("blur", f"{blur} {ready.time}, expected at least 0")
+        return cls(
+            column=table.text("column"),
+            scale=sign * table.factor("unit", ready.length),
+            bounces=(ready.given["apexes"] or (0,))[0] + 1,
+            repeat_flag=table.text("repeated", ""),
+            outlier_flag=table.text("outlier", ""),
+            blur=blur,
+        )
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(name for name in (self.column, self.repeat_flag, self.outlier_flag) if name)
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        return (self.column,)
+
+    @property
+    def description(self) -> str:
+        return (
+            f"from the release to bounce {self.bounces + 1}; repeated pictures and false detections are left out, and "
+            f"what is nearer than {self.blur:g} to a bounce; time counts the pictures that differ, times the "
+            "spacing of the rows"
+        )
+
+    def __call__(self, times: NDArray, measurements: Measurements) -> tuple[PreparedRun, ...]:
+        try:
+            return (self._prepared(times, measurements),)
+        except ValueError as error:
+            raise ValueError(f"{measurements.path}: column {self.column!r}: {error}") from None
+
+    def _prepared(self, times: NDArray, measurements: Measurements) -> PreparedRun:
+        def flagged(name):
+            return np.nan_to_num(measurements.columns[name]) != 0 if name else np.zeros(times.size, bool)
+
+        y = np.where(flagged(self.outlier_flag), np.nan, self.scale * measurements.columns[self.column])
+        if not np.isfinite(y).any():
+            raise ValueError("no sample, expected a ball that bounces")
+        y = np.where(followed(times, y), y, np.nan)
+        known = flagged(self.repeat_flag)
+        turns = _bounce_rows(np.where(known | repeated(y, slice(0, y.size)), np.nan, y))
+        if turns.size < self.bounces:
+            raise ValueError(f"{turns.size} bounces, expected at least {self.bounces}")
+        rows = slice(_released(y[: turns[0]]), int(turns[self.bounces]) if turns.size > self.bounces else y.size)
+        again = rhythm(known | repeated(y, rows), rows)
+        clock = np.cumsum(~again) * np.median(np.diff(times))
+        use = np.flatnonzero(~again)
+        use = use[(use >= rows.start) & (use < rows.stop)]
+        t, y = clock[use] - clock[use[0]], y[use]
+        flights = _flights(t, y, clock[turns[: self.bounces]] - clock[use[0]])
+        meet = [_meeting(a, b) for a, b in pairwise(flights)]
+        for at in meet:
+            y = np.where(np.abs(t - at) < self.blur, np.nan, y)
+        notes = {
+            "bounces": "at " + ", ".join(f"{at:.2f}" for at in meet),
+            "repeated pictures": str(int(again.sum())),
+            "samples": f"{int(np.isfinite(y).sum())} of {t.size}",
+        }
+        given = {"apexes": np.array([_turning(p, a, b) for p, a, b in zip(flights[1:], meet, meet[1:], strict=False)])}
+        return PreparedRun(
+            measurements.path, t, y[:, None], _start(flights, meet), given, notes, sha256=measurements.sha256
+        )
+
+
+def _bounce_rows(y: NDArray) -> NDArray:
+    """Rows that are the lowest of a fall and the rise after it, where the velocity jumps; y downwards.
+
+    The jump is looked for without the row itself: one false reading looks like a bounce only while it is there.
+    """
+    seen = np.flatnonzero(np.isfinite(y))
+    # A picture repeated at the bounce itself would hide it: before and after it the ball is at the same height.
+    seen = seen[np.abs(np.diff(y[seen], prepend=np.inf)) > REST * span(y)]
+    if seen.size < 5:
+        raise ValueError(f"{seen.size} samples in motion, expected a ball that bounces")
+    velocity = np.diff(y[seen]) / np.diff(seen)
+    before, down, up, after = velocity[:-3], velocity[1:-2], velocity[2:-1], velocity[3:]
+    turns = (np.minimum(before, down) > 0) & (np.maximum(up, after) < 0)
+    return seen[2:-2][turns & (before - after > _JUMP * np.abs(velocity).max())]
+
+
+def _released(y: NDArray) -> int:
+    """The first row of the fall that ends with y: since then the ball is below a part of the height."""
+    seen = np.flatnonzero(np.isfinite(y))
+    top, bottom = y[seen].min(), y[seen].max()
+    held = np.flatnonzero(y[seen] < top + _RELEASED * (bottom - top))
+    return int(seen[min(held[-1] + 1, seen.size - 1)])
+
+
+def _flights(t: NDArray, y: NDArray, turns: NDArray) -> list[Polynomial]:
+    """A parabola through the samples between the lowest ones, without these, which may belong to either side."""
+    flights = []
+    edges = [-np.inf, *turns, np.inf]
+    for i, (begin, end) in enumerate(pairwise(edges)):
+        part = (t > begin) & (t < end) & np.isfinite(y)
+        if part.sum() < _FEWEST:
+            raise ValueError(f"{part.sum()} samples in flight {i}, expected at least {_FEWEST}")
+        flights.append(Polynomial.fit(t[part], y[part], 2).convert())
+        if not flights[-1].coef[2] > 0:
+            raise ValueError(f"flight {i} bends upwards, expected a ball that falls")
+    return flights
+
+
+def _meeting(before: Polynomial, after: Polynomial) -> float:
+    """When one flight becomes the next: where the parabolas meet while the first falls and the second rises."""
+    roots = (before - after).roots()
+    times = roots[np.isreal(roots)].real
+    times = times[(before.deriv()(times) > 0) & (after.deriv()(times) < 0)]
+    if times.size == 0:
+        raise ValueError("two flights do not meet, expected a bounce between them")
+    return float(times[0])
+
+
+def _turning(flight: Polynomial, begin: float, end: float) -> float:
+    """The turning point of a flight, within it."""
+    return float(np.clip(flight.deriv().roots()[0], 0.9 * begin + 0.1 * end, 0.1 * begin + 0.9 * end))
+
+
+def _start(flights: Sequence[Polynomial], meet: Sequence[float]) -> dict[str, NDArray | float]:
+    ratios = [-b.deriv()(t) / a.deriv()(t) for a, b, t in zip(flights, flights[1:], meet, strict=False)]
+    restitution = np.clip(ratios, *_RESTITUTION_STARTS)
+    return {
+        "q0": np.array([flights[0](0.0)]),
+        "u0": np.array([flights[0].deriv()(0.0)]),
+        "restitution": float(restitution[0]),
+        "later_restitution": restitution[1:],
+        "gravity": float(np.mean([2 * flight.coef[2] for flight in flights])),
+        "floor": float(np.median([flight(t) for flight, t in zip(flights, meet, strict=False)])),
+    }

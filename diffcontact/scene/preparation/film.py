@@ -1,0 +1,116 @@
+"""What goes wrong in a film: rows that repeat a picture, and readings that are not of the body at all.
+
+A film of 24 pictures a second in a file of 30 repeats one picture in five, so the rows are no clock: a body does not
+move for one row and then again by as much as before. The pictures that differ are one.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+# A row repeats the one before if it moves by less than this of what both its neighbours move.
+_STILL = 0.2
+# Motions below this part of the whole way are rest, or the turning point of a flight, and prove nothing.
+REST = 0.01
+# A body that falls and bounces is about four times faster at its fastest than in the middle of its speeds.
+_FASTEST = 6.0
+# With fewer repeated rows than this no rhythm can be seen.
+_RHYTHM = 3
+
+
+def followed(t: NDArray, y: NDArray) -> NDArray:
+    """(n,) True for the best chain of samples through which a body can have gone; the others are false detections.
+
+    The chain has the largest sum of 1 - v / v_max over its links, with the speed v of each and v_max six times the
+    median speed of all motion: many samples and no jumps. A false detection away from the body is reached by no speed
+    that is possible, and a group of them, near each other, would cost more of the samples before and after than it has.
+
+    Args:
+        t: (n,) increasing times.
+        y: (n,) positions, NaN where missing.
+
+    Example:
+        >>> y = np.array([0.0, 1.0, 3.0, 90.0, 91.0, 9.0, 12.0, 14.0])
+        >>> followed(np.arange(8.0), y).tolist()
+        [True, True, True, False, False, True, True, True]
+    """
+    seen = np.flatnonzero(np.isfinite(y))
+    keep = np.zeros(y.size, bool)
+    if seen.size < 3:
+        keep[seen] = True
+        return keep
+    t, y = t[seen], y[seen]
+    way = span(y)
+    steps, speeds = np.abs(np.diff(y)), np.abs(np.diff(y)) / np.diff(t)
+    moving = steps > REST * way
+    fastest = _FASTEST * np.median(speeds[moving]) if moving.any() else np.inf
+    worth, before = np.zeros(seen.size), np.full(seen.size, -1)
+    for i in range(1, seen.size):
+        link = 1 - np.abs(y[i] - y[:i]) / (fastest * (t[i] - t[:i]))
+        chain = np.where(link >= 0, worth[:i] + link, -1.0)
+        j = int(np.argmax(chain))
+        if chain[j] >= 0:
+            worth[i], before[i] = chain[j], j
+    i = int(np.argmax(worth))
+    while i >= 0:
+        keep[seen[i]] = True
+        i = before[i]
+    return keep
+
+
+def repeated(y: NDArray, rows: slice) -> NDArray:
+    """(n,) True where a row repeats the picture before, found by the motion that stops for one row and goes on.
+
+    Only within `rows`, where the body moves. Where it turns or was not found a repetition does not show; from three on
+    the rhythm of the others tells where it must be.
+
+    Args:
+        y: (n,) positions, NaN where the body was not found.
+        rows: consecutive rows to look at.
+
+    Example:
+        >>> y = np.array([0.0, 1, 3, 3, 6, 10, 15, 15, 21, 28, 36, 36, 45.0])
+        >>> np.flatnonzero(repeated(y, slice(0, 13))).tolist()
+        [3, 7, 11]
+    """
+    found = np.zeros(y.size, bool)
+    rest = REST * span(y)
+    for i in range(max(rows.start, 2), min(rows.stop, y.size - 1)):
+        before, here, after = np.diff(y[i - 2 : i + 2])
+        # At a bounce or a turning point the motion changes its sign, and rows that are alike may both be true.
+        going_on = before * after > 0 and min(abs(before), abs(after)) > rest
+        found[i] = going_on and abs(here) <= _STILL * min(abs(before), abs(after))
+    return found
+
+
+def rhythm(found: NDArray, rows: slice) -> NDArray:
+    """(n,) the repeated rows that were found within `rows`, with those that must be between them.
+
+    Args:
+        found: (n,) True for repeated rows.
+        rows: consecutive rows to look at.
+
+    Example:
+        >>> found = np.isin(np.arange(60), [3, 8, 14, 18, 28, 38, 48])
+        >>> np.flatnonzero(rhythm(found, slice(0, 60))).tolist()
+        [3, 8, 14, 18, 23, 28, 33, 38, 43, 48]
+    """
+    inside = np.zeros_like(found)
+    inside[rows] = found[rows]
+    at = np.flatnonzero(inside)
+    if at.size < _RHYTHM:
+        return inside
+    spacing = np.diff(at)
+    # The longest period of which all spacings are multiples, as nearly as may be: a picture may come a row late.
+    periods = np.arange(max(spacing.min() - 1, 1), spacing.max() + 1)[::-1]
+    counts = np.maximum(np.round(spacing[None, :] / periods[:, None]), 1).astype(int)
+    best = int(np.argmin(np.sum(np.abs(spacing - counts * periods[:, None]), axis=1)))
+    for first, step, count in zip(at[:-1], spacing, counts[best], strict=True):
+        inside[np.round(first + step * np.arange(1, count) / count).astype(int)] = True
+    return inside
+
+
+def span(y: NDArray) -> float:
+    """How far the body moves, whatever a few readings say; NaN where it was not found."""
+    return float(np.ptp(np.nanpercentile(y, [5, 95])))

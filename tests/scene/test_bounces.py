@@ -1,0 +1,148 @@
+import numpy as np
+import pytest
+
+from diffcontact.scene.keys import Table
+from diffcontact.scene.kinds import KINDS
+from diffcontact.scene.measurements import Measurements
+from diffcontact.scene.preparation import Bounces
+from diffcontact.scene.preparation.film import followed, repeated, rhythm
+
+GRAVITY, FLOOR, RESTITUTION = 10.0, 900.0, (0.8, 0.7, 0.6, 0.5)
+
+
+def fallen(times, *, top=200.0, released=5.3):
+    """A ball that is held, let go at `released`, and bounces; y downwards, and when it bounces."""
+    y = np.full(times.size, top)
+    start, height, speed, bounces = released, top, 0.0, []
+    for e in RESTITUTION:
+        fall = (-speed + np.sqrt(speed**2 + 2 * GRAVITY * (FLOOR - height))) / GRAVITY
+        since = times - start
+        y = np.where(since > 0, height + speed * since + GRAVITY / 2 * since**2, y)
+        start, height, speed = start + fall, FLOOR, -e * (speed + GRAVITY * fall)
+        bounces.append(start)
+    return np.where(times > start, FLOOR, y), np.array(bounces)
+
+
+def filmed(rng, *, false=(), bounces=2):
+    """The ball's film: pictures 0, 1, 2, ..., every fourth one shown twice, some false detections, and what is true."""
+    pictures = np.arange(80.0)
+    y, at = fallen(pictures)
+    y = np.round(y + 0.7 * rng.normal(size=y.size))
+    shown = np.repeat(np.arange(80), np.where(np.arange(80) % 4 == 2, 2, 1))
+    rows = y[shown]
+    for row, value in false:
+        rows[row] = value
+    measured = Measurements("film.csv", {"y": rows}, "0")
+    prepare = Bounces("y", 1.0, bounces, "", "", 1.0)
+    return prepare, measured, shown, at[:bounces]
+
+
+def test_times_count_the_pictures_that_differ(rng):
+    prepare, measured, shown, at = filmed(rng)
+    (run,) = prepare(np.arange(shown.size, dtype=float), measured)
+    # The pictures themselves, from the first one in free fall: what is shown twice is there once.
+    y, _ = fallen(np.arange(80.0))
+    first = int(np.argmin(np.abs(y[:13] - run.values[0, 0])))
+    np.testing.assert_array_equal(run.times, np.arange(run.times.size))
+    seen = np.isfinite(run.values[:, 0])
+    np.testing.assert_allclose(run.values[seen, 0], y[first : first + seen.size][seen], atol=4.0)
+    # To a tenth of a picture, some parabolas' extrapolation over one picture.
+    np.testing.assert_allclose([float(t) for t in run.notes["bounces"][3:].split(",")], at - first, atol=0.1)
+    assert run.given["apexes"].shape == (1,)
+    assert at[0] - first < run.given["apexes"][0] < at[1] - first
+
+
+@pytest.mark.parametrize(
+    ("false", "stay"),
+    [
+        ([(row, 25.0) for row in (21, 22, 23, 24)], 0),
+        ([(30, 20.0)], 0),
+        ([(9, 880.0), (41, 300.0)], 0),
+        # What is near enough to be of the ball stays, for a robust loss to judge.
+        ([(34, 500.0)], 1),
+    ],
+)
+def test_false_detections_are_left_out_without_being_flagged(false, stay):
+    prepare, measured, shown, _ = filmed(np.random.default_rng(3))
+    (clean,) = prepare(np.arange(float(shown.size)), measured)
+    prepare, measured, shown, _ = filmed(np.random.default_rng(3), false=false)
+    (found,) = prepare(np.arange(float(shown.size)), measured)
+    seen = np.isfinite(found.values[:, 0])
+    np.testing.assert_array_equal(found.times, clean.times)
+    assert (found.values[seen] != clean.values[seen]).sum() == stay
+    assert seen.sum() >= np.isfinite(clean.values).sum() - len(false) - 1
+
+
+def test_starting_values_are_those_of_the_flights(rng):
+    prepare, measured, shown, _ = filmed(rng)
+    (run,) = prepare(np.arange(float(shown.size)), measured)
+    # Noise of 0.8 px on ten samples of a parabola, extrapolated by a picture or two: per cents.
+    np.testing.assert_allclose(run.start["gravity"], GRAVITY, rtol=0.03)
+    np.testing.assert_allclose([run.start["restitution"], *run.start["later_restitution"]], [0.8, 0.7], rtol=0.03)
+    np.testing.assert_allclose(run.start["floor"], FLOOR, rtol=0.01)
+
+
+def test_flags_are_believed_and_axes_that_grow_upwards_are_turned(rng):
+    _, measured, shown, _ = filmed(rng)
+    again = np.diff(shown, prepend=-1) == 0
+    columns = {
+        "y": -measured.columns["y"],
+        "again": again.astype(float),
+        "wrong": (np.arange(shown.size) == 12.0) * 1.0,
+    }
+    (run,) = Bounces("y", -1.0, 1, "again", "wrong", 0.0)(np.arange(float(shown.size)), Measurements("f", columns, "0"))
+    (clean,) = Bounces("y", 1.0, 1, "", "", 0.0)(np.arange(float(shown.size)), measured)
+    np.testing.assert_array_equal(run.times, clean.times)
+    # One sample fewer, the flagged one.
+    assert np.isnan(run.values).sum() == np.isnan(clean.values).sum() + 1
+
+
+def test_the_rhythm_fills_in_what_does_not_show_and_nothing_where_there_is_none():
+    found = np.isin(np.arange(50), [2, 7, 13, 17, 32, 42])
+    assert np.flatnonzero(rhythm(found, slice(5, 45))).tolist() == [7, 13, 17, 22, 27, 32, 37, 42]
+    assert np.flatnonzero(rhythm(found, slice(0, 10))).tolist() == [2, 7]
+
+
+def test_a_body_at_a_turning_point_repeats_nothing():
+    t = np.arange(40.0)
+    assert not repeated(5 * (t - 20.3) ** 2, slice(0, 40)).any()
+
+
+def test_what_was_not_found_is_not_followed():
+    y = np.array([np.nan, 1.0, 2.0, np.nan, 4.0, 5.0])
+    assert followed(np.arange(6.0), y).tolist() == [False, True, True, False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (np.full(30, np.nan), "no sample"),
+        (200.0 + np.arange(30.0) ** 2, "0 bounces, expected at least 2"),
+        (np.abs(np.arange(30.0) % 4 - 2) * -100.0, "samples in flight"),
+    ],
+)
+def test_what_does_not_bounce_is_refused(y, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        Bounces("y", 1.0, 2, "", "", 1.0)(np.arange(30.0), Measurements("film.csv", {"y": y}, "0"))
+    assert str(caught.value).startswith("film.csv: column 'y': ")
+
+
+TABLE = {"kind": "bounces", "column": "y", "unit": "px"}
+
+
+@pytest.mark.parametrize(
+    ("options", "changes", "message"),
+    [
+        ({"kind": "bouncing ball"}, {"axes": "up"}, "s: axes: unknown key; did you mean 'axis'"),
+        ({"kind": "bouncing ball"}, {"axis": "left"}, "s: axis: no such axis 'left'; known are 'down', 'up'"),
+        ({"kind": "bouncing ball"}, {"unit": "mm"}, "s: unit: unit 'mm' cannot be converted to 'px'"),
+        ({"kind": "bouncing ball"}, {"blur": {"value": -1, "unit": "frame"}}, "s: blur: -1.0 frame, expected at least"),
+        ({"kind": "bouncing ball"}, {"blur": {"value": 1, "unit": "s"}}, "s: blur.unit: unit 's' cannot be converted"),
+        ({"kind": "bouncing ball", "bounces": 0}, {}, r"s: bounces: bouncing_ball\(bounces=0\): expected an integer"),
+        ({"kind": "bouncing ball", "length": "in"}, {}, "s: length: no such length 'in'"),
+        ({"kind": "carts"}, {"unit": "m"}, "s: kind: 'bounces' goes with the system 'bouncing ball'"),
+    ],
+)
+def test_bad_tables_are_named(options, changes, message):
+    with pytest.raises(ValueError, match=message):
+        Bounces.from_table(Table(TABLE | changes, "s"), KINDS[options["kind"]](Table(options, "s")))
