@@ -44,6 +44,7 @@ def simulated(path, rng):
     return write_csv(path, header, np.arange(rows.size, dtype=float), rows, nothing, nothing)
 
 
+@pytest.mark.slow
 def test_two_measured_films_of_one_ball_agree(data, tmp_path):
     found = {name: fitted("bouncing_ball.toml", [film(data, name)], tmp_path / name) for name in NAMES}
     first = [found[name]["restitution"] for name in NAMES]
@@ -59,6 +60,7 @@ def test_two_measured_films_jointly(data, tmp_path):
     assert {"later_restitution[0,0]", "later_restitution[1,0]"} <= found.keys()
 
 
+@pytest.mark.slow
 def test_without_flags_false_detections_and_repeated_frames_do_no_harm(data, tmp_path):
     header, *rows = film(data, "ball1_4").read_text().splitlines()
     assert header.endswith("duplicate_frame,outlier")

@@ -2,6 +2,7 @@
 
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from fitting import fitted, holds, measured, write_csv
 
 import diffcontact as dc
@@ -17,6 +18,7 @@ def simulated(path, rng, gamma):
     return write_csv(path, "time [s],y [mm]", TIMES, height)
 
 
+@pytest.mark.slow
 def test_the_measured_spring_has_no_dry_friction(data, tmp_path):
     found = fitted("spring.toml", [measured(data, "spring_mass", "F1V1.csv")], tmp_path)
     assert 48 < found["stiffness"]["value"] < 50
