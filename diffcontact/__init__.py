@@ -2,6 +2,7 @@
 
 from diffcontact import qp, systems
 from diffcontact.certificate import Certificate, GradientCheck, certify, check_gradient
+from diffcontact.ensemble import ensemble
 from diffcontact.identify import FitResult, Interval, Observations, Positive, Problem, Real, fit
 from diffcontact.schemes import CatchingUp, ElasticProjection, EventTimed, PercussionFriction, VelocityProjection
 from diffcontact.sensitivity import Sensitivity, sensitivity
@@ -30,6 +31,7 @@ __all__ = [
     "VelocityProjection",
     "certify",
     "check_gradient",
+    "ensemble",
     "fit",
     "qp",
     "sensitivity",

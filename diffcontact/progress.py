@@ -1,4 +1,4 @@
-"""A sign of life during a fit."""
+"""A sign of life during a fit or an ensemble."""
 
 from __future__ import annotations
 
@@ -9,7 +9,19 @@ import time
 _PAUSE = 10.0
 
 
-class FitProgress:
+class _Line:
+    """One line on a terminal's stderr that is rewritten; nothing anywhere else."""
+
+    def __init__(self):
+        self._live = sys.stderr.isatty()
+        self._begin = self._shown = time.monotonic()
+
+    def _rewrite(self, text: str) -> None:
+        if self._live:
+            print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
+
+
+class FitProgress(_Line):
     """Called with iteration and cost: rewrites one line on a terminal's stderr, or adds one to stdout now and then.
 
     The terminal's line is wiped at the end, and a log gets none on stderr: what stays there is errors only.
@@ -18,10 +30,6 @@ class FitProgress:
         >>> with FitProgress() as progress:
         ...     progress(0, 12.5)
     """
-
-    def __init__(self):
-        self._live = sys.stderr.isatty()
-        self._begin = self._shown = time.monotonic()
 
     def __enter__(self) -> FitProgress:
         self._rewrite("compiling the simulation and its derivatives ...")
@@ -38,6 +46,35 @@ class FitProgress:
     def __exit__(self, *exception) -> None:
         self._rewrite("")
 
-    def _rewrite(self, text: str) -> None:
-        if self._live:
-            print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
+
+class LaneProgress(_Line):
+    """Called with the number of lanes that are done; silent unless `shown`. A log gets the last line only.
+
+    Example:
+        >>> with LaneProgress(100, shown=False) as progress:
+        ...     progress(50)
+        ...     progress.close("100 of 100 lanes are fine")
+    """
+
+    def __init__(self, count: int, shown: bool):
+        super().__init__()
+        self._count, self._wanted = count, shown
+        self._live = self._live and shown
+
+    def __enter__(self) -> LaneProgress:
+        self._rewrite("compiling ...")
+        return self
+
+    def __call__(self, done: int) -> None:
+        spent = time.monotonic() - self._begin
+        left = spent * (self._count - done) / done
+        self._rewrite(f"{done} of {self._count} lanes, {spent:.0f} s, {left:.0f} s to go")
+
+    def close(self, summary: str) -> None:
+        """Say how it went."""
+        self._rewrite("")
+        if self._wanted and summary:
+            print(summary, file=sys.stderr, flush=True)
+
+    def __exit__(self, *exception) -> None:
+        self._rewrite("")
