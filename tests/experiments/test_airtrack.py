@@ -21,6 +21,7 @@ def fitted(folder, files):
     return json.loads((folder / "result.json").read_text())["parameters"]
 
 
+@pytest.mark.slow
 def test_six_runs_jointly_agree_with_the_scales(runs, tmp_path):
     found = fitted(tmp_path, sorted(runs.glob("A2_*.csv"))[:6])["mass_ratio"]
     weighed, (low, high) = 0.1817 / 0.1831, found["interval95"]

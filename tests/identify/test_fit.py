@@ -203,6 +203,7 @@ def test_padding_changes_nothing(rng):
     np.testing.assert_allclose(np.where(run.present, alone, np.nan), at.r, atol=1e-9)  # sigma = 1e-3: 1e-12 m
 
 
+@pytest.mark.slow
 def test_an_observe_that_looks_ahead_is_not_padded(rng):
     times = np.linspace(0.0, 0.2, 21)
 

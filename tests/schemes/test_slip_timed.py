@@ -145,6 +145,7 @@ def test_stiff_springs_and_dashpots_are_stable_at_any_step():
     assert np.max(np.abs(run.q[-1])) < 1e-8
 
 
+@pytest.mark.slow
 def test_reference_slider_and_chain(reference):
     slider = reference_problems.load("slider_percussions")
     for run in slider.runs:
