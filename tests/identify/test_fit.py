@@ -238,6 +238,7 @@ def test_carts_that_stick_are_at_the_bound(rng):
     assert "at a bound: e" in result.message
 
 
+@pytest.mark.slow
 def test_only_the_ratio_of_two_masses_is_seen(rng):
     system = carts(lambda p: p["mass"])
     problem = Problem(system, collision(rng, 0.8, 101, 0.5), start_of)
@@ -278,6 +279,7 @@ def test_an_observe_of_the_wrong_shape_is_named(rng):
         fit(problem, BALL_START, BALL_FREE)
 
 
+@pytest.mark.slow
 def test_bodies_that_stick_have_a_restitution_at_its_bound_and_not_an_unseen_one():
     # Pressed together after the impact, they stay so for all small e: the derivative by e vanishes, a secant does not.
     riders = dc.System(

@@ -106,6 +106,7 @@ def test_fourth_order_in_state_and_jacobian():
     assert np.all(errors[-1] < 1e-5)
 
 
+@pytest.mark.slow
 def test_derivatives_agree_with_each_other_and_with_differences():
     line = chain(2, times=(0.0, 0.31, 0.31))
     theta, times = jnp.array([1.0, 100.0, 0.2, 0.05, 1.0, 0.02, 0.01, 0.03]), jnp.linspace(0.0, 0.8, 41)
