@@ -71,6 +71,7 @@ def test_without_flags_false_detections_and_repeated_frames_do_no_harm(data, tmp
     assert 0.74 < found["value"] < 0.8
 
 
+@pytest.mark.slow
 def test_a_simulated_film(tmp_path, rng):
     found = fitted("bouncing_ball.toml", [simulated(tmp_path / "film.csv", rng)], tmp_path)
     # One draw of the noise: within four standard errors, and these are small.

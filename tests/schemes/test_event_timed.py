@@ -107,6 +107,7 @@ def test_a_struck_ball_on_a_wall_keeps_the_energy():
     assert run.status == 0
 
 
+@pytest.mark.slow
 def test_free_fall_onto_a_ball_before_the_impact(reference):
     problem = load("onto_resting_ball")
     state = problem.end(jnp.asarray(problem.theta), 0.3, 1e-2)
