@@ -26,6 +26,7 @@ def test_only_event_timed_on_a_system_lists_percussions():
         dc.simulate(BALL, FALL, [1.0], [0.0], TIMES, scheme=dc.ElasticProjection(), percussions=4)
 
 
+@pytest.mark.slow
 def test_a_clear_bounce_has_a_derivative_that_differences_agree_with():
     check = dc.check_gradient(BALL, FALL, [1.0], [0.0], TIMES, wrt=["restitution", "q0", "u0"])
     assert check.certificate.clear

@@ -68,10 +68,11 @@ def magnitudes(G: Rows, x):
 
 
 def take(G: Rows, rows):
-    """(k, d) the dense rows of the indices (k,)."""
+    """(k, d) the dense rows of the indices (k,), or of a slice."""
     if not isinstance(G, BodyRows):
         return G[rows]
-    bodies, count = G.bodies[rows], rows.shape[0]
+    bodies = G.bodies[rows]
+    count = bodies.shape[0]
     spread = jnp.zeros((count, G.count, G.normals.shape[-1]), G.dtype)
     places = jnp.where(bodies == NONE, G.count, bodies)
     return spread.at[jnp.arange(count)[:, None], places].add(G.normals[rows], mode="drop").reshape(count, -1)
@@ -79,7 +80,7 @@ def take(G: Rows, rows):
 
 def dense(G: Rows):
     """(c, d) all rows."""
-    return take(G, jnp.arange(G.shape[0])) if isinstance(G, BodyRows) else G
+    return take(G, slice(None))
 
 
 def switched(G: Rows, on):

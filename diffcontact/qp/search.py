@@ -160,7 +160,7 @@ def _search(rows, warm):
     count = rows.w0.shape[0]
     size = candidate_count(count, min(rows.G.shape))
     # Where all rows are candidates, what they are is the same in every round.
-    all_rows = jnp.arange(count) if size == count else None
+    all_rows = slice(None) if size == count else None
     fixed = None if all_rows is None else rows.take(all_rows)
 
     def search(state):

@@ -2,6 +2,7 @@
 
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from fitting import fitted, holds, measured, write_csv
 
 import diffcontact as dc
@@ -27,6 +28,7 @@ def simulated(path, rng):
     return write_csv(path, "t_s,x_m,F_N", TIMES, position, force)
 
 
+@pytest.mark.slow
 def test_the_measured_carriage(data, tmp_path):
     found = fitted("carriage.toml", [measured(data, "driven_mass_friction", "run_a3.csv")], tmp_path)
     assert abs(found["mass"]["value"] / 24.7 - 1) < 0.05

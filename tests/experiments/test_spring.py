@@ -30,6 +30,7 @@ def test_the_measured_spring_has_no_dry_friction(data, tmp_path):
     assert 0 < found["gamma"]["interval95"][1] < 0.01
 
 
+@pytest.mark.slow
 def test_a_simulated_spring_with_dry_friction(tmp_path, rng):
     # A tenth of the spring's decay, or less: 4 gamma / k = 0.08 mm per period.
     found = fitted("spring.toml", [simulated(tmp_path / "hang.csv", rng, 0.001)], tmp_path)

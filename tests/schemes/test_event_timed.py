@@ -75,6 +75,7 @@ def test_reverse_mode(reference):
     assert np.all(_errors("round_obstacle", 1e-2, jax.jacrev) < 1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["landing_bowl"])
 def test_second_order_in_state_and_jacobian(reference, name):
     coarse, fine = _errors(name, 1e-2), _errors(name, 1e-3)
@@ -256,6 +257,7 @@ def test_a_dropped_stack_comes_to_rest():
     assert np.max(np.diff(_energy(params, run))) < 1e-13
 
 
+@pytest.mark.slow
 def test_a_pile_settles_without_penetration(rng):
     # Five diameters are 1.0: a box of exactly that width has one place only for five on the floor.
     system, params = _balls(6, 2, box=(0.0, jnp.array([1.03, 1.0])), gravity=jnp.array([0.0, -9.81]))
