@@ -16,6 +16,7 @@ from jax.core import Tracer
 
 from diffcontact.status import Status
 from diffcontact.system import ParticleLine, System
+from diffcontact.systems.crowd import Crowd
 
 
 def check(system, params, q0: Array, u0: Array, times: Array, scheme) -> None:
@@ -116,9 +117,44 @@ def _(system: ParticleLine, params, t, q0, u0):
         _expect("ParticleLine", (("belt", _shape(system.belt, t, params), ((),)),))
 
 
+@check_shapes.register
+def _(system: Crowd, params, t, q0, u0):
+    d = system.count * system.dimension
+    shapes = (
+        ("mass", np.shape(params["mass"]), ((system.count,),)),
+        ("radius", np.shape(params["radius"]), ((system.count,),)),
+        ("gravity", np.shape(params["gravity"]), ((system.dimension,),)),
+        ("restitution", np.shape(params["restitution"]), ((),)),
+    )
+    _expect("balls(cell=...)", shapes)
+    if q0.size != d:
+        raise ValueError(f"q0: expected shape ({d},), {system.count} balls of {system.dimension}, got {q0.shape}")
+
+
 @check_values.register
 def _(system: System, params, t, q0, scheme):
     gap, mass, restitution = (np.asarray(value) for value in _contact_values(system, params, t, q0))
+    _check_impact_law(mass, restitution, scheme)
+    worst = int(np.argmin(gap)) if gap.size else 0
+    if gap.size and not gap[worst] >= -_overlap_tolerance(q0):
+        raise ValueError(f"q0: expected no overlap, but gap[{worst}] = {gap[worst]:.6g} at the first time")
+
+
+@check_values.register
+def _(system: Crowd, params, t, q0, scheme):
+    _check_impact_law(np.asarray(params["mass"]), np.asarray(params["restitution"]), scheme)
+    widest = 2 * float(np.max(params["radius"]))
+    if widest > system.cell:
+        raise ValueError(f"balls(cell={system.cell!r}): expected at least the largest diameter, {widest}")
+    near, gap = _closest(system, params, q0)
+    worst = int(np.argmin(gap))
+    if not gap[worst] >= -_overlap_tolerance(q0):
+        ball, other, side = (int(index[worst]) for index in (near.first, near.second, near.side))
+        obstacle = f"ball {other}" if other >= 0 else f"side {side} of the box"
+        raise ValueError(f"q0: expected no overlap, but ball {ball} overlaps {obstacle} by {-gap[worst]:.6g}")
+
+
+def _check_impact_law(mass, restitution, scheme):
     if not np.all((restitution >= 0) & (restitution <= 1)):
         raise ValueError(f"restitution: expected within [0, 1], got {restitution}")
     if getattr(scheme, "inelastic", False) and np.any(restitution > 0):
@@ -129,9 +165,6 @@ def _(system: System, params, t, q0, scheme):
     diagonal = mass if mass.ndim == 1 else np.linalg.eigvalsh((mass + mass.T) / 2)
     if not np.all(diagonal > 0):
         raise ValueError(f"mass: expected positive (definite), got {mass}")
-    worst = int(np.argmin(gap)) if gap.size else 0
-    if gap.size and not gap[worst] >= -_overlap_tolerance(q0):
-        raise ValueError(f"q0: expected no overlap, but gap[{worst}] = {gap[worst]:.6g} at the first time")
 
 
 @check_values.register
@@ -162,6 +195,12 @@ def _(system: System, params, t, q0):
 
 
 @initial_status.register
+def _(system: Crowd, params, t, q0):
+    _, gap = _closest(system, params, q0)
+    return jnp.where(jnp.any(gap < -_overlap_tolerance(q0)), Status.OVERLAP, Status.OK).astype(int)
+
+
+@initial_status.register
 def _(system: ParticleLine, params, t, q0):
     # Particles on their line do not meet: every position is admissible.
     return jnp.zeros((), int)
@@ -170,6 +209,13 @@ def _(system: ParticleLine, params, t, q0):
 def _overlap_tolerance(q0):
     """What rounding of the positions can make of a gap that is meant to be zero."""
     return jnp.finfo(q0.dtype).eps ** 0.75 * (1 + jnp.max(jnp.abs(q0), initial=0.0))
+
+
+@partial(jax.jit, static_argnames="system")
+def _closest(system, params, q0):
+    """The near contacts of a crowd and their gaps."""
+    near = system.near(params, q0, jnp.zeros((), q0.dtype))
+    return near, system.gaps(near, params, q0)
 
 
 @partial(jax.jit, static_argnames="system")

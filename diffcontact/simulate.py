@@ -9,12 +9,18 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
+from jax.core import Tracer
 
 from diffcontact.checks import check, initial_status
+from diffcontact.schemes.among_neighbours import adapted
 from diffcontact.schemes.event_timed import EventTimed
 from diffcontact.schemes.percussion import Percussion
 from diffcontact.schemes.scheme import Scheme
 from diffcontact.status import Status, first
+
+
+# Each doubles the lists of a crowd.
+ENLARGEMENTS = 6
 
 
 @partial(
@@ -29,7 +35,8 @@ class Trajectory:
         q: (n + 1, d) positions [m].
         u: (n + 1, d) velocities, right limits [m/s].
         impulse: (n, c) impulse of each contact over each interval [N s], percussions and persistent contact together;
-            of a `ParticleLine`, the impulse of friction on each particle.
+            of a `ParticleLine`, the impulse of friction on each particle; of balls with a cell list, (n, count), what
+            each ball takes part in.
         status: () 0 = fine, else the first `Status` that happened.
         percussions: where asked for, the first so many `Percussion`s in order, each field with a leading axis,
             `contact` -1 behind the last one; else None. Differentiable: the time of an impact, its impulse.
@@ -103,7 +110,15 @@ def simulate(
     dtype = jnp.result_type(float, *(jnp.asarray(x) for x in (q0, u0, times)))
     q0, u0, times = (jnp.asarray(x, dtype) for x in (q0, u0, times))
     check(system, params, q0, u0, times, scheme)
-    return _run(system, params, q0, u0, times, scheme, substeps, percussions)
+    scheme = adapted(scheme, system)
+    run = _run(system, params, q0, u0, times, scheme, substeps, percussions)
+    # The lists of a crowd have a fixed length; outside transformations a run that outgrew them is done again.
+    for _ in range(ENLARGEMENTS):
+        if isinstance(run.status, Tracer) or run.status != Status.NEIGHBOURS_FULL:
+            break
+        system = system.larger()
+        run = _run(system, params, q0, u0, times, scheme, substeps, percussions)
+    return run
 
 
 @partial(jax.jit, static_argnames=("system", "scheme", "substeps", "percussions"))

@@ -29,6 +29,7 @@ class Status(IntEnum):
     ILL_CONDITIONED = 6
     RESTITUTION_IGNORED = 7
     PROJECTION_LIMIT = 8
+    NEIGHBOURS_FULL = 9
 
     @property
     def message(self) -> str:
@@ -43,12 +44,14 @@ _MESSAGES = {
     Status.TOO_MANY_EVENTS: "more percussions in one step than the scheme resolves one by one; the rest of that step "
     "was taken as inelastic; raise EventTimed(events=...) or take smaller steps",
     Status.INFEASIBLE: "no velocity or position satisfies all constraints; the least violating one was returned",
-    Status.ITERATION_LIMIT: "the active-set method stopped at its iteration limit; constraints may be nearly dependent",
+    Status.ITERATION_LIMIT: "a projection stopped at its iteration limit; constraints may be nearly dependent",
     Status.ILL_CONDITIONED: "the mass matrix or the active rows are too badly scaled for this precision; use float64",
     Status.RESTITUTION_IGNORED: "this scheme has no restitution and took a coefficient above 0 as 0; use EventTimed or "
     "ElasticProjection, or set the restitution to 0",
     Status.PROJECTION_LIMIT: "no nearest admissible position was found: the predicted one lies too deep, beyond the "
     "radius of curvature of the constraints; take smaller steps",
+    Status.NEIGHBOURS_FULL: "more neighbours, or faster ones, than the cell list has places for, so that contacts may be "
+    "missing; outside transformations simulate repeats the run with larger lists, inside give it system.larger()",
 }
 
 

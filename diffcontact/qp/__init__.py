@@ -2,6 +2,7 @@
 
 from diffcontact.qp.bodies import BodyRows
 from diffcontact.qp.box import BoxSolution, box
+from diffcontact.qp.gradient import project_many
 from diffcontact.qp.projection import Projection, hold, project
 
-__all__ = ["BodyRows", "BoxSolution", "Projection", "box", "hold", "project"]
+__all__ = ["BodyRows", "BoxSolution", "Projection", "box", "hold", "project", "project_many"]

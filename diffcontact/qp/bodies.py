@@ -57,6 +57,15 @@ def times(G: Rows, x):
     return jnp.sum(jnp.where(there, G.normals * x.reshape(G.count, -1)[G.bodies], 0), axis=(1, 2))
 
 
+def lift(G: Rows, loads):
+    """(d,) G^T loads for loads (c,): what the rows' multipliers add up to at each body."""
+    if not isinstance(G, BodyRows):
+        return G.T @ loads
+    places = jnp.where(G.bodies == NONE, G.count, G.bodies)
+    nowhere = jnp.zeros((G.count, G.normals.shape[-1]), G.dtype)
+    return nowhere.at[places].add(G.normals * loads[:, None, None], mode="drop").ravel()
+
+
 def squares(G: Rows, x):
     """(c,) sum_j G_ij^2 x_j."""
     return times(_mapped(G, jnp.square), x)

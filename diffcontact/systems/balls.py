@@ -8,9 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from diffcontact.system import System
+from diffcontact.systems.crowd import Crowd
 
 
-def balls(count: int, dimension: int, box=None) -> System:
+def balls(count: int, dimension: int, box=None, cell=None) -> System:
     """Frictionless balls that collide with each other and with the walls of a box.
 
     Coordinates are ball-major, q = (q_00, q_01, ..., q_10, ...), d = count * dimension. Gaps [m], in this order::
@@ -22,16 +23,22 @@ def balls(count: int, dimension: int, box=None) -> System:
     Params of the system: `mass` (count,) [kg], `radius` (count,) [m], `gravity` (dimension,) [m/s^2] as an acceleration
     vector, `restitution` () or (c,).
 
+    With `cell` the pairs come from a cell list, without any array of all pairs: thousands of balls with
+    `VelocityProjection`, tens with the other schemes. Restitution is a number then, and a trajectory's impulse is per
+    ball, (n, count). The list's length is fixed; a run that outgrows it is repeated with a longer one (inside
+    transformations its status is NEIGHBOURS_FULL), and no contact is dropped silently.
+
     Args:
         count: number of balls.
         dimension: of the space they move in, 1 and up.
         box: None, or (low, high), numbers or (dimension,) each [m]; infinite entries leave a side open.
+        cell: None for all pairs, or the edge of the list's cells, at least the largest diameter [m].
 
     Returns:
         A `System`; equal arguments return the same one.
 
     Raises:
-        ValueError: for counts below 1 and boxes that are not (low, high) with low < high.
+        ValueError: for counts below 1, boxes that are not (low, high) with low < high, and cells that are not positive.
 
     Example:
         >>> import jax.numpy as jnp, diffcontact as dc
@@ -43,21 +50,22 @@ def balls(count: int, dimension: int, box=None) -> System:
     for name, value in (("count", count), ("dimension", dimension)):
         if not (isinstance(value, int | np.integer) and value >= 1):
             raise ValueError(f"balls({name}={value!r}): expected an integer of at least 1")
+    if cell is not None and not (np.ndim(cell) == 0 and 0 < float(cell) < np.inf):
+        raise ValueError(f"balls(cell={cell!r}): expected a positive length, at least the largest diameter, or None")
+    cell = None if cell is None else float(cell)
     if box is None:
-        return _balls(int(count), int(dimension), None)
+        return _balls(int(count), int(dimension), None, cell)
     try:
         low, high = (np.broadcast_to(np.asarray(side, float), (dimension,)) for side in box)
     except ValueError as error:
         raise ValueError(f"balls(box={box!r}): expected (low, high), each a number or {dimension} numbers") from error
     if not np.all(low < high):
         raise ValueError(f"balls(box={box!r}): expected low < high")
-    return _balls(int(count), int(dimension), (tuple(low.tolist()), tuple(high.tolist())))
+    return _balls(int(count), int(dimension), (tuple(low.tolist()), tuple(high.tolist())), cell)
 
 
 @lru_cache(maxsize=128)
-def _balls(count, dimension, box):
-    first, second = (np.asarray(index) for index in np.triu_indices(count, k=1))
-
+def _balls(count, dimension, box, cell):
     # A side that is open for every ball has no gap function at all: an infinite gap has no derivative.
     def gap(t, q, params):
         del t
@@ -69,6 +77,7 @@ def _balls(count, dimension, box):
                 (centre - low.astype(q.dtype)[None, :] - radius[:, None]).ravel(),
                 (high.astype(q.dtype)[None, :] - radius[:, None] - centre).ravel(),
             ]
+        first, second = np.triu_indices(count, k=1)
         apart = centre[second] - centre[first]
         squared = jnp.sum(apart**2, axis=1)
         # The norm has no derivative where two centres coincide; keep its gradient finite there.
@@ -83,4 +92,7 @@ def _balls(count, dimension, box):
         del q
         return jnp.repeat(params["mass"], dimension)
 
-    return System(gap=gap, force=force, mass=mass, restitution=lambda params: params["restitution"])
+    functions = {"gap": gap, "force": force, "mass": mass, "restitution": lambda params: params["restitution"]}
+    if cell is None:
+        return System(**functions)
+    return Crowd(**functions, count=count, dimension=dimension, box=box, cell=cell)

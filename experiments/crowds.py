@@ -1,0 +1,194 @@
+# %% [markdown]
+# # From ten balls to ten thousand
+#
+# `dc.systems.balls(..., cell=...)` with `VelocityProjection`, looked at from outside after every step: the worst overlap,
+# the residual of the optimality conditions of the projection (recomputed here), contacts, time per step and memory.
+#
+# - `scopi`: SCoPI's scene. A grid of spheres, radii uniform in [0.4, 0.45], masses in [1, 2], pulled down by a force of 1
+#   each into a box one wider than the grid and open above, h = 0.045, e = 0. On one thread SCoPI takes 0.12 s per step for 1 000
+#   spheres while they fall and 0.33 s once they have settled, with overlaps of 1e-7 radii (C++, its APGD at 1e-3).
+# - `pour`: spheres fall from above into a box.
+# - `column`: a column of discs collapses onto a floor.
+# - `billiards`: no gravity, e = 0.95, a cue ball into a rack; EventTimed.
+#
+# Run it: `python experiments/crowds.py [--scene scopi] [--side 10] [--steps 200]`, or with `--smoke`.
+
+# %%
+from __future__ import annotations
+
+import argparse
+import resource
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import diffcontact as dc
+from diffcontact.qp.bodies import lift, squares, times
+from diffcontact.schemes.among_neighbours import AmongNeighbours
+from diffcontact.status import Status
+
+jax.config.update("jax_enable_x64", True)
+
+
+# %% The scenes.
+@dataclass(frozen=True)
+class Scene:
+    """A crowd, what it is given, where it starts, its step [s] and scheme."""
+
+    system: Any
+    params: dict
+    q0: np.ndarray
+    u0: np.ndarray
+    h: float
+    scheme: Any
+
+
+def scopi(side: int) -> Scene:
+    """side^3 spheres; a force of one each, so that heavy ones fall more slowly: gravity is per ball here."""
+    rng = np.random.default_rng(0)
+    count = side**3
+    grid = np.stack(np.meshgrid(*[np.arange(side) + 1.0] * 3, indexing="ij"), axis=-1).reshape(-1, 3)
+    # Off their places by a little: columns that stand upright would never settle.
+    grid = grid + rng.uniform(-0.04, 0.04, grid.shape)
+    radius, mass = rng.uniform(0.4, 0.45, count), rng.uniform(1.0, 2.0, count)
+    box = ((0.0, 0.0, 0.0), (side + 1.0, np.inf, side + 1.0))
+    params = {"mass": mass, "radius": radius, "gravity": np.zeros(3), "restitution": 0.0}
+    crowd = dc.systems.balls(count, 3, box=box, cell=0.9)
+    return Scene(pushed(crowd, (0.0, -1.0, 0.0)), params, grid, 0 * grid, 0.045, dc.VelocityProjection())
+
+
+def pushed(crowd, force):
+    """The same crowd with a constant force on each ball [N]."""
+    from dataclasses import replace
+
+    each = np.tile(np.asarray(force), crowd.count)
+    return replace(crowd, force=lambda t, q, u, params: jnp.asarray(each, q.dtype))
+
+
+def pour(side: int) -> Scene:
+    """Spheres of 2 cm fall into a box as wide as `side` of them, from a cloud above it."""
+    rng = np.random.default_rng(1)
+    count, d = side**3, 0.02
+    grid = np.stack(np.meshgrid(*[np.arange(side)] * 3, indexing="ij"), axis=-1).reshape(-1, 3)
+    place = (grid + 0.5) * 1.15 * d + rng.uniform(-0.05, 0.05, grid.shape) * d
+    wide = 1.15 * d * side
+    box = ((0.0, 0.0, 0.0), (wide, wide, np.inf))
+    params = {"mass": np.full(count, 0.01), "radius": rng.uniform(0.45, 0.5, count) * d}
+    params |= {"gravity": np.array([0.0, 0.0, -9.81]), "restitution": 0.0}
+    return Scene(dc.systems.balls(count, 3, box=box, cell=d), params, place, 0 * place, 2e-3, dc.VelocityProjection())
+
+
+def column(side: int) -> Scene:
+    """A column of discs, side wide and 3 side high, on a floor without walls."""
+    rng = np.random.default_rng(2)
+    grid = np.stack(np.meshgrid(np.arange(side), np.arange(3 * side), indexing="ij"), axis=-1).reshape(-1, 2)
+    count = len(grid)
+    place = (grid + 0.5) * 1.02 + rng.uniform(-0.005, 0.005, grid.shape)
+    box = ((-np.inf, 0.0), (np.inf, np.inf))
+    params = {"mass": np.ones(count), "radius": np.full(count, 0.5), "gravity": np.array([0.0, -9.81])}
+    params["restitution"] = 0.0
+    return Scene(dc.systems.balls(count, 2, box=box, cell=1.0), params, place, 0 * place, 0.01, dc.VelocityProjection())
+
+
+def billiards(side: int) -> Scene:
+    """A rack of `side` rows and a cue ball, e = 0.95; diameters of 57 mm, a hair apart."""
+    d = 0.057
+    rows = [
+        ((i + 1) * d * 0.5 * np.sqrt(3) * 1.001, (j - i / 2) * d * 1.001) for i in range(side) for j in range(i + 1)
+    ]
+    place = np.array([(-0.5, 0.002), *rows])
+    count = len(place)
+    speed = np.zeros_like(place)
+    speed[0] = (3.0, 0.0)
+    box = ((-1.0, -0.65), (1.5, 0.65))
+    params = {"mass": np.full(count, 0.17), "radius": np.full(count, d / 2), "gravity": np.zeros(2)}
+    params["restitution"] = 0.95
+    crowd = dc.systems.balls(count, 2, box=box, cell=1.1 * d)
+    return Scene(crowd, params, place, speed, 1e-3, dc.EventTimed(events=24))
+
+
+SCENES = {"scopi": scopi, "pour": pour, "column": column, "billiards": billiards}
+
+
+# %% What is looked at.
+def measured(scene: Scene, steps: int, lot: int) -> list[dict]:
+    """Step through the scene, a lot of steps at a time: for each lot its worst figures and the time per step."""
+    system, params, h = scene.system, jax.tree.map(jnp.asarray, scene.params), scene.h
+    q, u = (jnp.asarray(x.ravel(), float) for x in (scene.q0, scene.u0))
+    state, run = None, None
+    found, number = [], 0
+    while number < steps:
+        if run is None:
+            scheme = AmongNeighbours(scene.scheme)
+            step = jax.jit(lambda state, system=system, scheme=scheme: scheme.step(system, params, 0.0, h, state))
+            look = jax.jit(lambda before, after, system=system: figures(system, params, h, before, after))
+            state = scheme.init(system, params, 0.0, h, q, u)
+            run = step.lower(state).compile()
+            look = look.lower(state, state).compile()
+        states, full, spent = [state], False, []
+        for _ in range(min(lot, steps - number)):
+            begin = time.perf_counter()
+            after, info = jax.block_until_ready(run(states[-1]))
+            spent.append(time.perf_counter() - begin)
+            full = full or int(info.status) == Status.NEIGHBOURS_FULL
+            states.append(after)
+        if full:
+            # As `simulate` does: again, with larger lists.
+            q, u, system, run = state.q, state.u, system.larger(), None
+            continue
+        looks = [look(before, after) for before, after in zip(states[:-1], states[1:], strict=True)]
+        number += len(spent)
+        state = states[-1]
+        worst = {name: float(np.max([look[name] for look in looks])) for name in looks[0]}
+        found.append({"step": number, "seconds": float(np.median(spent)), **worst})
+    return found
+
+
+def figures(system, params, h, before, after) -> dict:
+    """Worst overlap in radii after a step, relative residual of its projection, and how many contacts carry load."""
+    smallest = jnp.min(params["radius"])
+    closed = system.near(params, after.q, 1e-6 * smallest)
+    overlap = jnp.max(-system.gaps(closed, params, after.q)) / smallest
+    told = {"overlap": jnp.maximum(overlap, 0.0)}
+    if not hasattr(after, "loads"):
+        return told
+    near, loads = after.near, after.loads
+    mass = system.mass(before.q, params)
+    gap, rows = system.rows(near, params, before.q)
+    free = before.u + h * system.force(0.0, before.q, before.u, params) / mass
+    length = jnp.sqrt(jnp.where(near.taken, squares(rows, 1 / mass), 1.0))
+    u = free + lift(rows, loads) / mass
+    value = jnp.where(near.taken, (gap / h + times(rows, u)) / length, 0.0)
+    unit = loads * length
+    residual = jnp.max(jnp.abs(unit - jnp.maximum(unit - value, 0.0))) + jnp.max(jnp.abs(u - after.u))
+    scale = jnp.max(jnp.where(near.taken, -(gap / h + times(rows, free)) / length, 0.0))
+    residual = jnp.where(scale > 0, residual / jnp.where(scale > 0, scale, 1.0), 0.0)
+    return told | {"residual": residual, "contacts": jnp.sum(loads > 0), "near": jnp.sum(near.taken)}
+
+
+# %%
+def main(arguments=None) -> list[dict]:
+    """Print the table of one scene."""
+    parser = argparse.ArgumentParser(description="many balls")
+    parser.add_argument("--scene", choices=SCENES, default="scopi")
+    parser.add_argument("--side", type=int, default=10, help="10: 1 000 spheres")
+    parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--smoke", action="store_true", help="few balls, few steps")
+    options = parser.parse_args(arguments)
+    side, steps = (3, 20) if options.smoke else (options.side, options.steps)
+    scene = SCENES[options.scene](side)
+    rows = measured(scene, steps, 10)
+    print(f"{options.scene}: {scene.system.count} balls, {scene.system.per_ball} places a ball, h = {scene.h:g}")
+    print(" ".join(f"{name:>10}" for name in rows[0]))
+    for row in rows:
+        print(" ".join(f"{value:10.3g}" for value in row.values()))
+    print(f"largest memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB")
+    return rows
+
+
+if __name__ == "__main__":
+    main()

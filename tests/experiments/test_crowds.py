@@ -1,0 +1,21 @@
+"""The crowds' scenes in small: no overlap, and the residual that the projection names."""
+
+import crowds
+import pytest
+
+
+@pytest.mark.parametrize("scene", ["scopi", "column"])
+def test_a_heap_keeps_its_bounds(scene):
+    rows = crowds.main(["--scene", scene, "--smoke"])
+    for row in rows:
+        # The projection's residual is 1e-6 of the largest violation, and the overlap h times that.
+        assert row["residual"] <= 1.01e-6
+        assert row["overlap"] < 1e-6
+    assert rows[-1]["contacts"] > 0
+
+
+@pytest.mark.slow
+def test_billiards_bounce_without_overlap():
+    rows = crowds.main(["--scene", "billiards", "--side", "3", "--steps", "400"])
+    # EventTimed's positions are exact to rounding of lengths of 1 m over radii of 0.03 m.
+    assert max(row["overlap"] for row in rows) < 1e-10

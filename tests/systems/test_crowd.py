@@ -1,0 +1,158 @@
+"""Balls with a cell list: the same motion and derivative as with all pairs, and nothing dropped silently."""
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import diffcontact as dc
+from diffcontact.status import Status
+from diffcontact.systems.cells import near_pairs
+
+COUNT = 12
+BOX = (0.0, 1.6)
+PAIRS = dc.systems.balls(COUNT, 2, box=BOX)
+CROWD = dc.systems.balls(COUNT, 2, box=BOX, cell=0.25)
+TIMES = jnp.linspace(0.0, 0.5, 51)
+SCHEME = dc.VelocityProjection()
+
+
+def _start(seed):
+    rng = np.random.default_rng(seed)
+    grid = np.stack(np.meshgrid(np.arange(4), np.arange(3), indexing="ij"), axis=-1).reshape(-1, 2)
+    place = 0.2 + 0.32 * grid + 0.03 * rng.normal(size=grid.shape)
+    params = {
+        "mass": jnp.asarray(rng.uniform(1.0, 2.0, COUNT)),
+        "radius": jnp.asarray(rng.uniform(0.08, 0.12, COUNT)),
+        "gravity": jnp.array([0.0, -9.81]),
+        "restitution": 0.0,
+    }
+    return params, jnp.asarray(place.ravel()), jnp.asarray(0.5 * rng.normal(size=2 * COUNT))
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 3])
+def test_all_pairs_that_are_near_are_found_once(rng, dimension):
+    count, reach = 60, 0.03
+    # In two heaps, so far apart that the cells' numbers repeat.
+    centre = rng.uniform(0.0, (2.0, 0.8, 0.5)[dimension - 1], (count, dimension))
+    centre = centre + rng.choice([0.0, 0.13 * 2**10], (count, 1))
+    radius = rng.uniform(0.01, 0.05, count)
+    first, second, near, full = near_pairs(jnp.asarray(centre), jnp.asarray(radius), reach, 0.13, count)
+    found = sorted(tuple(sorted(pair)) for pair in zip(first[near].tolist(), second[near].tolist(), strict=True))
+    i, j = np.triu_indices(count, k=1)
+    apart = np.linalg.norm(centre[i] - centre[j], axis=1) < radius[i] + radius[j] + reach
+    assert found == sorted(zip(i[apart].tolist(), j[apart].tolist(), strict=True))
+    assert len(found) > 3
+    assert not full
+
+
+def test_the_motion_is_that_of_all_pairs():
+    params, q0, u0 = _start(0)
+    dense = dc.simulate(PAIRS, params, q0, u0, TIMES, scheme=SCHEME)
+    crowd = dc.simulate(CROWD, params, q0, u0, TIMES, scheme=SCHEME)
+    assert dense.status == crowd.status == Status.OK
+    # The residual is 1e-6 of the largest violation, at most 0.5 m/s, and a settling heap multiplies errors.
+    np.testing.assert_allclose(crowd.q, dense.q, atol=1e-5)
+    # Each ball's share: its own walls, and its pairs.
+    walls, pairs = dense.impulse[:, : 4 * COUNT], dense.impulse[:, 4 * COUNT :]
+    share = np.asarray(walls).reshape(-1, 2, COUNT, 2).sum(axis=(1, 3))
+    for column, (i, j) in enumerate(zip(*np.triu_indices(COUNT, k=1), strict=True)):
+        share[:, i] += pairs[:, column]
+        share[:, j] += pairs[:, column]
+    assert crowd.impulse.shape == (TIMES.size - 1, COUNT)
+    # Multipliers are less well determined than velocities, not by more than two digits here.
+    np.testing.assert_allclose(crowd.impulse, share, atol=1e-4)
+    assert np.max(share) > 0.1
+
+
+def test_the_derivative_is_that_of_all_pairs_in_both_modes():
+    params, q0, u0 = _start(1)
+
+    def end(system):
+        def of(mass, u0):
+            run = dc.simulate(system, params | {"mass": mass}, q0, u0, TIMES[:31], scheme=SCHEME)
+            return jnp.concatenate([run.q[-1], run.u[-1]])
+
+        return of
+
+    rng = np.random.default_rng(2)
+    tangents = jnp.asarray(rng.normal(size=COUNT)), jnp.asarray(rng.normal(size=2 * COUNT))
+    weight = jnp.asarray(rng.normal(size=4 * COUNT))
+    at = params["mass"], u0
+    _, dense = jax.jvp(end(PAIRS), at, tangents)
+    _, crowd = jax.jvp(end(CROWD), at, tangents)
+    # As the states above; velocities are worse by 1/h.
+    np.testing.assert_allclose(crowd, dense, atol=1e-4 * np.max(np.abs(dense)))
+    _, pull = jax.vjp(end(CROWD), *at)
+    back = sum(jnp.vdot(cotangent, tangent) for cotangent, tangent in zip(pull(weight), tangents, strict=True))
+    # Both solve by conjugate gradients to eps^(3/4) of the right-hand side, some thirty steps one after the other.
+    np.testing.assert_allclose(weight @ crowd, back, rtol=1e-8)
+
+
+@pytest.mark.slow
+def test_impacts_at_their_own_times_are_those_of_all_pairs():
+    params, q0, u0 = _start(3)
+    params["gravity"] = jnp.zeros(2)
+
+    def end(system):
+        def of(restitution):
+            run = dc.simulate(system, params | {"restitution": restitution}, q0, u0, TIMES)
+            return jnp.concatenate([run.q[-1], run.u[-1]]), run.impulse
+
+        return of
+
+    (dense, impulse), (ddense, _) = jax.jvp(end(PAIRS), (0.8,), (1.0,))
+    (crowd, share), (dcrowd, _) = jax.jvp(end(CROWD), (0.8,), (1.0,))
+    assert np.count_nonzero(np.asarray(impulse) > 0) > 5
+    # The same algorithm on fewer contacts: rounding, multiplied by each impact of round bodies.
+    np.testing.assert_allclose(crowd, dense, atol=1e-9)
+    np.testing.assert_allclose(dcrowd, ddense, atol=1e-8)
+    assert share.shape == (TIMES.size - 1, COUNT)
+
+
+def test_a_list_that_is_too_short_is_told_and_the_run_repeated():
+    params, q0, u0 = _start(0)
+    short = replace(CROWD, per_cell=1, per_ball=1)
+    inside = jax.jit(lambda q0: dc.simulate(short, params, q0, u0, TIMES, scheme=SCHEME))(q0)
+    assert inside.status == Status.NEIGHBOURS_FULL
+    outside = dc.simulate(short, params, q0, u0, TIMES, scheme=SCHEME)
+    assert outside.status == Status.OK
+    np.testing.assert_allclose(outside.q, dc.simulate(CROWD, params, q0, u0, TIMES, scheme=SCHEME).q, atol=1e-5)
+
+
+def test_a_ball_that_becomes_faster_than_was_thought_is_told():
+    # Squeezed out between two heavy balls that close on it like a wedge.
+    crowd = replace(dc.systems.balls(3, 2, cell=2.1), stretch=0.1)
+    params = {"mass": jnp.array([1e3, 1e3, 1.0]), "radius": jnp.array([1.0, 1.0, 0.1]), "gravity": jnp.zeros(2)}
+    params["restitution"] = 0.0
+    q0, u0 = jnp.array([-1.05, 0.0, 1.05, 0.0, 0.0, 0.4]), jnp.array([1.0, 0.0, -1.0, 0.0, 0.0, 0.0])
+    times = jnp.linspace(0.0, 0.02, 3)
+    run = jax.jit(lambda q0: dc.simulate(crowd, params, q0, u0, times, scheme=SCHEME))(q0)
+    assert run.status == Status.NEIGHBOURS_FULL
+    assert dc.simulate(crowd, params, q0, u0, times, scheme=SCHEME).status == Status.OK
+
+
+def test_a_lane_that_overlaps_is_told_and_leaves_its_neighbours_alone():
+    params, q0, u0 = _start(0)
+    bad = q0.at[:2].set(q0[2:4] + 0.01)
+    run = jax.jit(jax.vmap(lambda q0: dc.simulate(CROWD, params, q0, u0, TIMES[:6], scheme=SCHEME)))
+    both = run(jnp.stack([q0, bad]))
+    assert both.status.tolist() == [Status.OK, Status.OVERLAP]
+    np.testing.assert_array_equal(both.q[0], run(jnp.stack([q0, q0])).q[0])
+    assert np.all(np.isfinite(both.q))
+
+
+def test_bad_input_is_refused_by_name():
+    params, q0, u0 = _start(0)
+    with pytest.raises(ValueError, match=r"cell=-1\.0"):
+        dc.systems.balls(2, 2, cell=-1.0)
+    with pytest.raises(ValueError, match="largest diameter"):
+        dc.simulate(dc.systems.balls(COUNT, 2, box=BOX, cell=0.1), params, q0, u0, TIMES, scheme=SCHEME)
+    with pytest.raises(ValueError, match="ball 0 overlaps ball 1"):
+        dc.simulate(CROWD, params, q0.at[:2].set(q0[2:4] + 0.01), u0, TIMES, scheme=SCHEME)
+    with pytest.raises(ValueError, match="restitution"):
+        dc.simulate(CROWD, params | {"restitution": jnp.zeros(COUNT)}, q0, u0, TIMES, scheme=SCHEME)
+    with pytest.raises(ValueError, match="VelocityProjection is for restitution 0"):
+        dc.simulate(CROWD, params | {"restitution": 0.5}, q0, u0, TIMES, scheme=SCHEME)
