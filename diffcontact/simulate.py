@@ -18,7 +18,6 @@ from diffcontact.schemes.percussion import Percussion
 from diffcontact.schemes.scheme import Scheme
 from diffcontact.status import Status, first
 
-
 # Each doubles the lists of a crowd.
 ENLARGEMENTS = 6
 

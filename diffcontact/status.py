@@ -50,8 +50,8 @@ _MESSAGES = {
     "ElasticProjection, or set the restitution to 0",
     Status.PROJECTION_LIMIT: "no nearest admissible position was found: the predicted one lies too deep, beyond the "
     "radius of curvature of the constraints; take smaller steps",
-    Status.NEIGHBOURS_FULL: "more neighbours, or faster ones, than the cell list has places for, so that contacts may be "
-    "missing; outside transformations simulate repeats the run with larger lists, inside give it system.larger()",
+    Status.NEIGHBOURS_FULL: "more neighbours, or faster ones, than the cell list has places for, so that contacts "
+    "may be missing; outside transformations simulate repeats the run with larger lists, inside take system.larger()",
 }
 
 

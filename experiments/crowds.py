@@ -1,12 +1,13 @@
 # %% [markdown]
 # # From ten balls to ten thousand
 #
-# `dc.systems.balls(..., cell=...)` with `VelocityProjection`, looked at from outside after every step: the worst overlap,
-# the residual of the optimality conditions of the projection (recomputed here), contacts, time per step and memory.
+# `dc.systems.balls(..., cell=...)` with `VelocityProjection`, looked at from outside after every step: the worst
+# overlap, the residual of the projection's optimality conditions (recomputed here), contacts, time per step and memory.
 #
-# - `scopi`: SCoPI's scene. A grid of spheres, radii uniform in [0.4, 0.45], masses in [1, 2], pulled down by a force of 1
-#   each into a box one wider than the grid and open above, h = 0.045, e = 0. On one thread SCoPI takes 0.12 s per step for 1 000
-#   spheres while they fall and 0.33 s once they have settled, with overlaps of 1e-7 radii (C++, its APGD at 1e-3).
+# - `scopi`: SCoPI's scene. A grid of spheres, radii uniform in [0.4, 0.45], masses in [1, 2], pulled down by a force of
+#   1 each into a box one wider than the grid and open above, h = 0.045, e = 0. On one thread SCoPI takes 0.12 s per
+#   step for 1 000 spheres while they fall and 0.33 s once they have settled, with overlaps of 1e-7 radii (C++, its APGD
+#   at 1e-3).
 # - `pour`: spheres fall from above into a box.
 # - `column`: a column of discs collapses onto a floor.
 # - `billiards`: no gravity, e = 0.95, a cue ball into a rack; EventTimed.
@@ -19,7 +20,8 @@ from __future__ import annotations
 import argparse
 import resource
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import jax
@@ -63,8 +65,6 @@ def scopi(side: int) -> Scene:
 
 def pushed(crowd, force):
     """The same crowd with a constant force on each ball [N]."""
-    from dataclasses import replace
-
     each = np.tile(np.asarray(force), crowd.count)
     return replace(crowd, force=lambda t, q, u, params: jnp.asarray(each, q.dtype))
 
@@ -140,7 +140,7 @@ def measured(scene: Scene, steps: int, lot: int) -> list[dict]:
             # As `simulate` does: again, with larger lists.
             q, u, system, run = state.q, state.u, system.larger(), None
             continue
-        looks = [look(before, after) for before, after in zip(states[:-1], states[1:], strict=True)]
+        looks = [look(before, after) for before, after in pairwise(states)]
         number += len(spent)
         state = states[-1]
         worst = {name: float(np.max([look[name] for look in looks])) for name in looks[0]}

@@ -86,9 +86,9 @@ def learn_control(pieces: int, iterations: int) -> tuple[np.ndarray, np.ndarray]
         (q, _), _ = jax.lax.scan(jax.checkpoint(piece), start, control)
         return jnp.sum(q[2:] ** 2) + 0.1 * h * jnp.sum(control**2)
 
-    # The gradient by a piece's force is h times that by the control as a function of time. The best control drops to zero
-    # at the collision, so that the objective has a kink where the collision passes from a piece to the next: steps of
-    # one length go to and fro across it, with an error in proportion to them.
+    # The gradient by a piece's force is h times that by the control as a function of time. The best control drops to
+    # zero at the collision, so that the objective has a kink where the collision passes from a piece to the next: steps
+    # of one length go to and fro across it, with an error in proportion to them.
     @jax.jit
     def descend(control, iteration):
         value, gradient = jax.value_and_grad(objective)(control)

@@ -14,7 +14,7 @@ from jax import lax
 from jax.scipy.sparse.linalg import cg
 
 from diffcontact.batching import select
-from diffcontact.qp.bodies import BodyRows, along, lift, magnitudes, squares, switched, times
+from diffcontact.qp.bodies import BodyRows, lift, magnitudes, squares, times
 from diffcontact.qp.projection import Projection
 from diffcontact.qp.rows import inverse_length
 from diffcontact.qp.slots import NONE
@@ -83,11 +83,11 @@ def project_many(mass, G: BodyRows, b, v, *, loads=None, tolerance=None) -> Proj
     Example:
         >>> row = BodyRows(jnp.array([[0, -1]]), jnp.array([[[1.0], [0.0]]]), 1)
         >>> floor = project_many(jnp.array([2.0]), row, jnp.array([0.0]), jnp.array([-3.0]))
-        >>> print(floor.u, floor.multipliers)
-        [0.] [6.]
+        >>> print(f"{abs(floor.u[0]):.3f} {floor.multipliers[0]:.3f}")
+        0.000 6.000
     """
     on = b < jnp.inf
-    G, b = switched(G, on), jnp.where(on, b, 0)
+    G, b = _only(G, on), jnp.where(on, b, 0)
     if tolerance is None:
         tolerance = max(1e-6, 64 * float(jnp.finfo(v.dtype).eps))
     start = jnp.zeros_like(b) if loads is None else loads
@@ -128,8 +128,8 @@ def _search(mass, G, b, v, loads, on, tolerance):
         uphill = jnp.sum(moved * (x - state.loads)) < 0
         bound = jnp.where(fine, state.bound, 1.1 * steepness)
         theta = jnp.where(fine & ~uphill, following, 1.0)
-        taken = select(fine, (x, w), (state.loads, state.values))
-        return _Iterate(*taken, state.loads, state.values, theta, bound, state.residual, state.number + 1), None
+        x, w = select(fine, (x, w), (state.loads, state.values))
+        return _Iterate(x, w, state.loads, state.values, theta, bound, state.residual, state.number + 1), None
 
     def some(state: _Iterate):
         state, _ = lax.scan(step, state, None, length=LOOK_EVERY)
@@ -145,6 +145,10 @@ def _search(mass, G, b, v, loads, on, tolerance):
     begin = _Iterate(x, w, x, w, one, bound, residual(x, w), jnp.zeros((), jnp.int32))
     end = lax.while_loop(lambda s: (s.residual > enough) & (s.number < ITERATIONS), some, begin)
     return end.loads * scale, end.residual <= enough
+
+
+def _only(G: BodyRows, on) -> BodyRows:
+    return BodyRows(G.bodies, jnp.where(on[:, None, None], G.normals, 0), G.count)
 
 
 def _whitened(G: BodyRows, scale, mass) -> BodyRows:
@@ -179,8 +183,7 @@ def _settle_jvp(primals, tangents):
     mass, G, b, v, active, multipliers = primals
     u, _ = _settle(*primals)
     dmass, dG, db, dv = tangents[:4]
-    held = switched(G, active)
-    moved = switched(along(G, dG), active)
+    held, moved = _only(G, active), _only(BodyRows(G.bodies, dG.normals, G.count), active)
     y = dv + (dmass * (v - u) + lift(moved, multipliers)) / mass
     scale = inverse_length(squares(held, 1 / mass))
 
