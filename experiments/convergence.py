@@ -210,7 +210,7 @@ def main(smoke: bool) -> dict:
         friction += [from_reference("slider_percussions", 1)]
         friction += [] if smoke else [from_reference("slider_percussions", 2), from_reference("two_particle_chain", 1)]
     found = {
-        "S1": table("VelocityProjection (S1)", map(closed_form, spheres), dc.VelocityProjection(), counts),
+        "S1": table("VelocityProjection (S1)", map(closed_form, spheres), dc.VelocityProjection(), counts, not smoke),
         "S2": table("CatchingUp (S2)", map(closed_form, nonconvex), dc.CatchingUp(), counts, not smoke),
         "S3": table("ElasticProjection (S3)", elastic, dc.ElasticProjection(), counts, not smoke),
         "S4": table("PercussionFriction (S4)", friction, dc.PercussionFriction(), counts, not smoke),

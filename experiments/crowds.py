@@ -49,11 +49,12 @@ class Scene:
     scheme: Any
 
 
-def scopi(side: int) -> Scene:
-    """side^3 spheres; a force of one each, so that heavy ones fall more slowly: gravity is per ball here."""
+def scopi(side: int, layers: int | None = None) -> Scene:
+    """side x layers x side spheres; a force of one each, so that heavy ones fall more slowly than light ones."""
     rng = np.random.default_rng(0)
-    count = side**3
-    grid = np.stack(np.meshgrid(*[np.arange(side) + 1.0] * 3, indexing="ij"), axis=-1).reshape(-1, 3)
+    sizes = side, layers or side, side
+    grid = np.stack(np.meshgrid(*[np.arange(size) + 1.0 for size in sizes], indexing="ij"), axis=-1).reshape(-1, 3)
+    count = len(grid)
     # Off their places by a little: columns that stand upright would never settle.
     grid = grid + rng.uniform(-0.04, 0.04, grid.shape)
     radius, mass = rng.uniform(0.4, 0.45, count), rng.uniform(1.0, 2.0, count)

@@ -1,5 +1,6 @@
 """The crowds' scenes in small: no overlap, and the residual that the projection names."""
 
+import bench_scaling
 import crowds
 import pytest
 
@@ -19,3 +20,10 @@ def test_billiards_bounce_without_overlap():
     rows = crowds.main(["--scene", "billiards", "--side", "3", "--steps", "400"])
     # EventTimed's positions are exact to rounding of lengths of 1 m over radii of 0.03 m.
     assert max(row["overlap"] for row in rows) < 1e-10
+
+
+@pytest.mark.slow
+def test_the_table_of_scaling(tmp_path):
+    found = bench_scaling.main(["--smoke", "--out", str(tmp_path)])
+    assert [row[0] for row in found["balls"]] == [8, 18]
+    assert (tmp_path / "scaling.png").stat().st_size > 0
