@@ -147,8 +147,8 @@ def _(system: Crowd, params, t, q0, scheme):
     if widest > system.cell:
         raise ValueError(f"balls(cell={system.cell!r}): expected at least the largest diameter, {widest}")
     near, gap = _closest(system, params, q0)
-    worst = int(np.argmin(gap))
-    if not gap[worst] >= -_overlap_tolerance(q0):
+    worst = int(np.argmin(gap)) if gap.size else 0
+    if gap.size and not gap[worst] >= -_overlap_tolerance(q0):
         ball, other, side = (int(index[worst]) for index in (near.first, near.second, near.side))
         obstacle = f"ball {other}" if other >= 0 else f"side {side} of the box"
         raise ValueError(f"q0: expected no overlap, but ball {ball} overlaps {obstacle} by {-gap[worst]:.6g}")

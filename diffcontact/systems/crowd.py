@@ -110,7 +110,13 @@ class Crowd(System):
         edge = jnp.maximum(self.cell, 2 * jnp.max(radius) + reach)
         first, second, close, full = near_pairs(centre, radius, reach, edge, self.per_cell)
         wide = self.count + self.sides
+        first, second = first.astype(int), second.astype(int)
         number = jnp.minimum(first, second) * wide + jnp.maximum(first, second)
+        if self.count * wide > jnp.iinfo(number.dtype).max:
+            raise ValueError(
+                f"balls(count={self.count}, cell=...): more contacts than 32-bit integers can number; "
+                "expected at most 46 000 balls, or jax_enable_x64"
+            )
         if self.box is not None:
             low, high = (jnp.asarray(side, q.dtype)[None, :] for side in self.box)
             gaps = jnp.concatenate([centre - low, high - centre], axis=1) - radius[:, None]

@@ -144,6 +144,15 @@ def test_a_lane_that_overlaps_is_told_and_leaves_its_neighbours_alone():
     assert np.all(np.isfinite(both.q))
 
 
+@pytest.mark.parametrize("scheme", [SCHEME, dc.ElasticProjection()])
+def test_a_ball_that_has_nothing_to_meet(scheme):
+    alone = {"mass": jnp.ones(1), "radius": jnp.ones(1), "gravity": jnp.array([0.0, -1.0]), "restitution": 0.0}
+    run = dc.simulate(dc.systems.balls(1, 2, cell=2.0), alone, [0.0, 0.0], [1.0, 0.0], [0.0, 0.5, 1.0], scheme=scheme)
+    assert run.status == Status.OK
+    assert run.impulse.shape == (2, 1)
+    np.testing.assert_allclose(run.u[-1], [1.0, -1.0], rtol=1e-15)
+
+
 def test_bad_input_is_refused_by_name():
     params, q0, u0 = _start(0)
     with pytest.raises(ValueError, match=r"cell=-1\.0"):
