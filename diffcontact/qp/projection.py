@@ -117,6 +117,8 @@ def hold(mass, G, b, v, active) -> Projection:
         return _unconstrained(b, v, Status.OK)
 
     def independent():
+        if b.size == 1:
+            return jnp.where(jnp.any(dense(G) != 0, axis=1) & active, 0, free_slots(1))
         rows = whitened_rows(mass_matrix.root(lax.stop_gradient(mass)), dense(lax.stop_gradient(G)))
         return independent_slots(rows * inverse_length(jnp.sum(rows * rows, axis=1))[:, None], active)
 

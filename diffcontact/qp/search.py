@@ -11,7 +11,7 @@ from jax import lax
 from diffcontact import mass as mass_matrix
 from diffcontact.batching import any_lane, select
 from diffcontact.qp.active_set import solve_dual
-from diffcontact.qp.bodies import Rows, magnitudes, squares, switched, take, times
+from diffcontact.qp.bodies import Rows, dense, magnitudes, squares, switched, take, times
 from diffcontact.qp.guess import from_guess
 from diffcontact.qp.rows import dependence_tolerance, inverse_length, whitened_rows
 from diffcontact.qp.slots import members, spread
@@ -97,6 +97,8 @@ def find_working_set(mass, G, b, v, warm=None) -> WorkingSet:
     value = jnp.where(on, times(G, v) + offset, jnp.inf)
 
     def search():
+        if b.size == 1:
+            return _one_row(mass, dense(G)[0], value[0], noise[0])
         return _search(_UnitRows.of(mass, switched(G, on), value, noise), warm)
 
     def nothing():
@@ -104,6 +106,20 @@ def find_working_set(mass, G, b, v, warm=None) -> WorkingSet:
         return WorkingSet(zeros > 0, zeros, jnp.zeros_like(v), zeros, jnp.asarray(int(Status.OK), jnp.int32))
 
     return lax.cond(any_lane(jnp.any(value < -noise)), search, nothing)
+
+
+def _one_row(mass, row, value, noise) -> WorkingSet:
+    """A single row (d,) needs no search: it holds as an equality if it is violated, and contradicts if it is zero."""
+    root = mass_matrix.root(mass)
+    column = mass_matrix.unwhiten(root, mass_matrix.whiten(root, row))
+    square = row @ column
+    violated = value < -noise
+    # Of a mass without a factor in this precision nothing can be said: u = v.
+    works = violated & (square > 0) & jnp.all(jnp.isfinite(column))
+    load = jnp.where(works, -value / jnp.where(works, square, 1), 0)
+    slack = jnp.where(violated & ~works, -value, 0)
+    status = jnp.where(slack > 1e3 * noise, Status.INFEASIBLE, Status.OK).astype(jnp.int32)
+    return WorkingSet(works[None], load[None], load * jnp.where(works, column, 0), slack[None], status)
 
 
 @dataclass(frozen=True)

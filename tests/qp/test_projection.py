@@ -206,3 +206,22 @@ def test_a_warm_start_never_changes_the_answer(reference):
 def test_shapes_that_do_not_fit(mass, G, b, v, says):
     with pytest.raises(ValueError, match=says):
         qp.project(mass, G, b, v)
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_one_row_alone_is_as_beside_one_that_is_off(rng, full):
+    root = rng.normal(size=(4, 4))
+    mass = jnp.asarray(root @ root.T + np.eye(4) if full else rng.uniform(1.0, 2.0, 4))
+    row, v = jnp.asarray(rng.normal(size=(1, 4))), jnp.asarray(rng.normal(size=4))
+    for G, b in ((row, -2.0), (row, 9.0), (0 * row, -1.0), (0 * row, 1.0), (row, jnp.inf)):
+        alone = qp.project(mass, G, jnp.array([b]), v)
+        beside = qp.project(mass, jnp.concatenate([G, G]), jnp.array([b, jnp.inf]), v)
+        # A handful of roundings of numbers of size one.
+        np.testing.assert_allclose(alone.u, beside.u, atol=1e-14)
+        np.testing.assert_allclose(alone.multipliers, beside.multipliers[:1], atol=1e-14)
+        assert alone.status == beside.status
+        assert alone.active[0] == beside.active[0]
+        held = qp.hold(mass, G, jnp.array([min(b, 9.0)]), v, jnp.array([True]))
+        held_beside = qp.hold(mass, jnp.concatenate([G, G]), jnp.array([min(b, 9.0), 0.0]), v, jnp.array([True, False]))
+        np.testing.assert_allclose(held.u, held_beside.u, atol=1e-14)
+        assert held.active[0] == held_beside.active[0]
