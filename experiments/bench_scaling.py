@@ -34,7 +34,7 @@ def per_crowd(sides, layers: int, steps: int) -> list[tuple[int, float, float]]:
     found = []
     for side in sides:
         scene = crowds.scopi(side, layers)
-        rows = crowds.measured(scene, steps, 10)
+        rows = list(crowds.measured(scene, steps, 10))
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
         found.append((scene.system.count, float(np.median([row["seconds"] for row in rows[-3:]])), memory))
         print(f"{found[-1][0]:8d} balls {found[-1][1]:10.4f} s a step {memory:8.2f} GiB", flush=True)

@@ -20,6 +20,7 @@ from __future__ import annotations
 import argparse
 import resource
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -116,12 +117,12 @@ SCENES = {"scopi": scopi, "pour": pour, "column": column, "billiards": billiards
 
 
 # %% What is looked at.
-def measured(scene: Scene, steps: int, lot: int) -> list[dict]:
+def measured(scene: Scene, steps: int, lot: int) -> Iterator[dict]:
     """Step through the scene, a lot of steps at a time: for each lot its worst figures and the time per step."""
     system, params, h = scene.system, jax.tree.map(jnp.asarray, scene.params), scene.h
     q, u = (jnp.asarray(x.ravel(), float) for x in (scene.q0, scene.u0))
     state, run = None, None
-    found, number = [], 0
+    number = 0
     while number < steps:
         if run is None:
             scheme = AmongNeighbours(scene.scheme)
@@ -145,8 +146,7 @@ def measured(scene: Scene, steps: int, lot: int) -> list[dict]:
         number += len(spent)
         state = states[-1]
         worst = {name: float(np.max([look[name] for look in looks])) for name in looks[0]}
-        found.append({"step": number, "seconds": float(np.median(spent)), **worst})
-    return found
+        yield {"step": number, "seconds": float(np.median(spent)), **worst}
 
 
 def figures(system, params, h, before, after) -> dict:
@@ -182,11 +182,13 @@ def main(arguments=None) -> list[dict]:
     options = parser.parse_args(arguments)
     side, steps = (3, 20) if options.smoke else (options.side, options.steps)
     scene = SCENES[options.scene](side)
-    rows = measured(scene, steps, 10)
+    rows = []
     print(f"{options.scene}: {scene.system.count} balls, {scene.system.per_ball} places a ball, h = {scene.h:g}")
-    print(" ".join(f"{name:>10}" for name in rows[0]))
-    for row in rows:
-        print(" ".join(f"{value:10.3g}" for value in row.values()))
+    for row in measured(scene, steps, 10):
+        if not rows:
+            print(" ".join(f"{name:>10}" for name in row))
+        print(" ".join(f"{value:10.3g}" for value in row.values()), flush=True)
+        rows.append(row)
     print(f"largest memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB")
     return rows
 
