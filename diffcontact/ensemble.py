@@ -183,7 +183,7 @@ def _results(store, batch, fixed, shapes, chunk) -> Arrays | Store:
         raise refusal
     if jax.process_count() > 1:
         results.done = gathered({"done": results.done})[0]["done"]
-        for number in np.flatnonzero(results.done):
+        for number in np.flatnonzero(results.done).tolist():
             held = gathered(_lanes_of(number, results.outputs(), chunk, count))[0]
             if not first:
                 results.write(number, held)

@@ -91,12 +91,12 @@ def _values(at: str, text: str) -> NDArray:
     """The values of LOW:HIGH:COUNT."""
     try:
         low, high, count = text.split(":")
-        ends, number = np.array([float(low), float(high)]), int(count)
+        ends, number = (float(low), float(high)), int(count)
     except ValueError:
-        ends, number = np.array([np.nan]), 0
-    if not (np.isfinite(ends).all() and number >= 2):
+        ends, number = (np.nan, np.nan), 0
+    if not (np.all(np.isfinite(ends)) and number >= 2):
         raise ValueError(f"{at}: {text.strip()!r}, expected {RANGE}, two numbers and a count of at least 2")
-    return np.linspace(*ends, number)
+    return np.linspace(ends[0], ends[1], number)
 
 
 def vary(
