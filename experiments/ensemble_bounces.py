@@ -29,18 +29,17 @@ import diffcontact as dc
 jax.config.update("jax_enable_x64", True)
 
 STEPS, DURATION, GRAVITY = 500, 2.5, 9.81
-BALL = dc.systems.balls(1, 1, box=(0.0, np.inf))
+BALL = dc.System(
+    gap=lambda t, q, p: q,
+    force=lambda t, q, u, p: jnp.full(1, -GRAVITY),
+    mass=lambda q, p: jnp.ones(1),
+    restitution=lambda p: p["restitution"],
+)
 
 
 def bounce(p):
     """Where a ball dropped from q0 is after 500 steps."""
-    params = {
-        "mass": jnp.ones(1),
-        "radius": jnp.zeros(1),
-        "gravity": jnp.array([-GRAVITY]),
-        "restitution": p["restitution"],
-    }
-    motion = dc.simulate(BALL, params, p["q0"], jnp.zeros(1), jnp.linspace(0.0, DURATION, STEPS + 1))
+    motion = dc.simulate(BALL, p, p["q0"], jnp.zeros(1), jnp.linspace(0.0, DURATION, STEPS + 1))
     return {"height": motion.q[-1, 0], "velocity": motion.u[-1, 0], "status": motion.status}
 
 
