@@ -57,7 +57,7 @@ def ensemble(
 
     Returns:
         The outputs of `run`, each with a leading axis (n, ...), as numpy arrays, in every process. With a store those
-        of the first process are mapped from the file, and take memory only where they are looked at.
+        of the first process are mapped from the file, read-only, and take memory only where they are looked at.
 
     Raises:
         ValueError: no lanes, leading axes that differ, a chunk below 1, a store of another batch or of other outputs,
@@ -166,21 +166,13 @@ def _vectorised(run, devices):
 def _results(store, batch, fixed, shapes, chunk) -> Arrays | Store:
     """Where the outputs go, with what is done already in it: the store in the first process, else arrays."""
     count, first = jax.tree.leaves(batch)[0].shape[0], jax.process_index() == 0
-    results, refusal = Arrays(shapes, chunk, count), None
+    call = (batch, fixed, shapes, chunk)
     try:
-        results = Store(store, batch, fixed, shapes, chunk) if store is not None and first else results
-    except (ValueError, OSError, ModuleNotFoundError) as error:
-        refusal = error
-    if jax.process_count() > 1:
-        # Nobody may leave before all know why: the others would wait for it in the next gathering.
-        alike = np.frombuffer(bytes.fromhex(digest(batch, fixed, shapes, chunk)), np.uint8)
-        told = gathered({"alike": alike, "refused": np.array(refusal is not None)})
-        if refusal is None and told[0]["refused"]:
-            raise ValueError(f"ensemble(store={str(store)!r}): refused by the first process, whose error says why")
-        if not all(np.array_equal(one["alike"], alike) for one in told):
-            raise ValueError("ensemble(batch): differs between the processes, expected the same arguments in each")
-    if refusal is not None:
-        raise refusal
+        results = Store(store, *call) if store is not None and first else Arrays(shapes, chunk, count)
+    except (ValueError, OSError, ModuleNotFoundError):
+        _agree(store, call, refused=True)
+        raise
+    _agree(store, call, refused=False)
     if jax.process_count() > 1:
         results.done = gathered({"done": results.done})[0]["done"]
         for number in np.flatnonzero(results.done).tolist():
@@ -188,3 +180,15 @@ def _results(store, batch, fixed, shapes, chunk) -> Arrays | Store:
             if not first:
                 results.write(number, held)
     return results
+
+
+def _agree(store, call, *, refused: bool) -> None:
+    """Raise in all processes what one of them finds wrong: the others would wait for it in the next gathering."""
+    if jax.process_count() == 1:
+        return
+    alike = np.frombuffer(bytes.fromhex(digest(*call)), np.uint8)
+    told = gathered({"alike": alike, "refused": np.array(refused)})
+    if told[0]["refused"] and not refused:
+        raise ValueError(f"ensemble(store={str(store)!r}): refused by the first process, whose error says why")
+    if not all(np.array_equal(one["alike"], alike) for one in told):
+        raise ValueError("ensemble(batch): differs between the processes, expected the same arguments in each")

@@ -127,7 +127,7 @@ class Store:
             file["done"][number] = 1
 
     def outputs(self) -> Any:
-        """All outputs, mapped into memory: what nobody looks at takes none. Changing them leaves the file alone."""
+        """All outputs, mapped into memory, read-only: what nobody looks at takes none."""
         with self._open("r") as file:
             offsets = [file[f"outputs/{name}"].id.get_offset() for name in self._names]
         return jax.tree.unflatten(
@@ -137,7 +137,7 @@ class Store:
     def _mapped(self, leaf, offset):
         if 0 in leaf.shape:
             return np.empty(leaf.shape, leaf.dtype)
-        return np.asarray(np.memmap(self._path, leaf.dtype, "c", offset, leaf.shape))
+        return np.asarray(np.memmap(self._path, leaf.dtype, "r", offset, leaf.shape))
 
 
 def digest(*parts) -> str:

@@ -103,6 +103,7 @@ class Outcome:
 
     Attributes:
         seconds: of the ensemble, without compilation.
+        cpu: the same, of all cores together, whatever else they do meanwhile.
         memory: (4,) the most that was held in each quarter of the time [MB].
         errors: (n,) of the heights at the end [m].
         moving: (n,) bool, whether the ball still bounces at the end.
@@ -110,6 +111,7 @@ class Outcome:
     """
 
     seconds: float
+    cpu: float
     memory: np.ndarray
     errors: np.ndarray
     moving: np.ndarray
@@ -120,14 +122,14 @@ def study(batch: dict, chunk: int | None, store: str | None) -> Outcome:
     """Run it, compiled beforehand, and compare with the closed form."""
     chunk = chunk or 256 * jax.local_device_count()
     dc.ensemble(bounce, jax.tree.map(lambda x: np.resize(x, (chunk, *x.shape[1:])), batch), chunk=chunk)
-    begin = time.perf_counter()
+    begin, cpu = time.perf_counter(), time.process_time()
     with ResidentMemory() as memory:
         outputs = dc.ensemble(bounce, batch, chunk=chunk, progress=True, store=store)
-    seconds = time.perf_counter() - begin
+    seconds, cpu = time.perf_counter() - begin, time.process_time() - cpu
     height, speed = exact(batch["restitution"], batch["q0"][:, 0])
     # A bounce that is over within a step counts as rest.
     moving = speed > GRAVITY * DURATION / STEPS
-    return Outcome(seconds, memory.quarters(), np.abs(outputs["height"] - height), moving, outputs)
+    return Outcome(seconds, cpu, memory.quarters(), np.abs(outputs["height"] - height), moving, outputs)
 
 
 def main(arguments: list[str] | None = None) -> Outcome:
@@ -140,9 +142,11 @@ def main(arguments: list[str] | None = None) -> Outcome:
     if not options.smoke:
         jax.config.update("jax_num_cpu_devices", options.devices or os.cpu_count())
     batch, chunk = (grid(15, 10), 64) if options.smoke else (grid(400, 250), options.chunk)
+    resumed = options.out is not None and Path(options.out).exists()
     found = study(batch, chunk, options.out)
     lanes = found.errors.size
-    print(f"{lanes} lanes of {STEPS} steps: {found.seconds:.1f} s, {lanes * STEPS / found.seconds:.3g} steps/s")
+    rate = "the rest of them" if resumed else f"{lanes * STEPS / found.cpu:.3g} steps per second of a core"
+    print(f"{lanes} lanes of {STEPS} steps: {found.seconds:.1f} s, {found.cpu:.1f} s of all cores, {rate}")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3  # kB on Linux
     quarters = ", ".join(f"{most:.0f}" for most in found.memory)
     print(f"memory in the quarters of that time: {quarters} MB; peak, compilation included: {peak:.0f} MB")

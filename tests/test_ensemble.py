@@ -87,12 +87,11 @@ def test_an_interrupted_ensemble_is_resumed_and_gives_the_same(tmp_path, monkeyp
         held["outputs/lane"][1] = -7
     resumed = dc.ensemble(_run, BATCH, chunk=3, store=file)
     assert resumed["lane"][1] == -7
-    resumed["lane"][1] = whole["lane"][1]
+    whole["lane"][1] = -7
     _same(resumed, whole)
     with h5py.File(file) as held:
         np.testing.assert_array_equal(held["outputs/powers"], whole["powers"])
         assert held["done"][:].tolist() == [1, 1, 1, 1]
-        assert held["outputs/lane"][1] == -7  # what is done to the outputs is not done to the file
 
 
 # Ended by the system between a chunk's outputs, of which HDF5 holds some back, and its mark.
