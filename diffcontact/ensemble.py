@@ -1,4 +1,4 @@
-"""One run over a batch of parameters: in chunks, on all devices, streamed to a file and resumed from it."""
+"""One run over a batch of parameters: in chunks, on all devices and processes, streamed to a file, resumed from it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ import jax
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
+from diffcontact.processes import gathered
 from diffcontact.progress import LaneProgress
 from diffcontact.status import Status
-from diffcontact.store import Store
+from diffcontact.store import Arrays, Store, digest
 
 # Lanes that a device takes at once. The slowest lane of a chunk decides how long it takes; on a CPU its arrays should
 # stay in the cache, an accelerator wants to be filled.
@@ -28,26 +29,39 @@ def ensemble(
     chunk: int | None = None,
     progress: bool = False,
     store: str | Path | None = None,
+    fixed: Any = None,
 ) -> Any:
     """run(params) for every lane of a batch, vectorised.
 
     Chunk after chunk goes to all devices that jax sees and comes back to the host, so that the devices' memory holds
     one chunk whatever the batch is. It compiles once: the last chunk is filled up with its last lane.
 
+    With several processes (each calls `jax.distributed.initialize` first, and then this with the same arguments) the
+    chunks are dealt out, one at a time to each, and their outputs gathered; as the chunks are the same whatever the
+    number of processes, so are the numbers, bit for bit, on devices of the same kind and number in each. On CPUs the
+    processes talk through gloo, which is jax's default (`jax_cpu_collectives_implementation`).
+
     Args:
         run: params -> any pytree of arrays; pure. A lane that fails says so in its output (`Trajectory.status`).
         batch: pytree of arrays with a common leading axis (n, ...), what `run` is given without it.
-        chunk: lanes at once, rounded up to a multiple of the number of devices; None: 256 a CPU, 4096 an accelerator.
-        progress: show a bar on stderr, and at the end how many lanes are fine and what is wrong with the others.
+        chunk: lanes that one process takes at once, rounded up to a multiple of the number of its devices; None: 256
+            a CPU, 4096 an accelerator.
+        progress: show a bar on a terminal's stderr, and at the end say on stdout how many lanes are fine and what is
+            wrong with the others.
         store: an HDF5 file (needs h5py) that takes the batch (`parameters/...`) and each chunk's outputs
             (`outputs/...`) as they come. If it is there already, of the same batch, what it holds is not run again:
-            the outputs are the same, bit for bit, as without the interruption. It cannot see that `run` was changed.
+            the outputs are the same, bit for bit, as without the interruption. It cannot see that `run` was changed,
+            other than by `fixed`. Of several processes the first one writes it.
+        fixed: pytree of arrays that goes into the store beside the batch (`fixed/...`), and is compared with what is
+            there: what `run` has besides its parameters, the same in every lane. `run` is not given it.
 
     Returns:
-        The outputs of `run`, each with a leading axis (n, ...), as numpy arrays.
+        The outputs of `run`, each with a leading axis (n, ...), as numpy arrays, in every process. With a store those
+        of the first process are mapped from the file, read-only, and take memory only where they are looked at.
 
     Raises:
-        ValueError: no lanes, leading axes that differ, a chunk below 1, a store of another batch or of other outputs.
+        ValueError: no lanes, leading axes that differ, a chunk below 1, a store of another batch or of other outputs,
+            processes that were given different batches.
         ModuleNotFoundError: `store` without h5py.
 
     Example:
@@ -60,34 +74,48 @@ def ensemble(
         >>> [f"{height:.4f}" for height in heights]
         ['0.0613', '0.4680']
     """
-    count = _lanes(batch)
-    devices = tuple(jax.local_devices())
-    if chunk is None:
-        chunk = _LANES.get(devices[0].platform, _LANES_ELSEWHERE) * len(devices)
-    if not (isinstance(chunk, int) and chunk >= 1):
-        raise ValueError(f"ensemble(chunk={chunk!r}): expected an integer of at least 1, or None")
-    # No more than there is to do; every device gets the same number.
-    chunk = -(-min(chunk, count) // len(devices)) * len(devices)
+    count, devices = _lanes(batch), tuple(jax.local_devices())
     batch = jax.tree.map(np.asarray, batch)
+    chunk = _chunk(chunk, count, devices)
     vectorised, sharding = _vectorised(run, devices)
-    shapes = jax.eval_shape(run, jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), _canonical(batch)))
-    outputs = jax.tree.map(lambda x: np.empty((count, *x.shape), x.dtype), shapes)
-    saved = Store(store, batch, outputs, chunk) if store is not None else None
-    with LaneProgress(count, progress) as bar:
-        for number, first in enumerate(range(0, count, chunk)):
-            lanes = slice(first, min(first + chunk, count))
-            if saved is not None and saved.holds(number):
-                _assign(outputs, lanes, saved.read(lanes))
-            else:
-                index = np.minimum(np.arange(first, first + chunk), count - 1)
-                done = vectorised(jax.device_put(jax.tree.map(lambda x, index=index: x[index], batch), sharding))
-                done = jax.tree.map(lambda x, lanes=lanes: np.asarray(x)[: lanes.stop - lanes.start], done)
-                _assign(outputs, lanes, done)
-                if saved is not None:
-                    saved.write(number, lanes, done)
-            bar(lanes.stop)
-        bar.close(_summary(outputs))
+    results = _results(store, batch, fixed, _shapes(run, batch, count), chunk)
+    missing, processes = np.flatnonzero(~results.done), jax.process_count()
+    before = max(count - missing.size * chunk, 0)
+    with LaneProgress(count, progress and jax.process_index() == 0, before) as bar:
+        for begin in range(0, missing.size, processes):
+            numbers = missing[begin : begin + processes]
+            # A process for which none is left does the last one too: all take part in the gathering.
+            mine = numbers[min(jax.process_index(), numbers.size - 1)]
+            done = vectorised(jax.device_put(_lanes_of(mine, batch, chunk, count), sharding))
+            for number, values in zip(numbers, gathered(jax.tree.map(np.asarray, done)), strict=False):
+                results.write(number, values)
+            bar(min(before + (begin + numbers.size) * chunk, count))
+        outputs = results.outputs()
+        bar.close(summary(outputs))
     return outputs
+
+
+def summary(outputs: Any) -> str:
+    """How many lanes are fine, and what is wrong with the others; empty where the outputs hold no status.
+
+    Args:
+        outputs: what `ensemble` returned; the first (n,) array in it that is called `status` counts.
+
+    Example:
+        >>> summary({"status": np.array([0, 1, 0])})
+        '2 of 3 lanes are fine; 1 OVERLAP (lanes 1): the initial position overlaps: ...'
+    """
+    leaves = jax.tree_util.tree_leaves_with_path(outputs)
+    named = (leaf for path, leaf in leaves if path and jax.tree_util.keystr(path[-1:], simple=True) == "status")
+    status = next((leaf for leaf in named if leaf.ndim == 1 and np.isin(leaf, list(Status)).all()), None)
+    if status is None:
+        return ""
+    parts = [f"{np.sum(status == Status.OK)} of {status.size} lanes are fine"]
+    for code in np.unique(status[status != Status.OK]):
+        which = np.flatnonzero(status == code)
+        told = ", ".join(map(str, which[:5])) + (", ..." if which.size > 5 else "")
+        parts.append(f"{which.size} {Status(int(code)).name} (lanes {told}): {Status(int(code)).message}")
+    return "; ".join(parts)
 
 
 def _lanes(batch) -> int:
@@ -103,9 +131,25 @@ def _lanes(batch) -> int:
     return next(iter(lengths.values()))[0]
 
 
-def _canonical(batch):
-    """With the dtypes that jax will give it."""
-    return jax.tree.map(lambda x: x.astype(jax.dtypes.canonicalize_dtype(x.dtype), copy=False), batch)
+def _chunk(chunk, count, devices) -> int:
+    """Lanes at once: no more than there are, and every device gets the same number."""
+    if chunk is None:
+        chunk = _LANES.get(devices[0].platform, _LANES_ELSEWHERE) * len(devices)
+    if not (isinstance(chunk, int) and chunk >= 1):
+        raise ValueError(f"ensemble(chunk={chunk!r}): expected an integer of at least 1, or None")
+    return -(-min(chunk, count) // len(devices)) * len(devices)
+
+
+def _lanes_of(number, batch, chunk, count):
+    """The lanes of one chunk. All chunks have one shape: beyond the last lane comes the last lane again."""
+    index = np.minimum(np.arange(number * chunk, (number + 1) * chunk), count - 1)
+    return jax.tree.map(lambda x: x[index], batch)
+
+
+def _shapes(run, batch, count):
+    """Shapes and dtypes (n, ...) of the outputs; jax decides how wide a number is."""
+    lane = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], jax.dtypes.canonicalize_dtype(x.dtype)), batch)
+    return jax.tree.map(lambda x: jax.ShapeDtypeStruct((count, *x.shape), x.dtype), jax.eval_shape(run, lane))
 
 
 @lru_cache(maxsize=16)
@@ -119,21 +163,32 @@ def _vectorised(run, devices):
     return jax.jit(lanes), NamedSharding(mesh, spec)
 
 
-def _assign(outputs, lanes, values) -> None:
-    for output, value in zip(jax.tree.leaves(outputs), jax.tree.leaves(values), strict=True):
-        output[lanes] = value
+def _results(store, batch, fixed, shapes, chunk) -> Arrays | Store:
+    """Where the outputs go, with what is done already in it: the store in the first process, else arrays."""
+    count, first = jax.tree.leaves(batch)[0].shape[0], jax.process_index() == 0
+    call = (batch, fixed, shapes, chunk)
+    try:
+        results = Store(store, *call) if store is not None and first else Arrays(shapes, chunk, count)
+    except (ValueError, OSError, ModuleNotFoundError):
+        _agree(store, call, refused=True)
+        raise
+    _agree(store, call, refused=False)
+    if jax.process_count() > 1:
+        results.done = gathered({"done": results.done})[0]["done"]
+        for number in np.flatnonzero(results.done).tolist():
+            held = gathered(_lanes_of(number, results.outputs(), chunk, count))[0]
+            if not first:
+                results.write(number, held)
+    return results
 
 
-def _summary(outputs) -> str:
-    """How many lanes are fine, and what is wrong with the others; empty where the outputs hold no status."""
-    leaves = jax.tree_util.tree_leaves_with_path(outputs)
-    found = [leaf for path, leaf in leaves if path and getattr(path[-1], "name", None) == "status"]
-    if not found:
-        return ""
-    (status, *_) = found
-    parts = [f"{np.sum(status == Status.OK)} of {status.size} lanes are fine"]
-    for code in np.unique(status[status != Status.OK]):
-        which = np.flatnonzero(status == code)
-        told = ", ".join(map(str, which[:5])) + (", ..." if which.size > 5 else "")
-        parts.append(f"{which.size} {Status(int(code)).name} (lanes {told}): {Status(int(code)).message}")
-    return "; ".join(parts)
+def _agree(store, call, *, refused: bool) -> None:
+    """Raise in all processes what one of them finds wrong: the others would wait for it in the next gathering."""
+    if jax.process_count() == 1:
+        return
+    alike = np.frombuffer(bytes.fromhex(digest(*call)), np.uint8)
+    told = gathered({"alike": alike, "refused": np.array(refused)})
+    if told[0]["refused"] and not refused:
+        raise ValueError(f"ensemble(store={str(store)!r}): refused by the first process, whose error says why")
+    if not all(np.array_equal(one["alike"], alike) for one in told):
+        raise ValueError("ensemble(batch): differs between the processes, expected the same arguments in each")

@@ -48,17 +48,25 @@ class FitProgress(_Line):
 
 
 class LaneProgress(_Line):
-    """Called with the number of lanes that are done; silent unless `shown`. A log gets the last line only.
+    """Called with the number of lanes that are done: rewrites one line on a terminal's stderr; silent unless `shown`.
+
+    What stays is the last line, on stdout.
+
+    Args:
+        count: of all lanes.
+        shown: whether to say anything.
+        before: lanes that were done already, which tell nothing of how long the others take.
 
     Example:
-        >>> with LaneProgress(100, shown=False) as progress:
+        >>> with LaneProgress(100, shown=True) as progress:
         ...     progress(50)
         ...     progress.close("100 of 100 lanes are fine")
+        100 of 100 lanes are fine
     """
 
-    def __init__(self, count: int, shown: bool):
+    def __init__(self, count: int, shown: bool, before: int = 0):
         super().__init__()
-        self._count, self._wanted = count, shown
+        self._count, self._wanted, self._before = count, shown, before
         self._live = self._live and shown
 
     def __enter__(self) -> LaneProgress:
@@ -67,14 +75,14 @@ class LaneProgress(_Line):
 
     def __call__(self, done: int) -> None:
         spent = time.monotonic() - self._begin
-        left = spent * (self._count - done) / done
+        left = spent * (self._count - done) / (done - self._before)
         self._rewrite(f"{done} of {self._count} lanes, {spent:.0f} s, {left:.0f} s to go")
 
     def close(self, summary: str) -> None:
         """Say how it went."""
         self._rewrite("")
         if self._wanted and summary:
-            print(summary, file=sys.stderr, flush=True)
+            print(summary, flush=True)
 
     def __exit__(self, *exception) -> None:
         self._rewrite("")

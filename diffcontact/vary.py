@@ -1,0 +1,205 @@
+"""What `python -m diffcontact ensemble` does: a scene's motion for every combination of values of some parameters.
+
+restitution=0.5:0.9:1000    1000 values from 0.5 to 0.9, both included, in the unit that the scene gives
+radius=4:6:3                all elements of a vector alike, as a single number in the scene is for all of them
+q0[1]=20:40:5               one element of it, counted from 0
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from diffcontact.ensemble import ensemble
+from diffcontact.job import ExitCode
+from diffcontact.scene.document import FROM_DATA, Scene, read_scene
+from diffcontact.scene.keys import nearest
+from diffcontact.scene.study import read_study
+from diffcontact.simulate import simulate
+
+RANGE = "LOW:HIGH:COUNT"
+_VARIED = re.compile(r"\s*(\w+)\s*(?:\[\s*(\d+)\s*\])?\s*=(.*)")
+
+
+@dataclass(frozen=True, eq=False)
+class Variation:
+    """The values of one parameter, or of one element of it.
+
+    Attributes:
+        text: as it was given, for messages.
+        name: of the parameter.
+        element: of it, or None: all alike.
+        values: (count,), in the scene's unit.
+    """
+
+    text: str
+    name: str
+    element: int | None
+    values: NDArray
+
+    @property
+    def label(self) -> str:
+        """What is varied: restitution, or q0[1]."""
+        return self.name if self.element is None else f"{self.name}[{self.element}]"
+
+
+def parse_variation(text: str) -> Variation:
+    """Read NAME=LOW:HIGH:COUNT or NAME[ELEMENT]=LOW:HIGH:COUNT.
+
+    Raises:
+        ValueError: it is neither.
+
+    Example:
+        >>> variation = parse_variation("q0[1]=0.2:0.4:3")
+        >>> variation.name, variation.element, variation.values.round(3).tolist()
+        ('q0', 1, [0.2, 0.3, 0.4])
+        >>> parse_variation("restitution=0.5")
+        Traceback (most recent call last):
+        ValueError: --vary 'restitution=0.5': '0.5', expected LOW:HIGH:COUNT, two numbers and a count of at least 2
+    """
+    found = _VARIED.fullmatch(text)
+    if found is None:
+        raise ValueError(f"--vary {text!r}: expected NAME={RANGE} or NAME[ELEMENT]={RANGE}")
+    name, element, values = found.groups()
+    return Variation(text, name, None if element is None else int(element), _values(f"--vary {text!r}", values))
+
+
+def parse_times(text: str) -> NDArray:
+    """Read the LOW:HIGH:COUNT of --times, in the scene's unit of time.
+
+    Raises:
+        ValueError: it is something else, or does not increase.
+
+    Example:
+        >>> parse_times("0:1:3").tolist()
+        [0.0, 0.5, 1.0]
+    """
+    times = _values(f"--times {text!r}", text)
+    if not times[0] < times[-1]:
+        raise ValueError(f"--times {text!r}: from {times[0]:g} to {times[-1]:g}, expected LOW below HIGH")
+    return times
+
+
+def _values(at: str, text: str) -> NDArray:
+    """The values of LOW:HIGH:COUNT."""
+    try:
+        low, high, count = text.split(":")
+        ends, number = (float(low), float(high)), int(count)
+    except ValueError:
+        ends, number = (np.nan, np.nan), 0
+    if not (np.all(np.isfinite(ends)) and number >= 2):
+        raise ValueError(f"{at}: {text.strip()!r}, expected {RANGE}, two numbers and a count of at least 2")
+    return np.linspace(ends[0], ends[1], number)
+
+
+def vary(
+    scene: str | Path,
+    variations: Sequence[Variation],
+    out: Path,
+    *,
+    files: Sequence[str | Path] = (),
+    times: NDArray | None = None,
+    chunk: int | None = None,
+) -> ExitCode:
+    """Simulate a scene's system for every combination of the values, and write the motions to an HDF5 file.
+
+    The other parameters have the scene's values, and those of its first run where they come from measurements. The
+    file holds, in the system's units (SI but in pictures), `parameters/NAME` (n, ...) for what varies, `fixed/NAME` for
+    all else, `fixed/t` (m,), and `outputs/q`, `u` (n, m, d), `impulse` (n, m - 1, c) and `status` (n,). The last of the
+    variations is the one that changes from lane to lane.
+
+    Args:
+        scene: the TOML document.
+        variations: one per parameter or element; several form a grid.
+        out: the HDF5 file; if it is there already, of the same ensemble, it is resumed.
+        files: measurements; empty: those that the scene names, if any.
+        times: (m,) in the scene's unit of time; None: those of the first run.
+        chunk: lanes at once; see `diffcontact.ensemble`.
+
+    Raises:
+        OSError: a file cannot be read.
+        ValueError: one line that names option, file or key, and what was expected.
+    """
+    document = read_scene(scene)
+    _check(document, variations)
+    params, grid = _setting(document, scene, variations, files, times)
+    batch = _batch(document, variations, params)
+    fixed = {name: jnp.asarray(value) for name, value in params.items() if name not in batch}
+
+    def run(varied):
+        everything = {**fixed, **varied}
+        motion = simulate(document.ready.system, everything, everything["q0"], everything["u0"], grid)
+        return {"q": motion.q, "u": motion.u, "impulse": motion.impulse, "status": motion.status}
+
+    sizes = " x ".join(f"{variation.values.size} values of {variation.label}" for variation in variations)
+    lanes, unit = next(iter(batch.values())).shape[0], document.ready.time
+    span = f"{grid.size} times from {grid[0]:g} to {grid[-1]:g} {unit}"
+    print(f"{document.title}: {sizes}, {lanes} lanes; {span}", flush=True)
+    ensemble(run, batch, chunk=chunk, progress=True, store=out, fixed={**fixed, "t": grid})
+    print(f"wrote {out}")
+    return ExitCode.DONE
+
+
+def _check(document: Scene, variations: Sequence[Variation]) -> None:
+    """Refuse variations of what the scene does not have, of impossible values, and two of the same."""
+    taken: set[tuple[str, int]] = set()
+    for variation in variations:
+        at, name = f"--vary {variation.text!r}", variation.name
+        if name not in document.parameters:
+            raise ValueError(f"{at}: the scene has no parameter {name!r}; {nearest(name, document.parameters)}")
+        quantity, parameter = document.ready.quantities[name], document.parameters[name]
+        size = int(np.prod(quantity.shape))
+        if variation.element is not None and not quantity.shape:
+            raise ValueError(f"{at}: {name} is a single number, expected it without an element")
+        if variation.element is not None and variation.element >= size:
+            raise ValueError(f"{at}: element {variation.element} of {name}, expected 0 to {size - 1}")
+        if not quantity.allows(variation.values * parameter.factor):
+            low, high = variation.values[[0, -1]]
+            raise ValueError(f"{at}: {low:g} to {high:g}, expected {quantity.range} (SI)")
+        elements = range(size) if variation.element is None else (variation.element,)
+        if taken.intersection((name, element) for element in elements):
+            raise ValueError(f"{at}: {variation.label} is varied twice, expected once")
+        taken.update((name, element) for element in elements)
+
+
+def _setting(document: Scene, scene, variations, files, times) -> tuple[dict[str, NDArray], NDArray]:
+    """Parameters (SI) and times: those of the first run, or without measurements the scene's own."""
+    grid = None if times is None else document.time_factor * times
+    if files or document.files:
+        study = read_study(scene, files)
+        return study.params(0), study.runs[0].times if grid is None else grid
+    if grid is None:
+        raise ValueError(
+            f"{document.file}: data.files: missing, and no --data was given; expected a CSV file, or --times {RANGE}"
+        )
+    params = {}
+    for name, shape in document.ready.given.items():
+        # Without elements it needs no measurement: the turning points before the first of one bounce.
+        if shape is None or 0 not in shape:
+            raise ValueError(f"{document.file}: system: takes its {name} from measurements, expected --data")
+        params[name] = np.zeros(shape)
+    whole = {variation.name for variation in variations if variation.element is None}
+    for name, parameter in document.parameters.items():
+        if parameter.value is None and name not in whole:
+            raise ValueError(f"{parameter.at}.value: {FROM_DATA!r} without any, expected a number, --vary or --data")
+        params[name] = np.zeros(document.ready.quantities[name].shape) if parameter.value is None else parameter.value
+    return params, grid
+
+
+def _batch(document: Scene, variations: Sequence[Variation], params: Mapping[str, Any]) -> dict[str, NDArray]:
+    """(n, ...) the varied parameters [SI] at every point of the grid, the last variation fastest."""
+    points = np.meshgrid(*(variation.values for variation in variations), indexing="ij")
+    batch = {}
+    for variation, point in zip(variations, points, strict=True):
+        base = np.asarray(params[variation.name], float)
+        lanes = batch.setdefault(variation.name, np.repeat(base[None], point.size, axis=0))
+        part = lanes if variation.element is None else lanes[:, variation.element]
+        part.T[...] = point.ravel() * document.parameters[variation.name].factor
+    return batch
