@@ -14,8 +14,8 @@
 #
 # Every repetition has its own noise and its own start: e from within 10 % of the truth, everything else within 2 %,
 # near enough that the question is not who finds the valley (that is `starts.py`) but how fast, and how well. A fit has
-# arrived when its misfit per degree of freedom is below 1.5. Times are medians, of the process alone (what else runs on the
-# computer does not count), without compilation, which stands apart.
+# arrived when its misfit per degree of freedom is below 1.5. Times are medians of processor
+# time (what else runs on the computer does not count), without compilation, which stands apart.
 #
 # Run it: `python experiments/compare_fits.py`, or with `--smoke`.
 
