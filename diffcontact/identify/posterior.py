@@ -162,11 +162,10 @@ def _sample(log_density: Callable, keys: Array, starts: Array, draws: int, warmu
 
 
 def _diagnostics(values: NDArray) -> tuple[NDArray, NDArray]:
-    diagnostics = _blackjax().diagnostics
-    return tuple(
-        np.asarray(measure(values), float)
-        for measure in (diagnostics.potential_scale_reduction, diagnostics.effective_sample_size)
-    )
+    """r-hat and effective size (P,) of values (chains, n, P)."""
+    measures = _blackjax().diagnostics
+    r_hat, effective = measures.potential_scale_reduction(values), measures.effective_sample_size(values)
+    return np.asarray(r_hat, float), np.asarray(effective, float)
 
 
 class _Sphere:
@@ -180,15 +179,15 @@ class _Sphere:
         at = objective.joint.linearise(start)
         filters = [_filter(run, here, i) for i, (run, here) in enumerate(zip(objective.joint.runs, at, strict=True))]
         self.groups = _alike(objective.joint.runs, filters)
-        self.center = self.unbounded.coordinates(start)
+        self.center = jnp.asarray(self.unbounded.coordinates(start))
         curvature = np.diag(self.priors.information(start))
         for run, here, W in zip(objective.joint.runs, at, filters, strict=True):
             J = np.asarray(_filtered(W[: run.length, :, :, None], here.J)).reshape(-1, run.index.size)
             curvature[np.ix_(run.index, run.index)] += J.T @ J
-        slopes = np.exp(np.asarray(self.unbounded.log_slope(jnp.asarray(self.center)), float))
+        slopes = np.exp(np.asarray(self.unbounded.log_slope(self.center), float))
         curvature = curvature * np.outer(slopes, slopes)
         curvature += np.diag(np.where(self.unbounded.above | self.unbounded.below, _FLAT, 0.0))
-        self.spread = np.linalg.inv(np.linalg.cholesky(curvature)).T
+        self.spread = jnp.asarray(np.linalg.inv(np.linalg.cholesky(curvature)).T)
 
     def theta(self, x: Array) -> Array:
         """(P,) as the optimiser sees them."""
