@@ -5,6 +5,7 @@ from diffcontact.identify.comparison import Comparison, compare
 from diffcontact.identify.fit import check, fit, prepare
 from diffcontact.identify.observations import Observations, Problem
 from diffcontact.identify.parameters import Interval, Positive, Real, symmetric
+from diffcontact.identify.posterior import Posterior, posterior
 from diffcontact.identify.priors import Normal
 from diffcontact.identify.profile import Profile, profile
 from diffcontact.identify.replicas import Bootstrap, bootstrap, fit_replicas
@@ -19,6 +20,7 @@ __all__ = [
     "Normal",
     "Observations",
     "Positive",
+    "Posterior",
     "Problem",
     "Profile",
     "Real",
@@ -27,6 +29,7 @@ __all__ = [
     "compare",
     "fit",
     "fit_replicas",
+    "posterior",
     "prepare",
     "profile",
     "symmetric",

@@ -14,6 +14,8 @@ from diffcontact.identify.naming import explain
 from diffcontact.identify.objective import Objective
 from diffcontact.identify.shooting import starting_points
 
+POINTS = 9
+
 
 @dataclass(frozen=True, eq=False)
 class Identifiability:
@@ -45,7 +47,7 @@ class Identifiability:
         return f"all of {', '.join(self.names)} can be seen; least to most distinct effect {ratio:.2g}"
 
 
-def assess(objective: Objective, points: int = 9, seed: int = 0) -> Identifiability:
+def assess(objective: Objective, points: int = POINTS, seed: int = 0) -> Identifiability:
     """Look at the Jacobian at the start and at a Sobol set of other points in the bounds.
 
     What is unseen at one of them may be seen at another (a start without an impact); what is unseen at the most
@@ -75,6 +77,34 @@ def assess(objective: Objective, points: int = 9, seed: int = 0) -> Identifiabil
         [in_values(objective, direction, theta) for direction in blind.directions],
         hints(objective, theta, blind.directions, trajectories),
     )
+
+
+def refuse_hopeless(objective: Objective, strict: bool) -> None:
+    """Raise where a fit would find nothing out; where there is hope, it costs the Jacobian at the start.
+
+    Args:
+        objective: what is to be fitted; its first Jacobian is kept for the fit.
+        strict: refuse already where some direction cannot be seen. Otherwise there is hope as long as a single free
+            parameter has an effect, at the start or at another of the points that `assess` looks at: what is determined
+            is worth fitting, and the result names what is not.
+
+    Raises:
+        ValueError: why, and what would resolve it.
+    """
+    if (strict or _without_effect(objective)) and (assessed := assess(objective)).hopeless:
+        raise ValueError(
+            f"fit(check): {'; '.join(assessed.hints)}; expected other data, fewer free parameters or priors "
+            "(check=False fits all the same)"
+        )
+
+
+def _without_effect(objective: Objective) -> bool:
+    """Whether no free parameter has any effect at any point; a simulation that is not finite says nothing of that."""
+    for theta in starting_points(objective.parameters, POINTS, seed=0):
+        objective.residuals(theta)
+        if np.any(objective.J) or not objective.finite(objective.joint.linearise(theta)):
+            return False
+    return True
 
 
 def hints(

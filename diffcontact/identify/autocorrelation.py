@@ -110,6 +110,34 @@ def autoregression(r: NDArray, J: NDArray) -> Autoregression:
     return Autoregression(_polynomials(kappa)[-1], float(sigma * scale), slowest=np.pi * rank / r.size)
 
 
+def whitening(model: Autoregression, present: NDArray) -> NDArray:
+    """(n, p+1) filter W that makes noise of a model white: sum_j W[t, j] r[t - j] has variance 1, zero where missing.
+
+    That of the likelihood above: samples with fewer than p predecessors are predicted from those that there are.
+
+    Args:
+        model: of the noise.
+        present: (n,) which samples were measured.
+
+    Example:
+        >>> whitening(Autoregression(np.array([1.0, -0.6]), 0.8), np.array([True, True, False, True]))
+        array([[ 1.  ,  0.  ],
+               [ 1.25, -0.75],
+               [ 0.  ,  0.  ],
+               [ 1.  ,  0.  ]])
+    """
+    p, polynomial, variance = model.order, model.polynomial, 1.0
+    rows = np.zeros((p + 1, p + 1))
+    for m in range(p, -1, -1):
+        rows[m, : m + 1] = polynomial / (model.sigma * np.sqrt(variance))
+        kappa = -polynomial[-1]
+        if m:
+            # Durbin and Levinson's recursion backwards.
+            polynomial = ((polynomial + kappa * polynomial[::-1]) / (1 - kappa**2))[:-1]
+            variance /= 1 - kappa**2
+    return np.where(present[:, None], rows[_predecessors(present, p)], 0.0)
+
+
 def effective_count(model: Autoregression, n: int) -> float:
     r"""How many independent samples carry as much information on the variance as n correlated ones.
 

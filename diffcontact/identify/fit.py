@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from diffcontact.identify.assessment import Identifiability, assess
+from diffcontact.identify.assessment import POINTS, Identifiability, assess, refuse_hopeless
 from diffcontact.identify.estimate import estimate
 from diffcontact.identify.loss import Loss
 from diffcontact.identify.noise import with_estimated_noise
@@ -38,7 +38,7 @@ def fit(
     priors: Mapping[str, Normal] | None = None,
     tied: Mapping[str, Tie] | None = None,
     noise: str = "stated",
-    check: bool = False,
+    check: bool | None = None,
     progress: Progress | None = None,
 ) -> FitResult:
     """Find the free parameters that make the simulation match what was measured, and say how well they are known.
@@ -72,16 +72,17 @@ def fit(
         noise: "stated", or "estimated": each channel's noise is taken from its residuals and the fit repeated with it,
             until that settles (`FitResult.noise_factors`); for channels of unknown quality, one of which would
             otherwise outweigh the others.
-        check: refuse to start where the data cannot determine the parameters (see `check`); otherwise the result names
-            what they cannot.
+        check: None refuses a fit without hope, where no free parameter has any effect on what was measured, neither at
+            the start nor at eight other points of the bounds. True refuses already where the data cannot determine
+            every parameter (see `check`), False never. What a fit that goes on cannot see is named in the result.
         progress: called as `progress(iteration, cost)` at every Jacobian.
 
     Returns:
         A `FitResult`; printing it gives the table.
 
     Raises:
-        ValueError: names, shapes, values or bounds that do not fit together; an unknown method; with check=True, a fit
-            without hope.
+        ValueError: names, shapes, values or bounds that do not fit together; an unknown method; a fit without
+            hope (`check`).
 
     Example:
         >>> import numpy as np, diffcontact as dc
@@ -104,10 +105,8 @@ def fit(
     if noise not in NOISES:
         raise ValueError(f"fit(noise): {noise!r} does not exist; there is {', '.join(map(repr, NOISES))}")
     objective = prepare(problem, params, free, loss=loss, f_scale=f_scale, priors=priors, tied=tied, progress=progress)
-    if check and (assessed := assess(objective)).hopeless:
-        raise ValueError(
-            f"fit(check): {'; '.join(assessed.hints)}; expected other data, fewer free parameters or priors"
-        )
+    if check is not False:
+        refuse_hopeless(objective, strict=check is True)
     found, factors = search(objective, method, starts, seed, shooting), ()
     if noise == "estimated":
         objective, found, factors = with_estimated_noise(objective, found)
@@ -121,7 +120,7 @@ def check(
     *,
     priors: Mapping[str, Normal] | None = None,
     tied: Mapping[str, Tie] | None = None,
-    points: int = 9,
+    points: int = POINTS,
     seed: int = 0,
 ) -> Identifiability:
     """Whether data can determine parameters, before any fit; the values measured do not matter, only when and what.

@@ -14,7 +14,7 @@ from diffcontact.identify.lanes import NormalEquations
 from diffcontact.identify.loss import Loss
 from diffcontact.identify.parameters import FreeParameters
 from diffcontact.identify.priors import Priors
-from diffcontact.identify.residual import JointResidual
+from diffcontact.identify.residual import JointResidual, Linearised
 
 MAX_EVALUATIONS = 300
 
@@ -44,14 +44,16 @@ class Objective:
         scaled = [(run.samples.values / run.samples.sigma).ravel() for run in joint.runs]
         self.data_norm = float(np.linalg.norm(np.concatenate(scaled)))
         self.eps = float(jnp.finfo(jnp.result_type(float)).eps)
-        self.iterations = 0
+        self.theta, self.iterations = np.empty(0), 0
 
     def replaced(self, name: str, arrays: Sequence[NDArray]) -> Objective:
         """The same objective on other measured `values`, or with another `sigma`; nothing is compiled anew."""
         return Objective(self.joint.replaced(name, arrays), self.parameters, self.loss, self.priors, self.progress)
 
     def residuals(self, theta: NDArray) -> NDArray:
-        """(M,) rows whose squares are twice the cost."""
+        """(M,) rows whose squares are twice the cost; with them comes J, so that nothing is simulated twice."""
+        if np.array_equal(theta, self.theta):
+            return self.f
         self.theta = theta.copy()
         f, J = self.joint.compressed(theta, self.loss)
         # Columns of pure rounding, scaled up, would send the optimiser anywhere.
@@ -62,8 +64,7 @@ class Objective:
 
     def jacobian(self, theta: NDArray) -> NDArray:
         """(M, P) of `residuals`; scipy asks for it right after them, once per accepted step."""
-        if not np.array_equal(theta, self.theta):
-            self.residuals(theta)
+        self.residuals(theta)
         if self.progress is not None:
             self.progress(self.iterations, 0.5 * float(self.f @ self.f))
         self.iterations += 1
@@ -160,7 +161,7 @@ class Objective:
         stated noise is out of the question (`misfit` beyond a factor of two) but the residuals are white.
         """
         at = self.joint.linearise(theta)
-        if not all(np.all(np.isfinite(a.r[run.present])) for run, a in zip(self.joint.runs, at, strict=True)):
+        if not self.finite(at):
             return False
         misfit = self.misfit(theta)
         if np.sqrt(misfit * self.freedom) <= np.sqrt(self.eps) * self.data_norm:
@@ -168,6 +169,10 @@ class Objective:
         if 0.5 < misfit < 2.0:
             return bool(abs(misfit - 1.0) <= 3 * np.sqrt(2.0 / self.freedom))
         return all(white(a.r) for a in at)
+
+    def finite(self, at: Sequence[Linearised]) -> bool:
+        """Whether every measured sample has a simulated value."""
+        return all(np.all(np.isfinite(a.r[run.present])) for run, a in zip(self.joint.runs, at, strict=True))
 
 
 def white(r: NDArray) -> bool:

@@ -109,8 +109,7 @@ class _Scan:
         return self.seen[x]
 
     def _jacobian(self, theta: NDArray) -> NDArray:
-        if not np.array_equal(theta, self.objective.theta):
-            self.objective.residuals(theta)
+        self.objective.residuals(theta)
         return self.objective.J
 
 

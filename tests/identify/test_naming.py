@@ -46,6 +46,17 @@ def test_a_start_without_an_impact_is_not_without_hope_but_data_without_one_are(
     assert not check(short, BALL_START, BALL_FREE, priors={"e": Normal(0.8, 0.1)}).hopeless
 
 
+def test_a_fit_of_nothing_that_the_data_show_is_refused_unless_told_to(rng):
+    short, free = ball_problem(rng, end=0.1), {"e": Interval(0.0, 1.0)}
+    with pytest.raises(ValueError, match=r"fit\(check\): e needs an impact: none in these data.*check=False fits"):
+        fit(short, BALL_START, free)
+    told = fit(short, BALL_START, free, check=False)
+    assert (told.unidentifiable, told.error_bars) == ([{"e": 1.0}], "none: the data determine no parameter")
+    # With a prior there is something to find out; with g free as well, what it is is found and e is named.
+    assert fit(short, BALL_START, free, priors={"e": Normal(0.8, 0.1)}).params["e"] == pytest.approx(0.8)
+    assert fit(short, BALL_START, BALL_FREE).unidentifiable == [{"e": 1.0}]
+
+
 def test_restitution_and_drop_height_of_one_rebound(rng):
     # The drop is not filmed and nobody knows when it was: height h gives the speed e sqrt(2 g h) of the rebound.
     values = np.full((SAMPLES, 1), np.nan)

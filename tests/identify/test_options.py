@@ -7,6 +7,7 @@ import pytest
 import diffcontact as dc
 from diffcontact.identify import Interval, Normal, Observations, Positive, Problem, Real, fit
 from diffcontact.identify.fit import prepare
+from diffcontact.identify.residual import JointResidual
 
 DRAGGED = dc.System(
     gap=lambda t, q, p: q + 100.0,
@@ -61,6 +62,17 @@ def test_log_scale_changes_the_path_and_not_the_end(rng):
     np.testing.assert_allclose(log.stderr["drag"], plain.stderr["drag"], rtol=1e-3)
     low, high = log.interval95["drag"]
     np.testing.assert_allclose(low * high, log.params["drag"] ** 2)  # symmetric as a ratio
+
+
+def test_the_check_before_a_fit_costs_it_nothing(rng, monkeypatch):
+    evaluated, compressed = [], JointResidual.compressed
+    monkeypatch.setattr(
+        JointResidual, "compressed", lambda self, *arguments: evaluated.append(1) or compressed(self, *arguments)
+    )
+    fit(problem(rng), START, FREE, check=False)
+    unchecked = len(evaluated)
+    fit(problem(np.random.default_rng(0)), START, FREE)
+    assert len(evaluated) == 2 * unchecked > 0
 
 
 def test_tied_parameters_are_those_of_the_fit(rng):
