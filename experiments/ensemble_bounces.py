@@ -147,7 +147,7 @@ def main(arguments: list[str] | None = None) -> Outcome:
     lanes = found.errors.size
     rate = "the rest of them" if resumed else f"{lanes * STEPS / found.cpu:.3g} steps per second of a core"
     print(f"{lanes} lanes of {STEPS} steps: {found.seconds:.1f} s, {found.cpu:.1f} s of all cores, {rate}")
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3  # kB on Linux
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6  # KiB on Linux
     quarters = ", ".join(f"{most:.0f}" for most in found.memory)
     print(f"memory in the quarters of that time: {quarters} MB; peak, compilation included: {peak:.0f} MB")
     for name, which in (("bounce", found.moving), ("rest", ~found.moving)):
