@@ -122,8 +122,8 @@ def test_forward_and_reverse_agree(seed):
     case, weight = _generic(rng), rng.normal(size=2 * D)
     tangent, eps = _tangent(case, seed + 1), np.finfo(float).eps
     forward, back = _both_modes(case, tangent, weight)
-    # Two programs round differently, and balls that rattle between heavier ones multiply that. By how much, forward mode
-    # itself tells: from starts that differ by a rounding.
+    # Two programs round differently, and balls that rattle between heavier ones multiply that. By how much, forward
+    # mode itself tells: from starts that differ by a rounding.
     near = [{**case, "q0": case["q0"] * (1 + eps * rng.choice([-2, -1, 1, 2], D))} for _ in range(5)]
     spread = np.ptp([forward, *(_both_modes(one, tangent, weight)[0] for one in near)])
     np.testing.assert_allclose(forward, back, rtol=1e-12, atol=1e-12 * np.linalg.norm(weight) + 30 * spread)
