@@ -75,6 +75,9 @@ def project_many(mass, G: BodyRows, b, v, *, loads=None, tolerance=None) -> Proj
         A `Projection`; `active` are the rows with a multiplier above zero, which may depend on each other. Its status
         is ITERATION_LIMIT where the residual was not reached.
 
+    Raises:
+        ValueError: rows that are not `BodyRows`, shapes that do not fit.
+
     Reference:
         B. O'Donoghue, E. Candes, Adaptive restart for accelerated gradient schemes, Found. Comput. Math. 15 (2015);
         H. Mazhar, T. Heyn, D. Negrut, A. Tasora, Using Nesterov's method to accelerate multibody dynamics with
@@ -86,6 +89,14 @@ def project_many(mass, G: BodyRows, b, v, *, loads=None, tolerance=None) -> Proj
         >>> print(f"{abs(floor.u[0]):.3f} {floor.multipliers[0]:.3f}")
         0.000 6.000
     """
+    if not isinstance(G, BodyRows):
+        raise ValueError(f"G: expected BodyRows, got {type(G).__name__}; for dense rows take project")
+    count, dimension = G.shape
+    expected = {"mass": (dimension,), "b": (count,), "v": (dimension,), "loads": (count,)}
+    for name, given in (("mass", mass), ("b", b), ("v", v), ("loads", b if loads is None else loads)):
+        if jnp.shape(given) != expected[name]:
+            raise ValueError(f"{name} has the shape {jnp.shape(given)}; expected {expected[name]}")
+    mass, b, v = (jnp.asarray(given, G.dtype) for given in (mass, b, v))
     on = b < jnp.inf
     G, b = _only(G, on), jnp.where(on, b, 0)
     if tolerance is None:
@@ -94,7 +105,8 @@ def project_many(mass, G: BodyRows, b, v, *, loads=None, tolerance=None) -> Proj
     multipliers, reached = _search(*lax.stop_gradient((mass, G, b, v)), lax.stop_gradient(start), on, tolerance)
     active = multipliers > 0
     u, multipliers = _settle(mass, G, b, v, active, multipliers)
-    status = jnp.where(jnp.all(jnp.isfinite(u)), jnp.where(reached, Status.OK, Status.ITERATION_LIMIT), 2)
+    status = jnp.where(reached, Status.OK, Status.ITERATION_LIMIT)
+    status = jnp.where(jnp.all(jnp.isfinite(u)), status, Status.NOT_FINITE)
     return Projection(u=u, multipliers=multipliers, active=active, status=status.astype(jnp.int32))
 
 

@@ -78,6 +78,16 @@ def test_single_precision(rng):
     assert float(jnp.min(violated)) > -1e-4
 
 
+def test_bad_input_is_refused_by_name(rng):
+    mass, G, b, v = _chain(rng)
+    with pytest.raises(ValueError, match="G: expected BodyRows"):
+        qp.project_many(mass, dense(G), b, v)
+    with pytest.raises(ValueError, match="b has the shape"):
+        qp.project_many(mass, G, b[1:], v)
+    with pytest.raises(ValueError, match="loads has the shape"):
+        qp.project_many(mass, G, b, v, loads=b[1:])
+
+
 def test_no_residual_is_claimed_that_was_not_reached():
     # Two walls that leave no room: the multipliers grow for ever.
     G = qp.BodyRows(jnp.array([[0, -1], [0, -1]]), jnp.array([[[1.0], [0.0]], [[-1.0], [0.0]]]), 1)
