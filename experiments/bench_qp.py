@@ -8,8 +8,12 @@
 # contain the active ones (checked here against the stored solution). Compilation is timed apart. What is not installed
 # (`pip install diffcontact[bench]`) is left out.
 #
+# Beside it, where the time goes: how many pivots the active-set search does, how many of them a batch only does because
+# its slowest problem needs them, and how near a pivot is to the bare rank-one update of its tableau. The rest, and
+# those idle pivots, are what a compiled loop over problems does not pay.
+#
 # Run it: `python experiments/bench_qp.py [--out DIR]` (some minutes), or with `--smoke` (one set, small batches, no
-# stored file needed). It prints a table and writes it to `bench_qp.txt`, with a picture, `bench_qp.png`.
+# stored file needed). It prints tables and writes them to `bench_qp.txt`, with a picture, `bench_qp.png`.
 
 # %%
 from __future__ import annotations
@@ -20,6 +24,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import jax
@@ -27,6 +32,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from diffcontact import qp
+from diffcontact.qp.active_set import solve_dual
 
 jax.config.update("jax_enable_x64", True)
 
@@ -224,7 +230,67 @@ def measure(name: str, problems: Problems, batch: int, dtype, methods: dict, sec
     ]
 
 
+# %% Where our time goes.
+@dataclass(frozen=True)
+class Share:
+    """Of the forward pass of one set, in chunks: pivots of a problem, on average and of a chunk's slowest, and
+    microseconds per problem: bare rank-one updates of the tableau (as many as the problem needs), the search, all."""
+
+    problems: str
+    pivots: float
+    slowest: float
+    updates: float
+    search: float
+    forward: float
+
+
+def profile(name: str, problems: Problems, batch: int, seconds: float) -> Share:
+    """The parts of the forward pass, timed side by side."""
+    mass, G, b, v = (jnp.asarray(x) for x in problems.take(batch, float).arguments)
+    chunk = CHUNK.get(name, batch)
+    rows = G / jnp.sqrt(mass)[:, None, :]
+    length = jnp.linalg.norm(rows, axis=2)
+    scale = jnp.where(length > 0, 1 / jnp.where(length > 0, length, 1), 1)
+    rows = rows * scale[:, :, None]
+    A, w0 = jnp.einsum("nid,njd->nij", rows, rows), scale * (jnp.einsum("ncd,nd->nc", G, v) + b)
+
+    def search(A, w0):
+        return solve_dual(A, w0, jnp.full_like(w0, 1e-13), min(G.shape[1:])).pivots
+
+    def over(f, chunk=chunk):
+        return jax.jit(lambda *batch: jax.lax.map(lambda lane: f(*lane), batch, batch_size=chunk))
+
+    pivots = np.asarray(over(search, 1)(A, w0))
+    slowest = np.asarray(over(search)(A, w0))
+    typical = max(round(float(pivots.mean())), 1)
+
+    def updates(A, w0):
+        def update(_, carry):
+            tableau, left = carry
+            return tableau - left[:, None] * left[None, :], 0.5 * left
+
+        return jax.lax.fori_loop(0, typical, update, (A, w0))[0]
+
+    parts = {"updates": (updates, A, w0), "search": (search, A, w0), "forward": (ours, mass, G, b, v)}
+    calls = {key: partial(over(f).lower(*given).compile(), *given) for key, (f, *given) in parts.items()}
+    taken = [1e6 * value / batch for value in medians(calls, seconds).values()]
+    return Share(name, pivots.mean(), slowest.mean(), *taken)
+
+
 # %% Showing.
+def shares(found: list[Share]) -> str:
+    head = f"{'problems':9}{'pivots':>8}{'slowest':>9}{'updates us':>12}{'search us':>11}{'forward us':>12}"
+    return "\n".join(
+        [
+            head,
+            *(
+                f"{s.problems:9}{s.pivots:8.1f}{s.slowest:9.1f}{s.updates:12.2f}{s.search:11.2f}{s.forward:12.2f}"
+                for s in found
+            ),
+        ]
+    )
+
+
 def table(rows: list[Row]) -> str:
     head = (
         f"{'problems':9}{'batch':>6} {'type':8}{'method':10}{'what':9}{'us/problem':>11}{'compile s':>10}{'error':>9}"
@@ -293,6 +359,7 @@ def main(arguments: list[str] | None = None) -> list[Row]:
     if chosen.smoke:
         rows += measure("built", built(), 8, np.float64, {"project": ours}, 0.1)
         print(table(rows))
+        parts = shares([profile("built", built(), 8, 0.1)])
     else:
         for name in chosen.sets:
             problems = stored(name)
@@ -301,9 +368,10 @@ def main(arguments: list[str] | None = None) -> list[Row]:
                     found = measure(name, problems, batch, dtype, competitors(name, batch, dtype), 3.0)
                     print("\n".join(table(found).splitlines()[1:]), flush=True)
                     rows += found
-    print(ratios(rows))
+        parts = shares([profile(name, stored(name), max(chosen.batches), 3.0) for name in chosen.sets])
+    print(f"{ratios(rows)}\n{parts}")
     chosen.out.mkdir(parents=True, exist_ok=True)
-    (chosen.out / "bench_qp.txt").write_text(f"{table(rows)}\n\n{ratios(rows)}\n")
+    (chosen.out / "bench_qp.txt").write_text(f"{table(rows)}\n\n{ratios(rows)}\n\n{parts}\n")
     picture(rows, chosen.out / "bench_qp.png")
     return rows
 
