@@ -8,7 +8,7 @@ are independent at all times.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax
 import jax.numpy as jnp
@@ -27,9 +27,9 @@ class Search:
     """What the search carries from pivot to pivot.
 
     Args:
-        tableau: (c, c) A swept on the working set, up to the last pivot.
-        left, right: (c,) the last pivot, not yet applied: the tableau is T - left right^T. Done in the next pass, the
-            update writes in place and costs one read and one write; next to its own row it would cost a copy.
+        tableau: (c, c) A swept on the working set, up to the last pivots.
+        left, right: (k, c) the last pivots, not yet applied: the tableau is T - left^T right. Applied together and in
+            the next pass, they write in place and cost one read and one write of the tableau for k pivots.
         point: (c,) w0 swept like a column of the tableau: the multipliers on the working set, the values off it, at
             load zero of the entering row.
         working: (c,) bool, the working set W.
@@ -49,12 +49,22 @@ class Search:
     pivots: jax.Array
     status: jax.Array
 
+    def row(self, index):
+        """(c,) of the tableau as it is now."""
+        return self.tableau[index] - self.left[:, index] @ self.right
+
     def multipliers(self, A, w0):
         """l (c,), zero off the working set, after one step of iterative refinement: l_W - T_WW (A l + w0)_W."""
         loads = jnp.where(self.working, self.point, 0)
         residual = jnp.where(self.working, A @ loads + w0, 0)
-        step = self.tableau @ residual - self.left * (self.right @ residual)
+        step = self.tableau @ residual - (self.right @ residual) @ self.left
         return jnp.where(self.working, loads - step, 0)
+
+
+def pivots_at_once(count):
+    """How many pivots are done on one tableau (c, c) before it is updated. Looking through those that wait costs each
+    pivot as many vectors: it pays where the tableau no longer fits the fastest cache."""
+    return min(max(count // 16, 1), 8)
 
 
 def solve_dual(A, w0, tolerance, rank, any_rank=False) -> Search:
@@ -79,17 +89,24 @@ def solve_dual(A, w0, tolerance, rank, any_rank=False) -> Search:
     # Each row comes in and leaves a few times at most in practice; a longer search has lost its way to rounding.
     limit = 10 * count + 20
     dependent_below = dependence_tolerance(count, w0.dtype)
+    at_once = pivots_at_once(count)
 
     def most_violated(point, working):
         worst, row = _lowest(jnp.where(working, jnp.inf, point + tolerance), rows)
         return jnp.where(worst < 0, row, NONE)
 
-    def pivot(search):
+    def some(search):
+        tableau, nothing = search.tableau, jnp.zeros_like(search.left)
+        for left, right in zip(search.left, search.right, strict=True):
+            tableau = tableau - left[:, None] * right[None, :]
+        search = replace(search, tableau=tableau, left=nothing, right=nothing)
+        return lax.fori_loop(0, at_once, pivot, search)
+
+    def pivot(number, search):
         point, working = search.point, search.working
         running = search.entering != NONE
         entering = jnp.maximum(search.entering, 0)
-        tableau = search.tableau - search.left[:, None] * search.right[None, :]
-        row = tableau[entering]
+        row = search.row(entering)
         # The point at the load s of the entering row is point + s direction.
         direction = jnp.where(working, -row, row)
         independent = (row[entering] > dependent_below) & ((search.size < rank) | any_rank)
@@ -101,23 +118,23 @@ def solve_dual(A, w0, tolerance, rank, any_rank=False) -> Search:
         possible = running & (jnp.minimum(full, shortest) < jnp.inf)
         index = jnp.where(joins, entering, blocking)
 
-        left, right = sweep(tableau[index], working, index)
+        left, right = sweep(search.row(index), working, index)
         left = jnp.where(possible, left, 0)
         point = point - left * jnp.where(possible, point[index], 0)
         working = working ^ ((rows == index) & possible)
-        pivots = search.pivots + 1
-        late = possible & (pivots >= limit)
+        done = search.pivots + 1
+        late = possible & (done >= limit)
         upcoming = jnp.where(joins, most_violated(point, working), entering)
         stopped = jnp.where(running, jnp.where(late, Status.ITERATION_LIMIT, Status.INFEASIBLE), search.status)
         return Search(
-            tableau=tableau,
-            left=left,
-            right=right,
+            tableau=search.tableau,
+            left=search.left.at[number].set(left),
+            right=search.right.at[number].set(right),
             point=point,
             working=working,
             size=search.size + jnp.where(possible, jnp.where(joins, 1, -1), 0),
             entering=jnp.where(possible & ~late, upcoming, NONE),
-            pivots=pivots,
+            pivots=done,
             status=jnp.where(possible & ~late, search.status, stopped).astype(jnp.int32),
         )
 
@@ -125,8 +142,8 @@ def solve_dual(A, w0, tolerance, rank, any_rank=False) -> Search:
     none = jnp.zeros(count, bool)
     start = Search(
         tableau=A,
-        left=jnp.zeros_like(w0),
-        right=jnp.zeros_like(w0),
+        left=jnp.zeros((at_once, count), w0.dtype),
+        right=jnp.zeros((at_once, count), w0.dtype),
         point=w0,
         working=none,
         size=zero,
@@ -136,7 +153,7 @@ def solve_dual(A, w0, tolerance, rank, any_rank=False) -> Search:
     )
     # A batch goes on until its last lane is done, and a pass leaves the finished lanes as they are: the select that
     # vmap would put around the body keeps the old tableau alive, at the price of a copy per pass.
-    return lax.while_loop(lambda search: any_lane(search.entering != NONE), pivot, start)
+    return lax.while_loop(lambda search: any_lane(search.entering != NONE), some, start)
 
 
 def _lowest(values, rows):
