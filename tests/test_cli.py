@@ -4,24 +4,13 @@ import dataclasses
 import json
 import re
 
-import h5py
 import numpy as np
 import pytest
+from command_line import ROWS, assert_one_line, write
 
 from diffcontact.cli import main
 from diffcontact.demo import SCENE, TRUTH
 from diffcontact.scene.study import Study, read_study
-
-# Everything but the bad input fits together, and nothing is simulated before all input is read: rows need no physics.
-ROWS = ["time [s],x1 [mm],y1 [mm],x2 [mm],y2 [mm]"] + [
-    f"{0.1 * i:.1f},{-20 + 0.2 * abs(i - 15):.2f},0,{20 + 0.5 * abs(i - 15):.2f},0" for i in range(31)
-]
-
-
-def write(folder, scene=SCENE, rows=ROWS):
-    (folder / "carts.toml").write_text(scene)
-    (folder / "carts.csv").write_text("\n".join(rows) + "\n")
-    return folder / "carts.toml"
 
 
 def fit(scene, *options):
@@ -160,13 +149,6 @@ BAD_SCENES = {
 }
 
 
-def assert_one_line(capsys, expected):
-    captured = capsys.readouterr().err
-    assert captured.count("\n") == 1, captured
-    assert captured.endswith("\n")
-    assert expected in captured
-
-
 @pytest.mark.parametrize("case", BAD_DATA)
 def test_bad_data(tmp_path, capsys, case):
     rows, expected = BAD_DATA[case]
@@ -280,130 +262,3 @@ def test_a_fit_that_did_not_converge_says_so(demo, tmp_path, monkeypatch):
     assert main(["fit", str(demo / "carts.toml"), "--out", str(tmp_path)]) == 3
     assert json.loads((tmp_path / "result.json").read_text())["converged"] is False
     assert "<p class=bad>stopped after 1 evaluation</p>" in (tmp_path / "report.html").read_text()
-
-
-# A ball that falls 5 m with g = 10 m/s^2, y downwards: everything is in the scene, nothing was measured.
-BALL = """
-title = "A falling ball"
-
-[system]
-kind = "bouncing ball"
-length = "m"
-time = "s"
-
-[data]
-time = "t"
-time_unit = "ms"
-noise = { value = 1, unit = "mm" }
-
-[preparation]
-kind = "bounces"
-column = "y"
-unit = "m"
-
-[parameters]
-restitution = { value = 0.5 }
-gravity = { value = 10 }
-drag = { value = 0 }
-floor = { value = 500, unit = "cm" }
-floor_drift = { value = 0 }
-q0 = { value = 0, unit = "cm" }
-u0 = { value = 0 }
-"""
-
-
-def ensemble(folder, *options, scene=BALL):
-    (folder / "ball.toml").write_text(scene)
-    return main(["ensemble", str(folder / "ball.toml"), "--out", str(folder / "runs.h5"), *options])
-
-
-def test_an_ensemble_is_the_scene_at_every_point_of_the_grid(tmp_path, capsys):
-    grid = ("--vary", "q0[0]=0:-220:2", "--vary", "restitution=0.5:0.9:3", "--times", "0:1500:7", "--chunk", "4")
-    assert ensemble(tmp_path, *grid) == 0
-    printed = capsys.readouterr()
-    assert printed.err == ""
-    assert "2 values of q0[0] x 3 values of restitution, 6 lanes; 7 times from 0 to 1.5 s" in printed.out
-    assert "6 of 6 lanes are fine" in printed.out
-    with h5py.File(tmp_path / "runs.h5") as held:
-        height, e = 5 - held["parameters/q0"][:, 0], held["parameters/restitution"][:]
-        np.testing.assert_allclose(height, [5, 5, 5, 7.2, 7.2, 7.2], rtol=1e-15)
-        np.testing.assert_allclose(e, [0.5, 0.7, 0.9] * 2, rtol=1e-15)
-        np.testing.assert_allclose(held["fixed/t"], np.linspace(0, 1.5, 7), rtol=1e-15)
-        assert held["fixed/floor"][()] == 5
-        # It hits the floor at t, g t = sqrt(2 g height), and bounces once.
-        t, left = np.sqrt(height / 5), 1.5 - np.sqrt(height / 5)
-        np.testing.assert_allclose(held["outputs/q"][:, -1, 0], 5 - 10 * e * t * left + 5 * left**2, rtol=1e-12)
-        np.testing.assert_allclose(held["outputs/u"][:, -1, 0], 10 * left - 10 * e * t, rtol=1e-12)
-        np.testing.assert_allclose(held["outputs/impulse"][:].sum(axis=(1, 2)), 10 * (1 + e) * t, rtol=1e-12)
-    # The same again finds it done; another scene does not touch it.
-    before = (tmp_path / "runs.h5").read_bytes()
-    assert ensemble(tmp_path, *grid) == 0
-    assert "6 of 6 lanes are fine" in capsys.readouterr().out
-    assert ensemble(tmp_path, *grid, scene=BALL.replace("value = 10 ", "value = 9.81 ")) == 2
-    assert_one_line(capsys, "runs.h5'): holds another ensemble")
-    assert (tmp_path / "runs.h5").read_bytes() == before
-
-
-def test_an_ensemble_takes_what_it_needs_from_the_first_run(tmp_path, monkeypatch):
-    calls = []
-    monkeypatch.setattr("diffcontact.vary.ensemble", lambda run, batch, **options: calls.append((batch, options)))
-    scene = write(tmp_path)
-    assert main(["ensemble", str(scene), "--vary", "q0[1]=30:50:3", "--out", str(tmp_path / "runs.h5")]) == 0
-    ((batch, options),) = calls
-    expected = read_study(scene).params(0)
-    np.testing.assert_allclose(batch["q0"], [[expected["q0"][0], x] for x in (0.03, 0.04, 0.05)], rtol=1e-12)
-    np.testing.assert_allclose(options["fixed"].pop("t"), 0.1 * np.arange(31), rtol=1e-12)
-    assert options["fixed"].keys() == expected.keys() - {"q0"}
-    for name, value in options["fixed"].items():
-        np.testing.assert_array_equal(value, expected[name])
-    assert options["store"] == tmp_path / "runs.h5"
-
-
-def test_an_interrupted_ensemble_says_how_to_go_on(tmp_path, capsys, monkeypatch):
-    def interrupted(*_, **__):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("diffcontact.vary.ensemble", interrupted)
-    assert ensemble(tmp_path, "--vary", "q0=-1:0:3", *TIMES) == 130
-    assert_one_line(capsys, "interrupted; the same command goes on from there")
-
-
-TIMES = ("--times", "0:1000:7")
-BAD_ENSEMBLES = {
-    "no range": (("--vary", "restitution", *TIMES), "--vary 'restitution': expected NAME=LOW:HIGH:COUNT or NAME[ELE"),
-    "half a range": (
-        ("--vary", "restitution=0.5:0.9", *TIMES),
-        "--vary 'restitution=0.5:0.9': '0.5:0.9', expected LOW",
-    ),
-    "no number": (("--vary", "restitution=a:0.9:3", *TIMES), "'a:0.9:3', expected LOW:HIGH:COUNT, two numbers and a c"),
-    "not finite": (("--vary", "q0=0:inf:3", *TIMES), "'0:inf:3', expected LOW:HIGH:COUNT, two numbers and a count of"),
-    "one value": (("--vary", "restitution=0.5:0.9:1", *TIMES), "'0.5:0.9:1', expected LOW:HIGH:COUNT, two numbers an"),
-    "half a value": (("--vary", "restitution=0.5:0.9:2.5", *TIMES), "'0.5:0.9:2.5', expected LOW:HIGH:COUNT, two nu"),
-    "unknown name": (("--vary", "restituton=0:1:3", *TIMES), "no parameter 'restituton'; did you mean 'restitution'?"),
-    "impossible": (("--vary", "restitution=0.5:1.9:3", *TIMES), "0.5 to 1.9, expected within [0, 1] (SI)"),
-    "element of a number": (("--vary", "restitution[0]=0:1:3", *TIMES), "restitution is a single number, expected it"),
-    "element beyond": (("--vary", "q0[1]=0:1:3", *TIMES), "--vary 'q0[1]=0:1:3': element 1 of q0, expected 0 to 0"),
-    "twice": (("--vary", "q0=0:1:3", "--vary", "q0[0]=0:1:3", *TIMES), "--vary 'q0[0]=0:1:3': q0[0] is varied twice"),
-    "no times": (("--vary", "q0=0:1:3"), "ball.toml: data.files: missing, and no --data was given; expected a CSV"),
-    "times run back": (("--vary", "q0=0:1:3", "--times", "1:0:3"), "--times '1:0:3': from 1 to 0, expected LOW below"),
-    "no lanes": (("--vary", "q0=0:1:3", *TIMES, "--chunk", "0"), "ensemble(chunk=0): expected an integer of at least"),
-}
-
-
-@pytest.mark.parametrize("case", BAD_ENSEMBLES)
-def test_bad_ensemble(tmp_path, capsys, case):
-    options, expected = BAD_ENSEMBLES[case]
-    assert ensemble(tmp_path, *options) == 2
-    assert_one_line(capsys, expected)
-    assert not (tmp_path / "runs.h5").exists()
-
-
-def test_an_ensemble_without_data_needs_every_value(tmp_path, capsys):
-    scene = BALL.replace("value = 500, unit", 'value = "from data", unit')
-    assert ensemble(tmp_path, "--vary", "u0=-1:1:2", *TIMES, scene=scene) == 2
-    assert_one_line(capsys, "ball.toml: parameters.floor.value: 'from data' without any, expected a number, --vary or")
-    scene = BALL.replace("[data]", "bounces = 2\n[data]").replace(
-        "[parameters]", "[parameters]\nlater_restitution = {value = 1}"
-    )
-    assert ensemble(tmp_path, "--vary", "u0=-1:1:2", *TIMES, scene=scene) == 2
-    assert_one_line(capsys, "ball.toml: system: takes its apexes from measurements, expected --data")
