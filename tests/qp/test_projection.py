@@ -92,6 +92,18 @@ def test_mass_ratios(rng, dtype, ratio, within):
         assert optimality(problem, found) < within
 
 
+def test_pairs_of_rows_at_a_small_angle_in_single_precision(rng):
+    G = rng.normal(size=(20, 6, 10))
+    G = np.concatenate([G, G + 0.01 * rng.normal(size=G.shape)], axis=1)
+    u, multipliers = rng.normal(size=(20, 10)), rng.uniform(0.5, 1, (20, 12)) * (rng.random((20, 12)) < 0.5)
+    room = np.where(multipliers > 0, 0, rng.uniform(0.01, 1, (20, 12)))
+    b, v = room - np.einsum("ncd,nd->nc", G, u), u - np.einsum("ncd,nc->nd", G, multipliers)
+    found = batch(np.ones((20, 10), np.float32), *(x.astype(np.float32) for x in (G, b, v)))
+    assert np.all(found.status == Status.OK)
+    # A violation is rounding (1e-7) of terms of order 10, times the inverse of the angle.
+    assert np.min(np.einsum("ncd,nd->nc", G, found.u) + b) > -1e-3
+
+
 def test_many_rows_are_compacted(rng):
     problem, u = backwards(rng, 400, 5, 4)
     found = project(*problem)
