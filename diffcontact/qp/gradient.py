@@ -7,13 +7,14 @@ cost of an iteration grow with their number. It stops at a residual, where the o
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.scipy.sparse.linalg import cg
 
-from diffcontact.batching import select
+from diffcontact.batching import any_lane, select
 from diffcontact.qp.bodies import BodyRows, lift, magnitudes, squares, times
 from diffcontact.qp.projection import Projection
 from diffcontact.qp.rows import inverse_length
@@ -111,7 +112,27 @@ def project_many(mass, G: BodyRows, b, v, *, loads=None, tolerance=None) -> Proj
 
 
 def _search(mass, G, b, v, loads, on, tolerance):
-    """The multipliers (c,), and whether the residual was reached."""
+    """The multipliers (c,), and whether the residual was reached.
+
+    A row that is switched off costs as much as another: where at least half are, the others are brought together.
+    """
+    count, number = on.shape[0], jnp.sum(on)
+
+    def among(size):
+        (kept,) = jnp.nonzero(on, size=size, fill_value=count)
+        there, place = kept < count, jnp.minimum(kept, count - 1)
+        rows = _only(BodyRows(G.bodies[place], G.normals[place], G.count), there)
+        multipliers, reached = _iterate(mass, rows, b[place], v, loads[place], there, tolerance)
+        return jnp.zeros_like(b).at[kept].set(multipliers, mode="drop"), reached
+
+    half, quarter = count // 2, count // 4
+    size = jnp.where(any_lane(number > half), 2, jnp.where(any_lane(number > quarter), 1, 0))
+    everything = partial(_iterate, mass, G, b, v, loads, on, tolerance)
+    return lax.switch(size, [partial(among, quarter), partial(among, half), everything])
+
+
+def _iterate(mass, G, b, v, loads, on, tolerance):
+    """The same, by iterating on all rows."""
     scale = inverse_length(squares(G, 1 / mass))
     at_v = jnp.where(on, scale * (times(G, v) + b), 0)
     # Rounding of G v + b is no violation.
