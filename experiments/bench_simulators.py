@@ -37,6 +37,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -158,15 +159,15 @@ def clock() -> float:
     return time.process_time() if jax.default_backend() == "cpu" else time.perf_counter()
 
 
-def seconds(call: Callable, limit: float) -> float:
-    """Median time of a call: one to warm up, then as many as fit in the limit, five at most."""
+def timed(call: Callable, limit: float) -> tuple[float, Any]:
+    """Median time of a call, and what it returns: one to warm up, then as many as fit in the limit, five at most."""
     begin, spent = time.perf_counter(), []
-    jax.block_until_ready(call())
+    result = jax.block_until_ready(call())
     while not spent or (len(spent) < 5 and time.perf_counter() - begin < limit):
         before = clock()
         jax.block_until_ready(call())
         spent.append(clock() - before)
-    return float(np.median(spent))
+    return float(np.median(spent)), result
 
 
 def measure(name: str, scene: str, start, batches, steps: int, limit: float) -> Iterator[Row]:
@@ -186,17 +187,16 @@ def measure(name: str, scene: str, start, batches, steps: int, limit: float) -> 
                 continue
             lanes = [np.resize(x, (batch, x.shape[1])).astype(dtype) for x in start]
             call, compilation, memory = prepared(simulator, function, lanes, chunk)
-            found = seconds(call, limit)
-            each = found / batch
-            finite = all(np.all(np.isfinite(x)) for x in jax.tree.leaves(call()))
-            row = replace(row, speed=batch * steps / found, compilation=compilation, memory=memory)
+            spent, result = timed(call, limit)
+            each = spent / batch
+            finite = all(np.all(np.isfinite(x)) for x in jax.tree.leaves(result))
+            row = replace(row, speed=batch * steps / spent, compilation=compilation, memory=memory)
             yield replace(row, note="" if finite else "not finite")
 
 
 def prepared(simulator: Simulator, function: Callable, lanes, chunk: int | None):
     """The call to be timed, the time it took to compile, and its memory [MiB]."""
     if simulator.memory is not None:
-        function(*lanes)
         return partial(function, *lanes), 0.0, simulator.memory() / 2**20
     lanes = [jnp.asarray(x) for x in lanes]
     mapped = jax.vmap(function)
@@ -326,9 +326,9 @@ def work(method: str, name: str, truth, counts, limit: float) -> Iterator[Work]:
         simulator = METHODS[method][0](problem.balls, problem.T / count)
         points = []
         for function, exact in zip(state_and_jacobian(simulator, count), truth, strict=True):
-            call = partial(function, x0)
-            error = np.max(np.abs(np.asarray(call()) - exact)) / np.max(np.abs(exact))
-            points.append((seconds(call, limit / 10), float(error)))
+            spent, found = timed(partial(function, x0), limit / 10)
+            error = np.max(np.abs(np.asarray(found) - exact)) / np.max(np.abs(exact))
+            points.append((spent, float(error)))
         yield Work(name, method, count, *points)
         if points[1][0] > limit / 10:
             return
