@@ -97,6 +97,10 @@ def _(system: System, params, t, q0, u0):
         ("restitution", _shape(system.restitution, params), ((), gap)),
     )
     _expect("System", shapes)
+    normals = system.normals
+    if normals is not None:
+        rows = jax.eval_shape(lambda: normals(t, q0, params))
+        _expect("System", (("normals", rows.shape, ((*gap, d),)),))
 
 
 @check_shapes.register

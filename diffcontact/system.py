@@ -25,6 +25,7 @@ import numpy as np
 from jax import Array
 
 from diffcontact.mass import solve
+from diffcontact.qp.bodies import BodyRows, Rows
 
 Params = Any
 
@@ -43,6 +44,9 @@ class System:
             gyroscopic terms included when the mass depends on `q`.
         mass: `mass(q, params) -> (d,)` for a diagonal or `(d, d)` for a full symmetric positive definite matrix [kg].
         restitution: `restitution(params) -> ()` or `(c,)`, the coefficient(s) e in [0, 1].
+        normals: None, or `normals(t, q, params)`, the rows grad g_i as `qp.BodyRows`, where each gap belongs to one
+            body or two and the mass is diagonal. `VelocityProjection` uses them; the other schemes, and without them
+            it too, differentiate the gaps in forward mode: d tangents for c gaps.
 
     Systems are compared by their functions: build one once and reuse it, and nothing is compiled twice.
 
@@ -64,9 +68,11 @@ class System:
     force: Callable[[Any, Array, Array, Params], Array]
     mass: Callable[[Array, Params], Array]
     restitution: Callable[[Params], Any]
+    normals: Callable[[Any, Array, Params], BodyRows] | None = None
 
     def __post_init__(self):
-        for name in ("gap", "force", "mass", "restitution"):
+        optional = () if self.normals is None else ("normals",)
+        for name in ("gap", "force", "mass", "restitution", *optional):
             if not callable(getattr(self, name)):
                 raise ValueError(f"System({name}=...): expected a function, got {type(getattr(self, name)).__name__}")
 
@@ -160,6 +166,15 @@ def contacts(system: System, params: Params, t, q: Array) -> Contacts:
     gap, pushforward = jax.linearize(lambda t, q: system.gap(t, q, params), t, q)
     normals = jax.vmap(lambda e: pushforward(jnp.zeros_like(t), e), out_axes=1)(jnp.eye(q.size, dtype=q.dtype))
     return Contacts(gap=gap, normals=normals, drift=pushforward(jnp.ones_like(t), jnp.zeros_like(q)))
+
+
+def linearised(system: System, params: Params, t, q: Array) -> tuple[Array, Rows]:
+    """Gaps (c,) and their gradients (c, d) at (t, q), sparse where the system brings its own."""
+    if system.normals is None:
+        here = contacts(system, params, t, q)
+        return here.gap, here.normals
+    t = jnp.asarray(t, q.dtype)
+    return system.gap(t, q, params), system.normals(t, q, params)
 
 
 def gap_motion(system: System, params: Params, t, q: Array, u: Array) -> tuple[Array, Array]:

@@ -93,3 +93,13 @@ def test_inside_transformations_an_overlap_is_a_status():
     run = jax.jit(lambda q0: dc.simulate(wall, params, q0, [0.0], [0.0, 0.1], scheme=dc.VelocityProjection()).status)
     assert run(jnp.array([-0.5])) == dc.Status.OVERLAP
     assert run(jnp.array([0.5])) == dc.Status.OK
+
+
+def test_normals_that_do_not_fit_the_gaps_are_refused():
+    four, five = (dc.systems.balls(count, 1, box=(0.0, 1.0)) for count in (4, 5))
+    params = {"mass": np.ones(4), "radius": np.full(4, 0.1), "gravity": np.zeros(1), "restitution": 0.0}
+    wrong = replace(four, normals=lambda t, q, p: five.normals(t, jnp.zeros(5), p))
+    with pytest.raises(ValueError, match=r"System.normals: expected an array of shape \(14, 4\), got \(20, 5\)"):
+        dc.simulate(wrong, params, [0.1, 0.3, 0.5, 0.7], np.zeros(4), [0.0, 1.0])
+    with pytest.raises(ValueError, match=r"System\(normals=...\): expected a function, got int"):
+        replace(four, normals=3)

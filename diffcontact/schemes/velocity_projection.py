@@ -10,7 +10,7 @@ from diffcontact.mass import solve
 from diffcontact.schemes.applicability import inelastic_status, require
 from diffcontact.schemes.scheme import Info, State
 from diffcontact.status import first
-from diffcontact.system import System, contacts
+from diffcontact.system import System, linearised
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,8 @@ class VelocityProjection:
         q, u = state.q, state.u
         mass = system.mass(q, params)
         free = u + h * solve(mass, system.force(t + h / 2, q, u, params))
-        ahead = contacts(system, params, t + h, q)
-        move = qp.project(mass, ahead.normals, ahead.gap / h, free)
+        gap, normals = linearised(system, params, t + h, q)
+        move = qp.project(mass, normals, gap / h, free)
         return State(q + h * move.u, move.u), Info(
             move.multipliers, first(move.status, inelastic_status(system, params))
         )

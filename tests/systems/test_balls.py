@@ -1,11 +1,14 @@
 """Balls: the order of the gaps, and gradients where centres coincide."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import diffcontact as dc
+from diffcontact.qp.bodies import dense
 
 
 def test_gaps_are_ordered_low_walls_high_walls_pairs():
@@ -26,6 +29,41 @@ def test_gradients_are_finite_where_centres_coincide():
     system = dc.systems.balls(2, 2)
     jacobian = jax.jacrev(system.gap, argnums=1)(0.0, jnp.zeros(4), {"radius": jnp.ones(2)})
     assert np.all(np.isfinite(jacobian))
+
+
+@pytest.mark.parametrize(
+    ("count", "dimension", "box"), [(4, 2, ((0.0, -1.0), (np.inf, 3.0))), (5, 3, None), (4, 1, (0, 1))]
+)
+def test_the_sparse_normals_are_the_gradients_of_the_gaps(count, dimension, box):
+    system = dc.systems.balls(count, dimension, box=box)
+    q = jnp.asarray(np.random.default_rng(0).normal(size=count * dimension))
+    params = {"radius": jnp.full(count, 0.1)}
+    gradients = jax.jacfwd(system.gap, argnums=1)(0.0, q, params)
+    np.testing.assert_allclose(dense(system.normals(0.0, q, params)), gradients, atol=1e-15)
+
+
+def test_a_step_with_sparse_normals_is_one_with_dense_normals():
+    system = dc.systems.balls(4, 2, box=(0.0, 1.0))
+    params = {"mass": jnp.array([1.0, 2.0, 3.0, 1.0]), "radius": jnp.full(4, 0.1), "restitution": 0.0}
+    q0 = jnp.array([0.1, 0.11, 0.3, 0.12, 0.5, 0.2, 0.8, 0.7])
+    u0 = jnp.array([0.2, -1.0, -0.5, -0.3, -2.0, -1.0, 0.3, 0.4])
+
+    def end(system):
+        def run(gravity, q0, u0):
+            scheme, given = dc.VelocityProjection(), {**params, "gravity": gravity}
+            return dc.simulate(system, given, q0, u0, jnp.linspace(0.0, 0.2, 5), scheme=scheme)
+
+        def last(*x):
+            found = run(*x)
+            return found.q[-1], found
+
+        return jax.jacrev(last, argnums=(0, 1, 2), has_aux=True)(jnp.array([0.0, -9.81]), q0, u0)
+
+    (jacobian, run), (same_jacobian, same_run) = end(system), end(replace(system, normals=None))
+    assert jnp.sum(run.impulse > 0) >= 5
+    # Sums in another order.
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-12), run, same_run)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-11), jacobian, same_jacobian)
 
 
 def test_a_side_may_be_open():

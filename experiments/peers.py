@@ -1,0 +1,199 @@
+"""Balls in a box in MuJoCo's C library, in MJX and in Brax's spring pipeline, behind one interface.
+
+The balls do not turn and there is no friction, so that all simulate the same d = count * dimension coordinates: in
+MuJoCo and MJX a ball has one slide joint per dimension; in Brax, whose spring pipeline holds joints by springs of their
+own, a free joint without friction. Contacts are theirs: soft constraints in MuJoCo and MJX, impulses with a Baumgarte
+term in Brax.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.optimize import brentq
+
+NEEDS = {"MuJoCo C": ("mujoco",), "MJX": ("mujoco", "mujoco.mjx"), "Brax spring": ("mujoco.mjx", "brax")}
+
+# A soft contact of the work-precision studies lasts so many steps: as stiff as the step can resolve.
+STEPS_PER_CONTACT = 16
+
+
+def installed(peer: str) -> bool:
+    """Whether the packages of a peer are there."""
+    try:
+        return all(importlib.util.find_spec(name) is not None for name in NEEDS[peer])
+    except ModuleNotFoundError:
+        return False
+
+
+@dataclass(frozen=True)
+class Balls:
+    """What is simulated.
+
+    Attributes:
+        count, dimension: of the balls and of the space.
+        box: (low, high) on every axis [m]; an infinite side is open.
+        mass, radius: (count,) [kg], [m].
+        gravity: (dimension,) [m/s^2].
+        restitution: of every contact.
+    """
+
+    count: int
+    dimension: int
+    box: tuple[float, float]
+    mass: np.ndarray
+    radius: np.ndarray
+    gravity: np.ndarray
+    restitution: float
+
+    @property
+    def params(self) -> dict:
+        """Those of `dc.systems.balls`."""
+        names = ("mass", "radius", "gravity", "restitution")
+        return {name: jnp.asarray(getattr(self, name), float) for name in names}
+
+
+@dataclass(frozen=True)
+class Simulator:
+    """A simulator with a model and a step of its own.
+
+    Attributes:
+        end: (q0, u0, steps) -> (q, u), the state so many steps later. One lane, (d,), where `traced`; else lanes
+            (n, d).
+        path: (q0, u0, steps) -> (q, u), (steps + 1, d), all the states on the way; lanes as in `end`.
+        memory: None, or () -> bytes that a simulator outside JAX has in use.
+    """
+
+    end: Callable
+    path: Callable
+    memory: Callable[[], int] | None = None
+
+    @property
+    def traced(self) -> bool:
+        """Whether JAX can map, compile and differentiate it."""
+        return self.memory is None
+
+
+def mjcf(balls: Balls, h: float, options: str, free: bool, springs: bool) -> str:
+    """The model as MJCF; `springs`: contacts that bounce with the balls' restitution, else MuJoCo's default ones."""
+    axes = np.eye(3)[: balls.dimension]
+    joints = "".join(f'<joint type="slide" axis="{_text(axis)}"/>' for axis in axes)
+    joints = "<freejoint/>" if free else joints
+    walls = "".join(
+        f'<geom type="plane" size="9 9 1" pos="{_text(side * axis)}" zaxis="{_text(sign * axis)}"/>'
+        for side, sign in zip(balls.box, (1, -1), strict=True)
+        if np.isfinite(side)
+        for axis in axes
+    )
+    spheres = "".join(
+        f'<body>{joints}<geom type="sphere" size="{radius}" mass="{mass}"/></body>'
+        for radius, mass in zip(balls.radius, balls.mass, strict=True)
+    )
+    gravity = _text(np.asarray(balls.gravity) @ axes)
+    contact = _contact(balls.restitution, h) if springs else ""
+    return (
+        f'<mujoco><option timestep="{h}" gravity="{gravity}" {options}/>'
+        f'<default><geom condim="1" friction="0 0 0" {contact}/></default>'
+        f"<worldbody>{walls}{spheres}</worldbody></mujoco>"
+    )
+
+
+def _text(vector) -> str:
+    return " ".join(str(float(x)) for x in vector)
+
+
+def _contact(e: float, h: float) -> str:
+    """A spring and a damper that touch without adhesion and bounce with e."""
+
+    def rebound(zeta):
+        root = np.sqrt(1 - zeta**2)
+        return np.exp(-2 * zeta / root * np.arctan2(root, zeta))
+
+    zeta, frequency = brentq(lambda zeta: rebound(zeta) - e, 1e-9, 1 - 1e-9), np.pi / (STEPS_PER_CONTACT * h)
+    return f'solref="{-(frequency**2)} {-2 * zeta * frequency}" solimp="0.9999 0.9999 0.001 0.5 2"'
+
+
+def mujoco_c(balls: Balls, h: float, springs: bool = False) -> Simulator:
+    """MuJoCo with its defaults (Newton, to convergence), in double precision, lane after lane on one thread: one call
+    of mj_step for all steps of a lane (`mujoco.rollout`, which keeps every state, is not faster)."""
+    import mujoco
+
+    model = mujoco.MjModel.from_xml_string(mjcf(balls, h, "", False, springs))
+    data = mujoco.MjData(model)
+
+    def run(q0, u0, counts):
+        states = np.empty((len(counts) + 1, 2, *q0.shape))
+        states[0] = q0, u0
+        for lane, (q, u) in enumerate(zip(q0, u0, strict=True)):
+            mujoco.mj_resetData(model, data)
+            data.qpos[:], data.qvel[:] = q, u
+            for k, count in enumerate(counts):
+                mujoco.mj_step(model, data, nstep=count)
+                states[k + 1, 0, lane], states[k + 1, 1, lane] = data.qpos, data.qvel
+        return states
+
+    def path(q0, u0, steps):
+        states = run(q0, u0, [1] * steps)
+        return np.moveaxis(states[:, 0], 0, 1), np.moveaxis(states[:, 1], 0, 1)
+
+    def end(q0, u0, steps):
+        return tuple(run(q0, u0, [steps])[-1])
+
+    return Simulator(end, path, lambda: data.nbuffer + data.maxuse_arena)
+
+
+def mjx(balls: Balls, h: float, springs: bool = False) -> Simulator:
+    """MJX with one iteration of its Newton solver and four of the line search: more than one is a loop that reverse
+    mode cannot pass."""
+    import mujoco
+    from mujoco import mjx
+
+    options = 'iterations="1" ls_iterations="4"'
+    model = mjx.put_model(mujoco.MjModel.from_xml_string(mjcf(balls, h, options, False, springs)))
+    data = mjx.make_data(model)
+    return _scanned(
+        lambda q, u: data.replace(qpos=q, qvel=u), lambda state: mjx.step(model, state), lambda s: (s.qpos, s.qvel)
+    )
+
+
+def brax_spring(balls: Balls, h: float) -> Simulator:
+    """Brax's spring pipeline; three dimensions and e = 0 only."""
+    from brax.io import mjcf as reader
+    from brax.spring import pipeline
+
+    system = reader.loads(mjcf(balls, h, "", True, False))
+
+    def begin(q, u):
+        # A free joint: place and quaternion, velocity and angular velocity.
+        q, u = q.reshape(-1, 3), u.reshape(-1, 3)
+        upright = jnp.broadcast_to(jnp.array([1.0, 0.0, 0.0, 0.0], q.dtype), (len(q), 4))
+        return pipeline.init(
+            system, jnp.concatenate([q, upright], 1).ravel(), jnp.concatenate([u, jnp.zeros_like(u)], 1).ravel()
+        )
+
+    return _scanned(
+        begin,
+        lambda state: pipeline.step(system, state, jnp.zeros(system.act_size())),
+        lambda state: (state.q.reshape(-1, 7)[:, :3].ravel(), state.qd.reshape(-1, 6)[:, :3].ravel()),
+    )
+
+
+def _scanned(begin: Callable, step: Callable, read: Callable) -> Simulator:
+    def end(q0, u0, steps):
+        state, _ = jax.lax.scan(lambda state, _: (step(state), None), begin(q0, u0), length=steps)
+        return read(state)
+
+    def path(q0, u0, steps):
+        def on(state, _):
+            state = step(state)
+            return state, read(state)
+
+        _, rest = jax.lax.scan(on, begin(q0, u0), length=steps)
+        return tuple(jnp.concatenate([x0[None], x]) for x0, x in zip((q0, u0), rest, strict=True))
+
+    return Simulator(end, path)
