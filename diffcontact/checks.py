@@ -14,6 +14,7 @@ import numpy as np
 from jax import Array
 from jax.core import Tracer
 
+from diffcontact.qp import bodies
 from diffcontact.status import Status
 from diffcontact.system import ParticleLine, System
 from diffcontact.systems.crowd import Crowd
@@ -142,6 +143,12 @@ def _(system: System, params, t, q0, scheme):
     worst = int(np.argmin(gap)) if gap.size else 0
     if gap.size and not gap[worst] >= -_overlap_tolerance(q0):
         raise ValueError(f"q0: expected no overlap, but gap[{worst}] = {gap[worst]:.6g} at the first time")
+    if system.normals is not None:
+        moved, expected = (np.asarray(value) for value in _gap_rates(system, params, t, q0))
+        wrong = np.abs(moved - expected) > 1e3 * np.finfo(moved.dtype).eps * (q0.size + np.abs(expected))
+        if np.any(wrong):
+            row = int(np.argmax(wrong))
+            raise ValueError(f"System.normals: expected the gradients of gap, but row {row} is not that of gap[{row}]")
 
 
 @check_values.register
@@ -225,6 +232,14 @@ def _closest(system, params, q0):
 @partial(jax.jit, static_argnames="system")
 def _contact_values(system, params, t, q0):
     return system.gap(t, q0, params), system.mass(q0, params), jnp.asarray(system.restitution(params))
+
+
+@partial(jax.jit, static_argnames="system")
+def _gap_rates(system, params, t, q0):
+    """How fast the gaps change along some direction, by the system's normals and by its gap function."""
+    direction = jnp.cos(jnp.arange(q0.size, dtype=q0.dtype))
+    rate = jax.jvp(lambda q: system.gap(t, q, params), (q0,), (direction,))[1]
+    return bodies.times(system.normals(t, q0, params), direction), rate
 
 
 @partial(jax.jit, static_argnames="system")

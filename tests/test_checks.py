@@ -103,3 +103,6 @@ def test_normals_that_do_not_fit_the_gaps_are_refused():
         dc.simulate(wrong, params, [0.1, 0.3, 0.5, 0.7], np.zeros(4), [0.0, 1.0])
     with pytest.raises(ValueError, match=r"System\(normals=...\): expected a function, got int"):
         replace(four, normals=3)
+    steeper = replace(four, gap=lambda t, q, p: four.gap(t, q, p) * jnp.where(jnp.arange(14) == 9, 2.0, 1.0))
+    with pytest.raises(ValueError, match=r"row 9 is not that of gap\[9\]"):
+        dc.simulate(steeper, params, [0.1, 0.3, 0.5, 0.7], np.zeros(4), [0.0, 1.0])
