@@ -131,9 +131,9 @@ def _(system: Crowd, params, t, q0, u0):
     if system.surfaces.materials is None:
         _expect("balls(cell=...)", (("restitution", np.shape(params["restitution"]), ((),)),))
     # The surfaces refuse by themselves what does not fit them.
-    near = jax.eval_shape(lambda q: system.near(params, t, q, 0.0), q0)
-    jax.eval_shape(lambda near, q: system.only(near).gap(t, q, params), near, q0)
-    jax.eval_shape(lambda near: jnp.asarray(system.only(near).restitution(params)), near)
+    surfaces = system.surfaces
+    jax.eval_shape(lambda q: (surfaces.centres(q, params), surfaces.wall_gaps(t, q, params)), q0)
+    jax.eval_shape(lambda: jnp.asarray(surfaces.restitution_between(params, 0, 0)))
 
 
 @check_values.register
