@@ -18,6 +18,7 @@ from diffcontact.qp import bodies
 from diffcontact.status import Status
 from diffcontact.system import ParticleLine, System
 from diffcontact.systems.crowd import Crowd
+from diffcontact.systems.surfaces import Balls
 
 
 def check(system, params, q0: Array, u0: Array, times: Array, scheme) -> None:
@@ -125,15 +126,19 @@ def _(system: ParticleLine, params, t, q0, u0):
 @check_shapes.register
 def _(system: Crowd, params, t, q0, u0):
     d = system.count * system.dimension
-    shapes = (
-        ("mass", np.shape(params["mass"]), ((system.count,),)),
-        ("radius", np.shape(params["radius"]), ((system.count,),)),
-        ("gravity", np.shape(params["gravity"]), ((system.dimension,),)),
-        ("restitution", np.shape(params["restitution"]), ((),)),
-    )
-    _expect("balls(cell=...)", shapes)
     if q0.size != d:
         raise ValueError(f"q0: expected shape ({d},), {system.count} balls of {system.dimension}, got {q0.shape}")
+    shapes = (
+        ("mass", np.shape(params["mass"]), ((system.count,),)),
+        ("gravity", np.shape(params["gravity"]), ((system.dimension,),)),
+    )
+    _expect("balls(cell=...)", shapes)
+    if system.surfaces.materials is None:
+        _expect("balls(cell=...)", (("restitution", np.shape(params["restitution"]), ((),)),))
+    # The surfaces refuse by themselves what does not fit them.
+    surfaces = system.surfaces
+    jax.eval_shape(lambda q: (surfaces.centres(q, params), surfaces.wall_gaps(t, q, params)), q0)
+    jax.eval_shape(lambda: jnp.asarray(surfaces.restitution_between(params, 0, 0)))
 
 
 @check_values.register
@@ -152,17 +157,43 @@ def _(system: System, params, t, q0, scheme):
 
 
 @check_values.register
+def _(system: Balls, params, t, q0, scheme):
+    _check_surfaces(system.surfaces, params, t, q0.dtype)
+    check_values.dispatch(System)(system, params, t, q0, scheme)
+
+
+@check_values.register
 def _(system: Crowd, params, t, q0, scheme):
+    surfaces = system.surfaces
+    _check_surfaces(surfaces, params, t, q0.dtype)
     _check_impact_law(np.asarray(params["mass"]), np.asarray(params["restitution"]), scheme)
-    widest = 2 * float(np.max(params["radius"]))
+    widest = 2 * float(np.max(surfaces.radii(t, params, q0.dtype)))
     if widest > system.cell:
         raise ValueError(f"balls(cell={system.cell!r}): expected at least the largest diameter, {widest}")
-    near, gap = _closest(system, params, q0)
+    near, gap = _closest(system, params, t, q0)
     worst = int(np.argmin(gap)) if gap.size else 0
     if gap.size and not gap[worst] >= -_overlap_tolerance(q0):
-        ball, other, side = (int(index[worst]) for index in (near.first, near.second, near.side))
-        obstacle = f"ball {other}" if other >= 0 else f"side {side} of the box"
-        raise ValueError(f"q0: expected no overlap, but ball {ball} overlaps {obstacle} by {-gap[worst]:.6g}")
+        ball, other = int(near.first[worst]), surfaces.name(int(near.partner[worst]))
+        raise ValueError(f"q0: expected no overlap, but ball {ball} overlaps {other} by {-gap[worst]:.6g}")
+
+
+def _check_surfaces(surfaces, params, t, dtype):
+    radius = np.asarray(surfaces.radii(t, params, dtype))
+    if not np.all(radius >= 0):
+        raise ValueError(f"radius: expected at least 0, got {radius}")
+    if callable(surfaces.box):
+        low, high = (np.asarray(side) for side in surfaces.sides(t, params, dtype))
+        if not np.all(low < high):
+            raise ValueError(f"balls(box=...): expected low < high, got {low} and {high} at the first time")
+    if surfaces.planes is not None:
+        lengths = np.linalg.norm(surfaces.inclined(t, params, dtype)[0], axis=1)
+        # Unit vectors that were read from a file have some six digits.
+        if not np.all(np.abs(lengths - 1) <= 1e-5):
+            raise ValueError(f"balls(planes=...): expected unit normals, got lengths {lengths} at the first time")
+    if surfaces.materials is not None:
+        table = np.asarray(params["restitution"])
+        if not np.array_equal(table, table.T):
+            raise ValueError(f"restitution: expected a symmetric table of materials, got {table.tolist()}")
 
 
 def _check_impact_law(mass, restitution, scheme):
@@ -207,7 +238,7 @@ def _(system: System, params, t, q0):
 
 @initial_status.register
 def _(system: Crowd, params, t, q0):
-    _, gap = _closest(system, params, q0)
+    _, gap = _closest(system, params, t, q0)
     return jnp.where(jnp.any(gap < -_overlap_tolerance(q0)), Status.OVERLAP, Status.OK).astype(int)
 
 
@@ -223,10 +254,10 @@ def _overlap_tolerance(q0):
 
 
 @partial(jax.jit, static_argnames="system")
-def _closest(system, params, q0):
+def _closest(system, params, t, q0):
     """The near contacts of a crowd and their gaps."""
-    near = system.near(params, q0, jnp.zeros((), q0.dtype))
-    return near, system.gaps(near, params, q0)
+    near = system.near(params, t, q0, jnp.zeros((), q0.dtype))
+    return near, system.gaps(near, params, t, q0)
 
 
 @partial(jax.jit, static_argnames="system")

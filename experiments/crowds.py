@@ -152,14 +152,14 @@ def measured(scene: Scene, steps: int, lot: int) -> Iterator[dict]:
 def figures(system, params, h, before, after) -> dict:
     """Worst overlap in radii after a step, relative residual of its projection, and how many contacts carry load."""
     smallest = jnp.min(params["radius"])
-    closed = system.near(params, after.q, 1e-6 * smallest)
-    overlap = jnp.max(-system.gaps(closed, params, after.q)) / smallest
+    closed = system.near(params, 0.0, after.q, 1e-6 * smallest)
+    overlap = jnp.max(-system.gaps(closed, params, 0.0, after.q)) / smallest
     told = {"overlap": jnp.maximum(overlap, 0.0)}
     if not hasattr(after, "loads"):
         return told
     near, loads = after.near, after.loads
     mass = system.mass(before.q, params)
-    gap, rows = system.rows(near, params, before.q)
+    gap, rows = system.rows(near, params, 0.0, before.q)
     free = before.u + h * system.force(0.0, before.q, before.u, params) / mass
     length = jnp.sqrt(jnp.where(near.taken, squares(rows, 1 / mass), 1.0))
     u = free + lift(rows, loads) / mass

@@ -2,6 +2,10 @@
 
 The dual active set of `active_set` factors; this method only multiplies by the sparse rows, so that its memory and the
 cost of an iteration grow with their number. It stops at a residual, where the other is exact.
+
+Momentum and bound are common to all rows. One for each island, for each group of touching bodies, was tried: forty
+separate heaps of 27 spheres then take up to 35 % fewer iterations, each of which costs two to four times as much, for
+the sums over islands.
 """
 
 from __future__ import annotations

@@ -37,8 +37,8 @@ class AmongNeighbours:
     balls. The other schemes are given the System of the near contacts, which they treat as a dense one: right for tens
     of balls in a wide space.
 
-    What was left out is checked afterwards: a ball that moved further than half the reach may have met one that was not
-    near, and the status says NEIGHBOURS_FULL, as it does where the list was too short. `simulate` then repeats the run
+    What was left out is checked afterwards: a ball that moved further than was thought may have met what was not near,
+    and the status says NEIGHBOURS_FULL, as it does where the list was too short. `simulate` then repeats the run
     with larger lists.
 
     Args:
@@ -55,20 +55,19 @@ class AmongNeighbours:
         """As the scheme; sparse rows begin from multipliers of zero."""
         if not isinstance(self.scheme, VelocityProjection):
             return self.scheme.init(system, params, t, h, q, u)
-        near = system.near(params, q, system.reach(params, t, h, q, u))
+        near, _ = system.soon(params, t, h, q, u)
         return CrowdState(q, u, near, jnp.zeros(near.number.shape, q.dtype))
 
     def step(self, system: Crowd, params, t, h, state) -> tuple[Any, Info]:
         """Look who is near, step, and see that it was enough."""
-        reach = system.reach(params, t, h, state.q, state.u)
-        near = system.near(params, state.q, reach)
+        near, way = system.soon(params, t, h, state.q, state.u)
         if isinstance(state, CrowdState):
             after, impulse, status = _project(system, params, t, h, state, near)
         else:
             after, info = self.scheme.step(system.only(near), params, t, h, state)
             impulse, status = info.impulse, info.status
         moved = jnp.linalg.norm((after.q - state.q).reshape(system.count, system.dimension), axis=1)
-        missed = near.full | (jnp.max(lax.stop_gradient(moved)) > reach / 2)
+        missed = near.full | (jnp.max(lax.stop_gradient(moved)) > way)
         missed = jnp.where(missed, Status.NEIGHBOURS_FULL, Status.OK)
         return after, Info(system.per_ball_impulse(near, impulse), first(missed, status))
 
@@ -77,10 +76,10 @@ def _project(system: Crowd, params, t, h, state: CrowdState, near: Near):
     """The step of `VelocityProjection`, S1 eq. (11)-(15), with sparse rows."""
     mass = system.mass(state.q, params)
     free = state.u + h * system.force(t + h / 2, state.q, state.u, params) / mass
-    gap, rows = system.rows(near, params, state.q)
+    gap, rows = system.rows(near, params, t + h, state.q)
     start = near.carry_over(state.near, state.loads)
     move = qp.project_many(mass, rows, jnp.where(near.taken, gap / h, jnp.inf), free, loads=start)
-    status = first(move.status, inelastic_status(system, params))
+    status = first(move.status, inelastic_status(system.only(near), params))
     after = CrowdState(state.q + h * move.u, move.u, near, lax.stop_gradient(move.multipliers))
     return after, move.multipliers, status
 

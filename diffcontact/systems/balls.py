@@ -1,4 +1,4 @@
-"""Balls in a box, in any dimension."""
+"""Balls among walls and fixed balls, in any dimension."""
 
 from __future__ import annotations
 
@@ -7,44 +7,54 @@ from functools import lru_cache
 import jax.numpy as jnp
 import numpy as np
 
-from diffcontact.qp.bodies import BodyRows
-from diffcontact.qp.slots import NONE
-from diffcontact.system import System
 from diffcontact.systems.crowd import Crowd
+from diffcontact.systems.surfaces import Balls, Surfaces
 
 # Up to so many balls the gradients of the gaps are dense: with sparse ones a step of ten balls takes four fifths of the
 # time, and one of a single ball a third more.
 FEW = 3
 
 
-def balls(count: int, dimension: int, box=None, cell=None) -> System:
-    """Frictionless balls that collide with each other and with the walls of a box.
+def balls(
+    count: int, dimension: int, box=None, cell=None, *, planes=None, radius=None, fixed: int = 0, materials=None
+) -> Balls:
+    """Frictionless balls that collide with each other, with the sides of a box, with planes and with fixed balls.
 
     Coordinates are ball-major, q = (q_00, q_01, ..., q_10, ...), d = count * dimension. Gaps [m], in this order::
 
-        low walls   q_ia - r_i - low_a          (ball-major, axis-minor; only with a box)
-        high walls  high_a - r_i - q_ia
-        pairs       |q_j - q_i| - r_i - r_j     i < j
+        low sides   q_ia - r_i - low_a          (ball-major, axis-minor; only with a box)
+        high sides  high_a - r_i - q_ia
+        planes      n_k . q_i - offset_k - r_i  (ball-major, plane-minor)
+        pairs       |q_j - q_i| - r_i - r_j     i < j, the fixed balls numbered after the others; not two fixed ones
 
     Params of the system: `mass` (count,) [kg], `radius` (count,) [m], `gravity` (dimension,) [m/s^2] as an acceleration
-    vector, `restitution` () or (c,).
+    vector, `restitution` () or (c,); with fixed balls `fixed_centre` (fixed, dimension) and `fixed_radius` (fixed,)
+    [m]; with k materials `restitution` (k, k), symmetric, for each pair of them.
 
     With `cell` the pairs come from a cell list, without any array of all pairs: thousands of balls with
-    `VelocityProjection`, tens with the other schemes. Restitution is a number then, and a trajectory's impulse is per
-    ball, (n, count). The list's length is fixed; a run that outgrows it is repeated with a longer one (inside
-    transformations its status is NEIGHBOURS_FULL), and no contact is dropped silently.
+    `VelocityProjection`, tens with the other schemes. Restitution is a number then, or the table of materials, and a
+    trajectory's impulse is per ball, (n, count). The list's length is fixed; a run that outgrows it is repeated with a
+    longer one (inside transformations its status is NEIGHBOURS_FULL), and no contact is dropped silently.
 
     Args:
         count: number of balls.
         dimension: of the space they move in, 1 and up.
-        box: None, or (low, high), numbers or (dimension,) each [m]; infinite entries leave a side open.
+        box: None, or (low, high), numbers or (dimension,) each [m]; infinite entries leave a side open. Or, for sides
+            that move or that are to be differentiated, a function `box(t, params) -> (low, high)`.
         cell: None for all pairs, or the edge of the list's cells, at least the largest diameter [m].
+        planes: None, or `planes(t, params) -> (normals (p, dimension), offsets (p,))`, unit normals towards the balls
+            and the planes' distances from the origin along them [m]; they may tilt and move.
+        radius: None for `params["radius"]`, or `radius(t, params) -> (count,)` of balls that grow or shrink [m].
+        fixed: number of fixed balls.
+        materials: None, or the material's number of each ball, of each fixed ball, of the low sides, of the high sides
+            and of the planes, in this order.
 
     Returns:
         A `System`; equal arguments return the same one.
 
     Raises:
-        ValueError: for counts below 1, boxes that are not (low, high) with low < high, and cells that are not positive.
+        ValueError: for counts below 1, boxes that are not (low, high) with low < high, cells that are not positive,
+            what should be a function and is none, and materials that are not numbers from 0 for each surface.
 
     Example:
         >>> import jax.numpy as jnp, diffcontact as dc
@@ -52,61 +62,54 @@ def balls(count: int, dimension: int, box=None, cell=None) -> System:
         >>> params = dict(mass=jnp.ones(2), radius=0.1 * jnp.ones(2), gravity=jnp.zeros(1), restitution=1.0)
         >>> print(system.gap(0.0, jnp.array([0.2, 0.7]), params).round(3))
         [0.1 0.6 0.7 0.2 0.3]
+
+        A piston at 1 m/s hits a ball at rest, e = 1:
+
+        >>> piston = dc.systems.balls(1, 1, box=lambda t, params: (t, 10.0))
+        >>> params = dict(mass=jnp.ones(1), radius=0.1 * jnp.ones(1), gravity=jnp.zeros(1), restitution=1.0)
+        >>> print(dc.simulate(piston, params, [0.5], [0.0], [0.0, 0.3, 0.6]).u.round(3).tolist())
+        [[0.0], [0.0], [2.0]]
     """
-    for name, value in (("count", count), ("dimension", dimension)):
-        if not (isinstance(value, int | np.integer) and value >= 1):
-            raise ValueError(f"balls({name}={value!r}): expected an integer of at least 1")
+    for name, value, least in (("count", count, 1), ("dimension", dimension, 1), ("fixed", fixed, 0)):
+        if not (isinstance(value, int | np.integer) and value >= least):
+            raise ValueError(f"balls({name}={value!r}): expected an integer of at least {least}")
     if cell is not None and not (np.ndim(cell) == 0 and 0 < float(cell) < np.inf):
         raise ValueError(f"balls(cell={cell!r}): expected a positive length, at least the largest diameter, or None")
-    cell = None if cell is None else float(cell)
-    if box is None:
-        return _balls(int(count), int(dimension), None, cell)
+    for name, function in (("planes", planes), ("radius", radius)):
+        if not (function is None or callable(function)):
+            raise ValueError(f"balls({name}={function!r}): expected a function of (t, params), or None")
+    return _balls(
+        int(count),
+        int(dimension),
+        box if box is None or callable(box) else _standing(box, dimension),
+        None if cell is None else float(cell),
+        planes,
+        radius,
+        int(fixed),
+        None if materials is None else _numbered(materials),
+    )
+
+
+def _standing(box, dimension):
     try:
         low, high = (np.broadcast_to(np.asarray(side, float), (dimension,)) for side in box)
     except ValueError as error:
         raise ValueError(f"balls(box={box!r}): expected (low, high), each a number or {dimension} numbers") from error
     if not np.all(low < high):
         raise ValueError(f"balls(box={box!r}): expected low < high")
-    return _balls(int(count), int(dimension), (tuple(low.tolist()), tuple(high.tolist())), cell)
+    return tuple(low.tolist()), tuple(high.tolist())
+
+
+def _numbered(materials):
+    numbers = np.asarray(materials)
+    if not (numbers.ndim == 1 and np.issubdtype(numbers.dtype, np.integer) and np.all(numbers >= 0)):
+        raise ValueError(f"balls(materials={materials!r}): expected integers of at least 0, one for each surface")
+    return tuple(numbers.tolist())
 
 
 @lru_cache(maxsize=128)
-def _balls(count, dimension, box, cell):
-    first, second = np.triu_indices(count, k=1)
-
-    def pairs(q):
-        """From the first centre of each pair to the second (., m), and how far that is (.,)."""
-        centre = q.reshape(count, dimension)
-        apart = centre[second] - centre[first]
-        squared = jnp.sum(apart**2, axis=1)
-        # The norm has no derivative where two centres coincide; keep its gradient finite there.
-        return apart, jnp.where(squared > 0, jnp.sqrt(jnp.where(squared > 0, squared, 1.0)), 0.0)
-
-    # A side that is open for every ball has no gap function at all: an infinite gap has no derivative.
-    def gap(t, q, params):
-        del t
-        centre, radius = q.reshape(count, dimension), params["radius"]
-        parts = []
-        if box is not None:
-            low, high = (np.asarray(side) for side in box)
-            parts = [
-                (centre - low.astype(q.dtype)[None, :] - radius[:, None]).ravel(),
-                (high.astype(q.dtype)[None, :] - radius[:, None] - centre).ravel(),
-            ]
-        return jnp.concatenate([*parts, pairs(q)[1] - radius[first] - radius[second]])
-
-    def normals(t, q, params):
-        del t, params
-        apart, distance = pairs(q)
-        direction = apart / jnp.where(distance > 0, distance, 1.0)[:, None]
-        rows = jnp.stack([-direction, direction], axis=1)
-        bodies = np.stack([first, second], axis=1)
-        if box is not None:
-            ball, inward = np.repeat(np.arange(count), dimension), np.tile(np.eye(dimension), (count, 1))
-            walls = np.stack([np.concatenate([inward, -inward]), np.zeros((2 * len(inward), dimension))], axis=1)
-            alone = np.stack([np.tile(ball, 2), np.full(2 * len(ball), NONE)], axis=1)
-            rows, bodies = jnp.concatenate([walls.astype(q.dtype), rows]), np.concatenate([alone, bodies])
-        return BodyRows(jnp.asarray(bodies, jnp.int32), rows, count)
+def _balls(count, dimension, box, cell, planes, radius, fixed, materials):
+    surfaces = Surfaces(count, dimension, box, planes, radius, fixed, materials)
 
     def force(t, q, u, params):
         del t, q, u
@@ -116,7 +119,7 @@ def _balls(count, dimension, box, cell):
         del q
         return jnp.repeat(params["mass"], dimension)
 
-    functions = {"gap": gap, "force": force, "mass": mass, "restitution": lambda params: params["restitution"]}
-    if cell is None:
-        return System(**functions, normals=normals if count > FEW else None)
-    return Crowd(**functions, count=count, dimension=dimension, box=box, cell=cell)
+    functions = {"gap": surfaces.gap, "force": force, "mass": mass, "restitution": surfaces.restitution}
+    if cell is not None:
+        return Crowd(**functions, surfaces=surfaces, cell=cell)
+    return Balls(**functions, surfaces=surfaces, normals=surfaces.gradients if count > FEW else None)

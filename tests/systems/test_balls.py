@@ -32,12 +32,23 @@ def test_gradients_are_finite_where_centres_coincide():
 
 
 @pytest.mark.parametrize(
-    ("count", "dimension", "box"), [(4, 2, ((0.0, -1.0), (np.inf, 3.0))), (5, 3, None), (4, 1, (0, 1))]
+    ("count", "dimension", "box", "more"),
+    [
+        (4, 2, ((0.0, -1.0), (np.inf, 3.0)), {}),
+        (5, 3, None, {}),
+        (
+            4,
+            2,
+            lambda t, params: (t, 9.0),
+            {"planes": lambda t, params: ([[0.6, 0.8], [0.0, 1.0]], [0, t]), "fixed": 2},
+        ),
+    ],
 )
-def test_the_sparse_normals_are_the_gradients_of_the_gaps(count, dimension, box):
-    system = dc.systems.balls(count, dimension, box=box)
-    q = jnp.asarray(np.random.default_rng(0).normal(size=count * dimension))
-    params = {"radius": jnp.full(count, 0.1)}
+def test_the_sparse_normals_are_the_gradients_of_the_gaps(count, dimension, box, more):
+    system = dc.systems.balls(count, dimension, box=box, **more)
+    rng = np.random.default_rng(0)
+    q = jnp.asarray(rng.normal(size=count * dimension))
+    params = {"radius": jnp.full(count, 0.1), "fixed_radius": jnp.ones(2), "fixed_centre": rng.normal(size=(2, 2))}
     gradients = jax.jacfwd(system.gap, argnums=1)(0.0, q, params)
     np.testing.assert_allclose(dense(system.normals(0.0, q, params)), gradients, atol=1e-15)
 

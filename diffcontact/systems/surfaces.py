@@ -1,0 +1,218 @@
+"""What balls may touch: each other, balls that are fixed, the sides of a box, planes; and the gaps between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from diffcontact.qp.bodies import BodyRows
+from diffcontact.qp.slots import NONE
+from diffcontact.system import System
+
+
+@dataclass(frozen=True)
+class Surfaces:
+    """The surfaces of balls and of what is around them.
+
+    Each has a number: the balls, then the fixed balls, then the walls, which are the low sides of the box, its high
+    sides and the planes. A contact is a pair of numbers, the first of them a ball's.
+
+    Args:
+        count, dimension, planes, radius, fixed, materials: as in `balls`.
+        box: ((low, ...), (high, ...)), a function, or None, as in `balls`.
+    """
+
+    count: int
+    dimension: int
+    box: tuple | Callable | None = None
+    planes: Callable | None = None
+    radius: Callable | None = None
+    fixed: int = 0
+    materials: tuple[int, ...] | None = None
+
+    @property
+    def spheres(self) -> int:
+        """How many balls there are with the fixed ones."""
+        return self.count + self.fixed
+
+    def name(self, number: int) -> str:
+        """What a number stands for, in words."""
+        sides = 0 if self.box is None else 2 * self.dimension
+        for what, many in (("ball", self.count), ("fixed ball", self.fixed), ("side", sides)):
+            if number < many:
+                return f"{what} {number}" + (" of the box" if what == "side" else "")
+            number -= many
+        return f"plane {number}"
+
+    def centres(self, q: Array, params) -> Array:
+        """(spheres, m) of the balls and the fixed balls [m]."""
+        own = q.reshape(self.count, self.dimension)
+        if not self.fixed:
+            return own
+        return jnp.concatenate([own, _param(params, "fixed_centre", (self.fixed, self.dimension), q.dtype)])
+
+    def radii(self, t, params, dtype) -> Array:
+        """(spheres,) of the balls and the fixed balls [m]."""
+        shape = (self.count,)
+        if self.radius is None:
+            own = _param(params, "radius", shape, dtype)
+        else:
+            own = _shaped("balls(radius=...)", self.radius(t, params), shape, dtype)
+        return jnp.concatenate([own, _param(params, "fixed_radius", (self.fixed,), dtype)]) if self.fixed else own
+
+    def sides(self, t, params, dtype) -> tuple[Array, Array]:
+        """Where the low and the high sides of the box are, (m,) each [m]."""
+        assert self.box is not None
+        low, high = self.box(t, params) if callable(self.box) else self.box
+        return self._side("low", low, dtype), self._side("high", high, dtype)
+
+    def _side(self, name, place, dtype):
+        place = jnp.asarray(place, dtype)
+        place = jnp.broadcast_to(place, (self.dimension,)) if place.ndim == 0 else place
+        return _shaped(f"balls(box=...): {name}", place, (self.dimension,), dtype)
+
+    def inclined(self, t, params, dtype) -> tuple[Array, Array]:
+        """Unit normals (p, m) of the planes, and their offsets (p,) [m]."""
+        assert self.planes is not None
+        normals, offsets = self.planes(t, params)
+        offsets = jnp.atleast_1d(jnp.asarray(offsets, dtype))
+        shape = (offsets.size, self.dimension)
+        normals = _shaped("balls(planes=...): normals", normals, shape, dtype)
+        return normals, _shaped("balls(planes=...): offsets", offsets, shape[:1], dtype)
+
+    def wall_gaps(self, t, q: Array, params) -> list[Array]:
+        """Gaps between each ball and each wall [m]: (count, m) low sides, (count, m) high sides, (count, p) planes."""
+        centre = q.reshape(self.count, self.dimension)
+        distances = []
+        if self.box is not None:
+            low, high = self.sides(t, params, q.dtype)
+            distances += [centre - low[None, :], high[None, :] - centre]
+        if self.planes is not None:
+            normals, offsets = self.inclined(t, params, q.dtype)
+            # Not a product of matrices: accelerators round these to less than single precision.
+            along = jnp.sum(centre[:, None, :] * normals[None, :, :], axis=2)
+            distances.append(along - offsets[None, :])
+        walls = sum(distance.shape[1] for distance in distances)
+        if self.materials is not None and len(self.materials) != self.spheres + walls:
+            raise ValueError(
+                f"balls(materials=...): expected {self.spheres + walls} numbers, for {self.count} balls, "
+                f"{self.fixed} fixed balls and {walls} walls, got {len(self.materials)}"
+            )
+        radius = self.radii(t, params, q.dtype)[: self.count]
+        return [distance - radius[:, None] for distance in distances]
+
+    def normals(self, t, params, dtype) -> Array:
+        """(walls, m) unit normals of the walls, towards the balls."""
+        along = np.eye(self.dimension)
+        normals = [] if self.box is None else [jnp.asarray(along, dtype), jnp.asarray(-along, dtype)]
+        if self.planes is not None:
+            normals.append(self.inclined(t, params, dtype)[0])
+        return jnp.concatenate(normals)
+
+    def gap(self, t, q: Array, params) -> Array:
+        """(c,) the gaps of all contacts [m], in the order of `balls`."""
+        centre, radius = self.centres(q, params), self.radii(t, params, q.dtype)
+        first, second = np.triu_indices(self.count, 1, self.spheres)
+        walls = [gap.ravel() for gap in self.wall_gaps(t, q, params)]
+        distance = length(centre[second] - centre[first])
+        return jnp.concatenate([*walls, distance - radius[first] - radius[second]])
+
+    def gradients(self, t, q: Array, params) -> BodyRows:
+        """The gradients of the gaps as rows between the balls, in the order of `balls`."""
+        blocks = []
+        if self.box is not None or self.planes is not None:
+            normals = self.normals(t, params, q.dtype)
+            for walls in np.split(
+                np.arange(len(normals)), [] if self.box is None else self.dimension * np.arange(1, 3)
+            ):
+                ball = np.repeat(np.arange(self.count), len(walls))
+                normal = jnp.tile(normals[walls], (self.count, 1))
+                blocks.append((ball, np.full_like(ball, NONE), normal, jnp.zeros_like(normal)))
+        first, second = np.triu_indices(self.count, 1, self.spheres)
+        centre = self.centres(q, params)
+        apart = centre[second] - centre[first]
+        distance = length(apart)
+        direction = apart / jnp.where(distance > 0, distance, 1.0)[:, None]
+        blocks.append((first, np.where(second < self.count, second, NONE), -direction, direction))
+        one, other, at_one, at_other = zip(*blocks, strict=True)
+        bodies = np.stack([np.concatenate(one), np.concatenate(other)], axis=1)
+        rows = jnp.stack([jnp.concatenate(at_one), jnp.concatenate(at_other)], axis=1)
+        return BodyRows(jnp.asarray(bodies, jnp.int32), rows, self.count)
+
+    def restitution(self, params):
+        """() or (c,) restitution of all contacts, in the order of `balls`."""
+        if self.materials is None:
+            return params["restitution"]
+        sides = [] if self.box is None else [self.dimension] * 2
+        planes = len(self.materials) - self.spheres - sum(sides)
+        blocks, begin = [], self.spheres
+        for size in (*sides, planes):
+            ball, wall = np.indices((self.count, size)).reshape(2, -1)
+            blocks.append((ball, begin + wall))
+            begin += size
+        blocks.append(np.triu_indices(self.count, 1, self.spheres))
+        first, second = np.concatenate(blocks, axis=1)
+        return self.restitution_between(params, first, second)
+
+    def restitution_between(self, params, first, second):
+        """() or (c,) restitution where the surfaces of these numbers (c,) meet."""
+        if self.materials is None:
+            return params["restitution"]
+        table = jnp.asarray(params["restitution"])
+        kinds = max(self.materials) + 1
+        if table.ndim != 2 or table.shape[0] != table.shape[1] or table.shape[0] < kinds:
+            raise ValueError(
+                f"params['restitution']: expected a symmetric table of {kinds} x {kinds} materials, got {table.shape}"
+            )
+        material = np.asarray(self.materials)
+        return table[jnp.asarray(material)[first], jnp.asarray(material)[second]]
+
+    def closing(self, t, h, q: Array, params) -> Array:
+        """() by how much a gap may get smaller within h seconds while the balls stay where they are [m].
+
+        Walls and radii are looked at on the quarters of the step, where EventTimed looks, too.
+        """
+        if not callable(self.box) and self.planes is None and self.radius is None:
+            return jnp.zeros((), q.dtype)
+        times = t + h * jnp.linspace(0.0, 1.0, 5, dtype=q.dtype)
+        walls = jax.vmap(lambda time: self.wall_gaps(time, q, params))(times)
+        radius = jax.vmap(lambda time: self.radii(time, params, q.dtype))(times)
+        # An open side is at infinity, before and after.
+        nearer = [jnp.where(gap[:1] > gap, gap[:1] - gap, 0) for gap in walls]
+        return jnp.max(jnp.stack([jnp.max(by, initial=0) for by in (*nearer, 2 * (radius - radius[:1]))]))
+
+
+@dataclass(frozen=True)
+class Balls(System):
+    """The System of all contacts between surfaces: what `balls` returns.
+
+    Args:
+        surfaces: what may touch.
+    """
+
+    surfaces: Surfaces = field(kw_only=True)
+
+
+def length(apart: Array) -> Array:
+    """(c,) lengths of the vectors (c, m)."""
+    squared = jnp.sum(apart**2, axis=1)
+    # The norm has no derivative where two centres coincide; keep its gradient finite there.
+    return jnp.where(squared > 0, jnp.sqrt(jnp.where(squared > 0, squared, 1.0)), 0.0)
+
+
+def _param(params, name, shape, dtype):
+    if name not in params:
+        raise ValueError(f"params: expected {name!r} of shape {shape}, got {sorted(params)}")
+    return _shaped(f"params[{name!r}]", params[name], shape, dtype)
+
+
+def _shaped(name, value, shape, dtype):
+    value = jnp.asarray(value, dtype)
+    if value.shape != shape:
+        raise ValueError(f"{name}: expected shape {shape}, got {value.shape}")
+    return value

@@ -1,0 +1,193 @@
+"""What balls may touch: closed forms for moving walls, planes, fixed balls, growing balls and materials."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import diffcontact as dc
+from diffcontact.status import Status
+
+G, TILT, END = 10.0, 0.5, 0.6
+TIMES = jnp.linspace(0.0, END, 13)
+PLANE = jnp.array([[np.sin(TILT), np.cos(TILT)]])
+# Ball 0 falls in front of a piston, 1 onto a fixed ball, 2 lies on an inclined plane, 3 and 4 grow until they touch.
+SCENE = {
+    "box": lambda t, params: (jnp.array([params["piston"] * t, -jnp.inf]), jnp.inf),
+    "planes": lambda t, params: (PLANE, jnp.zeros(1)),
+    "radius": lambda t, params: params["radius"] + params["growth"] * t,
+    "fixed": 1,
+    # The balls but for 1, which is of another material; the fixed ball; the piston and the open sides; the plane.
+    "materials": [0, 1, 0, 0, 0, 2, 3, 0, 0, 0, 0],
+}
+DENSE, CROWD = (dc.systems.balls(5, 2, cell=cell, **SCENE) for cell in (None, 1.2))
+TABLE = jnp.array([[0.5, 0.0, 0.0, 0.6], [0.0, 0.0, 0.8, 0.0], [0.0, 0.8, 0.0, 0.0], [0.6, 0.0, 0.0, 0.0]])
+PARAMS = {
+    "mass": jnp.array([1.0, 2.0, 3.0, 1.5, 1.5]),
+    "radius": jnp.array([0.2, 0.1, 0.3, 0.2, 0.2]),
+    "growth": jnp.array([0.0, 0.0, 0.0, 0.3, 0.3]),
+    "gravity": jnp.array([0.0, -G]),
+    "fixed_centre": jnp.array([[10.0, 20.0]]),
+    "fixed_radius": jnp.array([0.5]),
+    "piston": 2.0,
+    "restitution": TABLE,
+}
+START = jnp.array([0.9, 10.0, 10.3, 21.0, 20.0, 0.0, 30.0, 10.0, 30.6, 10.0])
+START = START.at[4:6].set(0.3 * PLANE[0] + 20.0 * jnp.array([np.cos(TILT), -np.sin(TILT)]))
+SPEED = jnp.zeros(10).at[0].set(-0.5)
+
+
+def _closed_form(params):
+    """Position and velocity at the end, of one impact each, and of the slider."""
+    t, fall, e = END, params["gravity"], params["restitution"]
+    g = -fall[1]
+    # u+ = (1 + e) w - e u across the piston.
+    w = params["piston"]
+    hit = (0.9 - params["radius"][0]) / (w + 0.5)
+    away = (1 + e[0, 3]) * w + e[0, 3] * 0.5
+    zero = jnp.array([0.9 - 0.5 * hit + away * (t - hit), 10.0 - g * t**2 / 2]), jnp.array([away, -g * t])
+    # Falls until the centres are a sum of radii apart, and is reflected there along the line between them.
+    aside = 10.3 - params["fixed_centre"][0, 0]
+    both = params["radius"][1] + params["fixed_radius"][0]
+    above = jnp.sqrt(both**2 - aside**2)
+    place = params["fixed_centre"][0, 1] + above
+    hit = jnp.sqrt(2 * (21.0 - place) / g)
+    normal = jnp.stack([aside, above]) / both
+    u = jnp.stack([jnp.zeros(()), -g * hit])
+    u = u - (1 + e[1, 2]) * (u @ normal) * normal
+    after = t - hit
+    one = jnp.stack([10.3 + jnp.zeros(()), place]) + after * u + after**2 / 2 * fall, u + after * fall
+    # g sin, along the plane.
+    down = jnp.array([np.cos(TILT), -np.sin(TILT)]) * g * np.sin(TILT)
+    two = START[4:6] + t**2 / 2 * down, t * down
+    # Surfaces that meet at 2 c part at 2 e c; half of what changes is each one's.
+    c = params["growth"][3]
+    hit = (0.6 - params["radius"][3] - params["radius"][4]) / (2 * c)
+    u = jnp.stack([(1 + e[0, 0]) * c, jnp.zeros(())])
+    pair = [
+        (START[k : k + 2] + sign * u * (t - hit) + t**2 / 2 * fall, sign * u + t * fall)
+        for k, sign in ((6, -1), (8, 1))
+    ]
+    q, u = zip(zero, one, two, *pair, strict=True)
+    return jnp.concatenate([*q, *u])
+
+
+@pytest.mark.parametrize("system", [DENSE, pytest.param(CROWD, marks=pytest.mark.slow)], ids=["dense", "crowd"])
+def test_impacts_and_their_derivatives_are_the_closed_forms(system):
+    def end(params):
+        run = dc.simulate(system, params, START, SPEED, TIMES)
+        return jnp.concatenate([run.q[-1], run.u[-1]]), run.status
+
+    rng = np.random.default_rng(0)
+    tangent = jax.tree.map(lambda x: jnp.asarray(rng.normal(size=jnp.shape(x))), PARAMS)
+    # The slider's radius would leave its plane, and a growth would press it.
+    tangent["radius"], tangent["growth"] = tangent["radius"].at[2].set(0.0), tangent["growth"].at[:3].set(0.0)
+    tangent["growth"] = tangent["growth"].at[4].set(tangent["growth"][3])
+    tangent["mass"] = tangent["mass"].at[4].set(tangent["mass"][3])
+    tangent["gravity"] = tangent["gravity"].at[0].set(0.0)
+    tangent["restitution"] = tangent["restitution"] + tangent["restitution"].T
+    (state, status), (slope, _) = jax.jvp(end, (PARAMS,), (tangent,))
+    truth, true_slope = jax.jvp(_closed_form, (PARAMS,), (tangent,))
+    assert status == Status.OK
+    # Exact for constant forces: rounding, multiplied by an impact on a small ball.
+    np.testing.assert_allclose(state, truth, atol=1e-10)
+    np.testing.assert_allclose(slope, true_slope, atol=1e-9)
+
+
+def test_near_contacts_have_the_gaps_gradients_and_restitutions_of_all():
+    t, q = 0.2, START
+    near = CROWD.near(PARAMS, t, q, 100.0)
+    few = CROWD.only(near)
+
+    def seen(system):
+        gap, jacobian = system.gap(t, q, PARAMS), jax.jacfwd(system.gap, argnums=1)(t, q, PARAMS)
+        drift = jax.jvp(lambda t: system.gap(t, q, PARAMS), (t,), (1.0,))[1]
+        rows = np.column_stack([gap, system.restitution(PARAMS), drift, jacobian])
+        return rows[np.lexsort(rows.T.round(9))]
+
+    there = np.asarray(near.taken)
+    assert not near.full
+    dense, crowd = seen(DENSE), seen(few)
+    # Open sides are never near, and free places have a gap of 1 whatever happens.
+    dense = dense[np.isfinite(dense[:, 0])]
+    crowd = crowd[np.any(crowd[:, 3:] != 0, axis=1)]
+    assert np.count_nonzero(there) == len(crowd) == 5 + 5 + 10 + 5
+    np.testing.assert_allclose(crowd, dense, atol=1e-13)
+
+
+def test_inelastic_motion_is_that_of_all_contacts():
+    params = PARAMS | {"restitution": 0 * TABLE}
+    scheme = dc.VelocityProjection()
+    dense, crowd = (dc.simulate(system, params, START, SPEED, TIMES, scheme=scheme) for system in (DENSE, CROWD))
+    assert dense.status == crowd.status == Status.OK
+    # The residual is 1e-6 of the largest violation, some m/s.
+    np.testing.assert_allclose(crowd.q, dense.q, atol=1e-5)
+    np.testing.assert_allclose(crowd.u[-1, 0], params["piston"], rtol=1e-5)
+    assert np.all(np.asarray(crowd.impulse).sum(axis=0) > 0)
+
+
+@pytest.mark.parametrize("scheme", [dc.VelocityProjection(), pytest.param(dc.EventTimed(), marks=pytest.mark.slow)])
+def test_a_wall_and_balls_that_close_faster_than_any_ball_moves_are_seen(scheme):
+    # All are at rest, and in one step the wall comes by more than a diameter, and the balls grow by half.
+    row = dc.systems.balls(
+        3, 1, cell=0.2, box=lambda t, params: (50.0 * t**2, jnp.inf), radius=lambda t, params: jnp.full(3, 0.05 + t / 4)
+    )
+    params = {"mass": jnp.ones(3), "gravity": jnp.zeros(1), "restitution": 0.0}
+    times = jnp.array([0.0, 0.1, 0.2])
+    run = jax.jit(lambda q0: dc.simulate(row, params, q0, jnp.zeros(3), times, scheme=scheme))
+    run = run(jnp.array([0.1, 0.3, 0.5]))
+    assert run.status == Status.OK
+    for t, q in zip(times[1:], run.q[1:], strict=True):
+        # Inelastic: what the wall has caught up with lies on it, at the sum of the radii.
+        pushed = 50 * t**2 + (0.05 + t / 4) * jnp.array([1.0, 3.0, 5.0])
+        np.testing.assert_allclose(q, pushed, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("message", "call"),
+    [
+        (r"fixed=-1", {"fixed": -1}),
+        (r"planes=\[1.0\]\): expected a function", {"planes": [1.0]}),
+        (r"radius=0.1\): expected a function", {"radius": 0.1}),
+        (r"materials=\[0.5\]\): expected integers", {"materials": [0.5]}),
+    ],
+)
+def test_arguments_that_make_no_sense_are_refused(message, call):
+    with pytest.raises(ValueError, match=message):
+        dc.systems.balls(1, 2, **call)
+
+
+@pytest.mark.parametrize("cell", [None, 1.0])
+@pytest.mark.parametrize(
+    ("message", "call", "changed"),
+    [
+        (r"params: expected 'fixed_centre' of shape \(1, 2\)", {"fixed": 1}, {}),
+        (r"fixed_radius.* expected shape \(1,\)", {"fixed": 1}, {"fixed_centre": [[5, 5]], "fixed_radius": [1, 1]}),
+        (r"low < high.* at the first time", {"box": lambda t, p: (1.0, t)}, {}),
+        (r"high: expected shape \(2,\), got \(3,\)", {"box": lambda t, p: (0, jnp.ones(3))}, {}),
+        (r"unit normals, got lengths \[2", {"planes": lambda t, p: ([[0, 2.0]], [-9.0])}, {}),
+        (r"normals: expected shape \(1, 2\)", {"planes": lambda t, p: ([[1.0]], [-9.0])}, {}),
+        (r"radius=...\): expected shape \(2,\)", {"radius": lambda t, p: jnp.ones(3)}, {}),
+        (r"radius: expected at least 0", {"radius": lambda t, p: jnp.array([0.1, -0.1])}, {}),
+        (r"materials=.* expected 6 numbers, for 2 balls", {"box": (-9, 9), "materials": [0, 0]}, {}),
+        (r"symmetric table of 2 x 2", {"materials": [0, 1]}, {"restitution": 0.5}),
+        (r"symmetric table", {"materials": [0, 1]}, {"restitution": jnp.array([[0.0, 0.5], [0.4, 0.0]])}),
+    ],
+)
+def test_bad_input_is_refused_by_name(message, call, changed, cell):
+    params = {"mass": jnp.ones(2), "radius": jnp.full(2, 0.1), "gravity": jnp.zeros(2), "restitution": 0.5}
+    system = dc.systems.balls(2, 2, cell=cell, **call)
+    with pytest.raises(ValueError, match=message):
+        dc.simulate(system, params | changed, [0.0, 0.0, 1.0, 0.0], jnp.zeros(4), [0.0, 0.1])
+
+
+def test_what_overlaps_is_named():
+    with pytest.raises(ValueError, match="ball 2 overlaps fixed ball 0 by 0"):
+        dc.simulate(CROWD, PARAMS | {"fixed_centre": START[None, 4:6] + jnp.array([[0.5, 0.0]])}, START, SPEED, TIMES)
+    assert [CROWD.surfaces.name(number) for number in (4, 5, 6, 9, 10)] == [
+        "ball 4",
+        "fixed ball 0",
+        "side 0 of the box",
+        "side 3 of the box",
+        "plane 0",
+    ]
