@@ -127,18 +127,21 @@ def _run(system, params, q0, u0, times, scheme, substeps, percussions) -> Trajec
         state, info = scheme.step(system, params, t, h, state)
         return state, info
 
+    keep = jax.checkpoint_policies.save_only_these_names(*getattr(scheme, "keeps", ()))
+    step = jax.checkpoint(step, prevent_cse=False, policy=keep)
+
     def interval(carry, at):
         state, status = carry
         t, h = at
         starts = t + h * jnp.arange(substeps, dtype=h.dtype)
-        state, info = lax.scan(jax.checkpoint(step, prevent_cse=False), state, (starts, jnp.full((substeps,), h)))
+        state, info = lax.scan(step, state, (starts, jnp.full((substeps,), h)))
         status = first(status, info.status[jnp.argmax(info.status != Status.OK)])
         happened = info.percussions if percussions else None
         return (state, status), (state.q, state.u, jnp.sum(info.impulse, axis=0), happened)
 
     if substeps > 1:
-        # Reverse mode keeps a state per interval and, while it is there, one per substep of it: with as many substeps
-        # as intervals its memory grows like the root of the number of steps.
+        # Reverse mode keeps a state per interval and, while it is there, one (and what the scheme keeps) per substep of
+        # it: with as many substeps as intervals its memory grows like the root of the number of steps.
         interval = jax.checkpoint(interval, prevent_cse=False)
     lengths = jnp.diff(times) / substeps
     status = initial_status(system, params, times[0], q0)

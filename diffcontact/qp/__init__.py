@@ -3,6 +3,6 @@
 from diffcontact.qp.bodies import BodyRows
 from diffcontact.qp.box import BoxSolution, box
 from diffcontact.qp.gradient import project_many
-from diffcontact.qp.projection import Projection, hold, project
+from diffcontact.qp.projection import SEARCH, Projection, hold, project
 
-__all__ = ["BodyRows", "BoxSolution", "Projection", "box", "hold", "project", "project_many"]
+__all__ = ["SEARCH", "BodyRows", "BoxSolution", "Projection", "box", "hold", "project", "project_many"]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.ad_checkpoint import checkpoint_name
 
 from diffcontact import mass as mass_matrix
 from diffcontact.batching import any_lane
@@ -16,6 +17,9 @@ from diffcontact.qp.rows import independent_slots, inverse_length, whitened_rows
 from diffcontact.qp.search import find_working_set
 from diffcontact.qp.slots import free_slots, members
 from diffcontact.status import Status
+
+# The name that `jax.checkpoint` knows a projection's search by: kept, it need not be done again in reverse mode.
+SEARCH = "search of a projection"
 
 
 @jax.tree_util.register_dataclass
@@ -80,7 +84,7 @@ def project(mass, G, b, v, *, warm=None) -> Projection:
         warm = _mask("warm", warm, b)
     if 0 in G.shape:
         return _unconstrained(b, v, jnp.where(jnp.any(b < 0), Status.INFEASIBLE, Status.OK))
-    found = find_working_set(*lax.stop_gradient((mass, G, b, v)), warm)
+    found = checkpoint_name(find_working_set(*lax.stop_gradient((mass, G, b, v)), warm), SEARCH)
     u, multipliers = settle(mass, G, b + found.slack, v, found.working, found.step, found.multipliers)
     status = jnp.where(jnp.all(jnp.isfinite(u)), found.status, Status.NOT_FINITE).astype(jnp.int32)
     return Projection(u=u, multipliers=multipliers, active=found.working, status=status)

@@ -51,6 +51,10 @@ class AmongNeighbours:
     def inelastic(self) -> bool:
         return getattr(self.scheme, "inelastic", False)
 
+    @property
+    def keeps(self) -> tuple[str, ...]:
+        return getattr(self.scheme, "keeps", ())
+
     def init(self, system: Crowd, params, t, h, q: Array, u: Array):
         """As the scheme; sparse rows begin from multipliers of zero."""
         if not isinstance(self.scheme, VelocityProjection):

@@ -20,7 +20,7 @@ def require(kind: type, system, scheme) -> None:
         >>> require(dc.ParticleLine, dc.systems.balls(1, 1), dc.PercussionFriction())
         Traceback (most recent call last):
         ...
-        ValueError: scheme: PercussionFriction steps a ParticleLine, got a System
+        ValueError: scheme: PercussionFriction steps a ParticleLine, got a Balls
     """
     if not isinstance(system, kind):
         raise ValueError(f"scheme: {type(scheme).__name__} steps a {kind.__name__}, got a {type(system).__name__}")

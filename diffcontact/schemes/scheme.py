@@ -31,7 +31,11 @@ class Info:
 
 
 class Scheme(Protocol):
-    """A step map. Implementations are frozen dataclasses: hashable, static under jit."""
+    """A step map. Implementations are frozen dataclasses: hashable, static under jit.
+
+    One may have `inelastic`, true where it is for restitution 0 only, and `keeps`, the names of what reverse mode keeps
+    of each step; the rest of the step is computed again.
+    """
 
     def init(self, system: Any, params: Any, t, h, q: Array, u: Array) -> Any:
         """What the first step of length h needs; at least the attributes `q` and `u`."""

@@ -58,6 +58,7 @@ class VelocityProjection:
     """
 
     inelastic: ClassVar[bool] = True
+    keeps: ClassVar[tuple[str, ...]] = (qp.SEARCH,)
 
     def init(self, system, params, t, h, q, u) -> State:
         """(q, u) at t = 0 are the initial data, eq. (12)."""
