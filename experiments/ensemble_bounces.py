@@ -9,7 +9,8 @@
 # Run it: `taskset -c 0 python experiments/ensemble_bounces.py`; with `--out FILE` into a file, from which an
 # interrupted run goes on; or with `--smoke`. One CPU device on one core is best: the small operations of a step gain
 # nothing from more threads, and two CPU devices in a process (`--devices 2`) hinder each other: five times the
-# processor time.
+# processor time. Two cores are two processes: `taskset -c 1 python experiments/ensemble_bounces.py --process 1/2 &` and
+# `taskset -c 0 python experiments/ensemble_bounces.py --process 0/2`.
 
 # %%
 from __future__ import annotations
@@ -121,7 +122,7 @@ class Outcome:
 
 def study(batch: dict, chunk: int | None, store: str | None) -> Outcome:
     """Run it, compiled beforehand, and compare with the closed form."""
-    chunk = chunk or 256 * jax.local_device_count()
+    chunk = chunk or 256 * jax.device_count()
     dc.ensemble(bounce, jax.tree.map(lambda x: np.resize(x, (chunk, *x.shape[1:])), batch), chunk=chunk)
     begin, cpu = time.perf_counter(), time.process_time()
     with ResidentMemory() as memory:
@@ -137,11 +138,15 @@ def main(arguments: list[str] | None = None) -> Outcome:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--smoke", action="store_true", help="150 lanes, in chunks of 64")
     parser.add_argument("--devices", type=int, default=1, help="CPU devices")
+    parser.add_argument("--process", default="0/1", metavar="K/N", help="the K-th of N processes on this machine")
     parser.add_argument("--chunk", type=int)
     parser.add_argument("--out", metavar="FILE")
     options = parser.parse_args(arguments)
     if not options.smoke:
         jax.config.update("jax_num_cpu_devices", options.devices)
+    number, count = map(int, options.process.split("/"))
+    if count > 1:
+        jax.distributed.initialize("localhost:9911", count, number)
     batch, chunk = (grid(15, 10), 64) if options.smoke else (grid(400, 250), options.chunk)
     resumed = options.out is not None and Path(options.out).exists()
     found = study(batch, chunk, options.out)
