@@ -13,8 +13,8 @@
 # its slowest problem needs them, and how near a pivot is to the bare rank-one update of its tableau. The rest, and
 # those idle pivots, are what a compiled loop over problems does not pay.
 #
-# Run it: `python experiments/bench_qp.py [--out DIR]` (some minutes), or with `--smoke` (one set, small batches, no
-# stored file needed). It prints tables and writes them to `bench_qp.txt`, with a picture, `bench_qp.png`.
+# Run it: `python experiments/bench_qp.py [--out DIR]` (a quarter of an hour), or with `--smoke` (one small set,
+# no stored file needed). It prints tables and writes them to `bench_qp.txt`, with a picture, `bench_qp.png`.
 
 # %%
 from __future__ import annotations

@@ -22,7 +22,7 @@
 # out where the one before says that a call would take longer than `--limit`. What is not installed
 # (`pip install 'diffcontact[simulators]'`) is left out, and said so.
 #
-# Run it: `taskset -c 0 python experiments/bench_simulators.py [--out FOLDER]` (an hour; parts of it with `--scenes`,
+# Run it: `taskset -c 0 python experiments/bench_simulators.py [--out FOLDER]` (hours; parts of it with `--scenes`,
 # `--batches`, `--simulators`, `--skip`), or with `--smoke`. It writes simulators.txt and pictures to FOLDER
 # (default out/bench_simulators).
 

@@ -120,7 +120,7 @@ def _contact(e: float, h: float) -> str:
 
 def mujoco_c(balls: Balls, h: float, springs: bool = False) -> Simulator:
     """MuJoCo with its defaults (Newton, to convergence), in double precision, lane after lane on one thread: one call
-    of mj_step for all steps of a lane (`mujoco.rollout`, which keeps every state, is not faster)."""
+    of mj_step for all steps of a lane."""
     import mujoco
 
     model = mujoco.MjModel.from_xml_string(mjcf(balls, h, "", False, springs))
