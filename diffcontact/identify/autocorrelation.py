@@ -17,7 +17,11 @@ regular.
 
 A fit of P parameters to a channel has taken out what is slower than about P/2 oscillations per record. There the
 residuals show nothing, and a model that extrapolates from faster motion can be wrong by orders of magnitude where the
-residuals are smooth. So the spectrum is taken as flat below P/2 oscillations per record.
+residuals are smooth. So the spectrum is taken as flat in the lower half of that, below P/4 oscillations per record.
+
+The channels of one run share what the fit has taken out, and each by itself has too little left to tell what it was. So
+they are given one polynomial and a scale each, unless polynomials of their own are likelier by more than their number
+explains.
 
 Source: H. D. Patterson, R. Thompson, Biometrika 58 (1971) 545, for REML; O. Barndorff-Nielsen, G. Schou, J.
 Multivariate Analysis 3 (1973) 408, for the partial correlations; H. Akaike, IEEE Trans. Automatic Control 19 (1974)
@@ -26,7 +30,7 @@ Multivariate Analysis 3 (1973) 408, for the partial correlations; H. Akaike, IEE
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +43,8 @@ MAX_ORDER = 8
 # infinite.
 _LARGEST = 5.0
 _SCAN = np.linspace(-0.9, 0.9, 7)
+# Of arctanh kappa, for the curvature of the deviance: below its standard deviation in any record of use.
+_STEP = 0.03
 # Deviance of a filter that wipes out a column of J to rounding; finite, so that differences of it are numbers.
 _IMPOSSIBLE = 1e100
 
@@ -51,11 +57,16 @@ class Autoregression:
         polynomial: (p+1,) coefficients 1, a_1, ..., a_p.
         sigma: standard deviation of the innovations.
         slowest: frequency [rad per sample] below which the spectrum is flat.
+        freedom: degrees of freedom of sigma.
+        doubts: pairs of polynomials, one standard deviation to either side along each of the independent directions in
+            which the residuals leave them uncertain.
     """
 
     polynomial: NDArray
     sigma: float
     slowest: float = 0.0
+    freedom: float = np.inf
+    doubts: tuple[tuple[NDArray, NDArray], ...] = ()
 
     @property
     def order(self) -> int:
@@ -93,7 +104,7 @@ def autoregression(r: NDArray, J: NDArray) -> Autoregression:
     X = np.column_stack([_orthonormal(np.where(present[:, None], J, 0.0)), np.where(present, r / scale, 0.0)])
     count, rank = int(present.sum()), X.shape[1] - 1
     if count <= rank:
-        return Autoregression(np.ones(1), float(scale))
+        return Autoregression(np.ones(1), float(scale), freedom=1.0)
     highest = int(np.clip((count - rank) // 10, 0, MAX_ORDER))
     moments = _Moments(X, present, highest)
     kappa = np.zeros(0)
@@ -107,7 +118,86 @@ def autoregression(r: NDArray, J: NDArray) -> Autoregression:
         elif p > best[1].size + 1:
             break
     _, kappa, sigma = best
-    return Autoregression(_polynomials(kappa)[-1], float(sigma * scale), slowest=np.pi * rank / r.size)
+    slowest, freedom = 0.5 * np.pi * rank / r.size, float(count - rank)
+    return Autoregression(_polynomials(kappa)[-1], float(sigma * scale), slowest, freedom, moments.doubts(kappa))
+
+
+@dataclass(frozen=True)
+class RunNoise:
+    """The models of a run's channels, and how far they may be wrong.
+
+    Attributes:
+        models: one per channel.
+        doubts: pairs of such lists, one standard deviation to either side along each of the independent directions in
+            which the residuals leave them uncertain.
+    """
+
+    models: list[Autoregression]
+    doubts: list[tuple[list[Autoregression], list[Autoregression]]]
+
+
+def run_noise(r: NDArray, J: NDArray) -> RunNoise:
+    """Models of a run's channels: of one polynomial for all, or of one for each.
+
+    Args:
+        r: (n, k) residuals, NaN where missing.
+        J: (n, k, P) their Jacobian, zero where missing.
+
+    Example:
+        >>> noise = np.random.default_rng(0).normal(size=(400, 2)) * [1.0, 5.0]
+        >>> noise = run_noise(lfilter([1.0], [1.0, -0.9], noise, axis=0), np.zeros((400, 2, 1)))
+        >>> [model.order for model in noise.models], bool(noise.models[1].sigma > 4 * noise.models[0].sigma)
+        ([1, 1], True)
+    """
+    channels = range(r.shape[1])
+    models, groups = [autoregression(r[:, c], J[:, c]) for c in channels], [[c] for c in channels]
+    common = _common(r, J, models) if len(models) > 1 else models
+    if _misfit(r, common) + 2 * common[0].order < _misfit(r, models) + 2 * sum(model.order for model in models):
+        models, groups = common, [list(channels)]
+    doubts = []
+    for group in groups:
+        for pair in models[group[0]].doubts:
+            doubts.append(
+                tuple([replace(m, polynomial=a) if c in group else m for c, m in enumerate(models)] for a in pair)
+            )
+    for c, model in enumerate(models):
+        # Of log sigma, whose square times the degrees of freedom is chi^2.
+        deviation = np.sqrt(0.5 / model.freedom)
+        displaced = (replace(model, sigma=model.sigma * np.exp(side * deviation)) for side in (-1, 1))
+        doubts.append(tuple([*models[:c], other, *models[c + 1 :]] for other in displaced))
+    return RunNoise(models, doubts)
+
+
+def _common(r: NDArray, J: NDArray, own: list[Autoregression]) -> list[Autoregression]:
+    """One polynomial for all channels, put one behind the other with a gap between.
+
+    Each in the scale of its innovations: its slow motion, of which a record holds little, would be a poor one.
+    """
+    scale = np.array([model.sigma for model in own])
+    # A channel without noise, or without samples, has nothing to say.
+    r, J = np.where(scale > 0, r, np.nan), np.where(scale[:, None] > 0, J, 0.0)
+    count, divisor = np.sum(~np.isnan(r), axis=0), np.where(scale > 0, scale, 1.0)
+    gap = np.full((1, r.shape[1]), np.nan)
+    one = np.concatenate([r / divisor, gap]).ravel(order="F")
+    columns = np.concatenate([J / divisor[:, None], np.zeros((1, *J.shape[1:]))]).transpose(1, 0, 2)
+    model = autoregression(one, columns.reshape(one.size, -1))
+    share = np.maximum(count, 1) / max(count.sum(), 1)
+    return [replace(model, sigma=model.sigma * s, freedom=model.freedom * f) for s, f in zip(scale, share, strict=True)]
+
+
+def _misfit(r: NDArray, models: list[Autoregression]) -> float:
+    """-2 log L of residuals, whatever was fitted, under polynomials of which each is given the scale that suits it."""
+    total = 0.0
+    for channel, model in zip(r.T, models, strict=True):
+        present = ~np.isnan(channel)
+        if model.sigma == 0.0:
+            continue
+        W, filled = whitening(model, present), np.where(present, channel, 0.0)
+        innovations = np.zeros_like(filled)
+        for lag in range(model.order + 1):
+            innovations[lag:] += W[lag:, lag] * filled[: filled.size - lag]
+        total += present.sum() * np.log(np.mean(innovations[present] ** 2)) - 2 * np.sum(np.log(W[present, 0]))
+    return total
 
 
 def whitening(model: Autoregression, present: NDArray) -> NDArray:
@@ -188,8 +278,10 @@ class _Moments:
         self.count = [
             [*(int(np.sum(before == m)) for m in range(p)), int(np.sum(before >= p))] for p in range(highest + 1)
         ]
+        # (sum_m (m+1)^2, c^2): row (m, a, b) multiplies a_a a_b of the polynomial of order m.
         self.products = [
-            [*exactly[:p], sum(products[: p + 1, :, : p + 1] for products in exactly[p:])] for p in range(highest + 1)
+            np.concatenate([_by_lags(each) for each in (*exactly[:p], sum(_up_to(p, each) for each in exactly[p:]))])
+            for p in range(highest + 1)
         ]
 
     def deviance(self, kappa: NDArray) -> tuple[float, float]:
@@ -197,9 +289,8 @@ class _Moments:
         p, rank = kappa.size, self.rank
         # v_m = 1 / prod_{i > m} (1 - kappa_i^2): what m predecessors leave unexplained beyond p of them.
         variance = 1.0 / np.append(np.cumprod((1.0 - kappa**2)[::-1])[::-1], 1.0)
-        C = np.zeros((rank + 1, rank + 1))
-        for a, products, v in zip(_polynomials(kappa), self.products[p], variance, strict=True):
-            C += np.tensordot(a, np.tensordot(a, products, (0, 0)), (0, 1)) / v
+        weights = [np.outer(a / v, a).ravel() for a, v in zip(_polynomials(kappa), variance, strict=True)]
+        C = (np.concatenate(weights) @ self.products[p]).reshape(rank + 1, rank + 1)
         logarithms = np.dot(self.count[p], np.log(variance))
         G, b, s = C[:rank, :rank], C[:rank, rank], C[rank, rank]
         freedom = sum(self.count[p]) - rank
@@ -223,6 +314,27 @@ class _Moments:
         )
         return np.tanh(result.x)
 
+    def doubts(self, kappa: NDArray) -> tuple[tuple[NDArray, NDArray], ...]:
+        """Pairs of polynomials, one standard deviation to either side of the partial correlations kappa (p,).
+
+        The deviations are those of y = arctanh kappa, from the curvature of the deviance; none is taken for larger than
+        1, from kappa = 0.76 to 0.96.
+        """
+        y, step = np.arctanh(kappa), _STEP * np.eye(kappa.size)
+
+        def deviance(*moves):
+            return self.deviance(np.tanh(np.clip(y + sum(moves), -_LARGEST, _LARGEST)))[0]
+
+        curvature = np.array(
+            [[deviance(a, b) - deviance(a, -b) - deviance(-a, b) + deviance(-a, -b) for a in step] for b in step]
+        ).reshape(kappa.size, kappa.size)
+        values, directions = np.linalg.eigh(curvature / (4 * _STEP**2))
+        moves = directions * np.sqrt(2.0 / (np.maximum(values, 0.0) + 2.0))
+        return tuple(
+            tuple(_polynomials(np.tanh(np.clip(y + side * move, -_LARGEST, _LARGEST)))[-1] for side in (-1, 1))
+            for move in moves.T
+        )
+
 
 def _polynomials(kappa: NDArray) -> list[NDArray]:
     """Prediction-error polynomials of order 0, 1, ..., p from partial correlations (Durbin-Levinson)."""
@@ -237,6 +349,16 @@ def _lagged_products(X: NDArray, rows: NDArray, m: int) -> NDArray:
     """(m+1, c, m+1, c) sums over the rows t of X[t - a] X[t - b]^T."""
     lagged = np.stack([X[rows - lag] for lag in range(m + 1)], axis=1).reshape(rows.size, -1)
     return (lagged.T @ lagged).reshape(m + 1, X.shape[1], m + 1, X.shape[1])
+
+
+def _up_to(p: int, products: NDArray) -> NDArray:
+    return products[: p + 1, :, : p + 1]
+
+
+def _by_lags(products: NDArray) -> NDArray:
+    """((m+1)^2, c^2) of (m+1, c, m+1, c)."""
+    lags, columns = products.shape[:2]
+    return products.transpose(0, 2, 1, 3).reshape(lags**2, columns**2)
 
 
 def _predecessors(present: NDArray, highest: int) -> NDArray:

@@ -26,7 +26,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from diffcontact.identify.autocorrelation import autoregression, whitening
+from diffcontact.identify.autocorrelation import run_noise, whitening
 from diffcontact.identify.objective import Objective
 from diffcontact.identify.residual import Linearised, Run, residual
 from diffcontact.identify.result import FitResult
@@ -222,12 +222,11 @@ def _inside(objective: Objective, result: FitResult) -> NDArray:
 
 def _filter(run: Run, at: Linearised, i: int) -> NDArray:
     """(n, k, p+1) the whitening filters of a run's channels, zero behind its end."""
-    channels = []
-    for c, present in enumerate(run.present.T):
+    channels, models = [], run_noise(at.r, at.J).models
+    for c, (present, model) in enumerate(zip(run.present.T, models, strict=True)):
         if not present.any():
             channels.append(np.zeros((run.length, 1)))
             continue
-        model = autoregression(at.r[:, c], at.J[:, c])
         if not model.sigma > 0:
             raise ValueError(f"posterior(result): run {i}, channel {c} is fitted exactly; expected some noise")
         channels.append(whitening(model, present))

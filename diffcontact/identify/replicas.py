@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import lfilter
 
-from diffcontact.identify.autocorrelation import autoregression
+from diffcontact.identify.autocorrelation import Autoregression, run_noise
 from diffcontact.identify.estimate import estimate
 from diffcontact.identify.lanes import descend
 from diffcontact.identify.objective import Objective
@@ -98,7 +98,7 @@ def bootstrap(objective: Objective, result: FitResult, replicas: int = 200, seed
         sigma, measured = (np.asarray(part, float)[: run.length] for part in (run.samples.sigma, run.samples.values))
         simulated = measured - sigma * np.where(run.present, here.r, 0.0)
         noise = np.stack(
-            [_noise(rng, here.r[:, c], here.J[:, c], replicas) for c in range(run.present.shape[1])], axis=-1
+            [_noise(rng, model, run.length, replicas) for model in run_noise(here.r, here.J).models], axis=-1
         )
         values.append(simulated + sigma * noise)
     fits = fit_replicas(objective, values)
@@ -117,10 +117,9 @@ def flat(objective: Objective, params: dict[str, Any]) -> NDArray:
     return np.concatenate([np.ravel(np.asarray(params[block.name], float)) for block in objective.parameters.view])
 
 
-def _noise(rng: np.random.Generator, r: NDArray, J: NDArray, replicas: int) -> NDArray:
-    """(replicas, n) noise like the residuals r (n,)."""
-    model = autoregression(r, J)
+def _noise(rng: np.random.Generator, model: Autoregression, n: int, replicas: int) -> NDArray:
+    """(replicas, n) noise of a model."""
     # The process forgets its beginning within so many samples, or within the record's length if it remembers longer.
-    warm = r.size + 200
-    white = model.sigma * rng.normal(size=(replicas, warm + r.size))
+    warm = n + 200
+    white = model.sigma * rng.normal(size=(replicas, warm + n))
     return np.asarray(lfilter([1.0], model.polynomial, white, axis=1))[:, warm:]

@@ -17,7 +17,7 @@ and their error is the one within the run plus what the shared parameters pass o
 
 Source: R. M. Bell, D. F. McCaffrey, Survey Methodology 28 (2002) 169, and J. G. MacKinnon, M. O. Nielsen, M. D. Webb,
 J. Econometrics 232 (2023) 272, for the jackknife over clusters and t(G-1); F. E. Satterthwaite, Biometrics Bulletin 2
-(1946) 110, for the degrees of freedom of a correlated residual variance.
+(1946) 110, for the degrees of freedom of a variance that is itself estimated, here through the noise model.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm, t
 
-from diffcontact.identify.autocorrelation import autoregression, effective_count, score_covariance
+from diffcontact.identify.autocorrelation import effective_count, run_noise, score_covariance
 
 _RUNS_TO_COMPARE = 3
 
@@ -115,24 +115,38 @@ def error_bars(runs: Sequence[RunResidual], P: int, prior: NDArray | None = None
 
 @dataclass(frozen=True, eq=False)
 class _Within:
-    """One run's correlated residuals: the covariance (P_i, P_i) of its score, its degrees of freedom, its models."""
+    """One run's correlated residuals.
+
+    Attributes:
+        score: (P_i, P_i) covariance of its score.
+        doubts: (D, P_i, P_i) standard deviations of it in the D independent directions in which it is uncertain.
+        independent: effective number of samples.
+        orders: of the autoregressive models.
+        correlation: the strongest, of neighbours.
+    """
 
     score: NDArray
-    freedom: float
+    doubts: NDArray
     independent: float
     orders: tuple[int, ...]
     correlation: float
 
 
 def _within(run: RunResidual) -> _Within:
-    n, k, P = run.J.shape
-    models = [autoregression(run.r[:, c], run.J[:, c]) for c in range(k)]
+    n, P = run.J.shape[0], run.J.shape[2]
+    noise = run_noise(run.r, run.J)
+    models = noise.models
     counts = np.sum(~np.isnan(run.r), axis=0)
     independent = sum(effective_count(model, n) * count / n for model, count in zip(models, counts, strict=True))
     lag_one = [model.autocovariance(n)[:2] for model in models]
     return _Within(
         score=score_covariance(models, run.r, run.J),
-        freedom=max(independent - P, 1.0),
+        doubts=np.array(
+            [
+                (score_covariance(above, run.r, run.J) - score_covariance(below, run.r, run.J)) / 2
+                for below, above in noise.doubts
+            ]
+        ).reshape(-1, P, P),
         independent=independent,
         orders=tuple(model.order for model in models),
         correlation=max((float(gamma[1] / gamma[0]) for gamma in lag_one if gamma[0] > 0), key=abs, default=0.0),
@@ -141,10 +155,11 @@ def _within(run: RunResidual) -> _Within:
 
 def _within_runs(runs, within, bread, plain, shared, prior) -> ErrorBars:
     meat = np.diag(prior)
-    freedom = np.zeros(bread.shape[0])
+    scatter = np.zeros(bread.shape[0])
     for run, noise in zip(runs, within, strict=True):
         meat[np.ix_(run.index, run.index)] += noise.score
-        freedom[run.index] += noise.freedom
+        scatter += _scatter(bread[:, run.index], noise.doubts)
+    covariance = bread @ meat @ bread
     why = {1: "one run"}.get(
         len(runs), f"{len(runs)} runs, too few to compare" if shared else f"{len(runs)} separate runs"
     )
@@ -152,8 +167,18 @@ def _within_runs(runs, within, bread, plain, shared, prior) -> ErrorBars:
         f"within the run: {why}, so the scatter is taken from the residuals, whose correlation in time is modelled by "
         f"{_models(within)}; what would differ in another run is not in it"
     )
-    quantile = t.ppf(0.975, np.maximum(freedom, 1.0))
-    return ErrorBars(bread @ meat @ bread, plain, quantile, text, _independent(within))
+    return ErrorBars(covariance, plain, _quantile(np.diag(covariance), scatter), text, _independent(within))
+
+
+def _scatter(bread: NDArray, doubts: NDArray) -> NDArray:
+    """(P,) variance of the variances of P parameters, of which bread (P, P_i) makes bread score bread^T."""
+    return np.sum(np.einsum("pi,dij,pj->dp", bread, doubts, bread) ** 2, axis=0)
+
+
+def _quantile(variance: NDArray, scatter: NDArray) -> NDArray:
+    """Student's t with the degrees of freedom 2 V^2 / Var(V) that an uncertain variance V is worth, at least 1."""
+    freedom = 2 * variance**2 / np.where(scatter > 0, scatter, 1.0)
+    return t.ppf(0.975, np.where(scatter > 0, np.maximum(freedom, 1.0), np.inf))
 
 
 def _between_runs(runs, within, between, shared, seen_by, plain, prior) -> ErrorBars:
@@ -163,7 +188,7 @@ def _between_runs(runs, within, between, shared, seen_by, plain, prior) -> Error
     passed_on = np.zeros((P, between.shape[0]))
     passed_on[shared] = np.eye(between.shape[0])
     inside = np.zeros((P, P))
-    freedom = np.where(shared, seen_by - 1.0, np.inf)
+    quantile = t.ppf(0.975, np.where(shared, seen_by - 1.0, np.inf))
     for run, noise in zip(runs, within, strict=True):
         common = shared[run.index]
         own = run.index[~common]
@@ -174,8 +199,9 @@ def _between_runs(runs, within, between, shared, seen_by, plain, prior) -> Error
         Q = np.diag(prior[own])
         bread = _inverse(J_own.T @ J_own + Q)
         inside[np.ix_(own, own)] = bread @ (noise.score[np.ix_(~common, ~common)] + Q) @ bread
+        doubts = noise.doubts[:, ~common][:, :, ~common]
+        quantile[own] = _quantile(np.diag(inside)[own], _scatter(bread, doubts))
         passed_on[np.ix_(own, position[run.index[common]])] = -bread @ J_own.T @ J_shared
-        freedom[own] = noise.freedom
     covariance = passed_on @ between @ passed_on.T + inside
     text = (
         f"between runs: jackknife over the {len(runs)} runs (each left out in turn, linearised) for what they share, "
@@ -184,7 +210,7 @@ def _between_runs(runs, within, between, shared, seen_by, plain, prior) -> Error
     )
     if not shared.all():
         text += f"; a run's own parameters by the residuals within it, modelled by {_models(within)}"
-    return ErrorBars(covariance, plain, t.ppf(0.975, freedom), text, _independent(within))
+    return ErrorBars(covariance, plain, quantile, text, _independent(within))
 
 
 @dataclass(frozen=True, eq=False)

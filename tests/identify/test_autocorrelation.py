@@ -10,6 +10,7 @@ from diffcontact.identify.autocorrelation import (
     _polynomials,
     autoregression,
     effective_count,
+    run_noise,
     score_covariance,
 )
 
@@ -89,6 +90,50 @@ def test_the_bias_of_fitted_residuals_is_undone(rng, missing):
     # The plain estimate of phi from residuals is low by about (1 + 3 phi) / n per column of J, here 0.07; the standard
     # error of the mean is 0.6 / sqrt(150 * 30) = 0.01 and the median of a skewed distribution lies close.
     assert abs(np.median(found) - 0.8) < 0.04
+
+
+def two_channels(rng, second):
+    """Residuals of a parabola fitted to each of two channels with three parameters each, the second 5 times as loud."""
+    n = 150
+    J = np.zeros((n, 2, 6))
+    J[:, 0, :3] = J[:, 1, 3:] = design(n)
+    e = np.stack([noise(rng, [1.0, -0.8], n)[:, 0], 5 * noise(rng, second, n)[:, 0]], axis=1)
+    A = J.reshape(-1, 6)
+    return (e.ravel() - A @ np.linalg.lstsq(A, e.ravel(), rcond=None)[0]).reshape(n, 2), J
+
+
+def test_channels_of_one_kind_are_given_one_polynomial_and_others_are_not(rng):
+    alike = run_noise(*two_channels(rng, [1.0, -0.8])).models
+    np.testing.assert_array_equal(alike[0].polynomial, alike[1].polynomial)
+    # Innovations of deviation 5 to 1; the standard error of their ratio is sqrt(1 / 150) = 8 %.
+    assert alike[1].sigma / alike[0].sigma == pytest.approx(5.0, rel=0.3)
+    first, second = run_noise(*two_channels(rng, [1.0, 0.8])).models
+    assert first.polynomial[1] < -0.5
+    assert second.polynomial[1] > 0.5
+
+
+def test_doubts_are_as_large_as_the_scatter(rng):
+    n, replicas = 200, 60
+    logarithms, doubted = [], []
+    for _ in range(replicas):
+        r = noise(rng, [1.0, -0.6], n)
+        found = run_noise(r, np.zeros((n, 1, 1)))
+        constant = np.ones((n, 1, 1))
+        powers = [
+            np.log(score_covariance(models, r, constant)[0, 0])
+            for models in (found.models, *(side for pair in found.doubts for side in pair))
+        ]
+        logarithms.append(powers[0])
+        doubted.append(np.sqrt(np.sum(((np.array(powers[1::2]) - powers[2::2]) / 2) ** 2)))
+    # The deviation of 60 numbers has a standard error of 9 %, with the order now and then another somewhat more.
+    assert np.median(doubted) == pytest.approx(np.std(logarithms), rel=0.4)
+
+
+def test_a_silent_channel_is_no_trouble(rng):
+    r = np.concatenate([noise(rng, [1.0, -0.6], 100), np.zeros((100, 1)), np.full((100, 1), np.nan)], axis=1)
+    found = run_noise(r, np.zeros((100, 3, 1)))
+    assert [model.sigma for model in found.models[1:]] == [0.0, 0.0]
+    assert all(np.isfinite(model.sigma) for pair in found.doubts for side in pair for model in side)
 
 
 def test_white_residuals_stay_white(rng):
