@@ -3,6 +3,7 @@
 from diffcontact.identify.assessment import Identifiability
 from diffcontact.identify.comparison import Comparison, compare
 from diffcontact.identify.fit import check, fit, prepare
+from diffcontact.identify.impacts import Impacts
 from diffcontact.identify.observations import Observations, Problem
 from diffcontact.identify.parameters import Interval, Positive, Real, symmetric
 from diffcontact.identify.posterior import Posterior, posterior
@@ -16,6 +17,7 @@ __all__ = [
     "Comparison",
     "FitResult",
     "Identifiability",
+    "Impacts",
     "Interval",
     "Normal",
     "Observations",

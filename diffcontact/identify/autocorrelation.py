@@ -1,4 +1,4 @@
-r"""How strongly the residuals of one run are correlated in time: an autoregressive model per channel.
+r"""How strongly residuals are correlated in time: an autoregressive model of one channel.
 
     r_t + a_1 r_{t-1} + ... + a_p r_{t-p} = eps_t,      eps white with standard deviation sigma
 
@@ -19,10 +19,6 @@ A fit of P parameters to a channel has taken out what is slower than about P/2 o
 residuals show nothing, and a model that extrapolates from faster motion can be wrong by orders of magnitude where the
 residuals are smooth. So the spectrum is taken as flat in the lower half of that, below P/4 oscillations per record.
 
-The channels of one run share what the fit has taken out, and each by itself has too little left to tell what it was. So
-they are given one polynomial and a scale each, unless polynomials of their own are likelier by more than their number
-explains.
-
 Source: H. D. Patterson, R. Thompson, Biometrika 58 (1971) 545, for REML; O. Barndorff-Nielsen, G. Schou, J.
 Multivariate Analysis 3 (1973) 408, for the partial correlations; H. Akaike, IEEE Trans. Automatic Control 19 (1974)
 716, for AIC.
@@ -30,13 +26,12 @@ Multivariate Analysis 3 (1973) 408, for the partial correlations; H. Akaike, IEE
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.optimize import minimize
-from scipy.signal import lfilter
 
 MAX_ORDER = 8
 # arctanh of the largest partial correlation that is tried, 0.9999: beyond lies a random walk, whose variance is
@@ -80,7 +75,7 @@ class Autoregression:
 
     def autocovariance(self, n: int) -> NDArray:
         """(n,) autocovariances at lags 0 to n-1."""
-        return np.fft.irfft(self.spectrum(_grid(n)), _grid(n))[:n]
+        return np.fft.irfft(self.spectrum(grid(n)), grid(n))[:n]
 
 
 def autoregression(r: NDArray, J: NDArray) -> Autoregression:
@@ -122,84 +117,6 @@ def autoregression(r: NDArray, J: NDArray) -> Autoregression:
     return Autoregression(_polynomials(kappa)[-1], float(sigma * scale), slowest, freedom, moments.doubts(kappa))
 
 
-@dataclass(frozen=True)
-class RunNoise:
-    """The models of a run's channels, and how far they may be wrong.
-
-    Attributes:
-        models: one per channel.
-        doubts: pairs of such lists, one standard deviation to either side along each of the independent directions in
-            which the residuals leave them uncertain.
-    """
-
-    models: list[Autoregression]
-    doubts: list[tuple[list[Autoregression], list[Autoregression]]]
-
-
-def run_noise(r: NDArray, J: NDArray) -> RunNoise:
-    """Models of a run's channels: of one polynomial for all, or of one for each.
-
-    Args:
-        r: (n, k) residuals, NaN where missing.
-        J: (n, k, P) their Jacobian, zero where missing.
-
-    Example:
-        >>> noise = np.random.default_rng(0).normal(size=(400, 2)) * [1.0, 5.0]
-        >>> noise = run_noise(lfilter([1.0], [1.0, -0.9], noise, axis=0), np.zeros((400, 2, 1)))
-        >>> [model.order for model in noise.models], bool(noise.models[1].sigma > 4 * noise.models[0].sigma)
-        ([1, 1], True)
-    """
-    channels = range(r.shape[1])
-    models, groups = [autoregression(r[:, c], J[:, c]) for c in channels], [[c] for c in channels]
-    common = _common(r, J, models) if len(models) > 1 else models
-    if _misfit(r, common) + 2 * common[0].order < _misfit(r, models) + 2 * sum(model.order for model in models):
-        models, groups = common, [list(channels)]
-    doubts = []
-    for group in groups:
-        for pair in models[group[0]].doubts:
-            doubts.append(
-                tuple([replace(m, polynomial=a) if c in group else m for c, m in enumerate(models)] for a in pair)
-            )
-    for c, model in enumerate(models):
-        # Of log sigma, whose square times the degrees of freedom is chi^2.
-        deviation = np.sqrt(0.5 / model.freedom)
-        displaced = (replace(model, sigma=model.sigma * np.exp(side * deviation)) for side in (-1, 1))
-        doubts.append(tuple([*models[:c], other, *models[c + 1 :]] for other in displaced))
-    return RunNoise(models, doubts)
-
-
-def _common(r: NDArray, J: NDArray, own: list[Autoregression]) -> list[Autoregression]:
-    """One polynomial for all channels, put one behind the other with a gap between.
-
-    Each in the scale of its innovations: its slow motion, of which a record holds little, would be a poor one.
-    """
-    scale = np.array([model.sigma for model in own])
-    # A channel without noise, or without samples, has nothing to say.
-    r, J = np.where(scale > 0, r, np.nan), np.where(scale[:, None] > 0, J, 0.0)
-    count, divisor = np.sum(~np.isnan(r), axis=0), np.where(scale > 0, scale, 1.0)
-    gap = np.full((1, r.shape[1]), np.nan)
-    one = np.concatenate([r / divisor, gap]).ravel(order="F")
-    columns = np.concatenate([J / divisor[:, None], np.zeros((1, *J.shape[1:]))]).transpose(1, 0, 2)
-    model = autoregression(one, columns.reshape(one.size, -1))
-    share = np.maximum(count, 1) / max(count.sum(), 1)
-    return [replace(model, sigma=model.sigma * s, freedom=model.freedom * f) for s, f in zip(scale, share, strict=True)]
-
-
-def _misfit(r: NDArray, models: list[Autoregression]) -> float:
-    """-2 log L of residuals, whatever was fitted, under polynomials of which each is given the scale that suits it."""
-    total = 0.0
-    for channel, model in zip(r.T, models, strict=True):
-        present = ~np.isnan(channel)
-        if model.sigma == 0.0:
-            continue
-        W, filled = whitening(model, present), np.where(present, channel, 0.0)
-        innovations = np.zeros_like(filled)
-        for lag in range(model.order + 1):
-            innovations[lag:] += W[lag:, lag] * filled[: filled.size - lag]
-        total += present.sum() * np.log(np.mean(innovations[present] ** 2)) - 2 * np.sum(np.log(W[present, 0]))
-    return total
-
-
 def whitening(model: Autoregression, present: NDArray) -> NDArray:
     """(n, p+1) filter W that makes noise of a model white: sum_j W[t, j] r[t - j] has variance 1, zero where missing.
 
@@ -225,7 +142,7 @@ def whitening(model: Autoregression, present: NDArray) -> NDArray:
             # Durbin and Levinson's recursion backwards.
             polynomial = ((polynomial + kappa * polynomial[::-1]) / (1 - kappa**2))[:-1]
             variance /= 1 - kappa**2
-    return np.where(present[:, None], rows[_predecessors(present, p)], 0.0)
+    return np.where(present[:, None], rows[predecessors(present, p)], 0.0)
 
 
 def effective_count(model: Autoregression, n: int) -> float:
@@ -244,45 +161,22 @@ def effective_count(model: Autoregression, n: int) -> float:
     return float(n / (2 * weight @ (gamma / gamma[0]) ** 2 - 1.0))
 
 
-def score_covariance(models: list[Autoregression], r: NDArray, J: NDArray) -> NDArray:
-    r"""Covariance (P, P) of the score J^T r when r is noise of the given models, correlated between channels too.
-
-    sum_cd J_c^T Sigma_cd J_d with Toeplitz matrices Sigma_cd, by Fourier transforms (F that of J, zero-padded)::
-
-        sum_cd rho_cd sum_w sqrt(S_c(w) S_d(w)) F_c(w)^* F_d(w) / L
-
-    S are the spectra of the models, rho the correlation of their innovations.
-
-    Args:
-        models: one per channel.
-        r: (n, k) residuals, NaN where missing.
-        J: (n, k, P) Jacobian, zero where missing.
-    """
-    L = _grid(r.shape[0])
-    F = np.fft.rfft(J, L, axis=0) * np.sqrt([model.spectrum(L) for model in models]).T[:, :, None]
-    # A real transform holds one of each pair of conjugate frequencies, 0 and the highest (L is even) stand alone.
-    weight = np.full(F.shape[0], 2.0 / L)
-    weight[[0, -1]] /= 2.0
-    rho = _innovation_correlation(models, r)
-    return np.einsum("w,cd,wcp,wdq->pq", weight, rho, F.conj(), F, optimize=True).real
-
-
 class _Moments:
     """Lagged cross products of X = [Q, r]: all that the likelihood needs, whatever the filter, collected once."""
 
     def __init__(self, X: NDArray, present: NDArray, highest: int):
         self.rank = X.shape[1] - 1
-        before = np.where(present, _predecessors(present, highest), -1)
+        before = np.where(present, predecessors(present, highest), -1)
         exactly = [_lagged_products(X, np.flatnonzero(before == m), m) for m in range(highest + 1)]
         # An AR(p) model needs the samples with m < p predecessors apart, all others together.
         self.count = [
             [*(int(np.sum(before == m)) for m in range(p)), int(np.sum(before >= p))] for p in range(highest + 1)
         ]
         # (sum_m (m+1)^2, c^2): row (m, a, b) multiplies a_a a_b of the polynomial of order m.
-        self.products = [
-            np.concatenate([_by_lags(each) for each in (*exactly[:p], sum(_up_to(p, each) for each in exactly[p:]))])
-            for p in range(highest + 1)
-        ]
+        self.products = []
+        for p in range(highest + 1):
+            rest = np.sum([_by_lags(products[: p + 1, :, : p + 1]) for products in exactly[p:]], axis=0)
+            self.products.append(np.concatenate([*map(_by_lags, exactly[:p]), rest]))
 
     def deviance(self, kappa: NDArray) -> tuple[float, float]:
         """-2 log L up to a constant, and the innovation sigma that maximises L, for partial correlations kappa (p,)."""
@@ -330,10 +224,11 @@ class _Moments:
         ).reshape(kappa.size, kappa.size)
         values, directions = np.linalg.eigh(curvature / (4 * _STEP**2))
         moves = directions * np.sqrt(2.0 / (np.maximum(values, 0.0) + 2.0))
-        return tuple(
-            tuple(_polynomials(np.tanh(np.clip(y + side * move, -_LARGEST, _LARGEST)))[-1] for side in (-1, 1))
-            for move in moves.T
-        )
+
+        def displaced(move):
+            return _polynomials(np.tanh(np.clip(y + move, -_LARGEST, _LARGEST)))[-1]
+
+        return tuple((displaced(-move), displaced(move)) for move in moves.T)
 
 
 def _polynomials(kappa: NDArray) -> list[NDArray]:
@@ -351,36 +246,18 @@ def _lagged_products(X: NDArray, rows: NDArray, m: int) -> NDArray:
     return (lagged.T @ lagged).reshape(m + 1, X.shape[1], m + 1, X.shape[1])
 
 
-def _up_to(p: int, products: NDArray) -> NDArray:
-    return products[: p + 1, :, : p + 1]
-
-
 def _by_lags(products: NDArray) -> NDArray:
     """((m+1)^2, c^2) of (m+1, c, m+1, c)."""
     lags, columns = products.shape[:2]
     return products.transpose(0, 2, 1, 3).reshape(lags**2, columns**2)
 
 
-def _predecessors(present: NDArray, highest: int) -> NDArray:
+def predecessors(present: NDArray, highest: int) -> NDArray:
     """How many unbroken measured samples come right before each sample, at most `highest`."""
     count = np.zeros(present.size, int)
     for t in range(1, present.size):
         count[t] = min(count[t - 1] + 1, highest) if present[t - 1] else 0
     return count
-
-
-def _innovation_correlation(models: list[Autoregression], r: NDArray) -> NDArray:
-    present = ~np.isnan(r)
-    filled = np.where(present, r, 0.0)
-    innovations = np.zeros_like(filled)
-    for channel, model in enumerate(models):
-        whole = present[:, channel] & (_predecessors(present[:, channel], model.order) == model.order)
-        innovations[whole, channel] = lfilter(model.polynomial, [1.0], filled[:, channel])[whole]
-    norms = np.linalg.norm(innovations, axis=0)
-    norms[norms == 0.0] = 1.0
-    correlation = (innovations / norms).T @ (innovations / norms)
-    np.fill_diagonal(correlation, 1.0)
-    return correlation
 
 
 def _orthonormal(J: NDArray) -> NDArray:
@@ -391,6 +268,6 @@ def _orthonormal(J: NDArray) -> NDArray:
     return Q @ U[:, s > np.sqrt(np.finfo(float).eps) * s.max(initial=0.0)]
 
 
-def _grid(n: int) -> int:
+def grid(n: int) -> int:
     """Length of the Fourier transforms for n samples: long enough that the correlation has decayed before it wraps."""
     return 8 * n

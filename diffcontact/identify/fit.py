@@ -61,8 +61,10 @@ def fit(
             given value (within a factor of two, or 1 about zero). The best end is polished, all are in `start_costs`.
         seed: of the Sobol set.
         shooting: "single" fits the whole record at once. "growing" fits its beginning and lets the horizon grow, which
-            finds the way from starts at which the simulation has other impacts than the data. "auto" does the latter
-            where noise does not explain what the former has left, and says so in the message.
+            finds the way from starts at which the simulation has other impacts than the data. "impacts" first fits when
+            the impacts happen that the data show, "multiple" cuts the record into segments between them, which are
+            brought together little by little. "auto" begins with the first and goes on to the others while noise does
+            not explain what is left, and says in the message what each found.
         loss, f_scale: "linear", "soft_l1", "huber" or "cauchy" as in scipy's `least_squares`; beyond f_scale standard
             deviations of the stated noise a residual counts as an outlier.
         priors: name -> `Normal(mean, sigma)`, what is known of free parameters besides the data.
@@ -165,10 +167,10 @@ def prepare(
 def _check_search(method: str, starts: int, shooting: str) -> None:
     if method not in METHODS:
         raise ValueError(f"fit(method): {method!r} does not exist; there is {', '.join(map(repr, METHODS))}")
-    if method != "lm" and shooting == "growing":
-        raise ValueError(f"fit(shooting): 'growing' goes with method 'lm', not {method!r}")
     if shooting not in SHOOTING:
         raise ValueError(f"fit(shooting): {shooting!r} does not exist; there is {', '.join(map(repr, SHOOTING))}")
+    if method != "lm" and shooting not in ("auto", "single"):
+        raise ValueError(f"fit(shooting): {shooting!r} goes with method 'lm', not {method!r}")
     if not (isinstance(starts, int) and starts >= 1):
         raise ValueError(f"fit(starts): {starts!r}, expected an integer of at least 1")
 

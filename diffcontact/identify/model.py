@@ -15,7 +15,10 @@ from diffcontact.identify.parameters import Block, insert
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """Everything about a run that is code, not numbers: static under jit, compared by the functions it holds."""
+    """Everything about a run that is code, not numbers: static under jit, compared by the functions it holds.
+
+    `impacts` percussions of the contacts `heard` (None: all) are compared with measured times, none where it is 0.
+    """
 
     system: Any
     scheme: Any
@@ -25,6 +28,8 @@ class Model:
     view: tuple[Block, ...]
     clock: Any = None
     tied: tuple[tuple[str, Any], ...] = ()
+    impacts: int = 0
+    heard: tuple[int, ...] | None = None
 
     def parameters(self, z: Array, fixed: dict[str, Any]) -> dict[str, Any]:
         """What the run's functions are given: fixed and free parameters, and those tied to them; traceable."""
@@ -35,7 +40,8 @@ class Model:
 
     def _identity(self):
         functions = self.system, self.scheme, self.observe, self.initial, self.clock
-        return (*map(_handle, functions), self.substeps, self.view, *((name, _handle(tie)) for name, tie in self.tied))
+        numbers = self.substeps, self.impacts, self.heard
+        return (*map(_handle, functions), *numbers, self.view, *((name, _handle(tie)) for name, tie in self.tied))
 
     def __hash__(self):
         return hash(self._identity())

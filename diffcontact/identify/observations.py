@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from diffcontact.identify.impacts import Impacts
+
 
 @dataclass(frozen=True, eq=False)
 class Observations:
@@ -23,6 +25,7 @@ class Observations:
             the ratios matter for the estimate; error bars rest on the residuals themselves.
         observe: `observe(trajectory, params) -> (n, k)`, pure and traceable: what the trajectory looks like in the
             channels, for instance `lambda trajectory, params: trajectory.q`.
+        impacts: None, or `Impacts`, measured times of impacts: one more channel, behind those of `values`.
 
     Raises:
         ValueError: times that do not increase (which row), shapes that differ, nothing measured, noise that is not
@@ -39,6 +42,7 @@ class Observations:
     values: NDArray
     noise: Any
     observe: Callable[[Any, Any], Any]
+    impacts: Impacts | None = None
 
     def __post_init__(self):
         times, values, noise = (_numbers(self, name) for name in ("times", "values", "noise"))
@@ -71,6 +75,10 @@ class Observations:
             )
         if not callable(self.observe):
             raise ValueError(f"Observations(observe): expected a function, got {type(self.observe).__name__}")
+        if self.impacts is not None and not isinstance(self.impacts, Impacts):
+            raise ValueError(f"Observations(impacts): expected Impacts, got {type(self.impacts).__name__}")
+        if self.impacts is not None and self.impacts.times.size > times.size:
+            raise ValueError(f"Observations(impacts): {self.impacts.times.size}, expected at most one per time")
         for name, array in (("times", times), ("values", values), ("noise", noise)):
             object.__setattr__(self, name, array)
 

@@ -26,10 +26,11 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from diffcontact.identify.autocorrelation import run_noise, whitening
+from diffcontact.identify.autocorrelation import whitening
 from diffcontact.identify.objective import Objective
 from diffcontact.identify.residual import Linearised, Run, residual
 from diffcontact.identify.result import FitResult
+from diffcontact.identify.run_noise import run_noise
 from diffcontact.identify.table import text_table
 from diffcontact.identify.unbounded import Unbounded
 

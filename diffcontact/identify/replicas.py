@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import lfilter
 
-from diffcontact.identify.autocorrelation import Autoregression, run_noise
+from diffcontact.identify.autocorrelation import Autoregression
 from diffcontact.identify.estimate import estimate
 from diffcontact.identify.lanes import descend
 from diffcontact.identify.objective import Objective
 from diffcontact.identify.result import FitResult
+from diffcontact.identify.run_noise import run_noise
 from diffcontact.identify.shooting import Search
 
 _ITERATIONS = 30

@@ -21,6 +21,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
+from diffcontact.identify.impacts import Impacts
 from diffcontact.identify.loss import Loss
 from diffcontact.identify.model import Model, share_code
 from diffcontact.identify.observations import Observations, Problem
@@ -34,15 +35,21 @@ _LINEAR = Loss()
 _INFINITE = 1e15
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["times", "values", "sigma", "present"], meta_fields=[])
+@partial(
+    jax.tree_util.register_dataclass, data_fields=["times", "values", "sigma", "present", "impact"], meta_fields=[]
+)
 @dataclass(frozen=True)
 class Samples:
-    """A run's measurements on the device: times (n,), values, sigma, present (n, k); missing values are zeros."""
+    """A run's measurements on the device: times (n,), values, sigma, present (n, k); missing values are zeros.
+
+    Where times of impacts were measured they are the last channel, and `impact` (n,) says which percussion's.
+    """
 
     times: Array
     values: Array
     sigma: Array
     present: Array
+    impact: Array | None = None
 
 
 def residual(model: Model, z: Array, fixed: dict[str, Any], samples: Samples):
@@ -50,12 +57,31 @@ def residual(model: Model, z: Array, fixed: dict[str, Any], samples: Samples):
     params = model.parameters(z, fixed)
     q0, u0 = model.initial(params)
     times = samples.times if model.clock is None else model.clock(samples.times, params)
-    trajectory = simulate(model.system, params, q0, u0, times, scheme=model.scheme, substeps=model.substeps)
+    # Of the contacts that are not heard there may be many in between.
+    listed = model.impacts if model.heard is None else model.impacts and times.size * model.substeps
+    trajectory = simulate(
+        model.system, params, q0, u0, times, scheme=model.scheme, substeps=model.substeps, percussions=listed
+    )
     seen = model.observe(trajectory, params)
-    if jnp.shape(seen) != samples.values.shape:
-        raise ValueError(f"observe returns shape {jnp.shape(seen)}, expected {samples.values.shape} as the values have")
+    expected = samples.values.shape[0], samples.values.shape[1] - bool(model.impacts)
+    if jnp.shape(seen) != expected:
+        raise ValueError(f"observe returns shape {jnp.shape(seen)}, expected {expected} as the values have")
+    if model.impacts:
+        # On the recording's clock.
+        moments = jnp.interp(_heard(model, trajectory), times, samples.times)
+        seen = jnp.concatenate([seen, moments[samples.impact][:, None]], axis=1)
     # Both branches are finite in forward mode: a NaN behind a missing sample stays behind the mask.
     return jnp.where(samples.present, (samples.values - seen) / samples.sigma, 0.0), trajectory
+
+
+def _heard(model: Model, trajectory) -> Array:
+    """(model.impacts,) when the percussions that are heard happen; those that do not, at the end."""
+    listed = trajectory.percussions
+    heard = listed.contact >= 0
+    if model.heard is not None:
+        heard &= jnp.isin(listed.contact, jnp.array(model.heard))
+    first = jnp.argsort(~heard, stable=True)[: model.impacts]
+    return jnp.where(heard[first], listed.time[first], trajectory.t[-1])
 
 
 _residual = jax.jit(residual, static_argnums=0)
@@ -146,16 +172,19 @@ class JointResidual:
 
     def __init__(self, problems: Sequence[Problem], parameters: FreeParameters):
         models = share_code(problems, parameters.view, tuple(parameters.tied.items()))
-        kinds = [(model, p.observations.values.shape[1]) for model, p in zip(models, problems, strict=True)]
+        kinds = [
+            (model, p.observations.values.shape[1], p.observations.impacts is None)
+            for model, p in zip(models, problems, strict=True)
+        ]
         longest: dict[Any, int] = {}
         for kind, problem in zip(kinds, problems, strict=True):
             longest[kind] = max(longest.get(kind, 0), problem.observations.times.size)
         self.size = len(parameters.names)
-        self.samples = sum(int(problem.observations.present.sum()) for problem in problems)
         self.runs = [
             _run(kind[0], problem.observations, parameters, i, longest[kind])
             for i, (kind, problem) in enumerate(zip(kinds, problems, strict=True))
         ]
+        self.samples = sum(int(run.present.sum()) for run in self.runs)
         self._unpad_where_observe_looks_ahead(problems, parameters)
 
     def linearise(self, theta: NDArray) -> list[Linearised]:
@@ -266,8 +295,9 @@ class JointResidual:
             seen = np.asarray(run.model.observe(_cut(at.trajectory, run.length), params), float)
             again = (observations.values - seen) / observations.sigma
             tolerance = float(jnp.finfo(run.samples.values.dtype).eps) ** 0.5  # other summation order, same numbers
-            finite = np.isfinite(at.r)
-            if not np.allclose(again[finite], at.r[finite], tolerance, tolerance):
+            r = at.r[:, : again.shape[1]]
+            finite = np.isfinite(r)
+            if not np.allclose(again[finite], r[finite], tolerance, tolerance):
                 self.runs[i] = _run(run.model, observations, parameters, i, run.length)
 
 
@@ -312,7 +342,40 @@ def _run(model: Model, observations: Observations, parameters: FreeParameters, i
         present=pad(present, False),
     )
     penalty = 1e3 * (1.0 + float(np.max(np.abs(values / observations.sigma))))
-    return Run(model, samples, parameters.fixed(i), parameters.index(i), present, penalty)
+    run = Run(model, samples, parameters.fixed(i), parameters.index(i), present, penalty)
+    return run if observations.impacts is None else with_impacts(run, observations.impacts)
+
+
+def with_impacts(run: Run, impacts: Impacts) -> Run:
+    """The run with one more channel: each time in the row of the sample after it, or in the next that is free."""
+    count, times = impacts.times.size, np.asarray(run.samples.times, float)[: run.length]
+    which = np.flatnonzero(np.isfinite(impacts.times))
+    rows = np.searchsorted(times, impacts.times[which])
+    # In order and one per row: as late as those behind leave room, as early as those before do.
+    rows = np.minimum(rows, run.length - which.size + np.arange(which.size))
+    rows = np.maximum.accumulate(rows - np.arange(which.size)) + np.arange(which.size)
+    length = run.samples.times.shape[0]
+    present, values, sigma, impact = np.zeros(length, bool), np.zeros(length), np.ones(length), np.zeros(length, int)
+    present[rows], impact[rows] = True, which
+    values[rows], sigma[rows] = impacts.times[which], np.broadcast_to(impacts.noise, impacts.times.shape)[which]
+
+    def beside(old, new):
+        return jnp.concatenate([old, jnp.asarray(new, old.dtype)[:, None]], axis=1)
+
+    old = run.samples
+    samples = Samples(
+        old.times,
+        beside(old.values, values),
+        beside(old.sigma, sigma),
+        beside(old.present, present),
+        jnp.asarray(impact),
+    )
+    return replace(
+        run,
+        model=replace(run.model, impacts=count, heard=impacts.contacts),
+        samples=samples,
+        present=np.column_stack([run.present, present[: run.length]]),
+    )
 
 
 def _cut(trajectory: Any, length: int) -> Any:
@@ -324,4 +387,4 @@ def _cut(trajectory: Any, length: int) -> Any:
             return leaf
         return leaf[: length if leaf.shape[0] == samples else length - 1]
 
-    return jax.tree.map(cut, trajectory)
+    return replace(jax.tree.map(cut, replace(trajectory, percussions=None)), percussions=trajectory.percussions)

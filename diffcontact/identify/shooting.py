@@ -1,10 +1,11 @@
-"""The way from a bad start: many starts, and a growing horizon.
+"""The way from a bad start: many starts, a growing horizon, the times of impacts, multiple shooting.
 
 Where the simulation has another number of impacts than the data, or the impacts come at other times, the cost is full
 of local minima. A short record has few impacts, and within the reach of a fit to it the next ones are nearly right. So
 the horizon grows: fit the samples up to it, follow the simulation on until it leaves the data, move the horizon
 there, fit again. Every fit starts from where the one before ended. Two impacts that follow each other within
-a sample or two may end up in the wrong order; more starts help there.
+a sample or two may end up in the wrong order; more starts help there, or another way: `timing` fits when the impacts
+happen, `multiple` cuts the record into segments. Each only explores, and ends with a descent on the whole record.
 
 Source: A. Ribeiro, K. Tiels, J. Umenberger, T. Schoen, L. Aguirre, Automatica 121 (2020) 109158, on how the length of
 the simulation makes the cost rugged.
@@ -12,6 +13,7 @@ the simulation makes the cost rugged.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,11 +22,13 @@ from scipy.optimize import OptimizeResult
 from scipy.stats import qmc
 
 from diffcontact.identify.lanes import descend
+from diffcontact.identify.multiple import piece_together
 from diffcontact.identify.objective import Objective
 from diffcontact.identify.parameters import FreeParameters
+from diffcontact.identify.timing import match_impacts
 
 METHODS = ("lm", "lbfgs", "adam")
-SHOOTING = ("auto", "single", "growing")
+SHOOTING = ("auto", "single", "growing", "impacts", "multiple")
 
 # The horizon grows by at least this part of the record, less than what lies between two impacts worth resolving.
 _STAGE = 1.0 / 24.0
@@ -58,26 +62,75 @@ def search(objective: Objective, method: str, starts: int, seed: int, shooting: 
         method: of the descent on the whole record, one of `METHODS`.
         starts: how many starts: the given one and a Sobol set (`starting_points`).
         seed: of the Sobol set.
-        shooting: "single" descends on the whole record at once, "growing" lets the horizon grow, "auto" does the former
-            and, where noise does not explain what is left, the latter, and keeps the better end. Methods of first order
-            take the whole record.
+        shooting: "single" descends on the whole record at once, "growing" lets the horizon grow, "impacts" fits when
+            they happen, "multiple" in segments. "auto" does one after the other, until noise explains what is left, and
+            keeps the best end. Methods of first order take the whole record.
     """
     points = starting_points(objective.parameters, starts, seed)
     if method != "lm":
         return _one_by_one(objective, method, points, seed)
-    if shooting == "growing":
-        end, costs = _polished(objective, grow(objective, points))
-        return Search(end, costs, _joined("by a growing horizon", _waterfall(costs)))
-    single, costs = _polished(objective, points if starts == 1 else _together(objective, points))
-    if shooting == "single" or objective.explained(single.x):
-        return Search(single, costs, _waterfall(costs))
-    grown, grown_costs = _polished(objective, grow(objective, points))
-    best, won = single, grown.cost < single.cost * (1 - 1e-6)
-    story = f"single shooting ended at cost {single.cost:.6g}, which noise does not explain; a growing horizon found "
-    story += f"{grown.cost:.6g}" if won else "nothing better"
-    if won:
-        best, costs = grown, grown_costs
+    if shooting not in ("auto", "single"):
+        return _by_one_way(objective, points, shooting)
+    best, costs = _polished(objective, points if starts == 1 else _together(objective, points))
+    story = f"single shooting ended at cost {best.cost:.6g}, which noise does not explain"
+    if shooting == "single" or objective.explained(best.x):
+        return Search(best, costs, _waterfall(costs))
+    for way in _WAYS:
+        # Segments are many simulations: from the given start alone, and only if they can gain half of the cost.
+        led = way.lead(objective, points[:1] if way.slow else points, best.cost / 2)
+        if isinstance(led, str):
+            story = _joined(story, f"{way.name}: {led}")
+            continue
+        end, others = _polished(objective, led)
+        won = end.cost < best.cost * (1 - 1e-6)
+        story = _joined(story, f"{way.name} found {f'{end.cost:.6g}' if won else 'nothing better'}")
+        if won:
+            best, costs = end, others
+        if objective.explained(best.x):
+            break
     return Search(best, costs, _joined(story, _waterfall(costs)))
+
+
+@dataclass(frozen=True)
+class _Way:
+    """From bad starts (N, P) to better ones, or the reason why it does not go there, given the cost to be gained."""
+
+    key: str
+    name: str
+    lead: Callable[[Objective, NDArray, float], NDArray | str]
+    slow: bool = False
+
+
+def _impacts(objective: Objective, points: NDArray, enough: float) -> NDArray | str:
+    led = match_impacts(objective, points)
+    return "the data do not show two impacts, or the scheme does not time them" if led is None else led
+
+
+def _segments(objective: Objective, points: NDArray, enough: float) -> NDArray | str:
+    pieced = [piece_together(objective, point, enough) for point in points]
+    whole = [piece.theta for piece in pieced if piece is not None and piece.apart <= enough]
+    if any(piece is None for piece in pieced):
+        return "not from states in between, from which the simulation does not repeat what is observed"
+    if not whole:
+        apart = min(piece.apart for piece in pieced if piece is not None)
+        return f"segments by themselves come to {apart:.6g}, too little to gain"
+    return np.stack(whole)
+
+
+_WAYS = (
+    _Way("growing", "a growing horizon", lambda objective, points, _: grow(objective, points)),
+    _Way("impacts", "the times of impacts", _impacts),
+    _Way("multiple", "multiple shooting", _segments, slow=True),
+)
+
+
+def _by_one_way(objective: Objective, points: NDArray, key: str) -> Search:
+    (way,) = (way for way in _WAYS if way.key == key)
+    led = way.lead(objective, points, np.inf)
+    if isinstance(led, str):
+        raise ValueError(f"fit(shooting={key!r}): {led}")
+    end, costs = _polished(objective, led)
+    return Search(end, costs, _joined(f"by {way.name}", _waterfall(costs)))
 
 
 def _joined(*parts: str) -> str:

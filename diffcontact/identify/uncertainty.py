@@ -29,7 +29,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm, t
 
-from diffcontact.identify.autocorrelation import effective_count, run_noise, score_covariance
+from diffcontact.identify.autocorrelation import effective_count
+from diffcontact.identify.run_noise import run_noise, score_covariance
 
 _RUNS_TO_COMPARE = 3
 
@@ -146,7 +147,7 @@ def _within(run: RunResidual) -> _Within:
                 (score_covariance(above, run.r, run.J) - score_covariance(below, run.r, run.J)) / 2
                 for below, above in noise.doubts
             ]
-        ).reshape(-1, P, P),
+        ).reshape(len(noise.doubts), P, P),
         independent=independent,
         orders=tuple(model.order for model in models),
         correlation=max((float(gamma[1] / gamma[0]) for gamma in lag_one if gamma[0] > 0), key=abs, default=0.0),
