@@ -86,6 +86,7 @@ def autoregression(r: NDArray, J: NDArray) -> Autoregression:
         J: (n, P) their Jacobian with respect to what was fitted; any rank.
 
     Example:
+        >>> from scipy.signal import lfilter
         >>> rng = np.random.default_rng(0)
         >>> noise = lfilter([1.0], [1.0, -0.9], rng.normal(size=2000))
         >>> fitted = autoregression(noise - noise.mean(), np.ones((2000, 1)))

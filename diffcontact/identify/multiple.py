@@ -142,9 +142,9 @@ def cuts(times: NDArray, values: NDArray, sigma: NDArray) -> NDArray:
 
     Example:
         >>> times = np.linspace(0.0, 1.0, 49)
-        >>> height = np.abs(np.abs(times - 0.55) - 0.05)[:, None]  # impacts at 0.5 and 0.6, a kink at 0.55
+        >>> height = np.abs(times - 0.51)[:, None]  # an impact between the rows 24 and 25
         >>> cuts(times, height, np.full((49, 1), 1e-4)).tolist()
-        [0, 6, 12, 18, 22, 28, 32, 36, 42, 48]
+        [0, 6, 12, 18, 22, 30, 36, 42, 48]
     """
     n = times.size
     impacts = np.searchsorted(times, kinks(times, values, sigma)[0]) - 0.5
