@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import lfilter
+from scipy.special import polygamma
 
 from diffcontact.identify.autocorrelation import Autoregression, autoregression, grid, predecessors, whitening
 
@@ -55,8 +56,8 @@ def run_noise(r: NDArray, J: NDArray) -> RunNoise:
                 tuple([replace(m, polynomial=a) if c in group else m for c, m in enumerate(models)] for a in pair)
             )
     for c, model in enumerate(models):
-        # Of log sigma, whose square times the degrees of freedom is chi^2.
-        deviation = np.sqrt(0.5 / model.freedom)
+        # Half that of the logarithm of chi^2.
+        deviation = 0.5 * np.sqrt(polygamma(1, model.freedom / 2))
         displaced = (replace(model, sigma=model.sigma * np.exp(side * deviation)) for side in (-1, 1))
         doubts.append(tuple([*models[:c], other, *models[c + 1 :]] for other in displaced))
     return RunNoise(models, doubts)

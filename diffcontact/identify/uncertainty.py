@@ -17,7 +17,9 @@ and their error is the one within the run plus what the shared parameters pass o
 
 Source: R. M. Bell, D. F. McCaffrey, Survey Methodology 28 (2002) 169, and J. G. MacKinnon, M. O. Nielsen, M. D. Webb,
 J. Econometrics 232 (2023) 272, for the jackknife over clusters and t(G-1); F. E. Satterthwaite, Biometrics Bulletin 2
-(1946) 110, for the degrees of freedom of a variance that is itself estimated, here through the noise model.
+(1946) 110, for the degrees of freedom of a variance that is itself estimated, here through the noise model; G. K.
+Smyth, Statistical Applications in Genetics and Molecular Biology 3 (2004) 3, for taking them from the variance of a
+logarithm.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import polygamma
 from scipy.stats import norm, t
 
 from diffcontact.identify.autocorrelation import effective_count
@@ -120,7 +123,8 @@ class _Within:
 
     Attributes:
         score: (P_i, P_i) covariance of its score.
-        doubts: (D, P_i, P_i) standard deviations of it in the D independent directions in which it is uncertain.
+        doubts: (D, 2, P_i, P_i) how far it is off, one standard deviation to either side along each of the D
+            independent directions in which it is uncertain.
         independent: effective number of samples.
         orders: of the autoregressive models.
         correlation: the strongest, of neighbours.
@@ -136,18 +140,17 @@ class _Within:
 def _within(run: RunResidual) -> _Within:
     n, P = run.J.shape[0], run.J.shape[2]
     noise = run_noise(run.r, run.J)
-    models = noise.models
+    models, score = noise.models, score_covariance(noise.models, run.r, run.J)
     counts = np.sum(~np.isnan(run.r), axis=0)
     independent = sum(effective_count(model, n) * count / n for model, count in zip(models, counts, strict=True))
     lag_one = [model.autocovariance(n)[:2] for model in models]
     return _Within(
-        score=score_covariance(models, run.r, run.J),
-        doubts=np.array(
-            [
-                (score_covariance(above, run.r, run.J) - score_covariance(below, run.r, run.J)) / 2
-                for below, above in noise.doubts
-            ]
-        ).reshape(len(noise.doubts), P, P),
+        score=score,
+        doubts=np.reshape(
+            [[score_covariance(side, run.r, run.J) - score for side in pair] for pair in noise.doubts], (-1, 2, P, P)
+        )
+        if P
+        else np.zeros((0, 2, 0, 0)),
         independent=independent,
         orders=tuple(model.order for model in models),
         correlation=max((float(gamma[1] / gamma[0]) for gamma in lag_one if gamma[0] > 0), key=abs, default=0.0),
@@ -156,11 +159,10 @@ def _within(run: RunResidual) -> _Within:
 
 def _within_runs(runs, within, bread, plain, shared, prior) -> ErrorBars:
     meat = np.diag(prior)
-    scatter = np.zeros(bread.shape[0])
     for run, noise in zip(runs, within, strict=True):
         meat[np.ix_(run.index, run.index)] += noise.score
-        scatter += _scatter(bread[:, run.index], noise.doubts)
     covariance = bread @ meat @ bread
+    doubts = [_displaced(bread[:, run.index], noise.doubts) for run, noise in zip(runs, within, strict=True)]
     why = {1: "one run"}.get(
         len(runs), f"{len(runs)} runs, too few to compare" if shared else f"{len(runs)} separate runs"
     )
@@ -168,18 +170,26 @@ def _within_runs(runs, within, bread, plain, shared, prior) -> ErrorBars:
         f"within the run: {why}, so the scatter is taken from the residuals, whose correlation in time is modelled by "
         f"{_models(within)}; what would differ in another run is not in it"
     )
-    return ErrorBars(covariance, plain, _quantile(np.diag(covariance), scatter), text, _independent(within))
+    quantile = _quantile(np.diag(covariance), np.concatenate(doubts))
+    return ErrorBars(covariance, plain, quantile, text, _independent(within))
 
 
-def _scatter(bread: NDArray, doubts: NDArray) -> NDArray:
-    """(P,) variance of the variances of P parameters, of which bread (P, P_i) makes bread score bread^T."""
-    return np.sum(np.einsum("pi,dij,pj->dp", bread, doubts, bread) ** 2, axis=0)
+def _displaced(bread: NDArray, doubts: NDArray) -> NDArray:
+    """(D, 2, P) how far the variances bread score bread^T of P parameters are off, bread (P, P_i)."""
+    return np.einsum("pi,dsij,pj->dsp", bread, doubts, bread)
 
 
-def _quantile(variance: NDArray, scatter: NDArray) -> NDArray:
-    """Student's t with the degrees of freedom 2 V^2 / Var(V) that an uncertain variance V is worth, at least 1."""
-    freedom = 2 * variance**2 / np.where(scatter > 0, scatter, 1.0)
-    return t.ppf(0.975, np.where(scatter > 0, np.maximum(freedom, 1.0), np.inf))
+def _quantile(variance: NDArray, displaced: NDArray) -> NDArray:
+    """(P,) Student's t with the degrees of freedom that uncertain variances (P,) are worth, at least 1.
+
+    That is as many as give the logarithm of chi^2 the variance trigamma(freedom / 2) of the logarithm of theirs, the
+    sum over the directions (D, 2, P) in which they are uncertain.
+    """
+    below, above = (np.maximum(variance + side, np.finfo(float).tiny) for side in np.moveaxis(displaced, 1, 0))
+    scatter = np.sum((np.log(above / below) / 2) ** 2, axis=0)
+    # trigamma falls: 1 degree of freedom is pi^2 / 2, and from 1e7 on Student's t is the normal distribution.
+    freedom = np.geomspace(1.0, 1e7, 400)
+    return t.ppf(0.975, np.exp(np.interp(-scatter, -polygamma(1, freedom / 2), np.log(freedom))))
 
 
 def _between_runs(runs, within, between, shared, seen_by, plain, prior) -> ErrorBars:
@@ -200,8 +210,8 @@ def _between_runs(runs, within, between, shared, seen_by, plain, prior) -> Error
         Q = np.diag(prior[own])
         bread = _inverse(J_own.T @ J_own + Q)
         inside[np.ix_(own, own)] = bread @ (noise.score[np.ix_(~common, ~common)] + Q) @ bread
-        doubts = noise.doubts[:, ~common][:, :, ~common]
-        quantile[own] = _quantile(np.diag(inside)[own], _scatter(bread, doubts))
+        doubts = noise.doubts[:, :, ~common][:, :, :, ~common]
+        quantile[own] = _quantile(np.diag(inside)[own], _displaced(bread, doubts))
         passed_on[np.ix_(own, position[run.index[common]])] = -bread @ J_own.T @ J_shared
     covariance = passed_on @ between @ passed_on.T + inside
     text = (
