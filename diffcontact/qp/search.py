@@ -80,7 +80,8 @@ def candidate_count(count, rank):
 def fewer(size):
     """How many rows are looked at instead of `size`, and how many may then ask for it: violated or in the working set.
 
-    Seldom can as many rows become active as are independent. Three fifths take half the time, ten spheres or 64.
+    Seldom do as many rows become active as are independent. With three fifths a step of ten spheres, or of 64, takes
+    two thirds of the time.
     """
     few = 3 * size // 5
     return few, 3 * few // 4
