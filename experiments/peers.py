@@ -1,4 +1,4 @@
-"""Balls in a box in MuJoCo's C library, in MJX and in Brax's spring pipeline, behind one interface.
+"""Balls in a box in diffcontact, in MuJoCo's C library, in MJX and in Brax's spring pipeline, behind one interface.
 
 The balls do not turn and there is no friction, so that all simulate the same d = count * dimension coordinates: in
 MuJoCo and MJX a ball has one slide joint per dimension; in Brax, whose spring pipeline holds joints by springs of their
@@ -17,6 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.optimize import brentq
 
+import diffcontact as dc
+
 NEEDS = {"MuJoCo C": ("mujoco",), "MJX": ("mujoco", "mujoco.mjx"), "Brax spring": ("mujoco.mjx", "brax")}
 
 # A soft contact of the work-precision studies lasts so many steps: as stiff as the step can resolve.
@@ -29,6 +31,14 @@ def installed(peer: str) -> bool:
         return all(importlib.util.find_spec(name) is not None for name in NEEDS[peer])
     except ModuleNotFoundError:
         return False
+
+
+def absent(say: Callable[[str], None]) -> list[str]:
+    """The peers that are not there, and say so."""
+    missing = [name for name in NEEDS if not installed(name)]
+    if missing:
+        say(f"left out, not installed (pip install 'diffcontact[simulators]'): {', '.join(missing)}")
+    return missing
 
 
 @dataclass(frozen=True)
@@ -57,6 +67,10 @@ class Balls:
         names = ("mass", "radius", "gravity", "restitution")
         return {name: jnp.asarray(getattr(self, name), float) for name in names}
 
+    @property
+    def system(self) -> dc.System:
+        return dc.systems.balls(self.count, self.dimension, box=self.box)
+
 
 @dataclass(frozen=True)
 class Simulator:
@@ -77,6 +91,21 @@ class Simulator:
     def traced(self) -> bool:
         """Whether JAX can map, compile and differentiate it."""
         return self.memory is None
+
+
+def ours(balls: Balls, h: float, scheme) -> Simulator:
+    """diffcontact with a step map."""
+
+    def path(q0, u0, steps):
+        times = h * jnp.arange(steps + 1, dtype=q0.dtype)
+        run = dc.simulate(balls.system, balls.params, q0, u0, times, scheme=scheme)
+        return run.q, run.u
+
+    def end(q0, u0, steps):
+        q, u = path(q0, u0, steps)
+        return q[-1], u[-1]
+
+    return Simulator(end, path)
 
 
 def mjcf(balls: Balls, h: float, options: str, free: bool, springs: bool) -> str:

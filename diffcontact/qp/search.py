@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -11,9 +12,9 @@ from jax import lax
 from diffcontact import mass as mass_matrix
 from diffcontact.batching import any_lane, select
 from diffcontact.qp.active_set import solve_dual
-from diffcontact.qp.bodies import Rows, dense, magnitudes, squares, switched, take, times
+from diffcontact.qp.bodies import Rows, delassus, dense, lift, magnitudes, part, squares, switched, times, whitened
 from diffcontact.qp.guess import from_guess
-from diffcontact.qp.rows import dependence_tolerance, inverse_length, whitened_rows
+from diffcontact.qp.rows import dependence_tolerance, inverse_length
 from diffcontact.qp.slots import members, spread
 from diffcontact.status import Status
 
@@ -74,6 +75,16 @@ def candidate_count(count, rank):
     """How many rows are looked at together: all that can be active at once, and some that compete with them."""
     wanted = max(rank + rank // 3, 16)
     return count if count <= 3 * wanted // 2 else wanted
+
+
+def fewer(size):
+    """How many rows are looked at instead of `size`, and how many may then ask for it: violated or in the working set.
+
+    Seldom do as many rows become active as are independent. With three fifths a step of ten spheres, or of 64, takes
+    two thirds of the time.
+    """
+    few = 3 * size // 5
+    return few, 3 * few // 4
 
 
 def find_working_set(mass, G, b, v, warm=None) -> WorkingSet:
@@ -147,7 +158,7 @@ class _UnitRows:
     @classmethod
     def of(cls, mass, G, value, noise):
         root, eps = mass_matrix.root(mass), jnp.finfo(value.dtype).eps
-        square = squares(G, 1 / mass) if mass.ndim == 1 else jnp.sum(whitened_rows(root, G) ** 2, axis=1)
+        square = squares(G, 1 / mass) if mass.ndim == 1 else jnp.sum(whitened(root, G) ** 2, axis=1)
         scale = inverse_length(square)
         w0, noise = value * scale, noise * scale
         # Multipliers of unit rows are about as large as the violations; their rounding comes back as values.
@@ -158,8 +169,8 @@ class _UnitRows:
         return cls(G, root, scale, w0, noise, tolerance, softness)
 
     def take(self, rows):
-        """(k, d) L^-1 G_i, scaled."""
-        return whitened_rows(self.root, take(self.G, rows)) * self.scale[rows][:, None]
+        """(k, d) rows L^-1 G_i, scaled: their inner products are the Delassus matrix."""
+        return whitened(self.root, part(self.G, rows), self.scale[rows])
 
     def rounding_decided(self, value):
         """Whether rows are violated by more than rounding explains: by a third of the digits more."""
@@ -175,30 +186,38 @@ class _UnitRows:
 def _search(rows, warm):
     count = rows.w0.shape[0]
     size = candidate_count(count, min(rows.G.shape))
+    few, asking = fewer(size)
+
+    def solved(unit, chosen, state):
+        """The working set, its multipliers, the way from v, the values there (c,), and the status."""
+        working, loads, status = _solve(rows, unit, chosen, state, warm is not None)
+        step = mass_matrix.unwhiten(rows.root, lift(unit, loads))
+        return working, loads, step, rows.w0 + rows.scale * times(rows.G, step), status
+
+    def among(size, state):
+        """The same from the rows nearest to violation, and whether one that was left out is violated."""
+        # Single precision is enough to choose by.
+        _, chosen = lax.top_k(jnp.where(state.working, jnp.inf, -state.value).astype(jnp.float32), size)
+        working, loads, step, value, status = solved(rows.take(chosen), chosen, state)
+        # Relaxed rows stay violated as long as they are in the working set.
+        left_out = jnp.any((value + state.slack < -2 * rows.tolerance) & ~members(chosen, count))
+        return (spread(chosen, working, count), spread(chosen, loads, count), step, value, status), left_out
+
     # Where all rows are candidates, what they are is the same in every round.
-    all_rows = slice(None) if size == count else None
-    fixed = None if all_rows is None else rows.take(all_rows)
+    everything = rows.take(slice(None)) if size == count else None
 
     def search(state):
-        if fixed is None:
-            # Single precision is enough to choose by.
-            _, chosen = lax.top_k(jnp.where(state.working, jnp.inf, -state.value).astype(jnp.float32), size)
-            unit = rows.take(chosen)
+        if everything is None:
+            asked = jnp.sum(state.working | (state.value < -rows.tolerance))
+            many = any_lane((asked > asking) | (state.stage == RELAXED))
+            found, left_out = lax.cond(many, partial(among, size), partial(among, few), state)
         else:
-            chosen, unit = all_rows, fixed
-        working, loads, status = _solve(rows, unit, chosen, state, warm is not None)
-        step = mass_matrix.unwhiten(rows.root, loads @ unit)
-        value = rows.w0 + rows.scale * times(rows.G, step)
-        if fixed is None:
-            loads, working = spread(chosen, loads, count), spread(chosen, working, count)
-            # Relaxed rows stay violated as long as they are in the working set.
-            left_out = jnp.any((value + state.slack < -2 * rows.tolerance) & ~members(chosen, count))
-            again = left_out & (status == Status.OK) & (state.number < ROUNDS)
-        else:
-            again = jnp.asarray(False)
+            found, left_out = solved(everything, slice(None), state), jnp.asarray(False)
+        working, loads, step, value, status = found
+        again = left_out & (status == Status.OK) & (state.number < ROUNDS)
         relaxed = state.stage == RELAXED
         # At the relaxed point itself the slackened rows hold: no margin is needed but rounding.
-        slack = jnp.where(relaxed & ~again & (value < -rows.tolerance), rows.noise - value, state.slack)
+        slack = jnp.where(relaxed & ~again, jnp.maximum(rows.noise - value, 0), state.slack)
         contradiction = (state.stage == PLAIN) & (status == Status.INFEASIBLE)
         after = jnp.where(relaxed, SLACKENED, jnp.where(contradiction, RELAXED, DONE))
         stage = jnp.where(again, state.stage, after).astype(jnp.int32)
@@ -226,7 +245,7 @@ def _search(rows, warm):
 
 def _solve(rows, unit, chosen, state, guided):
     """The dual of the chosen rows: working set, multipliers and status."""
-    A, start, tolerance = unit @ unit.T, (rows.w0 + state.slack)[chosen], rows.tolerance[chosen]
+    A, start, tolerance = delassus(unit), (rows.w0 + state.slack)[chosen], rows.tolerance[chosen]
     relaxed = state.stage == RELAXED
 
     def search():

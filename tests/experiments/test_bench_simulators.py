@@ -5,19 +5,14 @@ import numpy as np
 
 
 def test_smoke(tmp_path, capsys):
-    rows, points = bench_simulators.main(["--smoke", "--out", str(tmp_path)])
+    rows = bench_simulators.main(["--smoke", "--out", str(tmp_path)])
     assert [row.what for row in rows] == ["forward", "gradient"]
     assert all(row.speed > 0 and row.memory > 0 and not row.note for row in rows)
     # One free step after another: feasible to rounding, and symplectic Euler loses energy in free fall.
     assert all(row.penetration == 0 and row.gained < 1e-12 for row in rows)
-    coarse, fine = points
-    # First order in the state, a quarter and some; in the Jacobian no convergence at all.
-    assert fine.state[1] < 0.5 * coarse.state[1]
-    assert fine.jacobian[1] > 0.1
     assert "steps/s" in capsys.readouterr().out
-    assert "ElasticProjection" in (tmp_path / "simulators.txt").read_text()
+    assert "VelocityProjection" in (tmp_path / "simulators.txt").read_text()
     assert (tmp_path / "speed.png").stat().st_size > 0
-    assert (tmp_path / "work_precision.png").stat().st_size > 0
 
 
 def test_who_is_faster_is_said_both_ways():

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from diffcontact import qp
-from diffcontact.qp.bodies import dense, magnitudes, squares, times
+from diffcontact.qp.bodies import delassus, dense, lift, magnitudes, squares, times, whitened
+from diffcontact.qp.search import candidate_count, fewer
 
 COUNT, M = 6, 2
 
@@ -71,3 +72,25 @@ def test_shapes_that_do_not_fit(problem):
         qp.project(mass, replace(rows, bodies=rows.bodies[1:]), b, v)
     with pytest.raises(ValueError, match="rows between bodies need a diagonal"):
         qp.project(jnp.diag(mass), rows, b, v)
+
+
+def test_few_or_many_rows_violated(problem):
+    """Few candidates do where few rows are violated, and more are taken where these turn out to be too few."""
+    mass, rows, b, v = problem
+    solve = jax.jit(lambda push: qp.project(mass, rows, b, push))
+    asked = set()
+    for size in (0.4, 0.6, 1.5, 30.0):
+        found = solve(size * v)
+        asked.add(int(jnp.sum(times(rows, size * v) + b < 0)) > fewer(candidate_count(60, COUNT * M))[1])
+        values = times(rows, found.u) + b
+        assert int(found.status) == 0
+        assert np.min(values) > -1e-12 * size
+        np.testing.assert_allclose(found.multipliers * values, 0, atol=1e-11 * size**2)
+        np.testing.assert_allclose(mass * (found.u - size * v), lift(rows, found.multipliers), atol=1e-12 * size)
+    assert asked == {False, True}
+
+
+def test_products_between_rows(problem):
+    mass, rows, *_ = problem
+    full = np.asarray(dense(rows))
+    np.testing.assert_allclose(delassus(whitened(jnp.sqrt(mass), rows)), full / mass @ full.T, atol=1e-13)

@@ -90,3 +90,23 @@ def test_a_side_may_be_open():
 def test_bad_input_is_refused_by_name(call):
     with pytest.raises(ValueError, match=next(iter(call))):
         dc.systems.balls(**{"count": 1, "dimension": 2, **call})
+
+
+def test_rows_of_balls_that_just_fit_in_single_precision():
+    """Five fit exactly from wall to wall: rounding makes their rows contradict each other, and nothing is lost."""
+    count, h = 64, np.float32(2e-3)
+    system = dc.systems.balls(count, 3, box=(0.0, 1.0))
+    ones = jnp.ones(count, np.float32)
+    params = {"mass": ones, "radius": 0.1 * ones, "gravity": jnp.array([0, 0, -9.81], np.float32), "restitution": 0.0}
+    heights, *across = np.meshgrid(*[np.linspace(0.12, 0.88, 4)] * 3, indexing="ij")
+    q0 = np.stack([*across, heights], -1).ravel().astype(np.float32)
+    u0 = np.random.default_rng(0).normal(size=(8, q0.size)).astype(np.float32)
+    times = h * np.arange(201, dtype=np.float32)
+
+    def run(u0):
+        path = dc.simulate(system, params, q0, u0, times, scheme=dc.VelocityProjection())
+        return path.status, jnp.min(jax.vmap(lambda q: system.gap(0.0, q, params))(path.q))
+
+    status, gap = jax.jit(lambda lanes: jax.lax.map(run, lanes))(u0[:4])
+    assert np.all(status == 0)
+    assert np.min(gap) > -1e-4 * 0.1

@@ -1,0 +1,78 @@
+"""What the comparisons with other simulators measure with: processes of their own, seconds, and what is printed."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+
+def clock() -> float:
+    """Seconds: of this process's processors where these do the work."""
+    return time.process_time() if jax.default_backend() == "cpu" else time.perf_counter()
+
+
+def timed(call: Callable, limit: float) -> tuple[float, Any]:
+    """Median time of a call, and what it returns: one to warm up, then as many as fit in the limit, five at most."""
+    begin, spent = time.perf_counter(), []
+    result = jax.block_until_ready(call())
+    while not spent or (len(spent) < 5 and time.perf_counter() - begin < limit):
+        before = clock()
+        jax.block_until_ready(call())
+        spent.append(clock() - before)
+    return float(np.median(spent)), result
+
+
+def bounded(task: Callable, arguments: tuple, dtype: str, patience: float) -> Iterator:
+    """What the generator task(*arguments) yields in a process of its own with JAX in that precision; it is stopped
+    where the next result takes longer than `patience` seconds."""
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=_send, args=(theirs, task, arguments, dtype), daemon=True)
+    process.start()
+    theirs.close()
+    try:
+        while ours.poll(patience):
+            result = ours.recv()
+            if result is None:
+                return
+            yield result
+        yield f"stopped: no result in {patience:.0f} s"
+    except EOFError:
+        yield "stopped: the process ended"
+    finally:
+        process.terminate()
+        process.join()
+
+
+def _send(connection, task, arguments, dtype) -> None:
+    jax.config.update("jax_enable_x64", dtype == "float64")
+    for result in task(*arguments):
+        connection.send(result)
+    connection.send(None)
+
+
+@dataclass(frozen=True)
+class Report:
+    """Lines that are printed as they come and written to a file in the end; it begins with what is measured on."""
+
+    lines: list[str] = field(default_factory=list)
+
+    def __post_init__(self):
+        time_of = "processor time" if jax.default_backend() == "cpu" else "time"
+        self(f"{jax.devices()[0].device_kind}, {time_of}, XLA_FLAGS={os.environ.get('XLA_FLAGS', '')}")
+
+    def __call__(self, *lines: str) -> None:
+        print(*lines, sep="\n", flush=True)
+        self.lines.extend(lines)
+
+    def write(self, file: Path) -> None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("\n".join(self.lines) + "\n")
