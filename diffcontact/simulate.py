@@ -113,9 +113,9 @@ def simulate(
     run = _run(system, params, q0, u0, times, scheme, substeps, percussions)
     # The lists of a crowd have a fixed length; outside transformations a run that outgrew them is done again.
     for _ in range(ENLARGEMENTS):
-        if isinstance(run.status, Tracer) or run.status != Status.NEIGHBOURS_FULL:
+        if isinstance(run.status, Tracer) or run.status not in (Status.NEIGHBOURS_FULL, Status.NEIGHBOURS_MISSED):
             break
-        system = system.larger()
+        system = system.larger(run.status)
         run = _run(system, params, q0, u0, times, scheme, substeps, percussions)
     return run
 

@@ -30,6 +30,7 @@ class Status(IntEnum):
     RESTITUTION_IGNORED = 7
     PROJECTION_LIMIT = 8
     NEIGHBOURS_FULL = 9
+    NEIGHBOURS_MISSED = 10
 
     @property
     def message(self) -> str:
@@ -50,8 +51,11 @@ _MESSAGES = {
     "ElasticProjection, or set the restitution to 0",
     Status.PROJECTION_LIMIT: "no nearest admissible position was found: the predicted one lies too deep, beyond the "
     "radius of curvature of the constraints; take smaller steps",
-    Status.NEIGHBOURS_FULL: "more neighbours, or faster ones, than the cell list has places for, so that contacts "
-    "may be missing; outside transformations simulate repeats the run with larger lists, inside take system.larger()",
+    Status.NEIGHBOURS_FULL: "more neighbours than the cell list has places for, so that contacts may be missing; "
+    "outside transformations simulate repeats the run with larger lists, inside take system.larger()",
+    Status.NEIGHBOURS_MISSED: "a ball moved further in a step than was thought, so that contacts may be missing; "
+    "outside transformations simulate repeats the run with twice the reach, inside take "
+    "system.larger(Status.NEIGHBOURS_MISSED)",
 }
 
 

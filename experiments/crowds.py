@@ -131,16 +131,17 @@ def measured(scene: Scene, steps: int, lot: int) -> Iterator[dict]:
             state = scheme.init(system, params, 0.0, h, q, u)
             run = step.lower(state).compile()
             look = look.lower(state, state).compile()
-        states, full, spent = [state], False, []
+        states, statuses, spent = [state], [], []
         for _ in range(min(lot, steps - number)):
             begin = time.perf_counter()
             after, info = jax.block_until_ready(run(states[-1]))
             spent.append(time.perf_counter() - begin)
-            full = full or int(info.status) == Status.NEIGHBOURS_FULL
+            statuses.append(int(info.status))
             states.append(after)
-        if full:
-            # As `simulate` does: again, with larger lists.
-            q, u, system, run = state.q, state.u, system.larger(), None
+        short = [status for status in statuses if status in (Status.NEIGHBOURS_FULL, Status.NEIGHBOURS_MISSED)]
+        if short:
+            # As `simulate` does: again, with more.
+            q, u, system, run = state.q, state.u, system.larger(short[0]), None
             continue
         looks = [look(before, after) for before, after in pairwise(states)]
         number += len(spent)

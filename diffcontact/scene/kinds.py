@@ -7,14 +7,16 @@ what is physically possible. A new system is one more function here, registered 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from diffcontact.scene.keys import Table
 from diffcontact.system import ParticleLine, System
 from diffcontact.systems import balls, bouncing_ball, carts, particle_line
+from diffcontact.systems.surfaces import Balls
 
 IMPACT_LAW = "M(q) du = f dt + impacts, u+ = -e u- + (1 + e) Proj_M(T_K(q), u-), every impact at its own time"
 FRICTION_LAW = (
@@ -114,20 +116,92 @@ def _carts(options: Table) -> ReadySystem:
 
 
 def _balls(options: Table) -> ReadySystem:
-    options.expect("kind", "count", "dimension", "box", "unit")
-    count, dimension = options.integer("count"), options.integer("dimension")
+    """Balls and what stands around them; see `systems.balls`.
+
+    Options: `count`; `dimension`; `box` = [low, high] in `unit` ("m"); `planes`, a list of their normals, which point
+    towards the balls and may have any length; `fixed`, how many fixed balls there are; `materials`, the number, from 0,
+    of the material of each ball, fixed ball, low side, high side and plane.
+
+    Parameters: with planes also `plane_offset` (p,), their distances from the origin along the normals; with fixed
+    balls `fixed_centre` (fixed, dimension) and `fixed_radius` (fixed,); with materials, instead of `restitution`, one
+    `restitution_0_1` for each two of them that may meet, the lower number first.
+    """
+    options.expect("kind", "count", "dimension", "box", "unit", "planes", "fixed", "materials")
+    count, dimension, fixed = options.integer("count"), options.integer("dimension"), options.integer("fixed", 0)
     box = options.numbers("box") * options.factor("unit", "m") if "box" in options else None
+    normals = _normals(options, dimension) if "planes" in options else None
+
+    def planes(t, params):
+        del t
+        return normals, params["plane_offset"]
+
     try:
-        system = balls(count, dimension, None if box is None else tuple(box))
+        system = balls(
+            count,
+            dimension,
+            None if box is None else tuple(box),
+            planes=None if normals is None else planes,
+            fixed=fixed,
+        )
     except ValueError as error:
         raise options.fail("kind", str(error)) from None
     quantities = {
         "mass": Quantity("kg", (count,), low=0.0, positive=True),
         "radius": Quantity("m", (count,), low=0.0),
         "gravity": Quantity("m/s^2", (dimension,)),
-        "restitution": Quantity(low=0.0, high=1.0),
     }
-    return ReadySystem(system, quantities | _state(count * dimension))
+    if normals is not None:
+        quantities["plane_offset"] = Quantity("m", (len(normals),))
+    if fixed:
+        quantities["fixed_centre"] = Quantity("m", (fixed, dimension))
+        quantities["fixed_radius"] = Quantity("m", (fixed,), low=0.0)
+    pairs = ["restitution"]
+    if "materials" in options:
+        walls = (0 if box is None else 2 * dimension) + (0 if normals is None else len(normals))
+        system, pairs = _of_materials(system, _materials(options, count, fixed, walls))
+    restitution = {name: Quantity(low=0.0, high=1.0) for name in pairs}
+    return ReadySystem(system, quantities | restitution | _state(count * dimension))
+
+
+def _normals(options: Table, dimension: int) -> np.ndarray:
+    """(p, dimension) unit normals of the planes."""
+    normals = options.numbers("planes")
+    if normals.ndim != 2 or normals.shape[1] != dimension or not np.all(np.isfinite(normals)):
+        raise options.fail("planes", f"{normals.tolist()}, expected a list of normals of {dimension} numbers each")
+    lengths = np.linalg.norm(normals, axis=1, keepdims=True)
+    if not np.all(lengths > 0):
+        raise options.fail("planes", f"{normals.tolist()}, expected normals that are not zero")
+    return normals / lengths
+
+
+def _materials(options: Table, count: int, fixed: int, walls: int) -> tuple[int, ...]:
+    numbers = options.numbers("materials")
+    if count + fixed + walls == 1:
+        raise options.fail("materials", "of one ball alone, expected none")
+    whole = np.all((numbers >= 0) & (numbers == np.floor(numbers)) & np.isfinite(numbers))
+    if numbers.shape != (count + fixed + walls,) or not whole:
+        raise options.fail(
+            "materials",
+            f"{options.data['materials']}, expected {count + fixed + walls} whole numbers of at least 0, "
+            f"for {count} balls, {fixed} fixed balls and {walls} walls",
+        )
+    return tuple(numbers.astype(int).tolist())
+
+
+def _of_materials(system: Balls, materials: tuple[int, ...]) -> tuple[Balls, list[str]]:
+    """The system with a restitution for each two materials that may meet, and the names of these parameters."""
+    surfaces, kinds = replace(system.surfaces, materials=materials), max(materials) + 1
+    low, high = np.sort(np.indices((kinds, kinds)), axis=0)
+    number = low * kinds + high
+    met = np.unique(surfaces.restitution({"restitution": number}))
+    names = [f"restitution_{pair // kinds}_{pair % kinds}" for pair in met]
+
+    def restitution(params):
+        values = jnp.stack([jnp.asarray(params[name]) for name in names])
+        table = jnp.zeros(kinds**2, values.dtype).at[met].set(values)[number]
+        return surfaces.restitution({"restitution": table})
+
+    return replace(system, restitution=restitution), names
 
 
 def _bouncing_ball(options: Table) -> ReadySystem:

@@ -38,8 +38,8 @@ class AmongNeighbours:
     of balls in a wide space.
 
     What was left out is checked afterwards: a ball that moved further than was thought may have met what was not near,
-    and the status says NEIGHBOURS_FULL, as it does where the list was too short. `simulate` then repeats the run
-    with larger lists.
+    and the status says NEIGHBOURS_MISSED; where the list was too short it says NEIGHBOURS_FULL. `simulate` then repeats
+    the run with more.
 
     Args:
         scheme: the step map.
@@ -71,9 +71,9 @@ class AmongNeighbours:
             after, info = self.scheme.step(system.only(near), params, t, h, state)
             impulse, status = info.impulse, info.status
         moved = jnp.linalg.norm((after.q - state.q).reshape(system.count, system.dimension), axis=1)
-        missed = near.full | (jnp.max(lax.stop_gradient(moved)) > way)
-        missed = jnp.where(missed, Status.NEIGHBOURS_FULL, Status.OK)
-        return after, Info(system.per_ball_impulse(near, impulse), first(missed, status))
+        full = jnp.where(near.full, Status.NEIGHBOURS_FULL, Status.OK)
+        missed = jnp.where(jnp.max(lax.stop_gradient(moved)) > way, Status.NEIGHBOURS_MISSED, Status.OK)
+        return after, Info(system.per_ball_impulse(near, impulse), first(first(full, missed), status))
 
 
 def _project(system: Crowd, params, t, h, state: CrowdState, near: Near):

@@ -11,6 +11,7 @@ from jax import Array, lax
 
 from diffcontact.qp.bodies import BodyRows
 from diffcontact.qp.slots import NONE
+from diffcontact.status import Status
 from diffcontact.system import System
 from diffcontact.systems.cells import near_pairs
 from diffcontact.systems.surfaces import Balls, length
@@ -73,7 +74,7 @@ class Crowd(Balls):
     """Balls with a cell list: what `balls(..., cell=...)` returns.
 
     It is the `System` of all contacts, for small counts, and brings `soon`, the contacts that may close within a step;
-    the schemes use these. Places for them are limited, since shapes are static; `larger` has twice as many.
+    the schemes use these. Places for them are limited, since shapes are static; `larger` has more.
 
     Args:
         surfaces: what may touch.
@@ -96,9 +97,14 @@ class Crowd(Balls):
     def dimension(self) -> int:
         return self.surfaces.dimension
 
-    def larger(self) -> Crowd:
-        """The same balls with places for twice as many, and with twice the reach."""
-        return replace(self, per_cell=2 * self.per_cell, per_ball=2 * self.per_ball, stretch=2 * self.stretch)
+    def larger(self, status=Status.NEIGHBOURS_FULL) -> Crowd:
+        """The same balls with what was too small: places for twice as many, or, where NEIGHBOURS_MISSED, the reach.
+
+        Not both at once: cells grow with the reach, and hold more.
+        """
+        if status == Status.NEIGHBOURS_MISSED:
+            return replace(self, stretch=2 * self.stretch)
+        return replace(self, per_cell=2 * self.per_cell, per_ball=2 * self.per_ball)
 
     def soon(self, params, t, h, q: Array, u: Array) -> tuple[Near, Array]:
         """The contacts that may close within h seconds, and () how far balls may move so that no other does [m].

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from diffcontact import simulate
 from diffcontact.scene import read_study
 
 LINE = """\
@@ -69,6 +70,81 @@ def test_a_measured_force_reaches_every_run_in_newton(tmp_path):
         rest = float(params["stiffness"] * params["rest"])
         # Linear in time, also across the lost sample; held behind the last one.
         np.testing.assert_allclose(np.array(at) - rest, [1.3, end], rtol=1e-12)
+
+
+SURROUNDED = """\
+[system]
+kind = "balls"
+count = 1
+dimension = 2
+planes = [[3, 4], [0, -2]]
+fixed = 2
+materials = [0, 1, 1, 0, 2]
+
+[data]
+time = "t"
+noise = { value = 1, unit = "mm" }
+
+[preparation]
+kind = "coordinates"
+columns = ["x", "y"]
+
+[parameters]
+mass = { value = 1 }
+radius = { value = 10, unit = "cm" }
+gravity = { value = 0 }
+plane_offset = { value = [500, -4000], unit = "mm" }
+fixed_centre = { value = [[5, 3], [9, 9]] }
+fixed_radius = { value = 0.4, free = false }
+restitution_0_0 = { value = 0.5 }
+restitution_0_1 = { value = 0.8 }
+restitution_0_2 = { value = 0.1 }
+q0 = { value = [2, 3] }
+u0 = { value = [1, 0] }
+"""
+
+
+def surrounded(folder, *change):
+    old, new = change or ("", "")
+    (folder / "balls.toml").write_text(SURROUNDED.replace(old, new, 1))
+    (folder / "run.csv").write_text("t,x,y\n" + "".join(f"{i},2,3\n" for i in range(5)))
+    return read_study(folder / "balls.toml", [folder / "run.csv"])
+
+
+def test_balls_meet_planes_and_fixed_balls_each_of_its_material(tmp_path):
+    found = surrounded(tmp_path)
+    system, params = found.scene.ready.system, found.params(0)
+    # (3, 4)/5 . (2, 3) - 0.5 - 0.1 and -3 + 4 - 0.1; a fixed ball 3 m to the right, one at (7, 6): radii 0.1 and 0.4.
+    gaps = system.gap(0.0, params["q0"], params)
+    np.testing.assert_allclose(gaps, [3.0, 0.9, 2.5, np.sqrt(85) - 0.5], rtol=1e-14)
+    np.testing.assert_allclose(system.restitution(params), [0.5, 0.1, 0.8, 0.8], rtol=1e-15)
+    # Straight to the fixed ball, 2.5 m away, and back with 0.8 of the speed.
+    run = simulate(system, params, params["q0"], params["u0"], [0.0, 2.0, 4.0])
+    np.testing.assert_allclose(run.q, [[2.0, 3.0], [4.0, 3.0], [4.5 - 0.8 * 1.5, 3.0]], rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("[0, -2]]", "[0]]", "system.planes: [[3, 4], [0]], expected a number or a list of numbers"),
+        ("[0, -2]]", "[0, 0]]", "system.planes: [[3.0, 4.0], [0.0, 0.0]], expected normals that are not zero"),
+        ("[[3, 4], [0, -2]]", "[3, 4]", "system.planes: [3.0, 4.0], expected a list of normals of 2 numbers each"),
+        ("fixed = 2", "fixed = -1", "system.kind: balls(fixed=-1): expected an integer of at least 0"),
+        (
+            "1, 0, 2]",
+            "1, 0]",
+            "system.materials: [0, 1, 1, 0], expected 5 whole numbers of at least 0, for 1 balls, 2 f",
+        ),
+        ("1, 0, 2]", "1, 0, 0.5]", "system.materials: [0, 1, 1, 0, 0.5], expected 5 whole numbers of at least 0"),
+        ("restitution_0_2", "restitution", "parameters.restitution: unknown key; did you mean 'restitution_0_"),
+        ("[500, -4000]", "[500]", "plane_offset.value: shape (1,), expected a number or shape (2,)"),
+    ],
+)
+def test_what_stands_around_balls_is_checked(tmp_path, old, new, expected):
+    with pytest.raises(ValueError) as caught:
+        surrounded(tmp_path, old, new)
+    assert expected in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 BAD = {

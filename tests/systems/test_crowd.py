@@ -130,8 +130,21 @@ def test_a_ball_that_becomes_faster_than_was_thought_is_told():
     q0, u0 = jnp.array([-1.05, 0.0, 1.05, 0.0, 0.0, 0.4]), jnp.array([1.0, 0.0, -1.0, 0.0, 0.0, 0.0])
     times = jnp.linspace(0.0, 0.02, 3)
     run = jax.jit(lambda q0: dc.simulate(crowd, params, q0, u0, times, scheme=SCHEME))(q0)
-    assert run.status == Status.NEIGHBOURS_FULL
+    assert run.status == Status.NEIGHBOURS_MISSED
     assert dc.simulate(crowd, params, q0, u0, times, scheme=SCHEME).status == Status.OK
+
+
+def test_places_and_reach_grow_each_for_its_own_reason():
+    # With a longer reach more balls are near, and cells, which are as wide, hold more: both at once would never end.
+    params, q0, u0 = _start(0)
+    ways = [
+        jax.jit(lambda u0, crowd=crowd: crowd.soon(params, 0.0, 0.01, q0, u0)[1])(u0)
+        for crowd in (CROWD, CROWD.larger(), CROWD.larger(Status.NEIGHBOURS_MISSED))
+    ]
+    assert CROWD.larger().per_cell == 2 * CROWD.per_cell
+    assert CROWD.larger(Status.NEIGHBOURS_MISSED).per_ball == CROWD.per_ball
+    # Twice but for the allowance for rounding.
+    np.testing.assert_allclose(np.array(ways) / ways[0], [1.0, 1.0, 2.0], rtol=1e-2)
 
 
 def test_a_lane_that_overlaps_is_told_and_leaves_its_neighbours_alone():
