@@ -88,13 +88,15 @@ def descend(
             break
         step = _step(theta[lanes], g[lanes], A[lanes], damping[lanes], scale[lanes], low, high)
         predicted = -np.einsum("np,np->n", g[lanes], step) - 0.5 * np.einsum("np,npq,nq->n", step, A[lanes], step)
-        trial = evaluate(theta[lanes] + step, lanes)
+        # Rounding must not carry a step to a bound beyond it.
+        there = np.clip(theta[lanes] + step, low, high)
+        trial = evaluate(there, lanes)
         gain = (cost[lanes] - trial.cost) / np.where(predicted > 0, predicted, np.inf)
         better = (trial.cost < cost[lanes]) & (gain > 1e-3)
         # Much damping promises little as well: a lane that every step makes worse stands before a jump of the cost.
         arrived = predicted <= tolerance * cost[lanes]
         won = lanes[better]
-        theta[won] += step[better]
+        theta[won] = there[better]
         cost[won], g[won], A[won] = trial.cost[better], trial.gradient[better], trial.curvature[better]
         reach[won] = trial.reach[better]
         scale[won] = np.maximum(scale[won], np.einsum("npp->np", A[won]))

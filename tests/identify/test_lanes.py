@@ -53,6 +53,20 @@ def test_bounds_hold_and_what_presses_against_them_does_not_stop_the_rest():
     np.testing.assert_allclose(at.theta, [[0.5, 0.25]], atol=1e-6)
 
 
+def test_rounding_does_not_carry_a_step_beyond_its_bound():
+    low, start = np.array([0.07718124957327115]), np.array([[0.9480579390302146]])
+    assert start[0, 0] + (low[0] - start[0, 0]) < low[0]
+    at = descend(
+        equations(lambda theta: theta + 5.0, lambda theta: np.ones((len(theta), 1, 1))),
+        start,
+        low,
+        np.ones(1),
+        iterations=9,
+        tolerance=1e-9,
+    )
+    assert at.theta[0, 0] == low[0]
+
+
 def test_a_one_sided_bound_is_not_reached():
     def logarithm(theta):
         return np.log(theta) + 3.0
