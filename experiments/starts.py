@@ -11,7 +11,7 @@
 # Starts: e from anywhere in [0.05, 0.99], every entry of the initial state, g and the mass ratios off by up to 20 %. A
 # fit has reached the global optimum when its cost is within 0.1 % of where the fit from the truth ends.
 #
-# Run it: `python experiments/starts.py` (two hours on one core), or with `--smoke`.
+# Run it: `python experiments/starts.py` (half an hour on one core), or with `--smoke`.
 
 # %%
 from __future__ import annotations

@@ -10,8 +10,8 @@
 # Each method runs in a process of its own and is stopped where a point takes longer than its limit. What is not
 # installed (`pip install 'diffcontact[simulators]'`) is left out, and said so.
 #
-# Run it: `taskset -c 0 python experiments/work_precision.py [--out FOLDER]` (MINUTES), or with `--smoke`. It writes
-# work_precision.txt and a picture to FOLDER (default out/work_precision).
+# Run it: `taskset -c 0 python experiments/work_precision.py [--out FOLDER]` (a quarter of an hour), or with `--smoke`.
+# It writes work_precision.txt and a picture to FOLDER (default out/work_precision).
 
 # %%
 from __future__ import annotations
