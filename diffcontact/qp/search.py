@@ -14,7 +14,7 @@ from diffcontact.batching import any_lane, select
 from diffcontact.qp.active_set import solve_dual
 from diffcontact.qp.bodies import Rows, delassus, dense, lift, magnitudes, part, squares, switched, times, whitened
 from diffcontact.qp.guess import from_guess
-from diffcontact.qp.rows import dependence_tolerance, inverse_length
+from diffcontact.qp.rows import dependence_tolerance, inverse_length, whitened_rows
 from diffcontact.qp.slots import members, spread
 from diffcontact.status import Status
 
@@ -158,7 +158,7 @@ class _UnitRows:
     @classmethod
     def of(cls, mass, G, value, noise):
         root, eps = mass_matrix.root(mass), jnp.finfo(value.dtype).eps
-        square = squares(G, 1 / mass) if mass.ndim == 1 else jnp.sum(whitened(root, G) ** 2, axis=1)
+        square = squares(G, 1 / mass) if mass.ndim == 1 else jnp.sum(whitened_rows(root, dense(G)) ** 2, axis=1)
         scale = inverse_length(square)
         w0, noise = value * scale, noise * scale
         # Multipliers of unit rows are about as large as the violations; their rounding comes back as values.
