@@ -87,6 +87,7 @@ def test_it_is_left_at_that_where_segments_gain_nothing(six_bounces):
     assert cost / 2 < pieced.apart < cost
 
 
+@pytest.mark.slow
 def test_what_depends_on_the_whole_motion_cannot_be_cut():
     def mean_height(trajectory, params):
         return trajectory.q - jnp.mean(trajectory.q)

@@ -115,6 +115,7 @@ def test_near_contacts_have_the_gaps_gradients_and_restitutions_of_all():
     np.testing.assert_allclose(crowd, dense, atol=1e-13)
 
 
+@pytest.mark.slow
 def test_inelastic_motion_is_that_of_all_contacts():
     params = PARAMS | {"restitution": 0 * TABLE}
     scheme = dc.VelocityProjection()
