@@ -18,4 +18,4 @@ def assert_one_line(capsys, expected):
     captured = capsys.readouterr().err
     assert captured.count("\n") == 1, captured
     assert captured.endswith("\n")
-    assert expected in captured
+    assert expected in captured, captured

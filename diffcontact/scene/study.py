@@ -157,7 +157,8 @@ def _stacked(arrays: Sequence[NDArray]) -> NDArray:
 
 
 def _check_start(parameter: Parameter, scene: Scene, start: NDArray) -> None:
-    written = (start / parameter.factor).tolist()
+    # In the scene's unit, without the rounding of having been converted.
+    written = np.vectorize(lambda x: float(f"{x:.12g}"), otypes=[float])(start / parameter.factor).tolist()
     origin = " (suggested by the data)" if parameter.value is None else ""
     quantity = scene.ready.quantities[parameter.name]
     if not quantity.allows(start):
