@@ -257,12 +257,10 @@ class Pieced:
     Attributes:
         theta: (P,) where it led.
         apart: the cost of the segments while they hardly know of each other; the least that any theta could reach.
-        count: of segments.
     """
 
     theta: NDArray
     apart: float
-    count: int
 
 
 def piece_together(objective: Objective, theta: NDArray, enough: float = np.inf) -> Pieced | None:
@@ -293,7 +291,7 @@ def piece_together(objective: Objective, theta: NDArray, enough: float = np.inf)
         np.append(bound, np.full(pieces.total - theta.size, side))
         for bound, side in ((objective.parameters.low, -np.inf), (objective.parameters.high, np.inf))
     )
-    apart, count = np.inf, sum(len(run.cuts) - 1 for run in runs)
+    apart = np.inf
     for weight in _WEIGHTS:
         found = descend(
             lambda trial, _, weight=weight: pieces.normal_equations(trial, weight),
@@ -306,7 +304,7 @@ def piece_together(objective: Objective, theta: NDArray, enough: float = np.inf)
         x, apart = found.theta[0], min(apart, float(found.cost[0]))
         if apart > enough:
             break
-    return Pieced(x[: theta.size], apart, count)
+    return Pieced(x[: theta.size], apart)
 
 
 def _one_motion(cut: CutRun, run: Run, theta: NDArray, r: NDArray) -> bool:
