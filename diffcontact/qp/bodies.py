@@ -24,7 +24,8 @@ class BodyRows:
 
     Args:
         bodies: (c, 2) int, the two bodies of each row, or -1 where there is none (a wall).
-        normals: (c, 2, m) the row's entries for them; not read where there is no body.
+        normals: (c, 2, m) the row's entries for them, not read where there is no body; or (c, 1, m) those for the
+            second body, of which the first's are the opposite.
         count: how many bodies there are, static.
 
     Example:
@@ -55,7 +56,7 @@ def times(G: Rows, x):
     if not isinstance(G, BodyRows):
         return G @ x
     there = (G.bodies != NONE)[:, :, None]
-    return jnp.sum(jnp.where(there, G.normals * x.reshape(G.count, -1)[G.bodies], 0), axis=(1, 2))
+    return jnp.sum(jnp.where(there, _both(G).normals * x.reshape(G.count, -1)[G.bodies], 0), axis=(1, 2))
 
 
 def lift(G: Rows, loads):
@@ -64,7 +65,7 @@ def lift(G: Rows, loads):
         return G.T @ loads
     places = jnp.where(G.bodies == NONE, G.count, G.bodies)
     nowhere = jnp.zeros((G.count, G.normals.shape[-1]), G.dtype)
-    return nowhere.at[places].add(G.normals * loads[:, None, None], mode="drop").ravel()
+    return nowhere.at[places].add(_both(G).normals * loads[:, None, None], mode="drop").ravel()
 
 
 def squares(G: Rows, x):
@@ -85,7 +86,7 @@ def take(G: Rows, rows):
     count = bodies.shape[0]
     spread = jnp.zeros((count, G.count, G.normals.shape[-1]), G.dtype)
     places = jnp.where(bodies == NONE, G.count, bodies)
-    return spread.at[jnp.arange(count)[:, None], places].add(G.normals[rows], mode="drop").reshape(count, -1)
+    return spread.at[jnp.arange(count)[:, None], places].add(_both(G).normals[rows], mode="drop").reshape(count, -1)
 
 
 def part(G: Rows, rows) -> Rows:
@@ -99,7 +100,7 @@ def whitened(root, G: Rows, scale=None) -> Rows:
         rows = whitened_rows(root, G)
         return rows if scale is None else rows * scale[:, None]
     factor = (1 / root).reshape(G.count, -1)[G.bodies]
-    return replace(G, normals=G.normals * (factor if scale is None else factor * scale[:, None, None]))
+    return replace(G, normals=_both(G).normals * (factor if scale is None else factor * scale[:, None, None]))
 
 
 def delassus(unit: Rows):
@@ -137,5 +138,10 @@ def along(G: Rows, tangent: Rows) -> Rows:
     return tangent
 
 
+def _both(G: BodyRows) -> BodyRows:
+    """The rows with the entries for both bodies."""
+    return replace(G, normals=jnp.concatenate([-G.normals, G.normals], axis=1)) if G.normals.shape[1] == 1 else G
+
+
 def _mapped(G, f):
-    return replace(G, normals=f(G.normals)) if isinstance(G, BodyRows) else f(G)
+    return replace(G, normals=f(_both(G).normals)) if isinstance(G, BodyRows) else f(G)

@@ -161,7 +161,7 @@ class Crowd(Balls):
         """(c,) gaps [m] and their gradients as rows between bodies."""
         gap, direction = self._measure(near, params, t, q)
         bodies = jnp.stack([jnp.where(near.taken, near.first, NONE), near.second], axis=1)
-        return gap, BodyRows(bodies, jnp.stack([-direction, direction], axis=1), self.count)
+        return gap, BodyRows(bodies, direction[:, None, :], self.count)
 
     def _measure(self, near: Near, params, t, q: Array):
         """Gaps (c,), and unit vectors (c, m) from the first body to the second, or to the wall."""

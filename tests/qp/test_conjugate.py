@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from diffcontact import qp
+from diffcontact.qp import conjugate
 from diffcontact.qp.bodies import dense
 from diffcontact.status import Status
 
@@ -88,9 +89,43 @@ def test_bad_input_is_refused_by_name(rng):
         qp.project_many(mass, G, b, v, loads=b[1:])
 
 
-def test_no_residual_is_claimed_that_was_not_reached():
-    # Two walls that leave no room: the multipliers grow for ever.
+def test_rows_that_contradict_each_other_are_told():
+    # Two walls that leave no room: the multipliers grow until rounding stops them.
     G = qp.BodyRows(jnp.array([[0, -1], [0, -1]]), jnp.array([[[1.0], [0.0]], [[-1.0], [0.0]]]), 1)
     shut = qp.project_many(jnp.ones(1), G, jnp.array([-1.0, -1.0]), jnp.zeros(1))
-    assert shut.status == Status.ITERATION_LIMIT
+    assert shut.status == Status.INFEASIBLE
     assert np.all(np.isfinite(shut.u))
+
+
+def test_no_residual_is_claimed_that_was_not_reached(rng, monkeypatch):
+    mass, G, b, v = _chain(rng)
+    monkeypatch.setattr(conjugate, "ITERATIONS", 4)
+    assert qp.project_many(mass, G, b, v).status == Status.ITERATION_LIMIT
+
+
+@pytest.mark.parametrize(("dtype", "tilt"), [(np.float32, 0.03), (np.float64, 1e-3)])
+def test_a_wedge_takes_few_iterations(dtype, tilt, monkeypatch):
+    """A ball falls between two others, a little above their line, that walls and floor hold: these press on each other
+    with 1 / tilt of its weight, and the dual's least eigenvalue is tilt^2. At 1e-3 Nesterov's method takes thousands of
+    iterations."""
+    bodies = jnp.array([[0, 1], [0, 2], [-1, 1], [-1, 2], [-1, 1], [-1, 2]])
+    entries = [[-np.cos(tilt), -np.sin(tilt)], [np.cos(tilt), -np.sin(tilt)], [1, 0], [-1, 0], [0, 1], [0, 1]]
+    G = qp.BodyRows(bodies, jnp.asarray(entries, dtype)[:, None], 3)
+    v = jnp.asarray([0.0, -1.0, 0.0, 0.0, 0.0, 0.0], dtype)
+    monkeypatch.setattr(conjugate, "ITERATIONS", 40)
+    wedge = qp.project_many(jnp.ones(6, dtype), G, jnp.zeros(6, dtype), v)
+    assert wedge.status == Status.OK
+    # All stand still: 2 l sin(tilt) = 1, and l against the walls; to the residual over the eigenvalue.
+    error = max(1e-6, 64 * np.finfo(dtype).eps) / tilt
+    np.testing.assert_allclose(wedge.u, 0, atol=error)
+    np.testing.assert_allclose(wedge.multipliers[:4], 0.5 / np.sin(tilt), rtol=max(error, tilt))
+
+
+def test_one_normal_stands_for_two_that_are_opposite(rng):
+    mass, G, b, v = _chain(rng)
+    one = qp.BodyRows(G.bodies, G.normals[:, 1:], G.count)
+    np.testing.assert_array_equal(dense(one), dense(G))
+    turned = qp.BodyRows(G.bodies[:, ::-1], G.normals[:, :1], G.count)
+    for rows in (one, turned):
+        found = qp.project_many(mass, rows, b, v, tolerance=1e-12)
+        np.testing.assert_allclose(found.u, qp.project_many(mass, G, b, v, tolerance=1e-12).u, atol=1e-9)
