@@ -31,9 +31,9 @@ ITERATIONS = 20000
 STEPS = 4
 # How far to go against the gradient; a search along the way shortens it. Rows that are alike have the eigenvalue 2.
 REACH = 0.5
-# Rows are worked on in these parts of all places, or all. Of a crowd's places balls that fall take some, a heap half,
-# one that is just packing up a little more.
-EIGHTHS = 2, 4, 5
+# Rows are worked on in these parts of all places, or all. Of a crowd's places balls that fall take few, a heap nearly
+# half, one that is just packing up a little more.
+EIGHTHS = 3, 4, 5
 
 
 @jax.tree_util.register_dataclass

@@ -14,7 +14,8 @@ def near_pairs(centre: Array, radius: Array, reach, edge, per_cell: int) -> tupl
 
     Space is divided into cubes; a ball's partners are in its own cube and in those around it. The cubes are numbered
     modulo a power of two on each axis, so that any extent will do: two cubes of one number are far apart, and their
-    balls are not near each other.
+    balls are not near each other. Where there are so few balls that all pairs are fewer than the candidates from
+    cubes, all pairs are looked at.
 
     Args:
         centre: (n, m) [m].
@@ -24,8 +25,8 @@ def near_pairs(centre: Array, radius: Array, reach, edge, per_cell: int) -> tupl
         per_cell: how many balls of a cube are looked at.
 
     Returns:
-        first, second (n, k): the balls of each candidate pair; near (n, k): whether it is one; full (): whether some
-        cube holds more than `per_cell` balls, so that pairs may be missing.
+        first, second (n, k): the balls of each candidate pair, or (pairs, 1); near, of the same shape: whether it is
+        one; full (): whether some cube holds more than `per_cell` balls, so that pairs may be missing.
 
     Example:
         >>> centre = jnp.array([[0.0], [1.0], [5.0], [6.1]])
@@ -34,6 +35,16 @@ def near_pairs(centre: Array, radius: Array, reach, edge, per_cell: int) -> tupl
         ([(0, 1)], False)
     """
     count, dimension = centre.shape
+    # Half of the cubes around: the other half finds the same pairs from the other side.
+    offsets = np.array([offset for offset in product((-1, 0, 1), repeat=dimension) if offset >= (0,) * dimension])
+
+    def close(first, second):
+        apart = centre[second] - centre[first]
+        return jnp.sum(apart**2, axis=-1) < (radius[first] + radius[second] + reach) ** 2
+
+    if count - 1 <= 2 * len(offsets) * per_cell:
+        first, second = (jnp.asarray(ball)[:, None] for ball in np.triu_indices(count, 1))
+        return first, second, close(first, second), jnp.asarray(False)
     sides = 2 ** (30 // dimension)
     # Where a position is not finite any cube will do; the trajectory's status tells of it.
     cube = jnp.floor(jnp.nan_to_num((centre - jnp.min(centre, axis=0, keepdims=True)) / edge))
@@ -42,8 +53,6 @@ def near_pairs(centre: Array, radius: Array, reach, edge, per_cell: int) -> tupl
     number = cube @ strides
     order = jnp.argsort(number)
     sorted_numbers = number[order]
-    # Half of the cubes around: the other half finds the same pairs from the other side.
-    offsets = np.array([offset for offset in product((-1, 0, 1), repeat=dimension) if offset >= (0,) * dimension])
     around = jnp.mod(cube[:, None, :] + offsets[None, :, :], sides) @ strides
     begin = jnp.searchsorted(sorted_numbers, around, side="left")
     held = jnp.searchsorted(sorted_numbers, around, side="right") - begin
@@ -53,8 +62,6 @@ def near_pairs(centre: Array, radius: Array, reach, edge, per_cell: int) -> tupl
     there = jnp.arange(per_cell)[None, None, :] < held[:, :, None]
     same_cube = np.all(offsets == 0, axis=1)[None, :, None]
     there = there & (~same_cube | (second > first))
-    apart = centre[second] - centre[first]
-    limit = radius[first] + radius[second] + reach
-    near = there & (jnp.sum(apart**2, axis=-1) < limit**2)
+    near = there & close(first, second)
     shape = (count, -1)
     return first.reshape(shape), second.reshape(shape), near.reshape(shape), jnp.any(held > per_cell)

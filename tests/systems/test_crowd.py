@@ -32,14 +32,16 @@ def _start(seed):
     return params, jnp.asarray(place.ravel()), jnp.asarray(0.5 * rng.normal(size=2 * COUNT))
 
 
+# With places for all balls in a cell no cells are needed.
+@pytest.mark.parametrize("per_cell", [12, 400])
 @pytest.mark.parametrize("dimension", [1, 2, 3])
-def test_all_pairs_that_are_near_are_found_once(rng, dimension):
-    count, reach = 60, 0.03
+def test_all_pairs_that_are_near_are_found_once(rng, dimension, per_cell):
+    count, reach = 400, 0.03
     # In two heaps, so far apart that the cells' numbers repeat.
-    centre = rng.uniform(0.0, (2.0, 0.8, 0.5)[dimension - 1], (count, dimension))
+    centre = rng.uniform(0.0, (20.0, 1.6, 0.9)[dimension - 1], (count, dimension))
     centre = centre + rng.choice([0.0, 0.13 * 2**10], (count, 1))
     radius = rng.uniform(0.01, 0.05, count)
-    first, second, near, full = near_pairs(jnp.asarray(centre), jnp.asarray(radius), reach, 0.13, count)
+    first, second, near, full = near_pairs(jnp.asarray(centre), jnp.asarray(radius), reach, 0.13, per_cell)
     found = sorted(tuple(sorted(pair)) for pair in zip(first[near].tolist(), second[near].tolist(), strict=True))
     i, j = np.triu_indices(count, k=1)
     apart = np.linalg.norm(centre[i] - centre[j], axis=1) < radius[i] + radius[j] + reach
@@ -87,8 +89,8 @@ def test_the_derivative_is_that_of_all_pairs_in_both_modes():
     np.testing.assert_allclose(crowd, dense, atol=1e-4 * np.max(np.abs(dense)))
     _, pull = jax.vjp(end(CROWD), *at)
     back = sum(jnp.vdot(cotangent, tangent) for cotangent, tangent in zip(pull(weight), tangents, strict=True))
-    # Both solve by conjugate gradients to eps^(3/4) of the right-hand side, some thirty steps one after the other.
-    np.testing.assert_allclose(weight @ crowd, back, rtol=1e-8)
+    # Compiled apart, the two round differently and may stop an iteration apart: at states that differ by the residual.
+    np.testing.assert_allclose(weight @ crowd, back, rtol=1e-6)
 
 
 @pytest.mark.slow
