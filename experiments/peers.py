@@ -51,6 +51,7 @@ class Balls:
         mass, radius: (count,) [kg], [m].
         gravity: (dimension,) [m/s^2].
         restitution: of every contact.
+        cell: edge of the cells by which diffcontact finds out who is near [m]; None: it looks at all pairs.
     """
 
     count: int
@@ -60,6 +61,7 @@ class Balls:
     radius: np.ndarray
     gravity: np.ndarray
     restitution: float
+    cell: float | None = None
 
     @property
     def params(self) -> dict:
@@ -69,7 +71,7 @@ class Balls:
 
     @property
     def system(self) -> dc.System:
-        return dc.systems.balls(self.count, self.dimension, box=self.box)
+        return dc.systems.balls(self.count, self.dimension, box=self.box, cell=self.cell)
 
 
 @dataclass(frozen=True)

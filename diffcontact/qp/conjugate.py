@@ -195,8 +195,9 @@ def _iterate(mass, G, b, v, loads, on, tolerance):
     def some(state: _Iterate):
         x, w = state.loads, state.values
         # Rows without a load are left alone as long as there is more to gain among the others.
-        gain = jnp.sum(jnp.where(x > 0, w * jnp.minimum(x / REACH, w), 0))
-        more = jnp.sum(jnp.where(x > 0, 0, jnp.minimum(w, 0)) ** 2) > gain
+        inside, outside = jnp.where(x > 0, w, 0), jnp.where(x > 0, 0, jnp.minimum(w, 0))
+        gain, lost = _sums(inside * jnp.minimum(x / REACH, w), outside**2)
+        more = lost > gain
         state = lax.cond(any_lane(more), lambda: select(more, opening(state), state), lambda: state)
         state, _ = lax.scan(along, state, None, length=STEPS)
         return replace(state, residual=residual(state.loads, state.values))
@@ -218,9 +219,9 @@ def _iterate(mass, G, b, v, loads, on, tolerance):
 
 
 def _sums(*values):
-    """The sums of several (c,), in one pass."""
-    zero = jnp.zeros((), values[0].dtype)
-    return lax.reduce(values, (zero,) * len(values), lambda a, b: tuple(map(jnp.add, a, b)), (0,))
+    """The sums of several (c,) in one pass; XLA on a CPU takes several for each that is summed by itself."""
+    start = (jnp.zeros((), values[0].dtype),) * len(values)
+    return lax.reduce(values, start, lambda a, b: tuple(map(jnp.add, a, b)), (0,))
 
 
 def _largest(values):
@@ -280,7 +281,7 @@ class _UnitRows:
 
     def square(self, motion):
         """() motion^T M motion, which is x^T A x where motion = D N^T x."""
-        return jnp.sum(self.mass * motion**2)
+        return sum(_sums(*(self.mass * motion**2)))
 
     def _sides(self, entries):
         """Of the first and of the second side: the bodies (c,), the entries (m, c), their sign."""

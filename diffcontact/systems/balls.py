@@ -31,7 +31,7 @@ def balls(
     vector, `restitution` () or (c,); with fixed balls `fixed_centre` (fixed, dimension) and `fixed_radius` (fixed,)
     [m]; with k materials `restitution` (k, k), symmetric, for each pair of them.
 
-    With `cell` the pairs come from a cell list, without any array of all pairs: thousands of balls with
+    With `cell` the pairs come from a cell list, without any array of all pairs: some tens to thousands of balls with
     `VelocityProjection`, tens with the other schemes. Restitution is a number then, or the table of materials, and a
     trajectory's impulse is per ball, (n, count). The list's length is fixed; a run that outgrows it is repeated with a
     longer one (inside transformations its status is NEIGHBOURS_FULL), and no contact is dropped silently.
