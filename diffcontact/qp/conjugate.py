@@ -5,6 +5,11 @@ cost of an iteration grow with their number. It stops at a residual, where the o
 
 Why not a gradient method, however accelerated: a ball that wedges itself between others gives the dual an eigenvalue of
 1e-7 and less, one among hundreds. Conjugate gradients need some iterations more for it, Nesterov's method thousands.
+
+All rows share the lengths of the steps. For separate heaps that costs nothing; but where many balls are wedged at once,
+each in a heap of its own, they take thousands of iterations together and some two hundred each: `vmap` over the heaps
+keeps them apart. Lengths for each group of touching bodies (sums by group) make an iteration two to four times as
+expensive.
 """
 
 from __future__ import annotations
@@ -147,22 +152,81 @@ def _search(mass, G, b, v, loads, on, tolerance):
 def _iterate(mass, G, b, v, loads, on, tolerance):
     """The same, by iterating on all rows."""
     scale = inverse_length(squares(G, 1 / mass))
+    # Rows that are off have no normals and no value at v: their loads stay zero.
     at_v = jnp.where(on, scale * (times(G, v) + b), 0)
     # Rounding of G v + b is no violation.
-    eps = jnp.finfo(b.dtype).eps
-    noise = 16 * eps * jnp.max(scale * (magnitudes(G, v) + jnp.abs(b)), initial=0.0)
+    noise = 16 * jnp.finfo(b.dtype).eps * jnp.max(scale * (magnitudes(G, v) + jnp.abs(b)), initial=0.0)
     enough = tolerance * jnp.max(-at_v, initial=0.0) + noise
-    unit = _UnitRows.of(G, scale, mass)
+    dual = _Dual(at_v, _UnitRows.of(G, scale, mass))
+    end = lax.while_loop(
+        lambda state: (state.residual > enough) & (state.number < ITERATIONS),
+        dual.some_steps,
+        dual.begin(jnp.where(on, jnp.maximum(loads / scale, 0), 0)),
+    )
+    status = jnp.where(end.residual <= enough, Status.OK, Status.ITERATION_LIMIT)
+    # As in `project`: what rows have to be relaxed by is a contradiction if it is more than rounding.
+    relaxed = dual.soft * jnp.max(end.loads, initial=0.0)
+    status = jnp.where(relaxed > 1e3 * enough, Status.INFEASIBLE, status)
+    # A load within the residual cannot be told from none.
+    return end.loads * scale, end.loads > enough, status
 
-    # A is known to its rounding only; as much more on its diagonal, and rows that contradict each other by no more than
-    # rounding have multipliers that are finite.
-    soft = eps
 
-    # Rows that are off have no normals and no value at v: their loads stay zero.
-    def values(x, motion):
-        return at_v + unit.up(motion) + soft * x
+@dataclass(frozen=True)
+class _Dual:
+    """min_x 1/2 x^T A x + at_v^T x over x >= 0, and the steps that lead there.
 
-    def along(state: _Iterate, _):
+    Args:
+        at_v: (c,) values of the unit rows at v.
+        rows: the `_UnitRows`.
+    """
+
+    at_v: jax.Array
+    rows: _UnitRows
+
+    @property
+    def soft(self):
+        """A is known to its rounding only; as much more on its diagonal, and rows that contradict each other by no more
+        than rounding have multipliers that are finite."""
+        return jnp.finfo(self.at_v.dtype).eps
+
+    def values(self, x, motion):
+        """(c,) of the rows at the loads x."""
+        return self.at_v + self.rows.up(motion) + self.soft * x
+
+    def residual(self, x, w):
+        """() of the optimality conditions, less what rounding of the loads explains."""
+        return _largest(jnp.abs(x - jnp.maximum(x - w, 0))) - self.soft * _largest(x)
+
+    def begin(self, x) -> _Iterate:
+        """At the loads x (c,)."""
+        motion = self.rows.down(x)
+        w = self.values(x, motion)
+        nothing, zero = jnp.zeros_like(x), jnp.zeros((), x.dtype)
+        number = jnp.zeros((), jnp.int32)
+        return _Iterate(x, w, motion, nothing, nothing, zero + jnp.inf, zero, self.residual(x, w), number)
+
+    def some_steps(self, state: _Iterate) -> _Iterate:
+        """Take loads up where that pays, then work on the rows that have one, and look at the residual."""
+        x, w = state.loads, state.values
+        # Rows without a load are left alone as long as there is more to gain among the others.
+        inside, outside = jnp.where(x > 0, w, 0), jnp.where(x > 0, 0, jnp.minimum(w, 0))
+        gain, lost = _sums(inside * jnp.minimum(x / REACH, w), outside**2)
+        more = lost > gain
+        state = lax.cond(any_lane(more), lambda: select(more, self.opening(state), state), lambda: state)
+        state, _ = lax.scan(self.along, state, None, length=STEPS)
+        return replace(state, residual=self.residual(state.loads, state.values))
+
+    def opening(self, state: _Iterate) -> _Iterate:
+        """One step against the gradient of all rows, as far as no load becomes negative."""
+        x = jnp.maximum(state.loads - REACH * state.values, 0)
+        direction = state.loads - x
+        moved = self.rows.down(direction)
+        curvature, across = self.rows.square(moved), jnp.sum(state.values * direction)
+        length = jnp.minimum(across / jnp.where(curvature > 0, curvature, 1), 1)
+        x, motion = jnp.maximum(state.loads - length * direction, 0), state.motion - length * moved
+        return replace(state, loads=x, values=self.values(x, motion), motion=motion)
+
+    def along(self, state: _Iterate, _):
         """One step of conjugate gradients among the rows with a load; those that would pull lose it."""
         slope = jnp.where(state.loads > 0, state.values, 0)
         square, across, alike = _sums(slope * slope, slope * state.direction, slope * state.slope)
@@ -171,51 +235,16 @@ def _iterate(mass, G, b, v, loads, on, tolerance):
         ratio = jnp.where(square + ratio * across > 0.1 * square, ratio, 0)
         direction = jnp.where(state.loads > 0, state.values + ratio * state.direction, 0)
         size = square + 2 * ratio * across + ratio**2 * state.size
-        moved = unit.down(direction)
-        curvature = unit.square(moved) + soft * size
+        moved = self.rows.down(direction)
+        curvature = self.rows.square(moved) + self.soft * size
         length = (square + ratio * across) / jnp.where(curvature > 0, curvature, 1)
         ahead = state.loads - length * direction
         cut = _any_below_zero(ahead)
         x, motion = jnp.maximum(ahead, 0), state.motion - length * moved
-        motion = lax.cond(any_lane(cut), lambda: jnp.where(cut, unit.down(x), motion), lambda: motion)
+        motion = lax.cond(any_lane(cut), lambda: jnp.where(cut, self.rows.down(x), motion), lambda: motion)
         square = jnp.where(square > 0, square, jnp.inf)
-        w, number = values(x, motion), state.number + 1
+        w, number = self.values(x, motion), state.number + 1
         return _Iterate(x, w, motion, direction, slope, square, size, state.residual, number), None
-
-    def opening(state: _Iterate):
-        """One step against the gradient of all rows, as far as no load becomes negative."""
-        x = jnp.maximum(state.loads - REACH * state.values, 0)
-        direction = state.loads - x
-        moved = unit.down(direction)
-        curvature, across = unit.square(moved), jnp.sum(state.values * direction)
-        length = jnp.minimum(across / jnp.where(curvature > 0, curvature, 1), 1)
-        x, motion = jnp.maximum(state.loads - length * direction, 0), state.motion - length * moved
-        return replace(state, loads=x, values=values(x, motion), motion=motion)
-
-    def some(state: _Iterate):
-        x, w = state.loads, state.values
-        # Rows without a load are left alone as long as there is more to gain among the others.
-        inside, outside = jnp.where(x > 0, w, 0), jnp.where(x > 0, 0, jnp.minimum(w, 0))
-        gain, lost = _sums(inside * jnp.minimum(x / REACH, w), outside**2)
-        more = lost > gain
-        state = lax.cond(any_lane(more), lambda: select(more, opening(state), state), lambda: state)
-        state, _ = lax.scan(along, state, None, length=STEPS)
-        return replace(state, residual=residual(state.loads, state.values))
-
-    def residual(x, w):
-        return _largest(jnp.abs(x - jnp.maximum(x - w, 0))) - soft * _largest(x)
-
-    x = jnp.where(on, jnp.maximum(loads / scale, 0), 0)
-    motion = unit.down(x)
-    w = values(x, motion)
-    nothing, zero = jnp.zeros_like(x), jnp.zeros((), b.dtype)
-    begin = _Iterate(x, w, motion, nothing, nothing, zero + jnp.inf, zero, residual(x, w), jnp.zeros((), jnp.int32))
-    end = lax.while_loop(lambda s: (s.residual > enough) & (s.number < ITERATIONS), some, begin)
-    status = jnp.where(end.residual <= enough, Status.OK, Status.ITERATION_LIMIT)
-    # As in `project`: what rows have to be relaxed by, soft * x, is a contradiction if it is more than rounding.
-    status = jnp.where(soft * jnp.max(end.loads, initial=0.0) > 1e3 * enough, Status.INFEASIBLE, status)
-    # A load within the residual cannot be told from none.
-    return end.loads * scale, end.loads > enough, status
 
 
 def _sums(*values):
