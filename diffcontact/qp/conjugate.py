@@ -39,6 +39,8 @@ REACH = 0.5
 # Rows are worked on in these parts of all places, or all. Of a crowd's places balls that fall take few, a heap nearly
 # half, one that is just packing up a little more.
 EIGHTHS = 3, 4, 5
+# Up to so many rows an iteration takes as long as with fewer.
+FEW = 256
 
 
 @jax.tree_util.register_dataclass
@@ -142,10 +144,10 @@ def _search(mass, G, b, v, loads, on, tolerance):
         everywhere = (jnp.zeros(count, x.dtype).at[kept].set(x, mode="drop") for x in (multipliers, active))
         return *everywhere, status
 
-    sizes = [count * eighths // 8 for eighths in EIGHTHS]
+    sizes = [count * eighths // 8 for eighths in EIGHTHS] if count > FEW else []
     everything = partial(_iterate, mass, G, b, v, loads, on, tolerance)
     # The first of the sizes that is enough, for all lanes of a batch.
-    least = sum(any_lane(number > size).astype(int) for size in sizes)
+    least = sum((any_lane(number > size).astype(int) for size in sizes), jnp.zeros((), int))
     return lax.switch(least, [*(partial(among, size) for size in sizes), everything])
 
 
