@@ -36,9 +36,9 @@ ITERATIONS = 20000
 STEPS = 4
 # How far to go against the gradient; a search along the way shortens it. Rows that are alike have the eigenvalue 2.
 REACH = 0.5
-# Rows are worked on in these parts of all places, or all. Of a crowd's places balls that fall take few, a heap nearly
+# Rows are worked on in these parts of all places, or all. Of a crowd's places balls that fall take few, a heap about
 # half, one that is just packing up a little more.
-EIGHTHS = 3, 4, 5
+SIXTEENTHS = 6, 8, 9, 11
 # Up to so many rows an iteration takes as long as with fewer.
 FEW = 256
 
@@ -144,7 +144,7 @@ def _search(mass, G, b, v, loads, on, tolerance):
         everywhere = (jnp.zeros(count, x.dtype).at[kept].set(x, mode="drop") for x in (multipliers, active))
         return *everywhere, status
 
-    sizes = [count * eighths // 8 for eighths in EIGHTHS] if count > FEW else []
+    sizes = [count * part // 16 for part in SIXTEENTHS] if count > FEW else []
     everything = partial(_iterate, mass, G, b, v, loads, on, tolerance)
     # The first of the sizes that is enough, for all lanes of a batch.
     least = sum((any_lane(number > size).astype(int) for size in sizes), jnp.zeros((), int))
