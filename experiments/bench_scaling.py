@@ -5,8 +5,8 @@
 #   the median time of a step when it has settled, and the process's largest memory up to there.
 # - Batch: ten spheres in a box under `VelocityProjection`, copies side by side: time of a step per copy.
 #
-# An exponent of 1 is linear. A higher heap needs more iterations: that is seen in `crowds.py --side 20`; here those of a
-# step hardly change with N. On a CPU an iteration takes longer per contact once the rows no longer fit the core's own
+# An exponent of 1 is linear. A higher heap needs more iterations: that is seen in `crowds.py --side 20`; here those of
+# a step hardly change with N. On a CPU an iteration takes longer per contact once the rows no longer fit the core's own
 # cache, from some thousands of balls on.
 #
 # Run it: `python experiments/bench_scaling.py [--out FOLDER]` (ten minutes), or with `--smoke`. With matplotlib it
