@@ -38,6 +38,7 @@ def test_the_measured_carriage(data, tmp_path):
     assert holds(found["damping"], 42.0)
 
 
+@pytest.mark.slow
 def test_a_simulated_carriage(tmp_path, rng):
     found = fitted("carriage.toml", [simulated(tmp_path / "stroke.csv", rng)], tmp_path)
     # One draw of the noise: within four standard errors, and these are small.

@@ -84,6 +84,7 @@ def test_restitution_cannot_be_seen_without_an_impact(rng):
     assert (row["stderr"], row["note"]) == (None, "not seen by the data")
 
 
+@pytest.mark.slow
 def test_a_start_that_leaves_for_infinity_is_no_fit_and_says_so(rng):
     result = fit(ball_problem(rng), {**BALL_START, "u0": [1e30]}, BALL_FREE)
     assert not result.converged
@@ -219,6 +220,7 @@ def test_an_observe_that_looks_ahead_is_not_padded(rng):
     np.testing.assert_allclose([np.mean(a.r) for a in at], 0.0, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_carts_that_stick_are_at_the_bound(rng):
     problems, start = three_collisions(rng, 0.0)
     for problem in problems:  # push e below zero: what an inward slope after the impact would look like

@@ -68,6 +68,7 @@ def test_criteria_are_those_of_their_definitions(result):
     assert correlation[1, 0] == pytest.approx(np.mean(r[1:] * r[:-1]) / np.mean(r**2))
 
 
+@pytest.mark.slow
 def test_the_data_support_the_true_impact_law(run, result):
     elastic = fit(run, BALL_START | {"e": 0.995}, BALL_FREE | {"e": Interval(0.99, 1.0)})
     comparison = compare(elastic, result, ("elastic", "restitution"))
