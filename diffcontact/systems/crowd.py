@@ -79,13 +79,13 @@ class Crowd(Balls):
     Args:
         surfaces: what may touch.
         cell: edge of the cells, at least the largest diameter [m].
-        per_cell: balls of a cell that are looked at.
+        per_column: balls that are looked at of three cells in a column.
         per_ball: places for contacts, per ball.
         stretch: how much faster than the fastest ball before a projection one may be after it.
     """
 
     cell: float = field(kw_only=True)
-    per_cell: int = field(default=8, kw_only=True)
+    per_column: int = field(default=12, kw_only=True)
     per_ball: int = field(default=8, kw_only=True)
     stretch: float = field(default=1.25, kw_only=True)
 
@@ -104,7 +104,7 @@ class Crowd(Balls):
         """
         if status == Status.NEIGHBOURS_MISSED:
             return replace(self, stretch=2 * self.stretch)
-        return replace(self, per_cell=2 * self.per_cell, per_ball=2 * self.per_ball)
+        return replace(self, per_column=2 * self.per_column, per_ball=2 * self.per_ball)
 
     def soon(self, params, t, h, q: Array, u: Array) -> tuple[Near, Array]:
         """The contacts that may close within h seconds, and () how far balls may move so that no other does [m].
@@ -130,27 +130,28 @@ class Crowd(Balls):
         walls = surfaces.wall_gaps(t, q, params)
         sides = sum(gap.shape[1] for gap in walls)
         edge = jnp.maximum(self.cell, 2 * jnp.max(radius) + reach)
-        first, second, close, full = near_pairs(centre, radius, reach, edge, self.per_cell)
+        first, second, close, full = near_pairs(centre, radius, reach, edge, self.per_column)
         wide = spheres + sides
-        first, second = jnp.minimum(first, second).astype(int), jnp.maximum(first, second).astype(int)
-        # Two fixed balls are no contact. The largest number stands for a free place.
-        close = (close & (first < self.count)).ravel()
-        number = (first * wide + second).ravel()
-        free = jnp.iinfo(number.dtype).max
+        # The largest number stands for a free place.
+        free = jnp.iinfo(jnp.zeros((), int).dtype).max
         if spheres * wide > free:
             raise ValueError(
                 f"balls(count={self.count}, cell=...): more contacts than 32-bit integers can number; "
                 "expected at most 46 000 balls, or jax_enable_x64"
             )
+        # Two fixed balls are no contact.
+        close = (close & (jnp.minimum(first, second) < self.count)).ravel()
         if walls:
-            gap = jnp.concatenate(walls, axis=1)
-            ball, wall = jnp.indices(gap.shape).astype(number.dtype)
-            number = jnp.concatenate([number, (ball * wide + spheres + wall).ravel()])
-            close = jnp.concatenate([close, (gap < reach).ravel()])
+            close = jnp.concatenate([close, (jnp.concatenate(walls, axis=1) < reach).ravel()])
         possible = self.count * (sides + surfaces.fixed) + self.count * (self.count - 1) // 2
         places = min(self.per_ball * self.count, possible)
         (at,) = jnp.nonzero(close, size=places, fill_value=close.size)
-        found = jnp.sort(number.at[at].get(mode="fill", fill_value=free))
+        pair, wall = jnp.minimum(at, first.size - 1), at - first.size
+        lower, upper = (of(first, second).ravel()[pair].astype(int) for of in (jnp.minimum, jnp.maximum))
+        if walls:
+            lower = jnp.where(wall < 0, lower, wall // sides)
+            upper = jnp.where(wall < 0, upper, spheres + wall % sides)
+        found = jnp.sort(jnp.where(at < close.size, lower * wide + upper, free))
         return Near(found, full | (jnp.sum(close) > places), self.count, surfaces.fixed, sides)
 
     def gaps(self, near: Near, params, t, q: Array) -> Array:
