@@ -79,13 +79,14 @@ class Crowd(Balls):
     Args:
         surfaces: what may touch.
         cell: edge of the cells, at least the largest diameter [m].
-        per_column: balls that are looked at of three cells in a column.
+        candidates: room for pairs of balls in neighbouring cells, per ball; None: what balls of about one size take
+            that are packed.
         per_ball: places for contacts, per ball.
         stretch: how much faster than the fastest ball before a projection one may be after it.
     """
 
     cell: float = field(kw_only=True)
-    per_column: int = field(default=12, kw_only=True)
+    candidates: int | None = field(default=None, kw_only=True)
     per_ball: int = field(default=8, kw_only=True)
     stretch: float = field(default=1.25, kw_only=True)
 
@@ -97,6 +98,11 @@ class Crowd(Balls):
     def dimension(self) -> int:
         return self.surfaces.dimension
 
+    @property
+    def room(self) -> int:
+        """For pairs of balls in neighbouring cells, per ball."""
+        return 3 * 4 ** (self.dimension - 1) if self.candidates is None else self.candidates
+
     def larger(self, status=Status.NEIGHBOURS_FULL) -> Crowd:
         """The same balls with what was too small: places for twice as many, or, where NEIGHBOURS_MISSED, the reach.
 
@@ -104,7 +110,7 @@ class Crowd(Balls):
         """
         if status == Status.NEIGHBOURS_MISSED:
             return replace(self, stretch=2 * self.stretch)
-        return replace(self, per_column=2 * self.per_column, per_ball=2 * self.per_ball)
+        return replace(self, candidates=2 * self.room, per_ball=2 * self.per_ball)
 
     def soon(self, params, t, h, q: Array, u: Array) -> tuple[Near, Array]:
         """The contacts that may close within h seconds, and () how far balls may move so that no other does [m].
@@ -130,7 +136,7 @@ class Crowd(Balls):
         walls = surfaces.wall_gaps(t, q, params)
         sides = sum(gap.shape[1] for gap in walls)
         edge = jnp.maximum(self.cell, 2 * jnp.max(radius) + reach)
-        first, second, close, full = near_pairs(centre, radius, reach, edge, self.per_column)
+        first, second, close, full = near_pairs(centre, radius, reach, edge, self.room)
         wide = spheres + sides
         # The largest number stands for a free place.
         free = jnp.iinfo(jnp.zeros((), int).dtype).max
@@ -140,14 +146,14 @@ class Crowd(Balls):
                 "expected at most 46 000 balls, or jax_enable_x64"
             )
         # Two fixed balls are no contact.
-        close = (close & (jnp.minimum(first, second) < self.count)).ravel()
+        close = close & (jnp.minimum(first, second) < self.count)
         if walls:
             close = jnp.concatenate([close, (jnp.concatenate(walls, axis=1) < reach).ravel()])
         possible = self.count * (sides + surfaces.fixed) + self.count * (self.count - 1) // 2
         places = min(self.per_ball * self.count, possible)
         (at,) = jnp.nonzero(close, size=places, fill_value=close.size)
         pair, wall = jnp.minimum(at, first.size - 1), at - first.size
-        lower, upper = (of(first, second).ravel()[pair].astype(int) for of in (jnp.minimum, jnp.maximum))
+        lower, upper = (of(first, second)[pair].astype(int) for of in (jnp.minimum, jnp.maximum))
         if walls:
             lower = jnp.where(wall < 0, lower, wall // sides)
             upper = jnp.where(wall < 0, upper, spheres + wall % sides)

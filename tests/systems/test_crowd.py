@@ -32,22 +32,26 @@ def _start(seed):
     return params, jnp.asarray(place.ravel()), jnp.asarray(0.5 * rng.normal(size=2 * COUNT))
 
 
-# With places for all balls in a cell no cells are needed.
-@pytest.mark.parametrize("per_column", [12, 400])
+# Of a hundred balls all pairs are looked at.
+@pytest.mark.parametrize("count", [100, 400])
 @pytest.mark.parametrize("dimension", [1, 2, 3])
-def test_all_pairs_that_are_near_are_found_once(rng, dimension, per_column):
-    count, reach = 400, 0.03
-    # In two heaps, so far apart that the cells' numbers repeat.
-    centre = rng.uniform(0.0, (20.0, 1.6, 0.9)[dimension - 1], (count, dimension))
-    centre = centre + rng.choice([0.0, 0.13 * 2**10], (count, 1))
+def test_all_pairs_that_are_near_are_found_once(rng, dimension, count):
+    reach, wide = 0.03, (20.0, 1.6, 0.9)[dimension - 1]
+    # In two heaps, so far apart that the cells' numbers begin anew in the midst of the second, between two balls.
+    anew = 0.13 * 2 ** (30 // dimension)
+    centre = rng.uniform(0.0, wide, (count, dimension)) + rng.choice([0.0, anew - 0.5 * wide], (count, 1))
+    centre[0], centre[1:3] = 0.0, anew - 0.01
+    centre[2, -1] = anew + 0.01
     radius = rng.uniform(0.01, 0.05, count)
-    first, second, near, full = near_pairs(jnp.asarray(centre), jnp.asarray(radius), reach, 0.13, per_column)
+    first, second, near, full = near_pairs(jnp.asarray(centre), jnp.asarray(radius), reach, 0.13, 12)
     found = sorted(tuple(sorted(pair)) for pair in zip(first[near].tolist(), second[near].tolist(), strict=True))
     i, j = np.triu_indices(count, k=1)
     apart = np.linalg.norm(centre[i] - centre[j], axis=1) < radius[i] + radius[j] + reach
     assert found == sorted(zip(i[apart].tolist(), j[apart].tolist(), strict=True))
     assert len(found) > 3
     assert not full
+    if count == 400:
+        assert near_pairs(jnp.asarray(centre), jnp.asarray(radius), reach, 0.13, 1)[3]
 
 
 def test_the_motion_is_that_of_all_pairs():
@@ -116,7 +120,7 @@ def test_impacts_at_their_own_times_are_those_of_all_pairs():
 
 def test_a_list_that_is_too_short_is_told_and_the_run_repeated():
     params, q0, u0 = _start(0)
-    short = replace(CROWD, per_column=1, per_ball=1)
+    short = replace(CROWD, per_ball=1)
     inside = jax.jit(lambda q0: dc.simulate(short, params, q0, u0, TIMES, scheme=SCHEME))(q0)
     assert inside.status == Status.NEIGHBOURS_FULL
     outside = dc.simulate(short, params, q0, u0, TIMES, scheme=SCHEME)
@@ -143,7 +147,7 @@ def test_places_and_reach_grow_each_for_its_own_reason():
         jax.jit(lambda u0, crowd=crowd: crowd.soon(params, 0.0, 0.01, q0, u0)[1])(u0)
         for crowd in (CROWD, CROWD.larger(), CROWD.larger(Status.NEIGHBOURS_MISSED))
     ]
-    assert CROWD.larger().per_column == 2 * CROWD.per_column
+    assert CROWD.larger().room == 2 * CROWD.room
     assert CROWD.larger(Status.NEIGHBOURS_MISSED).per_ball == CROWD.per_ball
     # Twice but for the allowance for rounding.
     np.testing.assert_allclose(np.array(ways) / ways[0], [1.0, 1.0, 2.0], rtol=1e-2)
