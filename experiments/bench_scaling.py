@@ -2,7 +2,7 @@
 # # Time and memory against the number of balls, and against the size of a batch
 #
 # - Balls: SCoPI's scene (`crowds.py`) in ten layers on a growing floor, so that the packing is the same for every N;
-#   the median time of a step when it has settled, and the process's largest memory up to there.
+#   the median time of a step when it has settled, of crowds that step in turn, and the largest memory up to there.
 # - Batch: ten spheres in a box under `VelocityProjection`, copies side by side: time of a step per copy.
 #
 # An exponent of 1 is linear. A higher heap needs more iterations: that is seen in `crowds.py --side 20`; here those of
@@ -30,16 +30,36 @@ import diffcontact as dc
 
 jax.config.update("jax_enable_x64", True)
 
+# Of steps of all crowds in turn.
+ROUNDS = 15
+
 
 def per_crowd(sides, layers: int, steps: int) -> list[tuple[int, float, float]]:
-    """Number of balls, seconds per step at the end, GiB, for each size of the floor."""
-    found = []
+    """Number of balls, seconds per step at the end, GiB, for each size of the floor.
+
+    All sizes are let settle, then take steps in turn: what else a machine does meanwhile slows down all of them.
+    """
+    counts, memory, runs, states = [], [], [], []
     for side in sides:
         scene = crowds.scopi(side, layers)
-        rows = list(crowds.measured(scene, steps, 10))
-        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-        found.append((scene.system.count, float(np.median([row["seconds"] for row in rows[-3:]])), memory))
-        print(f"{found[-1][0]:8d} balls {found[-1][1]:10.4f} s a step {memory:8.2f} GiB", flush=True)
+        *_, last = crowds.stepped(scene, steps, 10)
+        counts.append(scene.system.count)
+        memory.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20)
+        runs.append(last.run)
+        states.append(last.states[-1])
+        print(f"{counts[-1]:8d} balls have settled", flush=True)
+    spent = []
+    for _ in range(ROUNDS):
+        spent.append([])
+        for index, run in enumerate(runs):
+            begin = time.perf_counter()
+            states[index], _ = jax.block_until_ready(run(states[index]))
+            spent[-1].append(time.perf_counter() - begin)
+    found = list(zip(counts, np.median(spent, axis=0).tolist(), memory, strict=True))
+    for row in found:
+        print("{:8d} balls {:10.4f} s a step {:8.2f} GiB".format(*row), flush=True)
+    least, most = np.percentile([exponent(list(zip(counts, times, strict=True))) for times in spent], [25, 75])
+    print(f"of {ROUNDS} rounds half have an exponent from {least:.3f} to {most:.3f}")
     return found
 
 

@@ -119,20 +119,27 @@ SCENES = {"scopi": scopi, "pour": pour, "column": column, "billiards": billiards
 
 
 # %% What is looked at.
-def measured(scene: Scene, steps: int, lot: int) -> Iterator[dict]:
-    """Step through the scene, a lot of steps at a time: for each lot its worst figures and the time per step."""
+@dataclass(frozen=True)
+class Lot:
+    """Some steps of a scene: the step as compiled, the states before and after each, and the seconds each took."""
+
+    system: Any
+    run: Any
+    states: list
+    spent: list[float]
+
+
+def stepped(scene: Scene, steps: int, lot: int) -> Iterator[Lot]:
+    """Step through the scene, a lot of steps at a time; as `simulate` does, again with more where lists are full."""
     system, params, h = scene.system, jax.tree.map(jnp.asarray, scene.params), scene.h
     q, u = (jnp.asarray(x.ravel(), float) for x in (scene.q0, scene.u0))
-    state, run = None, None
-    number = 0
+    state, run, number = None, None, 0
     while number < steps:
         if run is None:
             scheme = AmongNeighbours(scene.scheme)
             step = jax.jit(lambda state, system=system, scheme=scheme: scheme.step(system, params, 0.0, h, state))
-            look = jax.jit(lambda before, after, system=system: figures(system, params, h, before, after))
             state = scheme.init(system, params, 0.0, h, q, u)
             run = step.lower(state).compile()
-            look = look.lower(state, state).compile()
         states, statuses, spent = [state], [], []
         for _ in range(min(lot, steps - number)):
             begin = time.perf_counter()
@@ -142,14 +149,21 @@ def measured(scene: Scene, steps: int, lot: int) -> Iterator[dict]:
             states.append(after)
         short = [status for status in statuses if status in (Status.NEIGHBOURS_FULL, Status.NEIGHBOURS_MISSED)]
         if short:
-            # As `simulate` does: again, with more.
             q, u, system, run = state.q, state.u, system.larger(short[0]), None
             continue
-        looks = [look(before, after) for before, after in pairwise(states)]
-        number += len(spent)
-        state = states[-1]
+        number, state = number + len(spent), states[-1]
+        yield Lot(system, run, states, spent)
+
+
+def measured(scene: Scene, steps: int, lot: int) -> Iterator[dict]:
+    """For each lot of steps its worst figures and the time per step."""
+    params, number = jax.tree.map(jnp.asarray, scene.params), 0
+    look = jax.jit(lambda system, before, after: figures(system, params, scene.h, before, after), static_argnums=0)
+    for part in stepped(scene, steps, lot):
+        looks = [look(part.system, before, after) for before, after in pairwise(part.states)]
+        number += len(part.spent)
         worst = {name: float(np.max([look[name] for look in looks])) for name in looks[0]}
-        yield {"step": number, "seconds": float(np.median(spent)), **worst}
+        yield {"step": number, "seconds": float(np.median(part.spent)), **worst}
 
 
 def figures(system, params, h, before, after) -> dict:
