@@ -10,6 +10,9 @@ All rows share the lengths of the steps. For separate heaps that costs nothing; 
 each in a heap of its own, they take thousands of iterations together and some two hundred each: `vmap` over the heaps
 keeps them apart. Lengths for each group of touching bodies (sums by group) make an iteration two to four times as
 expensive.
+
+What an iteration costs is what it reads and writes. Many rows are therefore worked on in single precision, around loads
+at which the values are known in the caller's; where that is not enough, a last search goes on in the caller's.
 """
 
 from __future__ import annotations
@@ -39,8 +42,10 @@ REACH = 0.5
 # Rows are worked on in these parts of all places, or all. Of a crowd's places balls that fall take few, a heap about
 # half, one that is just packing up a little more.
 SIXTEENTHS = 6, 8, 9, 11
-# Up to so many rows an iteration takes as long as with fewer.
+# Up to so many rows an iteration takes as long as with fewer, and in double precision as in single.
 FEW = 256
+# In single precision: until the residual is so much smaller than it was, or so many steps have been taken.
+LESS, ROUND = 1e-4, 1000
 
 
 @jax.tree_util.register_dataclass
@@ -49,9 +54,9 @@ class _Iterate:
     """What is carried from iteration to iteration.
 
     Args:
-        loads: (c,) x >= 0, multipliers of the unit rows.
-        values: (c,) w of the rows there, the gradient of the dual.
-        motion: (m, n + 1) D N^T x, what the loads do to the bodies.
+        change: (c,) d of the loads x, from where they are looked at.
+        values: (c,) w of the rows at x + d, the gradient of the dual.
+        motion: (m, n + 1) D N^T d, what the change does to the bodies.
         direction: (c,) the last conjugate direction.
         slope: (c,) the part of w there that it was begun from, of the rows with a load.
         square: () sum of slope^2, infinite before the first.
@@ -60,7 +65,7 @@ class _Iterate:
         number: () int, of steps.
     """
 
-    loads: jax.Array
+    change: jax.Array
     values: jax.Array
     motion: jax.Array
     direction: jax.Array
@@ -130,123 +135,195 @@ def project_many(mass, G: BodyRows, b, v, *, loads=None, tolerance=None) -> Proj
 
 
 def _search(mass, G, b, v, loads, on, tolerance):
-    """The multipliers (c,), the active rows (c,) and the status.
-
-    A row that is switched off costs as much as another: where many are, the others are brought together.
-    """
-    count, number = on.shape[0], jnp.sum(on)
-
-    def among(size):
-        (kept,) = jnp.nonzero(on, size=size, fill_value=count)
-        there, place = kept < count, jnp.minimum(kept, count - 1)
-        rows = _only(BodyRows(G.bodies[place], G.normals[place], G.count), there)
-        multipliers, active, status = _iterate(mass, rows, b[place], v, loads[place], there, tolerance)
-        everywhere = (jnp.zeros(count, x.dtype).at[kept].set(x, mode="drop") for x in (multipliers, active))
-        return *everywhere, status
-
-    sizes = [count * part // 16 for part in SIXTEENTHS] if count > FEW else []
-    everything = partial(_iterate, mass, G, b, v, loads, on, tolerance)
-    # The first of the sizes that is enough, for all lanes of a batch.
-    least = sum((any_lane(number > size).astype(int) for size in sizes), jnp.zeros((), int))
-    return lax.switch(least, [*(partial(among, size) for size in sizes), everything])
-
-
-def _iterate(mass, G, b, v, loads, on, tolerance):
-    """The same, by iterating on all rows."""
+    """The multipliers (c,), the active rows (c,) and the status."""
     scale = inverse_length(squares(G, 1 / mass))
     # Rows that are off have no normals and no value at v: their loads stay zero.
     at_v = jnp.where(on, scale * (times(G, v) + b), 0)
     # Rounding of G v + b is no violation.
     noise = 16 * jnp.finfo(b.dtype).eps * jnp.max(scale * (magnitudes(G, v) + jnp.abs(b)), initial=0.0)
-    enough = tolerance * jnp.max(-at_v, initial=0.0) + noise
-    dual = _Dual(at_v, _UnitRows.of(G, scale, mass))
-    end = lax.while_loop(
-        lambda state: (state.residual > enough) & (state.number < ITERATIONS),
-        dual.some_steps,
-        dual.begin(jnp.where(on, jnp.maximum(loads / scale, 0), 0)),
-    )
-    status = jnp.where(end.residual <= enough, Status.OK, Status.ITERATION_LIMIT)
+    dual = _Dual(at_v, _UnitRows.of(G, scale, mass), tolerance * jnp.max(-at_v, initial=0.0) + noise)
+    x = jnp.where(on, jnp.maximum(loads / scale, 0), 0)
+    if on.size > FEW:
+        x = _in_single(dual, x, on)
+    x, residual = dual.solved(x)
+    status = jnp.where(residual <= dual.enough, Status.OK, Status.ITERATION_LIMIT)
     # As in `project`: what rows have to be relaxed by is a contradiction if it is more than rounding.
-    relaxed = dual.soft * jnp.max(end.loads, initial=0.0)
-    status = jnp.where(relaxed > 1e3 * enough, Status.INFEASIBLE, status)
+    status = jnp.where(_eps(x) * jnp.max(x, initial=0.0) > 1e3 * dual.enough, Status.INFEASIBLE, status)
     # A load within the residual cannot be told from none.
-    return end.loads * scale, end.loads > enough, status
+    return x * scale, x > dual.enough, status
+
+
+def _in_single(dual: _Dual, x, on):
+    """(c,) loads nearer to the solution than x, by steps in single precision.
+
+    A row that is switched off costs as much as another: where many are, the others are brought together.
+    """
+    count, number = on.size, jnp.sum(on)
+
+    def among(size):
+        (kept,) = jnp.nonzero(on, size=size, fill_value=count)
+        place = jnp.minimum(kept, count - 1)
+        return x.at[kept].set(dual.part(place, kept < count).approached(x[place]), mode="drop")
+
+    sizes = [count * part // 16 for part in SIXTEENTHS]
+    # The first of the sizes that is enough, for all lanes of a batch.
+    least = sum((any_lane(number > size).astype(int) for size in sizes), jnp.zeros((), int))
+    return lax.switch(least, [*(partial(among, size) for size in sizes), lambda: dual.approached(x)])
 
 
 @dataclass(frozen=True)
 class _Dual:
-    """min_x 1/2 x^T A x + at_v^T x over x >= 0, and the steps that lead there.
+    """min_x 1/2 x^T A x + at_v^T x over x >= 0.
 
     Args:
         at_v: (c,) values of the unit rows at v.
         rows: the `_UnitRows`.
+        enough: () the residual that is asked for.
     """
 
     at_v: jax.Array
+    rows: _UnitRows
+    enough: jax.Array
+
+    def part(self, place, there) -> _Dual:
+        """That of the rows at the places (k,), as far as they are there (k,)."""
+        rows = replace(
+            self.rows,
+            bodies=self.rows.bodies[:, place],
+            normals=jnp.where(there[None, None, :], self.rows.normals[:, :, place], 0),
+        )
+        return replace(self, at_v=jnp.where(there, self.at_v[place], 0), rows=rows)
+
+    def solved(self, x):
+        """The loads (c,) where the residual is small enough, or as small as it gets, and it."""
+        around = self.around(x, x.dtype)
+        end = lax.while_loop(
+            lambda state: (state.residual > self.enough) & (state.number < ITERATIONS),
+            around.some_steps,
+            around.begin(),
+        )
+        return around.loads(x, end), end.residual
+
+    def approached(self, x):
+        """(c,) loads from steps in single precision.
+
+        Whenever the residual has come down by `LESS` the values are computed anew in the caller's precision, and the
+        directions kept, until that brings it down no more. (Reliable updates: M. A. Clark et al., Comput. Phys. Comm.
+        181 (2010).)
+        """
+
+        def more(carry):
+            x, begin, _ = carry
+            around = self.around(x, jnp.float32)
+            goal = jnp.maximum(0.9 * self.enough.astype(jnp.float32), LESS * begin.residual)
+            end = lax.while_loop(
+                lambda state: (state.residual > goal) & (state.number < begin.number + ROUND), around.some_steps, begin
+            )
+            x = around.loads(x, end)
+            return x, self.around(x, jnp.float32).again(end), begin.residual
+
+        def not_enough(carry):
+            _, state, before = carry
+            return (state.residual > self.enough) & (state.residual < before / 2)
+
+        begin = self.around(x, jnp.float32).begin()
+        return lax.while_loop(not_enough, more, (x, begin, jnp.full_like(begin.residual, jnp.inf)))[0]
+
+    def around(self, x, dtype) -> _Around:
+        """It, as seen from the loads x (c,), for steps in another precision."""
+        w = self.at_v + self.rows.up(self.rows.down(x)) + _eps(x) * x
+        return _Around(-x.astype(dtype), w.astype(dtype), self.rows.to(dtype))
+
+
+@dataclass(frozen=True)
+class _Around:
+    """The dual as seen from loads x, and the steps that lead to its minimum over x + d >= 0.
+
+    Its values are known there; what is rounded is what changes.
+
+    Args:
+        floor: (c,) -x, which d is not below.
+        values_there: (c,) of the rows at x.
+        rows: the `_UnitRows`.
+    """
+
+    floor: jax.Array
+    values_there: jax.Array
     rows: _UnitRows
 
     @property
     def soft(self):
         """A is known to its rounding only; as much more on its diagonal, and rows that contradict each other by no more
         than rounding have multipliers that are finite."""
-        return jnp.finfo(self.at_v.dtype).eps
+        return _eps(self.floor)
 
-    def values(self, x, motion):
-        """(c,) of the rows at the loads x."""
-        return self.at_v + self.rows.up(motion) + self.soft * x
+    def values(self, d, motion):
+        """(c,) of the rows at x + d."""
+        return self.values_there + self.rows.up(motion) + self.soft * d
 
-    def residual(self, x, w):
-        """() of the optimality conditions, less what rounding of the loads explains."""
-        return _largest(jnp.abs(x - jnp.maximum(x - w, 0))) - self.soft * _largest(x)
+    def residual(self, d, w):
+        """() of the optimality conditions, less what rounding of the change explains."""
+        return _largest(jnp.abs(jnp.minimum(d - self.floor, w))) - self.soft * _largest(jnp.abs(d))
 
-    def begin(self, x) -> _Iterate:
-        """At the loads x (c,)."""
-        motion = self.rows.down(x)
-        w = self.values(x, motion)
-        nothing, zero = jnp.zeros_like(x), jnp.zeros((), x.dtype)
-        number = jnp.zeros((), jnp.int32)
-        return _Iterate(x, w, motion, nothing, nothing, zero + jnp.inf, zero, self.residual(x, w), number)
+    def loads(self, x, state: _Iterate):
+        """(c,) x + d."""
+        return jnp.where(state.change > self.floor, jnp.maximum(x + state.change, 0), 0)
+
+    def begin(self) -> _Iterate:
+        """At x, with no direction."""
+        none, zero = jnp.zeros_like(self.floor), jnp.zeros((), self.floor.dtype)
+        still, number = jnp.zeros_like(self.rows.mass), jnp.zeros((), jnp.int32)
+        return self.again(_Iterate(none, none, still, none, none, zero + jnp.inf, zero, zero, number))
+
+    def again(self, state: _Iterate) -> _Iterate:
+        """At x, with the directions of a state that led there."""
+        none, w = jnp.zeros_like(self.floor), self.values_there
+        still = jnp.zeros_like(state.motion)
+        return replace(state, change=none, values=w, motion=still, residual=self.residual(none, w))
 
     def some_steps(self, state: _Iterate) -> _Iterate:
         """Take loads up where that pays, then work on the rows that have one, and look at the residual."""
-        x, w = state.loads, state.values
+        x, w = state.change - self.floor, state.values
         # Rows without a load are left alone as long as there is more to gain among the others.
         inside, outside = jnp.where(x > 0, w, 0), jnp.where(x > 0, 0, jnp.minimum(w, 0))
         gain, lost = _sums(inside * jnp.minimum(x / REACH, w), outside**2)
         more = lost > gain
         state = lax.cond(any_lane(more), lambda: select(more, self.opening(state), state), lambda: state)
         state, _ = lax.scan(self.along, state, None, length=STEPS)
-        return replace(state, residual=self.residual(state.loads, state.values))
+        return replace(state, residual=self.residual(state.change, state.values))
 
     def opening(self, state: _Iterate) -> _Iterate:
         """One step against the gradient of all rows, as far as no load becomes negative."""
-        x = jnp.maximum(state.loads - REACH * state.values, 0)
-        direction = state.loads - x
+        direction = state.change - jnp.maximum(state.change - REACH * state.values, self.floor)
         moved = self.rows.down(direction)
         curvature, across = self.rows.square(moved), jnp.sum(state.values * direction)
         length = jnp.minimum(across / jnp.where(curvature > 0, curvature, 1), 1)
-        x, motion = jnp.maximum(state.loads - length * direction, 0), state.motion - length * moved
-        return replace(state, loads=x, values=self.values(x, motion), motion=motion)
+        d, motion = jnp.maximum(state.change - length * direction, self.floor), state.motion - length * moved
+        return replace(state, change=d, values=self.values(d, motion), motion=motion)
 
     def along(self, state: _Iterate, _):
         """One step of conjugate gradients among the rows with a load; those that would pull lose it."""
-        slope = jnp.where(state.loads > 0, state.values, 0)
+        slope = jnp.where(state.change > self.floor, state.values, 0)
         square, across, alike = _sums(slope * slope, slope * state.direction, slope * state.slope)
         # Of Polak and Ribiere: where rows have lost their load since, the others' directions go on.
         ratio = jnp.maximum(square - alike, 0) / state.square
         ratio = jnp.where(square + ratio * across > 0.1 * square, ratio, 0)
-        direction = jnp.where(state.loads > 0, state.values + ratio * state.direction, 0)
+        direction = jnp.where(state.change > self.floor, state.values + ratio * state.direction, 0)
         size = square + 2 * ratio * across + ratio**2 * state.size
         moved = self.rows.down(direction)
         curvature = self.rows.square(moved) + self.soft * size
         length = (square + ratio * across) / jnp.where(curvature > 0, curvature, 1)
-        ahead = state.loads - length * direction
-        cut = _any_below_zero(ahead)
-        x, motion = jnp.maximum(ahead, 0), state.motion - length * moved
-        motion = lax.cond(any_lane(cut), lambda: jnp.where(cut, self.rows.down(x), motion), lambda: motion)
+        ahead = state.change - length * direction
+        cut = _any(ahead < self.floor)
+        d, motion = jnp.maximum(ahead, self.floor), state.motion - length * moved
+        motion = lax.cond(any_lane(cut), lambda: jnp.where(cut, self.rows.down(d), motion), lambda: motion)
         square = jnp.where(square > 0, square, jnp.inf)
-        w, number = self.values(x, motion), state.number + 1
-        return _Iterate(x, w, motion, direction, slope, square, size, state.residual, number), None
+        w, number = self.values(d, motion), state.number + 1
+        return _Iterate(d, w, motion, direction, slope, square, size, state.residual, number), None
+
+
+def _eps(x):
+    return jnp.finfo(x.dtype).eps
 
 
 def _sums(*values):
@@ -260,9 +337,9 @@ def _largest(values):
     return lax.reduce(values, jnp.zeros((), values.dtype), lambda a, b: jnp.where(b > a, b, a), (0,))
 
 
-def _any_below_zero(values):
-    """() whether one of the values (c,) is below zero."""
-    return lax.reduce(values, jnp.zeros((), values.dtype), lambda a, b: jnp.where(b < a, b, a), (0,)) < 0
+def _any(values):
+    """() whether one of the values (c,) holds."""
+    return lax.reduce(values, jnp.asarray(False), jnp.logical_or, (0,))
 
 
 def _only(G: BodyRows, on) -> BodyRows:
@@ -294,6 +371,10 @@ class _UnitRows:
         bodies = jnp.where(G.bodies == NONE, G.count, G.bodies).T.astype(jnp.int32)
         mass, inverse = (jnp.pad(x.reshape(G.count, -1).T, ((0, 0), (0, 1))) for x in (mass, 1 / mass))
         return cls(bodies, scale[None, None, :] * G.normals.transpose(1, 2, 0), mass, inverse)
+
+    def to(self, dtype) -> _UnitRows:
+        """They in another precision."""
+        return replace(self, **{name: getattr(self, name).astype(dtype) for name in ("normals", "mass", "inverse")})
 
     def up(self, motion):
         """(c,) N motion: what the rows see of the bodies' motion (m, n + 1)."""
