@@ -25,6 +25,13 @@ def _chain(rng, count=20, dtype=float):
     return mass, G, b.at[5].set(b[6]), jnp.asarray(rng.normal(size=3 * count), dtype)
 
 
+@pytest.fixture(params=[conjugate.FEW, 0], ids=["few", "many"])
+def few(request, monkeypatch):
+    """From how many rows on single precision is used, and rows that are off are left out."""
+    monkeypatch.setattr(conjugate, "FEW", request.param)
+
+
+@pytest.mark.usefixtures("few")
 def test_it_agrees_with_the_exact_projection(rng):
     mass, G, b, v = _chain(rng)
     exact = qp.project(mass, dense(G), b, v)
@@ -38,6 +45,7 @@ def test_it_agrees_with_the_exact_projection(rng):
     assert np.all(many.multipliers >= 0)
 
 
+@pytest.mark.usefixtures("few")
 def test_a_start_changes_the_way_and_not_the_end(rng):
     mass, G, b, v = _chain(rng)
     cold = qp.project_many(mass, G, b, v, tolerance=1e-12)
@@ -89,6 +97,7 @@ def test_bad_input_is_refused_by_name(rng):
         qp.project_many(mass, G, b, v, loads=b[1:])
 
 
+@pytest.mark.usefixtures("few")
 def test_rows_that_contradict_each_other_are_told():
     # Two walls that leave no room: the multipliers grow until rounding stops them.
     G = qp.BodyRows(jnp.array([[0, -1], [0, -1]]), jnp.array([[[1.0], [0.0]], [[-1.0], [0.0]]]), 1)
@@ -103,6 +112,14 @@ def test_no_residual_is_claimed_that_was_not_reached(rng, monkeypatch):
     assert qp.project_many(mass, G, b, v).status == Status.ITERATION_LIMIT
 
 
+def test_single_precision_does_the_work_of_many_rows_in_double(rng, monkeypatch):
+    mass, G, b, v = _chain(rng)
+    monkeypatch.setattr(conjugate, "FEW", 0)
+    monkeypatch.setattr(conjugate, "ITERATIONS", 4)
+    assert qp.project_many(mass, G, b, v, tolerance=1e-10).status == Status.OK
+
+
+@pytest.mark.usefixtures("few")
 @pytest.mark.parametrize(("dtype", "tilt"), [(np.float32, 0.03), (np.float64, 1e-3)])
 def test_a_wedge_takes_few_iterations(dtype, tilt, monkeypatch):
     """A ball falls between two others, a little above their line, that walls and floor hold: these press on each other
