@@ -11,8 +11,8 @@ each in a heap of its own, they take thousands of iterations together and some t
 keeps them apart. Lengths for each group of touching bodies (sums by group) make an iteration two to four times as
 expensive.
 
-What an iteration costs is what it reads and writes. Many rows are therefore worked on in single precision, around loads
-at which the values are known in the caller's; where that is not enough, a last search goes on in the caller's.
+What an iteration costs is what it reads and writes. Very many rows are therefore worked on in single precision, around
+loads at which the values are known in the caller's; where that is not enough, a last search goes on in the caller's.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ STEPS = 4
 REACH = 0.5
 # Rows are worked on in these parts of all places, or all. Of a crowd's places balls that fall take few, a heap about
 # half, one that is just packing up a little more.
-SIXTEENTHS = 6, 8, 9, 11
-# Up to so many rows an iteration takes as long as with fewer, and in double precision as in single.
-FEW = 256
+SIXTEENTHS = 6, 8, 11
+# Up to so many rows an iteration takes as long as with fewer; up to MANY, in double precision as in single.
+FEW, MANY = 256, 2048
 # In single precision: until the residual is so much smaller than it was, or so many steps have been taken.
 LESS, ROUND = 1e-4, 1000
 
@@ -143,9 +143,11 @@ def _search(mass, G, b, v, loads, on, tolerance):
     noise = 16 * jnp.finfo(b.dtype).eps * jnp.max(scale * (magnitudes(G, v) + jnp.abs(b)), initial=0.0)
     dual = _Dual(at_v, _UnitRows.of(G, scale, mass), tolerance * jnp.max(-at_v, initial=0.0) + noise)
     x = jnp.where(on, jnp.maximum(loads / scale, 0), 0)
-    if on.size > FEW:
-        x = _in_single(dual, x, on)
-    x, residual = dual.solved(x)
+    in_single = on.size > MANY and x.dtype != jnp.float32
+    method = _Dual.approached if in_single else _Dual.solved
+    x, residual = _in_part(method, dual, x, on) if on.size > FEW else dual.solved(x)
+    if in_single:
+        x, residual = dual.solved(x)
     status = jnp.where(residual <= dual.enough, Status.OK, Status.ITERATION_LIMIT)
     # As in `project`: what rows have to be relaxed by is a contradiction if it is more than rounding.
     status = jnp.where(_eps(x) * jnp.max(x, initial=0.0) > 1e3 * dual.enough, Status.INFEASIBLE, status)
@@ -153,8 +155,8 @@ def _search(mass, G, b, v, loads, on, tolerance):
     return x * scale, x > dual.enough, status
 
 
-def _in_single(dual: _Dual, x, on):
-    """(c,) loads nearer to the solution than x, by steps in single precision.
+def _in_part(method, dual: _Dual, x, on):
+    """The loads (c,) that a method finds from x, and their residual.
 
     A row that is switched off costs as much as another: where many are, the others are brought together.
     """
@@ -163,12 +165,13 @@ def _in_single(dual: _Dual, x, on):
     def among(size):
         (kept,) = jnp.nonzero(on, size=size, fill_value=count)
         place = jnp.minimum(kept, count - 1)
-        return x.at[kept].set(dual.part(place, kept < count).approached(x[place]), mode="drop")
+        found, residual = method(dual.part(place, kept < count), x[place])
+        return x.at[kept].set(found, mode="drop"), residual
 
     sizes = [count * part // 16 for part in SIXTEENTHS]
     # The first of the sizes that is enough, for all lanes of a batch.
     least = sum((any_lane(number > size).astype(int) for size in sizes), jnp.zeros((), int))
-    return lax.switch(least, [*(partial(among, size) for size in sizes), lambda: dual.approached(x)])
+    return lax.switch(least, [*(partial(among, size) for size in sizes), lambda: method(dual, x)])
 
 
 @dataclass(frozen=True)
@@ -205,7 +208,7 @@ class _Dual:
         return around.loads(x, end), end.residual
 
     def approached(self, x):
-        """(c,) loads from steps in single precision.
+        """The same, by steps in single precision, which may end before it.
 
         Whenever the residual has come down by `LESS` the values are computed anew in the caller's precision, and the
         directions kept, until that brings it down no more. (Reliable updates: M. A. Clark et al., Comput. Phys. Comm.
@@ -227,7 +230,8 @@ class _Dual:
             return (state.residual > self.enough) & (state.residual < before / 2)
 
         begin = self.around(x, jnp.float32).begin()
-        return lax.while_loop(not_enough, more, (x, begin, jnp.full_like(begin.residual, jnp.inf)))[0]
+        x, end, _ = lax.while_loop(not_enough, more, (x, begin, jnp.full_like(begin.residual, jnp.inf)))
+        return x, end.residual.astype(x.dtype)
 
     def around(self, x, dtype) -> _Around:
         """It, as seen from the loads x (c,), for steps in another precision."""

@@ -27,8 +27,9 @@ def _chain(rng, count=20, dtype=float):
 
 @pytest.fixture(params=[conjugate.FEW, 0], ids=["few", "many"])
 def few(request, monkeypatch):
-    """From how many rows on single precision is used, and rows that are off are left out."""
+    """From how many rows on those that are off are left out, and single precision is used."""
     monkeypatch.setattr(conjugate, "FEW", request.param)
+    monkeypatch.setattr(conjugate, "MANY", request.param)
 
 
 @pytest.mark.usefixtures("few")
@@ -115,6 +116,7 @@ def test_no_residual_is_claimed_that_was_not_reached(rng, monkeypatch):
 def test_single_precision_does_the_work_of_many_rows_in_double(rng, monkeypatch):
     mass, G, b, v = _chain(rng)
     monkeypatch.setattr(conjugate, "FEW", 0)
+    monkeypatch.setattr(conjugate, "MANY", 0)
     monkeypatch.setattr(conjugate, "ITERATIONS", 4)
     assert qp.project_many(mass, G, b, v, tolerance=1e-10).status == Status.OK
 
