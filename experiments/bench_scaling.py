@@ -7,7 +7,7 @@
 #
 # An exponent of 1 is linear. A higher heap needs more iterations: that is seen in `crowds.py --side 20`; here those of
 # a step hardly change with N. On a CPU an iteration takes longer per contact once the rows no longer fit the core's own
-# cache, from some thousands of balls on.
+# cache, from some ten thousand balls on: double precision needs twice the room of single, in which most is done.
 #
 # Run it: `python experiments/bench_scaling.py [--out FOLDER]` (ten minutes), or with `--smoke`. With matplotlib it
 # leaves a picture in FOLDER (default out/bench_scaling).
