@@ -8,8 +8,8 @@
 #   1 each into a box one wider than the grid and open above, h = 0.045, e = 0. On one thread SCoPI takes 0.12 s per
 #   step for 1 000 spheres while they fall and 0.33 s once they have settled, with overlaps of 1e-7 radii (C++, its APGD
 #   at 1e-3).
-#   With `--side 20 --steps 240`, 8 000 spheres in twenty layers with 21 000 contacts take 0.7 to 0.9 s of one core's time per
-#   step once they have settled.
+#   With `--side 20 --steps 240`, 8 000 spheres in twenty layers with 21 000 contacts take 0.7 to 0.9 s a step on one
+#   core once they have settled.
 # - `pour`: spheres fall from above into a box.
 # - `column`: a column of discs collapses onto a floor.
 # - `billiards`: no gravity, e = 0.95, a cue ball into a rack; EventTimed.
