@@ -104,8 +104,8 @@ def _search(mass, G, b, v, loads, on, tolerance):
     # Rounding of G v + b is no violation.
     noise = 16 * jnp.finfo(b.dtype).eps * jnp.max(scale * (magnitudes(G, v) + jnp.abs(b)), initial=0.0)
     dual = Dual(at_v / unit, UnitRows.of(G, scale, mass), tolerance * largest / unit + noise / unit)
-    in_newtons = unit * heaviest * scale
-    x = jnp.where(on, jnp.maximum(loads / in_newtons, 0), 0)
+    in_newton_seconds = unit * heaviest * scale
+    x = jnp.where(on, jnp.maximum(loads / in_newton_seconds, 0), 0)
     in_single = on.size > MANY and x.dtype != jnp.float32
     method = Dual.approached if in_single else Dual.solved
     x, residual = _in_part(method, dual, x, on) if on.size > FEW else dual.solved(x)
@@ -115,7 +115,7 @@ def _search(mass, G, b, v, loads, on, tolerance):
     # As in `project`: what rows have to be relaxed by is a contradiction if it is more than rounding.
     status = jnp.where(jnp.finfo(x.dtype).eps * jnp.max(x, initial=0.0) > 1e3 * dual.enough, Status.INFEASIBLE, status)
     # A load within the residual cannot be told from none.
-    return x * in_newtons, x > dual.enough, status
+    return x * in_newton_seconds, x > dual.enough, status
 
 
 def _in_part(method, dual: Dual, x, on):

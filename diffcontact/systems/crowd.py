@@ -152,8 +152,9 @@ class Crowd(Balls):
         possible = self.count * (sides + surfaces.fixed) + self.count * (self.count - 1) // 2
         places = min(self.per_ball * self.count, possible)
         (at,) = jnp.nonzero(close, size=places, fill_value=close.size)
-        pair, wall = jnp.minimum(at, first.size - 1), at - first.size
-        lower, upper = (of(first, second)[pair].astype(int) for of in (jnp.minimum, jnp.maximum))
+        # A last pair stands for contacts with walls: of one ball there is no other.
+        pair, wall = jnp.minimum(at, first.size), at - first.size
+        lower, upper = (jnp.pad(of(first, second), (0, 1))[pair].astype(int) for of in (jnp.minimum, jnp.maximum))
         if walls:
             lower = jnp.where(wall < 0, lower, wall // sides)
             upper = jnp.where(wall < 0, upper, spheres + wall % sides)

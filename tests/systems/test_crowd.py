@@ -118,6 +118,15 @@ def test_impacts_at_their_own_times_are_those_of_all_pairs():
     assert share.shape == (TIMES.size - 1, COUNT)
 
 
+def test_one_ball_has_walls_only():
+    alone = dc.systems.balls(1, 2, box=BOX, cell=0.25)
+    params = {"mass": jnp.ones(1), "radius": jnp.full(1, 0.1), "gravity": jnp.array([0.0, -9.81]), "restitution": 0.0}
+    run = dc.simulate(alone, params, jnp.array([0.8, 0.3]), jnp.zeros(2), TIMES, scheme=SCHEME)
+    assert run.status == Status.OK
+    # It lies on the floor, to the residual of 1e-6 of a violation below 2 m/s.
+    np.testing.assert_allclose(run.q[-1], [0.8, 0.1], atol=1e-6)
+
+
 def test_a_list_that_is_too_short_is_told_and_the_run_repeated():
     params, q0, u0 = _start(0)
     short = replace(CROWD, per_ball=1)
