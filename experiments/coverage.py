@@ -26,9 +26,7 @@ from scipy.signal import lfilter
 from starts import BALL, TIED, TRIO, positions, state
 
 import diffcontact as dc
-from diffcontact.identify.fit import prepare
-from diffcontact.identify.objective import Objective
-from diffcontact.identify.replicas import fit_replicas, flat
+from diffcontact.identify import FitResult, fit_replicas
 
 jax.config.update("jax_enable_x64", True)
 
@@ -58,9 +56,9 @@ class Case:
         params = self.truth | {name: tie(self.truth) for name, tie in self.tied.items()}
         return np.asarray(dc.simulate(self.system, params, *state(params), self.times).q)
 
-    def objective(self, q: np.ndarray) -> Objective:
+    def fit(self, q: np.ndarray) -> FitResult:
         problem = dc.Problem(self.system, dc.Observations(self.times, q, NOISE, positions), state)
-        return prepare(problem, self.truth, self.free, tied=self.tied)
+        return dc.fit(problem, self.truth, self.free, tied=self.tied)
 
 
 # %% [markdown]
@@ -159,10 +157,10 @@ def noise(rng: np.random.Generator, shape: tuple[int, ...], phi: float) -> np.nd
 def cover(case: Case, phi: float, replicas: int, seed: int = 0) -> Coverage:
     """Measure so many times, fit each, count."""
     q = case.positions()
-    objective = case.objective(q)
-    truth = flat(objective, case.truth)
-    fits = fit_replicas(objective, [q + noise(np.random.default_rng(seed), (replicas, *q.shape), phi)])
-    estimates = np.stack([flat(objective, fit.params) for fit in fits])
+    truth = np.concatenate([np.ravel(case.truth[name]) for name in case.free])
+    # Where nothing is noise the truth is the estimate, from which every replica starts.
+    fits = fit_replicas(case.fit(q), [q + noise(np.random.default_rng(seed), (replicas, *q.shape), phi)])
+    estimates = np.stack([fit.estimate for fit in fits])
     intervals = np.stack([np.concatenate([np.reshape(b, (-1, 2)) for b in fit.interval95.values()]) for fit in fits])
     covered = np.mean((intervals[..., 0] <= truth) & (truth <= intervals[..., 1]), axis=0)
     # A median scatters by sqrt(pi / 2) times what a mean does.

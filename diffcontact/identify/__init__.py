@@ -2,7 +2,7 @@
 
 from diffcontact.identify.assessment import Identifiability
 from diffcontact.identify.comparison import Comparison, compare
-from diffcontact.identify.fit import check, fit, prepare
+from diffcontact.identify.fit import check, fit
 from diffcontact.identify.impacts import Impacts
 from diffcontact.identify.observations import Observations, Problem
 from diffcontact.identify.parameters import Interval, Positive, Real, symmetric
@@ -32,7 +32,6 @@ __all__ = [
     "fit",
     "fit_replicas",
     "posterior",
-    "prepare",
     "profile",
     "symmetric",
 ]

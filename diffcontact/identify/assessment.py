@@ -60,10 +60,10 @@ def assess(objective: Objective, points: int = POINTS, seed: int = 0) -> Identif
     """
     best: tuple[int, Any, NDArray, Any] | None = None
     for theta in starting_points(objective.parameters, points, seed):
-        objective.residuals(theta)
-        blind = blindness(objective.J, objective.parameters.names, objective.eps)
+        _, J = objective.evaluate(theta)
+        blind = blindness(J, objective.parameters.names, objective.eps)
         if best is None or len(blind.directions) < best[0]:
-            best = len(blind.directions), blind, theta, objective.J
+            best = len(blind.directions), blind, theta, J
         if best[0] == 0:
             break
     assert best is not None
@@ -101,8 +101,7 @@ def refuse_hopeless(objective: Objective, strict: bool) -> None:
 def _without_effect(objective: Objective) -> bool:
     """Whether no free parameter has any effect at any point; a simulation that is not finite says nothing of that."""
     for theta in starting_points(objective.parameters, POINTS, seed=0):
-        objective.residuals(theta)
-        if np.any(objective.J) or not objective.finite(objective.joint.linearise(theta)):
+        if np.any(objective.evaluate(theta)[1]) or not objective.finite(objective.joint.linearise(theta)):
             return False
     return True
 

@@ -56,6 +56,7 @@ def estimate(objective: Objective, search: Search) -> FitResult:
         hints=hints(objective, theta, blind.directions, trajectories),
         effective_samples=errors.effective,
         prediction_errors=errors.prediction_errors,
+        objective=objective.started_at(theta),
     )
 
 

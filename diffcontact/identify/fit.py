@@ -152,7 +152,7 @@ def prepare(
     tied: Mapping[str, Tie] | None = None,
     progress: Progress | None = None,
 ) -> Objective:
-    """What `fit` minimises, for whatever else is to be done with it: `fit_replicas`, `bootstrap`, `profile`.
+    """What `fit` minimises, started at `params`.
 
     Arguments and errors are those of `fit`.
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import count
 
 import jax.numpy as jnp
 import numpy as np
@@ -44,41 +45,53 @@ class Objective:
         scaled = [(run.samples.values / run.samples.sigma).ravel() for run in joint.runs]
         self.data_norm = float(np.linalg.norm(np.concatenate(scaled)))
         self.eps = float(jnp.finfo(jnp.result_type(float)).eps)
-        self.theta, self.iterations = np.empty(0), 0
+        # Where it was evaluated last, with what came out.
+        self._last = np.empty(0), np.empty(0), np.empty((0, 0))
+
+    def started_at(self, theta: NDArray) -> Objective:
+        """The same objective with theta (P,) as its start, for whatever goes on from there; it reports no progress."""
+        return Objective(self.joint, self.parameters.started_at(theta), self.loss, self.priors)
+
+    def under(self, priors: Priors) -> Objective:
+        """The same objective with other priors."""
+        return Objective(self.joint, self.parameters, self.loss, priors, self.progress)
 
     def replaced(self, name: str, arrays: Sequence[NDArray]) -> Objective:
         """The same objective on other measured `values`, or with another `sigma`; nothing is compiled anew."""
         return Objective(self.joint.replaced(name, arrays), self.parameters, self.loss, self.priors, self.progress)
 
-    def residuals(self, theta: NDArray) -> NDArray:
-        """(M,) rows whose squares are twice the cost; with them comes J, so that nothing is simulated twice."""
-        if np.array_equal(theta, self.theta):
-            return self.f
-        self.theta = theta.copy()
+    def evaluate(self, theta: NDArray) -> tuple[NDArray, NDArray]:
+        """f (M,), rows whose squares are twice the cost, and their Jacobian J (M, P).
+
+        The last ones are kept: least squares ask for f, and after an accepted step for J at the same place.
+        """
+        where, f, J = self._last
+        if np.array_equal(theta, where):
+            return f, J
         f, J = self.joint.compressed(theta, self.loss)
         # Columns of pure rounding, scaled up, would send the optimiser anywhere.
         J = np.where(negligible_columns(J, theta, self.data_norm, self.eps), 0.0, J)
         prior, slopes = self.priors.rows(theta)
-        self.f, self.J = np.append(f, prior), np.vstack([J, slopes])
-        return self.f
-
-    def jacobian(self, theta: NDArray) -> NDArray:
-        """(M, P) of `residuals`; scipy asks for it right after them, once per accepted step."""
-        self.residuals(theta)
-        if self.progress is not None:
-            self.progress(self.iterations, 0.5 * float(self.f @ self.f))
-        self.iterations += 1
-        return self.J
+        f, J = np.append(f, prior), np.vstack([J, slopes])
+        self._last = theta.copy(), f, J
+        return f, J
 
     def solve(self, start: NDArray) -> OptimizeResult:
         """Trust-region descent within the bounds until neither cost nor parameters move."""
-        self.iterations = 0
+        iterations = count()
+
+        def jacobian(theta):
+            f, J = self.evaluate(theta)
+            if self.progress is not None:
+                self.progress(next(iterations), 0.5 * float(f @ f))
+            return J
+
         # eps^(3/4): the last step has no more to give, yet rounding in the simulation does not keep the fit going.
         tolerance = self.eps**0.75
         return least_squares(
-            self.residuals,
+            lambda theta: self.evaluate(theta)[0],
             start,
-            jac=self.jacobian,  # pyright: ignore[reportArgumentType]  (scipy's stubs forget the callable)
+            jac=jacobian,  # pyright: ignore[reportArgumentType]  (scipy's stubs forget the callable)
             bounds=(self.parameters.low, self.parameters.high),
             x_scale="jac",
             ftol=tolerance,
@@ -89,19 +102,23 @@ class Objective:
 
     def end_at(self, theta: NDArray, status: int, iterations: int) -> OptimizeResult:
         """Where another method ended, as `solve` would report it."""
-        f = self.residuals(theta)
+        f, J = self.evaluate(theta)
         return OptimizeResult(
             x=theta,
             cost=0.5 * float(f @ f),
-            jac=self.J,
-            grad=self.J.T @ f,
+            jac=J,
+            grad=J.T @ f,
             active_mask=np.where(theta <= self.parameters.low, -1, np.where(theta >= self.parameters.high, 1, 0)),
             status=status,
             njev=iterations,
         )
 
     def normal_equations(
-        self, theta: NDArray, horizon: NDArray, values: Sequence[NDArray] | None = None
+        self,
+        theta: NDArray,
+        horizon: NDArray,
+        values: Sequence[NDArray] | None = None,
+        priors: Sequence[Priors] | None = None,
     ) -> NormalEquations:
         """Lanes theta (N, P), each with the samples up to its horizon (N,), a part of the runs from 0 to 1.
 
@@ -109,6 +126,7 @@ class Objective:
             theta: where.
             horizon: how far.
             values: per run, the measured values (N, n, k) of every lane, where they differ from lane to lane.
+            priors: those of every lane, where they differ.
         """
         N, P = theta.shape
         cost, gradient, curvature = np.zeros(N), np.zeros((N, P)), np.zeros((N, P, P))
@@ -123,11 +141,11 @@ class Objective:
             curvature[:, run.index[:, None], run.index] += np.einsum("lnkp,lnkq->lpq", J, J)
             squares, counts = squares + np.sum(s**2, axis=(1, 2)), counts + inside.sum(axis=(1, 2))
         for lane in range(N):
-            prior, slopes = self.priors.rows(theta[lane])
+            prior, slopes = (self.priors if priors is None else priors[lane]).rows(theta[lane])
             cost[lane] += 0.5 * prior @ prior
             gradient[lane] += slopes.T @ prior
             curvature[lane] += slopes.T @ slopes
-        # The columns that are rounding, as in `residuals`.
+        # The columns that are rounding, as in `evaluate`.
         norms = np.sqrt(np.einsum("lpp->lp", curvature))
         seen = norms * np.maximum(np.abs(theta), 1.0) > 100 * self.eps * self.data_norm
         reach = self._reach(lanes, horizon, np.sqrt(squares / np.maximum(counts, 1)))

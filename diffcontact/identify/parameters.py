@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import jax
@@ -121,6 +121,7 @@ class FreeParameters:
 
     Attributes:
         params: the user's dictionary with its starting values.
+        free: the domain of each free parameter.
         own: names whose leading axis counts the runs.
         view: the free parameters as one run sees them.
         names: (P,) one per element: `e`, `mass[0]`, `distance[3]`.
@@ -131,6 +132,7 @@ class FreeParameters:
     """
 
     params: Mapping[str, Any]
+    free: Mapping[str, Domain]
     own: frozenset[str]
     view: tuple[Block, ...]
     names: tuple[str, ...]
@@ -140,6 +142,10 @@ class FreeParameters:
     log: NDArray
     runs: int = 1
     tied: Mapping[str, Tie] = field(default_factory=dict)
+
+    def started_at(self, theta: NDArray) -> FreeParameters:
+        """The same parameters with theta (P,) as their start."""
+        return replace(self, params={**self.params, **self.split(self.values(theta))}, start=theta.copy())
 
     def values(self, theta: NDArray) -> NDArray:
         """(P,) the parameters themselves."""
@@ -242,6 +248,7 @@ def free_parameters(
         logs.append(np.full(value.size, domain.log))
     return FreeParameters(
         params=dict(params),
+        free=dict(free),
         own=frozenset(own),
         view=tuple(view),
         names=tuple(names),

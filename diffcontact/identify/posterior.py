@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from diffcontact.identify.autocorrelation import whitening
 from diffcontact.identify.objective import Objective
 from diffcontact.identify.residual import Linearised, Run, residual
-from diffcontact.identify.result import FitResult
+from diffcontact.identify.result import FitResult, resumed
 from diffcontact.identify.run_noise import run_noise
 from diffcontact.identify.table import text_table
 from diffcontact.identify.unbounded import Unbounded
@@ -98,7 +98,6 @@ class Posterior:
 
 
 def posterior(
-    objective: Objective,
     result: FitResult,
     *,
     chains: int = 4,
@@ -109,24 +108,23 @@ def posterior(
     """Draw from the posterior, chains side by side; needs blackjax (`pip install 'diffcontact[posterior]'`).
 
     Args:
-        objective: that of the fit, started at its estimate (`prepare`), with loss "linear".
-        result: the fit.
+        result: what `fit` returned, with loss "linear"; runs, priors and noise are those of the fit.
         chains, draws: how many, and of how many draws each.
         warmup: draws of each chain that tune the sampler and are thrown away.
         seed: of everything random.
 
     Raises:
         ValueError: numbers that are no positive integers; a robust loss, which is the logarithm of no density; what the
-            data cannot see; a channel that is fitted exactly, so that its noise is unknown.
+            data cannot see; a channel that is fitted exactly, so that its noise is unknown; a fit that did not
+            converge; a result that was read from a file.
         ImportError: blackjax is absent.
     """
     for name, value in (("chains", chains), ("draws", draws), ("warmup", warmup)):
         if not (isinstance(value, int) and value >= 1):
             raise ValueError(f"posterior({name}): {value!r}, expected an integer of at least 1")
+    objective = resumed(result, "posterior", all_seen=True)
     if objective.loss.robust:
-        raise ValueError(f"posterior(objective): loss {objective.loss.name!r} is no log-density, expected 'linear'")
-    if result.unidentifiable:
-        raise ValueError(f"posterior(result): {'; '.join(result.hints)}; expected priors or fewer free parameters")
+        raise ValueError(f"posterior(result): loss {objective.loss.name!r} is no log-density, expected 'linear'")
     sphere = _Sphere(objective, result)
     key, scatter = jax.random.split(jax.random.key(seed))
     starts = _DISPERSION * jax.random.normal(scatter, (chains, objective.joint.size))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,7 +68,14 @@ class Priors:
 
     @property
     def count(self) -> int:
+        """How many elements of theta have a prior."""
         return self.index.size
+
+    def around(self, mean: NDArray) -> Priors:
+        """Priors of the same elements and widths around other means (count,)."""
+        other = copy(self)
+        other.mean = mean
+        return other
 
     def rows(self, theta: NDArray) -> tuple[NDArray, NDArray]:
         """f (count,) and J (count, P)."""

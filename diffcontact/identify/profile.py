@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
 from diffcontact.identify.objective import MAX_EVALUATIONS, Objective
-from diffcontact.identify.result import FitResult
+from diffcontact.identify.result import FitResult, resumed
 
 # The search for an end stops within this part of a standard error.
 _RESOLUTION = 0.02
@@ -44,17 +44,22 @@ class Profile:
     rise: NDArray
 
 
-def profile(objective: Objective, result: FitResult, name: str) -> Profile:
-    """Profile one element of the parameters.
+def profile(result: FitResult, name: str) -> Profile:
+    """Profile one element of the parameters, with the runs, priors, loss and noise of the fit.
 
     Args:
-        objective: that of the fit, started at its estimate: `prepare(problem, result.params, free, ...)`.
-        result: the fit.
+        result: what `fit` returned.
         name: of the element, as in `result.names`.
 
     Raises:
-        ValueError: an unknown name, or one that the data cannot see.
+        ValueError: an unknown name, or one that the data cannot see; a fit that did not converge, or whose cost turns
+            out to be lower elsewhere; a result that was read from a file.
+
+    Example:
+        >>> profile(result, "e").interval95  # doctest: +SKIP
+        array([0.7948, 0.8039])
     """
+    objective = resumed(result, "profile")
     if name not in result.names:
         raise ValueError(f"profile(name): no element {name!r}; there are {', '.join(result.names)}")
     j = result.names.index(name)
@@ -70,6 +75,11 @@ def profile(objective: Objective, result: FitResult, name: str) -> Profile:
     ends = [_end(scan, side, stderr, quantile**2) for side in (-1.0, 1.0)]
     values, rise = (np.array(part) for part in zip(*sorted(scan.seen.items()), strict=True))
     convert = np.exp if objective.parameters.log[j] else lambda x: x
+    if rise.min() < -_RESOLUTION * quantile**2:
+        raise ValueError(
+            f"profile(result): at {name} = {convert(values[rise.argmin()]):.6g} the cost is lower than at the "
+            "estimate, so the fit ended in a local minimum; expected one from that start, or with starts=16"
+        )
     return Profile(name, convert(np.array(ends)), convert(values), rise)
 
 
@@ -79,8 +89,8 @@ class _Scan:
     def __init__(self, objective: Objective, j: int):
         self.objective, self.j, self.scale = objective, j, 1.0
         self.theta = objective.parameters.start.copy()
-        f = objective.residuals(self.theta)
-        self.cost, self.jacobian = 0.5 * float(f @ f), objective.J
+        f, self.jacobian = objective.evaluate(self.theta)
+        self.cost = 0.5 * float(f @ f)
         self.others = np.arange(self.theta.size) != j
         self.seen = {float(self.theta[j]): 0.0}
 
@@ -94,12 +104,12 @@ class _Scan:
         def whole(part):
             return np.where(others, np.insert(part, self.j, 0.0), x)
 
-        cost = 0.5 * float(np.sum(self.objective.residuals(at) ** 2))
+        cost = 0.5 * float(np.sum(self.objective.evaluate(at)[0] ** 2))
         if others.any():
             end = least_squares(
-                lambda part: self.objective.residuals(whole(part)),
+                lambda part: self.objective.evaluate(whole(part))[0],
                 at[others],
-                jac=lambda part: self._jacobian(whole(part))[:, others],  # pyright: ignore[reportArgumentType]
+                jac=lambda part: self.objective.evaluate(whole(part))[1][:, others],  # pyright: ignore[reportArgumentType]
                 bounds=(parameters.low[others], parameters.high[others]),
                 x_scale="jac",
                 max_nfev=MAX_EVALUATIONS,
@@ -107,10 +117,6 @@ class _Scan:
             cost, self.theta = float(end.cost), whole(end.x)
         self.seen[x] = 2 * (cost - self.cost) / self.scale
         return self.seen[x]
-
-    def _jacobian(self, theta: NDArray) -> NDArray:
-        self.objective.residuals(theta)
-        return self.objective.J
 
 
 def _end(scan: _Scan, side: float, stderr: float, level: float) -> float:

@@ -165,6 +165,7 @@ class JointResidual:
         parameters: the layout of theta.
 
     Attributes:
+        problems: the runs as they were given.
         runs: one `Run` per problem.
         size: P, the length of theta.
         samples: m, the number of measured samples.
@@ -179,6 +180,7 @@ class JointResidual:
         longest: dict[Any, int] = {}
         for kind, problem in zip(kinds, problems, strict=True):
             longest[kind] = max(longest.get(kind, 0), problem.observations.times.size)
+        self.problems = tuple(problems)
         self.size = len(parameters.names)
         self.runs = [
             _run(kind[0], problem.observations, parameters, i, longest[kind])

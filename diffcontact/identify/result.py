@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from copy import deepcopy
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diffcontact.files import write_atomically
+from diffcontact.identify.objective import Objective
+from diffcontact.identify.observations import Problem
+from diffcontact.identify.parameters import Domain
 from diffcontact.identify.portable import decode, encode
 from diffcontact.identify.table import text_table
 from diffcontact.simulate import Trajectory
@@ -49,6 +53,9 @@ class FitResult:
         prediction_errors: per run, root mean square of its residuals when what the runs share is estimated from the
             other runs only; empty where there are no others.
         noise_factors: per run, (k,) estimated noise over stated noise; empty where the stated noise was taken.
+        objective: what was minimised, started at the estimate: the runs with their noise as estimated, the free
+            parameters, the loss and the priors. `profile`, `bootstrap` and `posterior` go on from it. None in a result
+            that was read from a file or unpickled: it consists of functions, which neither holds.
     """
 
     params: dict[str, Any]
@@ -73,6 +80,22 @@ class FitResult:
     effective_samples: float = 0.0
     prediction_errors: tuple[float, ...] = ()
     noise_factors: tuple[NDArray, ...] = ()
+    objective: Objective | None = field(default=None, repr=False)
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """The runs, as `fit` was given them; empty in a result that was read from a file."""
+        return () if self.objective is None else self.objective.joint.problems
+
+    @property
+    def free(self) -> dict[str, Domain]:
+        """The domains of the free parameters; empty in a result that was read from a file."""
+        return {} if self.objective is None else dict(self.objective.parameters.free)
+
+    @property
+    def estimate(self) -> NDArray:
+        """(P,) the estimates of the free parameters, in the order of `names`."""
+        return np.concatenate([np.ravel(np.asarray(self.params[name], float)) for name in self.stderr])
 
     @property
     def samples(self) -> int:
@@ -111,11 +134,21 @@ class FitResult:
         """Names that take part in a direction that the data cannot see."""
         return tuple(name for name in self.names if any(name in direction for direction in self.unidentifiable))
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "objective": None}
+
+    def __copy__(self) -> FitResult:
+        return replace(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> FitResult:
+        return replace(self, **{name: deepcopy(getattr(self, name), memo) for name in _FIELDS})
+
     def rows(self) -> list[dict[str, Any]]:
         """Per element: name, value, stderr, stderr_plain, interval95 and note; what is infinite is None."""
-        values, errors, intervals = (
+        values = self.estimate
+        errors, intervals = (
             np.concatenate([np.reshape(part[name], (-1, *tail)) for name in self.stderr])
-            for part, tail in ((self.params, ()), (self.stderr, ()), (self.interval95, (2,)))
+            for part, tail in ((self.stderr, ()), (self.interval95, (2,)))
         )
         plain = np.sqrt(np.diag(self.covariance_plain))
         rows = []
@@ -208,7 +241,33 @@ class FitResult:
         return "\n".join(lines)
 
 
-_FIELDS = tuple(entry.name for entry in fields(FitResult))
+# What a file can hold.
+_FIELDS = tuple(entry.name for entry in fields(FitResult) if entry.name != "objective")
+
+
+def resumed(result: FitResult, caller: str, all_seen: bool = False) -> Objective:
+    """The objective of a result, to go on from its estimate.
+
+    Args:
+        result: what `fit` returned.
+        caller: the name of the function that goes on, for messages.
+        all_seen: refuse a result with directions that the data cannot see.
+
+    Raises:
+        ValueError: one line that says why there is nothing to go on from.
+    """
+    if not isinstance(result, FitResult):
+        raise ValueError(f"{caller}(result): {type(result).__name__}, expected the FitResult that fit returned")
+    if result.objective is None:
+        raise ValueError(
+            f"{caller}(result): read from a file or unpickled, so without the functions that it was fitted with; "
+            "expected what fit returned (fit again, starting at result.params)"
+        )
+    if not result.converged:
+        raise ValueError(f"{caller}(result): not converged, {result.message}; expected an estimate to go on from")
+    if all_seen and result.unidentifiable:
+        raise ValueError(f"{caller}(result): {'; '.join(result.hints)}; expected priors or fewer free parameters")
+    return result.objective
 
 
 def _autocorrelation(r: NDArray, lags: int) -> NDArray:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from bouncing import BALL_FREE, BALL_START, ball_problem
 
-from diffcontact.identify import bootstrap, fit, posterior, prepare, profile
+from diffcontact.identify import bootstrap, fit, posterior, profile
 
 
 @pytest.mark.slow
@@ -13,12 +13,11 @@ def test_covariance_profile_bootstrap_and_posterior_agree_through_impacts(rng):
     pytest.importorskip("blackjax")
     problem = ball_problem(rng)
     result = fit(problem, BALL_START, BALL_FREE)
-    objective = prepare(problem, result.params, BALL_FREE)
     stderr = np.sqrt(np.diag(result.covariance))
-    replicas = bootstrap(objective, result, replicas=200)
+    replicas = bootstrap(result, replicas=200)
     # The deviation of 200 numbers has a standard error of 5 %, the noise of 60 samples it is made of one of 9 %.
     np.testing.assert_allclose(replicas.stderr, stderr, rtol=0.25)
-    draws = posterior(objective, result, chains=2, draws=400, warmup=300)
+    draws = posterior(result, chains=2, draws=400, warmup=300)
     assert np.all(draws.r_hat < 1.05)
     # Some hundred independent draws: 7 %.
     np.testing.assert_allclose(draws.stderr, stderr, rtol=0.25)
@@ -26,6 +25,6 @@ def test_covariance_profile_bootstrap_and_posterior_agree_through_impacts(rng):
     assert np.all(np.abs(draws.mean - estimate) < 0.3 * stderr)
     quantile = np.concatenate([np.ravel(q) for q in result.quantile.values()])
     for j, name in enumerate(result.names):
-        low, high = profile(objective, result, name).interval95
+        low, high = profile(result, name).interval95
         # Nonlinear by the square of the relative error of the velocities, some per cent.
         np.testing.assert_allclose([estimate[j] - low, high - estimate[j]], quantile[j] * stderr[j], rtol=0.15)

@@ -3,42 +3,12 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from falling import fall, fitted
 from scipy.stats import truncnorm
 
-import diffcontact as dc
-from diffcontact.identify import Interval, Normal, Observations, Positive, Problem, Real, fit, posterior, prepare
+from diffcontact.identify import Interval, Normal, Positive, Real, posterior
 from diffcontact.identify.autocorrelation import Autoregression, whitening
 from diffcontact.identify.unbounded import Unbounded
-
-# A body that falls and never lands: its height is linear in height, speed and weight.
-FALLING = dc.System(
-    gap=lambda t, q, p: q + 100.0,
-    force=lambda t, q, u, p: -p["g"] * jnp.ones(1),
-    mass=lambda q, p: jnp.ones(1),
-    restitution=lambda p: 0.0,
-)
-SCHEME = dc.VelocityProjection()
-TIMES = np.linspace(0.0, 1.0, 41)
-NOISE = 1e-2
-
-
-def positions(trajectory, params):
-    return trajectory.q
-
-
-def start_of(params):
-    return jnp.zeros(1), params["u0"]
-
-
-def fall(rng):
-    values = (0.4 * TIMES - 9.81 * TIMES**2 / 2 + NOISE * rng.normal(size=41))[:, None]
-    values[7:9] = np.nan
-    return Problem(FALLING, Observations(TIMES, values, 3.0 * NOISE, positions), start_of, SCHEME)
-
-
-def fitted(run, free, **options):
-    result = fit(run, {"g": 9.0, "u0": [0.0]}, free, **options)
-    return prepare(run, result.params, free, **options), result
 
 
 def test_bounds_are_respected_and_slopes_are_those_of_the_map():
@@ -64,18 +34,18 @@ def test_whitened_noise_is_white(rng):
 
 def test_a_robust_loss_and_bad_numbers_are_named(rng):
     run, free = fall(rng), {"g": Positive(), "u0": Real()}
-    objective, result = fitted(run, free)
+    result = fitted(run, free)
     with pytest.raises(ValueError, match="posterior\\(draws\\): 0, expected an integer"):
-        posterior(objective, result, draws=0)
+        posterior(result, draws=0)
     with pytest.raises(ValueError, match="loss 'huber' is no log-density"):
-        posterior(*fitted(run, free, loss="huber"))
+        posterior(fitted(run, free, loss="huber"))
 
 
 @pytest.mark.slow
 def test_where_the_model_is_linear_the_posterior_is_what_the_fit_says(rng):
     pytest.importorskip("blackjax", reason="the extra 'posterior' is not installed")
-    objective, result = fitted(fall(rng), {"g": Positive(), "u0": Real()})
-    found = posterior(objective, result)
+    result = fitted(fall(rng), {"g": Positive(), "u0": Real()})
+    found = posterior(result)
     assert found.mixed
     assert found.divergences == 0
     estimate, stderr = np.array([result.params["g"], *result.params["u0"]]), np.sqrt(np.diag(result.covariance))
@@ -92,12 +62,12 @@ def test_where_the_model_is_linear_the_posterior_is_what_the_fit_says(rng):
 def test_a_bound_cuts_the_posterior_and_a_prior_narrows_it(rng):
     pytest.importorskip("blackjax", reason="the extra 'posterior' is not installed")
     run = fall(rng)
-    _, free_fit = fitted(run, {"g": Positive(), "u0": Real()})
+    free_fit = fitted(run, {"g": Positive(), "u0": Real()})
     g, error = float(free_fit.params["g"]), float(free_fit.stderr["g"])
     priors = {"g": Normal(g, error)}
-    objective, result = fitted(run, {"g": Interval(1.0, g - 0.5 * error), "u0": Real()}, priors=priors)
+    result = fitted(run, {"g": Interval(1.0, g - 0.5 * error), "u0": Real()}, priors=priors)
     assert result.at_bound == ("g",)
-    found = posterior(objective, result)
+    found = posterior(result)
     assert found.draws[..., 0].max() < g - 0.5 * error
     # Data and prior together: normal around g, narrower by sqrt 2, cut half an error below.
     narrow = error / np.sqrt(2)

@@ -1,15 +1,14 @@
 """What a result says, on two fits of the same bouncing ball: with the true impact law and with a wrong one."""
 
+import copy
 import json
+import pickle
 
 import numpy as np
 import pytest
 from bouncing import BALL, BALL_FREE, BALL_START, ball_problem, positions, start_of
 
 from diffcontact.identify import FitResult, Interval, Observations, Problem, compare, fit
-from diffcontact.identify.fit import prepare
-from diffcontact.identify.profile import profile
-from diffcontact.identify.replicas import bootstrap, fit_replicas, flat
 
 
 @pytest.fixture(scope="module")
@@ -32,6 +31,18 @@ def test_a_result_comes_back_from_its_file(result, tmp_path):
     np.testing.assert_array_equal(back.residuals[0], result.residuals[0])
     np.testing.assert_array_equal(back.trajectories[0].q, result.trajectories[0].q)
     assert back.to_dict() == result.to_dict()
+
+
+def test_a_pickled_result_keeps_its_numbers_and_a_copy_everything(run, result):
+    back = pickle.loads(pickle.dumps(result))
+    assert str(back) == str(result)
+    np.testing.assert_array_equal(back.covariance, result.covariance)
+    assert back.problems == ()
+    for same in (copy.copy(result), copy.deepcopy(result)):
+        assert str(same) == str(result)
+        assert same.problems == (run,)
+        assert same.free == BALL_FREE
+    assert "objective" not in repr(result)
 
 
 def test_what_is_infinite_or_missing_comes_back_too(run, tmp_path):
@@ -84,53 +95,3 @@ def test_fits_of_different_data_are_not_compared(result):
     other = FitResult(**{**other.__dict__, "residuals": (other.residuals[0][:30],)})
     with pytest.raises(ValueError, match="different data"):
         compare(result, other)
-
-
-def test_a_replica_is_fitted_as_if_it_were_alone(run):
-    other = ball_problem(np.random.default_rng(7))
-    objective = prepare(run, BALL_START, BALL_FREE)
-    first, second = fit_replicas(objective, [np.stack([run.observations.values, other.observations.values])])
-    alone = fit(other, BALL_START, BALL_FREE)
-    assert first.cost != second.cost
-    np.testing.assert_allclose(flat(objective, second.params), flat(objective, alone.params), rtol=1e-7)
-    np.testing.assert_allclose(second.covariance, alone.covariance, rtol=1e-5)
-
-
-def test_replicas_of_another_shape_are_refused(run):
-    with pytest.raises(ValueError, match="expected \\(N, n, k\\)"):
-        fit_replicas(prepare(run, BALL_START, BALL_FREE), [np.zeros((2, 59, 1))])
-
-
-def test_the_bootstrap_agrees_with_the_curvature(run, result):
-    boot = bootstrap(prepare(run, result.params, BALL_FREE), result, replicas=40)
-    stderr = np.sqrt(np.diag(result.covariance))
-    # A standard deviation of 40 has an error of 11 %: three of them.
-    np.testing.assert_allclose(boot.stderr, stderr, rtol=0.35)
-    assert np.all(np.abs(boot.bias) < stderr)
-    assert np.all(boot.interval95[:, 0] < boot.interval95[:, 1])
-
-
-def test_the_profile_of_a_nearly_linear_parameter_is_its_interval(run, result):
-    objective = prepare(run, result.params, BALL_FREE)
-    for name in ("e", "u0[0]"):
-        found = profile(objective, result, name)
-        expected = np.concatenate([np.reshape(b, (-1, 2)) for b in result.interval95.values()])[
-            result.names.index(name)
-        ]
-        # Found within 0.02 standard errors; what it is curved is of second order, a few per cent of the width.
-        np.testing.assert_allclose(found.interval95, expected, atol=0.1 * np.diff(expected)[0])
-        assert np.all(np.diff(found.values) > 0)
-        assert found.rise.min() == pytest.approx(0.0, abs=1e-6)
-
-
-def test_a_profile_stops_at_a_bound(rng):
-    elastic = ball_problem(rng, e=1.0)
-    result = fit(elastic, BALL_START | {"e": 0.95}, BALL_FREE)
-    found = profile(prepare(elastic, result.params, BALL_FREE), result, "e")
-    assert found.interval95[1] == pytest.approx(1.0)
-    assert 0.9 < found.interval95[0] < 1.0
-
-
-def test_what_cannot_be_profiled_is_named(run, result):
-    with pytest.raises(ValueError, match="no element 'mass'; there are e, g"):
-        profile(prepare(run, result.params, BALL_FREE), result, "mass")
