@@ -1,6 +1,6 @@
 """Differentiable simulation and identification of mechanical systems with contact, impacts and dry friction."""
 
-from diffcontact import qp, systems
+from diffcontact import interruption, qp, systems
 from diffcontact.certificate import Certificate, GradientCheck, certify, check_gradient
 from diffcontact.ensemble import ensemble
 from diffcontact.identify import FitResult, Interval, Observations, Positive, Problem, Real, fit
@@ -38,3 +38,5 @@ __all__ = [
     "simulate",
     "systems",
 ]
+
+interruption.over()

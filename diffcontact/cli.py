@@ -1,24 +1,26 @@
 """The command line: python -m diffcontact fit | check | ensemble | demo | doctor
 
-Exit codes: 0 done, 1 doctor found something broken, 2 bad input (one line on stderr says which), 3 the fit did not
-converge, 130 interrupted.
+Exit codes: 0 done, 1 doctor found something broken or the program itself failed (one line says where the traceback is),
+2 bad input (one line on stderr says which), 3 the fit did not converge, 130 interrupted.
 """
 
 from __future__ import annotations
 
 import argparse
+import io
 import sys
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import jax
 
-from diffcontact.demo import demo
-from diffcontact.doctor import doctor
-from diffcontact.examine import examine
-from diffcontact.job import ExitCode, complain, fit_and_report
-from diffcontact.scene import read_study
-from diffcontact.vary import RANGE, parse_times, parse_variation, vary
+from diffcontact.complaint import ExitCode, complain, unforeseen
+
+# What the commands need is imported when they run, where an interruption is caught.
+
+RANGE = "LOW:HIGH:COUNT"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -31,33 +33,56 @@ def main(arguments: Sequence[str] | None = None) -> int:
         >>> code, complaint.getvalue()
         (2, 'no/such/scene.toml: No such file or directory\n')
     """
-    options = _parser().parse_args(arguments)
-    # Parameters are wanted to more digits than float32 has; a library must not decide that, a program must.
-    jax.config.update("jax_enable_x64", True)
+    interrupted = "no file was left half-written"
     try:
-        return int(options.run(options))
-    except (ValueError, OSError, ModuleNotFoundError) as error:
+        _speak_any_alphabet()
+        options = _parser().parse_args(arguments)
+        interrupted = options.interrupted
+        # Parameters are wanted to more digits than float32 has; a library must not decide that, a program must.
+        jax.config.update("jax_enable_x64", True)
+        with warnings.catch_warnings():
+            # numpy's, of numbers that overflow: what came of them is checked and told by file and key.
+            warnings.simplefilter("ignore", RuntimeWarning)
+            return int(options.run(options))
+    except (ValueError, OSError, MemoryError, ModuleNotFoundError) as error:
         return int(complain(error))
     except KeyboardInterrupt:
-        print(f"interrupted; {options.interrupted}", file=sys.stderr)
+        print(f"interrupted; {interrupted}", file=sys.stderr)
         return int(ExitCode.INTERRUPTED)
+    except Exception as error:
+        return int(unforeseen(error))
+
+
+def _speak_any_alphabet() -> None:
+    """A title that the terminal cannot show must not end a command."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _fit(options: argparse.Namespace) -> ExitCode:
+    from diffcontact.job import fit_and_report
+    from diffcontact.scene import read_study
+
     study = read_study(options.scene, options.data)
-    return fit_and_report(study, Path(options.out) if options.out else study.scene.folder)
+    return fit_and_report(study, options.out or study.scene.folder)
 
 
 def _check(options: argparse.Namespace) -> ExitCode:
+    from diffcontact.examine import examine
+    from diffcontact.scene import read_study
+
     print(examine(read_study(options.scene, options.data)))
     return ExitCode.DONE
 
 
 def _ensemble(options: argparse.Namespace) -> ExitCode:
+    from diffcontact.vary import parse_times, parse_variation, vary
+
     return vary(
         options.scene,
         [parse_variation(text) for text in options.vary],
-        Path(options.out),
+        options.out,
         files=options.data,
         times=None if options.times is None else parse_times(options.times),
         chunk=options.chunk,
@@ -65,16 +90,42 @@ def _ensemble(options: argparse.Namespace) -> ExitCode:
 
 
 def _demo(options: argparse.Namespace) -> ExitCode:
-    return demo(Path(options.out))
+    from diffcontact.demo import demo
+
+    return demo(options.out)
 
 
 def _doctor(options: argparse.Namespace) -> ExitCode:
+    from diffcontact.doctor import doctor
+
     del options
     return doctor()
 
 
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong on one line, without the usage before it."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ValueError(f"{self.prog}: {message}; see --help")
+
+
+def _path(text: str) -> Path:
+    if not text.strip() or "\0" in text:
+        raise argparse.ArgumentTypeError(f"{text!r}, expected the name of a file or folder")
+    return Path(text)
+
+
+def _count(text: str) -> int:
+    from diffcontact.scene.numerals import whole
+
+    try:
+        return whole(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="python -m diffcontact", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.set_defaults(interrupted="no file was left half-written")
@@ -85,11 +136,19 @@ def _parser() -> argparse.ArgumentParser:
     lanes = commands.add_parser("ensemble", help="simulate a scene for many values of its parameters")
     lanes.set_defaults(run=_ensemble, interrupted="the same command goes on from there")
     for command in (fit, hypotheses, lanes):
-        command.add_argument("scene", metavar="SCENE", help="TOML document")
+        command.add_argument("scene", type=_path, metavar="SCENE", help="TOML document")
         command.add_argument(
-            "--data", nargs="+", action="extend", default=[], metavar="FILE", help="one CSV file per run, taken jointly"
+            "--data",
+            type=_path,
+            nargs="+",
+            action="extend",
+            default=[],
+            metavar="FILE",
+            help="one CSV file per run, taken jointly",
         )
-    fit.add_argument("--out", metavar="DIR", help="where result.json and report.html go; default: as the scene says")
+    fit.add_argument(
+        "--out", type=_path, metavar="DIR", help="where result.json and report.html go; default: as the scene says"
+    )
     fit.set_defaults(run=_fit)
     lanes.add_argument(
         "--vary",
@@ -98,11 +157,13 @@ def _parser() -> argparse.ArgumentParser:
         metavar=f"NAME={RANGE}",
         help="COUNT values of a parameter, or of its element NAME[0], from LOW to HIGH; several --vary form a grid",
     )
-    lanes.add_argument("--out", required=True, metavar="FILE", help="HDF5 file; one that is there already is resumed")
+    lanes.add_argument(
+        "--out", type=_path, required=True, metavar="FILE", help="HDF5 file; one that is there already is resumed"
+    )
     lanes.add_argument("--times", metavar=RANGE, help="when; default: at the times of the first run")
-    lanes.add_argument("--chunk", type=int, metavar="N", help="lanes at once; default: 256 for each CPU device")
+    lanes.add_argument("--chunk", type=_count, metavar="N", help="lanes at once; default: 256 for each CPU device")
     show = commands.add_parser("demo", help="simulate two carts, fit them, show truth beside estimate")
-    show.add_argument("--out", metavar="DIR", default="out/demo", help="default: %(default)s")
+    show.add_argument("--out", type=_path, metavar="DIR", default=Path("out/demo"), help="default: %(default)s")
     show.set_defaults(run=_demo)
     check = commands.add_parser("doctor", help="check versions, devices, precision and speed")
     check.set_defaults(run=_doctor)

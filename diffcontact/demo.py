@@ -8,8 +8,9 @@ from pathlib import Path
 import jax.numpy as jnp
 import numpy as np
 
+from diffcontact.complaint import ExitCode
 from diffcontact.files import write_atomically
-from diffcontact.job import ExitCode, fit_and_report
+from diffcontact.job import fit_and_report
 from diffcontact.scene import read_study
 from diffcontact.scene.units import Unit
 from diffcontact.simulate import simulate

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from diffcontact.job import ExitCode
+from diffcontact.complaint import ExitCode
 from diffcontact.simulate import simulate
 from diffcontact.systems import balls
 from diffcontact.versions import versions

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -50,8 +51,9 @@ def ensemble(
             wrong with the others.
         store: an HDF5 file (needs h5py) that takes the batch (`parameters/...`) and each chunk's outputs
             (`outputs/...`) as they come. If it is there already, of the same batch, what it holds is not run again:
-            the outputs are the same, bit for bit, as without the interruption. It cannot see that `run` was changed,
-            other than by `fixed`. Of several processes the first one writes it.
+            the outputs are the same, bit for bit, as without the interruption, and each chunk is compared with the
+            checksum that was written with it. It cannot see that `run` was changed, other than by `fixed`. Of several
+            processes the first one writes it.
         fixed: pytree of arrays that goes into the store beside the batch (`fixed/...`), and is compared with what is
             there: what `run` has besides its parameters, the same in every lane. `run` is not given it.
 
@@ -61,7 +63,8 @@ def ensemble(
 
     Raises:
         ValueError: no lanes, leading axes that differ, a chunk below 1, a store of another batch or of other outputs,
-            processes that were given different batches.
+            one that is damaged or that another process writes, processes that were given different batches.
+        OSError: the store cannot be read or written, as on a full disk; what it holds is kept, and can be resumed.
         ModuleNotFoundError: `store` without h5py.
 
     Example:
@@ -81,7 +84,7 @@ def ensemble(
     results = _results(store, batch, fixed, _shapes(run, batch, count), chunk)
     missing, processes = np.flatnonzero(~results.done), jax.process_count()
     before = max(count - missing.size * chunk, 0)
-    with LaneProgress(count, progress and jax.process_index() == 0, before) as bar:
+    with LaneProgress(count, progress and jax.process_index() == 0, before) as bar, closing(results):
         for begin in range(0, missing.size, processes):
             numbers = missing[begin : begin + processes]
             # A process for which none is left does the last one too: all take part in the gathering.

@@ -1,10 +1,64 @@
-"""Files that are either whole or not there."""
+"""Files: read as text, written so that they are either whole or not there, and errors that name them."""
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
+
+
+def read_text(path: str | Path, *, expected: str, content: bytes | None = None) -> str:
+    """The text of a file in UTF-8, with or without a byte order mark.
+
+    Args:
+        path: of the file.
+        expected: what it should be, for the message.
+        content: its bytes, where they have been read already.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is no UTF-8 text.
+    """
+    content = Path(path).read_bytes() if content is None else content
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: byte {error.start} is no UTF-8 text, expected {expected}") from None
+
+
+def check_folder(folder: str | Path) -> None:
+    """Refuse a folder in which no file could be written, before hours are spent on what should go there.
+
+    Raises:
+        OSError: a part of its path is a file, or must not be written to.
+    """
+    folder = Path(folder)
+    there = next((part for part in (folder, *folder.parents) if part.exists()), Path())
+    if not there.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, "Not a directory", str(there))
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, "Permission denied", str(there))
+
+
+@contextmanager
+def named(path: str | Path) -> Iterator[None]:
+    """Errors of the system within are those of a file: a full disk does not say which.
+
+    Example:
+        >>> with named("runs.h5"):
+        ...     raise OSError(errno.ENOSPC, "No space left on device")
+        Traceback (most recent call last):
+        OSError: [Errno 28] No space left on device: 'runs.h5'
+    """
+    try:
+        yield
+    except OSError as error:
+        number = error.errno or errno.EIO
+        raise OSError(number, os.strerror(number), str(path)) from error
 
 
 def write_atomically(path: str | Path, text: str) -> None:
@@ -27,16 +81,50 @@ def write_atomically(path: str | Path, text: str) -> None:
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    with named(path):
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            # The name of a file may hold bytes that are no text: they must not cost the result that names it.
+            with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace", newline="\n") as stream:
+                stream.write(text)
+            # mkstemp makes files private; a report is as readable as any other file.
+            os.chmod(temporary, 0o666 & ~_umask())
+            os.replace(temporary, path)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """One process at a time, of those that ask for it; on a file system without locks all of them."""
+    import fcntl
+
+    handle = None
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as stream:
-            stream.write(text)
-        # mkstemp makes files private; a report is as readable as any other file.
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+        handle = os.open(folder, os.O_RDONLY)
+        fcntl.flock(handle, fcntl.LOCK_EX)
+    except OSError:
+        pass
+    try:
+        yield
+    finally:
+        if handle is not None:
+            os.close(handle)
+
+
+def lock(file: IO[bytes]) -> bool:
+    """Whether no other process has locked the file this way; if none has, this one now has until it closes it.
+
+    HDF5's own locks are of another kind and stay free, for those who read it. On a file system without locks: True.
+    """
+    import fcntl
+
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        return error.errno not in (errno.EACCES, errno.EAGAIN)
+    return True
 
 
 def _umask() -> int:

@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 import json
-import sys
-from enum import IntEnum
 from pathlib import Path
 
-from diffcontact.files import write_atomically
+from diffcontact.complaint import ExitCode, about, complain
+from diffcontact.files import check_folder, write_atomically
 from diffcontact.identify.table import text_table
 from diffcontact.progress import FitProgress
 from diffcontact.report import page
 from diffcontact.scene.study import Study, estimates, result_document
 
-
-class ExitCode(IntEnum):
-    """How a command ended, for the shell."""
-
-    DONE = 0
-    BROKEN = 1
-    BAD_INPUT = 2
-    NOT_CONVERGED = 3
-    INTERRUPTED = 130
+# A fit of so many rows takes a minute.
+_LONG = 50_000
 
 
 def fit_and_report(study: Study, folder: Path) -> ExitCode:
@@ -39,18 +31,22 @@ def fit_and_report(study: Study, folder: Path) -> ExitCode:
         ValueError: starting values that cannot be simulated.
         OSError: the folder cannot be written.
     """
+    check_folder(folder)
     runs = f"{len(study.runs)} run{'s' if len(study.runs) > 1 else ''}"
-    print(f"{study.scene.title}: {runs}, {study.samples} samples", flush=True)
-    with FitProgress() as progress:
+    print(f"{study.scene.title}: {runs}, {study.samples} samples{_much(study)}", flush=True)
+    with FitProgress() as progress, about(study.scene.file):
         result = study.fit(progress)
     document = result_document(study, result)
+    # First the files: a terminal that is closed meanwhile must not cost them.
+    texts = {
+        "result.json": json.dumps(document, indent=2, allow_nan=False) + "\n",
+        "report.html": page(study, result, document),
+    }
+    for name, text in texts.items():
+        write_atomically(folder / name, text)
     print(f"\n{text_table(estimates(document))}\n")
     print(f"cost {result.cost:.6g}, {result.dof} degrees of freedom; {result.message}\nerror bars {result.error_bars}")
-    for name, text in (
-        ("result.json", json.dumps(document, indent=2, allow_nan=False) + "\n"),
-        ("report.html", page(study, result, document)),
-    ):
-        write_atomically(folder / name, text)
+    for name in texts:
         print(f"wrote {folder / name}")
     if result.unidentifiable:
         unseen = "; ".join(" with ".join(direction) for direction in result.unidentifiable)
@@ -60,9 +56,13 @@ def fit_and_report(study: Study, folder: Path) -> ExitCode:
     return ExitCode.DONE if result.converged else ExitCode.NOT_CONVERGED
 
 
-def complain(error: Exception | str) -> ExitCode:
-    """Say on one line of stderr what is wrong with the input."""
-    if isinstance(error, OSError) and error.filename is not None:
-        error = f"{error.filename}: {error.strerror}"
-    print(" ".join(str(error).split()), file=sys.stderr)
-    return ExitCode.BAD_INPUT
+def _much(study: Study) -> str:
+    """A word on records so long that their fit takes minutes and gigabytes."""
+    longest = max(run.times.size for run in study.runs)
+    if longest <= _LONG:
+        return ""
+    every = -(-longest // _LONG) * study.scene.every
+    return (
+        f"; {longest} rows are many, and each is simulated with its derivatives: data.every = {every} in the scene "
+        f"uses one row in {every}"
+    )

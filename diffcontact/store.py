@@ -3,18 +3,31 @@
 parameters/...   what the lanes differ in, (n, ...)
 fixed/...        what they have in common
 outputs/...      what the run gave, (n, ...)
+checksum         (chunks,) CRC-32 of a chunk's outputs, one dataset after the other in the order of their names
 done             (chunks,) 1 where a chunk's outputs are there
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
+import re
+import shutil
+import zlib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
+from numpy.typing import NDArray
+
+from diffcontact.files import alone_in, lock, named
+
+# More than HDF5 writes of its own: names, shapes and places [bytes].
+_HEADER = 1 << 16
+_ANEW = "expected a whole file, or a name that is not taken"
 
 
 class Arrays:
@@ -44,13 +57,20 @@ class Arrays:
         """All outputs."""
         return self._outputs
 
+    def close(self) -> None:
+        """There is nothing to be closed."""
+
 
 class Store:
     """The file of one ensemble, which may be there already.
 
-    A chunk counts as done only when its mark is set after its outputs, and all datasets have their full length and
-    their place in the file from the beginning, so that writing changes nothing but numbers: a run that is killed,
-    whenever that is, leaves a file that can be read and resumed. It may be read while it is written.
+    A chunk counts as done only when its mark is set after its outputs and their checksum, and all datasets have their
+    full length and their place in the file from the beginning, so that writing changes nothing but numbers: a run that
+    is killed, or whose disk is full, whenever that is, leaves a file that can be read and resumed. It may be read while
+    it is written, by one process at a time.
+
+    HDF5 makes the file and says where each dataset lies in it; the numbers then are written without it, since it does
+    not survive a write that fails.
 
     Args:
         path: of the file; it is made if it is not there.
@@ -63,7 +83,8 @@ class Store:
         done: (chunks,) bool, which of them the file held when it was opened.
 
     Raises:
-        ValueError: the file holds another ensemble, or is none.
+        ValueError: the file holds another ensemble, is none or damaged, or another process is writing it.
+        OSError: it cannot be made, read or written.
         ModuleNotFoundError: h5py is not installed.
     """
 
@@ -76,68 +97,176 @@ class Store:
             ) from missing
         self._h5: Any = h5py
         self._path = Path(path)
-        self._names, self._structure = _named(outputs), jax.tree.structure(outputs)
-        self._chunk = chunk
-        count = jax.tree.leaves(batch)[0].shape[0]
-        identity = digest(batch, fixed, outputs, chunk)
-        if not self._path.exists():
-            self._create(batch, fixed, identity, -(-count // chunk))
-        try:
-            with self._open("r") as file:
-                held = file.attrs.get("identity")
-                done = np.asarray(file["done"], bool) if "done" in file else None
-        except OSError as broken:
-            raise ValueError(f"ensemble(store={str(path)!r}): not an HDF5 file ({broken})") from broken
-        if held != identity or done is None:
-            raise ValueError(
-                f"ensemble(store={str(path)!r}): holds another ensemble (parameters, what is fixed, outputs or chunk "
-                "differ); expected the same one, to be resumed, or a name that is not taken"
-            )
-        self.done = done
+        self._structure, self._chunk = jax.tree.structure(outputs), chunk
+        self._count = jax.tree.leaves(batch)[0].shape[0]
+        self._inputs = {
+            f"{folder}/{name}": np.asarray(leaf)
+            for folder, tree in (("parameters", batch), ("fixed", fixed))
+            for name, leaf in _named(tree).items()
+        }
+        chunks = -(-self._count // chunk)
+        self._outputs = {f"outputs/{name}": leaf for name, leaf in _named(outputs).items()}
+        self._marks = {
+            "checksum": jax.ShapeDtypeStruct((chunks,), np.uint32),
+            "done": jax.ShapeDtypeStruct((chunks,), np.uint8),
+        }
+        self._identity = digest(batch, fixed, outputs, chunk)
+        self._make()
+        self._offsets = self._places()
+        with named(self._path):
+            self._file = open(self._path, "r+b", buffering=0)  # noqa: SIM115  (held until `close`)
+        if not lock(self._file):
+            raise self._refusal("another process is writing it, expected it to be done")
+        self.done = self._whole()
 
-    def _open(self, mode: str):
-        # Without HDF5's lock: somebody who looks at the file meanwhile must not end a run of hours.
-        return self._h5.File(self._path, mode, locking=False)
+    def close(self) -> None:
+        """Let other processes write it."""
+        self._file.close()
 
-    def _create(self, batch, fixed, identity: str, chunks: int) -> None:
+    def _refusal(self, what: str) -> ValueError:
+        return ValueError(f"ensemble(store={str(self._path)!r}): {what}")
+
+    def _make(self) -> None:
+        """The file without any outputs, unless it is there."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with alone_in(self._path.parent):
+            if self._path.exists():
+                return
+            # Under another name until it is whole.
+            new = self._path.with_name(f".{self._path.name}.new")
+            with named(self._path):
+                try:
+                    self._lay_out(new)
+                    os.replace(new, self._path)
+                except BaseException:
+                    new.unlink(missing_ok=True)
+                    raise
+
+    def _lay_out(self, new: Path) -> None:
+        needed = sum(leaf.nbytes for leaf in self._inputs.values()) + _HEADER
+        if shutil.disk_usage(new.parent).free < needed:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         # In one piece and with its place in the file, of which an empty part takes no room on the disk.
         placed = self._h5.h5p.create(self._h5.h5p.DATASET_CREATE)
         placed.set_alloc_time(self._h5.h5d.ALLOC_TIME_EARLY)
         placed.set_fill_time(self._h5.h5d.FILL_TIME_NEVER)
-        # Under another name until it is whole.
-        new = self._path.with_name(f".{self._path.name}.new")
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        with self._h5.File(new, "w") as file:
-            file.attrs["identity"] = identity
-            for folder, tree in (("parameters", batch), ("fixed", fixed)):
-                for name, leaf in _named(tree).items():
-                    file[f"{folder}/{name}"] = leaf
-            for name, leaf in self._names.items():
-                file.create_dataset(f"outputs/{name}", shape=leaf.shape, dtype=leaf.dtype, dcpl=placed)
-            file["done"] = np.zeros(chunks, np.uint8)
-        os.replace(new, self._path)
+        try:
+            # Of the oldest format that has checksums of its own: of what says where the numbers are.
+            with self._h5.File(new, "w", libver=("v108", "v108"), locking=False) as file:
+                file.attrs["identity"] = np.bytes_(self._identity)
+                for name, leaf in self._inputs.items():
+                    file[name] = leaf
+                for name, leaf in (self._outputs | self._marks).items():
+                    file.create_dataset(name, shape=leaf.shape, dtype=leaf.dtype, dcpl=placed)
+        except RuntimeError as failed:
+            # HDF5 tells the cause in words only.
+            number = re.search(r"errno = (\d+)", str(failed))
+            raise OSError(int(number[1]) if number else errno.EIO, "not written") from failed
+
+    def _places(self) -> dict[str, int]:
+        """Where in the file each dataset begins, after a look at everything but the outputs."""
+        if self._path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(self._path))
+        try:
+            # Without HDF5's lock: somebody who looks at the file meanwhile must not end a run of hours.
+            with self._h5.File(self._path, "r", locking=False) as file:
+                held = bytes(file.attrs.get("identity", b"")).decode()
+                if held != self._identity:
+                    raise self._refusal(
+                        "holds another ensemble (parameters, what is fixed, outputs or chunk differ); expected the "
+                        "same one, to be resumed, or a name that is not taken"
+                    )
+                for name, leaf in self._inputs.items():
+                    if file[name].shape != leaf.shape or file[name][()].tobytes() != leaf.tobytes():
+                        raise self._refusal(f"{name} is damaged: it is not what the ensemble began with; {_ANEW}")
+                return {
+                    name: self._place(file[name], name, leaf) for name, leaf in (self._outputs | self._marks).items()
+                }
+        except PermissionError as denied:
+            raise PermissionError(denied.errno, os.strerror(errno.EACCES), str(self._path)) from denied
+        except KeyError as missing:
+            raise self._refusal(f"damaged: {missing.args[0]}; {_ANEW}") from missing
+        except (OSError, RuntimeError, TypeError, UnicodeDecodeError) as broken:
+            raise self._refusal(f"not an HDF5 file, or a damaged one ({broken})") from broken
+
+    def _place(self, dataset, name: str, leaf) -> int:
+        if (dataset.shape, dataset.dtype) != (leaf.shape, leaf.dtype) or dataset.chunks is not None:
+            raise self._refusal(
+                f"{name} is damaged: {dataset.dtype} {dataset.shape}, expected {leaf.dtype} {leaf.shape}; {_ANEW}"
+            )
+        return dataset.id.get_offset() or 0
+
+    def _whole(self) -> NDArray:
+        """(chunks,) bool, which chunks are there, each as it was written."""
+        chunks = self._marks["done"].shape[0]
+        done = np.frombuffer(self._read("done", 0, chunks), np.uint8)
+        checksums = np.frombuffer(self._read("checksum", 0, chunks), np.uint32)
+        if done.size != chunks or checksums.size != chunks or np.any(done > 1):
+            raise self._refusal(f"the marks of its chunks are damaged; {_ANEW}")
+        for number in np.flatnonzero(done).tolist():
+            first = number * self._chunk
+            last = min(first + self._chunk, self._count)
+            if checksum(self._read(name, first, last) for name in self._outputs) != checksums[number]:
+                raise self._refusal(
+                    f"chunk {number} (lanes {first} to {last - 1}) is damaged: it is not what was written; "
+                    f"expected a whole file; with done[{number}] = 0 in it the chunk is run again"
+                )
+        return done.astype(bool)
+
+    def _read(self, name: str, first: int, last: int) -> bytes:
+        """The bytes of some rows of a dataset."""
+        row, begin = self._row(name)
+        return os.pread(self._file.fileno(), (last - first) * row, begin + first * row)
+
+    def _row(self, name: str) -> tuple[int, int]:
+        """Bytes in a row of a dataset, and where in the file the first one begins."""
+        leaf = (self._outputs | self._marks)[name]
+        return int(np.prod(leaf.shape[1:])) * np.dtype(leaf.dtype).itemsize, self._offsets[name]
 
     def write(self, number: int, values: Any) -> None:
-        """Put a chunk's outputs there, without what is beyond the last lane, then its mark."""
-        with self._open("r+") as file:
-            for name, value in _named(values).items():
-                output, first = file[f"outputs/{name}"], number * self._chunk
-                output[first : first + self._chunk] = value[: output.shape[0] - first]
-            file.flush()
-            file["done"][number] = 1
+        """Put a chunk's outputs there, without what is beyond the last lane, then their checksum, then its mark."""
+        first = number * self._chunk
+        last = min(first + self._chunk, self._count)
+        parts = {
+            f"outputs/{name}": np.asarray(value[: last - first], self._outputs[f"outputs/{name}"].dtype).tobytes()
+            for name, value in _named(values).items()
+        }
+        with named(self._path):
+            for name, part in parts.items():
+                self._put(name, first, part)
+            # On the disk before the mark is: else a power cut could leave the mark alone.
+            os.fsync(self._file.fileno())
+            self._put("checksum", number, np.uint32(checksum(parts[name] for name in self._outputs)).tobytes())
+            self._put("done", number, b"\1")
+
+    def _put(self, name: str, first: int, content: bytes) -> None:
+        row, begin = self._row(name)
+        at, left = begin + first * row, memoryview(content)
+        while left:
+            written = os.pwrite(self._file.fileno(), left, at)
+            at, left = at + written, left[written:]
 
     def outputs(self) -> Any:
         """All outputs, mapped into memory, read-only: what nobody looks at takes none."""
-        with self._open("r") as file:
-            offsets = [file[f"outputs/{name}"].id.get_offset() for name in self._names]
-        return jax.tree.unflatten(
-            self._structure, [self._mapped(*pair) for pair in zip(self._names.values(), offsets, strict=True)]
-        )
+        return jax.tree.unflatten(self._structure, [self._mapped(*pair) for pair in self._outputs.items()])
 
-    def _mapped(self, leaf, offset):
+    def _mapped(self, name: str, leaf) -> NDArray:
         if 0 in leaf.shape:
             return np.empty(leaf.shape, leaf.dtype)
-        return np.asarray(np.memmap(self._path, leaf.dtype, "r", offset, leaf.shape))
+        return np.asarray(np.memmap(self._path, leaf.dtype, "r", self._offsets[name], leaf.shape))
+
+
+def checksum(parts: Iterable[bytes]) -> int:
+    """CRC-32 of some bytes, one part after the other.
+
+    Example:
+        >>> checksum([b"12345", b"6789"]) == 0xCBF43926
+        True
+    """
+    found = 0
+    for part in parts:
+        found = zlib.crc32(part, found)
+    return found
 
 
 def digest(*parts) -> str:

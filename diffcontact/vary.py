@@ -7,6 +7,7 @@ q0[1]=20:40:5               one element of it, counted from 0
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,15 +18,19 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from diffcontact.cli import RANGE
+from diffcontact.complaint import ExitCode, about
 from diffcontact.ensemble import ensemble
-from diffcontact.job import ExitCode
+from diffcontact.files import check_folder
 from diffcontact.scene.document import FROM_DATA, Scene, read_scene
 from diffcontact.scene.keys import nearest
+from diffcontact.scene.numerals import number, shown, whole
 from diffcontact.scene.study import read_study
 from diffcontact.simulate import simulate
 
-RANGE = "LOW:HIGH:COUNT"
-_VARIED = re.compile(r"\s*(\w+)\s*(?:\[\s*(\d+)\s*\])?\s*=(.*)")
+_VARIED = re.compile(r"\s*(\w+)\s*(?:\[\s*([0-9]{1,9})\s*\])?\s*=(.*)")
+# Above them there is no memory for the parameters and no disk for the motions.
+_MOST_LANES, _MOST_TIMES = 10**7, 10**6
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,9 +71,11 @@ def parse_variation(text: str) -> Variation:
     """
     found = _VARIED.fullmatch(text)
     if found is None:
-        raise ValueError(f"--vary {text!r}: expected NAME={RANGE} or NAME[ELEMENT]={RANGE}")
+        raise ValueError(f"--vary {shown(text)}: expected NAME={RANGE} or NAME[ELEMENT]={RANGE}")
     name, element, values = found.groups()
-    return Variation(text, name, None if element is None else int(element), _values(f"--vary {text!r}", values))
+    return Variation(
+        text, name, None if element is None else int(element), _values(f"--vary {shown(text)}", values, _MOST_LANES)
+    )
 
 
 def parse_times(text: str) -> NDArray:
@@ -81,22 +88,27 @@ def parse_times(text: str) -> NDArray:
         >>> parse_times("0:1:3").tolist()
         [0.0, 0.5, 1.0]
     """
-    times = _values(f"--times {text!r}", text)
+    at = f"--times {shown(text)}"
+    times = _values(at, text, _MOST_TIMES)
     if not times[0] < times[-1]:
-        raise ValueError(f"--times {text!r}: from {times[0]:g} to {times[-1]:g}, expected LOW below HIGH")
+        raise ValueError(f"{at}: from {times[0]:g} to {times[-1]:g}, expected LOW below HIGH")
+    if not np.all(np.diff(times) > 0):
+        raise ValueError(f"{at}: between LOW and HIGH there are no {times.size} numbers that differ, expected fewer")
     return times
 
 
-def _values(at: str, text: str) -> NDArray:
+def _values(at: str, text: str, most: int) -> NDArray:
     """The values of LOW:HIGH:COUNT."""
     try:
         low, high, count = text.split(":")
-        ends, number = (float(low), float(high)), int(count)
+        low, high, count = number(low), number(high), whole(count)
     except ValueError:
-        ends, number = (np.nan, np.nan), 0
-    if not (np.all(np.isfinite(ends)) and number >= 2):
-        raise ValueError(f"{at}: {text.strip()!r}, expected {RANGE}, two numbers and a count of at least 2")
-    return np.linspace(ends[0], ends[1], number)
+        low, high, count = 0.0, 0.0, 0
+    if count < 2:
+        raise ValueError(f"{at}: {shown(text.strip())}, expected {RANGE}, two numbers and a count of at least 2")
+    if count > most:
+        raise ValueError(f"{at}: {count} values, expected at most {most}")
+    return np.linspace(low, high, count)
 
 
 def vary(
@@ -127,6 +139,7 @@ def vary(
         OSError: a file cannot be read.
         ValueError: one line that names option, file or key, and what was expected.
     """
+    check_folder(out.parent)
     document = read_scene(scene)
     _check(document, variations)
     params, grid = _setting(document, scene, variations, files, times)
@@ -135,7 +148,8 @@ def vary(
 
     def run(varied):
         everything = {**fixed, **varied}
-        motion = simulate(document.ready.system, everything, everything["q0"], everything["u0"], grid)
+        with about(document.file):
+            motion = simulate(document.ready.system, everything, everything["q0"], everything["u0"], grid)
         return {"q": motion.q, "u": motion.u, "impulse": motion.impulse, "status": motion.status}
 
     sizes = " x ".join(f"{variation.values.size} values of {variation.label}" for variation in variations)
@@ -151,9 +165,9 @@ def _check(document: Scene, variations: Sequence[Variation]) -> None:
     """Refuse variations of what the scene does not have, of impossible values, and two of the same."""
     taken: set[tuple[str, int]] = set()
     for variation in variations:
-        at, name = f"--vary {variation.text!r}", variation.name
+        at, name = f"--vary {shown(variation.text)}", variation.name
         if name not in document.parameters:
-            raise ValueError(f"{at}: the scene has no parameter {name!r}; {nearest(name, document.parameters)}")
+            raise ValueError(f"{at}: the scene has no parameter {shown(name)}; {nearest(name, document.parameters)}")
         quantity, parameter = document.ready.quantities[name], document.parameters[name]
         size = int(np.prod(quantity.shape))
         if variation.element is not None and not quantity.shape:
@@ -167,6 +181,9 @@ def _check(document: Scene, variations: Sequence[Variation]) -> None:
         if taken.intersection((name, element) for element in elements):
             raise ValueError(f"{at}: {variation.label} is varied twice, expected once")
         taken.update((name, element) for element in elements)
+    lanes = math.prod(variation.values.size for variation in variations)
+    if lanes > _MOST_LANES:
+        raise ValueError(f"--vary: {lanes} lanes in all, expected at most {_MOST_LANES}")
 
 
 def _setting(document: Scene, scene, variations, files, times) -> tuple[dict[str, NDArray], NDArray]:

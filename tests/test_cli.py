@@ -228,8 +228,11 @@ def test_the_report_is_self_contained(demo):
 
 
 def test_fit_of_two_runs_prints_one_table(demo, tmp_path, capsys):
-    data = str(demo / "carts.csv")
-    assert main(["fit", str(demo / "carts.toml"), "--data", data, data, "--out", str(tmp_path)]) == 0
+    other = tmp_path / "other.csv"
+    # The same run, but for an empty line at the end: the same file twice is refused.
+    other.write_text((demo / "carts.csv").read_text() + "\n")
+    files = [str(demo / "carts.csv"), str(other)]
+    assert main(["fit", str(demo / "carts.toml"), "--data", *files, "--out", str(tmp_path)]) == 0
     printed = capsys.readouterr()
     assert printed.err == ""
     assert re.search(r"^restitution +0\.8\d* +0\.000\d+ ", printed.out, re.MULTILINE)

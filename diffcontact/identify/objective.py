@@ -86,6 +86,11 @@ class Objective:
                 self.progress(next(iterations), 0.5 * float(f @ f))
             return J
 
+        if not np.all(np.isfinite(self.residuals(start))):
+            raise ValueError(
+                "fit(params): at the starting values the simulation is not finite up to the last sample; "
+                "expected values from which it is"
+            )
         # eps^(3/4): the last step has no more to give, yet rounding in the simulation does not keep the fit going.
         tolerance = self.eps**0.75
         return least_squares(

@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -20,15 +21,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from diffcontact.files import read_text
 from diffcontact.identify import Interval, Normal, Positive, Real
 from diffcontact.identify.loss import LOSSES
 from diffcontact.identify.shooting import SHOOTING
 from diffcontact.scene.keys import Table
 from diffcontact.scene.kinds import KINDS, Quantity, ReadySystem
 from diffcontact.scene.measurements import read_csv
+from diffcontact.scene.numerals import SIZES, shown
 from diffcontact.scene.preparation import PREPARATIONS, Preparation, PreparedRun
 
 FROM_DATA = "from data"
+_ENDLESS = re.compile(r"[0-9_]{4300}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +73,7 @@ class Scene:
         time: column of the times.
         time_factor: from its unit to the system's.
         delimiter: between the fields of a CSV row.
+        every: which rows of a file are used: 1 all, 10 every tenth.
         noise: one standard deviation of a sample, in the system's unit of length.
         length: unit of the measured coordinates, for the report.
         preparation: from columns to coordinates.
@@ -85,12 +90,19 @@ class Scene:
     time: str
     time_factor: float
     delimiter: str
+    every: int
     noise: float
     length: str
     preparation: Preparation
     fit: Mapping[str, Any]
     files: tuple[Path, ...]
     folder: Path
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns that a file of measurements must have."""
+        drive = self.ready.drive
+        return (self.time, *self.preparation.columns, *((drive.column,) if drive else ()))
 
     def read_runs(self, path: str | Path) -> tuple[PreparedRun, ...]:
         """Read one file of measurements and prepare the run or runs that it holds.
@@ -100,8 +112,7 @@ class Scene:
             ValueError: one line that names the file, and row or column.
         """
         drive = self.ready.drive
-        columns = dict.fromkeys((self.time, *self.preparation.columns, *((drive.column,) if drive else ())))
-        measurements = read_csv(path, tuple(columns), time=self.time, delimiter=self.delimiter)
+        measurements = read_csv(path, self.columns, time=self.time, delimiter=self.delimiter, every=self.every)
         times = self.time_factor * measurements.columns[self.time]
         runs = self.preparation(times, measurements)
         if drive is None:
@@ -122,13 +133,19 @@ def read_scene(path: str | Path) -> Scene:
         ValueError: one line that names file and key, and what was expected.
     """
     path = Path(path)
-    with path.open("rb") as stream:
-        try:
-            document = tomllib.load(stream)
-        except tomllib.TOMLDecodeError as error:
-            raise ValueError(f"{path}: not a TOML document: {error}") from None
-        except UnicodeDecodeError as error:
-            raise ValueError(f"{path}: byte {error.start} is no UTF-8 text, expected a TOML document") from None
+    text = read_text(path, expected="a TOML document")
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"{path}: not a TOML document: {error}") from None
+    except RecursionError:
+        raise ValueError(f"{path}: not a TOML document: lists or tables nested too deep, expected a few") from None
+    except ValueError:
+        # Python reads no number of more than 4300 digits.
+        lines = (i for i, line in enumerate(text.splitlines(), 1) if _ENDLESS.search(line))
+        raise ValueError(
+            f"{path}: line {next(lines, '?')}: a number of more than 4300 digits, expected {SIZES}"
+        ) from None
     return parse_scene(Table(document, str(path)), path.parent)
 
 
@@ -148,10 +165,13 @@ def parse_scene(table: Table, folder: Path) -> Scene:
     system, data, preparation = table.table("system"), table.table("data"), table.table("preparation")
     kind = system.choice("kind", KINDS)
     ready = KINDS[kind](system)
-    data.expect("files", "time", "time_unit", "delimiter", "noise")
+    data.expect("files", "time", "time_unit", "delimiter", "every", "noise")
     delimiter = data.text("delimiter", ",")
-    if len(delimiter) != 1:
-        raise data.fail("delimiter", f"{delimiter!r}, expected one character")
+    if len(delimiter) != 1 or delimiter in '\r\n\0"':
+        raise data.fail("delimiter", f"{shown(delimiter)}, expected one character, no quote and no end of a line")
+    every = data.integer("every", 1)
+    if every < 1:
+        raise data.fail("every", f"{every}, expected at least 1: all rows")
     noise = data.quantity("noise", ready.length)
     if not noise > 0:
         raise data.fail("noise", f"{noise} {ready.length}, expected above 0")
@@ -159,7 +179,7 @@ def parse_scene(table: Table, folder: Path) -> Scene:
     _check_that_it_fits(prepare, ready, preparation)
     output = table.table("output", {})
     output.expect("folder")
-    return Scene(
+    scene = Scene(
         file=table.file,
         title=table.text("title", Path(table.file).stem),
         kind=kind,
@@ -168,13 +188,20 @@ def parse_scene(table: Table, folder: Path) -> Scene:
         time=data.text("time"),
         time_factor=data.factor("time_unit", ready.time),
         delimiter=delimiter,
+        every=every,
         noise=noise,
         length=data.table("noise").text("unit", ready.length),
         preparation=prepare,
         fit=_fit_options(table.table("fit", {})),
-        files=tuple(folder / name for name in (data.names("files") if "files" in data else ())),
-        folder=Path(output.text("folder", f"out/{Path(table.file).stem}")),
+        files=tuple(folder / name for name in (data.file_names("files") if "files" in data else ())),
+        folder=Path(output.file_name("folder", f"out/{Path(table.file).stem}")),
     )
+    for i, name in enumerate(scene.columns):
+        if name in scene.columns[:i]:
+            raise ValueError(
+                f"{table.file}: preparation: column {shown(name)} is used twice, expected every column once"
+            )
+    return scene
 
 
 def _check_that_it_fits(prepare: Preparation, ready: ReadySystem, table: Table) -> None:
@@ -243,13 +270,13 @@ def _value(name: str, table: Table, factor: float, quantity: Quantity, suggested
             raise table.fail("value", f"this preparation suggests no {name}; it suggests {known}")
         return None
     if isinstance(table.data.get("value"), str):
-        raise table.fail("value", f"{table.text('value')!r}, expected a number or {FROM_DATA!r}")
+        raise table.fail("value", f"{shown(table.text('value'))}, expected a number or {FROM_DATA!r}")
     written = table.numbers("value")
     if written.shape not in ((), quantity.shape):
         raise table.fail("value", f"shape {written.shape}, expected a number or shape {quantity.shape}")
     value = np.broadcast_to(written * factor, quantity.shape)
     if not quantity.allows(value):
-        raise table.fail("value", f"{written.tolist()}, expected {quantity.range} (SI)")
+        raise table.fail("value", f"{shown(written.tolist())}, expected {quantity.range} (SI)")
     return value
 
 
@@ -273,10 +300,12 @@ def _domain(table: Table, factor: float, quantity: Quantity) -> Interval | Posit
         return Real() if np.isinf(quantity.low) and np.isinf(quantity.high) else Interval(quantity.low, quantity.high)
     bounds = table.numbers("bounds")
     if bounds.shape != (2,):
-        raise table.fail("bounds", f"{bounds.tolist()}, expected [low, high]")
+        raise table.fail("bounds", f"{shown(bounds.tolist())}, expected [low, high]")
     low, high = bounds * factor
     if not low < high:
-        raise table.fail("bounds", f"{bounds.tolist()} are the wrong way round, expected low below high")
+        raise table.fail("bounds", f"{shown(bounds.tolist())} are the wrong way round, expected low below high")
     if low < quantity.low or high > quantity.high:
-        raise table.fail("bounds", f"{bounds.tolist()} reach beyond what is possible, expected {quantity.range} (SI)")
+        raise table.fail(
+            "bounds", f"{shown(bounds.tolist())} reach beyond what is possible, expected {quantity.range} (SI)"
+        )
     return Interval(low, high)

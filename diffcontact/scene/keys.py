@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from diffcontact.scene.numerals import SIZES, shown, sizable
 from diffcontact.scene.units import factor
 
 _REQUIRED: Any = object()
@@ -59,7 +60,7 @@ class Table:
             return default
         value = self.data[key]
         if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-            raise self.fail(key, f"{value!r}, expected {expected}")
+            raise self.fail(key, f"{shown(value)}, expected {expected}")
         return value
 
     def table(self, key: str, default: Any = _REQUIRED) -> Table:
@@ -75,40 +76,74 @@ class Table:
         """true or false."""
         return self.get(key, bool, "true or false", default)
 
+    def file_name(self, key: str, default: Any = _REQUIRED) -> str:
+        """The name of a file or folder."""
+        return self._file_name(key, self.text(key, default))
+
     def number(self, key: str, default: Any = _REQUIRED) -> float:
         """A finite number."""
-        value = float(self.get(key, (int, float), "a number", default))
+        (value,) = self._floats(key, [self.get(key, (int, float), "a number", default)])
         if not np.isfinite(value):
             raise self.fail(key, f"{value}, expected a finite number")
         return value
 
-    def integer(self, key: str, default: Any = _REQUIRED) -> int:
-        """A whole number."""
-        return self.get(key, int, "a whole number", default)
+    def integer(self, key: str, default: Any = _REQUIRED, *, most: int = 10**6) -> int:
+        """A whole number, and not too large."""
+        value = self.get(key, int, "a whole number", default)
+        if value > most:
+            raise self.fail(key, f"{shown(value)}, expected at most {most}")
+        return value
 
     def numbers(self, key: str, default: Any = _REQUIRED) -> NDArray:
         """A number or a (nested) list of numbers, as an array; `inf` and `-inf` are allowed."""
-        value = self.get(key, (int, float, list), "a number or a list of numbers", default)
+        expected = "a number or a list of numbers"
+        value = self.get(key, (int, float, list), expected, default)
+        leaves = [value]
+        while any(isinstance(leaf, list) for leaf in leaves):
+            leaves = [part for leaf in leaves for part in (leaf if isinstance(leaf, list) else [leaf])]
+        if any(isinstance(leaf, bool) or not isinstance(leaf, int | float) for leaf in leaves):
+            raise self.fail(key, f"{shown(value)}, expected {expected}")
+        self._floats(key, leaves)
         try:
-            array = np.asarray(value, float)
-        except (TypeError, ValueError):
-            raise self.fail(key, f"{value!r}, expected a number or a list of numbers") from None
-        if np.isnan(array).any():
-            raise self.fail(key, f"{value!r}, expected numbers")
-        return array
+            return np.asarray(value, float)
+        except ValueError:
+            raise self.fail(key, f"{shown(value)}, expected {expected}, as long as each other") from None
+
+    def _floats(self, key: str, values: Iterable[int | float]) -> list[float]:
+        """The numbers as floats, of a size that can be squared, or infinite."""
+        floats = []
+        for value in values:
+            # A whole number may have more digits than a float has room for.
+            number = float(value) if isinstance(value, float) or value.bit_length() < 1000 else np.nan
+            if not (sizable(number) or np.isinf(number)):
+                raise self.fail(key, f"{shown(value)}, expected {SIZES}")
+            floats.append(number)
+        return floats
 
     def names(self, key: str) -> tuple[str, ...]:
-        """A list of strings, at least one."""
+        """A list of strings, at least one and none of them twice."""
         value = self.get(key, list, "a list of names")
         if not value or not all(isinstance(name, str) for name in value):
-            raise self.fail(key, f"{value!r}, expected a list of names")
+            raise self.fail(key, f"{shown(value)}, expected a list of names")
+        for i, name in enumerate(value):
+            if name in value[:i]:
+                raise self.fail(key, f"{shown(name)} is there twice, expected every name once")
         return tuple(value)
+
+    def file_names(self, key: str) -> tuple[str, ...]:
+        """A list of names of files."""
+        return tuple(self._file_name(key, name) for name in self.names(key))
+
+    def _file_name(self, key: str, name: str) -> str:
+        if not name.strip() or "\0" in name:
+            raise self.fail(key, f"{shown(name)}, expected the name of a file or folder")
+        return name
 
     def choice(self, key: str, known: Iterable[str], default: Any = _REQUIRED) -> str:
         """One of the known names."""
         value, known = self.text(key, default), tuple(known)
         if value not in known:
-            raise self.fail(key, f"no such {key} {value!r}; {nearest(value, known)}")
+            raise self.fail(key, f"no such {key} {shown(value)}; {nearest(value, known)}")
         return value
 
     def factor(self, key: str, wanted: str) -> float:

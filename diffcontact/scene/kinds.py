@@ -14,9 +14,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from diffcontact.scene.keys import Table
+from diffcontact.scene.numerals import shown
 from diffcontact.system import ParticleLine, System
 from diffcontact.systems import balls, bouncing_ball, carts, particle_line
 from diffcontact.systems.surfaces import Balls
+
+# More bodies or bounces than that no scene holds, and every pair of them is a contact.
+_BODIES = 1000
+_MATERIALS = 100
 
 IMPACT_LAW = "M(q) du = f dt + impacts, u+ = -e u- + (1 + e) Proj_M(T_K(q), u-), every impact at its own time"
 FRICTION_LAW = (
@@ -127,7 +132,8 @@ def _balls(options: Table) -> ReadySystem:
     `restitution_0_1` for each two of them that may meet, the lower number first.
     """
     options.expect("kind", "count", "dimension", "box", "unit", "planes", "fixed", "materials")
-    count, dimension, fixed = options.integer("count"), options.integer("dimension"), options.integer("fixed", 0)
+    count, fixed = options.integer("count", most=_BODIES), options.integer("fixed", 0, most=_BODIES)
+    dimension = options.integer("dimension", most=3)
     box = options.numbers("box") * options.factor("unit", "m") if "box" in options else None
     normals = _normals(options, dimension) if "planes" in options else None
 
@@ -167,10 +173,12 @@ def _normals(options: Table, dimension: int) -> np.ndarray:
     """(p, dimension) unit normals of the planes."""
     normals = options.numbers("planes")
     if normals.ndim != 2 or normals.shape[1] != dimension or not np.all(np.isfinite(normals)):
-        raise options.fail("planes", f"{normals.tolist()}, expected a list of normals of {dimension} numbers each")
+        raise options.fail(
+            "planes", f"{shown(normals.tolist())}, expected a list of normals of {dimension} numbers each"
+        )
     lengths = np.linalg.norm(normals, axis=1, keepdims=True)
     if not np.all(lengths > 0):
-        raise options.fail("planes", f"{normals.tolist()}, expected normals that are not zero")
+        raise options.fail("planes", f"{shown(normals.tolist())}, expected normals that are not zero")
     return normals / lengths
 
 
@@ -179,11 +187,11 @@ def _materials(options: Table, count: int, fixed: int, walls: int) -> tuple[int,
     if count + fixed + walls == 1:
         raise options.fail("materials", "of one ball alone, expected none")
     whole = np.all((numbers >= 0) & (numbers == np.floor(numbers)) & np.isfinite(numbers))
-    if numbers.shape != (count + fixed + walls,) or not whole:
+    if numbers.shape != (count + fixed + walls,) or not whole or np.max(numbers) >= _MATERIALS:
         raise options.fail(
             "materials",
-            f"{options.data['materials']}, expected {count + fixed + walls} whole numbers of at least 0, "
-            f"for {count} balls, {fixed} fixed balls and {walls} walls",
+            f"{shown(options.data['materials'])}, expected {count + fixed + walls} whole numbers of at least 0 and "
+            f"below {_MATERIALS}, for {count} balls, {fixed} fixed balls and {walls} walls",
         )
     return tuple(numbers.astype(int).tolist())
 
@@ -207,7 +215,7 @@ def _of_materials(system: Balls, materials: tuple[int, ...]) -> tuple[Balls, lis
 def _bouncing_ball(options: Table) -> ReadySystem:
     """A ball in a film: lengths in `length`, "px" by default, times in `time`, "frame" by default."""
     options.expect("kind", "bounces", "length", "time")
-    bounces = options.integer("bounces", 1)
+    bounces = options.integer("bounces", 1, most=_BODIES)
     length, time = options.choice("length", ("px", "m"), "px"), options.choice("time", ("frame", "s"), "frame")
     try:
         system = bouncing_ball(bounces)
@@ -233,7 +241,7 @@ def _bouncing_ball(options: Table) -> ReadySystem:
 def _particle_line(options: Table) -> ReadySystem:
     """Particles with springs and dry friction; see `systems.particle_line` for the two ways to give friction."""
     options.expect("kind", "count", "friction", "per_unit_mass", "drive")
-    count = options.integer("count", 1)
+    count = options.integer("count", 1, most=_BODIES)
     per_unit_mass = options.flag("per_unit_mass", False)
     mass, force, stiffness, damping = ("1", "m/s^2", "1/s^2", "1/s") if per_unit_mass else ("kg", "N", "N/m", "N*s/m")
     friction = options.choice("friction", ("force", "coefficient"), "force")

@@ -6,12 +6,16 @@ import csv
 import difflib
 import hashlib
 import io
+from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+
+from diffcontact.files import read_text
+from diffcontact.scene.numerals import number, shown
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,22 +33,28 @@ class Measurements:
     sha256: str
 
 
-def read_csv(path: str | Path, columns: Sequence[str], *, time: str, delimiter: str = ",") -> Measurements:
+def read_csv(
+    path: str | Path, columns: Sequence[str], *, time: str, delimiter: str = ",", every: int = 1
+) -> Measurements:
     """Read the named columns of a CSV file with one header line; an empty field is a lost sample.
+
+    Lines may end as on any system. Every row is checked, also those that `every` leaves out.
 
     Args:
         path: of the file; UTF-8.
         columns: names of the columns that are needed, as the header spells them.
         time: the one of them that must be complete and increase.
         delimiter: between the fields.
+        every: which rows to keep: 1 all, 10 the first and every tenth after it.
 
     Returns:
         `Measurements`.
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: a column that the header lacks, a row with another number of fields than the header, a field that
-            is not a finite number, times that do not increase; names file, row (the header is row 1) and column.
+        ValueError: a column that the header lacks or has twice, a row with another number of fields than the header, a
+            field that is not a finite number, times that do not increase; names file, row (the header is row 1) and
+            column.
 
     Example:
         >>> import tempfile, pathlib
@@ -54,57 +64,68 @@ def read_csv(path: str | Path, columns: Sequence[str], *, time: str, delimiter: 
         [1.0, nan]
     """
     content = Path(path).read_bytes()
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: byte {error.start} is no UTF-8 text, expected a CSV file") from None
+    read_text(path, expected="a CSV file", content=content)
+    lines = io.TextIOWrapper(io.BytesIO(content), encoding="utf-8-sig")
     # csv counts lines, so a row's number is what an editor shows.
-    reader = csv.reader(io.StringIO(text), delimiter=delimiter)
-    header = [name.strip() for name in next(reader, [])]
-    index = {name: _position(path, name, header) for name in columns}
-    values: dict[str, list[float]] = {name: [] for name in columns}
-    rows: list[int] = []
+    reader = csv.reader(lines, delimiter=delimiter)
+    try:
+        header = [name.strip() for name in next(reader, [])]
+        index = {name: _position(path, name, header, delimiter) for name in columns}
+        rows, values = _rows(path, reader, header, index)
+    except csv.Error as error:
+        raise ValueError(f"{path}: row {reader.line_num}: {error}, expected fields between {delimiter!r}") from None
+    table = {name: np.frombuffer(column) for name, column in values.items()}
+    _check_times(path, rows, time, table[time])
+    thinned = {name: column[::every].copy() for name, column in table.items()}
+    if thinned[time].size < 2:
+        raise ValueError(f"{path}: {len(rows)} rows of data, of which one in {every} is 1, expected at least 2")
+    return Measurements(path=str(path), columns=thinned, sha256=hashlib.sha256(content).hexdigest())
+
+
+def _rows(path, reader, header: list[str], index: Mapping[str, int]) -> tuple[array, dict[str, array]]:
+    """The number of each row that is not empty, and the columns."""
+    rows, values = array("q"), {name: array("d") for name in index}
+    wanted = [(name, position, values[name].append) for name, position in index.items()]
     for row in reader:
-        if not any(field.strip() for field in row):
+        if not any(map(str.strip, row)):
             continue
         if len(row) != len(header):
             raise ValueError(
                 f"{path}: row {reader.line_num} has {len(row)} fields, expected {len(header)} as the header has"
             )
         rows.append(reader.line_num)
-        for name, position in index.items():
-            values[name].append(_number(path, reader.line_num, name, row[position]))
-    table = {name: np.array(column, float) for name, column in values.items()}
-    _check_times(path, rows, time, table[time])
-    return Measurements(path=str(path), columns=table, sha256=hashlib.sha256(content).hexdigest())
+        for name, position, append in wanted:
+            field = row[position]
+            try:
+                append(number(field) if field and not field.isspace() else np.nan)
+            except ValueError as error:
+                empty = "; a lost sample is an empty field" if "nan" in field.lower() else ""
+                raise ValueError(f"{path}: row {reader.line_num}, column {shown(name)}: {error}{empty}") from None
+    return rows, values
 
 
-def _position(path, name: str, header: list[str]) -> int:
+def _position(path, name: str, header: list[str], delimiter: str) -> int:
+    if header.count(name) > 1:
+        raise ValueError(f"{path}: row 1: column {shown(name)} is there {header.count(name)} times, expected once")
     if name in header:
         return header.index(name)
     near = difflib.get_close_matches(name, header, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"the header has {', '.join(map(repr, header)) or 'nothing'}"
-    raise ValueError(f"{path}: no column {name!r}; {hint}")
+    other = next((mark for mark in ";\t|," if len(header) == 1 and mark != delimiter and mark in header[0]), "")
+    if other:
+        hint = f"its fields seem to be between {other!r}, expected {delimiter!r} (data.delimiter)"
+    elif near:
+        hint = f"did you mean {shown(near[0])}?"
+    else:
+        hint = f"the header has {', '.join(map(shown, header[:20])) or 'nothing'}"
+    raise ValueError(f"{path}: no column {shown(name)}; {hint}")
 
 
-def _number(path, row: int, name: str, field: str) -> float:
-    if not field.strip():
-        return np.nan
-    try:
-        value = float(field)
-    except ValueError:
-        raise ValueError(f"{path}: row {row}, column {name!r}: {field.strip()!r} is not a number") from None
-    if np.isinf(value):
-        raise ValueError(f"{path}: row {row}, column {name!r}: {field.strip()!r}, expected a finite number")
-    return value
-
-
-def _check_times(path, rows: list[int], name: str, times: NDArray) -> None:
+def _check_times(path, rows: Sequence[int], name: str, times: NDArray) -> None:
     if times.size < 2:
         raise ValueError(f"{path}: {times.size} rows of data, expected at least 2")
-    for i in np.flatnonzero(np.isnan(times)):
+    for i in np.flatnonzero(np.isnan(times)).tolist():
         raise ValueError(f"{path}: row {rows[i]}, column {name!r}: the time is missing")
-    for i in np.flatnonzero(np.diff(times) <= 0):
+    for i in np.flatnonzero(np.diff(times) <= 0).tolist():
         raise ValueError(
             f"{path}: row {rows[i + 1]}, column {name!r}: {times[i + 1]:g} follows {times[i]:g}, "
             "expected times that increase"

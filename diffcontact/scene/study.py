@@ -87,7 +87,7 @@ def read_study(scene: str | Path, files: Sequence[str | Path] = ()) -> Study:
         raise ValueError(
             f"{document.file}: data.files: missing, and no --data was given; expected at least one CSV file"
         )
-    runs = tuple(run for path in chosen for run in document.read_runs(path))
+    runs = _read_runs(document, chosen)
     start = {name: _start(parameter, document, runs) for name, parameter in document.parameters.items()}
     given = {name: _stacked([run.given[name] for run in runs]) for name in document.ready.given}
     study = Study(document, runs, start, given)
@@ -95,6 +95,18 @@ def read_study(scene: str | Path, files: Sequence[str | Path] = ()) -> Study:
         for i, run in enumerate(runs):
             _check_overlap(study, document.ready.system, i, run)
     return study
+
+
+def _read_runs(document: Scene, files: Sequence[str | Path]) -> tuple[PreparedRun, ...]:
+    """The runs of all files; a file that is there twice, under whatever names, would count as two runs that agree."""
+    runs: list[PreparedRun] = []
+    for path in files:
+        found = document.read_runs(path)
+        for run in runs:
+            if run.sha256 == found[0].sha256:
+                raise ValueError(f"{path}: holds the same bytes as {run.path}, expected every run once")
+        runs.extend(found)
+    return tuple(runs)
 
 
 def result_document(study: Study, result: FitResult) -> dict[str, Any]:

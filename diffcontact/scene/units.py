@@ -10,6 +10,8 @@ import math
 import re
 from dataclasses import dataclass
 
+from diffcontact.scene.numerals import shown
+
 # name -> (factor to SI, powers of length, mass, time); angles and counts are numbers, a pixel is a length of its own,
 # a frame of a film a time of its own.
 _BASE: dict[str, tuple[float, dict[str, int]]] = {
@@ -36,7 +38,8 @@ _BASE: dict[str, tuple[float, dict[str, int]]] = {
     "px": (1.0, {"px": 1}),
     "frame": (1.0, {"frame": 1}),
 }
-_FACTOR = re.compile(r"([^\s*/^]+)(?:\^(-?\d+))?")
+_FACTOR = re.compile(r"([^\s*/^]+)(?:\^(-?[0-9]+))?")
+_LARGEST_FACTOR = 1e30
 
 
 @dataclass(frozen=True)
@@ -67,19 +70,26 @@ class Unit:
         """Read `text`: table entries joined by `*` and `/`, with integer powers as in `kg*m/s^2`; "" is "1".
 
         Raises:
-            ValueError: an entry that the table lacks (with the nearest one), or text that is no product of units.
+            ValueError: an entry that the table lacks (with the nearest one), text that is no product of units, powers
+                beyond 9 or a product that far from SI that squares of it would not be numbers any more.
         """
         symbol = text.strip() or "1"
         factor, powers = 1.0, {}
         for operator, part in re.findall(r"([*/]?)([^*/]*)", f"*{symbol}")[:-1]:
             found = _FACTOR.fullmatch(part.strip())
             if found is None or found.group(1) not in _BASE:
-                raise ValueError(f"unknown unit {symbol!r}; {_nearest(part.strip())}")
-            power = int(found.group(2) or 1) * (-1 if operator == "/" else 1)
+                raise ValueError(f"unknown unit {shown(symbol)}; {_nearest(part.strip())}")
+            written = found.group(2) or "1"
+            # One digit: beyond it there is no quantity, and soon no number.
+            if len(written.lstrip("-")) > 1:
+                raise ValueError(f"unit {shown(symbol)}: power {shown(written)[1:-1]}, expected at most 9")
+            power = int(written) * (-1 if operator == "/" else 1)
             scale, dimension = _BASE[found.group(1)]
             factor *= scale**power
             for base, exponent in dimension.items():
                 powers[base] = powers.get(base, 0) + power * exponent
+        if not 1 / _LARGEST_FACTOR <= factor <= _LARGEST_FACTOR:
+            raise ValueError(f"unit {shown(symbol)}: {factor:g} in SI, expected at most {_LARGEST_FACTOR:g} from 1")
         return cls(symbol, factor, tuple(sorted((base, p) for base, p in powers.items() if p)))
 
     def same_dimension(self, other: Unit) -> bool:
@@ -106,7 +116,7 @@ def factor(text: str, expected: str) -> float:
     """
     given, wanted = Unit.parse(text), Unit.parse(expected)
     if not given.same_dimension(wanted):
-        raise ValueError(f"unit {given.symbol!r} cannot be converted to {wanted.symbol!r}")
+        raise ValueError(f"unit {shown(given.symbol)} cannot be converted to {wanted.symbol!r}")
     return given.factor / wanted.factor
 
 

@@ -36,8 +36,8 @@ u0 = { value = "from data", unit = "mm/s" }
 @pytest.fixture
 def study(tmp_path):
     (tmp_path / "balls.toml").write_text(SCENE)
-    rows = [f"{10 * i},{200 + i},{700 - 2 * i}" for i in range(5)]
-    for name in ("one.csv", "two.csv"):
+    for name, last in (("one.csv", 692), ("two.csv", 693)):
+        rows = [f"{10 * i},{200 + i},{700 - 2 * i}" for i in range(4)] + [f"40,204,{last}"]
         (tmp_path / name).write_text("\n".join(["t,a,b", *rows]) + "\n")
     return read_study(tmp_path / "balls.toml", [tmp_path / "one.csv", tmp_path / "two.csv"])
 

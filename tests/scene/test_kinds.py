@@ -133,9 +133,9 @@ def test_balls_meet_planes_and_fixed_balls_each_of_its_material(tmp_path):
         (
             "1, 0, 2]",
             "1, 0]",
-            "system.materials: [0, 1, 1, 0], expected 5 whole numbers of at least 0, for 1 balls, 2 f",
+            "system.materials: [0, 1, 1, 0], expected 5 whole numbers of at least 0 and below 100, for 1 b",
         ),
-        ("1, 0, 2]", "1, 0, 0.5]", "system.materials: [0, 1, 1, 0, 0.5], expected 5 whole numbers of at least 0"),
+        ("1, 0, 2]", "1, 0, 0.5]", "system.materials: [0, 1, 1, 0, 0.5], expected 5 whole numbers of at least 0 and"),
         ("restitution_0_2", "restitution", "parameters.restitution: unknown key; did you mean 'restitution_0_"),
         ("[500, -4000]", "[500]", "plane_offset.value: shape (1,), expected a number or shape (2,)"),
     ],

@@ -5,7 +5,7 @@ import pytest
 
 from diffcontact.scene.measurements import read_csv
 
-GOOD = "t,x,comment\n0.0,1.5,start\n0.1,,lost\n\n0.3,nan,lost too\n"
+GOOD = "t,x,comment\n0.0,1.5,start\n0.1,,lost\n\n0.3, ,lost too\n"
 
 
 def write(tmp_path, text):
@@ -25,6 +25,23 @@ def test_columns_lost_samples_and_hash(tmp_path):
 def test_a_byte_order_mark_and_another_delimiter(tmp_path):
     path = write(tmp_path, b"\xef\xbb\xbft;x\r\n0;1\r\n1;2\r\n")
     assert read_csv(path, ["t", "x"], time="t", delimiter=";").columns["x"].tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_lines_may_end_as_on_any_system(tmp_path, end):
+    path = write(tmp_path, GOOD.replace("\n", end))
+    np.testing.assert_array_equal(read_csv(path, ["t"], time="t").columns["t"], [0.0, 0.1, 0.3])
+    with pytest.raises(ValueError, match="row 2, column 'comment': 'start' is not"):
+        read_csv(path, ["t", "comment"], time="t")
+
+
+def test_every_third_row(tmp_path):
+    path = write(tmp_path, "t,x\n" + "".join(f"{i},{i * i}\n" for i in range(8)))
+    table = read_csv(path, ["t", "x"], time="t", every=3)
+    assert table.columns["t"].tolist() == [0, 3, 6]
+    assert table.columns["x"].tolist() == [0, 9, 36]
+    with pytest.raises(ValueError, match="8 rows of data, of which one in 8 is 1, expected at least 2"):
+        read_csv(path, ["t", "x"], time="t", every=8)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,68 @@
+"""How a command ends: its exit code, and one line on stderr where something is wrong."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import IntEnum
+from pathlib import Path
+
+
+class ExitCode(IntEnum):
+    """How a command ended, for the shell."""
+
+    DONE = 0
+    BROKEN = 1
+    BAD_INPUT = 2
+    NOT_CONVERGED = 3
+    INTERRUPTED = 130
+
+
+def complain(error: Exception | str) -> ExitCode:
+    """Say on one line of stderr what is wrong with the input."""
+    if isinstance(error, OSError) and error.filename is not None:
+        error = f"{error.filename}: {error.strerror}"
+    if isinstance(error, MemoryError):
+        error = f"not enough memory: {error}, expected something smaller"
+    _say(str(error))
+    return ExitCode.BAD_INPUT
+
+
+def unforeseen(error: Exception) -> ExitCode:
+    """Say on one line of stderr that the program itself failed, and keep the traceback in a file."""
+    text = "".join(traceback.format_exception(error))
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="diffcontact-", suffix=".txt", delete=False, encoding="utf-8", errors="backslashreplace"
+        ) as file:
+            file.write(f"{sys.version}\n{sys.argv}\n\n{text}")
+        kept = f"the traceback is in {file.name}"
+    except OSError as failure:
+        kept = f"the traceback could not be written ({failure.strerror}): {text[-2000:]}"
+    _say(f"an error of diffcontact, not of the input: {type(error).__name__}; please report it, {kept}")
+    return ExitCode.BROKEN
+
+
+@contextmanager
+def about(file: str | Path) -> Iterator[None]:
+    """A ValueError within is about a file, and its message begins with the file's name.
+
+    Example:
+        >>> with about("carts.toml"):
+        ...     raise ValueError("fit(priors): ...")
+        Traceback (most recent call last):
+        ValueError: carts.toml: fit(priors): ...
+    """
+    try:
+        yield
+    except ValueError as error:
+        if str(error).startswith(f"{file}: "):
+            raise
+        raise ValueError(f"{file}: {error}") from error
+
+
+def _say(text: str) -> None:
+    print(" ".join(text.split()), file=sys.stderr)

@@ -1,0 +1,90 @@
+"""Numbers as a file or an option spells them: digits 0 to 9, a point, an exponent, and a size that can be squared."""
+
+from __future__ import annotations
+
+import re
+import reprlib
+from typing import Any
+
+# Beyond them squares, and products of a few, leave the range of a float64 (1e-308 to 1e308).
+SMALLEST, LARGEST = 1e-40, 1e40
+SIZES = f"0 or a size from {SMALLEST:g} to {LARGEST:g}"
+
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
+_WHOLE = re.compile(r"[+-]?\d{1,18}", re.ASCII)
+_NOT_FINITE = re.compile(r"[+-]?(nan|inf|infinity)", re.IGNORECASE)
+
+
+def number(text: str) -> float:
+    """The number that a text spells; Python's `float` would take 2_00.1, nan and the digits of every script.
+
+    Raises:
+        ValueError: what it is instead, or what was expected, for the end of a message.
+
+    Example:
+        >>> number(" -1.5e3 ")
+        -1500.0
+        >>> number("2_00.1")
+        Traceback (most recent call last):
+        ValueError: '2_00.1' is not a number
+        >>> number("nan")
+        Traceback (most recent call last):
+        ValueError: 'nan', expected a finite number
+    """
+    text = text.strip()
+    if _NUMBER.fullmatch(text) is None:
+        finite = _NOT_FINITE.fullmatch(text) is None
+        raise ValueError(f"{shown(text)} is not a number" if finite else f"{text!r}, expected a finite number")
+    value = float(text)
+    if not sizable(value):
+        raise ValueError(f"{shown(text)}, expected {SIZES}")
+    return value
+
+
+def whole(text: str) -> int:
+    """The whole number that a text spells, of 18 digits at most.
+
+    Raises:
+        ValueError: as `number`.
+
+    Example:
+        >>> whole("250")
+        250
+    """
+    if _WHOLE.fullmatch(text.strip()) is None:
+        raise ValueError(f"{shown(text.strip())} is not a whole number")
+    return int(text)
+
+
+def sizable(value: float) -> bool:
+    """Whether a number is 0 or of a size that can be squared; NaN is not.
+
+    Example:
+        >>> sizable(0.0), sizable(-9.81), sizable(1e300), sizable(1e-320), sizable(float("nan"))
+        (True, True, False, False, False)
+    """
+    return value == 0.0 or SMALLEST <= abs(value) <= LARGEST
+
+
+class _Short(reprlib.Repr):
+    def __init__(self):
+        super().__init__()
+        self.maxstring = self.maxother = 80
+        self.maxlong, self.maxlevel = 40, 4
+
+    def repr_int(self, x: int, level: int) -> str:
+        # Python refuses to write out a number of more than 4300 digits.
+        return super().repr_int(x, level) if x.bit_length() < 10_000 else f"a number of {x.bit_length()} bits"
+
+
+def shown(value: Any) -> str:
+    """A value as messages show it: short, whatever it is.
+
+    Example:
+        >>> shown([1, "two"]), shown(10**400)
+        ("[1, 'two']", '100000000000000000...0000000000000000000')
+    """
+    return _SHORT.repr(value)
+
+
+_SHORT = _Short()
