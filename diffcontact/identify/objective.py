@@ -78,6 +78,11 @@ class Objective:
 
     def solve(self, start: NDArray) -> OptimizeResult:
         """Trust-region descent within the bounds until neither cost nor parameters move."""
+        if not np.all(np.isfinite(self.evaluate(start)[0])):
+            raise ValueError(
+                "fit(params): at the starting values the simulation is not finite up to the last sample; "
+                "expected values from which it is"
+            )
         iterations = count()
 
         def jacobian(theta):
@@ -86,11 +91,6 @@ class Objective:
                 self.progress(next(iterations), 0.5 * float(f @ f))
             return J
 
-        if not np.all(np.isfinite(self.residuals(start))):
-            raise ValueError(
-                "fit(params): at the starting values the simulation is not finite up to the last sample; "
-                "expected values from which it is"
-            )
         # eps^(3/4): the last step has no more to give, yet rounding in the simulation does not keep the fit going.
         tolerance = self.eps**0.75
         return least_squares(
