@@ -35,7 +35,7 @@ from starts import NOISE, RADIUS, Case, ball, box
 
 import diffcontact as dc
 from diffcontact.identify.fit import prepare
-from diffcontact.identify.residual import residual
+from diffcontact.identify.problem.residual import residual
 
 try:
     import mujoco

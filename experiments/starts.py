@@ -27,7 +27,7 @@ import numpy as np
 
 import diffcontact as dc
 from diffcontact.identify.fit import prepare
-from diffcontact.identify.shooting import search
+from diffcontact.identify.search.shooting import search
 
 jax.config.update("jax_enable_x64", True)
 

@@ -1,15 +1,15 @@
 """Parameters with error bars from observed motion."""
 
-from diffcontact.identify.assessment import Identifiability
 from diffcontact.identify.comparison import Comparison, compare
 from diffcontact.identify.fit import check, fit
-from diffcontact.identify.impacts import Impacts
-from diffcontact.identify.observations import Observations, Problem
-from diffcontact.identify.parameters import Interval, Positive, Real, symmetric
-from diffcontact.identify.posterior import Posterior, posterior
-from diffcontact.identify.priors import Normal
-from diffcontact.identify.profile import Profile, profile
-from diffcontact.identify.replicas import Bootstrap, bootstrap, fit_replicas
+from diffcontact.identify.identifiability.assessment import Identifiability
+from diffcontact.identify.intervals.bootstrap import Bootstrap, bootstrap, fit_replicas
+from diffcontact.identify.intervals.posterior import Posterior, posterior
+from diffcontact.identify.intervals.profile import Profile, profile
+from diffcontact.identify.problem.impacts import Impacts
+from diffcontact.identify.problem.observations import Observations, Problem
+from diffcontact.identify.problem.parameters import Interval, Positive, Real, symmetric
+from diffcontact.identify.problem.priors import Normal
 from diffcontact.identify.result import FitResult
 
 __all__ = [

@@ -9,14 +9,14 @@ from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult
 from scipy.stats import norm
 
-from diffcontact.identify.assessment import hints, in_values
-from diffcontact.identify.identifiability import Blindness, blindness
-from diffcontact.identify.objective import MAX_EVALUATIONS, Objective
-from diffcontact.identify.parameters import FreeParameters
-from diffcontact.identify.residual import JointResidual
+from diffcontact.identify.covariance.error_bars import RunResidual, error_bars, prediction_errors
+from diffcontact.identify.identifiability.assessment import hints, in_values
+from diffcontact.identify.identifiability.null_space import Blindness, blindness
+from diffcontact.identify.problem.objective import MAX_EVALUATIONS, Objective
+from diffcontact.identify.problem.parameters import FreeParameters
+from diffcontact.identify.problem.residual import JointResidual
 from diffcontact.identify.result import FitResult
-from diffcontact.identify.shooting import Search
-from diffcontact.identify.uncertainty import RunResidual, error_bars, prediction_errors
+from diffcontact.identify.search.shooting import Search
 from diffcontact.status import Status
 
 

@@ -9,17 +9,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from diffcontact.identify.assessment import POINTS, Identifiability, assess, refuse_hopeless
 from diffcontact.identify.estimate import estimate
-from diffcontact.identify.loss import Loss
-from diffcontact.identify.noise import with_estimated_noise
-from diffcontact.identify.objective import Objective, Progress
-from diffcontact.identify.observations import Problem
-from diffcontact.identify.parameters import Domain, Tie, free_parameters
-from diffcontact.identify.priors import Normal, Priors
-from diffcontact.identify.residual import JointResidual
+from diffcontact.identify.identifiability.assessment import POINTS, Identifiability, assess, refuse_hopeless
+from diffcontact.identify.problem.loss import Loss
+from diffcontact.identify.problem.objective import Objective, Progress
+from diffcontact.identify.problem.observations import Problem
+from diffcontact.identify.problem.parameters import Domain, Tie, free_parameters
+from diffcontact.identify.problem.priors import Normal, Priors
+from diffcontact.identify.problem.residual import JointResidual
 from diffcontact.identify.result import FitResult
-from diffcontact.identify.shooting import METHODS, SHOOTING, search
+from diffcontact.identify.search.estimated_noise import with_estimated_noise
+from diffcontact.identify.search.shooting import METHODS, SHOOTING, search
 
 NOISES = ("stated", "estimated")
 
@@ -45,7 +45,7 @@ def fit(
 
     Several runs are fitted jointly: parameters are shared, except those that a problem calls its `own`. Error bars come
     from the residuals, not from the stated noise: from three runs on by comparing the runs, otherwise with the
-    correlation of the residuals in time (`diffcontact.identify.uncertainty`). A parameter at its bound keeps the
+    correlation of the residuals in time (`diffcontact.identify.covariance`). A parameter at its bound keeps the
     standard error that the curvature gives it, its interval is cut at the bound, and the other errors are those with it
     held there.
 

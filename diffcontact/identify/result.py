@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diffcontact.files import write_atomically
-from diffcontact.identify.objective import Objective
-from diffcontact.identify.observations import Problem
-from diffcontact.identify.parameters import Domain
 from diffcontact.identify.portable import decode, encode
+from diffcontact.identify.problem.objective import Objective
+from diffcontact.identify.problem.observations import Problem
+from diffcontact.identify.problem.parameters import Domain
 from diffcontact.identify.table import text_table
 from diffcontact.simulate import Trajectory
 

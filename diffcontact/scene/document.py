@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 
 from diffcontact.files import read_text
 from diffcontact.identify import Interval, Normal, Positive, Real
-from diffcontact.identify.loss import LOSSES
-from diffcontact.identify.shooting import SHOOTING
+from diffcontact.identify.problem.loss import LOSSES
+from diffcontact.identify.search.shooting import SHOOTING
 from diffcontact.scene.keys import Table
 from diffcontact.scene.kinds import KINDS, Quantity, ReadySystem
 from diffcontact.scene.measurements import read_csv

@@ -9,10 +9,10 @@ from bouncing import BALL, BALL_FREE, BALL_START, BALL_TRUTH, SAMPLES, ball_prob
 
 import diffcontact as dc
 from diffcontact.identify import Interval, Observations, Positive, Problem, Real, fit
-from diffcontact.identify import model as model_module
-from diffcontact.identify import residual as residual_module
-from diffcontact.identify.parameters import free_parameters
-from diffcontact.identify.residual import JointResidual
+from diffcontact.identify.problem import model as model_module
+from diffcontact.identify.problem import residual as residual_module
+from diffcontact.identify.problem.parameters import free_parameters
+from diffcontact.identify.problem.residual import JointResidual
 
 
 def joint(problems, params, free):

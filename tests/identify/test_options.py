@@ -7,7 +7,7 @@ import pytest
 import diffcontact as dc
 from diffcontact.identify import Interval, Normal, Observations, Positive, Problem, Real, fit
 from diffcontact.identify.fit import prepare
-from diffcontact.identify.residual import JointResidual
+from diffcontact.identify.problem.residual import JointResidual
 
 DRAGGED = dc.System(
     gap=lambda t, q, p: q + 100.0,

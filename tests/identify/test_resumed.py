@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from falling import fall, fitted
 
-from diffcontact.identify import FitResult, Normal, Positive, Real, bootstrap, objective, posterior, profile
+from diffcontact.identify import FitResult, Normal, Positive, Real, bootstrap, posterior, profile
+from diffcontact.identify.problem import objective
 from diffcontact.identify.result import resumed
 
 FREE = {"g": Positive(), "u0": Real()}

@@ -1,0 +1,132 @@
+r"""The noise of one run: a model per channel, how far the models may be wrong, and what they mean for a fit.
+
+The channels of one run share what the fit has taken out, and each by itself has too little left to tell what it was. So
+they are given one polynomial and a scale each, unless polynomials of their own are likelier by more than their number
+explains (Akaike).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.signal import lfilter
+from scipy.special import polygamma
+
+from diffcontact.identify.covariance.autoregression import Autoregression, autoregression, grid, predecessors, whitening
+
+
+@dataclass(frozen=True)
+class RunNoise:
+    """The models of a run's channels, and how far they may be wrong.
+
+    Attributes:
+        models: one per channel.
+        doubts: pairs of such lists, one standard deviation to either side along each of the independent directions in
+            which the residuals leave them uncertain.
+    """
+
+    models: list[Autoregression]
+    doubts: list[tuple[list[Autoregression], list[Autoregression]]]
+
+
+def run_noise(r: NDArray, J: NDArray) -> RunNoise:
+    """Models of a run's channels: of one polynomial for all, or of one for each.
+
+    Args:
+        r: (n, k) residuals, NaN where missing.
+        J: (n, k, P) their Jacobian, zero where missing.
+
+    Example:
+        >>> noise = np.random.default_rng(0).normal(size=(400, 2)) * [1.0, 5.0]
+        >>> noise = run_noise(lfilter([1.0], [1.0, -0.9], noise, axis=0), np.zeros((400, 2, 1)))
+        >>> [model.order for model in noise.models], bool(noise.models[1].sigma > 4 * noise.models[0].sigma)
+        ([1, 1], True)
+    """
+    channels = range(r.shape[1])
+    models, groups = [autoregression(r[:, c], J[:, c]) for c in channels], [[c] for c in channels]
+    common = _common(r, J, models) if len(models) > 1 else models
+    if _misfit(r, common) + 2 * common[0].order < _misfit(r, models) + 2 * sum(model.order for model in models):
+        models, groups = common, [list(channels)]
+    doubts = []
+    for group in groups:
+        for pair in models[group[0]].doubts:
+            doubts.append(
+                tuple([replace(m, polynomial=a) if c in group else m for c, m in enumerate(models)] for a in pair)
+            )
+    for c, model in enumerate(models):
+        # Half that of the logarithm of chi^2.
+        deviation = 0.5 * np.sqrt(polygamma(1, model.freedom / 2))
+        displaced = (replace(model, sigma=model.sigma * np.exp(side * deviation)) for side in (-1, 1))
+        doubts.append(tuple([*models[:c], other, *models[c + 1 :]] for other in displaced))
+    return RunNoise(models, doubts)
+
+
+def _common(r: NDArray, J: NDArray, own: list[Autoregression]) -> list[Autoregression]:
+    """One polynomial for all channels, put one behind the other with a gap between.
+
+    Each in the scale of its innovations: its slow motion, of which a record holds little, would be a poor one.
+    """
+    scale = np.array([model.sigma for model in own])
+    # A channel without noise, or without samples, has nothing to say.
+    r, J = np.where(scale > 0, r, np.nan), np.where(scale[:, None] > 0, J, 0.0)
+    count, divisor = np.sum(~np.isnan(r), axis=0), np.where(scale > 0, scale, 1.0)
+    gap = np.full((1, r.shape[1]), np.nan)
+    one = np.concatenate([r / divisor, gap]).ravel(order="F")
+    columns = np.concatenate([J / divisor[:, None], np.zeros((1, *J.shape[1:]))]).transpose(1, 0, 2)
+    model = autoregression(one, columns.reshape(one.size, -1))
+    share = np.maximum(count, 1) / max(count.sum(), 1)
+    return [replace(model, sigma=model.sigma * s, freedom=model.freedom * f) for s, f in zip(scale, share, strict=True)]
+
+
+def _misfit(r: NDArray, models: list[Autoregression]) -> float:
+    """-2 log L of residuals, whatever was fitted, under polynomials of which each is given the scale that suits it."""
+    total = 0.0
+    for channel, model in zip(r.T, models, strict=True):
+        present = ~np.isnan(channel)
+        if model.sigma == 0.0:
+            continue
+        W, filled = whitening(model, present), np.where(present, channel, 0.0)
+        innovations = np.zeros_like(filled)
+        for lag in range(model.order + 1):
+            innovations[lag:] += W[lag:, lag] * filled[: filled.size - lag]
+        total += present.sum() * np.log(np.mean(innovations[present] ** 2)) - 2 * np.sum(np.log(W[present, 0]))
+    return total
+
+
+def score_covariance(models: list[Autoregression], r: NDArray, J: NDArray) -> NDArray:
+    r"""Covariance (P, P) of the score J^T r when r is noise of the given models, correlated between channels too.
+
+    sum_cd J_c^T Sigma_cd J_d with Toeplitz matrices Sigma_cd, by Fourier transforms (F that of J, zero-padded)::
+
+        sum_cd rho_cd sum_w sqrt(S_c(w) S_d(w)) F_c(w)^* F_d(w) / L
+
+    S are the spectra of the models, rho the correlation of their innovations.
+
+    Args:
+        models: one per channel.
+        r: (n, k) residuals, NaN where missing.
+        J: (n, k, P) Jacobian, zero where missing.
+    """
+    L = grid(r.shape[0])
+    F = np.fft.rfft(J, L, axis=0) * np.sqrt([model.spectrum(L) for model in models]).T[:, :, None]
+    # A real transform holds one of each pair of conjugate frequencies, 0 and the highest (L is even) stand alone.
+    weight = np.full(F.shape[0], 2.0 / L)
+    weight[[0, -1]] /= 2.0
+    rho = _innovation_correlation(models, r)
+    return np.einsum("w,cd,wcp,wdq->pq", weight, rho, F.conj(), F, optimize=True).real
+
+
+def _innovation_correlation(models: list[Autoregression], r: NDArray) -> NDArray:
+    present = ~np.isnan(r)
+    filled = np.where(present, r, 0.0)
+    innovations = np.zeros_like(filled)
+    for channel, model in enumerate(models):
+        whole = present[:, channel] & (predecessors(present[:, channel], model.order) == model.order)
+        innovations[whole, channel] = lfilter(model.polynomial, [1.0], filled[:, channel])[whole]
+    norms = np.linalg.norm(innovations, axis=0)
+    norms[norms == 0.0] = 1.0
+    correlation = (innovations / norms).T @ (innovations / norms)
+    np.fill_diagonal(correlation, 1.0)
+    return correlation

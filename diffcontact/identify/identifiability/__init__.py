@@ -1,0 +1,1 @@
+"""Which parameters the data determine, and in words which they do not."""

@@ -1,0 +1,123 @@
+"""Before a fit: can these data determine these parameters at all?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from diffcontact.identify.identifiability.naming import explain
+from diffcontact.identify.identifiability.null_space import blindness
+from diffcontact.identify.problem.objective import Objective
+from diffcontact.identify.search.shooting import starting_points
+
+POINTS = 9
+
+
+@dataclass(frozen=True, eq=False)
+class Identifiability:
+    """What data can determine, at the most favourable of the points that were looked at.
+
+    Attributes:
+        names: (P,) free parameters.
+        singular_values: (P,) of the Jacobian with its columns scaled to unit length, largest first: how different the
+            parameters' effects are. The last over the first is 1 for effects as different as can be, 0 for a
+            combination without any.
+        directions: that the data cannot see, each a dict name -> weight.
+        hints: the same in words, and what would resolve it.
+    """
+
+    names: tuple[str, ...]
+    singular_values: NDArray
+    directions: list[dict[str, float]]
+    hints: tuple[str, ...]
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether some direction cannot be seen."""
+        return bool(self.directions)
+
+    def __str__(self) -> str:
+        if self.hopeless:
+            return "\n".join(self.hints)
+        ratio = self.singular_values[-1] / self.singular_values[0]
+        return f"all of {', '.join(self.names)} can be seen; least to most distinct effect {ratio:.2g}"
+
+
+def assess(objective: Objective, points: int = POINTS, seed: int = 0) -> Identifiability:
+    """Look at the Jacobian at the start and at a Sobol set of other points in the bounds.
+
+    What is unseen at one of them may be seen at another (a start without an impact); what is unseen at the most
+    favourable one will be unseen by the fit. Combinations that a prior determines count as seen.
+
+    Args:
+        objective: what is to be fitted (`prepare`).
+        points: how many to look at.
+        seed: of the Sobol set.
+    """
+    best: tuple[int, Any, NDArray, Any] | None = None
+    for theta in starting_points(objective.parameters, points, seed):
+        _, J = objective.evaluate(theta)
+        blind = blindness(J, objective.parameters.names, objective.eps)
+        if best is None or len(blind.directions) < best[0]:
+            best = len(blind.directions), blind, theta, J
+        if best[0] == 0:
+            break
+    assert best is not None
+    _, blind, theta, J = best
+    norms = np.linalg.norm(J, axis=0)
+    values = np.linalg.svd(J / np.where(norms > 0, norms, 1.0), compute_uv=False)
+    trajectories = [at.trajectory for at in objective.joint.linearise(theta)]
+    return Identifiability(
+        objective.parameters.names,
+        np.pad(values, (0, max(theta.size - values.size, 0))),
+        [in_values(objective, direction, theta) for direction in blind.directions],
+        hints(objective, theta, blind.directions, trajectories),
+    )
+
+
+def refuse_hopeless(objective: Objective, strict: bool) -> None:
+    """Raise where a fit would find nothing out; where there is hope, it costs the Jacobian at the start.
+
+    Args:
+        objective: what is to be fitted; its first Jacobian is kept for the fit.
+        strict: refuse already where some direction cannot be seen. Otherwise there is hope as long as a single free
+            parameter has an effect, at the start or at another of the points that `assess` looks at: what is determined
+            is worth fitting, and the result names what is not.
+
+    Raises:
+        ValueError: why, and what would resolve it.
+    """
+    if (strict or _without_effect(objective)) and (assessed := assess(objective)).hopeless:
+        raise ValueError(
+            f"fit(check): {'; '.join(assessed.hints)}; expected other data, fewer free parameters or priors "
+            "(check=False fits all the same)"
+        )
+
+
+def _without_effect(objective: Objective) -> bool:
+    """Whether no free parameter has any effect at any point; a simulation that is not finite says nothing of that."""
+    for theta in starting_points(objective.parameters, POINTS, seed=0):
+        if np.any(objective.evaluate(theta)[1]) or not objective.finite(objective.joint.linearise(theta)):
+            return False
+    return True
+
+
+def hints(
+    objective: Objective, theta: NDArray, directions: Sequence[Mapping[str, float]], trajectories: Sequence[Any]
+) -> tuple[str, ...]:
+    """Unseen directions of theta in words."""
+    return tuple(
+        explain(objective, theta, in_values(objective, direction, theta), trajectories) for direction in directions
+    )
+
+
+def in_values(objective: Objective, direction: Mapping[str, float], theta: NDArray) -> dict[str, float]:
+    """A direction of theta as one of the parameters themselves, its largest weight 1."""
+    parameters, slopes = objective.parameters, objective.parameters.slopes(theta)
+    weights = {name: weight * slopes[parameters.names.index(name)] for name, weight in direction.items()}
+    largest = max(weights.values(), key=abs)
+    return {name: float(weight / largest) for name, weight in weights.items()}

@@ -1,0 +1,111 @@
+"""What is identified where single parameters are not: null directions in words, and what would resolve them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from itertools import combinations
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from diffcontact.identify.problem.objective import Objective
+from diffcontact.system import ParticleLine
+
+# Exponents of products like e^2 h: small whole numbers, recognised to the accuracy of a null direction.
+_LARGEST_EXPONENT = 4
+_ACCURACY = 1e-3
+
+
+def explain(objective: Objective, theta: Any, direction: Mapping[str, float], trajectories: Sequence[Any]) -> str:
+    """One unseen direction (name -> weight) in words.
+
+    Args:
+        objective: the fit.
+        theta: (P,) where.
+        direction: along which no residual changes.
+        trajectories: of the runs there.
+    """
+    if len(direction) > 1:
+        values = dict(zip(objective.parameters.names, objective.parameters.values(np.asarray(theta)), strict=True))
+        text = combination(direction, values)
+        if all(_role(objective, theta, name) == "mass" for name in direction):
+            text += "; a known mass or a force in newton would resolve it"
+        return text
+    (name,) = direction
+    role = _role(objective, theta, name)
+    if role == "restitution":
+        if not any(np.any(np.asarray(trajectory.impulse) > 0) for trajectory in trajectories):
+            return f"{name} needs an impact: none in these data"
+        return f"{name} needs an impact whose rebound is seen: none in these data"
+    if role == "friction":
+        return f"{name} needs a stretch of sliding: none in these data"
+    if role == "mass":
+        return f"{name} needs a force or a collision that depends on it: none in these data"
+    return f"{name} has no effect on what was measured"
+
+
+def combination(direction: Mapping[str, float], values: Mapping[str, float]) -> str:
+    """What a change of several parameters along a direction leaves alone.
+
+    Example:
+        >>> combination({"m1": 1.0, "m2": 0.5}, {"m1": 2.0, "m2": 1.0})
+        'only m1/m2 is identified, not m1 and m2'
+        >>> combination({"e": 1.0, "h": -5.0}, {"e": 0.8, "h": 2.0})
+        'only e^2 h is identified, not e and h'
+        >>> combination({"x": 1.0, "d": 1.0}, {"x": 0.0, "d": 0.3})
+        'only x - d is identified, not x and d'
+    """
+    names = list(direction)
+    relative = {name: direction[name] / values[name] if values[name] else np.inf for name in names}
+    if len(names) > 2 and all(abs(relative[name] / relative[names[0]] - 1) < _ACCURACY for name in names):
+        return f"only the ratios of {_list(names)} are identified, not their common scale"
+    found = [_pair(first, second, direction, relative) for first, second in combinations(names, 2)]
+    kept = [text for text in found if text]
+    if len(names) == 2 and kept:
+        return f"only {kept[0]} is identified, not {_list(names)}"
+    along = ", ".join(f"{name}: {weight:.3g}" for name, weight in direction.items())
+    return f"{_list(names)} are not identified together: along {{{along}}} nothing changes" + (
+        f", {_list(kept)} among them" if kept else ""
+    )
+
+
+def _pair(first: str, second: str, direction: Mapping[str, float], relative: Mapping[str, float]) -> str:
+    """A product of powers, a sum or a difference of two that stays the same; empty where there is none that simple."""
+    if np.isfinite(relative[first]) and np.isfinite(relative[second]):
+        # first^p second^q is constant where p c_1 + q c_2 = 0, c the relative changes.
+        ratio = Fraction(-relative[second] / relative[first]).limit_denominator(_LARGEST_EXPONENT)
+        near = abs(float(ratio) * relative[first] / relative[second] + 1) < _ACCURACY
+        if near and 0 < abs(ratio.numerator) <= _LARGEST_EXPONENT:
+            p, q = abs(ratio.numerator), ratio.denominator * (1 if ratio > 0 else -1)
+            return f"{_power(first, p)}{' ' if q > 0 else '/'}{_power(second, abs(q))}"
+    if abs(abs(direction[first] / direction[second]) - 1) < _ACCURACY:
+        return f"{first} {'-' if direction[first] * direction[second] > 0 else '+'} {second}"
+    return ""
+
+
+def _power(name: str, exponent: int) -> str:
+    return name if exponent == 1 else f"{name}^{exponent}"
+
+
+def _list(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _role(objective: Objective, theta: Any, name: str) -> str:
+    """Which of a system's functions a parameter is for: "restitution", "friction", "mass", or none of them, ""."""
+    j, theta = objective.parameters.names.index(name), np.asarray(theta, float)
+    moved = theta + (1e-3 * max(abs(theta[j]), 1.0)) * (np.arange(theta.size) == j)
+    for run in objective.joint.runs:
+        system = run.model.system
+        here, there = (run.model.parameters(jnp.asarray(at[run.index]), run.fixed) for at in (theta, moved))
+        line = isinstance(system, ParticleLine)
+        functions = {
+            "mass": system.mass if line else lambda p, s=system, r=run: s.mass(jnp.asarray(r.model.initial(p)[0]), p),
+            **({"friction": system.friction} if line else {"restitution": system.restitution}),
+        }
+        for role, function in functions.items():
+            if np.any(np.asarray(function(here)) != np.asarray(function(there))):
+                return role
+    return ""

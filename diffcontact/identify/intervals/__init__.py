@@ -1,0 +1,1 @@
+"""Intervals that do not trust the curvature: profile likelihood, bootstrap, posterior."""

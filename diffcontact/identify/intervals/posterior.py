@@ -1,0 +1,253 @@
+r"""Posterior: which parameters the data leave possible, without the parabola that standard errors rest on.
+
+    log p(theta | data) = -1/2 sum_runs |W r(theta)|^2 - 1/2 sum_priors ((theta_j - mean_j) / sigma_j)^2,
+    low <= theta <= high, flat otherwise (in the logarithm, for a parameter in log scale)
+
+r are the residuals of the fit and W the filter that makes them white: per channel the autoregressive noise model at the
+estimate that the error bars within a run rest on, so that the size of the noise and its correlation in time come from
+the residuals here too. What differs from run to run is not in it.
+
+The No-U-Turn sampler walks in coordinates without bounds (`unbounded`), y = y_0 + L x with L L^T the inverse of the
+curvature at the estimate, in which the posterior is nearly a sphere.
+
+Source: M. D. Hoffman, A. Gelman, J. Machine Learning Research 15 (2014) 1593, for the sampler; A. Vehtari, A. Gelman,
+D. Simpson, B. Carpenter, P.-C. Buerkner, Bayesian Analysis 16 (2021) 667, on reading r-hat and the effective size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from numpy.typing import NDArray
+
+from diffcontact.identify.covariance.autoregression import whitening
+from diffcontact.identify.covariance.run_noise import run_noise
+from diffcontact.identify.intervals.unbounded import Unbounded
+from diffcontact.identify.problem.objective import Objective
+from diffcontact.identify.problem.residual import Linearised, Run, residual
+from diffcontact.identify.result import FitResult, resumed
+from diffcontact.identify.table import text_table
+
+# Precision of the logistic distribution, which is what a flat prior in an interval is in coordinates without bounds.
+_FLAT = 3.0 / np.pi**2
+# Chains begin so many times as far from the estimate as they will end, so that r-hat has something to show.
+_DISPERSION = 2.0
+_MIXED = 1.01
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """Draws from the posterior.
+
+    Attributes:
+        names: (P,) as in the fit.
+        draws: (chains, n, P) of the parameters.
+        r_hat: (P,) scatter of all draws over that within the chains: 1 where the chains agree, below 1.01 if they may
+            be trusted.
+        effective: (P,) how many independent draws they are worth.
+        divergences: how many draws met a place too rough for the sampler; a few per thousand are what the jumps of a
+            contact problem cost, many mean that the draws avoid some of what is possible.
+    """
+
+    names: tuple[str, ...]
+    draws: NDArray
+    r_hat: NDArray
+    effective: NDArray
+    divergences: int
+
+    @property
+    def mean(self) -> NDArray:
+        """(P,)"""
+        return self.draws.mean(axis=(0, 1))
+
+    @property
+    def stderr(self) -> NDArray:
+        """(P,) standard deviations."""
+        return self.draws.std(axis=(0, 1), ddof=1)
+
+    @property
+    def interval95(self) -> NDArray:
+        """(P, 2) percentiles 2.5 and 97.5."""
+        return np.percentile(self.draws, [2.5, 97.5], axis=(0, 1)).T
+
+    @property
+    def mixed(self) -> bool:
+        """Whether the chains agree on every parameter."""
+        return bool(np.all(self.r_hat < _MIXED))
+
+    def __str__(self) -> str:
+        rows = [
+            {
+                "name": name,
+                "value": float(self.mean[j]),
+                "stderr": float(self.stderr[j]),
+                "interval95": self.interval95[j].tolist(),
+                "note": f"r-hat {self.r_hat[j]:.3f}, {self.effective[j]:.0f} effective draws",
+            }
+            for j, name in enumerate(self.names)
+        ]
+        told = "" if self.mixed else "the chains do not agree yet: more warmup and draws; "
+        chains, n, _ = self.draws.shape
+        return f"{text_table(rows)}\n{told}{chains} chains of {n} draws, {self.divergences} divergences"
+
+
+def posterior(
+    result: FitResult,
+    *,
+    chains: int = 4,
+    draws: int = 500,
+    warmup: int = 500,
+    seed: int = 0,
+) -> Posterior:
+    """Draw from the posterior, chains side by side; needs blackjax (`pip install 'diffcontact[posterior]'`).
+
+    Args:
+        result: what `fit` returned, with loss "linear"; runs, priors and noise are those of the fit.
+        chains, draws: how many, and of how many draws each.
+        warmup: draws of each chain that tune the sampler and are thrown away.
+        seed: of everything random.
+
+    Raises:
+        ValueError: numbers that are no positive integers; a robust loss, which is the logarithm of no density; what the
+            data cannot see; a channel that is fitted exactly, so that its noise is unknown; a fit that did not
+            converge; a result that was read from a file.
+        ImportError: blackjax is absent.
+    """
+    for name, value in (("chains", chains), ("draws", draws), ("warmup", warmup)):
+        if not (isinstance(value, int) and value >= 1):
+            raise ValueError(f"posterior({name}): {value!r}, expected an integer of at least 1")
+    objective = resumed(result, "posterior", all_seen=True)
+    if objective.loss.robust:
+        raise ValueError(f"posterior(result): loss {objective.loss.name!r} is no log-density, expected 'linear'")
+    sphere = _Sphere(objective, result)
+    key, scatter = jax.random.split(jax.random.key(seed))
+    starts = _DISPERSION * jax.random.normal(scatter, (chains, objective.joint.size))
+    x, divergent = _sample(sphere.log_density, jax.random.split(key, chains), starts, draws, warmup)
+    theta = np.asarray(jax.vmap(jax.vmap(sphere.theta))(x), float)
+    values = objective.parameters.values(theta)
+    return Posterior(result.names, values, *_diagnostics(values), int(np.sum(np.asarray(divergent))))
+
+
+def _blackjax() -> Any:
+    try:
+        import blackjax  # pyright: ignore[reportMissingImports]  (an extra)
+    except ImportError as error:
+        raise ImportError("posterior: blackjax is absent; pip install 'diffcontact[posterior]'") from error
+    return blackjax
+
+
+def _sample(log_density: Callable, keys: Array, starts: Array, draws: int, warmup: int) -> tuple[Array, Array]:
+    """Positions (chains, draws, P) and whether each diverged (chains, draws)."""
+    blackjax = _blackjax()
+
+    def chain(key, start):
+        tune, run = jax.random.split(key)
+        (state, tuned), _ = blackjax.window_adaptation(blackjax.nuts, log_density).run(tune, start, num_steps=warmup)
+        kernel = blackjax.nuts(log_density, **tuned)
+
+        def draw(state, key):
+            state, info = kernel.step(key, state)
+            return state, (state.position, info.is_divergent)
+
+        return jax.lax.scan(draw, state, jax.random.split(run, draws))[1]
+
+    return jax.jit(jax.vmap(chain))(keys, starts)
+
+
+def _diagnostics(values: NDArray) -> tuple[NDArray, NDArray]:
+    """r-hat and effective size (P,) of values (chains, n, P)."""
+    measures = _blackjax().diagnostics
+    r_hat, effective = measures.potential_scale_reduction(values), measures.effective_sample_size(values)
+    return np.asarray(r_hat, float), np.asarray(effective, float)
+
+
+class _Sphere:
+    """The posterior in coordinates x (P,) in which it is nearly a standard normal distribution around zero."""
+
+    def __init__(self, objective: Objective, result: FitResult):
+        parameters = objective.parameters
+        self.priors, self.log = objective.priors, parameters.log
+        self.unbounded = Unbounded(parameters.low, parameters.high)
+        start = _inside(objective, result)
+        at = objective.joint.linearise(start)
+        filters = [_filter(run, here, i) for i, (run, here) in enumerate(zip(objective.joint.runs, at, strict=True))]
+        self.groups = _alike(objective.joint.runs, filters)
+        self.center = jnp.asarray(self.unbounded.coordinates(start))
+        curvature = np.diag(self.priors.information(start))
+        for run, here, W in zip(objective.joint.runs, at, filters, strict=True):
+            J = np.asarray(_filtered(W[: run.length, :, :, None], here.J)).reshape(-1, run.index.size)
+            curvature[np.ix_(run.index, run.index)] += J.T @ J
+        slopes = np.exp(np.asarray(self.unbounded.log_slope(self.center), float))
+        curvature = curvature * np.outer(slopes, slopes)
+        curvature += np.diag(np.where(self.unbounded.above | self.unbounded.below, _FLAT, 0.0))
+        self.spread = jnp.asarray(np.linalg.inv(np.linalg.cholesky(curvature)).T)
+
+    def theta(self, x: Array) -> Array:
+        """(P,) as the optimiser sees them."""
+        return self.unbounded.theta(self.center + self.spread @ x)
+
+    def log_density(self, x: Array) -> Array:
+        """Up to a constant; -inf where the simulation is not finite."""
+        y = self.center + self.spread @ x
+        theta = self.unbounded.theta(y)
+        value = jnp.sum(self.unbounded.log_slope(y)) - 0.5 * jnp.sum(self._prior_rows(theta) ** 2)
+        for model, group in self.groups:
+
+            def misfit(index, fixed, samples, W, model=model):
+                r, _ = residual(model, theta[index], fixed, samples)
+                return 0.5 * jnp.sum(_filtered(W, r) ** 2)
+
+            value = value - jnp.sum(jax.vmap(misfit)(*group))
+        return jnp.where(jnp.isfinite(value), value, -jnp.inf)
+
+    def _prior_rows(self, theta: Array) -> Array:
+        values = jnp.where(self.log, jnp.exp(jnp.where(self.log, theta, 0.0)), theta)
+        return (values[self.priors.index] - self.priors.mean) / self.priors.sigma
+
+
+def _inside(objective: Objective, result: FitResult) -> NDArray:
+    """(P,) the estimate, moved half a standard error away from a bound that it is at."""
+    parameters = objective.parameters
+    stderr = np.sqrt(np.diag(result.covariance)) / parameters.slopes(parameters.start)
+    margin = np.minimum(stderr / 2, (parameters.high - parameters.low) / 4)
+    return np.clip(parameters.start, parameters.low + margin, parameters.high - margin)
+
+
+def _filter(run: Run, at: Linearised, i: int) -> NDArray:
+    """(n, k, p+1) the whitening filters of a run's channels, zero behind its end."""
+    channels, models = [], run_noise(at.r, at.J).models
+    for c, (present, model) in enumerate(zip(run.present.T, models, strict=True)):
+        if not present.any():
+            channels.append(np.zeros((run.length, 1)))
+            continue
+        if not model.sigma > 0:
+            raise ValueError(f"posterior(result): run {i}, channel {c} is fitted exactly; expected some noise")
+        channels.append(whitening(model, present))
+    longest = max(W.shape[1] for W in channels)
+    behind = run.samples.times.shape[0] - run.length
+    return np.stack([np.pad(W, ((0, behind), (0, longest - W.shape[1]))) for W in channels], axis=1)
+
+
+def _filtered(W: Any, r: Any) -> Array:
+    """(n, k, ...) sum_j W[t, c, j] r[t - j, c]."""
+    lagged = [jnp.pad(r, ((lag, 0), *((0, 0),) * (r.ndim - 1)))[: r.shape[0]] for lag in range(W.shape[2])]
+    return sum((W[:, :, lag] * part for lag, part in enumerate(lagged)), jnp.zeros_like(r))
+
+
+def _alike(runs: list[Run], filters: list[NDArray]) -> list[tuple[Any, tuple]]:
+    """Runs of one model and one length, their numbers stacked on a leading axis, so that they are compiled once."""
+    longest = max(W.shape[2] for W in filters)
+    groups: dict[Any, list[tuple]] = {}
+    for run, W in zip(runs, filters, strict=True):
+        W = jnp.asarray(np.pad(W, ((0, 0), (0, 0), (0, longest - W.shape[2]))), run.samples.values.dtype)
+        groups.setdefault((run.model, run.samples.times.shape), []).append((run.index, run.fixed, run.samples, W))
+    return [
+        (model, jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf) for leaf in leaves]), *members))
+        for (model, _), members in groups.items()
+    ]

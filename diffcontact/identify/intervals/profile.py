@@ -1,0 +1,150 @@
+r"""Profile likelihood: an interval that does not trust the curvature.
+
+For each value x of one parameter the others are fitted anew. With the cost c(x) and its minimum c, the 95 % interval is
+
+    2 (c(x) - c) / s^2 <= t^2
+
+where t is the quantile of the fit's own interval and s^2 = (stderr / stderr_0)^2 the scale that its error bars rest on,
+stderr_0 = sqrt((J^T J)^-1): as much as the residuals are larger than stated, and correlated. For a linear model that is
+the fit's interval; near a bound, or where the cost is no parabola, it is the better one.
+
+Source: D. M. Bates, D. G. Watts, Nonlinear Regression Analysis and Its Applications (1988), chapter 6.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import least_squares
+
+from diffcontact.identify.problem.objective import MAX_EVALUATIONS, Objective
+from diffcontact.identify.result import FitResult, resumed
+
+# The search for an end stops within this part of a standard error.
+_RESOLUTION = 0.02
+_FARTHEST = 64.0
+
+
+@dataclass(frozen=True, eq=False)
+class Profile:
+    """The profile of one element.
+
+    Attributes:
+        name: of the element.
+        interval95: (2,) where the profile leaves the 95 % region; infinite, or the bound, where it does not.
+        values: (m,) of the element, sorted.
+        rise: (m,) 2 (c(x) - c) / s^2 there, in squared standard errors.
+    """
+
+    name: str
+    interval95: NDArray
+    values: NDArray
+    rise: NDArray
+
+
+def profile(result: FitResult, name: str) -> Profile:
+    """Profile one element of the parameters, with the runs, priors, loss and noise of the fit.
+
+    Args:
+        result: what `fit` returned.
+        name: of the element, as in `result.names`.
+
+    Raises:
+        ValueError: an unknown name, or one that the data cannot see; a fit that did not converge, or whose cost turns
+            out to be lower elsewhere; a result that was read from a file.
+
+    Example:
+        >>> profile(result, "e").interval95  # doctest: +SKIP
+        array([0.7948, 0.8039])
+    """
+    objective = resumed(result, "profile")
+    if name not in result.names:
+        raise ValueError(f"profile(name): no element {name!r}; there are {', '.join(result.names)}")
+    j = result.names.index(name)
+    if not np.isfinite(result.covariance[j, j]):
+        raise ValueError(f"profile(name): the data cannot see {name!r}, so there is nothing to profile")
+    scan = _Scan(objective, j)
+    quantile = float(np.concatenate([np.ravel(q) for q in result.quantile.values()])[j])
+    theta = objective.parameters.start
+    slope = objective.parameters.slopes(theta)[j]
+    stderr = np.sqrt(result.covariance[j, j]) / slope
+    stated = np.sqrt(np.linalg.pinv(scan.jacobian.T @ scan.jacobian)[j, j])
+    scan.scale = (stderr / stated) ** 2
+    ends = [_end(scan, side, stderr, quantile**2) for side in (-1.0, 1.0)]
+    values, rise = (np.array(part) for part in zip(*sorted(scan.seen.items()), strict=True))
+    convert = np.exp if objective.parameters.log[j] else lambda x: x
+    if rise.min() < -_RESOLUTION * quantile**2:
+        raise ValueError(
+            f"profile(result): at {name} = {convert(values[rise.argmin()]):.6g} the cost is lower than at the "
+            "estimate, so the fit ended in a local minimum; expected one from that start, or with starts=16"
+        )
+    return Profile(name, convert(np.array(ends)), convert(values), rise)
+
+
+class _Scan:
+    """Rise of the cost over its minimum when element j is held, the others fitted from where they were last."""
+
+    def __init__(self, objective: Objective, j: int):
+        self.objective, self.j, self.scale = objective, j, 1.0
+        self.theta = objective.parameters.start.copy()
+        f, self.jacobian = objective.evaluate(self.theta)
+        self.cost = 0.5 * float(f @ f)
+        self.others = np.arange(self.theta.size) != j
+        self.seen = {float(self.theta[j]): 0.0}
+
+    def rise(self, x: float) -> float:
+        if x in self.seen:
+            return self.seen[x]
+        at = self.theta.copy()
+        at[self.j] = x
+        parameters, others = self.objective.parameters, self.others
+
+        def whole(part):
+            return np.where(others, np.insert(part, self.j, 0.0), x)
+
+        cost = 0.5 * float(np.sum(self.objective.evaluate(at)[0] ** 2))
+        if others.any():
+            end = least_squares(
+                lambda part: self.objective.evaluate(whole(part))[0],
+                at[others],
+                jac=lambda part: self.objective.evaluate(whole(part))[1][:, others],  # pyright: ignore[reportArgumentType]
+                bounds=(parameters.low[others], parameters.high[others]),
+                x_scale="jac",
+                max_nfev=MAX_EVALUATIONS,
+            )
+            cost, self.theta = float(end.cost), whole(end.x)
+        self.seen[x] = 2 * (cost - self.cost) / self.scale
+        return self.seen[x]
+
+
+def _end(scan: _Scan, side: float, stderr: float, level: float) -> float:
+    """Where the rise passes the level on one side: doubling steps, then bisection with secants."""
+    parameters, j = scan.objective.parameters, scan.j
+    start = scan.objective.parameters.start
+    scan.theta = start.copy()
+    bound = parameters.low[j] if side < 0 else parameters.high[j]
+    inside, outside, length = float(start[j]), None, np.sqrt(level)
+    while outside is None:
+        x = start[j] + side * length * stderr
+        beyond = side * (x - bound) >= 0
+        x = float(bound if beyond and np.isfinite(bound) else x)
+        if scan.rise(x) > level:
+            outside = x
+        elif beyond or length > _FARTHEST:
+            return float(bound)
+        else:
+            inside, length = x, 1.5 * length
+    while abs(outside - inside) > _RESOLUTION * stderr:
+        # The root of the rise is nearly a straight line.
+        low, high = np.sqrt(max(scan.rise(inside), 0.0)), np.sqrt(scan.rise(outside))
+        part = np.clip((np.sqrt(level) - low) / max(high - low, 1e-12), 0.02, 0.98)
+        x = float(inside + part * (outside - inside))
+        if scan.rise(x) > level:
+            outside = x
+        else:
+            inside = x
+        if abs(scan.rise(x) - level) < _RESOLUTION * level:
+            return x
+    return (inside + outside) / 2

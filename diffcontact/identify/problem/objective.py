@@ -1,0 +1,212 @@
+"""What is minimised, as functions of the flat vector theta: the runs' residuals under a loss, and the priors' rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import count
+
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import OptimizeResult, least_squares
+
+from diffcontact.identify.identifiability.null_space import negligible_columns
+from diffcontact.identify.problem.loss import Loss
+from diffcontact.identify.problem.parameters import FreeParameters
+from diffcontact.identify.problem.priors import Priors
+from diffcontact.identify.problem.residual import JointResidual, Linearised
+from diffcontact.identify.search.levenberg_marquardt import NormalEquations
+
+MAX_EVALUATIONS = 300
+
+Progress = Callable[[int, float], None]
+
+
+class Objective:
+    """Residuals, Jacobian and what follows from them.
+
+    Args:
+        joint: the runs.
+        parameters: the layout of theta.
+        loss: of the residuals.
+        priors: further rows.
+        progress: called as `progress(iteration, cost)` at every Jacobian of the final descent.
+    """
+
+    def __init__(
+        self,
+        joint: JointResidual,
+        parameters: FreeParameters,
+        loss: Loss,
+        priors: Priors,
+        progress: Progress | None = None,
+    ):
+        self.joint, self.parameters, self.progress, self.loss, self.priors = joint, parameters, progress, loss, priors
+        scaled = [(run.samples.values / run.samples.sigma).ravel() for run in joint.runs]
+        self.data_norm = float(np.linalg.norm(np.concatenate(scaled)))
+        self.eps = float(jnp.finfo(jnp.result_type(float)).eps)
+        # Where it was evaluated last, with what came out.
+        self._last = np.empty(0), np.empty(0), np.empty((0, 0))
+
+    def started_at(self, theta: NDArray) -> Objective:
+        """The same objective with theta (P,) as its start, for whatever goes on from there; it reports no progress."""
+        return Objective(self.joint, self.parameters.started_at(theta), self.loss, self.priors)
+
+    def under(self, priors: Priors) -> Objective:
+        """The same objective with other priors."""
+        return Objective(self.joint, self.parameters, self.loss, priors, self.progress)
+
+    def replaced(self, name: str, arrays: Sequence[NDArray]) -> Objective:
+        """The same objective on other measured `values`, or with another `sigma`; nothing is compiled anew."""
+        return Objective(self.joint.replaced(name, arrays), self.parameters, self.loss, self.priors, self.progress)
+
+    def evaluate(self, theta: NDArray) -> tuple[NDArray, NDArray]:
+        """f (M,), rows whose squares are twice the cost, and their Jacobian J (M, P).
+
+        The last ones are kept: least squares ask for f, and after an accepted step for J at the same place.
+        """
+        where, f, J = self._last
+        if np.array_equal(theta, where):
+            return f, J
+        f, J = self.joint.compressed(theta, self.loss)
+        # Columns of pure rounding, scaled up, would send the optimiser anywhere.
+        J = np.where(negligible_columns(J, theta, self.data_norm, self.eps), 0.0, J)
+        prior, slopes = self.priors.rows(theta)
+        f, J = np.append(f, prior), np.vstack([J, slopes])
+        self._last = theta.copy(), f, J
+        return f, J
+
+    def solve(self, start: NDArray) -> OptimizeResult:
+        """Trust-region descent within the bounds until neither cost nor parameters move."""
+        if not np.all(np.isfinite(self.evaluate(start)[0])):
+            raise ValueError(
+                "fit(params): at the starting values the simulation is not finite up to the last sample; "
+                "expected values from which it is"
+            )
+        iterations = count()
+
+        def jacobian(theta):
+            f, J = self.evaluate(theta)
+            if self.progress is not None:
+                self.progress(next(iterations), 0.5 * float(f @ f))
+            return J
+
+        # eps^(3/4): the last step has no more to give, yet rounding in the simulation does not keep the fit going.
+        tolerance = self.eps**0.75
+        return least_squares(
+            lambda theta: self.evaluate(theta)[0],
+            start,
+            jac=jacobian,  # pyright: ignore[reportArgumentType]  (scipy's stubs forget the callable)
+            bounds=(self.parameters.low, self.parameters.high),
+            x_scale="jac",
+            ftol=tolerance,
+            xtol=tolerance,
+            gtol=tolerance,
+            max_nfev=MAX_EVALUATIONS,
+        )
+
+    def end_at(self, theta: NDArray, status: int, iterations: int) -> OptimizeResult:
+        """Where another method ended, as `solve` would report it."""
+        f, J = self.evaluate(theta)
+        return OptimizeResult(
+            x=theta,
+            cost=0.5 * float(f @ f),
+            jac=J,
+            grad=J.T @ f,
+            active_mask=np.where(theta <= self.parameters.low, -1, np.where(theta >= self.parameters.high, 1, 0)),
+            status=status,
+            njev=iterations,
+        )
+
+    def normal_equations(
+        self,
+        theta: NDArray,
+        horizon: NDArray,
+        values: Sequence[NDArray] | None = None,
+        priors: Sequence[Priors] | None = None,
+    ) -> NormalEquations:
+        """Lanes theta (N, P), each with the samples up to its horizon (N,), a part of the runs from 0 to 1.
+
+        Args:
+            theta: where.
+            horizon: how far.
+            values: per run, the measured values (N, n, k) of every lane, where they differ from lane to lane.
+            priors: those of every lane, where they differ.
+        """
+        N, P = theta.shape
+        cost, gradient, curvature = np.zeros(N), np.zeros((N, P)), np.zeros((N, P, P))
+        squares, counts, lanes = np.zeros(N), np.zeros(N), self.joint.lanes(theta, values)
+        for run, (r, J) in zip(self.joint.runs, lanes, strict=True):
+            inside = (run.progress <= horizon[:, None])[:, :, None] & run.present
+            cost[np.any(inside & ~np.isfinite(r), axis=(1, 2))] = np.inf
+            s, slope = self.loss.squared(np.where(inside & np.isfinite(r), r, 0.0))
+            s, J = np.asarray(s), np.where(np.isfinite(J) & inside[..., None], np.asarray(slope)[..., None] * J, 0.0)
+            cost += 0.5 * np.sum(s**2, axis=(1, 2))
+            gradient[:, run.index] += np.einsum("lnkp,lnk->lp", J, s)
+            curvature[:, run.index[:, None], run.index] += np.einsum("lnkp,lnkq->lpq", J, J)
+            squares, counts = squares + np.sum(s**2, axis=(1, 2)), counts + inside.sum(axis=(1, 2))
+        for lane in range(N):
+            prior, slopes = (self.priors if priors is None else priors[lane]).rows(theta[lane])
+            cost[lane] += 0.5 * prior @ prior
+            gradient[lane] += slopes.T @ prior
+            curvature[lane] += slopes.T @ slopes
+        # The columns that are rounding, as in `evaluate`.
+        norms = np.sqrt(np.einsum("lpp->lp", curvature))
+        seen = norms * np.maximum(np.abs(theta), 1.0) > 100 * self.eps * self.data_norm
+        reach = self._reach(lanes, horizon, np.sqrt(squares / np.maximum(counts, 1)))
+        return NormalEquations(
+            cost, np.where(seen, gradient, 0.0), curvature * seen[:, :, None] * seen[:, None, :], reach
+        )
+
+    def _reach(self, lanes: list, horizon: NDArray, rms: NDArray) -> NDArray:
+        reach = np.ones(horizon.size)
+        for run, (r, _) in zip(self.joint.runs, lanes, strict=True):
+            # Five standard deviations of the samples within the horizon: noise hardly does that.
+            off = np.any(run.present & ~(np.abs(r) <= 5 * rms[:, None, None]), axis=2)
+            off &= run.progress > horizon[:, None]
+            reach = np.minimum(reach, np.min(np.where(off, run.progress, 1.0), axis=1))
+        return reach
+
+    def misfit(self, theta: NDArray) -> float:
+        """2 cost per degree of freedom of the samples: 1 where they are off as much as their stated noise."""
+        squares = [float(np.nansum(np.asarray(self.loss.squared(at.r)[0]) ** 2)) for at in self.joint.linearise(theta)]
+        return sum(squares) / self.freedom
+
+    @property
+    def freedom(self) -> int:
+        """Samples minus parameters, at least 1."""
+        return max(self.joint.samples - self.joint.size, 1)
+
+    def explained(self, theta: NDArray) -> bool:
+        """Whether noise explains what is left.
+
+        It does where it is as large as stated (`misfit` within three standard errors of 1), or rounding; and where the
+        stated noise is out of the question (`misfit` beyond a factor of two) but the residuals are white.
+        """
+        at = self.joint.linearise(theta)
+        if not self.finite(at):
+            return False
+        misfit = self.misfit(theta)
+        if np.sqrt(misfit * self.freedom) <= np.sqrt(self.eps) * self.data_norm:
+            return True
+        if 0.5 < misfit < 2.0:
+            return bool(abs(misfit - 1.0) <= 3 * np.sqrt(2.0 / self.freedom))
+        return all(white(a.r) for a in at)
+
+    def finite(self, at: Sequence[Linearised]) -> bool:
+        """Whether every measured sample has a simulated value."""
+        return all(np.all(np.isfinite(a.r[run.present])) for run, a in zip(self.joint.runs, at, strict=True))
+
+
+def white(r: NDArray) -> bool:
+    """Whether neighbours among residuals (n, k) are uncorrelated, NaN where missing.
+
+    Example:
+        >>> noise = np.random.default_rng(0).normal(size=(200, 1))
+        >>> white(noise), white(np.cumsum(noise, axis=0))
+        (True, False)
+    """
+    pairs = np.where(np.isnan(r[1:] * r[:-1]), 0.0, r[1:] * r[:-1])
+    counts = np.sum(pairs != 0, axis=0)
+    power = np.nanmean(r**2, axis=0)
+    return bool(np.all(np.abs(pairs.sum(axis=0)) <= 3 * np.sqrt(np.maximum(counts, 1)) * power))

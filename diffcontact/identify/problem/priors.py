@@ -1,0 +1,89 @@
+"""What is known of parameters besides the data: further rows of the residual."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import copy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from diffcontact.identify.problem.parameters import FreeParameters
+
+
+@dataclass(frozen=True)
+class Normal:
+    """A parameter known from elsewhere: `mean` with standard deviation `sigma`, numbers or arrays that broadcast.
+
+    Raises:
+        ValueError: a standard deviation that is not positive, a mean that is not finite.
+
+    Example:
+        >>> Normal(9.81, 0.01)
+        Normal(mean=9.81, sigma=0.01)
+    """
+
+    mean: Any
+    sigma: Any
+
+    def __post_init__(self):
+        mean, sigma = np.asarray(self.mean, float), np.asarray(self.sigma, float)
+        if not (np.all(np.isfinite(mean)) and np.all(np.isfinite(sigma)) and np.all(sigma > 0)):
+            raise ValueError(f"{self}: expected a finite mean and a positive finite sigma")
+
+
+class Priors:
+    """Rows (parameter - mean) / sigma as functions of theta.
+
+    Args:
+        priors: name -> `Normal` for free parameters; a run's own parameter has one per run, or one for all.
+        parameters: the layout of theta.
+
+    Raises:
+        ValueError: a name that is not free, a shape that does not fit.
+    """
+
+    def __init__(self, priors: Mapping[str, Normal], parameters: FreeParameters):
+        self.parameters = parameters
+        # Element by element of theta; an infinite sigma is no prior.
+        mean = {name: np.zeros(np.shape(value)) for name, value in parameters.split(parameters.start).items()}
+        sigma = {name: np.full(value.shape, np.inf) for name, value in mean.items()}
+        for name, prior in priors.items():
+            if name not in mean:
+                raise ValueError(f"fit(priors): {name!r} is not free; free are {', '.join(map(repr, mean))}")
+            if not isinstance(prior, Normal):
+                raise ValueError(f"fit(priors): {name!r} is {prior!r}, expected Normal(mean, sigma)")
+            try:
+                mean[name], sigma[name] = (
+                    np.broadcast_to(part, mean[name].shape) for part in (prior.mean, prior.sigma)
+                )
+            except ValueError:
+                shape = mean[name].shape
+                raise ValueError(f"fit(priors): {prior} of {name!r} does not broadcast to its shape {shape}") from None
+        everything = [np.concatenate([np.ravel(part) for part in parts.values()]) for parts in (mean, sigma)]
+        self.index = np.flatnonzero(np.isfinite(everything[1]))
+        self.mean, self.sigma = (part[self.index] for part in everything)
+
+    @property
+    def count(self) -> int:
+        """How many elements of theta have a prior."""
+        return self.index.size
+
+    def around(self, mean: NDArray) -> Priors:
+        """Priors of the same elements and widths around other means (count,)."""
+        other = copy(self)
+        other.mean = mean
+        return other
+
+    def rows(self, theta: NDArray) -> tuple[NDArray, NDArray]:
+        """f (count,) and J (count, P)."""
+        J = np.zeros((self.count, theta.size))
+        J[np.arange(self.count), self.index] = self.parameters.slopes(theta)[self.index] / self.sigma
+        return (self.parameters.values(theta)[self.index] - self.mean) / self.sigma, J
+
+    def information(self, theta: NDArray) -> NDArray:
+        """(P,) what the priors add to the diagonal of J^T J."""
+        J = self.rows(theta)[1]
+        return np.sum(J**2, axis=0)

@@ -1,0 +1,1 @@
+"""The way from a start to the best estimate."""

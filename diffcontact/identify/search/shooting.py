@@ -1,0 +1,220 @@
+"""The way from a bad start: many starts, a growing horizon, the times of impacts, multiple shooting.
+
+Where the simulation has another number of impacts than the data, or the impacts come at other times, the cost is full
+of local minima. A short record has few impacts, and within the reach of a fit to it the next ones are nearly right. So
+the horizon grows: fit the samples up to it, follow the simulation on until it leaves the data, move the horizon
+there, fit again. Every fit starts from where the one before ended. Two impacts that follow each other within
+a sample or two may end up in the wrong order; more starts help there, or another way: `timing` fits when the impacts
+happen, `multiple` cuts the record into segments. Each only explores, and ends with a descent on the whole record.
+
+Source: A. Ribeiro, K. Tiels, J. Umenberger, T. Schoen, L. Aguirre, Automatica 121 (2020) 109158, on how the length of
+the simulation makes the cost rugged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import OptimizeResult
+from scipy.stats import qmc
+
+from diffcontact.identify.problem.objective import Objective
+from diffcontact.identify.problem.parameters import FreeParameters
+from diffcontact.identify.search.impact_times import match_impacts
+from diffcontact.identify.search.levenberg_marquardt import descend
+from diffcontact.identify.search.multiple_shooting import piece_together
+
+METHODS = ("lm", "lbfgs", "adam")
+SHOOTING = ("auto", "single", "growing", "impacts", "multiple")
+
+# The horizon grows by at least this part of the record, less than what lies between two impacts worth resolving.
+_STAGE = 1.0 / 24.0
+_FIRST = 1.0 / 12.0
+_STAGE_ITERATIONS = 12
+_STAGE_TOLERANCE = 1e-3
+_LANE_ITERATIONS = 25
+_LANE_TOLERANCE = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class Search:
+    """What a search found.
+
+    Attributes:
+        end: the best end, polished.
+        costs: (N,) the waterfall: the cost from every start, sorted.
+        story: how it was found, for the message; empty where there is nothing to tell.
+    """
+
+    end: OptimizeResult
+    costs: tuple[float, ...]
+    story: str
+
+
+def search(objective: Objective, method: str, starts: int, seed: int, shooting: str) -> Search:
+    """Find the best minimum that a start or several lead to.
+
+    Args:
+        objective: what is minimised.
+        method: of the descent on the whole record, one of `METHODS`.
+        starts: how many starts: the given one and a Sobol set (`starting_points`).
+        seed: of the Sobol set.
+        shooting: "single" descends on the whole record at once, "growing" lets the horizon grow, "impacts" fits when
+            they happen, "multiple" in segments. "auto" does one after the other, until noise explains what is left, and
+            keeps the best end. Methods of first order take the whole record.
+    """
+    points = starting_points(objective.parameters, starts, seed)
+    if method != "lm":
+        return _one_by_one(objective, method, points, seed)
+    if shooting not in ("auto", "single"):
+        return _by_one_way(objective, points, shooting)
+    best, costs = _polished(objective, points if starts == 1 else _together(objective, points))
+    story = f"single shooting ended at cost {best.cost:.6g}, which noise does not explain"
+    if shooting == "single" or objective.explained(best.x):
+        return Search(best, costs, _waterfall(costs))
+    for way in _WAYS:
+        # Segments are many simulations: from the given start alone, and only if they can gain half of the cost.
+        led = way.lead(objective, points[:1] if way.slow else points, best.cost / 2)
+        if isinstance(led, str):
+            story = _joined(story, f"{way.name}: {led}")
+            continue
+        end, others = _polished(objective, led)
+        won = end.cost < best.cost * (1 - 1e-6)
+        story = _joined(story, f"{way.name} found {f'{end.cost:.6g}' if won else 'nothing better'}")
+        if won:
+            best, costs = end, others
+        if objective.explained(best.x):
+            break
+    return Search(best, costs, _joined(story, _waterfall(costs)))
+
+
+@dataclass(frozen=True)
+class _Way:
+    """From bad starts (N, P) to better ones, or the reason why it does not go there, given the cost to be gained."""
+
+    key: str
+    name: str
+    lead: Callable[[Objective, NDArray, float], NDArray | str]
+    slow: bool = False
+
+
+def _impacts(objective: Objective, points: NDArray, enough: float) -> NDArray | str:
+    led = match_impacts(objective, points)
+    return "the data do not show two impacts, or the scheme does not time them" if led is None else led
+
+
+def _segments(objective: Objective, points: NDArray, enough: float) -> NDArray | str:
+    pieced = [piece_together(objective, point, enough) for point in points]
+    whole = [piece.theta for piece in pieced if piece is not None and piece.apart <= enough]
+    if any(piece is None for piece in pieced):
+        return "not from states in between, from which the simulation does not repeat what is observed"
+    if not whole:
+        apart = min(piece.apart for piece in pieced if piece is not None)
+        return f"segments by themselves come to {apart:.6g}, too little to gain"
+    return np.stack(whole)
+
+
+_WAYS = (
+    _Way("growing", "a growing horizon", lambda objective, points, _: grow(objective, points)),
+    _Way("impacts", "the times of impacts", _impacts),
+    _Way("multiple", "multiple shooting", _segments, slow=True),
+)
+
+
+def _by_one_way(objective: Objective, points: NDArray, key: str) -> Search:
+    (way,) = (way for way in _WAYS if way.key == key)
+    led = way.lead(objective, points, np.inf)
+    if isinstance(led, str):
+        raise ValueError(f"fit(shooting={key!r}): {led}")
+    end, costs = _polished(objective, led)
+    return Search(end, costs, _joined(f"by {way.name}", _waterfall(costs)))
+
+
+def _joined(*parts: str) -> str:
+    return "; ".join(filter(None, parts))
+
+
+def _one_by_one(objective: Objective, method: str, points: NDArray, seed: int) -> Search:
+    # Only here: least squares do without optax, whose import takes as long as many a fit.
+    from diffcontact.identify.search import first_order
+
+    descent = {"lbfgs": first_order.lbfgs, "adam": first_order.adam}[method]
+    ends = sorted((descent(objective, point, seed) for point in points), key=lambda end: end.cost)
+    costs = tuple(float(end.cost) for end in ends)
+    return Search(ends[0], costs, _waterfall(costs))
+
+
+def starting_points(parameters: FreeParameters, starts: int, seed: int) -> NDArray:
+    """(starts, P): the given start, then a Sobol set in the bounds.
+
+    Where a parameter has no finite bounds: around its start, within a factor of two, or 1 about zero.
+    """
+    first = parameters.start
+    reach = np.where(first == 0.0, 1.0, np.abs(first))
+    near_low, near_high = first - np.where(first > 0, reach / 2, reach), first + np.where(first < 0, reach / 2, reach)
+    near_low, near_high = (
+        np.where(parameters.log, first + side * np.log(2.0), near) for side, near in ((-1, near_low), (1, near_high))
+    )
+    bounded = np.isfinite(parameters.low) & np.isfinite(parameters.high)
+    low = np.where(bounded, parameters.low, np.maximum(near_low, parameters.low))
+    high = np.where(bounded, parameters.high, np.minimum(near_high, parameters.high))
+    exponent = int(np.ceil(np.log2(max(starts - 1, 1))))
+    points = qmc.Sobol(first.size, rng=seed).random_base2(exponent)[: starts - 1]
+    return np.vstack([first, low + points * (high - low)])
+
+
+def grow(objective: Objective, points: NDArray) -> NDArray:
+    """(N, P) where a growing horizon leads from the points (N, P)."""
+    theta, horizon = points.copy(), np.full(len(points), _FIRST)
+    low, high = objective.parameters.low, objective.parameters.high
+    while True:
+        lanes = np.flatnonzero(horizon < 1.0)
+        if lanes.size == 0:
+            return theta
+        stage = horizon[lanes]
+        at = descend(
+            lambda trial, which, stage=stage: objective.normal_equations(trial, stage[which]),
+            theta[lanes],
+            low,
+            high,
+            iterations=_STAGE_ITERATIONS,
+            tolerance=_STAGE_TOLERANCE,
+        )
+        theta[lanes] = at.theta
+        horizon[lanes] = np.minimum(np.maximum(at.reach, stage) + _STAGE, 1.0)
+
+
+def _together(objective: Objective, points: NDArray) -> NDArray:
+    """(N, P) where the lanes end on the whole record."""
+    whole = np.ones(len(points))
+    return descend(
+        lambda trial, which: objective.normal_equations(trial, whole[which]),
+        points,
+        objective.parameters.low,
+        objective.parameters.high,
+        iterations=_LANE_ITERATIONS,
+        tolerance=_LANE_TOLERANCE,
+    ).theta
+
+
+def _polished(objective: Objective, theta: NDArray) -> tuple[OptimizeResult, tuple[float, ...]]:
+    """The end of the best lane, polished, and the costs of all, sorted."""
+    if len(theta) == 1:
+        end = objective.solve(theta[0])
+        return end, (float(end.cost),)
+    costs = objective.normal_equations(theta, np.ones(len(theta))).cost
+    best = int(np.argmin(costs))
+    end = objective.solve(theta[best])
+    costs[best] = end.cost
+    return end, tuple(float(cost) for cost in np.sort(costs))
+
+
+def _waterfall(costs: tuple[float, ...]) -> str:
+    if len(costs) == 1:
+        return ""
+    # Lanes are left within their tolerance of the minimum, not polished.
+    together = sum(cost <= costs[0] * (1 + 10 * _LANE_TOLERANCE) for cost in costs)
+    return f"{together} of {len(costs)} starts end within 1 % of the best cost"

@@ -1,0 +1,76 @@
+"""Draws from posteriors that are known otherwise: nearly normal ones, and one cut at a bound."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from falling import fall, fitted
+from scipy.stats import truncnorm
+
+from diffcontact.identify import Interval, Normal, Positive, Real, posterior
+from diffcontact.identify.covariance.autoregression import Autoregression, whitening
+from diffcontact.identify.intervals.unbounded import Unbounded
+
+
+def test_bounds_are_respected_and_slopes_are_those_of_the_map():
+    low, high = np.array([0.0, 1.0, -np.inf, -np.inf]), np.array([2.0, np.inf, 5.0, np.inf])
+    line, y, h = Unbounded(low, high), np.array([0.3, -1.2, 0.7, 4.0]), 1e-6
+    theta = np.asarray(line.theta(jnp.asarray(y)))
+    assert np.all((theta > low) & (theta < high))
+    np.testing.assert_allclose(line.coordinates(theta), y)
+    slopes = (np.asarray(line.theta(jnp.asarray(y + h))) - np.asarray(line.theta(jnp.asarray(y - h)))) / (2 * h)
+    np.testing.assert_allclose(line.log_slope(jnp.asarray(y)), np.log(np.abs(slopes)), atol=1e-8)  # h^2 and eps / h
+
+
+def test_whitened_noise_is_white(rng):
+    n, model = 40, Autoregression(np.array([1.0, -1.1, 0.5]), 0.3)
+    index = np.arange(n)
+    covariance = model.autocovariance(n)[np.abs(index[:, None] - index)]
+    W, filters = np.zeros((n, n)), whitening(model, np.ones(n, bool))
+    for lag in range(3):
+        W[index[lag:], index[: n - lag]] = filters[lag:, lag]
+    # The autocovariance comes from a transform that is long enough for its tail to have died.
+    np.testing.assert_allclose(W @ covariance @ W.T, np.eye(n), atol=1e-8)
+
+
+def test_a_robust_loss_and_bad_numbers_are_named(rng):
+    run, free = fall(rng), {"g": Positive(), "u0": Real()}
+    result = fitted(run, free)
+    with pytest.raises(ValueError, match="posterior\\(draws\\): 0, expected an integer"):
+        posterior(result, draws=0)
+    with pytest.raises(ValueError, match="loss 'huber' is no log-density"):
+        posterior(fitted(run, free, loss="huber"))
+
+
+@pytest.mark.slow
+def test_where_the_model_is_linear_the_posterior_is_what_the_fit_says(rng):
+    pytest.importorskip("blackjax", reason="the extra 'posterior' is not installed")
+    result = fitted(fall(rng), {"g": Positive(), "u0": Real()})
+    found = posterior(result)
+    assert found.mixed
+    assert found.divergences == 0
+    estimate, stderr = np.array([result.params["g"], *result.params["u0"]]), np.sqrt(np.diag(result.covariance))
+    # 2000 draws, 500 of them effective at least: 4.5 % in the mean, 3 % in the deviation; three of that and more.
+    assert np.all(found.effective > 500)
+    np.testing.assert_allclose((found.mean - estimate) / stderr, 0.0, atol=0.15)
+    np.testing.assert_allclose(found.stderr / stderr, 1.0, atol=0.12)
+    correlation = [np.corrcoef(found.draws.reshape(-1, 2).T)[0, 1], result.covariance[0, 1] / np.prod(stderr)]
+    np.testing.assert_allclose(*correlation, atol=0.05)
+    assert "r-hat 1.0" in str(found)
+
+
+@pytest.mark.slow
+def test_a_bound_cuts_the_posterior_and_a_prior_narrows_it(rng):
+    pytest.importorskip("blackjax", reason="the extra 'posterior' is not installed")
+    run = fall(rng)
+    free_fit = fitted(run, {"g": Positive(), "u0": Real()})
+    g, error = float(free_fit.params["g"]), float(free_fit.stderr["g"])
+    priors = {"g": Normal(g, error)}
+    result = fitted(run, {"g": Interval(1.0, g - 0.5 * error), "u0": Real()}, priors=priors)
+    assert result.at_bound == ("g",)
+    found = posterior(result)
+    assert found.draws[..., 0].max() < g - 0.5 * error
+    # Data and prior together: normal around g, narrower by sqrt 2, cut half an error below.
+    narrow = error / np.sqrt(2)
+    expected = truncnorm(-np.inf, -0.5 * error / narrow, g, narrow)
+    np.testing.assert_allclose(found.mean[0], expected.mean(), atol=0.15 * expected.std())
+    np.testing.assert_allclose(found.stderr[0], expected.std(), rtol=0.15)

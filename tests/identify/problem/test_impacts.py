@@ -1,0 +1,127 @@
+"""Times of impacts: heard, or seen in the samples."""
+
+import numpy as np
+import pytest
+from bouncing import BALL, BALL_FREE, BALL_TRUTH, bounces, positions, start_of
+
+from diffcontact.identify import Impacts, Interval, Observations, Positive, Problem, Real, fit
+from diffcontact.identify.fit import prepare
+from diffcontact.identify.problem.impacts import kinks
+from diffcontact.identify.problem.residual import with_impacts
+
+
+def times_of_bounces(e, g, height, speed, count):
+    """From energy: the first fall, then flights that last e times as long each."""
+    down = np.sqrt(speed**2 + 2 * g * height)
+    return (speed + down) / g + 2 * down / g * np.concatenate([[0.0], np.cumsum(e ** np.arange(1, count))])
+
+
+def heard_ball(times, impacts, values=None, clock=None):
+    silent = np.full((times.size, 1), np.nan)
+    silent[0] = 1.0
+    seen = Observations(times, silent if values is None else values, 1e-3, positions, impacts)
+    return Problem(BALL, seen, start_of, clock=clock)
+
+
+def test_restitution_is_found_from_the_sound_alone():
+    """A drop from a known height, then only the times: e and g, to the precision of the simulation."""
+    times = np.linspace(0.0, 2.5, 60)
+    impacts = Impacts(times_of_bounces(0.8, 9.81, 1.0, 0.0, 4), 1e-4, contacts=(0,))
+    free = {"e": Interval(0.0, 1.0), "g": Positive()}
+    found = fit(heard_ball(times, impacts), {"e": 0.7, "g": 9.0, "q0": [1.0], "u0": [0.0]}, free)
+    # Constant forces: simulated impact times are exact to rounding; sqrt(eps) is where the descent stops.
+    assert found.params["e"] == pytest.approx(0.8, abs=1e-8)
+    assert found.params["g"] == pytest.approx(9.81, abs=1e-7)
+    assert found.residuals[0].shape == (60, 2)
+    assert np.sum(np.isfinite(found.residuals[0][:, 1])) == 4
+
+
+def test_a_missed_impact_keeps_its_number_and_another_clock_is_followed():
+    times = np.linspace(0.0, 2.5, 60)
+    moments = times_of_bounces(0.8, 9.81, 1.0, 0.0, 4)
+    moments[1] = np.nan
+    # The recording counts in units of 40 ms and began at 3.
+    problem = heard_ball(
+        3.0 + 25.0 * times, Impacts(3.0 + 25.0 * moments, 1e-2), clock=lambda counts, p: (counts - 3.0) / p["rate"]
+    )
+    start = {"e": 0.75, "rate": 24.0, "g": 9.81, "q0": [1.0], "u0": [0.0]}
+    found = fit(problem, start, {"e": Interval(0.0, 1.0), "rate": Positive()})
+    assert found.params["e"] == pytest.approx(0.8, abs=1e-6)
+    assert found.params["rate"] == pytest.approx(25.0, abs=1e-5)
+
+
+@pytest.mark.slow
+def test_what_the_samples_and_the_sound_say_is_weighed(rng):
+    """Samples of 1 cm and a sound of 1 ms: the error of e is below that of the samples alone, and true."""
+    times = np.linspace(0.0, 1.5, 60)
+    truth = {"e": 0.8, "g": 9.81, "q0": [1.0], "u0": [0.3]}
+    values = (bounces(0.8, 9.81, 1.0, 0.3, times) + 0.01 * rng.normal(size=60))[:, None]
+    heard = times_of_bounces(0.8, 9.81, 1.0, 0.3, 2) + 1e-3 * rng.normal(size=2)
+    alone = fit(Problem(BALL, Observations(times, values, 0.01, positions), start_of), truth, BALL_FREE)
+    both = fit(
+        Problem(BALL, Observations(times, values, 0.01, positions, Impacts(heard, 1e-3)), start_of), truth, BALL_FREE
+    )
+    for name in ("e", "g"):
+        assert both.stderr[name] < alone.stderr[name]
+        assert abs(both.params[name] - BALL_TRUTH[name]) < 4 * both.stderr[name]
+
+
+def test_each_time_has_a_row_of_its_own():
+    times = np.linspace(0.0, 1.0, 6)
+    problem = heard_ball(times, None, np.ones((6, 1)))
+    (run,) = prepare(problem, {"e": 0.5, "g": 1.0, "q0": [1.0], "u0": [0.0]}, {"q0": Real()}).joint.runs
+    # Two between the same samples, one behind the last: rows stay in order and within the record.
+    heard = with_impacts(run, Impacts([0.41, 0.45, np.nan, 1.2], [0.1, 0.2, 0.3, 0.4]))
+    assert np.flatnonzero(heard.present[:, 1]).tolist() == [3, 4, 5]
+    np.testing.assert_allclose(np.asarray(heard.samples.values)[3:, 1], [0.41, 0.45, 1.2])
+    np.testing.assert_allclose(np.asarray(heard.samples.sigma)[3:, 1], [0.1, 0.2, 0.4])
+    assert heard.samples.impact is not None
+    assert np.asarray(heard.samples.impact)[3:].tolist() == [0, 1, 3]
+
+
+def test_kinks_are_where_the_ball_bounces(rng):
+    times = np.linspace(0.0, 3.0, 101)
+    truth = times_of_bounces(0.8, 9.81, 1.0, 0.3, 5)
+    for _ in range(5):
+        values = (bounces(0.8, 9.81, 1.0, 0.3, times) + 0.01 * rng.normal(size=101))[:, None]
+        at, deviation = kinks(times, values, np.full((101, 1), 0.01))
+        # The sixth, at 2.92, has too few samples behind it.
+        assert at.size == 5
+        # The stated deviation is that of straight branches over a few samples: of its order.
+        assert np.all(np.abs(at - truth) < 6 * deviation)
+        assert np.all(deviation < 0.5 * (times[1] - times[0]))
+
+
+def test_smooth_motion_and_noise_have_no_kinks(rng):
+    times = np.linspace(0.0, 2.0, 200)
+    smooth = np.stack([np.sin(3 * times), times**2], axis=1)
+    for _ in range(5):
+        values = smooth + 0.01 * rng.normal(size=smooth.shape)
+        values[rng.random(200) < 0.1] = np.nan
+        assert kinks(times, values, np.full((200, 2), 0.01))[0].size == 0
+
+
+def test_an_outlier_is_no_impact(rng):
+    times = np.linspace(0.0, 2.0, 100)
+    values = times[:, None] + 0.01 * rng.normal(size=(100, 1))
+    values[40] += 0.5
+    assert kinks(times, values, np.full((100, 1), 0.01))[0].size == 0
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Impacts([1.0, 0.5], 1e-3), "Impacts\\(times\\)"),
+        (lambda: Impacts([np.nan], 1e-3), "Impacts\\(times\\)"),
+        (lambda: Impacts([1.0], 0.0), "Impacts\\(noise\\)"),
+        (lambda: Impacts([1.0], [1e-3, 1e-3]), "Impacts\\(noise\\)"),
+        (lambda: heard_ball(np.linspace(0, 1, 3), [0.5]), "Observations\\(impacts\\): expected Impacts, got list"),
+        (
+            lambda: heard_ball(np.linspace(0, 1, 3), Impacts([0.1, 0.2, 0.3, 0.4], 1.0)),
+            "Observations\\(impacts\\): 4, expected at most one per time",
+        ),
+    ],
+)
+def test_bad_input_is_named(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()

@@ -1,0 +1,105 @@
+"""Multiple shooting: what is cut where, and that the pieces become one motion again."""
+
+import itertools
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from bouncing import BALL, BALL_FREE, ball_problem, start_of
+
+from diffcontact.identify import Observations, Problem, fit
+from diffcontact.identify.fit import prepare
+from diffcontact.identify.search.multiple_shooting import LEAST, CutRun, _Pieces, cuts, piece_together
+
+BAD = {"e": 0.87, "g": 7.92, "q0": [1.08], "u0": [0.24]}
+
+
+@pytest.fixture
+def six_bounces(rng):
+    return ball_problem(rng, end=3.0)
+
+
+def pieces_of(objective, theta):
+    (at,), (run,) = objective.joint.linearise(theta), objective.joint.runs
+    motion = np.concatenate([np.asarray(at.trajectory.q), np.asarray(at.trajectory.u)], axis=1)
+    return _Pieces(objective, [CutRun(run, motion)])
+
+
+def test_cuts_keep_off_impacts_and_lie_between_them():
+    times = np.linspace(0.0, 3.0, 121)
+    corners = np.array([0.51, 1.02, 1.33, 1.76, 2.4])
+    values = np.abs(np.interp(times, [0.0, *corners, 3.0], [0, 1, 0, 1, 0, 1, 0]))[:, None]
+    at = cuts(times, values, np.full((121, 1), 1e-3))
+    assert (at[0], at[-1]) == (0, 120)
+    assert np.all(np.diff(at) >= LEAST)
+    for corner in corners:
+        assert np.min(np.abs(times[at] - corner)) >= 0.9 * (times[1] - times[0])
+    for before, after in itertools.pairwise(corners):
+        assert np.any((times[at] > before) & (times[at] < after))
+
+
+def test_a_short_record_stays_whole():
+    assert cuts(np.linspace(0.0, 1.0, 5), np.zeros((5, 1)), np.ones((5, 1))).tolist() == [0, 4]
+
+
+def test_segments_of_one_motion_are_that_motion(six_bounces):
+    """From the states of the simulation the segments cost what the whole does, and no defect is left."""
+    objective = prepare(six_bounces, BAD, BALL_FREE)
+    theta = objective.parameters.start
+    pieces = pieces_of(objective, theta)
+    x = np.concatenate([theta, pieces.runs[0].states.ravel()])
+    whole = objective.normal_equations(theta[None], np.ones(1))
+    for weight in (0.01, 100.0):
+        assert pieces.normal_equations(x[None], weight).cost[0] == pytest.approx(whole.cost[0], rel=1e-9)
+
+
+def test_the_gradient_is_that_of_the_cost(six_bounces, rng):
+    objective = prepare(six_bounces, BAD, BALL_FREE)
+    pieces = pieces_of(objective, objective.parameters.start)
+    x = np.concatenate([objective.parameters.start, pieces.runs[0].states.ravel()])
+    x = x + 1e-2 * rng.normal(size=x.size)
+    direction = rng.normal(size=x.size)
+
+    def cost(s):
+        return pieces.normal_equations((x + s * direction)[None], 3.0).cost[0]
+
+    slope = pieces.normal_equations(x[None], 3.0).gradient[0] @ direction
+    # Central differences: error h^2 times the third derivative, rounding eps cost / h.
+    assert (cost(1e-5) - cost(-1e-5)) / 2e-5 == pytest.approx(slope, rel=1e-5)
+
+
+def test_the_whole_motion_is_found_where_one_shot_gets_stuck(six_bounces):
+    stuck = fit(six_bounces, BAD, BALL_FREE, shooting="single")
+    assert stuck.chi2_per_dof > 10
+    for way, name in (("multiple", "by multiple shooting"), ("impacts", "by the times of impacts")):
+        found = fit(six_bounces, BAD, BALL_FREE, shooting=way)
+        assert found.chi2_per_dof < 2
+        assert name in found.message
+
+
+def test_it_is_left_at_that_where_segments_gain_nothing(six_bounces):
+    truth = {"e": 0.8, "g": 9.81, "q0": [1.0], "u0": [0.3]}
+    objective = prepare(six_bounces, truth, BALL_FREE)
+    cost = objective.solve(objective.parameters.start).cost
+    pieced = piece_together(objective, objective.parameters.start, enough=cost / 2)
+    assert pieced is not None
+    # Noise of 60 samples, of which the states of some ten segments take two each away.
+    assert cost / 2 < pieced.apart < cost
+
+
+@pytest.mark.slow
+def test_what_depends_on_the_whole_motion_cannot_be_cut():
+    def mean_height(trajectory, params):
+        return trajectory.q - jnp.mean(trajectory.q)
+
+    times = np.linspace(0.0, 1.5, 60)
+    problem = Problem(BALL, Observations(times, np.zeros((60, 1)), 0.01, mean_height), start_of)
+    objective = prepare(problem, BAD, BALL_FREE)
+    assert piece_together(objective, objective.parameters.start) is None
+    with pytest.raises(ValueError, match="fit\\(shooting='multiple'\\): not from states in between"):
+        fit(problem, BAD, BALL_FREE, shooting="multiple", check=False)
+
+
+def test_times_of_impacts_need_two(rng):
+    with pytest.raises(ValueError, match="do not show two impacts"):
+        fit(ball_problem(rng, end=0.4), BAD, BALL_FREE, shooting="impacts", check=False)
