@@ -34,7 +34,7 @@ from scipy.optimize import least_squares
 from starts import NOISE, RADIUS, Case, ball, box
 
 import diffcontact as dc
-from diffcontact.identify.fit import prepare
+from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.residual import residual
 
 try:
@@ -117,7 +117,7 @@ _residual = jax.jit(residual, static_argnums=0)
 
 def differences(case: Case, start: dict) -> Found:
     """scipy's defaults (forward differences), scaled by the Jacobian like ours."""
-    objective = prepare(case.problem, start, case.free, tied=case.tied)
+    objective = Objective.of(case.problem, start, case.free, tied=case.tied)
     (run,), parameters = objective.joint.runs, objective.parameters
 
     def residuals(theta):

@@ -26,7 +26,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import diffcontact as dc
-from diffcontact.identify.fit import prepare
+from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.search.shooting import search
 
 jax.config.update("jax_enable_x64", True)
@@ -70,7 +70,7 @@ class Case:
 
     def cost(self, start: dict, starts: int = 1, shooting: str = "auto") -> float:
         """Where the fit ends; `dc.fit` without its error bars."""
-        objective = prepare(self.problem, start, self.free, tied=self.tied)
+        objective = Objective.of(self.problem, start, self.free, tied=self.tied)
         return search(objective, "lm", starts, 0, shooting).end.cost
 
 

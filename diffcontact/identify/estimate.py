@@ -12,11 +12,12 @@ from scipy.stats import norm
 from diffcontact.identify.covariance.error_bars import RunResidual, error_bars, prediction_errors
 from diffcontact.identify.identifiability.assessment import hints, in_values
 from diffcontact.identify.identifiability.null_space import Blindness, blindness
-from diffcontact.identify.problem.objective import MAX_EVALUATIONS, Objective
+from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.parameters import FreeParameters
 from diffcontact.identify.problem.residual import JointResidual
 from diffcontact.identify.result import FitResult
 from diffcontact.identify.search.shooting import Search
+from diffcontact.identify.search.trust_region import MAX_EVALUATIONS
 from diffcontact.status import Status
 
 

@@ -11,12 +11,10 @@ from typing import Any
 
 from diffcontact.identify.estimate import estimate
 from diffcontact.identify.identifiability.assessment import POINTS, Identifiability, assess, refuse_hopeless
-from diffcontact.identify.problem.loss import Loss
 from diffcontact.identify.problem.objective import Objective, Progress
 from diffcontact.identify.problem.observations import Problem
-from diffcontact.identify.problem.parameters import Domain, Tie, free_parameters
-from diffcontact.identify.problem.priors import Normal, Priors
-from diffcontact.identify.problem.residual import JointResidual
+from diffcontact.identify.problem.parameters import Domain, Tie
+from diffcontact.identify.problem.priors import Normal
 from diffcontact.identify.result import FitResult
 from diffcontact.identify.search.estimated_noise import with_estimated_noise
 from diffcontact.identify.search.shooting import METHODS, SHOOTING, search
@@ -106,7 +104,9 @@ def fit(
     _check_search(method, starts, shooting)
     if noise not in NOISES:
         raise ValueError(f"fit(noise): {noise!r} does not exist; there is {', '.join(map(repr, NOISES))}")
-    objective = prepare(problem, params, free, loss=loss, f_scale=f_scale, priors=priors, tied=tied, progress=progress)
+    objective = Objective.of(
+        problem, params, free, loss=loss, f_scale=f_scale, priors=priors, tied=tied, progress=progress
+    )
     if check is not False:
         refuse_hopeless(objective, strict=check is True)
     found, factors = search(objective, method, starts, seed, shooting), ()
@@ -138,30 +138,7 @@ def check(
     Raises:
         ValueError: as `fit`.
     """
-    return assess(prepare(problem, params, free, priors=priors, tied=tied), points, seed)
-
-
-def prepare(
-    problem: Problem | Sequence[Problem],
-    params: Mapping[str, Any],
-    free: Mapping[str, Domain],
-    *,
-    loss: str = "linear",
-    f_scale: float = 1.0,
-    priors: Mapping[str, Normal] | None = None,
-    tied: Mapping[str, Tie] | None = None,
-    progress: Progress | None = None,
-) -> Objective:
-    """What `fit` minimises, started at `params`.
-
-    Arguments and errors are those of `fit`.
-    """
-    problems = [problem] if isinstance(problem, Problem) else list(problem)
-    _check(problems)
-    parameters = free_parameters(params, free, frozenset(problems[0].own), len(problems), tied)
-    return Objective(
-        JointResidual(problems, parameters), parameters, Loss(loss, f_scale), Priors(priors or {}, parameters), progress
-    )
+    return assess(Objective.of(problem, params, free, priors=priors, tied=tied), points, seed)
 
 
 def _check_search(method: str, starts: int, shooting: str) -> None:
@@ -173,15 +150,3 @@ def _check_search(method: str, starts: int, shooting: str) -> None:
         raise ValueError(f"fit(shooting): {shooting!r} goes with method 'lm', not {method!r}")
     if not (isinstance(starts, int) and starts >= 1):
         raise ValueError(f"fit(starts): {starts!r}, expected an integer of at least 1")
-
-
-def _check(problems: Sequence[Problem]) -> None:
-    if not problems:
-        raise ValueError("fit(problem): empty list, expected at least one Problem")
-    for i, problem in enumerate(problems):
-        if not isinstance(problem, Problem):
-            raise ValueError(f"fit(problem): entry {i} is {type(problem).__name__}, expected Problem")
-        if set(problem.own) != set(problems[0].own):
-            raise ValueError(
-                f"fit(problem): problem {i} owns {problem.own}, problem 0 owns {problems[0].own}; expected the same"
-            )

@@ -6,7 +6,7 @@ import pytest
 
 import diffcontact as dc
 from diffcontact.identify import Interval, Normal, Observations, Positive, Problem, Real, fit
-from diffcontact.identify.fit import prepare
+from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.residual import JointResidual
 
 DRAGGED = dc.System(
@@ -165,7 +165,7 @@ def test_methods_of_first_order_end_where_least_squares_do_also_at_a_bound(rng, 
 
 def test_lanes_side_by_side_are_lanes_one_by_one(rng):
     run = problem(rng)
-    joint = prepare(run, START, FREE).joint
+    joint = Objective.of(run, START, FREE).joint
     theta = np.array([[0.3, 0.1], [0.8, 0.5], [1.4, -0.2], [0.6, 0.0], [0.9, 0.7]])
     values = [run.observations.values + 1e-3 * np.arange(5)[:, None, None]]
     for measured in (None, values):

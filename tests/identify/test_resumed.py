@@ -7,8 +7,8 @@ import pytest
 from falling import fall, fitted
 
 from diffcontact.identify import FitResult, Normal, Positive, Real, bootstrap, posterior, profile
-from diffcontact.identify.problem import objective
 from diffcontact.identify.result import resumed
+from diffcontact.identify.search import trust_region
 
 FREE = {"g": Positive(), "u0": Real()}
 INTERVALS = [lambda result: profile(result, "g"), bootstrap, posterior]
@@ -26,7 +26,7 @@ def test_a_result_without_its_functions_says_so(rng, tmp_path, go_on):
 
 @pytest.mark.parametrize("go_on", INTERVALS)
 def test_an_estimate_that_is_none_is_refused(rng, monkeypatch, go_on):
-    monkeypatch.setattr(objective, "MAX_EVALUATIONS", 1)
+    monkeypatch.setattr(trust_region, "MAX_EVALUATIONS", 1)
     with pytest.raises(ValueError, match=r"\(result\): not converged, stopped after.*expected an estimate"):
         go_on(fitted(fall(rng), FREE))
 
@@ -59,13 +59,3 @@ def test_the_objective_of_a_result_is_at_its_estimate(rng):
     # The gradient, in standard errors, vanishes there.
     f, J = at.evaluate(at.parameters.start)
     assert np.max(np.abs(J.T @ f) * np.sqrt(np.diag(result.covariance))) < 1e-5
-
-
-def test_values_and_slopes_are_those_of_the_place_that_was_asked_for(rng):
-    at = resumed(fitted(fall(rng), FREE), "test")
-    here, there = at.parameters.start, at.parameters.start + 0.5
-    f, J = at.evaluate(here)
-    g, _ = at.evaluate(there)
-    # The model is linear.
-    np.testing.assert_allclose(g @ g, np.sum((f + J @ (there - here)) ** 2), rtol=1e-9)
-    np.testing.assert_array_equal(at.evaluate(here)[0], f)

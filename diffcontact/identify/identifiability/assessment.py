@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from diffcontact.identify.identifiability.naming import explain
 from diffcontact.identify.identifiability.null_space import blindness
 from diffcontact.identify.problem.objective import Objective
-from diffcontact.identify.search.shooting import starting_points
+from diffcontact.identify.search.starts import starting_points
 
 POINTS = 9
 
@@ -54,7 +54,7 @@ def assess(objective: Objective, points: int = POINTS, seed: int = 0) -> Identif
     favourable one will be unseen by the fit. Combinations that a prior determines count as seen.
 
     Args:
-        objective: what is to be fitted (`prepare`).
+        objective: what is to be fitted.
         points: how many to look at.
         seed: of the Sobol set.
     """

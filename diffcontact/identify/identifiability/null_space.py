@@ -26,26 +26,6 @@ class Blindness:
     redundant: NDArray
 
 
-def negligible_columns(J: NDArray, theta: NDArray, size: float, eps: float) -> NDArray:
-    """(P,) True where a column of J is zero but for rounding.
-
-    A parameter that cancels, like the mass of a body in free fall, leaves rounding errors in its column. It counts as
-    zero where changing the parameter by itself (by 1 if it is smaller) moves the data by less than 100 eps of their
-    size.
-
-    Args:
-        J: (m, P) Jacobian of the normalised residuals.
-        theta: (P,) parameters.
-        size: norm of the measured values in units of their noise.
-        eps: machine epsilon of the simulation.
-
-    Example:
-        >>> negligible_columns(np.array([[1.0, 0.0], [1.0, 1e-15]]), np.ones(2), 10.0, 2e-16).tolist()
-        [False, True]
-    """
-    return np.linalg.norm(J, axis=0) * np.maximum(np.abs(theta), 1.0) <= 100 * eps * size
-
-
 def blindness(J: NDArray, names: Sequence[str], eps: float) -> Blindness:
     """Null directions of the Jacobian (m, P), from the singular values of J with its columns scaled to unit length.
 

@@ -18,6 +18,7 @@ from diffcontact.identify.estimate import estimate
 from diffcontact.identify.result import FitResult, resumed
 from diffcontact.identify.search.levenberg_marquardt import descend
 from diffcontact.identify.search.shooting import Search
+from diffcontact.identify.search.trust_region import solve
 
 _ITERATIONS = 30
 _TOLERANCE = 1e-6
@@ -73,7 +74,7 @@ def fit_replicas(result: FitResult, values: Sequence[NDArray], prior_means: NDAr
     results = []
     for lane, theta in enumerate(ends.theta):
         replica = objective.replaced("values", [value[lane] for value in values]).under(priors[lane])
-        end = replica.solve(theta)
+        end = solve(replica, theta)
         results.append(estimate(replica, Search(end, (float(end.cost),), "")))
     return results
 

@@ -19,8 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
-from diffcontact.identify.problem.objective import MAX_EVALUATIONS, Objective
+from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.result import FitResult, resumed
+from diffcontact.identify.search.trust_region import MAX_EVALUATIONS
 
 # The search for an end stops within this part of a standard error.
 _RESOLUTION = 0.02

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from itertools import count
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import OptimizeResult, least_squares
 
-from diffcontact.identify.identifiability.null_space import negligible_columns
 from diffcontact.identify.problem.loss import Loss
-from diffcontact.identify.problem.parameters import FreeParameters
-from diffcontact.identify.problem.priors import Priors
+from diffcontact.identify.problem.normal_equations import NormalEquations
+from diffcontact.identify.problem.observations import Problem
+from diffcontact.identify.problem.parameters import Domain, FreeParameters, Tie, free_parameters
+from diffcontact.identify.problem.priors import Normal, Priors
 from diffcontact.identify.problem.residual import JointResidual, Linearised
-from diffcontact.identify.search.levenberg_marquardt import NormalEquations
-
-MAX_EVALUATIONS = 300
 
 Progress = Callable[[int, float], None]
 
@@ -48,6 +45,26 @@ class Objective:
         # Where it was evaluated last, with what came out.
         self._last = np.empty(0), np.empty(0), np.empty((0, 0))
 
+    @classmethod
+    def of(
+        cls,
+        problem: Problem | Sequence[Problem],
+        params: Mapping[str, Any],
+        free: Mapping[str, Domain],
+        *,
+        loss: str = "linear",
+        f_scale: float = 1.0,
+        priors: Mapping[str, Normal] | None = None,
+        tied: Mapping[str, Tie] | None = None,
+        progress: Progress | None = None,
+    ) -> Objective:
+        """What `diffcontact.fit` minimises, started at `params`; arguments and errors are those of `fit`."""
+        problems = [problem] if isinstance(problem, Problem) else list(problem)
+        _check(problems)
+        parameters = free_parameters(params, free, frozenset(problems[0].own), len(problems), tied)
+        joint = JointResidual(problems, parameters)
+        return cls(joint, parameters, Loss(loss, f_scale), Priors(priors or {}, parameters), progress)
+
     def started_at(self, theta: NDArray) -> Objective:
         """The same objective with theta (P,) as its start, for whatever goes on from there; it reports no progress."""
         return Objective(self.joint, self.parameters.started_at(theta), self.loss, self.priors)
@@ -75,48 +92,6 @@ class Objective:
         f, J = np.append(f, prior), np.vstack([J, slopes])
         self._last = theta.copy(), f, J
         return f, J
-
-    def solve(self, start: NDArray) -> OptimizeResult:
-        """Trust-region descent within the bounds until neither cost nor parameters move."""
-        if not np.all(np.isfinite(self.evaluate(start)[0])):
-            raise ValueError(
-                "fit(params): at the starting values the simulation is not finite up to the last sample; "
-                "expected values from which it is"
-            )
-        iterations = count()
-
-        def jacobian(theta):
-            f, J = self.evaluate(theta)
-            if self.progress is not None:
-                self.progress(next(iterations), 0.5 * float(f @ f))
-            return J
-
-        # eps^(3/4): the last step has no more to give, yet rounding in the simulation does not keep the fit going.
-        tolerance = self.eps**0.75
-        return least_squares(
-            lambda theta: self.evaluate(theta)[0],
-            start,
-            jac=jacobian,  # pyright: ignore[reportArgumentType]  (scipy's stubs forget the callable)
-            bounds=(self.parameters.low, self.parameters.high),
-            x_scale="jac",
-            ftol=tolerance,
-            xtol=tolerance,
-            gtol=tolerance,
-            max_nfev=MAX_EVALUATIONS,
-        )
-
-    def end_at(self, theta: NDArray, status: int, iterations: int) -> OptimizeResult:
-        """Where another method ended, as `solve` would report it."""
-        f, J = self.evaluate(theta)
-        return OptimizeResult(
-            x=theta,
-            cost=0.5 * float(f @ f),
-            jac=J,
-            grad=J.T @ f,
-            active_mask=np.where(theta <= self.parameters.low, -1, np.where(theta >= self.parameters.high, 1, 0)),
-            status=status,
-            njev=iterations,
-        )
 
     def normal_equations(
         self,
@@ -210,3 +185,35 @@ def white(r: NDArray) -> bool:
     counts = np.sum(pairs != 0, axis=0)
     power = np.nanmean(r**2, axis=0)
     return bool(np.all(np.abs(pairs.sum(axis=0)) <= 3 * np.sqrt(np.maximum(counts, 1)) * power))
+
+
+def negligible_columns(J: NDArray, theta: NDArray, size: float, eps: float) -> NDArray:
+    """(P,) True where a column of J is zero but for rounding.
+
+    A parameter that cancels, like the mass of a body in free fall, leaves rounding errors in its column. It counts as
+    zero where changing the parameter by itself (by 1 if it is smaller) moves the data by less than 100 eps of their
+    size.
+
+    Args:
+        J: (m, P) Jacobian of the normalised residuals.
+        theta: (P,) parameters.
+        size: norm of the measured values in units of their noise.
+        eps: machine epsilon of the simulation.
+
+    Example:
+        >>> negligible_columns(np.array([[1.0, 0.0], [1.0, 1e-15]]), np.ones(2), 10.0, 2e-16).tolist()
+        [False, True]
+    """
+    return np.linalg.norm(J, axis=0) * np.maximum(np.abs(theta), 1.0) <= 100 * eps * size
+
+
+def _check(problems: Sequence[Problem]) -> None:
+    if not problems:
+        raise ValueError("fit(problem): empty list, expected at least one Problem")
+    for i, problem in enumerate(problems):
+        if not isinstance(problem, Problem):
+            raise ValueError(f"fit(problem): entry {i} is {type(problem).__name__}, expected Problem")
+        if set(problem.own) != set(problems[0].own):
+            raise ValueError(
+                f"fit(problem): problem {i} owns {problem.own}, problem 0 owns {problems[0].own}; expected the same"
+            )

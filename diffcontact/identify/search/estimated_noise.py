@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.search.shooting import Search
+from diffcontact.identify.search.trust_region import solve
 
 _ROUNDS = 10
 _SETTLED = 0.01
@@ -41,7 +42,7 @@ def with_estimated_noise(objective: Objective, found: Search) -> tuple[Objective
         scales = _scales(objective, found.end.x)
         factors = [factor * scale for factor, scale in zip(factors, scales, strict=True)]
         objective = objective.replaced("sigma", [s * factor for s, factor in zip(stated, factors, strict=True)])
-        end = objective.solve(found.end.x)
+        end = solve(objective, found.end.x)
         told = f"noise of each channel estimated in {round_} round{'s' if round_ > 1 else ''}"
         found = replace(found, end=end, costs=(float(end.cost),))
         if all(np.all(np.abs(scale - 1.0) <= _SETTLED) for scale in scales):

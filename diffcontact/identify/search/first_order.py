@@ -127,7 +127,7 @@ def lbfgs(objective: Objective, start: NDArray, seed: int) -> OptimizeResult:
     # stated noise, of what is not at a bound.
     inward = ((end.x > low) | (end.jac < 0)) & ((end.x < high) | (end.jac > 0))
     flat = np.max(np.abs(np.where(inward, end.jac, 0.0))) <= 1e-3 * np.sqrt(max(objective.misfit(end.x * scale), 1.0))
-    return objective.end_at(end.x * scale, status=2 if end.success or flat else 0, iterations=int(end.nit))
+    return _end(objective, end.x * scale, status=2 if end.success or flat else 0, iterations=int(end.nit))
 
 
 def adam(objective: Objective, start: NDArray, seed: int) -> OptimizeResult:
@@ -136,7 +136,7 @@ def adam(objective: Objective, start: NDArray, seed: int) -> OptimizeResult:
     scale = descent.scale(start)
     cost = descent.value_and_gradient(start)[0]
     if not np.isfinite(cost):
-        return objective.end_at(start, status=0, iterations=0)
+        return _end(objective, start, status=0, iterations=0)
     # The scale of a well-determined parameter is its standard error: a bad start is hundreds of them away.
     reach = max(1.0, np.sqrt(2 * cost / start.size))
     low, high = _inside(parameters.low, scale, parameters.high), parameters.high / scale
@@ -156,4 +156,18 @@ def adam(objective: Objective, start: NDArray, seed: int) -> OptimizeResult:
         x = np.clip(np.asarray(x + updates), low, high)
     # The rate has fallen by then, so that the last tenth moves little where it has arrived.
     settled = np.isfinite(best) and earlier - best <= 1e-4 * best + objective.eps
-    return objective.end_at(where * scale, status=2 if settled else 0, iterations=_ADAM_ITERATIONS)
+    return _end(objective, where * scale, status=2 if settled else 0, iterations=_ADAM_ITERATIONS)
+
+
+def _end(objective: Objective, theta: NDArray, status: int, iterations: int) -> OptimizeResult:
+    """Where another method ended, as `trust_region.solve` would report it."""
+    f, J = objective.evaluate(theta)
+    return OptimizeResult(
+        x=theta,
+        cost=0.5 * float(f @ f),
+        jac=J,
+        grad=J.T @ f,
+        active_mask=np.where(theta <= objective.parameters.low, -1, np.where(theta >= objective.parameters.high, 1, 0)),
+        status=status,
+        njev=iterations,
+    )

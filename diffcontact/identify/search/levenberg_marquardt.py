@@ -18,27 +18,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from diffcontact.identify.problem.normal_equations import NormalEquations
+
 # Of the way to a bound that may not be reached (the zero of a mass), a step takes at most so much.
 _SHARE = 0.9
 _INITIAL_DAMPING = 1e-2
-
-
-@dataclass(frozen=True, eq=False)
-class NormalEquations:
-    """The objective of N lanes to second order.
-
-    Attributes:
-        cost: (N,) infinite where the simulation is not finite.
-        gradient: (N, P).
-        curvature: (N, P, P) J^T J.
-        reach: (N,) how far into the runs, from 0 to 1, the simulation follows the data: up to the first sample behind
-            the horizon that is further off than those before it.
-    """
-
-    cost: NDArray
-    gradient: NDArray
-    curvature: NDArray
-    reach: NDArray
 
 
 @dataclass(frozen=True, eq=False)

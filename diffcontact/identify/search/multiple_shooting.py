@@ -27,9 +27,10 @@ from numpy.typing import NDArray
 
 from diffcontact.identify.problem.impacts import kinks
 from diffcontact.identify.problem.model import Model
+from diffcontact.identify.problem.normal_equations import NormalEquations
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.residual import Run, Samples
-from diffcontact.identify.search.levenberg_marquardt import NormalEquations, descend
+from diffcontact.identify.search.levenberg_marquardt import descend
 from diffcontact.simulate import simulate
 
 # Segments of a record in which nothing is seen to happen, and the fewest intervals of one.

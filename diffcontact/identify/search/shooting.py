@@ -19,22 +19,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult
-from scipy.stats import qmc
 
 from diffcontact.identify.problem.objective import Objective
-from diffcontact.identify.problem.parameters import FreeParameters
+from diffcontact.identify.search.growing_horizon import grow
 from diffcontact.identify.search.impact_times import match_impacts
 from diffcontact.identify.search.levenberg_marquardt import descend
 from diffcontact.identify.search.multiple_shooting import piece_together
+from diffcontact.identify.search.starts import starting_points
+from diffcontact.identify.search.trust_region import solve
 
 METHODS = ("lm", "lbfgs", "adam")
 SHOOTING = ("auto", "single", "growing", "impacts", "multiple")
 
-# The horizon grows by at least this part of the record, less than what lies between two impacts worth resolving.
-_STAGE = 1.0 / 24.0
-_FIRST = 1.0 / 12.0
-_STAGE_ITERATIONS = 12
-_STAGE_TOLERANCE = 1e-3
 _LANE_ITERATIONS = 25
 _LANE_TOLERANCE = 1e-3
 
@@ -147,46 +143,6 @@ def _one_by_one(objective: Objective, method: str, points: NDArray, seed: int) -
     return Search(ends[0], costs, _waterfall(costs))
 
 
-def starting_points(parameters: FreeParameters, starts: int, seed: int) -> NDArray:
-    """(starts, P): the given start, then a Sobol set in the bounds.
-
-    Where a parameter has no finite bounds: around its start, within a factor of two, or 1 about zero.
-    """
-    first = parameters.start
-    reach = np.where(first == 0.0, 1.0, np.abs(first))
-    near_low, near_high = first - np.where(first > 0, reach / 2, reach), first + np.where(first < 0, reach / 2, reach)
-    near_low, near_high = (
-        np.where(parameters.log, first + side * np.log(2.0), near) for side, near in ((-1, near_low), (1, near_high))
-    )
-    bounded = np.isfinite(parameters.low) & np.isfinite(parameters.high)
-    low = np.where(bounded, parameters.low, np.maximum(near_low, parameters.low))
-    high = np.where(bounded, parameters.high, np.minimum(near_high, parameters.high))
-    exponent = int(np.ceil(np.log2(max(starts - 1, 1))))
-    points = qmc.Sobol(first.size, rng=seed).random_base2(exponent)[: starts - 1]
-    return np.vstack([first, low + points * (high - low)])
-
-
-def grow(objective: Objective, points: NDArray) -> NDArray:
-    """(N, P) where a growing horizon leads from the points (N, P)."""
-    theta, horizon = points.copy(), np.full(len(points), _FIRST)
-    low, high = objective.parameters.low, objective.parameters.high
-    while True:
-        lanes = np.flatnonzero(horizon < 1.0)
-        if lanes.size == 0:
-            return theta
-        stage = horizon[lanes]
-        at = descend(
-            lambda trial, which, stage=stage: objective.normal_equations(trial, stage[which]),
-            theta[lanes],
-            low,
-            high,
-            iterations=_STAGE_ITERATIONS,
-            tolerance=_STAGE_TOLERANCE,
-        )
-        theta[lanes] = at.theta
-        horizon[lanes] = np.minimum(np.maximum(at.reach, stage) + _STAGE, 1.0)
-
-
 def _together(objective: Objective, points: NDArray) -> NDArray:
     """(N, P) where the lanes end on the whole record."""
     whole = np.ones(len(points))
@@ -203,11 +159,11 @@ def _together(objective: Objective, points: NDArray) -> NDArray:
 def _polished(objective: Objective, theta: NDArray) -> tuple[OptimizeResult, tuple[float, ...]]:
     """The end of the best lane, polished, and the costs of all, sorted."""
     if len(theta) == 1:
-        end = objective.solve(theta[0])
+        end = solve(objective, theta[0])
         return end, (float(end.cost),)
     costs = objective.normal_equations(theta, np.ones(len(theta))).cost
     best = int(np.argmin(costs))
-    end = objective.solve(theta[best])
+    end = solve(objective, theta[best])
     costs[best] = end.cost
     return end, tuple(float(cost) for cost in np.sort(costs))
 

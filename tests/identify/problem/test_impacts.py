@@ -5,8 +5,8 @@ import pytest
 from bouncing import BALL, BALL_FREE, BALL_TRUTH, bounces, positions, start_of
 
 from diffcontact.identify import Impacts, Interval, Observations, Positive, Problem, Real, fit
-from diffcontact.identify.fit import prepare
 from diffcontact.identify.problem.impacts import kinks
+from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.residual import with_impacts
 
 
@@ -69,7 +69,7 @@ def test_what_the_samples_and_the_sound_say_is_weighed(rng):
 def test_each_time_has_a_row_of_its_own():
     times = np.linspace(0.0, 1.0, 6)
     problem = heard_ball(times, None, np.ones((6, 1)))
-    (run,) = prepare(problem, {"e": 0.5, "g": 1.0, "q0": [1.0], "u0": [0.0]}, {"q0": Real()}).joint.runs
+    (run,) = Objective.of(problem, {"e": 0.5, "g": 1.0, "q0": [1.0], "u0": [0.0]}, {"q0": Real()}).joint.runs
     # Two between the same samples, one behind the last: rows stay in order and within the record.
     heard = with_impacts(run, Impacts([0.41, 0.45, np.nan, 1.2], [0.1, 0.2, 0.3, 0.4]))
     assert np.flatnonzero(heard.present[:, 1]).tolist() == [3, 4, 5]

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from diffcontact.identify.search.levenberg_marquardt import NormalEquations, descend
+from diffcontact.identify.problem.normal_equations import NormalEquations
+from diffcontact.identify.search.levenberg_marquardt import descend
 
 
 def equations(residual, jacobian):

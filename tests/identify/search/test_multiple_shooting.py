@@ -8,8 +8,9 @@ import pytest
 from bouncing import BALL, BALL_FREE, ball_problem, start_of
 
 from diffcontact.identify import Observations, Problem, fit
-from diffcontact.identify.fit import prepare
+from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.search.multiple_shooting import LEAST, CutRun, _Pieces, cuts, piece_together
+from diffcontact.identify.search.trust_region import solve
 
 BAD = {"e": 0.87, "g": 7.92, "q0": [1.08], "u0": [0.24]}
 
@@ -44,7 +45,7 @@ def test_a_short_record_stays_whole():
 
 def test_segments_of_one_motion_are_that_motion(six_bounces):
     """From the states of the simulation the segments cost what the whole does, and no defect is left."""
-    objective = prepare(six_bounces, BAD, BALL_FREE)
+    objective = Objective.of(six_bounces, BAD, BALL_FREE)
     theta = objective.parameters.start
     pieces = pieces_of(objective, theta)
     x = np.concatenate([theta, pieces.runs[0].states.ravel()])
@@ -54,7 +55,7 @@ def test_segments_of_one_motion_are_that_motion(six_bounces):
 
 
 def test_the_gradient_is_that_of_the_cost(six_bounces, rng):
-    objective = prepare(six_bounces, BAD, BALL_FREE)
+    objective = Objective.of(six_bounces, BAD, BALL_FREE)
     pieces = pieces_of(objective, objective.parameters.start)
     x = np.concatenate([objective.parameters.start, pieces.runs[0].states.ravel()])
     x = x + 1e-2 * rng.normal(size=x.size)
@@ -79,8 +80,8 @@ def test_the_whole_motion_is_found_where_one_shot_gets_stuck(six_bounces):
 
 def test_it_is_left_at_that_where_segments_gain_nothing(six_bounces):
     truth = {"e": 0.8, "g": 9.81, "q0": [1.0], "u0": [0.3]}
-    objective = prepare(six_bounces, truth, BALL_FREE)
-    cost = objective.solve(objective.parameters.start).cost
+    objective = Objective.of(six_bounces, truth, BALL_FREE)
+    cost = solve(objective, objective.parameters.start).cost
     pieced = piece_together(objective, objective.parameters.start, enough=cost / 2)
     assert pieced is not None
     # Noise of 60 samples, of which the states of some ten segments take two each away.
@@ -94,7 +95,7 @@ def test_what_depends_on_the_whole_motion_cannot_be_cut():
 
     times = np.linspace(0.0, 1.5, 60)
     problem = Problem(BALL, Observations(times, np.zeros((60, 1)), 0.01, mean_height), start_of)
-    objective = prepare(problem, BAD, BALL_FREE)
+    objective = Objective.of(problem, BAD, BALL_FREE)
     assert piece_together(objective, objective.parameters.start) is None
     with pytest.raises(ValueError, match="fit\\(shooting='multiple'\\): not from states in between"):
         fit(problem, BAD, BALL_FREE, shooting="multiple", check=False)

@@ -5,8 +5,6 @@ import pytest
 from bouncing import BALL_FREE, ball_problem
 
 from diffcontact.identify import Interval, fit
-from diffcontact.identify.fit import prepare
-from diffcontact.identify.search.shooting import grow, starting_points
 
 # From here single shooting ends in a local minimum.
 BAD = {"e": 0.87, "g": 7.92, "q0": [1.08], "u0": [0.24]}
@@ -39,34 +37,12 @@ def test_a_horizon_is_not_grown_where_noise_explains_the_rest(six_bounces):
     assert "horizon" not in fit(six_bounces, TRUTH | {"q0": [1.0], "u0": [0.3]}, BALL_FREE).message
 
 
-def test_lanes_grow_side_by_side_as_they_do_alone(six_bounces):
-    objective = prepare(six_bounces, BAD, BALL_FREE)
-    points = np.stack([objective.parameters.start, [0.5, 9.0, 1.1, 0.2]])
-    together = grow(objective, points)
-    np.testing.assert_allclose(together[1], grow(objective, points[1:])[0], rtol=1e-12)
-
-
 def test_the_waterfall_is_sorted_and_told(six_bounces):
     found = fit(six_bounces, BAD, BALL_FREE, starts=5, shooting="single", seed=3)
     assert len(found.start_costs) == 5
     assert list(found.start_costs) == sorted(found.start_costs)
     assert found.cost == found.start_costs[0]
     assert "of 5 starts end within 1 %" in found.message
-
-
-def test_starts_fill_the_bounds_and_keep_to_one_sided_ones():
-    class Layout:
-        start, log = np.array([0.5, 4.0, 0.0, np.log(3.0)]), np.array([False, False, False, True])
-        low, high = np.array([0.0, 0.0, -np.inf, -np.inf]), np.array([1.0, np.inf, np.inf, np.inf])
-
-    points = starting_points(Layout, 65, 0)  # pyright: ignore[reportArgumentType]
-    np.testing.assert_array_equal(points[0], Layout.start)
-    low, high = points[1:].min(axis=0), points[1:].max(axis=0)
-    # 64 points of a Sobol set: one in each 64th of every axis.
-    edges = np.array([[0.0, 2.0, -1.0, np.log(1.5)], [1.0, 8.0, 1.0, np.log(6.0)]])
-    assert np.all(low >= edges[0])
-    assert np.all(high <= edges[1])
-    assert np.all(high - low > (edges[1] - edges[0]) * 62 / 64)
 
 
 @pytest.mark.parametrize(
