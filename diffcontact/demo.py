@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from diffcontact.complaint import ExitCode
-from diffcontact.files import write_atomically
+from diffcontact.files import check_folder, write_atomically
 from diffcontact.job import fit_and_report
 from diffcontact.scene import read_study
 from diffcontact.scene.units import Unit
@@ -61,6 +61,7 @@ def demo(folder: Path) -> ExitCode:
     Returns:
         As `fit_and_report`.
     """
+    check_folder(folder)
     write_atomically(folder / "carts.csv", _measure())
     write_atomically(folder / "carts.toml", SCENE)
     code = fit_and_report(read_study(folder / "carts.toml"), folder)

@@ -25,9 +25,14 @@ def read_text(path: str | Path, *, expected: str, content: bytes | None = None) 
     """
     content = Path(path).read_bytes() if content is None else content
     try:
-        return content.decode("utf-8-sig")
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}: byte {error.start} is no UTF-8 text, expected {expected}") from None
+    if "\0" in text:
+        # Every other byte of an English text in UTF-16.
+        row = text.count("\n", 0, text.index("\0")) + 1
+        raise ValueError(f"{path}: row {row}: a null byte, expected {expected} in UTF-8")
+    return text
 
 
 def check_folder(folder: str | Path) -> None:

@@ -7,6 +7,35 @@ ROWS = ["time [s],x1 [mm],y1 [mm],x2 [mm],y2 [mm]"] + [
     f"{0.1 * i:.1f},{-20 + 0.2 * abs(i - 15):.2f},0,{20 + 0.5 * abs(i - 15):.2f},0" for i in range(31)
 ]
 
+# A ball that falls 5 m with g = 10 m/s^2, y downwards: everything is in the scene, nothing was measured.
+BALL = """
+title = "A falling ball"
+
+[system]
+kind = "bouncing ball"
+length = "m"
+time = "s"
+
+[data]
+time = "t"
+time_unit = "ms"
+noise = { value = 1, unit = "mm" }
+
+[preparation]
+kind = "bounces"
+column = "y"
+unit = "m"
+
+[parameters]
+restitution = { value = 0.5 }
+gravity = { value = 10 }
+drag = { value = 0 }
+floor = { value = 500, unit = "cm" }
+floor_drift = { value = 0 }
+q0 = { value = 0, unit = "cm" }
+u0 = { value = 0 }
+"""
+
 
 def write(folder, scene=SCENE, rows=ROWS):
     (folder / "carts.toml").write_text(scene)

@@ -2,40 +2,10 @@
 
 import h5py
 import numpy as np
-import pytest
-from command_line import assert_one_line, write
+from command_line import BALL, assert_one_line, write
 
 from diffcontact.cli import main
 from diffcontact.scene.study import read_study
-
-# A ball that falls 5 m with g = 10 m/s^2, y downwards: everything is in the scene, nothing was measured.
-BALL = """
-title = "A falling ball"
-
-[system]
-kind = "bouncing ball"
-length = "m"
-time = "s"
-
-[data]
-time = "t"
-time_unit = "ms"
-noise = { value = 1, unit = "mm" }
-
-[preparation]
-kind = "bounces"
-column = "y"
-unit = "m"
-
-[parameters]
-restitution = { value = 0.5 }
-gravity = { value = 10 }
-drag = { value = 0 }
-floor = { value = 500, unit = "cm" }
-floor_drift = { value = 0 }
-q0 = { value = 0, unit = "cm" }
-u0 = { value = 0 }
-"""
 
 
 def ensemble(folder, *options, scene=BALL):
@@ -90,46 +60,5 @@ def test_an_interrupted_ensemble_says_how_to_go_on(tmp_path, capsys, monkeypatch
         raise KeyboardInterrupt
 
     monkeypatch.setattr("diffcontact.vary.ensemble", interrupted)
-    assert ensemble(tmp_path, "--vary", "q0=-1:0:3", *TIMES) == 130
+    assert ensemble(tmp_path, "--vary", "q0=-1:0:3", "--times", "0:1000:7") == 130
     assert_one_line(capsys, "interrupted; the same command goes on from there")
-
-
-TIMES = ("--times", "0:1000:7")
-BAD_ENSEMBLES = {
-    "no range": (("--vary", "restitution", *TIMES), "--vary 'restitution': expected NAME=LOW:HIGH:COUNT or NAME[ELE"),
-    "half a range": (
-        ("--vary", "restitution=0.5:0.9", *TIMES),
-        "--vary 'restitution=0.5:0.9': '0.5:0.9', expected LOW",
-    ),
-    "no number": (("--vary", "restitution=a:0.9:3", *TIMES), "'a:0.9:3', expected LOW:HIGH:COUNT, two numbers and a c"),
-    "not finite": (("--vary", "q0=0:inf:3", *TIMES), "'0:inf:3', expected LOW:HIGH:COUNT, two numbers and a count of"),
-    "one value": (("--vary", "restitution=0.5:0.9:1", *TIMES), "'0.5:0.9:1', expected LOW:HIGH:COUNT, two numbers an"),
-    "half a value": (("--vary", "restitution=0.5:0.9:2.5", *TIMES), "'0.5:0.9:2.5', expected LOW:HIGH:COUNT, two nu"),
-    "unknown name": (("--vary", "restituton=0:1:3", *TIMES), "no parameter 'restituton'; did you mean 'restitution'?"),
-    "impossible": (("--vary", "restitution=0.5:1.9:3", *TIMES), "0.5 to 1.9, expected within [0, 1] (SI)"),
-    "element of a number": (("--vary", "restitution[0]=0:1:3", *TIMES), "restitution is a single number, expected it"),
-    "element beyond": (("--vary", "q0[1]=0:1:3", *TIMES), "--vary 'q0[1]=0:1:3': element 1 of q0, expected 0 to 0"),
-    "twice": (("--vary", "q0=0:1:3", "--vary", "q0[0]=0:1:3", *TIMES), "--vary 'q0[0]=0:1:3': q0[0] is varied twice"),
-    "no times": (("--vary", "q0=0:1:3"), "ball.toml: data.files: missing, and no --data was given; expected a CSV"),
-    "times run back": (("--vary", "q0=0:1:3", "--times", "1:0:3"), "--times '1:0:3': from 1 to 0, expected LOW below"),
-    "no lanes": (("--vary", "q0=0:1:3", *TIMES, "--chunk", "0"), "ensemble(chunk=0): expected an integer of at least"),
-}
-
-
-@pytest.mark.parametrize("case", BAD_ENSEMBLES)
-def test_bad_ensemble(tmp_path, capsys, case):
-    options, expected = BAD_ENSEMBLES[case]
-    assert ensemble(tmp_path, *options) == 2
-    assert_one_line(capsys, expected)
-    assert not (tmp_path / "runs.h5").exists()
-
-
-def test_an_ensemble_without_data_needs_every_value(tmp_path, capsys):
-    scene = BALL.replace("value = 500, unit", 'value = "from data", unit')
-    assert ensemble(tmp_path, "--vary", "u0=-1:1:2", *TIMES, scene=scene) == 2
-    assert_one_line(capsys, "ball.toml: parameters.floor.value: 'from data' without any, expected a number, --vary or")
-    scene = BALL.replace("[data]", "bounces = 2\n[data]").replace(
-        "[parameters]", "[parameters]\nlater_restitution = {value = 1}"
-    )
-    assert ensemble(tmp_path, "--vary", "u0=-1:1:2", *TIMES, scene=scene) == 2
-    assert_one_line(capsys, "ball.toml: system: takes its apexes from measurements, expected --data")

@@ -250,14 +250,14 @@ def _parameters(table: Table, ready: ReadySystem, suggested: tuple[str, ...]) ->
 def _parameter(name: str, table: Table, quantity: Quantity, suggested: tuple[str, ...]) -> Parameter:
     table.expect("value", "unit", "bounds", "free", "per_run", "prior")
     factor = table.factor("unit", quantity.unit)
-    free = table.flag("free", True)
+    free, domain = table.flag("free", True), _domain(table, factor, quantity)
     return Parameter(
         name=name,
         at=f"{table.file}: {'.'.join(table.path)}",
         unit=table.text("unit", quantity.unit).strip() or "1",
         factor=factor,
         value=_value(name, table, factor, quantity, suggested),
-        domain=_domain(table, factor, quantity) if free else None,
+        domain=domain if free else None,
         prior=_prior(table, factor, free),
         per_run=table.flag("per_run", False),
     )

@@ -50,7 +50,7 @@ class Table:
 
     def at(self, key: str) -> str:
         """File and dotted path of a key."""
-        return f"{self.file}: {'.'.join((*self.path, key))}"
+        return f"{self.file}: {'.'.join((*self.path, key if len(key) < 80 else shown(key)))}"
 
     def get(self, key: str, kind: type | tuple[type, ...], expected: str, default: Any = _REQUIRED) -> Any:
         """The value of a key, which must be of a kind; a bool is no number."""
@@ -116,7 +116,7 @@ class Table:
             # A whole number may have more digits than a float has room for.
             number = float(value) if isinstance(value, float) or value.bit_length() < 1000 else np.nan
             if not (sizable(number) or np.isinf(number)):
-                raise self.fail(key, f"{shown(value)}, expected {SIZES}")
+                raise self.fail(key, f"{shown(value)}, expected {'a number' if value != value else SIZES}")
             floats.append(number)
         return floats
 
@@ -148,8 +148,9 @@ class Table:
 
     def factor(self, key: str, wanted: str) -> float:
         """From the unit that stands at the key to the wanted one; without the key they are the same."""
+        unit = self.text(key, wanted)
         try:
-            return factor(self.text(key, wanted), wanted)
+            return factor(unit, wanted)
         except ValueError as error:
             raise self.fail(key, str(error)) from None
 

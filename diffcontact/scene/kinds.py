@@ -135,6 +135,8 @@ def _balls(options: Table) -> ReadySystem:
     count, fixed = options.integer("count", most=_BODIES), options.integer("fixed", 0, most=_BODIES)
     dimension = options.integer("dimension", most=3)
     box = options.numbers("box") * options.factor("unit", "m") if "box" in options else None
+    if box is not None and (box.ndim < 1 or len(box) != 2):
+        raise options.fail("box", f"{shown(box.tolist())}, expected [low, high]")
     normals = _normals(options, dimension) if "planes" in options else None
 
     def planes(t, params):
@@ -145,7 +147,7 @@ def _balls(options: Table) -> ReadySystem:
         system = balls(
             count,
             dimension,
-            None if box is None else tuple(box),
+            None if box is None else tuple(box.tolist()),
             planes=None if normals is None else planes,
             fixed=fixed,
         )

@@ -86,12 +86,15 @@ def _rows(path, reader, header: list[str], index: Mapping[str, int]) -> tuple[ar
     """The number of each row that is not empty, and the columns."""
     rows, values = array("q"), {name: array("d") for name in index}
     wanted = [(name, position, values[name].append) for name, position in index.items()]
+    before = reader.line_num
     for row in reader:
+        first, before = before + 1, reader.line_num
         if not any(map(str.strip, row)):
             continue
         if len(row) != len(header):
+            quoted = f", as a quote holds it together with all up to row {before}" if first < before else ""
             raise ValueError(
-                f"{path}: row {reader.line_num} has {len(row)} fields, expected {len(header)} as the header has"
+                f"{path}: row {first} has {len(row)} fields{quoted}, expected {len(header)} as the header has"
             )
         rows.append(reader.line_num)
         for name, position, append in wanted:
