@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
 
 @jax.custom_batching.custom_vmap
@@ -31,3 +32,22 @@ def _any_lane_vmap(axis_size, in_batched, predicate):
 def select(condition, new, old):
     """`new` where the condition holds, else `old`, leaf by leaf."""
     return jax.tree.map(lambda new, old: jnp.where(condition, new, old), new, old)
+
+
+def where_wanted(wanted, new, old):
+    """`new()` where `wanted` holds, else `old`; no work where no lane of a batch wants it.
+
+    What a lane keeps is its own value, not one that a branch computed again: a branch is compiled apart and may round
+    differently, and no lane may depend on what its neighbours want.
+
+    Args:
+        wanted: () bool.
+        new: a function without arguments, of the structure of `old`.
+        old: any pytree.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> jax.vmap(lambda x: where_wanted(x < 0, lambda: -x, x))(jnp.array([-1.0, 2.0]))
+        Array([1., 2.], dtype=float32)
+    """
+    return lax.cond(any_lane(wanted), lambda: select(wanted, new(), old), lambda: old)

@@ -155,7 +155,7 @@ def _shoot(system, params, now: _Moment, begin: Start, order: int) -> Shot:
         return end.load, (end.load - load) / moved
 
     def motion(s, end: Arrival):
-        return _joined(gap_motion(system, params, now.t + s, end.q, end.u), load_at(lax.stop_gradient(s), end))
+        return _joined(gap_motion(system, params, now.t + s, end.q, end.slope), load_at(lax.stop_gradient(s), end))
 
     def until_overlap(s, end: Arrival):
         """A body may pass through another within the step and leave no trace at its end: look at quarters of the way,
@@ -168,7 +168,7 @@ def _shoot(system, params, now: _Moment, begin: Start, order: int) -> Shot:
         first_one = jnp.argmax(overlaps)
         f = quarters[first_one]
         whole = f == 1.0
-        y, v = jnp.where(whole, end.q, way[first_one]), jnp.where(whole, end.u, now.u + f * (end.u - now.u))
+        y, v = jnp.where(whole, end.q, way[first_one]), jnp.where(whole, end.slope, now.u + f * (end.slope - now.u))
         loads, rates = load_at(s, end)
         return s * f, _joined(gap_motion(system, params, now.t + s * f, y, v), (load + f * (loads - load), rates))
 

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from diffcontact import qp
-from diffcontact.batching import any_lane
+from diffcontact.batching import any_lane, where_wanted
 from diffcontact.mass import solve
 from diffcontact.status import Status, first
 from diffcontact.system import Contacts, acceleration, contacts, gap_acceleration
@@ -63,7 +63,7 @@ class Start:
         tolerance: see `Tolerance`.
         a: (d,) acceleration with the reaction of the resting contacts [m/s^2].
         multipliers: (c,) that reaction [N].
-        resting: (c,) closed contacts that stay closed, or would be closed again within the step.
+        resting: (c,) closed contacts that carry load, or touch without opening.
         loaded: (c,) those of them that carry load: they stay closed.
         regular: () whether a load that vanishes means anything: not at a dead point, where no finite reaction follows
             the curves, nor where all loads are rounding.
@@ -102,7 +102,8 @@ def start(system, params, t, q, u, h, s, released) -> Start:
     rows, still = lax.stop_gradient((jnp.abs(near.normals), near))
     scale = lax.stop_gradient(jnp.maximum(jnp.abs(lift), rows @ jnp.abs(free)))
     tolerance = _tolerance(still, *lax.stop_gradient((q, u)), scale, lax.stop_gradient(h))
-    closed = (near.gap <= tolerance.gap) & (opening >= -tolerance.velocity) & ~released
+    touching = (near.gap <= tolerance.gap) & (opening >= -tolerance.velocity)
+    closed = touching & ~released
     length = jnp.where(jnp.abs(s) > jnp.finfo(q.dtype).tiny, s, 1.0)
 
     curving = lift - near.normals @ free
@@ -136,16 +137,20 @@ def start(system, params, t, q, u, h, s, released) -> Start:
     resting, slow, _, a, multipliers, loaded, regular, status = lax.cond(
         any_lane(jnp.any(resting)), lambda: lax.scan(react_again, flying, jnp.arange(3))[0], lambda: flying
     )
+    # What opens and carries no load is in flight; what only touches is kept from overlapping until it opens.
+    resting = loaded | (touching & (opening <= tolerance.velocity))
     return Start(near, tolerance._replace(slow=slow), a, multipliers, resting, loaded, regular, status)
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["q", "u", "impulse", "load", "status"], meta_fields=[])
+@partial(jax.tree_util.register_dataclass, data_fields=["q", "u", "slope", "impulse", "load", "status"], meta_fields=[])
 @dataclass(frozen=True)
 class Arrival:
     """The end of a smooth piece of motion.
 
     Attributes:
         q, u: (d,) position and velocity.
+        slope: (d,) dq/ds, how the place of arrival moves with the length of the piece: u up to the order of the scheme,
+            but for events the difference matters, since the gaps along the piece are functions of q.
         impulse: (c,) of the resting contacts [N s].
         load: (c,) the reaction there of those that are held closed [N]; where it is negative they should have let go.
         status: () of the projections.
@@ -153,6 +158,7 @@ class Arrival:
 
     q: Array
     u: Array
+    slope: Array
     impulse: Array
     load: Array
     status: Array
@@ -178,19 +184,22 @@ def smooth(system, params, t, s, q, u, begin: Start, order: int) -> Arrival:
         x, w, impulse = _nystrom(system, params, t, s, q, u, begin, touching)
     way = jnp.max(jnp.abs(x - q))
     x = lax.cond(touching, lambda: _keep_closed(system, params, t + s, way, x, begin), lambda: x)
+    slope = u + s * begin.a
     if order == 2:
-        w = u + s / 2 * (begin.a + acceleration(system, params, t + s, x, u + s * begin.a))
+        w = u + s / 2 * (begin.a + acceleration(system, params, t + s, x, slope))
 
     def supported():
         here = contacts(system, params, t + s, x)
-        held = begin.loaded | (begin.resting & (here.gap <= begin.tolerance.gap))
-        end = qp.project(system.mass(x, params), here.normals, jnp.where(held, here.drift, jnp.inf), w)
+        carries = begin.loaded | (begin.resting & (here.gap <= begin.tolerance.gap))
+        u, impulses, status = _keep_moving(system.mass(x, params), here, w, begin, carries)
         # Only its sign is looked at.
-        still = lax.stop_gradient((params, t + s, x, end.u))
+        still = lax.stop_gradient((params, t + s, x, u))
         load = _reaction(system, *still, begin.loaded)[1]
-        return Arrival(x, end.u, impulse + end.multipliers, load, first(begin.status, end.status))
+        along = slope if order == 2 else u
+        return Arrival(x, u, along, impulse + impulses, load, first(begin.status, status))
 
-    return lax.cond(touching, supported, lambda: Arrival(x, w, impulse, jnp.zeros_like(impulse), begin.status))
+    flying = Arrival(x, w, slope if order == 2 else w, impulse, jnp.zeros_like(impulse), begin.status)
+    return where_wanted(jnp.any(begin.resting), supported, flying)
 
 
 def _reaction(system, params, t, q, u, loaded):
@@ -222,6 +231,22 @@ def _nystrom(system, params, t, s, q, u, begin: Start, touching):
     _, (a, multipliers) = lax.scan(stage, (begin.a, begin.multipliers), nodes)
     x = q + s * u + s**2 / 6 * (begin.a + (a[0] + a[1]) / 2)
     return x, u + s / 6 * (begin.a + jnp.sum(a, 0)), s / 6 * (begin.multipliers + jnp.sum(multipliers, 0))
+
+
+def _keep_moving(mass, here: Contacts, w, begin: Start, carries):
+    """w projected onto G w + dg/dt >= 0, with the contacts that carry load held as equalities; the multipliers; status.
+
+    At a release the load comes down to zero exactly where its piece of motion ends. A row that is only kept from being
+    negative would lose its derivative there.
+    """
+    held = qp.hold(mass, here.normals, here.drift, w, begin.loaded & begin.regular)
+    misses = jnp.any(carries & (here.velocity(held.u) < -begin.tolerance.velocity))
+
+    def push():
+        end = qp.project(mass, here.normals, jnp.where(carries, here.drift, jnp.inf), held.u)
+        return end.u, held.multipliers + end.multipliers, end.status
+
+    return where_wanted(misses, push, (held.u, held.multipliers, jnp.zeros((), jnp.int32)))
 
 
 def _keep_closed(system, params, t, way, x, begin: Start) -> Array:
