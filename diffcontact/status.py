@@ -31,6 +31,7 @@ class Status(IntEnum):
     PROJECTION_LIMIT = 8
     NEIGHBOURS_FULL = 9
     NEIGHBOURS_MISSED = 10
+    TOO_COARSE = 11
 
     @property
     def message(self) -> str:
@@ -56,6 +57,8 @@ _MESSAGES = {
     Status.NEIGHBOURS_MISSED: "a ball moved further in a step than was thought, so that contacts may be missing; "
     "outside transformations simulate repeats the run with twice the reach, inside take "
     "system.larger(Status.NEIGHBOURS_MISSED)",
+    Status.TOO_COARSE: "the steps are too long for what happens in them: a bounce that matters was shorter than a step "
+    'and taken as inelastic; give more times, or substeps="auto" with a tolerance',
 }
 
 

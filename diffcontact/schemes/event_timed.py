@@ -10,20 +10,31 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from diffcontact.batching import any_lane, select
+from diffcontact.batching import select, where_wanted
 from diffcontact.schemes.flow import Arrival, Start, Tolerance, smooth, start
 from diffcontact.schemes.line import LineState, advance, begin
-from diffcontact.schemes.percussion import Percussion, no_percussion, percussion, remainder
-from diffcontact.schemes.scheme import Info, State
+from diffcontact.schemes.percussion import Percussion, Threshold, matters, no_percussion, percussion, remainder
+from diffcontact.schemes.scheme import Info
 from diffcontact.schemes.shots import Shot, to_event_or_end
 from diffcontact.schemes.slip_timed import glide_timed
 from diffcontact.status import Status, first
 from diffcontact.system import ParticleLine, gap_motion
 
 
+@partial(jax.tree_util.register_dataclass, data_fields=["q", "u", "fastest"], meta_fields=[])
+@dataclass(frozen=True)
+class TimedState:
+    """Position q (d,), velocity u (d,), and the largest |u| of each coordinate so far (d,), to which a bounce that is
+    too short for the step is compared."""
+
+    q: Array
+    u: Array
+    fastest: Array
+
+
 class _Moment(NamedTuple):
-    """Where we are inside a step: `left` seconds before its end, with the impulses so far, what is slow here, and the
-    contacts that have let go in this step."""
+    """Where we are inside a step: `left` seconds before its end, with the impulses so far, what is slow here, the
+    contacts that have let go in this step, and the largest speeds so far."""
 
     t: Array
     left: Array
@@ -32,6 +43,7 @@ class _Moment(NamedTuple):
     impulse: Array
     slow: Array
     released: Array
+    fastest: Array
     status: Array
 
 
@@ -85,9 +97,11 @@ class EventTimed:
         if not (isinstance(self.events, int) and self.events >= 1):
             raise ValueError(f"EventTimed(events={self.events!r}): expected an integer of at least 1")
 
-    def init(self, system, params, t, h, q, u) -> State | LineState:
-        """Position and velocity are all that is carried; a line's percussion at the first time acts at once."""
-        return begin(system, params, t, h, q, u) if isinstance(system, ParticleLine) else State(q, u)
+    def init(self, system, params, t, h, q, u) -> TimedState | LineState:
+        """Position, velocity and speed; a line's percussion at the first time acts at once."""
+        if isinstance(system, ParticleLine):
+            return begin(system, params, t, h, q, u)
+        return TimedState(q, u, jnp.abs(lax.stop_gradient(u)))
 
     def step(self, system, params, t, h, state):
         """Smooth motion to the next impact, the percussion, and on, until the step is over."""
@@ -97,16 +111,28 @@ class EventTimed:
         if count == 0:
             begin = start(system, params, t, state.q, state.u, h, h, jnp.zeros(0, bool))
             end = smooth(system, params, t, h, state.q, state.u, begin, self.order)
-            return State(end.q, end.u), Info(end.impulse, end.status)
+            return TimedState(end.q, end.u, state.fastest), Info(end.impulse, end.status)
         zero = jnp.zeros(count, state.q.dtype)
         at_start = _Moment(
-            jnp.asarray(t, zero.dtype), h, state.q, state.u, zero, zero, zero > 0, status=jnp.zeros((), jnp.int32)
+            jnp.asarray(t, zero.dtype),
+            h,
+            state.q,
+            state.u,
+            zero,
+            zero,
+            zero > 0,
+            state.fastest,
+            status=jnp.zeros((), jnp.int32),
         )
 
         def to_next(now, last):
             begin = start(system, params, now.t, now.q, now.u, h, now.left, now.released)
             shot = _shoot(system, params, now, begin, self.order)
             end: Arrival = shot.arrival
+            # A contact that opens, and is held because it would be closed again: that must be slow.
+            opening = begin.near.velocity(now.u)
+            coarse = begin.loaded & (opening > begin.tolerance.velocity) & matters(begin.near, opening, 0, now.fastest)
+            coarse = jnp.where(jnp.any(coarse), Status.TOO_COARSE, Status.OK).astype(jnp.int32)
             # Behind the gaps stand the loads: a contact whose load vanishes lets go, and nothing jumps.
             struck, lets_go = shot.found & (shot.index < count), shot.found & (shot.index >= count)
             now = _Moment(
@@ -117,30 +143,27 @@ class EventTimed:
                 impulse=now.impulse + end.impulse,
                 slow=begin.tolerance.slow,
                 released=now.released | (lets_go & (jnp.arange(count) == shot.index - count)),
-                status=first(now.status, end.status),
+                fastest=jnp.maximum(now.fastest, jnp.abs(lax.stop_gradient(end.u))),
+                status=first(first(now.status, coarse), end.status),
             )
 
             def strike():
-                after, record = _strike(system, params, now, begin.tolerance, shot.index, ~last)
-                return select(struck, (after, record), (now, none))
+                return _strike(system, params, now, h, begin.tolerance, shot.index, ~last)
 
-            now, record = lax.cond(any_lane(struck), strike, lambda: (now, none))
+            now, record = where_wanted(struck, strike, (now, none))
             return now, shot.found, record
 
         def round_(carry, last):
             now, pending = carry
 
-            def on():
-                return select(pending, to_next(now, last), (now, pending, none))
-
-            now, pending, record = lax.cond(any_lane(pending), on, lambda: (now, pending, none))
+            now, pending, record = where_wanted(pending, lambda: to_next(now, last), (now, pending, none))
             return (now, pending), record
 
         none = no_percussion(at_start.t, zero)
         last = jnp.arange(self.events + 1) >= self.events - 1
         (now, pending), percussions = lax.scan(round_, (at_start, jnp.array(True)), last)
         now = _finish(system, params, h, at_start, now, pending)
-        return State(now.q, now.u), Info(now.impulse, now.status, percussions)
+        return TimedState(now.q, now.u, now.fastest), Info(now.impulse, now.status, percussions)
 
 
 def _shoot(system, params, now: _Moment, begin: Start, order: int) -> Shot:
@@ -197,11 +220,12 @@ def _joined(gaps, loads):
     return jax.tree.map(lambda *parts: jnp.concatenate(parts), gaps, loads)
 
 
-def _strike(system, params, now: _Moment, tolerance, contact, alone) -> tuple[_Moment, Percussion]:
+def _strike(system, params, now: _Moment, h, tolerance, contact, alone) -> tuple[_Moment, Percussion]:
     """The percussion of `contact` here and now, with the closed contacts that it reaches."""
     closed = system.gap(now.t, now.q, params) <= tolerance.gap
     closed = closed | (jnp.arange(closed.size) == contact)
-    u, status, hit = percussion(system, params, now.t, now.q, now.u, contact, closed, tolerance.slow, alone)
+    threshold = Threshold(*lax.stop_gradient((h, tolerance.slow, tolerance.velocity, now.fastest)))
+    u, status, hit = percussion(system, params, now.t, now.q, now.u, contact, closed, threshold, alone)
     return now._replace(u=u, impulse=now.impulse + hit.impulse, status=first(now.status, status)), hit
 
 
@@ -223,4 +247,4 @@ def _finish(system, params, h, at_start: _Moment, now: _Moment, pending) -> _Mom
         status = first(status, jnp.where(stopped, Status.TOO_MANY_EVENTS, Status.OK).astype(jnp.int32))
         return since._replace(q=x, u=w, impulse=since.impulse + impulse, status=first(since.status, status))
 
-    return lax.cond(any_lane(wanted), lambda: select(wanted, inelastic(), now), lambda: now)
+    return where_wanted(wanted, inelastic, now)

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
 from diffcontact import qp
+from diffcontact.batching import select, where_wanted
 from diffcontact.mass import solve
-from diffcontact.status import Status
-from diffcontact.system import acceleration, contacts
+from diffcontact.status import Status, first
+from diffcontact.system import Contacts, acceleration, contacts, gap_acceleration
 
 
 @partial(
     jax.tree_util.register_dataclass,
-    data_fields=["time", "contact", "impulse", "before", "after", "slow"],
+    data_fields=["time", "contact", "impulse", "before", "after", "soft"],
     meta_fields=[],
 )
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ class Percussion:
         contact: () int, the contact that closed; -1 where there was no percussion.
         impulse: (c,) of every contact that took part [N s].
         before, after: (c,) gap velocities [m/s].
-        slow: (c,) approach velocity below which that step takes an impact as inelastic [m/s].
+        soft: (c,) bool, contacts that were not left to bounce, since they would have been closed again within the step.
     """
 
     time: Array
@@ -37,16 +39,32 @@ class Percussion:
     impulse: Array
     before: Array
     after: Array
-    slow: Array
+    soft: Array
 
 
 def no_percussion(t, impulse: Array) -> Percussion:
     """The padding of a list of percussions."""
     none = jnp.zeros_like(impulse)
-    return Percussion(jnp.zeros_like(t), jnp.array(-1, jnp.int32), none, none, none, none)
+    return Percussion(jnp.zeros_like(t), jnp.array(-1, jnp.int32), none, none, none, none > 0)
 
 
-def percussion(system, params, t, q: Array, u: Array, contact, closed: Array, slow: Array, alone):
+class Threshold(NamedTuple):
+    """Below what a bounce is not followed; none of it is differentiated.
+
+    Attributes:
+        h: () length of the step [s].
+        slow: (c,) how fast a contact may leave and still be back within the step [m/s].
+        rounding: () a gap velocity below this is zero to rounding [m/s].
+        fastest: (d,) the largest speed of each coordinate so far [m/s].
+    """
+
+    h: Array
+    slow: Array
+    rounding: Array
+    fastest: Array
+
+
+def percussion(system, params, t, q: Array, u: Array, contact, closed: Array, threshold: Threshold, alone):
     r"""The jump of the velocity at an impact: u+ (d,), status and the `Percussion`.
 
     One projection over the closed contacts that the impact can reach (through the Delassus matrix G M^-1 G^T)::
@@ -54,12 +72,13 @@ def percussion(system, params, t, q: Array, u: Array, contact, closed: Array, sl
         u+ = argmin 1/2 |u - u-|_M^2      subject to      v_i(u) >= -e_i v_i(u-)
 
     with v(u) = G u + dg/dt. For one e this is u+ = -e u- + (1 + e) Proj_M(T_K(q), u-) (S3 eq. 2): substitute
-    u = -e u- + (1 + e) z. A contact that approaches at less than `slow` does not bounce (e_i = 0), so a Zeno
-    sequence ends in rest.
+    u = -e u- + (1 + e) z. A contact that would be closed again within the step does not bounce (e_i = 0), so a Zeno
+    sequence ends in rest (`_returns`). Gravity that opens the gap, or a body that curves away, lets it bounce however
+    slow it is.
 
     The kinetic energy (relative to moving walls) changes by D = 1/2 sum_i lambda_i (1 - e_i) v_i-. With one e,
     sum lambda_i v_i- <= 0 since (1 + e) lambda . v- = -lambda . A lambda, so D <= 0; setting e_i = 0 where
-    -slow <= v_i- <= 0 only adds non-positive terms. With one e per contact D may be positive: a contact that
+    v_i- <= 0 only adds non-positive terms. With one e per contact D may be positive: a contact that
     *separates* (v_i- > 0) is loaded by its neighbours. Then u+ is blended with the solution for e = min_i e_i,
     whose D is <= 0: D is convex along the blend, so the smallest weight that brings the chord to zero suffices.
 
@@ -67,9 +86,12 @@ def percussion(system, params, t, q: Array, u: Array, contact, closed: Array, sl
         t, q, u: time, place and velocity of the impact.
         contact: the contact that closes.
         closed: (c,) contacts closed there.
-        slow: (c,) approach velocity below which nothing bounces [m/s].
+        threshold: see `Threshold`.
         alone: whether only the contacts coupled to `contact` take part; independent simultaneous impacts then
             keep each its own time, and with it its derivative.
+
+    Returns:
+        u+; a status, TOO_COARSE where a bounce that matters was left out (`matters`); the record.
 
     Source: S3 eq. (2); S1 section 4.
     """
@@ -77,30 +99,89 @@ def percussion(system, params, t, q: Array, u: Array, contact, closed: Array, sl
     here = contacts(system, params, t, q)
     before = here.velocity(u)
     restitution = jnp.asarray(system.restitution(params), q.dtype)
+    e = jnp.broadcast_to(restitution, before.shape)
     taking_part = closed & (_coupled(mass, here.normals, contact) | ~alone)
-    soft = (before <= 0) & (before >= -slow)
+    rebound = lax.stop_gradient(-e * before)
+    slow = taking_part & (rebound > threshold.rounding) & (rebound <= threshold.slow)
+    least = jnp.min(jnp.where(taking_part, e, 1.0))
 
-    def strike(e):
+    def strike(soft, e):
         bound = jnp.where(taking_part, here.drift + jnp.where(soft, 0.0, e) * before, jnp.inf)
-        hit = qp.project(mass, here.normals, bound, u)
-        return hit.u, hit.multipliers, hit.status
+        return bound, u
 
-    def report(after, impulse):
-        return Percussion(t, contact.astype(jnp.int32), impulse, before, here.velocity(after), slow)
+    def stage(hit: _Hit, number):
+        """All bounce; which of them would be back; those do not bounce; the least elastic."""
+        predicts = number == 1
+        offset, target = strike(hit.soft, jnp.where(number == 3, least, e))
 
-    after, impulse, status = strike(restitution)
-    if restitution.ndim == 0:
-        return after, status, report(after, impulse)
+        def ahead():
+            return lax.stop_gradient(_ahead(system, params, t, q, hit.u, here, threshold.h))
 
-    def gain(u_after, impulse):
-        return impulse @ (before + here.velocity(u_after)) / 2
+        offset, target = where_wanted(predicts, ahead, (offset, target))
+        found = qp.project(mass, here.normals, offset, target)
+        returns = slow & ((found.multipliers > 0) | (found.status != Status.OK))
+        struck = _Hit(found.u, found.multipliers, hit.soft, found.status)
+        return select(predicts, hit._replace(soft=returns), struck)
 
-    least, least_impulse, _ = strike(jnp.min(jnp.where(taking_part, restitution, 1.0)))
-    rise, fall = gain(after, impulse), gain(least, least_impulse)
+    def wanted(hit: _Hit, number):
+        return jnp.stack([number == 0, jnp.any(slow), jnp.any(hit.soft), _gain(here, before, hit) > 0])[number]
+
+    def next_stage(hit: _Hit, number):
+        hit = where_wanted(wanted(hit, number), lambda: stage(hit, number), hit)
+        return hit, hit
+
+    begin = _Hit(u, jnp.zeros_like(before), taking_part & False, jnp.zeros((), jnp.int32))
+    count = 3 if restitution.ndim == 0 else 4
+    _, hits = lax.scan(next_stage, begin, jnp.arange(count))
+    hit = jax.tree.map(lambda x: x[2], hits)
+    after, impulse = hit.u, hit.impulse
+    if restitution.ndim:
+        after, impulse = _without_gain(here, before, hit, jax.tree.map(lambda x: x[3], hits))
+    coarse = jnp.any(hit.soft & matters(here, rebound, e, threshold.fastest))
+    status = first(hit.status, jnp.where(coarse, Status.TOO_COARSE, Status.OK).astype(jnp.int32))
+    return after, status, Percussion(t, contact.astype(jnp.int32), impulse, before, here.velocity(after), hit.soft)
+
+
+class _Hit(NamedTuple):
+    """A velocity after an impact, the impulses (c,), which contacts (c,) did not bounce, and the projection's status."""
+
+    u: Array
+    impulse: Array
+    soft: Array
+    status: Array
+
+
+def _ahead(system, params, t, q, u, here: Contacts, h):
+    """Offsets (c,) and target (d,) of the projection that says which gaps need a reaction to stay open for h seconds.
+
+    Gauss' principle, as `flow.start` asks it, of all contacts: g_i + h v_i + h^2/2 (G_i a + gamma_i) >= 0. A ball on
+    its way down to the floor is stopped there, and whatever leaves it slowly comes back to it.
+    """
+    free = acceleration(system, params, t, q, u)
+    curving = gap_acceleration(system, params, t, q, u, free) - here.normals @ free
+    return curving + 2 * jnp.maximum(here.velocity(u), 0.0) / h + 2 * jnp.maximum(here.gap, 0.0) / h**2, free
+
+
+def matters(here: Contacts, speed: Array, e, fastest: Array) -> Array:
+    """(c,) whether a bounce that leaves at this speed (c,) may be left out only with a warning.
+
+    Not if its height is below a hundredth (1/64) of what the fastest motion of the bodies so far would reach. And not
+    if it would die away soon: of e = 1 it never does, 1 / (1 - e) further bounces count.
+    """
+    return speed > jnp.minimum(1 / 8, 1 - e) * (jnp.abs(here.normals) @ fastest + jnp.abs(here.drift))
+
+
+def _gain(here: Contacts, before, hit: _Hit):
+    """() kinetic energy that an impact makes, relative to moving walls [J]."""
+    return hit.impulse @ (before + here.velocity(hit.u)) / 2
+
+
+def _without_gain(here: Contacts, before, hit: _Hit, least: _Hit):
+    """u+ and impulses that make no energy: a blend with the solution for the least e, where that is needed."""
+    rise, fall = _gain(here, before, hit), _gain(here, before, least)
     spread = rise - fall
     weight = jnp.where(rise > 0, rise / jnp.where(spread > 0, spread, 1.0), 0.0)
-    after, impulse = after + weight * (least - after), impulse + weight * (least_impulse - impulse)
-    return after, status, report(after, impulse)
+    return hit.u + weight * (least.u - hit.u), hit.impulse + weight * (least.impulse - hit.impulse)
 
 
 def _coupled(mass, normals: Array, contact) -> Array:
