@@ -122,17 +122,17 @@ def certify(
     assert run.percussions is not None
     happened = jax.tree.map(np.asarray, run.percussions)
     count = int(np.sum(happened.contact >= 0))
-    before, after, slow = (x[:count] for x in (happened.before, happened.after, happened.slow))
+    before, slow, soft = (x[:count] for x in (happened.before, happened.slow, happened.soft))
     contact = happened.contact[:count]
     restitution = np.broadcast_to(np.asarray(system.restitution(params)), before.shape)
     # Velocities that differ by rounding only are the same.
     rounding = np.finfo(before.dtype).eps ** 0.75 * np.max(np.abs(before), initial=1.0)
     struck = (before < -rounding) & (happened.impulse[:count] > 0)
-    bounces = struck & (restitution > 0)
+    bounces, rebound = struck & (restitution > 0), -restitution * before
     doubts = np.zeros(count, int)
     doubts[np.sum(struck, axis=1) > 1] = Doubt.SIMULTANEOUS
-    doubts[np.any(bounces & (np.abs(after - slow) <= change * slow), axis=1)] = Doubt.THRESHOLD
-    doubts[np.any(bounces & (after < (1 - change) * slow), axis=1)] = Doubt.ZENO_END
+    doubts[np.any(bounces & (np.abs(rebound - slow) <= change * slow), axis=1)] = Doubt.THRESHOLD
+    doubts[np.any(bounces & soft & (rebound < (1 - change) * slow), axis=1)] = Doubt.ZENO_END
     rows = np.arange(count)
     doubts[(-before < slow)[rows, contact] & (restitution == 0)[rows, contact]] = Doubt.GRAZING
     if count == percussions and count:

@@ -19,7 +19,7 @@ from diffcontact.system import Contacts, acceleration, contacts, gap_acceleratio
 
 @partial(
     jax.tree_util.register_dataclass,
-    data_fields=["time", "contact", "impulse", "before", "after", "soft"],
+    data_fields=["time", "contact", "impulse", "before", "after", "slow", "soft"],
     meta_fields=[],
 )
 @dataclass(frozen=True)
@@ -31,6 +31,7 @@ class Percussion:
         contact: () int, the contact that closed; -1 where there was no percussion.
         impulse: (c,) of every contact that took part [N s].
         before, after: (c,) gap velocities [m/s].
+        slow: (c,) how fast a contact may leave and still be back within the step, at most [m/s].
         soft: (c,) bool, contacts that were not left to bounce, since they would have been closed again within the step.
     """
 
@@ -39,13 +40,14 @@ class Percussion:
     impulse: Array
     before: Array
     after: Array
+    slow: Array
     soft: Array
 
 
 def no_percussion(t, impulse: Array) -> Percussion:
     """The padding of a list of percussions."""
     none = jnp.zeros_like(impulse)
-    return Percussion(jnp.zeros_like(t), jnp.array(-1, jnp.int32), none, none, none, none > 0)
+    return Percussion(jnp.zeros_like(t), jnp.array(-1, jnp.int32), none, none, none, none, none > 0)
 
 
 class Threshold(NamedTuple):
@@ -139,11 +141,12 @@ def percussion(system, params, t, q: Array, u: Array, contact, closed: Array, th
         after, impulse = _without_gain(here, before, hit, jax.tree.map(lambda x: x[3], hits))
     coarse = jnp.any(hit.soft & matters(here, rebound, e, threshold.fastest))
     status = first(hit.status, jnp.where(coarse, Status.TOO_COARSE, Status.OK).astype(jnp.int32))
-    return after, status, Percussion(t, contact.astype(jnp.int32), impulse, before, here.velocity(after), hit.soft)
+    number, leaving = contact.astype(jnp.int32), here.velocity(after)
+    return after, status, Percussion(t, number, impulse, before, leaving, threshold.slow, hit.soft)
 
 
 class _Hit(NamedTuple):
-    """A velocity after an impact, the impulses (c,), which contacts (c,) did not bounce, and the projection's status."""
+    """A velocity after an impact, its impulses (c,), which contacts (c,) did not bounce, the projection's status."""
 
     u: Array
     impulse: Array
