@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from diffcontact.complaint import ExitCode
+from diffcontact.qp import native
 from diffcontact.simulate import simulate
 from diffcontact.systems import balls
 from diffcontact.versions import versions
@@ -26,6 +27,7 @@ def doctor() -> ExitCode:
     for name, version in versions().items():
         print(f"{name:12} {version}")
     print(f"{'devices':12} {', '.join(str(device) for device in jax.devices())}")
+    print(f"{'projection':12} {native.described()}")
     dtype = jnp.result_type(float)
     print(f"{'precision':12} {dtype}, spacing of numbers at 1: {jnp.finfo(dtype).eps:.3g}")
     wrong = wrong_matrix_products()

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.scipy.linalg import solve
 
-from diffcontact.qp.search import find_working_set
+from diffcontact.qp.native import find_working_set
 from diffcontact.status import Status
 
 

@@ -13,8 +13,8 @@ from diffcontact import mass as mass_matrix
 from diffcontact.batching import any_lane
 from diffcontact.qp.bodies import BodyRows, dense
 from diffcontact.qp.equality import hold_rows, settle
+from diffcontact.qp.native import find_working_set
 from diffcontact.qp.rows import independent_slots, inverse_length, whitened_rows
-from diffcontact.qp.search import find_working_set
 from diffcontact.qp.slots import free_slots, members
 from diffcontact.status import Status
 

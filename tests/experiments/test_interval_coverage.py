@@ -1,11 +1,11 @@
-import coverage
+import interval_coverage
 import numpy as np
 import pytest
 
 
 @pytest.mark.slow
 def test_intervals_cover_and_medians_are_unbiased():
-    found = coverage.main(["--smoke"])
+    found = interval_coverage.main(["--smoke"])
     assert set(found) == {("ball", 0.0), ("ball", 0.9)}
     for result in found.values():
         assert result.names == ("e", "g", "q0[0]", "u0[0]")

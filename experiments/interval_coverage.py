@@ -10,7 +10,7 @@
 # - box: three balls in a box, eight impacts; one e, two mass ratios, the initial state.
 # - chain: three particles with springs, dashpots and dry friction, sliding and sticking; gamma, k, c.
 #
-# Run it: `python experiments/coverage.py [--case NAME]` (some minutes a case), or with `--smoke`.
+# Run it: `python experiments/interval_coverage.py [--case NAME]` (some minutes a case), or with `--smoke`.
 
 # %%
 from __future__ import annotations

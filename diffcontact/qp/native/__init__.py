@@ -1,0 +1,97 @@
+"""The search of a projection as machine code, where there is some: pure JAX everywhere else.
+
+`DIFFCONTACT_KERNEL` chooses: "native", "jax", or, unset, native where it is available.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import os
+import threading
+import warnings
+from importlib.metadata import version
+
+import jax
+import numpy as np
+
+from diffcontact.qp import search as in_jax
+
+VARIABLE = "DIFFCONTACT_KERNEL"
+CHOICES = ("jax", "native")
+DEFAULT = "jax"
+
+
+def find_working_set(mass, G, b, v, warm=None) -> in_jax.WorkingSet:
+    """`diffcontact.qp.search.find_working_set`, by the kernel where it is chosen and available."""
+    # From a guess the search starts in JAX; elsewhere than on a CPU all of it is done there.
+    if warm is not None or not chosen() or jax.default_backend() != "cpu" or unavailable():
+        return in_jax.find_working_set(mass, G, b, v, warm)
+    from diffcontact.qp.native import primitive
+
+    return primitive.find_working_set(mass, G, b, v)
+
+
+def chosen() -> bool:
+    """Whether the kernel is asked for.
+
+    Raises:
+        ValueError: DIFFCONTACT_KERNEL is none of the choices.
+    """
+    choice = os.environ.get(VARIABLE) or DEFAULT
+    if choice not in CHOICES:
+        raise ValueError(f"{VARIABLE} is {choice!r}; expected one of {', '.join(CHOICES)}")
+    return choice == "native"
+
+
+def described() -> str:
+    """What finds the working sets on a CPU, and why, in one line."""
+    if not chosen():
+        return f"in JAX; {VARIABLE}=native asks for the kernel"
+    reason = unavailable()
+    return f"in JAX: {reason}" if reason else f"compiled by numba {version('numba')}"
+
+
+@functools.cache
+def unavailable() -> str | None:
+    """Why there is no kernel, in one line, or None where it is ready."""
+    missing = [name for name in ("numba", "llvmlite") if importlib.util.find_spec(name) is None]
+    if missing:
+        return f"{' and '.join(missing)} not installed: pip install 'diffcontact[native]'"
+    try:
+        _register()
+        # In a thread of its own nothing of what is being traced here is seen.
+        failure: list[str] = []
+        trial = threading.Thread(target=lambda: failure.append(_trial()))
+        trial.start()
+        trial.join()
+        reason = failure[0] if failure else "its trial failed"
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+    if reason and os.environ.get(VARIABLE) == "native":
+        warnings.warn(f"{VARIABLE}=native, but there is no kernel: {reason}", stacklevel=2)
+    return reason or None
+
+
+def _register():
+    import ctypes
+
+    from diffcontact.qp.native import library
+    from diffcontact.qp.native.primitive import TARGET
+
+    handler = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(library.address())
+    jax.ffi.register_ffi_target(TARGET, jax.ffi.pycapsule(handler), platform="cpu", api_version=1)
+
+
+def _trial() -> str:
+    """What is wrong with the result of a small problem, or nothing."""
+    from diffcontact.qp.native import primitive
+
+    one = np.ones(1, np.float32)
+    try:
+        with jax.default_device(jax.devices("cpu")[0]):
+            found = jax.jit(primitive.find_working_set)(one, one[:, None], 0 * one, -2 * one)
+            sound = found.step.tolist() == found.multipliers.tolist() == [2.0] and int(found.status) == 0
+    except Exception as error:
+        return f"{type(error).__name__}: {error}".splitlines()[0]
+    return "" if sound else "XLA calls it in a way that it does not know"

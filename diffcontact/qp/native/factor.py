@@ -1,0 +1,65 @@
+"""The inverse Cholesky factor of the working set's Delassus matrix, as rows come in and leave.
+
+With A_WW = L L^T and K = L^-1 the multipliers that a load of one on row i calls for are K^T K A_Wi. K grows by the row
+(-(K^T K A_Wi)^T, 1)/sqrt(s), with s the Schur complement of row i, and shrinks by rotations of its rows: neither takes
+a triangular solve.
+
+Reference:
+    D. Goldfarb, A. Idnani, A numerically stable dual method for solving strictly convex quadratic programs,
+    Mathematical Programming 27 (1983), section 4.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from diffcontact.qp.native.compiled import summed
+from diffcontact.qp.native.frame import past
+from diffcontact.qp.native.rows import clear
+
+
+@summed
+def apply(space, most, size):
+    """turn = K^T K own, and own^T K^T K own."""
+    inverse, own, turn = space.inverse, space.own, space.turn
+    clear(turn, size)
+    square = 0.0
+    for i in range(size):
+        row = past(inverse, i * most)
+        total = 0.0
+        for j in range(i + 1):
+            total += row[j] * own[j]
+        square += total * total
+        for j in range(i + 1):
+            turn[j] += row[j] * total
+    return square
+
+
+@summed
+def append(space, most, size, schur):
+    """A row comes in, of which `turn` and the Schur complement are known."""
+    row = past(space.inverse, size * most)
+    length = 1 / np.sqrt(schur)
+    for j in range(size):
+        row[j] = -space.turn[j] * length
+    row[size] = length
+
+
+@summed
+def remove(space, most, size, gone):
+    """The row in place `gone` leaves, those behind it move up."""
+    inverse = space.inverse
+    for i in range(gone, size - 1):
+        upper = past(inverse, i * most)
+        lower = past(inverse, (i + 1) * most)
+        upper[i + 1] = 0.0
+        # A rotation that leaves nothing of the column in the upper row; its last one carries all, and is dropped.
+        a, b = upper[gone], lower[gone]
+        length = np.sqrt(a * a + b * b)
+        cosine, sine = b / length, a / length
+        for j in range(i + 2):
+            x, y = upper[j], lower[j]
+            upper[j] = cosine * x - sine * y
+            lower[j] = sine * x + cosine * y
+        for j in range(gone, i + 1):
+            upper[j] = upper[j + 1]

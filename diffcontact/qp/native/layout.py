@@ -1,0 +1,16 @@
+"""How much memory one projection takes."""
+
+from __future__ import annotations
+
+
+def most_held(count, dimension):
+    """How many rows are held at most, relaxed ones too: as many as `diffcontact.qp.search` looks at together."""
+    rank = min(count, dimension)
+    wanted = max(rank + rank // 3, 16)
+    return count if count <= 3 * wanted // 2 else wanted
+
+
+def needed(count, dimension, entries, most, full):
+    """Bytes of a `workspace.Workspace`; `most` rows are held at once, `full`: whether the mass is a matrix."""
+    size = dimension * dimension if full else dimension
+    return 8 * (4 * count * entries + 12 * count + 1 + size + 3 * dimension + most * (most + 4))

@@ -1,0 +1,177 @@
+"""The rows of a projection: read as they come, scaled to length one in the metric M^-1, and multiplied."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from diffcontact.qp.native.compiled import compiled, summed
+from diffcontact.qp.slots import NONE
+
+
+@compiled
+def read_dense(space, G, count, dimension):
+    """Rows that are stored whole; the zeros in them are left out."""
+    filled = 0
+    for i in range(count):
+        space.start[i] = filled
+        for j in range(dimension):
+            number = G[i * dimension + j]
+            space.entry[filled] = number
+            space.index[filled] = j
+            # The place is written whatever the number, and kept if it is not zero: no branch.
+            filled += number != 0
+    space.start[count] = filled
+
+
+@compiled
+def read_bodies(space, bodies, normals, count, sides, components):
+    """Rows between two bodies each; of one normal the first body's is the opposite."""
+    filled = 0
+    for i in range(count):
+        space.start[i] = filled
+        for side in range(2):
+            body = bodies[2 * i + side]
+            if body == NONE:
+                continue
+            at = (i * sides + (side if sides == 2 else 0)) * components
+            sign = -1.0 if sides == 1 and side == 0 else 1.0
+            for j in range(components):
+                number = sign * normals[at + j]
+                space.entry[filled] = number
+                space.index[filled] = body * components + j
+                filled += number != 0
+    space.start[count] = filled
+
+
+@summed
+def read_values(space, b, v, count, eps):
+    """The rows' values at v and the rounding of these; +inf where a row is off. Whether one is violated."""
+    violated = False
+    for i in range(count):
+        offset = b[i]
+        on = offset < np.inf
+        total = 0.0
+        size = 0.0
+        for e in range(space.start[i], space.start[i + 1]):
+            term = space.entry[e] * v[space.index[e]]
+            total += term
+            size += abs(term)
+        space.value[i] = total + offset if on else np.inf
+        space.noise[i] = 16 * eps * (size + abs(offset) if on else size)
+        violated |= space.value[i] < -space.noise[i]
+    return violated
+
+
+@compiled
+def factor_diagonal(space, mass, dimension):
+    """The inverse square roots of the masses."""
+    for j in range(dimension):
+        space.root[j] = 1 / np.sqrt(np.float64(mass[j]))
+
+
+@summed
+def factor_full(space, mass, dimension):
+    """The Cholesky factor L of the mass, NaN where there is none."""
+    root = space.root
+    for i in range(dimension):
+        for j in range(i + 1):
+            # As jax.lax.linalg.cholesky: the mean of the mass and its transpose.
+            total = 0.5 * (np.float64(mass[i * dimension + j]) + mass[j * dimension + i])
+            for k in range(j):
+                total -= root[i * dimension + k] * root[j * dimension + k]
+            if i > j:
+                root[i * dimension + j] = total / root[j * dimension + j]
+            else:
+                root[i * dimension + i] = np.sqrt(total) if total > 0 else np.nan
+
+
+@summed
+def whiten_diagonal(space, count):
+    """The rows L^-1 G_i, and the squares of their lengths in `scale`."""
+    for i in range(count):
+        square = 0.0
+        for e in range(space.start[i], space.start[i + 1]):
+            number = space.entry[e] * space.root[space.index[e]]
+            space.entry[e] = number
+            square += number * number
+        space.scale[i] = square if space.value[i] < np.inf else 0.0
+
+
+@summed
+def whiten_full(space, count, dimension):
+    """The same for a full mass: the rows fill up, the last one first, so that none is overwritten before it is read."""
+    root = space.root
+    for i in range(count - 1, -1, -1):
+        row = space.dense
+        for j in range(dimension):
+            row[j] = 0.0
+        for e in range(space.start[i], space.start[i + 1]):
+            row[space.index[e]] = space.entry[e]
+        square = 0.0
+        for j in range(dimension):
+            total = row[j]
+            for k in range(j):
+                total -= root[j * dimension + k] * row[k]
+            row[j] = total / root[j * dimension + j]
+            square += row[j] * row[j]
+        space.scale[i] = square if space.value[i] < np.inf else 0.0
+        for j in range(dimension):
+            space.entry[i * dimension + j] = row[j]
+            space.index[i * dimension + j] = j
+    for i in range(count + 1):
+        space.start[i] = i * dimension
+
+
+@compiled
+def to_unit_length(space, count, eps):
+    """Rows, values and roundings in the unit of the rows of length one, with the tolerance. The largest violation."""
+    worst = 0.0
+    for i in range(count):
+        square = space.scale[i]
+        scale = 1.0 if square == 0 else 1 / np.sqrt(square)
+        space.scale[i] = scale
+        for e in range(space.start[i], space.start[i + 1]):
+            space.entry[e] *= scale if square != 0 else 0.0
+        space.value[i] *= scale
+        space.noise[i] *= scale
+        worst = max(worst, -space.value[i])
+    for i in range(count):
+        space.tolerance[i] = space.noise[i] + 16 * eps * worst
+    return worst
+
+
+@summed
+def times(space, row, x):
+    """The inner product of a row and x (d,)."""
+    total = 0.0
+    for e in range(space.start[row], space.start[row + 1]):
+        total += space.entry[e] * x[space.index[e]]
+    return total
+
+
+@compiled
+def add(space, row, factor, x):
+    """x += factor row."""
+    for e in range(space.start[row], space.start[row + 1]):
+        x[space.index[e]] += factor * space.entry[e]
+
+
+@compiled
+def clear(x, count):
+    """x = 0."""
+    for i in range(count):
+        x[i] = 0.0
+
+
+@summed
+def unwhiten(space, dimension, full):
+    """step = L^-T step."""
+    root, x = space.root, space.step
+    if not full:
+        for j in range(dimension):
+            x[j] *= root[j]
+        return
+    for j in range(dimension - 1, -1, -1):
+        x[j] /= root[j * dimension + j]
+        for k in range(j):
+            x[k] -= root[j * dimension + k] * x[j]

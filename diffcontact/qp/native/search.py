@@ -1,0 +1,144 @@
+"""One projection from its rows' values to its working set, as `diffcontact.qp.search` in JAX, which says why."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from diffcontact.qp.native.active_set import INFEASIBLE, ITERATION_LIMIT, OK, look_at, pivots, refine
+from diffcontact.qp.native.compiled import compiled
+from diffcontact.qp.native.rows import clear, times, to_unit_length, unwhiten
+from diffcontact.status import Status
+
+ILL_CONDITIONED = int(Status.ILL_CONDITIONED)
+ROUNDS = 40
+# As asked; relaxed, where the rows contradict each other; as asked with the slack found.
+PLAIN, RELAXED = 0, 1
+# Up to so many rows all are looked at: to choose among them takes as long.
+FEW = 16
+
+
+@compiled
+def dependence_tolerance(count, eps):
+    """As `diffcontact.qp.rows.dependence_tolerance`."""
+    return min(64 * max(count, 16) * eps, 8e-6)
+
+
+@compiled
+def find(space, count, dimension, most, rank, full, eps):
+    """The working set of rows that were read and whitened: how many rows are held, and the status.
+
+    The multipliers, in their rows' own units, are in `load`, M^-1 G^T multipliers in `step`, the relaxation in `slack`.
+    """
+    worst = to_unit_length(space, count, eps)
+    entries = 0
+    for i in range(count):
+        entries = max(entries, space.start[i + 1] - space.start[i])
+    clear(space.slack, count)
+    clear(space.dense, dimension)
+    dependent_below = dependence_tolerance(most, eps)
+    size, status = 0, OK
+    for stage in range(3):
+        relaxed = stage == RELAXED
+        size, status = _solve(
+            space, worst, count, dimension, entries, most, rank, relaxed, dependent_below
+        )  # fmt: skip
+        if stage == PLAIN:
+            if status != INFEASIBLE:
+                break
+            _soften(space, count, eps)
+        elif relaxed:
+            for i in range(count):
+                space.slack[i] = max(space.noise[i] - _value(space, i), 0.0)
+        elif status == INFEASIBLE:
+            status = OK
+    status = _verdict(space, count, worst, eps, status)
+    unwhiten(space, dimension, full)
+    finite = True
+    for j in range(dimension):
+        finite &= np.isfinite(space.step[j])
+    if not finite:
+        clear(space.step, dimension)
+        size = 0
+    for j in range(size):
+        space.load[j] = max(space.load[j] * space.scale[space.candidate[space.held[j]]], 0.0)
+    for i in range(count):
+        space.slack[i] /= space.scale[i]
+    return size, status
+
+
+@compiled
+def _value(space, row):
+    """The value of a row at the point that the step leads to, without its slack."""
+    value = space.value[row]
+    return value + times(space, row, space.step) if value < np.inf else value
+
+
+@compiled
+def _solve(space, worst, count, dimension, entries, most, rank, relaxed, dependent_below):
+    """Search among the rows nearest to violation, and among the others as they become violated."""
+    candidates = 0
+    for i in range(count):
+        space.place[i] = -1
+        space.base[i] = space.value[i] + space.slack[i]
+        if (count <= FEW or space.base[i] < worst) and space.base[i] < np.inf:
+            look_at(space, i, candidates, entries, count)
+            space.now[candidates] = space.base[i]
+            candidates += 1
+    clear(space.step, dimension)
+    size = 0
+    for _ in range(ROUNDS):
+        size, status = pivots(
+            space, candidates, count, dimension, entries, size, most, rank, relaxed, dependent_below
+        )  # fmt: skip
+        refine(space, dimension, size, most, relaxed)
+        if status != OK:
+            return size, status
+        candidates, again = _check(space, candidates, count, entries)
+        if not again:
+            return size, OK
+    return size, ITERATION_LIMIT
+
+
+@compiled
+def _check(space, candidates, count, entries):
+    """The rows' values where the step leads to; a violated one becomes a candidate. Whether there was one."""
+    again = False
+    for i in range(count):
+        if space.base[i] == np.inf:
+            continue
+        value = space.base[i] + times(space, i, space.step)
+        violated = value < -2 * space.tolerance[i]
+        if space.place[i] >= 0:
+            if space.now[space.place[i]] == np.inf:
+                continue
+            space.now[space.place[i]] = value
+        elif violated:
+            look_at(space, i, candidates, entries, count)
+            space.now[candidates] = value
+            candidates += 1
+        again |= violated
+    return candidates, again
+
+
+@compiled
+def _soften(space, count, eps):
+    """What the dual's diagonal is increased by to relax rows that contradict each other."""
+    longest = 0.0
+    for i in range(count):
+        longest = max(longest, space.scale[i])
+    for i in range(count):
+        space.soft[i] = max(np.sqrt(eps) * (space.scale[i] / longest) ** 2, 64 * eps)
+
+
+@compiled
+def _verdict(space, count, worst, eps, status):
+    """The status, from what rows had to be relaxed by and what rounding has left of their violation."""
+    angle = np.sqrt(dependence_tolerance(count, eps))
+    loose = eps ** (-1 / 3)
+    contradicting, lost = False, False
+    for i in range(count):
+        contradicting |= space.slack[i] > 1e3 * space.tolerance[i] + angle * worst
+        lost |= not (_value(space, i) + space.slack[i] >= -space.tolerance[i] * loose)
+    if contradicting:
+        return INFEASIBLE
+    return ILL_CONDITIONED if status == OK and lost else status

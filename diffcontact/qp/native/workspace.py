@@ -1,0 +1,72 @@
+"""The memory that one projection is solved in."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from typing import Any
+
+from diffcontact.qp.native.compiled import compiled
+from diffcontact.qp.native.frame import doubles, words
+
+# Of a problem with c rows, d components, e entries of a row at most, and at most k rows held at once:
+#     start (c + 1), index, entry (c e)     the rows, one after the other: where each begins, its columns and values
+#     value, noise, scale, tolerance (c)    of the rows at v, as in diffcontact.qp.search
+#     soft, slack, base (c)                 addition to the dual's diagonal, relaxation, values at no load + relaxation
+#     root (d) or (d d)                     inverse square roots of the masses, or the Cholesky factor of the mass
+#     step, way, dense (d)                  for the whitened rows: way from v, direction of a pivot, a row spread out
+#     candidate, place (c)                  the rows looked at, and where each row is among them, or -1
+#     column, unit (e c)                    the candidates' columns and values, entry by entry
+#     now, change (c)                       the candidates' values (inf where held) and their rates along `way`
+#     held, load (k)                        the working set, places among the candidates, and its multipliers
+#     inverse (k k)                         the inverse of the Cholesky factor of its Delassus matrix
+#     own, turn (k)                         products with the entering row, and minus the rates of the multipliers
+Workspace = namedtuple(
+    "Workspace",
+    "start index entry value noise scale tolerance soft slack base root step way dense candidate place column unit now "
+    "change held load inverse own turn",
+)
+
+
+@compiled
+def carve(at, count, dimension, entries, most, full):
+    """A workspace in the memory at an address."""
+    whole, size = count * entries, dimension * dimension if full else dimension
+    start, at = _words(at, count + 1)
+    index, at = _words(at, whole)
+    column, at = _words(at, whole)
+    candidate, at = _words(at, count)
+    place, at = _words(at, count)
+    held, at = _words(at, most)
+    entry, at = _doubles(at, whole)
+    unit, at = _doubles(at, whole)
+    value, at = _doubles(at, count)
+    noise, at = _doubles(at, count)
+    scale, at = _doubles(at, count)
+    tolerance, at = _doubles(at, count)
+    soft, at = _doubles(at, count)
+    slack, at = _doubles(at, count)
+    base, at = _doubles(at, count)
+    now, at = _doubles(at, count)
+    change, at = _doubles(at, count)
+    root, at = _doubles(at, size)
+    step, at = _doubles(at, dimension)
+    way, at = _doubles(at, dimension)
+    dense, at = _doubles(at, dimension)
+    load, at = _doubles(at, most)
+    own, at = _doubles(at, most)
+    turn, at = _doubles(at, most)
+    inverse, at = _doubles(at, most * most)
+    return Workspace(
+        start, index, entry, value, noise, scale, tolerance, soft, slack, base, root, step, way, dense, candidate,
+        place, column, unit, now, change, held, load, inverse, own, turn,
+    )  # fmt: skip
+
+
+@compiled
+def _words(at, count) -> Any:
+    return words(at), at + 8 * count
+
+
+@compiled
+def _doubles(at, count) -> Any:
+    return doubles(at), at + 8 * count

@@ -1,0 +1,157 @@
+"""The native search of `qp.project` against the pure one, and in every place where JAX may call it."""
+
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from qp_problems import backwards
+
+from diffcontact import qp
+from diffcontact.qp import native, search
+from diffcontact.qp.bodies import BodyRows
+from diffcontact.status import Status
+
+pytest.importorskip("numba")
+FIELDS = ("mass", "G", "b", "v")
+
+
+@pytest.fixture(autouse=True)
+def _native(monkeypatch):
+    monkeypatch.setenv(native.VARIABLE, "native")
+    assert native.unavailable() is None
+
+
+@jax.jit
+@jax.vmap
+def pure(*problem):
+    return search.find_working_set(*problem)
+
+
+@jax.jit
+@jax.vmap
+def kernel(*problem):
+    return native.find_working_set(*problem)
+
+
+def _stored(folder, name, count):
+    with np.load(folder / "qp" / f"{name}.npz") as stored:
+        return tuple(stored[field][:count] for field in FIELDS)
+
+
+def _agree(problem, within):
+    expected, found = pure(*problem), kernel(*problem)
+    np.testing.assert_array_equal(found.status, expected.status)
+    size = 1 + np.abs(problem[3]).max(axis=1, keepdims=True)
+    assert np.max(np.abs(found.step - expected.step) / size) < within
+    return expected, found
+
+
+def _shaken(rng, problem, lanes):
+    """Other masses, offsets and velocities, and rows of which a fifth point anywhere."""
+    which = rng.integers(0, len(problem[0]), lanes)
+    mass, G, b, v = (x[which] for x in problem)
+    mass = mass * 10 ** rng.uniform(-0.5, 0.5, mass.shape)
+    G = np.where(rng.random(G.shape[:2])[:, :, None] < 0.2, rng.normal(size=G.shape), G)
+    v = v + np.abs(v).max() * 10 ** rng.uniform(-3, 0.3, (lanes, 1)) * rng.normal(size=v.shape)
+    return mass, G, b * rng.uniform(0.5, 1.5, b.shape), v
+
+
+@pytest.mark.parametrize("name", ["ball3d", "cradle", "s10", "pyramid", "s32"])
+def test_both_find_the_same(rng, reference, name):
+    problem = _stored(reference, name, 64)
+    _agree(problem, 1e-11)
+    _agree(_shaken(rng, problem, len(problem[0])), 1e-11)
+
+
+@pytest.mark.parametrize("name", ["ball3d", "s10"])
+def test_in_single_precision(rng, reference, name):
+    problem = tuple(x.astype(np.float32) for x in _shaken(rng, _stored(reference, name, 64), 64))
+    found = kernel(*problem)
+    assert found.step.dtype == found.multipliers.dtype == np.float32
+    exact = kernel(*(x.astype(float) for x in problem))
+    # The kernel works in double precision: what it returns is rounded once.
+    feasible = (found.status == 0) & (exact.status == 0)
+    assert np.mean(feasible) > 0.5
+    size = 1 + np.abs(problem[3]).max(axis=1, keepdims=True)
+    assert np.max((np.abs(found.step - exact.step) / size)[feasible]) < 1e-4
+
+
+def test_rows_that_contradict_each_other(rng):
+    mass, G, b, v = (np.stack(x) for x in zip(*(backwards(rng, 12, 6, 5)[0] for _ in range(32)), strict=True))
+    G[:, 1], b[:, :2] = -G[:, 0], -1.0
+    # The penalty that finds the relaxation knows half the digits.
+    expected, found = _agree((mass, G, b, v), 1e-6)
+    assert np.all(found.status == Status.INFEASIBLE)
+    np.testing.assert_allclose(found.slack, expected.slack, atol=1e-6)
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_masses_ties_and_rows_that_are_off(rng, full):
+    problems = [backwards(rng, 12, 6, 4, full=full, redundant=2)[0] for _ in range(32)]
+    mass, G, b, v = (np.stack(x) for x in zip(*problems, strict=True))
+    b[:, 5] = np.inf
+    _agree((mass, G, b, v), 1e-11)
+
+
+def _between_bodies(rng, count, bodies):
+    pairs = np.array([rng.choice(bodies, 2, replace=False) for _ in range(count)], np.int32)
+    pairs[: count // 3, 1] = -1
+    normals = rng.normal(size=(count, 1, 3))
+    return BodyRows(jnp.asarray(pairs), jnp.asarray(normals), bodies), rng.normal(size=3 * bodies)
+
+
+def test_rows_between_bodies(rng):
+    G, v = _between_bodies(rng, 20, 5)
+    mass, b = rng.uniform(0.5, 2, 15), rng.uniform(0, 0.5, 20)
+    expected, found = search.find_working_set(mass, G, b, v), native.find_working_set(mass, G, b, v)
+    np.testing.assert_allclose(found.step, expected.step, atol=1e-12)
+    np.testing.assert_array_equal(found.working, expected.working)
+
+
+def test_wherever_it_is_called(rng):
+    """Eager, jit, vmap over some operands and twice, lax.map, scan, cond, checkpoint: one result."""
+    mass, G, b, v = backwards(rng, 12, 6, 4)[0]
+    many = jnp.stack([v, v + 0.1, v - 0.1])
+    offsets = jnp.stack([b, b + 0.1])
+    expected = jnp.stack([qp.project(mass, G, b, x).u for x in many])
+
+    def u(x, b=b):
+        return qp.project(mass, G, b, x).u
+
+    def grid(x, offsets):
+        return jax.vmap(lambda b: jax.vmap(lambda x: u(x, b))(x))(offsets)
+
+    calls = {
+        "jit": lambda: jnp.stack([jax.jit(u)(x) for x in many]),
+        "vmap": lambda: jax.vmap(u)(many),
+        "twice": lambda: jax.jit(grid)(many, offsets)[0],
+        "map": lambda: jax.lax.map(u, many, batch_size=2),
+        "scan": lambda: jax.lax.scan(lambda carry, x: (carry, u(x)), 0, many)[1],
+        "cond": lambda: jnp.stack([jax.lax.cond(x[0] < 100, u, lambda x: x, x) for x in many]),
+        "checkpoint": lambda: jax.vmap(jax.checkpoint(u))(many),
+    }
+    for name, call in calls.items():
+        np.testing.assert_allclose(call(), expected, atol=1e-14, err_msg=name)
+    gradient = jax.grad(lambda x: jnp.sum(u(x)))(v)
+    np.testing.assert_allclose(jax.grad(jax.checkpoint(lambda x: jnp.sum(u(x))))(v), gradient, atol=1e-14)
+
+
+def test_what_the_other_platforms_get():
+    """Nothing of the kernel: the lowering for a GPU has no call of it."""
+    mass, G, b, v = jnp.ones(2), jnp.eye(2), jnp.zeros(2), -jnp.ones(2)
+    exported = jax.export.export(jax.jit(native.find_working_set), platforms=["cuda"])(mass, G, b, v)
+    assert "diffcontact_working_set" not in exported.mlir_module()
+
+
+def test_a_choice_that_is_none(monkeypatch):
+    monkeypatch.setenv(native.VARIABLE, "fast")
+    with pytest.raises(ValueError, match="DIFFCONTACT_KERNEL is 'fast'; expected one of jax, native"):
+        qp.project(jnp.ones(1), jnp.ones((1, 1)), jnp.zeros(1), -jnp.ones(1))
+
+
+def test_numba_waits_until_there_is_something_to_compile():
+    script = "import sys, diffcontact; assert not {'numba', 'llvmlite'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=120)
