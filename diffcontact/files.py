@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import tempfile
 from collections.abc import Iterator
@@ -98,6 +99,73 @@ def write_atomically(path: str | Path, text: str) -> None:
         except BaseException:
             os.unlink(temporary)
             raise
+
+
+def put(handle: int, content: bytes, at: int) -> None:
+    """Write bytes at a place of an open file, all of them.
+
+    Raises:
+        OSError: some cannot be written, as on a full disk.
+    """
+    left = memoryview(content)
+    while left:
+        written = os.pwrite(handle, left, at)
+        at, left = at + written, left[written:]
+
+
+class SparseFile(io.RawIOBase):
+    """A file in memory that takes room only for what was written; between that it is zero.
+
+    Example:
+        >>> file = SparseFile()
+        >>> file.seek(10**12), file.write(b"end"), file.seek(10**12 - 1), file.read(4)
+        (1000000000000, 3, 999999999999, b'\\x00end')
+    """
+
+    def __init__(self):
+        self._parts: list[tuple[int, bytes]] = []
+        self._at = self._size = 0
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        self._at = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence]
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def truncate(self, size: int | None = None) -> int:
+        self._size = self._at if size is None else size
+        return self._size
+
+    def write(self, content) -> int:
+        part = bytes(content)
+        self._parts.append((self._at, part))
+        self._at += len(part)
+        self._size = max(self._size, self._at)
+        return len(part)
+
+    def readinto(self, buffer) -> int:
+        begin, end = self._at, max(min(self._at + len(buffer), self._size), self._at)
+        found = bytearray(end - begin)
+        for at, part in self._parts:
+            first, last = max(at, begin), min(at + len(part), end)
+            if first < last:
+                found[first - begin : last - begin] = part[first - at : last - at]
+        buffer[: len(found)] = found
+        self._at = end
+        return len(found)
+
+    def seekable(self) -> bool:
+        return True
+
+    readable = writable = seekable
+
+    def copy_to(self, handle: int) -> None:
+        """Write it to an open file, which stays empty where this one is."""
+        os.ftruncate(handle, self._size)
+        for at, part in self._parts:
+            put(handle, part[: max(self._size - at, 0)], at)
+        os.fsync(handle)
 
 
 @contextmanager

@@ -12,8 +12,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import re
-import shutil
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
@@ -23,10 +21,8 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from diffcontact.files import alone_in, lock, named
+from diffcontact.files import SparseFile, alone_in, lock, named, put
 
-# More than HDF5 writes of its own: names, shapes and places [bytes].
-_HEADER = 1 << 16
 _ANEW = "expected a whole file, or a name that is not taken"
 
 
@@ -69,7 +65,7 @@ class Store:
     is killed, or whose disk is full, whenever that is, leaves a file that can be read and resumed. It may be read while
     it is written, by one process at a time.
 
-    HDF5 makes the file and says where each dataset lies in it; the numbers then are written without it, since it does
+    HDF5 lays the file out, in memory, and says where each dataset lies in it. It writes nothing to the disk: it does
     not survive a write that fails.
 
     Args:
@@ -115,9 +111,13 @@ class Store:
         self._offsets = self._places()
         with named(self._path):
             self._file = open(self._path, "r+b", buffering=0)  # noqa: SIM115  (held until `close`)
-        if not lock(self._file):
-            raise self._refusal("another process is writing it, expected it to be done")
-        self.done = self._whole()
+        try:
+            if not lock(self._file):
+                raise self._refusal("another process is writing it, expected it to be done")
+            self.done = self._whole()
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         """Let other processes write it."""
@@ -136,32 +136,33 @@ class Store:
             new = self._path.with_name(f".{self._path.name}.new")
             with named(self._path):
                 try:
-                    self._lay_out(new)
+                    with open(new, "wb", buffering=0) as file:
+                        self._layout().copy_to(file.fileno())
                     os.replace(new, self._path)
                 except BaseException:
                     new.unlink(missing_ok=True)
                     raise
 
-    def _lay_out(self, new: Path) -> None:
-        needed = sum(leaf.nbytes for leaf in self._inputs.values()) + _HEADER
-        if shutil.disk_usage(new.parent).free < needed:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    def _layout(self) -> SparseFile:
+        """The file as HDF5 lays it out, with the parameters in it and room for the outputs."""
         # In one piece and with its place in the file, of which an empty part takes no room on the disk.
         placed = self._h5.h5p.create(self._h5.h5p.DATASET_CREATE)
         placed.set_alloc_time(self._h5.h5d.ALLOC_TIME_EARLY)
         placed.set_fill_time(self._h5.h5d.FILL_TIME_NEVER)
-        try:
-            # Of the oldest format that has checksums of its own: of what says where the numbers are.
-            with self._h5.File(new, "w", libver=("v108", "v108"), locking=False) as file:
-                file.attrs["identity"] = np.bytes_(self._identity)
-                for name, leaf in self._inputs.items():
-                    file[name] = leaf
-                for name, leaf in (self._outputs | self._marks).items():
-                    file.create_dataset(name, shape=leaf.shape, dtype=leaf.dtype, dcpl=placed)
-        except RuntimeError as failed:
-            # HDF5 tells the cause in words only.
-            number = re.search(r"errno = (\d+)", str(failed))
-            raise OSError(int(number[1]) if number else errno.EIO, "not written") from failed
+        # Without the time of day: the same ensemble is the same file, byte for byte.
+        timeless = self._h5.h5p.create(self._h5.h5p.GROUP_CREATE)
+        timeless.set_obj_track_times(False)
+        layout = SparseFile()
+        # Of the oldest format that has checksums of its own: of what says where the numbers are.
+        with self._h5.File(layout, "w", libver=("v108", "v108")) as file:
+            file.attrs["identity"] = np.bytes_(self._identity)
+            for folder in sorted({name.partition("/")[0] for name in (*self._inputs, *self._outputs)}):
+                self._h5.h5g.create(file.id, folder.encode(), gcpl=timeless)
+            for name, leaf in self._inputs.items():
+                file.create_dataset(name, data=leaf)
+            for name, leaf in (self._outputs | self._marks).items():
+                file.create_dataset(name, shape=leaf.shape, dtype=leaf.dtype, dcpl=placed)
+        return layout
 
     def _places(self) -> dict[str, int]:
         """Where in the file each dataset begins, after a look at everything but the outputs."""
@@ -190,10 +191,9 @@ class Store:
             raise self._refusal(f"not an HDF5 file, or a damaged one ({broken})") from broken
 
     def _place(self, dataset, name: str, leaf) -> int:
-        if (dataset.shape, dataset.dtype) != (leaf.shape, leaf.dtype) or dataset.chunks is not None:
-            raise self._refusal(
-                f"{name} is damaged: {dataset.dtype} {dataset.shape}, expected {leaf.dtype} {leaf.shape}; {_ANEW}"
-            )
+        held = [getattr(dataset, what, None) for what in ("dtype", "shape", "chunks")]
+        if held != [leaf.dtype, leaf.shape, None]:
+            raise self._refusal(f"{name} is damaged: {held[0]} {held[1]}, expected {leaf.dtype} {leaf.shape}; {_ANEW}")
         return dataset.id.get_offset() or 0
 
     def _whole(self) -> NDArray:
@@ -241,10 +241,7 @@ class Store:
 
     def _put(self, name: str, first: int, content: bytes) -> None:
         row, begin = self._row(name)
-        at, left = begin + first * row, memoryview(content)
-        while left:
-            written = os.pwrite(self._file.fileno(), left, at)
-            at, left = at + written, left[written:]
+        put(self._file.fileno(), content, begin + first * row)
 
     def outputs(self) -> Any:
         """All outputs, mapped into memory, read-only: what nobody looks at takes none."""

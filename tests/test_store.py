@@ -1,0 +1,341 @@
+"""The file of an ensemble: killed at any moment, on a full disk, damaged or shared, it is never wrong."""
+
+import contextlib
+import errno
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import h5py
+import numpy as np
+import pytest
+from test_ensemble import BATCH, _run
+
+import diffcontact as dc
+
+CHUNK = 1
+CHUNKS = 10
+
+
+def write(file, batch=BATCH, chunk=CHUNK):
+    return dc.ensemble(_run, batch, chunk=chunk, store=file)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The bytes of a file that nothing happened to."""
+    file = tmp_path_factory.mktemp("whole") / "runs.h5"
+    write(file)
+    return file.read_bytes()
+
+
+def test_the_same_ensemble_is_the_same_file(tmp_path, whole):
+    write(tmp_path / "runs.h5")
+    assert (tmp_path / "runs.h5").read_bytes() == whole
+
+
+class Killed(BaseException):
+    """Ends a process as a signal does: nothing catches it."""
+
+
+def room_for(monkeypatch, room, end):
+    """From now on a disk with room for so many bytes; a write that goes beyond is cut, and the next one ends in `end`.
+
+    Returns:
+        A list that gets the length of every write.
+    """
+    pwrite, lengths = os.pwrite, []
+
+    def limited(handle, content, at):
+        part = bytes(content)[: max(room - sum(lengths), 0)]
+        if not part:
+            raise end
+        lengths.append(pwrite(handle, part, at))
+        return lengths[-1]
+
+    monkeypatch.setattr(os, "pwrite", limited)
+    return lengths
+
+
+@pytest.fixture(scope="module")
+def length(tmp_path_factory):
+    """How many bytes are written in all."""
+    with pytest.MonkeyPatch.context() as patch:
+        lengths = room_for(patch, 10**6, None)
+        write(tmp_path_factory.mktemp("length") / "runs.h5")
+    return sum(lengths)
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_it_may_end_within_any_write(tmp_path, whole, length, seed):
+    """Three times, each after some more bytes."""
+    file, rng = tmp_path / "runs.h5", np.random.default_rng(seed)
+    for _ in range(3):
+        with pytest.MonkeyPatch.context() as patch:
+            room_for(patch, rng.integers(int(0.8 * length), length), Killed())
+            with contextlib.suppress(Killed):
+                write(file)
+    write(file)
+    assert file.read_bytes() == whole
+    assert os.listdir(tmp_path) == ["runs.h5"]
+
+
+@pytest.mark.parametrize("part", [0.0, 0.1, 0.5, 0.8, 0.9, 0.99])
+def test_a_full_disk(tmp_path, whole, length, part):
+    file = tmp_path / "runs.h5"
+    with pytest.MonkeyPatch.context() as patch:
+        room_for(patch, int(part * length), OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+        with pytest.raises(OSError) as caught:
+            write(file)
+    assert (caught.value.errno, caught.value.filename) == (errno.ENOSPC, str(file))
+    # All of the file without outputs, or nothing of it.
+    assert os.listdir(tmp_path) == (["runs.h5"] if part >= 0.9 else [])
+    write(file)
+    assert file.read_bytes() == whole
+
+
+# In a process of its own, as no file of it may be larger than some bytes: that is a disk which is full for HDF5 too.
+LIMITED = """
+import resource, sys, jax
+from diffcontact import ensemble
+jax.config.update("jax_enable_x64", True)
+from test_ensemble import BATCH, _run
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), int(sys.argv[2])))
+try:
+    ensemble(_run, BATCH, chunk=1, store=sys.argv[1])
+except OSError as error:
+    print(error.errno, error.filename)
+    sys.exit(2)
+"""
+
+
+def _environment():
+    here = os.path.dirname(__file__)
+    return os.environ | {"PYTHONPATH": os.pathsep.join([here, os.path.dirname(here)]), "JAX_PLATFORMS": "cpu"}
+
+
+@pytest.mark.parametrize("size", [100, 3000])
+def test_hdf5_itself_meets_the_end_of_the_disk(tmp_path, size):
+    file = tmp_path / "runs.h5"
+    ended = subprocess.run(
+        [sys.executable, "-c", LIMITED, file, str(size)],
+        env=_environment(),
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert (ended.returncode, ended.stdout) == (2, f"{errno.EFBIG} {file}\n"), ended.stderr
+    assert os.listdir(tmp_path) == []
+
+
+# Imports once and forks for every kill: `print` says when the forked process begins.
+KILLED = """
+import os, signal, sys, time, jax
+jax.config.update("jax_enable_x64", True)
+from diffcontact import ensemble
+from test_ensemble import BATCH, _run
+folder, kills = sys.argv[1], int(sys.argv[2])
+
+def child(file):
+    pid = os.fork()
+    if pid == 0:
+        ensemble(_run, BATCH, chunk=1, store=file)
+        os._exit(0)
+    return pid
+
+begin = time.monotonic()
+assert os.waitpid(child(f"{folder}/timed.h5"), 0)[1] == 0
+length = time.monotonic() - begin
+# The golden ratio's multiples: as good as random, and spread evenly whatever their number.
+for i in range(kills):
+    pid = child(f"{folder}/{i}.h5")
+    time.sleep(length * (0.618034 * i % 1.0))
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+"""
+
+
+def test_fifty_killed_ensembles_end_up_the_same(tmp_path, whole):
+    subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", KILLED, tmp_path, "50"], env=_environment(), check=True, timeout=600
+    )
+    done = []
+    for i in range(50):
+        file = tmp_path / f"{i}.h5"
+        if file.exists():
+            with h5py.File(file) as held:
+                done.append(int(held["done"][:].sum()))
+        write(file)
+        assert file.read_bytes() == whole
+    # Some of them were killed in the middle.
+    assert any(0 < number < CHUNKS for number in done)
+    assert not [name for name in os.listdir(tmp_path) if name.endswith(".new")]
+
+
+def test_flipped_bits_are_never_taken_for_numbers(tmp_path, whole):
+    """Bytes of the file, each with one bit flipped: refused and left alone, or it ends up with the same content."""
+    file, rng = tmp_path / "runs.h5", np.random.default_rng(0)
+    refused = 0
+    expected = content(whole, file)
+    for at in rng.permutation(len(whole))[:400]:
+        damaged = bytearray(whole)
+        damaged[at] ^= 1 << rng.integers(8)
+        file.write_bytes(damaged)
+        try:
+            write(file)
+        except ValueError as error:
+            refused += str(error).startswith(f"ensemble(store='{file}'): ")
+            assert file.read_bytes() == damaged
+        else:
+            assert content(file.read_bytes(), file) == expected
+    # What is left are gaps between the datasets, which hold nothing.
+    assert refused > 300
+
+
+def content(file_bytes, file):
+    """Names, shapes, dtypes and bytes of all datasets."""
+    file.write_bytes(file_bytes)
+    found = {}
+    with h5py.File(file) as held:
+        held.visititems(
+            lambda name, node: (
+                found.update({name: (node.shape, str(node.dtype), node[()].tobytes())})
+                if isinstance(node, h5py.Dataset)
+                else None
+            )
+        )
+    return found
+
+
+def without(name):
+    def change(held):
+        del held[name]
+
+    return change
+
+
+def other(name, value):
+    def change(held):
+        del held[name]
+        held[name] = value
+
+    return change
+
+
+def changed(name, index, value):
+    def change(held):
+        held[name][index] = value
+
+    return change
+
+
+DAMAGES = {
+    "no outputs": (without("outputs/powers"), "damaged: "),
+    "no marks": (without("done"), "damaged: "),
+    "no checksums": (without("checksum"), "damaged: "),
+    "no parameters": (without("parameters/a"), "damaged: "),
+    "outputs of another shape": (
+        other("outputs/powers", np.zeros((10, 2))),
+        r"outputs/powers is damaged: float64 \(10, 2\)",
+    ),
+    "outputs of another kind": (other("outputs/powers", np.zeros((10, 3), "f4")), "outputs/powers is damaged: float32"),
+    "a group for outputs": (
+        lambda held: (without("outputs/powers")(held), held.create_group("outputs/powers")),
+        "damaged",
+    ),
+    "few marks": (other("done", np.ones(3, np.uint8)), r"done is damaged: uint8 \(3,\), expected uint8 \(10,\)"),
+    "another mark": (changed("done", 4, 7), "the marks of its chunks are damaged"),
+    "another output": (changed("outputs/lane", 4, -7), r"chunk 4 \(lanes 4 to 4\) is damaged"),
+    "another parameter": (changed("parameters/a", 4, -7.0), "parameters/a is damaged"),
+    "another checksum": (changed("checksum", 4, 1), r"chunk 4 \(lanes 4 to 4\) is damaged"),
+    "another identity": (lambda held: held.attrs.modify("identity", np.bytes_(b"x")), "holds another ensemble"),
+    "no identity": (lambda held: held.attrs.__delitem__("identity"), "holds another ensemble"),
+}
+
+
+@pytest.mark.parametrize("case", DAMAGES)
+def test_a_damaged_file_is_refused_and_left_alone(tmp_path, whole, case):
+    change, expected = DAMAGES[case]
+    file = tmp_path / "runs.h5"
+    file.write_bytes(whole)
+    with h5py.File(file, "r+") as held:
+        change(held)
+    before = file.read_bytes()
+    with pytest.raises(ValueError, match=expected):
+        write(file)
+    assert file.read_bytes() == before
+
+
+@pytest.mark.parametrize("size", [0, 1, 100, 1000, -1])
+def test_a_part_of_a_file_is_refused(tmp_path, whole, size):
+    file = tmp_path / "runs.h5"
+    file.write_bytes(whole[:size])
+    with pytest.raises(ValueError, match="damaged"):
+        write(file)
+    assert file.read_bytes() == whole[:size]
+
+
+def test_what_the_message_says_has_a_damaged_chunk_run_again(tmp_path, whole):
+    file = tmp_path / "runs.h5"
+    file.write_bytes(whole)
+    with h5py.File(file, "r+") as held:
+        held["outputs/lane"][4] = -7
+        held["done"][4] = 0
+    write(file)
+    assert file.read_bytes() == whole
+
+
+# Holds the file until it is killed.
+WRITER = """
+import sys, time, numpy as np, jax, diffcontact as dc
+from diffcontact.store import Store
+jax.config.update("jax_enable_x64", True)
+write = Store.write
+def slow(*call):
+    write(*call)
+    print("writing", flush=True)
+    time.sleep(600)
+Store.write = slow
+from test_ensemble import BATCH, _run
+dc.ensemble(_run, BATCH, chunk=1, store=sys.argv[1])
+"""
+
+
+def test_there_is_one_writer_and_any_number_of_readers(tmp_path, whole):
+    file = tmp_path / "runs.h5"
+    writer = subprocess.Popen([sys.executable, "-c", WRITER, file], env=_environment(), stdout=subprocess.PIPE)
+    try:
+        assert writer.stdout.readline() == b"writing\n"
+        with h5py.File(file) as held:
+            assert held["done"][:].tolist() == [1] + 9 * [0]
+        with pytest.raises(ValueError, match="another process is writing it, expected it to be done"):
+            write(file)
+    finally:
+        writer.send_signal(signal.SIGKILL)
+        writer.wait()
+        writer.stdout.close()
+    write(file)
+    assert file.read_bytes() == whole
+
+
+def test_two_that_begin_at_once_make_one_file(tmp_path, whole):
+    """Two processes on one file: each either writes it or is told that another one does."""
+    file = tmp_path / "runs.h5"
+    code = """
+import sys, time, jax, diffcontact as dc
+jax.config.update("jax_enable_x64", True)
+from test_ensemble import BATCH, _run
+while time.time() < float(sys.argv[2]):
+    pass
+try:
+    dc.ensemble(_run, BATCH, chunk=1, store=sys.argv[1])
+except ValueError as error:
+    sys.exit(0 if "another process is writing it" in str(error) else 1)
+"""
+    at = str(time.time() + 6)
+    several = [subprocess.Popen([sys.executable, "-c", code, file, at], env=_environment()) for _ in range(2)]
+    assert [one.wait(timeout=300) for one in several] == [0, 0]
+    assert file.read_bytes() == whole
+    assert os.listdir(tmp_path) == ["runs.h5"]
