@@ -25,12 +25,12 @@ def start_of(params):
     return jnp.zeros(1), params["u0"]
 
 
-def fall(rng, own=(), noise=None):
+def fall(rng, per_run=(), noise=None):
     """Heights with two samples missing, their noise stated as three times what it is; or with the given noise."""
     noise = NOISE * rng.normal(size=41) if noise is None else noise
     values = (0.4 * TIMES - 9.81 * TIMES**2 / 2 + noise)[:, None]
     values[7:9] = np.nan
-    return Problem(FALLING, Observations(TIMES, values, 3.0 * NOISE, positions), start_of, SCHEME, own=own)
+    return Problem(FALLING, Observations(TIMES, values, 3.0 * NOISE, positions), start_of, SCHEME, per_run=per_run)
 
 
 def fitted(run, free, u0=(0.0,), unused=0.0, **options):

@@ -11,25 +11,25 @@ from scipy.stats import norm
 
 from diffcontact.identify.covariance.error_bars import RunResidual, error_bars, prediction_errors
 from diffcontact.identify.identifiability.assessment import hints, in_values
-from diffcontact.identify.identifiability.null_space import Blindness, blindness
+from diffcontact.identify.identifiability.null_space import NullSpace, null_space
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.parameters import FreeParameters
 from diffcontact.identify.problem.residual import JointResidual
 from diffcontact.identify.result import FitResult
-from diffcontact.identify.search.shooting import Search
+from diffcontact.identify.search.shooting import Outcome
 from diffcontact.identify.search.trust_region import MAX_EVALUATIONS
 from diffcontact.status import Status
 
 
-def estimate(objective: Objective, search: Search) -> FitResult:
+def estimate(objective: Objective, search: Outcome) -> FitResult:
     """The result at the end of a search: the estimate, how well it is known, and what should make one doubt it."""
     end, parameters, joint = search.end, objective.parameters, objective.joint
     theta, slopes = end.x, objective.parameters.slopes(end.x)
     at, jacobian = _seen_from_inside(joint, parameters, theta, joint.linearise(theta), end.jac)
     trajectories = joint.trajectories(theta, at)
-    blind = blindness(jacobian, parameters.names, objective.eps)
+    null = null_space(jacobian, parameters.names, objective.eps)
     runs = _run_residuals(objective, at)
-    errors = _Errors(runs, blind, end, parameters, objective.priors.information(theta))
+    errors = _Errors(runs, null, end, parameters, objective.priors.information(theta))
     finite = not any(np.any(np.isinf(a.r)) or np.any(~np.isfinite(a.J)) for a in at)
     half = errors.quantile * np.sqrt(np.diag(errors.covariance))
     ends = np.maximum(theta - half, parameters.low), np.minimum(theta + half, parameters.high)
@@ -46,15 +46,15 @@ def estimate(objective: Objective, search: Search) -> FitResult:
         cost=float(end.cost),
         dof=joint.samples + objective.priors.count - joint.size,
         converged=bool(end.status > 0 and finite),
-        message=_message(search, trajectories, finite, at_bound, blind),
+        message=_message(search, trajectories, finite, at_bound, null),
         error_bars=errors.explanation,
-        unidentifiable=[in_values(objective, direction, theta) for direction in blind.directions],
+        unidentifiable=[in_values(objective, direction, theta) for direction in null.directions],
         at_bound=at_bound,
         residuals=tuple(a.r for a in at),
         trajectories=trajectories,
         start_costs=search.costs,
         iterations=int(end.njev),
-        hints=hints(objective, theta, blind.directions, trajectories),
+        hints=hints(objective, theta, null.directions, trajectories),
         effective_samples=errors.effective,
         prediction_errors=errors.prediction_errors,
         objective=objective.started_at(theta),
@@ -64,9 +64,9 @@ def estimate(objective: Objective, search: Search) -> FitResult:
 def _run_residuals(objective: Objective, at: list) -> list[RunResidual]:
     """The runs for the error bars.
 
-    Under a robust loss with influence psi, the estimate is to first order where sum psi(r) J vanishes, with the
-    derivative sum psi' J J^T: residuals psi / sqrt(a) and Jacobians sqrt(a) J, a the mean of psi', have both (Huber
-    1964, eq. 22).
+    Under a robust loss with influence psi, the estimate is where sum psi(r) J vanishes, and the derivative of that sum
+    is sum psi' J J^T. Residuals psi / sqrt(a) and Jacobians sqrt(a) J, with a the mean of psi', have both to first
+    order (Huber 1964, eq. 22).
     """
     loss, runs = objective.loss, []
     residuals = [np.where(np.isfinite(a.r), a.r, np.nan) for a in at]
@@ -114,7 +114,7 @@ class _Errors:
     def __init__(
         self,
         runs: list[RunResidual],
-        blind: Blindness,
+        null: NullSpace,
         end: OptimizeResult,
         parameters: FreeParameters,
         prior: NDArray,
@@ -124,17 +124,17 @@ class _Errors:
         self.quantile = np.full(P, norm.ppf(0.975))
         self.explanation = "none: the data determine no parameter"
         self.effective, self.prediction_errors = 0.0, ()
-        self._fill(runs, ~blind.redundant)
+        self._fill(runs, ~null.redundant)
         unbounded = np.sqrt(np.diag(self.covariance))
-        self.at_bound = _at_bound(end, parameters, unbounded) & ~blind.blurred
+        self.at_bound = _at_bound(end, parameters, unbounded) & ~null.unidentifiable
         if self.at_bound.any():
             held = [np.where(self.at_bound, np.diag(matrix), 0.0) for matrix in (self.covariance, self.plain)]
             self.covariance[:], self.plain[:] = np.diag(held[0]), np.diag(held[1])
-            self._fill(runs, ~blind.redundant & ~self.at_bound)
+            self._fill(runs, ~null.redundant & ~self.at_bound)
         for matrix in (self.covariance, self.plain):
-            matrix[blind.blurred, :] = 0.0
-            matrix[:, blind.blurred] = 0.0
-            matrix[blind.blurred, blind.blurred] = np.inf
+            matrix[null.unidentifiable, :] = 0.0
+            matrix[:, null.unidentifiable] = 0.0
+            matrix[null.unidentifiable, null.unidentifiable] = np.inf
 
     def _fill(self, runs: list[RunResidual], keep: NDArray) -> None:
         if not keep.any():
@@ -162,7 +162,7 @@ def _at_bound(end: OptimizeResult, parameters: FreeParameters, stderr: NDArray) 
     return low | high | (end.active_mask != 0)
 
 
-def _message(search: Search, trajectories, finite: bool, at_bound: tuple[str, ...], blind: Blindness) -> str:
+def _message(search: Outcome, trajectories, finite: bool, at_bound: tuple[str, ...], null: NullSpace) -> str:
     reasons = {
         0: f"stopped after {MAX_EVALUATIONS} evaluations without converging; try other starting values or starts=16",
         1: "converged: the gradient vanishes",
@@ -181,10 +181,10 @@ def _message(search: Search, trajectories, finite: bool, at_bound: tuple[str, ..
             parts.append(f"run {i}: {status.message}")
     if at_bound:
         parts.append(f"at a bound: {', '.join(at_bound)}")
-    if blind.directions:
-        parts.append(f"the data cannot see {len(blind.directions)} direction(s): {', '.join(_involved(blind))}")
+    if null.directions:
+        parts.append(f"the data cannot see {len(null.directions)} direction(s): {', '.join(_involved(null))}")
     return "; ".join(parts)
 
 
-def _involved(blind: Blindness) -> list[str]:
-    return list(dict.fromkeys(name for direction in blind.directions for name in direction))
+def _involved(null: NullSpace) -> list[str]:
+    return list(dict.fromkeys(name for direction in null.directions for name in direction))

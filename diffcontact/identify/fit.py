@@ -41,10 +41,10 @@ def fit(
 ) -> FitResult:
     """Find the free parameters that make the simulation match what was measured, and say how well they are known.
 
-    Several runs are fitted jointly: parameters are shared, except those that a problem calls its `own`. Error bars come
-    from the residuals, not from the stated noise: from three runs on by comparing the runs, otherwise with the
+    Several runs are fitted jointly: parameters are shared, except those that a problem names in `per_run`. Error bars
+    come from the residuals, not from the stated noise: from three runs on by comparing the runs, otherwise with the
     correlation of the residuals in time (`diffcontact.identify.covariance`). A parameter at its bound keeps the
-    standard error that the curvature gives it, its interval is cut at the bound, and the other errors are those with it
+    standard error that the curvature gives it, and its interval is cut at the bound. The other errors are those with it
     held there.
 
     Args:
@@ -54,9 +54,11 @@ def fit(
         free: the domain of each parameter to be found: `Interval(low, high)`, `Positive()` or `Real()`.
         method: "lm", a trust-region Levenberg-Marquardt method with bounds (scipy's `least_squares`, "trf"), the best
             for up to hundreds of parameters. "lbfgs" (scipy's L-BFGS-B) and "adam" (optax) descend by gradients of
-            reverse mode, for so many that a Jacobian in every step is too much; it is formed once, for the error bars.
-        starts: how many starts: the given one and a Sobol set in the bounds; where there is no finite bound, around the
-            given value (within a factor of two, or 1 about zero). The best end is polished, all are in `start_costs`.
+            reverse mode, for so many parameters that a Jacobian in every step is too much. It is formed once, for the
+            error bars.
+        starts: how many starts: the given one and a Sobol set in the bounds. Where there is no finite bound, the set
+            lies around the given value, within a factor of two, or 1 about zero. The best end is polished, all are in
+            `start_costs`.
         seed: of the Sobol set.
         shooting: "single" fits the whole record at once. "growing" fits its beginning and lets the horizon grow, which
             finds the way from starts at which the simulation has other impacts than the data. "impacts" first fits when
@@ -66,11 +68,11 @@ def fit(
         loss, f_scale: "linear", "soft_l1", "huber" or "cauchy" as in scipy's `least_squares`; beyond f_scale standard
             deviations of the stated noise a residual counts as an outlier.
         priors: name -> `Normal(mean, sigma)`, what is known of free parameters besides the data.
-        tied: name -> function of the (run's) parameters, for those that follow from others: `{"restitution": lambda p:
-            p["e"] * jnp.ones(9)}` gives nine contacts one coefficient, `{"mass": lambda p: jnp.stack([p["ratio"],
-            1.0])}` two bodies a mass ratio. `tied` parameters need no entry in `params`.
+        tied: name -> function of the (run's) parameters, for those that follow from others. `{"restitution": lambda p:
+            p["e"] * jnp.ones(9)}` gives nine contacts one coefficient. `{"mass": lambda p: jnp.stack([p["ratio"],
+            1.0])}` gives two bodies a mass ratio. `tied` parameters need no entry in `params`.
         noise: "stated", or "estimated": each channel's noise is taken from its residuals and the fit repeated with it,
-            until that settles (`FitResult.noise_factors`); for channels of unknown quality, one of which would
+            until that settles (`FitResult.noise_factors`). For channels of unknown quality, one of which would
             otherwise outweigh the others.
         check: None refuses a fit without hope, where no free parameter has any effect on what was measured, neither at
             the start nor at eight other points of the bounds. True refuses already where the data cannot determine

@@ -129,11 +129,6 @@ class FitResult:
         """Per run, correlations (lags + 1, k) of residuals so many samples apart; 1 at lag 0, NaN where none remain."""
         return tuple(_autocorrelation(r, lags) for r in self.residuals)
 
-    @property
-    def blurred(self) -> tuple[str, ...]:
-        """Names that take part in a direction that the data cannot see."""
-        return tuple(name for name in self.names if any(name in direction for direction in self.unidentifiable))
-
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "objective": None}
 
@@ -150,10 +145,11 @@ class FitResult:
             np.concatenate([np.reshape(part[name], (-1, *tail)) for name in self.stderr])
             for part, tail in ((self.stderr, ()), (self.interval95, (2,)))
         )
+        unidentifiable = {name for direction in self.unidentifiable for name in direction}
         plain = np.sqrt(np.diag(self.covariance_plain))
         rows = []
         for j, name in enumerate(self.names):
-            note = "not seen by the data" if name in self.blurred else "at its bound" if name in self.at_bound else ""
+            note = "not seen by the data" if name in unidentifiable else "at its bound" if name in self.at_bound else ""
             rows.append(
                 {
                     "name": name,

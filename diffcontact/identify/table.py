@@ -40,7 +40,7 @@ def table_cells(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
 
 
 def text_table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The same as aligned text, a line under the head."""
+    """A table of estimates as aligned text, a line under its head."""
     cells = table_cells(rows)
     head = cells[0]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]

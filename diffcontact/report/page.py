@@ -100,7 +100,7 @@ def _method(study: Study, result: FitResult, document: Mapping[str, Any]) -> str
         "Preparation": scene.preparation.description,
         "Fixed": fixed or "nothing",
         "Known besides the data": known or "nothing",
-        "Every run its own": ", ".join(study.own) or "nothing",
+        "Every run its own": ", ".join(study.per_run) or "nothing",
         "Fit": f"bounded least squares (trust-region Levenberg-Marquardt{options}), {result.iterations} Jacobians, "
         f"cost {result.cost:.6g} with a noise of {scene.noise:g} {scene.ready.length}, {result.dof} "
         "degrees of freedom.",

@@ -36,13 +36,13 @@ class Study:
     given: Mapping[str, NDArray]
 
     @property
-    def own(self) -> tuple[str, ...]:
+    def per_run(self) -> tuple[str, ...]:
         """Names of the parameters that every run keeps to itself."""
         return tuple(name for name, parameter in self.scene.parameters.items() if parameter.per_run)
 
     def params(self, i: int) -> dict[str, NDArray]:
         """What the system's functions are given in run i, with the starting values."""
-        start = {name: value[i] if name in self.own else value for name, value in self.start.items()}
+        start = {name: value[i] if name in self.per_run else value for name, value in self.start.items()}
         return start | {name: value[i] for name, value in self.given.items()}
 
     @property
@@ -63,7 +63,7 @@ class Study:
                 self.scene.ready.system,
                 Observations(run.times, run.values, self.scene.noise, _positions),
                 _initial,
-                own=(*self.own, *self.given),
+                per_run=(*self.per_run, *self.given),
             )
             for run in self.runs
         ]

@@ -17,7 +17,7 @@ from diffcontact.identify.problem.residual import JointResidual
 
 def joint(problems, params, free):
     problems = problems if isinstance(problems, list) else [problems]
-    return JointResidual(problems, free_parameters(params, free, frozenset(problems[0].own), len(problems)))
+    return JointResidual(problems, free_parameters(params, free, frozenset(problems[0].per_run), len(problems)))
 
 
 def test_a_bouncing_ball_gives_its_parameters_away(rng):
@@ -141,7 +141,7 @@ def collision(rng, e, samples, speed, sigma=1e-3):
 
 
 CARTS_FREE = {"e": Interval(0.0, 1.0), "ratio": Interval(0.5, 2.0), "distance": Real(), "q0": Real(), "u0": Real()}
-OWN = ("distance", "q0", "u0")
+PER_RUN = ("distance", "q0", "u0")
 SPEEDS = (0.5, 0.6, 0.7)
 
 
@@ -149,7 +149,7 @@ def three_collisions(rng, e):
     observations = [collision(rng, e, samples, speed) for samples, speed in zip((101, 95, 98), SPEEDS, strict=True)]
     observations[1].values.setflags(write=True)
     observations[1].values[10:20, 0] = np.nan
-    problems = [Problem(CARTS, seen, start_of, own=OWN) for seen in observations]
+    problems = [Problem(CARTS, seen, start_of, per_run=PER_RUN) for seen in observations]
     start = {
         "e": 0.6,
         "ratio": 1.0,
@@ -191,7 +191,7 @@ def test_functions_made_alike_share_their_code(rng):
 
 def test_padding_changes_nothing(rng):
     problems, start = three_collisions(rng, 0.8)
-    free = free_parameters(start, CARTS_FREE, frozenset(OWN), 3)
+    free = free_parameters(start, CARTS_FREE, frozenset(PER_RUN), 3)
     together = JointResidual(problems, free)
     assert [run.padded for run in together.runs] == [False, True, True]
     (at,) = together.linearise(free.start)[1:2]

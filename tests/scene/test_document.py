@@ -43,7 +43,7 @@ def study(tmp_path):
 
 
 def test_another_system_needs_no_other_code(study):
-    params = {name: value[0] if name in study.own else value for name, value in study.start.items()}
+    params = {name: value[0] if name in study.per_run else value for name, value in study.start.items()}
     gaps = study.scene.ready.system.gap(0.0, params["q0"], params)
     # Low walls, high walls, the pair; radius 0.05 m in a box of 1 m.
     np.testing.assert_allclose(gaps, [0.15, 0.65, 0.75, 0.25, 0.4], atol=1e-12)
@@ -55,7 +55,7 @@ def test_values_are_in_si_and_runs_have_their_own(study):
     np.testing.assert_allclose(study.start["q0"], [[0.2, 0.7], [0.2, 0.7]], rtol=1e-12)
     np.testing.assert_allclose(study.start["u0"], [0.1, -0.2], rtol=1e-9)
     np.testing.assert_allclose(study.runs[0].times, [0.0, 0.01, 0.02, 0.03, 0.04], rtol=1e-15)
-    assert study.own == ("q0",)
+    assert study.per_run == ("q0",)
     assert study.samples == 20
 
 

@@ -9,11 +9,11 @@ change can explain,
     -2 log L = (n - P) log sigma^2 + sum_t log v_t + log |X^T X|,     X = the columns of J, filtered like r
     sigma^2  = (RSS of filtered r on X) / (n - P)
 
-The filter is exact from the first sample on: a sample with only m < p predecessors (at the start, after a gap) is
-predicted from those m, with the Durbin-Levinson coefficients of order m and relative innovation variance v = 1 /
-prod_{i > m} (1 - kappa_i^2). The partial correlations kappa_i in (-1, 1) are the free variables, so that the model is
-stationary by construction. The order p is chosen by AIC. Samples are counted by index: irregular times are taken as
-regular.
+The filter is exact from the first sample on. A sample with only m < p predecessors (at the start, after a gap) is
+predicted from those m, with the Durbin-Levinson coefficients of order m. Its relative innovation variance is
+v = 1 / prod_{i > m} (1 - kappa_i^2). The partial correlations kappa_i in (-1, 1) are the free variables, so that the
+model is stationary by construction. The order p is chosen by AIC. Samples are counted by index: irregular times are
+taken as regular.
 
 A fit of P parameters to a channel has taken out what is slower than about P/2 oscillations per record. There the
 residuals show nothing, and a model that extrapolates from faster motion can be wrong by orders of magnitude where the
@@ -55,28 +55,28 @@ class Autoregression:
         sigma: standard deviation of the innovations.
         slowest: frequency [rad per sample] below which the spectrum is flat.
         freedom: degrees of freedom of sigma.
-        doubts: pairs of polynomials, one standard deviation to either side along each of the independent directions in
-            which the residuals leave them uncertain.
+        perturbations: pairs of polynomials, displaced by one standard deviation to either side. There is one pair for
+            each independent direction in which the residuals leave the polynomial uncertain.
     """
 
     polynomial: NDArray
     sigma: float
     slowest: float = 0.0
     freedom: float = np.inf
-    doubts: tuple[tuple[NDArray, NDArray], ...] = ()
+    perturbations: tuple[tuple[NDArray, NDArray], ...] = ()
 
     @property
     def order(self) -> int:
         return self.polynomial.size - 1
 
     def spectrum(self, n: int) -> NDArray:
-        """Power at the frequencies of a real Fourier transform of length n."""
+        """Power of the process at the frequencies of a real Fourier transform of length n."""
         frequency = np.maximum(np.fft.rfftfreq(n) * 2 * np.pi, self.slowest)
         response = np.exp(-1j * np.outer(frequency, np.arange(self.order + 1))) @ self.polynomial
         return (self.sigma / np.abs(response)) ** 2
 
     def autocovariance(self, n: int) -> NDArray:
-        """(n,) autocovariances at lags 0 to n-1."""
+        """(n,) autocovariances of the process at lags 0 to n-1."""
         return np.fft.irfft(self.spectrum(grid(n)), grid(n))[:n]
 
 
@@ -117,13 +117,13 @@ def autoregression(r: NDArray, J: NDArray) -> Autoregression:
             break
     _, kappa, sigma = best
     slowest, freedom = 0.5 * np.pi * rank / r.size, float(count - rank)
-    return Autoregression(_polynomials(kappa)[-1], float(sigma * scale), slowest, freedom, moments.doubts(kappa))
+    return Autoregression(_polynomials(kappa)[-1], float(sigma * scale), slowest, freedom, moments.perturbations(kappa))
 
 
 def whitening(model: Autoregression, present: NDArray) -> NDArray:
     """(n, p+1) filter W that makes noise of a model white: sum_j W[t, j] r[t - j] has variance 1, zero where missing.
 
-    That of the likelihood above: samples with fewer than p predecessors are predicted from those that there are.
+    It is the filter of the likelihood above: a sample with fewer than p predecessors is predicted from those it has.
 
     Args:
         model: of the noise.
@@ -211,7 +211,7 @@ class _Moments:
         )
         return np.tanh(result.x)
 
-    def doubts(self, kappa: NDArray) -> tuple[tuple[NDArray, NDArray], ...]:
+    def perturbations(self, kappa: NDArray) -> tuple[tuple[NDArray, NDArray], ...]:
         """Pairs of polynomials, one standard deviation to either side of the partial correlations kappa (p,).
 
         The deviations are those of y = arctanh kappa, from the curvature of the deviance; none is taken for larger than
@@ -250,7 +250,7 @@ def _lagged_products(X: NDArray, rows: NDArray, m: int) -> NDArray:
 
 
 def _by_lags(products: NDArray) -> NDArray:
-    """((m+1)^2, c^2) of (m+1, c, m+1, c)."""
+    """Products (m+1, c, m+1, c) with their lags and their columns brought together, ((m+1)^2, c^2)."""
     lags, columns = products.shape[:2]
     return products.transpose(0, 2, 1, 3).reshape(lags**2, columns**2)
 

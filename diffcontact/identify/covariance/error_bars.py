@@ -10,10 +10,10 @@ With residuals r, Jacobian J = dr/dtheta and bread B = (J^T J)^-1, to first orde
 Priors add their information Q, a diagonal matrix, to J^T J, and, being measurements of their own, to what B surrounds:
 B (... + Q) B.
 
-The last is the delete-one-run jackknife, linearised (no refit; CR3). S_g are the run's columns of the shared parameters
-with the columns of its own parameters projected out. With few runs it is the one that keeps its promise, with Student's
-t of G - 1 degrees of freedom. A run's own parameters have nothing to be compared with: their score vanishes run by run,
-and their error is the one within the run plus what the shared parameters pass on.
+The last is the delete-one-run jackknife, linearised (no refit; CR3). S_g are the run's columns of the
+shared parameters with the columns of its per-run parameters projected out. With few runs it is the one that keeps its
+promise, with Student's t of G - 1 degrees of freedom. Per-run parameters have nothing to be compared with: their score
+vanishes run by run. Their error is the one within the run plus what the shared parameters pass on.
 
 Source: R. M. Bell, D. F. McCaffrey, Survey Methodology 28 (2002) 169, and J. G. MacKinnon, M. O. Nielsen, M. D. Webb,
 J. Econometrics 232 (2023) 272, for the jackknife over clusters and t(G-1); F. E. Satterthwaite, Biometrics Bulletin 2
@@ -59,7 +59,7 @@ class RunResidual:
         return self.r[present], self.J[present]
 
     def restricted(self, keep: NDArray) -> RunResidual:
-        """The same run with only those parameters that `keep` (P,) marks and that it sees, renumbered."""
+        """This run with only those parameters, renumbered, that `keep` (P,) marks and that have an effect on it."""
         free = keep[self.index] & np.any(self.J != 0, axis=(0, 1))
         return RunResidual(self.r, self.J[:, :, free], (np.cumsum(keep) - 1)[self.index[free]])
 
@@ -123,15 +123,15 @@ class _Within:
 
     Attributes:
         score: (P_i, P_i) covariance of its score.
-        doubts: (D, 2, P_i, P_i) how far it is off, one standard deviation to either side along each of the D
-            independent directions in which it is uncertain.
+        perturbations: (D, 2, P_i, P_i) how far the score's covariance is off, one standard deviation to either side
+            along each of the D independent directions in which it is uncertain.
         independent: effective number of samples.
         orders: of the autoregressive models.
         correlation: the strongest, of neighbours.
     """
 
     score: NDArray
-    doubts: NDArray
+    perturbations: NDArray
     independent: float
     orders: tuple[int, ...]
     correlation: float
@@ -146,8 +146,9 @@ def _within(run: RunResidual) -> _Within:
     lag_one = [model.autocovariance(n)[:2] for model in models]
     return _Within(
         score=score,
-        doubts=np.reshape(
-            [[score_covariance(side, run.r, run.J) - score for side in pair] for pair in noise.doubts], (-1, 2, P, P)
+        perturbations=np.reshape(
+            [[score_covariance(side, run.r, run.J) - score for side in pair] for pair in noise.perturbations],
+            (-1, 2, P, P),
         )
         if P
         else np.zeros((0, 2, 0, 0)),
@@ -162,7 +163,9 @@ def _within_runs(runs, within, bread, plain, shared, prior) -> ErrorBars:
     for run, noise in zip(runs, within, strict=True):
         meat[np.ix_(run.index, run.index)] += noise.score
     covariance = bread @ meat @ bread
-    doubts = [_displaced(bread[:, run.index], noise.doubts) for run, noise in zip(runs, within, strict=True)]
+    perturbations = [
+        _displaced(bread[:, run.index], noise.perturbations) for run, noise in zip(runs, within, strict=True)
+    ]
     why = {1: "one run"}.get(
         len(runs), f"{len(runs)} runs, too few to compare" if shared else f"{len(runs)} separate runs"
     )
@@ -170,20 +173,20 @@ def _within_runs(runs, within, bread, plain, shared, prior) -> ErrorBars:
         f"within the run: {why}, so the scatter is taken from the residuals, whose correlation in time is modelled by "
         f"{_models(within)}; what would differ in another run is not in it"
     )
-    quantile = _quantile(np.diag(covariance), np.concatenate(doubts))
+    quantile = _quantile(np.diag(covariance), np.concatenate(perturbations))
     return ErrorBars(covariance, plain, quantile, text, _independent(within))
 
 
-def _displaced(bread: NDArray, doubts: NDArray) -> NDArray:
+def _displaced(bread: NDArray, perturbations: NDArray) -> NDArray:
     """(D, 2, P) how far the variances bread score bread^T of P parameters are off, bread (P, P_i)."""
-    return np.einsum("pi,dsij,pj->dsp", bread, doubts, bread)
+    return np.einsum("pi,dsij,pj->dsp", bread, perturbations, bread)
 
 
 def _quantile(variance: NDArray, displaced: NDArray) -> NDArray:
     """(P,) Student's t with the degrees of freedom that uncertain variances (P,) are worth, at least 1.
 
-    That is as many as give the logarithm of chi^2 the variance trigamma(freedom / 2) of the logarithm of theirs, the
-    sum over the directions (D, 2, P) in which they are uncertain.
+    The logarithm of chi^2 has the variance trigamma(freedom / 2). The logarithm of an uncertain variance has one too,
+    the sum over the directions (D, 2, P) in which it is uncertain. The freedom is where both agree.
     """
     below, above = (np.maximum(variance + side, np.finfo(float).tiny) for side in np.moveaxis(displaced, 1, 0))
     scatter = np.sum((np.log(above / below) / 2) ** 2, axis=0)
@@ -193,7 +196,7 @@ def _quantile(variance: NDArray, displaced: NDArray) -> NDArray:
 
 
 def _between_runs(runs, within, between, shared, seen_by, plain, prior) -> ErrorBars:
-    """Jackknife for shared parameters; for own ones the error within the run plus what the shared ones pass on."""
+    """Jackknife for shared parameters; for per-run ones the error within the run plus what the shared ones pass on."""
     P = shared.size
     position = np.cumsum(shared) - 1
     passed_on = np.zeros((P, between.shape[0]))
@@ -202,17 +205,17 @@ def _between_runs(runs, within, between, shared, seen_by, plain, prior) -> Error
     quantile = t.ppf(0.975, np.where(shared, seen_by - 1.0, np.inf))
     for run, noise in zip(runs, within, strict=True):
         common = shared[run.index]
-        own = run.index[~common]
-        if own.size == 0:
+        separate = run.index[~common]
+        if separate.size == 0:
             continue
         _, J = run.rows
-        J_own, J_shared = J[:, ~common], J[:, common]
-        Q = np.diag(prior[own])
-        bread = _inverse(J_own.T @ J_own + Q)
-        inside[np.ix_(own, own)] = bread @ (noise.score[np.ix_(~common, ~common)] + Q) @ bread
-        doubts = noise.doubts[:, :, ~common][:, :, :, ~common]
-        quantile[own] = _quantile(np.diag(inside)[own], _displaced(bread, doubts))
-        passed_on[np.ix_(own, position[run.index[common]])] = -bread @ J_own.T @ J_shared
+        J_separate, J_shared = J[:, ~common], J[:, common]
+        Q = np.diag(prior[separate])
+        bread = _inverse(J_separate.T @ J_separate + Q)
+        inside[np.ix_(separate, separate)] = bread @ (noise.score[np.ix_(~common, ~common)] + Q) @ bread
+        perturbations = noise.perturbations[:, :, ~common][:, :, :, ~common]
+        quantile[separate] = _quantile(np.diag(inside)[separate], _displaced(bread, perturbations))
+        passed_on[np.ix_(separate, position[run.index[common]])] = -bread @ J_separate.T @ J_shared
     covariance = passed_on @ between @ passed_on.T + inside
     text = (
         f"between runs: jackknife over the {len(runs)} runs (each left out in turn, linearised) for what they share, "
@@ -220,7 +223,7 @@ def _between_runs(runs, within, between, shared, seen_by, plain, prior) -> Error
         "from run to run"
     )
     if not shared.all():
-        text += f"; a run's own parameters by the residuals within it, modelled by {_models(within)}"
+        text += f"; per-run parameters by the residuals within the run, modelled by {_models(within)}"
     return ErrorBars(covariance, plain, quantile, text, _independent(within))
 
 
@@ -231,7 +234,7 @@ class _LeftOut:
     Attributes:
         delta: (G, size) how far the estimate moves.
         total: (size, size) information of all runs and priors.
-        residuals: per run, its residuals (m_g,) under the estimate from the others, its own parameters fitted.
+        residuals: per run, its residuals (m_g,) under the estimate from the others, its per-run parameters fitted.
     """
 
     delta: NDArray
@@ -240,9 +243,10 @@ class _LeftOut:
 
 
 def _left_out(runs: Sequence[RunResidual], shared: NDArray, prior: NDArray) -> _LeftOut | None:
-    """None if one run alone determines some combination of the shared parameters.
+    """The estimates without each run; None if one run alone determines some combination of the shared parameters.
 
-    Priors of a run's own parameters do not take part in the projection: what they would add there is second order.
+
+    Priors of per-run parameters do not take part in the projection: what they would add there is second order.
     """
     size = int(shared.sum())
     position = np.cumsum(shared) - 1
@@ -278,7 +282,7 @@ def _jackknife(runs: Sequence[RunResidual], shared: NDArray, prior: NDArray) -> 
 def prediction_errors(runs: Sequence[RunResidual], P: int, prior: NDArray | None = None) -> tuple[float, ...]:
     """Per run, the root mean square of its residuals when what the runs share is estimated without it (linearised).
 
-    The run's own parameters are fitted to it. Empty where there is one run, or nothing shared, or where one run alone
+    Its per-run parameters are fitted to it. Empty where there is one run, or nothing shared, or where one run alone
     determines some combination of what is shared.
     """
     shared = _seen_by(runs, P) > 1

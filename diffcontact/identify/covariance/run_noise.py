@@ -23,12 +23,12 @@ class RunNoise:
 
     Attributes:
         models: one per channel.
-        doubts: pairs of such lists, one standard deviation to either side along each of the independent directions in
-            which the residuals leave them uncertain.
+        perturbations: pairs of such lists, displaced by one standard deviation to either side. There is one pair for
+            each independent direction in which the residuals leave the models uncertain.
     """
 
     models: list[Autoregression]
-    doubts: list[tuple[list[Autoregression], list[Autoregression]]]
+    perturbations: list[tuple[list[Autoregression], list[Autoregression]]]
 
 
 def run_noise(r: NDArray, J: NDArray) -> RunNoise:
@@ -49,26 +49,26 @@ def run_noise(r: NDArray, J: NDArray) -> RunNoise:
     common = _common(r, J, models) if len(models) > 1 else models
     if _misfit(r, common) + 2 * common[0].order < _misfit(r, models) + 2 * sum(model.order for model in models):
         models, groups = common, [list(channels)]
-    doubts = []
+    perturbations = []
     for group in groups:
-        for pair in models[group[0]].doubts:
-            doubts.append(
+        for pair in models[group[0]].perturbations:
+            perturbations.append(
                 tuple([replace(m, polynomial=a) if c in group else m for c, m in enumerate(models)] for a in pair)
             )
     for c, model in enumerate(models):
         # Half that of the logarithm of chi^2.
         deviation = 0.5 * np.sqrt(polygamma(1, model.freedom / 2))
         displaced = (replace(model, sigma=model.sigma * np.exp(side * deviation)) for side in (-1, 1))
-        doubts.append(tuple([*models[:c], other, *models[c + 1 :]] for other in displaced))
-    return RunNoise(models, doubts)
+        perturbations.append(tuple([*models[:c], other, *models[c + 1 :]] for other in displaced))
+    return RunNoise(models, perturbations)
 
 
-def _common(r: NDArray, J: NDArray, own: list[Autoregression]) -> list[Autoregression]:
+def _common(r: NDArray, J: NDArray, separate: list[Autoregression]) -> list[Autoregression]:
     """One polynomial for all channels, put one behind the other with a gap between.
 
     Each in the scale of its innovations: its slow motion, of which a record holds little, would be a poor one.
     """
-    scale = np.array([model.sigma for model in own])
+    scale = np.array([model.sigma for model in separate])
     # A channel without noise, or without samples, has nothing to say.
     r, J = np.where(scale > 0, r, np.nan), np.where(scale[:, None] > 0, J, 0.0)
     count, divisor = np.sum(~np.isnan(r), axis=0), np.where(scale > 0, scale, 1.0)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diffcontact.identify.identifiability.naming import explain
-from diffcontact.identify.identifiability.null_space import blindness
+from diffcontact.identify.identifiability.null_space import null_space
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.search.starts import starting_points
 
@@ -50,8 +50,8 @@ class Identifiability:
 def assess(objective: Objective, points: int = POINTS, seed: int = 0) -> Identifiability:
     """Look at the Jacobian at the start and at a Sobol set of other points in the bounds.
 
-    What is unseen at one of them may be seen at another (a start without an impact); what is unseen at the most
-    favourable one will be unseen by the fit. Combinations that a prior determines count as seen.
+    What is unseen at one point may be seen at another: a start may lack an impact. What is unseen at the most
+    favourable point will be unseen by the fit. Combinations that a prior determines count as seen.
 
     Args:
         objective: what is to be fitted.
@@ -61,21 +61,21 @@ def assess(objective: Objective, points: int = POINTS, seed: int = 0) -> Identif
     best: tuple[int, Any, NDArray, Any] | None = None
     for theta in starting_points(objective.parameters, points, seed):
         _, J = objective.evaluate(theta)
-        blind = blindness(J, objective.parameters.names, objective.eps)
-        if best is None or len(blind.directions) < best[0]:
-            best = len(blind.directions), blind, theta, J
+        null = null_space(J, objective.parameters.names, objective.eps)
+        if best is None or len(null.directions) < best[0]:
+            best = len(null.directions), null, theta, J
         if best[0] == 0:
             break
     assert best is not None
-    _, blind, theta, J = best
+    _, null, theta, J = best
     norms = np.linalg.norm(J, axis=0)
     values = np.linalg.svd(J / np.where(norms > 0, norms, 1.0), compute_uv=False)
     trajectories = [at.trajectory for at in objective.joint.linearise(theta)]
     return Identifiability(
         objective.parameters.names,
         np.pad(values, (0, max(theta.size - values.size, 0))),
-        [in_values(objective, direction, theta) for direction in blind.directions],
-        hints(objective, theta, blind.directions, trajectories),
+        [in_values(objective, direction, theta) for direction in null.directions],
+        hints(objective, theta, null.directions, trajectories),
     )
 
 
@@ -85,7 +85,7 @@ def refuse_hopeless(objective: Objective, strict: bool) -> None:
     Args:
         objective: what is to be fitted; its first Jacobian is kept for the fit.
         strict: refuse already where some direction cannot be seen. Otherwise there is hope as long as a single free
-            parameter has an effect, at the start or at another of the points that `assess` looks at: what is determined
+            parameter has an effect, at the start or at another of the points that `assess` looks at. What is determined
             is worth fitting, and the result names what is not.
 
     Raises:
@@ -116,7 +116,7 @@ def hints(
 
 
 def in_values(objective: Objective, direction: Mapping[str, float], theta: NDArray) -> dict[str, float]:
-    """A direction of theta as one of the parameters themselves, its largest weight 1."""
+    """A direction in theta (logarithms, for some) as a direction in the parameters, its largest weight 1."""
     parameters, slopes = objective.parameters, objective.parameters.slopes(theta)
     weights = {name: weight * slopes[parameters.names.index(name)] for name, weight in direction.items()}
     largest = max(weights.values(), key=abs)

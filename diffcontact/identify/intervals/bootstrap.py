@@ -17,7 +17,7 @@ from diffcontact.identify.covariance.run_noise import run_noise
 from diffcontact.identify.estimate import estimate
 from diffcontact.identify.result import FitResult, resumed
 from diffcontact.identify.search.levenberg_marquardt import descend
-from diffcontact.identify.search.shooting import Search
+from diffcontact.identify.search.shooting import Outcome
 from diffcontact.identify.search.trust_region import solve
 
 _ITERATIONS = 30
@@ -75,7 +75,7 @@ def fit_replicas(result: FitResult, values: Sequence[NDArray], prior_means: NDAr
     for lane, theta in enumerate(ends.theta):
         replica = objective.replaced("values", [value[lane] for value in values]).under(priors[lane])
         end = solve(replica, theta)
-        results.append(estimate(replica, Search(end, (float(end.cost),), "")))
+        results.append(estimate(replica, Outcome(end, (float(end.cost),), "")))
     return results
 
 
@@ -112,12 +112,8 @@ def bootstrap(result: FitResult, replicas: int = 200, seed: int = 0) -> Bootstra
         seed: of the noise.
 
     Raises:
-        ValueError: too few replicas; a robust loss, for what it is made for is not normal noise; what the data cannot
-            see; a fit that did not converge; a result that was read from a file.
-
-    Example:
-        >>> bootstrap(result, replicas=200).interval95  # doctest: +SKIP
-        array([[0.7949, 0.8040], [9.680, 9.959]])
+        ValueError: too few replicas; a robust loss, whose outliers are not normal noise; a direction that the data
+            cannot see. A fit that did not converge; a result that was read from a file.
     """
     if not (isinstance(replicas, int) and replicas >= 2):
         raise ValueError(f"bootstrap(replicas): {replicas!r}, expected an integer of at least 2")
@@ -151,7 +147,7 @@ def bootstrap(result: FitResult, replicas: int = 200, seed: int = 0) -> Bootstra
 
 
 def _noise(rng: np.random.Generator, model: Autoregression, n: int, replicas: int) -> NDArray:
-    """(replicas, n) noise of a model."""
+    """(replicas, n) samples of an autoregressive process."""
     # The process forgets its beginning within so many samples, or within the record's length if it remembers longer.
     warm = n + 200
     white = model.sigma * rng.normal(size=(replicas, warm + n))

@@ -3,12 +3,12 @@ r"""Posterior: which parameters the data leave possible, without the parabola th
     log p(theta | data) = -1/2 sum_runs |W r(theta)|^2 - 1/2 sum_priors ((theta_j - mean_j) / sigma_j)^2,
     low <= theta <= high, flat otherwise (in the logarithm, for a parameter in log scale)
 
-r are the residuals of the fit and W the filter that makes them white: per channel the autoregressive noise model at the
-estimate that the error bars within a run rest on, so that the size of the noise and its correlation in time come from
-the residuals here too. What differs from run to run is not in it.
+r are the residuals of the fit and W the filter that makes them white. It is that of the autoregressive noise model at
+the estimate, one per channel, on which the error bars within a run rest. So the size of the noise and its correlation
+in time come from the residuals here too. What differs from run to run is not in it.
 
-The No-U-Turn sampler walks in coordinates without bounds (`unbounded`), y = y_0 + L x with L L^T the inverse of the
-curvature at the estimate, in which the posterior is nearly a sphere.
+The No-U-Turn sampler walks in coordinates x without bounds (`unbounded`), y = y_0 + L x, in which the posterior is
+nearly a sphere: L L^T is the inverse of the curvature at the estimate.
 
 Source: M. D. Hoffman, A. Gelman, J. Machine Learning Research 15 (2014) 1593, for the sampler; A. Vehtari, A. Gelman,
 D. Simpson, B. Carpenter, P.-C. Buerkner, Bayesian Analysis 16 (2021) 667, on reading r-hat and the effective size.
@@ -51,8 +51,8 @@ class Posterior:
         r_hat: (P,) scatter of all draws over that within the chains: 1 where the chains agree, below 1.01 if they may
             be trusted.
         effective: (P,) how many independent draws they are worth.
-        divergences: how many draws met a place too rough for the sampler; a few per thousand are what the jumps of a
-            contact problem cost, many mean that the draws avoid some of what is possible.
+        divergences: how many draws met a place too rough for the sampler. A few per thousand are what the jumps of a
+            contact problem cost; many mean that the draws avoid some of what is possible.
     """
 
     names: tuple[str, ...]
@@ -63,17 +63,17 @@ class Posterior:
 
     @property
     def mean(self) -> NDArray:
-        """(P,)"""
+        """(P,) means of the draws."""
         return self.draws.mean(axis=(0, 1))
 
     @property
     def stderr(self) -> NDArray:
-        """(P,) standard deviations."""
+        """(P,) standard deviations of the draws."""
         return self.draws.std(axis=(0, 1), ddof=1)
 
     @property
     def interval95(self) -> NDArray:
-        """(P, 2) percentiles 2.5 and 97.5."""
+        """(P, 2) percentiles 2.5 and 97.5 of the draws."""
         return np.percentile(self.draws, [2.5, 97.5], axis=(0, 1)).T
 
     @property
@@ -114,9 +114,9 @@ def posterior(
         seed: of everything random.
 
     Raises:
-        ValueError: numbers that are no positive integers; a robust loss, which is the logarithm of no density; what the
-            data cannot see; a channel that is fitted exactly, so that its noise is unknown; a fit that did not
-            converge; a result that was read from a file.
+        ValueError: numbers that are not positive integers; a robust loss, which is not the logarithm of a density.
+            A direction that the data cannot see; a channel that is fitted exactly, so that its noise is unknown.
+            A fit that did not converge; a result that was read from a file.
         ImportError: blackjax is absent.
     """
     for name, value in (("chains", chains), ("draws", draws), ("warmup", warmup)):
@@ -189,11 +189,11 @@ class _Sphere:
         self.spread = jnp.asarray(np.linalg.inv(np.linalg.cholesky(curvature)).T)
 
     def theta(self, x: Array) -> Array:
-        """(P,) as the optimiser sees them."""
+        """(P,) free parameters at x, as the optimiser sees them."""
         return self.unbounded.theta(self.center + self.spread @ x)
 
     def log_density(self, x: Array) -> Array:
-        """Up to a constant; -inf where the simulation is not finite."""
+        """Logarithm of the posterior density of x up to a constant; -inf where the simulation is not finite."""
         y = self.center + self.spread @ x
         theta = self.unbounded.theta(y)
         value = jnp.sum(self.unbounded.log_slope(y)) - 0.5 * jnp.sum(self._prior_rows(theta) ** 2)
@@ -235,7 +235,7 @@ def _filter(run: Run, at: Linearised, i: int) -> NDArray:
 
 
 def _filtered(W: Any, r: Any) -> Array:
-    """(n, k, ...) sum_j W[t, c, j] r[t - j, c]."""
+    """(n, k, ...) residuals, or their derivatives, through the filters: sum_j W[t, c, j] r[t - j, c]."""
     lagged = [jnp.pad(r, ((lag, 0), *((0, 0),) * (r.ndim - 1)))[: r.shape[0]] for lag in range(W.shape[2])]
     return sum((W[:, :, lag] * part for lag, part in enumerate(lagged)), jnp.zeros_like(r))
 

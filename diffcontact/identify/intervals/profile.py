@@ -4,9 +4,9 @@ For each value x of one parameter the others are fitted anew. With the cost c(x)
 
     2 (c(x) - c) / s^2 <= t^2
 
-where t is the quantile of the fit's own interval and s^2 = (stderr / stderr_0)^2 the scale that its error bars rest on,
-stderr_0 = sqrt((J^T J)^-1): as much as the residuals are larger than stated, and correlated. For a linear model that is
-the fit's interval; near a bound, or where the cost is no parabola, it is the better one.
+where t is the quantile of the fit's own interval and s^2 = (stderr / stderr_0)^2 the scale that its error bars rest on.
+Here stderr_0 = sqrt((J^T J)^-1); s^2 says how much larger than stated the residuals are, and how correlated. For a
+linear model that is the fit's interval; near a bound, or where the cost is no parabola, it is the better one.
 
 Source: D. M. Bates, D. G. Watts, Nonlinear Regression Analysis and Its Applications (1988), chapter 6.
 """
@@ -53,12 +53,26 @@ def profile(result: FitResult, name: str) -> Profile:
         name: of the element, as in `result.names`.
 
     Raises:
-        ValueError: an unknown name, or one that the data cannot see; a fit that did not converge, or whose cost turns
-            out to be lower elsewhere; a result that was read from a file.
+        ValueError: an unknown name, or one that the data cannot see; a fit that did not converge. A fit whose cost
+            turns out to be lower elsewhere; a result that was read from a file.
 
     Example:
-        >>> profile(result, "e").interval95  # doctest: +SKIP
-        array([0.7948, 0.8039])
+        >>> import jax.numpy as jnp, diffcontact as dc
+        >>> from diffcontact.identify import Observations, Positive, Problem, fit
+        >>> sled = dc.System(
+        ...     gap=lambda t, q, p: q + 1.0,
+        ...     force=lambda t, q, u, p: p["pull"] + 0.0 * q,
+        ...     mass=lambda q, p: 1.0 + 0.0 * q,
+        ...     restitution=lambda p: 0.0,
+        ... )
+        >>> times = np.linspace(0.0, 1.0, 21)
+        >>> seen = (times**2 + 0.01 * np.random.default_rng(0).normal(size=21))[:, None]  # pull = 2
+        >>> start = lambda p: (jnp.zeros(1), jnp.zeros(1))
+        >>> run = Problem(sled, Observations(times, seen, 0.01, lambda x, p: x.q), start, dc.VelocityProjection(), 8)
+        >>> result = fit(run, {"pull": 1.0}, {"pull": Positive()})
+        >>> low, high = profile(result, "pull").interval95
+        >>> bool(low < 2.0 < high), bool(high - low < 0.1)
+        (True, True)
     """
     objective = resumed(result, "profile")
     if name not in result.names:

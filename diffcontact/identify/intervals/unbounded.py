@@ -36,14 +36,14 @@ class Unbounded:
         self.low, self.high = np.where(self.above, low, 0.0), np.where(self.below, high, 0.0)
 
     def theta(self, y: Array) -> Array:
-        """(P,) parameters; traceable."""
+        """(P,) parameters at coordinates y; traceable."""
         distance = jnp.exp(jnp.where(self.one, y, 0.0))
         half = jnp.where(self.above, self.low + distance, self.high - distance)
         inside = self.low + (self.high - self.low) * jax.nn.sigmoid(y)
         return jnp.where(self.both, inside, jnp.where(self.one, half, y))
 
     def log_slope(self, y: Array) -> Array:
-        """(P,) log |d theta / d y|; traceable."""
+        """(P,) log |d theta / d y| at coordinates y; traceable."""
         width = np.log(np.where(self.both, self.high - self.low, 1.0))
         inside = width + jax.nn.log_sigmoid(y) + jax.nn.log_sigmoid(-y)
         return jnp.where(self.both, inside, jnp.where(self.one, y, 0.0))

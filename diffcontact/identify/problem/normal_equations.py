@@ -15,8 +15,8 @@ class NormalEquations:
         cost: (N,) infinite where the simulation is not finite.
         gradient: (N, P).
         curvature: (N, P, P) J^T J.
-        reach: (N,) how far into the runs, from 0 to 1, the simulation follows the data: up to the first sample behind
-            the horizon that is further off than those before it.
+        reach: (N,) how far into the runs, from 0 to 1, the simulation follows the data. It ends at the first sample
+            behind the horizon that is further off than those before it.
     """
 
     cost: NDArray

@@ -20,7 +20,8 @@ Progress = Callable[[int, float], None]
 
 
 class Objective:
-    """Residuals, Jacobian and what follows from them.
+    """The cost of a fit as a function of theta (P,): its rows, their Jacobian, and what follows from them.
+
 
     Args:
         joint: the runs.
@@ -61,7 +62,7 @@ class Objective:
         """What `diffcontact.fit` minimises, started at `params`; arguments and errors are those of `fit`."""
         problems = [problem] if isinstance(problem, Problem) else list(problem)
         _check(problems)
-        parameters = free_parameters(params, free, frozenset(problems[0].own), len(problems), tied)
+        parameters = free_parameters(params, free, frozenset(problems[0].per_run), len(problems), tied)
         joint = JointResidual(problems, parameters)
         return cls(joint, parameters, Loss(loss, f_scale), Priors(priors or {}, parameters), progress)
 
@@ -100,11 +101,11 @@ class Objective:
         values: Sequence[NDArray] | None = None,
         priors: Sequence[Priors] | None = None,
     ) -> NormalEquations:
-        """Lanes theta (N, P), each with the samples up to its horizon (N,), a part of the runs from 0 to 1.
+        """Cost, gradient and curvature of lanes theta (N, P), each on the samples up to its horizon (N,).
 
         Args:
             theta: where.
-            horizon: how far.
+            horizon: how far into the runs, from 0 to 1.
             values: per run, the measured values (N, n, k) of every lane, where they differ from lane to lane.
             priors: those of every lane, where they differ.
         """
@@ -155,8 +156,8 @@ class Objective:
     def explained(self, theta: NDArray) -> bool:
         """Whether noise explains what is left.
 
-        It does where it is as large as stated (`misfit` within three standard errors of 1), or rounding; and where the
-        stated noise is out of the question (`misfit` beyond a factor of two) but the residuals are white.
+        It does where the residuals are as large as stated (`misfit` within three standard errors of 1), or rounding. It
+        also does where the stated noise is out of the question (`misfit` beyond a factor of two) but they are white.
         """
         at = self.joint.linearise(theta)
         if not self.finite(at):
@@ -213,7 +214,8 @@ def _check(problems: Sequence[Problem]) -> None:
     for i, problem in enumerate(problems):
         if not isinstance(problem, Problem):
             raise ValueError(f"fit(problem): entry {i} is {type(problem).__name__}, expected Problem")
-        if set(problem.own) != set(problems[0].own):
+        if set(problem.per_run) != set(problems[0].per_run):
             raise ValueError(
-                f"fit(problem): problem {i} owns {problem.own}, problem 0 owns {problems[0].own}; expected the same"
+                f"fit(problem): per_run is {problem.per_run} in problem {i}, {problems[0].per_run} in problem 0; "
+                "expected the same"
             )

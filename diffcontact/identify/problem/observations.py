@@ -103,9 +103,9 @@ class Problem:
         initial: `initial(params) -> (q0, u0)`, pure and traceable: the state at the first time.
         scheme: the step map; None is `EventTimed()`.
         substeps: steps per interval between two times.
-        own: names of parameters that this run keeps to itself: in `fit(problems, params, ...)` such a parameter has a
-            leading axis with one entry per problem, and `initial`, `observe` and the system of problem i see entry i.
-            All other parameters are shared.
+        per_run: names of parameters that this run keeps to itself. In `fit(problems, params, ...)` such a parameter has
+            a leading axis with one entry per problem; `initial`, `observe` and the system of problem i see entry i. All
+            other parameters are shared.
         clock: None, or `clock(times, params) -> (n,)`, pure and traceable: the system's time of each sample, where the
             recording's clock is not the system's own. `lambda times, params: params["offset"] + times` for a film that
             began at an unknown moment, `times / params["rate"]` for frame numbers at an unknown rate. `initial` is the
@@ -121,7 +121,7 @@ class Problem:
     Example:
         >>> from diffcontact.systems import balls
         >>> drop = Observations([0.0, 0.1], [[1.0], [0.95]], 1e-3, lambda trajectory, params: trajectory.q)
-        >>> Problem(balls(1, 1), drop, lambda params: (params["q0"], params["u0"]), own=("q0", "u0")).substeps
+        >>> Problem(balls(1, 1), drop, lambda params: (params["q0"], params["u0"]), per_run=("q0", "u0")).substeps
         1
     """
 
@@ -130,7 +130,7 @@ class Problem:
     initial: Callable[[Any], Any]
     scheme: Any = None
     substeps: int = 1
-    own: tuple[str, ...] = ()
+    per_run: tuple[str, ...] = ()
     clock: Callable[[Any, Any], Any] | None = None
 
     def __post_init__(self):
@@ -142,8 +142,8 @@ class Problem:
             raise ValueError(f"Problem(clock): expected a function or None, got {type(self.clock).__name__}")
         if not (isinstance(self.substeps, int) and self.substeps >= 1):
             raise ValueError(f"Problem(substeps): {self.substeps!r}, expected an integer of at least 1")
-        own = (self.own,) if isinstance(self.own, str) else tuple(self.own)
-        object.__setattr__(self, "own", own)
+        names = (self.per_run,) if isinstance(self.per_run, str) else tuple(self.per_run)
+        object.__setattr__(self, "per_run", names)
 
 
 def _numbers(observations: Observations, name: str) -> NDArray:

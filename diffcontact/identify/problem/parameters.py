@@ -1,9 +1,9 @@
 """Which parameters are free, within which bounds, and how they lie in one flat vector.
 
-The optimiser sees one vector theta (P,). Run i sees only its own stretch of it, z_i = theta[index_i]: everything that
-is shared, and of what each run keeps to itself (its initial state, say) the part that belongs to run i::
+The optimiser sees one vector theta (P,). Run i sees only its part of it, z_i = theta[index_i]: everything that is
+shared, and of the per-run parameters (an initial state, say) those of run i::
 
-    theta = [ shared ... | own of run 0, own of run 1, ... ]      d residual_i / d theta is zero outside index_i
+    theta = [ shared ... | those of run 0, those of run 1, ... ]    d residual_i / d theta is zero outside index_i
 
 A parameter in log scale is there with its logarithm, value = exp(theta): equal steps are equal ratios, and it stays
 positive. Tied parameters are not in theta: they are functions of those that are.
@@ -122,7 +122,7 @@ class FreeParameters:
     Attributes:
         params: the user's dictionary with its starting values.
         free: the domain of each free parameter.
-        own: names whose leading axis counts the runs.
+        per_run: names whose leading axis counts the runs.
         view: the free parameters as one run sees them.
         names: (P,) one per element: `e`, `mass[0]`, `distance[3]`.
         start, low, high: (P,) starting values and bounds of theta.
@@ -133,7 +133,7 @@ class FreeParameters:
 
     params: Mapping[str, Any]
     free: Mapping[str, Domain]
-    own: frozenset[str]
+    per_run: frozenset[str]
     view: tuple[Block, ...]
     names: tuple[str, ...]
     start: NDArray
@@ -148,11 +148,11 @@ class FreeParameters:
         return replace(self, params={**self.params, **self.split(self.values(theta))}, start=theta.copy())
 
     def values(self, theta: NDArray) -> NDArray:
-        """(P,) the parameters themselves."""
+        """(P,) the parameters at theta: exponentials of what is in log scale."""
         return np.where(self.log, np.exp(np.where(self.log, theta, 0.0)), theta)
 
     def slopes(self, theta: NDArray) -> NDArray:
-        """(P,) their derivatives by theta."""
+        """(P,) derivatives of the parameters by theta."""
         return np.where(self.log, self.values(theta), 1.0)
 
     def index(self, run: int) -> NDArray:
@@ -160,7 +160,7 @@ class FreeParameters:
         parts, begin = [], 0
         for block in self.view:
             size = np.size(self.params[block.name])
-            offset = begin + (run * block.size if block.name in self.own else 0)
+            offset = begin + (run * block.size if block.name in self.per_run else 0)
             parts.append(np.arange(offset, offset + block.size))
             begin += size
         return np.concatenate(parts)
@@ -169,7 +169,7 @@ class FreeParameters:
         """The parameters of this run that are not free, as arrays."""
         free = {block.name for block in self.view}
         pick = {
-            name: _map(lambda leaf: np.asarray(leaf)[run], value) if name in self.own else value
+            name: _map(lambda leaf: np.asarray(leaf)[run], value) if name in self.per_run else value
             for name, value in self.params.items()
             if name not in free
         }
@@ -200,13 +200,13 @@ class FreeParameters:
         def entry(leaf):
             return jnp.asarray(leaf)[run]
 
-        return {name: _map(entry if name in self.own else jnp.asarray, value) for name, value in params.items()}
+        return {name: _map(entry if name in self.per_run else jnp.asarray, value) for name, value in params.items()}
 
 
 def free_parameters(
     params: Mapping[str, Any],
     free: Mapping[str, Domain],
-    own: frozenset[str],
+    per_run: frozenset[str],
     runs: int,
     tied: Mapping[str, Tie] | None = None,
 ) -> FreeParameters:
@@ -215,13 +215,13 @@ def free_parameters(
     Args:
         params: starting values and fixed values by name.
         free: the domain of each free parameter by name.
-        own: names that have one entry per run on their leading axis.
+        per_run: names that have one entry per run on their leading axis.
         runs: how many runs there are.
         tied: parameters that follow from others, name -> function of a run's parameters.
 
     Raises:
-        ValueError: a name that `params` lacks, a wrong leading axis, a value that is not finite or outside its bounds;
-            a tied parameter that is free as well, or is no function.
+        ValueError: a name that `params` lacks, a wrong leading axis, a value that is not finite or outside its bounds.
+            A tied parameter that is free as well, or is no function.
 
     Example:
         >>> free_parameters({"e": 0.7, "q0": [[1.0], [2.0]]}, {"e": Interval(0, 1), "q0": Real()}, {"q0"}, 2).names
@@ -229,8 +229,8 @@ def free_parameters(
     """
     if not free:
         raise ValueError("fit(free): empty, expected at least one parameter name with its domain")
-    for name in own:
-        _check_known(name, params, "own")
+    for name in per_run:
+        _check_known(name, params, "per_run")
         _map(lambda leaf, name=name: _check_leading_axis(name, leaf, runs), params[name])
     for name, value in params.items():
         _map(lambda leaf, name=name: _check_number(name, leaf), value)
@@ -242,14 +242,14 @@ def free_parameters(
         _check_known(name, params, "free")
         value, low, high = _bounded(name, params[name], domain)
         names += _element_names(name, value.shape)
-        view.append(Block(name, value.shape[1:] if name in own else value.shape, domain.log))
+        view.append(Block(name, value.shape[1:] if name in per_run else value.shape, domain.log))
         for parts, part in ((values, value), (lows, low), (highs, high)):
             parts.append(_log(part.ravel()) if domain.log else part.ravel())
         logs.append(np.full(value.size, domain.log))
     return FreeParameters(
         params=dict(params),
         free=dict(free),
-        own=frozenset(own),
+        per_run=frozenset(per_run),
         view=tuple(view),
         names=tuple(names),
         start=np.concatenate(values),
@@ -322,7 +322,7 @@ def _check_leading_axis(name: str, leaf: Any, runs: int) -> None:
     shape = np.shape(leaf)
     if shape[:1] != (runs,):
         raise ValueError(
-            f"fit(params): {name!r} is a run's own, so its leading axis must have one entry per problem ({runs}), "
+            f"fit(params): {name!r} is per_run, so its leading axis must have one entry per problem ({runs}), "
             f"but its shape is {shape}"
         )
 

@@ -38,7 +38,7 @@ class Priors:
     """Rows (parameter - mean) / sigma as functions of theta.
 
     Args:
-        priors: name -> `Normal` for free parameters; a run's own parameter has one per run, or one for all.
+        priors: name -> `Normal` for free parameters; a per-run parameter has one per run, or one for all.
         parameters: the layout of theta.
 
     Raises:
@@ -78,7 +78,7 @@ class Priors:
         return other
 
     def rows(self, theta: NDArray) -> tuple[NDArray, NDArray]:
-        """f (count,) and J (count, P)."""
+        """Rows f (count,) of the priors at theta (P,), and their Jacobian J (count, P)."""
         J = np.zeros((self.count, theta.size))
         J[np.arange(self.count), self.index] = self.parameters.slopes(theta)[self.index] / self.sigma
         return (self.parameters.values(theta)[self.index] - self.mean) / self.sigma, J

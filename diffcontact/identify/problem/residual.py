@@ -3,7 +3,7 @@
     r_i = (values_i - observe(simulate(theta_i), theta_i)) / noise_i       (n_i, k_i), dimensionless
     J_i = d r_i / d z_i                                                   (n_i, k_i, P_i), forward mode
 
-One compiled function serves all runs that share system, scheme, substeps, `observe`, `initial` and `clock`: shorter
+One compiled function serves all runs that share system, scheme, substeps, `observe`, `initial` and `clock`. Shorter
 runs are continued past their end to the length of the longest, with missing values.
 """
 
@@ -226,7 +226,7 @@ class JointResidual:
     ) -> list[tuple[NDArray, NDArray]]:
         """Per run, r (N, n, k) and J (N, n, k, P_i) of N lanes theta (N, P), like those of `linearise`.
 
-        On a CPU one lane after the other, by the function that is compiled anyway: a vmapped simulation takes longer
+        On a CPU one lane follows the other, by the function that is compiled anyway. A vmapped simulation takes longer
         per lane there (measured: 1.1 times for one ball, 1.6 times for three in a box). On other devices the lanes run
         side by side, in chunks of one shape.
 

@@ -16,14 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diffcontact.identify.problem.objective import Objective
-from diffcontact.identify.search.shooting import Search
+from diffcontact.identify.search.shooting import Outcome
 from diffcontact.identify.search.trust_region import solve
 
 _ROUNDS = 10
 _SETTLED = 0.01
 
 
-def with_estimated_noise(objective: Objective, found: Search) -> tuple[Objective, Search, tuple[NDArray, ...]]:
+def with_estimated_noise(objective: Objective, found: Outcome) -> tuple[Objective, Outcome, tuple[NDArray, ...]]:
     """Go on from a search with the noise that its residuals show.
 
     Runs with the same number of channels have their channels in common.

@@ -123,7 +123,7 @@ def lbfgs(objective: Objective, start: NDArray, seed: int) -> OptimizeResult:
             "gtol": 1e-8,
         },
     )
-    # Its line search may give up on the last digits of the cost: judge by the gradient, in standard errors of the
+    # Its line search may give up on the last digits of the cost. So judge by the gradient, in standard errors of the
     # stated noise, of what is not at a bound.
     inward = ((end.x > low) | (end.jac < 0)) & ((end.x < high) | (end.jac > 0))
     flat = np.max(np.abs(np.where(inward, end.jac, 0.0))) <= 1e-3 * np.sqrt(max(objective.misfit(end.x * scale), 1.0))

@@ -5,9 +5,9 @@ state. With s_k the state at which segment k begins and x_k(t; s_k, theta) its m
 
     minimise  1/2 sum |r(x_k, theta)|^2  +  w/2 sum_k |(x_k(t_{k+1}) - s_{k+1}) / sigma_k|^2   over theta, s_1, s_2, ...
 
-for w growing from where the segments hardly know of each other to where the motion is one. sigma_k is how well segment
-k + 1 alone determines its state, so that w compares like with like in any units. Where this ends is the start of
-a descent on the whole record: it explores, and the estimate does not depend on it.
+for growing w. At first the segments hardly know of each other, in the end the motion is one. sigma_k is how well
+segment k + 1 alone determines its state, so that w compares like with like in any units. Where this ends is the start
+of a descent on the whole record: it explores, and the estimate does not depend on it.
 
 Source: H. G. Bock, in Modelling of Chemical Reaction Systems, Springer (1981) 102, for the method; A. Ribeiro,
 K. Tiels, J. Umenberger, T. Schoen, L. Aguirre, Automatica 121 (2020) 109158, for why short simulations make the cost
@@ -69,8 +69,10 @@ def _initial(model: Model, z: Array, fixed):
 
 @dataclass(frozen=True, eq=False)
 class _Segment:
-    """A segment's residuals r (m,) and final state (2d,), with their derivatives by what moves it: the P_i parameters
-    of its run and the 2d components of its first state, (..., P_i + 2d)."""
+    """A segment's residuals r (m,) and final state (2d,), and their derivatives r_by and end_by (..., P_i + 2d).
+
+    What moves a segment are the P_i parameters of its run and the 2d components of its first state.
+    """
 
     r: NDArray
     r_by: NDArray
@@ -124,7 +126,7 @@ class CutRun:
             )
 
     def segment(self, k: int, z: NDArray, state: NDArray) -> _Segment:
-        """Segment k from a state (2d,)."""
+        """Segment k as it moves from a state (2d,)."""
         samples = self._samples[k]
         (J, E), (r, end) = _linearise(
             self.model, jnp.asarray(z), jnp.asarray(state), self.fixed, samples, self._lengths[k]
@@ -133,7 +135,7 @@ class CutRun:
         return _Segment(*(np.asarray(part, float) for part in (r[seen], J[seen], end, E)))
 
     def first_state(self, z: NDArray) -> tuple[NDArray, NDArray]:
-        """(2d,) and, by the parameters, (2d, P_i)."""
+        """The state (2d,) in which the run begins, and its derivatives (2d, P_i) by the parameters."""
         S, state = _initial(self.model, jnp.asarray(z), self.fixed)
         return np.asarray(state, float), np.asarray(S, float)
 
@@ -184,7 +186,7 @@ class _Pieces:
         return self.begins[i] + (k - 1) * width + np.arange(width)
 
     def normal_equations(self, x: NDArray, weight: float) -> NormalEquations:
-        """One lane x (1, X)."""
+        """Cost, gradient and curvature of one lane x (1, X)."""
         cost, g, A = 0.0, np.zeros(self.total), np.zeros((self.total, self.total))
 
         def add(rows, J, at):

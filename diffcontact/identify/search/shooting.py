@@ -1,11 +1,12 @@
 """The way from a bad start: many starts, a growing horizon, the times of impacts, multiple shooting.
 
 Where the simulation has another number of impacts than the data, or the impacts come at other times, the cost is full
-of local minima. A short record has few impacts, and within the reach of a fit to it the next ones are nearly right. So
-the horizon grows: fit the samples up to it, follow the simulation on until it leaves the data, move the horizon
-there, fit again. Every fit starts from where the one before ended. Two impacts that follow each other within
-a sample or two may end up in the wrong order; more starts help there, or another way: `timing` fits when the impacts
-happen, `multiple` cuts the record into segments. Each only explores, and ends with a descent on the whole record.
+of local minima. Three ways lead past them. `growing_horizon` fits the beginning of the record first. `impact_times`
+fits when the impacts happen. `multiple_shooting` cuts the record into segments. Each of them only explores, and ends
+with a descent on the whole record.
+
+Two impacts that follow each other within a sample or two may end up in the wrong order under a growing horizon. More
+starts help there, or another way.
 
 Source: A. Ribeiro, K. Tiels, J. Umenberger, T. Schoen, L. Aguirre, Automatica 121 (2020) 109158, on how the length of
 the simulation makes the cost rugged.
@@ -36,7 +37,7 @@ _LANE_TOLERANCE = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
-class Search:
+class Outcome:
     """What a search found.
 
     Attributes:
@@ -50,7 +51,7 @@ class Search:
     story: str
 
 
-def search(objective: Objective, method: str, starts: int, seed: int, shooting: str) -> Search:
+def search(objective: Objective, method: str, starts: int, seed: int, shooting: str) -> Outcome:
     """Find the best minimum that a start or several lead to.
 
     Args:
@@ -70,7 +71,7 @@ def search(objective: Objective, method: str, starts: int, seed: int, shooting: 
     best, costs = _polished(objective, points if starts == 1 else _together(objective, points))
     story = f"single shooting ended at cost {best.cost:.6g}, which noise does not explain"
     if shooting == "single" or objective.explained(best.x):
-        return Search(best, costs, _waterfall(costs))
+        return Outcome(best, costs, _waterfall(costs))
     for way in _WAYS:
         # Segments are many simulations: from the given start alone, and only if they can gain half of the cost.
         led = way.lead(objective, points[:1] if way.slow else points, best.cost / 2)
@@ -84,7 +85,7 @@ def search(objective: Objective, method: str, starts: int, seed: int, shooting: 
             best, costs = end, others
         if objective.explained(best.x):
             break
-    return Search(best, costs, _joined(story, _waterfall(costs)))
+    return Outcome(best, costs, _joined(story, _waterfall(costs)))
 
 
 @dataclass(frozen=True)
@@ -120,27 +121,27 @@ _WAYS = (
 )
 
 
-def _by_one_way(objective: Objective, points: NDArray, key: str) -> Search:
+def _by_one_way(objective: Objective, points: NDArray, key: str) -> Outcome:
     (way,) = (way for way in _WAYS if way.key == key)
     led = way.lead(objective, points, np.inf)
     if isinstance(led, str):
         raise ValueError(f"fit(shooting={key!r}): {led}")
     end, costs = _polished(objective, led)
-    return Search(end, costs, _joined(f"by {way.name}", _waterfall(costs)))
+    return Outcome(end, costs, _joined(f"by {way.name}", _waterfall(costs)))
 
 
 def _joined(*parts: str) -> str:
     return "; ".join(filter(None, parts))
 
 
-def _one_by_one(objective: Objective, method: str, points: NDArray, seed: int) -> Search:
+def _one_by_one(objective: Objective, method: str, points: NDArray, seed: int) -> Outcome:
     # Only here: least squares do without optax, whose import takes as long as many a fit.
     from diffcontact.identify.search import first_order
 
     descent = {"lbfgs": first_order.lbfgs, "adam": first_order.adam}[method]
     ends = sorted((descent(objective, point, seed) for point in points), key=lambda end: end.cost)
     costs = tuple(float(end.cost) for end in ends)
-    return Search(ends[0], costs, _waterfall(costs))
+    return Outcome(ends[0], costs, _waterfall(costs))
 
 
 def _together(objective: Objective, points: NDArray) -> NDArray:

@@ -65,7 +65,7 @@ def test_doubts_are_as_large_as_the_scatter(rng):
         constant = np.ones((n, 1, 1))
         powers = [
             np.log(score_covariance(models, r, constant)[0, 0])
-            for models in (found.models, *(side for pair in found.doubts for side in pair))
+            for models in (found.models, *(side for pair in found.perturbations for side in pair))
         ]
         logarithms.append(powers[0])
         doubted.append(np.sqrt(np.sum(((np.array(powers[1::2]) - powers[2::2]) / 2) ** 2)))
@@ -77,4 +77,4 @@ def test_a_silent_channel_is_no_trouble(rng):
     r = np.concatenate([noise(rng, [1.0, -0.6], 100), np.zeros((100, 1)), np.full((100, 1), np.nan)], axis=1)
     found = run_noise(r, np.zeros((100, 3, 1)))
     assert [model.sigma for model in found.models[1:]] == [0.0, 0.0]
-    assert all(np.isfinite(model.sigma) for pair in found.doubts for side in pair for model in side)
+    assert all(np.isfinite(model.sigma) for pair in found.perturbations for side in pair for model in side)

@@ -95,7 +95,7 @@ def test_the_bootstrap_agrees_with_the_curvature(result):
 
 
 def test_a_joint_fit_is_repeated_with_all_of_its_runs():
-    runs = [fall(np.random.default_rng(seed), own=("u0",)) for seed in range(2)]
+    runs = [fall(np.random.default_rng(seed), per_run=("u0",)) for seed in range(2)]
     result = fitted(runs, FREE, u0=np.zeros((2, 1)), priors={"g": Normal(9.81, 0.05)})
     boot = bootstrap(result, replicas=100)
     assert boot.names == ("g", "u0[0,0]", "u0[1,0]")

@@ -42,7 +42,7 @@ def test_the_profile_of_a_linear_model_is_the_interval_of_its_fit(rng, noise, op
 
 
 def test_a_joint_fit_is_profiled_with_all_of_its_runs(rng):
-    runs = [fall(np.random.default_rng(seed), own=("u0",)) for seed in range(4)]
+    runs = [fall(np.random.default_rng(seed), per_run=("u0",)) for seed in range(4)]
     result = fitted(runs, FREE, u0=np.zeros((4, 1)), priors={"g": Normal(9.81, 0.05)})
     assert result.problems == tuple(runs)
     for name in ("g", "u0[2,0]"):

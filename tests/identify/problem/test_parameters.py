@@ -30,7 +30,7 @@ def test_bounds_broadcast_to_the_parameter():
 
 
 @pytest.mark.parametrize(
-    ("params", "free", "own", "message"),
+    ("params", "free", "per_run", "message"),
     [
         ({"restitution": 0.5}, {"restitutoin": Real()}, (), "did you mean 'restitution'"),
         ({"e": 0.5}, {"zzz": Real()}, (), "known are 'e'"),
@@ -42,13 +42,13 @@ def test_bounds_broadcast_to_the_parameter():
         ({"e": 0.5, "g": np.nan}, {"e": Real()}, (), "'g' is NaN"),
         ({"e": 0.5, "g": "9.81 m/s2"}, {"e": Real()}, (), "'g' = '9.81 m/s2' is not a number"),
         ({"m": [1.0, 2.0]}, {"m": Interval([0, 0, 0], 1)}, (), "bounds of 'm' do not broadcast"),
-        ({"q0": [1.0, 2.0]}, {"q0": Real()}, ("q0",), "'q0' is a run's own.*one entry per problem \\(3\\).*\\(2,\\)"),
-        ({"q0": [1.0, 2.0]}, {"q0": Real()}, ("q1",), "fit\\(own\\): no parameter 'q1'; did you mean 'q0'"),
+        ({"q0": [1.0, 2.0]}, {"q0": Real()}, ("q0",), "'q0' is per_run.*one entry per problem \\(3\\).*\\(2,\\)"),
+        ({"q0": [1.0, 2.0]}, {"q0": Real()}, ("q1",), "fit\\(per_run\\): no parameter 'q1'; did you mean 'q0'"),
     ],
 )
-def test_bad_input_is_named(params, free, own, message):
+def test_bad_input_is_named(params, free, per_run, message):
     with pytest.raises(ValueError, match=message):
-        free_parameters(params, free, frozenset(own), 3)
+        free_parameters(params, free, frozenset(per_run), 3)
 
 
 @pytest.mark.parametrize("bounds", [(1.0, 0.0), (0.0, 0.0), (0.0, np.nan)])
