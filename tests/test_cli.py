@@ -1,7 +1,9 @@
 """What the commands do with good input, and how they end; `test_bad_input` has what they refuse."""
 
 import dataclasses
+import errno
 import json
+import os
 import re
 
 import numpy as np
@@ -35,6 +37,78 @@ def test_interruption_leaves_no_file(tmp_path, capsys, monkeypatch):
     assert fit(write(tmp_path)) == 130
     assert_one_line(capsys, "interrupted")
     assert not (tmp_path / "out").exists()
+
+
+def test_an_error_of_the_program_asks_for_a_report_and_keeps_the_traceback(tmp_path, capsys, monkeypatch):
+    def wrong(*_):
+        raise TypeError("unheard of")
+
+    monkeypatch.setattr(Study, "fit", wrong)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert fit(write(tmp_path)) == 1
+    (kept,) = tmp_path.glob("diffcontact-*.txt")
+    assert_one_line(
+        capsys, f"an error of diffcontact, not of the input: TypeError; please report it, the traceback is in {kept}"
+    )
+    assert "TypeError: unheard of" in kept.read_text()
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_traceback_that_cannot_be_kept_is_told(tmp_path, capsys, monkeypatch):
+    def wrong(*_):
+        raise TypeError("unheard of")
+
+    monkeypatch.setattr(Study, "fit", wrong)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "absent"))
+    assert fit(write(tmp_path)) == 1
+    assert_one_line(capsys, "the traceback could not be written (No such file or directory): Traceback")
+
+
+def test_a_fit_that_cannot_begin_names_the_scene(tmp_path, capsys, monkeypatch):
+    def refused(*_):
+        raise ValueError("fit(params): at the starting values")
+
+    monkeypatch.setattr(Study, "fit", refused)
+    assert fit(write(tmp_path)) == 2
+    assert_one_line(capsys, "carts.toml: fit(params): at the starting values")
+
+
+def test_too_little_memory_is_told_in_one_line(tmp_path, capsys, monkeypatch):
+    def large(*_):
+        raise MemoryError("Unable to allocate 7.28 TiB")
+
+    monkeypatch.setattr(Study, "fit", large)
+    assert fit(write(tmp_path)) == 2
+    assert_one_line(capsys, "not enough memory: Unable to allocate 7.28 TiB")
+
+
+def test_a_disk_that_fills_up_names_the_file(demo, tmp_path, capsys, monkeypatch):
+    study = read_study(demo / "carts.toml")
+    done = study.fit()
+    monkeypatch.setattr(Study, "fit", lambda *_: done)
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "replace", full)
+    assert main(["fit", str(demo / "carts.toml"), "--out", str(tmp_path / "out")]) == 2
+    assert_one_line(capsys, f"{tmp_path}/out/result.json: No space left on device")
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_many_rows_are_told_and_can_be_thinned(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("diffcontact.job._LONG", 10)
+    monkeypatch.setattr(Study, "fit", lambda *_: pytest.fail("stop"))
+    scene = write(tmp_path)
+    with pytest.raises(pytest.fail.Exception):
+        fit(scene)
+    told = capsys.readouterr().out
+    assert (
+        "; 31 rows are many, and each is simulated with its derivatives: data.every = 4 in the scene uses one row in 4"
+        in told
+    )
+    scene.write_text(SCENE.replace("[data]", "[data]\nevery = 4"))
+    assert read_study(scene).runs[0].times.tolist() == pytest.approx([0.4 * i for i in range(8)])
 
 
 # The rest simulates: all of it with the demo's scene and number of samples, so that it is compiled once.

@@ -10,7 +10,6 @@ from typing import Any
 SMALLEST, LARGEST = 1e-40, 1e40
 SIZES = f"0 or a size from {SMALLEST:g} to {LARGEST:g}"
 
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 _WHOLE = re.compile(r"[+-]?\d{1,18}", re.ASCII)
 _NOT_FINITE = re.compile(r"[+-]?(nan|inf|infinity)", re.IGNORECASE)
 
@@ -31,13 +30,15 @@ def number(text: str) -> float:
         Traceback (most recent call last):
         ValueError: 'nan', expected a finite number
     """
-    text = text.strip()
-    if _NUMBER.fullmatch(text) is None:
-        finite = _NOT_FINITE.fullmatch(text) is None
-        raise ValueError(f"{shown(text)} is not a number" if finite else f"{text!r}, expected a finite number")
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        raise ValueError(f"{shown(text.strip())} is not a number") from None
+    if not text.isascii() or "_" in text:
+        raise ValueError(f"{shown(text.strip())} is not a number")
     if not sizable(value):
-        raise ValueError(f"{shown(text)}, expected {SIZES}")
+        finite = _NOT_FINITE.fullmatch(text.strip()) is None
+        raise ValueError(f"{shown(text.strip())}, expected {SIZES if finite else 'a finite number'}")
     return value
 
 

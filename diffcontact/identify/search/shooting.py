@@ -16,11 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import count
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult
 
+from diffcontact.identify.problem.normal_equations import NormalEquations
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.search.growing_horizon import grow
 from diffcontact.identify.search.impact_times import match_impacts
@@ -34,6 +36,8 @@ SHOOTING = ("auto", "single", "growing", "impacts", "multiple")
 
 _LANE_ITERATIONS = 25
 _LANE_TOLERANCE = 1e-3
+# Starts whose Jacobians are in memory together, and after which there is a sign of life.
+_BLOCK = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,8 +103,17 @@ class _Way:
 
 
 def _impacts(objective: Objective, points: NDArray, enough: float) -> NDArray | str:
-    led = match_impacts(objective, points)
-    return "the data do not show two impacts, or the scheme does not time them" if led is None else led
+    led = [found for block in _blocks(points) if (found := match_impacts(objective, block)) is not None]
+    return np.concatenate(led) if led else "the data do not show two impacts, or the scheme does not time them"
+
+
+def _grown(objective: Objective, points: NDArray) -> NDArray:
+    return np.concatenate([grow(objective, block) for block in _blocks(points)])
+
+
+def _blocks(points: NDArray) -> list[NDArray]:
+    """The points (N, P), so many at a time: lanes do not depend on each other, and their Jacobians take memory."""
+    return [points[i : i + _BLOCK] for i in range(0, len(points), _BLOCK)]
 
 
 def _segments(objective: Objective, points: NDArray, enough: float) -> NDArray | str:
@@ -115,7 +128,7 @@ def _segments(objective: Objective, points: NDArray, enough: float) -> NDArray |
 
 
 _WAYS = (
-    _Way("growing", "a growing horizon", lambda objective, points, _: grow(objective, points)),
+    _Way("growing", "a growing horizon", lambda objective, points, _: _grown(objective, points)),
     _Way("impacts", "the times of impacts", _impacts),
     _Way("multiple", "multiple shooting", _segments, slow=True),
 )
@@ -145,16 +158,23 @@ def _one_by_one(objective: Objective, method: str, points: NDArray, seed: int) -
 
 
 def _together(objective: Objective, points: NDArray) -> NDArray:
-    """(N, P) where the lanes end on the whole record."""
-    whole = np.ones(len(points))
-    return descend(
-        lambda trial, which: objective.normal_equations(trial, whole[which]),
-        points,
-        objective.parameters.low,
-        objective.parameters.high,
-        iterations=_LANE_ITERATIONS,
-        tolerance=_LANE_TOLERANCE,
-    ).theta
+    """(N, P) where the lanes end on the whole record; progress counts the steps of all."""
+    rounds, best = count(), np.inf
+
+    def evaluate(trial: NDArray, _) -> NormalEquations:
+        nonlocal best
+        at = objective.normal_equations(trial, np.ones(len(trial)))
+        best = min(best, float(at.cost.min()))
+        if objective.progress is not None:
+            objective.progress(next(rounds), best)
+        return at
+
+    low, high = objective.parameters.low, objective.parameters.high
+    ends = [
+        descend(evaluate, block, low, high, iterations=_LANE_ITERATIONS, tolerance=_LANE_TOLERANCE).theta
+        for block in _blocks(points)
+    ]
+    return np.concatenate(ends)
 
 
 def _polished(objective: Objective, theta: NDArray) -> tuple[OptimizeResult, tuple[float, ...]]:
@@ -162,7 +182,7 @@ def _polished(objective: Objective, theta: NDArray) -> tuple[OptimizeResult, tup
     if len(theta) == 1:
         end = solve(objective, theta[0])
         return end, (float(end.cost),)
-    costs = objective.normal_equations(theta, np.ones(len(theta))).cost
+    costs = np.concatenate([objective.normal_equations(block, np.ones(len(block))).cost for block in _blocks(theta)])
     best = int(np.argmin(costs))
     end = solve(objective, theta[best])
     costs[best] = end.cost

@@ -45,6 +45,19 @@ def test_the_waterfall_is_sorted_and_told(six_bounces):
     assert "of 5 starts end within 1 %" in found.message
 
 
+def test_many_starts_go_block_by_block_with_a_sign_of_life(six_bounces, monkeypatch):
+    seen = []
+    call = {"starts": 5, "seed": 3, "shooting": "single", "progress": lambda *at: seen.append(at)}
+    at_once = fit(six_bounces, BAD, BALL_FREE, **call)
+    monkeypatch.setattr("diffcontact.identify.search.shooting._BLOCK", 2)
+    rounds = len(seen)
+    in_blocks = fit(six_bounces, BAD, BALL_FREE, **call)
+    assert in_blocks.start_costs == at_once.start_costs
+    # A word after each round of each block, and at each Jacobian of the last descent.
+    assert len(seen) - rounds > rounds > 5
+    assert [number for number, _ in seen[:3]] == [0, 1, 2]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -1,0 +1,47 @@
+"""Ctrl-C at any moment of a command: exit code 130 and no traceback."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from diffcontact import interruption
+
+ROOT = os.path.dirname(os.path.dirname(__file__))
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.1, 0.3, 0.6])
+@pytest.mark.parametrize("called", [["-m", "diffcontact", "doctor"], ["diffcontact", "doctor"]])
+def test_an_interruption_while_the_package_is_imported(tmp_path, called, delay):
+    if called[0] == "diffcontact":
+        # What pip makes of an entry point.
+        script = tmp_path / "diffcontact"
+        script.write_text("import sys\nfrom diffcontact.cli import main\nsys.exit(main())\n")
+        called = [str(script), *called[1:]]
+    # Python says what it has imported: the first line of ours is the moment from which on we can do something.
+    process = subprocess.Popen(
+        [sys.executable, "-X", "importtime", *called],
+        env=os.environ | {"PYTHONPATH": ROOT},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        told = []
+        for line in process.stderr:
+            told.append(line)
+            if "diffcontact.interruption" in line:
+                time.sleep(delay)
+                process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=60) == 130
+    assert any("diffcontact.interruption" in line for line in told)
+    assert not [line for line in told if "Traceback" in line or "KeyboardInterrupt" in line]
+
+
+def test_other_programs_keep_their_own_ways():
+    # This process is pytest.
+    assert signal.getsignal(signal.SIGINT) is not interruption._end
+    assert not interruption._ours()
