@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -15,6 +15,7 @@ from jax.flatten_util import ravel_pytree
 
 from diffcontact.schemes.scheme import Scheme
 from diffcontact.simulate import Trajectory, simulate
+from diffcontact.status import Status, first
 
 # A pass of reverse mode recomputes every step and costs some fifteen passes of forward mode (EventTimed, one ball).
 REVERSE_COST = 15
@@ -29,18 +30,19 @@ class Sensitivity:
 
     Attributes:
         trajectory: the motion itself.
-        dq: name -> (n + 1, d, *shape of that parameter), dq / d parameter.
+        dq: name -> (n + 1, d, *shape of that parameter), dq / d parameter; a tree of those where the name stands for
+            a tree of parameters.
         du: name -> the same of the velocities (right limits).
     """
 
     trajectory: Trajectory
-    dq: dict[str, Array]
-    du: dict[str, Array]
+    dq: dict[str, Any]
+    du: dict[str, Any]
 
 
 def sensitivity(
     system: Any,
-    params: dict,
+    params: Any,
     q0: Any,
     u0: Any,
     times: Any,
@@ -58,11 +60,12 @@ def sensitivity(
     of the trajectory; the cheaper is taken.
 
     Args:
-        system, params, q0, u0, times, scheme, substeps: as in `simulate`; `params` is a dict here.
-        wrt: names in `params`, and "q0", "u0".
+        system, params, q0, u0, times, scheme, substeps: as in `simulate`.
+        wrt: names in `params`, and "q0", "u0"; for params that are no dict "params" are all of them.
 
     Returns:
-        A `Sensitivity`.
+        A `Sensitivity`. Where a derivative is not finite and nothing else was wrong, the trajectory's status is
+        NO_DERIVATIVE.
 
     Raises:
         ValueError: for names that are not there, and as `simulate`.
@@ -75,32 +78,60 @@ def sensitivity(
         >>> print((s.dq["q0"][-1] + 0.0).round(3).tolist(), s.dq["restitution"].shape)  # they exchange places
         [[0.0, 1.0], [1.0, 0.0]] (2, 2)
     """
-    wrt = list(wrt)
-    known = {**params, "q0": q0, "u0": u0}
-    for name in wrt:
-        if name not in known:
-            raise ValueError(f"wrt: {name!r} is neither in params ({', '.join(params)}) nor 'q0' or 'u0'")
-        if name in params and name in ("q0", "u0"):
-            raise ValueError(f"wrt: {name!r} is ambiguous, it is in params too; rename that parameter")
-    if len(set(wrt)) != len(wrt):
-        raise ValueError(f"wrt: expected each name once, got {wrt}")
+    wrt = names(params, wrt)
     trajectory = simulate(system, params, q0, u0, times, scheme=scheme, substeps=substeps)
     q0, u0, times = trajectory.q[0], trajectory.u[0], trajectory.t
-    dq, du = _derivatives(system, params, q0, u0, times, tuple(wrt), scheme, substeps)
-    return Sensitivity(trajectory, dq, du)
+    dq, du = _derivatives(system, params, q0, u0, times, wrt, scheme, substeps)
+    finite = jnp.array([jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves((dq, du))])
+    doubt = jnp.where(jnp.all(finite), Status.OK, Status.NO_DERIVATIVE).astype(trajectory.status.dtype)
+    return Sensitivity(replace(trajectory, status=first(trajectory.status, doubt)), dq, du)
+
+
+def names(params: Any, wrt: Sequence[str]) -> tuple[str, ...]:
+    """What to differentiate by, checked.
+
+    Raises:
+        ValueError: for names that are not there, in params and beside them, or there twice.
+
+    Example:
+        >>> names(jnp.ones(3), ["params", "q0"])
+        ('params', 'q0')
+    """
+    if isinstance(wrt, str):
+        raise ValueError(f"wrt: expected a list of names, got {wrt!r}; write [{wrt!r}]")
+    known = list(params) if isinstance(params, dict) else ["params"]
+    for name in wrt:
+        if name in ("q0", "u0") and name in known:
+            raise ValueError(f"wrt: {name!r} is ambiguous, it is in params too; rename that parameter")
+        if name not in (*known, "q0", "u0"):
+            raise ValueError(f"wrt: {name!r} is neither in params ({', '.join(map(str, known))}) nor 'q0' or 'u0'")
+    if len(set(wrt)) != len(list(wrt)):
+        raise ValueError(f"wrt: expected each name once, got {list(wrt)}")
+    return tuple(wrt)
+
+
+def gather(params: Any, q0: Array, u0: Array, wrt: Sequence[str]) -> dict[str, Any]:
+    """What the names stand for, as arrays of the state's precision."""
+    known = {**(params if isinstance(params, dict) else {"params": params}), "q0": q0, "u0": u0}
+    return {name: jax.tree.map(lambda x: jnp.asarray(x, q0.dtype), known[name]) for name in wrt}
+
+
+def put(params: Any, q0: Array, u0: Array, new: dict[str, Any]) -> tuple[Any, Array, Array]:
+    """params, q0 and u0 with the values of `new` in place of those of the same names."""
+    q0, u0 = new.get("q0", q0), new.get("u0", u0)
+    if not isinstance(params, dict):
+        return new.get("params", params), q0, u0
+    return {name: new.get(name, value) for name, value in params.items()}, q0, u0
 
 
 @partial(jax.jit, static_argnames=("system", "wrt", "scheme", "substeps"))
 def _derivatives(system, params, q0, u0, times, wrt, scheme, substeps):
     """(dq, du), each a dict."""
-    known = {**params, "q0": q0, "u0": u0}
-    start = {name: jnp.asarray(known[name], q0.dtype) for name in wrt}
+    start = gather(params, q0, u0, wrt)
     at, unravel = ravel_pytree(start)
 
     def states(values):
-        new = {**known, **unravel(values)}
-        moved = {name: new[name] for name in params}
-        run = simulate(system, moved, new["q0"], new["u0"], times, scheme=scheme, substeps=substeps)
+        run = simulate(system, *put(params, q0, u0, unravel(values)), times, scheme=scheme, substeps=substeps)
         return jnp.stack([run.q, run.u])
 
     shape = (2, times.size, q0.size)
@@ -109,8 +140,8 @@ def _derivatives(system, params, q0, u0, times, wrt, scheme, substeps):
     else:
         jacobian = _rows(states, at)
     per_name = jax.vmap(unravel)(jacobian.reshape(-1, at.size)) if wrt else {}
-    per_name = {name: x.reshape(*shape, *start[name].shape) for name, x in per_name.items()}
-    return {name: x[0] for name, x in per_name.items()}, {name: x[1] for name, x in per_name.items()}
+    per_name = jax.tree.map(lambda x, value: x.reshape(*shape, *value.shape), per_name, start)
+    return jax.tree.map(lambda x: x[0], per_name), jax.tree.map(lambda x: x[1], per_name)
 
 
 def _columns(function, at: Array) -> Array:

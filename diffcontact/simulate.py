@@ -11,12 +11,15 @@ import jax.numpy as jnp
 from jax import Array, lax
 from jax.core import Tracer
 
-from diffcontact.checks import check, initial_status
+from diffcontact.checks import check, count, real_arrays
+from diffcontact.requirements import all_requirements, initial_status
 from diffcontact.schemes.among_neighbours import adapted
 from diffcontact.schemes.event_timed import EventTimed
 from diffcontact.schemes.percussion import Percussion
 from diffcontact.schemes.scheme import Scheme
-from diffcontact.status import Status, first
+from diffcontact.standstill import harmless, stay
+from diffcontact.status import Status, first, stands_still
+from diffcontact.system import System, in_precision
 
 # Each doubles the lists of a crowd.
 ENLARGEMENTS = 6
@@ -64,14 +67,15 @@ def simulate(
     scheme: Scheme | None = None,
     substeps: int = 1,
     percussions: int = 0,
+    **unknown: Any,
 ) -> Trajectory:
     """The motion of `system` from (q0, u0) at times[0].
 
     Pure: jit, vmap, jvp, vjp in params, q0, u0 (and times). It compiles once per system, scheme and shapes; the arrays'
-    dtype decides the precision.
+    precision, float32 or float64, is that of the simulation.
 
     Args:
-        system: a `System`, or a `ParticleLine` (with `PercussionFriction`).
+        system: a `System`, or a `ParticleLine` (for `EventTimed` and `PercussionFriction`).
         params: what the system's functions are given, any pytree of numbers.
         q0: (d,) position at times[0] [m]; no gap may be negative.
         u0: (d,) velocity at times[0] [m/s].
@@ -84,10 +88,11 @@ def simulate(
         A `Trajectory`.
 
     Raises:
+        TypeError: for arguments by other names.
         ValueError: for inputs of the wrong shape, and, where values are known (outside transformations), for times
             that do not increase, restitution outside [0, 1] (or above 0 with an inelastic scheme), masses that are not
             positive, values that are not finite and overlapping q0. Inside a transformation the trajectory's status
-            says what happened.
+            says what happened; what cannot be simulated at all stays at (q0, u0).
 
     Example:
         >>> import jax.numpy as jnp, diffcontact as dc
@@ -101,14 +106,14 @@ def simulate(
         >>> run.q[:, 0].tolist(), run.u[:, 0].tolist(), run.impulse[:, 0].tolist()
         ([0.0, 1.0, 0.5], [2.0, -1.0, -1.0], [3.0, 0.0])
     """
+    for name, value in unknown.items():
+        hint = f"; it is the scheme's: scheme=EventTimed({name}={value!r})" if hasattr(EventTimed, name) else ""
+        raise TypeError(f"simulate has no argument {name!r}{hint}")
     scheme = EventTimed() if scheme is None else scheme
-    if not (isinstance(substeps, int) and substeps >= 1):
-        raise ValueError(f"substeps={substeps!r}: expected an integer of at least 1")
-    if not (isinstance(percussions, int) and percussions >= 0):
-        raise ValueError(f"percussions={percussions!r}: expected an integer of at least 0")
-    dtype = jnp.result_type(float, *(jnp.asarray(x) for x in (q0, u0, times)))
-    q0, u0, times = (jnp.asarray(x, dtype) for x in (q0, u0, times))
+    substeps, percussions = count("substeps", substeps, 1), count("percussions", percussions, 0)
+    q0, u0, times = real_arrays(q0=q0, u0=u0, times=times)
     check(system, params, q0, u0, times, scheme)
+    system = in_precision(system, q0.dtype) if isinstance(system, System) else system
     scheme = adapted(scheme, system)
     run = _run(system, params, q0, u0, times, scheme, substeps, percussions)
     # The lists of a crowd have a fixed length; outside transformations a run that outgrew them is done again.
@@ -143,25 +148,35 @@ def _run(system, params, q0, u0, times, scheme, substeps, percussions) -> Trajec
         # Reverse mode keeps a state per interval and, while it is there, one (and what the scheme keeps) per substep of
         # it: with as many substeps as intervals its memory grows like the root of the number of steps.
         interval = jax.checkpoint(interval, prevent_cse=False)
+    asked = q0, u0, times
+    found = all_requirements(system, params, *asked)
+    status = initial_status(found)
+    stands = stands_still(status)
+    system, params, q0, u0, times = harmless(found, stands, system, params, *asked)
     lengths = jnp.diff(times) / substeps
-    status = initial_status(system, params, times[0], q0)
     initial = scheme.init(system, params, times[0], lengths[0], q0, u0)
     (_, status), (q, u, impulse, happened) = lax.scan(interval, (initial, status), (times[:-1], lengths))
-    q, u = jnp.concatenate([q0[None], q]), jnp.concatenate([u0[None], u])
-    finite = jnp.all(jnp.isfinite(q)) & jnp.all(jnp.isfinite(u))
+    q0, u0, times = asked
+    q, u = jnp.concatenate([q0[None], stay(stands, q0, q)]), jnp.concatenate([u0[None], stay(stands, u0, u)])
+    impulse = jnp.where(stands, 0, impulse)
+    finite = jnp.all(jnp.isfinite(q)) & jnp.all(jnp.isfinite(u)) & jnp.all(jnp.isfinite(impulse))
     status = jnp.where(finite, status, Status.NOT_FINITE)
-    listed = _listed(happened, percussions, scheme) if percussions else None
+    listed = _listed(happened, stands, percussions, scheme) if percussions else None
     return Trajectory(t=times, q=q, u=u, impulse=impulse, status=status, percussions=listed)
 
 
-def _listed(happened, count, scheme) -> Percussion:
-    """The first `count` percussions of all steps, in order."""
+def _listed(happened, stands, count, scheme) -> Percussion:
+    """The first `count` percussions of all steps, in order; none where the lane stands still."""
     if happened is None:
         raise ValueError(f"percussions={count}: only EventTimed on a System knows them, got {type(scheme).__name__}")
-    flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[3:]), happened)
+    flat = jax.tree.map(lambda x: jnp.where(stands, _nothing(x), x).reshape(-1, *x.shape[3:]), happened)
     rows = jnp.argsort(flat.contact < 0, stable=True)[:count]
     return jax.tree.map(lambda x: jnp.concatenate([x[rows], _padding(x, count - rows.size)]), flat)
 
 
 def _padding(x, count):
-    return jnp.full((max(count, 0), *x.shape[1:]), -1 if jnp.issubdtype(x.dtype, jnp.integer) else 0, x.dtype)
+    return jnp.full((max(count, 0), *x.shape[1:]), _nothing(x))
+
+
+def _nothing(x):
+    return jnp.asarray(-1 if jnp.issubdtype(x.dtype, jnp.integer) else 0, x.dtype)

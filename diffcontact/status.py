@@ -32,6 +32,11 @@ class Status(IntEnum):
     NEIGHBOURS_FULL = 9
     NEIGHBOURS_MISSED = 10
     TOO_COARSE = 11
+    BAD_INPUT = 12
+    BAD_TIMES = 13
+    BAD_MASS = 14
+    BAD_RESTITUTION = 15
+    NO_DERIVATIVE = 16
 
     @property
     def message(self) -> str:
@@ -42,7 +47,8 @@ class Status(IntEnum):
 _MESSAGES = {
     Status.OK: "fine",
     Status.OVERLAP: "the initial position overlaps: some gap is negative; move q0 until gap(t0, q0) >= 0",
-    Status.NOT_FINITE: "a position or velocity is not finite; check parameters and forces, or take smaller steps",
+    Status.NOT_FINITE: "a position, velocity or impulse is not finite; check parameters and forces, or take smaller "
+    "steps",
     Status.TOO_MANY_EVENTS: "more percussions in one step than the scheme resolves one by one; the rest of that step "
     "was taken as inelastic; raise EventTimed(events=...) or take smaller steps",
     Status.INFEASIBLE: "no velocity or position satisfies all constraints; the least violating one was returned",
@@ -59,7 +65,24 @@ _MESSAGES = {
     "system.larger(Status.NEIGHBOURS_MISSED)",
     Status.TOO_COARSE: "the steps are too long for what happens in them: a bounce that matters was shorter than a step "
     'and taken as inelastic; give more times, or substeps="auto" with a tolerance',
+    Status.BAD_INPUT: "a parameter is out of its range (a negative radius, say), and nothing was simulated; called "
+    "outside transformations, simulate names it",
+    Status.BAD_TIMES: "times that do not increase, or are not finite: nothing was simulated",
+    Status.BAD_MASS: "a mass that is not positive (or not symmetric positive definite): nothing was simulated",
+    Status.BAD_RESTITUTION: "a restitution outside [0, 1]: nothing was simulated",
+    Status.NO_DERIVATIVE: "the motion is finite, but a derivative is not: that of a gap at the start, or the one asked "
+    "for; look for a norm or root of zero, or a where around one, in the system's functions",
 }
+
+
+def stands_still(initial):
+    """Whether nothing can be simulated from this initial status: the lane stays where it starts.
+
+    Example:
+        >>> stands_still(jnp.array([Status.OK, Status.OVERLAP, Status.BAD_MASS])).tolist()
+        [False, False, True]
+    """
+    return (initial != Status.OK) & (initial != Status.OVERLAP) & (initial != Status.NO_DERIVATIVE)
 
 
 def first(earlier, later):

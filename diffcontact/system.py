@@ -15,7 +15,7 @@ with an absolutely continuous part (resting contact) and atoms (impacts)::
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -75,6 +75,29 @@ class System:
         for name in ("gap", "force", "mass", "restitution", *optional):
             if not callable(getattr(self, name)):
                 raise ValueError(f"System({name}=...): expected a function, got {type(getattr(self, name)).__name__}")
+
+
+@dataclass(frozen=True)
+class _In:
+    """A function whose result is converted to an array of one precision; equal where functions and precisions are."""
+
+    dtype: Any
+    function: Callable
+
+    def __call__(self, *args):
+        return jnp.asarray(self.function(*args), self.dtype)
+
+
+def in_precision(system: System, dtype) -> System:
+    """The same system, whose functions return arrays of the state's precision whatever they are written with.
+
+    Example:
+        >>> ball = System(lambda t, q, p: [q[0]], lambda t, q, u, p: -9.81 * q, lambda q, p: [1], lambda p: 1)
+        >>> in_precision(ball, jnp.float32).mass(jnp.zeros(1), {})
+        Array([1.], dtype=float32)
+    """
+    functions = {name: getattr(system, name) for name in ("gap", "force", "mass", "restitution")}
+    return replace(system, **{name: _In(np.dtype(dtype), function) for name, function in functions.items()})
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from diffcontact.systems.crowd import Crowd
-from diffcontact.systems.surfaces import Balls, Surfaces
+from diffcontact.systems.surfaces import Balls, Surfaces, param
 
 # Up to so many balls the gradients of the gaps are dense: with sparse ones a step of ten balls takes four fifths of the
 # time, and one of a single ball a third more.
@@ -112,12 +112,12 @@ def _balls(count, dimension, box, cell, planes, radius, fixed, materials):
     surfaces = Surfaces(count, dimension, box, planes, radius, fixed, materials)
 
     def force(t, q, u, params):
-        del t, q, u
-        return (params["mass"][:, None] * jnp.asarray(params["gravity"])[None, :]).ravel()
+        del t, u
+        mass, gravity = (param(params, *of, q.dtype) for of in (("mass", (count,)), ("gravity", (dimension,))))
+        return (mass[:, None] * gravity[None, :]).ravel()
 
     def mass(q, params):
-        del q
-        return jnp.repeat(params["mass"], dimension)
+        return jnp.repeat(param(params, "mass", (count,), q.dtype), dimension)
 
     functions = {"gap": surfaces.gap, "force": force, "mass": mass, "restitution": surfaces.restitution}
     if cell is not None:

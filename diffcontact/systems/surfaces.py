@@ -54,16 +54,16 @@ class Surfaces:
         own = q.reshape(self.count, self.dimension)
         if not self.fixed:
             return own
-        return jnp.concatenate([own, _param(params, "fixed_centre", (self.fixed, self.dimension), q.dtype)])
+        return jnp.concatenate([own, param(params, "fixed_centre", (self.fixed, self.dimension), q.dtype)])
 
     def radii(self, t, params, dtype) -> Array:
         """(spheres,) of the balls and the fixed balls [m]."""
         shape = (self.count,)
         if self.radius is None:
-            own = _param(params, "radius", shape, dtype)
+            own = param(params, "radius", shape, dtype)
         else:
             own = _shaped("balls(radius=...)", self.radius(t, params), shape, dtype)
-        return jnp.concatenate([own, _param(params, "fixed_radius", (self.fixed,), dtype)]) if self.fixed else own
+        return jnp.concatenate([own, param(params, "fixed_radius", (self.fixed,), dtype)]) if self.fixed else own
 
     def sides(self, t, params, dtype) -> tuple[Array, Array]:
         """Where the low and the high sides of the box are, (m,) each [m]."""
@@ -205,7 +205,12 @@ def length(apart: Array) -> Array:
     return jnp.where(squared > 0, jnp.sqrt(jnp.where(squared > 0, squared, 1.0)), 0.0)
 
 
-def _param(params, name, shape, dtype):
+def param(params, name, shape, dtype) -> Array:
+    """The parameter by this name, an array of this shape.
+
+    Raises:
+        ValueError: it is missing, or has another shape.
+    """
     if name not in params:
         raise ValueError(f"params: expected {name!r} of shape {shape}, got {sorted(params)}")
     return _shaped(f"params[{name!r}]", params[name], shape, dtype)
