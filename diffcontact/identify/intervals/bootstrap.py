@@ -38,7 +38,7 @@ def fit_replicas(result: FitResult, values: Sequence[NDArray], prior_means: NDAr
             same as the original.
 
     Returns:
-        N results.
+        N results; their `problems` are those of the original.
 
     Raises:
         ValueError: a shape that does not fit; a result that was read from a file, or did not converge.

@@ -90,7 +90,9 @@ def profile(result: FitResult, name: str) -> Profile:
     ends = [_end(scan, side, stderr, quantile**2) for side in (-1.0, 1.0)]
     values, rise = (np.array(part) for part in zip(*sorted(scan.seen.items()), strict=True))
     convert = np.exp if objective.parameters.log[j] else lambda x: x
-    if rise.min() < -_RESOLUTION * quantile**2:
+    # The estimate is a minimum to the precision with which the descent ends.
+    slack = _RESOLUTION * quantile**2 + 20 * objective.eps**0.75 * scan.cost / scan.scale
+    if rise.min() < -slack:
         raise ValueError(
             f"profile(result): at {name} = {convert(values[rise.argmin()]):.6g} the cost is lower than at the "
             "estimate, so the fit ended in a local minimum; expected one from that start, or with starts=16"

@@ -7,6 +7,10 @@ At an impact a position is continuous and its velocity jumps. Around a time T, w
 A kink is seen where some samples to either side are far better explained with delta_u than without (and with a step,
 since T lies somewhere between two samples). Smooth forces are in c; what else the motion does is in the residuals of
 that fit, against which the gain is measured.
+
+The kinks suit impacts that are short against the spacing of the samples, any number of them, in noise of known size.
+They are not for a collision of soft bumpers, which many samples smear out: where exactly one is known to be there,
+`diffcontact.scene.preparation.knee` finds it without a noise.
 """
 
 from __future__ import annotations

@@ -191,9 +191,14 @@ class FreeParameters:
         A tied parameter that differs from run to run has a leading axis that counts the runs.
         """
         merged = {**self.params, **self.split(self.values(theta))}
+        runs = [self._of_run(merged, i) for i in range(self.runs)]
         for name, function in self.tied.items():
-            runs = [np.asarray(function(self._of_run(merged, i)), float) for i in range(self.runs)]
-            merged[name] = (runs[0] if all(np.array_equal(runs[0], run) for run in runs) else np.stack(runs))[()]
+            for params in runs:
+                # What is tied may follow from what is tied before it.
+                params[name] = function(params)
+            values = [np.asarray(params[name], float) for params in runs]
+            alike = all(np.array_equal(values[0], value) for value in values)
+            merged[name] = (values[0] if alike else np.stack(values))[()]
         return merged
 
     def _of_run(self, params: Mapping[str, Any], run: int) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Draws from posteriors that are known otherwise: nearly normal ones, and one cut at a bound."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -8,7 +9,9 @@ from scipy.stats import truncnorm
 
 from diffcontact.identify import Interval, Normal, Positive, Real, posterior
 from diffcontact.identify.covariance.autoregression import Autoregression, whitening
+from diffcontact.identify.intervals.posterior import _Sphere
 from diffcontact.identify.intervals.unbounded import Unbounded
+from diffcontact.identify.result import resumed
 
 
 def test_bounds_are_respected_and_slopes_are_those_of_the_map():
@@ -39,6 +42,19 @@ def test_a_robust_loss_and_bad_numbers_are_named(rng):
         posterior(result, draws=0)
     with pytest.raises(ValueError, match="loss 'huber' is no log-density"):
         posterior(fitted(run, free, loss="huber"))
+
+
+@pytest.mark.parametrize("priors", [{}, {"g": Normal(9.78, 0.02)}, {"u0": Normal([0.5], 0.005)}])
+def test_the_density_has_the_priors_and_the_noise_of_the_fit(rng, priors):
+    result = fitted(fall(rng), {"g": Real(), "u0": Real()}, noise="estimated", priors=priors)
+    sphere = _Sphere(resumed(result, "test"), result)
+    points = np.array([[0.0, 0.0], [1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0], [2.0, 2.0], [-2.0, -2.0]])
+    density = np.asarray(jax.vmap(sphere.log_density)(jnp.asarray(points)))
+    # A linear model: a normal distribution around the estimate, as wide as its covariance. Noise and prior weigh here
+    # as in the fit but for the last hundredth of the noise, which is where its rounds stop.
+    np.testing.assert_allclose(density - density[0], -0.5 * np.sum(points**2, axis=1), atol=0.1)
+    wide = np.sqrt(np.sum(np.asarray(sphere.spread) ** 2, axis=1))
+    np.testing.assert_allclose(wide, np.sqrt(np.diag(result.covariance)), rtol=0.1)
 
 
 @pytest.mark.slow

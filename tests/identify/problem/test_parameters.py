@@ -70,11 +70,12 @@ def test_a_parameter_in_log_scale_is_there_with_its_logarithm():
 
 
 def test_tied_parameters_follow_and_have_a_row_per_run_where_runs_differ():
-    tied = {"each": lambda p: 2.0 * p["q0"], "all": lambda p: p["e"] * np.ones(3)}
+    tied = {"each": lambda p: 2.0 * p["q0"], "all": lambda p: p["e"] * np.ones(3), "next": lambda p: p["each"] + 1.0}
     parameters = free_parameters(PARAMS, {"e": Interval(0, 1)}, frozenset({"q0"}), 3, tied)
     merged = parameters.merge(np.array([0.5]))
     assert merged["each"].tolist() == [[2.0], [4.0], [6.0]]
     assert merged["all"].tolist() == [0.5, 0.5, 0.5]
+    assert merged["next"].tolist() == [[3.0], [5.0], [7.0]]
 
 
 def test_a_symmetric_matrix_has_one_number_per_pair():
