@@ -19,7 +19,7 @@ from jax.core import Tracer
 
 from diffcontact.qp import bodies
 from diffcontact.requirements import require_values
-from diffcontact.system import ParticleLine, System
+from diffcontact.system import ParticleLine, System, in_precision
 from diffcontact.systems.crowd import Crowd
 from diffcontact.systems.surfaces import Balls
 
@@ -107,6 +107,7 @@ def check(system, params, q0: Array, u0: Array, times: Array, scheme) -> None:
     check_shapes(system, params, times[0], q0, u0)
     if any(isinstance(leaf, Tracer) for leaf in (q0, u0, times, *jax.tree.leaves(params))):
         return
+    system = in_precision(system, q0.dtype)
     require_values(system, params, q0, u0, times)
     _check_scheme(system, params, scheme)
     if isinstance(system, System) and system.normals is not None and not isinstance(system, Crowd):

@@ -19,7 +19,7 @@ from diffcontact.schemes.percussion import Percussion
 from diffcontact.schemes.scheme import Scheme
 from diffcontact.standstill import harmless, stay
 from diffcontact.status import Status, first, stands_still
-from diffcontact.system import System, in_precision
+from diffcontact.system import in_precision
 
 # Each doubles the lists of a crowd.
 ENLARGEMENTS = 6
@@ -113,7 +113,7 @@ def simulate(
     substeps, percussions = count("substeps", substeps, 1), count("percussions", percussions, 0)
     q0, u0, times = real_arrays(q0=q0, u0=u0, times=times)
     check(system, params, q0, u0, times, scheme)
-    system = in_precision(system, q0.dtype) if isinstance(system, System) else system
+    system = in_precision(system, q0.dtype)
     scheme = adapted(scheme, system)
     run = _run(system, params, q0, u0, times, scheme, substeps, percussions)
     # The lists of a crowd have a fixed length; outside transformations a run that outgrew them is done again.

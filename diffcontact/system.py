@@ -78,29 +78,6 @@ class System:
 
 
 @dataclass(frozen=True)
-class _In:
-    """A function whose result is converted to an array of one precision; equal where functions and precisions are."""
-
-    dtype: Any
-    function: Callable
-
-    def __call__(self, *args):
-        return jnp.asarray(self.function(*args), self.dtype)
-
-
-def in_precision(system: System, dtype) -> System:
-    """The same system, whose functions return arrays of the state's precision whatever they are written with.
-
-    Example:
-        >>> ball = System(lambda t, q, p: [q[0]], lambda t, q, u, p: -9.81 * q, lambda q, p: [1], lambda p: 1)
-        >>> in_precision(ball, jnp.float32).mass(jnp.zeros(1), {})
-        Array([1.], dtype=float32)
-    """
-    functions = {name: getattr(system, name) for name in ("gap", "force", "mass", "restitution")}
-    return replace(system, **{name: _In(np.dtype(dtype), function) for name, function in functions.items()})
-
-
-@dataclass(frozen=True)
 class ParticleLine:
     r"""N particles on a line with springs, dashpots and Coulomb friction under a prescribed normal reaction.
 
@@ -161,6 +138,33 @@ class ParticleLine:
             )
         # A tuple, so that equal lines are equal and hash alike.
         object.__setattr__(self, "percussion_times", tuple(times.tolist()))
+
+
+@dataclass(frozen=True)
+class _In:
+    """A function whose result is converted to an array of one precision; equal where functions and precisions are."""
+
+    dtype: Any
+    function: Callable
+
+    def __call__(self, *args):
+        return jnp.asarray(self.function(*args), self.dtype)
+
+
+def in_precision(system: System | ParticleLine, dtype) -> System | ParticleLine:
+    """The same system, whose functions return arrays of the state's precision whatever they are written with.
+
+    Those of a `ParticleLine` are converted where they are used.
+
+    Example:
+        >>> ball = System(lambda t, q, p: [q[0]], lambda t, q, u, p: -9.81 * q, lambda q, p: [1], lambda p: 1)
+        >>> in_precision(ball, jnp.float32).mass(jnp.zeros(1), {})
+        Array([1.], dtype=float32)
+    """
+    if not isinstance(system, System):
+        return system
+    functions = {name: getattr(system, name) for name in ("gap", "force", "mass", "restitution")}
+    return replace(system, **{name: _In(np.dtype(dtype), function) for name, function in functions.items()})
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["gap", "normals", "drift"], meta_fields=[])
