@@ -7,7 +7,9 @@ Exit codes: 0 done, 1 doctor found something broken or the program itself failed
 from __future__ import annotations
 
 import argparse
+import contextlib
 import io
+import os
 import sys
 import warnings
 from collections.abc import Sequence
@@ -16,7 +18,7 @@ from typing import NoReturn
 
 import jax
 
-from diffcontact.complaint import ExitCode, complain, unforeseen
+from diffcontact.complaint import ExitCode, about, complain, unforeseen
 
 # What the commands need is imported when they run, where an interruption is caught.
 
@@ -43,8 +45,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with warnings.catch_warnings():
             # numpy's, of numbers that overflow: what came of them is checked and told by file and key.
             warnings.simplefilter("ignore", RuntimeWarning)
-            return int(options.run(options))
-    except (ValueError, OSError, MemoryError, ModuleNotFoundError) as error:
+            code = int(options.run(options))
+        sys.stdout.flush()
+        return code
+    except OSError as error:
+        # All files are named where they are read and written.
+        return int(complain(error if error.filename is not None else _without_stdout(error)))
+    except (ValueError, MemoryError, ModuleNotFoundError) as error:
         return int(complain(error))
     except KeyboardInterrupt:
         print(f"interrupted; {interrupted}", file=sys.stderr)
@@ -60,6 +67,13 @@ def _speak_any_alphabet() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
+def _without_stdout(error: OSError) -> OSError:
+    """What printing ended with; nothing more is printed, not even what Python still holds when it ends."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return OSError(error.errno, error.strerror, "standard output")
+
+
 def _fit(options: argparse.Namespace) -> ExitCode:
     from diffcontact.job import fit_and_report
     from diffcontact.scene import read_study
@@ -72,7 +86,10 @@ def _check(options: argparse.Namespace) -> ExitCode:
     from diffcontact.examine import examine
     from diffcontact.scene import read_study
 
-    print(examine(read_study(options.scene, options.data)))
+    study = read_study(options.scene, options.data)
+    with about(study.scene.file):
+        told = examine(study)
+    print(told)
     return ExitCode.DONE
 
 

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from enum import IntEnum
 from pathlib import Path
 
+import numpy as np
+
 
 class ExitCode(IntEnum):
     """How a command ended, for the shell."""
@@ -58,6 +60,10 @@ def about(file: str | Path) -> Iterator[None]:
     """
     try:
         yield
+    except np.linalg.LinAlgError as error:
+        raise ValueError(
+            f"{file}: {str(error).lower()} in the linear algebra; expected times, values and units of an ordinary size"
+        ) from error
     except ValueError as error:
         if str(error).startswith(f"{file}: "):
             raise

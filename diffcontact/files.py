@@ -12,6 +12,16 @@ from pathlib import Path
 from typing import IO
 
 
+def read_bytes(path: str | Path) -> bytes:
+    """The content of a file.
+
+    Raises:
+        OSError: it cannot be read; names the file whatever the reason.
+    """
+    with named(path):
+        return Path(path).read_bytes()
+
+
 def read_text(path: str | Path, *, expected: str, content: bytes | None = None) -> str:
     """The text of a file in UTF-8, with or without a byte order mark.
 
@@ -24,7 +34,7 @@ def read_text(path: str | Path, *, expected: str, content: bytes | None = None) 
         OSError: it cannot be read.
         ValueError: it is no UTF-8 text.
     """
-    content = Path(path).read_bytes() if content is None else content
+    content = read_bytes(path) if content is None else content
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -171,12 +171,15 @@ class Store:
         try:
             # Without HDF5's lock: somebody who looks at the file meanwhile must not end a run of hours.
             with self._h5.File(self._path, "r", locking=False) as file:
-                held = bytes(file.attrs.get("identity", b"")).decode()
-                if held != self._identity:
+                held = file.attrs.get("identity", b"")
+                if held not in (self._identity, self._identity.encode()):
                     raise self._refusal(
                         "holds another ensemble (parameters, what is fixed, outputs or chunk differ); expected the "
                         "same one, to be resumed, or a name that is not taken"
                     )
+                for name in (*self._inputs, *self._outputs, *self._marks):
+                    if name not in file:
+                        raise self._refusal(f"{name} is missing; {_ANEW}")
                 for name, leaf in self._inputs.items():
                     if file[name].shape != leaf.shape or file[name][()].tobytes() != leaf.tobytes():
                         raise self._refusal(f"{name} is damaged: it is not what the ensemble began with; {_ANEW}")
@@ -187,7 +190,7 @@ class Store:
             raise PermissionError(denied.errno, os.strerror(errno.EACCES), str(self._path)) from denied
         except KeyError as missing:
             raise self._refusal(f"damaged: {missing.args[0]}; {_ANEW}") from missing
-        except (OSError, RuntimeError, TypeError, UnicodeDecodeError) as broken:
+        except (OSError, RuntimeError, TypeError, AttributeError) as broken:
             raise self._refusal(f"not an HDF5 file, or a damaged one ({broken})") from broken
 
     def _place(self, dataset, name: str, leaf) -> int:

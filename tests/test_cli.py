@@ -14,6 +14,8 @@ from diffcontact.cli import main
 from diffcontact.demo import SCENE, TRUTH
 from diffcontact.scene.study import Study, read_study
 
+print_ = print
+
 
 def fit(scene, *options):
     return main(["fit", str(scene), "--out", str(scene.parent / "out"), *options])
@@ -94,6 +96,15 @@ def test_a_disk_that_fills_up_names_the_file(demo, tmp_path, capsys, monkeypatch
     assert main(["fit", str(demo / "carts.toml"), "--out", str(tmp_path / "out")]) == 2
     assert_one_line(capsys, f"{tmp_path}/out/result.json: No space left on device")
     assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_a_standard_output_that_is_full_is_told(tmp_path, capsys, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("builtins.print", lambda *words, **to: full() if "file" not in to else print_(*words, **to))
+    assert fit(write(tmp_path)) == 2
+    assert_one_line(capsys, "standard output: No space left on device")
 
 
 def test_many_rows_are_told_and_can_be_thinned(tmp_path, capsys, monkeypatch):

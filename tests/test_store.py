@@ -232,10 +232,10 @@ def changed(name, index, value):
 
 
 DAMAGES = {
-    "no outputs": (without("outputs/powers"), "damaged: "),
-    "no marks": (without("done"), "damaged: "),
-    "no checksums": (without("checksum"), "damaged: "),
-    "no parameters": (without("parameters/a"), "damaged: "),
+    "no outputs": (without("outputs/powers"), "outputs/powers is missing"),
+    "no marks": (without("done"), "done is missing"),
+    "no checksums": (without("checksum"), "checksum is missing"),
+    "no parameters": (without("parameters/a"), "parameters/a is missing"),
     "outputs of another shape": (
         other("outputs/powers", np.zeros((10, 2))),
         r"outputs/powers is damaged: float64 \(10, 2\)",

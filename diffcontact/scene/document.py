@@ -2,7 +2,7 @@
 
 [system]         kind and options of a ready-made system           -> diffcontact.scene.kinds
                  drive: the column that drives it
-[data]           time column, noise, files                         -> diffcontact.scene.measurements
+[data]           time column, noise, files, every                  -> diffcontact.scene.measurements
 [preparation]    from columns to the system's coordinates          -> diffcontact.scene.preparation
 [parameters.x]   value, unit, bounds, free, per_run, prior         one table per parameter of the system
 [fit]            loss, f_scale, starts, shooting                   -> diffcontact.identify.fit

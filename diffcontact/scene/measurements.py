@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from diffcontact.files import read_text
+from diffcontact.files import read_bytes, read_text
 from diffcontact.scene.numerals import number, shown
 
 
@@ -63,7 +63,7 @@ def read_csv(
         >>> read_csv(path, ["t [s]", "y [m]"], time="t [s]").columns["y [m]"].tolist()
         [1.0, nan]
     """
-    content = Path(path).read_bytes()
+    content = read_bytes(path)
     read_text(path, expected="a CSV file", content=content)
     lines = io.TextIOWrapper(io.BytesIO(content), encoding="utf-8-sig")
     # csv counts lines, so a row's number is what an editor shows.
