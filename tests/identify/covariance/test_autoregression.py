@@ -10,6 +10,7 @@ from diffcontact.identify.covariance.autoregression import (
     _polynomials,
     autoregression,
     effective_count,
+    whitening,
 )
 
 KAPPA = np.array([0.9, -0.5, 0.3])
@@ -88,3 +89,14 @@ def test_few_samples_are_taken_as_independent():
     model = autoregression(np.array([1.0, -1.0, np.nan, 0.5]), design(4))
     assert model.order == 0
     assert np.isfinite(model.sigma)
+
+
+def test_whitened_noise_is_white(rng):
+    n, model = 40, Autoregression(np.array([1.0, -1.1, 0.5]), 0.3)
+    index = np.arange(n)
+    covariance = model.autocovariance(n)[np.abs(index[:, None] - index)]
+    W, filters = np.zeros((n, n)), whitening(model, np.ones(n, bool))
+    for lag in range(3):
+        W[index[lag:], index[: n - lag]] = filters[lag:, lag]
+    # The autocovariance comes from a transform that is long enough for its tail to have died.
+    np.testing.assert_allclose(W @ covariance @ W.T, np.eye(n), atol=1e-8)

@@ -8,31 +8,8 @@ from falling import fall, fitted
 from scipy.stats import truncnorm
 
 from diffcontact.identify import Interval, Normal, Positive, Real, posterior
-from diffcontact.identify.covariance.autoregression import Autoregression, whitening
 from diffcontact.identify.intervals.posterior import _Sphere
-from diffcontact.identify.intervals.unbounded import Unbounded
 from diffcontact.identify.result import resumed
-
-
-def test_bounds_are_respected_and_slopes_are_those_of_the_map():
-    low, high = np.array([0.0, 1.0, -np.inf, -np.inf]), np.array([2.0, np.inf, 5.0, np.inf])
-    line, y, h = Unbounded(low, high), np.array([0.3, -1.2, 0.7, 4.0]), 1e-6
-    theta = np.asarray(line.theta(jnp.asarray(y)))
-    assert np.all((theta > low) & (theta < high))
-    np.testing.assert_allclose(line.coordinates(theta), y)
-    slopes = (np.asarray(line.theta(jnp.asarray(y + h))) - np.asarray(line.theta(jnp.asarray(y - h)))) / (2 * h)
-    np.testing.assert_allclose(line.log_slope(jnp.asarray(y)), np.log(np.abs(slopes)), atol=1e-8)  # h^2 and eps / h
-
-
-def test_whitened_noise_is_white(rng):
-    n, model = 40, Autoregression(np.array([1.0, -1.1, 0.5]), 0.3)
-    index = np.arange(n)
-    covariance = model.autocovariance(n)[np.abs(index[:, None] - index)]
-    W, filters = np.zeros((n, n)), whitening(model, np.ones(n, bool))
-    for lag in range(3):
-        W[index[lag:], index[: n - lag]] = filters[lag:, lag]
-    # The autocovariance comes from a transform that is long enough for its tail to have died.
-    np.testing.assert_allclose(W @ covariance @ W.T, np.eye(n), atol=1e-8)
 
 
 def test_a_robust_loss_and_bad_numbers_are_named(rng):

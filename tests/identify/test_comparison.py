@@ -1,0 +1,35 @@
+"""Two fits of the same bouncing ball: with the true impact law and with a wrong one."""
+
+import numpy as np
+import pytest
+from bouncing import BALL_FREE, BALL_START, ball_problem
+
+from diffcontact.identify import FitResult, Interval, compare, fit
+
+
+@pytest.fixture(scope="module")
+def run():
+    return ball_problem(np.random.default_rng(0))
+
+
+@pytest.fixture(scope="module")
+def result(run):
+    return fit(run, BALL_START, BALL_FREE)
+
+
+@pytest.mark.slow
+def test_the_data_support_the_true_impact_law(run, result):
+    elastic = fit(run, BALL_START | {"e": 0.995}, BALL_FREE | {"e": Interval(0.99, 1.0)})
+    comparison = compare(elastic, result, ("elastic", "restitution"))
+    assert comparison.aic > 10
+    assert "the data support restitution strongly" in str(comparison)
+    same = compare(result, result)
+    assert (same.aic, same.bic) == (0.0, 0.0)
+    assert "do not decide" in same.verdict
+
+
+def test_fits_of_different_data_are_not_compared(result):
+    other = fit(ball_problem(np.random.default_rng(1), end=0.4), BALL_START, BALL_FREE)
+    other = FitResult(**{**other.__dict__, "residuals": (other.residuals[0][:30],)})
+    with pytest.raises(ValueError, match="different data"):
+        compare(result, other)
