@@ -1,4 +1,4 @@
-"""What the commands do with good input, and how they end; `test_bad_input` has what they refuse."""
+"""What the commands do with good input, and how they end; `test_bad_commands` has what they refuse."""
 
 import dataclasses
 import errno
