@@ -2,59 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import replace
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax import Array, lax
+from jax import Array
 from jax.core import Tracer
 
 from diffcontact.checks import check, count, real_arrays
-from diffcontact.requirements import all_requirements, initial_status
+from diffcontact.refinement import refined
 from diffcontact.schemes.among_neighbours import adapted
 from diffcontact.schemes.event_timed import EventTimed
-from diffcontact.schemes.percussion import Percussion
 from diffcontact.schemes.scheme import Scheme
-from diffcontact.standstill import harmless, stay
-from diffcontact.status import Status, first, stands_still
+from diffcontact.status import Status
+from diffcontact.stepping import counted_steps, steps
 from diffcontact.system import in_precision
+from diffcontact.trajectory import Trajectory
 
 # Each doubles the lists of a crowd.
 ENLARGEMENTS = 6
-
-
-@partial(
-    jax.tree_util.register_dataclass, data_fields=["t", "q", "u", "impulse", "status", "percussions"], meta_fields=[]
-)
-@dataclass(frozen=True)
-class Trajectory:
-    """A simulated motion on the grid of times it was asked for.
-
-    Attributes:
-        t: (n + 1,) times [s].
-        q: (n + 1, d) positions [m].
-        u: (n + 1, d) velocities, right limits [m/s].
-        impulse: (n, c) impulse of each contact over each interval [N s], percussions and persistent contact together;
-            of a `ParticleLine`, the impulse of friction on each particle; of balls with a cell list, (n, count), what
-            each ball takes part in.
-        status: () 0 = fine, else the first `Status` that happened.
-        percussions: where asked for, the first so many `Percussion`s in order, each field with a leading axis,
-            `contact` -1 behind the last one; else None. Differentiable: the time of an impact, its impulse.
-    """
-
-    t: Array
-    q: Array
-    u: Array
-    impulse: Array
-    status: Array
-    percussions: Percussion | None = None
-
-    @property
-    def density(self) -> Array:
-        """(n, c) the reaction's mean over each interval, impulse / length [N]; a vmapped trajectory's too."""
-        return self.impulse / jnp.diff(self.t)[..., None]
 
 
 def simulate(
@@ -65,7 +32,9 @@ def simulate(
     times: Any,
     *,
     scheme: Scheme | None = None,
-    substeps: int = 1,
+    substeps: int | str = 1,
+    tolerance: float = 1e-6,
+    breaks: Any = None,
     percussions: int = 0,
     **unknown: Any,
 ) -> Trajectory:
@@ -81,7 +50,12 @@ def simulate(
         u0: (d,) velocity at times[0] [m/s].
         times: (n + 1,) increasing, any spacing [s].
         scheme: a step map; None means `EventTimed()`.
-        substeps: each interval is cut into so many equal steps.
+        substeps: each interval is cut into so many equal steps; "auto", outside transformations: into as many as it
+            takes until halving them changes the motion by less than `tolerance` (`Trajectory.error`).
+        tolerance: of "auto", for every position and velocity at the times asked for [m, m/s].
+        breaks: None, or (m,) times at which forces jump (a control that is switched) [s]: steps end there, and a force
+            is never evaluated on the wrong side. Without them a jump inside a step, or rounded to its other side, costs
+            the order of the scheme.
         percussions: how many to list (`Trajectory.percussions`); EventTimed on a `System` knows them.
 
     Returns:
@@ -110,73 +84,41 @@ def simulate(
         hint = f"; it is the scheme's: scheme=EventTimed({name}={value!r})" if hasattr(EventTimed, name) else ""
         raise TypeError(f"simulate has no argument {name!r}{hint}")
     scheme = EventTimed() if scheme is None else scheme
-    substeps, percussions = count("substeps", substeps, 1), count("percussions", percussions, 0)
+    substeps = substeps if substeps == "auto" else count("substeps", substeps, 1)
+    percussions = count("percussions", percussions, 0)
     q0, u0, times = real_arrays(q0=q0, u0=u0, times=times)
+    breaks = None if breaks is None else _checked_breaks(breaks, times.dtype)
     check(system, params, q0, u0, times, scheme)
     system = in_precision(system, q0.dtype)
     scheme = adapted(scheme, system)
-    run = _run(system, params, q0, u0, times, scheme, substeps, percussions)
-    # The lists of a crowd have a fixed length; outside transformations a run that outgrew them is done again.
+
+    def run(number, percussions=0):
+        return _enlarging(system, params, q0, u0, times, breaks, scheme, number, percussions)
+
+    if substeps != "auto":
+        return run(substeps, percussions)
+    if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves((params, q0, u0, times, breaks))):
+        raise ValueError('substeps="auto" works outside transformations only (jit, vmap, grad): give a number inside')
+    # One compilation for all numbers of substeps; only a list of percussions depends on it.
+    number, found = refined(lambda number: run(jnp.array(number)), tolerance)
+    return replace(run(number, percussions), error=found.error, status=found.status) if percussions else found
+
+
+def _enlarging(system, params, q0, u0, times, breaks, scheme, substeps, percussions) -> Trajectory:
+    """A run. The lists of a crowd have a fixed length; outside transformations one that outgrew them is done again."""
+    run = steps if isinstance(substeps, int) else counted_steps
     for _ in range(ENLARGEMENTS):
-        if isinstance(run.status, Tracer) or run.status not in (Status.NEIGHBOURS_FULL, Status.NEIGHBOURS_MISSED):
+        found = run(system, params, q0, u0, times, breaks, scheme, substeps, percussions)
+        if isinstance(found.status, Tracer):
             break
-        system = system.larger(run.status)
-        run = _run(system, params, q0, u0, times, scheme, substeps, percussions)
-    return run
+        if int(found.status) not in (Status.NEIGHBOURS_FULL, Status.NEIGHBOURS_MISSED):
+            break
+        system = system.larger(found.status)
+    return found
 
 
-@partial(jax.jit, static_argnames=("system", "scheme", "substeps", "percussions"))
-def _run(system, params, q0, u0, times, scheme, substeps, percussions) -> Trajectory:
-    def step(state, at):
-        t, h = at
-        state, info = scheme.step(system, params, t, h, state)
-        return state, info
-
-    keep = jax.checkpoint_policies.save_only_these_names(*getattr(scheme, "keeps", ()))
-    step = jax.checkpoint(step, prevent_cse=False, policy=keep)
-
-    def interval(carry, at):
-        state, status = carry
-        t, h = at
-        starts = t + h * jnp.arange(substeps, dtype=h.dtype)
-        state, info = lax.scan(step, state, (starts, jnp.full((substeps,), h)))
-        status = first(status, info.status[jnp.argmax(info.status != Status.OK)])
-        happened = info.percussions if percussions else None
-        return (state, status), (state.q, state.u, jnp.sum(info.impulse, axis=0), happened)
-
-    if substeps > 1:
-        # Reverse mode keeps a state per interval and, while it is there, one (and what the scheme keeps) per substep of
-        # it: with as many substeps as intervals its memory grows like the root of the number of steps.
-        interval = jax.checkpoint(interval, prevent_cse=False)
-    asked = q0, u0, times
-    found = all_requirements(system, params, *asked)
-    status = initial_status(found)
-    stands = stands_still(status)
-    system, params, q0, u0, times = harmless(found, stands, system, params, *asked)
-    lengths = jnp.diff(times) / substeps
-    initial = scheme.init(system, params, times[0], lengths[0], q0, u0)
-    (_, status), (q, u, impulse, happened) = lax.scan(interval, (initial, status), (times[:-1], lengths))
-    q0, u0, times = asked
-    q, u = jnp.concatenate([q0[None], stay(stands, q0, q)]), jnp.concatenate([u0[None], stay(stands, u0, u)])
-    impulse = jnp.where(stands, 0, impulse)
-    finite = jnp.all(jnp.isfinite(q)) & jnp.all(jnp.isfinite(u)) & jnp.all(jnp.isfinite(impulse))
-    status = jnp.where(finite, status, Status.NOT_FINITE)
-    listed = _listed(happened, stands, percussions, scheme) if percussions else None
-    return Trajectory(t=times, q=q, u=u, impulse=impulse, status=status, percussions=listed)
-
-
-def _listed(happened, stands, count, scheme) -> Percussion:
-    """The first `count` percussions of all steps, in order; none where the lane stands still."""
-    if happened is None:
-        raise ValueError(f"percussions={count}: only EventTimed on a System knows them, got {type(scheme).__name__}")
-    flat = jax.tree.map(lambda x: jnp.where(stands, _nothing(x), x).reshape(-1, *x.shape[3:]), happened)
-    rows = jnp.argsort(flat.contact < 0, stable=True)[:count]
-    return jax.tree.map(lambda x: jnp.concatenate([x[rows], _padding(x, count - rows.size)]), flat)
-
-
-def _padding(x, count):
-    return jnp.full((max(count, 0), *x.shape[1:]), _nothing(x))
-
-
-def _nothing(x):
-    return jnp.asarray(-1 if jnp.issubdtype(x.dtype, jnp.integer) else 0, x.dtype)
+def _checked_breaks(breaks, dtype) -> Array:
+    breaks = jnp.asarray(breaks, dtype)
+    if breaks.ndim != 1:
+        raise ValueError(f"breaks: expected times of shape (m,), got shape {breaks.shape}")
+    return breaks

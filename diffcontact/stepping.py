@@ -1,0 +1,125 @@
+"""A step map, step after step: from one time that was asked for to the next."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+
+from diffcontact.breaks import between, rounding, with_breaks
+from diffcontact.requirements import all_requirements, initial_status
+from diffcontact.schemes.percussion import Percussion
+from diffcontact.standstill import harmless, stay
+from diffcontact.status import Status, first, stands_still
+from diffcontact.trajectory import Trajectory
+
+
+def _stepped(system, params, q0, u0, times, breaks, scheme, substeps, percussions) -> Trajectory:
+    """The motion, each interval between two times (and breaks) cut into `substeps` steps.
+
+    Args:
+        system, params, q0, u0, times, scheme, percussions: as in `simulate`, checked.
+        breaks: None or (m,).
+        substeps: an int, or a traced () integer; see `steps` and `counted_steps`.
+    """
+    asked = q0, u0, times
+    found = all_requirements(system, params, *asked)
+    status = initial_status(found)
+    stands = stands_still(status)
+    system, params, q0, u0, times = harmless(found, stands, system, params, *asked)
+    advance = _each_piece(system, params, breaks, scheme, substeps, percussions)
+    grid, places, intervals = (times, None, None) if breaks is None else with_breaks(times, breaks)
+    initial = scheme.init(system, params, times[0], (times[1] - times[0]) / substeps, q0, u0)
+    (_, status), (q, u, impulse, happened) = lax.scan(advance, (initial, status), (grid[:-1], grid[1:]))
+    q0, u0, times = asked
+    q, u = jnp.concatenate([q0[None], stay(stands, q0, q)]), jnp.concatenate([u0[None], stay(stands, u0, u)])
+    impulse = jnp.where(stands, 0, impulse)
+    if breaks is not None:
+        q, u = q[places], u[places]
+        impulse = jnp.zeros((times.size - 1, *impulse.shape[1:]), impulse.dtype).at[intervals].add(impulse)
+    finite = jnp.all(jnp.isfinite(q)) & jnp.all(jnp.isfinite(u)) & jnp.all(jnp.isfinite(impulse))
+    status = jnp.where(finite, status, Status.NOT_FINITE)
+    listed = _listed(happened, stands, percussions, scheme) if percussions else None
+    return Trajectory(t=times, q=q, u=u, impulse=impulse, status=status, percussions=listed)
+
+
+# So many substeps, known when tracing: both modes of differentiation, percussions.
+steps = partial(jax.jit, static_argnames=("system", "scheme", "substeps", "percussions"))(_stepped)
+# So many, known when running: one compilation serves all numbers. No reverse mode, no percussions.
+counted_steps = partial(jax.jit, static_argnames=("system", "scheme", "percussions"))(_stepped)
+
+
+def _each_piece(system, params, breaks, scheme, substeps, percussions):
+    """(state, status), (begin, end) -> the same after this piece of time; q, u, the impulse and what happened."""
+
+    def piece(carry, at):
+        state, status = carry
+        begin, end = at
+        within = system if breaks is None else between(system, begin, end)
+
+        def step(state, at):
+            return scheme.step(within, params, *at, state)
+
+        keep = jax.checkpoint_policies.save_only_these_names(*getattr(scheme, "keeps", ()))
+        step = jax.checkpoint(step, prevent_cse=False, policy=keep)
+        h = (end - begin) / substeps
+        known = isinstance(substeps, int)
+        state, info = _scanned(step, state, begin, h, substeps) if known else _looped(step, state, begin, h, substeps)
+        happened = info.percussions if percussions else None
+        return (state, first(status, info.status)), (state.q, state.u, info.impulse, happened)
+
+    def unless_empty(carry, at):
+        """A break at one of the times makes a piece of length zero."""
+        shapes = jax.eval_shape(piece, carry, at)[1][2:]
+        still = jax.tree.map(lambda x: jnp.full(x.shape, _nothing(x.dtype)), shapes)
+        empty = at[1] - at[0] <= rounding(*at)
+        return lax.cond(empty, lambda: (carry, (carry[0].q, carry[0].u, *still)), lambda: piece(carry, at))
+
+    advance = piece if breaks is None else unless_empty
+    if isinstance(substeps, int) and substeps == 1:
+        return advance
+    # Reverse mode keeps a state per interval and, while it is there, one (and what the scheme keeps) per substep of it:
+    # with as many substeps as intervals its memory grows like the root of the number of steps.
+    return jax.checkpoint(advance, prevent_cse=False)
+
+
+def _scanned(step, state, t, h, count: int):
+    """So many steps, with all that each of them reports."""
+    starts = t + h * jnp.arange(count, dtype=h.dtype)
+    state, info = lax.scan(step, state, (starts, jnp.full((count,), h)))
+    status = info.status[jnp.argmax(info.status != Status.OK)]
+    return state, replace(info, impulse=jnp.sum(info.impulse, axis=0), status=status)
+
+
+def _looped(step, state, t, h, count: Array):
+    """So many steps, with the sum of their impulses and the first status."""
+    nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(step, state, (t, h))[1])
+
+    def one(number, carry):
+        state, so_far = carry
+        state, info = step(state, (t + number * h, h))
+        status = first(so_far.status, info.status)
+        return state, replace(info, impulse=so_far.impulse + info.impulse, status=status)
+
+    return lax.fori_loop(0, count, one, (state, nothing))
+
+
+def _listed(happened, stands, count, scheme) -> Percussion:
+    """The first `count` percussions of all steps, in order; none where the lane stands still."""
+    if happened is None:
+        raise ValueError(f"percussions={count}: only EventTimed on a System knows them, got {type(scheme).__name__}")
+    flat = jax.tree.map(lambda x: jnp.where(stands, _nothing(x.dtype), x).reshape(-1, *x.shape[3:]), happened)
+    rows = jnp.argsort(flat.contact < 0, stable=True)[:count]
+    return jax.tree.map(lambda x: jnp.concatenate([x[rows], _padding(x, count - rows.size)]), flat)
+
+
+def _padding(x, count):
+    return jnp.full((max(count, 0), *x.shape[1:]), _nothing(x.dtype))
+
+
+def _nothing(dtype):
+    """What stands where no percussion happened: no contact."""
+    return jnp.asarray(-1 if jnp.issubdtype(dtype, jnp.integer) else 0, dtype)
