@@ -37,6 +37,7 @@ class Status(IntEnum):
     BAD_MASS = 14
     BAD_RESTITUTION = 15
     NO_DERIVATIVE = 16
+    COUPLED_IMPACTS = 17
 
     @property
     def message(self) -> str:
@@ -64,7 +65,8 @@ _MESSAGES = {
     "outside transformations simulate repeats the run with twice the reach, inside take "
     "system.larger(Status.NEIGHBOURS_MISSED)",
     Status.TOO_COARSE: "the steps are too long for what happens in them: a bounce that matters was shorter than a step "
-    'and taken as inelastic; give more times, or substeps="auto" with a tolerance',
+    "and taken as inelastic, a body was passed through, or a curved contact was met with a step that is not short "
+    'against its radius of curvature; give more times, or substeps="auto" with a tolerance',
     Status.BAD_INPUT: "a parameter is out of its range (a negative radius, say), and nothing was simulated; called "
     "outside transformations, simulate names it",
     Status.BAD_TIMES: "times that do not increase, or are not finite: nothing was simulated",
@@ -72,6 +74,8 @@ _MESSAGES = {
     Status.BAD_RESTITUTION: "a restitution outside [0, 1]: nothing was simulated",
     Status.NO_DERIVATIVE: "the motion is finite, but a derivative is not: that of a gap at the start, or the one asked "
     "for; look for a norm or root of zero, or a where around one, in the system's functions",
+    Status.COUPLED_IMPACTS: "two impacts that act on each other came in one step, and what this scheme makes of them "
+    "is not the impact law; take smaller steps, or EventTimed where bodies touch",
 }
 
 

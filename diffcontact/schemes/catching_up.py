@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from diffcontact.mass import solve
-from diffcontact.schemes.applicability import inelastic_status, require
+from diffcontact.schemes.applicability import curvature_status, inelastic_status, passage_status, require
 from diffcontact.schemes.nearest import nearest
 from diffcontact.schemes.scheme import Info, State
 from diffcontact.status import first
@@ -32,9 +32,11 @@ class CatchingUp:
 
     Hypotheses: C(t) uniformly prox-regular, Lipschitz in t and admissible (theorem 1.3); for constraints (A1)-(A4)
     and the reverse triangle inequality (R_rho), gaps convex or not (theorem 4.6); for a constant C, (R_0) is
-    enough, however many constraints are active (4.7). See `diffcontact.hypotheses`. h must be small enough for the
-    predicted point to lie within the radius of prox-regularity; where the projection is not reached the status is
-    PROJECTION_LIMIT.
+    enough, however many constraints are active (4.7). See `diffcontact.hypotheses`. The proof of the velocity's bound
+    needs h |u + h M^-1 f| <= eta / 4 (lemma 5.2), eta the radius of prox-regularity: a step at a contact that is not
+    convex then lengthens the velocity by a factor of about 1 + h |u| / eta at most, which is how much energy may be
+    gained. Where the way of a step is longer than a quarter of the radius of a contact that acts, or goes right through
+    one, the status is TOO_COARSE; where the projection is not reached, PROJECTION_LIMIT.
 
     What converges: all positions are feasible, eq. (29); u is bounded in BV; a subsequence of (q, u) converges to a
     solution. In practice the state is first order in h.
@@ -74,5 +76,8 @@ class CatchingUp:
         caught = nearest(system, params, t + h, mass, q, predicted)
         # (q' - q) / h, written so that free flight does not round positions into velocities.
         after = free + caught.shift / h
-        status = first(caught.status, inelastic_status(system, params))
-        return State(predicted + caught.shift, after), Info(caught.multipliers / h, status)
+        ahead, impulse = predicted + caught.shift, caught.multipliers / h
+        curved = curvature_status(system, params, t + h, mass, q, ahead, impulse)
+        passed = passage_status(system, params, t, h, q, ahead, impulse)
+        status = first(first(caught.status, inelastic_status(system, params)), first(curved, passed))
+        return State(ahead, after), Info(impulse, status)

@@ -8,13 +8,16 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
-from jax import Array
+from jax import Array, lax
 
+from diffcontact import mass as mass_matrix
+from diffcontact.batching import any_lane
 from diffcontact.mass import solve
-from diffcontact.schemes.applicability import require
+from diffcontact.schemes.applicability import curvature_status, passage_status, require
 from diffcontact.schemes.nearest import nearest
 from diffcontact.schemes.scheme import Info
-from diffcontact.system import System
+from diffcontact.status import Status, first
+from diffcontact.system import System, contacts
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["q", "u", "begun"], meta_fields=[])
@@ -49,8 +52,17 @@ class ElasticProjection:
     to 2 e / (1 + e) times h |V|. `hypotheses.penetration` shows how deep a trajectory went.
 
     Hypotheses: (H1)-(H5); active constraints orthogonal in M^-1 (H6), without which the motion is not continuous in its
-    data and the limit not unique (`hypotheses.angle_condition`). Where (H6) fails, two impacts within a few steps of
-    each other may even gain energy, at any h; where it holds the energy exceeds the work of F by O(h) at most.
+    data and the limit not unique (`hypotheses.angle_condition`). The proof (proposition 2) bounds the velocity by C_0
+    and needs, for nu constraints whose unit normals turn by C_e radians per metre, with r = sqrt(lambda_max /
+    lambda_min) of M::
+
+        h <= 1 / (72 nu^(3/2) C_e C_0 (nu + 4 r)),     h <= C_0 / (2 |F|)
+
+    far less than practice does; then |V^n|^2 exceeds the largest of the nu + 1 before by O(h). An impact takes two
+    steps. Another one that acts on it within them, where (H6) fails, may gain energy, at any h: the status is
+    COUPLED_IMPACTS. It goes away with smaller steps unless the bodies touch. TOO_COARSE: a contact acts whose radius of
+    curvature is below four times the way of a step, or the step goes right through a body, or the first step, (4),
+    which knows no restitution, met something.
 
     What converges: a subsequence of the piecewise linear positions, uniformly, to a solution of the impact problem
     with u+ = -e u- + (1 + e) Proj_M(T_K(q), u-); velocities are bounded in BV (theorem 1 and 2). In practice the
@@ -97,12 +109,54 @@ class ElasticProjection:
         e = jnp.where(state.begun, jnp.asarray(system.restitution(params), q.dtype).reshape(()), 0.0)
         gain = h * self._acceleration(system, params, t, q, u, h, mass)
         w = q + h * ((1 - e) * u + gain) / (1 + e)
-        z = nearest(system, params, t + h * (1 - e) / (1 + e), mass, q, w)
+        meant = t + h * (1 - e) / (1 + e)
+        z = nearest(system, params, meant, mass, q, w)
         after = u + gain + (1 + e) * z.shift / h
         ahead = q + h * (u + gain) + (1 + e) * z.shift
-        return _Started(ahead, after, jnp.ones((), bool)), Info((1 + e) * z.multipliers / h, z.status)
+        impulse = (1 + e) * z.multipliers / h
+        unlike = _unlike_the_law(system, params, meant, mass, w + z.shift, state, gain, impulse)
+        curved = curvature_status(system, params, meant, mass, q, w + z.shift, z.multipliers)
+        passed = passage_status(system, params, t, h, q, ahead, impulse)
+        status = first(first(z.status, unlike), first(curved, passed))
+        return _Started(ahead, after, jnp.ones((), bool)), Info(impulse, status)
 
     def _acceleration(self, system, params, t, q, u, h, mass):
         if self.acceleration is None:
             return solve(mass, system.force(t, q, u, params))
         return self.acceleration(t, q, u, h, params)
+
+
+def _unlike_the_law(system, params, t, mass, z, started: _Started, gain, impulse) -> Array:
+    r"""() OK, or why what this step makes of its impacts is not the impact law.
+
+    - COUPLED_IMPACTS: an impact acts on another one, or on a resting contact: (H6) fails and it matters. With unit
+      normals e_i in the metric M^-1 and the jump s_i = impulse_i |grad g_i|_{M^-1} that contact i makes in the
+      velocity, what two of them do to each other is |<e_i, e_j>| min(s_i, s_j). An impact takes two steps.
+    - TOO_COARSE: an impact within the first step, (4), which knows no restitution.
+
+    What forces do within a step is no impact: contacts at rest press on each other at every step.
+
+    Source: S3 (H6), eq. (8); lemma 4, which keeps the two steps of an impact apart from those of another.
+    """
+    params, t, mass, z, u, gain, impulse = lax.stop_gradient((params, t, mass, z, started.u, gain, impulse))
+    bounces = jnp.any(jnp.asarray(system.restitution(params)) > 0)
+    suspect = bounces & (jnp.sum(impulse > 0) > jnp.where(started.begun, 1, 0))
+
+    def judge():
+        here = contacts(system, params, t, z)
+        whitened = mass_matrix.whiten(mass_matrix.root(mass), here.normals.T)
+        size = jnp.linalg.norm(whitened, axis=0)
+        size = jnp.where(size > 0, size, 1.0)
+        cosines = jnp.abs(whitened.T @ whitened) / (size[:, None] * size[None, :])
+        cosines = cosines * (1 - jnp.eye(size.size, dtype=size.dtype))
+        forces, speed = (jnp.sqrt(x @ mass_matrix.apply(mass, x)) for x in (gain, u))
+        slight = forces + jnp.finfo(u.dtype).eps ** 0.75 * speed
+        struck = (impulse > 0) & (-here.velocity(u) / size > 2 * slight)
+        jumps = impulse * size
+        mutual = cosines * jnp.minimum(jumps[:, None], jumps[None, :])
+        coupled = started.begun & jnp.any((mutual > slight) & (struck[:, None] | struck[None, :]))
+        early = ~started.begun & jnp.any(struck)
+        return jnp.where(coupled, Status.COUPLED_IMPACTS, jnp.where(early, Status.TOO_COARSE, Status.OK)).astype(int)
+
+    fine = jnp.zeros((), int)
+    return lax.cond(any_lane(suspect), lambda: jnp.where(suspect, judge(), fine), lambda: fine)

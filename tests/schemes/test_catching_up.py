@@ -3,6 +3,7 @@ import exact_problems
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import diffcontact as dc
 from diffcontact.hypotheses import penetration
@@ -51,6 +52,37 @@ def test_more_active_constraints_than_dimensions():
     push = np.array([1.0, 2.0]) * np.diff(run.u, axis=0) - 0.02 * np.array([0.3, -9.81])
     np.testing.assert_allclose(push, np.einsum("nci,nc->ni", normals, run.impulse), atol=1e-7)
     assert np.all(run.impulse >= 0)
+
+
+@pytest.mark.parametrize("scheme", [dc.CatchingUp(), dc.ElasticProjection()], ids=lambda s: type(s).__name__)
+def test_a_step_that_is_not_short_against_the_radius_is_reported(scheme):
+    # A point mass slides over a disc of radius 1 at 2 m/s, pressed on by 9.81 m/s^2: the way of a step is 2 h.
+    disc = dc.System(
+        gap=lambda t, q, p: jnp.linalg.norm(q)[None] - 1.0,
+        force=lambda t, q, u, p: jnp.array([0.0, -9.81]),
+        mass=lambda q, p: jnp.array([1.0, 1.0]),
+        restitution=lambda p: 0.0,
+    )
+
+    def status(h):
+        return dc.simulate(disc, {}, [0.0, 1.0], [2.0, 0.0], [0.0, h], scheme=scheme).status
+
+    assert status(0.1) == dc.Status.OK
+    assert status(0.14) == dc.Status.TOO_COARSE
+
+
+@pytest.mark.parametrize("scheme", [dc.CatchingUp(), dc.ElasticProjection()], ids=lambda s: type(s).__name__)
+def test_a_step_that_passes_through_a_body_is_reported(scheme):
+    system = dc.systems.balls(2, 2)
+    params = {"mass": jnp.ones(2), "radius": 0.1 * jnp.ones(2), "gravity": jnp.zeros(2), "restitution": 0.0}
+
+    def status(aim, h):
+        q0, u0 = jnp.stack([-0.3, aim, 0.0, 0.0]), jnp.array([10.0, 0.0, 0.0, 0.0])
+        return jnp.max(dc.simulate(system, params, q0, u0, h * jnp.arange(2), scheme=scheme).status)
+
+    # In one step from -0.3 to 0.3, through a ball or beside it.
+    statuses = jax.vmap(lambda aim: status(aim, 0.06))(jnp.array([0.0, 0.15, 0.19, 0.21, 0.25]))
+    assert statuses.tolist() == [dc.Status.TOO_COARSE] * 3 + [dc.Status.OK] * 2
 
 
 def test_agrees_with_velocity_projection_to_first_order():

@@ -71,6 +71,49 @@ def _shifted(t, q, v, h, params):
     return -9.81 * jnp.ones(1) + h * v
 
 
+def _between_a_ball_and_a_wall(steps):
+    """A light ball between a wall and a heavy one: (H6) fails; six impacts, 0.06 s apart or more."""
+    system = dc.systems.balls(2, 1, box=(0.0, 10.0))
+    radius = jnp.array([0.0, 0.2])
+    params = {"mass": jnp.array([1.0, 4.0]), "radius": radius, "gravity": jnp.zeros(1), "restitution": 1.0}
+    times = np.linspace(0, 1.5, steps + 1)
+    run = dc.simulate(system, params, [0.4, 0.9], [-1.0, -1.0], times, scheme=dc.ElasticProjection())
+    return run, dc.simulate(system, params, [0.4, 0.9], [-1.0, -1.0], times)
+
+
+@pytest.mark.parametrize(("steps", "status"), [(15, dc.Status.COUPLED_IMPACTS), (701, dc.Status.OK)])
+def test_impacts_that_act_on_each_other_within_a_step(steps, status):
+    run, exact = _between_a_ball_and_a_wall(steps)
+    assert run.status == status
+    if status == dc.Status.OK:
+        # Each of the six comes up to a step late or early, at relative speeds of up to 2.4 m/s.
+        np.testing.assert_allclose(run.q[-1], exact.q[-1], atol=6 * 2.4 * 1.5 / steps)
+
+
+def test_what_presses_on_each_other_at_rest_is_no_impact():
+    pile = dc.systems.balls(3, 1, box=(0.0, jnp.inf))
+    params = {"mass": jnp.array([1.0, 2.0, 5.0]), "radius": 0.1 * jnp.ones(3), "gravity": -9.81 * jnp.ones(1)}
+    run = dc.simulate(
+        pile,
+        {**params, "restitution": 0.5},
+        [0.1, 0.3, 0.5],
+        jnp.zeros(3),
+        np.linspace(0, 1, 51),
+        scheme=dc.ElasticProjection(),
+    )
+    assert run.status == dc.Status.OK
+    np.testing.assert_allclose(run.q[-1], [0.1, 0.3, 0.5], atol=1e-9)
+    assert np.all(run.impulse[:, :1] > 0)
+
+
+def test_an_impact_within_the_first_step_is_reported():
+    def status(e):
+        return dc.simulate(BALL, {"e": e}, [0.1], [-2.0], [0.0, 0.1], scheme=dc.ElasticProjection()).status
+
+    assert status(1.0) == dc.Status.TOO_COARSE
+    assert status(0.0) == dc.Status.OK
+
+
 def test_another_consistent_acceleration():
     scheme = dc.ElasticProjection(acceleration=_shifted)
     run = dc.simulate(BALL, {"e": 0.5}, [1.0], [0.2], [0.0, 0.1], scheme=scheme)
