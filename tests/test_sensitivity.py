@@ -1,4 +1,5 @@
 import sys
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -49,7 +50,29 @@ def test_forward_and_reverse_mode_agree(monkeypatch):
 
 
 def test_names_are_checked():
+    with pytest.raises(ValueError, match=r"wrt: expected a list of names, got 'q0'"):
+        dc.sensitivity(BALL, PARAMS, [1.0], [0.0], TIMES, wrt="q0")
     with pytest.raises(ValueError, match="'mass' is neither in params"):
         dc.sensitivity(BALL, PARAMS, [1.0], [0.0], TIMES, wrt=["mass"])
     with pytest.raises(ValueError, match="each name once"):
         dc.sensitivity(BALL, PARAMS, [1.0], [0.0], TIMES, wrt=["q0", "q0"])
+
+
+def test_parameters_may_be_nested_or_one_array():
+    expected = dc.sensitivity(BALL, PARAMS, [1.0], [0.3], TIMES, wrt=["restitution", "gravity"])
+    nested = replace(BALL, force=lambda t, q, u, p: -p["of"]["g"] * jnp.ones(1), restitution=lambda p: p["of"]["e"][0])
+    found = dc.sensitivity(nested, {"of": {"g": 9.81, "e": [0.8]}}, [1.0], [0.3], TIMES, wrt=["of"])
+    np.testing.assert_allclose(found.dq["of"]["g"], expected.dq["gravity"], rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(found.du["of"]["e"][0], expected.du["restitution"], rtol=1e-12, atol=1e-14)
+    flat = replace(BALL, force=lambda t, q, u, p: -p[0] * jnp.ones(1), restitution=lambda p: p[1])
+    found = dc.sensitivity(flat, jnp.array([9.81, 0.8]), [1.0], [0.3], TIMES, wrt=["params"])
+    both = np.stack([expected.dq["gravity"], expected.dq["restitution"]], axis=-1)
+    np.testing.assert_allclose(found.dq["params"], both, rtol=1e-12, atol=1e-14)
+
+
+def test_a_derivative_that_is_not_finite_is_reported():
+    # The root of zero: the motion is right, its derivative by p is infinite.
+    system = replace(BALL, force=lambda t, q, u, p: -9.81 * jnp.ones(1) + jnp.sqrt(p["p"]), restitution=lambda p: 0.5)
+    found = dc.sensitivity(system, {"p": 0.0}, [1.0], [0.0], TIMES[:2], wrt=["p"])
+    assert found.trajectory.status == dc.Status.NO_DERIVATIVE
+    assert np.all(np.isfinite(found.trajectory.q))
