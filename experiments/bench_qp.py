@@ -13,6 +13,8 @@
 # its slowest problem needs them, and how near a pivot is to the bare rank-one update of its tableau. The rest, and
 # those idle pivots, are what a compiled loop over problems does not pay.
 #
+# `DIFFCONTACT_KERNEL=jax` measures the projection in JAX where the kernel is installed, `native` the kernel.
+#
 # Run it: `python experiments/bench_qp.py [--out DIR]` (a quarter of an hour), or with `--smoke` (one small set,
 # no stored file needed). It prints tables and writes them to `bench_qp.txt`, with a picture, `bench_qp.png`.
 
@@ -33,6 +35,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from diffcontact import qp
+from diffcontact.qp import native
 from diffcontact.qp.active_set import solve_dual
 from diffcontact.qp.search import candidate_count
 
@@ -377,7 +380,7 @@ def main(arguments: list[str] | None = None) -> list[Row]:
     chosen = parser.parse_args(arguments)
 
     rows: list[Row] = []
-    print(table(rows))
+    print(f"project: {native.described()}\n{table(rows)}")
     if chosen.smoke:
         rows += measure("built", built(), 8, np.float64, {"project": ours}, 0.1)
         print(table(rows))

@@ -21,9 +21,10 @@ from jax.scipy.linalg import cho_solve
 
 from diffcontact import mass as mass_matrix
 from diffcontact.batching import any_lane
-from diffcontact.qp.bodies import along, take
-from diffcontact.qp.rows import inverse_length
-from diffcontact.qp.slots import NONE, slots_of, spread
+from diffcontact.qp import native
+from diffcontact.qp.bodies import along, dense, lift, switched, take, times
+from diffcontact.qp.rows import independent_slots, inverse_length, whitened_rows
+from diffcontact.qp.slots import NONE, free_slots, members, slots_of, spread
 
 # A step of iterative refinement gains the digits that the condition of A_WW leaves. Tangents do without: their error is
 # relative to them, and nothing builds up from step to step.
@@ -142,6 +143,9 @@ def _settle_jvp(primals, tangents):
     mass, G, b, _, working, *_ = primals
     u, multipliers = settle(*primals)
 
+    if native.ready():
+        return (u, multipliers), _moved_natively(primals, tangents, u, multipliers)
+
     def busy():
         slots = slots_of(working, min(G.shape))
         held = _Held.of(mass, G, slots)
@@ -162,3 +166,32 @@ def _moved(held, slots, primals, tangents, u, loads):
     y = dv + mass_matrix.unwhiten(held.root, mass_matrix.whiten(held.root, force))
     du, dloads = held.solve(dG_held @ u + _at(slots, db), y, refinements=0)
     return du, spread(slots, dloads, b.shape[0])
+
+
+def _moved_natively(primals, tangents, u, multipliers):
+    """The same by the kernel: M x - G_W^T dl = M' (v - u) + G'^T l and G_W (v' + x) = -r_W with u' = v' + x."""
+    from diffcontact.qp.native.primitive import solve_held
+
+    mass, G, _, v, working = primals[:5]
+    dmass, dG, db, dv = tangents[:4]
+    moved, held = switched(along(G, dG), working), switched(G, working)
+    force = mass_matrix.apply(dmass, v - u) + lift(moved, multipliers)
+    right = -jnp.where(working, times(moved, u) + db + times(held, dv), 0)
+    x, loads = solve_held(mass, G, working, force, right)
+    return dv + x, -loads
+
+
+def independent(mass, G, active):
+    """(k,) slots: a largest independent subset of the active rows."""
+    if active.shape[0] == 1:
+        return jnp.where(jnp.any(dense(G) != 0, axis=1) & active, 0, free_slots(1))
+    rows = whitened_rows(mass_matrix.root(mass), dense(G))
+    return independent_slots(rows * inverse_length(jnp.sum(rows * rows, axis=1))[:, None], active)
+
+
+def solve_slots(mass, G, slots, f, s):
+    """x (d,) and y (c,) with M x + G_W^T y = f, G_W x = s_W for the rows W in the slots, and y = s elsewhere."""
+    held = _Held.of(mass, G, slots)
+    freely = mass_matrix.unwhiten(held.root, mass_matrix.whiten(held.root, f))
+    x, loads = held.solve(-_at(slots, s), freely)
+    return x, jnp.where(members(slots, s.shape[0]), -spread(slots, loads, s.shape[0]), s)

@@ -9,12 +9,11 @@ import jax.numpy as jnp
 from jax import lax
 from jax.ad_checkpoint import checkpoint_name
 
-from diffcontact import mass as mass_matrix
 from diffcontact.batching import any_lane
-from diffcontact.qp.bodies import BodyRows, dense
-from diffcontact.qp.equality import hold_rows, settle
+from diffcontact.qp import native
+from diffcontact.qp.bodies import BodyRows, times
+from diffcontact.qp.equality import hold_rows, independent, settle
 from diffcontact.qp.native import find_working_set
-from diffcontact.qp.rows import independent_slots, inverse_length, whitened_rows
 from diffcontact.qp.slots import free_slots, members
 from diffcontact.status import Status
 
@@ -120,15 +119,18 @@ def hold(mass, G, b, v, active) -> Projection:
     if 0 in G.shape:
         return _unconstrained(b, v, Status.OK)
 
-    def independent():
-        if b.size == 1:
-            return jnp.where(jnp.any(dense(G) != 0, axis=1) & active, 0, free_slots(1))
-        rows = whitened_rows(mass_matrix.root(lax.stop_gradient(mass)), dense(lax.stop_gradient(G)))
-        return independent_slots(rows * inverse_length(jnp.sum(rows * rows, axis=1))[:, None], active)
-
-    slots = lax.cond(any_lane(jnp.any(active)), independent, lambda: free_slots(min(G.shape)))
-    u, multipliers = hold_rows(mass, G, b, v, slots)
     ok = jnp.asarray(int(Status.OK), jnp.int32)
+    fixed = lax.stop_gradient((mass, G, b, v))
+    if native.ready():
+        from diffcontact.qp.native.primitive import hold as by_kernel
+
+        step, loads, taken = by_kernel(fixed[0], fixed[1], times(fixed[1], fixed[3]) + fixed[2], active)
+        u, multipliers = settle(mass, G, b, v, taken, step, loads)
+        return Projection(u=u, multipliers=multipliers, active=taken, status=ok)
+    slots = lax.cond(
+        any_lane(jnp.any(active)), lambda: independent(*fixed[:2], active), lambda: free_slots(min(G.shape))
+    )
+    u, multipliers = hold_rows(mass, G, b, v, slots)
     return Projection(u=u, multipliers=multipliers, active=members(slots, b.shape[0]), status=ok)
 
 

@@ -139,11 +139,58 @@ def test_wherever_it_is_called(rng):
     np.testing.assert_allclose(jax.grad(jax.checkpoint(lambda x: jnp.sum(u(x))))(v), gradient, atol=1e-14)
 
 
+@pytest.mark.parametrize("full", [False, True])
+@pytest.mark.parametrize("held", [False, True])
+def test_derivatives_are_those_of_the_pure_path(rng, monkeypatch, full, held):
+    """Forward, reverse and twice, in every argument."""
+    problem = backwards(rng, 12, 6, 4, full=full, redundant=1)[0]
+
+    def flat(*problem):
+        found = qp.hold(*problem, jnp.arange(12) % 11 < 4) if held else qp.project(*problem)
+        return jnp.concatenate([found.u, found.multipliers])
+
+    def all_of_them(problem):
+        def twice(i):
+            def loss(x):
+                return jnp.sum(flat(*problem[:i], x, *problem[i + 1 :]) ** 2)
+
+            return jax.jvp(jax.grad(loss), (problem[i],), (jnp.ones_like(problem[i]),))[1]
+
+        arguments = tuple(range(4))
+        return flat(*problem), jax.jacfwd(flat, arguments)(*problem), jax.jacrev(flat, arguments)(*problem), twice(1)
+
+    problem = tuple(map(jnp.asarray, problem))
+    found = jax.jit(all_of_them)(problem)
+    monkeypatch.setenv(native.VARIABLE, "jax")
+    expected = jax.jit(lambda problem: all_of_them(problem))(problem)
+    for ours, theirs in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        # Some hundreds of roundings, of second derivatives of the size of a hundred.
+        np.testing.assert_allclose(ours, theirs, atol=1e-11)
+
+
+def test_derivatives_of_rows_between_bodies(rng, monkeypatch):
+    G, v = _between_bodies(rng, 20, 5)
+    mass, b = jnp.asarray(rng.uniform(0.5, 2, 15)), jnp.asarray(rng.uniform(0, 0.5, 20))
+
+    def loss(mass, normals, b, v):
+        found = qp.project(mass, BodyRows(G.bodies, normals, G.count), b, v)
+        return jnp.sum(found.u**2) + jnp.sum(found.multipliers**3)
+
+    arguments = mass, jnp.concatenate([-G.normals, G.normals], axis=1), b, jnp.asarray(v)
+    found = jax.jit(jax.grad(loss, (0, 1, 2, 3)))(*arguments)
+    monkeypatch.setenv(native.VARIABLE, "jax")
+    expected = jax.jit(jax.grad(lambda *x: loss(*x), (0, 1, 2, 3)))(*arguments)
+    for ours, theirs in zip(found, expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-11)
+
+
 def test_what_the_other_platforms_get():
     """Nothing of the kernel: the lowering for a GPU has no call of it."""
+    from diffcontact.qp.native import primitive
+
     mass, G, b, v = jnp.ones(2), jnp.eye(2), jnp.zeros(2), -jnp.ones(2)
-    exported = jax.export.export(jax.jit(native.find_working_set), platforms=["cuda"])(mass, G, b, v)
-    assert "diffcontact_working_set" not in exported.mlir_module()
+    exported = jax.export.export(jax.jit(primitive.find_working_set), platforms=["cuda"])(mass, G, b, v)
+    assert primitive.TARGET not in exported.mlir_module()
 
 
 def test_a_choice_that_is_none(monkeypatch):

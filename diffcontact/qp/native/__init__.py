@@ -24,12 +24,17 @@ DEFAULT = "jax"
 
 def find_working_set(mass, G, b, v, warm=None) -> in_jax.WorkingSet:
     """`diffcontact.qp.search.find_working_set`, by the kernel where it is chosen and available."""
-    # From a guess the search starts in JAX; elsewhere than on a CPU all of it is done there.
-    if warm is not None or not chosen() or jax.default_backend() != "cpu" or unavailable():
+    # From a guess the search starts in JAX.
+    if warm is not None or not ready():
         return in_jax.find_working_set(mass, G, b, v, warm)
     from diffcontact.qp.native import primitive
 
     return primitive.find_working_set(mass, G, b, v)
+
+
+def ready() -> bool:
+    """Whether projections on a CPU are the kernel's, and this process computes on one."""
+    return chosen() and jax.default_backend() == "cpu" and unavailable() is None
 
 
 def chosen() -> bool:

@@ -12,17 +12,20 @@ import numpy as np
 from diffcontact.qp.native.compiled import compiled, summed
 from diffcontact.qp.native.factor import append, apply, remove
 from diffcontact.qp.native.frame import past
-from diffcontact.qp.native.rows import add, clear, times
+from diffcontact.qp.native.rows import add, clear, gather, spread, times
 from diffcontact.status import Status
+
+# The place of a row that is no candidate, because nothing asks for it or because it is held.
+NOWHERE, HELD = -1, -2
 
 OK, INFEASIBLE, ITERATION_LIMIT = int(Status.OK), int(Status.INFEASIBLE), int(Status.ITERATION_LIMIT)
 
 
 @compiled
-def look_at(space, row, number, entries, count):
-    """Make a row the candidate of this number."""
-    space.candidate[number] = row
-    space.place[row] = number
+def look_at(space, row, value, number, entries, count):
+    """Make a row of this value the candidate of this number."""
+    space.candidate[number], space.place[row] = row, number
+    space.now[number] = value + space.tolerance[row]
     begin, end = space.start[row], space.start[row + 1]
     for e in range(entries):
         there = begin + e < end
@@ -31,75 +34,84 @@ def look_at(space, row, number, entries, count):
 
 
 @compiled
-def most_violated(space, candidates):
+def _look_away(space, number, last, entries, count):
+    """The candidate of this number is held; the last one takes its place."""
+    space.place[space.candidate[number]] = HELD
+    if number == last:
+        return
+    row = space.candidate[last]
+    space.candidate[number], space.place[row], space.now[number] = row, number, space.now[last]
+    for e in range(entries):
+        space.column[e * count + number] = space.column[e * count + last]
+        space.unit[e * count + number] = space.unit[e * count + last]
+
+
+@compiled
+def _most_violated(space, candidates):
     """The candidate that is violated most, or -1."""
     worst, found = 0.0, -1
     for i in range(candidates):
-        value = space.now[i] + space.tolerance[space.candidate[i]]
-        if value < worst:
-            worst, found = value, i
+        if space.now[i] < worst:
+            worst, found = space.now[i], i
     return found
 
 
 @compiled
 def pivots(space, candidates, count, dimension, entries, size, most, rank, relaxed, dependent_below):
-    """Take rows in and out until none of the candidates is violated: how many are held then, and the status."""
+    """Take rows in and out until none of the candidates is violated.
+
+    Returns:
+        How many candidates there are then, how many rows are held, and the status.
+    """
     held, load, turn, now = space.held, space.load, space.turn, space.now
     limit = 10 * count + 20
     done = 0
-    entering = most_violated(space, candidates)
+    entering = _most_violated(space, candidates)
     while entering >= 0:
         row = space.candidate[entering]
         soft = space.soft[row] if relaxed else 0.0
         arrived = 0.0
-        _products(space, row, size, dimension)
+        products(space, row, size)
         itself = times(space, row, space.dense) + soft
         while True:
-            schur = itself - apply(space, most, size)
+            schur = itself - apply(space, size)
             possible = size < most and (size < rank or relaxed) and schur > dependent_below
-            full = -now[entering] / schur if possible else np.inf
+            full = (space.tolerance[row] - now[entering]) / schur if possible else np.inf
             length, gone = full, -1
             for j in range(size):
                 if turn[j] > dependent_below and load[j] < length * turn[j]:
                     length, gone = load[j] / turn[j], j
-            if length == np.inf:
-                _forget(space, row)
-                return size, INFEASIBLE
-            if done == limit:
-                _forget(space, row)
-                return size, ITERATION_LIMIT
+            if length == np.inf or done == limit:
+                gather(space, row)
+                return candidates, size, INFEASIBLE if length == np.inf else ITERATION_LIMIT
             done += 1
             _move(space, candidates, count, dimension, entries, size, length)
             now[entering] += length * soft
             arrived += length
             if gone < 0:
-                append(space, most, size, schur)
-                held[size], load[size] = entering, arrived
-                now[entering] = np.inf
+                append(space, size, schur)
+                held[size], load[size] = row, arrived
                 size += 1
+                candidates -= 1
+                _look_away(space, entering, candidates, entries, count)
                 break
-            now[held[gone]] = 0.0
-            remove(space, most, size, gone)
+            look_at(space, held[gone], 0.0, candidates, entries, count)
+            candidates += 1
+            remove(space, size, gone)
             size -= 1
             for j in range(gone, size):
                 held[j], load[j], space.own[j] = held[j + 1], load[j + 1], space.own[j + 1]
-        _forget(space, row)
-        entering = most_violated(space, candidates)
-    return size, OK
+        gather(space, row)
+        entering = _most_violated(space, candidates)
+    return candidates, size, OK
 
 
 @compiled
-def _products(space, row, size, dimension):
+def products(space, row, size):
     """Spread a row out, and its products with the held ones."""
-    add(space, row, 1.0, space.dense)
+    spread(space, row)
     for j in range(size):
-        space.own[j] = times(space, space.candidate[space.held[j]], space.dense)
-
-
-@compiled
-def _forget(space, row):
-    for e in range(space.start[row], space.start[row + 1]):
-        space.dense[space.index[e]] = 0.0
+        space.own[j] = times(space, space.held[j], space.dense)
 
 
 @summed
@@ -109,7 +121,7 @@ def _move(space, candidates, count, dimension, entries, size, length):
     for j in range(dimension):
         way[j] = space.dense[j]
     for j in range(size):
-        add(space, space.candidate[space.held[j]], -turn[j], way)
+        add(space, space.held[j], -turn[j], way)
         load[j] -= length * turn[j]
     clear(change, candidates)
     for e in range(entries):
@@ -122,21 +134,23 @@ def _move(space, candidates, count, dimension, entries, size, length):
 
 
 @summed
-def refine(space, dimension, size, most, relaxed):
+def refine(space, dimension, size, relaxed):
     """One step of iterative refinement of the multipliers, and the step that follows from them."""
-    _add_up(space, dimension, size)
+    clear(space.step, dimension)
+    add_up(space, size)
     for j in range(size):
-        row = space.candidate[space.held[j]]
+        row = space.held[j]
         own = space.base[row] + times(space, row, space.step)
         space.own[j] = own + space.soft[row] * space.load[j] if relaxed else own
-    apply(space, most, size)
+    apply(space, size)
     for j in range(size):
         space.load[j] -= space.turn[j]
-    _add_up(space, dimension, size)
+    clear(space.step, dimension)
+    add_up(space, size)
 
 
 @compiled
-def _add_up(space, dimension, size):
-    clear(space.step, dimension)
+def add_up(space, size):
+    """step += the held rows, each times its multiplier."""
     for j in range(size):
-        add(space, space.candidate[space.held[j]], space.load[j], space.step)
+        add(space, space.held[j], space.load[j], space.step)

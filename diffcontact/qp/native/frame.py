@@ -23,7 +23,7 @@ from diffcontact.qp.native.compiled import compiled
 # XLA refuses a handler that announces a newer version than its own; all that is read here is in the first one.
 VERSION_MAJOR, VERSION_MINOR = 0, 1
 
-FLOAT64 = 12
+INT32, FLOAT64 = 4, 12
 
 _FRAME_WORDS, _LIST_WORDS, _BUFFER_WORDS = 15, 5, 6
 _EXECUTE, _METADATA_EXTENSION = 3, 1
@@ -95,6 +95,12 @@ def argument(frame, number):
 def arguments(frame):
     """How many there are."""
     return frame[7]
+
+
+@compiled
+def results(frame):
+    """How many there are."""
+    return frame[12]
 
 
 @compiled

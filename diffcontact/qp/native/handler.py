@@ -1,34 +1,46 @@
-"""The FFI handler: a batch of projections, one after the other."""
+"""The FFI handler: a batch of problems, one after the other."""
 
 from __future__ import annotations
+
+from collections import namedtuple
 
 import numpy as np
 
 from diffcontact.qp.native import frame as ffi
 from diffcontact.qp.native.compiled import compiled
 from diffcontact.qp.native.frame import past
-from diffcontact.qp.native.layout import most_held
+from diffcontact.qp.native.held import solve, take_independent
+from diffcontact.qp.native.layout import HOLD_RESULTS, SEARCH_RESULTS, most_held
 from diffcontact.qp.native.rows import (
+    clear,
     factor_diagonal,
     factor_full,
     read_bodies,
     read_dense,
     read_values,
+    to_unit_length,
     whiten_diagonal,
     whiten_full,
 )
-from diffcontact.qp.native.search import find
+from diffcontact.qp.native.working_set import dependence_tolerance, find
 from diffcontact.qp.native.workspace import carve
 from diffcontact.status import Status
 
 OK = int(Status.OK)
-_most_held = compiled(most_held)
 EPS64, EPS32 = float(np.finfo(np.float64).eps), float(np.finfo(np.float32).eps)
+_most_held = compiled(most_held)
+
+# What all problems of a batch have in common: the shapes, and how far it is from one to the next in each operand.
+Batch = namedtuple(
+    "Batch", "sparse full count dimension sides components entries most to_mass to_bodies to_rows to_first to_second"
+)
+# The operands from the first problem on: two vectors (c,) and (d,) beside the mass and the rows, b and v of a search.
+Operands = namedtuple("Operands", "mass bodies rows first second")
 
 
 @compiled
-def working_set(address):
-    """Arguments: mass, G or (bodies, normals), b, v. Results: working, multipliers, step, slack, status, workspace."""
+def handler(address):
+    """Arguments and results are listed in `diffcontact.qp.native.primitive`; their number tells what is asked for."""
     frame = ffi.words(address)
     if not ffi.runs(frame):
         return 0
@@ -41,57 +53,130 @@ def working_set(address):
 
 @compiled
 def _run(frame, numbers, eps):
-    sparse = ffi.arguments(frame) == 5
+    batch, given = _read_frame(frame, numbers)
+    if ffi.results(frame) == SEARCH_RESULTS:
+        _search(frame, batch, given, numbers, eps)
+    else:
+        _hold(frame, batch, given, numbers, eps)
+
+
+@compiled
+def _read_frame(frame, numbers):
+    second = ffi.argument(frame, 1)
+    sparse = second[2] & 0xFFFFFFFF == ffi.INT32
     mass, rows = ffi.argument(frame, 0), ffi.argument(frame, 2 if sparse else 1)
     b, v = ffi.argument(frame, 3 if sparse else 2), ffi.argument(frame, 4 if sparse else 3)
     count, dimension = ffi.extent(b, 1), ffi.extent(v, 1)
     sides, components = ffi.extent(rows, 2), ffi.extent(rows, 1)
-    entries, full, most = 2 * components if sparse else dimension, mass[4] > v[4], _most_held(count, dimension)
-    space = carve(ffi.result(frame, 5)[3], count, dimension, entries, most, full)
-    masses, entry, offset, point = numbers(mass[3]), numbers(rows[3]), numbers(b[3]), numbers(v[3])
-    bodies = ffi.integers(ffi.argument(frame, 1)[3])
-    # From one problem to the next; what they share stays where it is.
-    to_mass = _stride(mass, 2 if full else 1, dimension * (dimension if full else 1))
-    to_row = _stride(rows, 3 if sparse else 2, count * (sides * components if sparse else dimension))
-    to_body = _stride(ffi.argument(frame, 1), 2, 2 * count)
-    to_offset, to_point = _stride(b, 1, count), _stride(v, 1, dimension)
-    working, multipliers = ffi.octets(ffi.result(frame, 0)[3]), numbers(ffi.result(frame, 1)[3])
-    step, slack = numbers(ffi.result(frame, 2)[3]), numbers(ffi.result(frame, 3)[3])
-    status = ffi.integers(ffi.result(frame, 4)[3])
-    for lane in range(ffi.lanes(ffi.result(frame, 4), 0)):
-        if sparse:
-            read_bodies(
-                space, past(bodies, lane * to_body), past(entry, lane * to_row), count, sides, components
-            )  # fmt: skip
-        else:
-            read_dense(space, past(entry, lane * to_row), count, dimension)
-        size, status[lane] = 0, OK
-        violated = read_values(space, past(offset, lane * to_offset), past(point, lane * to_point), count, eps)
-        if violated:
-            if full:
-                factor_full(space, past(masses, lane * to_mass), dimension)
-                whiten_full(space, count, dimension)
-            else:
-                factor_diagonal(space, past(masses, lane * to_mass), dimension)
-                whiten_diagonal(space, count)
-            size, status[lane] = find(space, count, dimension, most, min(count, dimension), full, eps)
-        _write(
-            space, count, dimension, size, violated, past(working, lane * count), past(multipliers, lane * count),
-            past(step, lane * dimension), past(slack, lane * count),
-        )  # fmt: skip
+    entries, full = 2 * components if sparse else dimension, mass[4] > v[4]
+    batch = Batch(
+        sparse, full, count, dimension, sides, components, entries, _most_held(count, dimension),
+        _stride(mass, 2 if full else 1, dimension * (dimension if full else 1)),
+        _stride(second, 2, 2 * count),
+        _stride(rows, 3 if sparse else 2, count * (sides * components if sparse else dimension)),
+        _stride(b, 1, count), _stride(v, 1, dimension),
+    )  # fmt: skip
+    return batch, Operands(
+        numbers(mass[3]), ffi.integers(second[3]), numbers(rows[3]), numbers(b[3]), numbers(v[3])
+    )  # fmt: skip
 
 
 @compiled
 def _stride(buffer, axes, size):
+    """How far it is to the next problem; what they share stays where it is."""
     return size if ffi.lanes(buffer, axes) > 1 else 0
 
 
 @compiled
-def _write(space, count, dimension, size, violated, working, multipliers, step, slack):
-    for i in range(count):
-        working[i], multipliers[i], slack[i] = 0, 0.0, space.slack[i] if violated else 0.0
-    for j in range(dimension):
-        step[j] = space.step[j] if violated else 0.0
-    for j in range(size):
-        row = space.candidate[space.held[j]]
-        working[row], multipliers[row] = 1, space.load[j]
+def _workspace(frame, number, batch):
+    return carve(
+        ffi.result(frame, number)[3], batch.count, batch.dimension, batch.entries, batch.most, batch.full
+    )  # fmt: skip
+
+
+@compiled
+def _read_rows(space, batch, given, lane, mask, masked):
+    rows = past(given.rows, lane * batch.to_rows)
+    if batch.sparse:
+        bodies = past(given.bodies, lane * batch.to_bodies)
+        return read_bodies(space, bodies, rows, batch.count, batch.sides, batch.components, mask, masked)
+    return read_dense(space, rows, batch.count, batch.dimension, mask, masked)
+
+
+@compiled
+def _whiten(space, batch, given, lane, rows):
+    mass = past(given.mass, lane * batch.to_mass)
+    if batch.full:
+        factor_full(space, mass, batch.dimension)
+        whiten_full(space, rows, batch.dimension)
+    else:
+        factor_diagonal(space, mass, batch.dimension)
+        whiten_diagonal(space, rows)
+
+
+@compiled
+def _search(frame, batch, given, numbers, eps):
+    count, dimension, most = batch.count, batch.dimension, batch.most
+    space = _workspace(frame, SEARCH_RESULTS - 1, batch)
+    all_working, all_multipliers = ffi.octets(ffi.result(frame, 0)[3]), numbers(ffi.result(frame, 1)[3])
+    all_steps, all_slack = numbers(ffi.result(frame, 2)[3]), numbers(ffi.result(frame, 3)[3])
+    status = ffi.integers(ffi.result(frame, 4)[3])
+    for lane in range(ffi.lanes(ffi.result(frame, 4), 0)):
+        working, multipliers = past(all_working, lane * count), past(all_multipliers, lane * count)
+        step, slack = past(all_steps, lane * dimension), past(all_slack, lane * count)
+        _read_rows(space, batch, given, lane, working, False)
+        size, status[lane] = 0, OK
+        b, v = past(given.first, lane * batch.to_first), past(given.second, lane * batch.to_second)
+        violated = read_values(space, b, v, count, eps)
+        if violated:
+            _whiten(space, batch, given, lane, count)
+            size, status[lane] = find(space, count, dimension, most, min(count, dimension), batch.full, eps)
+        for i in range(count):
+            working[i], multipliers[i], slack[i] = 0, 0.0, space.slack[i] if violated else 0.0
+        for j in range(dimension):
+            step[j] = space.step[j] if violated else 0.0
+        for j in range(size):
+            row = space.held[j]
+            working[row], multipliers[row] = 1, space.load[j]
+
+
+@compiled
+def _hold(frame, batch, given, numbers, eps):
+    count, dimension, most = batch.count, batch.dimension, batch.most
+    choose = ffi.results(frame) == HOLD_RESULTS
+    space = _workspace(frame, ffi.results(frame) - 1, batch)
+    mask = ffi.argument(frame, ffi.arguments(frame) - 1)
+    masks, to_mask = ffi.octets(mask[3]), _stride(mask, 1, count)
+    all_x, all_y = numbers(ffi.result(frame, 0)[3]), numbers(ffi.result(frame, 1)[3])
+    # Without this result nothing is written there.
+    all_taken = ffi.octets(ffi.result(frame, 2 if choose else 0)[3])
+    for lane in range(ffi.lanes(ffi.result(frame, 0), 1)):
+        x, y, taken = past(all_x, lane * dimension), past(all_y, lane * count), past(all_taken, lane * count)
+        s, f = past(given.first, lane * batch.to_first), past(given.second, lane * batch.to_second)
+        rows = _read_rows(space, batch, given, lane, past(masks, lane * to_mask), True)
+        idle = rows == 0
+        for j in range(dimension):
+            idle &= f[j] == 0
+            x[j] = 0.0
+        for i in range(count):
+            y[i] = s[i]
+            if choose:
+                taken[i] = 0
+        if idle:
+            continue
+        for i in range(rows):
+            space.value[i], space.noise[i] = 0.0, 0.0
+        _whiten(space, batch, given, lane, rows)
+        to_unit_length(space, rows, eps)
+        clear(space.dense, dimension)
+        size = take_independent(
+            space, rows, min(most, dimension), dependence_tolerance(min(count, dimension), eps) if choose else 0.0
+        )  # fmt: skip
+        solve(space, dimension, size, batch.full, f, s)
+        for j in range(dimension):
+            x[j] = space.step[j]
+        for j in range(size):
+            row = space.place[space.held[j]]
+            y[row] = -space.load[j]
+            if choose:
+                taken[row] = 1

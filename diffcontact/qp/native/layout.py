@@ -1,6 +1,9 @@
-"""How much memory one projection takes."""
+"""How much memory one problem takes, and what tells the kernel which problem it is."""
 
 from __future__ import annotations
+
+# How many results each call has, the memory included.
+SEARCH_RESULTS, HOLD_RESULTS, SOLVE_RESULTS = 6, 4, 3
 
 
 def most_held(count, dimension):
@@ -13,4 +16,4 @@ def most_held(count, dimension):
 def needed(count, dimension, entries, most, full):
     """Bytes of a `workspace.Workspace`; `most` rows are held at once, `full`: whether the mass is a matrix."""
     size = dimension * dimension if full else dimension
-    return 8 * (4 * count * entries + 12 * count + 1 + size + 3 * dimension + most * (most + 4))
+    return 8 * (4 * count * entries + 12 * count + 1 + size + 3 * dimension + most * (most + 1) // 2 + 4 * most)

@@ -18,7 +18,7 @@ from pathlib import Path
 import llvmlite.binding as llvm
 
 SOURCES = Path(__file__).parent
-ENTRY = "diffcontact_working_set"
+ENTRY = "diffcontact_projection"
 
 # The engine owns the code: without it the address would lead nowhere.
 _engines = []
@@ -45,12 +45,12 @@ def _ir() -> str:
     """What numba makes of the handler, and an entry by the C convention: nothing in it raises."""
     from numba import types
 
-    from diffcontact.qp.native.handler import working_set
+    from diffcontact.qp.native.handler import handler
 
     signature = (types.int64,)
-    working_set.compile(signature)
-    text = working_set.inspect_llvm(signature)
-    name = re.search(r'^define [^\n]*?@("?[^\s(]*working_set[^\s(]*)\(', text, re.MULTILINE)
+    handler.compile(signature)
+    text = handler.inspect_llvm(signature)
+    name = re.search(r'^define [^\n]*?@("?[^\s(]*7handler7handler[^\s(]*)\(', text, re.MULTILINE)
     if name is None:
         raise RuntimeError("numba names its functions in a way that is not known here")
     unknown = {

@@ -1,7 +1,12 @@
-"""The native search as a JAX primitive: its batches, and what it is lowered to on which platform."""
+"""The kernel's problems as JAX primitives: their batches, and what they are lowered to on which platform.
+
+Operands: mass, G or (bodies, normals), a vector (c,), a vector (d,) and, but for the search, a mask (c,); all with the
+same leading axes, or with ones where they are shared. The last result of each is the memory that the kernel works in.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -10,89 +15,144 @@ import numpy as np
 from jax.extend.core import Primitive
 from jax.interpreters import batching, mlir
 
-from diffcontact.qp import search
-from diffcontact.qp.bodies import BodyRows
+from diffcontact import mass as mass_matrix
+from diffcontact.qp import bodies, equality, search
+from diffcontact.qp.bodies import BodyRows, Rows
 from diffcontact.qp.native.layout import most_held, needed
 from diffcontact.qp.search import WorkingSet
+from diffcontact.qp.slots import members, slots_of
 
-TARGET = "diffcontact_working_set"
-
-# Operands: mass, G or (bodies, normals), b, v, all with the same leading axes, or with ones where they are shared.
-# Results: those of a WorkingSet, and the memory that the kernel works in.
-_working_set = Primitive(TARGET)
-_working_set.multiple_results = True
+TARGET = "diffcontact_projection"
 
 
-def find_working_set(mass, G, b, v) -> WorkingSet:
+def find_working_set(mass, G: Rows, b, v) -> WorkingSet:
     """As `diffcontact.qp.search.find_working_set`, from nothing."""
-    rows = (G.bodies.astype(jnp.int32), G.normals) if isinstance(G, BodyRows) else (G,)
-    *found, _ = _working_set.bind(mass, *rows, b, v)
+    *found, _ = _search.bind(mass, *_operands(G), b, v)
     return WorkingSet(*found)
 
 
-_compiled: Any = jax.jit(_working_set.bind)
+def hold(mass, G: Rows, value, active):
+    """As `diffcontact.qp.projection.hold`, from the rows' values (c,) at v: the way from v, multipliers, the rows."""
+    nowhere = jnp.zeros(mass.shape[0], value.dtype)
+    step, loads, taken, _ = _hold.bind(mass, *_operands(G), jnp.where(active, -value, 0), nowhere, active)
+    return step, jnp.where(taken, -loads, 0), taken
 
 
-@_working_set.def_impl
-def _run(*operands):
-    return _compiled(*operands)
+def solve_held(mass, G: Rows, working, f, s):
+    """x (d,) and y (c,) with M x + G_W^T y = f, G_W x = s_W, y = s off W: linear in f and s, with its derivatives."""
+    held, dimension = bodies.switched(G, working), f.shape[0]
+
+    def equations(unknown):
+        x, y = unknown[:dimension], unknown[dimension:]
+        above = mass_matrix.apply(mass, x) + bodies.lift(held, jnp.where(working, y, 0))
+        return jnp.concatenate([above, jnp.where(working, bodies.times(held, x), y)])
+
+    def solve(_, right):
+        return jnp.concatenate(_solve.bind(mass, *_operands(G), right[dimension:], right[:dimension], working)[:2])
+
+    # As one vector: of a pair JAX transposes either all or nothing.
+    found = jax.lax.custom_linear_solve(equations, jnp.concatenate([f, s]), solve, symmetric=True)
+    return found[:dimension], found[dimension:]
 
 
-def _results(mass, rows, b, v):
-    """The leading axes, and the shapes and types of the results."""
-    count, dimension, depth = b.shape[-1], v.shape[-1], len(v.shape) - 1
-    batch = np.broadcast_shapes(*(x.shape[:depth] for x in (mass, *rows, b, v)))
-    entries = 2 * rows[1].shape[-1] if len(rows) == 2 else dimension
-    memory = needed(count, dimension, entries, most_held(count, dimension), len(mass.shape) > len(v.shape))
-    numbers = [((*batch, size), b.dtype) for size in (count, dimension, count)]
-    return batch, [
-        ((*batch, count), np.dtype(bool)),
-        *numbers,
-        (batch, np.dtype(np.int32)),
-        ((memory,), np.dtype("u1")),
-    ]
+def _operands(G: Rows):
+    return (G.bodies.astype(jnp.int32), G.normals) if isinstance(G, BodyRows) else (G,)
 
 
-@_working_set.def_abstract_eval
-def _shapes(mass, *rows_b_v):
-    *rows, b, v = rows_b_v
-    return [b.update(shape=shape, dtype=dtype, weak_type=False) for shape, dtype in _results(mass, rows, b, v)[1]]
+def _primitive(name: str, results: Callable, in_jax: Callable) -> Primitive:
+    """A problem.
+
+    Args:
+        name: its own.
+        results: c, d, type -> shapes and types of what one problem gives.
+        in_jax: the same without the kernel, one problem: mass, G, the vectors, the mask if there is one -> results.
+    """
+    primitive = Primitive(f"{TARGET}_{name}")
+    primitive.multiple_results = True
+    compiled: Any = jax.jit(primitive.bind)
+    primitive.def_impl(lambda *operands: compiled(*operands))
+
+    def shapes(operands):
+        """The leading axes, and the shapes and types of all results."""
+        mass, rows, (first, second) = _parted(operands)
+        count, dimension, depth = first.shape[-1], second.shape[-1], len(second.shape) - 1
+        batch = np.broadcast_shapes(*(x.shape[:depth] for x in operands))
+        entries = 2 * rows[1].shape[-1] if len(rows) == 2 else dimension
+        memory = needed(count, dimension, entries, most_held(count, dimension), len(mass.shape) > len(second.shape))
+        own = [((*batch, *shape), dtype) for shape, dtype in results(count, dimension, first.dtype)]
+        return batch, [*own, ((memory,), np.dtype(np.uint8))]
+
+    @primitive.def_abstract_eval
+    def _(*operands):
+        return [operands[0].update(shape=shape, dtype=dtype, weak_type=False) for shape, dtype in shapes(operands)[1]]
+
+    def batched(operands, axes):
+        operands = _with_axis(operands, axes)
+        found = primitive.bind(*operands)
+        return found, [*[0] * (len(found) - 1), batching.not_mapped]
+
+    def pure(*operands):
+        batch, kinds = shapes(operands)
+
+        def one(*operands):
+            mass, rows, vectors = _parted(operands)
+            count = vectors[1].shape[0] // rows[1].shape[-1] if len(rows) == 2 else 0
+            G = BodyRows(rows[0], rows[1], count) if len(rows) == 2 else rows[0]
+            return in_jax(mass, G, *operands[1 + len(rows) :])
+
+        for _ in batch:
+            one = jax.vmap(one)
+        found = one(*(jnp.broadcast_to(x, batch + x.shape[len(batch) :]) for x in operands))
+        return [*found, jnp.zeros(*kinds[-1])]
+
+    batching.primitive_batchers[primitive] = batched
+    mlir.register_lowering(primitive, mlir.lower_fun(pure, multiple_results=True))
+    mlir.register_lowering(primitive, jax.ffi.ffi_lowering(TARGET), platform="cpu")
+    return primitive
 
 
-def _batched(operands, axes):
-    """Operands that are not mapped are shared, if they were so far; everything else gets all axes."""
+def _parted(operands):
+    """The mass, the rows and the two vectors."""
+    sparse = jnp.issubdtype(operands[1].dtype, jnp.integer)
+    rows = operands[1:3] if sparse else operands[1:2]
+    return operands[0], rows, operands[1 + len(rows) : 3 + len(rows)]
+
+
+def _with_axis(operands, axes):
+    """One more leading axis: of length one for what is not mapped, if all of its leading axes are; full otherwise."""
     size = next(x.shape[axis] for x, axis in zip(operands, axes, strict=True) if axis is not batching.not_mapped)
-    shared = [axis is batching.not_mapped for axis in axes]
     operands = [
-        x[None] if own else jnp.moveaxis(x, axis, 0) for x, own, axis in zip(operands, shared, axes, strict=True)
+        x[None] if axis is batching.not_mapped else jnp.moveaxis(x, axis, 0)
+        for x, axis in zip(operands, axes, strict=True)
     ]
-    depth = operands[-1].ndim - 1
+    depth = _parted(operands)[2][1].ndim - 1
     batch = np.broadcast_shapes(*(x.shape[:depth] for x in operands), (size, *[1] * (depth - 1)))
-    alone = (1,) * depth
-    operands = [
-        x if x.shape[:depth] in (alone, batch) else jnp.broadcast_to(x, batch + x.shape[depth:]) for x in operands
-    ]
-    return _working_set.bind(*operands), [0] * 5 + [batching.not_mapped]
+    shared = (1,) * depth
+    return [x if x.shape[:depth] in (shared, batch) else jnp.broadcast_to(x, batch + x.shape[depth:]) for x in operands]
 
 
-batching.primitive_batchers[_working_set] = _batched
+_MASK = np.dtype(bool)
+_STATUS = np.dtype(np.int32)
 
 
-def _pure(mass, *rows_b_v):
-    *rows, b, v = rows_b_v
-    batch, results = _results(mass, rows, b, v)
-
-    def lane(mass, *rows_b_v):
-        *rows, b, v = rows_b_v
-        G = BodyRows(rows[0], rows[1], v.shape[0] // rows[1].shape[-1]) if len(rows) == 2 else rows[0]
-        found = search.find_working_set(mass, G, b, v)
-        return found.working, found.multipliers, found.step, found.slack, found.status
-
-    for _ in batch:
-        lane = jax.vmap(lane)
-    found = lane(*(jnp.broadcast_to(x, batch + x.shape[len(batch) :]) for x in (mass, *rows_b_v)))
-    return [*found, jnp.zeros(*results[-1])]
+def _search_in_jax(mass, G, b, v):
+    found = search.find_working_set(mass, G, b, v)
+    return found.working, found.multipliers, found.step, found.slack, found.status
 
 
-mlir.register_lowering(_working_set, mlir.lower_fun(_pure, multiple_results=True))
-mlir.register_lowering(_working_set, jax.ffi.ffi_lowering(TARGET), platform="cpu")
+def _solve_in_jax(mass, G, s, f, mask):
+    return equality.solve_slots(mass, G, slots_of(mask, min(G.shape)), f, s)
+
+
+def _hold_in_jax(mass, G, s, f, mask):
+    slots = equality.independent(mass, G, mask)
+    return *equality.solve_slots(mass, G, slots, f, s), members(slots, G.shape[0])
+
+
+_search = _primitive(
+    "search",
+    lambda c, d, dtype: [((c,), _MASK), ((c,), dtype), ((d,), dtype), ((c,), dtype), ((), _STATUS)],
+    _search_in_jax,
+)
+_hold = _primitive("hold", lambda c, d, dtype: [((d,), dtype), ((c,), dtype), ((c,), _MASK)], _hold_in_jax)
+_solve = _primitive("solve", lambda c, d, dtype: [((d,), dtype), ((c,), dtype)], _solve_in_jax)

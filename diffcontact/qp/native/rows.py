@@ -9,26 +9,33 @@ from diffcontact.qp.slots import NONE
 
 
 @compiled
-def read_dense(space, G, count, dimension):
-    """Rows that are stored whole; the zeros in them are left out."""
-    filled = 0
+def read_dense(space, G, count, dimension, mask, masked):
+    """Rows that are stored whole, without their zeros: all, or those of a mask, named in `place`; how many."""
+    filled, number = 0, 0
     for i in range(count):
-        space.start[i] = filled
+        if masked and mask[i] == 0:
+            continue
+        space.start[number], space.place[number] = filled, i
+        number += 1
         for j in range(dimension):
-            number = G[i * dimension + j]
-            space.entry[filled] = number
+            entry = G[i * dimension + j]
+            space.entry[filled] = entry
             space.index[filled] = j
-            # The place is written whatever the number, and kept if it is not zero: no branch.
-            filled += number != 0
-    space.start[count] = filled
+            # The place is written whatever the entry, and kept if it is not zero: no branch.
+            filled += entry != 0
+    space.start[number] = filled
+    return number
 
 
 @compiled
-def read_bodies(space, bodies, normals, count, sides, components):
-    """Rows between two bodies each; of one normal the first body's is the opposite."""
-    filled = 0
+def read_bodies(space, bodies, normals, count, sides, components, mask, masked):
+    """The same of rows between two bodies each; of one normal the first body's is the opposite."""
+    filled, number = 0, 0
     for i in range(count):
-        space.start[i] = filled
+        if masked and mask[i] == 0:
+            continue
+        space.start[number], space.place[number] = filled, i
+        number += 1
         for side in range(2):
             body = bodies[2 * i + side]
             if body == NONE:
@@ -36,11 +43,12 @@ def read_bodies(space, bodies, normals, count, sides, components):
             at = (i * sides + (side if sides == 2 else 0)) * components
             sign = -1.0 if sides == 1 and side == 0 else 1.0
             for j in range(components):
-                number = sign * normals[at + j]
-                space.entry[filled] = number
+                entry = sign * normals[at + j]
+                space.entry[filled] = entry
                 space.index[filled] = body * components + j
-                filled += number != 0
-    space.start[count] = filled
+                filled += entry != 0
+    space.start[number] = filled
+    return number
 
 
 @summed
@@ -157,6 +165,19 @@ def add(space, row, factor, x):
 
 
 @compiled
+def spread(space, row):
+    """A row in full, in `dense`, which is zero elsewhere."""
+    add(space, row, 1.0, space.dense)
+
+
+@compiled
+def gather(space, row):
+    """Make `dense` zero again."""
+    for e in range(space.start[row], space.start[row + 1]):
+        space.dense[space.index[e]] = 0.0
+
+
+@compiled
 def clear(x, count):
     """x = 0."""
     for i in range(count):
@@ -175,3 +196,17 @@ def unwhiten(space, dimension, full):
         x[j] /= root[j * dimension + j]
         for k in range(j):
             x[k] -= root[j * dimension + k] * x[j]
+
+
+@summed
+def whiten(space, f, dimension, full):
+    """way = L^-1 f."""
+    root, x = space.root, space.way
+    for j in range(dimension):
+        total = np.float64(f[j])
+        if full:
+            for k in range(j):
+                total -= root[j * dimension + k] * x[k]
+            x[j] = total / root[j * dimension + j]
+        else:
+            x[j] = total * root[j]

@@ -14,11 +14,11 @@ from diffcontact.qp.native.frame import doubles, words
 #     soft, slack, base (c)                 addition to the dual's diagonal, relaxation, values at no load + relaxation
 #     root (d) or (d d)                     inverse square roots of the masses, or the Cholesky factor of the mass
 #     step, way, dense (d)                  for the whitened rows: way from v, direction of a pivot, a row spread out
-#     candidate, place (c)                  the rows looked at, and where each row is among them, or -1
+#     candidate, place (c)                  the rows looked at, none of them held, and where each row is among them
 #     column, unit (e c)                    the candidates' columns and values, entry by entry
-#     now, change (c)                       the candidates' values (inf where held) and their rates along `way`
-#     held, load (k)                        the working set, places among the candidates, and its multipliers
-#     inverse (k k)                         the inverse of the Cholesky factor of its Delassus matrix
+#     now, change (c)                       the candidates' values plus tolerance, and their rates along `way`
+#     held, load (k)                        the working set and its multipliers
+#     inverse (k k/2)                       the inverse of the Cholesky factor of its Delassus matrix
 #     own, turn (k)                         products with the entering row, and minus the rates of the multipliers
 Workspace = namedtuple(
     "Workspace",
@@ -55,7 +55,7 @@ def carve(at, count, dimension, entries, most, full):
     load, at = _doubles(at, most)
     own, at = _doubles(at, most)
     turn, at = _doubles(at, most)
-    inverse, at = _doubles(at, most * most)
+    inverse, at = _doubles(at, most * (most + 1) // 2)
     return Workspace(
         start, index, entry, value, noise, scale, tolerance, soft, slack, base, root, step, way, dense, candidate,
         place, column, unit, now, change, held, load, inverse, own, turn,

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from diffcontact.qp.native.active_set import INFEASIBLE, ITERATION_LIMIT, OK, look_at, pivots, refine
+from diffcontact.qp.native.active_set import (
+    HELD,
+    INFEASIBLE,
+    ITERATION_LIMIT,
+    NOWHERE,
+    OK,
+    look_at,
+    pivots,
+    refine,
+)
 from diffcontact.qp.native.compiled import compiled
 from diffcontact.qp.native.rows import clear, times, to_unit_length, unwhiten
 from diffcontact.status import Status
@@ -60,7 +69,7 @@ def find(space, count, dimension, most, rank, full, eps):
         clear(space.step, dimension)
         size = 0
     for j in range(size):
-        space.load[j] = max(space.load[j] * space.scale[space.candidate[space.held[j]]], 0.0)
+        space.load[j] = max(space.load[j] * space.scale[space.held[j]], 0.0)
     for i in range(count):
         space.slack[i] /= space.scale[i]
     return size, status
@@ -78,19 +87,19 @@ def _solve(space, worst, count, dimension, entries, most, rank, relaxed, depende
     """Search among the rows nearest to violation, and among the others as they become violated."""
     candidates = 0
     for i in range(count):
-        space.place[i] = -1
-        space.base[i] = space.value[i] + space.slack[i]
-        if (count <= FEW or space.base[i] < worst) and space.base[i] < np.inf:
-            look_at(space, i, candidates, entries, count)
-            space.now[candidates] = space.base[i]
+        space.place[i] = NOWHERE
+        base = space.value[i] + space.slack[i]
+        space.base[i] = base
+        if (count <= FEW or base < worst) and base < np.inf:
+            look_at(space, i, base, candidates, entries, count)
             candidates += 1
     clear(space.step, dimension)
     size = 0
     for _ in range(ROUNDS):
-        size, status = pivots(
+        candidates, size, status = pivots(
             space, candidates, count, dimension, entries, size, most, rank, relaxed, dependent_below
         )  # fmt: skip
-        refine(space, dimension, size, most, relaxed)
+        refine(space, dimension, size, relaxed)
         if status != OK:
             return size, status
         candidates, again = _check(space, candidates, count, entries)
@@ -104,17 +113,15 @@ def _check(space, candidates, count, entries):
     """The rows' values where the step leads to; a violated one becomes a candidate. Whether there was one."""
     again = False
     for i in range(count):
-        if space.base[i] == np.inf:
+        place = space.place[i]
+        if space.base[i] == np.inf or place == HELD:
             continue
         value = space.base[i] + times(space, i, space.step)
         violated = value < -2 * space.tolerance[i]
-        if space.place[i] >= 0:
-            if space.now[space.place[i]] == np.inf:
-                continue
-            space.now[space.place[i]] = value
+        if place != NOWHERE:
+            space.now[place] = value + space.tolerance[i]
         elif violated:
-            look_at(space, i, candidates, entries, count)
-            space.now[candidates] = value
+            look_at(space, i, value, candidates, entries, count)
             candidates += 1
         again |= violated
     return candidates, again
