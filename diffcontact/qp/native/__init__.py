@@ -1,6 +1,6 @@
 """The search of a projection as machine code, where there is some: pure JAX everywhere else.
 
-`DIFFCONTACT_KERNEL` chooses: "native", "jax", or, unset, native where it is available.
+`DIFFCONTACT_KERNEL` chooses: "native", where it is available, or "jax".
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def ready() -> bool:
 
 
 def chosen() -> bool:
-    """Whether the kernel is asked for.
+    """Whether the kernel is wanted.
 
     Raises:
         ValueError: DIFFCONTACT_KERNEL is none of the choices.
@@ -60,6 +60,13 @@ def described() -> str:
 @functools.cache
 def unavailable() -> str | None:
     """Why there is no kernel, in one line, or None where it is ready."""
+    reason = _obstacle()
+    if reason and os.environ.get(VARIABLE) == "native":
+        warnings.warn(f"{VARIABLE}=native, but there is no kernel: {reason}", stacklevel=2)
+    return reason or None
+
+
+def _obstacle() -> str:
     missing = [name for name in ("numba", "llvmlite") if importlib.util.find_spec(name) is None]
     if missing:
         return f"{' and '.join(missing)} not installed: pip install 'diffcontact[native]'"
@@ -70,12 +77,9 @@ def unavailable() -> str | None:
         trial = threading.Thread(target=lambda: failure.append(_trial()))
         trial.start()
         trial.join()
-        reason = failure[0] if failure else "its trial failed"
+        return failure[0] if failure else "its trial failed"
     except Exception as error:
-        reason = f"{type(error).__name__}: {error}".splitlines()[0]
-    if reason and os.environ.get(VARIABLE) == "native":
-        warnings.warn(f"{VARIABLE}=native, but there is no kernel: {reason}", stacklevel=2)
-    return reason or None
+        return f"{type(error).__name__}: {error}".splitlines()[0]
 
 
 def _register():
@@ -92,11 +96,12 @@ def _trial() -> str:
     """What is wrong with the result of a small problem, or nothing."""
     from diffcontact.qp.native import primitive
 
-    one = np.ones(1, np.float32)
+    one, two = np.ones(1, np.float32), np.array([[-2.0], [2.0]], np.float32)
     try:
         with jax.default_device(jax.devices("cpu")[0]):
-            found = jax.jit(primitive.find_working_set)(one, one[:, None], 0 * one, -2 * one)
-            sound = found.step.tolist() == found.multipliers.tolist() == [2.0] and int(found.status) == 0
+            batch = jax.vmap(primitive.find_working_set, (None, None, None, 0))
+            found = jax.jit(batch)(one, one[:, None], 0 * one, two)
+            sound = found.step.tolist() == found.multipliers.tolist() == [[2.0], [0.0]] and not found.status.any()
     except Exception as error:
         return f"{type(error).__name__}: {error}".splitlines()[0]
     return "" if sound else "XLA calls it in a way that it does not know"

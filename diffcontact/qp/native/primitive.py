@@ -89,7 +89,7 @@ def _primitive(name: str, results: Callable, in_jax: Callable) -> Primitive:
     def batched(operands, axes):
         operands = _with_axis(operands, axes)
         found = primitive.bind(*operands)
-        return found, [*[0] * (len(found) - 1), batching.not_mapped]
+        return found, [*[0] * (len(found) - 1), None]
 
     def pure(*operands):
         batch, kinds = shapes(operands)
@@ -120,11 +120,8 @@ def _parted(operands):
 
 def _with_axis(operands, axes):
     """One more leading axis: of length one for what is not mapped, if all of its leading axes are; full otherwise."""
-    size = next(x.shape[axis] for x, axis in zip(operands, axes, strict=True) if axis is not batching.not_mapped)
-    operands = [
-        x[None] if axis is batching.not_mapped else jnp.moveaxis(x, axis, 0)
-        for x, axis in zip(operands, axes, strict=True)
-    ]
+    size = next(x.shape[axis] for x, axis in zip(operands, axes, strict=True) if axis is not None)
+    operands = [x[None] if axis is None else jnp.moveaxis(x, axis, 0) for x, axis in zip(operands, axes, strict=True)]
     depth = _parted(operands)[2][1].ndim - 1
     batch = np.broadcast_shapes(*(x.shape[:depth] for x in operands), (size, *[1] * (depth - 1)))
     shared = (1,) * depth
