@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from enum import IntEnum
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -13,36 +12,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
+from diffcontact.doubts.course import course
+from diffcontact.doubts.doubt import Doubt, Finding
+from diffcontact.doubts.strikes import meetings, slow_strikes
+from diffcontact.doubts.touches import passes, unloaded
 from diffcontact.schemes.scheme import Scheme
 from diffcontact.sensitivity import gather, put, sensitivity
 from diffcontact.simulate import Trajectory, simulate
 from diffcontact.status import Status
-
-
-class Doubt(IntEnum):
-    """Why a percussion may have no derivative; 0 is none."""
-
-    NONE = 0
-    GRAZING = 1
-    ZENO_END = 2
-    SIMULTANEOUS = 3
-    THRESHOLD = 4
-    UNRESOLVED = 5
-
-    @property
-    def message(self) -> str:
-        """What happened, and what it means for the derivative."""
-        return _MESSAGES[self]
-
-
-_MESSAGES = {
-    Doubt.NONE: "every percussion is clear: the derivative exists and is the one that is computed",
-    Doubt.GRAZING: "the contact is hardly approached (less than h |a| / 2): the derivative grows like 1 / velocity",
-    Doubt.ZENO_END: "a bounce too slow to be followed ends in rest: the rest of its Zeno sequence is left out, O(h)",
-    Doubt.SIMULTANEOUS: "coupled contacts are struck at once: their order would matter, one-sided derivatives differ",
-    Doubt.THRESHOLD: "a small change would turn this bounce into rest, or back",
-    Doubt.UNRESOLVED: "the run itself reports a status, or more percussions than were listed",
-}
+from diffcontact.system import System
 
 
 @dataclass(frozen=True)
@@ -51,33 +29,38 @@ class Certificate:
 
     Attributes:
         trajectory: the run, with its percussions.
-        doubts: (k,) a `Doubt` for each percussion that happened, in order.
+        findings: the doubts, in the order of time.
     """
 
     trajectory: Trajectory
-    doubts: np.ndarray
+    findings: tuple[Finding, ...]
 
     @property
     def clear(self) -> bool:
         """No doubt at all."""
-        return not np.any(self.doubts) and int(self.trajectory.status) == Status.OK
+        return not self.findings and int(self.trajectory.status) == Status.OK
 
     def first(self) -> tuple[Doubt, float, int]:
-        """The first doubt, its time [s] and its contact; (NONE, nan, -1) where there is none."""
-        rows = np.flatnonzero(self.doubts)
-        if rows.size:
-            happened = self.trajectory.percussions
-            assert happened is not None
-            return Doubt(int(self.doubts[rows[0]])), float(happened.time[rows[0]]), int(happened.contact[rows[0]])
+        """The first doubt, its time [s] and its contact; (NONE, nan, -1) where there is none.
+
+        A run that reports a status, and nothing before, is (UNRESOLVED, nan, -1).
+        """
+        if self.findings:
+            first = self.findings[0]
+            return first.doubt, first.time, first.contact
         resolved = int(self.trajectory.status) == Status.OK
         return Doubt.NONE if resolved else Doubt.UNRESOLVED, float("nan"), -1
 
     def __str__(self) -> str:
-        doubt, time, contact = self.first()
-        where = f" (t = {time:.6g} s, contact {contact})" if contact >= 0 else ""
-        status = Status(int(self.trajectory.status))
-        run = "" if status == Status.OK else f"; {status.message}"
-        return f"{self.doubts.size} percussions; {doubt.name}{where}: {doubt.message}{run}"
+        happened = self.trajectory.percussions
+        assert happened is not None
+        count, status = int(np.sum(np.asarray(happened.contact) >= 0)), Status(int(self.trajectory.status))
+        lines = [f"{finding}" for finding in self.findings[:_SHOWN]]
+        if len(self.findings) > _SHOWN:
+            lines.append(f"and {len(self.findings) - _SHOWN} more")
+        if status != Status.OK:
+            lines.append(f"status {status.name}: {status.message}")
+        return "\n".join([f"{count} percussions", *(lines or [f"{Doubt.NONE.name}: {Doubt.NONE.message}"])])
 
 
 def certify(
@@ -92,23 +75,32 @@ def certify(
     percussions: int = 256,
     change: float = 1e-3,
 ) -> Certificate:
-    """Look at every percussion of a run for reasons why its derivative does not exist, or is about to change.
+    """Look along a run for reasons why its derivative does not exist, or is about to change.
 
-    What leaves a contact slower than the threshold h |a| / 2 of the rest test stays there: a percussion is a ZENO_END
-    where a contact bounces so slowly, THRESHOLD where its velocity afterwards is within the relative `change` of that.
-    It is GRAZING where the approach is below the threshold and nothing bounces (e = 0), SIMULTANEOUS where two coupled
-    contacts are approached in it. Contacts that let go do so where their load vanishes; there the derivative exists.
+    - GRAZING: a contact is struck at less than `change` times the speed of what moves there, or passes so close that
+      it would be if its gap were mirrored: the clearance c is below (change speed)^2 / (2 a), a its acceleration.
+    - SIMULTANEOUS: coupled contacts meet at one time (or within the gaps that `change`^2 of the way closes), and
+      neighbouring motions, in which they close one after the other, come out otherwise than the run or its derivative.
+      Contacts that rest under a load or stuck where they were struck stay closed; those that touch without, and those
+      that are struck at the first time, may be opened by the initial values.
+    - UNLOADED: bodies touch at rest and are neither pressed together nor pulled apart.
+    - ZENO_END: a bounce too slow to be followed ends a sequence of them in rest; SLOW: the same of a single impact;
+      THRESHOLD: the speed of a bounce is within the relative `change` of being left out so.
+    - AT_THE_END: an impact within `change`^2 of the run's length of its end.
+
+    Contacts that let go do so where their load vanishes; there the derivative exists.
 
     Args:
-        system, params, q0, u0, times, scheme, substeps: as in `simulate`, with EventTimed on a `System`.
+        system, params, q0, u0, times, scheme, substeps: as in `simulate`, with EventTimed on a `System`; of a crowd
+            (`balls(..., cell=...)`) all pairs are looked at, and contacts are numbered as without cells.
         percussions: how many to look at; a run with more is UNRESOLVED.
-        change: relative change of the approach velocities that nothing should depend on.
+        change: relative change of the velocities that nothing should depend on.
 
     Returns:
         A `Certificate`; print it.
 
     Raises:
-        ValueError: as `simulate`.
+        ValueError: as `simulate`, and for a `ParticleLine`, whose contacts neither open nor close.
 
     Example:
         >>> import jax.numpy as jnp, diffcontact as dc
@@ -118,26 +110,58 @@ def certify(
         >>> cradle.first()[0].name, int(cradle.first()[2])
         ('SIMULTANEOUS', 0)
     """
-    run = simulate(system, params, q0, u0, times, scheme=scheme, substeps=substeps, percussions=percussions)
-    assert run.percussions is not None
-    happened = jax.tree.map(np.asarray, run.percussions)
-    count = int(np.sum(happened.contact >= 0))
-    before, slow, soft = (x[:count] for x in (happened.before, happened.slow, happened.soft))
-    contact = happened.contact[:count]
-    restitution = np.broadcast_to(np.asarray(system.restitution(params)), before.shape)
-    # Velocities that differ by rounding only are the same.
-    rounding = np.finfo(before.dtype).eps ** 0.75 * np.max(np.abs(before), initial=1.0)
-    struck = (before < -rounding) & (happened.impulse[:count] > 0)
-    bounces, rebound = struck & (restitution > 0), -restitution * before
-    doubts = np.zeros(count, int)
-    doubts[np.sum(struck, axis=1) > 1] = Doubt.SIMULTANEOUS
-    doubts[np.any(bounces & (np.abs(rebound - slow) <= change * slow), axis=1)] = Doubt.THRESHOLD
-    doubts[np.any(bounces & soft & (rebound < (1 - change) * slow), axis=1)] = Doubt.ZENO_END
-    rows = np.arange(count)
-    doubts[(-before < slow)[rows, contact] & (restitution == 0)[rows, contact]] = Doubt.GRAZING
-    if count == percussions and count:
-        doubts[-1] = doubts[-1] or Doubt.UNRESOLVED
-    return Certificate(run, doubts)
+    if not isinstance(system, System):
+        raise ValueError(
+            f"certify: expected a System, got {type(system).__name__}; it looks at contacts that open and close, and a "
+            "ParticleLine has none"
+        )
+    run = simulate(system, params, q0, u0, _steps(times, substeps), scheme=scheme, percussions=percussions)
+    way = course(system, params, run, 0.0)
+    impacts = way.impacts
+    restitution = np.broadcast_to(np.asarray(system.restitution(params)), (way.begin.gap.shape[1],))
+    found = [
+        *slow_strikes(way, restitution, change),
+        *meetings(way, restitution, change),
+        *passes(way, scheme, change),
+        *unloaded(way),
+    ]
+    begin, end = way.begin.t[0], way.end.t[-1]
+    for k in np.flatnonzero(end - impacts.time <= change**2 * (end - begin)):
+        found.append((Doubt.AT_THE_END, float(impacts.time[k]), int(impacts.contact[k])))
+    if impacts.count == percussions and percussions:
+        found.append((Doubt.UNRESOLVED, float(impacts.time[-1]), int(impacts.contact[-1])))
+    # The worst first where there are several at one time.
+    found = sorted(dict.fromkeys(found), key=lambda one: (one[1], _WORST.index(one[0]), one[2]))
+    return Certificate(_at(run, substeps), tuple(Finding(*one, way.names[one[2]]) for one in found))
+
+
+# So many doubts are printed.
+_SHOWN = 5
+_WORST = [
+    Doubt.SIMULTANEOUS,
+    Doubt.UNLOADED,
+    Doubt.GRAZING,
+    Doubt.THRESHOLD,
+    Doubt.ZENO_END,
+    Doubt.SLOW,
+    Doubt.AT_THE_END,
+    Doubt.UNRESOLVED,
+]
+
+
+def _steps(times, substeps: int):
+    """The times at which steps end."""
+    times = np.asarray(times)
+    if times.ndim != 1 or times.size < 2 or substeps == 1:
+        return times
+    parts = np.arange(substeps) / substeps
+    return np.append((times[:-1, None] + parts * np.diff(times)[:, None]).ravel(), times[-1])
+
+
+def _at(run: Trajectory, substeps: int) -> Trajectory:
+    """The run at the times it was asked for."""
+    impulse = run.impulse.reshape(-1, substeps, *run.impulse.shape[1:]).sum(axis=1)
+    return replace(run, t=run.t[::substeps], q=run.q[::substeps], u=run.u[::substeps], impulse=impulse)
 
 
 @dataclass(frozen=True)

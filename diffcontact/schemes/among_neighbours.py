@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -12,6 +12,7 @@ from jax import Array, lax
 
 from diffcontact import qp
 from diffcontact.schemes.applicability import inelastic_status
+from diffcontact.schemes.percussion import Percussion
 from diffcontact.schemes.scheme import Info, Scheme
 from diffcontact.schemes.velocity_projection import VelocityProjection
 from diffcontact.status import Status, first
@@ -67,13 +68,15 @@ class AmongNeighbours:
         near, way = system.soon(params, t, h, state.q, state.u)
         if isinstance(state, CrowdState):
             after, impulse, status = _project(system, params, t, h, state, near)
+            happened = None
         else:
             after, info = self.scheme.step(system.only(near), params, t, h, state)
             impulse, status = info.impulse, info.status
+            happened = _numbered(info.percussions, near)
         moved = jnp.linalg.norm((after.q - state.q).reshape(system.count, system.dimension), axis=1)
         full = jnp.where(near.full, Status.NEIGHBOURS_FULL, Status.OK)
         missed = jnp.where(jnp.max(lax.stop_gradient(moved)) > way, Status.NEIGHBOURS_MISSED, Status.OK)
-        return after, Info(system.per_ball_impulse(near, impulse), first(first(full, missed), status))
+        return after, Info(system.per_ball_impulse(near, impulse), first(first(full, missed), status), happened)
 
 
 def _project(system: Crowd, params, t, h, state: CrowdState, near: Near):
@@ -86,6 +89,14 @@ def _project(system: Crowd, params, t, h, state: CrowdState, near: Near):
     status = first(move.status, inelastic_status(system.only(near), params))
     after = CrowdState(state.q + h * move.u, move.u, near, lax.stop_gradient(move.multipliers))
     return after, move.multipliers, status
+
+
+def _numbered(happened: Percussion | None, near: Near) -> Percussion | None:
+    """The percussions of a step with the numbers of the crowd's contacts, in place of those of this step's list."""
+    if happened is None:
+        return None
+    contact = jnp.where(happened.contact >= 0, near.number[happened.contact], -1)
+    return replace(happened, contact=contact, numbers=near.number[happened.numbers])
 
 
 def adapted(scheme: Scheme, system) -> Scheme:

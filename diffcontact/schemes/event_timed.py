@@ -159,7 +159,7 @@ class EventTimed:
             now, pending, record = where_wanted(pending, lambda: to_next(now, last), (now, pending, none))
             return (now, pending), record
 
-        none = no_percussion(at_start.t, zero)
+        none = no_percussion(at_start.t, zero, state.q)
         last = jnp.arange(self.events + 1) >= self.events - 1
         (now, pending), percussions = lax.scan(round_, (at_start, jnp.array(True)), last)
         now = _finish(system, params, h, at_start, now, pending)

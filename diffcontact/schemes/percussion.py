@@ -19,7 +19,7 @@ from diffcontact.system import Contacts, acceleration, contacts, gap_acceleratio
 
 @partial(
     jax.tree_util.register_dataclass,
-    data_fields=["time", "contact", "impulse", "before", "after", "slow", "soft"],
+    data_fields=["time", "contact", "impulse", "before", "after", "slow", "soft", "q", "u", "jump", "numbers"],
     meta_fields=[],
 )
 @dataclass(frozen=True)
@@ -33,6 +33,10 @@ class Percussion:
         before, after: (c,) gap velocities [m/s].
         slow: (c,) how fast a contact may leave and still be back within the step, at most [m/s].
         soft: (c,) bool, contacts that were not left to bounce, since they would have been closed again within the step.
+        q, u: (d,) where [m], and how fast before [m/s].
+        jump: (d,) what it does to the velocity [m/s].
+        numbers: (c,) int, the contacts that the entries above are of, and that `contact` is one of: all in order; of a
+            crowd those that were near, first * (balls + fixed balls + walls) + partner in the numbers of its surfaces.
     """
 
     time: Array
@@ -42,12 +46,17 @@ class Percussion:
     after: Array
     slow: Array
     soft: Array
+    q: Array
+    u: Array
+    jump: Array
+    numbers: Array
 
 
-def no_percussion(t, impulse: Array) -> Percussion:
+def no_percussion(t, impulse: Array, q: Array) -> Percussion:
     """The padding of a list of percussions."""
-    none = jnp.zeros_like(impulse)
-    return Percussion(jnp.zeros_like(t), jnp.array(-1, jnp.int32), none, none, none, none, none > 0)
+    none, still, numbers = jnp.zeros_like(impulse), jnp.zeros_like(q), jnp.arange(impulse.size)
+    number = jnp.array(-1, jnp.int32)
+    return Percussion(jnp.zeros_like(t), number, none, none, none, none, none > 0, still, still, still, numbers)
 
 
 class Threshold(NamedTuple):
@@ -69,7 +78,7 @@ class Threshold(NamedTuple):
 def percussion(system, params, t, q: Array, u: Array, contact, closed: Array, threshold: Threshold, alone):
     r"""The jump of the velocity at an impact: u+ (d,), status and the `Percussion`.
 
-    One projection over the closed contacts that the impact can reach (through the Delassus matrix G M^-1 G^T)::
+    One projection over the closed contacts that the impact can reach (through their Delassus matrix G M^-1 G^T)::
 
         u+ = argmin 1/2 |u - u-|_M^2      subject to      v_i(u) >= -e_i v_i(u-)
 
@@ -102,7 +111,7 @@ def percussion(system, params, t, q: Array, u: Array, contact, closed: Array, th
     before = here.velocity(u)
     restitution = jnp.asarray(system.restitution(params), q.dtype)
     e = jnp.broadcast_to(restitution, before.shape)
-    taking_part = closed & (_coupled(mass, here.normals, contact) | ~alone)
+    taking_part = closed & (_coupled(mass, jnp.where(closed[:, None], here.normals, 0.0), contact) | ~alone)
     rebound = lax.stop_gradient(-e * before)
     slow = taking_part & (rebound > threshold.rounding) & (rebound <= threshold.slow)
     least = jnp.min(jnp.where(taking_part, e, 1.0))
@@ -142,7 +151,9 @@ def percussion(system, params, t, q: Array, u: Array, contact, closed: Array, th
     coarse = jnp.any(hit.soft & matters(here, rebound, e, threshold.fastest))
     status = first(hit.status, jnp.where(coarse, Status.TOO_COARSE, Status.OK).astype(jnp.int32))
     number, leaving = contact.astype(jnp.int32), here.velocity(after)
-    return after, status, Percussion(t, number, impulse, before, leaving, threshold.slow, hit.soft)
+    speeds = before, leaving, threshold.slow
+    record = Percussion(t, number, impulse, *speeds, hit.soft, q, u, after - u, jnp.arange(before.size))
+    return after, status, record
 
 
 class _Hit(NamedTuple):
@@ -188,7 +199,8 @@ def _without_gain(here: Contacts, before, hit: _Hit, least: _Hit):
 
 
 def _coupled(mass, normals: Array, contact) -> Array:
-    """(c,) contacts whose impulse changes the gap velocity of `contact`, directly or through others."""
+    """(c,) contacts whose impulse changes the gap velocity of `contact`, directly or through others; rows of zero are
+    none."""
     mass, normals = lax.stop_gradient((mass, normals))
     delassus = normals @ solve(mass, normals.T)
     size = jnp.sqrt(jnp.diagonal(delassus))

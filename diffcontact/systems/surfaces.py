@@ -49,6 +49,17 @@ class Surfaces:
             number -= many
         return f"plane {number}"
 
+    def pairs(self, planes: int) -> tuple[np.ndarray, np.ndarray]:
+        """The numbers (c,) of the two surfaces of each contact, in the order of `balls`; there are so many planes."""
+        blocks, begin = [], self.spheres
+        for size in (*([] if self.box is None else [self.dimension] * 2), planes):
+            ball, wall = np.indices((self.count, size)).reshape(2, -1)
+            blocks.append((ball, begin + wall))
+            begin += size
+        blocks.append(np.triu_indices(self.count, 1, self.spheres))
+        first, second = np.concatenate(blocks, axis=1)
+        return first, second
+
     def centres(self, q: Array, params) -> Array:
         """(spheres, m) of the balls and the fixed balls [m]."""
         own = q.reshape(self.count, self.dimension)
@@ -148,15 +159,8 @@ class Surfaces:
         """() or (c,) restitution of all contacts, in the order of `balls`."""
         if self.materials is None:
             return params["restitution"]
-        sides = [] if self.box is None else [self.dimension] * 2
-        planes = len(self.materials) - self.spheres - sum(sides)
-        blocks, begin = [], self.spheres
-        for size in (*sides, planes):
-            ball, wall = np.indices((self.count, size)).reshape(2, -1)
-            blocks.append((ball, begin + wall))
-            begin += size
-        blocks.append(np.triu_indices(self.count, 1, self.spheres))
-        first, second = np.concatenate(blocks, axis=1)
+        sides = 0 if self.box is None else 2 * self.dimension
+        first, second = self.pairs(len(self.materials) - self.spheres - sides)
         return self.restitution_between(params, first, second)
 
     def restitution_between(self, params, first, second):

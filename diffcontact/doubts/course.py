@@ -1,0 +1,221 @@
+"""A run piece by piece: the smooth motions between its impacts and its grid times, with all gaps at their ends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from diffcontact import qp
+from diffcontact.simulate import Trajectory
+from diffcontact.system import System, acceleration, contacts, gap_acceleration, gap_motion
+from diffcontact.systems.crowd import Crowd
+from diffcontact.systems.surfaces import Balls
+
+# Gaps of so many states are computed at once.
+_AT_ONCE = 64
+
+
+@dataclass(frozen=True)
+class Impacts:
+    """The percussions of a run, k of them, with an entry for each of the system's contacts, also of a crowd.
+
+    Attributes: as of `Percussion`; `gaps` (k, c) are those of all contacts at that time [m].
+    """
+
+    time: np.ndarray
+    contact: np.ndarray
+    impulse: np.ndarray
+    before: np.ndarray
+    after: np.ndarray
+    slow: np.ndarray
+    soft: np.ndarray
+    q: np.ndarray
+    u: np.ndarray
+    jump: np.ndarray
+    gaps: np.ndarray
+
+    @property
+    def count(self) -> int:
+        return self.time.size
+
+
+@dataclass(frozen=True)
+class End:
+    """One end of every piece: times (m,), positions and velocities (m, d), gaps and gap velocities (m, c)."""
+
+    t: np.ndarray
+    q: np.ndarray
+    u: np.ndarray
+    gap: np.ndarray
+    rate: np.ndarray
+
+
+@dataclass(frozen=True)
+class Course:
+    """A run piece by piece.
+
+    Attributes:
+        system, params: what moved.
+        impacts: its percussions.
+        begin, end: of the pieces, which begin after an impact and end before one.
+        fastest: (d,) the largest |u| of each coordinate [m/s].
+        length: () the longest way of any coordinate [m].
+        error: () of positions [m], as far as it is known.
+        names: of the contacts, "" where there are none.
+    """
+
+    system: System
+    params: Any
+    impacts: Impacts
+    begin: End
+    end: End
+    fastest: np.ndarray
+    length: float
+    error: float
+    names: list[str]
+
+    @property
+    def rounding(self) -> tuple[float, float]:
+        """Gaps [m] and gap velocities [m/s] below these are zero."""
+        eps = np.finfo(self.begin.q.dtype).eps
+        size = np.max(np.abs(self.begin.q)) + self.length
+        speed = np.max(self.fastest, initial=0.0)
+        step = np.min(self.end.t - self.begin.t)
+        return 10 * eps**0.75 * size, max(10 * eps**0.75 * speed, eps * size / step)
+
+    def speed(self, t, q, contact: int) -> float:
+        """How fast this gap would change if all that moves did so at its fastest and along it, or did at most [m/s]."""
+        here, most = self.contacts(t, q), np.max(np.abs(self.begin.rate[:, contact]))
+        return float(max(np.abs(here.normals[contact]) @ self.fastest + np.abs(here.drift[contact]), most))
+
+    def states(self, t, q, u) -> End:
+        """These states with their gaps."""
+        return _end(self.system, self.params, t, q, u)
+
+    def contacts(self, t, q):
+        return jax.tree.map(np.asarray, _contacts(self.system, self.params, t, q))
+
+    def mass(self, q) -> np.ndarray:
+        mass = np.asarray(self.system.mass(jnp.asarray(q), self.params))
+        return np.diag(mass) if mass.ndim == 1 else mass
+
+    def least_load(self, loads) -> float:
+        """Reactions below this are zero: against the largest, and against what stops the fastest within the run [N]."""
+        stopping = np.max(self.mass(self.begin.q[0]) @ self.fastest) / (self.end.t[-1] - self.begin.t[0])
+        return np.finfo(self.begin.q.dtype).eps ** 0.5 * max(np.max(loads, initial=0.0), stopping)
+
+    def loads(self, t, q, u, closed) -> tuple[np.ndarray, np.ndarray]:
+        """Reactions (..., c) [N] of closed contacts (..., c), and the accelerations of all gaps with them [m/s^2]."""
+        return jax.tree.map(np.asarray, _loads(self.system, self.params, t, q, u, closed))
+
+
+def course(system, params, run: Trajectory, error: float) -> Course:
+    """The pieces of a run whose grid times are its steps and whose percussions are listed."""
+    t, q, u = (np.asarray(x) for x in (run.t, run.q, run.u))
+    numbers, names = _numbers(system, params, t[0], q[0])
+    impacts = _impacts(system, params, run, numbers)
+    # Grid times and impacts in order; what happens at one time is one break between two pieces.
+    times = np.concatenate([impacts.time, t])
+    order = np.argsort(times, kind="stable")
+    same = 16 * np.finfo(t.dtype).eps * np.max(np.abs(t))
+    groups = np.split(order, 1 + np.flatnonzero(np.diff(times[order]) > same))
+    arrive, leave = zip(*(_ends(group, impacts, q, u) for group in groups), strict=True)
+    at = np.array([times[group[0]] for group in groups], t.dtype)
+    begin = _end(system, params, at[:-1], *(np.array([x[i] for x in leave[:-1]]) for i in (0, 1)))
+    end = _end(system, params, at[1:], *(np.array([x[i] for x in arrive[1:]]) for i in (0, 1)))
+    fastest = np.max(np.abs(np.concatenate([u, begin.u, end.u])), axis=0)
+    length = float(np.max(np.ptp(q, axis=0)))
+    return Course(system, params, impacts, begin, end, fastest, length, error, names)
+
+
+def _ends(group, impacts: Impacts, q, u):
+    """(q, u) at the end of the piece before, and at the beginning of the one after a break."""
+    struck = [k for k in group if k < impacts.count]
+    if not struck:
+        node = group[0] - impacts.count
+        return (q[node], u[node]), (q[node], u[node])
+    first, last = struck[0], struck[-1]
+    return (impacts.q[first], impacts.u[first]), (impacts.q[last], impacts.u[last] + impacts.jump[last])
+
+
+def _end(system, params, t, q, u) -> End:
+    gap, rate = jax.tree.map(np.asarray, _motions(system, params, t, q, u))
+    # The open side of a box is at infinity, and stays there.
+    return End(t, q, u, gap, np.where(np.isfinite(gap), rate, 0.0))
+
+
+def _impacts(system, params, run: Trajectory, numbers) -> Impacts:
+    """All contacts' entries, whichever were listed."""
+    assert run.percussions is not None
+    count = int(np.sum(np.asarray(run.percussions.contact) >= 0))
+    listed = jax.tree.map(lambda x: np.asarray(x)[:count], run.percussions)
+    gaps, _ = _motions(system, params, listed.time, listed.q, listed.u)
+
+    def spread(values):
+        wide = np.zeros((count, numbers.size), values.dtype)
+        order = np.argsort(numbers)
+        place = np.minimum(np.searchsorted(numbers, listed.numbers, sorter=order), numbers.size - 1)
+        known = numbers[order[place]] == listed.numbers
+        rows = np.broadcast_to(np.arange(count)[:, None], place.shape)
+        wide[rows[known], order[place][known]] = values[known]
+        return wide
+
+    where = np.argsort(numbers)
+    contact = where[np.searchsorted(numbers, listed.contact, sorter=where)] if count else listed.contact
+    return Impacts(
+        time=listed.time,
+        contact=contact,
+        impulse=spread(listed.impulse),
+        before=spread(listed.before),
+        after=spread(listed.after),
+        slow=spread(listed.slow),
+        soft=spread(listed.soft),
+        q=listed.q,
+        u=listed.u,
+        jump=listed.jump,
+        gaps=np.asarray(gaps),
+    )
+
+
+def _numbers(system, params, t, q) -> tuple[np.ndarray, list[str]]:
+    """(c,) how percussions number the contacts, and their names."""
+    count = jax.eval_shape(lambda q: system.gap(t, q, params), q).size
+    if not isinstance(system, Balls):
+        return np.arange(count), [""] * count
+    surfaces = system.surfaces
+    pairs = surfaces.count * (2 * surfaces.spheres - surfaces.count - 1) // 2
+    walls = (count - pairs) // surfaces.count
+    first, second = surfaces.pairs(walls - (0 if surfaces.box is None else 2 * surfaces.dimension))
+    names = [f"{surfaces.name(int(i))} and {surfaces.name(int(j))}" for i, j in zip(first, second, strict=True)]
+    crowd = isinstance(system, Crowd)
+    return (first * (surfaces.spheres + walls) + second if crowd else np.arange(count)), names
+
+
+@partial(jax.jit, static_argnames="system")
+def _motions(system, params, t, q, u):
+    return lax.map(lambda at: gap_motion(system, params, *at), (t, q, u), batch_size=_AT_ONCE)
+
+
+@partial(jax.jit, static_argnames="system")
+def _contacts(system, params, t, q):
+    return contacts(system, params, t, q)
+
+
+@partial(jax.jit, static_argnames="system")
+def _loads(system, params, t, q, u, closed):
+    """Gauss' principle for contacts that are held: flow.start says more about it."""
+
+    def one(at):
+        t, q, u, closed = at
+        near, free = contacts(system, params, t, q), acceleration(system, params, t, q, u)
+        curving = gap_acceleration(system, params, t, q, u, free) - near.normals @ free
+        found = qp.project(system.mass(q, params), near.normals, jnp.where(closed, curving, jnp.inf), free)
+        return found.multipliers, near.normals @ found.u + curving
+
+    return lax.map(one, (t, q, u, closed))

@@ -1,0 +1,99 @@
+"""What speaks against the percussions of a run."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from diffcontact.doubts.course import Course
+from diffcontact.doubts.doubt import Doubt
+from diffcontact.doubts.order import Meeting, order_matters, reached
+from diffcontact.doubts.touches import Found, held, settled
+
+# A flight that ends as fast as it began, up to this factor, belongs to the bounce before.
+_RETURNS = 1.5
+
+
+def slow_strikes(course: Course, restitution: np.ndarray, change: float) -> list[Found]:
+    """Grazing approaches, bounces that were left out, and those that would be if they were a little slower."""
+    impacts = course.impacts
+    closing = impacts.before < -course.rounding[1]
+    struck = closing & (impacts.impulse > 0)
+    rebound = -restitution * impacts.before
+    found = []
+    for k in range(impacts.count):
+        contact, time = int(impacts.contact[k]), float(impacts.time[k])
+        for i in np.flatnonzero(struck[k] & impacts.soft[k]):
+            doubt = Doubt.ZENO_END if _continues(course, k, int(i)) else Doubt.SLOW
+            found.append((doubt, time, int(i)))
+        close = np.abs(rebound[k] - impacts.slow[k]) <= change * impacts.slow[k]
+        for i in np.flatnonzero(struck[k] & close & (restitution > 0) & (restitution < 1 + change)):
+            found.append((Doubt.THRESHOLD, time, int(i)))
+        speed = -impacts.before[k, contact]
+        # A cheap bound first.
+        if speed <= change * course.speed(time, impacts.q[k], contact) and not _continues(course, k, contact):
+            found.append((Doubt.GRAZING, time, contact))
+    return found
+
+
+def _continues(course: Course, k: int, contact: int) -> bool:
+    """Whether this impact ends a flight that began with a bounce of the same contact."""
+    impacts = course.impacts
+    earlier = np.flatnonzero((impacts.impulse[:k, contact] > 0) & (impacts.before[:k, contact] < 0))
+    if not earlier.size:
+        return False
+    left = impacts.after[earlier[-1], contact]
+    return bool(left > course.rounding[1] and -impacts.before[k, contact] <= _RETURNS * left)
+
+
+def meetings(course: Course, restitution: np.ndarray, change: float) -> list[Found]:
+    """Impacts of coupled contacts at one time, or all but at one, whose order matters."""
+    impacts = course.impacts
+    near = change**2 * course.length
+    found, k = [], 0
+    while k < impacts.count:
+        last = k + 1
+        soon = change**2 * (course.end.t[-1] - course.begin.t[0])
+        while last < impacts.count and impacts.time[last] - impacts.time[last - 1] <= soon:
+            last += 1
+        cluster = np.arange(k, last)
+        closed = impacts.gaps[k] <= max(near, course.rounding[0])
+        closed[impacts.contact[cluster]] = True
+        if np.sum(closed) > 1:
+            found += _meeting(course, restitution, cluster, np.flatnonzero(closed))
+        k = last
+    return found
+
+
+def _meeting(course: Course, restitution, cluster, closed) -> list[Found]:
+    """The doubts about the impacts of a cluster among the closed contacts."""
+    impacts, first = course.impacts, int(cluster[0])
+    here, mass = course.contacts(impacts.time[first], impacts.q[first]), course.mass(impacts.q[first])
+    normals = here.normals[closed]
+    delassus = normals @ np.linalg.solve(mass, normals.T)
+    size = np.sqrt(np.diagonal(delassus))
+    coupling = np.abs(delassus) > 1e-9 * size[:, None] * size[None, :]
+    stays, settles = held(course, first)[closed], settled(course, int(cluster[-1]))[closed]
+    done, found = np.zeros(closed.size, bool), []
+    soft = np.any(impacts.soft[cluster], axis=0)[closed]
+    for k in cluster:
+        place = int(np.flatnonzero(closed == impacts.contact[k])[0])
+        if done[place]:
+            continue
+        group = reached(coupling, place)
+        done |= group
+        members = closed[group]
+        mine = [j for j in cluster if impacts.contact[j] in members]
+        meeting = Meeting(
+            normals[group],
+            here.drift[members],
+            mass,
+            np.where(soft, 0.0, restitution[closed])[group],
+            stays[group],
+            settles[group],
+            impacts.u[first],
+            [int(np.flatnonzero(members == impacts.contact[j])[0]) for j in mine],
+            impacts.jump[mine],
+        )
+        if order_matters(meeting):
+            found.append((Doubt.SIMULTANEOUS, float(impacts.time[k]), int(impacts.contact[k])))
+    return found

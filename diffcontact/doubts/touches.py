@@ -1,0 +1,186 @@
+"""Contacts that are hardly touched or hardly missed, and contacts that touch without a load."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from diffcontact.doubts.course import Course, End
+from diffcontact.doubts.doubt import Doubt
+from diffcontact.simulate import simulate
+
+# A suspicious piece is looked at again in so many steps.
+_FINER = 16
+# Suspicious is a pass that misses by what this part of the full speed would reach.
+_SUSPICIOUS = 0.1
+_SUSPECTS = 64
+
+Found = tuple[Doubt, float, int]
+
+
+def passes(course: Course, scheme, change: float) -> list[Found]:
+    """Bodies that pass each other and come near to touching.
+
+    A gap with a minimum c and the acceleration a there behaves like one that is hit at the speed sqrt(2 a |c|) or
+    missed by as much: it is a pass where that is below `change` times the speed of what moves. Where a is small as
+    well, c is below `change`^2 of the way at that speed.
+    """
+    found, duration = [], course.end.t[-1] - course.begin.t[0]
+    for piece, contact in _suspects(course):
+        begin, end = (_pick(x, slice(piece, piece + 1), contact) for x in (course.begin, course.end))
+        if not _parabola(begin, end):
+            begin, end = _finer(course, scheme, piece, contact)
+        time, clearance, bend = _lowest(begin, end, course.rounding[0])
+        k = int(np.argmin(np.where(np.isfinite(clearance), np.abs(clearance), np.inf)[:, 0]))
+        if not np.isfinite(clearance[k, 0]):
+            continue
+        missed = max(abs(float(clearance[k, 0])) - course.error, 0.0)
+        speed = course.speed(begin.t[k], begin.q[k], contact)
+        if 2 * float(bend[k, 0]) * missed <= (change * speed) ** 2 and missed <= change**2 * speed * duration:
+            found.append((Doubt.GRAZING, float(time[k, 0]), contact))
+    return found
+
+
+def _suspects(course: Course) -> list[tuple[int, int]]:
+    """Pieces and contacts with a minimum near zero, the nearest first."""
+    begin, end = course.begin, course.end
+    _, clearance, bend = _lowest(begin, end, course.rounding[0])
+    most = np.maximum(np.max(np.abs(begin.rate)), np.max(course.fastest, initial=0.0))
+    near = 2 * bend * np.abs(clearance) <= (_SUSPICIOUS * most) ** 2
+    near &= np.abs(clearance) <= _SUSPICIOUS**2 * (course.end.t[-1] - course.begin.t[0]) * most
+    pieces, numbers = np.nonzero(near & np.isfinite(clearance))
+    nearest = np.argsort(np.abs(clearance[pieces, numbers]))[:_SUSPECTS]
+    return [(int(pieces[k]), int(numbers[k])) for k in nearest]
+
+
+def _parabola(begin: End, end: End) -> bool:
+    """Whether the gaps change as under a constant acceleration, so that there is nothing to be seen in finer steps."""
+    length = (end.t - begin.t)[:, None]
+    third = np.abs(2 * (begin.gap - end.gap) + length * (begin.rate + end.rate))
+    size = np.abs(begin.gap) + np.abs(end.gap) + length * (np.abs(begin.rate) + np.abs(end.rate))
+    return bool(np.all(third <= np.finfo(third.dtype).eps ** 0.75 * size))
+
+
+def _finer(course: Course, scheme, piece: int, contact: int) -> tuple[End, End]:
+    """The ends of the finer pieces of a piece, with this contact alone; the piece itself where they cannot be had."""
+    begin, end = course.begin, course.end
+    times = np.linspace(begin.t[piece], end.t[piece], _FINER + 1, dtype=begin.t.dtype)
+    whole = _pick(begin, slice(piece, piece + 1), contact), _pick(end, slice(piece, piece + 1), contact)
+    if not np.all(np.diff(times) > 0):
+        return whole
+    run = simulate(course.system, course.params, begin.q[piece], begin.u[piece], times, scheme=scheme)
+    q, u = np.asarray(run.q), np.array(run.u)
+    if not (np.all(np.isfinite(q)) and np.all(np.isfinite(u))):
+        return whole
+    # Up to the impact that ends the piece, or to the end.
+    u[-1] = end.u[piece]
+    nodes = course.states(times, q, u)
+    return _pick(nodes, slice(None, -1), contact), _pick(nodes, slice(1, None), contact)
+
+
+def _pick(ends: End, rows, contact: int) -> End:
+    one = slice(contact, contact + 1)
+    return End(ends.t[rows], ends.q[rows], ends.u[rows], ends.gap[rows, one], ends.rate[rows, one])
+
+
+def _lowest(begin: End, end: End, closed: float):
+    """Times, values and second derivatives (m, c) of the minimum of each gap within each piece; nan, where it has none.
+
+    Along a piece a gap is the cubic with its values and velocities at both ends. What was closed at the beginning has
+    to rise first: a contact that rests or lifts off does not pass.
+    """
+    length = (end.t - begin.t)[:, None]
+    g0, g1 = (np.where(np.isfinite(x), x, 0.0) for x in (begin.gap, end.gap))
+    c1 = length * begin.rate
+    c2 = 3 * (g1 - g0) - length * (2 * begin.rate + end.rate)
+    c3 = 2 * (g0 - g1) + length * (begin.rate + end.rate)
+    # Of the two extrema the minimum is that with the positive second derivative, 2 sqrt(c2^2 - 3 c1 c3).
+    inside = np.maximum(c2**2 - 3 * c1 * c3, 0.0)
+    root = np.sqrt(inside)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        sigma = np.where(c2 >= 0, -c1 / (c2 + root), (root - c2) / (3 * c3))
+        # Rounding may put a minimum at an end just behind it.
+        rounding = np.sqrt(np.finfo(length.dtype).eps)
+        there = (sigma > 0) & (sigma <= 1 + rounding) & (root > 0) & np.isfinite(begin.gap)
+        value, halfway = (g0 + x * (c1 + x * (c2 + x * c3)) for x in (sigma, sigma / 2))
+        there &= (g0 > closed) | (halfway > 10 * np.abs(value) + closed)
+    nothing = np.full_like(value, np.nan)
+    return tuple(np.where(there, x, nothing) for x in (begin.t[:, None] + sigma * length, value, 2 * root / length**2))
+
+
+def unloaded(course: Course) -> list[Found]:
+    """Contacts that are closed and at rest, and neither pressed nor pulled apart.
+
+    Where an impact has brought them to rest they stay together whatever is changed by a little; otherwise a small
+    velocity opens them or strikes them, and the two are not one linear map.
+    """
+    begin, end = course.begin, course.end
+    closed, slow = course.rounding
+    rests = (begin.gap <= closed) & (np.abs(begin.rate) <= slow)
+    rests &= (end.gap <= closed) & (np.abs(end.rate) <= slow)
+    pieces = np.flatnonzero(np.any(rests & ~_stuck(course, begin.t), axis=1))
+    if not pieces.size:
+        return []
+    # What is looked at is a sample where there is much; its size is fixed, so that it compiles once.
+    pieces = pieces[np.linspace(0, pieces.size - 1, _SUSPECTS).astype(int)]
+    loads, lifts = course.loads(begin.t[pieces], begin.q[pieces], begin.u[pieces], rests[pieces])
+    still = np.finfo(loads.dtype).eps ** 0.5
+    size = np.max(np.abs(lifts), initial=0.0) + np.max(np.abs(begin.rate)) / np.max(end.t - begin.t)
+    idle = rests[pieces] & ~_stuck(course, begin.t[pieces])
+    loaded = loads > course.least_load(loads)
+    idle &= ~loaded & (np.abs(lifts) <= still * size)
+    found = []
+    for contact in np.flatnonzero(np.any(idle, axis=0)):
+        row = int(np.argmax(idle[:, contact]))
+        if not _redundant(course, pieces[row], int(contact), loaded[row]):
+            found.append((Doubt.UNLOADED, float(begin.t[pieces[row]]), int(contact)))
+    return found
+
+
+def _stuck(course: Course, times) -> np.ndarray:
+    """(m, c) whether the last impact of a contact before a time brought it to rest."""
+    impacts, (_, slow) = course.impacts, course.rounding
+    stuck = np.zeros((len(times), course.begin.gap.shape[1]), bool)
+    for k in range(impacts.count):
+        struck = impacts.impulse[k] > 0
+        later = times >= impacts.time[k]
+        stuck[np.ix_(later, struck)] = (np.abs(impacts.after[k]) <= slow)[struck][None, :]
+    return stuck
+
+
+def held(course: Course, k: int) -> np.ndarray:
+    """(c,) contacts that nothing small opens at impact k: they stuck in one before, or rest under a load.
+
+    A load that is there from the first time on has had no time to close what a displaced beginning opens.
+    """
+    impacts, (closed, slow) = course.impacts, course.rounding
+    time = impacts.time[k]
+    rests = (impacts.gaps[k] <= closed) & (np.abs(impacts.before[k]) <= slow)
+    if time <= course.begin.t[0] or not np.any(rests):
+        return rests & False
+    stuck = _stuck(course, np.array([np.nextafter(time, -np.inf)]))[0]
+    return rests & (stuck | _loaded(course, k, impacts.u[k], rests))
+
+
+def settled(course: Course, k: int) -> np.ndarray:
+    """(c,) contacts that rest under a load after impact k."""
+    impacts, (closed, slow) = course.impacts, course.rounding
+    rests = (impacts.gaps[k] <= closed) & (np.abs(impacts.after[k]) <= slow)
+    return rests & _loaded(course, k, impacts.u[k] + impacts.jump[k], rests)
+
+
+def _loaded(course: Course, k: int, u, rests) -> np.ndarray:
+    if not np.any(rests):
+        return rests
+    at = course.impacts.time[k], course.impacts.q[k], u, rests
+    loads = course.loads(*(x[None] for x in at))[0][0]
+    return loads > course.least_load(loads)
+
+
+def _redundant(course: Course, piece: int, contact: int, loaded) -> bool:
+    """Whether other contacts that carry load hold this one, too: the fourth leg of a table."""
+    normals = course.contacts(course.begin.t[piece], course.begin.q[piece]).normals
+    rows = normals[loaded].T
+    if not rows.size:
+        return False
+    rest = normals[contact] - rows @ np.linalg.lstsq(rows, normals[contact], rcond=None)[0]
+    return bool(np.linalg.norm(rest) <= 1e-6 * np.linalg.norm(normals[contact]))
