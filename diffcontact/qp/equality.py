@@ -20,7 +20,7 @@ from jax import lax
 from jax.scipy.linalg import cho_solve
 
 from diffcontact import mass as mass_matrix
-from diffcontact.batching import any_lane
+from diffcontact.batching import any_lane, where_wanted
 from diffcontact.qp import native
 from diffcontact.qp.bodies import along, dense, lift, switched, take, times
 from diffcontact.qp.rows import independent_slots, inverse_length, whitened_rows
@@ -100,7 +100,7 @@ def hold_rows(mass, G, b, v, slots):
         u, loads = _Held.of(mass, G, slots).solve(_at(slots, b), v)
         return u, spread(slots, loads, b.shape[0])
 
-    return lax.cond(any_lane(jnp.any(slots != NONE)), busy, lambda: (v, jnp.zeros_like(b)))
+    return where_wanted(jnp.any(slots != NONE), busy, (v, jnp.zeros_like(b)))
 
 
 @hold_rows.defjvp

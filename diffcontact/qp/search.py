@@ -208,11 +208,15 @@ def _search(rows, warm):
 
     def search(state):
         if everything is None:
+            # Lanes that need few candidates go first, then those that need many: no lane's rounding depends on another.
             asked = jnp.sum(state.working | (state.value < -rows.tolerance))
-            many = any_lane((asked > asking) | (state.stage == RELAXED))
-            found, left_out = lax.cond(many, partial(among, size), partial(among, few), state)
-        else:
-            found, left_out = solved(everything, slice(None), state), jnp.asarray(False)
+            many = (asked > asking) | (state.stage == RELAXED)
+            few_first = any_lane(~many & (state.stage != DONE))
+            found, left_out = lax.cond(few_first, partial(among, few), partial(among, size), state)
+            return select(many != few_first, searched(state, found, left_out), state)
+        return searched(state, solved(everything, slice(None), state), jnp.asarray(False))
+
+    def searched(state, found, left_out):
         working, loads, step, value, status = found
         again = left_out & (status == Status.OK) & (state.number < ROUNDS)
         relaxed = state.stage == RELAXED

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from diffcontact import qp
-from diffcontact.batching import any_lane, where_wanted
+from diffcontact.batching import where_wanted
 from diffcontact.mass import solve
 from diffcontact.status import Status, first
 from diffcontact.system import Contacts, acceleration, contacts, gap_acceleration
@@ -124,18 +124,18 @@ def start(system, params, t, q, u, h, s, released) -> Start:
         slow = jnp.where(number == 0, tolerance.slow + lax.stop_gradient(jnp.where(possible, pushed, 0.0)), slow)
         resting = jnp.where(number == 0, closed & (opening <= tolerance.velocity + slow), resting)
         found = reaction.u, reaction.multipliers, reaction.active, regular, reaction.status
-        return (resting, slow, possible, *found), None
+        return resting, slow, possible, *found
 
     def react_again(carry, number):
         wanted = (number < 2) | ~carry[2]
-        return lax.cond(any_lane(wanted), lambda: react(carry, number), lambda: (carry, None))
+        return where_wanted(wanted, lambda: react(carry, number), carry), None
 
     nothing = jnp.zeros_like(lift)
     resting = closed & (opening <= tolerance.velocity + tolerance.slow)
     yes, fine = jnp.array(True), jnp.zeros((), jnp.int32)
     flying = (resting, tolerance.slow, yes, free, nothing, nothing > 0, yes, fine)
-    resting, slow, _, a, multipliers, loaded, regular, status = lax.cond(
-        any_lane(jnp.any(resting)), lambda: lax.scan(react_again, flying, jnp.arange(3))[0], lambda: flying
+    resting, slow, _, a, multipliers, loaded, regular, status = where_wanted(
+        jnp.any(resting), lambda: lax.scan(react_again, flying, jnp.arange(3))[0], flying
     )
     # What opens and carries no load is in flight; what only touches is kept from overlapping until it opens.
     resting = loaded | (touching & (opening <= tolerance.velocity))
@@ -177,13 +177,13 @@ def smooth(system, params, t, s, q, u, begin: Start, order: int) -> Arrival:
 
     Source: RATTLE (Andersen 1983) with the one-sided velocity constraint of S1 eq. (12).
     """
-    touching = any_lane(jnp.any(begin.resting))
+    touching = jnp.any(begin.resting)
     if order == 2:
         x, impulse = q + s * u + s**2 / 2 * begin.a, s / 2 * begin.multipliers
     else:
         x, w, impulse = _nystrom(system, params, t, s, q, u, begin, touching)
     way = jnp.max(jnp.abs(x - q))
-    x = lax.cond(touching, lambda: _keep_closed(system, params, t + s, way, x, begin), lambda: x)
+    x = where_wanted(touching, lambda: _keep_closed(system, params, t + s, way, x, begin), x)
     slope = u + s * begin.a
     if order == 2:
         w = u + s / 2 * (begin.a + acceleration(system, params, t + s, x, slope))
@@ -194,17 +194,18 @@ def smooth(system, params, t, s, q, u, begin: Start, order: int) -> Arrival:
         u, impulses, status = _keep_moving(system.mass(x, params), here, w, begin, carries)
         # Only its sign is looked at.
         still = lax.stop_gradient((params, t + s, x, u))
-        load = _reaction(system, *still, begin.loaded)[1]
+        free = acceleration(system, *still)
+        load = _reaction(system, *still, free, begin.loaded)[1]
         along = slope if order == 2 else u
         return Arrival(x, u, along, impulse + impulses, load, first(begin.status, status))
 
     flying = Arrival(x, w, slope if order == 2 else w, impulse, jnp.zeros_like(impulse), begin.status)
-    return where_wanted(jnp.any(begin.resting), supported, flying)
+    return where_wanted(touching, supported, flying)
 
 
-def _reaction(system, params, t, q, u, loaded):
-    """The acceleration at (t, q, u) with the loaded contacts held, and their multipliers (c,)."""
-    free, near = acceleration(system, params, t, q, u), contacts(system, params, t, q)
+def _reaction(system, params, t, q, u, free, loaded):
+    """The acceleration at (t, q, u), `free` without reaction, with the loaded contacts held; their multipliers (c,)."""
+    near = contacts(system, params, t, q)
     curving = gap_acceleration(system, params, t, q, u, free) - near.normals @ free
     held = qp.hold(system.mass(q, params), near.normals, curving, free, loaded)
     return held.u, held.multipliers
@@ -217,8 +218,9 @@ def _nystrom(system, params, t, s, q, u, begin: Start, touching):
     """
 
     def reaction(time, x, w):
-        free = lambda: (acceleration(system, params, time, x, w), jnp.zeros_like(begin.multipliers))  # noqa: E731
-        return lax.cond(touching, lambda: _reaction(system, params, time, x, w, begin.loaded), free)
+        free = acceleration(system, params, time, x, w)
+        flying = free, jnp.zeros_like(begin.multipliers)
+        return where_wanted(touching, lambda: _reaction(system, params, time, x, w, free, begin.loaded), flying)
 
     def stage(last, at):
         fraction, weight = at
@@ -271,5 +273,4 @@ def _keep_closed(system, params, t, way, x, begin: Start) -> Array:
         offset = jnp.where(begin.resting, here.gap - here.normals @ x, jnp.inf)
         return qp.project(system.mass(x, params), here.normals, offset, x).u
 
-    overlapping = jnp.any(begin.resting & (here.gap < -begin.tolerance.gap))
-    return lax.cond(any_lane(overlapping), lambda: jnp.where(overlapping, separate(), x), lambda: x)
+    return where_wanted(jnp.any(begin.resting & (here.gap < -begin.tolerance.gap)), separate, x)

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from diffcontact import qp
-from diffcontact.batching import any_lane
+from diffcontact.batching import where_wanted
 from diffcontact.mass import solve
 from diffcontact.status import Status, first
 from diffcontact.system import contacts
@@ -68,10 +68,9 @@ def nearest(system, params, t, mass, start: Array, w: Array) -> Nearest:
     outside = jnp.any(system.gap(t, w, params) < 0)
 
     def project():
-        found = _newton(system, params, t, mass, w, _settle(system, *lax.stop_gradient((params, t, mass, start, w))))
-        return jax.tree.map(lambda new, old: jnp.where(outside, new, old), found, nothing)
+        return _newton(system, params, t, mass, w, _settle(system, *lax.stop_gradient((params, t, mass, start, w))))
 
-    return lax.cond(any_lane(outside), project, lambda: nothing)
+    return where_wanted(outside, project, nothing)
 
 
 def _settle(system, params, t, mass, start, w):

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from diffcontact.batching import any_lane, select
+from diffcontact.batching import select, where_wanted
 from diffcontact.schemes.flow import Tolerance
 
 
@@ -93,15 +93,17 @@ def to_event_or_end(
         gaps = lax.stop_gradient(motion(s, shot.arrival)[0])
         astray = jnp.any((gaps < floor - tolerance.gap) & others)
 
+        corrected = correct(shot)
+
         def aim_anew():
             anew = look(shot)
-            return select((number == 0) | (astray & anew.found), anew, correct(shot))
+            return select((number == 0) | anew.found, anew, corrected)
 
-        return lax.cond((number == 0) | any_lane(astray), aim_anew, lambda: correct(shot))
+        return where_wanted((number == 0) | astray, aim_anew, corrected)
 
     def again(shot: Shot, number):
         wanted = (number == 0) | (shot.found & ((shot.corrections < 3) | (jnp.abs(shot.late) > rounding)))
-        return lax.cond(any_lane(wanted), lambda: select(wanted, fire(shot, number), shot), lambda: shot), None
+        return where_wanted(wanted, lambda: fire(shot, number), shot), None
 
     zero, none = jnp.zeros((), floor.dtype), jnp.zeros((), int)
     arrival = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(shoot, left))
