@@ -12,10 +12,11 @@
 #
 # **The stated error** is measured backwards, as chaos asks for: a result is right if a start nearby has it. The start
 # is displaced, in three random directions, by what the scheme may do wrong: first-order schemes by a step's way
-# (h |V|), EventTimed by h^2 times the acceleration, curvature included. Where the exact motion (EventTimed with a
+# (h |V|), EventTimed by h^2 times the acceleration, curvature included. Where the exact motion (EventTimed with
 # half the step) goes elsewhere from there, the position may be off by so much, times 2 and once more for each impact.
 #
-# Run it: `python experiments/random_worlds.py` (10 000 worlds per scheme; an hour), `--worlds 256`, or `--smoke`.
+# Run it: `python experiments/random_worlds.py` (10 000 worlds per scheme, some hours of a core), with `--worlds 256`,
+# or with `--smoke`.
 
 # %%
 from __future__ import annotations
@@ -34,7 +35,11 @@ from diffcontact.status import Status
 
 jax.config.update("jax_enable_x64", True)
 
-STEPS, DURATION, NEARBY, MARGIN, CHUNK, LISTED = 40, 1.0, 3, 4.0, 16, 64
+STEPS, DURATION = 40, 1.0
+# Starts nearby; percussions that are listed. Few lanes at once: all wait for each other's impacts.
+NEARBY, LISTED, CHUNK = 3, 64, 16
+# Truncation of the energy, in units of what it is proportional to.
+MARGIN = 4.0
 TIMES = np.linspace(0.0, DURATION, STEPS + 1)
 
 
@@ -393,7 +398,9 @@ def nearby(family: Family) -> Callable:
         h, d = DURATION / STEPS, p["q0"].size
         here, status, hits = ends(p, p["q0"], p["u0"])
         widths = jnp.stack([jnp.stack([h * speed, h * turn]), h**2 * turn * jnp.ones(2)])
-        dq, du = ((widths[:, k, None, None] * p[name]).reshape(-1, d) for k, name in enumerate(("aside_q", "aside_u")))
+        dq, du = (
+            (widths[:, k, None, None] * p[name][None]).reshape(-1, d) for k, name in enumerate(("aside_q", "aside_u"))
+        )
 
         def far(aside):
             dq, du = aside
