@@ -133,8 +133,11 @@ class EventTimed:
             opening = begin.near.velocity(now.u)
             coarse = begin.loaded & (opening > begin.tolerance.velocity) & matters(begin.near, opening, 0, now.fastest)
             coarse = jnp.where(jnp.any(coarse), Status.TOO_COARSE, Status.OK).astype(jnp.int32)
-            # Behind the gaps stand the loads: a contact whose load vanishes lets go, and nothing jumps.
-            struck, lets_go = shot.found & (shot.index < count), shot.found & (shot.index >= count)
+            # Behind the gaps stand the loads: a contact whose load vanishes lets go; nothing jumps. So does a contact whose
+            # gap is closed by the truncation of its path while it opens: that is no impact.
+            lets_go, contact = shot.index >= count, shot.index % count
+            opens = gap_motion(system, params, now.t + shot.s, end.q, end.u)[1][contact] >= 0
+            struck, leaves = shot.found & ~lets_go & ~opens, shot.found & (lets_go | opens)
             now = _Moment(
                 t=now.t + shot.s,
                 left=now.left - shot.s,
@@ -142,13 +145,13 @@ class EventTimed:
                 u=end.u,
                 impulse=now.impulse + end.impulse,
                 slow=begin.tolerance.slow,
-                released=now.released | (lets_go & (jnp.arange(count) == shot.index - count)),
+                released=now.released | (leaves & (jnp.arange(count) == contact)),
                 fastest=jnp.maximum(now.fastest, jnp.abs(lax.stop_gradient(end.u))),
                 status=first(first(now.status, coarse), end.status),
             )
 
             def strike():
-                return _strike(system, params, now, h, begin.tolerance, shot.index, ~last)
+                return _strike(system, params, now, h, begin.tolerance, contact, ~last)
 
             now, record = where_wanted(struck, strike, (now, none))
             return now, shot.found, record

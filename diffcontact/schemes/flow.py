@@ -63,7 +63,7 @@ class Start:
         tolerance: see `Tolerance`.
         a: (d,) acceleration with the reaction of the resting contacts [m/s^2].
         multipliers: (c,) that reaction [N].
-        resting: (c,) closed contacts that carry load, or touch without opening.
+        resting: (c,) closed contacts that carry load, touch without opening, or have let go in this step.
         loaded: (c,) those of them that carry load: they stay closed.
         regular: () whether a load that vanishes means anything: not at a dead point, where no finite reaction follows
             the curves, nor where all loads are rounding.
@@ -93,7 +93,7 @@ def start(system, params, t, q, u, h, s, released) -> Start:
     Args:
         h: length of the whole step, which sets the thresholds.
         s: what is left of it.
-        released: (c,) contacts that do not rest, because their load has just come down to zero.
+        released: (c,) contacts that have let go in this step: they carry no load any more.
     """
     near = contacts(system, params, t, q)
     mass, free = system.mass(q, params), acceleration(system, params, t, q, u)
@@ -137,8 +137,8 @@ def start(system, params, t, q, u, h, s, released) -> Start:
     resting, slow, _, a, multipliers, loaded, regular, status = where_wanted(
         jnp.any(resting), lambda: lax.scan(react_again, flying, jnp.arange(3))[0], flying
     )
-    # What opens and carries no load is in flight; what only touches is kept from overlapping until it opens.
-    resting = loaded | (touching & (opening <= tolerance.velocity))
+    # What opens and carries no load is in flight. What only touches, or has just let go, is kept from overlapping.
+    resting = loaded | (touching & (released | (opening <= tolerance.velocity)))
     return Start(near, tolerance._replace(slow=slow), a, multipliers, resting, loaded, regular, status)
 
 
