@@ -64,9 +64,11 @@ class EventTimed:
     The published schemes see an impact at an integer number of steps and lose its second term.
 
     A contact lets go at the time its load vanishes. Exact to rounding for constant forces at every h; for smooth ones
-    second order in state and derivative, or fourth (`order=4`, up to twice the work of a step). A bounce slower than
-    h/2 times the acceleration ends in rest: the end of a Zeno sequence is found to within O(h). No derivative exists
-    at grazing impacts, at simultaneous impacts of coupled contacts, and when a Zeno sequence ends.
+    second order in state and derivative, or fourth (`order=4`, up to twice the work of a step). A contact that would be
+    closed again within the step does not bounce, so the end of a Zeno sequence is found to within O(h); the status is
+    TOO_COARSE where such a bounce is as fast as an eighth of what the bodies have moved with, or would not die away
+    (e = 1). No derivative exists at grazing impacts, at simultaneous impacts of coupled contacts, and when a Zeno
+    sequence ends.
 
     On a `ParticleLine` the events are slip velocities that vanish and friction forces that reach their bound, and the
     motion between them is exact but for its loads, which are integrated to fourth order (`slip_timed`, `line_flow`).
@@ -133,8 +135,8 @@ class EventTimed:
             opening = begin.near.velocity(now.u)
             coarse = begin.loaded & (opening > begin.tolerance.velocity) & matters(begin.near, opening, 0, now.fastest)
             coarse = jnp.where(jnp.any(coarse), Status.TOO_COARSE, Status.OK).astype(jnp.int32)
-            # Behind the gaps stand the loads: a contact whose load vanishes lets go; nothing jumps. So does a contact whose
-            # gap is closed by the truncation of its path while it opens: that is no impact.
+            # Behind the gaps stand the loads: a contact whose load vanishes lets go, and nothing jumps. A contact whose
+            # gap is closed by the truncation of its path while it opens has let go too: that is no impact.
             lets_go, contact = shot.index >= count, shot.index % count
             opens = gap_motion(system, params, now.t + shot.s, end.q, end.u)[1][contact] >= 0
             struck, leaves = shot.found & ~lets_go & ~opens, shot.found & (lets_go | opens)
