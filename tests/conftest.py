@@ -1,4 +1,5 @@
 import os
+import time
 from pathlib import Path
 
 import jax
@@ -15,6 +16,14 @@ jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
 ROOT = Path(__file__).resolve().parents[1]
+BEGAN = time.monotonic()
+
+
+def pytest_runtest_setup(item):
+    """Slow tests begin only while there is time: DIFFCONTACT_SLOW_SECONDS, without it always."""
+    limit = os.environ.get("DIFFCONTACT_SLOW_SECONDS")
+    if limit and item.get_closest_marker("slow") and time.monotonic() - BEGAN > float(limit):
+        pytest.skip(f"the {limit} s for slow tests are over")
 
 
 def _folder(variable, default):

@@ -2,11 +2,13 @@
 
 import re
 import textwrap
+from pathlib import Path
 
 import jax
 import numpy as np
 import pytest
-from conftest import ROOT
+
+ROOT = Path(__file__).resolve().parents[1]
 
 
 def blocks():

@@ -18,14 +18,15 @@ def _relative(value, truth):
     return np.max(np.abs(np.asarray(value) - truth)) / max(1.0, np.max(np.abs(truth)))
 
 
-def _errors(name, h, jacobian=jax.jacfwd):
+def _errors(name, h, jacobian=jax.jacfwd, order=2):
     """Worst relative error of state and Jacobian over the problem's runs; one compilation serves all end times."""
     problem = load(name)
     steps = int(np.ceil(max(run["T"] for run in problem.runs) / h))
 
     def end(theta, T):
         params, q0, u0 = problem.unpack(theta)
-        run = dc.simulate(problem.system, params, q0, u0, T * jnp.linspace(0.0, 1.0, steps + 1))
+        times = T * jnp.linspace(0.0, 1.0, steps + 1)
+        run = dc.simulate(problem.system, params, q0, u0, times, scheme=dc.EventTimed(order=order))
         state = jnp.concatenate([run.q[-1], run.u[-1]])
         return state, (state, run.status)
 
@@ -76,11 +77,20 @@ def test_reverse_mode(reference):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["landing_bowl"])
+@pytest.mark.parametrize("name", ["landing_bowl", "pendulum_stop", "double_pendulum_wall"])
 def test_second_order_in_state_and_jacobian(reference, name):
     coarse, fine = _errors(name, 1e-2), _errors(name, 1e-3)
     assert np.all(fine < 1e-5)
     assert np.all(np.log10(coarse / fine) > 1.8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["pendulum_stop", "double_pendulum_wall"])
+def test_fourth_order_in_state_and_jacobian(reference, name):
+    coarse, fine = _errors(name, 1e-2, order=4), _errors(name, 2e-3, order=4)
+    # The references are good to 1e-10.
+    assert np.all(fine < 1e-9)
+    assert np.all(np.log(coarse / fine) / np.log(5) > 3.5)
 
 
 def test_siconos_event_driven_bounces(reference):
