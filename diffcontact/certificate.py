@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
+from diffcontact.checks import count
 from diffcontact.doubts.course import course
 from diffcontact.doubts.doubt import Doubt, Finding
 from diffcontact.doubts.strikes import meetings, slow_strikes
@@ -19,7 +20,7 @@ from diffcontact.doubts.touches import passes, unloaded
 from diffcontact.schemes.scheme import Scheme
 from diffcontact.sensitivity import gather, put, sensitivity
 from diffcontact.simulate import Trajectory, simulate
-from diffcontact.status import Status
+from diffcontact.status import Status, first
 from diffcontact.system import System
 
 
@@ -71,7 +72,9 @@ def certify(
     times: Any,
     *,
     scheme: Scheme | None = None,
-    substeps: int = 1,
+    substeps: int | str = "auto",
+    tolerance: float = 1e-6,
+    breaks: Any = None,
     percussions: int = 256,
     change: float = 1e-3,
 ) -> Certificate:
@@ -91,8 +94,9 @@ def certify(
     Contacts that let go do so where their load vanishes; there the derivative exists.
 
     Args:
-        system, params, q0, u0, times, scheme, substeps: as in `simulate`, with EventTimed on a `System`; of a crowd
-            (`balls(..., cell=...)`) all pairs are looked at, and contacts are numbered as without cells.
+        system, params, q0, u0, times, scheme, substeps, tolerance, breaks: as in `simulate`, with EventTimed on a
+            `System`; of a crowd (`balls(..., cell=...)`) all pairs are looked at, and contacts are numbered as without
+            cells. Steps that are found ("auto") have an error, and passes that are missed by less are named.
         percussions: how many to look at; a run with more is UNRESOLVED.
         change: relative change of the velocities that nothing should depend on.
 
@@ -115,11 +119,20 @@ def certify(
             f"certify: expected a System, got {type(system).__name__}; it looks at contacts that open and close, and a "
             "ParticleLine has none"
         )
-    run = simulate(system, params, q0, u0, _steps(times, substeps), scheme=scheme, percussions=percussions)
-    way = course(system, params, run, 0.0)
+    found = None
+    if substeps == "auto":
+        found = simulate(
+            system, params, q0, u0, times, scheme=scheme, substeps=substeps, tolerance=tolerance, breaks=breaks
+        )
+        substeps = int(np.asarray(found.substeps))
+    grid = _steps(times, count("substeps", substeps, 1), breaks)
+    run = simulate(system, params, q0, u0, grid, scheme=scheme, breaks=breaks, percussions=percussions)
+    if found is not None:
+        run = replace(run, status=first(found.status, run.status), error=found.error, substeps=found.substeps)
+    way = course(system, params, run)
     impacts = way.impacts
     restitution = np.broadcast_to(np.asarray(system.restitution(params)), (way.begin.gap.shape[1],))
-    found = [
+    doubts = [
         *slow_strikes(way, restitution, change),
         *meetings(way, restitution, change),
         *passes(way, scheme, change),
@@ -127,12 +140,12 @@ def certify(
     ]
     begin, end = way.begin.t[0], way.end.t[-1]
     for k in np.flatnonzero(end - impacts.time <= change**2 * (end - begin)):
-        found.append((Doubt.AT_THE_END, float(impacts.time[k]), int(impacts.contact[k])))
+        doubts.append((Doubt.AT_THE_END, float(impacts.time[k]), int(impacts.contact[k])))
     if impacts.count == percussions and percussions:
-        found.append((Doubt.UNRESOLVED, float(impacts.time[-1]), int(impacts.contact[-1])))
+        doubts.append((Doubt.UNRESOLVED, float(impacts.time[-1]), int(impacts.contact[-1])))
     # The worst first where there are several at one time.
-    found = sorted(dict.fromkeys(found), key=lambda one: (one[1], _WORST.index(one[0]), one[2]))
-    return Certificate(_at(run, substeps), tuple(Finding(*one, way.names[one[2]]) for one in found))
+    doubts = sorted(dict.fromkeys(doubts), key=lambda one: (one[1], _WORST.index(one[0]), one[2]))
+    return Certificate(_at(run, times), tuple(Finding(*one, way.names[one[2]]) for one in doubts))
 
 
 # So many doubts are printed.
@@ -149,19 +162,29 @@ _WORST = [
 ]
 
 
-def _steps(times, substeps: int):
+# Steps beyond that are not looked at one by one.
+_MOST_STEPS = 20_000
+
+
+def _steps(times, substeps: int, breaks) -> np.ndarray:
     """The times at which steps end."""
     times = np.asarray(times)
-    if times.ndim != 1 or times.size < 2 or substeps == 1:
+    if times.ndim != 1 or times.size < 2:
         return times
-    parts = np.arange(substeps) / substeps
-    return np.append((times[:-1, None] + parts * np.diff(times)[:, None]).ravel(), times[-1])
+    count = max(1, min(substeps, _MOST_STEPS // times.size))
+    parts = np.arange(count) / count
+    steps = np.append((times[:-1, None] + parts * np.diff(times)[:, None]).ravel(), times[-1])
+    within = np.array([] if breaks is None else breaks, steps.dtype)
+    apart = np.min(np.abs(within[:, None] - steps[None, :]), axis=1, initial=np.inf)
+    inside = (within > times[0]) & (within < times[-1]) & (apart > 1e-9 * np.ptp(times))
+    return np.unique(np.concatenate([steps, within[inside]]))
 
 
-def _at(run: Trajectory, substeps: int) -> Trajectory:
+def _at(run: Trajectory, times) -> Trajectory:
     """The run at the times it was asked for."""
-    impulse = run.impulse.reshape(-1, substeps, *run.impulse.shape[1:]).sum(axis=1)
-    return replace(run, t=run.t[::substeps], q=run.q[::substeps], u=run.u[::substeps], impulse=impulse)
+    places = np.searchsorted(np.asarray(run.t), np.asarray(times, run.t.dtype))
+    impulse = jnp.asarray(np.add.reduceat(np.asarray(run.impulse), places[:-1], axis=0))
+    return replace(run, t=run.t[places], q=run.q[places], u=run.u[places], impulse=impulse)
 
 
 @dataclass(frozen=True)

@@ -101,7 +101,8 @@ def simulate(
         raise ValueError('substeps="auto" works outside transformations only (jit, vmap, grad): give a number inside')
     # One compilation for all numbers of substeps; only a list of percussions depends on it.
     number, found = refined(lambda number: run(jnp.array(number)), tolerance)
-    return replace(run(number, percussions), error=found.error, status=found.status) if percussions else found
+    listed = run(number, percussions) if percussions else found
+    return replace(listed, error=found.error, status=found.status, substeps=jnp.array(number))
 
 
 def _enlarging(system, params, q0, u0, times, breaks, scheme, substeps, percussions) -> Trajectory:

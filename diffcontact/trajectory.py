@@ -14,7 +14,7 @@ from diffcontact.schemes.percussion import Percussion
 
 @partial(
     jax.tree_util.register_dataclass,
-    data_fields=["t", "q", "u", "impulse", "status", "percussions", "error"],
+    data_fields=["t", "q", "u", "impulse", "status", "percussions", "error", "substeps"],
     meta_fields=[],
 )
 @dataclass(frozen=True)
@@ -33,6 +33,7 @@ class Trajectory:
             `contact` -1 behind the last one; else None. Differentiable: the time of an impact, its impulse.
         error: () with substeps="auto", how much the positions [m] and velocities [m/s] changed at most when the steps
             were halved last; else None.
+        substeps: () with substeps="auto", into how many steps each interval was cut; else None.
     """
 
     t: Array
@@ -42,6 +43,7 @@ class Trajectory:
     status: Array
     percussions: Percussion | None = None
     error: Array | None = None
+    substeps: Array | None = None
 
     @property
     def density(self) -> Array:

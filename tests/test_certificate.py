@@ -64,16 +64,16 @@ def test_a_struck_row_of_touching_balls_has_no_derivative():
 def test_a_bounce_at_the_threshold_of_rest():
     # What leaves the floor slower than h g / 2 = 0.04905 m/s stays there; this one is 0.01 % faster.
     v = 0.04905 / 0.8 * 1.0001
-    certificate = dc.certify(BALL, FALL, [0.0], [-v], TIMES[:2])
+    certificate = dc.certify(BALL, FALL, [0.0], [-v], TIMES[:2], substeps=1)
     assert certificate.first()[0] == Doubt.THRESHOLD
-    assert dc.certify(BALL, FALL, [0.0], [-v], TIMES[:2], change=1e-5).clear
+    assert dc.certify(BALL, FALL, [0.0], [-v], TIMES[:2], substeps=1, change=1e-5).clear
     # A single impact is no Zeno sequence.
-    assert dc.certify(BALL, FALL, [0.0], [-0.999 * v], TIMES[:2], change=1e-5).first()[0] == Doubt.SLOW
+    assert dc.certify(BALL, FALL, [0.0], [-0.999 * v], TIMES[:2], substeps=1, change=1e-5).first()[0] == Doubt.SLOW
 
 
 def test_a_slow_landing_has_a_derivative_whatever_the_step():
     # It is slow against h g / 2 = 0.049 m/s, not against its own motion.
-    assert dc.certify(BALL, {**FALL, "restitution": 0.0}, [0.0], [-0.04], TIMES[:2]).clear
+    assert dc.certify(BALL, {**FALL, "restitution": 0.0}, [0.0], [-0.04], TIMES[:2], substeps=1).clear
 
 
 def test_an_impact_at_the_last_time_is_named():
@@ -102,7 +102,7 @@ def test_a_ball_that_misses_the_ceiling_or_hits_it_does_not_graze(clearance):
 
 def _thrown_up(clearance):
     params = {**FALL, "gravity": jnp.array([-10.0])}
-    return dc.certify(ROOM, params, [1.0], [np.sqrt(20 * (1 - clearance))], np.linspace(0.0, 0.55, 12))
+    return dc.certify(ROOM, params, [1.0], [np.sqrt(20 * (1 - clearance))], np.linspace(0.0, 0.55, 12), substeps=1)
 
 
 TWO = dc.systems.balls(2, 2)
@@ -113,7 +113,8 @@ DISCS = {"mass": jnp.ones(2), "radius": 0.5 * jnp.ones(2), "gravity": jnp.zeros(
     ("apart", "grazes"), [(1.0, True), (1 + 1e-10, True), (1 - 1e-10, True), (1.01, False), (0.9, False)]
 )
 def test_discs_that_pass_at_the_sum_of_their_radii(apart, grazes):
-    certificate = dc.certify(TWO, DISCS, [-1.5, apart, 0.0, 0.0], [3.0, 0.0, 0.0, 0.0], np.linspace(0.0, 1.0, 11))
+    run = [-1.5, apart, 0.0, 0.0], [3.0, 0.0, 0.0, 0.0], np.linspace(0.0, 1.0, 11)
+    certificate = dc.certify(TWO, DISCS, *run, substeps=1)
     assert certificate.first()[0] == (Doubt.GRAZING if grazes else Doubt.NONE)
 
 
@@ -124,7 +125,7 @@ FIVE = dc.systems.balls(5, 1)
 def test_a_cradle_has_a_derivative_only_with_gaps(gap, doubt):
     params = {"mass": jnp.ones(5), "radius": 0.1 * jnp.ones(5), "gravity": jnp.zeros(1), "restitution": 1.0}
     at = np.append(-0.5, (0.2 + gap) * np.arange(4))
-    certificate = dc.certify(FIVE, params, at, [1.0, 0.0, 0.0, 0.0, 0.0], np.linspace(0.0, 1.0, 11))
+    certificate = dc.certify(FIVE, params, at, [1.0, 0.0, 0.0, 0.0, 0.0], np.linspace(0.0, 1.0, 11), substeps=1)
     struck = [finding for finding in certificate.findings if finding.doubt == Doubt.SIMULTANEOUS]
     if doubt == Doubt.NONE:
         assert certificate.clear
@@ -142,7 +143,7 @@ def test_a_ball_on_one_that_rests_under_its_weight_has_a_derivative(restitution)
     floor = dc.systems.balls(2, 1, box=(0.0, jnp.inf))
     params = {"mass": jnp.array([1.0, 2.0]), "radius": 0.1 * jnp.ones(2), "gravity": jnp.array([-9.81])}
     run = [0.1, 0.8], [0.0, 0.0], np.linspace(0.0, 0.5, 26)
-    certificate = dc.certify(floor, {**params, "restitution": restitution}, *run)
+    certificate = dc.certify(floor, {**params, "restitution": restitution}, *run, substeps=1)
     assert certificate.clear, str(certificate)
     assert int(np.sum(np.asarray(certificate.trajectory.percussions.contact) >= 0)) == 1
 
@@ -155,7 +156,8 @@ def test_a_lift_off_has_a_derivative():
         lambda q, p: jnp.ones(1),
         lambda p: 0.0,
     )
-    certificate = dc.certify(lifted, {"k": 100.0, "w": 1.3, "g": 20.0}, [0.0], [0.0], np.linspace(0.0, 0.8, 81))
+    params, times = {"k": 100.0, "w": 1.3, "g": 20.0}, np.linspace(0.0, 0.8, 81)
+    certificate = dc.certify(lifted, params, [0.0], [0.0], times, substeps=1)
     assert certificate.clear, str(certificate)
     assert not np.any(np.asarray(certificate.trajectory.percussions.contact) >= 0)
 
@@ -165,8 +167,8 @@ def test_a_crowd_is_certified_as_the_same_balls_without_cells():
     params = {"mass": jnp.ones(3), "radius": 0.1 * jnp.ones(3), "gravity": jnp.zeros(2), "restitution": 0.9}
     # One disc between two that come from both sides at once.
     run = [0.22, 0.5, 0.5, 0.5, 0.78, 0.5], [0.5, 0.0, 0.0, 0.0, -0.5, 0.0], np.linspace(0.0, 0.5, 6)
-    crowd = dc.certify(dc.systems.balls(3, 2, box, cell=0.3), params, *run).findings
-    dense = dc.certify(dc.systems.balls(3, 2, box), params, *run).findings
+    crowd = dc.certify(dc.systems.balls(3, 2, box, cell=0.3), params, *run, substeps=1).findings
+    dense = dc.certify(dc.systems.balls(3, 2, box), params, *run, substeps=1).findings
     assert [(f.doubt, f.contact, f.name) for f in crowd] == [(f.doubt, f.contact, f.name) for f in dense]
     assert crowd[0].doubt == Doubt.SIMULTANEOUS
     assert crowd[0].name in ("ball 0 and ball 1", "ball 1 and ball 2")
@@ -185,8 +187,21 @@ def test_two_walls_at_once_have_a_derivative_whatever_else_is_far_away():
     box = dc.systems.balls(3, 2, (0.0, 1.0))
     params = {"mass": jnp.ones(3), "radius": 0.1 * jnp.ones(3), "gravity": jnp.zeros(2), "restitution": 0.9}
     run = [0.225, 0.225, 0.7, 0.3, 0.3, 0.7], [-1.0, -1.0, 0.0, 0.0, 0.0, 0.0], np.linspace(0.0, 0.5, 6)
-    assert dc.certify(box, params, *run).clear
+    assert dc.certify(box, params, *run, substeps=1).clear
     found = dc.sensitivity(box, params, *run, wrt=["q0", "u0"])
     # Each coordinate returns by itself: q = 0.1 + e (gap / v - t) v, with respect to q0 and u0.
     np.testing.assert_allclose(found.dq["q0"][-1][:2, :2], -0.9 * np.eye(2), atol=1e-12)
     np.testing.assert_allclose(found.dq["u0"][-1][:2, :2], -0.45 * np.eye(2), atol=1e-12)
+
+
+def test_steps_are_found_where_none_are_given():
+    # In one step of a second the bounce would be left out.
+    coarse = dc.certify(BALL, FALL, [1.0], [0.0], [0.0, 1.0], substeps=1)
+    assert coarse.first()[0] == Doubt.SLOW
+    assert "status TOO_COARSE" in str(coarse)
+    fine = dc.certify(BALL, FALL, [1.0], [0.0], [0.0, 1.0])
+    assert fine.clear
+    fall, speed = np.sqrt(2 / 9.81), np.sqrt(2 * 9.81)
+    bounced = 0.8 * speed * (1 - fall) - 9.81 / 2 * (1 - fall) ** 2
+    np.testing.assert_allclose(fine.trajectory.q[:, 0], [1.0, bounced], atol=1e-12)
+    np.testing.assert_allclose(fine.trajectory.impulse[:, 0], [1.8 * speed], rtol=1e-12)

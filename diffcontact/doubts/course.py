@@ -66,7 +66,7 @@ class Course:
         begin, end: of the pieces, which begin after an impact and end before one.
         fastest: (d,) the largest |u| of each coordinate [m/s].
         length: () the longest way of any coordinate [m].
-        error: () of positions [m], as far as it is known.
+        error: () of positions [m], 0 where nothing is known of it.
         names: of the contacts, "" where there are none.
     """
 
@@ -115,7 +115,7 @@ class Course:
         return jax.tree.map(np.asarray, _loads(self.system, self.params, t, q, u, closed))
 
 
-def course(system, params, run: Trajectory, error: float) -> Course:
+def course(system, params, run: Trajectory) -> Course:
     """The pieces of a run whose grid times are its steps and whose percussions are listed."""
     t, q, u = (np.asarray(x) for x in (run.t, run.q, run.u))
     numbers, names = _numbers(system, params, t[0], q[0])
@@ -131,6 +131,7 @@ def course(system, params, run: Trajectory, error: float) -> Course:
     end = _end(system, params, at[1:], *(np.array([x[i] for x in arrive[1:]]) for i in (0, 1)))
     fastest = np.max(np.abs(np.concatenate([u, begin.u, end.u])), axis=0)
     length = float(np.max(np.ptp(q, axis=0)))
+    error = 0.0 if run.error is None or not np.isfinite(run.error) else float(run.error)
     return Course(system, params, impacts, begin, end, fastest, length, error, names)
 
 
