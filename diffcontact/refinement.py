@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import NDArray
 
 from diffcontact.status import Status, first
 
 if TYPE_CHECKING:
     from diffcontact.simulate import Trajectory
 
+T = TypeVar("T")
 # The finest step is 1/16384 of an interval.
 HALVINGS = 14
 # What smaller steps may mend.
-_OF_THE_STEP = (
+OF_THE_STEP = (
     Status.OK,
     Status.TOO_COARSE,
     Status.TOO_MANY_EVENTS,
@@ -39,31 +41,66 @@ def refined(run: Callable[[int], Trajectory], tolerance: float) -> tuple[int, Tr
         coarser of the two runs, of which the finer one is given. Its status is TOO_COARSE where the tolerance was not
         reached with the finest steps.
     """
+    substeps, found, error = halved(run, change, lambda found: found.status, tolerance, HALVINGS)
+    return substeps, judged(found, error, tolerance)
+
+
+def halved(
+    run: Callable[[int], T],
+    change: Callable[[T, T], float],
+    status: Callable[[T], Any],
+    tolerance: float,
+    halvings: int,
+) -> tuple[int, T, float]:
+    """What `run` finds with steps that are halved until it changes by no more than the tolerance.
+
+    Args:
+        run: substeps -> what is found.
+        change: of one finding to the next.
+        status: of a finding. One that smaller steps cannot mend ends the search, one that they can prolongs it.
+        tolerance: for the change.
+        halvings: at most so many.
+
+    Returns:
+        The number of substeps, what is found with it, and the last change; NaN where there was nothing to mend.
+    """
     coarse, substeps, error = run(1), 1, np.inf
-    for _ in range(HALVINGS):
-        if int(coarse.status) not in _OF_THE_STEP:
-            return substeps, replace(coarse, error=jnp.full((), jnp.nan, coarse.q.dtype))
+    for _ in range(halvings):
+        if int(status(coarse)) not in OF_THE_STEP:
+            return substeps, coarse, np.nan
         substeps *= 2
         fine = run(substeps)
         error, coarse = change(coarse, fine), fine
-        if error <= tolerance and int(fine.status) == Status.OK:
+        if error <= tolerance and int(status(fine)) == Status.OK:
             break
-    missed = jnp.where(error <= tolerance, Status.OK, Status.TOO_COARSE).astype(coarse.status.dtype)
-    return substeps, replace(coarse, status=first(coarse.status, missed), error=jnp.asarray(error, coarse.q.dtype))
+    return substeps, coarse, error
+
+
+def judged(found: Trajectory, error: float, tolerance: float) -> Trajectory:
+    """The trajectory with its error; TOO_COARSE where that is above the tolerance."""
+    missed = jnp.where(error > tolerance, Status.TOO_COARSE, Status.OK).astype(found.status.dtype)
+    return replace(found, status=first(found.status, missed), error=jnp.asarray(error, found.q.dtype))
 
 
 def change(one: Trajectory, other: Trajectory) -> float:
     """The largest difference between two runs of any position [m] and of any velocity [m/s], at the same times.
 
-    A velocity is left out where an impact falls on the output time itself and the runs put it on either side, so that
-    its impulse belongs to the interval before in one of them and to the one after in the other.
+    A velocity is left out where an impact falls on the output time itself; see `astride`.
     """
     q, u = (np.abs(np.asarray(a) - np.asarray(b)) for a, b in ((one.q, other.q), (one.u, other.u)))
     if not all(np.all(np.isfinite(x)) for x in (q, u)):
         return np.inf
+    return float(max(np.max(q), np.max(u[~astride(one, other)], initial=0.0)))
+
+
+def astride(one: Trajectory, other: Trajectory) -> NDArray:
+    """(n + 1,) where an impact falls on the output time itself and two runs put it on either side.
+
+    Its impulse belongs to the interval before in one of them and to the one after in the other. Positions agree there,
+    velocities and derivatives need not.
+    """
     moved = np.asarray(one.impulse) - np.asarray(other.impulse)
     both = np.abs(moved[:-1] + moved[1:]) <= 1e-3 * np.maximum(np.abs(moved[:-1]), np.abs(moved[1:]))
-    astride = both & (np.abs(moved[:-1]) > 1e-3 * np.max(np.abs(np.asarray(one.impulse)), initial=0.0))
-    inner = np.any(astride, axis=tuple(range(1, astride.ndim)))
-    counts = ~np.concatenate([[False], inner, [False]])
-    return float(max(np.max(q), np.max(u[counts], initial=0.0)))
+    across = both & (np.abs(moved[:-1]) > 1e-3 * np.max(np.abs(np.asarray(one.impulse)), initial=0.0))
+    inner = np.any(across, axis=tuple(range(1, across.ndim)))
+    return np.concatenate([[False], inner, [False]])

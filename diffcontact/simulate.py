@@ -32,7 +32,7 @@ def simulate(
     times: Any,
     *,
     scheme: Scheme | None = None,
-    substeps: int | str = 1,
+    substeps: int | str | Array = 1,
     tolerance: float = 1e-6,
     breaks: Any = None,
     percussions: int = 0,
@@ -51,7 +51,9 @@ def simulate(
         times: (n + 1,) increasing, any spacing [s].
         scheme: a step map; None means `EventTimed()`.
         substeps: each interval is cut into so many equal steps; "auto", outside transformations: into as many as it
-            takes until halving them changes the motion by less than `tolerance` (`Trajectory.error`).
+            takes until halving them changes the motion by less than `tolerance` (`Trajectory.error`). A () integer
+            array is a number that is known when running only: one compilation serves all, but reverse mode needs an
+            int, and so do percussions.
         tolerance: of "auto", for every position and velocity at the times asked for [m, m/s].
         breaks: None, or (m,) times at which forces jump (a control that is switched) [s]: steps end there, and a force
             is never evaluated on the wrong side. Without them a jump inside a step, or rounded to its other side, costs
@@ -84,8 +86,8 @@ def simulate(
         hint = f"; it is the scheme's: scheme=EventTimed({name}={value!r})" if hasattr(EventTimed, name) else ""
         raise TypeError(f"simulate has no argument {name!r}{hint}")
     scheme = EventTimed() if scheme is None else scheme
-    substeps = substeps if substeps == "auto" else count("substeps", substeps, 1)
     percussions = count("percussions", percussions, 0)
+    substeps = _number_of(substeps, percussions)
     q0, u0, times = real_arrays(q0=q0, u0=u0, times=times)
     breaks = None if breaks is None else _checked_breaks(breaks, times.dtype)
     check(system, params, q0, u0, times, scheme)
@@ -95,7 +97,7 @@ def simulate(
     def run(number, percussions=0):
         return _enlarging(system, params, q0, u0, times, breaks, scheme, number, percussions)
 
-    if substeps != "auto":
+    if not isinstance(substeps, str):
         return run(substeps, percussions)
     if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves((params, q0, u0, times, breaks))):
         raise ValueError('substeps="auto" works outside transformations only (jit, vmap, grad): give a number inside')
@@ -116,6 +118,20 @@ def _enlarging(system, params, q0, u0, times, breaks, scheme, substeps, percussi
             break
         system = system.larger(found.status)
     return found
+
+
+def _number_of(substeps, percussions: int) -> int | str | Array:
+    """The argument, checked."""
+    if isinstance(substeps, str) and substeps == "auto":
+        return substeps
+    if not isinstance(substeps, Array):
+        return count("substeps", substeps, 1)
+    known = not isinstance(substeps, Tracer)
+    if substeps.shape or not jnp.issubdtype(substeps.dtype, jnp.integer) or (known and substeps < 1):
+        raise ValueError(f"substeps={substeps!r}: expected an integer of at least 1")
+    if percussions:
+        raise ValueError(f"substeps={substeps!r}: to list percussions an int is needed, got an array")
+    return substeps
 
 
 def _checked_breaks(breaks, dtype) -> Array:

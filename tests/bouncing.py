@@ -41,4 +41,4 @@ def start_of(params):
 def ball_problem(rng, sigma=0.01, end=1.5, e=0.8, noise=None):
     times = np.linspace(0.0, end, SAMPLES)
     seen = bounces(e, 9.81, 1.0, 0.3, times) + sigma * rng.normal(size=SAMPLES)
-    return Problem(BALL, Observations(times, seen[:, None], noise or sigma or 1.0, positions), start_of)
+    return Problem(BALL, Observations(times, seen[:, None], noise or sigma or 1.0, positions), start_of, substeps=1)

@@ -40,7 +40,7 @@ def motion(times):
 
 def problem(rng, observe=positions, factor=1.0, clock=None, stamps=TIMES):
     values = factor * (motion(TIMES) + NOISE * rng.normal(size=(TIMES.size, 1)))
-    return Problem(DRAGGED, Observations(stamps, values, NOISE * factor, observe), start_of, SCHEME, clock=clock)
+    return Problem(DRAGGED, Observations(stamps, values, NOISE * factor, observe), start_of, SCHEME, 1, clock=clock)
 
 
 def inside(result, name, truth, widths=4.0):

@@ -30,7 +30,7 @@ def fall(rng, per_run=(), noise=None):
     noise = NOISE * rng.normal(size=41) if noise is None else noise
     values = (0.4 * TIMES - 9.81 * TIMES**2 / 2 + noise)[:, None]
     values[7:9] = np.nan
-    return Problem(FALLING, Observations(TIMES, values, 3.0 * NOISE, positions), start_of, SCHEME, per_run=per_run)
+    return Problem(FALLING, Observations(TIMES, values, 3.0 * NOISE, positions), start_of, SCHEME, 1, per_run)
 
 
 def fitted(run, free, u0=(0.0,), unused=0.0, **options):

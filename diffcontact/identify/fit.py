@@ -17,6 +17,7 @@ from diffcontact.identify.problem.parameters import Domain, Tie
 from diffcontact.identify.problem.priors import Normal
 from diffcontact.identify.result import FitResult
 from diffcontact.identify.search.estimated_noise import with_estimated_noise
+from diffcontact.identify.search.resolved_steps import story, with_resolved_steps
 from diffcontact.identify.search.shooting import METHODS, SHOOTING, search
 
 NOISES = ("stated", "estimated")
@@ -40,6 +41,10 @@ def fit(
     progress: Progress | None = None,
 ) -> FitResult:
     """Find the free parameters that make the simulation match what was measured, and say how well they are known.
+
+    Where a problem leaves the number of substeps open ("auto"), steps are as short as the noise asks for: halving them
+    changes what is observed by less than a tenth of it, at the start and at the estimate. The message gives the number
+    where it is not 1, and says where 64 are not enough; the trajectory's status then is TOO_COARSE.
 
     Several runs are fitted jointly: parameters are shared, except those that a problem names in `per_run`. Error bars
     come from the residuals, not from the stated noise: from three runs on by comparing the runs, otherwise with the
@@ -112,8 +117,11 @@ def fit(
     if check is not False:
         refuse_hopeless(objective, strict=check is True)
     found, factors = search(objective, method, starts, seed, shooting), ()
+    objective, found = with_resolved_steps(objective, found)
     if noise == "estimated":
         objective, found, factors = with_estimated_noise(objective, found)
+        objective, found = with_resolved_steps(objective, found)
+    found = replace(found, story="; ".join(filter(None, (found.story, story(objective)))))
     return replace(estimate(objective, found), noise_factors=factors)
 
 

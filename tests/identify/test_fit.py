@@ -149,7 +149,7 @@ def three_collisions(rng, e):
     observations = [collision(rng, e, samples, speed) for samples, speed in zip((101, 95, 98), SPEEDS, strict=True)]
     observations[1].values.setflags(write=True)
     observations[1].values[10:20, 0] = np.nan
-    problems = [Problem(CARTS, seen, start_of, per_run=PER_RUN) for seen in observations]
+    problems = [Problem(CARTS, seen, start_of, substeps=1, per_run=PER_RUN) for seen in observations]
     start = {
         "e": 0.6,
         "ratio": 1.0,
@@ -212,7 +212,8 @@ def test_an_observe_that_looks_ahead_is_not_padded(rng):
         return trajectory.q - jnp.mean(trajectory.q, axis=0, keepdims=True)
 
     problems = [
-        Problem(BALL, Observations(times[:n], np.zeros((n, 1)), 1.0, about_the_mean), start_of) for n in (21, 15)
+        Problem(BALL, Observations(times[:n], np.zeros((n, 1)), 1.0, about_the_mean), start_of, substeps=1)
+        for n in (21, 15)
     ]
     residuals = joint(problems, BALL_START, BALL_FREE)
     assert not any(run.padded for run in residuals.runs)
@@ -243,7 +244,7 @@ def test_carts_that_stick_are_at_the_bound(rng):
 @pytest.mark.slow
 def test_only_the_ratio_of_two_masses_is_seen(rng):
     system = carts(lambda p: p["mass"])
-    problem = Problem(system, collision(rng, 0.8, 101, 0.5), start_of)
+    problem = Problem(system, collision(rng, 0.8, 101, 0.5), start_of, substeps=1)
     start = {"e": 0.6, "mass": [1.7, 2.0], "distance": 0.12, "q0": [0.0, 0.6], "u0": [0.5, 0.0]}
     free = {"e": Interval(0.0, 1.0), "mass": Positive(), "distance": Real(), "q0": Real(), "u0": Real()}
     result = fit(problem, start, free)
@@ -276,7 +277,7 @@ def test_bad_input_is_named(rng, arguments, message):
 def test_an_observe_of_the_wrong_shape_is_named(rng):
     times = np.linspace(0.0, 1.0, 5)
     observations = Observations(times, np.zeros((5, 1)), 1.0, lambda trajectory, params: trajectory.q[:, 0])
-    problem = Problem(BALL, observations, start_of)
+    problem = Problem(BALL, observations, start_of, substeps=1)
     with pytest.raises(ValueError, match=r"observe returns shape \(5,\), expected \(5, 1\)"):
         fit(problem, BALL_START, BALL_FREE)
 
@@ -293,7 +294,9 @@ def test_bodies_that_stick_have_a_restitution_at_its_bound_and_not_an_unseen_one
     times = np.linspace(0.0, 1.0, 101)
     track = np.asarray(dc.simulate(riders, {"e": 0.0}, [0.0, 0.4], [0.6, 0.0], times).q)
     seen = track + 1e-4 * np.random.default_rng(0).normal(size=track.shape)
-    problem = Problem(riders, Observations(times, seen, 1e-4, lambda x, p: x.q), lambda p: ([0.0, 0.4], p["u0"]))
+    problem = Problem(
+        riders, Observations(times, seen, 1e-4, lambda x, p: x.q), lambda p: ([0.0, 0.4], p["u0"]), substeps=1
+    )
     result = fit(problem, {"e": 0.0, "u0": np.array([0.6, 0.0])}, {"e": Interval(0.0, 1.0), "u0": Real()})
     assert result.at_bound == ("e",)
     assert not result.unidentifiable

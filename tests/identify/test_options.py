@@ -52,7 +52,7 @@ def test_outliers_do_not_spoil_a_robust_fit(rng, loss):
     run = problem(rng)
     values = run.observations.values.copy()
     values[45::5] += 0.3  # 300 standard deviations
-    spoilt = Problem(DRAGGED, Observations(TIMES, values, NOISE, positions), start_of, SCHEME)
+    spoilt = Problem(DRAGGED, Observations(TIMES, values, NOISE, positions), start_of, SCHEME, 1)
     assert abs(fit(spoilt, START, FREE).params["drag"] - 0.8) > 0.05
     robust = fit(spoilt, START, FREE, loss=loss)
     assert inside(robust, "drag", 0.8)

@@ -49,7 +49,9 @@ def test_what_is_infinite_or_missing_comes_back_too(run, tmp_path):
     values = ball_problem(np.random.default_rng(0), end=0.4).observations
     holes = values.values.copy()
     holes[3:6] = np.nan
-    blind = fit(Problem(BALL, Observations(values.times, holes, 0.01, positions), start_of), BALL_START, BALL_FREE)
+    blind = fit(
+        Problem(BALL, Observations(values.times, holes, 0.01, positions), start_of, substeps=1), BALL_START, BALL_FREE
+    )
     blind.save(tmp_path / "blind.json")
     back = FitResult.load(tmp_path / "blind.json")
     assert back.stderr["e"] == np.inf

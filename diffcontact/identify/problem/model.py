@@ -53,7 +53,10 @@ class Model:
 def share_code(
     problems: Sequence[Problem], view: tuple[Block, ...], tied: tuple[tuple[str, Any], ...] = ()
 ) -> list[Model]:
-    """One model per problem, where functions made alike (a lambda in a loop, say) become one and the same object."""
+    """One model per problem, where functions made alike (a lambda in a loop, say) become one and the same object.
+
+    A number of substeps that is left open begins at 1.
+    """
     known: dict[Any, Any] = {}
 
     def first_alike(function):
@@ -63,7 +66,7 @@ def share_code(
         Model(
             system=problem.system,
             scheme=problem.scheme,
-            substeps=problem.substeps,
+            substeps=1 if isinstance(problem.substeps, str) else problem.substeps,
             observe=first_alike(problem.observations.observe),
             initial=first_alike(problem.initial),
             view=view,

@@ -63,8 +63,9 @@ class Objective:
         problems = [problem] if isinstance(problem, Problem) else list(problem)
         _check(problems)
         parameters = free_parameters(params, free, frozenset(problems[0].per_run), len(problems), tied)
-        joint = JointResidual(problems, parameters)
-        return cls(joint, parameters, Loss(loss, f_scale), Priors(priors or {}, parameters), progress)
+        # What is refused is refused before anything is compiled.
+        of, known = Loss(loss, f_scale), Priors(priors or {}, parameters)
+        return cls(JointResidual(problems, parameters), parameters, of, known, progress)
 
     def started_at(self, theta: NDArray) -> Objective:
         """The same objective with theta (P,) as its start, for whatever goes on from there; it reports no progress."""
@@ -77,6 +78,10 @@ class Objective:
     def replaced(self, name: str, arrays: Sequence[NDArray]) -> Objective:
         """The same objective on other measured `values`, or with another `sigma`; nothing is compiled anew."""
         return Objective(self.joint.replaced(name, arrays), self.parameters, self.loss, self.priors, self.progress)
+
+    def resolved(self, theta: NDArray) -> Objective:
+        """The same objective with steps short enough at theta (P,); see `JointResidual.resolved`."""
+        return Objective(self.joint.resolved(theta), self.parameters, self.loss, self.priors, self.progress)
 
     def evaluate(self, theta: NDArray) -> tuple[NDArray, NDArray]:
         """f (M,), rows whose squares are twice the cost, and their Jacobian J (M, P).

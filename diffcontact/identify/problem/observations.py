@@ -102,7 +102,9 @@ class Problem:
         observations: what was measured.
         initial: `initial(params) -> (q0, u0)`, pure and traceable: the state at the first time.
         scheme: the step map; None is `EventTimed()`.
-        substeps: steps per interval between two times.
+        substeps: steps per interval between two times; "auto": as many as it takes until halving them changes what is
+            observed by less than a tenth of its noise. `fit` looks for that number at its start, once more at the
+            estimate, and goes on from there with shorter steps where it has to.
         per_run: names of parameters that this run keeps to itself. In `fit(problems, params, ...)` such a parameter has
             a leading axis with one entry per problem; `initial`, `observe` and the system of problem i see entry i. All
             other parameters are shared.
@@ -122,14 +124,14 @@ class Problem:
         >>> from diffcontact.systems import balls
         >>> drop = Observations([0.0, 0.1], [[1.0], [0.95]], 1e-3, lambda trajectory, params: trajectory.q)
         >>> Problem(balls(1, 1), drop, lambda params: (params["q0"], params["u0"]), per_run=("q0", "u0")).substeps
-        1
+        'auto'
     """
 
     system: Any
     observations: Observations
     initial: Callable[[Any], Any]
     scheme: Any = None
-    substeps: int = 1
+    substeps: int | str = "auto"
     per_run: tuple[str, ...] = ()
     clock: Callable[[Any, Any], Any] | None = None
 
@@ -140,8 +142,8 @@ class Problem:
             raise ValueError(f"Problem(initial): expected a function, got {type(self.initial).__name__}")
         if self.clock is not None and not callable(self.clock):
             raise ValueError(f"Problem(clock): expected a function or None, got {type(self.clock).__name__}")
-        if not (isinstance(self.substeps, int) and self.substeps >= 1):
-            raise ValueError(f"Problem(substeps): {self.substeps!r}, expected an integer of at least 1")
+        if self.substeps != "auto" and not (isinstance(self.substeps, int) and self.substeps >= 1):
+            raise ValueError(f"Problem(substeps): {self.substeps!r}, expected 'auto' or an integer of at least 1")
         names = (self.per_run,) if isinstance(self.per_run, str) else tuple(self.per_run)
         object.__setattr__(self, "per_run", names)
 

@@ -26,7 +26,9 @@ from diffcontact.identify.problem.loss import Loss
 from diffcontact.identify.problem.model import Model, share_code
 from diffcontact.identify.problem.observations import Observations, Problem
 from diffcontact.identify.problem.parameters import FreeParameters
+from diffcontact.identify.problem.substeps import TOLERANCE, enough
 from diffcontact.simulate import simulate
+from diffcontact.status import Status, first
 
 # Simulations side by side on an accelerator.
 LANES = 256
@@ -52,16 +54,18 @@ class Samples:
     impact: Array | None = None
 
 
-def residual(model: Model, z: Array, fixed: dict[str, Any], samples: Samples):
-    """Normalised residuals (n, k) of one run, zero where a sample is missing, and its trajectory; pure, traceable."""
+def residual(model: Model, z: Array, fixed: dict[str, Any], samples: Samples, substeps: Array | None = None):
+    """Normalised residuals (n, k) of one run, zero where a sample is missing, and its trajectory; pure, traceable.
+
+    `substeps` in place of the model's are a number that is known when running only.
+    """
     params = model.parameters(z, fixed)
     q0, u0 = model.initial(params)
     times = samples.times if model.clock is None else model.clock(samples.times, params)
     # Of the contacts that are not heard there may be many in between.
     listed = model.impacts if model.heard is None else model.impacts and times.size * model.substeps
-    trajectory = simulate(
-        model.system, params, q0, u0, times, scheme=model.scheme, substeps=model.substeps, percussions=listed
-    )
+    number = model.substeps if substeps is None else substeps
+    trajectory = simulate(model.system, params, q0, u0, times, scheme=model.scheme, substeps=number, percussions=listed)
     seen = model.observe(trajectory, params)
     expected = samples.values.shape[0], samples.values.shape[1] - bool(model.impacts)
     if jnp.shape(seen) != expected:
@@ -118,6 +122,7 @@ class Run:
     """One run, ready to be evaluated: its code, its numbers, and where its free parameters lie in theta.
 
     `penalty` stands in for residuals that are not finite: a thousand times the largest measured value, in noise.
+    `change` is what half as long steps would change, in noise; 0 where nobody asked.
     """
 
     model: Model
@@ -126,6 +131,7 @@ class Run:
     index: NDArray
     present: NDArray
     penalty: float
+    change: float = 0.0
 
     @property
     def length(self) -> int:
@@ -187,6 +193,7 @@ class JointResidual:
             for i, (kind, problem) in enumerate(zip(kinds, problems, strict=True))
         ]
         self.samples = sum(int(run.present.sum()) for run in self.runs)
+        self.runs = self._resolved(parameters.start)
         self._unpad_where_observe_looks_ahead(problems, parameters)
 
     def linearise(self, theta: NDArray) -> list[Linearised]:
@@ -275,8 +282,31 @@ class JointResidual:
         other.runs = runs
         return other
 
+    def resolved(self, theta: NDArray) -> JointResidual:
+        """The same runs with steps short enough at theta (P,), where their number was left open; never longer ones."""
+        other = copy(self)
+        other.runs = self._resolved(theta)
+        return other
+
+    def _resolved(self, theta: NDArray) -> list[Run]:
+        """Runs that share a compilation share the number of substeps, the largest that one of them needs."""
+        found = [
+            _enough(run, theta) if problem.substeps == "auto" else None
+            for run, problem in zip(self.runs, self.problems, strict=True)
+        ]
+        largest: dict[Model, int] = {}
+        for run, needs in zip(self.runs, found, strict=True):
+            if needs is not None:
+                largest[run.model] = max(largest.get(run.model, 1), needs[0])
+        return [
+            run
+            if needs is None
+            else replace(run, model=replace(run.model, substeps=largest[run.model]), change=needs[1])
+            for run, needs in zip(self.runs, found, strict=True)
+        ]
+
     def trajectories(self, theta: NDArray, at: Sequence[Linearised]) -> tuple[Any, ...]:
-        """The simulated trajectory of each run at its own times."""
+        """The simulated trajectory of each run at its own times; TOO_COARSE where shorter steps would be seen."""
         results = []
         for run, linearised in zip(self.runs, at, strict=True):
             trajectory = linearised.trajectory
@@ -284,6 +314,9 @@ class JointResidual:
                 # What went wrong may lie beyond the end of the data: ask again without the continuation.
                 samples = jax.tree.map(lambda leaf, n=run.length: leaf[:n], run.samples)
                 _, trajectory = _residual(run.model, jnp.asarray(theta[run.index]), run.fixed, samples)
+            if run.change > TOLERANCE:
+                coarse = jnp.asarray(Status.TOO_COARSE, trajectory.status.dtype)
+                trajectory = replace(trajectory, status=first(trajectory.status, coarse))
             results.append(_cut(trajectory, run.length))
         return tuple(results)
 
@@ -300,7 +333,18 @@ class JointResidual:
             r = at.r[:, : again.shape[1]]
             finite = np.isfinite(r)
             if not np.allclose(again[finite], r[finite], tolerance, tolerance):
-                self.runs[i] = _run(run.model, observations, parameters, i, run.length)
+                self.runs[i] = replace(_run(run.model, observations, parameters, i, run.length), change=run.change)
+
+
+def _enough(run: Run, theta: NDArray) -> tuple[int, float]:
+    """How many substeps the run needs at theta, and what half as long steps would change; see `enough`."""
+    model, samples, z = run.model, run.samples, jnp.asarray(theta[run.index])
+    if model.impacts:
+        # Percussions are listed for numbers that are known when compiling; the samples know as much.
+        arrays = (array[:, :-1] for array in (samples.values, samples.sigma, samples.present))
+        samples = Samples(samples.times, *arrays)
+    model = replace(model, substeps=1, impacts=0, heard=None)
+    return enough(lambda number: _residual(model, z, run.fixed, samples, jnp.array(number)), run.model.substeps)
 
 
 def _measured(run: Run, r: Any, J: Any) -> tuple[NDArray, NDArray]:

@@ -44,7 +44,7 @@ def test_restitution_and_drop_height_of_one_rebound(rng):
     def rebound(params):
         return jnp.zeros(1), params["e"] * jnp.sqrt(2 * params["g"] * params["h"])[None]
 
-    problem = Problem(BALL, Observations(times, values, 1e-3, positions), rebound)
+    problem = Problem(BALL, Observations(times, values, 1e-3, positions), rebound, substeps=1)
     start = {"e": 0.7, "h": 1.1, "g": 9.81}
     result = fit(problem, start, {"e": Interval(0.0, 1.0), "h": Positive(), "g": Positive()})
     assert result.hints == ("only e^2 h is identified, not e and h",)
@@ -72,7 +72,7 @@ def test_friction_needs_sliding_and_a_free_oscillation_shows_no_mass():
         return params["q0"], jnp.zeros(1)
 
     seen = Observations(TIMES, np.full((41, 1), 0.1), 1e-3, positions)
-    problem = Problem(block, seen, released, dc.PercussionFriction())  # compiles faster than EventTimed
+    problem = Problem(block, seen, released, dc.PercussionFriction(), 1)  # compiles faster than EventTimed
     stuck = check(problem, params, free, points=1)  # 0.5 N of spring against 1.96 N of friction
     assert "gamma needs a stretch of sliding: none in these data" in stuck.hints
     # Pulled out further it slides; spring, friction and mass may then all be twice as large.

@@ -75,7 +75,7 @@ def test_what_only_a_prior_knows_is_as_uncertain_as_the_prior(rng):
         restitution=lambda p: 0.0,
     )
     seen = (3.0 / 1.5 * TIMES**2 / 2 + 1e-3 * rng.normal(size=TIMES.size))[:, None]
-    run = Problem(pulled, Observations(TIMES, seen, 1e-3, positions), lambda p: (jnp.zeros(1), jnp.zeros(1)), SCHEME)
+    run = Problem(pulled, Observations(TIMES, seen, 1e-3, positions), lambda p: (jnp.zeros(1), jnp.zeros(1)), SCHEME, 1)
     free = {"mass": Positive(), "weight": Positive()}
     result = fit(run, {"mass": 1.4, "weight": 2.9}, free, priors={"mass": Normal(1.5, 0.01)})
     boot = bootstrap(result, replicas=100)

@@ -20,7 +20,7 @@ def heard_ball(times, impacts, values=None, clock=None):
     silent = np.full((times.size, 1), np.nan)
     silent[0] = 1.0
     seen = Observations(times, silent if values is None else values, 1e-3, positions, impacts)
-    return Problem(BALL, seen, start_of, clock=clock)
+    return Problem(BALL, seen, start_of, substeps=1, clock=clock)
 
 
 def test_restitution_is_found_from_the_sound_alone():
@@ -57,9 +57,11 @@ def test_what_the_samples_and_the_sound_say_is_weighed(rng):
     truth = {"e": 0.8, "g": 9.81, "q0": [1.0], "u0": [0.3]}
     values = (bounces(0.8, 9.81, 1.0, 0.3, times) + 0.01 * rng.normal(size=60))[:, None]
     heard = times_of_bounces(0.8, 9.81, 1.0, 0.3, 2) + 1e-3 * rng.normal(size=2)
-    alone = fit(Problem(BALL, Observations(times, values, 0.01, positions), start_of), truth, BALL_FREE)
+    alone = fit(Problem(BALL, Observations(times, values, 0.01, positions), start_of, substeps=1), truth, BALL_FREE)
     both = fit(
-        Problem(BALL, Observations(times, values, 0.01, positions, Impacts(heard, 1e-3)), start_of), truth, BALL_FREE
+        Problem(BALL, Observations(times, values, 0.01, positions, Impacts(heard, 1e-3)), start_of, substeps=1),
+        truth,
+        BALL_FREE,
     )
     for name in ("e", "g"):
         assert both.stderr[name] < alone.stderr[name]

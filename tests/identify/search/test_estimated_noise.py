@@ -14,7 +14,7 @@ def test_the_noise_of_each_channel_settles_where_it_is(rng):
     # The same coordinate seen twice, stated as equally good; the second camera is twenty times worse.
     true = np.array([1e-3, 2e-2])
     values = motion(TIMES) + true * rng.normal(size=(TIMES.size, 2))
-    run = Problem(DRAGGED, Observations(TIMES, values, 5e-3, both), start_of, SCHEME)
+    run = Problem(DRAGGED, Observations(TIMES, values, 5e-3, both), start_of, SCHEME, 1)
     plain, weighted = fit(run, START, FREE), fit(run, START, FREE, noise="estimated")
     # A standard deviation of 81 samples is known to 8 %: three of them.
     np.testing.assert_allclose(weighted.noise_factors[0] * 5e-3, true, rtol=0.25)

@@ -94,7 +94,7 @@ def test_what_depends_on_the_whole_motion_cannot_be_cut():
         return trajectory.q - jnp.mean(trajectory.q)
 
     times = np.linspace(0.0, 1.5, 60)
-    problem = Problem(BALL, Observations(times, np.zeros((60, 1)), 0.01, mean_height), start_of)
+    problem = Problem(BALL, Observations(times, np.zeros((60, 1)), 0.01, mean_height), start_of, substeps=1)
     objective = Objective.of(problem, BAD, BALL_FREE)
     assert piece_together(objective, objective.parameters.start) is None
     with pytest.raises(ValueError, match="fit\\(shooting='multiple'\\): not from states in between"):

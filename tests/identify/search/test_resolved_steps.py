@@ -1,0 +1,51 @@
+"""Steps as short as the noise asks for, with a scheme whose error is known: heights are off by -g t h / 2."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from falling import TIMES, fall
+
+import diffcontact as dc
+from diffcontact.identify import Observations, Positive, Real, fit
+
+FREE = {"g": Positive(), "u0": Real()}
+H = TIMES[1]
+
+
+def run(sigma, samples=41, **options):
+    """Heights without any noise, stated as sigma; samples are missing only from the end."""
+    heights = 0.4 * TIMES - 9.81 * TIMES**2 / 2
+    seen = Observations(TIMES[:samples], heights[:samples, None], sigma, fall(None, noise=0.0).observations.observe)
+    return replace(fall(None, noise=0.0), observations=seen, substeps="auto", **options)
+
+
+# Halving changes the last height by g h / (4 n) = 0.061 / n.
+@pytest.mark.parametrize(
+    ("start", "sigma", "number"),
+    [
+        (9.0, 3e-2, 32),
+        (0.2, 3e-2, 32),  # one step is enough there, but not at the estimate
+        (9.0, 1.0, 1),
+    ],
+)
+def test_the_bias_of_the_steps_is_below_the_noise(start, sigma, number):
+    found = fit(run(sigma), {"g": start, "u0": [0.0]}, FREE)
+    np.testing.assert_allclose(found.params["u0"], 0.4 + 9.81 * H / (2 * number), rtol=1e-6)
+    assert ("32 steps in each interval" in found.message) == (number == 32)
+    assert found.trajectories[0].status == 0
+
+
+def test_what_cannot_be_reached_is_told():
+    found = fit(run(1e-4), {"g": 9.0, "u0": [0.0]}, FREE)
+    assert found.trajectories[0].status == dc.Status.TOO_COARSE
+    # 9.81 * 0.025 / (4 * 64) / 1e-4
+    assert "run 0: half as long steps would change what is observed by 9.6 of its noise" in found.message
+
+
+def test_runs_that_share_a_compilation_share_the_number():
+    runs = [run(3e-2, per_run=("u0",)), run(3e-2, samples=11, per_run=("u0",))]
+    found = fit(runs, {"g": 9.0, "u0": [[0.0], [0.0]]}, FREE)
+    np.testing.assert_allclose(found.params["u0"], 0.4 + 9.81 * H / 64, rtol=1e-6)
+    (alone,) = fit(runs[1:], {"g": 9.0, "u0": [[0.0]]}, FREE).objective.joint.runs
+    assert alone.model.substeps == 8  # 0.061 * 0.25 / n <= 3e-3
