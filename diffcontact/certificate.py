@@ -18,7 +18,7 @@ from diffcontact.doubts.doubt import Doubt, Finding
 from diffcontact.doubts.strikes import meetings, slow_strikes
 from diffcontact.doubts.touches import passes, unloaded
 from diffcontact.schemes.scheme import Scheme
-from diffcontact.sensitivity import gather, put, sensitivity
+from diffcontact.sensitivity import gather, put, resolved
 from diffcontact.simulate import Trajectory, simulate
 from diffcontact.status import Status, first
 from diffcontact.system import System
@@ -196,6 +196,7 @@ class GradientCheck:
         errors: (m,) |difference - derivative| / |derivative| of the state at the end, Frobenius.
         changed: (m,) whether a displaced run has other percussions (number or contacts) than the run itself.
         certificate: of the run.
+        resolved: whether shorter steps leave the derivative as it is (`sensitivity`).
         tolerance: what counts as agreement, the cube root of the precision's eps: 6e-6 in double, 5e-3 in single.
             Differences of a smooth map come down to eps^(2/3) times its condition.
     """
@@ -205,6 +206,7 @@ class GradientCheck:
     changed: np.ndarray
     certificate: Certificate
     tolerance: float
+    resolved: bool = True
 
     @property
     def agrees(self) -> bool:
@@ -214,6 +216,8 @@ class GradientCheck:
     @property
     def verdict(self) -> str:
         """One sentence."""
+        if self.agrees and not self.resolved:
+            return "the derivative is that of these steps, but shorter ones change it: take smaller steps"
         if self.agrees:
             return "the derivative is right: differences agree with it"
         if not self.certificate.clear:
@@ -238,14 +242,16 @@ def check_gradient(
     *,
     wrt: Sequence[str],
     scheme: Scheme | None = None,
-    substeps: int = 1,
+    substeps: int | str | None = None,
+    tolerance: float | None = None,
     widths: Sequence[float] | None = None,
     percussions: int = 64,
 ) -> GradientCheck:
     """Compare the derivative of the state at the end with central differences of several widths, and say what to think.
 
     Args:
-        system, params, q0, u0, times, wrt, scheme, substeps: as in `sensitivity`, with EventTimed on a `System`.
+        system, params, q0, u0, times, wrt, scheme, substeps, tolerance: as in `sensitivity`, with EventTimed on a
+            `System`. The differences are taken with the same steps.
         widths: half-widths, relative to each entry (absolute for entries that are zero); None: five from eps^0.2 to
             eps^0.45, where eps is the precision of the arrays: 7e-4 to 9e-8 in double, 4e-2 to 8e-4 in single.
         percussions: how many of a run's to compare.
@@ -265,7 +271,7 @@ def check_gradient(
         >>> print(check.verdict)
         the derivative is right: differences agree with it
     """
-    found = sensitivity(system, params, q0, u0, times, wrt=wrt, scheme=scheme, substeps=substeps)
+    substeps, found = resolved(system, params, q0, u0, times, wrt, scheme, substeps, tolerance)
     certificate = certify(system, params, q0, u0, times, scheme=scheme, substeps=substeps, percussions=percussions)
     run = found.trajectory
     start = gather(params, run.q[0], run.u[0], wrt)
@@ -282,8 +288,9 @@ def check_gradient(
     errors = np.linalg.norm(differences - derivative, axis=(1, 2)) / (np.linalg.norm(derivative) or 1.0)
     happened = certificate.trajectory.percussions
     assert happened is not None
+    fine = int(run.status) != Status.TOO_COARSE
     others = np.asarray(contacts).reshape(len(steps), -1, percussions) != np.asarray(happened.contact)
-    return GradientCheck(sizes, errors, np.any(others, axis=(1, 2)), certificate, eps ** (1 / 3))
+    return GradientCheck(sizes, errors, np.any(others, axis=(1, 2)), certificate, eps ** (1 / 3), fine)
 
 
 def _matrix(ends, start) -> np.ndarray:

@@ -10,9 +10,13 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array, lax
+from jax.core import Tracer
 from jax.flatten_util import ravel_pytree
 
+from diffcontact.checks import real_arrays
+from diffcontact.refinement import HALVINGS, astride, change, halved, judged
 from diffcontact.schemes.scheme import Scheme
 from diffcontact.simulate import Trajectory, simulate
 from diffcontact.status import Status, first
@@ -21,6 +25,8 @@ from diffcontact.status import Status, first
 REVERSE_COST = 15
 # So many passes are vectorised; more are done one lot after the other, to bound memory.
 PASSES_AT_ONCE = 64
+# With "auto": in all intervals together.
+_MOST_STEPS = 65536
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["trajectory", "dq", "du"], meta_fields=[])
@@ -49,7 +55,8 @@ def sensitivity(
     *,
     wrt: Sequence[str],
     scheme: Scheme | None = None,
-    substeps: int = 1,
+    substeps: int | str | None = None,
+    tolerance: float | None = None,
 ) -> Sensitivity:
     """The derivative of the whole trajectory with respect to parameters and initial values.
 
@@ -60,12 +67,18 @@ def sensitivity(
     of the trajectory; the cheaper is taken.
 
     Args:
-        system, params, q0, u0, times, scheme, substeps: as in `simulate`.
+        system, params, q0, u0, times, scheme: as in `simulate`.
         wrt: names in `params`, and "q0", "u0"; for params that are no dict "params" are all of them.
+        substeps: each interval is cut into so many equal steps; "auto", outside transformations: into as many as it
+            takes until halving them changes motion and derivatives by less than `tolerance`. None is "auto" there, and
+            1 inside transformations.
+        tolerance: of "auto", for every position and velocity at the times asked for [m, m/s], and for every derivative
+            relative to the largest one by the same parameter. None is 1e-6, in single precision 1e-3.
 
     Returns:
-        A `Sensitivity`. Where a derivative is not finite and nothing else was wrong, the trajectory's status is
-        NO_DERIVATIVE.
+        A `Sensitivity`. With "auto" the trajectory's `error` is the larger one of both changes, and its status is
+        TOO_COARSE where it is above the tolerance with the finest steps (1/16384 of an interval, or some 65 000 in
+        all). Where a derivative is not finite and nothing else was wrong, the status is NO_DERIVATIVE.
 
     Raises:
         ValueError: for names that are not there, and as `simulate`.
@@ -78,13 +91,75 @@ def sensitivity(
         >>> print((s.dq["q0"][-1] + 0.0).round(3).tolist(), s.dq["restitution"].shape)  # they exchange places
         [[0.0, 1.0], [1.0, 0.0]] (2, 2)
     """
+    return resolved(system, params, q0, u0, times, wrt, scheme, substeps, tolerance)[1]
+
+
+def resolved(
+    system: Any,
+    params: Any,
+    q0: Any,
+    u0: Any,
+    times: Any,
+    wrt: Sequence[str],
+    scheme: Scheme | None,
+    substeps: int | str | None,
+    tolerance: float | None,
+) -> tuple[int, Sensitivity]:
+    """What `sensitivity` gives, and the number of substeps that it took."""
     wrt = names(params, wrt)
-    trajectory = simulate(system, params, q0, u0, times, scheme=scheme, substeps=substeps)
-    q0, u0, times = trajectory.q[0], trajectory.u[0], trajectory.t
-    dq, du = _derivatives(system, params, q0, u0, times, wrt, scheme, substeps)
-    finite = jnp.array([jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves((dq, du))])
-    doubt = jnp.where(jnp.all(finite), Status.OK, Status.NO_DERIVATIVE).astype(trajectory.status.dtype)
-    return Sensitivity(replace(trajectory, status=first(trajectory.status, doubt)), dq, du)
+    q0, u0, times = real_arrays(q0=q0, u0=u0, times=times)
+    inside = any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves((params, q0, u0, times)))
+
+    def run(substeps):
+        trajectory = simulate(system, params, q0, u0, times, scheme=scheme, substeps=substeps)
+        at = params, trajectory.q[0], trajectory.u[0]
+        if isinstance(substeps, Array) and _forward(gather(*at, wrt), 2 * trajectory.q.size):
+            dq, du = _counted_derivatives(system, *at, trajectory.t, wrt, scheme, substeps)
+        else:
+            dq, du = _derivatives(system, *at, trajectory.t, wrt, scheme, int(substeps))
+        finite = jnp.array([jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves((dq, du))])
+        doubt = jnp.where(jnp.all(finite), Status.OK, Status.NO_DERIVATIVE).astype(trajectory.status.dtype)
+        return Sensitivity(replace(trajectory, status=first(trajectory.status, doubt)), dq, du)
+
+    substeps = (1 if inside else "auto") if substeps is None else substeps
+    if not isinstance(substeps, str):
+        return substeps, run(substeps)
+    if inside or substeps != "auto":
+        simulate(system, params, q0, u0, times, scheme=scheme, substeps=substeps)  # says what is wrong with it
+    if tolerance is None:
+        tolerance = max(1e-6, 1e4 * float(jnp.finfo(q0.dtype).eps))
+    number, found, error = halved(
+        lambda number: run(jnp.array(number)),
+        lambda one, other: _change(one, other, gather(params, q0, u0, wrt)),
+        lambda found: found.trajectory.status,
+        tolerance,
+        min(HALVINGS, max(1, int(math.log2(_MOST_STEPS / times.size)))),
+    )
+    return number, replace(found, trajectory=judged(found.trajectory, error, tolerance))
+
+
+def _change(one: Sensitivity, other: Sensitivity, values: dict[str, Any]) -> float:
+    """The larger of the changes of the motion and of its derivatives, relative to the largest by the same parameter.
+
+    Args:
+        one, other: with longer and with shorter steps.
+        values: the parameters.
+    """
+    counts = ~astride(one.trajectory, other.trajectory)
+    largest = change(one.trajectory, other.trajectory)
+    for state, before, after in (
+        (other.trajectory.q, one.dq, other.dq),
+        (other.trajectory.u, one.du, other.du),
+    ):
+        extent, rounding = float(jnp.max(jnp.abs(state))), float(jnp.finfo(state.dtype).eps) ** (1 / 3)
+        for a, b, p in zip(*map(jax.tree.leaves, (before, after, values)), strict=True):
+            if p.size:
+                # What cancels, like the mass of a body in free fall, leaves a derivative of pure rounding.
+                least = rounding * extent / max(float(jnp.max(jnp.abs(p))), 1.0)
+                moved = float(np.max(np.abs(np.asarray(a) - np.asarray(b))[counts]))
+                size = max(float(jnp.max(jnp.abs(b))), least)
+                largest = max(largest, moved / size if size > 0 else 0.0)
+    return largest if np.isfinite(largest) else np.inf
 
 
 def names(params: Any, wrt: Sequence[str]) -> tuple[str, ...]:
@@ -124,8 +199,7 @@ def put(params: Any, q0: Array, u0: Array, new: dict[str, Any]) -> tuple[Any, Ar
     return {name: new.get(name, value) for name, value in params.items()}, q0, u0
 
 
-@partial(jax.jit, static_argnames=("system", "wrt", "scheme", "substeps"))
-def _derivatives(system, params, q0, u0, times, wrt, scheme, substeps):
+def _derived(system, params, q0, u0, times, wrt, scheme, substeps):
     """(dq, du), each a dict."""
     start = gather(params, q0, u0, wrt)
     at, unravel = ravel_pytree(start)
@@ -135,13 +209,21 @@ def _derivatives(system, params, q0, u0, times, wrt, scheme, substeps):
         return jnp.stack([run.q, run.u])
 
     shape = (2, times.size, q0.size)
-    if at.size <= REVERSE_COST * math.prod(shape):
-        jacobian = jnp.moveaxis(_columns(states, at), 0, -1)
-    else:
-        jacobian = _rows(states, at)
+    forward = _forward(start, math.prod(shape))
+    jacobian = jnp.moveaxis(_columns(states, at), 0, -1) if forward else _rows(states, at)
     per_name = jax.vmap(unravel)(jacobian.reshape(-1, at.size)) if wrt else {}
     per_name = jax.tree.map(lambda x, value: x.reshape(*shape, *value.shape), per_name, start)
     return jax.tree.map(lambda x: x[0], per_name), jax.tree.map(lambda x: x[1], per_name)
+
+
+_derivatives = partial(jax.jit, static_argnames=("system", "wrt", "scheme", "substeps"))(_derived)
+# One compilation for all numbers of substeps; forward mode only.
+_counted_derivatives = partial(jax.jit, static_argnames=("system", "wrt", "scheme"))(_derived)
+
+
+def _forward(start: dict[str, Any], values: int) -> bool:
+    """Whether forward mode is the cheaper one, for derivatives of so many values."""
+    return sum(leaf.size for leaf in jax.tree.leaves(start)) <= REVERSE_COST * values
 
 
 def _columns(function, at: Array) -> Array:

@@ -301,6 +301,9 @@ CASES = {
     "unknown way to shoot": fit_option(
         'shooting = "singel"', "shooting: no such shooting 'singel'; did you mean 'single'"
     ),
+    "no step": fit_option("substeps = 0", "substeps: 0, expected at least 1"),
+    "another word for the steps": fit_option("substeps = 'few'", "substeps: 'few', expected 'auto' or a whole number"),
+    "half a step": fit_option("substeps = 0.5", "substeps: 0.5, expected a whole number"),
     "no files": scene(f"{FILES}\n", "", "data.files: missing, and no --data was given"),
     "empty list of files": scene(FILES, "files = []", "data.files: [], expected a list of names"),
     "files that are a text": scene(FILES, 'files = "carts.csv"', "data.files: 'carts.csv', expected a list of names"),

@@ -76,3 +76,39 @@ def test_a_derivative_that_is_not_finite_is_reported():
     found = dc.sensitivity(system, {"p": 0.0}, [1.0], [0.0], TIMES[:2], wrt=["p"])
     assert found.trajectory.status == dc.Status.NO_DERIVATIVE
     assert np.all(np.isfinite(found.trajectory.q))
+
+
+SPRING = dc.System(
+    gap=lambda t, q, p: q + 0.5,
+    force=lambda t, q, u, p: -p["k"] * q,
+    mass=lambda q, p: jnp.ones(1),
+    restitution=lambda p: p["e"],
+)
+
+
+def pulled(k, e, times):
+    """From rest at 1 m to the stop at -0.5 m and back: position before the second impact."""
+    w = np.sqrt(k)
+    impact = np.arccos(-0.5) / w
+    s = times - impact
+    return np.where(s < 0, np.cos(w * times), -0.5 * np.cos(w * s) + e * np.sqrt(0.75) * np.sin(w * s))
+
+
+def test_steps_are_halved_until_the_derivative_stays():
+    times, params = np.array([0.0, 0.9, 1.7]), {"k": 4.0, "e": 0.5}
+    found = dc.sensitivity(SPRING, params, [1.0], [0.0], times, wrt=["k", "e"], tolerance=1e-4)
+    assert found.trajectory.status == 0
+    assert 0 < found.trajectory.error <= 1e-4
+    slope = (pulled(4 + 1e-5, 0.5, times) - pulled(4 - 1e-5, 0.5, times)) / 2e-5
+    # Of second order: the change of the last halving is three times what is left.
+    np.testing.assert_allclose(found.dq["k"][:, 0], slope, atol=1e-4 * np.max(np.abs(slope)))
+
+
+def test_inside_transformations_steps_are_single_unless_told():
+    def slope(q, **options):
+        return dc.sensitivity(BALL, PARAMS, q, jnp.zeros(1), TIMES[:2], wrt=["gravity"], **options).dq["gravity"]
+
+    default, one = jax.jit(slope)(jnp.ones(1)), slope(jnp.ones(1), substeps=1)
+    np.testing.assert_allclose(default, one, rtol=1e-14)
+    with pytest.raises(ValueError, match="outside transformations"):
+        jax.jit(lambda q: slope(q, substeps="auto"))(jnp.ones(1))

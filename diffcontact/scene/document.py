@@ -5,7 +5,7 @@
 [data]           time column, noise, files, every                  -> diffcontact.scene.measurements
 [preparation]    from columns to the system's coordinates          -> diffcontact.scene.preparation
 [parameters.x]   value, unit, bounds, free, per_run, prior         one table per parameter of the system
-[fit]            loss, f_scale, starts, shooting                   -> diffcontact.identify.fit
+[fit]            loss, f_scale, starts, shooting, substeps         -> diffcontact.identify.fit
 [output]         folder
 """
 
@@ -32,6 +32,7 @@ from diffcontact.scene.numerals import SIZES, shown
 from diffcontact.scene.preparation import PREPARATIONS, Preparation, PreparedRun
 
 FROM_DATA = "from data"
+_SUBSTEPS = 10**4
 _ENDLESS = re.compile(r"[0-9_]{4300}")
 
 
@@ -78,6 +79,7 @@ class Scene:
         length: unit of the measured coordinates, for the report.
         preparation: from columns to coordinates.
         fit: options of `diffcontact.fit`, by name.
+        substeps: steps from one row that is used to the next, or "auto"; see `identify.Problem`.
         files: the runs, relative to the scene's folder.
         folder: where the results go, relative to the current folder.
     """
@@ -95,6 +97,7 @@ class Scene:
     length: str
     preparation: Preparation
     fit: Mapping[str, Any]
+    substeps: int | str
     files: tuple[Path, ...]
     folder: Path
 
@@ -193,6 +196,7 @@ def parse_scene(table: Table, folder: Path) -> Scene:
         length=data.table("noise").text("unit", ready.length),
         preparation=prepare,
         fit=_fit_options(table.table("fit", {})),
+        substeps=_substeps(table.table("fit", {})),
         files=tuple(folder / name for name in (data.file_names("files") if "files" in data else ())),
         folder=Path(output.file_name("folder", f"out/{Path(table.file).stem}")),
     )
@@ -215,7 +219,7 @@ def _check_that_it_fits(prepare: Preparation, ready: ReadySystem, table: Table) 
 
 
 def _fit_options(table: Table) -> dict[str, Any]:
-    table.expect("loss", "f_scale", "starts", "shooting")
+    table.expect("loss", "f_scale", "starts", "shooting", "substeps")
     options: dict[str, Any] = {}
     if "loss" in table:
         options["loss"] = table.choice("loss", LOSSES)
@@ -230,6 +234,17 @@ def _fit_options(table: Table) -> dict[str, Any]:
     if "shooting" in table:
         options["shooting"] = table.choice("shooting", SHOOTING)
     return options
+
+
+def _substeps(table: Table) -> int | str:
+    if table.data.get("substeps", "auto") == "auto":
+        return "auto"
+    if isinstance(table.data["substeps"], str):
+        raise table.fail("substeps", f"{shown(table.text('substeps'))}, expected 'auto' or a whole number")
+    number = table.integer("substeps", most=_SUBSTEPS)
+    if number < 1:
+        raise table.fail("substeps", f"{number}, expected at least 1")
+    return number
 
 
 def _suggested(prepare: Preparation, ready: ReadySystem) -> tuple[str, ...]:

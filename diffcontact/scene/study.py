@@ -63,6 +63,7 @@ class Study:
                 self.scene.ready.system,
                 Observations(run.times, run.values, self.scene.noise, _positions),
                 _initial,
+                substeps=self.scene.substeps,
                 per_run=(*self.per_run, *self.given),
             )
             for run in self.runs

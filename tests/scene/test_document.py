@@ -3,6 +3,7 @@ import pytest
 
 from diffcontact.identify import Interval, Positive, Real
 from diffcontact.scene import read_study
+from diffcontact.scene.document import read_scene
 
 SCENE = """\
 [system]
@@ -57,6 +58,12 @@ def test_values_are_in_si_and_runs_have_their_own(study):
     np.testing.assert_allclose(study.runs[0].times, [0.0, 0.01, 0.02, 0.03, 0.04], rtol=1e-15)
     assert study.per_run == ("q0",)
     assert study.samples == 20
+
+
+@pytest.mark.parametrize(("line", "expected"), [("", "auto"), ('substeps = "auto"', "auto"), ("substeps = 4", 4)])
+def test_steps_are_as_short_as_the_noise_asks_for_or_as_told(tmp_path, line, expected):
+    (tmp_path / "balls.toml").write_text(f"{SCENE}[fit]\n{line}\n")
+    assert read_scene(tmp_path / "balls.toml").substeps == expected
 
 
 def test_domains_come_from_bounds_or_from_physics(study):
