@@ -118,6 +118,12 @@ def test_discs_that_pass_at_the_sum_of_their_radii(apart, grazes):
     assert certificate.first()[0] == (Doubt.GRAZING if grazes else Doubt.NONE)
 
 
+def test_a_touch_too_shallow_for_the_step_is_named():
+    # The cubic of a step of 0.34 m passes 1e-5 m too high.
+    run = [-1.5, 1 - 1e-5, 0.0, 0.0], [3.37, 0.0, 0.0, 0.0], np.linspace(0.0, 1.0, 11)
+    assert dc.certify(TWO, DISCS, *run, substeps=1).first()[0] == Doubt.GRAZING
+
+
 FIVE = dc.systems.balls(5, 1)
 
 

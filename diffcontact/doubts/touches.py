@@ -22,20 +22,23 @@ def passes(course: Course, scheme, change: float) -> list[Found]:
 
     A gap with a minimum c and the acceleration a there behaves like one that is hit at the speed sqrt(2 a |c|) or
     missed by as much: it is a pass where that is below `change` times the speed of what moves. Where a is small as
-    well, c is below `change`^2 of the way at that speed.
+    well, c is below `change`^2 of the way at that speed. So is an impact that finer steps find and the run has not.
     """
     found, duration = [], course.end.t[-1] - course.begin.t[0]
     for piece, contact in _suspects(course):
         begin, end = (_pick(x, slice(piece, piece + 1), contact) for x in (course.begin, course.end))
         if not _parabola(begin, end):
-            begin, end = _finer(course, scheme, piece, contact)
+            begin, end, missed = _finer(course, scheme, piece, contact)
+            if np.isfinite(missed):
+                found.append((Doubt.GRAZING, missed, contact))
+                continue
         time, clearance, bend = _lowest(begin, end, course.rounding[0])
         k = int(np.argmin(np.where(np.isfinite(clearance), np.abs(clearance), np.inf)[:, 0]))
         if not np.isfinite(clearance[k, 0]):
             continue
-        missed = max(abs(float(clearance[k, 0])) - course.error, 0.0)
+        short = max(abs(float(clearance[k, 0])) - course.error, 0.0)
         speed = course.speed(begin.t[k], begin.q[k], contact)
-        if 2 * float(bend[k, 0]) * missed <= (change * speed) ** 2 and missed <= change**2 * speed * duration:
+        if 2 * float(bend[k, 0]) * short <= (change * speed) ** 2 and short <= change**2 * speed * duration:
             found.append((Doubt.GRAZING, float(time[k, 0]), contact))
     return found
 
@@ -60,21 +63,28 @@ def _parabola(begin: End, end: End) -> bool:
     return bool(np.all(third <= np.finfo(third.dtype).eps ** 0.75 * size))
 
 
-def _finer(course: Course, scheme, piece: int, contact: int) -> tuple[End, End]:
-    """The ends of the finer pieces of a piece, with this contact alone; the piece itself where they cannot be had."""
+def _finer(course: Course, scheme, piece: int, contact: int) -> tuple[End, End, float]:
+    """The ends of the finer pieces of a piece, with this contact alone; the piece itself where they cannot be had.
+
+    And when finer steps find an impact that the run has not, nan where they do not.
+    """
     begin, end = course.begin, course.end
     times = np.linspace(begin.t[piece], end.t[piece], _FINER + 1, dtype=begin.t.dtype)
-    whole = _pick(begin, slice(piece, piece + 1), contact), _pick(end, slice(piece, piece + 1), contact)
+    one = slice(piece, piece + 1)
+    whole = _pick(begin, one, contact), _pick(end, one, contact), np.nan
     if not np.all(np.diff(times) > 0):
         return whole
-    run = simulate(course.system, course.params, begin.q[piece], begin.u[piece], times, scheme=scheme)
+    run = simulate(course.system, course.params, begin.q[piece], begin.u[piece], times, scheme=scheme, percussions=1)
+    assert run.percussions is not None
     q, u = np.asarray(run.q), np.array(run.u)
     if not (np.all(np.isfinite(q)) and np.all(np.isfinite(u))):
         return whole
     # Up to the impact that ends the piece, or to the end.
     u[-1] = end.u[piece]
     nodes = course.states(times, q, u)
-    return _pick(nodes, slice(None, -1), contact), _pick(nodes, slice(1, None), contact)
+    struck, when = int(run.percussions.contact[0]) >= 0, float(run.percussions.time[0])
+    missed = when if struck and when < times[-2] else np.nan
+    return _pick(nodes, slice(None, -1), contact), _pick(nodes, slice(1, None), contact), missed
 
 
 def _pick(ends: End, rows, contact: int) -> End:
