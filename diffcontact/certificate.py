@@ -18,7 +18,7 @@ from diffcontact.doubts.doubt import Doubt, Finding
 from diffcontact.doubts.strikes import meetings, slow_strikes
 from diffcontact.doubts.touches import passes, unloaded
 from diffcontact.schemes.scheme import Scheme
-from diffcontact.sensitivity import gather, put, resolved
+from diffcontact.sensitivity import gather, put, sensitivity
 from diffcontact.simulate import Trajectory, simulate
 from diffcontact.status import Status, first
 from diffcontact.system import System
@@ -242,7 +242,7 @@ def check_gradient(
     *,
     wrt: Sequence[str],
     scheme: Scheme | None = None,
-    substeps: int | str | None = None,
+    substeps: int | str = "auto",
     tolerance: float | None = None,
     widths: Sequence[float] | None = None,
     percussions: int = 64,
@@ -271,7 +271,9 @@ def check_gradient(
         >>> print(check.verdict)
         the derivative is right: differences agree with it
     """
-    substeps, found = resolved(system, params, q0, u0, times, wrt, scheme, substeps, tolerance)
+    found = sensitivity(system, params, q0, u0, times, wrt=wrt, scheme=scheme, substeps=substeps, tolerance=tolerance)
+    if found.trajectory.substeps is not None:
+        substeps = int(found.trajectory.substeps)
     certificate = certify(system, params, q0, u0, times, scheme=scheme, substeps=substeps, percussions=percussions)
     run = found.trajectory
     start = gather(params, run.q[0], run.u[0], wrt)

@@ -91,21 +91,6 @@ def sensitivity(
         >>> print((s.dq["q0"][-1] + 0.0).round(3).tolist(), s.dq["restitution"].shape)  # they exchange places
         [[0.0, 1.0], [1.0, 0.0]] (2, 2)
     """
-    return resolved(system, params, q0, u0, times, wrt, scheme, substeps, tolerance)[1]
-
-
-def resolved(
-    system: Any,
-    params: Any,
-    q0: Any,
-    u0: Any,
-    times: Any,
-    wrt: Sequence[str],
-    scheme: Scheme | None,
-    substeps: int | str | None,
-    tolerance: float | None,
-) -> tuple[int, Sensitivity]:
-    """What `sensitivity` gives, and the number of substeps that it took."""
     wrt = names(params, wrt)
     q0, u0, times = real_arrays(q0=q0, u0=u0, times=times)
     inside = any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves((params, q0, u0, times)))
@@ -123,7 +108,7 @@ def resolved(
 
     substeps = (1 if inside else "auto") if substeps is None else substeps
     if not isinstance(substeps, str):
-        return substeps, run(substeps)
+        return run(substeps)
     if inside or substeps != "auto":
         simulate(system, params, q0, u0, times, scheme=scheme, substeps=substeps)  # says what is wrong with it
     if tolerance is None:
@@ -135,7 +120,8 @@ def resolved(
         tolerance,
         min(HALVINGS, max(1, int(math.log2(_MOST_STEPS / times.size)))),
     )
-    return number, replace(found, trajectory=judged(found.trajectory, error, tolerance))
+    trajectory = replace(judged(found.trajectory, error, tolerance), substeps=jnp.array(number))
+    return replace(found, trajectory=trajectory)
 
 
 def _change(one: Sensitivity, other: Sensitivity, values: dict[str, Any]) -> float:
