@@ -11,7 +11,7 @@ from jax import Array, lax
 
 from diffcontact.breaks import between, rounding, with_breaks
 from diffcontact.requirements import all_requirements, initial_status
-from diffcontact.schemes.percussion import Percussion
+from diffcontact.schemes.event_timed.impacts import Percussion
 from diffcontact.standstill import harmless, stay
 from diffcontact.status import Status, first, stands_still
 from diffcontact.trajectory import Trajectory

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from diffcontact.schemes.percussion import Percussion
+from diffcontact.schemes.event_timed.impacts import Percussion
 
 
 @partial(

@@ -210,7 +210,7 @@ def _contacts(system, params, t, q):
 
 @partial(jax.jit, static_argnames="system")
 def _loads(system, params, t, q, u, closed):
-    """Gauss' principle for contacts that are held: flow.start says more about it."""
+    """Gauss' principle for contacts that are held: smooth_motion.start says more about it."""
 
     def one(at):
         t, q, u, closed = at

@@ -135,7 +135,7 @@ def _neighbour(meeting: Meeting, displaced):
 
 
 def _impact(meeting: Meeting, u, taking_part):
-    """(d,) velocity after an impact of these contacts: the law of `schemes.percussion`."""
+    """(d,) velocity after an impact of these contacts: the law of `schemes.event_timed.impacts`."""
     normals, e = meeting.normals[taking_part], meeting.restitution[taking_part]
     inverse = np.linalg.solve(meeting.mass, normals.T)
     before = meeting.velocity(u)[taking_part]

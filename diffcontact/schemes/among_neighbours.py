@@ -12,7 +12,7 @@ from jax import Array, lax
 
 from diffcontact import qp
 from diffcontact.schemes.applicability import inelastic_status
-from diffcontact.schemes.percussion import Percussion
+from diffcontact.schemes.event_timed.impacts import Percussion
 from diffcontact.schemes.scheme import Info, Scheme
 from diffcontact.schemes.velocity_projection import VelocityProjection
 from diffcontact.status import Status, first

@@ -11,12 +11,12 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from diffcontact.batching import select, where_wanted
-from diffcontact.schemes.flow import Arrival, Start, Tolerance, smooth, start
+from diffcontact.schemes.event_timed.events import Shot, to_event_or_end
+from diffcontact.schemes.event_timed.impacts import Percussion, Threshold, matters, no_percussion, percussion, remainder
+from diffcontact.schemes.event_timed.line_slip import glide_timed
+from diffcontact.schemes.event_timed.smooth_motion import Arrival, Start, Tolerance, smooth, start
 from diffcontact.schemes.line import LineState, advance, begin
-from diffcontact.schemes.percussion import Percussion, Threshold, matters, no_percussion, percussion, remainder
 from diffcontact.schemes.scheme import Info
-from diffcontact.schemes.shots import Shot, to_event_or_end
-from diffcontact.schemes.slip_timed import glide_timed
 from diffcontact.status import Status, first
 from diffcontact.system import ParticleLine, gap_motion
 
@@ -55,9 +55,9 @@ class EventTimed:
 
         step(h) = smooth(h - tau_1 - ... - tau_K) o percussion_K o ... o percussion_1 o smooth(tau_1)
 
-    - `smooth`: free flight and resting contact, second order (`flow.smooth`);
+    - `smooth`: free flight and resting contact, second order (`smooth_motion.smooth`);
     - `tau`: the first root of a gap along it; the last Newton step carries the derivative (implicit function theorem);
-    - `percussion`: u+ = -e u- + (1 + e) Proj_M(T_K(q), u-) (`percussion.percussion`).
+    - `percussion`: u+ = -e u- + (1 + e) Proj_M(T_K(q), u-) (`impacts.percussion`).
 
     Because tau moves with the parameters, the derivative of the step contains the saltation matrix
     DR + (F+ - DR F-) grad g^T / (grad g . F-) whole, and the derivative of the trajectory converges to the true one.
@@ -71,7 +71,7 @@ class EventTimed:
     sequence ends.
 
     On a `ParticleLine` the events are slip velocities that vanish and friction forces that reach their bound, and the
-    motion between them is exact but for its loads, which are integrated to fourth order (`slip_timed`, `line_flow`).
+    motion between them is exact but for its loads, which are integrated to fourth order (`line_slip`, `line_flow`).
 
     Args:
         events: how many percussions one step resolves one by one. What is left of a step with more is taken as

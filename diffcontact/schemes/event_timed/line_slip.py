@@ -9,11 +9,11 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from diffcontact.batching import any_lane, select
-from diffcontact.schemes.flow import Tolerance
+from diffcontact.schemes.event_timed.events import to_event_or_end
+from diffcontact.schemes.event_timed.line_flow import Way, flow, friction, grip, pull
+from diffcontact.schemes.event_timed.smooth_motion import Tolerance
 from diffcontact.schemes.line import Within, belt
-from diffcontact.schemes.line_flow import Way, flow, friction, grip, pull
 from diffcontact.schemes.percussion_friction import glide_to
-from diffcontact.schemes.shots import to_event_or_end
 from diffcontact.status import Status, first
 from diffcontact.system import ParticleLine
 

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from diffcontact.batching import select, where_wanted
-from diffcontact.schemes.flow import Tolerance
+from diffcontact.schemes.event_timed.smooth_motion import Tolerance
 
 
 class Shot(NamedTuple):

@@ -168,8 +168,8 @@ class _Hit(NamedTuple):
 def _ahead(system, params, t, q, u, here: Contacts, h):
     """Offsets (c,) and target (d,) of the projection that says which gaps need a reaction to stay open for h seconds.
 
-    Gauss' principle, as `flow.start` asks it, of all contacts: g_i + h v_i + h^2/2 (G_i a + gamma_i) >= 0. A ball on
-    its way down to the floor is stopped there, and whatever leaves it slowly comes back to it.
+    Gauss' principle, as `smooth_motion.start` asks it, of all contacts: g_i + h v_i + h^2/2 (G_i a + gamma_i) >= 0. A
+    ball on its way down to the floor is stopped there, and whatever leaves it slowly comes back to it.
     """
     free = acceleration(system, params, t, q, u)
     curving = gap_acceleration(system, params, t, q, u, free) - here.normals @ free
