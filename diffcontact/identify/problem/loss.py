@@ -75,9 +75,9 @@ class Loss:
         """s whose squares are the loss of the residuals r, and ds/dr; both shaped like r.
 
         Example:
-            >>> s, slope = Loss("huber").squared(jnp.array([0.5, -5.0]))
-            >>> s.tolist(), slope.round(3).tolist()
-            ([0.5, -3.0], [1.0, 0.333])
+            >>> s, slope = Loss("huber").squared(jnp.array([0.5, -2.5]))
+            >>> s.tolist(), slope.tolist()
+            ([0.5, -2.0], [1.0, 0.5])
         """
         if not self.robust:
             return r, jnp.ones_like(r)

@@ -276,8 +276,8 @@ def symmetric(entries: Any, count: int) -> jax.Array:
         count: rows of the matrix.
 
     Example:
-        >>> symmetric(jnp.array([0.9, 0.7, 0.5]), 2).tolist()
-        [[0.9, 0.7], [0.7, 0.5]]
+        >>> symmetric(jnp.array([1.0, 0.75, 0.5]), 2).tolist()
+        [[1.0, 0.75], [0.75, 0.5]]
     """
     first, second = np.triu_indices(count)
     position = np.zeros((count, count), int)
