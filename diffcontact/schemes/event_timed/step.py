@@ -46,6 +46,13 @@ class _Moment(NamedTuple):
     fastest: Array
     status: Array
 
+    @classmethod
+    def at_start(cls, system, params, t, h, state: TimedState) -> _Moment:
+        """Nothing has happened yet."""
+        shape = jax.eval_shape(lambda q: system.gap(t, q, params), state.q).shape
+        zero, fine = jnp.zeros(shape, state.q.dtype), jnp.zeros((), jnp.int32)
+        return cls(jnp.asarray(t, zero.dtype), h, state.q, state.u, zero, zero, zero > 0, state.fastest, fine)
+
 
 @dataclass(frozen=True)
 class EventTimed:
@@ -109,66 +116,58 @@ class EventTimed:
         """Smooth motion to the next impact, the percussion, and on, until the step is over."""
         if isinstance(system, ParticleLine):
             return advance(system, params, t, h, state, partial(glide_timed, system, params, self.events))
-        count = jax.eval_shape(lambda q: system.gap(t, q, params), state.q).size
-        if count == 0:
-            begin = start(system, params, t, state.q, state.u, h, h, jnp.zeros(0, bool))
-            end = smooth(system, params, t, h, state.q, state.u, begin, self.order)
+        now = _Moment.at_start(system, params, t, h, state)
+        if now.impulse.size == 0:
+            begin = start(system, params, t, now.q, now.u, h, h, now.released)
+            end = smooth(system, params, t, h, now.q, now.u, begin, self.order)
             return TimedState(end.q, end.u, state.fastest), Info(end.impulse, end.status)
-        zero = jnp.zeros(count, state.q.dtype)
-        at_start = _Moment(
-            jnp.asarray(t, zero.dtype),
-            h,
-            state.q,
-            state.u,
-            zero,
-            zero,
-            zero > 0,
-            state.fastest,
-            status=jnp.zeros((), jnp.int32),
-        )
+        none = no_percussion(now.t, now.impulse, now.q)
 
-        def to_next(now, last):
-            begin = start(system, params, now.t, now.q, now.u, h, now.left, now.released)
-            shot = _shoot(system, params, now, begin, self.order)
-            end: Arrival = shot.arrival
-            # A contact that opens, and is held because it would be closed again: that must be slow.
-            opening = begin.near.velocity(now.u)
-            coarse = begin.loaded & (opening > begin.tolerance.velocity) & matters(begin.near, opening, 0, now.fastest)
-            coarse = jnp.where(jnp.any(coarse), Status.TOO_COARSE, Status.OK).astype(jnp.int32)
-            # Behind the gaps stand the loads: a contact whose load vanishes lets go, and nothing jumps. A contact whose
-            # gap is closed by the truncation of its path while it opens has let go too: that is no impact.
-            lets_go, contact = shot.index >= count, shot.index % count
-            opens = gap_motion(system, params, now.t + shot.s, end.q, end.u)[1][contact] >= 0
-            struck, leaves = shot.found & ~lets_go & ~opens, shot.found & (lets_go | opens)
-            now = _Moment(
-                t=now.t + shot.s,
-                left=now.left - shot.s,
-                q=end.q,
-                u=end.u,
-                impulse=now.impulse + end.impulse,
-                slow=begin.tolerance.slow,
-                released=now.released | (leaves & (jnp.arange(count) == contact)),
-                fastest=jnp.maximum(now.fastest, jnp.abs(lax.stop_gradient(end.u))),
-                status=first(first(now.status, coarse), end.status),
-            )
-
-            def strike():
-                return _strike(system, params, now, h, begin.tolerance, contact, ~last)
-
-            now, record = where_wanted(struck, strike, (now, none))
-            return now, shot.found, record
-
-        def round_(carry, last):
+        def next_event(carry, last):
             now, pending = carry
+            to_event = partial(_to_next_event, system, params, h, now, none, last, self.order)
+            now, pending, percussion = where_wanted(pending, to_event, (now, pending, none))
+            return (now, pending), percussion
 
-            now, pending, record = where_wanted(pending, lambda: to_next(now, last), (now, pending, none))
-            return (now, pending), record
-
-        none = no_percussion(at_start.t, zero, state.q)
         last = jnp.arange(self.events + 1) >= self.events - 1
-        (now, pending), percussions = lax.scan(round_, (at_start, jnp.array(True)), last)
-        now = _finish(system, params, h, at_start, now, pending)
-        return TimedState(now.q, now.u, now.fastest), Info(now.impulse, now.status, percussions)
+        (end, pending), percussions = lax.scan(next_event, (now, jnp.array(True)), last)
+        end = _finish(system, params, h, now, end, pending)
+        return TimedState(end.q, end.u, end.fastest), Info(end.impulse, end.status, percussions)
+
+
+def _to_next_event(system, params, h, now: _Moment, none: Percussion, last, order: int):
+    """Smooth motion to the next event or to the end of the step, and what happens there.
+
+    Returns:
+        Where that leads, whether there was an event (the step is not over), and its percussion or `none`.
+    """
+    begin = start(system, params, now.t, now.q, now.u, h, now.left, now.released)
+    shot = _shoot(system, params, now, begin, order)
+    end: Arrival = shot.arrival
+    # Behind the gaps stand the loads: a contact whose load vanishes lets go, and nothing jumps. A contact whose gap is
+    # closed by the truncation of its path while it opens has let go too: that is no impact.
+    count = now.impulse.size
+    lets_go, contact = shot.index >= count, shot.index % count
+    opens = gap_motion(system, params, now.t + shot.s, end.q, end.u)[1][contact] >= 0
+    struck, leaves = shot.found & ~lets_go & ~opens, shot.found & (lets_go | opens)
+    # A contact that opens, and is held because it would be closed again: that must be slow.
+    opening = begin.near.velocity(now.u)
+    held_back = begin.loaded & (opening > begin.tolerance.velocity) & matters(begin.near, opening, 0, now.fastest)
+    coarse = jnp.where(jnp.any(held_back), Status.TOO_COARSE, Status.OK).astype(jnp.int32)
+    now = _Moment(
+        t=now.t + shot.s,
+        left=now.left - shot.s,
+        q=end.q,
+        u=end.u,
+        impulse=now.impulse + end.impulse,
+        slow=begin.tolerance.slow,
+        released=now.released | (leaves & (jnp.arange(count) == contact)),
+        fastest=jnp.maximum(now.fastest, jnp.abs(lax.stop_gradient(end.u))),
+        status=first(first(now.status, coarse), end.status),
+    )
+    strike = partial(_strike, system, params, now, h, begin.tolerance, contact, ~last)
+    now, percussion = where_wanted(struck, strike, (now, none))
+    return now, shot.found, percussion
 
 
 def _shoot(system, params, now: _Moment, begin: Start, order: int) -> Shot:
