@@ -43,6 +43,9 @@ def simulate(
     Pure: jit, vmap, jvp, vjp in params, q0, u0 (and times). It compiles once per system, scheme and shapes; the arrays'
     precision, float32 or float64, is that of the simulation.
 
+    Second derivatives are right through impacts, but lack what the time of a lift-off contributes: the motion does not
+    depend on it to first order, and it is not differentiated.
+
     Args:
         system: a `System`, or a `ParticleLine` (for `EventTimed` and `PercussionFriction`).
         params: what the system's functions are given, any pytree of numbers.

@@ -164,7 +164,8 @@ def _diagnostics(values: NDArray) -> tuple[NDArray, NDArray]:
     """r-hat and effective size (P,) of values (chains, n, P)."""
     measures = _blackjax().diagnostics
     r_hat, effective = measures.potential_scale_reduction(values), measures.effective_sample_size(values)
-    return np.asarray(r_hat, float), np.asarray(effective, float)
+    # blackjax drops the axis of a single parameter.
+    return np.reshape(r_hat, values.shape[2:]).astype(float), np.reshape(effective, values.shape[2:]).astype(float)
 
 
 class _Sphere:

@@ -8,7 +8,7 @@ from falling import fall, fitted
 from scipy.stats import truncnorm
 
 from diffcontact.identify import Interval, Normal, Positive, Real, posterior
-from diffcontact.identify.intervals.posterior import _Sphere
+from diffcontact.identify.intervals.posterior import _diagnostics, _Sphere
 from diffcontact.identify.result import resumed
 
 
@@ -32,6 +32,15 @@ def test_the_density_has_the_priors_and_the_noise_of_the_fit(rng, priors):
     np.testing.assert_allclose(density - density[0], -0.5 * np.sum(points**2, axis=1), atol=0.1)
     wide = np.sqrt(np.sum(np.asarray(sphere.spread) ** 2, axis=1))
     np.testing.assert_allclose(wide, np.sqrt(np.diag(result.covariance)), rtol=0.1)
+
+
+def test_a_single_parameter_has_diagnostics(rng):
+    pytest.importorskip("blackjax", reason="the extra 'posterior' is not installed")
+    r_hat, effective = _diagnostics(rng.normal(size=(4, 500, 1)))
+    assert r_hat.shape == effective.shape == (1,)
+    # Independent draws of one distribution: each counts, up to the scatter of the estimate.
+    assert r_hat[0] < 1.01
+    assert 1500 < effective[0] < 3000
 
 
 @pytest.mark.slow
