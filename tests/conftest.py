@@ -1,3 +1,4 @@
+import gc
 import os
 import time
 from pathlib import Path
@@ -24,6 +25,20 @@ def pytest_runtest_setup(item):
     limit = os.environ.get("DIFFCONTACT_SLOW_SECONDS")
     if limit and item.get_closest_marker("slow") and time.monotonic() - BEGAN > float(limit):
         pytest.skip(f"the {limit} s for slow tests are over")
+
+
+# Each compiled program holds some memory mappings; Linux allows a process 65 530 of them, and XLA crashes there.
+MAPPINGS = 20_000
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _few_mappings():
+    """Forget compiled programs, after a module, when they have become many."""
+    yield
+    mappings = Path("/proc/self/maps")
+    if mappings.exists() and mappings.read_bytes().count(b"\n") > MAPPINGS:
+        jax.clear_caches()
+        gc.collect()
 
 
 def _folder(variable, default):
