@@ -47,7 +47,7 @@ def where_wanted(wanted, new, old):
 
     Example:
         >>> import jax, jax.numpy as jnp
-        >>> jax.vmap(lambda x: where_wanted(x < 0, lambda: -x, x))(jnp.array([-1.0, 2.0]))
-        Array([1., 2.], dtype=float32)
+        >>> jax.vmap(lambda x: where_wanted(x < 0, lambda: -x, x))(jnp.array([-1.0, 2.0])).tolist()
+        [1.0, 2.0]
     """
     return lax.cond(any_lane(wanted), lambda: select(wanted, new(), old), lambda: old)
