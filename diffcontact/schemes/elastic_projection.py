@@ -114,8 +114,10 @@ class ElasticProjection:
         after = u + gain + (1 + e) * z.shift / h
         ahead = q + h * (u + gain) + (1 + e) * z.shift
         impulse = (1 + e) * z.multipliers / h
-        unlike = _unlike_the_law(system, params, meant, mass, w + z.shift, state, gain, impulse)
-        curved = curvature_status(system, params, meant, mass, q, w + z.shift, z.multipliers)
+        mean = w + z.shift
+        unlike = _unlike_the_law(system, params, meant, mass, mean, state, gain, impulse)
+        # The way of a step, not that to Z: for e = 1 W stands still, and the contact pushes straight out.
+        curved = curvature_status(system, params, meant, mass, mean - h * u, mean, z.multipliers)
         passed = passage_status(system, params, t, h, q, ahead, impulse)
         status = first(first(z.status, unlike), first(curved, passed))
         return _Started(ahead, after, jnp.ones((), bool)), Info(impulse, status)

@@ -128,3 +128,25 @@ def test_the_row_of_the_position_is_right_without_gravity():
         return run.q[-1, 0]
 
     np.testing.assert_allclose(jax.jacfwd(end)(1.003), -0.8, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("substeps", "status"), [(1, dc.Status.TOO_COARSE), (8, dc.Status.OK)])
+def test_an_oblique_impact_that_turns_by_much_within_a_step(substeps, status):
+    """Discs 0.26 m apart that pass each other at 8 m/s: 0.2 m within a step of 0.025 s, far more than a quarter of the
+    radius of the curve along which one moves round the other. Some of these starts double their energy."""
+    discs = dc.systems.balls(2, 2)
+    params = {"mass": jnp.ones(2), "radius": jnp.full(2, 0.13), "gravity": jnp.zeros(2), "restitution": 1.0}
+    times = jnp.linspace(0.0, 0.5, 21)
+
+    def one(start):
+        q0 = jnp.stack([-1.0 + start, 0.18, 0.0, 0.0])
+        u0 = jnp.array([8.0, 0.0, 0.0, 0.0])
+        run = dc.simulate(discs, params, q0, u0, times, scheme=dc.ElasticProjection(), substeps=substeps)
+        return run.status, run.u[-1] @ run.u[-1] / 64.0
+
+    found, energy = jax.vmap(one)(jnp.linspace(0.0, 0.2, 16))
+    struck = jnp.abs(energy - 1.0) > 1e-9
+    assert jnp.any(struck)
+    # (1 + 1/8)^2, if each of the two steps of an impact adds a share h |V| / (8 R) to the velocity at most.
+    assert jnp.all(jnp.where(found == 0, jnp.abs(energy - 1.0), 0.0) < 0.27)
+    assert jnp.all(jnp.where(struck, found, status) == status)

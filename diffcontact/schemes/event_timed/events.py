@@ -111,6 +111,45 @@ def to_event_or_end(
     return lax.scan(again, to_end, jnp.arange(1 + SHOTS))[0]
 
 
+class Cubic(NamedTuple):
+    """Gaps along a motion, c0 + c1 sigma + c2 sigma^2 + c3 sigma^3 with sigma = time / s in [0, 1], (c,) each."""
+
+    c0: Array
+    c1: Array
+    c2: Array
+    c3: Array
+
+    @classmethod
+    def between(cls, begin: tuple[Array, Array], end: tuple[Array, Array], s) -> Cubic:
+        """The cubics with these values and velocities at both ends of a motion of s seconds."""
+        (g0, v0), (g1, v1) = begin, end
+        return cls(g0, s * v0, 3 * (g1 - g0) - s * (2 * v0 + v1), 2 * (g0 - g1) + s * (v0 + v1))
+
+    def value(self, sigma):
+        return self.c0 + sigma * (self.c1 + sigma * (self.c2 + sigma * self.c3))
+
+    def slope(self, sigma):
+        return self.c1 + sigma * (2 * self.c2 + sigma * 3 * self.c3)
+
+    def extrema(self) -> tuple[Array, Array]:
+        """Where they are, the earlier first, cut to [0, 1]."""
+        # The form of the quadratic formula that neither cancels nor divides by zero.
+        discriminant = jnp.sqrt(jnp.maximum(self.c2**2 - 3 * self.c1 * self.c3, 0.0))
+        stable = -(self.c2 + jnp.where(self.c2 >= 0, discriminant, -discriminant))
+        tiny = jnp.finfo(self.c0.dtype).tiny
+        one = stable / jnp.where(jnp.abs(self.c3) > tiny, 3 * self.c3, jnp.inf)
+        other = self.c1 / jnp.where(jnp.abs(stable) > tiny, stable, jnp.inf)
+        return jnp.clip(jnp.minimum(one, other), 0.0, 1.0), jnp.clip(jnp.maximum(one, other), 0.0, 1.0)
+
+    def lowest(self, watched) -> Array:
+        """Where the smallest of the watched ones' extrema is; 1 where none lies inside."""
+        extrema = self.extrema()
+        sigma, heights = jnp.stack(extrema), jnp.stack([self.value(one) for one in extrema])
+        inside = watched[None, :] & (sigma > 0) & (sigma < 1)
+        heights = jnp.where(inside, heights, jnp.inf)
+        return jnp.where(jnp.any(inside), sigma.ravel()[jnp.argmin(heights)], 1.0)
+
+
 def first_root(begin: tuple[Array, Array], end: tuple[Array, Array], s, watched: Array, tolerance: Tolerance):
     """The gap that closes first within (0, s], and about when.
 
@@ -130,23 +169,9 @@ def first_root(begin: tuple[Array, Array], end: tuple[Array, Array], s, watched:
     (g0, v0), (g1, v1) = begin, end
     closed = g0 <= tolerance.gap
     start = jnp.where(closed, 0.0, g0)
-    # Cubic in sigma = time / s: start + c1 sigma + c2 sigma^2 + c3 sigma^3.
-    c1 = s * v0
-    c2 = 3 * (g1 - start) - s * (2 * v0 + v1)
-    c3 = 2 * (start - g1) + s * (v0 + v1)
-
-    def gap_at(sigma):
-        return start + sigma * (c1 + sigma * (c2 + sigma * c3))
-
-    # Extrema, by the form of the quadratic formula that neither cancels nor divides by zero.
-    discriminant = jnp.sqrt(jnp.maximum(c2**2 - 3 * c1 * c3, 0.0))
-    stable = -(c2 + jnp.where(c2 >= 0, discriminant, -discriminant))
+    cubic = Cubic.between((start, v0), end, s)
+    inner, gap_at = cubic.extrema(), cubic.value
     tiny = jnp.finfo(g0.dtype).tiny
-    extrema = (
-        stable / jnp.where(jnp.abs(c3) > tiny, 3 * c3, jnp.inf),
-        c1 / jnp.where(jnp.abs(stable) > tiny, stable, jnp.inf),
-    )
-    inner = [jnp.clip(sigma, 0.0, 1.0) for sigma in (jnp.minimum(*extrema), jnp.maximum(*extrema))]
     nodes = jnp.stack([jnp.zeros_like(g0), *inner, jnp.ones_like(g0)])
     # The end of the step belongs to the step: a contact that is closed there, and approaching, is an impact now.
     at_end = (g1 <= -tolerance.gap) | ((g1 <= tolerance.gap) & (v1 < -tolerance.velocity))
@@ -159,7 +184,7 @@ def first_root(begin: tuple[Array, Array], end: tuple[Array, Array], s, watched:
     def bisect(bracket, _):
         # Newton where it stays inside the bracket, else bisection; the cubic falls monotonically between the nodes.
         low, high, sigma = bracket
-        value, slope = gap_at(sigma), c1 + sigma * (2 * c2 + sigma * 3 * c3)
+        value, slope = gap_at(sigma), cubic.slope(sigma)
         low, high = jnp.where(value > 0, sigma, low), jnp.where(value > 0, high, sigma)
         newton = sigma - value / jnp.where(slope < -tiny, slope, -jnp.inf)
         inside = (newton >= low) & (newton <= high) & (slope < -tiny)

@@ -67,16 +67,18 @@ class Threshold(NamedTuple):
         slow: (c,) how fast a contact may leave and still be back within the step [m/s].
         rounding: () a gap velocity below this is zero to rounding [m/s].
         fastest: (d,) the largest speed of each coordinate so far [m/s].
+        unsettled: (d,) the time until which a coordinate may still move in bounces that were left out [s].
     """
 
     h: Array
     slow: Array
     rounding: Array
     fastest: Array
+    unsettled: Array
 
 
 def percussion(system, params, t, q: Array, u: Array, contact, closed: Array, threshold: Threshold, alone):
-    r"""The jump of the velocity at an impact: u+ (d,), status and the `Percussion`.
+    r"""The jump of the velocity at an impact: u+ (d,), what is unsettled (d,), status and the `Percussion`.
 
     One projection over the closed contacts that the impact can reach (through their Delassus matrix G M^-1 G^T)::
 
@@ -102,7 +104,8 @@ def percussion(system, params, t, q: Array, u: Array, contact, closed: Array, th
             keep each its own time, and with it its derivative.
 
     Returns:
-        u+; a status, TOO_COARSE where a bounce that matters was left out (`matters`); the record.
+        u+; the threshold's `unsettled`, with the bounces left out here; a status, TOO_COARSE where a bounce that
+        matters was left out (`matters`), or where what should still bounce is struck from its other side; the record.
 
     Source: S3 eq. (2); S1 section 4.
     """
@@ -149,11 +152,21 @@ def percussion(system, params, t, q: Array, u: Array, contact, closed: Array, th
     if restitution.ndim:
         after, impulse = _without_gain(here, before, hit, jax.tree.map(lambda x: x[3], hits))
     coarse = jnp.any(hit.soft & matters(here, rebound, e, threshold.fastest))
+    # A body that is struck while it rests passes the blow on at once; one that still bounces is struck alone. However
+    # small the bounce is, that makes a difference as fast as the blow.
+    moves = jnp.abs(here.normals) > 0
+    bounces = jnp.any(moves & (threshold.unsettled > t)[None, :], axis=1) & (jnp.arange(e.size) != contact)
+    fast = -before[contact] > jnp.max(threshold.slow)
+    coarse = coarse | (fast & jnp.any(bounces & (impulse > 0)))
+    # All further bounces together take 1 / (1 - e) times as long as the first.
+    tail = threshold.h * rebound / jnp.where(hit.soft, threshold.slow * (1 - e), 1.0)
+    until = jnp.max(jnp.where(moves & hit.soft[:, None], (t + tail)[:, None], -jnp.inf), axis=0, initial=-jnp.inf)
+    unsettled = lax.stop_gradient(jnp.maximum(threshold.unsettled, until))
     status = first(hit.status, jnp.where(coarse, Status.TOO_COARSE, Status.OK).astype(jnp.int32))
     number, leaving = contact.astype(jnp.int32), here.velocity(after)
     speeds = before, leaving, threshold.slow
     record = Percussion(t, number, impulse, *speeds, hit.soft, q, u, after - u, jnp.arange(before.size))
-    return after, status, record
+    return after, unsettled, status, record
 
 
 class _Hit(NamedTuple):
@@ -229,7 +242,8 @@ def remainder(system, params, t, s, q: Array, u: Array, slow: Array):
     While walls stand still v = 0 is feasible, so that no energy is made; what curvature asks for moves q' alone.
 
     Returns:
-        q', u', impulse (c,), status, and whether a contact was stopped that should have bounced.
+        q', u', impulse (c,), status, whether a contact was stopped that should have bounced, and the coordinates (d,)
+        of those that were stopped: bodies that rattle to rest without a force that closes the gaps end a hair apart.
     """
     near = contacts(system, params, t, q)
     wanted = s * (u + s * acceleration(system, params, t, q, u))
@@ -250,4 +264,5 @@ def remainder(system, params, t, s, q: Array, u: Array, slow: Array):
     w, impulse = jnp.where(moves, steps[0] / length, u), jnp.where(moves, multipliers[0] / length, 0.0)
     # Against the largest: bodies that rattle to rest between each other have no acceleration of their own.
     bounced = (impulse > 0) & (near.velocity(u) < -jnp.max(slow))
-    return x, w, impulse, status[jnp.argmax(status != Status.OK)], jnp.any(bounced)
+    stopped = jnp.any((jnp.abs(near.normals) > 0) & (impulse > 0)[:, None], axis=0)
+    return x, w, impulse, status[jnp.argmax(status != Status.OK)], jnp.any(bounced), stopped

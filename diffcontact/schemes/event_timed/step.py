@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from diffcontact.batching import select, where_wanted
-from diffcontact.schemes.event_timed.events import Shot, to_event_or_end
+from diffcontact.schemes.event_timed.events import Cubic, Shot, to_event_or_end
 from diffcontact.schemes.event_timed.impacts import Percussion, Threshold, matters, no_percussion, percussion, remainder
 from diffcontact.schemes.event_timed.line_slip import glide_timed
 from diffcontact.schemes.event_timed.smooth_motion import Arrival, Start, Tolerance, smooth, start
@@ -21,20 +21,21 @@ from diffcontact.status import Status, first
 from diffcontact.system import ParticleLine, gap_motion
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["q", "u", "fastest"], meta_fields=[])
+@partial(jax.tree_util.register_dataclass, data_fields=["q", "u", "fastest", "unsettled"], meta_fields=[])
 @dataclass(frozen=True)
 class TimedState:
-    """Position q (d,), velocity u (d,), and the largest |u| of each coordinate so far (d,), to which a bounce that is
-    too short for the step is compared."""
+    """Position q (d,), velocity u (d,), and what is known of each coordinate (d,): the largest |u| so far, to which a
+    bounce that is too short for the step is compared, and the time until which such bounces would go on."""
 
     q: Array
     u: Array
     fastest: Array
+    unsettled: Array
 
 
 class _Moment(NamedTuple):
     """Where we are inside a step: `left` seconds before its end, with the impulses so far, what is slow here, the
-    contacts that have let go in this step, and the largest speeds so far."""
+    contacts that have let go in this step, and what a `TimedState` knows besides."""
 
     t: Array
     left: Array
@@ -44,6 +45,7 @@ class _Moment(NamedTuple):
     slow: Array
     released: Array
     fastest: Array
+    unsettled: Array
     status: Array
 
     @classmethod
@@ -51,7 +53,8 @@ class _Moment(NamedTuple):
         """Nothing has happened yet."""
         shape = jax.eval_shape(lambda q: system.gap(t, q, params), state.q).shape
         zero, fine = jnp.zeros(shape, state.q.dtype), jnp.zeros((), jnp.int32)
-        return cls(jnp.asarray(t, zero.dtype), h, state.q, state.u, zero, zero, zero > 0, state.fastest, fine)
+        known = state.fastest, state.unsettled
+        return cls(jnp.asarray(t, zero.dtype), h, state.q, state.u, zero, zero, zero > 0, *known, fine)
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,7 @@ class EventTimed:
     second order in state and derivative, or fourth (`order=4`, up to twice the work of a step). A contact that would be
     closed again within the step does not bounce, so the end of a Zeno sequence is found to within O(h); the status is
     TOO_COARSE where such a bounce is as fast as an eighth of what the bodies have moved with, or would not die away
-    (e = 1). No derivative exists at grazing impacts, at simultaneous impacts of coupled contacts, and when a Zeno
+    (e = 1), or where a body that would still bounce is struck from its other side. No derivative exists at grazing impacts, at simultaneous impacts of coupled contacts, and when a Zeno
     sequence ends.
 
     On a `ParticleLine` the events are slip velocities that vanish and friction forces that reach their bound, and the
@@ -110,7 +113,7 @@ class EventTimed:
         """Position, velocity and speed; a line's percussion at the first time acts at once."""
         if isinstance(system, ParticleLine):
             return begin(system, params, t, h, q, u)
-        return TimedState(q, u, jnp.abs(lax.stop_gradient(u)))
+        return TimedState(q, u, jnp.abs(lax.stop_gradient(u)), jnp.full_like(u, -jnp.inf))
 
     def step(self, system, params, t, h, state):
         """Smooth motion to the next impact, the percussion, and on, until the step is over."""
@@ -120,7 +123,7 @@ class EventTimed:
         if now.impulse.size == 0:
             begin = start(system, params, t, now.q, now.u, h, h, now.released)
             end = smooth(system, params, t, h, now.q, now.u, begin, self.order)
-            return TimedState(end.q, end.u, state.fastest), Info(end.impulse, end.status)
+            return TimedState(end.q, end.u, state.fastest, state.unsettled), Info(end.impulse, end.status)
         none = no_percussion(now.t, now.impulse, now.q)
 
         def next_event(carry, last):
@@ -132,7 +135,7 @@ class EventTimed:
         last = jnp.arange(self.events + 1) >= self.events - 1
         (end, pending), percussions = lax.scan(next_event, (now, jnp.array(True)), last)
         end = _finish(system, params, h, now, end, pending)
-        return TimedState(end.q, end.u, end.fastest), Info(end.impulse, end.status, percussions)
+        return TimedState(end.q, end.u, end.fastest, end.unsettled), Info(end.impulse, end.status, percussions)
 
 
 def _to_next_event(system, params, h, now: _Moment, none: Percussion, last, order: int):
@@ -163,6 +166,7 @@ def _to_next_event(system, params, h, now: _Moment, none: Percussion, last, orde
         slow=begin.tolerance.slow,
         released=now.released | (leaves & (jnp.arange(count) == contact)),
         fastest=jnp.maximum(now.fastest, jnp.abs(lax.stop_gradient(end.u))),
+        unsettled=now.unsettled,
         status=first(first(now.status, coarse), end.status),
     )
     strike = partial(_strike, system, params, now, h, begin.tolerance, contact, ~last)
@@ -186,16 +190,21 @@ def _shoot(system, params, now: _Moment, begin: Start, order: int) -> Shot:
 
     def until_overlap(s, end: Arrival):
         """A body may pass through another within the step and leave no trace at its end: look at quarters of the way,
-        along the parabola that the smooth motion is to second order."""
+        along the parabola that the smooth motion is to second order, and where a gap's cubic is lowest: there a touch
+        that is shallower than the cubic is right is seen too."""
         bend = end.q - now.q - s * now.u
-        quarters = jnp.array([0.25, 0.5, 0.75, 1.0], load.dtype)
-        way = now.q[None, :] + quarters[:, None] * s * now.u[None, :] + quarters[:, None] ** 2 * bend[None, :]
-        gaps = jax.vmap(lambda f, y: system.gap(now.t + f * s, y, params))(quarters, way)
-        overlaps = jnp.any((gaps < -begin.tolerance.gap) & ~begin.resting[None, :], axis=1).at[-1].set(True)
-        first_one = jnp.argmax(overlaps)
-        f = quarters[first_one]
+
+        def way(f):
+            return now.q + f * s * now.u + f**2 * bend
+
+        ends = gap_motion(system, params, now.t + s, end.q, end.slope)
+        dip = Cubic.between((begin.near.gap, begin.near.velocity(now.u)), ends, s).lowest(~begin.resting)
+        fractions = jnp.stack([dip, *jnp.array([0.25, 0.5, 0.75], load.dtype)])
+        gaps = jax.vmap(lambda f: system.gap(now.t + f * s, way(f), params))(fractions)
+        overlaps = jnp.any((gaps < -begin.tolerance.gap) & ~begin.resting[None, :], axis=1)
+        f = jnp.min(jnp.where(overlaps, fractions, 1.0))
         whole = f == 1.0
-        y, v = jnp.where(whole, end.q, way[first_one]), jnp.where(whole, end.slope, now.u + f * (end.slope - now.u))
+        y, v = jnp.where(whole, end.q, way(f)), jnp.where(whole, end.slope, now.u + f * (end.slope - now.u))
         loads, rates = load_at(s, end)
         return s * f, _joined(gap_motion(system, params, now.t + s * f, y, v), (load + f * (loads - load), rates))
 
@@ -228,9 +237,10 @@ def _strike(system, params, now: _Moment, h, tolerance, contact, alone) -> tuple
     """The percussion of `contact` here and now, with the closed contacts that it reaches."""
     closed = system.gap(now.t, now.q, params) <= tolerance.gap
     closed = closed | (jnp.arange(closed.size) == contact)
-    threshold = Threshold(*lax.stop_gradient((h, tolerance.slow, tolerance.velocity, now.fastest)))
-    u, status, hit = percussion(system, params, now.t, now.q, now.u, contact, closed, threshold, alone)
-    return now._replace(u=u, impulse=now.impulse + hit.impulse, status=first(now.status, status)), hit
+    threshold = Threshold(*lax.stop_gradient((h, tolerance.slow, tolerance.velocity, now.fastest, now.unsettled)))
+    u, unsettled, status, hit = percussion(system, params, now.t, now.q, now.u, contact, closed, threshold, alone)
+    impulse, status = now.impulse + hit.impulse, first(now.status, status)
+    return now._replace(u=u, impulse=impulse, unsettled=unsettled, status=status), hit
 
 
 def _finish(system, params, h, at_start: _Moment, now: _Moment, pending) -> _Moment:
@@ -247,8 +257,12 @@ def _finish(system, params, h, at_start: _Moment, now: _Moment, pending) -> _Mom
 
     def inelastic():
         since = select(overlaps, at_start, now)
-        x, w, impulse, status, stopped = remainder(system, params, since.t, since.left, since.q, since.u, now.slow)
-        status = first(status, jnp.where(stopped, Status.TOO_MANY_EVENTS, Status.OK).astype(jnp.int32))
-        return since._replace(q=x, u=w, impulse=since.impulse + impulse, status=first(since.status, status))
+        x, w, impulse, status, bounced, stopped = remainder(
+            system, params, since.t, since.left, since.q, since.u, now.slow
+        )
+        status = first(status, jnp.where(bounced, Status.TOO_MANY_EVENTS, Status.OK).astype(jnp.int32))
+        unsettled = jnp.where(stopped, jnp.inf, since.unsettled)
+        impulse, status = since.impulse + impulse, first(since.status, status)
+        return since._replace(q=x, u=w, impulse=impulse, unsettled=unsettled, status=status)
 
     return where_wanted(wanted, inelastic, now)

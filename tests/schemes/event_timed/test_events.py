@@ -1,0 +1,53 @@
+"""Events on the way of a step: touches that leave no trace at its end."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import diffcontact as dc
+
+# A point that flies past a disc of radius 1, e = 1.
+PASSING = dc.System(
+    gap=lambda t, q, p: (jnp.linalg.norm(q) - 1.0)[None],
+    force=lambda t, q, u, p: jnp.zeros_like(q),
+    mass=lambda q, p: jnp.ones_like(q),
+    restitution=lambda p: 1.0,
+)
+
+
+def _reflected(height, start, duration):
+    """Position and velocity after a straight flight along x at 1 m/s, one elastic hit of the disc, and flight."""
+    foot = -jnp.sqrt(1 - height**2)
+    normal, u = jnp.stack([foot, height]), jnp.array([1.0, 0.0])
+    after = u - 2 * (u @ normal) * normal
+    return jnp.concatenate([normal + after * (duration - (foot - start)), after])
+
+
+@pytest.mark.parametrize("h", [0.1, 0.01])
+def test_a_touch_too_shallow_for_a_cubic_is_seen(h):
+    """A gap along the way is no cubic: it is lower, by some 3e-5 m at h = 0.1, than the cubic through a step's ends."""
+    steps = round(2 / h)
+    times = jnp.linspace(0.0, 2.0, steps + 1)
+
+    def end(height, start):
+        run = dc.simulate(PASSING, None, jnp.stack([start, height]), jnp.array([1.0, 0.0]), times)
+        return jnp.concatenate([run.q[-1], run.u[-1]]), run.status
+
+    seen = jax.jit(jax.vmap(end))
+    depths, starts = np.meshgrid([1e-2, 1e-3, 1e-4, 3e-5, 1e-6, 1e-8], -1.0 + h * np.linspace(0, 1, 7))
+    heights, starts = 1.0 - depths.ravel(), starts.ravel()
+    state, status = seen(heights, starts)
+    exact = jax.vmap(lambda height, start: _reflected(height, start, 2.0))(heights, starts)
+    assert not np.any(status)
+    # The velocity's error is the normal's: the rounding of the gap over its rate, sqrt(2 depth).
+    rounding = 100 * np.finfo(float).eps / np.sqrt(2 * depths.ravel())
+    assert np.all(np.max(np.abs(state - exact), axis=1) < 1e-13 + rounding)
+
+
+def test_a_near_miss_stays_one():
+    times = jnp.linspace(0.0, 2.0, 21)
+    run = dc.simulate(PASSING, None, [-1.03, 1.0 + 1e-8], [1.0, 0.0], times, percussions=1)
+    np.testing.assert_allclose(run.u, np.tile([1.0, 0.0], (21, 1)), atol=0)
+    assert run.status == 0
+    assert run.percussions.contact[0] == -1

@@ -1,0 +1,58 @@
+"""Bounces that a step leaves out, and what they do to the impacts after them."""
+
+import jax.numpy as jnp
+import numpy as np
+
+import diffcontact as dc
+
+LINE = dc.systems.balls(3, 1, box=(0.0, 2.0))
+# The second ball still bounces, 1 mm high, when the third one falls on it.
+STRUCK = {
+    "mass": jnp.array([0.4564, 2.006, 1.9813]),
+    "radius": jnp.array([0.2264, 0.1078, 0.1059]),
+    "gravity": jnp.array([-9.8527]),
+    "restitution": jnp.array(0.3842),
+}
+START = [1.2907, 0.2471, 0.9], [-0.4266, -1.3835, -0.2792]
+
+
+def _at(substeps):
+    return dc.simulate(LINE, STRUCK, *START, np.linspace(0.0, 1.0, 41), substeps=substeps)
+
+
+def test_a_ball_struck_while_its_bounces_are_left_out_is_reported():
+    """A ball that rests passes a blow on to the floor at once, one that is a hair above it does not."""
+    coarse, fine, finer = _at(1), _at(8), _at(32)
+    assert coarse.status == dc.Status.TOO_COARSE
+    assert np.max(np.abs(coarse.q - finer.q)) > 0.1
+    assert fine.status == finer.status == 0
+    # Exact but for the bounces left out, g h^2 / 8 high at most.
+    assert np.max(np.abs(fine.q - finer.q)) < 9.8527 / 8 * (1 / 320) ** 2
+
+
+def test_a_ball_struck_after_its_last_bounce_is_not():
+    """The second ball lies still when the first one falls on it."""
+    box = dc.systems.balls(2, 1, box=(0.0, 10.0))
+    params = {"mass": jnp.ones(2), "radius": jnp.full(2, 0.1), "gravity": jnp.array([-9.81]), "restitution": 0.5}
+    run = dc.simulate(box, params, [0.15, 5.0], [0.0, 0.0], np.linspace(0.0, 1.1, 111))
+    # Down 4.7 m in 0.979 s, and then up with half the speed: all of it goes through the lower ball to the floor.
+    speed = np.sqrt(2 * 9.81 * 4.7)
+    assert run.status == 0
+    np.testing.assert_allclose(run.u[-1], [0.0, speed / 2 - 9.81 * (1.1 - speed / 9.81)], atol=1e-9)
+
+
+def test_balls_that_collapsed_a_hair_apart_are_reported_when_they_are_struck():
+    """Three balls that stick to each other after infinitely many impacts, in free fall, and then hit the floor: whether
+    they do so at once or one after the other is decided by gaps of 1e-8 m that the last impacts left."""
+    params = {
+        "mass": jnp.array([2.7541, 1.5138, 1.0041]),
+        "radius": jnp.array([0.1192, 0.1595, 0.1063]),
+        "gravity": jnp.array([1.4872]),
+        "restitution": 0.1182,
+    }
+    start = [1.8196, 0.4851, 1.4962], [-3.7482, 0.1185, -1.4261]
+    before = dc.simulate(LINE, params, *start, np.linspace(0.0, 0.45, 19))
+    after = dc.simulate(LINE, params, *start, np.linspace(0.0, 1.0, 41))
+    assert before.status == 0
+    assert np.ptp(before.u[-1]) < 1e-5
+    assert after.status == dc.Status.TOO_COARSE
