@@ -18,7 +18,7 @@ from typing import NoReturn
 
 import jax
 
-from diffcontact.complaint import ExitCode, about, complain, unforeseen
+from diffcontact.commands.complaint import ExitCode, about, complain, unforeseen
 
 # What the commands need is imported when they run, where an interruption is caught.
 
@@ -75,7 +75,7 @@ def _without_stdout(error: OSError) -> OSError:
 
 
 def _fit(options: argparse.Namespace) -> ExitCode:
-    from diffcontact.job import fit_and_report
+    from diffcontact.commands.fit import fit_and_report
     from diffcontact.scene import read_study
 
     study = read_study(options.scene, options.data)
@@ -83,7 +83,7 @@ def _fit(options: argparse.Namespace) -> ExitCode:
 
 
 def _check(options: argparse.Namespace) -> ExitCode:
-    from diffcontact.examine import examine
+    from diffcontact.commands.check import examine
     from diffcontact.scene import read_study
 
     study = read_study(options.scene, options.data)
@@ -94,7 +94,7 @@ def _check(options: argparse.Namespace) -> ExitCode:
 
 
 def _ensemble(options: argparse.Namespace) -> ExitCode:
-    from diffcontact.vary import parse_times, parse_variation, vary
+    from diffcontact.commands.ensemble import parse_times, parse_variation, vary
 
     return vary(
         options.scene,
@@ -107,13 +107,13 @@ def _ensemble(options: argparse.Namespace) -> ExitCode:
 
 
 def _demo(options: argparse.Namespace) -> ExitCode:
-    from diffcontact.demo import demo
+    from diffcontact.commands.demo import demo
 
     return demo(options.out)
 
 
 def _doctor(options: argparse.Namespace) -> ExitCode:
-    from diffcontact.doctor import doctor
+    from diffcontact.commands.doctor import doctor
 
     del options
     return doctor()

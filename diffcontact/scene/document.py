@@ -159,7 +159,7 @@ def parse_scene(table: Table, folder: Path) -> Scene:
         ValueError: as `read_scene`.
 
     Example:
-        >>> from diffcontact.demo import SCENE
+        >>> from diffcontact.commands.demo import SCENE
         >>> scene = parse_scene(Table(tomllib.loads(SCENE), "carts.toml"), Path("runs"))
         >>> scene.parameters["distance"].unit, scene.files[0].as_posix()
         ('mm', 'runs/carts.csv')

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from diffcontact.complaint import ExitCode, about, complain
+from diffcontact.commands.complaint import ExitCode, about, complain
 from diffcontact.files import check_folder, write_atomically
 from diffcontact.identify.table import text_table
 from diffcontact.progress import FitProgress

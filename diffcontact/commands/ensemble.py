@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diffcontact.cli import RANGE
-from diffcontact.complaint import ExitCode, about
+from diffcontact.commands.complaint import ExitCode, about
 from diffcontact.ensemble import ensemble
 from diffcontact.files import check_folder
 from diffcontact.scene.document import FROM_DATA, Scene, read_scene

@@ -42,7 +42,9 @@ def test_an_ensemble_is_the_scene_at_every_point_of_the_grid(tmp_path, capsys):
 
 def test_an_ensemble_takes_what_it_needs_from_the_first_run(tmp_path, monkeypatch):
     calls = []
-    monkeypatch.setattr("diffcontact.vary.ensemble", lambda run, batch, **options: calls.append((batch, options)))
+    monkeypatch.setattr(
+        "diffcontact.commands.ensemble.ensemble", lambda run, batch, **options: calls.append((batch, options))
+    )
     scene = write(tmp_path)
     assert main(["ensemble", str(scene), "--vary", "q0[1]=30:50:3", "--out", str(tmp_path / "runs.h5")]) == 0
     ((batch, options),) = calls
@@ -59,6 +61,6 @@ def test_an_interrupted_ensemble_says_how_to_go_on(tmp_path, capsys, monkeypatch
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("diffcontact.vary.ensemble", interrupted)
+    monkeypatch.setattr("diffcontact.commands.ensemble.ensemble", interrupted)
     assert ensemble(tmp_path, "--vary", "q0=-1:0:3", "--times", "0:1000:7") == 130
     assert_one_line(capsys, "interrupted; the same command goes on from there")

@@ -1,5 +1,5 @@
 from diffcontact.cli import main
-from diffcontact.demo import SCENE
+from diffcontact.commands.demo import SCENE
 
 # Two carts that meet after 1.5 s and part more slowly, of one marker each.
 ROWS = ["time [s],x1 [mm],y1 [mm],x2 [mm],y2 [mm]"] + [

@@ -11,7 +11,7 @@ import pytest
 from command_line import assert_one_line, write
 
 from diffcontact.cli import main
-from diffcontact.demo import SCENE, TRUTH
+from diffcontact.commands.demo import SCENE, TRUTH
 from diffcontact.scene.study import Study, read_study
 
 print_ = print
@@ -108,7 +108,7 @@ def test_a_standard_output_that_is_full_is_told(tmp_path, capsys, monkeypatch):
 
 
 def test_many_rows_are_told_and_can_be_thinned(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("diffcontact.job._LONG", 10)
+    monkeypatch.setattr("diffcontact.commands.fit._LONG", 10)
     monkeypatch.setattr(Study, "fit", lambda *_: pytest.fail("stop"))
     scene = write(tmp_path)
     with pytest.raises(pytest.fail.Exception):

@@ -8,9 +8,9 @@ from pathlib import Path
 import jax.numpy as jnp
 import numpy as np
 
-from diffcontact.complaint import ExitCode
+from diffcontact.commands.complaint import ExitCode
+from diffcontact.commands.fit import fit_and_report
 from diffcontact.files import check_folder, write_atomically
-from diffcontact.job import fit_and_report
 from diffcontact.scene import read_study
 from diffcontact.scene.units import Unit
 from diffcontact.simulate import simulate

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from diffcontact.complaint import ExitCode
+from diffcontact.commands.complaint import ExitCode
 from diffcontact.qp import native
 from diffcontact.simulate import simulate
 from diffcontact.systems import balls

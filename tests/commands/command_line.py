@@ -1,6 +1,6 @@
 """What the tests of the command line share: two carts on a rail, and what an error looks like."""
 
-from diffcontact.demo import SCENE
+from diffcontact.commands.demo import SCENE
 
 # Everything but the bad input fits together, and nothing is simulated before all input is read: rows need no physics.
 ROWS = ["time [s],x1 [mm],y1 [mm],x2 [mm],y2 [mm]"] + [

@@ -1,7 +1,7 @@
 import numpy as np
 
-import diffcontact.doctor
 from diffcontact.cli import main
+from diffcontact.commands import doctor
 
 
 def test_a_sound_installation(capsys):
@@ -15,8 +15,8 @@ def test_a_sound_installation(capsys):
 def test_wrong_products_are_counted(monkeypatch):
     # What jax 0.10.2 does to every row beyond the 16384th, done to numpy's side instead.
     plain_sum = np.sum
-    monkeypatch.setattr(diffcontact.doctor.np, "sum", lambda a, axis=None: plain_sum(a, axis=axis) * _spoilt(a))
-    assert diffcontact.doctor.wrong_matrix_products() == 40_000 - 16_384
+    monkeypatch.setattr(doctor.np, "sum", lambda a, axis=None: plain_sum(a, axis=axis) * _spoilt(a))
+    assert doctor.wrong_matrix_products() == 40_000 - 16_384
 
 
 def _spoilt(a):

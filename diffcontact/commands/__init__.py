@@ -1,0 +1,1 @@
+"""The commands of `python -m diffcontact`: a file each, named after its command."""
