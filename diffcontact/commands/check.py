@@ -1,19 +1,39 @@
-"""What `python -m diffcontact check` prints: the hypotheses of the convergence theorems along a scene's runs."""
+"""`python -m diffcontact check`: the hypotheses of the convergence theorems along a scene's runs."""
 
 from __future__ import annotations
+
+import argparse
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from diffcontact.commands.complaint import ExitCode, about
+from diffcontact.commands.options import add_scene
 from diffcontact.hypotheses import report
-from diffcontact.scene.study import Study
+from diffcontact.scene.study import Study, read_study
 from diffcontact.simulate import Trajectory, simulate
 from diffcontact.status import Status
 from diffcontact.system import System
 
+HELP = "check the hypotheses of the convergence theorems on a scene's runs"
 
-def examine(study: Study) -> str:
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """SCENE [--data FILE ...]"""
+    add_scene(parser)
+
+
+def run(options: argparse.Namespace) -> ExitCode:
+    """Print the hypotheses along the scene's runs."""
+    study = read_study(options.scene, options.data)
+    with about(study.scene.file):
+        checked = check(study)
+    print(checked)
+    return ExitCode.DONE
+
+
+def check(study: Study) -> str:
     """The hypotheses where each run of the study begins and where its contacts come closest.
 
     The motion is simulated with the starting values of the parameters. What is closest then counts as active, since no

@@ -1,7 +1,8 @@
-"""Two carts that never existed: simulated, measured with noise, fitted by the same path as a real measurement."""
+"""`python -m diffcontact demo`: two carts that never existed, fitted by the same path as a real measurement."""
 
 from __future__ import annotations
 
+import argparse
 import json
 from pathlib import Path
 
@@ -10,11 +11,14 @@ import numpy as np
 
 from diffcontact.commands.complaint import ExitCode
 from diffcontact.commands.fit import fit_and_report
+from diffcontact.commands.options import path
 from diffcontact.files import check_folder, write_atomically
 from diffcontact.scene import read_study
 from diffcontact.scene.units import Unit
 from diffcontact.simulate import simulate
 from diffcontact.systems import carts
+
+HELP = "simulate two carts, fit them, show truth beside estimate"
 
 TRUTH = {"restitution": 0.8, "mass_ratio": 1.3, "distance": 0.1, "tilt": 5e-3, "sag": 0.0, "drag": 0.03}
 _Q0, _U0 = (0.2, 0.9), (0.25, -0.15)
@@ -50,6 +54,16 @@ drag = { value = 0.01, unit = "1/s", bounds = [0, 1], per_run = true }
 q0 = { value = "from data", unit = "mm", per_run = true }
 u0 = { value = "from data", unit = "mm/s", per_run = true }
 """
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """[--out DIR]"""
+    parser.add_argument("--out", type=path, metavar="DIR", default=Path("out/demo"), help="default: %(default)s")
+
+
+def run(options: argparse.Namespace) -> ExitCode:
+    """Show the demo."""
+    return demo(options.out)
 
 
 def demo(folder: Path) -> ExitCode:

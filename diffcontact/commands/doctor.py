@@ -1,7 +1,11 @@
-"""Is this installation sound? Versions, devices, precision, a known defect of one jax release, and the speed."""
+"""`python -m diffcontact doctor`: is this installation sound?
+
+Versions, devices, precision, a known defect of one jax release, and the speed.
+"""
 
 from __future__ import annotations
 
+import argparse
 import time
 
 import jax
@@ -14,15 +18,28 @@ from diffcontact.simulate import simulate
 from diffcontact.systems import balls
 from diffcontact.versions import versions
 
+HELP = "show versions, devices, precision and speed, and whether the installation is sound"
+
 _BATCH = 40_000
 _STEPS = 1_000
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """It takes none."""
+    del parser
+
+
+def run(options: argparse.Namespace) -> ExitCode:
+    """Examine the installation."""
+    del options
+    return doctor()
 
 
 def doctor() -> ExitCode:
     """Print what was found.
 
     Returns:
-        DONE, or BROKEN where a check failed.
+        DONE, or BROKEN where a test failed.
     """
     for name, version in versions().items():
         print(f"{name:12} {version}")

@@ -1,4 +1,4 @@
-"""What `python -m diffcontact ensemble` does: a scene's motion for every combination of values of some parameters.
+"""`python -m diffcontact ensemble`: a scene's motion for every combination of values of some parameters.
 
 restitution=0.5:0.9:1000    1000 values from 0.5 to 0.9, both included, in the unit that the scene gives
 radius=4:6:3                all elements of a vector alike, as a single number in the scene is for all of them
@@ -7,6 +7,7 @@ q0[1]=20:40:5               one element of it, counted from 0
 
 from __future__ import annotations
 
+import argparse
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -18,8 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from diffcontact.cli import RANGE
 from diffcontact.commands.complaint import ExitCode, about
+from diffcontact.commands.options import add_scene, count, path
 from diffcontact.ensemble import ensemble
 from diffcontact.files import check_folder
 from diffcontact.scene.document import FROM_DATA, Scene, read_scene
@@ -28,9 +29,42 @@ from diffcontact.scene.numerals import number, shown, whole
 from diffcontact.scene.study import read_study
 from diffcontact.simulate import simulate
 
+HELP = "simulate a scene for many values of its parameters"
+
+RANGE = "LOW:HIGH:COUNT"
 _VARIED = re.compile(r"\s*(\w+)\s*(?:\[\s*([0-9]{1,9})\s*\])?\s*=(.*)")
 # Above them there is no memory for the parameters and no disk for the motions.
 _MOST_LANES, _MOST_TIMES = 10**7, 10**6
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """SCENE --vary NAME=LOW:HIGH:COUNT --out FILE [--data FILE ...] [--times LOW:HIGH:COUNT] [--chunk N]"""
+    add_scene(parser)
+    parser.add_argument(
+        "--vary",
+        action="append",
+        required=True,
+        metavar=f"NAME={RANGE}",
+        help="COUNT values of a parameter, or of its element NAME[0], from LOW to HIGH; several --vary form a grid",
+    )
+    parser.add_argument(
+        "--out", type=path, required=True, metavar="FILE", help="HDF5 file; one that is there already is resumed"
+    )
+    parser.add_argument("--times", metavar=RANGE, help="when; default: at the times of the first run")
+    parser.add_argument("--chunk", type=count, metavar="N", help="lanes at once; default: 256 for each CPU device")
+    parser.set_defaults(interrupted="the same command goes on from there")
+
+
+def run(options: argparse.Namespace) -> ExitCode:
+    """Simulate the scene for all combinations of the values."""
+    return vary(
+        options.scene,
+        [parse_variation(text) for text in options.vary],
+        options.out,
+        files=options.data,
+        times=None if options.times is None else parse_times(options.times),
+        chunk=options.chunk,
+    )
 
 
 @dataclass(frozen=True, eq=False)

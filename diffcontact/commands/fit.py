@@ -1,19 +1,36 @@
-"""A study from its fit to its files: what `python -m diffcontact fit` does, and the demo after it."""
+"""`python -m diffcontact fit`: a study from its fit to its files; the demo ends with it too."""
 
 from __future__ import annotations
 
+import argparse
 import json
 from pathlib import Path
 
 from diffcontact.commands.complaint import ExitCode, about, complain
+from diffcontact.commands.options import add_scene, path
 from diffcontact.files import check_folder, write_atomically
 from diffcontact.identify.table import text_table
 from diffcontact.progress import FitProgress
 from diffcontact.report import page
-from diffcontact.scene.study import Study, estimates, result_document
+from diffcontact.scene.study import Study, estimates, read_study, result_document
 
+HELP = "fit the parameters of a scene to measured runs"
 # A fit of so many rows takes a minute.
 _LONG = 50_000
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """SCENE [--data FILE ...] [--out DIR]"""
+    add_scene(parser)
+    parser.add_argument(
+        "--out", type=path, metavar="DIR", help="where result.json and report.html go; default: as the scene says"
+    )
+
+
+def run(options: argparse.Namespace) -> ExitCode:
+    """Fit the scene's parameters to its runs."""
+    study = read_study(options.scene, options.data)
+    return fit_and_report(study, options.out or study.scene.folder)
 
 
 def fit_and_report(study: Study, folder: Path) -> ExitCode:
