@@ -1,16 +1,11 @@
-from diffcontact.cli import main
-from diffcontact.commands.demo import SCENE
+from command_line import write
 
-# Two carts that meet after 1.5 s and part more slowly, of one marker each.
-ROWS = ["time [s],x1 [mm],y1 [mm],x2 [mm],y2 [mm]"] + [
-    f"{0.1 * i:.1f},{-20 + 0.2 * abs(i - 15):.2f},0,{20 + 0.5 * abs(i - 15):.2f},0" for i in range(31)
-]
+from diffcontact.cli import main
 
 
 def test_check_reports_start_and_closest_approach(tmp_path, capsys):
-    (tmp_path / "carts.toml").write_text(SCENE)
-    (tmp_path / "carts.csv").write_text("\n".join(ROWS) + "\n")
-    assert main(["check", str(tmp_path / "carts.toml")]) == 0
+    # Two carts that meet after 1.5 s and part more slowly, of one marker each.
+    assert main(["check", str(write(tmp_path))]) == 0
     start, closest = capsys.readouterr().out.split("\n\n")
     assert "carts.csv, at the start (t = 0 s)" in start
     assert "active contacts              none" in start

@@ -1,4 +1,4 @@
-"""What the commands do with good input, and how they end; `test_bad_commands` has what they refuse."""
+"""What `fit` writes and prints; `test_bad_commands` has what it refuses."""
 
 import dataclasses
 import errno
@@ -11,10 +11,8 @@ import pytest
 from command_line import assert_one_line, write
 
 from diffcontact.cli import main
-from diffcontact.commands.demo import SCENE, TRUTH
+from diffcontact.commands.demo import SCENE
 from diffcontact.scene.study import Study, read_study
-
-print_ = print
 
 
 def fit(scene, *options):
@@ -31,41 +29,6 @@ def test_nothing_free(tmp_path, capsys):
     assert_one_line(capsys, "carts.toml: parameters: none is free")
 
 
-def test_interruption_leaves_no_file(tmp_path, capsys, monkeypatch):
-    def interrupted(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Study, "fit", interrupted)
-    assert fit(write(tmp_path)) == 130
-    assert_one_line(capsys, "interrupted")
-    assert not (tmp_path / "out").exists()
-
-
-def test_an_error_of_the_program_asks_for_a_report_and_keeps_the_traceback(tmp_path, capsys, monkeypatch):
-    def wrong(*_):
-        raise TypeError("unheard of")
-
-    monkeypatch.setattr(Study, "fit", wrong)
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    assert fit(write(tmp_path)) == 1
-    (kept,) = tmp_path.glob("diffcontact-*.txt")
-    assert_one_line(
-        capsys, f"an error of diffcontact, not of the input: TypeError; please report it, the traceback is in {kept}"
-    )
-    assert "TypeError: unheard of" in kept.read_text()
-    assert not (tmp_path / "out").exists()
-
-
-def test_a_traceback_that_cannot_be_kept_is_told(tmp_path, capsys, monkeypatch):
-    def wrong(*_):
-        raise TypeError("unheard of")
-
-    monkeypatch.setattr(Study, "fit", wrong)
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "absent"))
-    assert fit(write(tmp_path)) == 1
-    assert_one_line(capsys, "the traceback could not be written (No such file or directory): Traceback")
-
-
 def test_a_fit_that_cannot_begin_names_the_scene(tmp_path, capsys, monkeypatch):
     def refused(*_):
         raise ValueError("fit(params): at the starting values")
@@ -73,15 +36,6 @@ def test_a_fit_that_cannot_begin_names_the_scene(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(Study, "fit", refused)
     assert fit(write(tmp_path)) == 2
     assert_one_line(capsys, "carts.toml: fit(params): at the starting values")
-
-
-def test_too_little_memory_is_told_in_one_line(tmp_path, capsys, monkeypatch):
-    def large(*_):
-        raise MemoryError("Unable to allocate 7.28 TiB")
-
-    monkeypatch.setattr(Study, "fit", large)
-    assert fit(write(tmp_path)) == 2
-    assert_one_line(capsys, "not enough memory: Unable to allocate 7.28 TiB")
 
 
 def test_a_disk_that_fills_up_names_the_file(demo, tmp_path, capsys, monkeypatch):
@@ -96,15 +50,6 @@ def test_a_disk_that_fills_up_names_the_file(demo, tmp_path, capsys, monkeypatch
     assert main(["fit", str(demo / "carts.toml"), "--out", str(tmp_path / "out")]) == 2
     assert_one_line(capsys, f"{tmp_path}/out/result.json: No space left on device")
     assert list((tmp_path / "out").iterdir()) == []
-
-
-def test_a_standard_output_that_is_full_is_told(tmp_path, capsys, monkeypatch):
-    def full(*_):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr("builtins.print", lambda *words, **to: full() if "file" not in to else print_(*words, **to))
-    assert fit(write(tmp_path)) == 2
-    assert_one_line(capsys, "standard output: No space left on device")
 
 
 def test_many_rows_are_told_and_can_be_thinned(tmp_path, capsys, monkeypatch):
@@ -123,23 +68,6 @@ def test_many_rows_are_told_and_can_be_thinned(tmp_path, capsys, monkeypatch):
 
 
 # The rest simulates: all of it with the demo's scene and number of samples, so that it is compiled once.
-
-
-@pytest.fixture(scope="module")
-def demo(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("demo")
-    assert main(["demo", "--out", str(folder)]) == 0
-    return folder
-
-
-def test_the_demo_finds_what_it_simulated(demo):
-    result = json.loads((demo / "result.json").read_text())
-    assert result["converged"] is True
-    for name in ("restitution", "mass_ratio"):
-        entry = result["parameters"][name]
-        # A fixed seed: within four standard errors, and these are small.
-        assert abs(entry["value"] - TRUTH[name]) < 4 * entry["stderr"]
-        assert entry["stderr"] < 1e-3
 
 
 def test_result_has_the_schema_and_the_units_of_the_scene(demo):
