@@ -13,7 +13,6 @@ from diffcontact import mass as mass_matrix
 from diffcontact.batching import any_lane, select
 from diffcontact.qp.active_set import solve_dual
 from diffcontact.qp.bodies import Rows, delassus, dense, lift, magnitudes, part, squares, switched, times, whitened
-from diffcontact.qp.guess import from_guess
 from diffcontact.qp.rows import dependence_tolerance, inverse_length, whitened_rows
 from diffcontact.qp.slots import members, spread
 from diffcontact.status import Status
@@ -53,7 +52,7 @@ class _Round:
     Args:
         stage: () int, what to do next.
         value: (c,) the rows' values at the present point.
-        working: (c,) bool, the working set found last (or the guess).
+        working: (c,) bool, the working set found last.
         loads: (c,) its multipliers.
         step: (d,) M^-1 G^T multipliers, the way from v to the present point.
         slack: (c,) >= 0, what the rows have been relaxed by.
@@ -87,7 +86,7 @@ def fewer(size):
     return few, 3 * few // 4
 
 
-def find_working_set(mass, G, b, v, warm=None) -> WorkingSet:
+def find_working_set(mass, G, b, v) -> WorkingSet:
     """The working set of a projection, and by how much the rows have to be relaxed for there to be one.
 
     Only the rows nearest to violation are searched; the others are checked afterwards, and as long as one of them is
@@ -99,7 +98,6 @@ def find_working_set(mass, G, b, v, warm=None) -> WorkingSet:
         G: (c, d).
         b: (c,); +inf switches a row off.
         v: (d,).
-        warm: (c,) bool, a guess of the working set, or None.
     """
     on = b < jnp.inf
     offset = jnp.where(on, b, 0)
@@ -110,7 +108,7 @@ def find_working_set(mass, G, b, v, warm=None) -> WorkingSet:
     def search():
         if b.size == 1:
             return _one_row(mass, dense(G)[0], value[0], noise[0])
-        return _search(_UnitRows.of(mass, switched(G, on), value, noise), warm)
+        return _search(_UnitRows.of(mass, switched(G, on), value, noise))
 
     def nothing():
         zeros = jnp.zeros_like(b)
@@ -183,14 +181,14 @@ class _UnitRows:
         return 1e3 * self.tolerance + angle * jnp.maximum(jnp.max(-self.w0), 0)
 
 
-def _search(rows, warm):
+def _search(rows):
     count = rows.w0.shape[0]
     size = candidate_count(count, min(rows.G.shape))
     few, asking = fewer(size)
 
     def solved(unit, chosen, state):
         """The working set, its multipliers, the way from v, the values there (c,), and the status."""
-        working, loads, status = _solve(rows, unit, chosen, state, warm is not None)
+        working, loads, status = _solve(rows, unit, chosen, state)
         step = mass_matrix.unwhiten(rows.root, lift(unit, loads))
         return working, loads, step, rows.w0 + rows.scale * times(rows.G, step), status
 
@@ -228,8 +226,8 @@ def _search(rows, warm):
         return _Round(stage, value, working, loads, step, slack, status, state.number + 1)
 
     zero, none = jnp.zeros((), jnp.int32), jnp.zeros_like(rows.w0)
-    guess, nowhere = (none > 0 if warm is None else warm), jnp.zeros(rows.G.shape[1], none.dtype)
-    start = _Round(zero + PLAIN, rows.w0, guess, none, nowhere, none, zero + int(Status.OK), zero)
+    nowhere = jnp.zeros(rows.G.shape[1], none.dtype)
+    start = _Round(zero + PLAIN, rows.w0, none > 0, none, nowhere, none, zero + int(Status.OK), zero)
     state = lax.while_loop(lambda state: state.stage != DONE, search, start)
     status = jnp.where(state.status == Status.INFEASIBLE, Status.OK, state.status)
     status = jnp.where(state.number > ROUNDS, Status.ITERATION_LIMIT, status)
@@ -247,18 +245,10 @@ def _search(rows, warm):
     )
 
 
-def _solve(rows, unit, chosen, state, guided):
+def _solve(rows, unit, chosen, state):
     """The dual of the chosen rows: working set, multipliers and status."""
     A, start, tolerance = delassus(unit), (rows.w0 + state.slack)[chosen], rows.tolerance[chosen]
     relaxed = state.stage == RELAXED
-
-    def search():
-        soft = A + jnp.diag(jnp.where(relaxed, rows.softness[chosen], 0))
-        found = solve_dual(soft, start, tolerance, min(rows.G.shape), relaxed)
-        return found.working, found.multipliers(soft, start), found.status
-
-    if not guided:
-        return search()
-    good, *guess = from_guess(A, start, tolerance, state.working[chosen], dependence_tolerance(len(A), A.dtype))
-    good, guess = good & (state.number == 0), (*guess, jnp.full_like(state.status, Status.OK))
-    return lax.cond(any_lane(~good), lambda: select(good, guess, search()), lambda: guess)
+    soft = A + jnp.diag(jnp.where(relaxed, rows.softness[chosen], 0))
+    found = solve_dual(soft, start, tolerance, min(rows.G.shape), relaxed)
+    return found.working, found.multipliers(soft, start), found.status

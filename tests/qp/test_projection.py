@@ -195,17 +195,6 @@ def test_eager_equals_jit_and_half_batched(rng):
     np.testing.assert_allclose(moved[0], compiled.u, atol=1e-14)
 
 
-def test_a_warm_start_never_changes_the_answer(reference):
-    problem, u = _stored(reference, "s10", 16)
-    cold = batch(*problem)
-    warm = jax.jit(jax.vmap(lambda *x: qp.project(*x[:4], warm=x[4])))
-    shuffled = np.roll(np.asarray(cold.active), 1, axis=0)
-    for guess in (cold.active, shuffled, np.ones_like(shuffled)):
-        found = warm(*problem, guess)
-        assert not np.any(found.status)
-        np.testing.assert_allclose(found.u, u, atol=1e-12)
-
-
 @pytest.mark.parametrize(
     ("mass", "G", "b", "v", "says"),
     [

@@ -25,7 +25,6 @@ from diffcontact.status import Status
 
 C, D = 16, 6
 project = jax.jit(qp.project)
-guided = jax.jit(lambda problem, guess: qp.project(*problem, warm=guess))
 
 
 @jax.jit
@@ -83,10 +82,10 @@ def _size(mass, v, u):
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.integers(0, 2**31), kinds(), st.none() | st.lists(st.booleans(), min_size=C, max_size=C))
-def test_the_solution_is_found_from_any_guess(seed, kinds, guess):
+@given(st.integers(0, 2**31), kinds())
+def test_the_solution_is_found(seed, kinds):
     problem, u = _built(seed, kinds, 4)
-    found = project(*problem) if guess is None else guided(problem, np.array(guess))
+    found = project(*problem)
     assert int(found.status) == Status.OK
     assert np.sum(found.active) <= D
     assert np.all(found.multipliers >= 0)

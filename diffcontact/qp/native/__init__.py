@@ -22,11 +22,10 @@ CHOICES = ("jax", "native")
 DEFAULT = "jax"
 
 
-def find_working_set(mass, G, b, v, warm=None) -> in_jax.WorkingSet:
+def find_working_set(mass, G, b, v) -> in_jax.WorkingSet:
     """`diffcontact.qp.search.find_working_set`, by the kernel where it is chosen and available."""
-    # From a guess the search starts in JAX.
-    if warm is not None or not ready():
-        return in_jax.find_working_set(mass, G, b, v, warm)
+    if not ready():
+        return in_jax.find_working_set(mass, G, b, v)
     from diffcontact.qp.native import primitive
 
     return primitive.find_working_set(mass, G, b, v)
