@@ -1,9 +1,17 @@
 """The dual active-set method of Goldfarb and Idnani (1983) on a swept tableau.
 
 It solves the dual of a projection: multipliers l >= 0 with w = A l + w0 >= 0 and l w = 0. From an empty working
-set W on it takes the most violated row in: its multiplier grows until the row is satisfied (it joins W), or until the
-multiplier of a row in W reaches zero (that row leaves). Every pass is one pivot, shapes are fixed, and the rows in W
-are independent at all times.
+set W on it takes the most violated row in. The multiplier of that row grows until the row is satisfied and joins W, or
+until the multiplier of a row in W reaches zero and that row leaves. Every pass is one pivot, shapes are fixed, and the
+rows in W are independent at all times.
+
+The tableau T of a working set W maps the values on W and the multipliers off W to the multipliers on W and the values
+off W::
+
+    T_WW = A_WW^-1       T_WN = -A_WW^-1 A_WN
+    T_NW = A_NW A_WW^-1  T_NN = A_NN - A_NW A_WW^-1 A_WN   (the Schur complement)
+
+A row enters or leaves W by the same operation, the sweep: one rank-one update of T. w0 is swept like a further column.
 """
 
 from __future__ import annotations
@@ -17,7 +25,6 @@ from jax import lax
 from diffcontact.batching import any_lane
 from diffcontact.qp.rows import dependence_tolerance
 from diffcontact.qp.slots import NONE
-from diffcontact.qp.tableau import sweep
 from diffcontact.status import Status
 
 
@@ -154,6 +161,29 @@ def solve_dual(A, w0, tolerance, rank, any_rank=False) -> Search:
     # A batch goes on until its last lane is done, and a pass leaves the finished lanes as they are: the select that
     # vmap would put around the body keeps the old tableau alive, at the price of a copy per pass.
     return lax.while_loop(lambda search: any_lane(search.entering != NONE), some, start)
+
+
+def sweep(row, working, index):
+    """The rank-one update that takes row `index` into the working set, or out of it if it is in.
+
+    Args:
+        row: (c,) T[index]. T is symmetric but for the sign between W and its complement, so that it tells the column.
+        working: (c,) bool, the working set that T is swept on.
+        index: () int.
+
+    Returns:
+        left (c,), right (c,): the tableau of the new working set is T - left right^T, and a column x swept along
+        becomes x - left x[index].
+
+    Example:
+        >>> A = jnp.array([[2.0, 1.0], [1.0, 3.0]])
+        >>> left, right = sweep(A[0], jnp.array([False, False]), 0)
+        >>> (A - jnp.outer(left, right)).tolist()
+        [[0.5, -0.5], [0.5, 2.5]]
+    """
+    unit = (jnp.arange(row.shape[0]) == index).astype(row.dtype)
+    column = jnp.where(working == working[index], row, -row)
+    return (column + unit) / row[index], row - unit
 
 
 def _lowest(values, rows):
