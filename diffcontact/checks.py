@@ -17,7 +17,7 @@ import numpy as np
 from jax import Array
 from jax.core import Tracer
 
-from diffcontact.qp import bodies
+from diffcontact.qp.rows import body_rows
 from diffcontact.requirements import require_values
 from diffcontact.system import ParticleLine, System, in_precision
 from diffcontact.systems.crowd import Crowd
@@ -261,4 +261,4 @@ def _gap_rates(system, params, t, q0):
     """How fast the gaps change along some direction, by the system's normals and by its gap function."""
     direction = jnp.cos(jnp.arange(q0.size, dtype=q0.dtype))
     rate = jax.jvp(lambda q: system.gap(t, q, params), (q0,), (direction,))[1]
-    return bodies.times(system.normals(t, q0, params), direction), rate
+    return body_rows.times(system.normals(t, q0, params), direction), rate

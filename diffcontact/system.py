@@ -25,7 +25,7 @@ import numpy as np
 from jax import Array
 
 from diffcontact.mass import solve
-from diffcontact.qp.bodies import BodyRows, Rows
+from diffcontact.qp.rows.body_rows import BodyRows, Rows
 
 Params = Any
 

@@ -37,7 +37,7 @@ import numpy as np
 from diffcontact import qp
 from diffcontact.qp import native
 from diffcontact.qp.active_set import solve_dual
-from diffcontact.qp.search import candidate_count
+from diffcontact.qp.working_set import candidate_count
 
 jax.config.update("jax_enable_x64", True)
 

@@ -32,7 +32,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import diffcontact as dc
-from diffcontact.qp.bodies import lift, squares, times
+from diffcontact.qp.rows.body_rows import lift, squares, times
 from diffcontact.schemes.among_neighbours import AmongNeighbours
 from diffcontact.status import Status
 

@@ -23,8 +23,8 @@ import jax.numpy as jnp
 from jax import lax
 
 from diffcontact.batching import any_lane
-from diffcontact.qp.rows import dependence_tolerance
-from diffcontact.qp.slots import NONE
+from diffcontact.qp.rows.metric import dependence_tolerance
+from diffcontact.qp.rows.slots import NONE
 from diffcontact.status import Status
 
 

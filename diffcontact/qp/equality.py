@@ -22,9 +22,9 @@ from jax.scipy.linalg import cho_solve
 from diffcontact import mass as mass_matrix
 from diffcontact.batching import any_lane, where_wanted
 from diffcontact.qp import native
-from diffcontact.qp.bodies import along, dense, lift, switched, take, times
-from diffcontact.qp.rows import independent_slots, inverse_length, whitened_rows
-from diffcontact.qp.slots import NONE, free_slots, members, slots_of, spread
+from diffcontact.qp.rows.body_rows import along, dense, lift, switched, take, times
+from diffcontact.qp.rows.metric import independent_slots, inverse_length, whitened_rows
+from diffcontact.qp.rows.slots import NONE, free_slots, members, slots_of, spread
 
 # A step of iterative refinement gains the digits that the condition of A_WW leaves. Tangents do without: their error is
 # relative to them, and nothing builds up from step to step.

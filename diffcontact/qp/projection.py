@@ -11,10 +11,10 @@ from jax.ad_checkpoint import checkpoint_name
 
 from diffcontact.batching import any_lane
 from diffcontact.qp import native
-from diffcontact.qp.bodies import BodyRows, times
 from diffcontact.qp.equality import hold_rows, independent, settle
 from diffcontact.qp.native import find_working_set
-from diffcontact.qp.slots import free_slots, members
+from diffcontact.qp.rows.body_rows import BodyRows, times
+from diffcontact.qp.rows.slots import free_slots, members
 from diffcontact.status import Status
 
 # The name that `jax.checkpoint` knows a projection's search by: kept, it need not be done again in reverse mode.

@@ -14,7 +14,7 @@ from diffcontact import mass as mass_matrix
 from diffcontact.batching import any_lane
 from diffcontact.mass import solve
 from diffcontact.schemes.applicability import curvature_status, passage_status, require
-from diffcontact.schemes.nearest import nearest
+from diffcontact.schemes.position_projection import nearest
 from diffcontact.schemes.scheme import Info
 from diffcontact.status import Status, first
 from diffcontact.system import System, contacts

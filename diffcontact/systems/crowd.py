@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from diffcontact.qp.bodies import BodyRows
-from diffcontact.qp.slots import NONE
+from diffcontact.qp.rows.body_rows import BodyRows
+from diffcontact.qp.rows.slots import NONE
 from diffcontact.status import Status
 from diffcontact.system import System
 from diffcontact.systems.cells import near_pairs

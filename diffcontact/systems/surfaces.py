@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from diffcontact.qp.bodies import BodyRows
-from diffcontact.qp.slots import NONE
+from diffcontact.qp.rows.body_rows import BodyRows
+from diffcontact.qp.rows.slots import NONE
 from diffcontact.system import System
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import diffcontact as dc
-from diffcontact.qp.bodies import dense
+from diffcontact.qp.rows.body_rows import dense
 
 
 def test_gaps_are_ordered_low_walls_high_walls_pairs():

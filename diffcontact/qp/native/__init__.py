@@ -15,7 +15,7 @@ from importlib.metadata import version
 import jax
 import numpy as np
 
-from diffcontact.qp import search as in_jax
+from diffcontact.qp import working_set as in_jax
 
 VARIABLE = "DIFFCONTACT_KERNEL"
 CHOICES = ("jax", "native")
@@ -23,7 +23,7 @@ DEFAULT = "jax"
 
 
 def find_working_set(mass, G, b, v) -> in_jax.WorkingSet:
-    """`diffcontact.qp.search.find_working_set`, by the kernel where it is chosen and available."""
+    """`diffcontact.qp.working_set.find_working_set`, by the kernel where it is chosen and available."""
     if not ready():
         return in_jax.find_working_set(mass, G, b, v)
     from diffcontact.qp.native import primitive

@@ -7,7 +7,7 @@ SEARCH_RESULTS, HOLD_RESULTS, SOLVE_RESULTS = 6, 4, 3
 
 
 def most_held(count, dimension):
-    """How many rows are held at most, relaxed ones too: as many as `diffcontact.qp.search` looks at together."""
+    """How many rows are held at most, relaxed ones too: as many as `diffcontact.qp.working_set` looks at together."""
     rank = min(count, dimension)
     wanted = max(rank + rank // 3, 16)
     return count if count <= 3 * wanted // 2 else wanted

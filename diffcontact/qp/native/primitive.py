@@ -16,17 +16,18 @@ from jax.extend.core import Primitive
 from jax.interpreters import batching, mlir
 
 from diffcontact import mass as mass_matrix
-from diffcontact.qp import bodies, equality, search
-from diffcontact.qp.bodies import BodyRows, Rows
+from diffcontact.qp import equality, working_set
 from diffcontact.qp.native.layout import most_held, needed
-from diffcontact.qp.search import WorkingSet
-from diffcontact.qp.slots import members, slots_of
+from diffcontact.qp.rows import body_rows
+from diffcontact.qp.rows.body_rows import BodyRows, Rows
+from diffcontact.qp.rows.slots import members, slots_of
+from diffcontact.qp.working_set import WorkingSet
 
 TARGET = "diffcontact_projection"
 
 
 def find_working_set(mass, G: Rows, b, v) -> WorkingSet:
-    """As `diffcontact.qp.search.find_working_set`, from nothing."""
+    """As `diffcontact.qp.working_set.find_working_set`, from nothing."""
     *found, _ = _search.bind(mass, *_operands(G), b, v)
     return WorkingSet(*found)
 
@@ -40,12 +41,12 @@ def hold(mass, G: Rows, value, active):
 
 def solve_held(mass, G: Rows, working, f, s):
     """x (d,) and y (c,) with M x + G_W^T y = f, G_W x = s_W, y = s off W: linear in f and s, with its derivatives."""
-    held, dimension = bodies.switched(G, working), f.shape[0]
+    held, dimension = body_rows.switched(G, working), f.shape[0]
 
     def equations(unknown):
         x, y = unknown[:dimension], unknown[dimension:]
-        above = mass_matrix.apply(mass, x) + bodies.lift(held, jnp.where(working, y, 0))
-        return jnp.concatenate([above, jnp.where(working, bodies.times(held, x), y)])
+        above = mass_matrix.apply(mass, x) + body_rows.lift(held, jnp.where(working, y, 0))
+        return jnp.concatenate([above, jnp.where(working, body_rows.times(held, x), y)])
 
     def solve(_, right):
         return jnp.concatenate(_solve.bind(mass, *_operands(G), right[dimension:], right[:dimension], working)[:2])
@@ -133,7 +134,7 @@ _STATUS = np.dtype(np.int32)
 
 
 def _search_in_jax(mass, G, b, v):
-    found = search.find_working_set(mass, G, b, v)
+    found = working_set.find_working_set(mass, G, b, v)
     return found.working, found.multipliers, found.step, found.slack, found.status
 
 

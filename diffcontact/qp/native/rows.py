@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from diffcontact.qp.native.compiled import compiled, summed
-from diffcontact.qp.slots import NONE
+from diffcontact.qp.rows.slots import NONE
 
 
 @compiled

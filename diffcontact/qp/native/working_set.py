@@ -1,4 +1,4 @@
-"""One projection from its rows' values to its working set, as `diffcontact.qp.search` in JAX, which says why."""
+"""One projection from its rows' values to its working set, as `diffcontact.qp.working_set` in JAX, which says why."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FEW = 16
 
 @compiled
 def dependence_tolerance(count, eps):
-    """As `diffcontact.qp.rows.dependence_tolerance`."""
+    """As `diffcontact.qp.rows.metric.dependence_tolerance`."""
     return min(64 * max(count, 16) * eps, 8e-6)
 
 

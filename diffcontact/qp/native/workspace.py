@@ -10,7 +10,7 @@ from diffcontact.qp.native.frame import doubles, words
 
 # Of a problem with c rows, d components, e entries of a row at most, and at most k rows held at once:
 #     start (c + 1), index, entry (c e)     the rows, one after the other: where each begins, its columns and values
-#     value, noise, scale, tolerance (c)    of the rows at v, as in diffcontact.qp.search
+#     value, noise, scale, tolerance (c)    of the rows at v, as in diffcontact.qp.working_set
 #     soft, slack, base (c)                 addition to the dual's diagonal, relaxation, values at no load + relaxation
 #     root (d) or (d d)                     inverse square roots of the masses, or the Cholesky factor of the mass
 #     step, way, dense (d)                  for the whitened rows: way from v, direction of a pivot, a row spread out

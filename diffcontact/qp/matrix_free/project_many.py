@@ -20,10 +20,10 @@ from jax.ad_checkpoint import checkpoint_name
 from jax.scipy.sparse.linalg import cg
 
 from diffcontact.batching import any_lane
-from diffcontact.qp.bodies import BodyRows, lift, magnitudes, squares, times
-from diffcontact.qp.conjugate import ITERATIONS, Dual, UnitRows
+from diffcontact.qp.matrix_free.conjugate_gradients import ITERATIONS, Dual, UnitRows
 from diffcontact.qp.projection import SEARCH, Projection
-from diffcontact.qp.rows import inverse_length
+from diffcontact.qp.rows.body_rows import BodyRows, lift, magnitudes, squares, times
+from diffcontact.qp.rows.metric import inverse_length
 from diffcontact.status import Status
 
 # Rows are worked on in these parts of all places, or all. Of a crowd's places balls that fall take few, a heap about

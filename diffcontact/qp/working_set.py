@@ -12,9 +12,20 @@ from jax import lax
 from diffcontact import mass as mass_matrix
 from diffcontact.batching import any_lane, select
 from diffcontact.qp.active_set import solve_dual
-from diffcontact.qp.bodies import Rows, delassus, dense, lift, magnitudes, part, squares, switched, times, whitened
-from diffcontact.qp.rows import dependence_tolerance, inverse_length, whitened_rows
-from diffcontact.qp.slots import members, spread
+from diffcontact.qp.rows.body_rows import (
+    Rows,
+    delassus,
+    dense,
+    lift,
+    magnitudes,
+    part,
+    squares,
+    switched,
+    times,
+    whitened,
+)
+from diffcontact.qp.rows.metric import dependence_tolerance, inverse_length, whitened_rows
+from diffcontact.qp.rows.slots import members, spread
 from diffcontact.status import Status
 
 # Every round of candidates increases the dual objective, so that they end; many mean that rounding decides.

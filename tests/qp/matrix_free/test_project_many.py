@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from diffcontact import qp
-from diffcontact.qp.bodies import dense
+from diffcontact.qp.matrix_free import conjugate_gradients, project_many
+from diffcontact.qp.rows.body_rows import dense
 from diffcontact.status import Status
 
 
@@ -24,11 +25,11 @@ def _chain(rng, count=20, dtype=float):
     return mass, G, b.at[5].set(b[6]), jnp.asarray(rng.normal(size=3 * count), dtype)
 
 
-@pytest.fixture(params=[qp.many.FEW, 0], ids=["few", "many"])
+@pytest.fixture(params=[project_many.FEW, 0], ids=["few", "many"])
 def few(request, monkeypatch):
     """From how many rows on those that are off are left out, and single precision is used."""
-    monkeypatch.setattr(qp.many, "FEW", request.param)
-    monkeypatch.setattr(qp.many, "MANY", request.param)
+    monkeypatch.setattr(project_many, "FEW", request.param)
+    monkeypatch.setattr(project_many, "MANY", request.param)
 
 
 @pytest.mark.usefixtures("few")
@@ -108,7 +109,7 @@ def test_rows_that_contradict_each_other_are_told():
 
 def test_no_residual_is_claimed_that_was_not_reached(rng, monkeypatch):
     mass, G, b, v = _chain(rng)
-    monkeypatch.setattr(qp.conjugate, "ITERATIONS", 4)
+    monkeypatch.setattr(conjugate_gradients, "ITERATIONS", 4)
     assert qp.project_many(mass, G, b, v).status == Status.ITERATION_LIMIT
 
 
@@ -116,9 +117,9 @@ def test_no_residual_is_claimed_that_was_not_reached(rng, monkeypatch):
 @pytest.mark.parametrize("unit", [1.0, 1e-15])
 def test_single_precision_does_the_work_of_many_rows_in_double(rng, monkeypatch, unit):
     mass, G, b, v = _chain(rng)
-    monkeypatch.setattr(qp.many, "FEW", 0)
-    monkeypatch.setattr(qp.many, "MANY", 0)
-    monkeypatch.setattr(qp.conjugate, "ITERATIONS", 4)
+    monkeypatch.setattr(project_many, "FEW", 0)
+    monkeypatch.setattr(project_many, "MANY", 0)
+    monkeypatch.setattr(conjugate_gradients, "ITERATIONS", 4)
     found = qp.project_many(unit * mass, G, unit * b, unit * v, tolerance=1e-10)
     assert found.status == Status.OK
     np.testing.assert_allclose(found.u / unit, qp.project(mass, dense(G), b, v).u, atol=1e-7)
@@ -134,7 +135,7 @@ def test_a_wedge_takes_few_iterations(dtype, tilt, monkeypatch):
     entries = [[-np.cos(tilt), -np.sin(tilt)], [np.cos(tilt), -np.sin(tilt)], [1, 0], [-1, 0], [0, 1], [0, 1]]
     G = qp.BodyRows(bodies, jnp.asarray(entries, dtype)[:, None], 3)
     v = jnp.asarray([0.0, -1.0, 0.0, 0.0, 0.0, 0.0], dtype)
-    monkeypatch.setattr(qp.conjugate, "ITERATIONS", 40)
+    monkeypatch.setattr(conjugate_gradients, "ITERATIONS", 40)
     wedge = qp.project_many(jnp.ones(6, dtype), G, jnp.zeros(6, dtype), v)
     assert wedge.status == Status.OK
     # All stand still: 2 l sin(tilt) = 1, and l against the walls; to the residual over the eigenvalue.

@@ -16,8 +16,8 @@ import jax.numpy as jnp
 from jax import lax
 
 from diffcontact.batching import any_lane, select
-from diffcontact.qp.bodies import BodyRows
-from diffcontact.qp.slots import NONE
+from diffcontact.qp.rows.body_rows import BodyRows
+from diffcontact.qp.rows.slots import NONE
 
 # From a cold start thousands of redundant contacts take some hundreds.
 ITERATIONS = 20000

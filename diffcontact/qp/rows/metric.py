@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from diffcontact import mass as mass_matrix
-from diffcontact.qp.slots import NONE, free_slots, put
+from diffcontact.qp.rows.slots import NONE, free_slots, put
 
 
 def whitened_rows(root, G):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import diffcontact as dc
-from diffcontact.schemes.nearest import nearest
+from diffcontact.schemes.position_projection import nearest
 
 
 @jax.jit

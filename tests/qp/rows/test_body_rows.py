@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from diffcontact import qp
-from diffcontact.qp.bodies import delassus, dense, lift, magnitudes, squares, times, whitened
-from diffcontact.qp.search import candidate_count, fewer
+from diffcontact.qp.rows.body_rows import delassus, dense, lift, magnitudes, squares, times, whitened
+from diffcontact.qp.working_set import candidate_count, fewer
 
 COUNT, M = 6, 2
 

@@ -10,8 +10,8 @@ import pytest
 from qp_problems import backwards
 
 from diffcontact import qp
-from diffcontact.qp import native, search
-from diffcontact.qp.bodies import BodyRows
+from diffcontact.qp import native, working_set
+from diffcontact.qp.rows.body_rows import BodyRows
 from diffcontact.status import Status
 
 pytest.importorskip("numba")
@@ -27,7 +27,7 @@ def _native(monkeypatch):
 @jax.jit
 @jax.vmap
 def pure(*problem):
-    return search.find_working_set(*problem)
+    return working_set.find_working_set(*problem)
 
 
 @jax.jit
@@ -106,7 +106,7 @@ def _between_bodies(rng, count, bodies):
 def test_rows_between_bodies(rng):
     G, v = _between_bodies(rng, 20, 5)
     mass, b = rng.uniform(0.5, 2, 15), rng.uniform(0, 0.5, 20)
-    expected, found = search.find_working_set(mass, G, b, v), native.find_working_set(mass, G, b, v)
+    expected, found = working_set.find_working_set(mass, G, b, v), native.find_working_set(mass, G, b, v)
     np.testing.assert_allclose(found.step, expected.step, atol=1e-12)
     np.testing.assert_array_equal(found.working, expected.working)
 

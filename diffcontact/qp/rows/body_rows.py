@@ -8,8 +8,8 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 
-from diffcontact.qp.rows import whitened_rows
-from diffcontact.qp.slots import NONE
+from diffcontact.qp.rows.metric import whitened_rows
+from diffcontact.qp.rows.slots import NONE
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["bodies", "normals"], meta_fields=["count"])
