@@ -1,4 +1,4 @@
-"""Finding the first event on the way: shots along the smooth motion, aimed by cubics, corrected by Newton's iteration.
+"""The first event on the way: candidate steps along the smooth motion, aimed by cubics, corrected by Newton steps.
 
 An event is the first root of one of several functions along the motion: a gap that closes, a slip velocity that
 vanishes, a friction force that reaches its bound. All of them are positive before, and called gaps here.
@@ -17,10 +17,10 @@ from diffcontact.batching import select, where_wanted
 from diffcontact.schemes.event_timed.smooth_motion import Tolerance
 
 
-class Shot(NamedTuple):
+class CandidateStep(NamedTuple):
     """A smooth piece of motion, s seconds long, aimed at the event `index` where one was found.
 
-    `late` is how far the next shot goes back, after so many `corrections` of the same aim; `arrival` is what the motion
+    `late` is how far the next one goes back, after so many `corrections` of the same aim; `arrival` is what the motion
     is there, any pytree.
     """
 
@@ -32,13 +32,13 @@ class Shot(NamedTuple):
     arrival: Any
 
 
-# The cubic's root is good to O(s^4): the first shot at it corrects the time, the second its derivative, the third
+# The cubic's root is good to O(s^4): the first candidate corrects the time, the second its derivative, the third
 # arrives. More run only where rounding is not reached, or another event turns out to have come before.
-SHOTS = 7
+CANDIDATES = 7
 
 
 def to_event_or_end(
-    shoot: Callable[[Array], Any],
+    advance: Callable[[Array], Any],
     motion: Callable[[Array, Any], tuple[Array, Array]],
     until_overlap: Callable[[Array, Any], tuple[Array, tuple[Array, Array]]],
     at_begin: tuple[Array, Array],
@@ -46,7 +46,7 @@ def to_event_or_end(
     tolerance: Tolerance,
     t,
     left,
-) -> Shot:
+) -> CandidateStep:
     """The smooth motion to the end, or, where a gap closes before, to the first time tau at which one does.
 
     tau is the root of s -> gap(s) along the motion by Newton's iteration, whose last steps are differentiated: by the
@@ -54,7 +54,7 @@ def to_event_or_end(
     falls exactly on a grid time (tau = 0, or the end) would lose its derivative otherwise.
 
     Args:
-        shoot: s -> arrival, the smooth motion.
+        advance: s -> arrival, the smooth motion.
         motion: (s, arrival) -> gaps (c,) and their velocities (c,) there.
         until_overlap: (s, arrival) -> how far the motion can be followed until a gap is negative; `motion` there.
         at_begin: `motion` at s = 0.
@@ -66,49 +66,50 @@ def to_event_or_end(
     rounding = 8 * jnp.finfo(at_begin[0].dtype).eps * (jnp.abs(t) + jnp.abs(left))
     floor = lax.stop_gradient(jnp.where(at_begin[0] <= tolerance.gap, at_begin[0], 0.0))
 
-    def look(shot: Shot):
-        """Which gap closes first on the way to where the shot went, and how much earlier."""
-        s, ends = lax.stop_gradient(until_overlap(shot.s, shot.arrival))
+    def look(candidate: CandidateStep):
+        """Which gap closes first on the way to where the candidate led, and how much earlier."""
+        s, ends = lax.stop_gradient(until_overlap(candidate.s, candidate.arrival))
         tau, index, found = lax.stop_gradient(first_root(at_begin, ends, s, watched, tolerance))
         # The cubic's root is no more than an aim; its derivative is not the true one and is left out.
-        s = jnp.where(found, lax.stop_gradient(shot.s), shot.s)
-        return shot._replace(s=s, index=index, corrections=0 * index, found=found, late=lax.stop_gradient(s) - tau)
+        s = jnp.where(found, lax.stop_gradient(candidate.s), candidate.s)
+        return candidate._replace(s=s, index=index, corrections=0 * index, found=found, late=lax.stop_gradient(s) - tau)
 
-    def correct(shot: Shot):
-        """How late the shot was, by its gap and gap velocity."""
-        gaps, rates = motion(shot.s, shot.arrival)
+    def correct(candidate: CandidateStep):
+        """How late the candidate was, by its gap and gap velocity."""
+        gaps, rates = motion(candidate.s, candidate.arrival)
         # From where a closed gap is, not from zero: a slow approach would take long for what is rounding.
-        missed, rate = (gaps - floor)[shot.index], rates[shot.index]
+        missed, rate = (gaps - floor)[candidate.index], rates[candidate.index]
         # Grazing: without an approach there is no time to correct.
-        approaching = rate < -jnp.broadcast_to(tolerance.velocity, gaps.shape)[shot.index]
+        approaching = rate < -jnp.broadcast_to(tolerance.velocity, gaps.shape)[candidate.index]
         late = jnp.where(approaching, missed / jnp.where(approaching, rate, -1.0), 0.0)
-        return shot._replace(late=late, corrections=shot.corrections + 1)
+        return candidate._replace(late=late, corrections=candidate.corrections + 1)
 
-    def fire(shot: Shot, number):
-        s = shot.s - shot.late
+    def attempt(candidate: CandidateStep, number):
+        s = candidate.s - candidate.late
         s = s + lax.stop_gradient(jnp.clip(s, 0.0, left) - s)
-        shot = shot._replace(s=s, arrival=shoot(s))
+        candidate = candidate._replace(s=s, arrival=advance(s))
         # The aim was at the first root of cubics; where another gap is negative, it closed earlier than they told.
-        others = watched & (jnp.arange(floor.size) != shot.index)
-        gaps = lax.stop_gradient(motion(s, shot.arrival)[0])
+        others = watched & (jnp.arange(floor.size) != candidate.index)
+        gaps = lax.stop_gradient(motion(s, candidate.arrival)[0])
         astray = jnp.any((gaps < floor - tolerance.gap) & others)
 
-        corrected = correct(shot)
+        corrected = correct(candidate)
 
         def aim_anew():
-            anew = look(shot)
+            anew = look(candidate)
             return select((number == 0) | anew.found, anew, corrected)
 
         return where_wanted((number == 0) | astray, aim_anew, corrected)
 
-    def again(shot: Shot, number):
-        wanted = (number == 0) | (shot.found & ((shot.corrections < 3) | (jnp.abs(shot.late) > rounding)))
-        return where_wanted(wanted, lambda: fire(shot, number), shot), None
+    def again(candidate: CandidateStep, number):
+        unsettled = (candidate.corrections < 3) | (jnp.abs(candidate.late) > rounding)
+        wanted = (number == 0) | (candidate.found & unsettled)
+        return where_wanted(wanted, lambda: attempt(candidate, number), candidate), None
 
     zero, none = jnp.zeros((), floor.dtype), jnp.zeros((), int)
-    arrival = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(shoot, left))
-    to_end = Shot(jnp.asarray(left, floor.dtype), none, none, jnp.array(False), zero, arrival)
-    return lax.scan(again, to_end, jnp.arange(1 + SHOTS))[0]
+    arrival = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(advance, left))
+    to_end = CandidateStep(jnp.asarray(left, floor.dtype), none, none, jnp.array(False), zero, arrival)
+    return lax.scan(again, to_end, jnp.arange(1 + CANDIDATES))[0]
 
 
 class Cubic(NamedTuple):

@@ -92,7 +92,7 @@ def percussion(system, params, t, q: Array, u: Array, contact, closed: Array, th
     The kinetic energy (relative to moving walls) changes by D = 1/2 sum_i lambda_i (1 - e_i) v_i-. With one e,
     sum lambda_i v_i- <= 0 since (1 + e) lambda . v- = -lambda . A lambda, so D <= 0; setting e_i = 0 where
     v_i- <= 0 only adds non-positive terms. With one e per contact D may be positive: a contact that
-    *separates* (v_i- > 0) is loaded by its neighbours. Then u+ is blended with the solution for e = min_i e_i,
+    *separates* (v_i- > 0) is pressed by its neighbours. Then u+ is blended with the solution for e = min_i e_i,
     whose D is <= 0: D is convex along the blend, so the smallest weight that brings the chord to zero suffices.
 
     Args:
@@ -245,16 +245,16 @@ def remainder(system, params, t, s, q: Array, u: Array, slow: Array):
         q', u', impulse (c,), status, whether a contact was stopped that should have bounced, and the coordinates (d,)
         of those that were stopped: bodies that rattle to rest without a force that closes the gaps end a hair apart.
     """
-    near = contacts(system, params, t, q)
+    here = contacts(system, params, t, q)
     wanted = s * (u + s * acceleration(system, params, t, q, u))
 
     def move(x, number):
         # As displacements: over no time at all, rounding of a closed gap must not become a velocity.
         there = contacts(system, params, t + s, x)
         begins = number == 0
-        normals = jnp.where(begins, near.normals, there.normals)
-        room = jnp.where(begins, jnp.maximum(near.gap, 0.0) + s * near.drift, there.gap)
-        room = jnp.where(jnp.isfinite(near.gap), room, jnp.inf)
+        normals = jnp.where(begins, here.normals, there.normals)
+        room = jnp.where(begins, jnp.maximum(here.gap, 0.0) + s * here.drift, there.gap)
+        room = jnp.where(jnp.isfinite(here.gap), room, jnp.inf)
         step = qp.project(system.mass(x, params), normals, room, jnp.where(begins, wanted, 0.0))
         return x + step.u, (step.u, step.multipliers, step.status)
 
@@ -263,6 +263,6 @@ def remainder(system, params, t, s, q: Array, u: Array, slow: Array):
     length = jnp.where(moves, s, 1.0)
     w, impulse = jnp.where(moves, steps[0] / length, u), jnp.where(moves, multipliers[0] / length, 0.0)
     # Against the largest: bodies that rattle to rest between each other have no acceleration of their own.
-    bounced = (impulse > 0) & (near.velocity(u) < -jnp.max(slow))
-    stopped = jnp.any((jnp.abs(near.normals) > 0) & (impulse > 0)[:, None], axis=0)
+    bounced = (impulse > 0) & (here.velocity(u) < -jnp.max(slow))
+    stopped = jnp.any((jnp.abs(here.normals) > 0) & (impulse > 0)[:, None], axis=0)
     return x, w, impulse, status[jnp.argmax(status != Status.OK)], jnp.any(bounced), stopped

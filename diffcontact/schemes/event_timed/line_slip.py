@@ -143,7 +143,7 @@ def _to_event_or_end(line, params, piece: _Piece) -> tuple[Way, _Modes]:
     gap = jnp.tile(jnp.where(slips, rounding.slip, rounding.force), 2)
     rate = jnp.tile(jnp.where(slips, rounding.slip_rate, rounding.force_rate), 2)
     watched = jnp.concatenate([jnp.ones(count, bool), ~slips])
-    shot = to_event_or_end(
+    candidate = to_event_or_end(
         lambda s: flow(line, params, now.time, s, now.q, now.u, modes),
         lambda s, way: motion_at(way.t[-1], way.q[-1], way.u[-1]),
         until_overlap,
@@ -153,13 +153,13 @@ def _to_event_or_end(line, params, piece: _Piece) -> tuple[Way, _Modes]:
         now.time,
         piece.left,
     )
-    way, particle = shot.arrival, shot.index % count
+    way, particle = candidate.arrival, candidate.index % count
     drawn = pull(line, params, way.t[-1], way.q[-1], way.u[-1])[particle]
     bound = grip(line, params, way.t[-1], dtype)[particle]
     reversed_ = jnp.where(jnp.abs(drawn) <= bound, 0, jnp.sign(drawn))
-    mode = jnp.where(slips[particle], reversed_, jnp.where(shot.index < count, 1, -1)).astype(modes.dtype)
-    event = shot.found & (jnp.arange(count) == particle)
-    return way, _Modes(shot.found, particle, jnp.where(event, mode, modes))
+    mode = jnp.where(slips[particle], reversed_, jnp.where(candidate.index < count, 1, -1)).astype(modes.dtype)
+    event = candidate.found & (jnp.arange(count) == particle)
+    return way, _Modes(candidate.found, particle, jnp.where(event, mode, modes))
 
 
 def _settled(line, params, way: Way, modes: _Modes) -> Array:

@@ -32,16 +32,16 @@ class Tolerance(NamedTuple):
     slow: Array
 
 
-def _tolerance(near: Contacts, q: Array, u: Array, scale: Array, h) -> Tolerance:
+def _tolerance(here: Contacts, q: Array, u: Array, scale: Array, h) -> Tolerance:
     """Rounding of gaps and gap velocities, from the sizes of the terms that cancel in them.
 
     One bound for all contacts: in a pile, the rounding of one contact is the motion of its neighbours. eps^(3/4)
     rather than eps: a projection on closed contacts is exact to a few hundred eps, and impacts that belong together
     must not be split by rounding. Nor is anything faster than zero that moves less than eps in the whole step.
     """
-    rows = jnp.abs(near.normals)
+    rows = jnp.abs(here.normals)
     eps = jnp.finfo(q.dtype).eps
-    speed = rows @ jnp.abs(u) + jnp.abs(near.drift) + h * scale
+    speed = rows @ jnp.abs(u) + jnp.abs(here.drift) + h * scale
     size = jnp.max(rows @ jnp.abs(q) + h * speed, initial=0.0)
     speed = jnp.max(speed, initial=0.0)
     return Tolerance(
@@ -51,7 +51,7 @@ def _tolerance(near: Contacts, q: Array, u: Array, scale: Array, h) -> Tolerance
 
 @partial(
     jax.tree_util.register_dataclass,
-    data_fields=["near", "tolerance", "a", "multipliers", "resting", "loaded", "regular", "status"],
+    data_fields=["contacts", "tolerance", "a", "multipliers", "resting", "active", "regular", "status"],
     meta_fields=[],
 )
 @dataclass(frozen=True)
@@ -59,29 +59,29 @@ class Start:
     """All that a smooth piece of motion knows at its beginning, whatever its length.
 
     Attributes:
-        near: the contacts at (t, q).
+        contacts: the contacts at (t, q).
         tolerance: see `Tolerance`.
         a: (d,) acceleration with the reaction of the resting contacts [m/s^2].
         multipliers: (c,) that reaction [N].
-        resting: (c,) closed contacts that carry load, touch without opening, or have let go in this step.
-        loaded: (c,) those of them that carry load: they stay closed.
-        regular: () whether a load that vanishes means anything: not at a dead point, where no finite reaction follows
-            the curves, nor where all loads are rounding.
+        resting: (c,) closed contacts that push, touch without opening, or have let go in this step.
+        active: (c,) those of them that push (their multiplier is positive): they stay closed.
+        regular: () whether a multiplier that vanishes means anything: not at a dead point, where no finite reaction
+            follows the curves, nor where all multipliers are rounding.
         status: () of the projection.
     """
 
-    near: Contacts
+    contacts: Contacts
     tolerance: Tolerance
     a: Array
     multipliers: Array
     resting: Array
-    loaded: Array
+    active: Array
     regular: Array
     status: Array
 
 
 def start(system, params, t, q, u, h, s, released) -> Start:
-    """Which contacts rest, which of them carry load, and how the system accelerates over the next s seconds.
+    """Which contacts rest, which of them push, and how the system accelerates over the next s seconds.
 
     A closed contact rests if it opens so slowly (or not at all) that it would close again within the step. The reaction
     of the resting ones follows Gauss' principle of least constraint, asked of the gaps s later::
@@ -93,27 +93,27 @@ def start(system, params, t, q, u, h, s, released) -> Start:
     Args:
         h: length of the whole step, which sets the thresholds.
         s: what is left of it.
-        released: (c,) contacts that have let go in this step: they carry no load any more.
+        released: (c,) contacts that have let go in this step: they push no more.
     """
-    near = contacts(system, params, t, q)
+    here = contacts(system, params, t, q)
     mass, free = system.mass(q, params), acceleration(system, params, t, q, u)
-    lift, opening = gap_acceleration(system, params, t, q, u, free), near.velocity(u)
+    normal_acceleration, opening = gap_acceleration(system, params, t, q, u, free), here.velocity(u)
     # Two bodies that fall together have no relative acceleration: the terms' sizes count, not their sum.
-    rows, still = lax.stop_gradient((jnp.abs(near.normals), near))
-    scale = lax.stop_gradient(jnp.maximum(jnp.abs(lift), rows @ jnp.abs(free)))
+    rows, still = lax.stop_gradient((jnp.abs(here.normals), here))
+    scale = lax.stop_gradient(jnp.maximum(jnp.abs(normal_acceleration), rows @ jnp.abs(free)))
     tolerance = _tolerance(still, *lax.stop_gradient((q, u)), scale, lax.stop_gradient(h))
-    touching = (near.gap <= tolerance.gap) & (opening >= -tolerance.velocity)
+    touching = (here.gap <= tolerance.gap) & (opening >= -tolerance.velocity)
     closed = touching & ~released
     length = jnp.where(jnp.abs(s) > jnp.finfo(q.dtype).tiny, s, 1.0)
 
-    curving = lift - near.normals @ free
+    curving = normal_acceleration - here.normals @ free
     # What would stop everything a hundred times within the step is no smooth motion.
     violent = 100 * jnp.max(jnp.abs(opening) + rows @ jnp.abs(u) + h * scale, initial=0.0)
 
     def react(carry, number):
         resting, slow, possible, *_ = carry
         offset = jnp.where(possible, curving, jnp.maximum(curving, 0.0)) + 2 * jnp.maximum(opening, 0.0) / length
-        reaction = qp.project(mass, near.normals, jnp.where(resting, offset, jnp.inf), free)
+        reaction = qp.project(mass, here.normals, jnp.where(resting, offset, jnp.inf), free)
         # Sideways contacts in a pile are accelerated by the others' reactions alone: those count in a second pass.
         pushed = h / 2 * rows @ jnp.abs(solve(mass, rows.T @ reaction.multipliers))
         # At a dead point (three balls in a line between walls) no finite reaction follows the curves: a third pass
@@ -130,19 +130,23 @@ def start(system, params, t, q, u, h, s, released) -> Start:
         wanted = (number < 2) | ~carry[2]
         return where_wanted(wanted, lambda: react(carry, number), carry), None
 
-    nothing = jnp.zeros_like(lift)
+    nothing = jnp.zeros_like(normal_acceleration)
     resting = closed & (opening <= tolerance.velocity + tolerance.slow)
     yes, fine = jnp.array(True), jnp.zeros((), jnp.int32)
     flying = (resting, tolerance.slow, yes, free, nothing, nothing > 0, yes, fine)
-    resting, slow, _, a, multipliers, loaded, regular, status = where_wanted(
+    resting, slow, _, a, multipliers, active, regular, status = where_wanted(
         jnp.any(resting), lambda: lax.scan(react_again, flying, jnp.arange(3))[0], flying
     )
-    # What opens and carries no load is in flight. What only touches, or has just let go, is kept from overlapping.
-    resting = loaded | (touching & (released | (opening <= tolerance.velocity)))
-    return Start(near, tolerance._replace(slow=slow), a, multipliers, resting, loaded, regular, status)
+    # What opens and does not push is in flight. What only touches, or has just let go, is kept from overlapping.
+    resting = active | (touching & (released | (opening <= tolerance.velocity)))
+    return Start(here, tolerance._replace(slow=slow), a, multipliers, resting, active, regular, status)
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["q", "u", "slope", "impulse", "load", "status"], meta_fields=[])
+@partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["q", "u", "slope", "impulse", "multipliers", "status"],
+    meta_fields=[],
+)
 @dataclass(frozen=True)
 class Arrival:
     """The end of a smooth piece of motion.
@@ -152,7 +156,8 @@ class Arrival:
         slope: (d,) dq/ds, how the place of arrival moves with the length of the piece: u up to the order of the scheme,
             but for events the difference matters, since the gaps along the piece are functions of q.
         impulse: (c,) of the resting contacts [N s].
-        load: (c,) the reaction there of those that are held closed [N]; where it is negative they should have let go.
+        multipliers: (c,) the reaction there of those that are held closed [N]; a contact where it is negative should
+            have let go.
         status: () of the projections.
     """
 
@@ -160,7 +165,7 @@ class Arrival:
     u: Array
     slope: Array
     impulse: Array
-    load: Array
+    multipliers: Array
     status: Array
 
 
@@ -169,7 +174,7 @@ def smooth(system, params, t, s, q, u, begin: Start, order: int) -> Arrival:
 
     RATTLE for the contacts that rest, free flight for everything else; a with the reaction, G the rows at rest::
 
-        x = q + s u + s^2/2 a(t, q, u),                  then moved (M-orthogonally) onto  g(t+s, x) = 0  where loaded
+        x = q + s u + s^2/2 a(t, q, u),                  then moved (M-orthogonally) onto  g(t+s, x) = 0  where active
         w = u + s/2 (a(t, q, u) + a(t+s, x, u + s a)),   then projected onto  G(t+s, x) w + dg/dt >= 0
 
     or, of fourth order, Nystrom's x and w, then moved and projected alike. Exact for constant forces and flat
@@ -190,29 +195,29 @@ def smooth(system, params, t, s, q, u, begin: Start, order: int) -> Arrival:
 
     def supported():
         here = contacts(system, params, t + s, x)
-        carries = begin.loaded | (begin.resting & (here.gap <= begin.tolerance.gap))
+        carries = begin.active | (begin.resting & (here.gap <= begin.tolerance.gap))
         u, impulses, status = _keep_moving(system.mass(x, params), here, w, begin, carries)
         # Only its sign is looked at.
         still = lax.stop_gradient((params, t + s, x, u))
         free = acceleration(system, *still)
-        load = _reaction(system, *still, free, begin.loaded)[1]
+        multipliers = _reaction(system, *still, free, begin.active)[1]
         along = slope if order == 2 else u
-        return Arrival(x, u, along, impulse + impulses, load, first(begin.status, status))
+        return Arrival(x, u, along, impulse + impulses, multipliers, first(begin.status, status))
 
     flying = Arrival(x, w, slope if order == 2 else w, impulse, jnp.zeros_like(impulse), begin.status)
     return where_wanted(touching, supported, flying)
 
 
-def _reaction(system, params, t, q, u, free, loaded):
-    """The acceleration at (t, q, u), `free` without reaction, with the loaded contacts held; their multipliers (c,)."""
-    near = contacts(system, params, t, q)
-    curving = gap_acceleration(system, params, t, q, u, free) - near.normals @ free
-    held = qp.hold(system.mass(q, params), near.normals, curving, free, loaded)
+def _reaction(system, params, t, q, u, free, active):
+    """The acceleration at (t, q, u), `free` without reaction, with the active contacts held; their multipliers (c,)."""
+    here = contacts(system, params, t, q)
+    curving = gap_acceleration(system, params, t, q, u, free) - here.normals @ free
+    held = qp.hold(system.mass(q, params), here.normals, curving, free, active)
     return held.u, held.multipliers
 
 
 def _nystrom(system, params, t, s, q, u, begin: Start, touching):
-    """x, w and the impulse of the reaction by Nystrom's method of fourth order, with the loaded contacts held.
+    """x, w and the impulse of the reaction by Nystrom's method of fourth order, with the active contacts held.
 
     Source: Hairer, Norsett, Wanner, Solving Ordinary Differential Equations I, section II.14.
     """
@@ -220,7 +225,7 @@ def _nystrom(system, params, t, s, q, u, begin: Start, touching):
     def reaction(time, x, w):
         free = acceleration(system, params, time, x, w)
         flying = free, jnp.zeros_like(begin.multipliers)
-        return where_wanted(touching, lambda: _reaction(system, params, time, x, w, free, begin.loaded), flying)
+        return where_wanted(touching, lambda: _reaction(system, params, time, x, w, free, begin.active), flying)
 
     def stage(last, at):
         fraction, weight = at
@@ -236,12 +241,12 @@ def _nystrom(system, params, t, s, q, u, begin: Start, touching):
 
 
 def _keep_moving(mass, here: Contacts, w, begin: Start, carries):
-    """w projected onto G w + dg/dt >= 0, with the contacts that carry load held as equalities; the multipliers; status.
+    """w projected onto G w + dg/dt >= 0, with the active contacts held as equalities; the multipliers; status.
 
-    At a release the load comes down to zero exactly where its piece of motion ends. A row that is only kept from being
-    negative would lose its derivative there.
+    At a release the multiplier comes down to zero exactly where its piece of motion ends. A row that is only kept from
+    being negative would lose its derivative there.
     """
-    held = qp.hold(mass, here.normals, here.drift, w, begin.loaded & begin.regular)
+    held = qp.hold(mass, here.normals, here.drift, w, begin.active & begin.regular)
     misses = jnp.any(carries & (here.velocity(held.u) < -begin.tolerance.velocity))
 
     def push():
@@ -252,21 +257,21 @@ def _keep_moving(mass, here: Contacts, w, begin: Start, carries):
 
 
 def _keep_closed(system, params, t, way, x, begin: Start) -> Array:
-    """Move x so that loaded contacts are closed and no resting one overlaps.
+    """Move x so that active contacts are closed and no resting one overlaps.
 
-    Loaded contacts are held as equalities, so that x keeps its derivative where the correction itself is zero. Linear
+    Active contacts are held as equalities, so that x keeps its derivative where the correction itself is zero. Linear
     constraints need the first pass only; the second is Newton's on curved ones: O(s^3), then O(s^6).
     """
 
     def newton(y, _):
         here = contacts(system, params, t, y)
-        return qp.hold(system.mass(y, params), here.normals, here.gap - here.normals @ y, y, begin.loaded).u, None
+        return qp.hold(system.mass(y, params), here.normals, here.gap - here.normals @ y, y, begin.active).u, None
 
     held = lax.scan(newton, x, None, length=2)[0]
     # The correction is small against the way to x, unless the held rows contradict each other there.
     sound = jnp.max(jnp.abs(held - x)) <= way + begin.tolerance.gap
     x = jnp.where(sound, held, x)
-    # Redundant contacts carry load through others; on curved bodies they may overlap by O(s^3).
+    # Redundant contacts push through others; on curved bodies they may overlap by O(s^3).
     here = contacts(system, params, t, x)
 
     def separate():

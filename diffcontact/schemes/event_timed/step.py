@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from diffcontact.batching import select, where_wanted
-from diffcontact.schemes.event_timed.events import Cubic, Shot, to_event_or_end
+from diffcontact.schemes.event_timed.events import CandidateStep, Cubic, to_event_or_end
 from diffcontact.schemes.event_timed.impacts import Percussion, Threshold, matters, no_percussion, percussion, remainder
 from diffcontact.schemes.event_timed.line_slip import glide_timed
 from diffcontact.schemes.event_timed.smooth_motion import Arrival, Start, Tolerance, smooth, start
@@ -73,15 +73,15 @@ class EventTimed:
     DR + (F+ - DR F-) grad g^T / (grad g . F-) whole, and the derivative of the trajectory converges to the true one.
     The published schemes see an impact at an integer number of steps and lose its second term.
 
-    A contact lets go at the time its load vanishes. Exact to rounding for constant forces at every h; for smooth ones
-    second order in state and derivative, or fourth (`order=4`, up to twice the work of a step). A contact that would be
-    closed again within the step does not bounce, so the end of a Zeno sequence is found to within O(h); the status is
-    TOO_COARSE where such a bounce is as fast as an eighth of what the bodies have moved with, or would not die away
-    (e = 1), or where a body that would still bounce is struck from its other side. No derivative exists at grazing
-    impacts, at simultaneous impacts of coupled contacts, and when a Zeno sequence ends.
+    A contact lets go at the time its reaction vanishes. Exact to rounding for constant forces at every h; for smooth
+    ones second order in state and derivative, or fourth (`order=4`, up to twice the work of a step). A contact that
+    would be closed again within the step does not bounce, so the end of a Zeno sequence is found to within O(h). The
+    status is TOO_COARSE where such a bounce is as fast as an eighth of what the bodies have moved with, or would not
+    die away (e = 1), or where a body that would still bounce is struck from its other side. No derivative exists at
+    grazing impacts, at simultaneous impacts of coupled contacts, and when a Zeno sequence ends.
 
     On a `ParticleLine` the events are slip velocities that vanish and friction forces that reach their bound, and the
-    motion between them is exact but for its loads, which are integrated to fourth order (`line_slip`, `line_flow`).
+    motion between them is exact but for given forces, which are integrated to fourth order (`line_slip`, `line_flow`).
 
     Args:
         events: how many percussions one step resolves one by one. What is left of a step with more is taken as
@@ -145,21 +145,21 @@ def _to_next_event(system, params, h, now: _Moment, none: Percussion, last, orde
         Where that leads, whether there was an event (the step is not over), and its percussion or `none`.
     """
     begin = start(system, params, now.t, now.q, now.u, h, now.left, now.released)
-    shot = _shoot(system, params, now, begin, order)
-    end: Arrival = shot.arrival
-    # Behind the gaps stand the loads: a contact whose load vanishes lets go, and nothing jumps. A contact whose gap is
-    # closed by the truncation of its path while it opens has let go too: that is no impact.
+    candidate = _to_event_or_end(system, params, now, begin, order)
+    end: Arrival = candidate.arrival
+    # Behind the gaps stand the multipliers: a contact whose multiplier vanishes lets go, and nothing jumps. A contact
+    # whose gap is closed by the truncation of its path while it opens has let go too: that is no impact.
     count = now.impulse.size
-    lets_go, contact = shot.index >= count, shot.index % count
-    opens = gap_motion(system, params, now.t + shot.s, end.q, end.u)[1][contact] >= 0
-    struck, leaves = shot.found & ~lets_go & ~opens, shot.found & (lets_go | opens)
+    lets_go, contact = candidate.index >= count, candidate.index % count
+    opens = gap_motion(system, params, now.t + candidate.s, end.q, end.u)[1][contact] >= 0
+    struck, leaves = candidate.found & ~lets_go & ~opens, candidate.found & (lets_go | opens)
     # A contact that opens, and is held because it would be closed again: that must be slow.
-    opening = begin.near.velocity(now.u)
-    held_back = begin.loaded & (opening > begin.tolerance.velocity) & matters(begin.near, opening, 0, now.fastest)
+    opening = begin.contacts.velocity(now.u)
+    held_back = begin.active & (opening > begin.tolerance.velocity) & matters(begin.contacts, opening, 0, now.fastest)
     coarse = jnp.where(jnp.any(held_back), Status.TOO_COARSE, Status.OK).astype(jnp.int32)
     now = _Moment(
-        t=now.t + shot.s,
-        left=now.left - shot.s,
+        t=now.t + candidate.s,
+        left=now.left - candidate.s,
         q=end.q,
         u=end.u,
         impulse=now.impulse + end.impulse,
@@ -171,22 +171,24 @@ def _to_next_event(system, params, h, now: _Moment, none: Percussion, last, orde
     )
     strike = partial(_strike, system, params, now, h, begin.tolerance, contact, ~last)
     now, percussion = where_wanted(struck, strike, (now, none))
-    return now, shot.found, percussion
+    return now, candidate.found, percussion
 
 
-def _shoot(system, params, now: _Moment, begin: Start, order: int) -> Shot:
-    """Smooth motion to the end of the step, or, where a gap closes or a load vanishes before, to the time it does.
+def _to_event_or_end(system, params, now: _Moment, begin: Start, order: int) -> CandidateStep:
+    """Smooth motion to the end of the step, or, where a gap closes or a reaction vanishes before, to the time it does.
 
     At the latter the acceleration is continuous, so that the motion does not depend on that time to first order: it
     needs no derivative, and its rate is good enough as the mean along the way.
     """
 
-    def load_at(s, end: Arrival):
+    def multipliers_at(s, end: Arrival):
         moved = jnp.where(s > 0, s, 1.0)
-        return end.load, (end.load - load) / moved
+        return end.multipliers, (end.multipliers - multipliers) / moved
 
     def motion(s, end: Arrival):
-        return _joined(gap_motion(system, params, now.t + s, end.q, end.slope), load_at(lax.stop_gradient(s), end))
+        return _joined(
+            gap_motion(system, params, now.t + s, end.q, end.slope), multipliers_at(lax.stop_gradient(s), end)
+        )
 
     def until_overlap(s, end: Arrival):
         """A body may pass through another within the step and leave no trace at its end: look at quarters of the way,
@@ -198,39 +200,41 @@ def _shoot(system, params, now: _Moment, begin: Start, order: int) -> Shot:
             return now.q + f * s * now.u + f**2 * bend
 
         ends = gap_motion(system, params, now.t + s, end.q, end.slope)
-        dip = Cubic.between((begin.near.gap, begin.near.velocity(now.u)), ends, s).lowest(~begin.resting)
-        fractions = jnp.stack([dip, *jnp.array([0.25, 0.5, 0.75], load.dtype)])
+        dip = Cubic.between((begin.contacts.gap, begin.contacts.velocity(now.u)), ends, s).lowest(~begin.resting)
+        fractions = jnp.stack([dip, *jnp.array([0.25, 0.5, 0.75], multipliers.dtype)])
         gaps = jax.vmap(lambda f: system.gap(now.t + f * s, way(f), params))(fractions)
         overlaps = jnp.any((gaps < -begin.tolerance.gap) & ~begin.resting[None, :], axis=1)
         f = jnp.min(jnp.where(overlaps, fractions, 1.0))
         whole = f == 1.0
         y, v = jnp.where(whole, end.q, way(f)), jnp.where(whole, end.slope, now.u + f * (end.slope - now.u))
-        loads, rates = load_at(s, end)
-        return s * f, _joined(gap_motion(system, params, now.t + s * f, y, v), (load + f * (loads - load), rates))
+        there, rates = multipliers_at(s, end)
+        return s * f, _joined(
+            gap_motion(system, params, now.t + s * f, y, v), (multipliers + f * (there - multipliers), rates)
+        )
 
-    load = lax.stop_gradient(begin.multipliers)
-    forces = jnp.full_like(load, jnp.finfo(load.dtype).eps ** 0.75 * jnp.max(load, initial=0.0))
+    multipliers = lax.stop_gradient(begin.multipliers)
+    forces = jnp.full_like(multipliers, jnp.finfo(multipliers.dtype).eps ** 0.75 * jnp.max(multipliers, initial=0.0))
     length = jnp.where(now.left > 0, now.left, 1.0)
     rounding = Tolerance(
-        gap=jnp.concatenate([jnp.full_like(load, begin.tolerance.gap), forces]),
-        velocity=jnp.concatenate([jnp.full_like(load, begin.tolerance.velocity), 4 * forces / length]),
+        gap=jnp.concatenate([jnp.full_like(multipliers, begin.tolerance.gap), forces]),
+        velocity=jnp.concatenate([jnp.full_like(multipliers, begin.tolerance.velocity), 4 * forces / length]),
         slow=begin.tolerance.slow,
     )
     return to_event_or_end(
         lambda s: smooth(system, params, now.t, s, now.q, now.u, begin, order),
         motion,
         until_overlap,
-        _joined((begin.near.gap, begin.near.velocity(now.u)), (load, jnp.zeros_like(load))),
-        jnp.concatenate([~begin.resting, begin.loaded & begin.regular]),
+        _joined((begin.contacts.gap, begin.contacts.velocity(now.u)), (multipliers, jnp.zeros_like(multipliers))),
+        jnp.concatenate([~begin.resting, begin.active & begin.regular]),
         lax.stop_gradient(rounding),
         now.t,
         now.left,
     )
 
 
-def _joined(gaps, loads):
-    """Gaps and loads (2 c,), and their rates."""
-    return jax.tree.map(lambda *parts: jnp.concatenate(parts), gaps, loads)
+def _joined(gaps, multipliers):
+    """Gaps and multipliers (2 c,), and their rates."""
+    return jax.tree.map(lambda *parts: jnp.concatenate(parts), gaps, multipliers)
 
 
 def _strike(system, params, now: _Moment, h, tolerance, contact, alone) -> tuple[_Moment, Percussion]:
