@@ -2,7 +2,7 @@
 # # How fast is the projection, and how exact?
 #
 # `qp.project` against qpax, jaxopt's OSQP and BoxCDQP (coordinate descent on the dual) and, outside JAX, quadprog, daqp
-# and proxsuite, on the stored projections of real simulations (`reference/qp`): the median time per problem, forward,
+# and proxsuite, on projections of real simulations (`tests/reference/qp`): the median time per problem, forward,
 # forward + vjp and forward + jvp, in one process, the methods taking turns; and the largest error |u - u_ref| that each
 # of them leaves. A batch is done in one vmap, in chunks, and one by one; ratios compare everyone's fastest way. Every
 # method gets the same compacted problems: the rows nearest to violation, as many as are sure to
@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -33,6 +32,7 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
+from problems import reference
 
 from diffcontact import qp
 from diffcontact.qp import native
@@ -40,8 +40,6 @@ from diffcontact.qp.active_set import solve_dual
 from diffcontact.qp.working_set import candidate_count
 
 jax.config.update("jax_enable_x64", True)
-
-REFERENCE = Path(__file__).resolve().parents[2] / "shared" / "reference"
 
 # Rows that are kept of each set's c, and how many problems one batched call works on at a time: a chunk's tableaux
 # should stay in the cache, and its slowest problem decides how long it takes.
@@ -71,8 +69,8 @@ class Problems:
 
 
 def stored(name: str) -> Problems:
-    """One of the sets in reference/qp, compacted to the rows nearest to violation."""
-    folder = Path(os.environ.get("DIFFCONTACT_REFERENCE", REFERENCE))
+    """One of the sets in tests/reference/qp, compacted to the rows nearest to violation."""
+    folder = reference.folder()
     with np.load(folder / "qp" / f"{name}.npz") as file:
         mass, G, b, v, u = (file[field] for field in ("mass", "G", "b", "v", "u"))
     length = np.sqrt(np.sum(G**2 / mass[:, None, :], axis=2))

@@ -7,7 +7,6 @@
 # which an impact is seen is an integer and does not move with the parameters.
 #
 # Run it: `python experiments/convergence.py` (some minutes), or with `--smoke` (coarse, a few problems).
-# The friction problems and the double pendulum need the reference values, see `reference_problems.py`.
 
 # %%
 from __future__ import annotations
@@ -16,11 +15,10 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import exact_problems
 import jax
 import jax.numpy as jnp
 import numpy as np
-import reference_problems
+from problems import closed_form, reference
 
 import diffcontact as dc
 from diffcontact.hypotheses import penetration
@@ -41,7 +39,7 @@ class Case:
     jacobian: np.ndarray
 
 
-def closed_form(problem: exact_problems.ExactProblem) -> Case:
+def _known(problem: closed_form.ExactProblem) -> Case:
     """A case whose truth is a formula."""
     theta = jnp.asarray(problem.theta)
     state, jacobian = np.asarray(problem.exact(theta)), np.asarray(jax.jacfwd(problem.exact)(theta))
@@ -50,7 +48,7 @@ def closed_form(problem: exact_problems.ExactProblem) -> Case:
 
 def from_reference(name: str, run: int) -> Case:
     """A case whose truth was solved event by event."""
-    problem = reference_problems.load(name)
+    problem = reference.load(name)
     truth = problem.runs[run]
     title = f"{name.replace('_', ' ')}, T = {truth['T']:g}"
     state, jacobian = np.array(truth["state"]), np.array(truth["jacobian"])
@@ -193,25 +191,25 @@ def bounds(counts, restitutions) -> dict[str, list[float]]:
 def main(smoke: bool) -> dict:
     """All tables, or in smoke mode a coarse few."""
     counts = (20, 40) if smoke else (50, 100, 200, 400, 800)
-    spheres = [exact_problems.two_spheres()]
-    nonconvex, bouncing, friction = [exact_problems.shrinking_pocket()], [exact_problems.bouncing_ball(0.8)], []
+    spheres = [closed_form.two_spheres()]
+    nonconvex, bouncing, friction = [closed_form.shrinking_pocket()], [closed_form.bouncing_ball(0.8)], []
     if not smoke:
         spheres += [
-            exact_problems.three_spheres(),
-            exact_problems.swelling_spheres(),
-            exact_problems.swinging_wall(),
+            closed_form.three_spheres(),
+            closed_form.swelling_spheres(),
+            closed_form.swinging_wall(),
         ]
-        nonconvex += [exact_problems.rotating_discs(), exact_problems.two_spheres()]
-        bouncing = [kind(e) for kind in (exact_problems.bouncing_ball, exact_problems.polar) for e in (0.3, 0.8, 1.0)]
-        bouncing += [exact_problems.two_spheres(0.8)]
-    elastic = [closed_form(problem) for problem in bouncing]
-    if reference_problems.folder().is_dir():
-        elastic += [] if smoke else [from_reference("double_pendulum_wall", 1)]
-        friction += [from_reference("slider_percussions", 1)]
-        friction += [] if smoke else [from_reference("slider_percussions", 2), from_reference("two_particle_chain", 1)]
+        nonconvex += [closed_form.rotating_discs(), closed_form.two_spheres()]
+        bouncing = [kind(e) for kind in (closed_form.bouncing_ball, closed_form.polar) for e in (0.3, 0.8, 1.0)]
+        bouncing += [closed_form.two_spheres(0.8)]
+    elastic = [_known(problem) for problem in bouncing]
+    friction.append(from_reference("slider_percussions", 1))
+    if not smoke:
+        elastic.append(from_reference("double_pendulum_wall", 1))
+        friction += [from_reference("slider_percussions", 2), from_reference("two_particle_chain", 1)]
     found = {
-        "S1": table("VelocityProjection (S1)", map(closed_form, spheres), dc.VelocityProjection(), counts, not smoke),
-        "S2": table("CatchingUp (S2)", map(closed_form, nonconvex), dc.CatchingUp(), counts, not smoke),
+        "S1": table("VelocityProjection (S1)", map(_known, spheres), dc.VelocityProjection(), counts, not smoke),
+        "S2": table("CatchingUp (S2)", map(_known, nonconvex), dc.CatchingUp(), counts, not smoke),
         "S3": table("ElasticProjection (S3)", elastic, dc.ElasticProjection(), counts, not smoke),
         "S4": table("PercussionFriction (S4)", friction, dc.PercussionFriction(), counts, not smoke),
         "bounds": bounds(*(((50, 200), (0.8,)) if smoke else ((100, 200, 400, 800, 1600), (0.3, 0.8, 1.0)))),

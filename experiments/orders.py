@@ -23,7 +23,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from event_exact import event_exact
-from reference_problems import model
+from problems.reference import model
 
 import diffcontact as dc
 

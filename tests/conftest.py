@@ -42,7 +42,7 @@ def _few_mappings():
 
 
 def _folder(variable, default):
-    folder = Path(os.environ.get(variable, ROOT.parent / "shared" / default))
+    folder = Path(os.environ.get(variable, default))
     if not folder.is_dir():
         pytest.skip(f"{folder} is absent: set {variable} to the folder that holds it")
     return folder
@@ -50,14 +50,14 @@ def _folder(variable, default):
 
 @pytest.fixture(scope="session")
 def reference():
-    """The folder with event-exact states, QP solutions and other simulators' values."""
-    return _folder("DIFFCONTACT_REFERENCE", "reference")
+    """The folder with event-exact states, QP solutions and other simulators' values: the project's own."""
+    return _folder("DIFFCONTACT_REFERENCE", ROOT / "tests" / "reference")
 
 
 @pytest.fixture(scope="session")
 def data():
     """The folder with real measurements, which are not part of the project."""
-    return _folder("DIFFCONTACT_DATA", "data")
+    return _folder("DIFFCONTACT_DATA", ROOT.parent / "shared" / "data")
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ def tables():
 
 def test_states_converge(tables):
     for name in ("S1", "S2", "S3", "S4"):
+        assert tables[name]
         for case, rows in tables[name].items():
             # First order; the impact falls differently into the step at each h.
             assert rows[1].state < 0.7 * rows[0].state, case

@@ -1,17 +1,15 @@
 """The orders of EventTimed, and the event-exact solution that they are measured against."""
 
-import exact_problems
 import jax
 import jax.numpy as jnp
 import numpy as np
 import orders
 import pytest
 from event_exact import event_exact
+from problems import closed_form
 
 
-@pytest.mark.parametrize(
-    "problem", [exact_problems.bouncing_ball(0.8), exact_problems.polar(0.3)], ids=lambda p: p.name
-)
+@pytest.mark.parametrize("problem", [closed_form.bouncing_ball(0.8), closed_form.polar(0.3)], ids=lambda p: p.name)
 def test_the_event_exact_solution_is_exact(problem):
     found = event_exact(problem.system, problem.unpack, problem.theta, problem.T)
     theta = jnp.asarray(problem.theta)

@@ -1,9 +1,9 @@
 import convergence
-import exact_problems
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from problems import closed_form
 
 import diffcontact as dc
 from diffcontact.hypotheses import penetration
@@ -23,7 +23,7 @@ def test_the_first_step_is_free_and_exact():
 
 
 def test_feasible_on_a_nonconvex_set_that_turns():
-    problem = exact_problems.rotating_discs()
+    problem = closed_form.rotating_discs()
     params, q0, u0 = problem.unpack(jnp.asarray(problem.theta))
     run = dc.simulate(problem.system, params, q0, u0, jnp.linspace(0, 1, 41), scheme=dc.CatchingUp())
     assert run.status == dc.Status.OK

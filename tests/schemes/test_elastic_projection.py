@@ -16,10 +16,12 @@ BALL = dc.System(
 
 
 def test_siconos_ball(reference):
-    table = np.loadtxt(reference / "siconos" / "schatzman_paoli_ball.csv", delimiter=",", skiprows=1)[:1501]
+    table = np.loadtxt(reference / "siconos" / "schatzman_paoli_ball.csv", delimiter=",", skiprows=1)
+    steps = np.round(table[:, 0] / 0.005).astype(int)
+    table, steps = table[steps <= 1500], steps[steps <= 1500]
     run = dc.simulate(BALL, {"e": 0.9}, [1.0], [0.0], 0.005 * np.arange(1501), scheme=dc.ElasticProjection())
     # Beyond, the accumulation of bounces amplifies rounding.
-    np.testing.assert_allclose(run.q[:, 0], table[:, 1], atol=1e-9)
+    np.testing.assert_allclose(run.q[steps, 0], table[:, 1], atol=1e-9)
 
 
 def test_the_first_step_is_inelastic_and_feasible():

@@ -1,12 +1,12 @@
 import json
 
 import convergence
-import exact_problems
 import jax
 import jax.numpy as jnp
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from problems import closed_form
 
 import diffcontact as dc
 from diffcontact.system import contacts
@@ -46,7 +46,7 @@ def test_scopi_sphere_on_fixed_sphere(reference):
     np.testing.assert_allclose(run.u[-1], setup["u"][1], atol=1e-8)
 
 
-SWELLING = exact_problems.growing_spheres(3, [], np.zeros(21), 1.0, 0.0, "three growing spheres")
+SWELLING = closed_form.growing_spheres(3, [], np.zeros(21), 1.0, 0.0, "three growing spheres")
 H = 0.02
 
 

@@ -3,11 +3,11 @@
 import json
 from functools import partial
 
-import hybrid_problems
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from problems import hybrid
 
 import diffcontact as dc
 
@@ -80,7 +80,7 @@ def test_a_mass_that_is_lifted(order):
 @pytest.mark.parametrize("order", [2, 4])
 @pytest.mark.parametrize("name", ["hopper", "table_chatter", "block_bounce", "cartpole_walls", "triple_pendulum"])
 def test_orders_on_hybrid_systems(reference, name, order):
-    problem = hybrid_problems.PROBLEMS[name]
+    problem = hybrid.PROBLEMS[name]
     truth = json.loads((reference / f"hybrid/{name}.json").read_text())
     theta, state, jacobian = (np.array(truth[key]) for key in ("theta", "state", "jacobian"))
     coarse, fine = (

@@ -2,7 +2,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import reference_problems
+from problems.reference import load
 
 import diffcontact as dc
 
@@ -148,12 +148,12 @@ def test_stiff_springs_and_dashpots_are_stable_at_any_step():
 
 @pytest.mark.slow
 def test_reference_slider_and_chain(reference):
-    slider = reference_problems.load("slider_percussions")
+    slider = load("slider_percussions")
     for run in slider.runs:
         end = lambda theta, T=run["T"]: slider.end(theta, T, 1e-2, SCHEME)  # noqa: E731
         np.testing.assert_allclose(end(slider.theta), run["state"], atol=1e-10)
         np.testing.assert_allclose(jax.jacfwd(end)(slider.theta), run["jacobian"], atol=1e-10)
-    pair = reference_problems.load("two_particle_chain")
+    pair = load("two_particle_chain")
     for run in pair.runs:
         end = lambda theta, T=run["T"]: pair.end(theta, T, 5e-3, SCHEME)  # noqa: E731
         # The reference's own mode changes are late by 5e-9, which makes 6e-8 of its state (checked with DOP853).

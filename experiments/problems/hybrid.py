@@ -1,4 +1,4 @@
-"""Systems that land, rest, let go and strike, with the parameters that `reference/hybrid` differentiates by."""
+"""Systems that land, rest, let go and strike, with the parameters that `tests/reference/hybrid` differentiates by."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""The event-exact problems of `reference/exact` as systems: what schemes are measured against.
+"""The event-exact problems of `tests/reference/exact` as systems: what schemes are measured against.
 
 Each file holds states that were solved event by event, and their exact derivative by every parameter. A problem here
-maps the vector of those parameters to (system, params, q0, u0); the files come from DIFFCONTACT_REFERENCE (default
-../shared/reference beside the project).
+maps the vector of those parameters to (system, params, q0, u0). DIFFCONTACT_REFERENCE names another folder.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ class ReferenceProblem:
 
 def folder() -> Path:
     """Where the reference values are."""
-    default = Path(__file__).resolve().parents[2] / "shared" / "reference"
+    default = Path(__file__).resolve().parents[2] / "tests" / "reference"
     return Path(os.environ.get("DIFFCONTACT_REFERENCE", default))
 
 
