@@ -118,10 +118,14 @@ def test_discs_that_pass_at_the_sum_of_their_radii(apart, grazes):
     assert certificate.first()[0] == (Doubt.GRAZING if grazes else Doubt.NONE)
 
 
-def test_a_touch_too_shallow_for_the_step_is_named():
-    # The cubic of a step of 0.34 m passes 1e-5 m too high.
-    run = [-1.5, 1 - 1e-5, 0.0, 0.0], [3.37, 0.0, 0.0, 0.0], np.linspace(0.0, 1.0, 11)
-    assert dc.certify(TWO, DISCS, *run, substeps=1).first()[0] == Doubt.GRAZING
+def test_a_shallow_touch_is_an_impact():
+    # The cubic of a step of 0.34 m passes 1e-5 m too high: the step looks where it is lowest.
+    height, speed = 1 - 1e-5, 3.37
+    run = [-1.5, height, 0.0, 0.0], [speed, 0.0, 0.0, 0.0], np.linspace(0.0, 1.0, 11)
+    assert dc.certify(TWO, DISCS, *run, substeps=1).first()[0] == Doubt.NONE
+    # Equal masses: the disc that stood gets what velocity lies along the normal.
+    given = speed * np.sqrt(1 - height**2) * np.array([np.sqrt(1 - height**2), -height])
+    np.testing.assert_allclose(dc.simulate(TWO, DISCS, *run).u[-1, 2:], given, atol=1e-12)
 
 
 FIVE = dc.systems.balls(5, 1)
