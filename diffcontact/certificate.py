@@ -13,13 +13,13 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from diffcontact.checks import count
-from diffcontact.doubts.course import course
-from diffcontact.doubts.doubt import Doubt, Finding
-from diffcontact.doubts.strikes import meetings, slow_strikes
-from diffcontact.doubts.touches import passes, unloaded
 from diffcontact.schemes.scheme import Scheme
 from diffcontact.sensitivity import gather, put, sensitivity
 from diffcontact.simulate import Trajectory, simulate
+from diffcontact.singularities.course import course
+from diffcontact.singularities.singularity import Finding, Singularity
+from diffcontact.singularities.strikes import meetings, slow_strikes
+from diffcontact.singularities.touches import passes, unloaded
 from diffcontact.status import Status, first
 from diffcontact.system import System
 
@@ -30,7 +30,7 @@ class Certificate:
 
     Attributes:
         trajectory: the run, with its percussions.
-        findings: the doubts, in the order of time.
+        findings: the singularities, in the order of time.
     """
 
     trajectory: Trajectory
@@ -38,19 +38,19 @@ class Certificate:
 
     @property
     def clear(self) -> bool:
-        """No doubt at all."""
+        """Whether there is none, and the run resolved all that happened."""
         return not self.findings and int(self.trajectory.status) == Status.OK
 
-    def first(self) -> tuple[Doubt, float, int]:
-        """The first doubt, its time [s] and its contact; (NONE, nan, -1) where there is none.
+    def first(self) -> tuple[Singularity, float, int]:
+        """The first singularity, its time [s] and its contact; (NONE, nan, -1) where there is none.
 
         A run that reports a status, and nothing before, is (UNRESOLVED, nan, -1).
         """
         if self.findings:
             first = self.findings[0]
-            return first.doubt, first.time, first.contact
+            return first.singularity, first.time, first.contact
         resolved = int(self.trajectory.status) == Status.OK
-        return Doubt.NONE if resolved else Doubt.UNRESOLVED, float("nan"), -1
+        return Singularity.NONE if resolved else Singularity.UNRESOLVED, float("nan"), -1
 
     def __str__(self) -> str:
         happened = self.trajectory.percussions
@@ -61,7 +61,7 @@ class Certificate:
             lines.append(f"and {len(self.findings) - _SHOWN} more")
         if status != Status.OK:
             lines.append(f"status {status.name}: {status.message}")
-        return "\n".join([f"{count} percussions", *(lines or [f"{Doubt.NONE.name}: {Doubt.NONE.message}"])])
+        return "\n".join([f"{count} percussions", *(lines or [f"{Singularity.NONE.name}: {Singularity.NONE.message}"])])
 
 
 def certify(
@@ -132,7 +132,7 @@ def certify(
     way = course(system, params, run)
     impacts = way.impacts
     restitution = np.broadcast_to(np.asarray(system.restitution(params)), (way.begin.gap.shape[1],))
-    doubts = [
+    singularities = [
         *slow_strikes(way, restitution, change),
         *meetings(way, restitution, change),
         *passes(way, scheme, change),
@@ -140,25 +140,25 @@ def certify(
     ]
     begin, end = way.begin.t[0], way.end.t[-1]
     for k in np.flatnonzero(end - impacts.time <= change**2 * (end - begin)):
-        doubts.append((Doubt.AT_THE_END, float(impacts.time[k]), int(impacts.contact[k])))
+        singularities.append((Singularity.AT_THE_END, float(impacts.time[k]), int(impacts.contact[k])))
     if impacts.count == percussions and percussions:
-        doubts.append((Doubt.UNRESOLVED, float(impacts.time[-1]), int(impacts.contact[-1])))
+        singularities.append((Singularity.UNRESOLVED, float(impacts.time[-1]), int(impacts.contact[-1])))
     # The worst first where there are several at one time.
-    doubts = sorted(dict.fromkeys(doubts), key=lambda one: (one[1], _WORST.index(one[0]), one[2]))
-    return Certificate(_at(run, times), tuple(Finding(*one, way.names[one[2]]) for one in doubts))
+    singularities = sorted(dict.fromkeys(singularities), key=lambda one: (one[1], _WORST.index(one[0]), one[2]))
+    return Certificate(_at(run, times), tuple(Finding(*one, way.names[one[2]]) for one in singularities))
 
 
-# So many doubts are printed.
+# So many are printed.
 _SHOWN = 5
 _WORST = [
-    Doubt.SIMULTANEOUS,
-    Doubt.UNLOADED,
-    Doubt.GRAZING,
-    Doubt.THRESHOLD,
-    Doubt.ZENO_END,
-    Doubt.SLOW,
-    Doubt.AT_THE_END,
-    Doubt.UNRESOLVED,
+    Singularity.SIMULTANEOUS,
+    Singularity.UNLOADED,
+    Singularity.GRAZING,
+    Singularity.THRESHOLD,
+    Singularity.ZENO_END,
+    Singularity.SLOW,
+    Singularity.AT_THE_END,
+    Singularity.UNRESOLVED,
 ]
 
 

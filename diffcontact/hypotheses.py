@@ -235,8 +235,8 @@ def velocity_bound(line: ParticleLine, params, t, q: Array, u: Array, duration, 
     root = a + jnp.sqrt(a**2 + 4 * b)
     horizon = jnp.where(root > 0, 2 / jnp.where(root > 0, root, 1.0), jnp.inf)
     left = 1 - a * duration - b * duration**2
-    grip = c * line.friction(params) * normal * measure
-    known = jnp.linalg.norm(u) + b * duration * jnp.linalg.norm(q) + grip + c * duration * load
+    friction = c * line.friction(params) * normal * measure
+    known = jnp.linalg.norm(u) + b * duration * jnp.linalg.norm(q) + friction + c * duration * load
     return VelocityBound(horizon, jnp.where(left > 0, known / jnp.where(left > 0, left, 1.0), jnp.inf))
 
 

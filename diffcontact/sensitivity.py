@@ -103,8 +103,8 @@ def sensitivity(
         else:
             dq, du = _derivatives(system, *at, trajectory.t, wrt, scheme, int(substeps))
         finite = jnp.array([jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves((dq, du))])
-        doubt = jnp.where(jnp.all(finite), Status.OK, Status.NO_DERIVATIVE).astype(trajectory.status.dtype)
-        return Sensitivity(replace(trajectory, status=first(trajectory.status, doubt)), dq, du)
+        undefined = jnp.where(jnp.all(finite), Status.OK, Status.NO_DERIVATIVE).astype(trajectory.status.dtype)
+        return Sensitivity(replace(trajectory, status=first(trajectory.status, undefined)), dq, du)
 
     substeps = (1 if inside else "auto") if substeps is None else substeps
     if not isinstance(substeps, str):

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 import diffcontact as dc
-from diffcontact.doubts.doubt import Doubt
+from diffcontact.singularities.singularity import Singularity
 
 BALL = dc.systems.balls(1, 1, box=(0.0, jnp.inf))
 FALL = {"mass": jnp.ones(1), "radius": jnp.zeros(1), "gravity": jnp.array([-9.81]), "restitution": 0.8}
@@ -30,7 +30,7 @@ def test_only_event_timed_on_a_system_lists_percussions():
 def test_a_clear_bounce_has_a_derivative_that_differences_agree_with():
     check = dc.check_gradient(BALL, FALL, [1.0], [0.0], TIMES, wrt=["restitution", "q0", "u0"])
     assert check.certificate.clear
-    assert check.certificate.first() == (Doubt.NONE, pytest.approx(np.nan, nan_ok=True), -1)
+    assert check.certificate.first() == (Singularity.NONE, pytest.approx(np.nan, nan_ok=True), -1)
     assert check.agrees
     assert not np.any(check.changed)
     # Central differences: the error falls with the square of the width until rounding.
@@ -40,8 +40,8 @@ def test_a_clear_bounce_has_a_derivative_that_differences_agree_with():
 
 def test_a_zeno_end_is_named_with_its_time():
     certificate = dc.certify(BALL, {**FALL, "restitution": 0.3}, [1.0], [0.0], TIMES)
-    doubt, time, contact = certificate.first()
-    assert (doubt, contact) == (Doubt.ZENO_END, 0)
+    singularity, time, contact = certificate.first()
+    assert (singularity, contact) == (Singularity.ZENO_END, 0)
     # Bounces go on until v e^n < g h / 2, before the Zeno time sqrt(2/g) (1 + e)/(1 - e).
     fall = np.sqrt(2 / 9.81)
     assert 1.6 * fall < time < fall * 1.3 / 0.7
@@ -53,8 +53,8 @@ def test_a_struck_row_of_touching_balls_has_no_derivative():
     params = {"mass": jnp.ones(3), "radius": 0.1 * jnp.ones(3), "gravity": jnp.zeros(1), "restitution": 1.0}
     start = [-0.5, 0.0, 0.5], [1.0, 0.0, -1.0]
     certificate = dc.certify(balls, params, *start, np.linspace(0.0, 1.0, 11))
-    doubt, time, contact = certificate.first()
-    assert doubt == Doubt.SIMULTANEOUS
+    singularity, time, contact = certificate.first()
+    assert singularity == Singularity.SIMULTANEOUS
     # Both gaps of 0.3 m close at 1 m/s.
     np.testing.assert_allclose(time, 0.3, atol=1e-12)
     assert contact in (0, 2)
@@ -65,10 +65,12 @@ def test_a_bounce_at_the_threshold_of_rest():
     # What leaves the floor slower than h g / 2 = 0.04905 m/s stays there; this one is 0.01 % faster.
     v = 0.04905 / 0.8 * 1.0001
     certificate = dc.certify(BALL, FALL, [0.0], [-v], TIMES[:2], substeps=1)
-    assert certificate.first()[0] == Doubt.THRESHOLD
+    assert certificate.first()[0] == Singularity.THRESHOLD
     assert dc.certify(BALL, FALL, [0.0], [-v], TIMES[:2], substeps=1, change=1e-5).clear
     # A single impact is no Zeno sequence.
-    assert dc.certify(BALL, FALL, [0.0], [-0.999 * v], TIMES[:2], substeps=1, change=1e-5).first()[0] == Doubt.SLOW
+    assert (
+        dc.certify(BALL, FALL, [0.0], [-0.999 * v], TIMES[:2], substeps=1, change=1e-5).first()[0] == Singularity.SLOW
+    )
 
 
 def test_a_slow_landing_has_a_derivative_whatever_the_step():
@@ -79,7 +81,7 @@ def test_a_slow_landing_has_a_derivative_whatever_the_step():
 def test_an_impact_at_the_last_time_is_named():
     fall = np.sqrt(2 / 9.81)
     certificate = dc.certify(BALL, FALL, [1.0], [0.0], np.linspace(0.0, fall, 11))
-    assert Doubt.AT_THE_END in {finding.doubt for finding in certificate.findings}
+    assert Singularity.AT_THE_END in {finding.singularity for finding in certificate.findings}
     assert dc.certify(BALL, FALL, [1.0], [0.0], np.linspace(0.0, 1.01 * fall, 11)).clear
 
 
@@ -90,7 +92,7 @@ ROOM = dc.systems.balls(1, 1, box=(0.0, 2.0))
 @pytest.mark.parametrize("clearance", [0.0, 1e-12, -1e-12, 1e-10, -1e-10])
 def test_a_ball_that_just_reaches_the_ceiling_grazes_it(clearance):
     found = _thrown_up(clearance).findings[0]
-    assert (found.doubt, found.contact, found.name) == (Doubt.GRAZING, 1, "ball 0 and side 1 of the box")
+    assert (found.singularity, found.contact, found.name) == (Singularity.GRAZING, 1, "ball 0 and side 1 of the box")
     # To the square root of the clearance, and of what counts as closed.
     np.testing.assert_allclose(found.time, np.sqrt(0.2), atol=2e-5)
 
@@ -115,14 +117,14 @@ DISCS = {"mass": jnp.ones(2), "radius": 0.5 * jnp.ones(2), "gravity": jnp.zeros(
 def test_discs_that_pass_at_the_sum_of_their_radii(apart, grazes):
     run = [-1.5, apart, 0.0, 0.0], [3.0, 0.0, 0.0, 0.0], np.linspace(0.0, 1.0, 11)
     certificate = dc.certify(TWO, DISCS, *run, substeps=1)
-    assert certificate.first()[0] == (Doubt.GRAZING if grazes else Doubt.NONE)
+    assert certificate.first()[0] == (Singularity.GRAZING if grazes else Singularity.NONE)
 
 
 def test_a_shallow_touch_is_an_impact():
     # The cubic of a step of 0.34 m passes 1e-5 m too high: the step looks where it is lowest.
     height, speed = 1 - 1e-5, 3.37
     run = [-1.5, height, 0.0, 0.0], [speed, 0.0, 0.0, 0.0], np.linspace(0.0, 1.0, 11)
-    assert dc.certify(TWO, DISCS, *run, substeps=1).first()[0] == Doubt.NONE
+    assert dc.certify(TWO, DISCS, *run, substeps=1).first()[0] == Singularity.NONE
     # Equal masses: the disc that stood gets what velocity lies along the normal.
     given = speed * np.sqrt(1 - height**2) * np.array([np.sqrt(1 - height**2), -height])
     np.testing.assert_allclose(dc.simulate(TWO, DISCS, *run).u[-1, 2:], given, atol=1e-12)
@@ -131,19 +133,22 @@ def test_a_shallow_touch_is_an_impact():
 FIVE = dc.systems.balls(5, 1)
 
 
-@pytest.mark.parametrize(("gap", "doubt"), [(0.0, Doubt.SIMULTANEOUS), (1e-9, Doubt.SIMULTANEOUS), (0.05, Doubt.NONE)])
-def test_a_cradle_has_a_derivative_only_with_gaps(gap, doubt):
+@pytest.mark.parametrize(
+    ("gap", "singularity"),
+    [(0.0, Singularity.SIMULTANEOUS), (1e-9, Singularity.SIMULTANEOUS), (0.05, Singularity.NONE)],
+)
+def test_a_cradle_has_a_derivative_only_with_gaps(gap, singularity):
     params = {"mass": jnp.ones(5), "radius": 0.1 * jnp.ones(5), "gravity": jnp.zeros(1), "restitution": 1.0}
     at = np.append(-0.5, (0.2 + gap) * np.arange(4))
     certificate = dc.certify(FIVE, params, at, [1.0, 0.0, 0.0, 0.0, 0.0], np.linspace(0.0, 1.0, 11), substeps=1)
-    struck = [finding for finding in certificate.findings if finding.doubt == Doubt.SIMULTANEOUS]
-    if doubt == Doubt.NONE:
+    struck = [finding for finding in certificate.findings if finding.singularity == Singularity.SIMULTANEOUS]
+    if singularity == Singularity.NONE:
         assert certificate.clear
     else:
         # The first gap of 0.3 m is closed at 1 m/s.
         np.testing.assert_allclose(struck[0].time, 0.3, atol=1e-12)
     # They touch from the beginning and carry no load.
-    assert (certificate.first()[0] == Doubt.UNLOADED) == (gap == 0)
+    assert (certificate.first()[0] == Singularity.UNLOADED) == (gap == 0)
 
 
 @pytest.mark.parametrize("restitution", [0.0, 0.6])
@@ -179,8 +184,8 @@ def test_a_crowd_is_certified_as_the_same_balls_without_cells():
     run = [0.22, 0.5, 0.5, 0.5, 0.78, 0.5], [0.5, 0.0, 0.0, 0.0, -0.5, 0.0], np.linspace(0.0, 0.5, 6)
     crowd = dc.certify(dc.systems.balls(3, 2, box, cell=0.3), params, *run, substeps=1).findings
     dense = dc.certify(dc.systems.balls(3, 2, box), params, *run, substeps=1).findings
-    assert [(f.doubt, f.contact, f.name) for f in crowd] == [(f.doubt, f.contact, f.name) for f in dense]
-    assert crowd[0].doubt == Doubt.SIMULTANEOUS
+    assert [(f.singularity, f.contact, f.name) for f in crowd] == [(f.singularity, f.contact, f.name) for f in dense]
+    assert crowd[0].singularity == Singularity.SIMULTANEOUS
     assert crowd[0].name in ("ball 0 and ball 1", "ball 1 and ball 2")
     # Both gaps of 0.08 m close at 0.5 m/s.
     np.testing.assert_allclose(crowd[0].time, 0.16, atol=1e-12)
@@ -207,7 +212,7 @@ def test_two_walls_at_once_have_a_derivative_whatever_else_is_far_away():
 def test_steps_are_found_where_none_are_given():
     # In one step of a second the bounce would be left out.
     coarse = dc.certify(BALL, FALL, [1.0], [0.0], [0.0, 1.0], substeps=1)
-    assert coarse.first()[0] == Doubt.SLOW
+    assert coarse.first()[0] == Singularity.SLOW
     assert "status TOO_COARSE" in str(coarse)
     fine = dc.certify(BALL, FALL, [1.0], [0.0], [0.0, 1.0])
     assert fine.clear

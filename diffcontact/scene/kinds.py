@@ -35,7 +35,7 @@ class Quantity:
     """A parameter as physics sees it.
 
     Attributes:
-        unit: that of the system's functions, SI but in pictures.
+        unit: that of the system's functions, SI; px and frames for films.
         shape: of its value.
         low, high: what is possible; restitution lies in [0, 1].
         positive: whether low = 0 itself is impossible, as for a mass.

@@ -96,9 +96,9 @@ def glide(line: ParticleLine, params, t, s, q: Array, u: Array) -> tuple[Array, 
     free = cho_solve(factor, mass * u + s * (load - stiffness @ q))
     bound = s * gamma * normal
     compliance = cho_solve(factor, jnp.eye(mass.size, dtype=q.dtype))
-    grip = qp.box(compliance, free - drift, -bound, bound)
-    after = free + cho_solve(factor, grip.x)
-    return q + s * after, after, grip.x, grip.status
+    reaction = qp.box(compliance, free - drift, -bound, bound)
+    after = free + cho_solve(factor, reaction.x)
+    return q + s * after, after, reaction.x, reaction.status
 
 
 def glide_to(line: ParticleLine, params, now: Within, time) -> Within:

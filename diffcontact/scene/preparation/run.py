@@ -14,7 +14,7 @@ from diffcontact.scene.measurements import Measurements
 
 @dataclass(frozen=True, eq=False)
 class PreparedRun:
-    """One run as the fit sees it; lengths and times in the system's units, SI but in pictures.
+    """One run as the fit sees it; lengths and times in the system's units, SI; px and frames for films.
 
     Attributes:
         path: of the file it came from.

@@ -43,7 +43,7 @@ def pull(line: ParticleLine, params, t, q: Array, u: Array) -> Array:
     return load - damping @ u - stiffness @ q - mass * belt_acceleration(line, params, t, q.dtype)
 
 
-def grip(line: ParticleLine, params, t, dtype) -> Array:
+def friction_bound(line: ParticleLine, params, t, dtype) -> Array:
     """(N,) gamma nu(t), the bound of the friction force [N]."""
     gamma, normal = read(dtype, line.friction(params), line.normal(t, params))
     return gamma * normal
@@ -73,7 +73,7 @@ def flow(line: ParticleLine, params, t, s, q: Array, u: Array, modes: Array) -> 
     def forcing(time):
         """(N,) acceleration by all that does not depend on q and u."""
         load = jnp.asarray(line.load(time, params), dtype)
-        sliding = (load - modes * grip(line, params, time, dtype)) / mass
+        sliding = (load - modes * friction_bound(line, params, time, dtype)) / mass
         return jnp.where(slips, sliding, belt_acceleration(line, params, time, dtype))
 
     first, middle, last = forcing(t), forcing(t + s / 2), forcing(t + s)
@@ -106,7 +106,7 @@ def friction(line: ParticleLine, params, way: Way, modes: Array) -> Array:
     """(N,) impulse of friction over a piece [N s], by Boole's rule."""
 
     def force(t, q, u):
-        sliding = -modes * grip(line, params, t, q.dtype)
+        sliding = -modes * friction_bound(line, params, t, q.dtype)
         return jnp.where(modes != 0, sliding, -pull(line, params, t, q, u))
 
     weights = jnp.asarray(BOOLE, way.q.dtype)

@@ -10,7 +10,7 @@ from jax import Array, lax
 
 from diffcontact.batching import any_lane, select
 from diffcontact.schemes.event_timed.events import to_event_or_end
-from diffcontact.schemes.event_timed.line_flow import Way, flow, friction, grip, pull
+from diffcontact.schemes.event_timed.line_flow import Way, flow, friction, friction_bound, pull
 from diffcontact.schemes.event_timed.smooth_motion import Tolerance
 from diffcontact.schemes.line import Within, belt
 from diffcontact.schemes.percussion_friction import glide_to
@@ -81,7 +81,7 @@ def _modes(line, params, t, q, u, left) -> Array:
     """(N,) the sign of the slip velocity; where that is zero: 0 (stick) if friction can hold the particle, else the
     sign of the pull."""
     slip = u - belt(line, params, t)
-    drawn, bound = pull(line, params, t, q, u), grip(line, params, t, q.dtype)
+    drawn, bound = pull(line, params, t, q, u), friction_bound(line, params, t, q.dtype)
     still = jnp.abs(slip) <= _tolerance(line, params, t, q, u, left).slip
     held = jnp.where(jnp.abs(drawn) <= bound, 0, jnp.sign(drawn))
     return jnp.where(still, held, jnp.sign(slip)).astype(int)
@@ -99,7 +99,7 @@ class _Rounding(NamedTuple):
 def _tolerance(line, params, t, q, u, left) -> _Rounding:
     q, u, t, left = lax.stop_gradient((q, u, t, left))
     mass = jnp.asarray(line.mass(params), q.dtype)
-    drawn, bound = pull(line, params, t, q, u), grip(line, params, t, q.dtype)
+    drawn, bound = pull(line, params, t, q, u), friction_bound(line, params, t, q.dtype)
     force = jnp.max(jnp.abs(drawn) + bound)
     acceleration = jnp.max((jnp.abs(drawn) + bound) / mass)
     speed = jnp.max(jnp.abs(u)) + jnp.abs(belt(line, params, t)) + left * acceleration
@@ -119,12 +119,12 @@ def _to_event_or_end(line, params, piece: _Piece) -> tuple[Way, _Modes]:
     def margins(t, q, u):
         """(2 N,) positive until an event: slip velocity in its direction (twice), or what friction still has left."""
         slip = modes * (u - belt(line, params, t))
-        drawn, bound = pull(line, params, t, q, u), grip(line, params, t, dtype)
+        drawn, bound = pull(line, params, t, q, u), friction_bound(line, params, t, dtype)
         return jnp.concatenate([jnp.where(slips, slip, bound - drawn), jnp.where(slips, slip, bound + drawn)])
 
     def motion_at(t, q, u):
         mass = jnp.asarray(line.mass(params), dtype)
-        change = (pull(line, params, t, q, u) - modes * grip(line, params, t, dtype)) / mass
+        change = (pull(line, params, t, q, u) - modes * friction_bound(line, params, t, dtype)) / mass
         relative = jnp.where(slips, change, 0.0)
         t, carried = (
             jnp.asarray(t, dtype),
@@ -155,7 +155,7 @@ def _to_event_or_end(line, params, piece: _Piece) -> tuple[Way, _Modes]:
     )
     way, particle = candidate.arrival, candidate.index % count
     drawn = pull(line, params, way.t[-1], way.q[-1], way.u[-1])[particle]
-    bound = grip(line, params, way.t[-1], dtype)[particle]
+    bound = friction_bound(line, params, way.t[-1], dtype)[particle]
     reversed_ = jnp.where(jnp.abs(drawn) <= bound, 0, jnp.sign(drawn))
     mode = jnp.where(slips[particle], reversed_, jnp.where(candidate.index < count, 1, -1)).astype(modes.dtype)
     event = candidate.found & (jnp.arange(count) == particle)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from diffcontact.doubts.course import Course
-from diffcontact.doubts.doubt import Doubt
-from diffcontact.doubts.order import Meeting, order_matters, reached
-from diffcontact.doubts.touches import Found, held, settled
+from diffcontact.singularities.course import Course
+from diffcontact.singularities.order import Meeting, order_matters, reached
+from diffcontact.singularities.singularity import Singularity
+from diffcontact.singularities.touches import Found, held, settled
 
 # A flight that ends as fast as it began, up to this factor, belongs to the bounce before.
 _RETURNS = 1.5
@@ -23,15 +23,15 @@ def slow_strikes(course: Course, restitution: np.ndarray, change: float) -> list
     for k in range(impacts.count):
         contact, time = int(impacts.contact[k]), float(impacts.time[k])
         for i in np.flatnonzero(struck[k] & impacts.soft[k]):
-            doubt = Doubt.ZENO_END if _continues(course, k, int(i)) else Doubt.SLOW
-            found.append((doubt, time, int(i)))
+            singularity = Singularity.ZENO_END if _continues(course, k, int(i)) else Singularity.SLOW
+            found.append((singularity, time, int(i)))
         close = np.abs(rebound[k] - impacts.slow[k]) <= change * impacts.slow[k]
         for i in np.flatnonzero(struck[k] & close & (restitution > 0) & (restitution < 1 + change)):
-            found.append((Doubt.THRESHOLD, time, int(i)))
+            found.append((Singularity.THRESHOLD, time, int(i)))
         speed = -impacts.before[k, contact]
         # A cheap bound first.
         if speed <= change * course.speed(time, impacts.q[k], contact) and not _continues(course, k, contact):
-            found.append((Doubt.GRAZING, time, contact))
+            found.append((Singularity.GRAZING, time, contact))
     return found
 
 
@@ -65,7 +65,7 @@ def meetings(course: Course, restitution: np.ndarray, change: float) -> list[Fou
 
 
 def _meeting(course: Course, restitution, cluster, closed) -> list[Found]:
-    """The doubts about the impacts of a cluster among the closed contacts."""
+    """The singularities about the impacts of a cluster among the closed contacts."""
     impacts, first = course.impacts, int(cluster[0])
     here, mass = course.contacts(impacts.time[first], impacts.q[first]), course.mass(impacts.q[first])
     normals = here.normals[closed]
@@ -95,5 +95,5 @@ def _meeting(course: Course, restitution, cluster, closed) -> list[Found]:
             impacts.jump[mine],
         )
         if order_matters(meeting):
-            found.append((Doubt.SIMULTANEOUS, float(impacts.time[k]), int(impacts.contact[k])))
+            found.append((Singularity.SIMULTANEOUS, float(impacts.time[k]), int(impacts.contact[k])))
     return found

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from diffcontact.doubts.course import Course, End
-from diffcontact.doubts.doubt import Doubt
 from diffcontact.simulate import simulate
+from diffcontact.singularities.course import Course, End
+from diffcontact.singularities.singularity import Singularity
 
 # A suspicious piece is looked at again in so many steps.
 _FINER = 16
@@ -14,7 +14,7 @@ _FINER = 16
 _SUSPICIOUS = 0.1
 _SUSPECTS = 64
 
-Found = tuple[Doubt, float, int]
+Found = tuple[Singularity, float, int]
 
 
 def passes(course: Course, scheme, change: float) -> list[Found]:
@@ -30,7 +30,7 @@ def passes(course: Course, scheme, change: float) -> list[Found]:
         if not _parabola(begin, end):
             begin, end, missed = _finer(course, scheme, piece, contact)
             if np.isfinite(missed):
-                found.append((Doubt.GRAZING, missed, contact))
+                found.append((Singularity.GRAZING, missed, contact))
                 continue
         time, clearance, bend = _lowest(begin, end, course.rounding[0])
         k = int(np.argmin(np.where(np.isfinite(clearance), np.abs(clearance), np.inf)[:, 0]))
@@ -39,7 +39,7 @@ def passes(course: Course, scheme, change: float) -> list[Found]:
         short = max(abs(float(clearance[k, 0])) - course.error, 0.0)
         speed = course.speed(begin.t[k], begin.q[k], contact)
         if 2 * float(bend[k, 0]) * short <= (change * speed) ** 2 and short <= change**2 * speed * duration:
-            found.append((Doubt.GRAZING, float(time[k, 0]), contact))
+            found.append((Singularity.GRAZING, float(time[k, 0]), contact))
     return found
 
 
@@ -142,7 +142,7 @@ def unloaded(course: Course) -> list[Found]:
     for contact in np.flatnonzero(np.any(idle, axis=0)):
         row = int(np.argmax(idle[:, contact]))
         if not _redundant(course, pieces[row], int(contact), loaded[row]):
-            found.append((Doubt.UNLOADED, float(begin.t[pieces[row]]), int(contact)))
+            found.append((Singularity.UNLOADED, float(begin.t[pieces[row]]), int(contact)))
     return found
 
 

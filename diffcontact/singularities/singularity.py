@@ -1,0 +1,67 @@
+"""The reasons why a motion may have no derivative."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+
+class Singularity(IntEnum):
+    """Why a motion may have no derivative; 0 is none.
+
+    Example:
+        >>> Singularity.GRAZING.message
+        'a contact is hardly touched, or hardly missed: the derivative grows like 1 / velocity and ends at the touch'
+    """
+
+    NONE = 0
+    GRAZING = 1
+    ZENO_END = 2
+    SIMULTANEOUS = 3
+    THRESHOLD = 4
+    UNRESOLVED = 5
+    SLOW = 6
+    UNLOADED = 7
+    AT_THE_END = 8
+
+    @property
+    def message(self) -> str:
+        """What happened, and what it means for the derivative."""
+        return _MESSAGES[self]
+
+
+# In the order of their numbers.
+_MESSAGES = (
+    "every percussion is clear: the derivative exists and is the one that is computed",
+    "a contact is hardly touched, or hardly missed: the derivative grows like 1 / velocity and ends at the touch",
+    "a bounce too slow to be followed ends in rest: the rest of its Zeno sequence is left out, O(h)",
+    "coupled contacts are struck at once and their order matters: one-sided derivatives differ",
+    "a small change would turn this bounce into rest, or back",
+    "the run itself reports a status, or more percussions than were listed",
+    "a single impact would bounce, but not for a whole step: it is taken as inelastic, O(h)",
+    "bodies touch at rest without a load: opening and pressing differ, and so do one-sided derivatives",
+    "an impact falls on the last time: the velocity there may be that before or that after",
+)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One singularity.
+
+    Attributes:
+        singularity: the reason.
+        time: when [s].
+        contact: the number of the contact, as in `Trajectory.percussions`.
+        name: of the contact, in words.
+    """
+
+    singularity: Singularity
+    time: float
+    contact: int
+    name: str = ""
+
+    def __str__(self) -> str:
+        name = f", {self.name}" if self.name else ""
+        return (
+            f"{self.singularity.name} (t = {self.time:.6g} s, contact {self.contact}{name}): {self.singularity.message}"
+        )
