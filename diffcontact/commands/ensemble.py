@@ -158,8 +158,8 @@ def vary(
 
     The other parameters have the scene's values, and those of its first run where they come from measurements. The
     file holds, in the system's units (SI; px and frames for films), `parameters/NAME` (n, ...) for what varies,
-    `fixed/NAME` for all else, `fixed/t` (m,), and `outputs/q`, `u` (n, m, d), `impulse` (n, m - 1, c) and `status` (n,). The last of the
-    variations is the one that changes from lane to lane.
+    `fixed/NAME` for all else, `fixed/t` (m,), and `outputs/q`, `u` (n, m, d), `impulse` (n, m - 1, c) and `status`
+    (n,). The last of the variations is the one that changes from lane to lane.
 
     Args:
         scene: the TOML document.
