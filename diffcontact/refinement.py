@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
 from diffcontact.status import Status, first
-
-if TYPE_CHECKING:
-    from diffcontact.simulate import Trajectory
+from diffcontact.trajectory import Trajectory
 
 T = TypeVar("T")
 # The finest step is 1/16384 of an interval.

@@ -12,7 +12,8 @@ from diffcontact.files import check_folder, write_atomically
 from diffcontact.identify.table import text_table
 from diffcontact.progress import FitProgress
 from diffcontact.report import page
-from diffcontact.scene.study import Study, estimates, read_study, result_document
+from diffcontact.scene.result import estimates, result_document, result_report
+from diffcontact.scene.study import Study, read_study
 
 HELP = "fit the parameters of a scene to measured runs"
 # A fit of so many rows takes a minute.
@@ -57,7 +58,7 @@ def fit_and_report(study: Study, folder: Path) -> ExitCode:
     # First the files: a terminal that is closed meanwhile must not cost them.
     texts = {
         "result.json": json.dumps(document, indent=2, allow_nan=False) + "\n",
-        "report.html": page(study, result, document),
+        "report.html": page(result_report(study, result, document)),
     }
     for name, text in texts.items():
         write_atomically(folder / name, text)

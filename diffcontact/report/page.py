@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from diffcontact.identify import FitResult
 from diffcontact.identify.table import table_cells
 from diffcontact.report.chart import Series, chart
-from diffcontact.scene.preparation import PreparedRun
-from diffcontact.scene.study import Study, estimates
-from diffcontact.scene.units import factor
 
 _COLOURS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf")
 _STYLE = """
@@ -25,54 +23,92 @@ stroke-width: 0.7; } dt { font-weight: 600; } dd { margin: 0 0 0.6em 0; overflow
 """
 
 
-def page(study: Study, result: FitResult, document: Mapping[str, Any]) -> str:
-    """The whole HTML document.
+@dataclass(frozen=True, eq=False)
+class FittedRun:
+    """One run: what was measured, and the motion at the estimate.
 
-    Args:
-        study: what was fitted.
-        result: what came out, with residuals and trajectories.
-        document: the content of result.json.
-
-    Returns:
-        HTML text with its pictures inside.
+    Attributes:
+        label: its heading.
+        notes: what is worth knowing of its measurements, by name.
+        times: (n,) in the report's unit of time.
+        measured: (n, k) positions, NaN where one is missing.
+        fitted: (n, k) the same positions at the estimate.
     """
-    title = escape(study.scene.title)
+
+    label: str
+    notes: Mapping[str, str]
+    times: NDArray
+    measured: NDArray
+    fitted: NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """What the page of a fit shows.
+
+    Attributes:
+        title: its heading.
+        converged: whether the fit did.
+        message: how the fit ended.
+        estimates: one row per parameter; see `diffcontact.identify.table.table_cells`.
+        channels: (k,) what the measured positions are called.
+        length: unit in which positions are shown.
+        scale: positions in that unit over those of the runs.
+        time: unit of the times.
+        runs: in the order in which they are shown.
+        method: how the estimates were computed, term -> explanation.
+    """
+
+    title: str
+    converged: bool
+    message: str
+    estimates: Sequence[Mapping[str, Any]]
+    channels: Sequence[str]
+    length: str
+    scale: float
+    time: str
+    runs: Sequence[FittedRun]
+    method: Mapping[str, str]
+
+
+def page(report: Report) -> str:
+    """The whole HTML document, its pictures inside."""
+    title = escape(report.title)
     parts = [
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>',
         f"<style>{_STYLE}</style></head><body>",
         f"<h1>{title}</h1>",
-        f"<p{'' if result.converged else ' class=bad'}>{escape(result.message)}</p>",
+        f"<p{'' if report.converged else ' class=bad'}>{escape(report.message)}</p>",
         "<h2>Estimates</h2>",
-        _table(document),
+        _table(report.estimates),
         "<h2>Measured and fitted</h2>",
     ]
-    for i, run in enumerate(study.runs):
-        parts += _run(study, result, i, run)
-    parts += ["<h2>How it was computed</h2>", _method(study, result, document), "</body></html>\n"]
+    for run in report.runs:
+        parts += _run(report, run)
+    parts += ["<h2>How it was computed</h2>", _terms(report.method), "</body></html>\n"]
     return "\n".join(parts)
 
 
-def _table(document: Mapping[str, Any]) -> str:
-    head, *rows = table_cells(estimates(document))
+def _table(estimates: Sequence[Mapping[str, Any]]) -> str:
+    head, *rows = table_cells(estimates)
     cells = "".join(f"<th>{escape(cell)}</th>" for cell in head)
     body = "\n".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     return f"<table><tr>{cells}</tr>\n{body}\n</table>"
 
 
-def _run(study: Study, result: FitResult, i: int, run: PreparedRun) -> list[str]:
-    unit = study.scene.length
-    scale, time = 1.0 / factor(unit, study.scene.ready.length), f"time [{study.scene.ready.time}]"
-    positions = np.asarray(result.trajectories[i].q)
+def _run(report: Report, run: FittedRun) -> list[str]:
+    unit, scale, time = report.length, report.scale, f"time [{report.time}]"
+    residuals = run.measured - run.fitted
     positions_series, residual_series = [], []
-    for k, channel in enumerate(study.scene.preparation.channels):
+    for k, channel in enumerate(report.channels):
         colour = _COLOURS[k % len(_COLOURS)]
         positions_series += [
-            Series(f"{channel}, measured", run.times, scale * run.values[:, k], colour, dots=True),
-            Series(f"{channel}, fitted", run.times, scale * positions[:, k], "#222"),
+            Series(f"{channel}, measured", run.times, scale * run.measured[:, k], colour, dots=True),
+            Series(f"{channel}, fitted", run.times, scale * run.fitted[:, k], "#222"),
         ]
-        residual_series.append(Series(channel, run.times, scale * (run.values - positions)[:, k], colour))
+        residual_series.append(Series(channel, run.times, scale * residuals[:, k], colour))
     notes = "; ".join(f"{name} {text}" for name, text in run.notes.items())
-    rms = scale * np.sqrt(np.nanmean((run.values - positions) ** 2))
+    rms = scale * np.sqrt(np.nanmean(residuals**2))
     return [
         f"<h3>{escape(run.label)}</h3>",
         f"<p>{escape(notes)}{'. ' if notes else ''}Root mean square of the residuals: {rms:.3g} {escape(unit)}.</p>",
@@ -81,31 +117,5 @@ def _run(study: Study, result: FitResult, i: int, run: PreparedRun) -> list[str]
     ]
 
 
-def _method(study: Study, result: FitResult, document: Mapping[str, Any]) -> str:
-    scene = study.scene
-    fixed = ", ".join(
-        f"{name} = {np.asarray(study.start[name]).tolist()} (SI)"
-        for name, parameter in scene.parameters.items()
-        if parameter.domain is None
-    )
-    known = ", ".join(
-        f"{name} = {parameter.prior.mean:g} +- {parameter.prior.sigma:g} (SI)"
-        for name, parameter in scene.parameters.items()
-        if parameter.prior is not None
-    )
-    options = "".join(f", {name} {value}" for name, value in scene.fit.items())
-    entries = {
-        "Model": f"{scene.kind}: {scene.ready.law} inside a step (EventTimed), derivatives of the whole simulation "
-        "exact; see diffcontact.systems.",
-        "Preparation": scene.preparation.description,
-        "Fixed": fixed or "nothing",
-        "Known besides the data": known or "nothing",
-        "Every run its own": ", ".join(study.per_run) or "nothing",
-        "Fit": f"bounded least squares (trust-region Levenberg-Marquardt{options}), {result.iterations} Jacobians, "
-        f"cost {result.cost:.6g} with a noise of {scene.noise:g} {scene.ready.length}, {result.dof} "
-        "degrees of freedom.",
-        "Error bars": result.error_bars,
-        "Versions": ", ".join(f"{name} {version}" for name, version in document["versions"].items()),
-        "Data (SHA-256)": "; ".join(f"{path} {digest}" for path, digest in document["data_sha256"].items()),
-    }
-    return "<dl>" + "\n".join(f"<dt>{key}</dt><dd>{escape(text)}</dd>" for key, text in entries.items()) + "</dl>"
+def _terms(explained: Mapping[str, str]) -> str:
+    return "<dl>" + "\n".join(f"<dt>{term}</dt><dd>{escape(text)}</dd>" for term, text in explained.items()) + "</dl>"

@@ -1,4 +1,4 @@
-"""A scene and its runs as a problem of identification, and its result in the scene's units."""
+"""A scene and its runs as a problem of identification."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from diffcontact.identify.fit import Progress
 from diffcontact.scene.document import Parameter, Scene, read_scene
 from diffcontact.scene.preparation import PreparedRun
 from diffcontact.system import System
-from diffcontact.versions import versions
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,28 +109,6 @@ def _read_runs(document: Scene, files: Sequence[str | Path]) -> tuple[PreparedRu
     return tuple(runs)
 
 
-def result_document(study: Study, result: FitResult) -> dict[str, Any]:
-    """What goes into result.json: `FitResult.to_dict` in the scene's units, with versions and hashes of the data."""
-    document = result.to_dict()
-    for name, entry in document["parameters"].items():
-        parameter = study.scene.parameters[name.partition("[")[0]]
-        for key in ("value", "stderr", "stderr_plain"):
-            entry[key] = _in_unit(entry[key], parameter)
-        entry["interval95"] = [_in_unit(bound, parameter) for bound in entry["interval95"]]
-        entry["unit"] = parameter.unit
-    return document | {
-        "scene": study.scene.file,
-        "runs": [run.label for run in study.runs],
-        "versions": versions(),
-        "data_sha256": {run.path: run.sha256 for run in study.runs},
-    }
-
-
-def estimates(document: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The parameters of a result document as rows of a table."""
-    return [{"name": name, **entry} for name, entry in document["parameters"].items()]
-
-
 # Plain functions, not lambdas made per study: runs and studies that share them share the compiled simulation.
 def _positions(trajectory, params):
     del params
@@ -194,7 +171,3 @@ def _check_overlap(study: Study, system: System, i: int, run: PreparedRun) -> No
             f"{study.scene.parameters['q0'].at}: gap {worst} is {gap[worst]:.6g} {length} at the start of {run.label}, "
             f"so two bodies overlap by {-gap[worst]:.6g} {length}; expected at least 0"
         )
-
-
-def _in_unit(value: float | None, parameter: Parameter) -> float | None:
-    return None if value is None else value / parameter.factor
