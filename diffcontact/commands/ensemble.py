@@ -23,9 +23,9 @@ from diffcontact.commands.complaint import ExitCode, about
 from diffcontact.commands.options import add_scene, count, path
 from diffcontact.ensemble import ensemble
 from diffcontact.files import check_folder
+from diffcontact.messages import did_you_mean, shown
 from diffcontact.scene.document import FROM_DATA, Scene, read_scene
-from diffcontact.scene.keys import nearest
-from diffcontact.scene.numerals import number, shown, whole
+from diffcontact.scene.numerals import number, whole
 from diffcontact.scene.study import read_study
 from diffcontact.simulate import simulate
 
@@ -201,7 +201,9 @@ def _check(document: Scene, variations: Sequence[Variation]) -> None:
     for variation in variations:
         at, name = f"--vary {shown(variation.text)}", variation.name
         if name not in document.parameters:
-            raise ValueError(f"{at}: the scene has no parameter {shown(name)}; {nearest(name, document.parameters)}")
+            raise ValueError(
+                f"{at}: the scene has no parameter {shown(name)}; {did_you_mean(name, document.parameters)}"
+            )
         quantity, parameter = document.ready.quantities[name], document.parameters[name]
         size = int(np.prod(quantity.shape))
         if variation.element is not None and not quantity.shape:

@@ -25,10 +25,11 @@ from diffcontact.files import read_text
 from diffcontact.identify import Interval, Normal, Positive, Real
 from diffcontact.identify.problem.loss import LOSSES
 from diffcontact.identify.search.shooting import SHOOTING
+from diffcontact.messages import shown
 from diffcontact.scene.keys import Table
 from diffcontact.scene.kinds import KINDS, Quantity, ReadySystem
 from diffcontact.scene.measurements import read_csv
-from diffcontact.scene.numerals import SIZES, shown
+from diffcontact.scene.numerals import SIZES
 from diffcontact.scene.preparation import PREPARATIONS, Preparation, PreparedRun
 
 FROM_DATA = "from data"

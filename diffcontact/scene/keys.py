@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from diffcontact.scene.numerals import SIZES, shown, sizable
+from diffcontact.messages import did_you_mean, shown
+from diffcontact.scene.numerals import SIZES, sizable
 from diffcontact.scene.units import factor
 
 _REQUIRED: Any = object()
@@ -42,7 +42,7 @@ class Table:
         """Refuse every key that is not among the known ones."""
         for key in self.data:
             if key not in known:
-                raise self.fail(key, f"unknown key; {nearest(key, known)}")
+                raise self.fail(key, f"unknown key; {did_you_mean(key, known)}")
 
     def fail(self, key: str, message: str) -> ValueError:
         """The error for a key, ready to be raised."""
@@ -143,7 +143,7 @@ class Table:
         """One of the known names."""
         value, known = self.text(key, default), tuple(known)
         if value not in known:
-            raise self.fail(key, f"no such {key} {shown(value)}; {nearest(value, known)}")
+            raise self.fail(key, f"no such {key} {shown(value)}; {did_you_mean(value, known)}")
         return value
 
     def factor(self, key: str, wanted: str) -> float:
@@ -161,17 +161,3 @@ class Table:
         entry = self.table(key)
         entry.expect("value", "unit")
         return entry.number("value") * entry.factor("unit", unit)
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """What was perhaps meant, for the end of a message.
-
-    Example:
-        >>> nearest("restituton", ("restitution", "drag"))
-        "did you mean 'restitution'?"
-        >>> nearest("x", ("restitution", "drag"))
-        "known are 'restitution', 'drag'"
-    """
-    known = tuple(known)
-    near = difflib.get_close_matches(name, known, n=1)
-    return f"did you mean {near[0]!r}?" if near else f"known are {', '.join(map(repr, known))}"

@@ -13,8 +13,8 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from diffcontact.messages import shown
 from diffcontact.scene.keys import Table
-from diffcontact.scene.numerals import shown
 from diffcontact.system import ParticleLine, System
 from diffcontact.systems import balls, bouncing_ball, carts, particle_line
 from diffcontact.systems.surfaces import Balls

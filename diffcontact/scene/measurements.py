@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import difflib
 import hashlib
 import io
 from array import array
@@ -15,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diffcontact.files import read_bytes, read_text
-from diffcontact.scene.numerals import number, shown
+from diffcontact.messages import did_you_mean, shown
+from diffcontact.scene.numerals import number
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,14 +112,11 @@ def _position(path, name: str, header: list[str], delimiter: str) -> int:
         raise ValueError(f"{path}: row 1: column {shown(name)} is there {header.count(name)} times, expected once")
     if name in header:
         return header.index(name)
-    near = difflib.get_close_matches(name, header, n=1)
     other = next((mark for mark in ";\t|," if len(header) == 1 and mark != delimiter and mark in header[0]), "")
     if other:
         hint = f"its fields seem to be between {other!r}, expected {delimiter!r} (data.delimiter)"
-    elif near:
-        hint = f"did you mean {shown(near[0])}?"
     else:
-        hint = f"the header has {', '.join(map(shown, header[:20])) or 'nothing'}"
+        hint = did_you_mean(name, header, listed="the header has")
     raise ValueError(f"{path}: no column {shown(name)}; {hint}")
 
 

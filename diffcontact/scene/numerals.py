@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-import reprlib
-from typing import Any
+
+from diffcontact.messages import shown
 
 # Beyond them squares, and products of a few, leave the range of a float64 (1e-308 to 1e308).
 SMALLEST, LARGEST = 1e-40, 1e40
@@ -65,27 +65,3 @@ def sizable(value: float) -> bool:
         (True, True, False, False, False)
     """
     return value == 0.0 or SMALLEST <= abs(value) <= LARGEST
-
-
-class _Short(reprlib.Repr):
-    def __init__(self):
-        super().__init__()
-        self.maxstring = self.maxother = 80
-        self.maxlong, self.maxlevel = 40, 4
-
-    def repr_int(self, x: int, level: int) -> str:
-        # Python refuses to write out a number of more than 4300 digits.
-        return super().repr_int(x, level) if x.bit_length() < 10_000 else f"a number of {x.bit_length()} bits"
-
-
-def shown(value: Any) -> str:
-    """A value as messages show it: short, whatever it is.
-
-    Example:
-        >>> shown([1, "two"]), shown(10**400)
-        ("[1, 'two']", '100000000000000000...0000000000000000000')
-    """
-    return _SHORT.repr(value)
-
-
-_SHORT = _Short()

@@ -5,12 +5,11 @@ value in SI = factor * value in the unit            mm -> 1e-3 m, deg -> pi/180 
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from dataclasses import dataclass
 
-from diffcontact.scene.numerals import shown
+from diffcontact.messages import did_you_mean, shown
 
 # name -> (factor to SI, powers of length, mass, time); angles and counts are numbers, a pixel is a length of its own,
 # a frame of a film a time of its own.
@@ -78,7 +77,7 @@ class Unit:
         for operator, part in re.findall(r"([*/]?)([^*/]*)", f"*{symbol}")[:-1]:
             found = _FACTOR.fullmatch(part.strip())
             if found is None or found.group(1) not in _BASE:
-                raise ValueError(f"unknown unit {shown(symbol)}; {_nearest(part.strip())}")
+                raise ValueError(f"unknown unit {shown(symbol)}; {did_you_mean(part.strip(), _BASE)}")
             written = found.group(2) or "1"
             # One digit: beyond it there is no quantity, and soon no number.
             if len(written.lstrip("-")) > 1:
@@ -118,10 +117,3 @@ def factor(text: str, expected: str) -> float:
     if not given.same_dimension(wanted):
         raise ValueError(f"unit {shown(given.symbol)} cannot be converted to {wanted.symbol!r}")
     return given.factor / wanted.factor
-
-
-def _nearest(name: str) -> str:
-    """The table entry that was perhaps meant, capitals aside; otherwise the table."""
-    folded = {known.lower(): known for known in _BASE}
-    near = difflib.get_close_matches(name.lower(), folded, n=1)
-    return f"did you mean {folded[near[0]]!r}?" if near else f"known are {', '.join(_BASE)}"

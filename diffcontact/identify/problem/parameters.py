@@ -11,7 +11,6 @@ positive. Tied parameters are not in theta: they are functions of those that are
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
@@ -20,6 +19,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
+
+from diffcontact.messages import did_you_mean
 
 
 @dataclass(frozen=True)
@@ -309,9 +310,7 @@ def _bounded(name: str, value: Any, domain: Domain) -> tuple[NDArray, NDArray, N
 def _check_known(name: str, params: Mapping[str, Any], where: str) -> None:
     if name in params:
         return
-    near = difflib.get_close_matches(name, params, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(map(repr, params))}"
-    raise ValueError(f"fit({where}): no parameter {name!r}; {hint}")
+    raise ValueError(f"fit({where}): no parameter {name!r}; {did_you_mean(name, params)}")
 
 
 def _check_number(name: str, leaf: Any) -> None:

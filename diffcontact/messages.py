@@ -1,0 +1,62 @@
+"""Parts of messages: a value shown short, and what a wrong name was perhaps meant to be."""
+
+from __future__ import annotations
+
+import difflib
+import reprlib
+from collections.abc import Iterable
+from typing import Any
+
+# More names than this are not listed.
+_MOST = 25
+# Two names are near if this part of their letters is common to both; of two letters, as in q0, one is enough.
+_NEAR, _NEAR_IF_SHORT = 0.6, 0.5
+
+
+def did_you_mean(name: str, known: Iterable[str], listed: str = "known are") -> str:
+    """What a wrong name was perhaps meant to be, for the end of a message; capitals make no difference.
+
+    Args:
+        name: the wrong one.
+        known: the right ones.
+        listed: how the list of the right ones begins, if none of them is near.
+
+    Example:
+        >>> did_you_mean("Restituton", ("restitution", "drag"))
+        "did you mean 'restitution'?"
+        >>> did_you_mean("x", ("restitution", "drag"))
+        "known are 'restitution', 'drag'"
+        >>> did_you_mean("x", (), "the header has")
+        'the header has nothing'
+    """
+    known = tuple(known)
+    folded = {one.lower(): one for one in known}
+    cutoff = _NEAR if len(name) > 2 else _NEAR_IF_SHORT
+    near = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=cutoff)
+    if near:
+        return f"did you mean {shown(folded[near[0]])}?"
+    return f"{listed} {', '.join(map(shown, known[:_MOST])) or 'nothing'}"
+
+
+def shown(value: Any) -> str:
+    """A value as messages show it: short, whatever it is.
+
+    Example:
+        >>> shown([1, "two"]), shown(10**400)
+        ("[1, 'two']", '100000000000000000...0000000000000000000')
+    """
+    return _SHORT.repr(value)
+
+
+class _Short(reprlib.Repr):
+    def __init__(self):
+        super().__init__()
+        self.maxstring = self.maxother = 80
+        self.maxlong, self.maxlevel = 40, 4
+
+    def repr_int(self, x: int, level: int) -> str:
+        # Python refuses to write out a number of more than 4300 digits.
+        return super().repr_int(x, level) if x.bit_length() < 10_000 else f"a number of {x.bit_length()} bits"
+
+
+_SHORT = _Short()
