@@ -261,4 +261,4 @@ def _gap_rates(system, params, t, q0):
     """How fast the gaps change along some direction, by the system's normals and by its gap function."""
     direction = jnp.cos(jnp.arange(q0.size, dtype=q0.dtype))
     rate = jax.jvp(lambda q: system.gap(t, q, params), (q0,), (direction,))[1]
-    return body_rows.times(system.normals(t, q0, params), direction), rate
+    return body_rows.product(system.normals(t, q0, params), direction), rate

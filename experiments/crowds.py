@@ -32,7 +32,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import diffcontact as dc
-from diffcontact.qp.rows.body_rows import lift, squares, times
+from diffcontact.qp.rows.body_rows import product, squares, transposed_product
 from diffcontact.schemes.among_neighbours import AmongNeighbours
 from diffcontact.status import Status
 
@@ -179,11 +179,11 @@ def figures(system, params, h, before, after) -> dict:
     gap, rows = system.rows(near, params, 0.0, before.q)
     free = before.u + h * system.force(0.0, before.q, before.u, params) / mass
     length = jnp.sqrt(jnp.where(near.taken, squares(rows, 1 / mass), 1.0))
-    u = free + lift(rows, loads) / mass
-    value = jnp.where(near.taken, (gap / h + times(rows, u)) / length, 0.0)
+    u = free + transposed_product(rows, loads) / mass
+    value = jnp.where(near.taken, (gap / h + product(rows, u)) / length, 0.0)
     unit = loads * length
     residual = jnp.max(jnp.abs(unit - jnp.maximum(unit - value, 0.0))) + jnp.max(jnp.abs(u - after.u))
-    scale = jnp.max(jnp.where(near.taken, -(gap / h + times(rows, free)) / length, 0.0))
+    scale = jnp.max(jnp.where(near.taken, -(gap / h + product(rows, free)) / length, 0.0))
     residual = jnp.where(scale > 0, residual / jnp.where(scale > 0, scale, 1.0), 0.0)
     return told | {"residual": residual, "contacts": jnp.sum(loads > 0), "near": jnp.sum(near.taken)}
 

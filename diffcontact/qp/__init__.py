@@ -2,7 +2,7 @@
 
 from diffcontact.qp.box import BoxSolution, box
 from diffcontact.qp.matrix_free.project_many import project_many
-from diffcontact.qp.projection import SEARCH, Projection, hold, project
+from diffcontact.qp.projection import WORKING_SET, Projection, hold, project
 from diffcontact.qp.rows.body_rows import BodyRows
 
-__all__ = ["SEARCH", "BodyRows", "BoxSolution", "Projection", "box", "hold", "project", "project_many"]
+__all__ = ["WORKING_SET", "BodyRows", "BoxSolution", "Projection", "box", "hold", "project", "project_many"]

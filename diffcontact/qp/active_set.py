@@ -30,15 +30,15 @@ from diffcontact.status import Status
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Search:
-    """What the search carries from pivot to pivot.
+class Iterate:
+    """What is carried from pivot to pivot.
 
     Args:
         tableau: (c, c) A swept on the working set, up to the last pivots.
-        left, right: (k, c) the last pivots, not yet applied: the tableau is T - left^T right. Applied together and in
-            the next pass, they write in place and cost one read and one write of the tableau for k pivots.
-        point: (c,) w0 swept like a column of the tableau: the multipliers on the working set, the values off it, at
-            load zero of the entering row.
+        left, right: (k, c) the last pivots, not yet applied: the tableau is T - left^T right. Applied together, in the
+            next pass, k pivots cost one read and one write of the tableau, which happens in place.
+        point: (c,) w0 swept like a column of the tableau: the multipliers on the working set and the values off it,
+            while the entering row's multiplier is zero.
         working: (c,) bool, the working set W.
         size: () int, how many rows W has.
         entering: () int, the row that is being taken in, or NONE.
@@ -62,20 +62,22 @@ class Search:
 
     def multipliers(self, A, w0):
         """l (c,), zero off the working set, after one step of iterative refinement: l_W - T_WW (A l + w0)_W."""
-        loads = jnp.where(self.working, self.point, 0)
-        residual = jnp.where(self.working, A @ loads + w0, 0)
+        multipliers = jnp.where(self.working, self.point, 0)
+        residual = jnp.where(self.working, A @ multipliers + w0, 0)
         step = self.tableau @ residual - (self.right @ residual) @ self.left
-        return jnp.where(self.working, loads - step, 0)
+        return jnp.where(self.working, multipliers - step, 0)
 
 
 def pivots_at_once(count):
-    """How many pivots are done on one tableau (c, c) before it is updated. Looking through those that wait costs each
-    pivot as many vectors: it pays where the tableau no longer fits the fastest cache."""
+    """How many pivots are done on one tableau (c, c) before it is updated.
+
+    Each pivot that waits costs every later one two vectors. It pays where the tableau no longer fits the fastest cache.
+    """
     return min(max(count // 16, 1), 8)
 
 
-def solve_dual(A, w0, tolerance, rank, any_rank=False) -> Search:
-    """Search the working set of  l >= 0,  w = A l + w0 >= 0,  l w = 0.
+def solve_dual(A, w0, tolerance, rank, any_rank=False) -> Iterate:
+    """Find the working set of  l >= 0,  w = A l + w0 >= 0,  l w = 0.
 
     Args:
         A: (c, c) symmetric, positive semidefinite, unit diagonal (zero on rows that are off).
@@ -85,7 +87,8 @@ def solve_dual(A, w0, tolerance, rank, any_rank=False) -> Search:
         any_rank: () bool, True where A is regular whatever the rank of the rows.
 
     Returns:
-        The final Search: status OK, INFEASIBLE (the entering row contradicts the working ones) or ITERATION_LIMIT.
+        The last iterate. Its status is OK, INFEASIBLE (the entering row contradicts the working ones) or
+        ITERATION_LIMIT.
 
     Reference:
         D. Goldfarb, A. Idnani, A numerically stable dual method for solving strictly convex quadratic programs,
@@ -93,7 +96,7 @@ def solve_dual(A, w0, tolerance, rank, any_rank=False) -> Search:
     """
     count = w0.shape[0]
     rows = jnp.arange(count, dtype=jnp.int32)
-    # Each row comes in and leaves a few times at most in practice; a longer search has lost its way to rounding.
+    # Each row comes in and leaves a few times at most in practice; more pivots mean that rounding decides.
     limit = 10 * count + 20
     dependent_below = dependence_tolerance(count, w0.dtype)
     at_once = pivots_at_once(count)
@@ -102,21 +105,21 @@ def solve_dual(A, w0, tolerance, rank, any_rank=False) -> Search:
         worst, row = _lowest(jnp.where(working, jnp.inf, point + tolerance), rows)
         return jnp.where(worst < 0, row, NONE)
 
-    def some(search):
-        tableau, nothing = search.tableau, jnp.zeros_like(search.left)
-        for left, right in zip(search.left, search.right, strict=True):
+    def some(iterate):
+        tableau, nothing = iterate.tableau, jnp.zeros_like(iterate.left)
+        for left, right in zip(iterate.left, iterate.right, strict=True):
             tableau = tableau - left[:, None] * right[None, :]
-        search = replace(search, tableau=tableau, left=nothing, right=nothing)
-        return lax.fori_loop(0, at_once, pivot, search)
+        iterate = replace(iterate, tableau=tableau, left=nothing, right=nothing)
+        return lax.fori_loop(0, at_once, pivot, iterate)
 
-    def pivot(number, search):
-        point, working = search.point, search.working
-        running = search.entering != NONE
-        entering = jnp.maximum(search.entering, 0)
-        row = search.row(entering)
-        # The point at the load s of the entering row is point + s direction.
+    def pivot(number, iterate):
+        point, working = iterate.point, iterate.working
+        running = iterate.entering != NONE
+        entering = jnp.maximum(iterate.entering, 0)
+        row = iterate.row(entering)
+        # While the entering row's multiplier is s, the point is point + s direction.
         direction = jnp.where(working, -row, row)
-        independent = (row[entering] > dependent_below) & ((search.size < rank) | any_rank)
+        independent = (row[entering] > dependent_below) & ((iterate.size < rank) | any_rank)
         full = jnp.where(independent, -point[entering] / row[entering], jnp.inf)
         shortest, blocking = _lowest(
             jnp.where(working & (direction < -dependent_below), point / -direction, jnp.inf), rows
@@ -125,29 +128,29 @@ def solve_dual(A, w0, tolerance, rank, any_rank=False) -> Search:
         possible = running & (jnp.minimum(full, shortest) < jnp.inf)
         index = jnp.where(joins, entering, blocking)
 
-        left, right = sweep(search.row(index), working, index)
+        left, right = sweep(iterate.row(index), working, index)
         left = jnp.where(possible, left, 0)
         point = point - left * jnp.where(possible, point[index], 0)
         working = working ^ ((rows == index) & possible)
-        done = search.pivots + 1
+        done = iterate.pivots + 1
         late = possible & (done >= limit)
         upcoming = jnp.where(joins, most_violated(point, working), entering)
-        stopped = jnp.where(running, jnp.where(late, Status.ITERATION_LIMIT, Status.INFEASIBLE), search.status)
-        return Search(
-            tableau=search.tableau,
-            left=search.left.at[number].set(left),
-            right=search.right.at[number].set(right),
+        stopped = jnp.where(running, jnp.where(late, Status.ITERATION_LIMIT, Status.INFEASIBLE), iterate.status)
+        return Iterate(
+            tableau=iterate.tableau,
+            left=iterate.left.at[number].set(left),
+            right=iterate.right.at[number].set(right),
             point=point,
             working=working,
-            size=search.size + jnp.where(possible, jnp.where(joins, 1, -1), 0),
+            size=iterate.size + jnp.where(possible, jnp.where(joins, 1, -1), 0),
             entering=jnp.where(possible & ~late, upcoming, NONE),
             pivots=done,
-            status=jnp.where(possible & ~late, search.status, stopped).astype(jnp.int32),
+            status=jnp.where(possible & ~late, iterate.status, stopped).astype(jnp.int32),
         )
 
     zero = jnp.zeros((), jnp.int32)
     none = jnp.zeros(count, bool)
-    start = Search(
+    start = Iterate(
         tableau=A,
         left=jnp.zeros((at_once, count), w0.dtype),
         right=jnp.zeros((at_once, count), w0.dtype),
@@ -160,7 +163,7 @@ def solve_dual(A, w0, tolerance, rank, any_rank=False) -> Search:
     )
     # A batch goes on until its last lane is done, and a pass leaves the finished lanes as they are: the select that
     # vmap would put around the body keeps the old tableau alive, at the price of a copy per pass.
-    return lax.while_loop(lambda search: any_lane(search.entering != NONE), some, start)
+    return lax.while_loop(lambda iterate: any_lane(iterate.entering != NONE), some, start)
 
 
 def sweep(row, working, index):

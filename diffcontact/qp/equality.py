@@ -22,12 +22,12 @@ from jax.scipy.linalg import cho_solve
 from diffcontact import mass as mass_matrix
 from diffcontact.batching import any_lane, where_wanted
 from diffcontact.qp import native
-from diffcontact.qp.rows.body_rows import along, dense, lift, switched, take, times
+from diffcontact.qp.rows.body_rows import along, dense, product, switched, take, transposed_product
 from diffcontact.qp.rows.metric import independent_slots, inverse_length, whitened_rows
 from diffcontact.qp.rows.slots import NONE, free_slots, members, slots_of, spread
 
-# A step of iterative refinement gains the digits that the condition of A_WW leaves. Tangents do without: their error is
-# relative to them, and nothing builds up from step to step.
+# A step of iterative refinement regains the digits that the condition of A_WW costs. Tangents do without one: their
+# error is relative to them, and nothing builds up from step to step.
 REFINEMENTS = 1
 
 
@@ -64,11 +64,11 @@ class _Held:
 
     def solve(self, b, v, refinements=REFINEMENTS):
         """u (d,) and l_W (k,) of the rows held at G_W u + b = 0."""
-        loads, u = jnp.zeros_like(b), v
+        multipliers, u = jnp.zeros_like(b), v
         for _ in range(1 + refinements):
-            loads = loads - self.scale * cho_solve((self.lower, True), self.scale * (self.G @ u + b))
-            u = v + self.columns @ loads
-        return u, loads
+            multipliers = multipliers - self.scale * cho_solve((self.lower, True), self.scale * (self.G @ u + b))
+            u = v + self.columns @ multipliers
+        return u, multipliers
 
 
 def _at(slots, x):
@@ -97,8 +97,8 @@ def hold_rows(mass, G, b, v, slots):
     """
 
     def busy():
-        u, loads = _Held.of(mass, G, slots).solve(_at(slots, b), v)
-        return u, spread(slots, loads, b.shape[0])
+        u, multipliers = _Held.of(mass, G, slots).solve(_at(slots, b), v)
+        return u, spread(slots, multipliers, b.shape[0])
 
     return where_wanted(jnp.any(slots != NONE), busy, (v, jnp.zeros_like(b)))
 
@@ -109,8 +109,8 @@ def _hold_rows_jvp(primals, tangents):
 
     def busy():
         held = _Held.of(mass, G, slots)
-        u, loads = held.solve(_at(slots, b), v)
-        return (u, spread(slots, loads, b.shape[0])), _moved(held, slots, primals, tangents, u, loads)
+        u, multipliers = held.solve(_at(slots, b), v)
+        return (u, spread(slots, multipliers, b.shape[0])), _moved(held, slots, primals, tangents, u, multipliers)
 
     def idle():
         return (v, jnp.zeros_like(b)), (tangents[3], jnp.zeros_like(b))
@@ -157,28 +157,31 @@ def _settle_jvp(primals, tangents):
     return (u, multipliers), lax.cond(any_lane(jnp.any(working)), busy, idle)
 
 
-def _moved(held, slots, primals, tangents, u, loads):
+def _moved(held, slots, primals, tangents, u, multipliers):
     """The tangents of u (d,) and of the multipliers (c,)."""
     G, b, v = primals[1:4]
     dmass, dG, db, dv = tangents[:4]
     dG_held = _rows_at(slots, along(G, dG))
-    force = mass_matrix.apply(dmass, v - u) + dG_held.T @ loads
+    force = mass_matrix.apply(dmass, v - u) + dG_held.T @ multipliers
     y = dv + mass_matrix.unwhiten(held.root, mass_matrix.whiten(held.root, force))
-    du, dloads = held.solve(dG_held @ u + _at(slots, db), y, refinements=0)
-    return du, spread(slots, dloads, b.shape[0])
+    du, dmultipliers = held.solve(dG_held @ u + _at(slots, db), y, refinements=0)
+    return du, spread(slots, dmultipliers, b.shape[0])
 
 
 def _moved_natively(primals, tangents, u, multipliers):
-    """The same by the kernel: M x - G_W^T dl = M' (v - u) + G'^T l and G_W (v' + x) = -r_W with u' = v' + x."""
+    """The tangents of u (d,) and of the multipliers (c,), by the kernel.
+
+    With u' = v' + x they solve  M x - G_W^T l' = M' (v - u) + G'^T l  and  G_W (v' + x) = -r_W.
+    """
     from diffcontact.qp.native.primitive import solve_held
 
     mass, G, _, v, working = primals[:5]
     dmass, dG, db, dv = tangents[:4]
     moved, held = switched(along(G, dG), working), switched(G, working)
-    force = mass_matrix.apply(dmass, v - u) + lift(moved, multipliers)
-    right = -jnp.where(working, times(moved, u) + db + times(held, dv), 0)
-    x, loads = solve_held(mass, G, working, force, right)
-    return dv + x, -loads
+    force = mass_matrix.apply(dmass, v - u) + transposed_product(moved, multipliers)
+    right = -jnp.where(working, product(moved, u) + db + product(held, dv), 0)
+    x, y = solve_held(mass, G, working, force, right)
+    return dv + x, -y
 
 
 def independent(mass, G, active):
@@ -193,5 +196,5 @@ def solve_slots(mass, G, slots, f, s):
     """x (d,) and y (c,) with M x + G_W^T y = f, G_W x = s_W for the rows W in the slots, and y = s elsewhere."""
     held = _Held.of(mass, G, slots)
     freely = mass_matrix.unwhiten(held.root, mass_matrix.whiten(held.root, f))
-    x, loads = held.solve(-_at(slots, s), freely)
-    return x, jnp.where(members(slots, s.shape[0]), -spread(slots, loads, s.shape[0]), s)
+    x, multipliers = held.solve(-_at(slots, s), freely)
+    return x, jnp.where(members(slots, s.shape[0]), -spread(slots, multipliers, s.shape[0]), s)

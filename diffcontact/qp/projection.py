@@ -13,12 +13,12 @@ from diffcontact.batching import any_lane
 from diffcontact.qp import native
 from diffcontact.qp.equality import hold_rows, independent, settle
 from diffcontact.qp.native import find_working_set
-from diffcontact.qp.rows.body_rows import BodyRows, times
+from diffcontact.qp.rows.body_rows import BodyRows, product
 from diffcontact.qp.rows.slots import free_slots, members
 from diffcontact.status import Status
 
-# The name that `jax.checkpoint` knows a projection's search by: kept, it need not be done again in reverse mode.
-SEARCH = "search of a projection"
+# The name that `jax.checkpoint` knows a projection's working set by: kept, it need not be found again in reverse mode.
+WORKING_SET = "working set of a projection"
 
 
 @jax.tree_util.register_dataclass
@@ -76,7 +76,7 @@ def project(mass, G, b, v) -> Projection:
     mass, G, b, v = _checked(mass, G, b, v)
     if 0 in G.shape:
         return _unconstrained(b, v, jnp.where(jnp.any(b < 0), Status.INFEASIBLE, Status.OK))
-    found = checkpoint_name(find_working_set(*lax.stop_gradient((mass, G, b, v))), SEARCH)
+    found = checkpoint_name(find_working_set(*lax.stop_gradient((mass, G, b, v))), WORKING_SET)
     u, multipliers = settle(mass, G, b + found.slack, v, found.working, found.step, found.multipliers)
     status = jnp.where(jnp.all(jnp.isfinite(u)), found.status, Status.NOT_FINITE).astype(jnp.int32)
     return Projection(u=u, multipliers=multipliers, active=found.working, status=status)
@@ -119,8 +119,8 @@ def hold(mass, G, b, v, active) -> Projection:
     if native.ready():
         from diffcontact.qp.native.primitive import hold as by_kernel
 
-        step, loads, taken = by_kernel(fixed[0], fixed[1], times(fixed[1], fixed[3]) + fixed[2], active)
-        u, multipliers = settle(mass, G, b, v, taken, step, loads)
+        step, multipliers, taken = by_kernel(fixed[0], fixed[1], product(fixed[1], fixed[3]) + fixed[2], active)
+        u, multipliers = settle(mass, G, b, v, taken, step, multipliers)
         return Projection(u=u, multipliers=multipliers, active=taken, status=ok)
     slots = lax.cond(
         any_lane(jnp.any(active)), lambda: independent(*fixed[:2], active), lambda: free_slots(min(G.shape))

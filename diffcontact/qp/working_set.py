@@ -1,4 +1,8 @@
-"""Which rows are active: the search for the working set among many rows, most of which can never become active."""
+"""Which rows hold as equalities at the solution of a projection, where most of many rows can never do so.
+
+Only the rows nearest to violation are candidates for the active-set method. The others are checked afterwards, and as
+long as one of them is violated the method is run again with it among the candidates.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +20,12 @@ from diffcontact.qp.rows.body_rows import (
     Rows,
     delassus,
     dense,
-    lift,
     magnitudes,
     part,
+    product,
     squares,
     switched,
-    times,
+    transposed_product,
     whitened,
 )
 from diffcontact.qp.rows.metric import dependence_tolerance, inverse_length, whitened_rows
@@ -31,7 +35,7 @@ from diffcontact.status import Status
 # Every round of candidates increases the dual objective, so that they end; many mean that rounding decides.
 ROUNDS = 40
 
-# The stages of a search: as asked; relaxed, where the rows contradict each other; as asked with the slack found; done.
+# The stages: as asked; relaxed, where the rows contradict each other; as asked with the slack found; done.
 PLAIN, RELAXED, SLACKENED, DONE = 0, 1, 2, 3
 
 
@@ -58,23 +62,23 @@ class WorkingSet:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class _Round:
-    """What is carried from one search to the next, in the unit of the scaled rows.
+    """What is carried from one run of the active-set method to the next, in the unit of the scaled rows.
 
     Args:
         stage: () int, what to do next.
         value: (c,) the rows' values at the present point.
         working: (c,) bool, the working set found last.
-        loads: (c,) its multipliers.
+        multipliers: (c,) those of the working set.
         step: (d,) M^-1 G^T multipliers, the way from v to the present point.
         slack: (c,) >= 0, what the rows have been relaxed by.
-        status: () int, of the last search.
-        number: () int.
+        status: () int, of the last run.
+        number: () int, of runs.
     """
 
     stage: jax.Array
     value: jax.Array
     working: jax.Array
-    loads: jax.Array
+    multipliers: jax.Array
     step: jax.Array
     slack: jax.Array
     status: jax.Array
@@ -87,8 +91,8 @@ def candidate_count(count, rank):
     return count if count <= 3 * wanted // 2 else wanted
 
 
-def fewer(size):
-    """How many rows are looked at instead of `size`, and how many may then ask for it: violated or in the working set.
+def reduced_candidate_count(size):
+    """How many candidates do instead of `size` at first, and how many rows may then be violated or in the working set.
 
     Seldom do as many rows become active as are independent. With three fifths a step of ten spheres, or of 64, takes
     two thirds of the time.
@@ -100,9 +104,8 @@ def fewer(size):
 def find_working_set(mass, G, b, v) -> WorkingSet:
     """The working set of a projection, and by how much the rows have to be relaxed for there to be one.
 
-    Only the rows nearest to violation are searched; the others are checked afterwards, and as long as one of them is
-    violated the search goes on with it among the candidates. Where the rows contradict each other they are relaxed by
-    the r >= 0 of least sum of squares (in the rows' unit) that makes room for a point.
+    Where the rows contradict each other they are relaxed by the r >= 0 of least sum of squares (in the rows' unit) that
+    makes room for a point.
 
     Args:
         mass: (d,) or (d, d).
@@ -114,36 +117,36 @@ def find_working_set(mass, G, b, v) -> WorkingSet:
     offset = jnp.where(on, b, 0)
     # The rounding of G v + b, row by row; a violation below it cannot be told from none.
     noise = 16 * jnp.finfo(b.dtype).eps * (magnitudes(G, v) + jnp.abs(offset))
-    value = jnp.where(on, times(G, v) + offset, jnp.inf)
+    value = jnp.where(on, product(G, v) + offset, jnp.inf)
 
-    def search():
+    def violated():
         if b.size == 1:
             return _one_row(mass, dense(G)[0], value[0], noise[0])
-        return _search(_UnitRows.of(mass, switched(G, on), value, noise))
+        return _several_rows(_ScaledRows.of(mass, switched(G, on), value, noise))
 
     def nothing():
         zeros = jnp.zeros_like(b)
         return WorkingSet(zeros > 0, zeros, jnp.zeros_like(v), zeros, jnp.asarray(int(Status.OK), jnp.int32))
 
-    return lax.cond(any_lane(jnp.any(value < -noise)), search, nothing)
+    return lax.cond(any_lane(jnp.any(value < -noise)), violated, nothing)
 
 
 def _one_row(mass, row, value, noise) -> WorkingSet:
-    """A single row (d,) needs no search: it holds as an equality if it is violated, and contradicts if it is zero."""
+    """A single row (d,) holds as an equality if it is violated, and contradicts if it is zero besides."""
     root = mass_matrix.root(mass)
     column = mass_matrix.unwhiten(root, mass_matrix.whiten(root, row))
     square = row @ column
     violated = value < -noise
     # Of a mass without a factor in this precision nothing can be said: u = v.
     works = violated & (square > 0) & jnp.all(jnp.isfinite(column))
-    load = jnp.where(works, -value / jnp.where(works, square, 1), 0)
+    multiplier = jnp.where(works, -value / jnp.where(works, square, 1), 0)
     slack = jnp.where(violated & ~works, -value, 0)
     status = jnp.where(slack > 1e3 * noise, Status.INFEASIBLE, Status.OK).astype(jnp.int32)
-    return WorkingSet(works[None], load[None], load * jnp.where(works, column, 0), slack[None], status)
+    return WorkingSet(works[None], multiplier[None], multiplier * jnp.where(works, column, 0), slack[None], status)
 
 
 @dataclass(frozen=True)
-class _UnitRows:
+class _ScaledRows:
     """The rows of a projection, each scaled to length one in the metric M^-1, so that all are measured in one unit.
 
     Args:
@@ -186,60 +189,63 @@ class _UnitRows:
         return ~jnp.all(value >= -self.tolerance * jnp.finfo(value.dtype).eps ** (-1 / 3))
 
     def contradiction(self):
-        """(c,) the relaxation above which rows contradict each other; rows at an angle below which they count as
-        dependent do so by that much of their violation, which does not make a problem infeasible."""
+        """(c,) the relaxation above which rows contradict each other.
+
+        Rows at an angle below which they count as dependent are relaxed by that much of their violation, which does not
+        make a problem infeasible.
+        """
         angle = jnp.sqrt(dependence_tolerance(self.w0.shape[0], self.w0.dtype))
         return 1e3 * self.tolerance + angle * jnp.maximum(jnp.max(-self.w0), 0)
 
 
-def _search(rows):
+def _several_rows(rows) -> WorkingSet:
     count = rows.w0.shape[0]
     size = candidate_count(count, min(rows.G.shape))
-    few, asking = fewer(size)
+    few, asking = reduced_candidate_count(size)
 
     def solved(unit, chosen, state):
         """The working set, its multipliers, the way from v, the values there (c,), and the status."""
-        working, loads, status = _solve(rows, unit, chosen, state)
-        step = mass_matrix.unwhiten(rows.root, lift(unit, loads))
-        return working, loads, step, rows.w0 + rows.scale * times(rows.G, step), status
+        working, multipliers, status = _solve(rows, unit, chosen, state)
+        step = mass_matrix.unwhiten(rows.root, transposed_product(unit, multipliers))
+        return working, multipliers, step, rows.w0 + rows.scale * product(rows.G, step), status
 
     def among(size, state):
         """The same from the rows nearest to violation, and whether one that was left out is violated."""
         # Single precision is enough to choose by.
         _, chosen = lax.top_k(jnp.where(state.working, jnp.inf, -state.value).astype(jnp.float32), size)
-        working, loads, step, value, status = solved(rows.take(chosen), chosen, state)
+        working, multipliers, step, value, status = solved(rows.take(chosen), chosen, state)
         # Relaxed rows stay violated as long as they are in the working set.
         left_out = jnp.any((value + state.slack < -2 * rows.tolerance) & ~members(chosen, count))
-        return (spread(chosen, working, count), spread(chosen, loads, count), step, value, status), left_out
+        return (spread(chosen, working, count), spread(chosen, multipliers, count), step, value, status), left_out
 
     # Where all rows are candidates, what they are is the same in every round.
     everything = rows.take(slice(None)) if size == count else None
 
-    def search(state):
+    def run(state):
         if everything is None:
             # Lanes that need few candidates go first, then those that need many: no lane's rounding depends on another.
             asked = jnp.sum(state.working | (state.value < -rows.tolerance))
             many = (asked > asking) | (state.stage == RELAXED)
             few_first = any_lane(~many & (state.stage != DONE))
             found, left_out = lax.cond(few_first, partial(among, few), partial(among, size), state)
-            return select(many != few_first, searched(state, found, left_out), state)
-        return searched(state, solved(everything, slice(None), state), jnp.asarray(False))
+            return select(many != few_first, after(state, found, left_out), state)
+        return after(state, solved(everything, slice(None), state), jnp.asarray(False))
 
-    def searched(state, found, left_out):
-        working, loads, step, value, status = found
+    def after(state, found, left_out):
+        working, multipliers, step, value, status = found
         again = left_out & (status == Status.OK) & (state.number < ROUNDS)
         relaxed = state.stage == RELAXED
         # At the relaxed point itself the slackened rows hold: no margin is needed but rounding.
         slack = jnp.where(relaxed & ~again, jnp.maximum(rows.noise - value, 0), state.slack)
         contradiction = (state.stage == PLAIN) & (status == Status.INFEASIBLE)
-        after = jnp.where(relaxed, SLACKENED, jnp.where(contradiction, RELAXED, DONE))
-        stage = jnp.where(again, state.stage, after).astype(jnp.int32)
-        return _Round(stage, value, working, loads, step, slack, status, state.number + 1)
+        next_stage = jnp.where(relaxed, SLACKENED, jnp.where(contradiction, RELAXED, DONE))
+        stage = jnp.where(again, state.stage, next_stage).astype(jnp.int32)
+        return _Round(stage, value, working, multipliers, step, slack, status, state.number + 1)
 
     zero, none = jnp.zeros((), jnp.int32), jnp.zeros_like(rows.w0)
     nowhere = jnp.zeros(rows.G.shape[1], none.dtype)
     start = _Round(zero + PLAIN, rows.w0, none > 0, none, nowhere, none, zero + int(Status.OK), zero)
-    state = lax.while_loop(lambda state: state.stage != DONE, search, start)
+    state = lax.while_loop(lambda state: state.stage != DONE, run, start)
     status = jnp.where(state.status == Status.INFEASIBLE, Status.OK, state.status)
     status = jnp.where(state.number > ROUNDS, Status.ITERATION_LIMIT, status)
     status = jnp.where(jnp.any(state.slack > rows.contradiction()), Status.INFEASIBLE, status)
@@ -249,7 +255,7 @@ def _search(rows):
     finite = jnp.all(jnp.isfinite(state.step))
     return WorkingSet(
         working=state.working & finite,
-        multipliers=jnp.where(finite, jnp.maximum(state.loads * rows.scale, 0), 0),
+        multipliers=jnp.where(finite, jnp.maximum(state.multipliers * rows.scale, 0), 0),
         step=jnp.where(finite, state.step, 0),
         slack=state.slack / rows.scale,
         status=status.astype(jnp.int32),

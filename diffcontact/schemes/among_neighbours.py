@@ -85,7 +85,7 @@ def _project(system: Crowd, params, t, h, state: CrowdState, near: Near):
     free = state.u + h * system.force(t + h / 2, state.q, state.u, params) / mass
     gap, rows = system.rows(near, params, t + h, state.q)
     start = near.carry_over(state.near, state.loads)
-    move = qp.project_many(mass, rows, jnp.where(near.taken, gap / h, jnp.inf), free, loads=start)
+    move = qp.project_many(mass, rows, jnp.where(near.taken, gap / h, jnp.inf), free, multipliers=start)
     status = first(move.status, inelastic_status(system.only(near), params))
     after = CrowdState(state.q + h * move.u, move.u, near, lax.stop_gradient(move.multipliers))
     return after, move.multipliers, status

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from diffcontact.mass import solve
 from diffcontact.schemes.applicability import curvature_status, inelastic_status, passage_status, require
-from diffcontact.schemes.position_projection import nearest
+from diffcontact.schemes.position_projection import project_position
 from diffcontact.schemes.scheme import Info, State
 from diffcontact.status import first
 from diffcontact.system import System
@@ -27,8 +27,9 @@ class CatchingUp:
     In velocities, q' in Proj_M(C(t'), q + h u + h^2 M^-1 f), which contains the first step (25): where q_0 is
     interior, as the theorem asks, and h small, the projection leaves it as it is; elsewhere it keeps the first
     position feasible. It also says what a step of another length does. The projection is a true local one
-    (`position_projection.nearest`), and M (u' - u) = h f + sum_i impulse_i grad g_i(t', q') with impulse_i >= 0, zero
-    where g_i(t', q') > 0. The mean force is taken by the midpoint rule, exact for forces affine in t.
+    (`position_projection.project_position`), and M (u' - u) = h f + sum_i impulse_i grad g_i(t', q') with
+    impulse_i >= 0, zero where g_i(t', q') > 0. The mean force is taken by the midpoint rule, exact for forces affine
+    in t.
 
     Hypotheses: C(t) uniformly prox-regular, Lipschitz in t and admissible (theorem 1.3); for constraints (A1)-(A4)
     and the reverse triangle inequality (R_rho), gaps convex or not (theorem 4.6); for a constant C, (R_0) is
@@ -73,7 +74,7 @@ class CatchingUp:
         mass = system.mass(q, params)
         free = u + h * solve(mass, system.force(t + h / 2, q, u, params))
         predicted = q + h * free
-        caught = nearest(system, params, t + h, mass, q, predicted)
+        caught = project_position(system, params, t + h, mass, q, predicted)
         # (q' - q) / h, written so that free flight does not round positions into velocities.
         after = free + caught.shift / h
         ahead, impulse = predicted + caught.shift, caught.multipliers / h

@@ -14,7 +14,7 @@ from diffcontact import mass as mass_matrix
 from diffcontact.batching import any_lane
 from diffcontact.mass import solve
 from diffcontact.schemes.applicability import curvature_status, passage_status, require
-from diffcontact.schemes.position_projection import nearest
+from diffcontact.schemes.position_projection import project_position
 from diffcontact.schemes.scheme import Info
 from diffcontact.status import Status, first
 from diffcontact.system import System, contacts
@@ -110,7 +110,7 @@ class ElasticProjection:
         gain = h * self._acceleration(system, params, t, q, u, h, mass)
         w = q + h * ((1 - e) * u + gain) / (1 + e)
         meant = t + h * (1 - e) / (1 + e)
-        z = nearest(system, params, meant, mass, q, w)
+        z = project_position(system, params, meant, mass, q, w)
         after = u + gain + (1 + e) * z.shift / h
         ahead = q + h * (u + gain) + (1 + e) * z.shift
         impulse = (1 + e) * z.multipliers / h

@@ -22,8 +22,8 @@ _PASSES = 100
 
 @partial(jax.tree_util.register_dataclass, data_fields=["shift", "multipliers", "status"], meta_fields=[])
 @dataclass(frozen=True)
-class Nearest:
-    """A projected position w + shift.
+class ProjectedPosition:
+    """The projection w + shift of a position w onto the admissible set.
 
     Attributes:
         shift: (d,) from the point w to its projection, exactly zero where w is admissible [m].
@@ -36,7 +36,7 @@ class Nearest:
     status: Array
 
 
-def nearest(system, params, t, mass, start: Array, w: Array) -> Nearest:
+def project_position(system, params, t, mass, start: Array, w: Array) -> ProjectedPosition:
     r"""The point of C(t) = {x : g_i(t, x) >= 0} nearest to w, locally.
 
     The constraints are linearised, the linear problem is solved, and again from its solution until it stays::
@@ -60,11 +60,11 @@ def nearest(system, params, t, mass, start: Array, w: Array) -> Nearest:
         w: (d,) the point to project.
 
     Returns:
-        A `Nearest`.
+        A `ProjectedPosition`.
 
     Source: S2 eq. (26), S3 eq. (7); prox-regularity S2 definition 2.5.
     """
-    nothing = Nearest(jnp.zeros_like(w), jnp.zeros_like(system.gap(t, w, params)), jnp.zeros((), int))
+    nothing = ProjectedPosition(jnp.zeros_like(w), jnp.zeros_like(system.gap(t, w, params)), jnp.zeros((), int))
     outside = jnp.any(system.gap(t, w, params) < 0)
 
     def project():
@@ -98,7 +98,7 @@ def _settle(system, params, t, mass, start, w):
     return x, multipliers, active, first(status, jnp.where(unfinished(end), Status.PROJECTION_LIMIT, Status.OK))
 
 
-def _newton(system, params, t, mass, w, settled) -> Nearest:
+def _newton(system, params, t, mass, w, settled) -> ProjectedPosition:
     """The step that carries the derivative, from a point that the iteration has settled on."""
     x, multipliers, active, status = settled
     metric = mass if mass.ndim == 2 else jnp.diag(mass)
@@ -114,4 +114,4 @@ def _newton(system, params, t, mass, w, settled) -> Nearest:
     target = -solve(metric - curvature, curvature @ (x - w))
     held = qp.hold(metric - curvature, here.normals, here.gap + here.normals @ (w - x), target, active)
     status = first(status, jnp.where(regular, Status.OK, Status.PROJECTION_LIMIT))
-    return Nearest(held.u, jnp.maximum(held.multipliers, 0.0), status)
+    return ProjectedPosition(held.u, jnp.maximum(held.multipliers, 0.0), status)

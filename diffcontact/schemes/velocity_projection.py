@@ -58,7 +58,7 @@ class VelocityProjection:
     """
 
     inelastic: ClassVar[bool] = True
-    keeps: ClassVar[tuple[str, ...]] = (qp.SEARCH,)
+    keeps: ClassVar[tuple[str, ...]] = (qp.WORKING_SET,)
 
     def init(self, system, params, t, h, q, u) -> State:
         """(q, u) at t = 0 are the initial data, eq. (12)."""

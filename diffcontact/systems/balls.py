@@ -12,7 +12,7 @@ from diffcontact.systems.surfaces import Balls, Surfaces, param
 
 # Up to so many balls the gradients of the gaps are dense: with sparse ones a step of ten balls takes four fifths of the
 # time, and one of a single ball a third more.
-FEW = 3
+DENSE_GRADIENTS_UP_TO = 3
 
 
 def balls(
@@ -122,4 +122,4 @@ def _balls(count, dimension, box, cell, planes, radius, fixed, materials):
     functions = {"gap": surfaces.gap, "force": force, "mass": mass, "restitution": surfaces.restitution}
     if cell is not None:
         return Crowd(**functions, surfaces=surfaces, cell=cell)
-    return Balls(**functions, surfaces=surfaces, normals=surfaces.gradients if count > FEW else None)
+    return Balls(**functions, surfaces=surfaces, normals=surfaces.gradients if count > DENSE_GRADIENTS_UP_TO else None)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import diffcontact as dc
-from diffcontact.schemes.position_projection import nearest
+from diffcontact.schemes.position_projection import project_position
 
 
 @jax.jit
@@ -16,7 +16,7 @@ def project(w, radius, sign=1.0, mass=((1.0, 0.0), (0.0, 1.0))):
         mass=lambda q, p: q,
         restitution=lambda p: 0.0,
     )
-    return nearest(disc, radius, 0.0, jnp.asarray(mass), jnp.array([1.1, 0.0]), w)
+    return project_position(disc, radius, 0.0, jnp.asarray(mass), jnp.array([1.1, 0.0]), w)
 
 
 derivative = jax.jit(jax.jacfwd(lambda w, radius, sign: project(w, radius, sign).shift, (0, 1)))

@@ -12,7 +12,7 @@ import numpy as np
 from diffcontact.qp.native.compiled import compiled, summed
 from diffcontact.qp.native.factor import append, apply, remove
 from diffcontact.qp.native.frame import past
-from diffcontact.qp.native.rows import add, clear, gather, spread, times
+from diffcontact.qp.native.rows import add, clear, gather, product, spread
 from diffcontact.status import Status
 
 # The place of a row that is no candidate, because nothing asks for it or because it is held.
@@ -63,7 +63,7 @@ def pivots(space, candidates, count, dimension, entries, size, most, rank, relax
     Returns:
         How many candidates there are then, how many rows are held, and the status.
     """
-    held, load, turn, now = space.held, space.load, space.turn, space.now
+    held, multiplier, turn, now = space.held, space.multiplier, space.turn, space.now
     limit = 10 * count + 20
     done = 0
     entering = _most_violated(space, candidates)
@@ -72,15 +72,15 @@ def pivots(space, candidates, count, dimension, entries, size, most, rank, relax
         soft = space.soft[row] if relaxed else 0.0
         arrived = 0.0
         products(space, row, size)
-        itself = times(space, row, space.dense) + soft
+        itself = product(space, row, space.dense) + soft
         while True:
             schur = itself - apply(space, size)
             possible = size < most and (size < rank or relaxed) and schur > dependent_below
             full = (space.tolerance[row] - now[entering]) / schur if possible else np.inf
             length, gone = full, -1
             for j in range(size):
-                if turn[j] > dependent_below and load[j] < length * turn[j]:
-                    length, gone = load[j] / turn[j], j
+                if turn[j] > dependent_below and multiplier[j] < length * turn[j]:
+                    length, gone = multiplier[j] / turn[j], j
             if length == np.inf or done == limit:
                 gather(space, row)
                 return candidates, size, INFEASIBLE if length == np.inf else ITERATION_LIMIT
@@ -90,7 +90,7 @@ def pivots(space, candidates, count, dimension, entries, size, most, rank, relax
             arrived += length
             if gone < 0:
                 append(space, size, schur)
-                held[size], load[size] = row, arrived
+                held[size], multiplier[size] = row, arrived
                 size += 1
                 candidates -= 1
                 _look_away(space, entering, candidates, entries, count)
@@ -100,7 +100,7 @@ def pivots(space, candidates, count, dimension, entries, size, most, rank, relax
             remove(space, size, gone)
             size -= 1
             for j in range(gone, size):
-                held[j], load[j], space.own[j] = held[j + 1], load[j + 1], space.own[j + 1]
+                held[j], multiplier[j], space.own[j] = held[j + 1], multiplier[j + 1], space.own[j + 1]
         gather(space, row)
         entering = _most_violated(space, candidates)
     return candidates, size, OK
@@ -111,18 +111,18 @@ def products(space, row, size):
     """Spread a row out, and its products with the held ones."""
     spread(space, row)
     for j in range(size):
-        space.own[j] = times(space, space.held[j], space.dense)
+        space.own[j] = product(space, space.held[j], space.dense)
 
 
 @summed
 def _move(space, candidates, count, dimension, entries, size, length):
-    """Let the load of the entering row grow by `length`."""
-    way, change, now, load, turn = space.way, space.change, space.now, space.load, space.turn
+    """Let the multiplier of the entering row grow by `length`."""
+    way, change, now, multiplier, turn = space.way, space.change, space.now, space.multiplier, space.turn
     for j in range(dimension):
         way[j] = space.dense[j]
     for j in range(size):
         add(space, space.held[j], -turn[j], way)
-        load[j] -= length * turn[j]
+        multiplier[j] -= length * turn[j]
     clear(change, candidates)
     for e in range(entries):
         column = past(space.column, e * count)
@@ -140,17 +140,17 @@ def refine(space, dimension, size, relaxed):
     add_up(space, size)
     for j in range(size):
         row = space.held[j]
-        own = space.base[row] + times(space, row, space.step)
-        space.own[j] = own + space.soft[row] * space.load[j] if relaxed else own
+        own = space.base[row] + product(space, row, space.step)
+        space.own[j] = own + space.soft[row] * space.multiplier[j] if relaxed else own
     apply(space, size)
     for j in range(size):
-        space.load[j] -= space.turn[j]
+        space.multiplier[j] -= space.turn[j]
     clear(space.step, dimension)
     add_up(space, size)
 
 
 @compiled
 def add_up(space, size):
-    """step += the held rows, each times its multiplier."""
+    """step += the held rows, each product its multiplier."""
     for j in range(size):
-        add(space, space.held[j], space.load[j], space.step)
+        add(space, space.held[j], space.multiplier[j], space.step)

@@ -1,6 +1,6 @@
 """The inverse Cholesky factor of the working set's Delassus matrix, as rows come in and leave.
 
-With A_WW = L L^T and K = L^-1 the multipliers that a load of one on row i calls for are K^T K A_Wi. K grows by the row
+With A_WW = L L^T and K = L^-1 a multiplier of one on row i changes those of W by -K^T K A_Wi. K grows by the row
 (-(K^T K A_Wi)^T, 1)/sqrt(s), with s the Schur complement of row i, and shrinks by rotations of its rows: neither takes
 a triangular solve. It is stored row by row, without the zeros.
 

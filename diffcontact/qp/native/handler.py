@@ -137,7 +137,7 @@ def _search(frame, batch, given, numbers, eps):
             step[j] = space.step[j] if violated else 0.0
         for j in range(size):
             row = space.held[j]
-            working[row], multipliers[row] = 1, space.load[j]
+            working[row], multipliers[row] = 1, space.multiplier[j]
 
 
 @compiled
@@ -177,6 +177,6 @@ def _hold(frame, batch, given, numbers, eps):
             x[j] = space.step[j]
         for j in range(size):
             row = space.place[space.held[j]]
-            y[row] = -space.load[j]
+            y[row] = -space.multiplier[j]
             if choose:
                 taken[row] = 1

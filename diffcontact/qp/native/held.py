@@ -10,7 +10,7 @@ from __future__ import annotations
 from diffcontact.qp.native.active_set import add_up, products
 from diffcontact.qp.native.compiled import compiled
 from diffcontact.qp.native.factor import append, apply
-from diffcontact.qp.native.rows import gather, times, unwhiten, whiten
+from diffcontact.qp.native.rows import gather, product, unwhiten, whiten
 
 # The first gives the solution, the second is a step of iterative refinement.
 PASSES = 2
@@ -22,31 +22,31 @@ def take_independent(space, rows, most, dependent_below):
     size = 0
     for row in range(rows):
         products(space, row, size)
-        schur = times(space, row, space.dense) - apply(space, size)
+        schur = product(space, row, space.dense) - apply(space, size)
         gather(space, row)
         if size < most and schur > dependent_below:
             append(space, size, schur)
-            space.held[size], space.load[size] = row, 0.0
+            space.held[size], space.multiplier[size] = row, 0.0
             size += 1
     return size
 
 
 @compiled
 def solve(space, dimension, size, full, f, s):
-    """x in `step`, and -y in `load`."""
+    """x in `step`, and -y in `multiplier`."""
     whiten(space, f, dimension, full)
     for _ in range(PASSES):
         _arrive(space, dimension, size)
         for j in range(size):
             row = space.held[j]
-            space.own[j] = times(space, row, space.step) - s[space.place[row]] * space.scale[row]
+            space.own[j] = product(space, row, space.step) - s[space.place[row]] * space.scale[row]
         apply(space, size)
         for j in range(size):
-            space.load[j] -= space.turn[j]
+            space.multiplier[j] -= space.turn[j]
     _arrive(space, dimension, size)
     unwhiten(space, dimension, full)
     for j in range(size):
-        space.load[j] *= space.scale[space.held[j]]
+        space.multiplier[j] *= space.scale[space.held[j]]
 
 
 @compiled

@@ -35,8 +35,8 @@ def find_working_set(mass, G: Rows, b, v) -> WorkingSet:
 def hold(mass, G: Rows, value, active):
     """As `diffcontact.qp.projection.hold`, from the rows' values (c,) at v: the way from v, multipliers, the rows."""
     nowhere = jnp.zeros(mass.shape[0], value.dtype)
-    step, loads, taken, _ = _hold.bind(mass, *_operands(G), jnp.where(active, -value, 0), nowhere, active)
-    return step, jnp.where(taken, -loads, 0), taken
+    step, multipliers, taken, _ = _hold.bind(mass, *_operands(G), jnp.where(active, -value, 0), nowhere, active)
+    return step, jnp.where(taken, -multipliers, 0), taken
 
 
 def solve_held(mass, G: Rows, working, f, s):
@@ -45,8 +45,8 @@ def solve_held(mass, G: Rows, working, f, s):
 
     def equations(unknown):
         x, y = unknown[:dimension], unknown[dimension:]
-        above = mass_matrix.apply(mass, x) + body_rows.lift(held, jnp.where(working, y, 0))
-        return jnp.concatenate([above, jnp.where(working, body_rows.times(held, x), y)])
+        above = mass_matrix.apply(mass, x) + body_rows.transposed_product(held, jnp.where(working, y, 0))
+        return jnp.concatenate([above, jnp.where(working, body_rows.product(held, x), y)])
 
     def solve(_, right):
         return jnp.concatenate(_solve.bind(mass, *_operands(G), right[dimension:], right[:dimension], working)[:2])

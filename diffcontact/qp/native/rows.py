@@ -149,7 +149,7 @@ def to_unit_length(space, count, eps):
 
 
 @summed
-def times(space, row, x):
+def product(space, row, x):
     """The inner product of a row and x (d,)."""
     total = 0.0
     for e in range(space.start[row], space.start[row + 1]):

@@ -15,15 +15,16 @@ from diffcontact.qp.native.active_set import (
     refine,
 )
 from diffcontact.qp.native.compiled import compiled
-from diffcontact.qp.native.rows import clear, times, to_unit_length, unwhiten
+from diffcontact.qp.native.rows import clear, product, to_unit_length, unwhiten
 from diffcontact.status import Status
 
 ILL_CONDITIONED = int(Status.ILL_CONDITIONED)
 ROUNDS = 40
 # As asked; relaxed, where the rows contradict each other; as asked with the slack found.
 PLAIN, RELAXED = 0, 1
-# Up to so many rows all are looked at: to choose among them takes as long.
-FEW = 16
+# Up to so many rows all are candidates. Choosing among 12 rows takes 2 % longer than that, among 24 rows 5 % less, and
+# among 32 rows 9 % less.
+ALL_CANDIDATES_UP_TO = 16
 
 
 @compiled
@@ -36,7 +37,8 @@ def dependence_tolerance(count, eps):
 def find(space, count, dimension, most, rank, full, eps):
     """The working set of rows that were read and whitened: how many rows are held, and the status.
 
-    The multipliers, in their rows' own units, are in `load`, M^-1 G^T multipliers in `step`, the relaxation in `slack`.
+    Afterwards `multiplier` holds the multipliers in their rows' own units, `step` M^-1 G^T multipliers, `slack` the
+    relaxation.
     """
     worst = to_unit_length(space, count, eps)
     entries = 0
@@ -69,7 +71,7 @@ def find(space, count, dimension, most, rank, full, eps):
         clear(space.step, dimension)
         size = 0
     for j in range(size):
-        space.load[j] = max(space.load[j] * space.scale[space.held[j]], 0.0)
+        space.multiplier[j] = max(space.multiplier[j] * space.scale[space.held[j]], 0.0)
     for i in range(count):
         space.slack[i] /= space.scale[i]
     return size, status
@@ -79,18 +81,18 @@ def find(space, count, dimension, most, rank, full, eps):
 def _value(space, row):
     """The value of a row at the point that the step leads to, without its slack."""
     value = space.value[row]
-    return value + times(space, row, space.step) if value < np.inf else value
+    return value + product(space, row, space.step) if value < np.inf else value
 
 
 @compiled
 def _solve(space, worst, count, dimension, entries, most, rank, relaxed, dependent_below):
-    """Search among the rows nearest to violation, and among the others as they become violated."""
+    """Find the working set among the rows nearest to violation, and among the others as they become violated."""
     candidates = 0
     for i in range(count):
         space.place[i] = NOWHERE
         base = space.value[i] + space.slack[i]
         space.base[i] = base
-        if (count <= FEW or base < worst) and base < np.inf:
+        if (count <= ALL_CANDIDATES_UP_TO or base < worst) and base < np.inf:
             look_at(space, i, base, candidates, entries, count)
             candidates += 1
     clear(space.step, dimension)
@@ -116,7 +118,7 @@ def _check(space, candidates, count, entries):
         place = space.place[i]
         if space.base[i] == np.inf or place == HELD:
             continue
-        value = space.base[i] + times(space, i, space.step)
+        value = space.base[i] + product(space, i, space.step)
         violated = value < -2 * space.tolerance[i]
         if place != NOWHERE:
             space.now[place] = value + space.tolerance[i]

@@ -11,19 +11,19 @@ from diffcontact.qp.native.frame import doubles, words
 # Of a problem with c rows, d components, e entries of a row at most, and at most k rows held at once:
 #     start (c + 1), index, entry (c e)     the rows, one after the other: where each begins, its columns and values
 #     value, noise, scale, tolerance (c)    of the rows at v, as in diffcontact.qp.working_set
-#     soft, slack, base (c)                 addition to the dual's diagonal, relaxation, values at no load + relaxation
+#     soft, slack, base (c)                 addition to the dual's diagonal, relaxation, values at v + relaxation
 #     root (d) or (d d)                     inverse square roots of the masses, or the Cholesky factor of the mass
 #     step, way, dense (d)                  for the whitened rows: way from v, direction of a pivot, a row spread out
 #     candidate, place (c)                  the rows looked at, none of them held, and where each row is among them
 #     column, unit (e c)                    the candidates' columns and values, entry by entry
 #     now, change (c)                       the candidates' values plus tolerance, and their rates along `way`
-#     held, load (k)                        the working set and its multipliers
+#     held, multiplier (k)                        the working set and its multipliers
 #     inverse (k k/2)                       the inverse of the Cholesky factor of its Delassus matrix
 #     own, turn (k)                         products with the entering row, and minus the rates of the multipliers
 Workspace = namedtuple(
     "Workspace",
     "start index entry value noise scale tolerance soft slack base root step way dense candidate place column unit now "
-    "change held load inverse own turn",
+    "change held multiplier inverse own turn",
 )
 
 
@@ -52,13 +52,13 @@ def carve(at, count, dimension, entries, most, full):
     step, at = _doubles(at, dimension)
     way, at = _doubles(at, dimension)
     dense, at = _doubles(at, dimension)
-    load, at = _doubles(at, most)
+    multiplier, at = _doubles(at, most)
     own, at = _doubles(at, most)
     turn, at = _doubles(at, most)
     inverse, at = _doubles(at, most * (most + 1) // 2)
     return Workspace(
         start, index, entry, value, noise, scale, tolerance, soft, slack, base, root, step, way, dense, candidate,
-        place, column, unit, now, change, held, load, inverse, own, turn,
+        place, column, unit, now, change, held, multiplier, inverse, own, turn,
     )  # fmt: skip
 
 

@@ -51,7 +51,7 @@ class BodyRows:
 Rows = jax.Array | BodyRows
 
 
-def times(G: Rows, x):
+def product(G: Rows, x):
     """(c,) G x for x (d,)."""
     if not isinstance(G, BodyRows):
         return G @ x
@@ -59,23 +59,23 @@ def times(G: Rows, x):
     return jnp.sum(jnp.where(there, _both(G).normals * x.reshape(G.count, -1)[G.bodies], 0), axis=(1, 2))
 
 
-def lift(G: Rows, loads):
-    """(d,) G^T loads for loads (c,): what the rows' multipliers add up to at each body."""
+def transposed_product(G: Rows, multipliers):
+    """(d,) G^T multipliers for multipliers (c,): the impulse on each body."""
     if not isinstance(G, BodyRows):
-        return G.T @ loads
+        return G.T @ multipliers
     places = jnp.where(G.bodies == NONE, G.count, G.bodies)
     nowhere = jnp.zeros((G.count, G.normals.shape[-1]), G.dtype)
-    return nowhere.at[places].add(_both(G).normals * loads[:, None, None], mode="drop").ravel()
+    return nowhere.at[places].add(_both(G).normals * multipliers[:, None, None], mode="drop").ravel()
 
 
 def squares(G: Rows, x):
     """(c,) sum_j G_ij^2 x_j."""
-    return times(_mapped(G, jnp.square), x)
+    return product(_mapped(G, jnp.square), x)
 
 
 def magnitudes(G: Rows, x):
     """(c,) sum_j |G_ij| |x_j|, what the rounding of G x is relative to; two bodies of a row are never one."""
-    return times(_mapped(G, jnp.abs), jnp.abs(x))
+    return product(_mapped(G, jnp.abs), jnp.abs(x))
 
 
 def take(G: Rows, rows):

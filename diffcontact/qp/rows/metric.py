@@ -1,4 +1,4 @@
-"""Constraint rows in the metric of the mass: whitening, length, independence."""
+"""The metric of the mass on constraint rows: whitening, length, independence."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def inverse_length(square):
 def dependence_tolerance(count, dtype):
     """The squared sine of the angle between a row and the span of others below which it counts as dependent on them.
 
-    Its rounding error is some units of eps for every row that was eliminated before. Rows at an angle of 0.003 are
-    those of different contacts, in single precision too: to take one for the other has the search go round in circles.
+    Its rounding error is some units of eps for every row that was eliminated before. Rows at an angle of 0.003 belong
+    to different contacts, in single precision too: the active-set method cycles if one is taken for the other.
     """
     return min(64 * max(count, 16) * float(jnp.finfo(dtype).eps), 8e-6)
 

@@ -25,11 +25,11 @@ def _chain(rng, count=20, dtype=float):
     return mass, G, b.at[5].set(b[6]), jnp.asarray(rng.normal(size=3 * count), dtype)
 
 
-@pytest.fixture(params=[project_many.FEW, 0], ids=["few", "many"])
+@pytest.fixture(params=[project_many.BROUGHT_TOGETHER_ABOVE, 0], ids=["few", "many"])
 def few(request, monkeypatch):
     """From how many rows on those that are off are left out, and single precision is used."""
-    monkeypatch.setattr(project_many, "FEW", request.param)
-    monkeypatch.setattr(project_many, "MANY", request.param)
+    monkeypatch.setattr(project_many, "BROUGHT_TOGETHER_ABOVE", request.param)
+    monkeypatch.setattr(project_many, "SINGLE_PRECISION_ABOVE", request.param)
 
 
 @pytest.mark.usefixtures("few")
@@ -50,7 +50,7 @@ def test_it_agrees_with_the_exact_projection(rng):
 def test_a_start_changes_the_way_and_not_the_end(rng):
     mass, G, b, v = _chain(rng)
     cold = qp.project_many(mass, G, b, v, tolerance=1e-12)
-    warm = qp.project_many(mass, G, b, v, loads=cold.multipliers * 1.1 + 0.1, tolerance=1e-12)
+    warm = qp.project_many(mass, G, b, v, multipliers=cold.multipliers * 1.1 + 0.1, tolerance=1e-12)
     np.testing.assert_allclose(warm.u, cold.u, atol=1e-9)
 
 
@@ -94,8 +94,8 @@ def test_bad_input_is_refused_by_name(rng):
         qp.project_many(mass, dense(G), b, v)
     with pytest.raises(ValueError, match="b has the shape"):
         qp.project_many(mass, G, b[1:], v)
-    with pytest.raises(ValueError, match="loads has the shape"):
-        qp.project_many(mass, G, b, v, loads=b[1:])
+    with pytest.raises(ValueError, match="multipliers has the shape"):
+        qp.project_many(mass, G, b, v, multipliers=b[1:])
 
 
 @pytest.mark.usefixtures("few")
@@ -117,8 +117,8 @@ def test_no_residual_is_claimed_that_was_not_reached(rng, monkeypatch):
 @pytest.mark.parametrize("unit", [1.0, 1e-15])
 def test_single_precision_does_the_work_of_many_rows_in_double(rng, monkeypatch, unit):
     mass, G, b, v = _chain(rng)
-    monkeypatch.setattr(project_many, "FEW", 0)
-    monkeypatch.setattr(project_many, "MANY", 0)
+    monkeypatch.setattr(project_many, "BROUGHT_TOGETHER_ABOVE", 0)
+    monkeypatch.setattr(project_many, "SINGLE_PRECISION_ABOVE", 0)
     monkeypatch.setattr(conjugate_gradients, "ITERATIONS", 4)
     found = qp.project_many(unit * mass, G, unit * b, unit * v, tolerance=1e-10)
     assert found.status == Status.OK
