@@ -69,9 +69,19 @@ def count(name: str, value: Any, least: int) -> int:
         >>> count("substeps", np.int64(2), 1)
         2
     """
-    if not (isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= least):
+    if not is_count(value, least):
         raise ValueError(f"{name}={value!r}: expected an integer of at least {least}")
     return int(value)
+
+
+def is_count(value: Any, least: int) -> bool:
+    """Whether a value is an integer of any kind, Python's or numpy's, and not below `least`; a bool is none.
+
+    Example:
+        >>> is_count(np.int64(2), 1), is_count(0, 1), is_count(True, 1), is_count(2.0, 1)
+        (True, False, False, False)
+    """
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= least)
 
 
 def check(system, params, q0: Array, u0: Array, times: Array, scheme) -> None:

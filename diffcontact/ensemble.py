@@ -12,6 +12,7 @@ import jax
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
+from diffcontact.checks import is_count
 from diffcontact.processes import gathered
 from diffcontact.progress import LaneProgress
 from diffcontact.status import Status
@@ -138,9 +139,9 @@ def _chunk(chunk, count, devices) -> int:
     """Lanes at once: no more than there are, and every device gets the same number."""
     if chunk is None:
         chunk = _LANES.get(devices[0].platform, _LANES_ELSEWHERE) * len(devices)
-    if not (isinstance(chunk, int) and chunk >= 1):
+    if not is_count(chunk, 1):
         raise ValueError(f"ensemble(chunk={chunk!r}): expected an integer of at least 1, or None")
-    return -(-min(chunk, count) // len(devices)) * len(devices)
+    return -(-min(int(chunk), count) // len(devices)) * len(devices)
 
 
 def _lanes_of(number, batch, chunk, count):

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from diffcontact.checks import is_count
 from diffcontact.identify.estimate import estimate
 from diffcontact.identify.identifiability.assessment import POINTS, Identifiability, assess, refuse_hopeless
 from diffcontact.identify.problem.objective import Objective, Progress
@@ -158,5 +159,5 @@ def _check_search(method: str, starts: int, shooting: str) -> None:
         raise ValueError(f"fit(shooting): {shooting!r} does not exist; there is {', '.join(map(repr, SHOOTING))}")
     if method != "lm" and shooting not in ("auto", "single"):
         raise ValueError(f"fit(shooting): {shooting!r} goes with method 'lm', not {method!r}")
-    if not (isinstance(starts, int) and starts >= 1):
+    if not is_count(starts, 1):
         raise ValueError(f"fit(starts): {starts!r}, expected an integer of at least 1")

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import lfilter
 
+from diffcontact.checks import is_count
 from diffcontact.identify.covariance.autoregression import Autoregression
 from diffcontact.identify.covariance.run_noise import run_noise
 from diffcontact.identify.estimate import estimate
@@ -115,7 +116,7 @@ def bootstrap(result: FitResult, replicas: int = 200, seed: int = 0) -> Bootstra
         ValueError: too few replicas; a robust loss, whose outliers are not normal noise; a direction that the data
             cannot see. A fit that did not converge; a result that was read from a file.
     """
-    if not (isinstance(replicas, int) and replicas >= 2):
+    if not is_count(replicas, 2):
         raise ValueError(f"bootstrap(replicas): {replicas!r}, expected an integer of at least 2")
     objective = resumed(result, "bootstrap", all_seen=True)
     if objective.loss.robust:

@@ -26,6 +26,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
+from diffcontact.checks import is_count
 from diffcontact.identify.covariance.autoregression import whitening
 from diffcontact.identify.covariance.run_noise import run_noise
 from diffcontact.identify.intervals.unbounded import Unbounded
@@ -120,7 +121,7 @@ def posterior(
         ImportError: blackjax is absent.
     """
     for name, value in (("chains", chains), ("draws", draws), ("warmup", warmup)):
-        if not (isinstance(value, int) and value >= 1):
+        if not is_count(value, 1):
             raise ValueError(f"posterior({name}): {value!r}, expected an integer of at least 1")
     objective = resumed(result, "posterior", all_seen=True)
     if objective.loss.robust:

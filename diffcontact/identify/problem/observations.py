@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from diffcontact.checks import is_count
 from diffcontact.identify.problem.impacts import Impacts
 
 
@@ -142,8 +143,9 @@ class Problem:
             raise ValueError(f"Problem(initial): expected a function, got {type(self.initial).__name__}")
         if self.clock is not None and not callable(self.clock):
             raise ValueError(f"Problem(clock): expected a function or None, got {type(self.clock).__name__}")
-        if self.substeps != "auto" and not (isinstance(self.substeps, int) and self.substeps >= 1):
+        if not (self.substeps == "auto" or is_count(self.substeps, 1)):
             raise ValueError(f"Problem(substeps): {self.substeps!r}, expected 'auto' or an integer of at least 1")
+        object.__setattr__(self, "substeps", self.substeps if self.substeps == "auto" else int(self.substeps))
         names = (self.per_run,) if isinstance(self.per_run, str) else tuple(self.per_run)
         object.__setattr__(self, "per_run", names)
 

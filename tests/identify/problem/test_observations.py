@@ -8,6 +8,13 @@ def positions(trajectory, params):
     return trajectory.q
 
 
+PROBLEM = {
+    "system": None,
+    "observations": Observations([0.0, 1.0], [[1.0], [2.0]], 0.1, positions),
+    "initial": lambda params: ([0.0], [1.0]),
+}
+
+
 def test_missing_samples_need_no_noise():
     noise = np.array([[0.1], [np.nan], [0.2]])
     observations = Observations([0, 1, 2], [[1.0], [np.nan], [3.0]], noise, positions)
@@ -52,14 +59,14 @@ def test_bad_observations_are_named(change, message):
         ({"observations": 1}, "expected Observations"),
         ({"initial": ([0.0], [1.0])}, "expected a function"),
         ({"substeps": 0}, "at least 1"),
+        ({"substeps": True}, "expected 'auto' or an integer of at least 1"),
     ],
 )
 def test_bad_problems_are_named(change, message):
-    good = {
-        "system": None,
-        "observations": Observations([0.0, 1.0], [[1.0], [2.0]], 0.1, positions),
-        "initial": lambda params: ([0.0], [1.0]),
-    }
-    Problem(**good)
+    Problem(**PROBLEM)
     with pytest.raises(ValueError, match=message):
-        Problem(**{**good, **change})
+        Problem(**{**PROBLEM, **change})
+
+
+def test_substeps_may_be_an_integer_of_numpy():
+    assert type(Problem(**PROBLEM, substeps=np.int64(2)).substeps) is int
