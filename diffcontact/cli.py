@@ -17,6 +17,7 @@ from typing import NoReturn
 
 import jax
 
+from diffcontact.commands.cache import use_cache
 from diffcontact.commands.complaint import ExitCode, complain, unforeseen
 
 NOTHING_HALF_WRITTEN = "no file was left half-written"
@@ -39,6 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         interrupted = options.interrupted
         # Parameters are wanted to more digits than float32 has; a library must not decide that, a program must.
         jax.config.update("jax_enable_x64", True)
+        use_cache()
         with warnings.catch_warnings():
             # numpy's, of numbers that overflow: what came of them is refused by file and key.
             warnings.simplefilter("ignore", RuntimeWarning)

@@ -13,6 +13,9 @@ if jax.__version_info__[:2] == (0, 10):
     quick = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {quick}".strip()
 
+# Commands keep what they compile in the user's folder; tests must not.
+os.environ["DIFFCONTACT_CACHE"] = "off"
+
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_rank_promotion", "raise")
 

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from diffcontact.commands import cache
 from diffcontact.commands.complaint import ExitCode
 from diffcontact.qp import native
 from diffcontact.simulate import simulate
@@ -45,6 +46,7 @@ def doctor() -> ExitCode:
         print(f"{name:12} {version}")
     print(f"{'devices':12} {', '.join(str(device) for device in jax.devices())}")
     print(f"{'projection':12} {native.described()}")
+    print(f"{'cache':12} {cache.described()}")
     dtype = jnp.result_type(float)
     print(f"{'precision':12} {dtype}, spacing of numbers at 1: {jnp.finfo(dtype).eps:.3g}")
     wrong = wrong_matrix_products()

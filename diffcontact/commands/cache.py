@@ -1,0 +1,90 @@
+"""The commands' cache of compiled programs: the second run of a scene starts at once.
+
+JAX's own persistent cache, in the user's cache folder. Only the command line sets it; the library leaves JAX as it is.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from pathlib import Path
+
+import jax
+
+VARIABLE = "DIFFCONTACT_CACHE"
+# A command compiles some 20 programs of 0.1 MB each; a thousand scenes fit.
+LIMIT = 256 * 2**20
+
+
+def use_cache() -> None:
+    """Let JAX keep what this process compiles, and find what earlier ones did.
+
+    A folder that cannot be written is no reason to fail: the command compiles then. A damaged file is compiled anew.
+    """
+    folder = cache_folder()
+    if folder is None or jax.config.jax_compilation_cache_dir:
+        return
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        _trim(folder, LIMIT)
+    except OSError:
+        return
+    # XLA complains, on stderr, of names for processor features that it has itself written into what it kept.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    warnings.filterwarnings("ignore", message="Error (reading|writing) persistent compilation cache")
+    jax.config.update("jax_compilation_cache_dir", str(folder))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+
+
+def cache_folder() -> Path | None:
+    """Where programs are kept: DIFFCONTACT_CACHE, or a folder where this system keeps caches; None for "off".
+
+    Example:
+        >>> import os
+        >>> os.environ["DIFFCONTACT_CACHE"] = "off"
+        >>> print(cache_folder())
+        None
+    """
+    wanted = os.environ.get(VARIABLE, "")
+    if wanted.lower() == "off":
+        return None
+    if wanted:
+        return Path(wanted).expanduser()
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "diffcontact"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "diffcontact"
+
+
+def described() -> str:
+    """The folder and how much it holds, in a line."""
+    folder = cache_folder()
+    if folder is None:
+        return f"off ({VARIABLE})"
+    files = _programs(folder)
+    size = sum(size for _, size, _ in files)
+    return f"{folder}: {len(files)} programs, {size / 2**20:.1f} of {LIMIT >> 20} MB ({VARIABLE}=FOLDER or off)"
+
+
+def _programs(folder: Path) -> list[tuple[float, int, Path]]:
+    """(last used [s], size [B], file) of each program, the oldest first."""
+    found = []
+    for path in folder.glob("*-cache"):
+        try:
+            status = path.stat()
+        except OSError:
+            continue
+        found.append((max(status.st_atime, status.st_mtime), status.st_size, path))
+    return sorted(found)
+
+
+def _trim(folder: Path, limit: int) -> None:
+    """Give up the programs that have not been used for longest, until the others fit."""
+    files = _programs(folder)
+    size = sum(size for _, size, _ in files)
+    for _, length, path in files:
+        if size <= limit:
+            break
+        path.unlink(missing_ok=True)
+        size -= length

@@ -1,0 +1,73 @@
+"""What a command compiled, the next one finds; what is damaged or cannot be written does no harm."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from diffcontact.commands import cache
+
+
+def _doctor(folder):
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("JAX_COMPILATION")}
+    environment |= {cache.VARIABLE: str(folder)}
+    command = [sys.executable, "-m", "diffcontact", "doctor"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert not done.stderr
+    return done.stdout
+
+
+def test_a_second_command_compiles_nothing_and_survives_damage(tmp_path):
+    folder = tmp_path / "programs"
+    assert f"{folder}: 0 programs" in _doctor(folder)
+    programs = sorted(folder.glob("*-cache"))
+    assert programs
+    written = {path: path.stat().st_mtime_ns for path in programs}
+    largest = max(programs, key=lambda path: path.stat().st_size)
+    largest.write_bytes(largest.read_bytes()[:1000])
+    damaged = largest.stat().st_mtime_ns
+    said = _doctor(folder)
+    assert f"{len(programs)} programs" in said
+    assert "sound" in said
+    assert sorted(folder.glob("*-cache")) == programs
+    assert {path: path.stat().st_mtime_ns for path in programs if path != largest} == {
+        path: time for path, time in written.items() if path != largest
+    }
+    assert largest.stat().st_mtime_ns >= damaged
+
+
+def test_where_it_is(monkeypatch, tmp_path):
+    monkeypatch.setenv(cache.VARIABLE, "OFF")
+    assert cache.cache_folder() is None
+    assert cache.described() == "off (DIFFCONTACT_CACHE)"
+    monkeypatch.setenv(cache.VARIABLE, str(tmp_path))
+    assert cache.cache_folder() == tmp_path
+    monkeypatch.delenv(cache.VARIABLE)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cache.cache_folder() is not None
+    if sys.platform.startswith("linux"):
+        assert cache.cache_folder() == tmp_path / "diffcontact"
+
+
+def test_it_is_bounded_and_forgets_what_was_not_used_for_longest(tmp_path):
+    for age in range(5):
+        path = tmp_path / f"{age}-cache"
+        path.write_bytes(bytes(100))
+        os.utime(path, (1e9 - age, 1e9 - age))
+    cache._trim(tmp_path, 250)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["0-cache", "1-cache"]
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_cannot_be_written_is_no_reason_to_fail(tmp_path):
+    tmp_path.chmod(0o500)
+    _doctor(tmp_path / "programs")
+
+
+def test_a_file_in_its_place_is_no_reason_to_fail(monkeypatch, tmp_path):
+    taken = tmp_path / "taken"
+    taken.touch()
+    monkeypatch.setenv(cache.VARIABLE, str(taken))
+    cache.use_cache()
+    assert "0 programs" in cache.described()
