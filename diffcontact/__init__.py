@@ -1,6 +1,10 @@
 """Differentiable simulation and identification of mechanical systems with contact, impacts and dry friction."""
 
-from diffcontact import interruption, qp, systems
+from diffcontact import interruption
+
+# isort: split
+# All that takes long to import comes after what waits for Ctrl-C meanwhile.
+from diffcontact import hypotheses, identify, qp, systems
 from diffcontact.certificate import Certificate, GradientCheck, certify, check_gradient
 from diffcontact.ensemble import ensemble
 from diffcontact.identify import FitResult, Interval, Observations, Positive, Problem, Real, fit
@@ -33,6 +37,8 @@ __all__ = [
     "check_gradient",
     "ensemble",
     "fit",
+    "hypotheses",
+    "identify",
     "qp",
     "sensitivity",
     "simulate",

@@ -31,7 +31,7 @@ from diffcontact.system import ParticleLine, System, contacts
 _result = partial(jax.tree_util.register_dataclass, meta_fields=[])
 
 
-def active_set(system: System, params, t, q: Array, rho=0.0) -> Array:
+def active_set(system: System, params: Any, t: Any, q: Array, rho: Any = 0.0) -> Array:
     """I_rho(t, q) = {i : g_i(t, q) <= rho}, the active set I(t, q) for rho = 0 (S1 eq. 8-9), as a mask (c,).
 
     A gap that is zero to rounding counts as zero.
@@ -66,7 +66,7 @@ class ReverseTriangle:
     direction: Array
 
 
-def reverse_triangle(system: System, params, t, q: Array, rho=0.0) -> ReverseTriangle:
+def reverse_triangle(system: System, params: Any, t: Any, q: Array, rho: Any = 0.0) -> ReverseTriangle:
     r"""The constant gamma of (A6) / (R_rho) at (t, q), and whether it exists.
 
     1 / gamma is the distance from 0 to the convex hull of the unit gradients n_i. Its dual is a projection::
@@ -101,7 +101,7 @@ def reverse_triangle(system: System, params, t, q: Array, rho=0.0) -> ReverseTri
     return ReverseTriangle(gamma=gamma, exists=exists, direction=direction)
 
 
-def prox_regularity(system: System, params, t, q: Array, rho=0.0) -> Array:
+def prox_regularity(system: System, params: Any, t: Any, q: Array, rho: Any = 0.0) -> Array:
     r"""() estimate of eta, the radius within which positions have one nearest point in {g >= 0} [m].
 
         eta = min_i |grad g_i| / kappa_i / gamma,      kappa_i = the largest positive eigenvalue of D^2 g_i
@@ -149,7 +149,7 @@ class AngleCondition:
     holds: Array
 
 
-def angle_condition(system: System, params, t, q: Array, rho=0.0) -> AngleCondition:
+def angle_condition(system: System, params: Any, t: Any, q: Array, rho: Any = 0.0) -> AngleCondition:
     """(H6) at a state: <e_i, e_j> = 0 for active i != j, with e_i = M^-1/2 grad g_i / |M^-1/2 grad g_i|.
 
     Where it fails and restitution is above 0, the motion is not continuous in its data: an impact on both contacts
@@ -189,7 +189,9 @@ class VelocityBound:
     bound: Array
 
 
-def velocity_bound(line: ParticleLine, params, t, q: Array, u: Array, duration, samples: int = 1000) -> VelocityBound:
+def velocity_bound(
+    line: ParticleLine, params: Any, t: Any, q: Array, u: Array, duration: Any, samples: int = 1000
+) -> VelocityBound:
     r"""T_1 and a_1(T) of S4 (4.2) for the motion from (t, q, u) over `duration` seconds.
 
         a_1(T) = (|u| + b T |q| + c gamma |nu| |dtheta| + c T |p|) / (1 - a T - b T^2)
@@ -240,7 +242,7 @@ def velocity_bound(line: ParticleLine, params, t, q: Array, u: Array, duration, 
     return VelocityBound(horizon, jnp.where(left > 0, known / jnp.where(left > 0, left, 1.0), jnp.inf))
 
 
-def penetration(system: System, params, t: Array, q: Array) -> Array:
+def penetration(system: System, params: Any, t: Array, q: Array) -> Array:
     """(n,) how deep each position of a trajectory lies in the deepest contact [m], 0 where it is feasible.
 
     Zero to rounding for VelocityProjection (convex gaps), CatchingUp and EventTimed; ElasticProjection's positions
@@ -272,7 +274,7 @@ class Report:
 
 
 @singledispatch
-def report(system: Any, params, t, q, u, *, rho=0.0, duration=1.0) -> Report:
+def report(system: Any, params: Any, t: Any, q: Any, u: Any, *, rho: float = 0.0, duration: float = 1.0) -> Report:
     """The checkable hypotheses of the system's theorems at a state, in words; `python -m diffcontact check` prints it.
 
     Args:

@@ -1,4 +1,8 @@
-"""The commands of `python -m diffcontact`: a file each, named after its command.
+"""The commands of `python -m diffcontact`: a file each, named after its command, and what they share.
 
-Such a file has `HELP`, one line for `--help`; `add_arguments(parser)`; and `run(options) -> ExitCode`.
+A command's file has `HELP`, one line for `--help`; `add_arguments(parser)`; and `run(options) -> ExitCode`.
+
+complaint    how a command ends
+options      options that several have
+cache        compiled programs, kept from one run to the next
 """
