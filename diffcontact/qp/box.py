@@ -32,10 +32,11 @@ def box(A, b, lower, upper) -> BoxSolution:
 
         argmin_x 1/2 x^T A x + b^T x    subject to    lower <= x <= upper
 
-    It is the projection of -A^-1 b onto the box in the metric A; the bounds that its working set names are then held
-    exactly and the free components solved for. Pure: jit, vmap, jvp and vjp in every argument. The derivative holds
-    the working set fixed: at a tie (a component on its bound with a vanishing force) it counts as held exactly if it
-    is in the working set.
+    The minimiser is the projection of -A^-1 b onto the box in the metric A. The bounds that its working set names are
+    held exactly, and the free components are solved for. Pure: jit, vmap, jvp and vjp in every argument.
+
+    The derivative holds the working set fixed. At a tie, a component on its bound with a vanishing force, the component
+    counts as held if and only if the working set names it.
 
     Args:
         A: (n, n) symmetric positive definite.

@@ -44,12 +44,12 @@ def project(mass, G, b, v) -> Projection:
 
         argmin_u 1/2 (u-v)^T M (u-v)    subject to    G u + b >= 0
 
-    Pure: jit, vmap, jvp and vjp in every argument. The derivative holds the working set W fixed, so at a tie (a row
-    with value zero *and* multiplier zero, where the two one-sided derivatives differ) a row counts as active exactly
-    if it is in W (`Projection.active`); a row that the unconstrained v merely touches is not.
+    Pure: jit, vmap, jvp and vjp in every argument. The derivative holds the working set W (`Projection.active`) fixed.
+    At a tie, a row with value zero *and* multiplier zero, the two one-sided derivatives differ: the row counts as
+    active if and only if it is in W. A row that the unconstrained v merely touches is not in W.
 
-    A large batch of large problems is faster on a CPU in chunks, `jax.lax.map(..., batch_size=16)`, than in one vmap:
-    the slowest problem of a batch decides how long all take, and the tableaux of a chunk stay in the cache.
+    A large batch of large problems is faster on a CPU in chunks, `jax.lax.map(..., batch_size=16)`, than in one vmap.
+    The slowest problem of a batch decides how long all take, and the tableaux of a chunk stay in the cache.
 
     Args:
         mass: (d,) diagonal of M, or (d, d), symmetric positive definite [kg].
@@ -58,8 +58,8 @@ def project(mass, G, b, v) -> Projection:
         v: (d,) the point to project.
 
     Returns:
-        A Projection. Where no u satisfies all rows the status is INFEASIBLE and u is the projection of v onto the rows
-        relaxed by the smallest (least squares) violation; it is finite, and so are the derivatives.
+        A Projection. Where no u satisfies all rows the status is INFEASIBLE, and u is the projection of v onto the rows
+        relaxed by the violation of least sum of squares. It is finite, and so are the derivatives.
 
     Raises:
         ValueError: shapes that do not fit.

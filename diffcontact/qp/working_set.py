@@ -210,7 +210,7 @@ def _several_rows(rows) -> WorkingSet:
         return working, multipliers, step, rows.w0 + rows.scale * product(rows.G, step), status
 
     def among(size, state):
-        """The same from the rows nearest to violation, and whether one that was left out is violated."""
+        """What `solved` finds among the rows nearest to violation, and whether one that was left out is violated."""
         # Single precision is enough to choose by.
         _, chosen = lax.top_k(jnp.where(state.working, jnp.inf, -state.value).astype(jnp.float32), size)
         working, multipliers, step, value, status = solved(rows.take(chosen), chosen, state)

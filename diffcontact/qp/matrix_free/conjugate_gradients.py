@@ -5,7 +5,7 @@ less among hundreds. Conjugate gradients need some iterations more for it, Neste
 
 What an iteration costs is what it reads and writes. With very many rows the iterations therefore run in single
 precision. They work on the change of the multipliers, while the values at the multipliers themselves are computed in
-the caller's precision. Where that does not reach the residual, a last search in the caller's precision does.
+the caller's precision. Where that does not reach the residual, last iterations in the caller's precision do.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from diffcontact.qp.matrix_free.unit_rows import UnitRows, sums
 ITERATIONS = 20000
 # Conjugate steps before all rows are looked at again, which costs as much as one of them.
 CONJUGATE_STEPS = 4
-# The length of a step against the gradient, which a search along the way shortens. The dual's largest eigenvalue is 1
+# The length of a step against the gradient, which an exact line search shortens. The dual's largest eigenvalue is 1
 # for one row and 2 for a pair of equal ones.
 GRADIENT_STEP = 0.5
 # The values are computed anew in the caller's precision once the residual in single precision has come down by this
@@ -86,7 +86,7 @@ class Dual:
         return shifted.multipliers(x, end), end.residual
 
     def approached(self, x):
-        """As `solved`, but in single precision, which may end above the residual that is asked for.
+        """Iterate as `solved` does, but in single precision, which may end above the residual that is asked for.
 
         Once the residual has come down by `SINGLE_REDUCTION` the values are computed anew in the caller's precision and
         the directions kept. This ends when it no longer halves the residual.

@@ -3,10 +3,9 @@
 The dual active set of `active_set` factors. `conjugate_gradients` only multiplies by the sparse rows, so that memory
 and the cost of an iteration grow with their number. It stops at a residual, where the other is exact.
 
-All rows share the lengths of the steps. For separate heaps that costs nothing, unless many balls are wedged at once,
-each in a heap of its own: they take thousands of iterations together and some two hundred each. `vmap` over the heaps
-keeps them apart. Lengths for each group of touching bodies (sums by group) make an iteration two to four times as
-expensive.
+All rows share the lengths of the steps, which seldom costs anything. Where many balls are wedged at once, each in a
+heap of its own, they take thousands of iterations together and some two hundred each. `vmap` keeps the heaps apart.
+Lengths for each group of touching bodies (sums by group) make an iteration two to four times as expensive.
 """
 
 from __future__ import annotations
@@ -47,8 +46,8 @@ def project_many(mass, G: BodyRows, b, v, *, multipliers=None, tolerance=None) -
 
         max_i |l_i - max(l_i - w_i, 0)|  <=  tolerance * max_i |min(w_i(v), 0)|,
 
-    zero exactly at the solution. Pure: jit, vmap, jvp and vjp in mass, G, b and v; the derivative holds the active rows
-    and solves by conjugate gradients, the adjoint too (the iterations themselves are not followed).
+    zero exactly at the solution. Pure: jit, vmap, jvp and vjp in mass, G, b and v. The derivative does not follow the
+    iterations: it holds the active rows and solves by conjugate gradients, forwards and backwards.
 
     Args:
         mass: (d,) diagonal of M [kg].

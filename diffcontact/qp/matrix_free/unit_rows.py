@@ -68,7 +68,7 @@ class UnitRows:
         return sum(sums(*(self.mass * motion**2)))
 
     def _sides(self, entries):
-        """Of the first and of the second side: the bodies (c,), the entries (m, c), their sign."""
+        """For the first and the second body of each row: their numbers (c,), their entries (m, c), and a sign."""
         return zip(self.bodies, (entries[0], entries[-1]), (1 if len(entries) == 2 else -1, 1), strict=True)
 
 

@@ -1,4 +1,4 @@
-"""The search of a projection as machine code, where there is some: pure JAX everywhere else.
+"""The working set of a projection, found by machine code where there is some, in pure JAX everywhere else.
 
 `DIFFCONTACT_KERNEL` chooses: "native", where it is available, or "jax".
 """

@@ -1,8 +1,8 @@
 """The dual active-set method of Goldfarb and Idnani (1983), as `diffcontact.qp.active_set`, in loops.
 
 The pivots are those of the swept tableau: the most violated row is taken in, until it is satisfied or a multiplier
-reaches zero and its row leaves. Instead of a tableau of all rows the inverse Cholesky factor of the held ones is kept,
-and the values of the others follow from the way that the point moves.
+reaches zero and its row leaves. Instead of a tableau of all rows, the inverse Cholesky factor of the held ones is kept.
+The values of the other rows follow from the way that the point moves.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from diffcontact.qp.native import frame as ffi
 from diffcontact.qp.native.compiled import compiled
 from diffcontact.qp.native.frame import past
 from diffcontact.qp.native.held import solve, take_independent
-from diffcontact.qp.native.layout import HOLD_RESULTS, SEARCH_RESULTS, most_held
+from diffcontact.qp.native.layout import HOLD_RESULTS, WORKING_SET_RESULTS, most_held
 from diffcontact.qp.native.rows import (
     clear,
     factor_diagonal,
@@ -34,7 +34,8 @@ _most_held = compiled(most_held)
 Batch = namedtuple(
     "Batch", "sparse full count dimension sides components entries most to_mass to_bodies to_rows to_first to_second"
 )
-# The operands from the first problem on: two vectors (c,) and (d,) beside the mass and the rows, b and v of a search.
+# The operands from the first problem on. Beside the mass and the rows these are two vectors (c,) and (d,): b and v
+# where a working set is found, s and f where rows are held.
 Operands = namedtuple("Operands", "mass bodies rows first second")
 
 
@@ -54,8 +55,8 @@ def handler(address):
 @compiled
 def _run(frame, numbers, eps):
     batch, given = _read_frame(frame, numbers)
-    if ffi.results(frame) == SEARCH_RESULTS:
-        _search(frame, batch, given, numbers, eps)
+    if ffi.results(frame) == WORKING_SET_RESULTS:
+        _find_working_set(frame, batch, given, numbers, eps)
     else:
         _hold(frame, batch, given, numbers, eps)
 
@@ -115,9 +116,9 @@ def _whiten(space, batch, given, lane, rows):
 
 
 @compiled
-def _search(frame, batch, given, numbers, eps):
+def _find_working_set(frame, batch, given, numbers, eps):
     count, dimension, most = batch.count, batch.dimension, batch.most
-    space = _workspace(frame, SEARCH_RESULTS - 1, batch)
+    space = _workspace(frame, WORKING_SET_RESULTS - 1, batch)
     all_working, all_multipliers = ffi.octets(ffi.result(frame, 0)[3]), numbers(ffi.result(frame, 1)[3])
     all_steps, all_slack = numbers(ffi.result(frame, 2)[3]), numbers(ffi.result(frame, 3)[3])
     status = ffi.integers(ffi.result(frame, 4)[3])

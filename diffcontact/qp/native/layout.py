@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 # How many results each call has, the memory included.
-SEARCH_RESULTS, HOLD_RESULTS, SOLVE_RESULTS = 6, 4, 3
+WORKING_SET_RESULTS, HOLD_RESULTS, SOLVE_RESULTS = 6, 4, 3
 
 
 def most_held(count, dimension):

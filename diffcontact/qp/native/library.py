@@ -1,7 +1,8 @@
 """The kernel as machine code: compiled by numba once per machine, kept on disk, loaded by llvmlite.
 
-What is kept is the object code, under a name that tells what it depends on: the kernel's sources, the compiler's
-version and the processor. A process that finds it does not import numba.
+What is kept is the object code behind its SHA-256, under a name that tells what it depends on: the kernel's sources,
+the compiler's version and the processor. A process that finds it does not import numba. A file whose code does not have
+the SHA-256 is damaged: it is never loaded, and the code is compiled and written anew.
 """
 
 from __future__ import annotations
@@ -17,18 +18,25 @@ from pathlib import Path
 
 import llvmlite.binding as llvm
 
-SOURCES = Path(__file__).parent
+KERNEL = Path(__file__).parent
+# The kernel's modules, and those that it takes numbers from.
+SOURCES = [
+    *sorted(KERNEL.glob("*.py")),
+    *(KERNEL.parents[1] / name for name in ("status.py", "qp/rows/slots.py", "qp/working_set.py")),
+]
 ENTRY = "diffcontact_projection"
+
+DIGEST_SIZE = hashlib.sha256().digest_size
 
 # The engine owns the code: without it the address would lead nowhere.
 _engines = []
 
 
 def address() -> int:
-    """That of the handler, ready to be called with an `XLA_FFI_CallFrame`."""
+    """The address of the handler, ready to be called with an `XLA_FFI_CallFrame`."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    code = _kept() or _keep(_emitted(_ir()))
+    code = kept() or keep(compiled_anew())
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine())
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
@@ -70,8 +78,9 @@ define i64 @{ENTRY}(i64 %frame) {{
 """
 
 
-def _emitted(ir: str) -> bytes:
-    module = llvm.parse_assembly(ir)
+def compiled_anew() -> bytes:
+    """The object code of the handler, by numba."""
+    module = llvm.parse_assembly(_ir())
     module.verify()
     return _machine().emit_object(module)
 
@@ -79,11 +88,15 @@ def _emitted(ir: str) -> bytes:
 def _name() -> str:
     """Different for whatever leads to different code."""
     known = hashlib.sha256()
-    for source in sorted(SOURCES.glob("*.py")):
+    for source in SOURCES:
         known.update(source.read_bytes())
     processor = (platform.machine(), sys.platform, llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten())
     known.update(repr((version("numba"), version("llvmlite"), *processor)).encode())
     return f"projection-{known.hexdigest()[:32]}.o"
+
+
+def _digest(code: bytes) -> bytes:
+    return hashlib.sha256(code).digest()
 
 
 def folder() -> Path:
@@ -95,19 +108,22 @@ def folder() -> Path:
     return Path(home) / "diffcontact"
 
 
-def _kept() -> bytes | None:
+def kept() -> bytes | None:
+    """The code on disk, or None where there is none or the file is damaged."""
     try:
-        return (folder() / _name()).read_bytes()
+        kept = (folder() / _name()).read_bytes()
     except OSError:
         return None
+    digest, code = kept[:DIGEST_SIZE], kept[DIGEST_SIZE:]
+    return code if digest == _digest(code) else None
 
 
-def _keep(code: bytes) -> bytes:
-    """Written under another name and moved, so that no process ever reads half of it."""
+def keep(code: bytes) -> bytes:
+    """Write the code under another name and move it, so that no process ever reads half of it."""
     try:
         folder().mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=folder(), delete=False) as file:
-            file.write(code)
+            file.write(_digest(code) + code)
         os.replace(file.name, folder() / _name())
     except OSError:
         # A folder that cannot be written to costs the next process the compilation, nothing else.

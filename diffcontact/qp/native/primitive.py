@@ -1,7 +1,7 @@
 """The kernel's problems as JAX primitives: their batches, and what they are lowered to on which platform.
 
-Operands: mass, G or (bodies, normals), a vector (c,), a vector (d,) and, but for the search, a mask (c,); all with the
-same leading axes, or with ones where they are shared. The last result of each is the memory that the kernel works in.
+Operands: mass, G or (bodies, normals), a vector (c,), a vector (d,) and, where rows are held, their mask (c,). All have
+the same leading axes, or ones where they are shared. The last result of each is the memory that the kernel works in.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ TARGET = "diffcontact_projection"
 
 
 def find_working_set(mass, G: Rows, b, v) -> WorkingSet:
-    """As `diffcontact.qp.working_set.find_working_set`, from nothing."""
-    *found, _ = _search.bind(mass, *_operands(G), b, v)
+    """`diffcontact.qp.working_set.find_working_set`, by the kernel."""
+    *found, _ = _working_set.bind(mass, *_operands(G), b, v)
     return WorkingSet(*found)
 
 
 def hold(mass, G: Rows, value, active):
-    """As `diffcontact.qp.projection.hold`, from the rows' values (c,) at v: the way from v, multipliers, the rows."""
+    """The core of `diffcontact.qp.hold`: u - v, multipliers and the rows held, from the rows' values (c,) at v."""
     nowhere = jnp.zeros(mass.shape[0], value.dtype)
     step, multipliers, taken, _ = _hold.bind(mass, *_operands(G), jnp.where(active, -value, 0), nowhere, active)
     return step, jnp.where(taken, -multipliers, 0), taken
@@ -133,7 +133,7 @@ _MASK = np.dtype(bool)
 _STATUS = np.dtype(np.int32)
 
 
-def _search_in_jax(mass, G, b, v):
+def _working_set_in_jax(mass, G, b, v):
     found = working_set.find_working_set(mass, G, b, v)
     return found.working, found.multipliers, found.step, found.slack, found.status
 
@@ -147,10 +147,10 @@ def _hold_in_jax(mass, G, s, f, mask):
     return *equality.solve_slots(mass, G, slots, f, s), members(slots, G.shape[0])
 
 
-_search = _primitive(
-    "search",
+_working_set = _primitive(
+    "working_set",
     lambda c, d, dtype: [((c,), _MASK), ((c,), dtype), ((d,), dtype), ((c,), dtype), ((), _STATUS)],
-    _search_in_jax,
+    _working_set_in_jax,
 )
 _hold = _primitive("hold", lambda c, d, dtype: [((d,), dtype), ((c,), dtype), ((c,), _MASK)], _hold_in_jax)
 _solve = _primitive("solve", lambda c, d, dtype: [((d,), dtype), ((c,), dtype)], _solve_in_jax)

@@ -29,7 +29,7 @@ def read_dense(space, G, count, dimension, mask, masked):
 
 @compiled
 def read_bodies(space, bodies, normals, count, sides, components, mask, masked):
-    """The same of rows between two bodies each; of one normal the first body's is the opposite."""
+    """Read rows between two bodies each, as `read_dense` does; of one normal the first body's is the opposite."""
     filled, number = 0, 0
     for i in range(count):
         if masked and mask[i] == 0:
@@ -107,7 +107,10 @@ def whiten_diagonal(space, count):
 
 @summed
 def whiten_full(space, count, dimension):
-    """The same for a full mass: the rows fill up, the last one first, so that none is overwritten before it is read."""
+    """The rows L^-1 G_i and the squares of their lengths for a full mass.
+
+    The rows fill up, the last one first, so that none is overwritten before it is read.
+    """
     root = space.root
     for i in range(count - 1, -1, -1):
         row = space.dense

@@ -16,12 +16,10 @@ from diffcontact.qp.native.active_set import (
 )
 from diffcontact.qp.native.compiled import compiled
 from diffcontact.qp.native.rows import clear, product, to_unit_length, unwhiten
+from diffcontact.qp.working_set import PLAIN, RELAXED, ROUNDS
 from diffcontact.status import Status
 
 ILL_CONDITIONED = int(Status.ILL_CONDITIONED)
-ROUNDS = 40
-# As asked; relaxed, where the rows contradict each other; as asked with the slack found.
-PLAIN, RELAXED = 0, 1
 # Up to so many rows all are candidates. Choosing among 12 rows takes 2 % longer than that, among 24 rows 5 % less, and
 # among 32 rows 9 % less.
 ALL_CANDIDATES_UP_TO = 16
@@ -29,7 +27,7 @@ ALL_CANDIDATES_UP_TO = 16
 
 @compiled
 def dependence_tolerance(count, eps):
-    """As `diffcontact.qp.rows.metric.dependence_tolerance`."""
+    """The number of `diffcontact.qp.rows.metric.dependence_tolerance`."""
     return min(64 * max(count, 16) * eps, 8e-6)
 
 

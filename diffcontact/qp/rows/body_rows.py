@@ -106,8 +106,8 @@ def whitened(root, G: Rows, scale=None) -> Rows:
 def delassus(unit: Rows):
     """(c, c) inner products of whitened rows, G M^-1 G^T.
 
-    Those of `BodyRows` are summed body by body they share, four comparisons and 4 m products each instead of d: on a
-    CPU small batched products of matrices run at a fraction of the speed of sums.
+    Those of `BodyRows` are summed over the bodies that two rows share: four comparisons and 4 m products each instead
+    of d. On a CPU small batched products of matrices run at a fraction of the speed of sums.
     """
     if not isinstance(unit, BodyRows):
         return unit @ unit.T

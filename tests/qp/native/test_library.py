@@ -1,0 +1,69 @@
+"""The kernel's machine code on disk: loaded as it was written, and compiled anew where the file is damaged."""
+
+import pytest
+
+pytest.importorskip("numba")
+
+library = pytest.importorskip("diffcontact.qp.native.library")
+
+
+@pytest.fixture(scope="module")
+def code():
+    return library.kept() or library.keep(library.compiled_anew())
+
+
+@pytest.fixture
+def file(tmp_path, monkeypatch):
+    """The place of the code in a folder of its own."""
+    monkeypatch.setenv("DIFFCONTACT_CACHE", str(tmp_path))
+    return lambda: next(tmp_path.iterdir())
+
+
+def test_what_was_kept_is_found(code, file):
+    assert library.kept() is None
+    assert library.keep(code) == code
+    assert library.kept() == code
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        lambda kept: bytes([kept[0] ^ 1]) + kept[1:],
+        lambda kept: kept[:5000] + bytes([kept[5000] ^ 0x80]) + kept[5001:],
+        lambda kept: kept[:-1] + bytes([kept[-1] ^ 1]),
+        lambda kept: kept[: len(kept) // 2],
+        lambda kept: kept + b"\0",
+        lambda kept: b"",
+    ],
+    ids=["digest", "middle", "last byte", "half of it", "one byte more", "empty"],
+)
+def test_a_damaged_file_is_compiled_anew(code, file, monkeypatch, damaged):
+    library.keep(code)
+    sound = file().read_bytes()
+    file().write_bytes(damaged(sound))
+    compilations = []
+    monkeypatch.setattr(library, "compiled_anew", lambda: compilations.append(1) or code)
+    assert library.address() > 0
+    assert compilations == [1]
+    assert file().read_bytes() == sound
+    # The next one finds it whole.
+    assert library.address() > 0
+    assert compilations == [1]
+
+
+def test_a_folder_that_cannot_be_written_to_costs_a_compilation_only(code, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("DIFFCONTACT_CACHE", str(tmp_path / "file"))
+    assert library.keep(code) == code
+    assert library.kept() is None
+
+
+def test_the_name_follows_every_source(code, file, monkeypatch, tmp_path):
+    """Other sources, another name: code of another version of the kernel is never loaded."""
+    library.keep(code)
+    source = tmp_path / "source.py"
+    source.write_text("ROUNDS = 41\n")
+    monkeypatch.setattr(library, "SOURCES", [*library.SOURCES, source])
+    assert library.kept() is None
+    assert {"status.py", "slots.py", "handler.py"} <= {path.name for path in library.SOURCES}
+    assert all(path.is_file() for path in library.SOURCES)
