@@ -46,7 +46,7 @@ def read_text(path: str | Path, *, expected: str, content: bytes | None = None) 
     return text
 
 
-def check_folder(folder: str | Path) -> None:
+def require_writable(folder: str | Path) -> None:
     """Refuse a folder in which no file could be written, before hours are spent on what should go there.
 
     Raises:

@@ -12,7 +12,7 @@ import numpy as np
 from diffcontact.commands.complaint import ExitCode
 from diffcontact.commands.fit import fit_and_report
 from diffcontact.commands.options import path
-from diffcontact.files import check_folder, write_atomically
+from diffcontact.files import require_writable, write_atomically
 from diffcontact.scene import read_study
 from diffcontact.scene.units import Unit
 from diffcontact.simulate import simulate
@@ -75,7 +75,7 @@ def demo(folder: Path) -> ExitCode:
     Returns:
         As `fit_and_report`.
     """
-    check_folder(folder)
+    require_writable(folder)
     write_atomically(folder / "carts.csv", _measure())
     write_atomically(folder / "carts.toml", SCENE)
     code = fit_and_report(read_study(folder / "carts.toml"), folder)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from diffcontact.commands.complaint import ExitCode, about
 from diffcontact.commands.options import add_scene, count, path
 from diffcontact.ensemble import ensemble
-from diffcontact.files import check_folder
+from diffcontact.files import require_writable
 from diffcontact.messages import did_you_mean, shown
 from diffcontact.scene.document import FROM_DATA, Scene, read_scene
 from diffcontact.scene.numerals import number, whole
@@ -173,9 +173,9 @@ def vary(
         OSError: a file cannot be read.
         ValueError: one line that names option, file or key, and what was expected.
     """
-    check_folder(out.parent)
+    require_writable(out.parent)
     document = read_scene(scene)
-    _check(document, variations)
+    _require_possible(document, variations)
     params, grid = _setting(document, scene, variations, files, times)
     batch = _batch(document, variations, params)
     fixed = {name: jnp.asarray(value) for name, value in params.items() if name not in batch}
@@ -195,8 +195,8 @@ def vary(
     return ExitCode.DONE
 
 
-def _check(document: Scene, variations: Sequence[Variation]) -> None:
-    """Refuse variations of what the scene does not have, of impossible values, and two of the same."""
+def _require_possible(document: Scene, variations: Sequence[Variation]) -> None:
+    """Refuse variations of what the scene does not have, impossible values, and two of the same."""
     taken: set[tuple[str, int]] = set()
     for variation in variations:
         at, name = f"--vary {shown(variation.text)}", variation.name

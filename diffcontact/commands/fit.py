@@ -8,7 +8,7 @@ from pathlib import Path
 
 from diffcontact.commands.complaint import ExitCode, about, complain
 from diffcontact.commands.options import add_scene, path
-from diffcontact.files import check_folder, write_atomically
+from diffcontact.files import require_writable, write_atomically
 from diffcontact.identify.table import text_table
 from diffcontact.progress import FitProgress
 from diffcontact.report import page
@@ -49,7 +49,7 @@ def fit_and_report(study: Study, folder: Path) -> ExitCode:
         ValueError: starting values that cannot be simulated.
         OSError: the folder cannot be written.
     """
-    check_folder(folder)
+    require_writable(folder)
     runs = f"{len(study.runs)} run{'s' if len(study.runs) > 1 else ''}"
     print(f"{study.scene.title}: {runs}, {study.samples} samples{_much(study)}", flush=True)
     with FitProgress() as progress, about(study.scene.file):

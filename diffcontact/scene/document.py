@@ -64,7 +64,7 @@ class Parameter:
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """A scene that has been read and checked.
+    """A scene that has been read, with nothing wrong in it.
 
     Attributes:
         file: its name, for messages.
@@ -130,7 +130,7 @@ class Scene:
 
 
 def read_scene(path: str | Path) -> Scene:
-    """Read a scene and check every key.
+    """Read a scene and refuse every key that is wrong.
 
     Raises:
         OSError: the file cannot be read.
@@ -180,7 +180,7 @@ def parse_scene(table: Table, folder: Path) -> Scene:
     if not noise > 0:
         raise data.fail("noise", f"{noise} {ready.length}, expected above 0")
     prepare = PREPARATIONS[preparation.choice("kind", PREPARATIONS)].from_table(preparation, ready)
-    _check_that_it_fits(prepare, ready, preparation)
+    _require_match(prepare, ready, preparation)
     output = table.table("output", {})
     output.expect("folder")
     scene = Scene(
@@ -209,7 +209,7 @@ def parse_scene(table: Table, folder: Path) -> Scene:
     return scene
 
 
-def _check_that_it_fits(prepare: Preparation, ready: ReadySystem, table: Table) -> None:
+def _require_match(prepare: Preparation, ready: ReadySystem, table: Table) -> None:
     d = ready.quantities["q0"].shape[0]
     if len(prepare.channels) != d:
         raise table.fail("kind", f"observes {len(prepare.channels)} coordinates, the system has {d}")

@@ -1,4 +1,4 @@
-"""Measured columns from a CSV file, every row checked."""
+"""Measured columns from a CSV file in which every row is right."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def read_csv(
 ) -> Measurements:
     """Read the named columns of a CSV file with one header line; an empty field is a lost sample.
 
-    Lines may end as on any system. Every row is checked, also those that `every` leaves out.
+    Lines may end as on any system. Every row must be right, also those that `every` leaves out.
 
     Args:
         path: of the file; UTF-8.
@@ -75,7 +75,7 @@ def read_csv(
     except csv.Error as error:
         raise ValueError(f"{path}: row {reader.line_num}: {error}, expected fields between {delimiter!r}") from None
     table = {name: np.frombuffer(column) for name, column in values.items()}
-    _check_times(path, rows, time, table[time])
+    _require_increasing(path, rows, time, table[time])
     thinned = {name: column[::every].copy() for name, column in table.items()}
     if thinned[time].size < 2:
         raise ValueError(f"{path}: {len(rows)} rows of data, of which one in {every} is 1, expected at least 2")
@@ -120,7 +120,7 @@ def _position(path, name: str, header: list[str], delimiter: str) -> int:
     raise ValueError(f"{path}: no column {shown(name)}; {hint}")
 
 
-def _check_times(path, rows: Sequence[int], name: str, times: NDArray) -> None:
+def _require_increasing(path, rows: Sequence[int], name: str, times: NDArray) -> None:
     if times.size < 2:
         raise ValueError(f"{path}: {times.size} rows of data, expected at least 2")
     for i in np.flatnonzero(np.isnan(times)).tolist():

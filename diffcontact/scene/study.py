@@ -71,7 +71,7 @@ class Study:
 
 
 def read_study(scene: str | Path, files: Sequence[str | Path] = ()) -> Study:
-    """Read a scene and its runs, and check that the starting values make sense together.
+    """Read a scene and its runs; the starting values must make sense together.
 
     Args:
         scene: the TOML document.
@@ -93,7 +93,7 @@ def read_study(scene: str | Path, files: Sequence[str | Path] = ()) -> Study:
     study = Study(document, runs, start, given)
     if isinstance(document.ready.system, System):
         for i, run in enumerate(runs):
-            _check_overlap(study, document.ready.system, i, run)
+            _require_apart(study, document.ready.system, i, run)
     return study
 
 
@@ -127,7 +127,7 @@ def _start(parameter: Parameter, scene: Scene, runs: Sequence[PreparedRun]) -> N
     else:
         suggested = np.stack([np.asarray(_suggestion(parameter.name, scene, run), float) for run in runs])
         start = suggested if parameter.per_run else suggested.mean(axis=0)
-    _check_start(parameter, scene, start)
+    _require_in_range(parameter, scene, start)
     return np.array(start)
 
 
@@ -146,7 +146,7 @@ def _stacked(arrays: Sequence[NDArray]) -> NDArray:
     return np.stack([np.pad(array, (0, longest - array.shape[0]), mode="edge") for array in arrays])
 
 
-def _check_start(parameter: Parameter, scene: Scene, start: NDArray) -> None:
+def _require_in_range(parameter: Parameter, scene: Scene, start: NDArray) -> None:
     # In the scene's unit, without the rounding of having been converted.
     written = np.vectorize(lambda x: float(f"{x:.12g}"), otypes=[float])(start / parameter.factor).tolist()
     origin = " (suggested by the data)" if parameter.value is None else ""
@@ -161,7 +161,7 @@ def _check_start(parameter: Parameter, scene: Scene, start: NDArray) -> None:
         raise ValueError(f"{parameter.at}.value: the start {written}{origin} is outside its bounds {bounds}")
 
 
-def _check_overlap(study: Study, system: System, i: int, run: PreparedRun) -> None:
+def _require_apart(study: Study, system: System, i: int, run: PreparedRun) -> None:
     """Refuse a start at which two bodies overlap: no impact law holds there."""
     params = study.params(i)
     gap = np.asarray(system.gap(run.times[0], jnp.asarray(params["q0"]), params))
