@@ -173,9 +173,7 @@ def parse_scene(table: Table, folder: Path) -> Scene:
     delimiter = data.text("delimiter", ",")
     if len(delimiter) != 1 or delimiter in '\r\n\0"':
         raise data.fail("delimiter", f"{shown(delimiter)}, expected one character, no quote and no end of a line")
-    every = data.integer("every", 1)
-    if every < 1:
-        raise data.fail("every", f"{every}, expected at least 1: all rows")
+    every = data.integer("every", 1, least=1)
     noise = data.quantity("noise", ready.length)
     if not noise > 0:
         raise data.fail("noise", f"{noise} {ready.length}, expected above 0")
@@ -229,9 +227,7 @@ def _fit_options(table: Table) -> dict[str, Any]:
         if not options["f_scale"] > 0:
             raise table.fail("f_scale", f"{options['f_scale']}, expected above 0")
     if "starts" in table:
-        options["starts"] = table.integer("starts")
-        if options["starts"] < 1:
-            raise table.fail("starts", f"{options['starts']}, expected at least 1")
+        options["starts"] = table.integer("starts", least=1)
     if "shooting" in table:
         options["shooting"] = table.choice("shooting", SHOOTING)
     return options
@@ -242,10 +238,7 @@ def _substeps(table: Table) -> int | str:
         return "auto"
     if isinstance(table.data["substeps"], str):
         raise table.fail("substeps", f"{shown(table.text('substeps'))}, expected 'auto' or a whole number")
-    number = table.integer("substeps", most=_SUBSTEPS)
-    if number < 1:
-        raise table.fail("substeps", f"{number}, expected at least 1")
-    return number
+    return table.integer("substeps", least=1, most=_SUBSTEPS)
 
 
 def _suggested(prepare: Preparation, ready: ReadySystem) -> tuple[str, ...]:

@@ -87,9 +87,11 @@ class Table:
             raise self.fail(key, f"{value}, expected a finite number")
         return value
 
-    def integer(self, key: str, default: Any = _REQUIRED, *, most: int = 10**6) -> int:
-        """A whole number, and not too large."""
+    def integer(self, key: str, default: Any = _REQUIRED, *, least: float = -np.inf, most: int = 10**6) -> int:
+        """A whole number within bounds."""
         value = self.get(key, int, "a whole number", default)
+        if value < least:
+            raise self.fail(key, f"{shown(value)}, expected at least {least}")
         if value > most:
             raise self.fail(key, f"{shown(value)}, expected at most {most}")
         return value

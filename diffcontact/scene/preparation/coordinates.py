@@ -37,9 +37,7 @@ class Coordinates:
     def from_table(cls, table: Table, ready: ReadySystem) -> Coordinates:
         """Read the scene's [preparation] table."""
         table.expect("kind", "columns", "unit", "first_samples")
-        count = table.integer("first_samples", default=10)
-        if count < 2:
-            raise table.fail("first_samples", f"{count}, expected at least 2")
+        count = table.integer("first_samples", default=10, least=2)
         return cls(table.names("columns"), table.factor("unit", ready.length), count)
 
     @property
