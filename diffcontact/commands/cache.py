@@ -23,7 +23,7 @@ def use_cache() -> None:
     A folder that cannot be written is no reason to fail: the command compiles then. A damaged file is compiled anew.
     """
     folder = cache_folder()
-    if folder is None or jax.config.jax_compilation_cache_dir:
+    if folder is None or getattr(jax.config, "jax_compilation_cache_dir", None):
         return
     try:
         folder.mkdir(parents=True, exist_ok=True)
