@@ -20,7 +20,7 @@ from jax.core import Tracer
 from diffcontact.qp.rows import body_rows
 from diffcontact.requirements import require_values
 from diffcontact.system import ParticleLine, System, in_precision
-from diffcontact.systems.crowd import Crowd
+from diffcontact.systems.cell_list_balls import Crowd
 from diffcontact.systems.surfaces import Balls
 
 

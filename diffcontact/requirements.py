@@ -19,7 +19,7 @@ from jax.core import Tracer
 
 from diffcontact.status import Status, first
 from diffcontact.system import ParticleLine, System
-from diffcontact.systems.crowd import Crowd
+from diffcontact.systems.cell_list_balls import Crowd
 from diffcontact.systems.surfaces import Balls
 
 

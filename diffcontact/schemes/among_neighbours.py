@@ -16,7 +16,7 @@ from diffcontact.schemes.event_timed.impacts import Percussion
 from diffcontact.schemes.scheme import Info, Scheme
 from diffcontact.schemes.velocity_projection import VelocityProjection
 from diffcontact.status import Status, first
-from diffcontact.systems.crowd import Crowd, Near
+from diffcontact.systems.cell_list_balls import Crowd, Near
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["q", "u", "near", "loads"], meta_fields=[])

@@ -14,7 +14,7 @@ from jax import lax
 from diffcontact import qp
 from diffcontact.simulate import Trajectory
 from diffcontact.system import System, acceleration, contacts, gap_acceleration, gap_motion
-from diffcontact.systems.crowd import Crowd
+from diffcontact.systems.cell_list_balls import Crowd
 from diffcontact.systems.surfaces import Balls
 
 # Gaps of so many states are computed at once.

@@ -7,7 +7,7 @@ from functools import lru_cache
 import jax.numpy as jnp
 import numpy as np
 
-from diffcontact.systems.crowd import Crowd
+from diffcontact.systems.cell_list_balls import Crowd
 from diffcontact.systems.surfaces import Balls, Surfaces, param
 
 # Up to so many balls the gradients of the gaps are dense: with sparse ones a step of ten balls takes four fifths of the

@@ -13,7 +13,7 @@ from diffcontact.qp.rows.body_rows import BodyRows
 from diffcontact.qp.rows.slots import NONE
 from diffcontact.status import Status
 from diffcontact.system import System
-from diffcontact.systems.cells import near_pairs
+from diffcontact.systems.cell_list import near_pairs
 from diffcontact.systems.surfaces import Balls, length
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import diffcontact as dc
 from diffcontact.status import Status
-from diffcontact.systems.cells import near_pairs
+from diffcontact.systems.cell_list import near_pairs
 
 COUNT = 12
 BOX = (0.0, 1.6)
