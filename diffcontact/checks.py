@@ -19,9 +19,8 @@ from jax.core import Tracer
 
 from diffcontact.qp.rows import body_rows
 from diffcontact.requirements import require_values
+from diffcontact.schemes.scheme import Scheme
 from diffcontact.system import ParticleLine, System, in_precision
-from diffcontact.systems.cell_list_balls import Crowd
-from diffcontact.systems.surfaces import Balls
 
 
 def real_arrays(**values: Any) -> tuple[Array, ...]:
@@ -90,7 +89,7 @@ def check(system, params, q0: Array, u0: Array, times: Array, scheme) -> None:
     Args:
         system: a `System` or a `ParticleLine`.
         params, q0, u0, times: as in `simulate`, arrays already.
-        scheme: the step map; one whose `inelastic` is true is refused a restitution above 0.
+        scheme: the step map; one that is `inelastic` is refused a restitution above 0.
 
     Raises:
         ValueError: one line that names the argument, what was expected and what was given.
@@ -102,7 +101,7 @@ def check(system, params, q0: Array, u0: Array, times: Array, scheme) -> None:
         ...
         ValueError: u0: expected the shape of q0, (1,), got (2,)
     """
-    if isinstance(scheme, type) or not callable(getattr(scheme, "step", None)):
+    if not isinstance(scheme, Scheme):
         raise ValueError(f"scheme: expected a step map like EventTimed(), got {scheme!r}")
     if q0.ndim != 1 or q0.size == 0:
         raise ValueError(f"q0: expected shape (d,) with d >= 1, got {q0.shape}")
@@ -115,12 +114,13 @@ def check(system, params, q0: Array, u0: Array, times: Array, scheme) -> None:
             name = "params" + jax.tree_util.keystr(path)
             raise ValueError(f"{name}: expected numbers, got {reprlib.repr(leaf)}")
     check_shapes(system, params, times[0], q0, u0)
+    scheme.require(system)
     if any(isinstance(leaf, Tracer) for leaf in (q0, u0, times, *jax.tree.leaves(params))):
         return
     system = in_precision(system, q0.dtype)
     require_values(system, params, q0, u0, times)
-    _check_scheme(system, params, scheme)
-    if isinstance(system, System) and system.normals is not None and not isinstance(system, Crowd):
+    _check_restitution(system, params, scheme)
+    if isinstance(system, System) and system.normals is not None:
         _check_normals(system, params, times[0], q0)
 
 
@@ -131,8 +131,9 @@ def check_shapes(system, params, t, q0: Array, u0: Array) -> None:
 
 
 @check_shapes.register
-def _(system: System, params, t, q0, u0):
-    own, d = _Functions(system, "System", params, q0), q0.size
+def check_functions(system: System, params, t, q0, u0, *, explains: bool = False):
+    """The rules for a `System`; of one that `explains`, its own ValueErrors say best what is wrong."""
+    own, d = Functions(system, "System", params, q0, explains), q0.size
     gap = own.shape("gap", "t, q, params", t, q0, params)
     if len(gap) != 1:
         raise ValueError(f"System.gap: expected an array of shape (c,), got {gap}")
@@ -146,7 +147,7 @@ def _(system: System, params, t, q0, u0):
 
 @check_shapes.register
 def _(system: ParticleLine, params, t, q0, u0):
-    own = _Functions(system, "ParticleLine", params, q0)
+    own = Functions(system, "ParticleLine", params, q0)
     vector, matrix = q0.shape, q0.shape * 2
     for name, shape in (("mass", vector), ("damping", matrix), ("stiffness", matrix), ("friction", ())):
         own.expect(name, own.shape(name, "params", params), shape)
@@ -156,43 +157,18 @@ def _(system: ParticleLine, params, t, q0, u0):
         own.expect(name, own.shape(name, "t, params", t, params), shape)
 
 
-@check_shapes.register
-def _(system: Balls, params, t, q0, u0):
-    _check_length(system, q0)
-    check_shapes.dispatch(System)(system, params, t, q0, u0)
+class Functions:
+    """The functions of a system, called abstractly.
 
+    Args:
+        system: a `System` or a `ParticleLine`.
+        kind: how errors call it.
+        params, q0: as in `simulate`.
+        explains: whether ValueErrors of the functions themselves say what is wrong.
+    """
 
-@check_shapes.register
-def _(system: Crowd, params, t, q0, u0):
-    _check_length(system, q0)
-    own = _Functions(system, "System", params, q0)
-    for name, arguments, given in (
-        ("mass", "q, params", (q0, params)),
-        ("force", "t, q, u, params", (t, q0, u0, params)),
-    ):
-        own.expect(name, own.shape(name, arguments, *given), q0.shape)
-    surfaces = system.surfaces
-    if surfaces.materials is None and np.shape(params.get("restitution")) != ():
-        raise ValueError(
-            f"params['restitution']: expected shape () with a cell list, got {np.shape(params['restitution'])}"
-        )
-    # The surfaces refuse by themselves what does not fit them.
-    jax.eval_shape(lambda q: (surfaces.centres(q, params), surfaces.wall_gaps(t, q, params)), q0)
-    jax.eval_shape(lambda: jnp.asarray(surfaces.restitution_between(params, 0, 0)))
-
-
-def _check_length(system, q0):
-    surfaces = system.surfaces
-    if q0.size != surfaces.count * surfaces.dimension:
-        expected = f"({surfaces.count * surfaces.dimension},), {surfaces.count} balls of {surfaces.dimension}"
-        raise ValueError(f"q0: expected shape {expected}, got {q0.shape}")
-
-
-class _Functions:
-    """The functions of a system, called abstractly."""
-
-    def __init__(self, system, kind, params, q0):
-        self.system, self.kind, self.params, self.q0 = system, kind, params, q0
+    def __init__(self, system, kind: str, params, q0: Array, explains: bool = False):
+        self.system, self.kind, self.params, self.q0, self.explains = system, kind, params, q0, explains
 
     def shape(self, name: str, arguments: str, *given) -> tuple[int, ...]:
         """Of the result of one of them, which is given what `arguments` names."""
@@ -205,7 +181,7 @@ class _Functions:
         try:
             result = jax.eval_shape(call)
         except Exception as error:
-            if isinstance(error, ValueError) and isinstance(self.system, Balls):
+            if isinstance(error, ValueError) and self.explains:
                 raise
             raise ValueError(
                 f"{self.kind}.{name}{self._failure(function, arguments, given, returned, error)}"
@@ -247,10 +223,10 @@ def _other_signature(function, given):
     return None
 
 
-def _check_scheme(system, params, scheme):
-    if not getattr(scheme, "inelastic", False) or not isinstance(system, System):
+def _check_restitution(system, params, scheme: Scheme):
+    if not scheme.inelastic or not isinstance(system, System):
         return
-    e = np.asarray(params["restitution"] if isinstance(system, Crowd) else system.restitution(params))
+    e = np.asarray(system.coefficients(params))
     if np.any(e > 0):
         raise ValueError(
             f"restitution: {type(scheme).__name__} is for restitution 0, got {e}; "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import jax
@@ -11,17 +11,13 @@ from jax import Array
 from jax.core import Tracer
 
 from diffcontact.checks import check, count, real_arrays
+from diffcontact.neighbours import with_room
 from diffcontact.refinement import refined
-from diffcontact.schemes.among_neighbours import adapted
 from diffcontact.schemes.event_timed import EventTimed
 from diffcontact.schemes.scheme import Scheme
-from diffcontact.status import Status
 from diffcontact.stepping import counted_steps, steps
 from diffcontact.system import in_precision
 from diffcontact.trajectory import Trajectory
-
-# Each doubles the lists of a crowd.
-ENLARGEMENTS = 6
 
 
 def simulate(
@@ -85,8 +81,9 @@ def simulate(
         >>> run.q[:, 0].tolist(), run.u[:, 0].tolist(), run.impulse[:, 0].tolist()
         ([0.0, 1.0, 0.5], [2.0, -1.0, -1.0], [3.0, 0.0])
     """
+    known = {field.name for field in fields(EventTimed)}
     for name, value in unknown.items():
-        hint = f"; it is the scheme's: scheme=EventTimed({name}={value!r})" if hasattr(EventTimed, name) else ""
+        hint = f"; it is the scheme's: scheme=EventTimed({name}={value!r})" if name in known else ""
         raise TypeError(f"simulate has no argument {name!r}{hint}")
     scheme = EventTimed() if scheme is None else scheme
     percussions = count("percussions", percussions, 0)
@@ -95,10 +92,11 @@ def simulate(
     breaks = None if breaks is None else _checked_breaks(breaks, times.dtype)
     check(system, params, q0, u0, times, scheme)
     system = in_precision(system, q0.dtype)
-    scheme = adapted(scheme, system)
 
     def run(number, percussions=0):
-        return _enlarging(system, params, q0, u0, times, breaks, scheme, number, percussions)
+        stepped = steps if isinstance(number, int) else counted_steps
+        given = params, q0, u0, times, breaks, scheme, number, percussions
+        return with_room(lambda system: stepped(system, *given), system)
 
     if not isinstance(substeps, str):
         return run(substeps, percussions)
@@ -108,19 +106,6 @@ def simulate(
     number, found = refined(lambda number: run(jnp.array(number)), tolerance)
     listed = run(number, percussions) if percussions else found
     return replace(listed, error=found.error, status=found.status, substeps=jnp.array(number))
-
-
-def _enlarging(system, params, q0, u0, times, breaks, scheme, substeps, percussions) -> Trajectory:
-    """A run. The lists of a crowd have a fixed length; outside transformations one that outgrew them is done again."""
-    run = steps if isinstance(substeps, int) else counted_steps
-    for _ in range(ENLARGEMENTS):
-        found = run(system, params, q0, u0, times, breaks, scheme, substeps, percussions)
-        if isinstance(found.status, Tracer):
-            break
-        if int(found.status) not in (Status.NEIGHBOURS_FULL, Status.NEIGHBOURS_MISSED):
-            break
-        system = system.larger(found.status)
-    return found
 
 
 def _number_of(substeps, percussions: int) -> int | str | Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,9 +13,26 @@ from jax import Array, lax
 from diffcontact.breaks import between, rounding, with_breaks
 from diffcontact.requirements import all_requirements, initial_status
 from diffcontact.schemes.event_timed.impacts import Percussion
+from diffcontact.schemes.scheme import Info, Scheme
 from diffcontact.standstill import harmless, stay
 from diffcontact.status import Status, first, stands_still
 from diffcontact.trajectory import Trajectory
+
+
+def initial_state(scheme: Scheme, system, params, t, h, q: Array, u: Array) -> Any:
+    """What the first step starts from, of length h."""
+    return scheme.init(system.neighbours(params, t, h, q, u), params, t, h, q, u)
+
+
+def one_step(scheme: Scheme, system, params, t, h, state) -> tuple[Any, Info]:
+    """One step among the contacts that may close in it, reported as of the whole system."""
+    near = system.neighbours(params, t, h, state.q, state.u)
+    after, info = scheme.step(near, params, t, h, state)
+    status = first(near.overlooked(state.q, after.q), info.status)
+    happened = info.percussions
+    if happened is not None and near.numbers is not None:
+        happened = happened.numbered(near.numbers)
+    return after, Info(near.reported(info.impulse), status, happened)
 
 
 def _stepped(system, params, q0, u0, times, breaks, scheme, substeps, percussions) -> Trajectory:
@@ -32,7 +50,7 @@ def _stepped(system, params, q0, u0, times, breaks, scheme, substeps, percussion
     system, params, q0, u0, times = harmless(found, stands, system, params, *asked)
     advance = _each_piece(system, params, breaks, scheme, substeps, percussions)
     grid, places, intervals = (times, None, None) if breaks is None else with_breaks(times, breaks)
-    initial = scheme.init(system, params, times[0], (times[1] - times[0]) / substeps, q0, u0)
+    initial = initial_state(scheme, system, params, times[0], (times[1] - times[0]) / substeps, q0, u0)
     (_, status), (q, u, impulse, happened) = lax.scan(advance, (initial, status), (grid[:-1], grid[1:]))
     q0, u0, times = asked
     q, u = jnp.concatenate([q0[None], stay(stands, q0, q)]), jnp.concatenate([u0[None], stay(stands, u0, u)])
@@ -61,9 +79,10 @@ def _each_piece(system, params, breaks, scheme, substeps, percussions):
         within = system if breaks is None else between(system, begin, end)
 
         def step(state, at):
-            return scheme.step(within, params, *at, state)
+            t, h = at
+            return one_step(scheme, within, params, t, h, state)
 
-        keep = jax.checkpoint_policies.save_only_these_names(*getattr(scheme, "keeps", ()))
+        keep = jax.checkpoint_policies.save_only_these_names(*scheme.keeps)
         step = jax.checkpoint(step, prevent_cse=False, policy=keep)
         h = (end - begin) / substeps
         known = isinstance(substeps, int)

@@ -25,13 +25,14 @@ import numpy as np
 from jax import Array
 
 from diffcontact.mass import solve
+from diffcontact.neighbours import AllContacts
 from diffcontact.qp.rows.body_rows import BodyRows, Rows
 
 Params = Any
 
 
 @dataclass(frozen=True)
-class System:
+class System(AllContacts):
     """A mechanical system with `d` coordinates and `c` unilateral constraints `gap >= 0`.
 
     The four functions must be pure and traceable by JAX; everything one may want to differentiate by or to identify
@@ -76,9 +77,21 @@ class System:
             if not callable(getattr(self, name)):
                 raise ValueError(f"System({name}=...): expected a function, got {type(getattr(self, name)).__name__}")
 
+    def coefficients(self, params: Params) -> Any:
+        """All coefficients of restitution that contacts may have, in an array of any shape."""
+        return self.restitution(params)
+
+    def linearised(self, params: Params, t, q: Array) -> tuple[Array, Rows]:
+        """Gaps (c,) [m] and their gradients (c, d) at (t, q), sparse where the system brings its own."""
+        if self.normals is None:
+            here = contacts(self, params, t, q)
+            return here.gap, here.normals
+        t = jnp.asarray(t, q.dtype)
+        return self.gap(t, q, params), self.normals(t, q, params)
+
 
 @dataclass(frozen=True)
-class ParticleLine:
+class ParticleLine(AllContacts):
     r"""N particles on a line with springs, dashpots and Coulomb friction under a prescribed normal reaction.
 
     The law of S4 (1.4)-(1.7), positions q and velocities u relative to the rest, v = u - E(t) relative to a belt::
@@ -193,15 +206,6 @@ def contacts(system: System, params: Params, t, q: Array) -> Contacts:
     gap, pushforward = jax.linearize(lambda t, q: system.gap(t, q, params), t, q)
     normals = jax.vmap(lambda e: pushforward(jnp.zeros_like(t), e), out_axes=1)(jnp.eye(q.size, dtype=q.dtype))
     return Contacts(gap=gap, normals=normals, drift=pushforward(jnp.ones_like(t), jnp.zeros_like(q)))
-
-
-def linearised(system: System, params: Params, t, q: Array) -> tuple[Array, Rows]:
-    """Gaps (c,) and their gradients (c, d) at (t, q), sparse where the system brings its own."""
-    if system.normals is None:
-        here = contacts(system, params, t, q)
-        return here.gap, here.normals
-    t = jnp.asarray(t, q.dtype)
-    return system.gap(t, q, params), system.normals(t, q, params)
 
 
 def gap_motion(system: System, params: Params, t, q: Array, u: Array) -> tuple[Array, Array]:

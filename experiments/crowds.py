@@ -24,6 +24,7 @@ import resource
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -32,9 +33,10 @@ import jax.numpy as jnp
 import numpy as np
 
 import diffcontact as dc
+from diffcontact.neighbours import taken, with_room
 from diffcontact.qp.rows.body_rows import product, squares, transposed_product
-from diffcontact.schemes.among_neighbours import AmongNeighbours
 from diffcontact.status import Status
+from diffcontact.stepping import initial_state, one_step
 
 jax.config.update("jax_enable_x64", True)
 
@@ -42,7 +44,7 @@ jax.config.update("jax_enable_x64", True)
 # %% The scenes.
 @dataclass(frozen=True)
 class Scene:
-    """A crowd, what it is given, where it starts, its step [s] and scheme."""
+    """Many balls, what they are given, where they start, their step [s] and scheme."""
 
     system: Any
     params: dict
@@ -63,14 +65,14 @@ def scopi(side: int, layers: int | None = None) -> Scene:
     radius, mass = rng.uniform(0.4, 0.45, count), rng.uniform(1.0, 2.0, count)
     box = ((0.0, 0.0, 0.0), (side + 1.0, np.inf, side + 1.0))
     params = {"mass": mass, "radius": radius, "gravity": np.zeros(3), "restitution": 0.0}
-    crowd = dc.systems.balls(count, 3, box=box, cell=0.9)
-    return Scene(pushed(crowd, (0.0, -1.0, 0.0)), params, grid, 0 * grid, 0.045, dc.VelocityProjection())
+    spheres = dc.systems.balls(count, 3, box=box, cell=0.9)
+    return Scene(pushed(spheres, (0.0, -1.0, 0.0)), params, grid, 0 * grid, 0.045, dc.VelocityProjection())
 
 
-def pushed(crowd, force):
-    """The same crowd with a constant force on each ball [N]."""
-    each = np.tile(np.asarray(force), crowd.count)
-    return replace(crowd, force=lambda t, q, u, params: jnp.asarray(each, q.dtype))
+def pushed(balls, force):
+    """The same balls with a constant force on each of them [N]."""
+    each = np.tile(np.asarray(force), balls.count)
+    return replace(balls, force=lambda t, q, u, params: jnp.asarray(each, q.dtype))
 
 
 def pour(side: int) -> Scene:
@@ -111,8 +113,8 @@ def billiards(side: int) -> Scene:
     box = ((-1.0, -0.65), (1.5, 0.65))
     params = {"mass": np.full(count, 0.17), "radius": np.full(count, d / 2), "gravity": np.zeros(2)}
     params["restitution"] = 0.95
-    crowd = dc.systems.balls(count, 2, box=box, cell=1.1 * d)
-    return Scene(crowd, params, place, speed, 1e-3, dc.EventTimed(events=24))
+    table = dc.systems.balls(count, 2, box=box, cell=1.1 * d)
+    return Scene(table, params, place, speed, 1e-3, dc.EventTimed(events=24))
 
 
 SCENES = {"scopi": scopi, "pour": pour, "column": column, "billiards": billiards}
@@ -121,38 +123,44 @@ SCENES = {"scopi": scopi, "pour": pour, "column": column, "billiards": billiards
 # %% What is looked at.
 @dataclass(frozen=True)
 class Lot:
-    """Some steps of a scene: the step as compiled, the states before and after each, and the seconds each took."""
+    """Some steps of a scene: the step as compiled, the states before and after each, the seconds that each took, and
+    the first status that says that a neighbour list was too short."""
 
     system: Any
     run: Any
     states: list
     spent: list[float]
+    status: Status
 
 
 def stepped(scene: Scene, steps: int, lot: int) -> Iterator[Lot]:
     """Step through the scene, a lot of steps at a time; as `simulate` does, again with more where lists are full."""
-    system, params, h = scene.system, jax.tree.map(jnp.asarray, scene.params), scene.h
+    params, h, system, number = jax.tree.map(jnp.asarray, scene.params), scene.h, scene.system, 0
     q, u = (jnp.asarray(x.ravel(), float) for x in (scene.q0, scene.u0))
-    state, run, number = None, None, 0
-    while number < steps:
-        if run is None:
-            scheme = AmongNeighbours(scene.scheme)
-            step = jax.jit(lambda state, system=system, scheme=scheme: scheme.step(system, params, 0.0, h, state))
-            state = scheme.init(system, params, 0.0, h, q, u)
-            run = step.lower(state).compile()
-        states, statuses, spent = [state], [], []
+    state = initial_state(scene.scheme, system, params, 0.0, h, q, u)
+
+    @cache
+    def compiled(system):
+        shapes = initial_state(scene.scheme, system, params, 0.0, h, q, u)
+        return jax.jit(lambda state: one_step(scene.scheme, system, params, 0.0, h, state)).lower(shapes).compile()
+
+    def some_steps(larger) -> Lot:
+        # What is carried has the list's shape.
+        begin = state if larger is system else initial_state(scene.scheme, larger, params, 0.0, h, state.q, state.u)
+        run, states, statuses, spent = compiled(larger), [begin], [], []
         for _ in range(min(lot, steps - number)):
-            begin = time.perf_counter()
+            since = time.perf_counter()
             after, info = jax.block_until_ready(run(states[-1]))
-            spent.append(time.perf_counter() - begin)
+            spent.append(time.perf_counter() - since)
             statuses.append(int(info.status))
             states.append(after)
-        short = [status for status in statuses if status in (Status.NEIGHBOURS_FULL, Status.NEIGHBOURS_MISSED)]
-        if short:
-            q, u, system, run = state.q, state.u, system.larger(short[0]), None
-            continue
-        number, state = number + len(spent), states[-1]
-        yield Lot(system, run, states, spent)
+        short = (status for status in statuses if status in (Status.NEIGHBOURS_FULL, Status.NEIGHBOURS_MISSED))
+        return Lot(larger, run, states, spent, Status(next(short, Status.OK)))
+
+    while number < steps:
+        part = with_room(some_steps, system)
+        number, state, system = number + len(part.spent), part.states[-1], part.system
+        yield part
 
 
 def measured(scene: Scene, steps: int, lot: int) -> Iterator[dict]:
@@ -167,25 +175,26 @@ def measured(scene: Scene, steps: int, lot: int) -> Iterator[dict]:
 
 
 def figures(system, params, h, before, after) -> dict:
-    """Worst overlap in radii after a step, relative residual of its projection, and how many contacts carry load."""
+    """Worst overlap in radii after a step, relative residual of its projection, and how many contacts push."""
     smallest = jnp.min(params["radius"])
-    closed = system.near(params, 0.0, after.q, 1e-6 * smallest)
-    overlap = jnp.max(-system.gaps(closed, params, 0.0, after.q)) / smallest
+    closed = system.near_contacts(system.within(params, 0.0, after.q, 1e-6 * smallest))
+    overlap = jnp.max(-closed.gap(0.0, after.q, params)) / smallest
     told = {"overlap": jnp.maximum(overlap, 0.0)}
-    if not hasattr(after, "loads"):
+    if not hasattr(after, "multipliers"):
         return told
-    near, loads = after.near, after.loads
+    near = system.neighbours(params, 0.0, h, before.q, before.u)
+    multipliers, there = after.multipliers, taken(after.numbers)
     mass = system.mass(before.q, params)
-    gap, rows = system.rows(near, params, 0.0, before.q)
+    gap, rows = near.linearised(params, 0.0, before.q)
     free = before.u + h * system.force(0.0, before.q, before.u, params) / mass
-    length = jnp.sqrt(jnp.where(near.taken, squares(rows, 1 / mass), 1.0))
-    u = free + transposed_product(rows, loads) / mass
-    value = jnp.where(near.taken, (gap / h + product(rows, u)) / length, 0.0)
-    unit = loads * length
+    length = jnp.sqrt(jnp.where(there, squares(rows, 1 / mass), 1.0))
+    u = free + transposed_product(rows, multipliers) / mass
+    value = jnp.where(there, (gap / h + product(rows, u)) / length, 0.0)
+    unit = multipliers * length
     residual = jnp.max(jnp.abs(unit - jnp.maximum(unit - value, 0.0))) + jnp.max(jnp.abs(u - after.u))
-    scale = jnp.max(jnp.where(near.taken, -(gap / h + product(rows, free)) / length, 0.0))
+    scale = jnp.max(jnp.where(there, -(gap / h + product(rows, free)) / length, 0.0))
     residual = jnp.where(scale > 0, residual / jnp.where(scale > 0, scale, 1.0), 0.0)
-    return told | {"residual": residual, "contacts": jnp.sum(loads > 0), "near": jnp.sum(near.taken)}
+    return told | {"residual": residual, "contacts": jnp.sum(multipliers > 0), "near": jnp.sum(there)}
 
 
 # %%

@@ -1,4 +1,4 @@
-"""One file per step map; all are pure functions of the same signature (`scheme.Scheme`)."""
+"""One file per step map; all are pure functions of the same signature, which `scheme.Scheme` declares."""
 
 from diffcontact.schemes.catching_up import CatchingUp
 from diffcontact.schemes.elastic_projection import ElasticProjection

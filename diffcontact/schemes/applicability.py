@@ -1,4 +1,4 @@
-"""Which systems a published scheme is for: what is refused at once, and what only a status can say."""
+"""What a published scheme is not for, and can only say by the status of a step."""
 
 from __future__ import annotations
 
@@ -10,23 +10,6 @@ from diffcontact import mass as mass_matrix
 from diffcontact.batching import any_lane
 from diffcontact.status import Status
 from diffcontact.system import System, contacts, gap_motion
-
-
-def require(kind: type, system, scheme) -> None:
-    """Refuse a system of another kind than the scheme steps.
-
-    Raises:
-        ValueError: `system` is not a `kind`.
-
-    Example:
-        >>> import diffcontact as dc
-        >>> require(dc.ParticleLine, dc.systems.balls(1, 1), dc.PercussionFriction())
-        Traceback (most recent call last):
-        ...
-        ValueError: scheme: PercussionFriction steps a ParticleLine, got a Balls
-    """
-    if not isinstance(system, kind):
-        raise ValueError(f"scheme: {type(scheme).__name__} steps a {kind.__name__}, got a {type(system).__name__}")
 
 
 def inelastic_status(system: System, params) -> Array:

@@ -6,15 +6,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from diffcontact.mass import solve
-from diffcontact.schemes.applicability import curvature_status, inelastic_status, passage_status, require
+from diffcontact.schemes.applicability import curvature_status, inelastic_status, passage_status
 from diffcontact.schemes.position_projection import project_position
-from diffcontact.schemes.scheme import Info, State
+from diffcontact.schemes.scheme import Info, Scheme, State
 from diffcontact.status import first
-from diffcontact.system import System
 
 
 @dataclass(frozen=True)
-class CatchingUp:
+class CatchingUp(Scheme):
     r"""Inelastic impacts by one projection of the position per step, onto sets that need not be convex; e = 0 only.
 
     With t' = t + h, C(t) = {q : g_i(t, q) >= 0}, f = the mean of the force over the step at fixed (q, u), and the
@@ -65,7 +64,6 @@ class CatchingUp:
 
     def init(self, system, params, t, h, q, u) -> State:
         """The velocity stands for the position before: q^{-1} = q_0 - h u_0 makes (26) begin with (25)."""
-        require(System, system, self)
         return State(q, u)
 
     def step(self, system, params, t, h, state: State) -> tuple[State, Info]:

@@ -13,11 +13,11 @@ from jax import Array, lax
 from diffcontact import mass as mass_matrix
 from diffcontact.batching import any_lane
 from diffcontact.mass import solve
-from diffcontact.schemes.applicability import curvature_status, passage_status, require
+from diffcontact.schemes.applicability import curvature_status, passage_status
 from diffcontact.schemes.position_projection import project_position
-from diffcontact.schemes.scheme import Info
+from diffcontact.schemes.scheme import Info, Scheme
 from diffcontact.status import Status, first
-from diffcontact.system import System, contacts
+from diffcontact.system import contacts
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["q", "u", "begun"], meta_fields=[])
@@ -31,7 +31,7 @@ class _Started:
 
 
 @dataclass(frozen=True)
-class ElasticProjection:
+class ElasticProjection(Scheme):
     r"""Partially elastic impacts: one restitution coefficient e in [0, 1] for all contacts, inertia M(q).
 
     With K = {q : g_i(q) >= 0}, V^n = (U^n - U^{n-1}) / h and F^n = F(t_n, U^n, V^n, h)::
@@ -93,7 +93,6 @@ class ElasticProjection:
 
     def init(self, system, params, t, h, q, u) -> _Started:
         """U^0 and v_0; the first step (4) is still to come."""
-        require(System, system, self)
         shape = jax.eval_shape(lambda: jnp.asarray(system.restitution(params))).shape
         if shape not in ((), (1,)):
             raise ValueError(

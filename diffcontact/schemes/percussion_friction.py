@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -12,15 +13,14 @@ from jax.scipy.linalg import cho_factor, cho_solve
 
 from diffcontact import qp
 from diffcontact.batching import any_lane
-from diffcontact.schemes.applicability import require
 from diffcontact.schemes.line import LineState, Within, advance, begin, contact, read
-from diffcontact.schemes.scheme import Info
+from diffcontact.schemes.scheme import Info, Scheme
 from diffcontact.status import first
 from diffcontact.system import ParticleLine
 
 
 @dataclass(frozen=True)
-class PercussionFriction:
+class PercussionFriction(Scheme):
     r"""Particles on a line with dry friction: implicit between percussions, exact at them.
 
     The law, with v = u - E(t) the velocity relative to the belt (S4 (1.4)-(1.7))::
@@ -69,9 +69,10 @@ class PercussionFriction:
         [1.  0.6 0.  0. ] [0.4 0.6 0. ]
     """
 
+    systems: ClassVar[tuple[type, ...]] = (ParticleLine,)
+
     def init(self, system, params, t, h, q, u) -> LineState:
         """A percussion at the first time acts at once."""
-        require(ParticleLine, system, self)
         return begin(system, params, t, h, q, u)
 
     def step(self, system, params, t, h, state: LineState) -> tuple[LineState, Info]:

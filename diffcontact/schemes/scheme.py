@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 import jax
 from jax import Array
+
+from diffcontact.system import ParticleLine, System
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["q", "u"], meta_fields=[])
@@ -30,17 +33,46 @@ class Info:
     percussions: Any = None
 
 
-class Scheme(Protocol):
-    """A step map. Implementations are frozen dataclasses: hashable, static under jit.
+class Scheme(ABC):
+    """A step map, and what it says about itself. Subclasses are frozen dataclasses: hashable, static under jit.
 
-    One may have `inelastic`, true where it is for restitution 0 only, and `keeps`, the names of what reverse mode keeps
-    of each step; the rest of the step is computed again.
+    Attributes:
+        systems: the kinds of systems that it steps.
+        inelastic: whether it is for restitution 0 only.
+        keeps: the names (`jax.ad_checkpoint.checkpoint_name`) of what reverse mode keeps of each step; the rest of the
+            step is computed again.
+
+    Example:
+        >>> import diffcontact as dc
+        >>> dc.CatchingUp().inelastic, dc.EventTimed().inelastic
+        (True, False)
     """
 
+    systems: ClassVar[tuple[type, ...]] = (System,)
+    inelastic: ClassVar[bool] = False
+    keeps: ClassVar[tuple[str, ...]] = ()
+
+    @abstractmethod
     def init(self, system: Any, params: Any, t, h, q: Array, u: Array) -> Any:
         """What the first step of length h needs; at least the attributes `q` and `u`."""
-        ...
 
+    @abstractmethod
     def step(self, system: Any, params: Any, t, h, state: Any) -> tuple[Any, Info]:
         """From the state at t to the state at t + h."""
-        ...
+
+    def require(self, system: System | ParticleLine) -> None:
+        """Refuse a system of a kind that this scheme does not step.
+
+        Raises:
+            ValueError: it is none of `systems`.
+
+        Example:
+            >>> import diffcontact as dc
+            >>> dc.PercussionFriction().require(dc.systems.balls(1, 1))
+            Traceback (most recent call last):
+            ...
+            ValueError: scheme: PercussionFriction steps a ParticleLine, got a Balls
+        """
+        if not isinstance(system, self.systems):
+            kinds = " or a ".join(kind.__name__ for kind in self.systems)
+            raise ValueError(f"scheme: {type(self).__name__} steps a {kinds}, got a {type(system).__name__}")

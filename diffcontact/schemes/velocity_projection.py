@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
 
 from diffcontact import qp
 from diffcontact.mass import solve
-from diffcontact.schemes.applicability import inelastic_status, require
-from diffcontact.schemes.scheme import Info, State
+from diffcontact.neighbours import carried_over, taken
+from diffcontact.schemes.applicability import inelastic_status
+from diffcontact.schemes.scheme import Info, Scheme, State
 from diffcontact.status import first
-from diffcontact.system import System, linearised
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["q", "u", "numbers", "multipliers"], meta_fields=[])
+@dataclass(frozen=True)
+class WarmState(State):
+    """Position, velocity, and where the next projection starts: the multipliers (c,) of the last step's contacts
+    [N s], with the numbers of these in the whole system (c,)."""
+
+    numbers: Array
+    multipliers: Array
 
 
 @dataclass(frozen=True)
-class VelocityProjection:
+class VelocityProjection(Scheme):
     r"""Inelastic impacts by one projection of the velocity per step; restitution 0 only.
 
     With t' = t + h, f = the mean of the force over the step at fixed (q, u), and the metric M = M(q)::
@@ -24,6 +39,9 @@ class VelocityProjection:
         q' = q + h u'                                                                       (14)
         M (u' - u) = h f + sum_i impulse_i grad g_i(t', q),   impulse_i >= 0,
         impulse_i = 0  where  g_i(t', q) + h <grad g_i(t', q), u'> > 0                      (15)
+
+    The projection is exact (`qp.project`). Among the contacts of a neighbour list, which may be thousands, it is
+    matrix-free and starts from the last step's multipliers; it stops at a stated residual (`qp.project_many`).
 
     The multipliers are measures: `impulse` is that of the step [N s], impulse / h its density lambda_h [N]. The
     mean force is taken by the midpoint rule, exact for forces affine in t.
@@ -62,16 +80,22 @@ class VelocityProjection:
 
     def init(self, system, params, t, h, q, u) -> State:
         """(q, u) at t = 0 are the initial data, eq. (12)."""
-        require(System, system, self)
-        return State(q, u)
+        if system.numbers is None:
+            return State(q, u)
+        return WarmState(q, u, system.numbers, jnp.zeros(system.numbers.shape, q.dtype))
 
     def step(self, system, params, t, h, state: State) -> tuple[State, Info]:
         """Predict the velocity, project it, and move with it."""
         q, u = state.q, state.u
-        mass = system.mass(q, params)
-        free = u + h * solve(mass, system.force(t + h / 2, q, u, params))
-        gap, normals = linearised(system, params, t + h, q)
-        move = qp.project(mass, normals, gap / h, free)
-        return State(q + h * move.u, move.u), Info(
-            move.multipliers, first(move.status, inelastic_status(system, params))
-        )
+        mass, force = system.mass(q, params), system.force(t + h / 2, q, u, params)
+        gap, rows = system.linearised(params, t + h, q)
+        if isinstance(state, WarmState) and isinstance(rows, qp.BodyRows):
+            # From where the same contacts ended in the last step; a free place of the list has no contact.
+            start = carried_over(state.multipliers, state.numbers, system.numbers)
+            offset = jnp.where(taken(system.numbers), gap / h, jnp.inf)
+            move = qp.project_many(mass, rows, offset, u + h * force / mass, multipliers=start)
+            after = WarmState(q + h * move.u, move.u, system.numbers, lax.stop_gradient(move.multipliers))
+        else:
+            move = qp.project(mass, rows, gap / h, u + h * solve(mass, force))
+            after = State(q + h * move.u, move.u)
+        return after, Info(move.multipliers, first(move.status, inelastic_status(system, params)))

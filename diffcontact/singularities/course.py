@@ -14,7 +14,7 @@ from jax import lax
 from diffcontact import qp
 from diffcontact.simulate import Trajectory
 from diffcontact.system import System, acceleration, contacts, gap_acceleration, gap_motion
-from diffcontact.systems.cell_list_balls import Crowd
+from diffcontact.systems.cell_list_balls import CellListBalls
 from diffcontact.systems.surfaces import Balls
 
 # Gaps of so many states are computed at once.
@@ -23,7 +23,7 @@ _AT_ONCE = 64
 
 @dataclass(frozen=True)
 class Impacts:
-    """The percussions of a run, k of them, with an entry for each of the system's contacts, also of a crowd.
+    """The percussions of a run, k of them, with an entry for each contact of the system, near or not.
 
     Attributes: as of `Percussion`; `gaps` (k, c) are those of all contacts at that time [m].
     """
@@ -194,8 +194,8 @@ def _numbers(system, params, t, q) -> tuple[np.ndarray, list[str]]:
     walls = (count - pairs) // surfaces.count
     first, second = surfaces.pairs(walls - (0 if surfaces.box is None else 2 * surfaces.dimension))
     names = [f"{surfaces.name(int(i))} and {surfaces.name(int(j))}" for i, j in zip(first, second, strict=True)]
-    crowd = isinstance(system, Crowd)
-    return (first * (surfaces.spheres + walls) + second if crowd else np.arange(count)), names
+    listed = isinstance(system, CellListBalls)
+    return (first * (surfaces.spheres + walls) + second if listed else np.arange(count)), names
 
 
 @partial(jax.jit, static_argnames="system")

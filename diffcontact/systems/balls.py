@@ -7,7 +7,9 @@ from functools import lru_cache
 import jax.numpy as jnp
 import numpy as np
 
-from diffcontact.systems.cell_list_balls import Crowd
+# Registers what is refused of balls.
+from diffcontact.systems import ball_input as ball_input
+from diffcontact.systems.cell_list_balls import CellListBalls
 from diffcontact.systems.surfaces import Balls, Surfaces, param
 
 # Up to so many balls the gradients of the gaps are dense: with sparse ones a step of ten balls takes four fifths of the
@@ -121,5 +123,5 @@ def _balls(count, dimension, box, cell, planes, radius, fixed, materials):
 
     functions = {"gap": surfaces.gap, "force": force, "mass": mass, "restitution": surfaces.restitution}
     if cell is not None:
-        return Crowd(**functions, surfaces=surfaces, cell=cell)
+        return CellListBalls(**functions, surfaces=surfaces, cell=cell)
     return Balls(**functions, surfaces=surfaces, normals=surfaces.gradients if count > DENSE_GRADIENTS_UP_TO else None)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import diffcontact as dc
+from diffcontact.qp.rows import body_rows
 from diffcontact.status import Status
 
 G, TILT, END = 10.0, 0.5, 0.6
@@ -20,7 +21,7 @@ SCENE = {
     # The balls but for 1, which is of another material; the fixed ball; the piston and the open sides; the plane.
     "materials": [0, 1, 0, 0, 0, 2, 3, 0, 0, 0, 0],
 }
-DENSE, CROWD = (dc.systems.balls(5, 2, cell=cell, **SCENE) for cell in (None, 1.2))
+DENSE, LISTED = (dc.systems.balls(5, 2, cell=cell, **SCENE) for cell in (None, 1.2))
 TABLE = jnp.array([[0.5, 0.0, 0.0, 0.6], [0.0, 0.0, 0.8, 0.0], [0.0, 0.8, 0.0, 0.0], [0.6, 0.0, 0.0, 0.0]])
 PARAMS = {
     "mass": jnp.array([1.0, 2.0, 3.0, 1.5, 1.5]),
@@ -72,7 +73,9 @@ def _closed_form(params):
     return jnp.concatenate([*q, *u])
 
 
-@pytest.mark.parametrize("system", [DENSE, pytest.param(CROWD, marks=pytest.mark.slow)], ids=["dense", "crowd"])
+@pytest.mark.parametrize(
+    "system", [DENSE, pytest.param(LISTED, marks=pytest.mark.slow)], ids=["all pairs", "cell list"]
+)
 def test_impacts_and_their_derivatives_are_the_closed_forms(system):
     def end(params):
         run = dc.simulate(system, params, START, SPEED, TIMES)
@@ -96,8 +99,8 @@ def test_impacts_and_their_derivatives_are_the_closed_forms(system):
 
 def test_near_contacts_have_the_gaps_gradients_and_restitutions_of_all():
     t, q = 0.2, START
-    near = CROWD.near(PARAMS, t, q, 100.0)
-    few = CROWD.only(near)
+    near = LISTED.within(PARAMS, t, q, 100.0)
+    few = LISTED.near_contacts(near)
 
     def seen(system):
         gap, jacobian = system.gap(t, q, PARAMS), jax.jacfwd(system.gap, argnums=1)(t, q, PARAMS)
@@ -107,24 +110,26 @@ def test_near_contacts_have_the_gaps_gradients_and_restitutions_of_all():
 
     there = np.asarray(near.taken)
     assert not near.full
-    dense, crowd = seen(DENSE), seen(few)
+    dense, listed = seen(DENSE), seen(few)
     # Open sides are never near, and free places have a gap of 1 whatever happens.
     dense = dense[np.isfinite(dense[:, 0])]
-    crowd = crowd[np.any(crowd[:, 3:] != 0, axis=1)]
-    assert np.count_nonzero(there) == len(crowd) == 5 + 5 + 10 + 5
-    np.testing.assert_allclose(crowd, dense, atol=1e-13)
+    listed = listed[np.any(listed[:, 3:] != 0, axis=1)]
+    assert np.count_nonzero(there) == len(listed) == 5 + 5 + 10 + 5
+    np.testing.assert_allclose(listed, dense, atol=1e-13)
+    rows = few.linearised(PARAMS, t, q)[1]
+    np.testing.assert_allclose(body_rows.dense(rows), jax.jacfwd(few.gap, argnums=1)(t, q, PARAMS), atol=1e-13)
 
 
 @pytest.mark.slow
 def test_inelastic_motion_is_that_of_all_contacts():
     params = PARAMS | {"restitution": 0 * TABLE}
     scheme = dc.VelocityProjection()
-    dense, crowd = (dc.simulate(system, params, START, SPEED, TIMES, scheme=scheme) for system in (DENSE, CROWD))
-    assert dense.status == crowd.status == Status.OK
+    dense, listed = (dc.simulate(system, params, START, SPEED, TIMES, scheme=scheme) for system in (DENSE, LISTED))
+    assert dense.status == listed.status == Status.OK
     # The residual is 1e-6 of the largest violation, some m/s.
-    np.testing.assert_allclose(crowd.q, dense.q, atol=1e-5)
-    np.testing.assert_allclose(crowd.u[-1, 0], params["piston"], rtol=1e-5)
-    assert np.all(np.asarray(crowd.impulse).sum(axis=0) > 0)
+    np.testing.assert_allclose(listed.q, dense.q, atol=1e-5)
+    np.testing.assert_allclose(listed.u[-1, 0], params["piston"], rtol=1e-5)
+    assert np.all(np.asarray(listed.impulse).sum(axis=0) > 0)
 
 
 @pytest.mark.parametrize("scheme", [dc.VelocityProjection(), pytest.param(dc.EventTimed(), marks=pytest.mark.slow)])
@@ -184,8 +189,8 @@ def test_bad_input_is_refused_by_name(message, call, changed, cell):
 
 def test_what_overlaps_is_named():
     with pytest.raises(ValueError, match="ball 2 overlaps fixed ball 0 by 0"):
-        dc.simulate(CROWD, PARAMS | {"fixed_centre": START[None, 4:6] + jnp.array([[0.5, 0.0]])}, START, SPEED, TIMES)
-    assert [CROWD.surfaces.name(number) for number in (4, 5, 6, 9, 10)] == [
+        dc.simulate(LISTED, PARAMS | {"fixed_centre": START[None, 4:6] + jnp.array([[0.5, 0.0]])}, START, SPEED, TIMES)
+    assert [LISTED.surfaces.name(number) for number in (4, 5, 6, 9, 10)] == [
         "ball 4",
         "fixed ball 0",
         "side 0 of the box",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
@@ -35,8 +35,9 @@ class Percussion:
         soft: (c,) bool, contacts that were not left to bounce, since they would have been closed again within the step.
         q, u: (d,) where [m], and how fast before [m/s].
         jump: (d,) what it does to the velocity [m/s].
-        numbers: (c,) int, the contacts that the entries above are of, and that `contact` is one of: all in order; of a
-            crowd those that were near, first * (balls + fixed balls + walls) + partner in the numbers of its surfaces.
+        numbers: (c,) int, the contacts that the entries above are of, and that `contact` is one of: all in order; of
+            balls with a cell list those of the `NeighbourList`, first * (balls + fixed balls + walls) + partner in the
+            numbers of their surfaces.
     """
 
     time: Array
@@ -50,6 +51,11 @@ class Percussion:
     u: Array
     jump: Array
     numbers: Array
+
+    def numbered(self, numbers: Array) -> Percussion:
+        """The same with the contacts called by these numbers (c,), in place of their order in a list."""
+        contact = jnp.where(self.contact >= 0, numbers[self.contact], -1)
+        return replace(self, contact=contact, numbers=numbers[self.numbers])
 
 
 def no_percussion(t, impulse: Array, q: Array) -> Percussion:

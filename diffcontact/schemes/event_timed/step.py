@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,9 +16,9 @@ from diffcontact.schemes.event_timed.impacts import Percussion, Threshold, matte
 from diffcontact.schemes.event_timed.line_slip import glide_timed
 from diffcontact.schemes.event_timed.smooth_motion import Arrival, Start, Tolerance, smooth, start
 from diffcontact.schemes.line import LineState, advance, begin
-from diffcontact.schemes.scheme import Info
+from diffcontact.schemes.scheme import Info, Scheme
 from diffcontact.status import Status, first
-from diffcontact.system import ParticleLine, gap_motion
+from diffcontact.system import ParticleLine, System, gap_motion
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["q", "u", "fastest", "unsettled"], meta_fields=[])
@@ -58,7 +58,7 @@ class _Moment(NamedTuple):
 
 
 @dataclass(frozen=True)
-class EventTimed:
+class EventTimed(Scheme):
     r"""Each percussion at its time of impact inside the step; the default scheme.
 
     A step is a short composition of two maps::
@@ -99,6 +99,8 @@ class EventTimed:
         >>> print(f"{end(1.0):.4f} {jax.jacfwd(end)(1.0):.4f}")  # one impact
         0.4680 1.3865
     """
+
+    systems: ClassVar[tuple[type, ...]] = (System, ParticleLine)
 
     events: int = 8
     order: int = 2
