@@ -81,7 +81,7 @@ class System(AllContacts):
         """All coefficients of restitution that contacts may have, in an array of any shape."""
         return self.restitution(params)
 
-    def linearised(self, params: Params, t, q: Array) -> tuple[Array, Rows]:
+    def linearised(self, params: Params, t: Any, q: Array) -> tuple[Array, Rows]:
         """Gaps (c,) [m] and their gradients (c, d) at (t, q), sparse where the system brings its own."""
         if self.normals is None:
             here = contacts(self, params, t, q)
