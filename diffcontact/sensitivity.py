@@ -76,8 +76,8 @@ def sensitivity(
             relative to the largest one by the same parameter. None is 1e-6, in single precision 1e-3.
 
     Returns:
-        A `Sensitivity`. With "auto" the trajectory's `error` is the larger one of both changes, and its status is
-        TOO_COARSE where it is above the tolerance with the finest steps (1/16384 of an interval, or some 65 000 in
+        A `Sensitivity`. With "auto" the trajectory's `error` is the larger one of both changes. The status is
+        TOO_COARSE where it stays above the tolerance with the finest steps (1/16384 of an interval, or some 65 000 in
         all). Where a derivative is not finite and nothing else was wrong, the status is NO_DERIVATIVE.
 
     Raises:

@@ -61,8 +61,8 @@ class ElasticProjection(Scheme):
     far less than practice does; then |V^n|^2 exceeds the largest of the nu + 1 before by O(h). An impact takes two
     steps. Another one that acts on it within them, where (H6) fails, may gain energy, at any h: the status is
     COUPLED_IMPACTS. It goes away with smaller steps unless the bodies touch. TOO_COARSE: a contact acts whose radius of
-    curvature is below four times the way of a step, or the step goes right through a body, or the first step, (4),
-    which knows no restitution, met something.
+    curvature is below four times the way of a step, or the step goes right through a body. So it is where the first
+    step, (4), which knows no restitution, met something.
 
     What converges: a subsequence of the piecewise linear positions, uniformly, to a solution of the impact problem
     with u+ = -e u- + (1 + e) Proj_M(T_K(q), u-); velocities are bounded in BV (theorem 1 and 2). In practice the

@@ -46,8 +46,8 @@ class PercussionFriction(Scheme):
     What converges: the state, first order in h; the step is stable for every h. Jumps are exact.
 
     Its derivative: right, first order in h, for particles that slide, are struck, and stop for good. Wrong at every
-    h, by 50 to 100 % for a chain with springs, once a slip velocity reverses: it should cross zero with the factor
-    a+/a-, the ratio of the accelerations after and before, but the implicit step holds the particle at v = 0 for
+    h, by 50 to 100 % for a chain with springs, once a slip velocity reverses. It should cross zero with the factor
+    a+/a-, the ratio of the accelerations after and before. But the implicit step holds the particle at v = 0 for
     one step and forgets where it came from. Use EventTimed where derivatives matter.
 
     Source: S4 (Laghdir, Monteiro Marques), eq. (1.4)-(1.7), (3.10)-(3.16).

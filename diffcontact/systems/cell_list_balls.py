@@ -68,8 +68,8 @@ class CellListBalls(Balls):
     def neighbours(self, params, t, h, q: Array, u: Array) -> NearContacts:
         """The System of the contacts that may close within h seconds.
 
-        No other contact closes while no ball moves further than `stretch` times the fastest ball, with and without the
-        force's change over the step, or than one that a moving wall or a growing ball has struck.
+        No other contact closes while no ball moves further than `stretch` times the fastest one. The fastest is
+        taken with and without the force's change over the step, or as a moving wall or a growing ball would strike it.
         """
         way, closing = self._ways(params, t, h, q, u)
         return self.near_contacts(self.within(params, t, q, 2 * way + closing), way)

@@ -24,7 +24,7 @@ def followed(t: NDArray, y: NDArray) -> NDArray:
 
     The chain has the largest sum of 1 - v / v_max over its links, with the speed v of each and v_max six times the
     median speed of all motion: many samples and no jumps. A false detection away from the body is reached by no speed
-    that is possible, and a group of them, near each other, would cost more of the samples before and after than it has.
+    that is possible. A group of them, near each other, would cost more of the samples before and after than it has.
 
     Args:
         t: (n,) increasing times.

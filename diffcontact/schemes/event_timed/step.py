@@ -80,7 +80,7 @@ class EventTimed(Scheme):
     die away (e = 1), or where a body that would still bounce is struck from its other side. No derivative exists at
     grazing impacts, at simultaneous impacts of coupled contacts, and when a Zeno sequence ends.
 
-    On a `ParticleLine` the events are slip velocities that vanish and friction forces that reach their bound, and the
+    On a `ParticleLine` the events are slip velocities that vanish and friction forces that reach their bound. The
     motion between them is exact but for given forces, which are integrated to fourth order (`line_slip`, `line_flow`).
 
     Args:
