@@ -82,8 +82,8 @@ def certify(
 
     - GRAZING: a contact is struck at less than `change` times the speed of what moves there, or passes so close that
       it would be if its gap were mirrored: the clearance c is below (change speed)^2 / (2 a), a its acceleration.
-    - SIMULTANEOUS: coupled contacts meet at one time, or within the gaps that `change`^2 of the way closes. Neighbouring
-      motions, in which they close one after the other, come out otherwise than the run or its derivative.
+    - SIMULTANEOUS: coupled contacts meet at one time, or within the gaps that `change`^2 of the way closes. Motions
+      nearby, in which they close one after the other, come out otherwise than the run or its derivative.
       Contacts that rest under a load or stuck where they were struck stay closed; those that touch without, and those
       that are struck at the first time, may be opened by the initial values.
     - UNLOADED: bodies touch at rest and are neither pressed together nor pulled apart.

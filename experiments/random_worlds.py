@@ -519,7 +519,7 @@ def main(arguments: list[str] | None = None) -> list[Row]:
     for number, (family, names) in enumerate(plan.items()):
         # What nearby starts do is the same for all schemes with the same e: it is found once.
         for still in (False, True):
-            group = [name for name in names if getattr(SCHEMES[name], "inelastic", False) == still]
+            group = [name for name in names if SCHEMES[name].inelastic == still]
             if not group:
                 continue
             share = {name: -(-options.worlds // families_of[name]) for name in group}
