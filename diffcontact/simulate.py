@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.core import Tracer
 
-from diffcontact.checks import check, count, real_arrays
+from diffcontact.inputs import count, real_arrays, require_inputs
 from diffcontact.neighbours import with_room
 from diffcontact.refinement import refined
 from diffcontact.schemes.event_timed import EventTimed
@@ -90,7 +90,7 @@ def simulate(
     substeps = _number_of(substeps, percussions)
     q0, u0, times = real_arrays(q0=q0, u0=u0, times=times)
     breaks = None if breaks is None else _checked_breaks(breaks, times.dtype)
-    check(system, params, q0, u0, times, scheme)
+    require_inputs(system, params, q0, u0, times, scheme)
     system = in_precision(system, q0.dtype)
 
     def run(number, percussions=0):

@@ -6,23 +6,23 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from diffcontact.checks import Functions, check_functions, check_shapes
+from diffcontact.inputs import Functions, require_functions, require_shapes
 from diffcontact.requirements import finite, impact_law, must, no_overlap, not_negative, of_system, requirements
 from diffcontact.status import Status
 from diffcontact.systems.cell_list_balls import CellListBalls
 from diffcontact.systems.surfaces import Balls
 
 
-@check_shapes.register
+@require_shapes.register
 def _(system: Balls, params, t, q0, u0):
-    _check_length(system, q0)
-    check_functions(system, params, t, q0, u0, explains=True)
+    _require_length(system, q0)
+    require_functions(system, params, t, q0, u0, explains=True)
 
 
-@check_shapes.register
+@require_shapes.register
 def _(system: CellListBalls, params, t, q0, u0):
     """Without the gaps of all pairs."""
-    _check_length(system, q0)
+    _require_length(system, q0)
     own = Functions(system, "System", params, q0, explains=True)
     own.expect("mass", own.shape("mass", "q, params", q0, params), q0.shape)
     own.expect("force", own.shape("force", "t, q, u, params", t, q0, u0, params), q0.shape)
@@ -36,7 +36,7 @@ def _(system: CellListBalls, params, t, q0, u0):
     jax.eval_shape(lambda: jnp.asarray(surfaces.restitution_between(params, 0, 0)))
 
 
-def _check_length(system: Balls, q0):
+def _require_length(system: Balls, q0):
     surfaces = system.surfaces
     if q0.size != surfaces.count * surfaces.dimension:
         expected = f"({surfaces.count * surfaces.dimension},), {surfaces.count} balls of {surfaces.dimension}"

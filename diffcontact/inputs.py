@@ -83,7 +83,7 @@ def is_count(value: Any, least: int) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= least)
 
 
-def check(system, params, q0: Array, u0: Array, times: Array, scheme) -> None:
+def require_inputs(system, params, q0: Array, u0: Array, times: Array, scheme) -> None:
     """Refuse inputs that cannot be simulated.
 
     Args:
@@ -96,7 +96,7 @@ def check(system, params, q0: Array, u0: Array, times: Array, scheme) -> None:
 
     Example:
         >>> import jax.numpy as jnp, diffcontact as dc
-        >>> check(dc.systems.balls(1, 1), {}, jnp.zeros(1), jnp.zeros(2), jnp.arange(2.0), dc.EventTimed())
+        >>> require_inputs(dc.systems.balls(1, 1), {}, jnp.zeros(1), jnp.zeros(2), jnp.arange(2.0), dc.EventTimed())
         Traceback (most recent call last):
         ...
         ValueError: u0: expected the shape of q0, (1,), got (2,)
@@ -113,25 +113,25 @@ def check(system, params, q0: Array, u0: Array, times: Array, scheme) -> None:
         if not isinstance(leaf, Array | np.ndarray | np.generic | bool | int | float | complex):
             name = "params" + jax.tree_util.keystr(path)
             raise ValueError(f"{name}: expected numbers, got {reprlib.repr(leaf)}")
-    check_shapes(system, params, times[0], q0, u0)
+    require_shapes(system, params, times[0], q0, u0)
     scheme.require(system)
     if any(isinstance(leaf, Tracer) for leaf in (q0, u0, times, *jax.tree.leaves(params))):
         return
     system = in_precision(system, q0.dtype)
     require_values(system, params, q0, u0, times)
-    _check_restitution(system, params, scheme)
+    _require_restitution(system, params, scheme)
     if isinstance(system, System) and system.normals is not None:
-        _check_normals(system, params, times[0], q0)
+        _require_normals(system, params, times[0], q0)
 
 
 @singledispatch
-def check_shapes(system, params, t, q0: Array, u0: Array) -> None:
+def require_shapes(system, params, t, q0: Array, u0: Array) -> None:
     """Refuse functions of the system that fail, or whose results have the wrong shape."""
     raise ValueError(f"system: expected a System or a ParticleLine, got {type(system).__name__}")
 
 
-@check_shapes.register
-def check_functions(system: System, params, t, q0, u0, *, explains: bool = False):
+@require_shapes.register
+def require_functions(system: System, params, t, q0, u0, *, explains: bool = False):
     """The rules for a `System`; of one that `explains`, its own ValueErrors say best what is wrong."""
     own, d = Functions(system, "System", params, q0, explains), q0.size
     gap = own.shape("gap", "t, q, params", t, q0, params)
@@ -145,7 +145,7 @@ def check_functions(system: System, params, t, q0, u0, *, explains: bool = False
         own.expect("normals", jax.eval_shape(lambda: normals(t, q0, params)).shape, (*gap, d))
 
 
-@check_shapes.register
+@require_shapes.register
 def _(system: ParticleLine, params, t, q0, u0):
     own = Functions(system, "ParticleLine", params, q0)
     vector, matrix = q0.shape, q0.shape * 2
@@ -223,7 +223,7 @@ def _other_signature(function, given):
     return None
 
 
-def _check_restitution(system, params, scheme: Scheme):
+def _require_restitution(system, params, scheme: Scheme):
     if not scheme.inelastic or not isinstance(system, System):
         return
     e = np.asarray(system.coefficients(params))
@@ -234,7 +234,7 @@ def _check_restitution(system, params, scheme: Scheme):
         )
 
 
-def _check_normals(system, params, t, q0):
+def _require_normals(system, params, t, q0):
     moved, expected = (np.asarray(value) for value in _gap_rates(system, params, t, q0))
     wrong = np.abs(moved - expected) > 1e3 * np.finfo(moved.dtype).eps * (q0.size + np.abs(expected))
     if np.any(wrong):
