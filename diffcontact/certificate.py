@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from diffcontact.inputs import count
+from diffcontact.arguments import count
 from diffcontact.schemes.scheme import Scheme
 from diffcontact.sensitivity import gather, put, sensitivity
 from diffcontact.simulate import Trajectory, simulate

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
-from diffcontact.inputs import is_count
+from diffcontact.arguments import is_count
 from diffcontact.processes import gathered
 from diffcontact.progress import LaneProgress
 from diffcontact.status import Status

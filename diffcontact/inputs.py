@@ -1,5 +1,7 @@
-"""What is refused before a simulation starts, with one line that names it: arguments that are no real arrays, functions
-that fail, shapes that do not fit; and outside transformations, where values are known, what `requirements` lists.
+"""What is refused before a simulation starts, with one line that names it.
+
+Functions of the system that fail and shapes that do not fit; outside transformations, where values are known, also what
+`requirements` lists.
 
 One rule set per kind of system; a new kind registers its own.
 """
@@ -9,7 +11,6 @@ from __future__ import annotations
 import inspect
 import reprlib
 from functools import partial, singledispatch
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,70 +18,11 @@ import numpy as np
 from jax import Array
 from jax.core import Tracer
 
+from diffcontact.arguments import require_real
 from diffcontact.qp.rows import body_rows
 from diffcontact.requirements import require_values
 from diffcontact.schemes.scheme import Scheme
 from diffcontact.system import ParticleLine, System, in_precision
-
-
-def real_arrays(**values: Any) -> tuple[Array, ...]:
-    """The arguments by these names as arrays of one precision, float32 or float64.
-
-    Raises:
-        ValueError: for what is not real numbers, and for half precision.
-
-    Example:
-        >>> [x.dtype.name for x in real_arrays(q0=np.zeros(2, int), times=np.ones(2, np.float32))]
-        ['float32', 'float32']
-        >>> real_arrays(q0=["1.5"])
-        Traceback (most recent call last):
-        ...
-        ValueError: q0: expected real numbers, got ['1.5']
-    """
-    arrays = [_real(name, value) for name, value in values.items()]
-    dtype = jnp.result_type(float, *arrays)
-    return tuple(jnp.asarray(array, dtype) for array in arrays)
-
-
-def _real(name, value):
-    try:
-        array = jnp.asarray(value)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise ValueError(f"{name}: expected real numbers, got {reprlib.repr(value)}") from error
-    if jnp.issubdtype(array.dtype, jnp.floating) and array.dtype.itemsize < 4:
-        raise ValueError(f"{name}: expected float32 or float64, got {array.dtype}")
-    _expect_real(name, array.dtype)
-    return array
-
-
-def _expect_real(name, dtype):
-    if not (jnp.issubdtype(dtype, jnp.integer) or jnp.issubdtype(dtype, jnp.floating)):
-        raise ValueError(f"{name}: expected real numbers, got {dtype}")
-
-
-def count(name: str, value: Any, least: int) -> int:
-    """`value`, an integer of any kind, as Python's.
-
-    Raises:
-        ValueError: it is none, or below `least`.
-
-    Example:
-        >>> count("substeps", np.int64(2), 1)
-        2
-    """
-    if not is_count(value, least):
-        raise ValueError(f"{name}={value!r}: expected an integer of at least {least}")
-    return int(value)
-
-
-def is_count(value: Any, least: int) -> bool:
-    """Whether a value is an integer of any kind, Python's or numpy's, and not below `least`; a bool is none.
-
-    Example:
-        >>> is_count(np.int64(2), 1), is_count(0, 1), is_count(True, 1), is_count(2.0, 1)
-        (True, False, False, False)
-    """
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= least)
 
 
 def require_inputs(system, params, q0: Array, u0: Array, times: Array, scheme) -> None:
@@ -186,7 +128,7 @@ class Functions:
             raise ValueError(
                 f"{self.kind}.{name}{self._failure(function, arguments, given, returned, error)}"
             ) from error
-        _expect_real(f"{self.kind}.{name}", result.dtype)
+        require_real(f"{self.kind}.{name}", result.dtype)
         return result.shape
 
     def expect(self, name: str, shape: tuple[int, ...], *allowed: tuple[int, ...]) -> None:

@@ -15,7 +15,7 @@ from jax import Array, lax
 from jax.core import Tracer
 from jax.flatten_util import ravel_pytree
 
-from diffcontact.inputs import real_arrays
+from diffcontact.arguments import real_arrays
 from diffcontact.refinement import HALVINGS, astride, change, halved, judged
 from diffcontact.schemes.scheme import Scheme
 from diffcontact.simulate import Trajectory, simulate

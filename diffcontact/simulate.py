@@ -10,7 +10,8 @@ import jax.numpy as jnp
 from jax import Array
 from jax.core import Tracer
 
-from diffcontact.inputs import count, real_arrays, require_inputs
+from diffcontact.arguments import count, real_arrays
+from diffcontact.inputs import require_inputs
 from diffcontact.neighbours import with_room
 from diffcontact.refinement import refined
 from diffcontact.schemes.event_timed import EventTimed

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from diffcontact.arguments import is_count
 from diffcontact.identify.estimate import estimate
 from diffcontact.identify.identifiability.assessment import POINTS, Identifiability, assess, refuse_hopeless
 from diffcontact.identify.problem.objective import Objective, Progress
@@ -19,7 +20,6 @@ from diffcontact.identify.result import FitResult
 from diffcontact.identify.search.estimated_noise import with_estimated_noise
 from diffcontact.identify.search.resolved_steps import story, with_resolved_steps
 from diffcontact.identify.search.shooting import METHODS, SHOOTING, search
-from diffcontact.inputs import is_count
 
 NOISES = ("stated", "estimated")
 

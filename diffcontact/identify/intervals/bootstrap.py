@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import lfilter
 
+from diffcontact.arguments import is_count
 from diffcontact.identify.covariance.autoregression import Autoregression
 from diffcontact.identify.covariance.run_noise import run_noise
 from diffcontact.identify.estimate import estimate
@@ -19,7 +20,6 @@ from diffcontact.identify.result import FitResult, resumed
 from diffcontact.identify.search.levenberg_marquardt import descend
 from diffcontact.identify.search.shooting import Outcome
 from diffcontact.identify.search.trust_region import solve
-from diffcontact.inputs import is_count
 
 _ITERATIONS = 30
 _TOLERANCE = 1e-6

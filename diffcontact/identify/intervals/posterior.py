@@ -26,6 +26,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
+from diffcontact.arguments import is_count
 from diffcontact.identify.covariance.autoregression import whitening
 from diffcontact.identify.covariance.run_noise import run_noise
 from diffcontact.identify.intervals.unbounded import Unbounded
@@ -33,7 +34,6 @@ from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.residual import Linearised, Run, residual
 from diffcontact.identify.result import FitResult, resumed
 from diffcontact.identify.table import text_table
-from diffcontact.inputs import is_count
 
 # Precision of the logistic distribution, which is what a flat prior in an interval is in coordinates without bounds.
 _FLAT = 3.0 / np.pi**2

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from diffcontact.arguments import is_count
 from diffcontact.identify.problem.impacts import Impacts
-from diffcontact.inputs import is_count
 
 
 @dataclass(frozen=True, eq=False)

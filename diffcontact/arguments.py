@@ -1,0 +1,71 @@
+"""Arguments as what they have to be: arrays of real numbers, integers."""
+
+from __future__ import annotations
+
+import reprlib
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+
+def real_arrays(**values: Any) -> tuple[Array, ...]:
+    """The arguments by these names as arrays of one precision, float32 or float64.
+
+    Raises:
+        ValueError: for what is not real numbers, and for half precision.
+
+    Example:
+        >>> [x.dtype.name for x in real_arrays(q0=np.zeros(2, int), times=np.ones(2, np.float32))]
+        ['float32', 'float32']
+        >>> real_arrays(q0=["1.5"])
+        Traceback (most recent call last):
+        ...
+        ValueError: q0: expected real numbers, got ['1.5']
+    """
+    arrays = [_real(name, value) for name, value in values.items()]
+    dtype = jnp.result_type(float, *arrays)
+    return tuple(jnp.asarray(array, dtype) for array in arrays)
+
+
+def _real(name, value):
+    try:
+        array = jnp.asarray(value)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"{name}: expected real numbers, got {reprlib.repr(value)}") from error
+    if jnp.issubdtype(array.dtype, jnp.floating) and array.dtype.itemsize < 4:
+        raise ValueError(f"{name}: expected float32 or float64, got {array.dtype}")
+    require_real(name, array.dtype)
+    return array
+
+
+def require_real(name: str, dtype: Any) -> None:
+    """Refuse a dtype of other than real numbers."""
+    if not (jnp.issubdtype(dtype, jnp.integer) or jnp.issubdtype(dtype, jnp.floating)):
+        raise ValueError(f"{name}: expected real numbers, got {dtype}")
+
+
+def count(name: str, value: Any, least: int) -> int:
+    """`value`, an integer of any kind, as Python's.
+
+    Raises:
+        ValueError: it is none, or below `least`.
+
+    Example:
+        >>> count("substeps", np.int64(2), 1)
+        2
+    """
+    if not is_count(value, least):
+        raise ValueError(f"{name}={value!r}: expected an integer of at least {least}")
+    return int(value)
+
+
+def is_count(value: Any, least: int) -> bool:
+    """Whether a value is an integer of any kind, Python's or numpy's, and not below `least`; a bool is none.
+
+    Example:
+        >>> is_count(np.int64(2), 1), is_count(0, 1), is_count(True, 1), is_count(2.0, 1)
+        (True, False, False, False)
+    """
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= least)
