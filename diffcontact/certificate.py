@@ -95,8 +95,9 @@ def certify(
 
     Args:
         system, params, q0, u0, times, scheme, substeps, tolerance, breaks: as in `simulate`, with EventTimed on a
-            `System`; of a crowd (`balls(..., cell=...)`) all pairs are looked at, and contacts are numbered as without
-            cells. Steps that are found ("auto") have an error, and passes that are missed by less are named.
+            `System`; of one with a neighbour list (`balls(..., cell=...)`) all pairs are looked at, and contacts are
+            numbered as without cells. Steps that are found ("auto") have an error, and passes that are missed by less
+            are named.
         percussions: how many to look at; a run with more is UNRESOLVED.
         change: relative change of the velocities that nothing should depend on.
 

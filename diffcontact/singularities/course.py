@@ -105,14 +105,14 @@ class Course:
         mass = np.asarray(self.system.mass(jnp.asarray(q), self.params))
         return np.diag(mass) if mass.ndim == 1 else mass
 
-    def least_load(self, loads) -> float:
+    def least_reaction(self, reactions) -> float:
         """Reactions below this are zero: against the largest, and against what stops the fastest within the run [N]."""
         stopping = np.max(self.mass(self.begin.q[0]) @ self.fastest) / (self.end.t[-1] - self.begin.t[0])
-        return np.finfo(self.begin.q.dtype).eps ** 0.5 * max(np.max(loads, initial=0.0), stopping)
+        return np.finfo(self.begin.q.dtype).eps ** 0.5 * max(np.max(reactions, initial=0.0), stopping)
 
-    def loads(self, t, q, u, closed) -> tuple[np.ndarray, np.ndarray]:
+    def reactions(self, t, q, u, closed) -> tuple[np.ndarray, np.ndarray]:
         """Reactions (..., c) [N] of closed contacts (..., c), and the accelerations of all gaps with them [m/s^2]."""
-        return jax.tree.map(np.asarray, _loads(self.system, self.params, t, q, u, closed))
+        return jax.tree.map(np.asarray, _reactions(self.system, self.params, t, q, u, closed))
 
 
 def course(system, params, run: Trajectory) -> Course:
@@ -209,7 +209,7 @@ def _contacts(system, params, t, q):
 
 
 @partial(jax.jit, static_argnames="system")
-def _loads(system, params, t, q, u, closed):
+def _reactions(system, params, t, q, u, closed):
     """Gauss' principle for contacts that are held: smooth_motion.start says more about it."""
 
     def one(at):

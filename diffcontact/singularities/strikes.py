@@ -52,8 +52,8 @@ def meetings(course: Course, restitution: np.ndarray, change: float) -> list[Fou
     found, k = [], 0
     while k < impacts.count:
         last = k + 1
-        soon = change**2 * (course.end.t[-1] - course.begin.t[0])
-        while last < impacts.count and impacts.time[last] - impacts.time[last - 1] <= soon:
+        window = change**2 * (course.end.t[-1] - course.begin.t[0])
+        while last < impacts.count and impacts.time[last] - impacts.time[last - 1] <= window:
             last += 1
         cluster = np.arange(k, last)
         closed = impacts.gaps[k] <= max(near, course.rounding[0])

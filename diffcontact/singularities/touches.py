@@ -96,7 +96,7 @@ def _lowest(begin: End, end: End, closed: float):
     """Times, values and second derivatives (m, c) of the minimum of each gap within each piece; nan, where it has none.
 
     Along a piece a gap is the cubic with its values and velocities at both ends. What was closed at the beginning has
-    to rise first: a contact that rests or lifts off does not pass.
+    to rise first: a contact that rests or openings off does not pass.
     """
     length = (end.t - begin.t)[:, None]
     g0, g1 = (np.where(np.isfinite(x), x, 0.0) for x in (begin.gap, end.gap))
@@ -132,12 +132,12 @@ def unloaded(course: Course) -> list[Found]:
         return []
     # What is looked at is a sample where there is much; its size is fixed, so that it compiles once.
     pieces = pieces[np.linspace(0, pieces.size - 1, _SUSPECTS).astype(int)]
-    loads, lifts = course.loads(begin.t[pieces], begin.q[pieces], begin.u[pieces], rests[pieces])
-    still = np.finfo(loads.dtype).eps ** 0.5
-    size = np.max(np.abs(lifts), initial=0.0) + np.max(np.abs(begin.rate)) / np.max(end.t - begin.t)
+    reactions, openings = course.reactions(begin.t[pieces], begin.q[pieces], begin.u[pieces], rests[pieces])
+    still = np.finfo(reactions.dtype).eps ** 0.5
+    size = np.max(np.abs(openings), initial=0.0) + np.max(np.abs(begin.rate)) / np.max(end.t - begin.t)
     idle = rests[pieces] & ~_stuck(course, begin.t[pieces])
-    loaded = loads > course.least_load(loads)
-    idle &= ~loaded & (np.abs(lifts) <= still * size)
+    loaded = reactions > course.least_reaction(reactions)
+    idle &= ~loaded & (np.abs(openings) <= still * size)
     found = []
     for contact in np.flatnonzero(np.any(idle, axis=0)):
         row = int(np.argmax(idle[:, contact]))
@@ -182,8 +182,8 @@ def _loaded(course: Course, k: int, u, rests) -> np.ndarray:
     if not np.any(rests):
         return rests
     at = course.impacts.time[k], course.impacts.q[k], u, rests
-    loads = course.loads(*(x[None] for x in at))[0][0]
-    return loads > course.least_load(loads)
+    reactions = course.reactions(*(x[None] for x in at))[0][0]
+    return reactions > course.least_reaction(reactions)
 
 
 def _redundant(course: Course, piece: int, contact: int, loaded) -> bool:

@@ -1,4 +1,4 @@
-"""A neighbour list: the contacts that may close soon, in a fixed number of places."""
+"""A neighbour list: the contacts that may close within a step, in a fixed number of places."""
 
 from __future__ import annotations
 
