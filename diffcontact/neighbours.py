@@ -3,11 +3,11 @@
 A system with few contacts looks at all of them. One with too many keeps a neighbour list: before each step it says
 which contacts may close within it, and afterwards whether these were enough. The whole protocol::
 
-    near = system.neighbours(params, t, h, q, u)              found anew before each step
-    after, info = scheme.step(near, params, t, h, state)      a scheme sees a `System` like any other
-    status = near.overlooked(q, after.q)                      whether another contact may have closed
-    impulse = near.reported(info.impulse)                     as the trajectory of the whole system tells it
-    larger = system.larger(status)                            where the list was too short, or looked too near
+    listed = system.neighbours(params, t, h, q, u)            found anew before each step
+    after, info = scheme.step(listed, params, t, h, state)    a scheme sees a `System` like any other
+    status = listed.overlooked(q, after.q)                    whether another contact may have closed
+    impulse = listed.reported(info.impulse)                   as the trajectory of the whole system tells it
+    larger = system.larger(status)                            with more places, or with a longer reach
 
 `AllContacts` is the trivial implementation; `systems.cell_list_balls` has the other one.
 """

@@ -65,10 +65,10 @@ def simulate(
 
     Raises:
         TypeError: for arguments by other names.
-        ValueError: for inputs of the wrong shape, and, where values are known (outside transformations), for times
-            that do not increase, restitution outside [0, 1] (or above 0 with an inelastic scheme), masses that are not
-            positive, values that are not finite and overlapping q0. Inside a transformation the trajectory's status
-            says what happened; what cannot be simulated at all stays at (q0, u0).
+        ValueError: for inputs of the wrong shape, and systems that the scheme does not step. Where values are known
+            (outside transformations) also for times that do not increase, values that are not finite, masses that are
+            not positive, overlapping q0, and restitution outside [0, 1], or above 0 with an inelastic scheme. Inside
+            a transformation the trajectory's status says what happened; what cannot be simulated stays at (q0, u0).
 
     Example:
         >>> import jax.numpy as jnp, diffcontact as dc

@@ -26,13 +26,13 @@ def initial_state(scheme: Scheme, system, params, t, h, q: Array, u: Array) -> A
 
 def one_step(scheme: Scheme, system, params, t, h, state) -> tuple[Any, Info]:
     """One step among the contacts that may close in it, reported as of the whole system."""
-    near = system.neighbours(params, t, h, state.q, state.u)
-    after, info = scheme.step(near, params, t, h, state)
-    status = first(near.overlooked(state.q, after.q), info.status)
+    listed = system.neighbours(params, t, h, state.q, state.u)
+    after, info = scheme.step(listed, params, t, h, state)
+    status = first(listed.overlooked(state.q, after.q), info.status)
     happened = info.percussions
-    if happened is not None and near.numbers is not None:
-        happened = happened.numbered(near.numbers)
-    return after, Info(near.reported(info.impulse), status, happened)
+    if happened is not None and listed.numbers is not None:
+        happened = happened.numbered(listed.numbers)
+    return after, Info(listed.reported(info.impulse), status, happened)
 
 
 def _stepped(system, params, q0, u0, times, breaks, scheme, substeps, percussions) -> Trajectory:

@@ -49,7 +49,8 @@ class System(AllContacts):
             body or two and the mass is diagonal. `VelocityProjection` uses them; the other schemes, and without them
             it too, differentiate the gaps in forward mode: d tangents for c gaps.
 
-    Systems are compared by their functions: build one once and reuse it, and nothing is compiled twice.
+    Systems are compared by their functions: build one once and reuse it, and nothing is compiled twice. All contacts
+    are looked at in every step; a system with too many of them overrides what `neighbours.AllContacts` says of it.
 
     Source: the model of S1 (section 4) and S3 (eq. 1-2).
 

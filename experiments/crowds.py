@@ -177,15 +177,15 @@ def measured(scene: Scene, steps: int, lot: int) -> Iterator[dict]:
 def figures(system, params, h, before, after) -> dict:
     """Worst overlap in radii after a step, relative residual of its projection, and how many contacts push."""
     smallest = jnp.min(params["radius"])
-    closed = system.near_contacts(system.within(params, 0.0, after.q, 1e-6 * smallest))
+    closed = system.listed_contacts(system.within(params, 0.0, after.q, 1e-6 * smallest))
     overlap = jnp.max(-closed.gap(0.0, after.q, params)) / smallest
     told = {"overlap": jnp.maximum(overlap, 0.0)}
     if not hasattr(after, "multipliers"):
         return told
-    near = system.neighbours(params, 0.0, h, before.q, before.u)
+    listed = system.neighbours(params, 0.0, h, before.q, before.u)
     multipliers, there = after.multipliers, taken(after.numbers)
     mass = system.mass(before.q, params)
-    gap, rows = near.linearised(params, 0.0, before.q)
+    gap, rows = listed.linearised(params, 0.0, before.q)
     free = before.u + h * system.force(0.0, before.q, before.u, params) / mass
     length = jnp.sqrt(jnp.where(there, squares(rows, 1 / mass), 1.0))
     u = free + transposed_product(rows, multipliers) / mass

@@ -90,7 +90,8 @@ class VelocityProjection(Scheme):
         mass, force = system.mass(q, params), system.force(t + h / 2, q, u, params)
         gap, rows = system.linearised(params, t + h, q)
         if isinstance(state, WarmState) and isinstance(rows, qp.BodyRows):
-            # From where the same contacts ended in the last step; a free place of the list has no contact.
+            # From where the same contacts ended in the last step; a free place of the list has no contact. Rows between
+            # bodies have a diagonal mass.
             start = carried_over(state.multipliers, state.numbers, system.numbers)
             offset = jnp.where(taken(system.numbers), gap / h, jnp.inf)
             move = qp.project_many(mass, rows, offset, u + h * force / mass, multipliers=start)

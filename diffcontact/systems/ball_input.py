@@ -53,7 +53,7 @@ def _(system: CellListBalls, params, t, q0, u0):
     surfaces, cell = system.surfaces, system.cell
     widest = 2 * jnp.max(surfaces.radii(t, params, q0.dtype))
     listed = system.within(params, t, q0, jnp.zeros((), q0.dtype))
-    gap = system.near_contacts(listed).gap(t, q0, params)
+    gap = system.listed_contacts(listed).gap(t, q0, params)
 
     def too_wide(widest):
         return f"balls(cell={cell!r}): expected at least the largest diameter, {widest}"

@@ -55,8 +55,8 @@ def balls(
         A `System`; equal arguments return the same one.
 
     Raises:
-        ValueError: for counts below 1, boxes that are not (low, high) with low < high, cells that are not positive,
-            what should be a function and is none, and materials that are not numbers from 0 for each surface.
+        ValueError: for counts below 1, boxes that are not (low, high) with low < high, and cells that are not positive;
+            for what should be a function and is none, and materials that are not numbers from 0 for each surface.
 
     Example:
         >>> import jax.numpy as jnp, diffcontact as dc

@@ -13,7 +13,7 @@ from jax import Array
 ALL_PAIRS_UP_TO = 200
 
 
-def near_pairs(centre: Array, radius: Array, reach, edge, candidates: int) -> tuple[Array, Array, Array, Array]:
+def pairs_within(centre: Array, radius: Array, reach, edge, candidates: int) -> tuple[Array, Array, Array, Array]:
     """All pairs of balls whose surfaces are less than `reach` apart.
 
     Space is divided into cubes; a ball's partners are in its own cube and in those around it, which are looked at in
@@ -29,13 +29,13 @@ def near_pairs(centre: Array, radius: Array, reach, edge, candidates: int) -> tu
         candidates: for how many pairs there is room, per ball.
 
     Returns:
-        first, second (k,): the balls of each candidate pair; near (k,): whether it is one; full (): whether there are
-        more candidates than room, so that pairs may be missing.
+        first, second (k,): the balls of each candidate pair; within (k,): whether they are less than `reach` apart;
+        full (): whether there are more candidates than room, so that pairs may be missing.
 
     Example:
         >>> centre = jnp.array([[0.0], [1.0], [5.0], [6.1]])
-        >>> first, second, near, full = near_pairs(centre, jnp.full(4, 0.5), 0.05, 1.5, 1)
-        >>> [(int(i), int(j)) for i, j in zip(first[near], second[near])], bool(full)
+        >>> first, second, within, full = pairs_within(centre, jnp.full(4, 0.5), 0.05, 1.5, 1)
+        >>> [(int(i), int(j)) for i, j in zip(first[within], second[within])], bool(full)
         ([(0, 1)], False)
     """
     count, dimension = centre.shape
@@ -70,8 +70,8 @@ def near_pairs(centre: Array, radius: Array, reach, edge, candidates: int) -> tu
     first, second = order[column // len(begins)], order[jnp.mod(entry + shift[column], count)]
     # Not the last of `ends`, which passes the largest integer where a million balls are in one cube.
     full = jnp.sum(held.astype(jnp.float32)) > room
-    near = (entry < ends[-1]) & _close(centre, radius, reach, first, second)
-    return first, second, near, full
+    within = (entry < ends[-1]) & _close(centre, radius, reach, first, second)
+    return first, second, within, full
 
 
 def _close(centre, radius, reach, first, second):

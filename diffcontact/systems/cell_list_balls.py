@@ -11,7 +11,7 @@ from diffcontact.qp.rows.body_rows import BodyRows
 from diffcontact.qp.rows.slots import NONE
 from diffcontact.status import Status, first
 from diffcontact.system import System
-from diffcontact.systems.cell_list import near_pairs
+from diffcontact.systems.cell_list import pairs_within
 from diffcontact.systems.neighbour_list import NeighbourList
 from diffcontact.systems.surfaces import Balls, length
 
@@ -65,14 +65,14 @@ class CellListBalls(Balls):
             return replace(self, stretch=2 * self.stretch)
         return None
 
-    def neighbours(self, params, t, h, q: Array, u: Array) -> NearContacts:
+    def neighbours(self, params, t, h, q: Array, u: Array) -> ListedContacts:
         """The System of the contacts that may close within h seconds.
 
         No other contact closes while no ball moves further than `stretch` times the fastest one. The fastest is
         taken with and without the force's change over the step, or as a moving wall or a growing ball would strike it.
         """
         way, closing = self._ways(params, t, h, q, u)
-        return self.near_contacts(self.within(params, t, q, 2 * way + closing), way)
+        return self.listed_contacts(self.within(params, t, q, 2 * way + closing), way)
 
     def _ways(self, params, t, h, q: Array, u: Array) -> tuple[Array, Array]:
         """() how far a ball may move within h seconds, and () by how much gaps close while balls stand still [m]."""
@@ -80,8 +80,8 @@ class CellListBalls(Balls):
         pushed = u + h * self.force(t, q, u, params) / self.mass(q, params)
         speeds = jnp.linalg.norm(jnp.stack([u, pushed]).reshape(-1, self.dimension), axis=1)
         closing = self.surfaces.closing(t, h, q, params)
-        # A surface that comes at w throws off at 2 w what stood still, where e = 1. What is closed is near whatever its
-        # rounding.
+        # A surface that comes at w throws off at 2 w what stood still, where e = 1. What is closed is listed whatever
+        # its rounding.
         rounding = 1e-3 * jnp.max(self.surfaces.radii(t, params, q.dtype)[: self.count])
         return self.stretch * (h * jnp.max(speeds) + 2 * closing) + rounding / 2, closing
 
@@ -93,7 +93,7 @@ class CellListBalls(Balls):
         walls = surfaces.wall_gaps(t, q, params)
         sides = sum(gap.shape[1] for gap in walls)
         edge = jnp.maximum(self.cell, 2 * jnp.max(radius) + reach)
-        one, other, close, full = near_pairs(centre, radius, reach, edge, self.room)
+        one, other, close, full = pairs_within(centre, radius, reach, edge, self.room)
         wide = spheres + sides
         # The largest number stands for a free place.
         free = jnp.iinfo(jnp.zeros((), int).dtype).max
@@ -118,9 +118,9 @@ class CellListBalls(Balls):
         found = jnp.sort(jnp.where(at < close.size, lower * wide + upper, free))
         return NeighbourList(found, full | (jnp.sum(close) > places), self.count, surfaces.fixed, sides)
 
-    def near_contacts(self, listed: NeighbourList, way: Array | float = 0.0) -> NearContacts:
+    def listed_contacts(self, listed: NeighbourList, way: Array | float = 0.0) -> ListedContacts:
         """The System of the contacts of a list alone, enough while no ball moves further than `way` [m]."""
-        return NearContacts(
+        return ListedContacts(
             gap=lambda t, q, params: self.measured(listed, params, t, q)[0],
             force=self.force,
             mass=self.mass,
@@ -151,7 +151,7 @@ class CellListBalls(Balls):
 
 
 @dataclass(frozen=True)
-class NearContacts(System):
+class ListedContacts(System):
     """The System of the contacts of a neighbour list, for one step of balls that move among many.
 
     Its gap is 1 in free places, which no motion closes.

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from diffcontact.systems.cell_list import near_pairs
+from diffcontact.systems.cell_list import pairs_within
 
 
 # Of a hundred balls all pairs are looked at.
@@ -18,12 +18,12 @@ def test_all_pairs_that_are_near_are_found_once(rng, dimension, count):
     centre[0], centre[1:3] = 0.0, anew - 0.01
     centre[2, -1] = anew + 0.01
     radius = rng.uniform(0.01, 0.05, count)
-    first, second, near, full = near_pairs(jnp.asarray(centre), jnp.asarray(radius), reach, 0.13, 12)
-    found = sorted(tuple(sorted(pair)) for pair in zip(first[near].tolist(), second[near].tolist(), strict=True))
+    first, second, within, full = pairs_within(jnp.asarray(centre), jnp.asarray(radius), reach, 0.13, 12)
+    found = sorted(tuple(sorted(pair)) for pair in zip(first[within].tolist(), second[within].tolist(), strict=True))
     i, j = np.triu_indices(count, k=1)
     apart = np.linalg.norm(centre[i] - centre[j], axis=1) < radius[i] + radius[j] + reach
     assert found == sorted(zip(i[apart].tolist(), j[apart].tolist(), strict=True))
     assert len(found) > 3
     assert not full
     if count == 400:
-        assert near_pairs(jnp.asarray(centre), jnp.asarray(radius), reach, 0.13, 1)[3]
+        assert pairs_within(jnp.asarray(centre), jnp.asarray(radius), reach, 0.13, 1)[3]

@@ -97,10 +97,10 @@ def test_impacts_and_their_derivatives_are_the_closed_forms(system):
     np.testing.assert_allclose(slope, true_slope, atol=1e-9)
 
 
-def test_near_contacts_have_the_gaps_gradients_and_restitutions_of_all():
+def test_listed_contacts_have_the_gaps_gradients_and_restitutions_of_all():
     t, q = 0.2, START
-    near = LISTED.within(PARAMS, t, q, 100.0)
-    few = LISTED.near_contacts(near)
+    found = LISTED.within(PARAMS, t, q, 100.0)
+    few = LISTED.listed_contacts(found)
 
     def seen(system):
         gap, jacobian = system.gap(t, q, PARAMS), jax.jacfwd(system.gap, argnums=1)(t, q, PARAMS)
@@ -108,10 +108,10 @@ def test_near_contacts_have_the_gaps_gradients_and_restitutions_of_all():
         rows = np.column_stack([gap, system.restitution(PARAMS), drift, jacobian])
         return rows[np.lexsort(rows.T.round(9))]
 
-    there = np.asarray(near.taken)
-    assert not near.full
+    there = np.asarray(found.taken)
+    assert not found.full
     dense, listed = seen(DENSE), seen(few)
-    # Open sides are never near, and free places have a gap of 1 whatever happens.
+    # Open sides are never listed, and free places have a gap of 1 whatever happens.
     dense = dense[np.isfinite(dense[:, 0])]
     listed = listed[np.any(listed[:, 3:] != 0, axis=1)]
     assert np.count_nonzero(there) == len(listed) == 5 + 5 + 10 + 5

@@ -4,8 +4,9 @@ In fixed modes the law is linear,
 
     m_i du_i/dt = (p - V u - K q)_i - mode_i gamma nu_i     where mode_i = +1 or -1,       u_i = E(t)  where mode_i = 0
 
-and is solved by the matrix exponential: stable and exact at any step, however stiff springs and dashpots are, while
-loads, normal reactions and the belt's acceleration are quadratic in time; O(s^5) per piece otherwise (Simpson's nodes).
+and is solved by the matrix exponential: stable at any step, however stiff springs and dashpots are. It is exact while
+given forces, normal reactions and the belt's acceleration are quadratic in time; else O(s^5) per piece (Simpson's
+nodes).
 """
 
 from __future__ import annotations

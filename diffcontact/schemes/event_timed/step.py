@@ -77,8 +77,8 @@ class EventTimed(Scheme):
     ones second order in state and derivative, or fourth (`order=4`, up to twice the work of a step). A contact that
     would be closed again within the step does not bounce, so the end of a Zeno sequence is found to within O(h). The
     status is TOO_COARSE where such a bounce is as fast as an eighth of what the bodies have moved with, or would not
-    die away (e = 1), or where a body that would still bounce is struck from its other side. No derivative exists at
-    grazing impacts, at simultaneous impacts of coupled contacts, and when a Zeno sequence ends.
+    die away (e = 1). So it is where a body that would still bounce is struck from its other side. No derivative exists
+    at grazing impacts, at simultaneous impacts of coupled contacts, and when a Zeno sequence ends.
 
     On a `ParticleLine` the events are slip velocities that vanish and friction forces that reach their bound. The
     motion between them is exact but for given forces, which are integrated to fourth order (`line_slip`, `line_flow`).
