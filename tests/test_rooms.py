@@ -9,11 +9,11 @@ import pytest
 PACKAGE = Path(__file__).resolve().parents[1] / "diffcontact"
 
 
-def modules():
+def modules(nodes=ast.walk):
     """Name -> what the module imports from the package, names and modules alike, wherever in the file it stands."""
     for file in PACKAGE.rglob("*.py"):
         parts = file.relative_to(PACKAGE.parent).with_suffix("").parts
-        imports = [node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.ImportFrom)]
+        imports = [node for node in nodes(ast.parse(file.read_text())) if isinstance(node, ast.ImportFrom)]
         yield (
             ".".join(parts).removesuffix(".__init__"),
             {f"{node.module}.{alias.name}" for node in imports for alias in node.names},
@@ -40,6 +40,18 @@ def known():
 def test_no_circle(known):
     order = list(TopologicalSorter(known).static_order())
     assert order.index("system") < order.index("simulate") < order.index("identify") < order.index("cli")
+
+
+def test_no_module_needs_itself():
+    """Each can be imported first: an import within a function waits until all are there."""
+    found = dict(modules(ast.iter_child_nodes))
+    known = {
+        name: {imported if imported in found else imported.rpartition(".")[0] for imported in imports}
+        & found.keys() - {name}
+        for name, imports in found.items()
+    }
+    order = list(TopologicalSorter(known).static_order())
+    assert order.index("diffcontact.system") < order.index("diffcontact.simulate")
 
 
 def test_results_are_shown_without_a_scene(known):
