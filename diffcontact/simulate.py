@@ -49,7 +49,7 @@ def simulate(
         q0: (d,) position at times[0] [m]; no gap may be negative.
         u0: (d,) velocity at times[0] [m/s].
         times: (n + 1,) increasing, any spacing [s].
-        scheme: a step map; None means `EventTimed()`.
+        scheme: a step map, one of `diffcontact.schemes` or a `Scheme` of your own; None means `EventTimed()`.
         substeps: each interval is cut into so many equal steps; "auto", outside transformations: into as many as it
             takes until halving them changes the motion by less than `tolerance` (`Trajectory.error`). A () integer
             array is a number that is known when running only: one compilation serves all, but reverse mode needs an

@@ -2,7 +2,7 @@
 # # Time and memory against the number of balls, and against the size of a batch
 #
 # - Balls: SCoPI's scene (`crowds.py`) in ten layers on a growing floor, so that the packing is the same for every N;
-#   the median time of a step when it has settled, of crowds that step in turn, and the largest memory up to there.
+#   the median time of a step when it has settled, of heaps that step in turn, and the largest memory up to there.
 # - Batch: ten spheres in a box under `VelocityProjection`, copies side by side: time of a step per copy.
 #
 # An exponent of 1 is linear. A higher heap needs more iterations: that is seen in `crowds.py --side 20`; here those of
@@ -30,11 +30,11 @@ import diffcontact as dc
 
 jax.config.update("jax_enable_x64", True)
 
-# Of steps of all crowds in turn.
+# Of steps of all heaps in turn.
 ROUNDS = 15
 
 
-def per_crowd(sides, layers: int, steps: int) -> list[tuple[int, float, float]]:
+def per_heap(sides, layers: int, steps: int) -> list[tuple[int, float, float]]:
     """Number of balls, seconds per step at the end, GiB, for each size of the floor.
 
     All sizes are let settle, then take steps in turn: what else a machine does meanwhile slows down all of them.
@@ -102,7 +102,7 @@ def main(arguments=None) -> dict:
     parser.add_argument("--smoke", action="store_true", help="few balls, few copies")
     parser.add_argument("--out", type=Path, default=Path("out/bench_scaling"))
     options = parser.parse_args(arguments)
-    balls = per_crowd((2, 3), 2, 10) if options.smoke else per_crowd((10, 14, 20, 32), 10, 160)
+    balls = per_heap((2, 3), 2, 10) if options.smoke else per_heap((10, 14, 20, 32), 10, 160)
     copies = per_batch((1, 4), 5) if options.smoke else per_batch((1, 16, 256, 4096), 100)
     found = {"balls": balls, "copies": copies, "exponent": exponent(balls)}
     print(f"time of a step ~ N^{found['exponent']:.2f}; per copy ~ batch^{exponent(copies):.2f}")

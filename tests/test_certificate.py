@@ -177,18 +177,18 @@ def test_a_lift_off_has_a_derivative():
     assert not np.any(np.asarray(certificate.trajectory.percussions.contact) >= 0)
 
 
-def test_a_crowd_is_certified_as_the_same_balls_without_cells():
+def test_balls_with_a_cell_list_are_certified_as_without():
     box = (0.0, 1.0)
     params = {"mass": jnp.ones(3), "radius": 0.1 * jnp.ones(3), "gravity": jnp.zeros(2), "restitution": 0.9}
     # One disc between two that come from both sides at once.
     run = [0.22, 0.5, 0.5, 0.5, 0.78, 0.5], [0.5, 0.0, 0.0, 0.0, -0.5, 0.0], np.linspace(0.0, 0.5, 6)
-    crowd = dc.certify(dc.systems.balls(3, 2, box, cell=0.3), params, *run, substeps=1).findings
+    listed = dc.certify(dc.systems.balls(3, 2, box, cell=0.3), params, *run, substeps=1).findings
     dense = dc.certify(dc.systems.balls(3, 2, box), params, *run, substeps=1).findings
-    assert [(f.singularity, f.contact, f.name) for f in crowd] == [(f.singularity, f.contact, f.name) for f in dense]
-    assert crowd[0].singularity == Singularity.SIMULTANEOUS
-    assert crowd[0].name in ("ball 0 and ball 1", "ball 1 and ball 2")
+    assert [(f.singularity, f.contact, f.name) for f in listed] == [(f.singularity, f.contact, f.name) for f in dense]
+    assert listed[0].singularity == Singularity.SIMULTANEOUS
+    assert listed[0].name in ("ball 0 and ball 1", "ball 1 and ball 2")
     # Both gaps of 0.08 m close at 0.5 m/s.
-    np.testing.assert_allclose(crowd[0].time, 0.16, atol=1e-12)
+    np.testing.assert_allclose(listed[0].time, 0.16, atol=1e-12)
 
 
 def test_a_particle_line_has_no_contacts_to_certify():

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import diffcontact as dc
-from diffcontact.schemes.scheme import Info, Scheme, State
+from diffcontact.schemes import Scheme
+from diffcontact.schemes.scheme import Info, State
 
 SYSTEM = dc.System(
     gap=lambda t, q, p: q + 10.0,

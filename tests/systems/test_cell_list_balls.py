@@ -87,11 +87,11 @@ def test_impacts_at_their_own_times_are_those_of_all_pairs():
         return of
 
     (dense, impulse), (ddense, _) = jax.jvp(end(PAIRS), (0.8,), (1.0,))
-    (listed, share), (dcrowd, _) = jax.jvp(end(LISTED), (0.8,), (1.0,))
+    (listed, share), (dlisted, _) = jax.jvp(end(LISTED), (0.8,), (1.0,))
     assert np.count_nonzero(np.asarray(impulse) > 0) > 5
     # The same algorithm on fewer contacts: rounding, multiplied by each impact of round bodies.
     np.testing.assert_allclose(listed, dense, atol=1e-9)
-    np.testing.assert_allclose(dcrowd, ddense, atol=1e-8)
+    np.testing.assert_allclose(dlisted, ddense, atol=1e-8)
     assert share.shape == (TIMES.size - 1, COUNT)
 
 
