@@ -74,7 +74,7 @@ def require_shapes(system, params, t, q0: Array, u0: Array) -> None:
 
 @require_shapes.register
 def require_functions(system: System, params, t, q0, u0, *, explains: bool = False):
-    """The rules for a `System`; of one that `explains`, its own ValueErrors say best what is wrong."""
+    """Refuse functions of a `System` that fail or do not fit; where it `explains`, its own ValueErrors say why."""
     own, d = Functions(system, "System", params, q0, explains), q0.size
     gap = own.shape("gap", "t, q, params", t, q0, params)
     if len(gap) != 1:
@@ -113,7 +113,7 @@ class Functions:
         self.system, self.kind, self.params, self.q0, self.explains = system, kind, params, q0, explains
 
     def shape(self, name: str, arguments: str, *given) -> tuple[int, ...]:
-        """Of the result of one of them, which is given what `arguments` names."""
+        """The shape of what the function by this name returns; `arguments` says what it is given, in words."""
         function, returned = getattr(self.system, name), []
 
         def call():
@@ -153,7 +153,7 @@ class Functions:
 
 
 def _other_signature(function, given):
-    """The signature of a function that cannot be called so, in text; None of one that can, or has none."""
+    """The signature of a function that does not take what is given, in text; None of one that does, or has none."""
     try:
         signature = inspect.signature(function)
     except ValueError:

@@ -173,7 +173,7 @@ def impact_law(system: System, params, q0: Array) -> list[Requirement]:
 
 
 def no_overlap(gap, q0, where, *more):
-    """No gap is negative; what rounding of the positions makes of a gap that is meant to be zero does not count."""
+    """No gap is negative, but for what rounding of the positions makes of a gap that is meant to be zero."""
     if not gap.size:
         return must(jnp.array(True), Status.OVERLAP, None)
     tolerance = jnp.finfo(q0.dtype).eps ** 0.75 * (1 + jnp.max(jnp.abs(q0)))
@@ -206,7 +206,7 @@ def not_negative(name, value):
 
 
 def _matrix(name, matrix, status, kind, shift: Any = 0.0):
-    """It is symmetric, and with `shift` on the diagonal it has a Cholesky factor."""
+    """A matrix is symmetric, and with `shift` on the diagonal it has a Cholesky factor."""
 
     def line(kind, matrix):
         return f"{name}: expected a {kind} matrix, got {matrix.tolist()}"

@@ -12,7 +12,7 @@ from diffcontact.requirements import Requirement
 
 
 def harmless(found: list[Requirement], stands: Array, system, params, q0: Array, u0: Array, times: Array) -> tuple:
-    """System and inputs to step such a lane with; the same where it can be simulated.
+    """System and inputs to step a lane with that cannot be simulated; those given where it can.
 
     Nobody looks at the result, but it costs time, and zero cotangents that go back through NaN come out as NaN. So what
     is not finite becomes zero, the lane starts from rest, and functions of the system that break a requirement of

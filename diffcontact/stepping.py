@@ -71,7 +71,8 @@ counted_steps = partial(jax.jit, static_argnames=("system", "scheme", "percussio
 
 
 def _each_piece(system, params, breaks, scheme, substeps, percussions):
-    """(state, status), (begin, end) -> the same after this piece of time; q, u, the impulse and what happened."""
+    """A function of (state, status) and (begin, end): state and status after this piece of time, and what is told of it:
+    q, u, impulse and percussions."""
 
     def piece(carry, at):
         state, status = carry
@@ -106,7 +107,7 @@ def _each_piece(system, params, breaks, scheme, substeps, percussions):
 
 
 def _scanned(step, state, t, h, count: int):
-    """So many steps, with all that each of them reports."""
+    """`count` steps of length h, with all percussions, the sum of the impulses and the first status."""
     starts = t + h * jnp.arange(count, dtype=h.dtype)
     state, info = lax.scan(step, state, (starts, jnp.full((count,), h)))
     status = info.status[jnp.argmax(info.status != Status.OK)]
@@ -114,7 +115,7 @@ def _scanned(step, state, t, h, count: int):
 
 
 def _looped(step, state, t, h, count: Array):
-    """So many steps, with the sum of their impulses and the first status."""
+    """`count` steps of length h, a number that is known when running: with the percussions of the last one only."""
     nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(step, state, (t, h))[1])
 
     def one(number, carry):
@@ -140,5 +141,5 @@ def _padding(x, count):
 
 
 def _nothing(dtype):
-    """What stands where no percussion happened: no contact."""
+    """What stands where no percussion happened: -1, which is no contact, or 0."""
     return jnp.asarray(-1 if jnp.issubdtype(dtype, jnp.integer) else 0, dtype)

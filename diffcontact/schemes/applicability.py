@@ -84,5 +84,5 @@ def curvature_status(system: System, params, t, mass, start: Array, x: Array, mu
 
 
 def _rounding(q):
-    """What a gap is known to [m]."""
+    """The rounding of a gap [m]."""
     return jnp.finfo(q.dtype).eps ** 0.75 * (1 + jnp.max(jnp.abs(q)))

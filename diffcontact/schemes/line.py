@@ -29,7 +29,7 @@ class LineState:
 @partial(jax.tree_util.register_dataclass, data_fields=["time", "q", "u", "impulse", "status"], meta_fields=[])
 @dataclass(frozen=True)
 class Within:
-    """Where we are inside a step."""
+    """A moment inside a step of a line, with the friction impulses (N,) so far and the first status."""
 
     time: Array
     q: Array
@@ -92,7 +92,7 @@ def percussion(line: ParticleLine, params, t, weight, u: Array) -> tuple[Array, 
 
 
 def contact(line: ParticleLine, params, t):
-    """gamma and the belt's velocity."""
+    """The friction coefficient gamma and the belt's velocity, () each."""
     return line.friction(params), belt(line, params, t)
 
 
@@ -127,5 +127,5 @@ def _times(line, t, h):
 
 
 def _rounding(t, h):
-    """What adding up steps can do to a grid time [s]."""
+    """The rounding of a grid time, where steps were added up [s]."""
     return 8 * jnp.finfo(jnp.result_type(t, h)).eps * (jnp.abs(t) + h)

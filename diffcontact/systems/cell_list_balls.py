@@ -39,19 +39,21 @@ class CellListBalls(Balls):
 
     @property
     def count(self) -> int:
+        """How many balls there are."""
         return self.surfaces.count
 
     @property
     def dimension(self) -> int:
+        """Of the space that they move in."""
         return self.surfaces.dimension
 
     @property
     def room(self) -> int:
-        """For pairs of balls in neighbouring cells, per ball."""
+        """For how many pairs of balls in neighbouring cells there is room, per ball."""
         return 3 * 4 ** (self.dimension - 1) if self.candidates is None else self.candidates
 
     def coefficients(self, params):
-        """The number, or the table of materials: without any array of all pairs."""
+        """The coefficient of restitution, or the table of materials; never an array of all pairs."""
         return params["restitution"]
 
     def larger(self, status: Status = Status.NEIGHBOURS_FULL) -> CellListBalls | None:

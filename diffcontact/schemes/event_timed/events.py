@@ -133,7 +133,7 @@ class Cubic(NamedTuple):
         return self.c1 + sigma * (2 * self.c2 + sigma * 3 * self.c3)
 
     def extrema(self) -> tuple[Array, Array]:
-        """Where they are, the earlier first, cut to [0, 1]."""
+        """The places sigma of each cubic's extrema, the earlier first, cut to [0, 1]."""
         # The form of the quadratic formula that neither cancels nor divides by zero.
         discriminant = jnp.sqrt(jnp.maximum(self.c2**2 - 3 * self.c1 * self.c3, 0.0))
         stable = -(self.c2 + jnp.where(self.c2 >= 0, discriminant, -discriminant))
@@ -143,7 +143,7 @@ class Cubic(NamedTuple):
         return jnp.clip(jnp.minimum(one, other), 0.0, 1.0), jnp.clip(jnp.maximum(one, other), 0.0, 1.0)
 
     def lowest(self, watched) -> Array:
-        """Where the smallest of the watched ones' extrema is; 1 where none lies inside."""
+        """() the place sigma of the lowest extremum of the watched cubics; 1 where none lies inside."""
         extrema = self.extrema()
         sigma, heights = jnp.stack(extrema), jnp.stack([self.value(one) for one in extrema])
         inside = watched[None, :] & (sigma > 0) & (sigma < 1)

@@ -66,7 +66,7 @@ def no_percussion(t, impulse: Array, q: Array) -> Percussion:
 
 
 class Threshold(NamedTuple):
-    """Below what a bounce is not followed; none of it is differentiated.
+    """Limits below which a bounce is not followed; none of them is differentiated.
 
     Attributes:
         h: () length of the step [s].
@@ -130,7 +130,7 @@ def percussion(system, params, t, q: Array, u: Array, contact, closed: Array, th
         return bound, u
 
     def stage(hit: _Hit, number):
-        """All bounce; which of them would be back; those do not bounce; the least elastic."""
+        """Four of them: all bounce; which would be back; these do not bounce; all bounce like the least elastic."""
         predicts = number == 1
         offset, target = strike(hit.soft, jnp.where(number == 3, least, e))
 

@@ -24,8 +24,8 @@ from diffcontact.system import ParticleLine, System, gap_motion
 @partial(jax.tree_util.register_dataclass, data_fields=["q", "u", "fastest", "unsettled"], meta_fields=[])
 @dataclass(frozen=True)
 class TimedState:
-    """Position q (d,), velocity u (d,), and what is known of each coordinate (d,): the largest |u| so far, to which a
-    bounce that is too short for the step is compared, and the time until which such bounces would go on."""
+    """Position q (d,), velocity u (d,), and what is known of each coordinate (d,): the largest |u| so far, `fastest`,
+    and the time until which bounces that are too short for a step would go on, `unsettled`."""
 
     q: Array
     u: Array
@@ -34,8 +34,8 @@ class TimedState:
 
 
 class _Moment(NamedTuple):
-    """Where we are inside a step: `left` seconds before its end, with the impulses so far, what is slow here, the
-    contacts that have let go in this step, and what a `TimedState` knows besides."""
+    """A moment inside a step, `left` seconds before its end: with the impulses so far, what is slow here, the contacts
+    that have let go in this step, and what a `TimedState` knows besides."""
 
     t: Array
     left: Array
@@ -50,7 +50,7 @@ class _Moment(NamedTuple):
 
     @classmethod
     def at_start(cls, system, params, t, h, state: TimedState) -> _Moment:
-        """Nothing has happened yet."""
+        """The beginning of a step, where nothing has happened yet."""
         shape = jax.eval_shape(lambda q: system.gap(t, q, params), state.q).shape
         zero, fine = jnp.zeros(shape, state.q.dtype), jnp.zeros((), jnp.int32)
         known = state.fastest, state.unsettled
@@ -193,9 +193,12 @@ def _to_event_or_end(system, params, now: _Moment, begin: Start, order: int) -> 
         )
 
     def until_overlap(s, end: Arrival):
-        """A body may pass through another within the step and leave no trace at its end: look at quarters of the way,
-        along the parabola that the smooth motion is to second order, and where a gap's cubic is lowest: there a touch
-        that is shallower than the cubic is right is seen too."""
+        """How far the motion can be followed until a gap is negative.
+
+        A body may pass through another within the step and leave no trace at its end. Quarters of the way are looked
+        at, along the parabola that the smooth motion is to second order. So is the place where a gap's cubic is lowest:
+        a touch that is shallower than the cubic is right is seen there.
+        """
         bend = end.q - now.q - s * now.u
 
         def way(f):
