@@ -71,8 +71,8 @@ counted_steps = partial(jax.jit, static_argnames=("system", "scheme", "percussio
 
 
 def _each_piece(system, params, breaks, scheme, substeps, percussions):
-    """A function of (state, status) and (begin, end): state and status after this piece of time, and what is told of it:
-    q, u, impulse and percussions."""
+    """A function that carries (state, status) over the piece of time (begin, end), and what it tells: q, u, impulse and
+    percussions."""
 
     def piece(carry, at):
         state, status = carry
