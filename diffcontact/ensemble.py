@@ -1,22 +1,21 @@
-"""One run over a batch of parameters: in chunks, on all devices and processes, streamed to a file, resumed from it."""
+"""One run over a batch of parameters: in chunks, on all devices, processes and machines, streamed to a file."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from contextlib import closing
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import NamedSharding, PartitionSpec
 
 from diffcontact.arguments import is_count
 from diffcontact.processes import gathered
 from diffcontact.progress import LaneProgress
 from diffcontact.status import Status
 from diffcontact.store import Arrays, Store, digest
+from diffcontact.tasks import Conditions, LostChunkError, Task, dealt, require_executor, vectorised
 
 # Lanes that a device takes at once. The slowest lane of a chunk decides how long it takes; on a CPU its arrays should
 # stay in the cache, an accelerator wants to be filled.
@@ -32,6 +31,7 @@ def ensemble(
     progress: bool = False,
     store: str | Path | None = None,
     fixed: Any = None,
+    executor: Any = None,
 ) -> Any:
     """run(params) for every lane of a batch, vectorised.
 
@@ -42,6 +42,10 @@ def ensemble(
     chunks are dealt out, one at a time to each, and their outputs gathered; as the chunks are the same whatever the
     number of processes, so are the numbers, bit for bit, on devices of the same kind and number in each. On CPUs the
     processes talk through gloo, which is jax's default (`jax_cpu_collectives_implementation`).
+
+    With an executor the chunks are its tasks: threads, processes that were spawned, the workers of Dask, Ray, mpi4py
+    or submitit. They compute as this process does (double precision, number and kind of devices, versions), so that
+    the numbers are the same, bit for bit, on processors of the same kind. Only this process writes the store.
 
     Args:
         run: params -> any pytree of arrays; pure. A lane that fails says so in its output (`Trajectory.status`).
@@ -57,6 +61,10 @@ def ensemble(
             processes the first one writes it.
         fixed: pytree of arrays that goes into the store beside the batch (`fixed/...`), and is compared with what is
             there: what `run` has besides its parameters, the same in every lane. `run` is not given it.
+        executor: where the chunks are run instead of here: has `submit(function, *arguments)`, which gives a future
+            with `result()`, as in `concurrent.futures`. Two tasks a worker are under way at a time, 16 where the
+            number of workers is not known. `run` travels by cloudpickle, or, without it, by pickle, which knows
+            functions of a module only. A task whose worker dies is retried if the executor does that (Dask does).
 
     Returns:
         The outputs of `run`, each with a leading axis (n, ...), as numpy arrays, in every process. With a store those
@@ -64,9 +72,13 @@ def ensemble(
 
     Raises:
         ValueError: no lanes, leading axes that differ, a chunk below 1, a store of another batch or of other outputs,
-            one that is damaged or that another process writes, processes that were given different batches.
+            one that is damaged or that another process writes, processes that were given different batches; an
+            executor that is none, forks or comes on top of several processes; a run that cannot be sent to a worker.
+        RuntimeError: a chunk was lost by the executor, as where a worker died, or cannot compute as this process does;
+            the message names the chunk. All that were brought are in the store, and the same call goes on from there.
         OSError: the store cannot be read or written, as on a full disk; what it holds is kept, and can be resumed.
-        ModuleNotFoundError: `store` without h5py.
+        ModuleNotFoundError: `store` without h5py; a lambda or a function within a function on an executor, without
+            cloudpickle.
 
     Example:
         >>> import jax.numpy as jnp, diffcontact as dc
@@ -77,23 +89,38 @@ def ensemble(
         >>> heights = dc.ensemble(final_height, {"restitution": jnp.array([0.5, 0.8])}, chunk=2)
         >>> [f"{height:.4f}" for height in heights]
         ['0.0613', '0.4680']
+
+        The same by threads:
+
+        >>> from concurrent.futures import ThreadPoolExecutor
+        >>> batch = {"restitution": jnp.array([0.5, 0.8])}
+        >>> with ThreadPoolExecutor(2) as workers:
+        ...     np.array_equal(dc.ensemble(final_height, batch, chunk=2, executor=workers), heights)
+        True
     """
     count, devices = _lanes(batch), tuple(jax.local_devices())
+    task = None
+    if executor is not None:
+        require_executor(executor)
+        task = Task(run, Conditions.here(devices))
     batch = jax.tree.map(np.asarray, batch)
     chunk = _chunk(chunk, count, devices)
-    vectorised, sharding = _vectorised(run, devices)
-    results = _results(store, batch, fixed, _shapes(run, batch, count), chunk)
-    missing, processes = np.flatnonzero(~results.done), jax.process_count()
+    shapes = _shapes(run, batch, count)
+    results = _results(store, batch, fixed, shapes, chunk)
+    missing = np.flatnonzero(~results.done)
     before = max(count - missing.size * chunk, 0)
-    with LaneProgress(count, progress and jax.process_index() == 0, before) as bar, closing(results):
-        for begin in range(0, missing.size, processes):
-            numbers = missing[begin : begin + processes]
-            # A process for which none is left does the last one too: all take part in the gathering.
-            mine = numbers[min(jax.process_index(), numbers.size - 1)]
-            done = vectorised(jax.device_put(_lanes_of(mine, batch, chunk, count), sharding))
-            for number, values in zip(numbers, gathered(jax.tree.map(np.asarray, done)), strict=False):
-                results.write(number, values)
-            bar(min(before + (begin + numbers.size) * chunk, count))
+
+    def lanes(number):
+        return _lanes_of(number, batch, chunk, count)
+
+    if task is None:
+        done = _by_processes(vectorised(run, devices), missing, lanes)
+    else:
+        done = _by_executor(executor, task, missing, lanes, shapes, chunk, store)
+    with LaneProgress(count, progress and jax.process_index() == 0, before) as bar, closing(results), closing(done):
+        for written, (number, values) in enumerate(done, 1):
+            results.write(number, values)
+            bar(min(before + written * chunk, count))
         outputs = results.outputs()
         bar.close(summary(outputs))
     return outputs
@@ -156,15 +183,35 @@ def _shapes(run, batch, count):
     return jax.tree.map(lambda x: jax.ShapeDtypeStruct((count, *x.shape), x.dtype), jax.eval_shape(run, lane))
 
 
-@lru_cache(maxsize=16)
-def _vectorised(run, devices):
-    """The compiled run over a chunk's lanes, and how a chunk is laid out. Each device loops over its own lanes only."""
-    mesh = jax.sharding.Mesh(np.array(devices), ("lanes",))
-    spec = PartitionSpec("lanes")
-    lanes = jax.vmap(run)
-    if len(devices) > 1:
-        lanes = jax.shard_map(lanes, mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False)
-    return jax.jit(lanes), NamedSharding(mesh, spec)
+def _by_processes(run, missing, lanes) -> Generator[tuple[int, Any], None, None]:
+    """Number and outputs of each chunk, dealt out to the processes that jax knows: mostly this one alone."""
+    processes = jax.process_count()
+    for begin in range(0, missing.size, processes):
+        numbers = missing[begin : begin + processes]
+        # A process for which none is left does the last one too: all take part in the gathering.
+        mine = numbers[min(jax.process_index(), numbers.size - 1)]
+        yield from zip(numbers, gathered(run(lanes(mine))), strict=False)
+
+
+def _by_executor(executor, task, missing, lanes, shapes, chunk, store) -> Generator[tuple[int, Any], None, None]:
+    """Number and outputs of each chunk, dealt out to an executor's workers."""
+    expected, structure = jax.tree.flatten(shapes)
+
+    def told(number):
+        return f"chunk {number} (lanes {number * chunk} to {min((number + 1) * chunk, expected[0].shape[0]) - 1})"
+
+    try:
+        for number, outputs in dealt(executor, task, ((n, lanes(n)) for n in missing.tolist()), told):
+            if [(x.dtype, x.shape[1:]) for x in outputs] != [(x.dtype, x.shape[1:]) for x in expected]:
+                got = ", ".join(f"{x.dtype} {x.shape}" for x in outputs)
+                raise LostChunkError(
+                    f"ensemble(executor): {told(number)} came back as {got}, unlike what `run` gives here"
+                )
+            yield number, jax.tree.unflatten(structure, outputs)
+    except LostChunkError as lost:
+        if store is None:
+            raise
+        raise LostChunkError(f"{lost}; {store} has what was done, the same call goes on from there") from lost.__cause__
 
 
 def _results(store, batch, fixed, shapes, chunk) -> Arrays | Store:
