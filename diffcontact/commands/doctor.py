@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from diffcontact.commands import cache
+from diffcontact.commands.bench import bench
 from diffcontact.commands.complaint import ExitCode
 from diffcontact.qp import native
 from diffcontact.simulate import simulate
@@ -26,14 +27,16 @@ _STEPS = 1_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """It takes none."""
-    del parser
+    """--bench."""
+    parser.add_argument("--bench", action="store_true", help="correctness and speed of this device, some minutes")
 
 
 def run(options: argparse.Namespace) -> ExitCode:
-    """Examine the installation."""
-    del options
-    return doctor()
+    """Examine the installation, and the device where that is asked for."""
+    code = doctor()
+    if options.bench and not bench():
+        return ExitCode.BROKEN
+    return code
 
 
 def doctor() -> ExitCode:
