@@ -66,10 +66,10 @@ def to_event_or_end(
     rounding = 8 * jnp.finfo(at_begin[0].dtype).eps * (jnp.abs(t) + jnp.abs(left))
     floor = lax.stop_gradient(jnp.where(at_begin[0] <= tolerance.gap, at_begin[0], 0.0))
 
-    def look(candidate: CandidateStep):
+    def look(candidate: CandidateStep, among):
         """Which gap closes first on the way to where the candidate led, and how much earlier."""
         s, ends = lax.stop_gradient(until_overlap(candidate.s, candidate.arrival))
-        tau, index, found = lax.stop_gradient(first_root(at_begin, ends, s, watched, tolerance))
+        tau, index, found = lax.stop_gradient(first_root(at_begin, ends, s, among, tolerance))
         # The cubic's root is no more than an aim; its derivative is not the true one and is left out.
         s = jnp.where(found, lax.stop_gradient(candidate.s), candidate.s)
         return candidate._replace(s=s, index=index, corrections=0 * index, found=found, late=lax.stop_gradient(s) - tau)
@@ -88,15 +88,17 @@ def to_event_or_end(
         s = candidate.s - candidate.late
         s = s + lax.stop_gradient(jnp.clip(s, 0.0, left) - s)
         candidate = candidate._replace(s=s, arrival=advance(s))
-        # The aim was at the first root of cubics; where another gap is negative, it closed earlier than they told.
+        # The aim was at the first root of cubics; where another gap is negative, it closed earlier than they told. What
+        # is still open there is not first, whatever its cubic tells: a gap may have a kink.
         others = watched & (jnp.arange(floor.size) != candidate.index)
         gaps = lax.stop_gradient(motion(s, candidate.arrival)[0])
         astray = jnp.any((gaps < floor - tolerance.gap) & others)
+        closed = watched & ((number == 0) | others | (gaps <= floor + tolerance.gap))
 
         corrected = correct(candidate)
 
         def aim_anew():
-            anew = look(candidate)
+            anew = look(candidate, closed)
             return select((number == 0) | anew.found, anew, corrected)
 
         return where_wanted((number == 0) | astray, aim_anew, corrected)

@@ -150,15 +150,22 @@ def _to_next_event(system, params, h, now: _Moment, none: Percussion, last, orde
     candidate = _to_event_or_end(system, params, now, begin, order)
     end: Arrival = candidate.arrival
     # Behind the gaps stand the multipliers: a contact whose multiplier vanishes lets go, and nothing jumps. A contact
-    # whose gap is closed by the truncation of its path while it opens has let go too: that is no impact.
+    # whose gap is closed by the truncation of its path while it opens has let go too: that is no impact. Nor is it one
+    # where no gap is closed after all, a near miss of what the cubics told; the motion goes on from there.
     count = now.impulse.size
     lets_go, contact = candidate.index >= count, candidate.index % count
-    opens = gap_motion(system, params, now.t + candidate.s, end.q, end.u)[1][contact] >= 0
-    struck, leaves = candidate.found & ~lets_go & ~opens, candidate.found & (lets_go | opens)
+    gaps, rates = gap_motion(system, params, now.t + candidate.s, end.q, end.u)
+    # Newton's iteration on what bends strongly leaves the root of the rounding.
+    converged = begin.tolerance.gap * jnp.finfo(now.q.dtype).eps ** -0.25
+    closed, opens = gaps[contact] <= converged, rates[contact] >= 0
+    struck, leaves = candidate.found & ~lets_go & closed & ~opens, candidate.found & (lets_go | (closed & opens))
+    # Where none is closed, none may be negative: the search has been led astray until its end.
+    allowed = jnp.minimum(begin.contacts.gap, 0.0) - converged
+    lost = candidate.found & ~lets_go & ~closed & jnp.any(gaps < allowed)
     # A contact that opens, and is held because it would be closed again: that must be slow.
     opening = begin.contacts.velocity(now.u)
     held_back = begin.active & (opening > begin.tolerance.velocity) & matters(begin.contacts, opening, 0, now.fastest)
-    coarse = jnp.where(jnp.any(held_back), Status.TOO_COARSE, Status.OK).astype(jnp.int32)
+    coarse = jnp.where(lost | jnp.any(held_back), Status.TOO_COARSE, Status.OK).astype(jnp.int32)
     now = _Moment(
         t=now.t + candidate.s,
         left=now.left - candidate.s,
