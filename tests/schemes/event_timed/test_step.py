@@ -104,8 +104,10 @@ def test_siconos_event_driven_bounces(reference):
     np.testing.assert_allclose(run.u[1:, 0], u, atol=1e-9)
     fall = np.sqrt(2 / 9.81)
     bounces = fall * (1 + 18 * (1 - 0.9 ** np.arange(60)))
-    np.testing.assert_allclose(run.percussions.time[:36], bounces[bounces < 8.395], atol=1e-10)
-    assert run.percussions.contact[36] == -1
+    happened = bounces[bounces < t[-1]]
+    assert happened.size > 30
+    np.testing.assert_allclose(run.percussions.time[: happened.size], happened, atol=1e-10)
+    assert run.percussions.contact[happened.size] == -1
 
 
 def test_a_struck_ball_on_a_wall_keeps_the_energy():
