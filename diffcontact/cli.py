@@ -19,6 +19,7 @@ import jax
 
 from diffcontact.commands.cache import use_cache
 from diffcontact.commands.complaint import ExitCode, complain, unforeseen
+from diffcontact.tasks import LostChunkError
 
 NOTHING_HALF_WRITTEN = "no file was left half-written"
 
@@ -50,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         # All files are named where they are read and written.
         return int(complain(error if error.filename is not None else _without_stdout(error)))
-    except (ValueError, MemoryError, ModuleNotFoundError) as error:
+    except (ValueError, MemoryError, ModuleNotFoundError, LostChunkError) as error:
         return int(complain(error))
     except KeyboardInterrupt:
         print(f"interrupted; {interrupted}", file=sys.stderr)

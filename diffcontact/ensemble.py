@@ -202,7 +202,7 @@ def _by_executor(executor, task, missing, lanes, shapes, chunk, store) -> Genera
 
     try:
         for number, outputs in dealt(executor, task, ((n, lanes(n)) for n in missing.tolist()), told):
-            if [(x.dtype, x.shape[1:]) for x in outputs] != [(x.dtype, x.shape[1:]) for x in expected]:
+            if [(x.dtype, x.shape) for x in outputs] != [(x.dtype, (chunk, *x.shape[1:])) for x in expected]:
                 got = ", ".join(f"{x.dtype} {x.shape}" for x in outputs)
                 raise LostChunkError(
                     f"ensemble(executor): {told(number)} came back as {got}, unlike what `run` gives here"

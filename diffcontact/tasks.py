@@ -267,10 +267,10 @@ def _most(executor: Any) -> int:
     client = getattr(executor, "_client", executor)
     if hasattr(client, "nthreads"):
         # Dask's workers come and go; where its scheduler has gone, the next task says so.
-        with suppress(OSError):
+        with suppress(Exception):
             workers = sum(client.nthreads().values())
     return _EACH * workers or _UNKNOWN
 
 
 def _line(error: Exception) -> str:
-    return " ".join(f"{type(error).__name__}: {error}".split())
+    return " ".join(f"{type(error).__name__}: {error}".removesuffix(": ").split())

@@ -63,6 +63,14 @@ def data():
     return _folder("DIFFCONTACT_DATA", ROOT.parent / "shared" / "data")
 
 
+@pytest.fixture(scope="session")
+def cluster():
+    """Two of Dask's workers on this machine, each a process that is begun anew when it ends."""
+    distributed = pytest.importorskip("distributed", reason="distributed is not installed")
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+        yield cluster
+
+
 @pytest.fixture
 def rng():
     return np.random.default_rng(0)

@@ -1,11 +1,11 @@
 """Chunks on an executor: the same bytes as here, whatever carries them and whatever dies on the way."""
 
+import contextlib
 import multiprocessing
 import os
 import pickle
 import signal
 import threading
-import time
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 
 import h5py
@@ -18,7 +18,6 @@ import diffcontact as dc
 from diffcontact import tasks
 
 BATCH = {"a": np.linspace(0.1, 1.0, 10), "b": np.arange(30.0).reshape(10, 3)}
-HELD = 0.1
 
 
 def _run(p):
@@ -32,13 +31,6 @@ def _end_of_worker(p):
     if multiprocessing.parent_process() is not None:
         os.kill(os.getpid(), signal.SIGKILL)
     return _run(p)
-
-
-def _slow(p):
-    """A chunk takes some time, so that there is one to be killed in."""
-    wait = jax.pure_callback(lambda a: (time.sleep(HELD), a)[1], jax.ShapeDtypeStruct((), p["a"].dtype), p["a"],
-                             vmap_method="broadcast_all")  # fmt: skip
-    return {**_run(p), "waited": wait}
 
 
 class Here:
@@ -174,6 +166,32 @@ def test_a_killed_process_is_one_clear_line():
     ):
         dc.ensemble(_end_of_worker, BATCH, chunk=3, executor=executor)
     assert "\n" not in str(caught.value)
+
+
+def test_a_killed_worker_of_dask_changes_nothing(tmp_path, cluster):
+    mark = tmp_path / "mark"
+
+    def dies_where_the_mark_is(a):
+        if a[0] > 0.5:
+            with contextlib.suppress(FileNotFoundError):
+                mark.unlink()
+                os.kill(os.getpid(), signal.SIGKILL)
+        return a
+
+    def run(p):
+        a = jax.pure_callback(dies_where_the_mark_is, jax.typeof(p["a"]), p["a"], vmap_method="broadcast_all")
+        return _run({**p, "a": a})
+
+    files = [tmp_path / name for name in ("here.h5", "there.h5")]
+    dc.ensemble(run, BATCH, chunk=1, store=files[0])
+    with cluster.get_client() as client:
+        client.wait_for_workers(2, timeout=60)
+        before = client.run(os.getpid)
+        mark.touch()
+        dc.ensemble(run, BATCH, chunk=1, store=files[1], executor=client.get_executor())
+        assert not mark.exists()
+        assert set(before.values()) - set(client.run(os.getpid).values())
+    assert files[1].read_bytes() == files[0].read_bytes()
 
 
 def test_closures_need_cloudpickle(monkeypatch):

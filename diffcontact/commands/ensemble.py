@@ -8,9 +8,11 @@ q0[1]=20:40:5               one element of it, counted from 0
 from __future__ import annotations
 
 import argparse
+import logging
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,10 +37,14 @@ RANGE = "LOW:HIGH:COUNT"
 _VARIED = re.compile(r"\s*(\w+)\s*(?:\[\s*([0-9]{1,9})\s*\])?\s*=(.*)")
 # Above them there is no memory for the parameters and no disk for the motions.
 _MOST_LANES, _MOST_TIMES = 10**7, 10**6
+# For a scheduler to answer [s].
+_PATIENCE = 10
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """SCENE --vary NAME=LOW:HIGH:COUNT --out FILE [--data FILE ...] [--times LOW:HIGH:COUNT] [--chunk N]"""
+    """SCENE --vary NAME=LOW:HIGH:COUNT --out FILE [--data FILE ...] [--times LOW:HIGH:COUNT] [--chunk N]
+    [--dask ADDRESS]
+    """
     add_scene(parser)
     parser.add_argument(
         "--vary",
@@ -52,19 +58,54 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--times", metavar=RANGE, help="when; default: at the times of the first run")
     parser.add_argument("--chunk", type=count, metavar="N", help="lanes at once; default: 256 for each CPU device")
+    parser.add_argument(
+        "--dask",
+        metavar="ADDRESS",
+        help="of a scheduler, as tcp://HOST:8786, whose workers take the chunks; needs distributed",
+    )
     parser.set_defaults(interrupted="the same command goes on from there")
 
 
 def run(options: argparse.Namespace) -> ExitCode:
     """Simulate the scene for all combinations of the values."""
-    return vary(
-        options.scene,
-        [parse_variation(text) for text in options.vary],
-        options.out,
-        files=options.data,
-        times=None if options.times is None else parse_times(options.times),
-        chunk=options.chunk,
-    )
+    variations = [parse_variation(text) for text in options.vary]
+    times = None if options.times is None else parse_times(options.times)
+    with _workers(options.dask) as executor:
+        return vary(
+            options.scene,
+            variations,
+            options.out,
+            files=options.data,
+            times=times,
+            chunk=options.chunk,
+            executor=executor,
+        )
+
+
+@contextmanager
+def _workers(address: str | None) -> Iterator[Any]:
+    """The executor of Dask's workers, if they are wanted."""
+    if address is None:
+        yield None
+        return
+    at = f"--dask {shown(address)}"
+    try:
+        from distributed import Client
+        from distributed.comm.addressing import get_address_host_port, normalize_address
+    except ImportError as missing:
+        raise ModuleNotFoundError(f"{at}: needs distributed, pip install 'diffcontact[dask]'") from missing
+    # A worker that died is the executor's to tell; its log would be further lines on stderr.
+    logging.getLogger("distributed.client").disabled = True
+    try:
+        # Before there is a client: it would wait for itself at the end.
+        get_address_host_port(normalize_address(address), strict=True)
+        client = Client(address, timeout=_PATIENCE, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{at}: {error}; expected the address of a scheduler, as tcp://HOST:8786") from error
+    with client:
+        workers: Any = client.nthreads()
+        print(f"{len(workers)} workers of {address}", flush=True)
+        yield client.get_executor()
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,6 +194,7 @@ def vary(
     files: Sequence[str | Path] = (),
     times: NDArray | None = None,
     chunk: int | None = None,
+    executor: Any = None,
 ) -> ExitCode:
     """Simulate a scene's system for every combination of the values, and write the motions to an HDF5 file.
 
@@ -168,10 +210,12 @@ def vary(
         files: measurements; empty: those that the scene names, if any.
         times: (m,) in the scene's unit of time; None: those of the first run.
         chunk: lanes at once; see `diffcontact.ensemble`.
+        executor: where the chunks are run instead of here; see there too.
 
     Raises:
         OSError: a file cannot be read.
         ValueError: one line that names option, file or key, and what was expected.
+        RuntimeError: the executor lost a chunk.
     """
     require_writable(out.parent)
     document = read_scene(scene)
@@ -190,7 +234,7 @@ def vary(
     lanes, unit = next(iter(batch.values())).shape[0], document.ready.time
     span = f"{grid.size} times from {grid[0]:g} to {grid[-1]:g} {unit}"
     print(f"{document.title}: {sizes}, {lanes} lanes; {span}", flush=True)
-    ensemble(run, batch, chunk=chunk, progress=True, store=out, fixed={**fixed, "t": grid})
+    ensemble(run, batch, chunk=chunk, progress=True, store=out, fixed={**fixed, "t": grid}, executor=executor)
     print(f"wrote {out}")
     return ExitCode.DONE
 

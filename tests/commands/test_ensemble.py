@@ -1,11 +1,15 @@
 """`diffcontact ensemble`: a scene at every point of a grid, into one file."""
 
+import sys
+
 import h5py
 import numpy as np
+import pytest
 from command_line import BALL, assert_one_line, write
 
 from diffcontact.cli import main
 from diffcontact.scene.study import read_study
+from diffcontact.tasks import LostChunkError
 
 
 def ensemble(folder, *options, scene=BALL):
@@ -55,6 +59,41 @@ def test_an_ensemble_takes_what_it_needs_from_the_first_run(tmp_path, monkeypatc
     for name, value in options["fixed"].items():
         np.testing.assert_array_equal(value, expected[name])
     assert options["store"] == tmp_path / "runs.h5"
+
+
+def test_dask_gives_the_same_file(tmp_path, capsys, cluster):
+    grid = ("--vary", "restitution=0.5:0.9:3", "--times", "0:1500:7")
+    assert ensemble(tmp_path, *grid) == 0
+    here = (tmp_path / "runs.h5").read_bytes()
+    (tmp_path / "runs.h5").unlink()
+    assert ensemble(tmp_path, *grid, "--dask", cluster.scheduler_address) == 0
+    assert (tmp_path / "runs.h5").read_bytes() == here
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    assert f" workers of {cluster.scheduler_address}\n" in printed.out
+
+
+def test_what_dask_needs_is_told(tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    assert ensemble(tmp_path, "--vary", "q0=-1:0:3", "--times", "0:1000:7", "--dask", "tcp://localhost:1") == 2
+    assert_one_line(capsys, "--dask 'tcp://localhost:1': needs distributed, pip install 'diffcontact[dask]'")
+    assert not (tmp_path / "runs.h5").exists()
+
+
+@pytest.mark.parametrize("address", ["", "here", "http://localhost:1"])
+def test_an_address_that_is_none_is_told(tmp_path, capsys, address):
+    pytest.importorskip("distributed", reason="distributed is not installed")
+    assert ensemble(tmp_path, "--vary", "q0=-1:0:3", "--times", "0:1000:7", "--dask", address) == 2
+    assert_one_line(capsys, f"--dask '{address}': ")
+
+
+def test_a_lost_chunk_is_one_line(tmp_path, capsys, monkeypatch):
+    def lost(*_, **__):
+        raise LostChunkError("ensemble(executor): chunk 3 (lanes 9 to 11) was lost")
+
+    monkeypatch.setattr("diffcontact.commands.ensemble.ensemble", lost)
+    assert ensemble(tmp_path, "--vary", "q0=-1:0:3", "--times", "0:1000:7") == 2
+    assert_one_line(capsys, "chunk 3 (lanes 9 to 11) was lost")
 
 
 def test_an_interrupted_ensemble_says_how_to_go_on(tmp_path, capsys, monkeypatch):
