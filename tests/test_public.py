@@ -49,7 +49,7 @@ def functions():
             members = offered(thing) if inspect.isclass(thing) else {}
             for label, member in {name: thing, **{f"{name}.{key}": value for key, value in members.items()}}.items():
                 function = inspect.unwrap(getattr(member, "fget", None) or getattr(member, "__func__", member))
-                if inspect.isfunction(function) and written_in(function) not in (None, "qp", "schemes", "systems"):
+                if inspect.isfunction(function) and written_in(function):
                     yield f"{owner.__name__}.{label}", function
 
 

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.scipy.linalg import solve
+from jax.typing import ArrayLike
 
 from diffcontact.qp.native import find_working_set
 from diffcontact.status import Status
@@ -27,7 +28,7 @@ class BoxSolution:
     status: jax.Array
 
 
-def box(A, b, lower, upper) -> BoxSolution:
+def box(A: ArrayLike, b: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> BoxSolution:
     """The minimiser of a strictly convex quadratic function between bounds.
 
         argmin_x 1/2 x^T A x + b^T x    subject to    lower <= x <= upper

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.ad_checkpoint import checkpoint_name
+from jax.typing import ArrayLike
 
 from diffcontact.batching import any_lane
 from diffcontact.qp import native
@@ -39,7 +40,7 @@ class Projection:
     status: jax.Array
 
 
-def project(mass, G, b, v) -> Projection:
+def project(mass: ArrayLike, G: ArrayLike | BodyRows, b: ArrayLike, v: ArrayLike) -> Projection:
     """The point nearest to v, in the metric of the mass, that satisfies all constraints.
 
         argmin_u 1/2 (u-v)^T M (u-v)    subject to    G u + b >= 0
@@ -82,7 +83,7 @@ def project(mass, G, b, v) -> Projection:
     return Projection(u=u, multipliers=multipliers, active=found.working, status=status)
 
 
-def hold(mass, G, b, v, active) -> Projection:
+def hold(mass: ArrayLike, G: ArrayLike | BodyRows, b: ArrayLike, v: ArrayLike, active: ArrayLike) -> Projection:
     """The point nearest to v, in the metric of the mass, that satisfies the active rows as equalities.
 
         argmin_u 1/2 (u-v)^T M (u-v)    subject to    G_i u + b_i = 0  where active_i

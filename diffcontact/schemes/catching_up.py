@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
+
+from jax import Array
+from jax.typing import ArrayLike
 
 from diffcontact.mass import solve
 from diffcontact.schemes.applicability import curvature_status, inelastic_status, passage_status
@@ -62,11 +65,11 @@ class CatchingUp(Scheme):
 
     inelastic: ClassVar[bool] = True
 
-    def init(self, system, params, t, h, q, u) -> State:
+    def init(self, system: Any, params: Any, t: ArrayLike, h: ArrayLike, q: Array, u: Array) -> State:
         """The velocity stands for the position before: q^{-1} = q_0 - h u_0 makes (26) begin with (25)."""
         return State(q, u)
 
-    def step(self, system, params, t, h, state: State) -> tuple[State, Info]:
+    def step(self, system: Any, params: Any, t: ArrayLike, h: ArrayLike, state: State) -> tuple[State, Info]:
         """Predict the position and project it; the velocity is what it takes to get there."""
         q, u = state.q, state.u
         mass = system.mass(q, params)

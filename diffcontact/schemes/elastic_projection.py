@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
+from jax.typing import ArrayLike
 
 from diffcontact import mass as mass_matrix
 from diffcontact.batching import any_lane
@@ -91,7 +93,7 @@ class ElasticProjection(Scheme):
 
     acceleration: Callable | None = None
 
-    def init(self, system, params, t, h, q, u) -> _Started:
+    def init(self, system: Any, params: Any, t: ArrayLike, h: ArrayLike, q: Array, u: Array) -> _Started:
         """U^0 and v_0; the first step (4) is still to come."""
         shape = jax.eval_shape(lambda: jnp.asarray(system.restitution(params))).shape
         if shape not in ((), (1,)):
@@ -101,7 +103,7 @@ class ElasticProjection(Scheme):
             )
         return _Started(q, u, jnp.zeros((), bool))
 
-    def step(self, system, params, t, h, state: _Started) -> tuple[_Started, Info]:
+    def step(self, system: Any, params: Any, t: ArrayLike, h: ArrayLike, state: _Started) -> tuple[_Started, Info]:
         """Project the mean position W, and mirror what is missing with weight e."""
         q, u = state.q, state.u
         mass = system.mass(q, params)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
 from jax.scipy.linalg import cho_factor, cho_solve
+from jax.typing import ArrayLike
 
 from diffcontact import qp
 from diffcontact.batching import any_lane
@@ -71,11 +72,11 @@ class PercussionFriction(Scheme):
 
     systems: ClassVar[tuple[type, ...]] = (ParticleLine,)
 
-    def init(self, system, params, t, h, q, u) -> LineState:
+    def init(self, system: Any, params: Any, t: ArrayLike, h: ArrayLike, q: Array, u: Array) -> LineState:
         """A percussion at the first time acts at once."""
         return begin(system, params, t, h, q, u)
 
-    def step(self, system, params, t, h, state: LineState) -> tuple[LineState, Info]:
+    def step(self, system: Any, params: Any, t: ArrayLike, h: ArrayLike, state: LineState) -> tuple[LineState, Info]:
         """Glide to each percussion that is due, through it, and on to the end of the step."""
         return advance(system, params, t, h, state, partial(glide_to, system, params))
 

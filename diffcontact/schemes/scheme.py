@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import jax
 from jax import Array
+from jax.typing import ArrayLike
 
 from diffcontact.system import ParticleLine, System
 
@@ -53,11 +54,11 @@ class Scheme(ABC):
     keeps: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
-    def init(self, system: Any, params: Any, t, h, q: Array, u: Array) -> Any:
+    def init(self, system: Any, params: Any, t: ArrayLike, h: ArrayLike, q: Array, u: Array) -> Any:
         """What the first step of length h needs; at least the attributes `q` and `u`."""
 
     @abstractmethod
-    def step(self, system: Any, params: Any, t, h, state: Any) -> tuple[Any, Info]:
+    def step(self, system: Any, params: Any, t: ArrayLike, h: ArrayLike, state: Any) -> tuple[Any, Info]:
         """From the state at t to the state at t + h."""
 
     def require(self, system: System | ParticleLine) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
+from jax.typing import ArrayLike
 
 from diffcontact import qp
 from diffcontact.mass import solve
@@ -78,13 +79,13 @@ class VelocityProjection(Scheme):
     inelastic: ClassVar[bool] = True
     keeps: ClassVar[tuple[str, ...]] = (qp.WORKING_SET,)
 
-    def init(self, system, params, t, h, q, u) -> State:
+    def init(self, system: Any, params: Any, t: ArrayLike, h: ArrayLike, q: Array, u: Array) -> State:
         """(q, u) at t = 0 are the initial data, eq. (12)."""
         if system.numbers is None:
             return State(q, u)
         return WarmState(q, u, system.numbers, jnp.zeros(system.numbers.shape, q.dtype))
 
-    def step(self, system, params, t, h, state: State) -> tuple[State, Info]:
+    def step(self, system: Any, params: Any, t: ArrayLike, h: ArrayLike, state: State) -> tuple[State, Info]:
         """Predict the velocity, project it, and move with it."""
         q, u = state.q, state.u
         mass, force = system.mass(q, params), system.force(t + h / 2, q, u, params)

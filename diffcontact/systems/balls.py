@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import lru_cache
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -18,7 +20,15 @@ DENSE_GRADIENTS_UP_TO = 3
 
 
 def balls(
-    count: int, dimension: int, box=None, cell=None, *, planes=None, radius=None, fixed: int = 0, materials=None
+    count: int,
+    dimension: int,
+    box: Any = None,
+    cell: float | None = None,
+    *,
+    planes: Callable | None = None,
+    radius: Callable | None = None,
+    fixed: int = 0,
+    materials: Sequence[int] | None = None,
 ) -> Balls:
     """Frictionless balls that collide with each other, with the sides of a box, with planes and with fixed balls.
 

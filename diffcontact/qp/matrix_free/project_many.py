@@ -17,6 +17,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.ad_checkpoint import checkpoint_name
 from jax.scipy.sparse.linalg import cg
+from jax.typing import ArrayLike
 
 from diffcontact.batching import any_lane
 from diffcontact.qp.matrix_free.conjugate_gradients import ITERATIONS, Dual
@@ -37,7 +38,15 @@ BROUGHT_TOGETHER_ABOVE = 256
 SINGLE_PRECISION_ABOVE = 2048
 
 
-def project_many(mass, G: BodyRows, b, v, *, multipliers=None, tolerance=None) -> Projection:
+def project_many(
+    mass: ArrayLike,
+    G: BodyRows,
+    b: ArrayLike,
+    v: ArrayLike,
+    *,
+    multipliers: ArrayLike | None = None,
+    tolerance: float | None = None,
+) -> Projection:
     """The point nearest to v that satisfies rows between many bodies, to a stated residual.
 
         argmin_u 1/2 (u-v)^T M (u-v)    subject to    G u + b >= 0
@@ -89,10 +98,10 @@ def project_many(mass, G: BodyRows, b, v, *, multipliers=None, tolerance=None) -
     if tolerance is None:
         tolerance = max(1e-6, 64 * float(jnp.finfo(v.dtype).eps))
     found = _minimised(*lax.stop_gradient((mass, G, b, v)), lax.stop_gradient(start), on, tolerance)
-    multipliers, active, status = checkpoint_name(found, WORKING_SET)
-    u, multipliers = _settle(mass, G, b, v, active, multipliers)
+    working, active, status = checkpoint_name(found, WORKING_SET)
+    u, settled = _settle(mass, G, b, v, active, working)
     status = jnp.where(jnp.all(jnp.isfinite(u)), status, Status.NOT_FINITE)
-    return Projection(u=u, multipliers=multipliers, active=active, status=status.astype(jnp.int32))
+    return Projection(u=u, multipliers=settled, active=active, status=status.astype(jnp.int32))
 
 
 def _minimised(mass, G, b, v, start, on, tolerance):

@@ -7,6 +7,7 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from diffcontact.qp.rows.metric import whitened_rows
 from diffcontact.qp.rows.slots import NONE
@@ -39,12 +40,12 @@ class BodyRows:
     count: int
 
     @property
-    def shape(self):
+    def shape(self) -> tuple[int, int]:
         """(c, d), that of the dense rows."""
         return self.normals.shape[0], self.count * self.normals.shape[-1]
 
     @property
-    def dtype(self):
+    def dtype(self) -> np.dtype:
         return self.normals.dtype
 
 

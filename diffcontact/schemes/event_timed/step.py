@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
+from jax.typing import ArrayLike
 
 from diffcontact.batching import select, where_wanted
 from diffcontact.schemes.event_timed.events import CandidateStep, Cubic, to_event_or_end
@@ -111,13 +112,15 @@ class EventTimed(Scheme):
         if not (isinstance(self.events, int) and self.events >= 1):
             raise ValueError(f"EventTimed(events={self.events!r}): expected an integer of at least 1")
 
-    def init(self, system, params, t, h, q, u) -> TimedState | LineState:
+    def init(self, system: Any, params: Any, t: ArrayLike, h: ArrayLike, q: Array, u: Array) -> TimedState | LineState:
         """Position, velocity and speed; a line's percussion at the first time acts at once."""
         if isinstance(system, ParticleLine):
             return begin(system, params, t, h, q, u)
         return TimedState(q, u, jnp.abs(lax.stop_gradient(u)), jnp.full_like(u, -jnp.inf))
 
-    def step(self, system, params, t, h, state):
+    def step(
+        self, system: Any, params: Any, t: ArrayLike, h: ArrayLike, state: Any
+    ) -> tuple[TimedState | LineState, Info]:
         """Smooth motion to the next impact, the percussion, and on, until the step is over."""
         if isinstance(system, ParticleLine):
             return advance(system, params, t, h, state, partial(glide_timed, system, params, self.events))
