@@ -263,13 +263,13 @@ def _submitted(executor: Any, task: Task, lanes: Any) -> Any:
 
 def _most(executor: Any) -> int:
     """How many tasks may be under way."""
-    workers = getattr(executor, "_max_workers", 0)
+    workers = getattr(executor, "_max_workers", None)
     client = getattr(executor, "_client", executor)
     if hasattr(client, "nthreads"):
         # Dask's workers come and go; where its scheduler has gone, the next task says so.
         with suppress(Exception):
             workers = sum(client.nthreads().values())
-    return _EACH * workers or _UNKNOWN
+    return _EACH * workers if workers else _UNKNOWN
 
 
 def _line(error: Exception) -> str:

@@ -26,6 +26,10 @@ def _run(p):
     return {"third": p["a"] / 3 + jnp.sum(p["b"]), "noise": noise, "lane": p["b"][0].astype(int)}
 
 
+def _negative(a):
+    return -a
+
+
 def _end_of_worker(p):
     """Here it can be traced; a worker that takes it up ends as by a signal, if it finds the file of its name."""
     if multiprocessing.parent_process() is not None:
@@ -112,14 +116,12 @@ def test_what_was_compiled_here_serves_an_executor_too(caplog):
     assert not [record for record in caplog.records if "Compiling" in record.getMessage()]
 
 
-def test_few_chunks_are_under_way_at_a_time():
+@pytest.mark.parametrize(("workers", "most"), [(2, 4), (None, 16)])
+def test_few_chunks_are_under_way_at_a_time(workers, most):
     executor = Here()
-    dc.ensemble(_run, BATCH, chunk=1, executor=executor)
-    assert executor.most == BATCH["a"].size
-    executor = Here()
-    executor._max_workers = 2
-    dc.ensemble(_run, BATCH, chunk=1, executor=executor)
-    assert (executor.submitted, executor.most) == (10, 4)
+    executor._max_workers = workers
+    assert dc.ensemble(_negative, np.arange(30), chunk=1, executor=executor).tolist() == [-i for i in range(30)]
+    assert (executor.submitted, executor.most) == (30, most)
 
 
 class Losing(Here):
