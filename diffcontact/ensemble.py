@@ -64,7 +64,8 @@ def ensemble(
         executor: where the chunks are run instead of here: has `submit(function, *arguments)`, which gives a future
             with `result()`, as in `concurrent.futures`. Two tasks a worker are under way at a time, 16 where the
             number of workers is not known. `run` travels by cloudpickle, or, without it, by pickle, which knows
-            functions of a module only. A task whose worker dies is retried if the executor does that (Dask does).
+            functions of a module only; a worker has a module as it was when it imported it. A task whose worker dies
+            is retried if the executor does that (Dask does).
 
     Returns:
         The outputs of `run`, each with a leading axis (n, ...), as numpy arrays, in every process. With a store those

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from importlib import import_module
 from importlib.util import find_spec
+from threading import Event, Lock
 from typing import Any
 
 import jax
@@ -30,6 +31,8 @@ from diffcontact.versions import versions
 _EACH, _UNKNOWN = 2, 16
 # What jax computes by, as it is called in `jax` and, with jax_ before it, in `jax.config`.
 _SETTINGS = ("enable_x64", "default_matmul_precision", "default_prng_impl", "threefry_partitionable")
+# Of a worker's threads one opens a task for all.
+_OPENING = Lock()
 
 
 class LostChunkError(RuntimeError):
@@ -50,7 +53,26 @@ def vectorised(run: Callable[[Any], Any], devices: tuple[Any, ...]) -> Callable[
     if len(devices) > 1:
         lanes = jax.shard_map(lanes, mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False)
     compiled, sharding = jax.jit(lanes), NamedSharding(mesh, spec)
-    return lambda chunk: jax.tree.map(np.asarray, compiled(jax.device_put(chunk, sharding)))
+
+    def compute(chunk):
+        return jax.tree.map(np.asarray, compiled(jax.device_put(chunk, sharding)))
+
+    return _first_alone(compute)
+
+
+def _first_alone(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """The function; other threads wait for its first call, in which it compiles, instead of compiling it themselves."""
+    first, called = Lock(), Event()
+
+    def call(argument):
+        with first:
+            if not called.is_set():
+                done = function(argument)
+                called.set()
+                return done
+        return function(argument)
+
+    return call
 
 
 @dataclass(frozen=True)
@@ -167,7 +189,9 @@ class _Packed:
     run: bytes
 
     def __call__(self, lanes: Any) -> list[np.ndarray]:
-        return _opened(self.conditions, self.run)(lanes)
+        with _OPENING:
+            task = _opened(self.conditions, self.run)
+        return task(lanes)
 
 
 @lru_cache(maxsize=8)

@@ -6,6 +6,7 @@ import os
 import pickle
 import signal
 import threading
+import time
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 
 import h5py
@@ -122,6 +123,20 @@ def test_few_chunks_are_under_way_at_a_time(workers, most):
     executor._max_workers = workers
     assert dc.ensemble(_negative, np.arange(30), chunk=1, executor=executor).tolist() == [-i for i in range(30)]
     assert (executor.submitted, executor.most) == (30, most)
+
+
+def test_threads_compile_once():
+    traced = []
+
+    def run(a):
+        traced.append(threading.current_thread())
+        time.sleep(0.05)
+        return a / 7
+
+    with ThreadPoolExecutor(4) as executor:
+        dc.ensemble(run, BATCH["a"], chunk=1, executor=executor)
+    # Here for the shapes of what it gives, and in one of the threads.
+    assert len(traced) == 2
 
 
 class Losing(Here):
