@@ -18,6 +18,9 @@ from diffcontact.status import Status
 # The place of a row that is no candidate, because nothing asks for it or because it is held.
 NOWHERE, HELD = -1, -2
 
+# The kernel works in double precision, whatever it is given.
+EPS = float(np.finfo(np.float64).eps)
+
 OK, INFEASIBLE, ITERATION_LIMIT = int(Status.OK), int(Status.INFEASIBLE), int(Status.ITERATION_LIMIT)
 
 
@@ -47,9 +50,18 @@ def _look_away(space, number, last, entries, count):
 
 
 @compiled
-def _most_violated(space, candidates):
-    """The candidate that is violated most, or -1."""
-    worst, found = 0.0, -1
+def rounding(space, size):
+    """What is left of a value when multipliers cancel: of rows at small angles they are many times the violations."""
+    largest = 0.0
+    for j in range(size):
+        largest = max(largest, space.multiplier[j])
+    return 16 * EPS * largest
+
+
+@compiled
+def _most_violated(space, candidates, size):
+    """The candidate that is violated most, by more than rounding, or -1."""
+    worst, found = -rounding(space, size), -1
     for i in range(candidates):
         if space.now[i] < worst:
             worst, found = space.now[i], i
@@ -66,7 +78,7 @@ def pivots(space, candidates, count, dimension, entries, size, most, rank, relax
     held, multiplier, turn, now = space.held, space.multiplier, space.turn, space.now
     limit = 10 * count + 20
     done = 0
-    entering = _most_violated(space, candidates)
+    entering = _most_violated(space, candidates, size)
     while entering >= 0:
         row = space.candidate[entering]
         soft = space.soft[row] if relaxed else 0.0
@@ -102,7 +114,7 @@ def pivots(space, candidates, count, dimension, entries, size, most, rank, relax
             for j in range(gone, size):
                 held[j], multiplier[j], space.own[j] = held[j + 1], multiplier[j + 1], space.own[j + 1]
         gather(space, row)
-        entering = _most_violated(space, candidates)
+        entering = _most_violated(space, candidates, size)
     return candidates, size, OK
 
 

@@ -13,6 +13,7 @@ from diffcontact.qp.native.active_set import (
     look_at,
     pivots,
     refine,
+    rounding,
 )
 from diffcontact.qp.native.compiled import compiled
 from diffcontact.qp.native.rows import clear, product, to_unit_length, unwhiten
@@ -102,21 +103,21 @@ def _solve(space, worst, count, dimension, entries, most, rank, relaxed, depende
         refine(space, dimension, size, relaxed)
         if status != OK:
             return size, status
-        candidates, again = _check(space, candidates, count, entries)
+        candidates, again = _check(space, candidates, count, entries, size)
         if not again:
             return size, OK
     return size, ITERATION_LIMIT
 
 
 @compiled
-def _check(space, candidates, count, entries):
+def _check(space, candidates, count, entries, size):
     """The rows' values where the step leads to; a violated one becomes a candidate. Whether there was one."""
-    again = False
+    again, unknown = False, rounding(space, size)
     for i in range(count):
         place = space.place[i]
         if space.base[i] == np.inf or place == HELD:
             continue
-        value = space.base[i] + product(space, i, space.step)
+        value = space.base[i] + product(space, i, space.step) + unknown
         violated = value < -2 * space.tolerance[i]
         if place != NOWHERE:
             space.now[place] = value + space.tolerance[i]

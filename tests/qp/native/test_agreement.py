@@ -1,0 +1,87 @@
+"""The kernel and the pure path on a hundred thousand random problems in the shapes of real simulations."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from diffcontact.qp import native, working_set
+
+pytest.importorskip("numba")
+
+# How many problems of each shape, and how many at a time.
+NUMBERS = {"ball3d": 31_000, "cradle": 30_000, "s10": 20_000, "pyramid": 18_000, "s32": 1_000}
+CHUNK = 1000
+
+
+@pytest.fixture(autouse=True)
+def _native(monkeypatch):
+    monkeypatch.setenv(native.VARIABLE, "native")
+    assert native.unavailable() is None
+
+
+@jax.jit
+def pure(*problem):
+    return jax.lax.map(lambda one: working_set.find_working_set(*one), problem, batch_size=16)
+
+
+@jax.jit
+@jax.vmap
+def kernel(*problem):
+    return native.find_working_set(*problem)
+
+
+def _stored(folder, name):
+    with np.load(folder / "qp" / f"{name}.npz") as stored:
+        return tuple(stored[field] for field in ("mass", "G", "b", "v"))
+
+
+def _random(rng, stored, lanes):
+    """Stored problems with other masses, offsets and velocities, in equal parts of these kinds, and the kinds (lanes,).
+
+    0: every row as stored    1: a fifth of the rows point anywhere    2: all rows do, and a third is switched off
+    3: as 1, and a tenth of the rows, of other lengths, says what others say    4: as 1, and one row contradicts another
+    """
+    which, kind = rng.integers(0, len(stored[0]), lanes), np.arange(lanes) % 5
+    mass, G, b, v = (x[which] for x in stored)
+    mass = mass * 10 ** rng.uniform(-0.5, 0.5, mass.shape)
+    share = np.where(kind == 0, 0.0, np.where(kind == 2, 1.0, 0.2))[:, None]
+    G = np.where((rng.random(b.shape) < share)[:, :, None], rng.normal(size=G.shape), G)
+    b = b * rng.uniform(0.5, 1.5, b.shape)
+    b = np.where((rng.random(b.shape) < 1 / 3) & (kind == 2)[:, None], np.inf, b)
+    v = v + np.abs(v).max() * 10 ** rng.uniform(-3, 0.3, (lanes, 1)) * rng.normal(size=v.shape)
+    for lane in np.flatnonzero(kind >= 3):
+        repeated = max(b.shape[1] // 10, 1) if kind[lane] == 3 else 1
+        one, other = rng.permutation(b.shape[1])[: 2 * repeated].reshape(2, repeated)
+        length = 10 ** rng.uniform(-1, 1, repeated) if kind[lane] == 3 else -np.ones(1)
+        apart = 0 if kind[lane] == 3 else rng.uniform(0.01, 1) * np.linalg.norm(G[lane, one], axis=1)
+        G[lane, other], b[lane, other] = length[:, None] * G[lane, one], length * (b[lane, one] + apart)
+    return (mass, G, b, v), kind
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NUMBERS)
+# A thousand roundings of single precision; the kernel works in double, and rounds once.
+@pytest.mark.parametrize(("dtype", "within"), [(np.float64, 1e-11), (np.float32, 1.2e-4)])
+def test_both_find_the_same(rng, reference, name, dtype, within):
+    stored, apart, told = _stored(reference, name), [], []
+    for _ in range(NUMBERS[name] // CHUNK):
+        problem, kind = _random(rng, stored, CHUNK)
+        problem = tuple(jnp.asarray(x, dtype) for x in problem)
+        expected, found = (jax.tree.map(np.asarray, solve(*problem)) for solve in (pure, kernel))
+        v = np.asarray(problem[3])
+        size = np.max(np.abs(v), axis=1) + np.max(np.abs(v + expected.step), axis=1)
+        difference = np.max(np.abs(found.step - expected.step), axis=1) / size
+        contradictory = kind == 4
+        np.testing.assert_array_equal(found.status[~contradictory], expected.status[~contradictory])
+        assert not np.any(expected.status[~contradictory])
+        assert np.all(np.isfinite(found.step) & np.isfinite(expected.step))
+        apart.append(difference)
+        told.append(np.stack([contradictory, expected.status != 0, found.status != 0]))
+    apart, (contradictory, pure_tells, kernel_tells) = np.concatenate(apart), np.concatenate(told, axis=1)
+    assert np.max(apart[~contradictory]) < within
+    middle, most, worst = np.quantile(apart[contradictory], [0.5, 0.9, 1])
+    print(f"{name} {np.dtype(dtype)}: worst of {np.sum(~contradictory)} {np.max(apart[~contradictory]):.1e}")
+    told = [np.sum(contradictory & tells) for tells in (pure_tells, kernel_tells)]
+    print(f"of {np.sum(contradictory)} contradictory ones {told[0]} and {told[1]} told")
+    print(f"half of them within {middle:.1e}, nine tenths {most:.1e}, all {worst:.1e}")
