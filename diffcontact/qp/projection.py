@@ -12,7 +12,8 @@ from jax.typing import ArrayLike
 
 from diffcontact.batching import any_lane
 from diffcontact.qp import native
-from diffcontact.qp.equality import hold_rows, independent, settle
+from diffcontact.qp.equality import hold_rows, settle
+from diffcontact.qp.held_rows import independent
 from diffcontact.qp.native import find_working_set
 from diffcontact.qp.rows.body_rows import BodyRows, product
 from diffcontact.qp.rows.slots import free_slots, members

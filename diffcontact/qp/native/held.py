@@ -1,4 +1,4 @@
-"""Rows held as equalities, as `diffcontact.qp.equality` in JAX: the solution of
+"""Rows held as equalities, as `diffcontact.qp.held_rows` in JAX: the solution of
 
     M x + G_W^T y = f,    G_W x = s
 

@@ -16,7 +16,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import batching, mlir
 
 from diffcontact import mass as mass_matrix
-from diffcontact.qp import equality, working_set
+from diffcontact.qp import held_rows, working_set
 from diffcontact.qp.native.layout import most_held, needed
 from diffcontact.qp.rows import body_rows
 from diffcontact.qp.rows.body_rows import BodyRows, Rows
@@ -139,12 +139,12 @@ def _working_set_in_jax(mass, G, b, v):
 
 
 def _solve_in_jax(mass, G, s, f, mask):
-    return equality.solve_slots(mass, G, slots_of(mask, min(G.shape)), f, s)
+    return held_rows.solve_slots(mass, G, slots_of(mask, min(G.shape)), f, s)
 
 
 def _hold_in_jax(mass, G, s, f, mask):
-    slots = equality.independent(mass, G, mask)
-    return *equality.solve_slots(mass, G, slots, f, s), members(slots, G.shape[0])
+    slots = held_rows.independent(mass, G, mask)
+    return *held_rows.solve_slots(mass, G, slots, f, s), members(slots, G.shape[0])
 
 
 _working_set = _primitive(

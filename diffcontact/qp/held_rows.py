@@ -1,0 +1,85 @@
+"""The rows of a working set, factored once and solved for: A_WW = G_W M^-1 G_W^T = L L^T."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.scipy.linalg import cho_solve
+
+from diffcontact import mass as mass_matrix
+from diffcontact.qp.rows.body_rows import dense, take
+from diffcontact.qp.rows.metric import independent_slots, inverse_length, whitened_rows
+from diffcontact.qp.rows.slots import NONE, free_slots, members, spread
+
+# A step of iterative refinement regains the digits that the condition of A_WW costs. Tangents do without one: their
+# error is relative to them, and nothing builds up from step to step.
+REFINEMENTS = 1
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class HeldRows:
+    """The rows in the slots (k,), ready to be solved for.
+
+    Args:
+        root: (d,) or (d, d), L with M = L L^T.
+        G: (k, d), zero for free slots.
+        scale: (k,) S, which makes the diagonal of S A_WW S one.
+        lower: (k, k) Cholesky factor of S A_WW S. Free slots have a unit there, so that their multipliers are zero.
+        columns: (d, k) M^-1 G_W^T.
+    """
+
+    root: jax.Array
+    G: jax.Array
+    scale: jax.Array
+    lower: jax.Array
+    columns: jax.Array
+
+    @classmethod
+    def of(cls, mass, G, slots):
+        root = mass_matrix.root(mass)
+        rows = rows_at(slots, G)
+        whitened = mass_matrix.whiten(root, rows.T)
+        scale = inverse_length(jnp.sum(whitened * whitened, axis=0))
+        unit = whitened * scale[None, :]
+        free = jnp.diag((slots == NONE).astype(G.dtype))
+        lower = lax.linalg.cholesky(unit.T @ unit + free, symmetrize_input=False)
+        columns = mass_matrix.unwhiten(root, whitened)
+        return cls(root=root, G=rows, scale=scale, lower=lower, columns=columns)
+
+    def solve(self, b, v, refinements=REFINEMENTS):
+        """u (d,) and l_W (k,) of the rows held at G_W u + b = 0."""
+        multipliers, u = jnp.zeros_like(b), v
+        for _ in range(1 + refinements):
+            multipliers = multipliers - self.scale * cho_solve((self.lower, True), self.scale * (self.G @ u + b))
+            u = v + self.columns @ multipliers
+        return u, multipliers
+
+
+def at_slots(slots, x):
+    """The entries of x (c,) at the slots, zero at free ones."""
+    return jnp.where(slots != NONE, x[jnp.maximum(slots, 0)], 0)
+
+
+def rows_at(slots, G):
+    """(k, d) the rows in the slots, zero for free ones."""
+    return jnp.where((slots != NONE)[:, None], take(G, jnp.maximum(slots, 0)), 0)
+
+
+def independent(mass, G, active):
+    """(k,) slots: a largest independent subset of the active rows."""
+    if active.shape[0] == 1:
+        return jnp.where(jnp.any(dense(G) != 0, axis=1) & active, 0, free_slots(1))
+    rows = whitened_rows(mass_matrix.root(mass), dense(G))
+    return independent_slots(rows * inverse_length(jnp.sum(rows * rows, axis=1))[:, None], active)
+
+
+def solve_slots(mass, G, slots, f, s):
+    """x (d,) and y (c,) with M x + G_W^T y = f, G_W x = s_W for the rows W in the slots, and y = s elsewhere."""
+    held = HeldRows.of(mass, G, slots)
+    freely = mass_matrix.unwhiten(held.root, mass_matrix.whiten(held.root, f))
+    x, multipliers = held.solve(-at_slots(slots, s), freely)
+    return x, jnp.where(members(slots, s.shape[0]), -spread(slots, multipliers, s.shape[0]), s)
