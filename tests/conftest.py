@@ -67,7 +67,7 @@ def data():
 def cluster():
     """Two of Dask's workers on this machine, each a process that is begun anew when it ends."""
     distributed = pytest.importorskip("distributed", reason="distributed is not installed")
-    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster:
         yield cluster
 
 

@@ -135,8 +135,17 @@ KILLED = """
 import os, signal, sys, time, jax
 jax.config.update("jax_enable_x64", True)
 from diffcontact import ensemble
+from diffcontact.store import Store
 from test_ensemble import BATCH, _run
 folder, kills = sys.argv[1], int(sys.argv[2])
+write = Store.write
+
+def slow(*call):
+    # So that writing takes a good part of a run, however long it compiles.
+    time.sleep(0.05)
+    return write(*call)
+
+Store.write = slow
 
 def child(file):
     pid = os.fork()

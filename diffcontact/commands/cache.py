@@ -30,8 +30,6 @@ def use_cache() -> None:
         _trim(folder, LIMIT)
     except OSError:
         return
-    # XLA complains, on stderr, of names for processor features that it has itself written into what it kept.
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     warnings.filterwarnings("ignore", message="Error (reading|writing) persistent compilation cache")
     jax.config.update("jax_compilation_cache_dir", str(folder))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)

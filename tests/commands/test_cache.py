@@ -10,7 +10,9 @@ from diffcontact.commands import cache
 
 
 def _doctor(folder):
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("JAX_COMPILATION")}
+    # As from a shell: importing jax sets what XLA says, for this process and those that it begins.
+    ours = ("JAX_COMPILATION", "TF_CPP_MIN_LOG_LEVEL")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     environment |= {cache.VARIABLE: str(folder)}
     command = [sys.executable, "-m", "diffcontact", "doctor"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
