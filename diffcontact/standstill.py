@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from diffcontact.requirements import Requirement
@@ -51,9 +52,8 @@ def _without(system, name, broken):
 
     def instead(*args):
         value = jnp.asarray(function(*args))
-        one = jnp.eye(len(value)) if value.ndim == 2 else jnp.ones(value.shape)
-        neutral = one if name in ("mass", "gap") else jnp.zeros(value.shape)
-        return jnp.where(broken, neutral.astype(value.dtype), value)
+        neutral = np.eye(len(value)) if value.ndim == 2 else float(name in ("mass", "gap"))
+        return jnp.where(broken, jnp.asarray(neutral, value.dtype), value)
 
     return instead
 

@@ -127,9 +127,11 @@ class Surfaces:
 
     def gap(self, t, q: Array, params) -> Array:
         """(c,) the gaps of all contacts [m], in the order of `balls`."""
-        centre, radius = self.centres(q, params), self.radii(t, params, q.dtype)
-        first, second = np.triu_indices(self.count, 1, self.spheres)
         walls = [gap.ravel() for gap in self.wall_gaps(t, q, params)]
+        first, second = np.triu_indices(self.count, 1, self.spheres)
+        if not first.size:
+            return jnp.concatenate(walls) if walls else jnp.zeros(0, q.dtype)
+        centre, radius = self.centres(q, params), self.radii(t, params, q.dtype)
         distance = length(centre[second] - centre[first])
         return jnp.concatenate([*walls, distance - radius[first] - radius[second]])
 

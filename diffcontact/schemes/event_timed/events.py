@@ -74,9 +74,8 @@ def to_event_or_end(
         s = jnp.where(found, lax.stop_gradient(candidate.s), candidate.s)
         return candidate._replace(s=s, index=index, corrections=0 * index, found=found, late=lax.stop_gradient(s) - tau)
 
-    def correct(candidate: CandidateStep):
+    def correct(candidate: CandidateStep, gaps, rates):
         """How late the candidate was, by its gap and gap velocity."""
-        gaps, rates = motion(candidate.s, candidate.arrival)
         # From where a closed gap is, not from zero: a slow approach would take long for what is rounding.
         missed, rate = (gaps - floor)[candidate.index], rates[candidate.index]
         # Grazing: without an approach there is no time to correct.
@@ -91,11 +90,11 @@ def to_event_or_end(
         # The aim was at the first root of cubics; where another gap is negative, it closed earlier than they told. What
         # is still open there is not first, whatever its cubic tells: a gap may have a kink.
         others = watched & (jnp.arange(floor.size) != candidate.index)
-        gaps = lax.stop_gradient(motion(s, candidate.arrival)[0])
+        gaps, rates = motion(s, candidate.arrival)
         astray = jnp.any((gaps < floor - tolerance.gap) & others)
         closed = watched & ((number == 0) | others | (gaps <= floor + tolerance.gap))
 
-        corrected = correct(candidate)
+        corrected = correct(candidate, gaps, rates)
 
         def aim_anew():
             anew = look(candidate, closed)

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from diffcontact import qp
-from diffcontact.batching import where_wanted
+from diffcontact.batching import select, where_wanted
 from diffcontact.mass import solve
 from diffcontact.status import Status, first
 from diffcontact.system import Contacts, acceleration, contacts, gap_acceleration
@@ -187,25 +187,75 @@ def smooth(system, params, t, s, q, u, begin: Start, order: int) -> Arrival:
         x, impulse = q + s * u + s**2 / 2 * begin.a, s / 2 * begin.multipliers
     else:
         x, w, impulse = _nystrom(system, params, t, s, q, u, begin, touching)
-    way = jnp.max(jnp.abs(x - q))
-    x = where_wanted(touching, lambda: _keep_closed(system, params, t + s, way, x, begin), x)
     slope = u + s * begin.a
-    if order == 2:
-        w = u + s / 2 * (begin.a + acceleration(system, params, t + s, x, slope))
+
+    def arrive(free):
+        """w before its projection, where the system accelerates like this at (t + s, x, slope) without a reaction."""
+        return u + s / 2 * (begin.a + free) if order == 2 else w
 
     def supported():
-        here = contacts(system, params, t + s, x)
-        carries = begin.active | (begin.resting & (here.gap <= begin.tolerance.gap))
-        u, impulses, status = _keep_moving(system.mass(x, params), here, w, begin, carries)
-        # Only its sign is looked at.
-        still = lax.stop_gradient((params, t + s, x, u))
-        free = acceleration(system, *still)
-        multipliers = _reaction(system, *still, free, begin.active)[1]
-        along = slope if order == 2 else u
-        return Arrival(x, u, along, impulse + impulses, multipliers, first(begin.status, status))
+        way = jnp.max(jnp.abs(x - q))
+        y, v, impulses, multipliers, status = _supported(system, params, t + s, x, way, slope, arrive, begin)
+        return Arrival(
+            y, v, slope if order == 2 else v, impulse + impulses, multipliers, first(begin.status, status)
+        )
 
-    flying = Arrival(x, w, slope if order == 2 else w, impulse, jnp.zeros_like(impulse), begin.status)
+    v = arrive(acceleration(system, params, t + s, x, slope) if order == 2 else None)
+    flying = Arrival(x, v, slope if order == 2 else v, impulse, jnp.zeros_like(impulse), begin.status)
     return where_wanted(touching, supported, flying)
+
+
+# What is corrected where contacts rest, one after the other.
+PLACE, PLACE_AGAIN, OVERLAP, VELOCITY, REACTION = range(5)
+
+
+def _supported(system, params, t, x, way, slope, arrive, begin: Start):
+    """The end of a piece of motion with contacts at rest, from its place x before any correction, `way` from where it
+    began: x, w, the impulse (c,) that corrects w, the reaction (c,) at the end, status.
+
+    Five projections of one form, so that they are compiled once. The first hold the active contacts as equalities, so
+    that x keeps its derivative where the correction itself is zero. Linear constraints need one pass, curved ones
+    Newton's second: O(s^3), then O(s^6). Redundant contacts push through others, and curved ones may overlap by
+    O(s^3): the third moves x to where no resting one does.
+
+    The fourth is w's. At a release the multiplier comes down to zero exactly where its piece of motion ends: a row that
+    is only kept from being negative would lose its derivative there, so that active ones are held. The fifth holds the
+    acceleration there, for the sign of its multipliers.
+    """
+
+    def correct(carry, number):
+        y, w = carry
+        # A correction is small against the way to x, unless the held rows contradict each other there.
+        sound = jnp.max(jnp.abs(y - x)) <= way + begin.tolerance.gap
+        y = jnp.where((number != OVERLAP) | sound, y, x)
+        here, mass = contacts(system, params, t, y), system.mass(y, params)
+
+        def place():
+            again = number < OVERLAP
+            return here.gap - here.normals @ y, y, begin.active & again, begin.resting & ~again, begin.tolerance.gap
+
+        def motion():
+            ends = number == REACTION
+            free = acceleration(system, params, t, y, jnp.where(ends, w, slope))
+            still = lax.stop_gradient((params, t, y, w, free))
+            bends = gap_acceleration(system, *still) - lax.stop_gradient(here.normals @ free)
+            carries = begin.active | (begin.resting & (here.gap <= begin.tolerance.gap))
+            offset, target = select(ends, (bends, still[-1]), (here.drift, arrive(free)))
+            return offset, target, begin.active & (ends | begin.regular), carries & ~ends, begin.tolerance.velocity
+
+        offset, target, held, kept, tolerance = lax.cond(number < VELOCITY, place, motion)
+        found = qp.hold(mass, here.normals, offset, target, held)
+
+        def push():
+            end = qp.project(mass, here.normals, jnp.where(kept, offset, jnp.inf), found.u)
+            return end.u, found.multipliers + end.multipliers, end.status
+
+        misses = jnp.any(kept & (here.normals @ found.u + offset < -tolerance))
+        end, multipliers, status = where_wanted(misses, push, (found.u, found.multipliers, jnp.zeros((), jnp.int32)))
+        return (select(number < VELOCITY, end, y), select(number == VELOCITY, end, w)), (multipliers, status)
+
+    (x, w), (multipliers, status) = lax.scan(correct, (x, slope), jnp.arange(5))
+    return x, w, multipliers[VELOCITY], lax.stop_gradient(multipliers[REACTION]), status[VELOCITY]
 
 
 def _reaction(system, params, t, q, u, free, active):
@@ -238,44 +288,3 @@ def _nystrom(system, params, t, s, q, u, begin: Start, touching):
     _, (a, multipliers) = lax.scan(stage, (begin.a, begin.multipliers), nodes)
     x = q + s * u + s**2 / 6 * (begin.a + (a[0] + a[1]) / 2)
     return x, u + s / 6 * (begin.a + jnp.sum(a, 0)), s / 6 * (begin.multipliers + jnp.sum(multipliers, 0))
-
-
-def _keep_moving(mass, here: Contacts, w, begin: Start, carries):
-    """w projected onto G w + dg/dt >= 0, with the active contacts held as equalities; the multipliers; status.
-
-    At a release the multiplier comes down to zero exactly where its piece of motion ends. A row that is only kept from
-    being negative would lose its derivative there.
-    """
-    held = qp.hold(mass, here.normals, here.drift, w, begin.active & begin.regular)
-    misses = jnp.any(carries & (here.velocity(held.u) < -begin.tolerance.velocity))
-
-    def push():
-        end = qp.project(mass, here.normals, jnp.where(carries, here.drift, jnp.inf), held.u)
-        return end.u, held.multipliers + end.multipliers, end.status
-
-    return where_wanted(misses, push, (held.u, held.multipliers, jnp.zeros((), jnp.int32)))
-
-
-def _keep_closed(system, params, t, way, x, begin: Start) -> Array:
-    """Move x so that active contacts are closed and no resting one overlaps.
-
-    Active contacts are held as equalities, so that x keeps its derivative where the correction itself is zero. Linear
-    constraints need the first pass only; the second is Newton's on curved ones: O(s^3), then O(s^6).
-    """
-
-    def newton(y, _):
-        here = contacts(system, params, t, y)
-        return qp.hold(system.mass(y, params), here.normals, here.gap - here.normals @ y, y, begin.active).u, None
-
-    held = lax.scan(newton, x, None, length=2)[0]
-    # The correction is small against the way to x, unless the held rows contradict each other there.
-    sound = jnp.max(jnp.abs(held - x)) <= way + begin.tolerance.gap
-    x = jnp.where(sound, held, x)
-    # Redundant contacts push through others; on curved bodies they may overlap by O(s^3).
-    here = contacts(system, params, t, x)
-
-    def separate():
-        offset = jnp.where(begin.resting, here.gap - here.normals @ x, jnp.inf)
-        return qp.project(system.mass(x, params), here.normals, offset, x).u
-
-    return where_wanted(jnp.any(begin.resting & (here.gap < -begin.tolerance.gap)), separate, x)
