@@ -58,7 +58,8 @@ class Iterate:
 
     def row(self, index):
         """(c,) of the tableau as it is now."""
-        return self.tableau[index] - self.left[:, index] @ self.right
+        column = lax.dynamic_index_in_dim(self.left, index, 1, keepdims=False, allow_negative_indices=False)
+        return _at(self.tableau, index) - column @ self.right
 
     def multipliers(self, A, w0):
         """l (c,), zero off the working set, after one step of iterative refinement: l_W - T_WW (A l + w0)_W."""
@@ -119,8 +120,9 @@ def solve_dual(A, w0, tolerance, rank, any_rank=False) -> Iterate:
         row = iterate.row(entering)
         # While the entering row's multiplier is s, the point is point + s direction.
         direction = jnp.where(working, -row, row)
-        independent = (row[entering] > dependent_below) & ((iterate.size < rank) | any_rank)
-        full = jnp.where(independent, -point[entering] / row[entering], jnp.inf)
+        own = _at(row, entering)
+        independent = (own > dependent_below) & ((iterate.size < rank) | any_rank)
+        full = jnp.where(independent, -_at(point, entering) / own, jnp.inf)
         shortest, blocking = _lowest(
             jnp.where(working & (direction < -dependent_below), point / -direction, jnp.inf), rows
         )
@@ -130,7 +132,7 @@ def solve_dual(A, w0, tolerance, rank, any_rank=False) -> Iterate:
 
         left, right = sweep(iterate.row(index), working, index)
         left = jnp.where(possible, left, 0)
-        point = point - left * jnp.where(possible, point[index], 0)
+        point = point - left * jnp.where(possible, _at(point, index), 0)
         working = working ^ ((rows == index) & possible)
         done = iterate.pivots + 1
         late = possible & (done >= limit)
@@ -138,8 +140,8 @@ def solve_dual(A, w0, tolerance, rank, any_rank=False) -> Iterate:
         stopped = jnp.where(running, jnp.where(late, Status.ITERATION_LIMIT, Status.INFEASIBLE), iterate.status)
         return Iterate(
             tableau=iterate.tableau,
-            left=iterate.left.at[number].set(left),
-            right=iterate.right.at[number].set(right),
+            left=_put(iterate.left, left, number),
+            right=_put(iterate.right, right, number),
             point=point,
             working=working,
             size=iterate.size + jnp.where(possible, jnp.where(joins, 1, -1), 0),
@@ -185,8 +187,18 @@ def sweep(row, working, index):
         [[0.5, -0.5], [0.5, 2.5]]
     """
     unit = (jnp.arange(row.shape[0]) == index).astype(row.dtype)
-    column = jnp.where(working == working[index], row, -row)
-    return (column + unit) / row[index], row - unit
+    column = jnp.where(working == _at(working, index), row, -row)
+    return (column + unit) / _at(row, index), row - unit
+
+
+def _at(x, index):
+    """x[index] of an index that is never negative, at half the instructions."""
+    return lax.dynamic_index_in_dim(x, index, keepdims=False, allow_negative_indices=False)
+
+
+def _put(x, row, index):
+    """x with this row at an index that is never negative."""
+    return lax.dynamic_update_index_in_dim(x, row, index, 0, allow_negative_indices=False)
 
 
 def _lowest(values, rows):

@@ -251,20 +251,18 @@ def remainder(system, params, t, s, q: Array, u: Array, slow: Array):
         q', u', impulse (c,), status, whether a contact was stopped that should have bounced, and the coordinates (d,)
         of those that were stopped: bodies that rattle to rest without a force that closes the gaps end a hair apart.
     """
-    here = contacts(system, params, t, q)
     wanted = s * (u + s * acceleration(system, params, t, q, u))
 
     def move(x, number):
         # As displacements: over no time at all, rounding of a closed gap must not become a velocity.
-        there = contacts(system, params, t + s, x)
         begins = number == 0
-        normals = jnp.where(begins, here.normals, there.normals)
-        room = jnp.where(begins, jnp.maximum(here.gap, 0.0) + s * here.drift, there.gap)
-        room = jnp.where(jnp.isfinite(here.gap), room, jnp.inf)
-        step = qp.project(system.mass(x, params), normals, room, jnp.where(begins, wanted, 0.0))
-        return x + step.u, (step.u, step.multipliers, step.status)
+        there = contacts(system, params, jnp.where(begins, t, t + s), x)
+        room = jnp.where(begins, jnp.maximum(there.gap, 0.0) + s * there.drift, there.gap)
+        step = qp.project(system.mass(x, params), there.normals, room, jnp.where(begins, wanted, 0.0))
+        return x + step.u, (there, step.u, step.multipliers, step.status)
 
-    x, (steps, multipliers, status) = lax.scan(move, q, jnp.arange(1 + CORRECTIONS))
+    x, (visited, steps, multipliers, status) = lax.scan(move, q, jnp.arange(1 + CORRECTIONS))
+    here = jax.tree.map(lambda x: x[0], visited)
     moves = jnp.abs(s) > jnp.finfo(q.dtype).tiny
     length = jnp.where(moves, s, 1.0)
     w, impulse = jnp.where(moves, steps[0] / length, u), jnp.where(moves, multipliers[0] / length, 0.0)
