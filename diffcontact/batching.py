@@ -29,6 +29,26 @@ def _any_lane_vmap(axis_size, in_batched, predicate):
     return any_lane(jnp.any(predicate) if in_batched[0] else predicate), False
 
 
+@jax.custom_batching.custom_vmap
+def among_lanes(wanted):
+    """Inside a branch that is taken where `any_lane(wanted)` holds: whether this lane wants it.
+
+    True where there are no lanes, so that choosing between a branch and what was there costs nothing; under vmap what
+    each lane wants.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> jax.vmap(among_lanes)(jnp.array([False, True])).tolist()
+        [False, True]
+    """
+    return jnp.ones_like(wanted)
+
+
+@among_lanes.def_vmap
+def _among_lanes_vmap(axis_size, in_batched, wanted):
+    return wanted, in_batched[0]
+
+
 def select(condition, new, old):
     """`new` where the condition holds, else `old`, leaf by leaf."""
     return jax.tree.map(lambda new, old: jnp.where(condition, new, old), new, old)
@@ -50,4 +70,4 @@ def where_wanted(wanted, new, old):
         >>> jax.vmap(lambda x: where_wanted(x < 0, lambda: -x, x))(jnp.array([-1.0, 2.0])).tolist()
         [1.0, 2.0]
     """
-    return lax.cond(any_lane(wanted), lambda: select(wanted, new(), old), lambda: old)
+    return lax.cond(any_lane(wanted), lambda: select(among_lanes(wanted), new(), old), lambda: old)
