@@ -25,13 +25,16 @@ from diffcontact.schemes.scheme import Scheme
 from diffcontact.system import ParticleLine, System, in_precision
 
 
-def require_inputs(system, params, q0: Array, u0: Array, times: Array, scheme) -> None:
+def require_inputs(system, params, q0: Array, u0: Array, times: Array, scheme) -> bool:
     """Refuse inputs that cannot be simulated.
 
     Args:
         system: a `System` or a `ParticleLine`.
         params, q0, u0, times: as in `simulate`, arrays already.
         scheme: the step map; one that is `inelastic` is refused a restitution above 0.
+
+    Returns:
+        Whether everything that a simulation requires is known to hold; inside transformations nothing is.
 
     Raises:
         ValueError: one line that names the argument, what was expected and what was given.
@@ -58,12 +61,13 @@ def require_inputs(system, params, q0: Array, u0: Array, times: Array, scheme) -
     require_shapes(system, params, times[0], q0, u0)
     scheme.require(system)
     if any(isinstance(leaf, Tracer) for leaf in (q0, u0, times, *jax.tree.leaves(params))):
-        return
+        return False
     system = in_precision(system, q0.dtype)
-    require_values(system, params, q0, u0, times)
+    holds = require_values(system, params, q0, u0, times)
     _require_restitution(system, params, scheme)
     if isinstance(system, System) and system.normals is not None:
         _require_normals(system, params, times[0], q0)
+    return holds
 
 
 @singledispatch

@@ -17,6 +17,7 @@ import numpy as np
 from jax import Array, lax
 from jax.core import Tracer
 
+from diffcontact.compilation import quick_jit
 from diffcontact.status import Status, first
 from diffcontact.system import ParticleLine, System
 
@@ -55,16 +56,19 @@ def initial_status(found: list[Requirement]) -> Array:
     return status
 
 
-def require_values(system, params, q0: Array, u0: Array, times: Array) -> None:
-    """Refuse the first requirement that does not hold.
+def require_values(system, params, q0: Array, u0: Array, times: Array) -> bool:
+    """Refuse the first requirement that does not hold; whether all are known to hold.
 
     Raises:
         ValueError: its line.
     """
-    for one in _all_requirements(system, params, q0, u0, times):
-        # Functions may close over traced values.
-        if one.line and not isinstance(one.holds, Tracer) and not one.holds:
+    found = _all_requirements(system, params, q0, u0, times)
+    # Functions may close over traced values.
+    known = [one for one in found if not isinstance(one.holds, Tracer)]
+    for one in known:
+        if one.line and not one.holds:
             raise ValueError(one.line(*map(np.asarray, one.values)))
+    return len(known) == len(found) and all(one.holds for one in known)
 
 
 def arguments(params, q0: Array, u0: Array, times: Array) -> list[Requirement]:
@@ -240,4 +244,4 @@ def must(holds, status, line, *values, of=None):
     return Requirement(holds, values, status, line, of)
 
 
-_all_requirements = jax.jit(all_requirements, static_argnums=0)
+_all_requirements = quick_jit(all_requirements, static_argnums=0)

@@ -16,6 +16,7 @@ from jax.core import Tracer
 from jax.flatten_util import ravel_pytree
 
 from diffcontact.arguments import real_arrays
+from diffcontact.compilation import quick_jit
 from diffcontact.refinement import HALVINGS, astride, change, halved, judged
 from diffcontact.schemes.scheme import Scheme
 from diffcontact.simulate import Trajectory, simulate
@@ -202,9 +203,9 @@ def _derived(system, params, q0, u0, times, wrt, scheme, substeps):
     return jax.tree.map(lambda x: x[0], per_name), jax.tree.map(lambda x: x[1], per_name)
 
 
-_derivatives = partial(jax.jit, static_argnames=("system", "wrt", "scheme", "substeps"))(_derived)
+_derivatives = quick_jit(_derived, static_argnames=("system", "wrt", "scheme", "substeps"))
 # One compilation for all numbers of substeps; forward mode only.
-_counted_derivatives = partial(jax.jit, static_argnames=("system", "wrt", "scheme"))(_derived)
+_counted_derivatives = quick_jit(_derived, static_argnames=("system", "wrt", "scheme"))
 
 
 def _forward(start: dict[str, Any], values: int) -> bool:

@@ -91,12 +91,12 @@ def simulate(
     substeps = _number_of(substeps, percussions)
     q0, u0, times = real_arrays(q0=q0, u0=u0, times=times)
     breaks = None if breaks is None else _checked_breaks(breaks, times.dtype)
-    require_inputs(system, params, q0, u0, times, scheme)
+    sound = require_inputs(system, params, q0, u0, times, scheme)
     system = in_precision(system, q0.dtype)
 
     def run(number, percussions=0):
         stepped = steps if isinstance(number, int) else counted_steps
-        given = params, q0, u0, times, breaks, scheme, number, percussions
+        given = params, q0, u0, times, breaks, scheme, number, percussions, sound
         return with_room(lambda system: stepped(system, *given), system)
 
     if not isinstance(substeps, str):

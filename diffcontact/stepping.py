@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import jax
@@ -11,6 +10,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from diffcontact.breaks import between, rounding, with_breaks
+from diffcontact.compilation import quick_jit
 from diffcontact.requirements import all_requirements, initial_status
 from diffcontact.schemes.event_timed.impacts import Percussion
 from diffcontact.schemes.scheme import Info, Scheme
@@ -35,19 +35,22 @@ def one_step(scheme: Scheme, system, params, t, h, state) -> tuple[Any, Info]:
     return after, Info(listed.reported(info.impulse), status, happened)
 
 
-def _stepped(system, params, q0, u0, times, breaks, scheme, substeps, percussions) -> Trajectory:
+def _stepped(system, params, q0, u0, times, breaks, scheme, substeps, percussions, sound) -> Trajectory:
     """The motion, each interval between two times (and breaks) cut into `substeps` steps.
 
     Args:
         system, params, q0, u0, times, scheme, percussions: as in `simulate`, checked.
         breaks: None or (m,).
         substeps: an int, or a traced () integer; see `steps` and `counted_steps`.
+        sound: whether all requirements are known to hold, so that they need not be looked at again.
     """
     asked = q0, u0, times
-    found = all_requirements(system, params, *asked)
-    status = initial_status(found)
-    stands = stands_still(status)
-    system, params, q0, u0, times = harmless(found, stands, system, params, *asked)
+    status, stands = jnp.zeros((), int), jnp.array(False)
+    if not sound:
+        found = all_requirements(system, params, *asked)
+        status = initial_status(found)
+        stands = stands_still(status)
+        system, params, q0, u0, times = harmless(found, stands, system, params, *asked)
     advance = _each_piece(system, params, breaks, scheme, substeps, percussions)
     grid, places, intervals = (times, None, None) if breaks is None else with_breaks(times, breaks)
     initial = initial_state(scheme, system, params, times[0], (times[1] - times[0]) / substeps, q0, u0)
@@ -65,9 +68,9 @@ def _stepped(system, params, q0, u0, times, breaks, scheme, substeps, percussion
 
 
 # So many substeps, known when tracing: both modes of differentiation, percussions.
-steps = partial(jax.jit, static_argnames=("system", "scheme", "substeps", "percussions"))(_stepped)
+steps = quick_jit(_stepped, static_argnames=("system", "scheme", "substeps", "percussions", "sound"))
 # So many, known when running: one compilation serves all numbers. No reverse mode, no percussions.
-counted_steps = partial(jax.jit, static_argnames=("system", "scheme", "percussions"))(_stepped)
+counted_steps = quick_jit(_stepped, static_argnames=("system", "scheme", "percussions", "sound"))
 
 
 def _each_piece(system, params, breaks, scheme, substeps, percussions):

@@ -196,9 +196,7 @@ def smooth(system, params, t, s, q, u, begin: Start, order: int) -> Arrival:
     def supported():
         way = jnp.max(jnp.abs(x - q))
         y, v, impulses, multipliers, status = _supported(system, params, t + s, x, way, slope, arrive, begin)
-        return Arrival(
-            y, v, slope if order == 2 else v, impulse + impulses, multipliers, first(begin.status, status)
-        )
+        return Arrival(y, v, slope if order == 2 else v, impulse + impulses, multipliers, first(begin.status, status))
 
     v = arrive(acceleration(system, params, t + s, x, slope) if order == 2 else None)
     flying = Arrival(x, v, slope if order == 2 else v, impulse, jnp.zeros_like(impulse), begin.status)

@@ -1,0 +1,60 @@
+"""How a program is compiled that a call waits for: quickly.
+
+XLA spends as long on compiling a simulation as it takes to simulate 10^6 steps of it. Half of that is code generation
+for fused loops over arrays, which in a simulation have a handful of entries. On a CPU we ask for the simpler one, where
+a call outside all transformations waits for it. What somebody compiles with `jax.jit` is compiled as they say.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import lru_cache, wraps
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.core import Tracer
+
+# Measured on jaxlib 0.10.1: a ball on a floor 2.1 s for 3.3 s, its 10^5 steps 0.75 s with either.
+_QUICKLY = {"xla_cpu_use_fusion_emitters": False, "xla_backend_optimization_level": 1}
+
+
+def quick_jit(function: Callable, **options: Any) -> Callable:
+    """`jax.jit(function, **options)` that compiles quickly where a call waits for it.
+
+    Args:
+        function, options: as for `jax.jit`.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> double = quick_jit(lambda x: 2 * x)
+        >>> double(jnp.ones(())).item(), jax.jit(double)(jnp.ones(())).item(), jax.grad(double)(1.0).item()
+        (2.0, 2.0, 2.0)
+    """
+    plain = jax.jit(function, **options)
+    quick = lru_cache(lambda: jax.jit(function, compiler_options=dict(_known()), **options))
+
+    @wraps(function)
+    def call(*args, **kwargs):
+        # Inside a transformation JAX takes no options; it compiles the whole.
+        inside = isinstance(jnp.zeros(()), Tracer) or any(
+            isinstance(x, Tracer) for x in jax.tree.leaves((args, kwargs))
+        )
+        return plain(*args, **kwargs) if inside or not _known() else quick()(*args, **kwargs)
+
+    return call
+
+
+@lru_cache
+def _known() -> tuple[tuple[str, Any], ...]:
+    """The options, on a CPU whose XLA knows them; without those that `XLA_FLAGS` says something of."""
+    if jax.default_backend() != "cpu":
+        return ()
+    told = os.environ.get("XLA_FLAGS", "")
+    chosen = {name: value for name, value in _QUICKLY.items() if name not in told}
+    try:
+        jax.jit(lambda: jnp.zeros(()), compiler_options=chosen)()
+    except Exception:  # What XLA raises for an option that it does not know is nobody's contract.
+        return ()
+    return tuple(chosen.items())
