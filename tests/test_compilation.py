@@ -1,0 +1,77 @@
+"""How much there is to compile, and how: before XLA sees a program its instructions are counted."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import diffcontact as dc
+from diffcontact import compilation
+from diffcontact.compilation import quick_jit
+
+
+@pytest.fixture(autouse=True)
+def _without_kernel(monkeypatch):
+    monkeypatch.setenv("DIFFCONTACT_KERNEL", "jax")
+
+
+def instructions(scheme, balls=1, dimension=1, steps=10):
+    """Of a simulation in a box, of so many contacts and steps."""
+    box = dc.systems.balls(balls, dimension, box=(0.0, 100.0))
+    params = dict(mass=jnp.ones(balls), radius=jnp.zeros(balls), gravity=-jnp.ones(dimension), restitution=0.5)
+    q0, times = 1.0 + jnp.arange(balls * dimension, dtype=float), jnp.linspace(0.0, 1.0, steps + 1)
+
+    def end(q0):
+        return dc.simulate(box, params, q0, jnp.zeros_like(q0), times, scheme=scheme).q[-1]
+
+    program = jax.jit(end).lower(q0).compiler_ir("hlo").as_hlo_text()
+    return sum(" = " in line for line in program.splitlines())
+
+
+# 5 735, 6 049 and 1 091 with jax 0.10.1, and room for what another release writes otherwise.
+@pytest.mark.parametrize(
+    ("scheme", "most"),
+    [(dc.EventTimed(), 6_000), (dc.EventTimed(order=4), 6_350), (dc.VelocityProjection(), 1_150)],
+)
+def test_a_simulation_is_a_small_program(scheme, most):
+    assert instructions(scheme) <= most
+
+
+def test_neither_steps_nor_contacts_make_it_larger():
+    """Loops run over both. Balls that can touch each other have gaps that balls alone have not."""
+    few = instructions(dc.EventTimed(), balls=2, dimension=2)
+    assert instructions(dc.EventTimed(), balls=2, dimension=2, steps=1000) == few
+    assert instructions(dc.EventTimed(), balls=4, dimension=2) <= 1.05 * few
+
+
+def test_nobody_who_compiles_by_himself_is_told_how():
+    """JAX takes options from whoever compiles the whole; a call inside must bring none."""
+    double = quick_jit(lambda x, times: times * x, static_argnames="times")
+    x = jnp.arange(3.0)
+    expected = 2 * x
+    for transformed in (jax.jit(lambda x: double(x, times=2)), jax.vmap(lambda x: double(x, times=2))):
+        np.testing.assert_array_equal(transformed(x), expected)
+    assert jax.grad(lambda x: double(x, times=2))(1.0) == 2
+    assert jax.checkpoint(lambda x: double(x, times=2))(1.0) == 2
+    assert jax.hessian(lambda x: double(x * x, times=2))(1.0) == 4
+    closed = jax.grad(lambda y: quick_jit(lambda x: x * y)(2.0))(3.0)
+    assert closed == 2
+
+
+def test_options_that_xla_does_not_know_are_left_out(monkeypatch):
+    monkeypatch.setattr(compilation, "_QUICKLY", {"xla_of_another_release": True})
+    compilation._known.cache_clear()
+    try:
+        assert quick_jit(lambda x: 2 * x)(1.0) == 2
+        assert compilation._known() == ()
+    finally:
+        compilation._known.cache_clear()
+
+
+def test_what_xla_flags_say_holds(monkeypatch):
+    monkeypatch.setenv("XLA_FLAGS", "--xla_backend_optimization_level=0")
+    compilation._known.cache_clear()
+    try:
+        assert "xla_backend_optimization_level" not in dict(compilation._known())
+    finally:
+        compilation._known.cache_clear()
