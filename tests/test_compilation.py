@@ -18,7 +18,7 @@ def _without_kernel(monkeypatch):
 def instructions(scheme, balls=1, dimension=1, steps=10):
     """Of a simulation in a box, of so many contacts and steps."""
     box = dc.systems.balls(balls, dimension, box=(0.0, 100.0))
-    params = dict(mass=jnp.ones(balls), radius=jnp.zeros(balls), gravity=-jnp.ones(dimension), restitution=0.5)
+    params = {"mass": jnp.ones(balls), "radius": jnp.zeros(balls), "gravity": -jnp.ones(dimension), "restitution": 0.5}
     q0, times = 1.0 + jnp.arange(balls * dimension, dtype=float), jnp.linspace(0.0, 1.0, steps + 1)
 
     def end(q0):
