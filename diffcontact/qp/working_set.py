@@ -101,6 +101,8 @@ def reduced_candidate_count(size):
     return few, 3 * few // 4
 
 
+# Compiled by itself so that it is traced once, however many places of a program call it.
+@jax.jit
 def find_working_set(mass, G, b, v) -> WorkingSet:
     """The working set of a projection, and by how much the rows have to be relaxed for there to be one.
 

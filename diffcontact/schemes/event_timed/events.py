@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
@@ -46,6 +45,7 @@ def to_event_or_end(
     tolerance: Tolerance,
     t,
     left,
+    nowhere: Any,
 ) -> CandidateStep:
     """The smooth motion to the end, or, where a gap closes before, to the first time tau at which one does.
 
@@ -62,6 +62,7 @@ def to_event_or_end(
         tolerance: see `Tolerance`.
         t: time at the beginning, which sets the rounding of tau.
         left: the end [s].
+        nowhere: an arrival before any motion; only its shapes count.
     """
     rounding = 8 * jnp.finfo(at_begin[0].dtype).eps * (jnp.abs(t) + jnp.abs(left))
     floor = lax.stop_gradient(jnp.where(at_begin[0] <= tolerance.gap, at_begin[0], 0.0))
@@ -108,8 +109,7 @@ def to_event_or_end(
         return where_wanted(wanted, lambda: attempt(candidate, number), candidate), None
 
     zero, none = jnp.zeros((), floor.dtype), jnp.zeros((), int)
-    arrival = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(advance, left))
-    to_end = CandidateStep(jnp.asarray(left, floor.dtype), none, none, jnp.array(False), zero, arrival)
+    to_end = CandidateStep(jnp.asarray(left, floor.dtype), none, none, jnp.array(False), zero, nowhere)
     return lax.scan(again, to_end, jnp.arange(1 + CANDIDATES))[0]
 
 

@@ -143,8 +143,13 @@ def _to_event_or_end(line, params, piece: _Piece) -> tuple[Way, _Modes]:
     gap = jnp.tile(jnp.where(slips, rounding.slip, rounding.force), 2)
     rate = jnp.tile(jnp.where(slips, rounding.slip_rate, rounding.force_rate), 2)
     watched = jnp.concatenate([jnp.ones(count, bool), ~slips])
+
+    def advance(s):
+        return flow(line, params, now.time, s, now.q, now.u, modes)
+
+    shapes = jax.eval_shape(advance, piece.left)
     candidate = to_event_or_end(
-        lambda s: flow(line, params, now.time, s, now.q, now.u, modes),
+        advance,
         lambda s, way: motion_at(way.t[-1], way.q[-1], way.u[-1]),
         until_overlap,
         motion_at(now.time, now.q, now.u),
@@ -152,6 +157,7 @@ def _to_event_or_end(line, params, piece: _Piece) -> tuple[Way, _Modes]:
         Tolerance(gap=gap, velocity=rate, slow=jnp.zeros_like(gap)),
         now.time,
         piece.left,
+        jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes),
     )
     way, particle = candidate.arrival, candidate.index % count
     drawn = pull(line, params, way.t[-1], way.q[-1], way.u[-1])[particle]

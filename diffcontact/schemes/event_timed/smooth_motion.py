@@ -168,6 +168,12 @@ class Arrival:
     multipliers: Array
     status: Array
 
+    @classmethod
+    def nowhere(cls, q: Array, gap: Array) -> Arrival:
+        """One before any motion, of the shapes of these."""
+        still, none = jnp.zeros_like(q), jnp.zeros_like(gap)
+        return cls(still, still, still, none, none, jnp.zeros((), jnp.int32))
+
 
 def smooth(system, params, t, s, q, u, begin: Start, order: int) -> Arrival:
     """Advance by s without any impact, to second or fourth order in s.

@@ -244,6 +244,7 @@ def _to_event_or_end(system, params, now: _Moment, begin: Start, order: int) -> 
         lax.stop_gradient(rounding),
         now.t,
         now.left,
+        Arrival.nowhere(now.q, begin.contacts.gap),
     )
 
 
