@@ -3,6 +3,7 @@
 #
 # - Balls: SCoPI's scene (`crowds.py`) in ten layers on a growing floor, so that the packing is the same for every N;
 #   the median time of a step when it has settled, of heaps that step in turn, and the largest memory up to there.
+# - A flat layer: the same spheres, one deep, up to 64 000 of them.
 # - Batch: ten spheres in a box under `VelocityProjection`, copies side by side: time of a step per copy.
 #
 # An exponent of 1 is linear. A higher heap needs more iterations: that is seen in `crowds.py --side 20`; here those of
@@ -97,15 +98,18 @@ def exponent(rows) -> float:
 
 
 def main(arguments=None) -> dict:
-    """Print both tables and the exponents."""
+    """Print the tables and the exponents."""
     parser = argparse.ArgumentParser(description="scaling")
     parser.add_argument("--smoke", action="store_true", help="few balls, few copies")
     parser.add_argument("--out", type=Path, default=Path("out/bench_scaling"))
     options = parser.parse_args(arguments)
     balls = per_heap((2, 3), 2, 10) if options.smoke else per_heap((10, 14, 20, 32), 10, 160)
+    layer = per_heap((3, 4), 1, 10) if options.smoke else per_heap((80, 126, 253), 1, 40)
     copies = per_batch((1, 4), 5) if options.smoke else per_batch((1, 16, 256, 4096), 100)
-    found = {"balls": balls, "copies": copies, "exponent": exponent(balls)}
-    print(f"time of a step ~ N^{found['exponent']:.2f}; per copy ~ batch^{exponent(copies):.2f}")
+    found = {"balls": balls, "layer": layer, "copies": copies, "exponent": exponent(balls)}
+    print(
+        f"time of a step ~ N^{found['exponent']:.2f}, in a layer N^{exponent(layer):.2f}; per copy ~ batch^{exponent(copies):.2f}"
+    )
 
     def draw(axes):
         for axis, rows, unit in zip(axes, (balls, copies), ("balls", "copies"), strict=True):
