@@ -107,9 +107,8 @@ def main(arguments=None) -> dict:
     layer = per_heap((3, 4), 1, 10) if options.smoke else per_heap((80, 126, 253), 1, 40)
     copies = per_batch((1, 4), 5) if options.smoke else per_batch((1, 16, 256, 4096), 100)
     found = {"balls": balls, "layer": layer, "copies": copies, "exponent": exponent(balls)}
-    print(
-        f"time of a step ~ N^{found['exponent']:.2f}, in a layer N^{exponent(layer):.2f}; per copy ~ batch^{exponent(copies):.2f}"
-    )
+    print(f"time of a step ~ N^{found['exponent']:.2f}, in a layer N^{exponent(layer):.2f}")
+    print(f"time of a step and copy ~ batch^{exponent(copies):.2f}")
 
     def draw(axes):
         for axis, rows, unit in zip(axes, (balls, copies), ("balls", "copies"), strict=True):
