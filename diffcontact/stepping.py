@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
+from diffcontact.batching import entangled
 from diffcontact.breaks import between, rounding, with_breaks
 from diffcontact.compilation import quick_jit
 from diffcontact.requirements import all_requirements, initial_status
@@ -53,6 +54,7 @@ def _stepped(system, params, q0, u0, times, breaks, scheme, substeps, percussion
         system, params, q0, u0, times = harmless(found, stands, system, params, *asked)
     advance = _each_piece(system, params, breaks, scheme, substeps, percussions)
     grid, places, intervals = (times, None, None) if breaks is None else with_breaks(times, breaks)
+    q0, u0 = entangled((q0, u0), (params, times))
     initial = initial_state(scheme, system, params, times[0], (times[1] - times[0]) / substeps, q0, u0)
     (_, status), (q, u, impulse, happened) = lax.scan(advance, (initial, status), (grid[:-1], grid[1:]))
     q0, u0, times = asked

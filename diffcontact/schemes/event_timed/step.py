@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from diffcontact.batching import select, where_wanted
+from diffcontact.batching import entangled, select, where_wanted
 from diffcontact.schemes.event_timed.events import CandidateStep, Cubic, to_event_or_end
 from diffcontact.schemes.event_timed.impacts import Percussion, Threshold, matters, no_percussion, percussion, remainder
 from diffcontact.schemes.event_timed.line_slip import glide_timed
@@ -55,7 +55,8 @@ class _Moment(NamedTuple):
         shape = jax.eval_shape(lambda q: system.gap(t, q, params), state.q).shape
         zero, fine = jnp.zeros(shape, state.q.dtype), jnp.zeros((), jnp.int32)
         known = state.fastest, state.unsettled
-        return cls(jnp.asarray(t, zero.dtype), h, state.q, state.u, zero, zero, zero > 0, *known, fine)
+        moving = jnp.asarray(t, zero.dtype), jnp.asarray(h, zero.dtype), state.q, state.u, zero
+        return cls(*entangled(moving, params), zero, zero > 0, *known, fine)
 
 
 @dataclass(frozen=True)
