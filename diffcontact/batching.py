@@ -73,34 +73,23 @@ def where_wanted(wanted, new, old):
     return lax.cond(any_lane(wanted), lambda: select(among_lanes(wanted), new(), old), lambda: old)
 
 
-@jax.custom_jvp
 def entangled(values, others=()):
-    """`values` as they are, each with a tangent that is there where any of them, or of the others, has one.
+    """`values` as they are, each with a tangent, and with lanes, where any of them, or of the others, has some.
 
     What a loop carries from its start has to have tangents, and lanes, wherever its end has. JAX finds that out by
     tracing the loop again and again, and all loops inside it. Where a loop starts from entangled values it does so
     once. The compiled program is the same.
 
     Args:
-        values: any pytree of floating-point arrays.
+        values: any pytree of arrays.
         others: what the loop's end depends on besides, any pytree.
 
     Example:
         >>> import jax, jax.numpy as jnp
         >>> values, tangents = jax.jvp(lambda x: entangled((x, jnp.zeros(2))), (1.0,), (3.0,))
-        >>> [tangent.tolist() for tangent in tangents]
-        [3.0, [0.0, 0.0]]
+        >>> [value.tolist() for value in values], [tangent.tolist() for tangent in tangents]
+        ([1.0, [0.0, 0.0]], [3.0, [0.0, 0.0]])
     """
-    del others
-    return values
-
-
-@entangled.defjvp
-def _entangled_jvp(primals, tangents):
-    moving = [leaf for leaf in jax.tree.leaves(tangents) if jnp.issubdtype(leaf.dtype, jnp.floating)]
-    never = jnp.zeros((), bool)
-
-    def tied(leaf):
-        return leaf + jnp.where(never, sum(jnp.sum(other).astype(leaf.dtype) for other in moving), 0)
-
-    return primals[0], jax.tree.map(tied, tangents[0])
+    leaves = [leaf for leaf in jax.tree.leaves((values, others)) if jnp.issubdtype(jnp.result_type(leaf), jnp.floating)]
+    never, together = jnp.zeros((), bool), sum(jnp.sum(leaf) for leaf in leaves)
+    return jax.tree.map(lambda leaf: jnp.where(never, jnp.asarray(together, leaf.dtype), leaf), values)

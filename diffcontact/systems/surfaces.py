@@ -127,13 +127,13 @@ class Surfaces:
 
     def gap(self, t, q: Array, params) -> Array:
         """(c,) the gaps of all contacts [m], in the order of `balls`."""
+        blocks = []
+        if self.spheres > 1:
+            centre, radius = self.centres(q, params), self.radii(t, params, q.dtype)
+            first, second = np.triu_indices(self.count, 1, self.spheres)
+            blocks = [length(centre[second] - centre[first]) - radius[first] - radius[second]]
         walls = [gap.ravel() for gap in self.wall_gaps(t, q, params)]
-        first, second = np.triu_indices(self.count, 1, self.spheres)
-        if not first.size:
-            return jnp.concatenate(walls) if walls else jnp.zeros(0, q.dtype)
-        centre, radius = self.centres(q, params), self.radii(t, params, q.dtype)
-        distance = length(centre[second] - centre[first])
-        return jnp.concatenate([*walls, distance - radius[first] - radius[second]])
+        return jnp.concatenate([*walls, *blocks]) if walls or blocks else jnp.zeros(0, q.dtype)
 
     def gradients(self, t, q: Array, params) -> BodyRows:
         """The gradients of the gaps as rows between the balls, in the order of `balls`."""

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jax import Array, lax
 
-from diffcontact.batching import select, where_wanted
+from diffcontact.batching import entangled, select, where_wanted
 from diffcontact.schemes.event_timed.smooth_motion import Tolerance
 
 
@@ -109,7 +109,8 @@ def to_event_or_end(
         return where_wanted(wanted, lambda: attempt(candidate, number), candidate), None
 
     zero, none = jnp.zeros((), floor.dtype), jnp.zeros((), int)
-    to_end = CandidateStep(jnp.asarray(left, floor.dtype), none, none, jnp.array(False), zero, nowhere)
+    start = entangled((jnp.asarray(left, floor.dtype), nowhere), at_begin)
+    to_end = CandidateStep(start[0], none, none, jnp.array(False), zero, start[1])
     return lax.scan(again, to_end, jnp.arange(1 + CANDIDATES))[0]
 
 

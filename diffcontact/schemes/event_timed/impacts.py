@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from diffcontact import qp
-from diffcontact.batching import select, where_wanted
+from diffcontact.batching import entangled, select, where_wanted
 from diffcontact.mass import solve
 from diffcontact.status import Status, first
 from diffcontact.system import Contacts, acceleration, contacts, gap_acceleration
@@ -150,7 +150,7 @@ def percussion(system, params, t, q: Array, u: Array, contact, closed: Array, th
         hit = where_wanted(wanted(hit, number), lambda: stage(hit, number), hit)
         return hit, hit
 
-    begin = _Hit(u, jnp.zeros_like(before), taking_part & False, jnp.zeros((), jnp.int32))
+    begin = _Hit(*entangled((u, jnp.zeros_like(before))), taking_part & False, jnp.zeros((), jnp.int32))
     count = 3 if restitution.ndim == 0 else 4
     _, hits = lax.scan(next_stage, begin, jnp.arange(count))
     hit = jax.tree.map(lambda x: x[2], hits)

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from diffcontact import qp
-from diffcontact.batching import select, where_wanted
+from diffcontact.batching import entangled, select, where_wanted
 from diffcontact.mass import solve
 from diffcontact.status import Status, first
 from diffcontact.system import Contacts, acceleration, contacts, gap_acceleration
@@ -133,7 +133,7 @@ def start(system, params, t, q, u, h, s, released) -> Start:
     nothing = jnp.zeros_like(normal_acceleration)
     resting = closed & (opening <= tolerance.velocity + tolerance.slow)
     yes, fine = jnp.array(True), jnp.zeros((), jnp.int32)
-    flying = (resting, tolerance.slow, yes, free, nothing, nothing > 0, yes, fine)
+    flying = (resting, tolerance.slow, yes, *entangled((free, nothing)), nothing > 0, yes, fine)
     resting, slow, _, a, multipliers, active, regular, status = where_wanted(
         jnp.any(resting), lambda: lax.scan(react_again, flying, jnp.arange(3))[0], flying
     )
