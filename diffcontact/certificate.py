@@ -13,6 +13,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from diffcontact.arguments import count
+from diffcontact.compilation import quick_jit
 from diffcontact.schemes.scheme import Scheme
 from diffcontact.sensitivity import gather, put, sensitivity
 from diffcontact.simulate import Trajectory, simulate
@@ -304,7 +305,7 @@ def _matrix(ends, start) -> np.ndarray:
     return np.concatenate(columns, axis=1).T
 
 
-@partial(jax.jit, static_argnames=("system", "scheme", "substeps", "percussions"))
+@partial(quick_jit, static_argnames=("system", "scheme", "substeps", "percussions"))
 def _ends(system, params, q0, u0, batch, times, scheme, substeps, percussions):
     """State at the end and contacts of the percussions, for each lane of the batch."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from functools import lru_cache, wraps
+from functools import lru_cache, update_wrapper
 from typing import Any
 
 import jax
@@ -20,7 +20,7 @@ from jax.core import Tracer
 _QUICKLY = {"xla_cpu_use_fusion_emitters": False, "xla_backend_optimization_level": 1}
 
 
-def quick_jit(function: Callable, **options: Any) -> Callable:
+def quick_jit(function: Callable, **options: Any) -> _QuickJit:
     """`jax.jit(function, **options)` that compiles quickly where a call waits for it.
 
     Args:
@@ -32,18 +32,25 @@ def quick_jit(function: Callable, **options: Any) -> Callable:
         >>> double(jnp.ones(())).item(), jax.jit(double)(jnp.ones(())).item(), jax.grad(double)(1.0).item()
         (2.0, 2.0, 2.0)
     """
-    plain = jax.jit(function, **options)
-    quick = lru_cache(lambda: jax.jit(function, compiler_options=dict(_known()), **options))
+    return _QuickJit(function, options)
 
-    @wraps(function)
-    def call(*args, **kwargs):
+
+class _QuickJit:
+    """A function and its compiled programs: those that calls wait for, and those inside others."""
+
+    def __init__(self, function: Callable, options: dict[str, Any]):
+        self.plain: Any = jax.jit(function, **options)
+        self.quick: Any = lru_cache(lambda: jax.jit(function, compiler_options=dict(_known()), **options))
+        update_wrapper(self, function)
+
+    def __call__(self, *args, **kwargs):
         # Inside a transformation JAX takes no options; it compiles the whole.
-        inside = isinstance(jnp.zeros(()), Tracer) or any(
-            isinstance(x, Tracer) for x in jax.tree.leaves((args, kwargs))
-        )
-        return plain(*args, **kwargs) if inside or not _known() else quick()(*args, **kwargs)
+        inside = any(isinstance(leaf, Tracer) for leaf in (jnp.zeros(()), *jax.tree.leaves((args, kwargs))))
+        return self.plain(*args, **kwargs) if inside or not _known() else self.quick()(*args, **kwargs)
 
-    return call
+    def programs(self) -> int:
+        """How many have been compiled."""
+        return self.plain._cache_size() + self.quick()._cache_size()
 
 
 @lru_cache

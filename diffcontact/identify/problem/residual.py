@@ -21,6 +21,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
+from diffcontact.compilation import quick_jit
 from diffcontact.identify.problem.impacts import Impacts
 from diffcontact.identify.problem.loss import Loss
 from diffcontact.identify.problem.model import Model, share_code
@@ -88,10 +89,10 @@ def _heard(model: Model, trajectory) -> Array:
     return jnp.where(heard[first], listed.time[first], trajectory.t[-1])
 
 
-_residual = jax.jit(residual, static_argnums=0)
+_residual = quick_jit(residual, static_argnums=0)
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(quick_jit, static_argnums=0)
 def _linearise(model: Model, z: Array, fixed: dict[str, Any], samples: Samples):
     """J (n, k, P_i), r (n, k) and the trajectory, in one pass of forward mode."""
 
@@ -103,7 +104,7 @@ def _linearise(model: Model, z: Array, fixed: dict[str, Any], samples: Samples):
     return J, r, trajectory
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(quick_jit, static_argnums=0)
 def _linearise_lanes(model: Model, z: Array, fixed: dict[str, Any], samples: Samples):
     """J (N, n, k, P_i) and r (N, n, k) of N lanes z (N, P_i) whose measured values (N, n, k) may differ as well."""
 

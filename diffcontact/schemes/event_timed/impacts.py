@@ -150,7 +150,8 @@ def percussion(system, params, t, q: Array, u: Array, contact, closed: Array, th
         hit = where_wanted(wanted(hit, number), lambda: stage(hit, number), hit)
         return hit, hit
 
-    begin = _Hit(*entangled((u, jnp.zeros_like(before))), taking_part & False, jnp.zeros((), jnp.int32))
+    still, nothing = entangled((u, jnp.zeros_like(before)))
+    begin = _Hit(still, nothing, taking_part & False, jnp.zeros((), jnp.int32))
     count = 3 if restitution.ndim == 0 else 4
     _, hits = lax.scan(next_stage, begin, jnp.arange(count))
     hit = jax.tree.map(lambda x: x[2], hits)

@@ -54,9 +54,9 @@ class _Moment(NamedTuple):
         """The beginning of a step, where nothing has happened yet."""
         shape = jax.eval_shape(lambda q: system.gap(t, q, params), state.q).shape
         zero, fine = jnp.zeros(shape, state.q.dtype), jnp.zeros((), jnp.int32)
-        known = state.fastest, state.unsettled
         moving = jnp.asarray(t, zero.dtype), jnp.asarray(h, zero.dtype), state.q, state.u, zero
-        return cls(*entangled(moving, params), zero, zero > 0, *known, fine)
+        t, left, q, u, impulse = entangled(moving, params)
+        return cls(t, left, q, u, impulse, zero, zero > 0, state.fastest, state.unsettled, fine)
 
 
 @dataclass(frozen=True)
