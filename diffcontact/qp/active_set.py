@@ -25,7 +25,6 @@ from jax import lax
 from diffcontact.batching import any_lane
 from diffcontact.qp.rows.metric import dependence_tolerance
 from diffcontact.qp.rows.slots import NONE
-from diffcontact.status import Status
 
 
 @jax.tree_util.register_dataclass
@@ -43,7 +42,6 @@ class Iterate:
         size: () int, how many rows W has.
         entering: () int, the row that is being taken in, or NONE.
         pivots: () int, how many were done.
-        status: () int, a Status.
     """
 
     tableau: jax.Array
@@ -54,19 +52,16 @@ class Iterate:
     size: jax.Array
     entering: jax.Array
     pivots: jax.Array
-    status: jax.Array
 
     def row(self, index):
         """(c,) of the tableau as it is now."""
         column = lax.dynamic_index_in_dim(self.left, index, 1, keepdims=False, allow_negative_indices=False)
         return _at(self.tableau, index) - column @ self.right
 
-    def multipliers(self, A, w0):
-        """l (c,), zero off the working set, after one step of iterative refinement: l_W - T_WW (A l + w0)_W."""
-        multipliers = jnp.where(self.working, self.point, 0)
-        residual = jnp.where(self.working, A @ multipliers + w0, 0)
-        step = self.tableau @ residual - (self.right @ residual) @ self.left
-        return jnp.where(self.working, multipliers - step, 0)
+    def swept(self, x):
+        """T_WW x_W (c,), zero off the working set."""
+        x = jnp.where(self.working, x, 0)
+        return jnp.where(self.working, self.tableau @ x - (self.right @ x) @ self.left, 0)
 
 
 def pivots_at_once(count):
@@ -80,6 +75,9 @@ def pivots_at_once(count):
 def solve_dual(A, w0, tolerance, rank, any_rank=False) -> Iterate:
     """Find the working set of  l >= 0,  w = A l + w0 >= 0,  l w = 0.
 
+    A violated row that depends on working ones, none of which can give way, contradicts them, be it by rounding only.
+    It is taken for satisfied from there on; its value tells.
+
     Args:
         A: (c, c) symmetric, positive semidefinite, unit diagonal (zero on rows that are off).
         w0: (c,) values at l = 0; +inf switches a row off.
@@ -88,8 +86,7 @@ def solve_dual(A, w0, tolerance, rank, any_rank=False) -> Iterate:
         any_rank: () bool, True where A is regular whatever the rank of the rows.
 
     Returns:
-        The last iterate. Its status is OK, INFEASIBLE (the entering row contradicts the working ones) or
-        ITERATION_LIMIT.
+        The last iterate.
 
     Reference:
         D. Goldfarb, A. Idnani, A numerically stable dual method for solving strictly convex quadratic programs,
@@ -128,16 +125,17 @@ def solve_dual(A, w0, tolerance, rank, any_rank=False) -> Iterate:
         )
         joins = full <= shortest
         possible = running & (jnp.minimum(full, shortest) < jnp.inf)
+        contradicts = running & ~possible
         index = jnp.where(joins, entering, blocking)
 
+        here = rows == index
         left, right = sweep(iterate.row(index), working, index)
         left = jnp.where(possible, left, 0)
         point = point - left * jnp.where(possible, _at(point, index), 0)
-        working = working ^ ((rows == index) & possible)
+        point = jnp.where(here & contradicts, 0, point)
+        working = working ^ (here & possible)
         done = iterate.pivots + 1
-        late = possible & (done >= limit)
         upcoming = jnp.where(joins, most_violated(point, working), entering)
-        stopped = jnp.where(running, jnp.where(late, Status.ITERATION_LIMIT, Status.INFEASIBLE), iterate.status)
         return Iterate(
             tableau=iterate.tableau,
             left=_put(iterate.left, left, number),
@@ -145,9 +143,8 @@ def solve_dual(A, w0, tolerance, rank, any_rank=False) -> Iterate:
             point=point,
             working=working,
             size=iterate.size + jnp.where(possible, jnp.where(joins, 1, -1), 0),
-            entering=jnp.where(possible & ~late, upcoming, NONE),
+            entering=jnp.where(running & (done < limit), upcoming, NONE),
             pivots=done,
-            status=jnp.where(possible & ~late, iterate.status, stopped).astype(jnp.int32),
         )
 
     zero = jnp.zeros((), jnp.int32)
@@ -161,7 +158,6 @@ def solve_dual(A, w0, tolerance, rank, any_rank=False) -> Iterate:
         size=zero,
         entering=most_violated(w0, none),
         pivots=zero,
-        status=zero + int(Status.OK),
     )
     # A batch goes on until its last lane is done, and a pass leaves the finished lanes as they are: the select that
     # vmap would put around the body keeps the old tableau alive, at the price of a copy per pass.

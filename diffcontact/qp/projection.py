@@ -61,7 +61,8 @@ def project(mass: ArrayLike, G: ArrayLike | BodyRows, b: ArrayLike, v: ArrayLike
 
     Returns:
         A Projection. Where no u satisfies all rows the status is INFEASIBLE, and u is the projection of v onto the rows
-        relaxed by the violation of least sum of squares. It is finite, and so are the derivatives.
+        relaxed by the violation of least sum of squares. It is finite, and so are the derivatives. Where the conditions
+        of optimality are missed by more than rounding explains the status is ILL_CONDITIONED.
 
     Raises:
         ValueError: shapes that do not fit.

@@ -35,8 +35,18 @@ from diffcontact.status import Status
 # Every round of candidates increases the dual objective, so that they end; many mean that rounding decides.
 ROUNDS = 40
 
-# The stages: as asked; relaxed, where the rows contradict each other; as asked with the slack found; done.
-PLAIN, RELAXED, SLACKENED, DONE = 0, 1, 2, 3
+# The conditions of optimality may be missed by so many times the rounding that is expected.
+EXPLAINED = 100
+
+# Relaxed rows have the weight eps ** SOFTNESS on the dual's diagonal.
+SOFTNESS = 1 / 4
+
+# The verdict on a row whose value is not finite, beyond every status.
+NOT_FINITE = max(Status) + 1
+
+# The stages: as asked; relaxed, from v and from point to point, where rows contradict each other; with the slack that
+# they need; done.
+PLAIN, RELAXED, CLOSER, SLACKENED, DONE = 0, 1, 2, 3, 4
 
 
 @jax.tree_util.register_dataclass
@@ -71,7 +81,6 @@ class _Round:
         multipliers: (c,) those of the working set.
         step: (d,) M^-1 G^T multipliers, the way from v to the present point.
         slack: (c,) >= 0, what the rows have been relaxed by.
-        status: () int, of the last run.
         number: () int, of runs.
     """
 
@@ -81,7 +90,6 @@ class _Round:
     multipliers: jax.Array
     step: jax.Array
     slack: jax.Array
-    status: jax.Array
     number: jax.Array
 
 
@@ -101,19 +109,32 @@ def reduced_candidate_count(size):
     return few, 3 * few // 4
 
 
+def noticeable_change(dtype):
+    """In tolerances: how much less a row is violated where more than the rounding of relaxed multipliers tells."""
+    return 2 * float(jnp.finfo(dtype).eps) ** (SOFTNESS - 1 / 2)
+
+
 # Compiled by itself so that it is traced once, however many places of a program call it.
 @jax.jit
 def find_working_set(mass, G, b, v) -> WorkingSet:
     """The working set of a projection, and by how much the rows have to be relaxed for there to be one.
 
     Where the rows contradict each other they are relaxed by the r >= 0 of least sum of squares (in the rows' unit) that
-    makes room for a point.
+    makes room for a point. These are the violations that are left when the steps from point to point
+
+        argmin_s 1/2 s^T M s + 1/(2 weight) sum_i min(w_i + G_i s, 0)^2,    w the rows' values at the present point,
+
+    no longer let a row give way. The status is OK only if the conditions of optimality have been verified, with the
+    rows as they are.
 
     Args:
         mass: (d,) or (d, d).
         G: (c, d).
         b: (c,); +inf switches a row off.
         v: (d,).
+
+    Reference:
+        R. T. Rockafellar, Monotone operators and the proximal point algorithm, SIAM J. Control Optim. 14 (1976).
     """
     on = b < jnp.inf
     offset = jnp.where(on, b, 0)
@@ -177,48 +198,55 @@ class _ScaledRows:
         w0, noise = value * scale, noise * scale
         # Multipliers of unit rows are about as large as the violations; their rounding comes back as values.
         tolerance = noise + 16 * eps * jnp.maximum(jnp.max(-w0), 0)
-        # A weight on the diagonal of the dual is a penalty 1/weight on the squared violation of the row: against a unit
-        # diagonal small, yet large enough for the dual of contradicting rows to be solved to half the digits.
-        softness = jnp.maximum(jnp.sqrt(eps) * (scale / jnp.max(scale)) ** 2, 64 * eps)
+        # A weight on the diagonal of the dual is a penalty 1/weight on the squared violation of the row. The smaller it
+        # is, the fewer steps it takes to the least violation, and the less exact each of them is.
+        least = 16 * dependence_tolerance(value.shape[0], value.dtype)
+        softness = jnp.maximum(float(eps) ** SOFTNESS * (scale / jnp.max(scale)) ** 2, least)
         return cls(G, root, scale, w0, noise, tolerance, softness)
 
     def take(self, rows):
         """(k, d) rows L^-1 G_i, scaled: their inner products are the Delassus matrix."""
         return whitened(self.root, part(self.G, rows), self.scale[rows])
 
-    def rounding_decided(self, value):
-        """Whether rows are violated by more than rounding explains: by a third of the digits more."""
-        return ~jnp.all(value >= -self.tolerance * jnp.finfo(value.dtype).eps ** (-1 / 3))
-
-    def contradiction(self):
-        """(c,) the relaxation above which rows contradict each other.
-
-        Rows at an angle below which they count as dependent are relaxed by that much of their violation, which does not
-        make a problem infeasible.
-        """
-        angle = jnp.sqrt(dependence_tolerance(self.w0.shape[0], self.w0.dtype))
-        return 1e3 * self.tolerance + angle * jnp.maximum(jnp.max(-self.w0), 0)
+    def verdict(self, state):
+        """() int: a status, from the conditions of optimality; NOT_FINITE beyond."""
+        # Of nearly dependent rows the multipliers are known to few digits, of which their sum loses none.
+        negative = -(float(jnp.finfo(self.w0.dtype).eps) ** (1 / 3)) * state.multipliers
+        explained = EXPLAINED * self.tolerance
+        missed = jnp.where(state.working, jnp.maximum(jnp.abs(state.value), negative), -state.value)
+        verdict = jnp.where(missed <= explained, int(Status.OK), int(Status.ILL_CONDITIONED))
+        verdict = jnp.where(state.slack > explained, int(Status.INFEASIBLE), verdict)
+        return jnp.max(jnp.where(missed < jnp.inf, verdict, NOT_FINITE))
 
 
 def _several_rows(rows) -> WorkingSet:
     count = rows.w0.shape[0]
     size = candidate_count(count, min(rows.G.shape))
     few, asking = reduced_candidate_count(size)
+    noticeable = noticeable_change(rows.w0.dtype)
 
     def solved(unit, chosen, state):
-        """The working set, its multipliers, the way from v, the values there (c,), and the status."""
-        working, multipliers, status = _solve(rows, unit, chosen, state)
-        step = mass_matrix.unwhiten(rows.root, transposed_product(unit, multipliers))
-        return working, multipliers, step, rows.w0 + rows.scale * product(rows.G, step), status
+        """The working set, its multipliers, the way they lead, the values there (c,), and whether these do not do."""
+        closer = state.stage == CLOSER
+        relaxed = (state.stage == RELAXED) | closer
+        origin = jnp.where(closer, state.value, rows.w0)
+        soft = jnp.where(relaxed, rows.softness[chosen], 0)
+        working, multipliers, step = _solve(rows, unit, chosen, (origin + state.slack)[chosen], soft, relaxed)
+        step = mass_matrix.unwhiten(rows.root, step)
+        value = origin + rows.scale * product(rows.G, step)
+        # As asked, no chosen row must be violated; of relaxed ones, none may be violated noticeably less than before.
+        bound = jnp.where(closer, value, 0) - jnp.where(closer, noticeable, EXPLAINED) * rows.tolerance
+        wrong = ~jnp.all((jnp.where(closer, state.value, value) >= bound)[chosen])
+        return working, multipliers, step, value, wrong
 
     def among(size, state):
         """What `solved` finds among the rows nearest to violation, and whether one that was left out is violated."""
         # Single precision is enough to choose by.
         _, chosen = lax.top_k(jnp.where(state.working, jnp.inf, -state.value).astype(jnp.float32), size)
-        working, multipliers, step, value, status = solved(rows.take(chosen), chosen, state)
+        working, multipliers, step, value, wrong = solved(rows.take(chosen), chosen, state)
         # Relaxed rows stay violated as long as they are in the working set.
         left_out = jnp.any((value + state.slack < -2 * rows.tolerance) & ~members(chosen, count))
-        return (spread(chosen, working, count), spread(chosen, multipliers, count), step, value, status), left_out
+        return (spread(chosen, working, count), spread(chosen, multipliers, count), step, value, wrong), left_out
 
     # Where all rows are candidates, what they are is the same in every round.
     everything = rows.take(slice(None)) if size == count else None
@@ -227,47 +255,44 @@ def _several_rows(rows) -> WorkingSet:
         if everything is None:
             # Lanes that need few candidates go first, then those that need many: no lane's rounding depends on another.
             asked = jnp.sum(state.working | (state.value < -rows.tolerance))
-            many = (asked > asking) | (state.stage == RELAXED)
+            many = (asked > asking) | (state.stage == RELAXED) | (state.stage == CLOSER)
             few_first = any_lane(~many & (state.stage != DONE))
             found, left_out = lax.cond(few_first, partial(among, few), partial(among, size), state)
             return select(many != few_first, after(state, found, left_out), state)
         return after(state, solved(everything, slice(None), state), jnp.asarray(False))
 
     def after(state, found, left_out):
-        working, multipliers, step, value, status = found
-        again = left_out & (status == Status.OK) & (state.number < ROUNDS)
-        relaxed = state.stage == RELAXED
-        # At the relaxed point itself the slackened rows hold: no margin is needed but rounding.
-        slack = jnp.where(relaxed & ~again, jnp.maximum(rows.noise - value, 0), state.slack)
-        contradiction = (state.stage == PLAIN) & (status == Status.INFEASIBLE)
-        next_stage = jnp.where(relaxed, SLACKENED, jnp.where(contradiction, RELAXED, DONE))
-        stage = jnp.where(again, state.stage, next_stage).astype(jnp.int32)
-        return _Round(stage, value, working, multipliers, step, slack, status, state.number + 1)
+        working, multipliers, step, value, wrong = found
+        plain, closer = state.stage == PLAIN, state.stage == CLOSER
+        contradiction = plain & wrong
+        again = ((left_out & ~contradiction) | (closer & wrong)) & (state.number < ROUNDS)
+        # At the point found the slackened rows hold: no margin is needed but rounding.
+        slack = jnp.where(closer & ~again, jnp.maximum(rows.noise - value, 0), state.slack)
+        following = jnp.where(plain & ~wrong, DONE, state.stage + 1)
+        stage = jnp.where(again, state.stage, following).astype(jnp.int32)
+        return _Round(stage, value, working, multipliers, step, slack, state.number + 1)
 
     zero, none = jnp.zeros((), jnp.int32), jnp.zeros_like(rows.w0)
     nowhere = jnp.zeros(rows.G.shape[1], none.dtype)
-    start = _Round(zero + PLAIN, rows.w0, none > 0, none, nowhere, none, zero + int(Status.OK), zero)
+    start = _Round(zero + PLAIN, rows.w0, none > 0, none, nowhere, none, zero)
     state = lax.while_loop(lambda state: state.stage != DONE, run, start)
-    status = jnp.where(state.status == Status.INFEASIBLE, Status.OK, state.status)
-    status = jnp.where(state.number > ROUNDS, Status.ITERATION_LIMIT, status)
-    status = jnp.where(jnp.any(state.slack > rows.contradiction()), Status.INFEASIBLE, status)
-    lost = (status == Status.OK) & rows.rounding_decided(state.value + state.slack)
-    status = jnp.where(lost, Status.ILL_CONDITIONED, status)
+    verdict = rows.verdict(state)
     # Of a mass without a factor in this precision nothing can be said: u = v.
-    finite = jnp.all(jnp.isfinite(state.step))
+    finite = verdict < NOT_FINITE
     return WorkingSet(
         working=state.working & finite,
         multipliers=jnp.where(finite, jnp.maximum(state.multipliers * rows.scale, 0), 0),
         step=jnp.where(finite, state.step, 0),
         slack=state.slack / rows.scale,
-        status=status.astype(jnp.int32),
+        status=jnp.minimum(verdict, int(Status.ILL_CONDITIONED)).astype(jnp.int32),
     )
 
 
-def _solve(rows, unit, chosen, state):
-    """The dual of the chosen rows: working set, multipliers and status."""
-    A, start, tolerance = delassus(unit), (rows.w0 + state.slack)[chosen], rows.tolerance[chosen]
-    relaxed = state.stage == RELAXED
-    soft = A + jnp.diag(jnp.where(relaxed, rows.softness[chosen], 0))
-    found = solve_dual(soft, start, tolerance, min(rows.G.shape), relaxed)
-    return found.working, found.multipliers(soft, start), found.status
+def _solve(rows, unit, chosen, start, soft, relaxed):
+    """The dual of the chosen rows: working set, multipliers, and the step (d,) that follows, whitened."""
+    found = solve_dual(delassus(unit) + jnp.diag(soft), start, rows.tolerance[chosen], min(rows.G.shape), relaxed)
+    multipliers = jnp.where(found.working, found.point, 0)
+    step = transposed_product(unit, multipliers)
+    # One step of iterative refinement. The step is corrected, not computed anew: large multipliers cancel in it.
+    correction = -found.swept(start + soft * multipliers + product(unit, step))
+    return found.working, multipliers + correction, step + transposed_product(unit, correction)

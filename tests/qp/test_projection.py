@@ -154,8 +154,8 @@ def test_infeasible_returns_the_least_violating_point(dtype):
     v = np.array([0.3, -1.0], dtype)
     found = project(np.ones(2, dtype), G, b, v)
     assert int(found.status) == Status.INFEASIBLE
-    # The penalty that finds the relaxation knows half the digits.
-    np.testing.assert_allclose(found.u, [-1.0, 0.0], atol=20 * np.sqrt(np.finfo(dtype).eps))
+    # Some roundings of numbers of size three.
+    np.testing.assert_allclose(found.u, [-1.0, 0.0], atol=100 * np.finfo(dtype).eps)
     derivatives = jax.jacrev(lambda *x: qp.project(*x).u, argnums=(0, 1, 2, 3))(np.ones(2, dtype), G, b, v)
     assert all(np.all(np.isfinite(x)) for x in derivatives)
 

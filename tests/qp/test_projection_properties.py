@@ -148,8 +148,9 @@ def test_contradicting_rows_are_relaxed_least(dtype, seed, pressing, opposed):
     problem = (mass, G[order], (value - violation - G @ u)[order], v)
     found = project(*(x.astype(dtype) for x in problem))
     assert int(found.status) == Status.INFEASIBLE
-    # The penalty that finds the relaxation knows half the digits.
-    np.testing.assert_allclose(found.u, u, atol=50 * np.sqrt(np.finfo(dtype).eps))
+    # Each step to the least violation is exact to a rounding over the weight of the violation, eps^(1/4), times the
+    # condition of the rows against each other.
+    np.testing.assert_allclose(found.u, u, atol=1000 * np.finfo(dtype).eps ** 0.75)
 
 
 def test_a_lane_without_rows_beside_one_that_searches():

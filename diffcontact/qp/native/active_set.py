@@ -13,15 +13,12 @@ from diffcontact.qp.native.compiled import compiled, summed
 from diffcontact.qp.native.factor import append, apply, remove
 from diffcontact.qp.native.frame import past
 from diffcontact.qp.native.rows import add, clear, gather, product, spread
-from diffcontact.status import Status
 
 # The place of a row that is no candidate, because nothing asks for it or because it is held.
 NOWHERE, HELD = -1, -2
 
 # The kernel works in double precision, whatever it is given.
 EPS = float(np.finfo(np.float64).eps)
-
-OK, INFEASIBLE, ITERATION_LIMIT = int(Status.OK), int(Status.INFEASIBLE), int(Status.ITERATION_LIMIT)
 
 
 @compiled
@@ -50,18 +47,21 @@ def _look_away(space, number, last, entries, count):
 
 
 @compiled
-def rounding(space, size):
-    """What is left of a value when multipliers cancel: of rows at small angles they are many times the violations."""
+def rounding(space, size, relaxed):
+    """What is left of a value when multipliers cancel: of rows at small angles they are many times the violations.
+
+    Relaxed rows have large multipliers too, and nothing to cancel: their values are what is looked for.
+    """
     largest = 0.0
     for j in range(size):
         largest = max(largest, space.multiplier[j])
-    return 16 * EPS * largest
+    return 0.0 if relaxed else 16 * EPS * largest
 
 
 @compiled
-def _most_violated(space, candidates, size):
+def _most_violated(space, candidates, size, relaxed):
     """The candidate that is violated most, by more than rounding, or -1."""
-    worst, found = -rounding(space, size), -1
+    worst, found = -rounding(space, size, relaxed), -1
     for i in range(candidates):
         if space.now[i] < worst:
             worst, found = space.now[i], i
@@ -70,15 +70,14 @@ def _most_violated(space, candidates, size):
 
 @compiled
 def pivots(space, candidates, count, dimension, entries, size, most, rank, relaxed, dependent_below):
-    """Take rows in and out until none of the candidates is violated.
+    """Take rows in and out until none of the candidates is violated: how many there are then, and how many rows held.
 
-    Returns:
-        How many candidates there are then, how many rows are held, and the status.
+    A row that contradicts the held ones is taken for satisfied: its value in `base` becomes what satisfies it.
     """
     held, multiplier, turn, now = space.held, space.multiplier, space.turn, space.now
     limit = 10 * count + 20
     done = 0
-    entering = _most_violated(space, candidates, size)
+    entering = _most_violated(space, candidates, size, relaxed)
     while entering >= 0:
         row = space.candidate[entering]
         soft = space.soft[row] if relaxed else 0.0
@@ -93,9 +92,12 @@ def pivots(space, candidates, count, dimension, entries, size, most, rank, relax
             for j in range(size):
                 if turn[j] > dependent_below and multiplier[j] < length * turn[j]:
                     length, gone = multiplier[j] / turn[j], j
-            if length == np.inf or done == limit:
-                gather(space, row)
-                return candidates, size, INFEASIBLE if length == np.inf else ITERATION_LIMIT
+            if length == np.inf:
+                space.base[row] += space.tolerance[row] - now[entering]
+                now[entering] = space.tolerance[row]
+                break
+            if done == limit:
+                break
             done += 1
             _move(space, candidates, count, dimension, entries, size, length)
             now[entering] += length * soft
@@ -103,6 +105,8 @@ def pivots(space, candidates, count, dimension, entries, size, most, rank, relax
             if gone < 0:
                 append(space, size, schur)
                 held[size], multiplier[size] = row, arrived
+                if not relaxed:
+                    space.base[row] = space.value[row] + space.slack[row]
                 size += 1
                 candidates -= 1
                 _look_away(space, entering, candidates, entries, count)
@@ -114,8 +118,10 @@ def pivots(space, candidates, count, dimension, entries, size, most, rank, relax
             for j in range(gone, size):
                 held[j], multiplier[j], space.own[j] = held[j + 1], multiplier[j + 1], space.own[j + 1]
         gather(space, row)
-        entering = _most_violated(space, candidates, size)
-    return candidates, size, OK
+        # Where a row was given up on its way in, values and multipliers have to be computed anew.
+        halfway = space.place[row] != HELD and arrived > 0
+        entering = -1 if halfway or done == limit else _most_violated(space, candidates, size, relaxed)
+    return candidates, size
 
 
 @compiled
@@ -149,20 +155,21 @@ def _move(space, candidates, count, dimension, entries, size, length):
 def refine(space, dimension, size, relaxed):
     """One step of iterative refinement of the multipliers, and the step that follows from them."""
     clear(space.step, dimension)
-    add_up(space, size)
+    add_up(space, space.multiplier, size)
     for j in range(size):
         row = space.held[j]
         own = space.base[row] + product(space, row, space.step)
         space.own[j] = own + space.soft[row] * space.multiplier[j] if relaxed else own
     apply(space, size)
+    # The step is corrected, not computed anew: large multipliers cancel in it.
     for j in range(size):
-        space.multiplier[j] -= space.turn[j]
-    clear(space.step, dimension)
-    add_up(space, size)
+        space.turn[j] = -space.turn[j]
+        space.multiplier[j] += space.turn[j]
+    add_up(space, space.turn, size)
 
 
 @compiled
-def add_up(space, size):
-    """step += the held rows, each product its multiplier."""
+def add_up(space, factors, size):
+    """step += the held rows, each times its factor."""
     for j in range(size):
-        add(space, space.held[j], space.multiplier[j], space.step)
+        add(space, space.held[j], factors[j], space.step)

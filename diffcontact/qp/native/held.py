@@ -53,4 +53,4 @@ def solve(space, dimension, size, full, f, s):
 def _arrive(space, dimension, size):
     for j in range(dimension):
         space.step[j] = space.way[j]
-    add_up(space, size)
+    add_up(space, space.multiplier, size)

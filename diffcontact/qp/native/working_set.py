@@ -4,23 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from diffcontact.qp.native.active_set import (
-    HELD,
-    INFEASIBLE,
-    ITERATION_LIMIT,
-    NOWHERE,
-    OK,
-    look_at,
-    pivots,
-    refine,
-    rounding,
-)
+from diffcontact.qp.native.active_set import HELD, NOWHERE, look_at, pivots, refine, rounding
 from diffcontact.qp.native.compiled import compiled
 from diffcontact.qp.native.rows import clear, product, to_unit_length, unwhiten
-from diffcontact.qp.working_set import PLAIN, RELAXED, ROUNDS
+from diffcontact.qp.working_set import EXPLAINED, ROUNDS, SOFTNESS
 from diffcontact.status import Status
 
-ILL_CONDITIONED = int(Status.ILL_CONDITIONED)
+OK, INFEASIBLE, ILL_CONDITIONED = int(Status.OK), int(Status.INFEASIBLE), int(Status.ILL_CONDITIONED)
 # Up to so many rows all are candidates. Choosing among 12 rows takes 2 % longer than that, among 24 rows 5 % less, and
 # among 32 rows 9 % less.
 ALL_CANDIDATES_UP_TO = 16
@@ -46,22 +36,22 @@ def find(space, count, dimension, most, rank, full, eps):
     clear(space.slack, count)
     clear(space.dense, dimension)
     dependent_below = dependence_tolerance(most, eps)
-    size, status = 0, OK
-    for stage in range(3):
-        relaxed = stage == RELAXED
-        size, status = _solve(
-            space, worst, count, dimension, entries, most, rank, relaxed, dependent_below
-        )  # fmt: skip
-        if stage == PLAIN:
-            if status != INFEASIBLE:
+    for i in range(count):
+        space.base[i] = space.value[i]
+    size = _solve(space, worst, count, dimension, entries, most, rank, False, dependent_below)
+    if _contradicted(space, count):
+        _soften(space, count, eps, dependent_below)
+        for i in range(count):
+            space.base[i] = space.value[i]
+        for _ in range(ROUNDS):
+            size = _solve(space, worst, count, dimension, entries, most, rank, True, dependent_below)
+            if not _gave_way(space, count, eps):
                 break
-            _soften(space, count, eps)
-        elif relaxed:
-            for i in range(count):
-                space.slack[i] = max(space.noise[i] - _value(space, i), 0.0)
-        elif status == INFEASIBLE:
-            status = OK
-    status = _verdict(space, count, worst, eps, status)
+        for i in range(count):
+            space.slack[i] = max(space.noise[i] - space.base[i], 0.0)
+            space.base[i] = space.value[i] + space.slack[i]
+        size = _solve(space, worst, count, dimension, entries, most, rank, False, dependent_below)
+    status = _verdict(space, count, size, eps)
     unwhiten(space, dimension, full)
     finite = True
     for j in range(dimension):
@@ -78,41 +68,42 @@ def find(space, count, dimension, most, rank, full, eps):
 
 @compiled
 def _value(space, row):
-    """The value of a row at the point that the step leads to, without its slack."""
+    """The value of a row at the point that the step from v leads to, without its slack."""
     value = space.value[row]
     return value + product(space, row, space.step) if value < np.inf else value
 
 
 @compiled
 def _solve(space, worst, count, dimension, entries, most, rank, relaxed, dependent_below):
-    """Find the working set among the rows nearest to violation, and among the others as they become violated."""
+    """Find the working set for the values `base`: among the rows nearest to violation, and others as they become so."""
     candidates = 0
     for i in range(count):
         space.place[i] = NOWHERE
-        base = space.value[i] + space.slack[i]
-        space.base[i] = base
+        base = space.base[i]
         if (count <= ALL_CANDIDATES_UP_TO or base < worst) and base < np.inf:
             look_at(space, i, base, candidates, entries, count)
             candidates += 1
     clear(space.step, dimension)
     size = 0
     for _ in range(ROUNDS):
-        candidates, size, status = pivots(
+        candidates, size = pivots(
             space, candidates, count, dimension, entries, size, most, rank, relaxed, dependent_below
         )  # fmt: skip
         refine(space, dimension, size, relaxed)
-        if status != OK:
-            return size, status
-        candidates, again = _check(space, candidates, count, entries, size)
-        if not again:
-            return size, OK
-    return size, ITERATION_LIMIT
+        candidates, again, contradiction = _check(space, candidates, count, entries, size, relaxed)
+        if not again or contradiction:
+            break
+    return size
 
 
 @compiled
-def _check(space, candidates, count, entries, size):
-    """The rows' values where the step leads to; a violated one becomes a candidate. Whether there was one."""
-    again, unknown = False, rounding(space, size)
+def _check(space, candidates, count, entries, size, relaxed):
+    """The rows' values where the step leads to; a violated one becomes a candidate.
+
+    Returns:
+        How many candidates there are, whether there is more to do, and whether candidates contradict the held rows.
+    """
+    again, contradiction, unknown = False, False, rounding(space, size, relaxed)
     for i in range(count):
         place = space.place[i]
         if space.base[i] == np.inf or place == HELD:
@@ -121,32 +112,59 @@ def _check(space, candidates, count, entries, size):
         violated = value < -2 * space.tolerance[i]
         if place != NOWHERE:
             space.now[place] = value + space.tolerance[i]
+            again |= violated and not relaxed
+            if not relaxed:
+                contradiction |= _value(space, i) + space.slack[i] < -EXPLAINED * space.tolerance[i]
         elif violated:
             look_at(space, i, value, candidates, entries, count)
             candidates += 1
-        again |= violated
-    return candidates, again
+            again = True
+    return candidates, again, contradiction
 
 
 @compiled
-def _soften(space, count, eps):
+def _contradicted(space, count):
+    """Whether rows are violated where no row gives way any more."""
+    wrong = False
+    for i in range(count):
+        wrong |= not (_value(space, i) >= -EXPLAINED * space.tolerance[i])
+    return wrong
+
+
+@compiled
+def _gave_way(space, count, eps):
+    """Go where the step leads to from the values `base`; whether a row is violated noticeably less there."""
+    less, noticeable = False, 2 * eps ** (SOFTNESS - 1 / 2)
+    for i in range(count):
+        change = product(space, i, space.step)
+        space.base[i] += change
+        less |= space.base[i] < np.inf and not change <= noticeable * space.tolerance[i]
+    return less
+
+
+@compiled
+def _soften(space, count, eps, dependent_below):
     """What the dual's diagonal is increased by to relax rows that contradict each other."""
     longest = 0.0
     for i in range(count):
         longest = max(longest, space.scale[i])
     for i in range(count):
-        space.soft[i] = max(np.sqrt(eps) * (space.scale[i] / longest) ** 2, 64 * eps)
+        space.soft[i] = max(eps**SOFTNESS * (space.scale[i] / longest) ** 2, 16 * dependent_below)
 
 
 @compiled
-def _verdict(space, count, worst, eps, status):
-    """The status, from what rows had to be relaxed by and what rounding has left of their violation."""
-    angle = np.sqrt(dependence_tolerance(count, eps))
-    loose = eps ** (-1 / 3)
-    contradicting, lost = False, False
+def _verdict(space, count, size, eps):
+    """The status, from the conditions of optimality."""
+    status = OK
     for i in range(count):
-        contradicting |= space.slack[i] > 1e3 * space.tolerance[i] + angle * worst
-        lost |= not (_value(space, i) + space.slack[i] >= -space.tolerance[i] * loose)
-    if contradicting:
-        return INFEASIBLE
-    return ILL_CONDITIONED if status == OK and lost else status
+        missed, explained = -_value(space, i), EXPLAINED * space.tolerance[i]
+        if space.place[i] == HELD:
+            missed = abs(missed)
+        if space.slack[i] > explained:
+            status = max(status, INFEASIBLE)
+        elif not missed <= explained:
+            status = ILL_CONDITIONED
+    for j in range(size):
+        if not -(eps ** (1 / 3)) * space.multiplier[j] <= EXPLAINED * space.tolerance[space.held[j]]:
+            status = ILL_CONDITIONED
+    return status

@@ -72,16 +72,20 @@ def test_both_find_the_same(rng, reference, name, dtype, within):
         v = np.asarray(problem[3])
         size = np.max(np.abs(v), axis=1) + np.max(np.abs(v + expected.step), axis=1)
         difference = np.max(np.abs(found.step - expected.step), axis=1) / size
-        contradictory = kind == 4
-        np.testing.assert_array_equal(found.status[~contradictory], expected.status[~contradictory])
-        assert not np.any(expected.status[~contradictory])
+        same = expected.status == found.status
+        # In single precision the pure path may lose what the kernel, in double, still sees.
+        assert np.mean(same[kind == 4]) > (0.99 if dtype == np.float64 else 0.8)
+        assert np.all(same[kind < 4])
+        assert not np.any(expected.status[kind < 4])
         assert np.all(np.isfinite(found.step) & np.isfinite(expected.step))
-        apart.append(difference)
-        told.append(np.stack([contradictory, expected.status != 0, found.status != 0]))
+        apart.append(np.where(same, difference, 0))
+        told.append(np.stack([kind == 4, expected.status != 0, found.status != 0]))
     apart, (contradictory, pure_tells, kernel_tells) = np.concatenate(apart), np.concatenate(told, axis=1)
-    assert np.max(apart[~contradictory]) < within
     middle, most, worst = np.quantile(apart[contradictory], [0.5, 0.9, 1])
     print(f"{name} {np.dtype(dtype)}: worst of {np.sum(~contradictory)} {np.max(apart[~contradictory]):.1e}")
     told = [np.sum(contradictory & tells) for tells in (pure_tells, kernel_tells)]
     print(f"of {np.sum(contradictory)} contradictory ones {told[0]} and {told[1]} told")
     print(f"half of them within {middle:.1e}, nine tenths {most:.1e}, all {worst:.1e}")
+    assert np.max(apart[~contradictory]) < within
+    # Rows that are hard to tell from dependent ones are relaxed to fewer digits.
+    assert dtype == np.float32 or most < 10 * within
