@@ -99,10 +99,12 @@ def _digest(code: bytes) -> bytes:
     return hashlib.sha256(code).digest()
 
 
-def folder() -> Path:
-    """Where the code is kept: `diffcontact` in the user's cache folder, or what DIFFCONTACT_CACHE names."""
+def folder() -> Path | None:
+    """Where the code is kept: in the user's cache folder, or in what DIFFCONTACT_CACHE names; None where that is "off"."""
     named = os.environ.get("DIFFCONTACT_CACHE")
     if named:
+        if named.lower() == "off":
+            return None
         return Path(named)
     home = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA") or Path.home() / ".cache"
     return Path(home) / "diffcontact"
@@ -110,8 +112,11 @@ def folder() -> Path:
 
 def kept() -> bytes | None:
     """The code on disk, or None where there is none or the file is damaged."""
+    place = folder()
+    if place is None:
+        return None
     try:
-        kept = (folder() / _name()).read_bytes()
+        kept = (place / _name()).read_bytes()
     except OSError:
         return None
     digest, code = kept[:DIGEST_SIZE], kept[DIGEST_SIZE:]
@@ -120,11 +125,14 @@ def kept() -> bytes | None:
 
 def keep(code: bytes) -> bytes:
     """Write the code under another name and move it, so that no process ever reads half of it."""
+    place = folder()
+    if place is None:
+        return code
     try:
-        folder().mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=folder(), delete=False) as file:
+        place.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=place, delete=False) as file:
             file.write(_digest(code) + code)
-        os.replace(file.name, folder() / _name())
+        os.replace(file.name, place / _name())
     except OSError:
         # A folder that cannot be written to costs the next process the compilation, nothing else.
         pass

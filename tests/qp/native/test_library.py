@@ -8,8 +8,10 @@ library = pytest.importorskip("diffcontact.qp.native.library")
 
 
 @pytest.fixture(scope="module")
-def code():
-    return library.kept() or library.keep(library.compiled_anew())
+def code(kernel_folder):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DIFFCONTACT_CACHE", kernel_folder)
+        return library.kept() or library.keep(library.compiled_anew())
 
 
 @pytest.fixture
@@ -23,6 +25,14 @@ def test_what_was_kept_is_found(code, file):
     assert library.kept() is None
     assert library.keep(code) == code
     assert library.kept() == code
+
+
+def test_without_a_cache_nothing_is_written(code, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DIFFCONTACT_CACHE", "off")
+    assert library.keep(code) == code
+    assert library.kept() is None
+    assert not any(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(
