@@ -100,7 +100,7 @@ def _digest(code: bytes) -> bytes:
 
 
 def folder() -> Path | None:
-    """Where the code is kept: in the user's cache folder, or in what DIFFCONTACT_CACHE names; None where that is "off"."""
+    """Where the code is kept: in the user's cache folder or what DIFFCONTACT_CACHE names; None where that is "off"."""
     named = os.environ.get("DIFFCONTACT_CACHE")
     if named:
         if named.lower() == "off":
