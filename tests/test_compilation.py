@@ -59,11 +59,13 @@ def test_nobody_who_compiles_by_himself_is_told_how():
 
 
 def test_options_that_xla_does_not_know_are_left_out(monkeypatch):
-    monkeypatch.setattr(compilation, "_QUICKLY", {"xla_of_another_release": True})
+    monkeypatch.setenv("XLA_FLAGS", "")
+    options = {"xla_of_another_release": True, "xla_backend_optimization_level": 1}
+    monkeypatch.setattr(compilation, "_QUICKLY", options)
     compilation._known.cache_clear()
     try:
         assert quick_jit(lambda x: 2 * x)(1.0) == 2
-        assert compilation._known() == ()
+        assert dict(compilation._known()) == {"xla_backend_optimization_level": 1}
     finally:
         compilation._known.cache_clear()
 
