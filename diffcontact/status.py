@@ -38,6 +38,7 @@ class Status(IntEnum):
     BAD_RESTITUTION = 15
     NO_DERIVATIVE = 16
     COUPLED_IMPACTS = 17
+    NO_FRICTION = 18
 
     @property
     def message(self) -> str:
@@ -77,6 +78,8 @@ _MESSAGES = {
     "for; look for a norm or root of zero, or a where around one, in the system's functions",
     Status.COUPLED_IMPACTS: "two impacts that act on each other came in one step, and what this scheme makes of them "
     "is not the impact law; take smaller steps, or EventTimed where bodies touch",
+    Status.NO_FRICTION: "no impulses were found that obey Coulomb's law, and friction was left out: contacts jam, or "
+    "slip presses them together (Painleve's paradox); lower the friction",
 }
 
 

@@ -1,0 +1,121 @@
+"""The contacts of a friction problem in one unit: the relation w = W r + q between reactions and contact velocities.
+
+The rows of a contact are whitened by the mass, scaled so that its normal row has length one, and its tangential rows
+are turned into the eigenbasis of what the normal row leaves of them. Coulomb's law is the same before and after.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+
+from diffcontact import mass as mass_matrix
+from diffcontact.qp.rows.metric import inverse_length
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Contacts:
+    """c contacts with k tangential directions each; a reaction or velocity is (c, 1 + k), its normal part first.
+
+    Args:
+        root: L with M = L L^T.
+        rows: (c, 1 + k, d) L^-1 H, scaled and turned. Zero where switched off.
+        scale: (c,) what rows and velocities of a contact were multiplied by.
+        turn: (c, k, k) rotation of its tangential directions.
+        W: (c, 1 + k, c, 1 + k) Delassus matrix of the rows.
+        q: (c, 1 + k) velocities without reactions; a contact that is switched off moves away as fast as any.
+        friction: (c,) mu.
+        unit: () the largest of |q|.
+        noise: () the rounding of q.
+    """
+
+    root: jax.Array
+    rows: jax.Array
+    scale: jax.Array
+    turn: jax.Array
+    W: jax.Array
+    q: jax.Array
+    friction: jax.Array
+    unit: jax.Array
+    noise: jax.Array
+
+    @classmethod
+    def of(cls, mass, H, h, friction, v, on) -> Contacts:
+        """
+        Args:
+            mass: (d,) or (d, d).
+            H: (c, 1 + k, d) normal and tangential rows.
+            h: (c, 1 + k) their offsets.
+            friction: (c,) mu >= 0.
+            v: (d,).
+            on: (c,) bool.
+        """
+        root, shape = mass_matrix.root(mass), H.shape
+        H, h = jnp.where(on[:, None, None], H, 0), jnp.where(on[:, None], h, 0)
+        rows = mass_matrix.whiten(root, H.reshape(-1, shape[2]).T).T.reshape(shape)
+        scale = inverse_length(jnp.sum(rows[:, 0] * rows[:, 0], axis=1))
+        rows = rows * scale[:, None, None]
+        q = scale[:, None] * (jnp.einsum("cid,d->ci", H, v) + h)
+        size = scale[:, None] * (jnp.einsum("cid,d->ci", jnp.abs(H), jnp.abs(v)) + jnp.abs(h))
+        turn = _eigenbasis(rows)
+        rows = jnp.concatenate([rows[:, :1], jnp.einsum("cij,cjd->cid", turn, rows[:, 1:])], axis=1)
+        q = jnp.concatenate([q[:, :1], jnp.einsum("cij,cj->ci", turn, q[:, 1:])], axis=1)
+        unit = jnp.max(jnp.abs(jnp.where(on[:, None], q, 0)))
+        away = jnp.where((jnp.arange(shape[1]) == 0) & (unit > 0), unit, 0)
+        return cls(
+            root=root,
+            rows=rows,
+            scale=scale,
+            turn=turn,
+            W=jnp.einsum("cid,ejd->ciej", rows, rows),
+            q=jnp.where(on[:, None], q, away[None, :]),
+            friction=friction,
+            unit=unit,
+            noise=4 * jnp.finfo(q.dtype).eps * jnp.max(size),
+        )
+
+    def blocks(self):
+        """(c, 1 + k, 1 + k) each contact's own part of W."""
+        each = jnp.arange(self.q.shape[0])
+        return self.W[each, :, each, :]
+
+    def velocities(self, reactions):
+        """w (c, 1 + k)."""
+        return self.response(reactions) + self.q
+
+    def response(self, reactions):
+        """W r (c, 1 + k)."""
+        return jnp.einsum("cid,d->ci", self.rows, self.step(reactions))
+
+    def step(self, reactions):
+        """(d,) L^-1 H^T r."""
+        return jnp.einsum("cid,ci->d", self.rows, reactions)
+
+    def strides(self):
+        """(c, 1 + k) by which velocities are compared with reactions: 1/W_NN, and 1 over the mean of W_TT."""
+        diagonal = jnp.diagonal(self.blocks(), axis1=1, axis2=2)
+        tangential = jnp.broadcast_to(jnp.mean(diagonal[:, 1:], axis=1, keepdims=True), diagonal[:, 1:].shape)
+        both = jnp.concatenate([diagonal[:, :1], tangential], axis=1)
+        # Reactions along a row that is zero, or far shorter than the normal one, are compared as if it were not.
+        return 1 / jnp.where(both > 1e-6, both, 1)
+
+    def original(self, reactions):
+        """Reactions (c, 1 + k) in the directions and the unit of the rows that were given."""
+        tangential = jnp.einsum("cij,ci->cj", self.turn, reactions[:, 1:])
+        return self.scale[:, None] * jnp.concatenate([reactions[:, :1], tangential], axis=1)
+
+
+def _eigenbasis(rows):
+    """(c, k, k) rotations that make the tangential rows orthogonal once the normal row is eliminated."""
+    count, k = rows.shape[0], rows.shape[1] - 1
+    if k == 1:
+        return jnp.ones((count, 1, 1), rows.dtype)
+    normal = rows[:, :1]
+    tangential = rows[:, 1:] - jnp.einsum("cid,cjd->cij", rows[:, 1:], normal) * normal
+    S = jnp.einsum("cid,cjd->cij", tangential, tangential)
+    angle = jnp.arctan2(2 * S[:, 0, 1], S[:, 0, 0] - S[:, 1, 1]) / 2
+    cos, sin = jnp.cos(angle), jnp.sin(angle)
+    return jnp.stack([jnp.stack([cos, sin], axis=1), jnp.stack([-sin, cos], axis=1)], axis=1)

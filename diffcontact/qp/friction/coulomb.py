@@ -1,0 +1,182 @@
+"""Contacts with Coulomb's dry friction, several at once: the impulses and the velocity after."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.typing import ArrayLike
+
+from diffcontact import mass as mass_matrix
+from diffcontact.batching import where_wanted
+from diffcontact.qp.friction.contacts import Contacts
+from diffcontact.qp.friction.derivative import settle
+from diffcontact.qp.friction.modes import Modes
+from diffcontact.qp.friction.search import search
+from diffcontact.qp.projection import project
+from diffcontact.status import Status
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class CoulombProjection:
+    """A velocity after contact with friction, and the impulses that led to it.
+
+    Args:
+        u: (d,) the velocity [m/s].
+        normal: (c,) P >= 0 [N s].
+        tangential: (c, k) B, |B| <= mu P [N s].
+        status: () int, a `diffcontact.status.Status`; 0 is fine.
+    """
+
+    u: jax.Array
+    normal: jax.Array
+    tangential: jax.Array
+    status: jax.Array
+
+
+def coulomb(
+    mass: ArrayLike,
+    normals: ArrayLike,
+    tangents: ArrayLike,
+    b: ArrayLike,
+    s: ArrayLike,
+    friction: ArrayLike,
+    v: ArrayLike,
+) -> CoulombProjection:
+    """The velocity u and the impulses P, B of c contacts that obey Coulomb's law.
+
+        M (u - v) = N^T P + S^T B
+        w_N = N u + b >= 0,  P >= 0,  P w_N = 0
+        |B| <= mu P,         B = -mu P w_T/|w_T| where w_T = S u + s is not zero
+
+    No convex relaxation: slipping does not open a contact. Pure: jit, vmap, jvp and vjp in every argument, by one
+    linear solve at the frozen modes (open, stick, slip). At a tie, a closed contact without a load or a stuck one at
+    its bound, the derivatives on the two sides differ, and this is one of them. Where contacts are redundant (a box
+    that lies flat) u may be unique while P and B are not: theirs are of least norm where that is in the cones, and only
+    u has a derivative that means something.
+
+    A solution exists where some u has S u + s = 0 and N u + b >= 0, as in impacts of what is at rest otherwise, but it
+    need not be unique: large friction with strong coupling of the normal and the tangential rows has several, or none
+    elsewhere (jamming, Painleve's paradox). One contact is solved exactly, in closed form where its tangential rows are
+    alike and not coupled to the normal one. Several are solved contact by contact, with Newton's method on the modes,
+    from rest; where that ends in no solution, from the end of a path that leads to one. Every solution is verified.
+
+    Args:
+        mass: (d,) diagonal of M, or (d, d), symmetric positive definite [kg].
+        normals: (c, d) rows N.
+        tangents: (c, k, d) rows S, k = 1 or 2 orthonormal directions in the plane of contact.
+        b: (c,) offsets of the normal velocities [m/s]; +inf switches a contact off.
+        s: (c, k) offsets of the slip velocities [m/s].
+        friction: (c,) coefficients mu >= 0.
+        v: (d,) the velocity without contacts [m/s].
+
+    Returns:
+        A CoulombProjection. Its status is OK where the natural map of the problem's cone complementarity is zero to two
+        thirds of the digits or better, relative to velocities and impulses; INFEASIBLE where no u has N u + b >= 0;
+        NO_FRICTION where no impulses were found that obey the law. Then u is that of `project`, without friction. With
+        input that is not finite, a mass that is not positive definite or a negative friction (NOT_FINITE, BAD_MASS,
+        BAD_INPUT) u is v where that is finite. It is finite in any case, and so are the derivatives.
+
+    Raises:
+        ValueError: shapes that do not fit.
+
+    Reference:
+        M. Jean, Comput. Methods Appl. Mech. Eng. 177 (1999); V. Acary, F. Cadoux, C. Lemarechal, J. Malick, ZAMM 91
+        (2011); existence: A. Klarbring, J.-S. Pang, SIAM J. Optim. 8 (1998).
+
+    Example:
+        A puck that hits the floor obliquely slips, with friction 0.5.
+
+        >>> import jax.numpy as jnp
+        >>> floor, along = jnp.array([[0.0, 1.0]]), jnp.array([[[1.0, 0.0]]])
+        >>> still, slip = jnp.zeros(1), jnp.zeros((1, 1))
+        >>> hit = coulomb(jnp.ones(2), floor, along, still, slip, jnp.array([0.5]), jnp.array([3.0, -2.0]))
+        >>> hit.u.tolist(), hit.normal.tolist(), hit.tangential.tolist()
+        ([2.0, 0.0], [2.0], [[-1.0]])
+    """
+    mass, normals, tangents, b, s, friction, v = _checked(mass, normals, tangents, b, s, friction, v)
+    status, (mass, normals, tangents, b, s, friction, v) = _admitted(mass, normals, tangents, b, s, friction, v)
+    if 0 in normals.shape:
+        stuck = jnp.where(jnp.any(b < 0), Status.INFEASIBLE, Status.OK)
+        status = jnp.where(status == Status.OK, stuck, status).astype(jnp.int32)
+        return CoulombProjection(u=v, normal=jnp.zeros_like(b), tangential=jnp.zeros_like(s), status=status)
+
+    on = b < jnp.inf
+    H = jnp.where(on[:, None, None], jnp.concatenate([normals[:, None], tangents], axis=1), 0)
+    h = jnp.where(on[:, None], jnp.concatenate([jnp.where(on, b, 0)[:, None], s], axis=1), 0)
+    step, r, modes, outcome = _solution(*map(lax.stop_gradient, (mass, H, h, friction, v, on)))
+    # What is returned instead of a solution has no friction, nor have its derivatives.
+    felt = jnp.where(outcome == Status.OK, friction, 0)
+    u, r = settle(mass, H, h, felt, v, step, r, modes)
+    status = jnp.where(status == Status.OK, outcome, status).astype(jnp.int32)
+    return CoulombProjection(u=u, normal=r[:, 0], tangential=r[:, 1:], status=status)
+
+
+def _solution(mass, H, h, friction, v, on):
+    """The way from v (d,), the reactions (c, 1 + k) in the unit of the rows, their modes, and a status."""
+    contacts = Contacts.of(mass, H, h, friction, v, on)
+    found = search(contacts)
+    step = mass_matrix.unwhiten(contacts.root, contacts.step(found.r))
+    reactions = contacts.original(found.r)
+    solved = found.solved & jnp.all(jnp.isfinite(step)) & jnp.all(jnp.isfinite(reactions))
+    ok = jnp.asarray(int(Status.OK), jnp.int32)
+
+    def frictionless():
+        best = project(mass, H[:, 0], jnp.where(on, h[:, 0], jnp.inf), v)
+        normal = jnp.where(jnp.arange(H.shape[1]) == 0, best.multipliers[:, None], 0)
+        status = jnp.where(best.status == Status.OK, Status.NO_FRICTION, best.status).astype(jnp.int32)
+        return best.u - v, normal, Modes(closed=best.active, slip=best.active), status
+
+    return where_wanted(~solved, frictionless, (step, reactions, found.modes, ok))
+
+
+def _admitted(mass, normals, tangents, b, s, friction, v):
+    """The status of the input, and the input; without contacts, and with v where that is finite, if it is bad."""
+    rest = (mass, normals, tangents, s, friction, v)
+    numbers = jnp.all(jnp.asarray([jnp.all(jnp.isfinite(x)) for x in rest])) & ~jnp.any(jnp.isnan(b) | (b == -jnp.inf))
+    identity = jnp.ones_like(mass) if mass.ndim == 1 else jnp.eye(mass.shape[0], dtype=mass.dtype)
+    root = mass_matrix.root(lax.stop_gradient(mass))
+    positive = jnp.all(jnp.isfinite(root)) & jnp.all((root if root.ndim == 1 else jnp.diagonal(root)) > 0)
+    rubs = jnp.all(friction >= 0)
+    wrong = jnp.where(~positive, Status.BAD_MASS, jnp.where(~rubs, Status.BAD_INPUT, Status.OK))
+    status = jnp.where(numbers, wrong, Status.NOT_FINITE)
+    fine = status == Status.OK
+    admitted = (
+        jnp.where(fine, mass, identity),
+        jnp.where(fine, normals, 0),
+        jnp.where(fine, tangents, 0),
+        jnp.where(fine, b, jnp.inf),
+        jnp.where(fine, s, 0),
+        jnp.where(fine, friction, 0),
+        jnp.where(jnp.isfinite(v), v, 0),
+    )
+    return status, admitted
+
+
+def _checked(mass, normals, tangents, b, s, friction, v):
+    mass, normals, tangents, b, s, friction, v = map(jnp.asarray, (mass, normals, tangents, b, s, friction, v))
+    if normals.ndim != 2:
+        raise ValueError(f"normals has the shape {normals.shape}; expected (c, d): one row per contact")
+    count, dimension = normals.shape
+    if tangents.ndim != 3 or tangents.shape[1] not in (1, 2) or tangents.shape[::2] != (count, dimension):
+        raise ValueError(
+            f"tangents has the shape {tangents.shape}; expected ({count}, k, {dimension}), k = 1 or 2 rows per contact"
+        )
+    directions = tangents.shape[1]
+    if mass.shape not in ((dimension,), (dimension, dimension)):
+        raise ValueError(f"mass has the shape {mass.shape}; expected ({dimension},) or ({dimension}, {dimension})")
+    if b.shape != (count,):
+        raise ValueError(f"b has the shape {b.shape}; expected ({count},), one entry per contact")
+    if s.shape != (count, directions):
+        raise ValueError(f"s has the shape {s.shape}; expected ({count}, {directions}), one entry per row of tangents")
+    if friction.shape != (count,):
+        raise ValueError(f"friction has the shape {friction.shape}; expected ({count},), one entry per contact")
+    if v.shape != (dimension,):
+        raise ValueError(f"v has the shape {v.shape}; expected ({dimension},), one entry per column of normals")
+    dtype = jnp.result_type(mass, normals, tangents, b, s, friction, v)
+    if not jnp.issubdtype(dtype, jnp.floating):
+        dtype = jnp.result_type(float)
+    return tuple(x.astype(dtype) for x in (mass, normals, tangents, b, s, friction, v))

@@ -1,0 +1,102 @@
+"""The derivative of a friction problem's solution: one linear solve at the frozen modes.
+
+Where modes do not change, the law is F(r, w, mu) = 0 with w = H u + h and M (u - v) = H^T r, that is
+
+    open     r = 0
+    stick    w = 0
+    slip     w_N = 0,    B = mu P e,    e = z/|z|,    z = B - rho w_T
+
+and all of it is linear in the tangents. Of rows that are held at w = 0 and depend on each other a largest independent
+subset is held, and the reactions of the others are kept: the derivative of u is unique, that of the split is not.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from diffcontact import mass as mass_matrix
+from diffcontact.qp.friction.law import assemble, length
+from diffcontact.qp.friction.modes import Modes
+from diffcontact.qp.rows.metric import independent_slots, inverse_length
+from diffcontact.qp.rows.slots import members
+
+
+@jax.custom_jvp
+def settle(mass, H, h, friction, v, step, r, modes):
+    """u = v + step, and the reactions r, with the derivative at the modes.
+
+    Args:
+        mass: (d,) or (d, d).
+        H: (c, 1 + k, d) rows, zero where switched off.
+        h: (c, 1 + k).
+        friction: (c,).
+        v: (d,).
+        step: (d,) M^-1 H^T r.
+        r: (c, 1 + k). What it and the step depend on is not followed.
+        modes: a `Modes`.
+
+    Returns:
+        u (d,) and r (c, 1 + k).
+    """
+    return v + step, r
+
+
+@settle.defjvp
+def _settle_jvp(primals, tangents):
+    mass, H, h, friction, v, _, r, modes = primals
+    dmass, dH, dh, dfriction, dv = tangents[:5]
+    u, r = settle(*primals)
+    shape, root = H.shape, mass_matrix.root(mass)
+    rows = mass_matrix.whiten(root, H.reshape(-1, shape[2]).T).T.reshape(shape)
+    scale = inverse_length(jnp.sum(rows[:, 0] * rows[:, 0], axis=1))
+    rows = rows * scale[:, None, None]
+
+    force = mass_matrix.apply(dmass, v - u) + jnp.einsum("cid,ci->d", dH, r)
+    freely = dv + mass_matrix.unwhiten(root, mass_matrix.whiten(root, force))
+    moved = scale[:, None] * (jnp.einsum("cid,d->ci", dH, u) + dh + jnp.einsum("cid,d->ci", H, freely))
+
+    reactions, velocities = r / scale[:, None], scale[:, None] * (jnp.einsum("cid,d->ci", H, u) + h)
+    by_reaction, by_velocity, by_friction = _frozen(rows, reactions, velocities, friction, modes)
+    matrix = assemble(by_reaction, by_velocity, jnp.einsum("cid,ejd->ciej", rows, rows))
+    right = -jnp.einsum("cij,cj->ci", by_velocity, moved) - by_friction * dfriction[:, None]
+    dr = jnp.linalg.solve(matrix, right.reshape(-1)).reshape(r.shape)
+    du = freely + mass_matrix.unwhiten(root, jnp.einsum("cid,ci->d", rows, dr))
+    return (u, r), (du, scale[:, None] * dr)
+
+
+def _frozen(rows, r, w, friction, modes: Modes):
+    """dF/dr, dF/dw (c, 1 + k, 1 + k) and dF/dmu (c, 1 + k) in the modes."""
+    count, size = r.shape
+    normal = (jnp.arange(size) == 0)[None]
+    held = modes.closed[:, None] & (normal | ~modes.slip[:, None])
+    flat = rows.reshape(r.size, -1)
+    flat = flat * inverse_length(jnp.sum(flat * flat, axis=1))[:, None]
+    present = held & jnp.any(rows != 0, axis=2)
+    taken = members(independent_slots(flat, present.reshape(-1)), r.size).reshape(count, size)
+
+    identity = jnp.eye(size - 1, dtype=r.dtype)[None]
+    # rho makes velocities and reactions comparable; the derivative does not depend on it.
+    diagonal = jnp.sum(rows[:, 1:] * rows[:, 1:], axis=(1, 2)) / (size - 1)
+    rho = 1 / jnp.where(diagonal > 1e-6, diagonal, 1)
+    z = r[:, 1:] - rho[:, None] * w[:, 1:]
+    length_of_z = length(z)
+    e = z / jnp.where(length_of_z > 0, length_of_z, 1)[:, None]
+    bent = jnp.where(length_of_z > 0, friction * r[:, 0] / jnp.where(length_of_z > 0, length_of_z, 1), 0)
+    across = bent[:, None, None] * (identity - e[:, :, None] * e[:, None, :])
+    slip = modes.slip[:, None, None]
+    tangential_by_reaction = jnp.where(slip, identity - across, jnp.where(taken[:, 1:, None], 0, identity))
+    tangential_by_velocity = jnp.where(slip, rho[:, None, None] * across, jnp.where(taken[:, 1:, None], identity, 0))
+
+    slipping = modes.slip[:, None]
+    by_normal = jnp.where(slipping, -friction[:, None] * e, 0)
+    by_reaction = _with_normal(~taken[:, 0], by_normal, tangential_by_reaction)
+    by_velocity = _with_normal(taken[:, 0], jnp.zeros_like(by_normal), tangential_by_velocity)
+    by_friction = jnp.where(slipping, -r[:, :1] * e, 0)
+    return by_reaction, by_velocity, jnp.concatenate([jnp.zeros_like(r[:, :1]), by_friction], axis=1)
+
+
+def _with_normal(normal, by_normal, tangential):
+    """(c, 1 + k, 1 + k) [normal, 0; by_normal, tangential]."""
+    top = jnp.concatenate([normal[:, None].astype(by_normal.dtype), jnp.zeros_like(by_normal)], axis=1)
+    return jnp.concatenate([top[:, None], jnp.concatenate([by_normal[:, :, None], tangential], axis=2)], axis=1)

@@ -1,0 +1,79 @@
+"""The search for reactions that obey Coulomb's law: local solves and Newton first, then along a path to a start."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from diffcontact.batching import any_lane, select
+from diffcontact.qp.friction.modes import Modes
+from diffcontact.qp.friction.passes import accepted, improve, residual, sweep, wanted
+from diffcontact.qp.friction.path import follow
+from diffcontact.qp.friction.split import least_norm
+
+# The first is from rest; each further one follows another path.
+ATTEMPTS = 4
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Found:
+    """What a search ends with.
+
+    Args:
+        r: (c, 1 + k) reactions in the unit of `Contacts`.
+        residual: () relative natural map.
+        modes: `Modes`.
+    """
+
+    r: jax.Array
+    residual: jax.Array
+    modes: Modes
+
+    @property
+    def solved(self):
+        """() bool, whether they are a solution."""
+        return self.residual <= accepted(self.r.dtype)
+
+
+def search(contacts) -> Found:
+    """The best reactions that could be found."""
+    r = _alone(contacts) if contacts.q.shape[0] == 1 else _together(contacts)
+    w, strides = contacts.velocities(r), contacts.strides()
+    modes = Modes.of(r, w, contacts.friction, strides)
+    r = modes.apply(r, w, contacts.friction, strides)
+    found = Found(r=r, residual=residual(contacts, r)[1], modes=modes)
+    if contacts.q.shape[0] == 1:
+        return found
+    lighter = least_norm(contacts, r, modes)
+    left = residual(contacts, lighter)[1]
+    as_good = left <= jnp.maximum(2 * found.residual, wanted(r.dtype))
+    return select(as_good, replace(found, r=lighter, residual=left), found)
+
+
+def _alone(contacts):
+    """One contact: its exact solution, once more for the digits that cancel in it."""
+    return sweep(contacts, sweep(contacts, jnp.zeros_like(contacts.q), 30), 30)
+
+
+def _together(contacts):
+    none = jnp.zeros_like(contacts.q)
+    enough = accepted(none.dtype)
+
+    def attempt(state):
+        number, best, left = state
+        running = left > enough
+        away = running & (number > 0)
+        start = lax.cond(any_lane(away), lambda: follow(contacts, number, away), lambda: none)
+        found = improve(contacts, start, running)
+        better = running & (found.residual < left)
+        return number + 1, jnp.where(better, found.r, best), jnp.where(better, found.residual, left)
+
+    def unfinished(state):
+        return (state[2] > enough) & (state[0] < ATTEMPTS)
+
+    start = (jnp.zeros((), jnp.int32), none, residual(contacts, none)[1])
+    return lax.while_loop(unfinished, attempt, start)[1]
