@@ -136,7 +136,7 @@ def find_working_set(mass, G, b, v) -> WorkingSet:
     Reference:
         R. T. Rockafellar, Monotone operators and the proximal point algorithm, SIAM J. Control Optim. 14 (1976).
     """
-    on = b < jnp.inf
+    on = b != jnp.inf
     offset = jnp.where(on, b, 0)
     # The rounding of G v + b, row by row; a violation below it cannot be told from none.
     noise = 16 * jnp.finfo(b.dtype).eps * (magnitudes(G, v) + jnp.abs(offset))
@@ -151,7 +151,8 @@ def find_working_set(mass, G, b, v) -> WorkingSet:
         zeros = jnp.zeros_like(b)
         return WorkingSet(zeros > 0, zeros, jnp.zeros_like(v), zeros, jnp.asarray(int(Status.OK), jnp.int32))
 
-    return lax.cond(any_lane(jnp.any(value < -noise)), violated, nothing)
+    # A value that is not a number, or infinitely negative, is looked at as well.
+    return lax.cond(any_lane(jnp.any(on & ~(value + noise >= 0))), violated, nothing)
 
 
 def _one_row(mass, row, value, noise) -> WorkingSet:
@@ -164,7 +165,8 @@ def _one_row(mass, row, value, noise) -> WorkingSet:
     works = violated & (square > 0) & jnp.all(jnp.isfinite(column))
     multiplier = jnp.where(works, -value / jnp.where(works, square, 1), 0)
     slack = jnp.where(violated & ~works, -value, 0)
-    status = jnp.where(slack > 1e3 * noise, Status.INFEASIBLE, Status.OK).astype(jnp.int32)
+    status = jnp.where(slack > 1e3 * noise, Status.INFEASIBLE, Status.OK)
+    status = jnp.where(jnp.isnan(value + noise), Status.ILL_CONDITIONED, status).astype(jnp.int32)
     return WorkingSet(works[None], multiplier[None], multiplier * jnp.where(works, column, 0), slack[None], status)
 
 
@@ -236,7 +238,7 @@ def _several_rows(rows) -> WorkingSet:
         value = origin + rows.scale * product(rows.G, step)
         # As asked, no chosen row must be violated; of relaxed ones, none may be violated noticeably less than before.
         bound = jnp.where(closer, value, 0) - jnp.where(closer, noticeable, EXPLAINED) * rows.tolerance
-        wrong = ~jnp.all((jnp.where(closer, state.value, value) >= bound)[chosen])
+        wrong = jnp.any((jnp.where(closer, state.value, value) < bound)[chosen])
         return working, multipliers, step, value, wrong
 
     def among(size, state):

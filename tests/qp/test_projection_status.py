@@ -92,6 +92,19 @@ def test_rows_at_a_small_angle(solve):
         assert right > 0.7, (angle, sign)
 
 
+@pytest.mark.parametrize("count", [1, 3])
+def test_numbers_that_are_none(solve, count):
+    """A row that is not finite has a status, whatever the others say; one that is off is not read."""
+    mass, G, b, v = np.ones((1, 2)), np.ones((1, count, 2)), np.full((1, count), 5.0), np.ones((1, 2))
+    wrong = G.copy()
+    wrong[0, 0, 0] = np.nan
+    assert solve((mass, wrong, b, v), v)[1] == Status.ILL_CONDITIONED
+    for offset in (np.nan, -np.inf):
+        assert solve((mass, G, np.where(np.arange(count) == 0, offset, b), v), v)[1] == Status.ILL_CONDITIONED
+    off = np.where(np.arange(count) == 0, np.inf, b)
+    assert solve((mass, wrong, off, v), v)[1] == Status.OK
+
+
 @pytest.mark.slow
 def test_status_ok_is_right(solve):
     """Twenty thousand problems of all kinds; prints what was found."""

@@ -53,11 +53,11 @@ def read_bodies(space, bodies, normals, count, sides, components, mask, masked):
 
 @summed
 def read_values(space, b, v, count, eps):
-    """The rows' values at v and the rounding of these; +inf where a row is off. Whether one is violated."""
+    """The rows' values at v and the rounding of these; +inf where a row is off. Whether one is violated, or NaN."""
     violated = False
     for i in range(count):
         offset = b[i]
-        on = offset < np.inf
+        on = offset != np.inf
         total = 0.0
         size = 0.0
         for e in range(space.start[i], space.start[i + 1]):
@@ -66,7 +66,7 @@ def read_values(space, b, v, count, eps):
             size += abs(term)
         space.value[i] = total + offset if on else np.inf
         space.noise[i] = 16 * eps * (size + abs(offset) if on else size)
-        violated |= space.value[i] < -space.noise[i]
+        violated |= on and not space.value[i] + space.noise[i] >= 0
     return violated
 
 

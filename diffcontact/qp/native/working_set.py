@@ -127,7 +127,7 @@ def _contradicted(space, count):
     """Whether rows are violated where no row gives way any more."""
     wrong = False
     for i in range(count):
-        wrong |= not (_value(space, i) >= -EXPLAINED * space.tolerance[i])
+        wrong |= _value(space, i) < -EXPLAINED * space.tolerance[i]
     return wrong
 
 
@@ -138,7 +138,7 @@ def _gave_way(space, count, eps):
     for i in range(count):
         change = product(space, i, space.step)
         space.base[i] += change
-        less |= space.base[i] < np.inf and not change <= noticeable * space.tolerance[i]
+        less |= space.base[i] < np.inf and change > noticeable * space.tolerance[i]
     return less
 
 
@@ -162,7 +162,7 @@ def _verdict(space, count, size, eps):
             missed = abs(missed)
         if space.slack[i] > explained:
             status = max(status, INFEASIBLE)
-        elif not missed <= explained:
+        elif not missed <= explained or missed == np.inf:
             status = ILL_CONDITIONED
     for j in range(size):
         if not -(eps ** (1 / 3)) * space.multiplier[j] <= EXPLAINED * space.tolerance[space.held[j]]:
