@@ -61,7 +61,7 @@ def solve_contact(W, q, friction, iterations):
         return low, high, jnp.where(inside, newton, (low + high) / 2)
 
     stick, held = 1 / mean, reaction(1 / mean)
-    start, end = excess(jnp.zeros_like(mean))[0], excess(stick)[0]
+    start, end = friction * q[0] / normal, length(held[1]) - friction * held[0]
     slips = end > 0
     secant = stick * start / (start - jnp.where(slips, end, 1))
     x = lax.fori_loop(0, iterations, halved_or_newton, (jnp.zeros_like(stick), stick, secant))[2]
