@@ -51,7 +51,7 @@ class _QuickJit:
 
     def programs(self) -> int:
         """How many have been compiled."""
-        return self.plain._cache_size() + self.quick()._cache_size()
+        return self.plain._cache_size() + (self.quick()._cache_size() if _known() else 0)
 
 
 @lru_cache

@@ -13,6 +13,14 @@ from diffcontact import interruption
 ROOT = os.path.dirname(os.path.dirname(__file__))
 
 
+@pytest.fixture(autouse=True)
+def _interruptible():
+    """What runs in the background may have been told to ignore interruptions, and its children with it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.parametrize("delay", [0.0, 0.1, 0.3, 0.6])
 @pytest.mark.parametrize("called", [["-m", "diffcontact", "doctor"], ["diffcontact", "doctor"]])
 def test_an_interruption_while_the_package_is_imported(tmp_path, called, delay):

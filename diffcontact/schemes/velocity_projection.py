@@ -14,6 +14,7 @@ from jax.typing import ArrayLike
 from diffcontact import qp
 from diffcontact.mass import solve
 from diffcontact.neighbours import carried_over, taken
+from diffcontact.qp.rows.body_rows import magnitudes
 from diffcontact.schemes.applicability import inelastic_status
 from diffcontact.schemes.scheme import Info, Scheme, State
 from diffcontact.status import first
@@ -98,6 +99,8 @@ class VelocityProjection(Scheme):
             move = qp.project_many(mass, rows, offset, u + h * force / mass, multipliers=start)
             after = WarmState(q + h * move.u, move.u, system.numbers, lax.stop_gradient(move.multipliers))
         else:
-            move = qp.project(mass, rows, gap / h, u + h * solve(mass, force))
+            # Bodies that just fit contradict each other by the rounding of their places.
+            rounding = 4 * jnp.finfo(q.dtype).eps * (magnitudes(rows, q) + jnp.abs(gap))
+            move = qp.project(mass, rows, (gap + lax.stop_gradient(rounding)) / h, u + h * solve(mass, force))
             after = State(q + h * move.u, move.u)
         return after, Info(move.multipliers, first(move.status, inelastic_status(system, params)))

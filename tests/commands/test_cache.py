@@ -30,9 +30,13 @@ def test_a_second_command_compiles_nothing_and_survives_damage(tmp_path):
     largest.write_bytes(largest.read_bytes()[:1000])
     damaged = largest.stat().st_mtime_ns
     said = _doctor(folder)
-    assert f"{len(programs)} programs" in said
     assert "sound" in said
-    assert sorted(folder.glob("*-cache")) == programs
+    # Programs are kept that took a tenth of a second to compile: on a busy machine small ones sometimes do.
+    known = sorted(folder.glob("*-cache"))
+    assert f"{len(known)} programs" in said
+    assert set(programs) <= set(known)
+    least = min(path.stat().st_size for path in programs)
+    assert all(path.stat().st_size < least for path in set(known) - set(programs))
     assert {path: path.stat().st_mtime_ns for path in programs if path != largest} == {
         path: time for path, time in written.items() if path != largest
     }
