@@ -73,8 +73,11 @@ def test_both_find_the_same(rng, reference, name, dtype, within):
         size = np.max(np.abs(v), axis=1) + np.max(np.abs(v + expected.step), axis=1)
         difference = np.max(np.abs(found.step - expected.step), axis=1) / size
         same = expected.status == found.status
-        # In single precision the pure path may lose what the kernel, in double, still sees.
-        assert np.mean(same[kind == 4]) > (0.99 if dtype == np.float64 else 0.8)
+        # Both tell; one may call ill conditioned what the other calls contradictory. In single precision the pure path
+        # may lose what the kernel, in double, still sees.
+        tells = (expected.status != 0) == (found.status != 0)
+        assert np.all(tells[kind == 4]) or dtype == np.float32
+        assert np.mean(same[kind == 4]) > (0.95 if dtype == np.float64 else 0.8)
         assert np.all(same[kind < 4])
         assert not np.any(expected.status[kind < 4])
         assert np.all(np.isfinite(found.step) & np.isfinite(expected.step))
