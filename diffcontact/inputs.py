@@ -50,7 +50,10 @@ def require_inputs(system, params, q0: Array, u0: Array, times: Array, scheme) -
         raise ValueError(f"scheme: expected a step map like EventTimed(), got {scheme!r}")
     if q0.ndim != 1 or q0.size == 0:
         raise ValueError(f"q0: expected shape (d,) with d >= 1, got {q0.shape}")
-    if u0.shape != q0.shape:
+    if getattr(system, "rate", None) is not None:
+        if u0.ndim != 1 or u0.size == 0:
+            raise ValueError(f"u0: expected shape (d,) with d >= 1, got {u0.shape}")
+    elif u0.shape != q0.shape:
         raise ValueError(f"u0: expected the shape of q0, {q0.shape}, got {u0.shape}")
     if times.ndim != 1 or times.size < 2:
         raise ValueError(f"times: expected shape (n + 1,) with n >= 1, got {times.shape}")
@@ -79,13 +82,20 @@ def require_shapes(system, params, t, q0: Array, u0: Array) -> None:
 @require_shapes.register
 def require_functions(system: System, params, t, q0, u0, *, explains: bool = False):
     """Refuse functions of a `System` that fail or do not fit; where it `explains`, its own ValueErrors say why."""
-    own, d = Functions(system, "System", params, q0, explains), q0.size
+    own, d = Functions(system, "System", params, q0, explains), u0.size
     gap = own.shape("gap", "t, q, params", t, q0, params)
     if len(gap) != 1:
         raise ValueError(f"System.gap: expected an array of shape (c,), got {gap}")
+    if system.rate is not None:
+        own.expect("rate", own.shape("rate", "q, u, params", q0, u0, params), q0.shape)
     own.expect("force", own.shape("force", "t, q, u, params", t, q0, u0, params), (d,))
     own.expect("mass", own.shape("mass", "q, params", q0, params), (d,), (d, d))
     own.expect("restitution", own.shape("restitution", "params", params), (), gap)
+    if system.rubs:
+        own.expect("slip", own.shape("slip", "t, q, u, params", t, q0, u0, params), (*gap, 1), (*gap, 2))
+        for name in ("friction", "tangential_restitution"):
+            if getattr(system, name) is not None:
+                own.expect(name, own.shape(name, "params", params), (), gap)
     if system.normals is not None:
         normals = system.normals
         own.expect("normals", jax.eval_shape(lambda: normals(t, q0, params)).shape, (*gap, d))

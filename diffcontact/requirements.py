@@ -18,6 +18,7 @@ from jax import Array, lax
 from jax.core import Tracer
 
 from diffcontact.compilation import quick_jit
+from diffcontact.friction import friction_coefficients, tangential_restitutions
 from diffcontact.status import Status, first
 from diffcontact.system import ParticleLine, System
 
@@ -122,7 +123,7 @@ def of_system(system: System, params, t, q0, u0):
     """What must hold of any `System`."""
     # A gradient that is not finite shows along any direction.
     direction = jnp.cos(jnp.arange(q0.size, dtype=q0.dtype))
-    gap, rate = jax.jvp(lambda q: system.gap(t, q, params), (q0,), (direction,))
+    gap, speed = jax.jvp(lambda q: system.gap(t, q, params), (q0,), (direction,))
     return [
         *impact_law(system, params, q0),
         finite("System.force", system.force(t, q0, u0, params), params, of="force"),
@@ -134,8 +135,44 @@ def of_system(system: System, params, t, q0, u0):
             of="gap",
         ),
         no_overlap(gap, q0, lambda row, gap: f"gap[{row}] = {gap:.6g} at the first time"),
-        must(jnp.all(jnp.isfinite(rate)), Status.NO_DERIVATIVE, None),
+        must(jnp.all(jnp.isfinite(speed)), Status.NO_DERIVATIVE, None),
+        *(_friction_law(system, params, t, q0, u0) if system.rubs else []),
+        *([] if system.rate is None else [finite("System.rate", system.rate(q0, u0, params), params, of="rate")]),
     ]
+
+
+def _friction_law(system: System, params, t, q0, u0) -> list[Requirement]:
+    """The slip is affine in u, no friction is negative, and no impact turns a slip round to a faster one."""
+
+    def bent(slip):
+        return f"System.slip: expected affine in u, but slip(u) + slip(-u) - 2 slip(0) is {_largest(slip):.6g} at u0"
+
+    slip, count = system.slip, system.gap(t, q0, params).size
+    assert slip is not None
+    mu = friction_coefficients(system, params, count, q0.dtype)
+    e_t = tangential_restitutions(system, params, count, q0.dtype)
+    at = u0 + jnp.cos(jnp.arange(u0.size, dtype=u0.dtype))
+    there, still, back = (slip(t, q0, u, params) for u in (at, jnp.zeros_like(at), -at))
+    size = jnp.max(jnp.abs(there)) + jnp.max(jnp.abs(back)) + jnp.max(jnp.abs(still))
+    curved = there + back - 2 * still
+    affine = jnp.max(jnp.abs(curved)) <= jnp.finfo(q0.dtype).eps ** 0.75 * size
+    return [
+        finite("System.slip", there, params, of="slip"),
+        must(affine, Status.BAD_INPUT, bent, curved, of="slip"),
+        finite("friction", mu, params, of="friction"),
+        not_negative("friction", mu),
+        must(
+            jnp.all(jnp.abs(e_t) <= 1),
+            Status.BAD_RESTITUTION,
+            lambda e_t: f"tangential_restitution: expected within [-1, 1], got {e_t}",
+            e_t,
+            of="tangential_restitution",
+        ),
+    ]
+
+
+def _largest(x):
+    return float(np.max(np.abs(x)))
 
 
 @requirements.register

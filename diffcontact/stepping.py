@@ -33,7 +33,9 @@ def one_step(scheme: Scheme, system, params, t, h, state) -> tuple[Any, Info]:
     happened = info.percussions
     if happened is not None and listed.numbers is not None:
         happened = happened.numbered(listed.numbers)
-    return after, Info(listed.reported(info.impulse), status, happened)
+    # A list's contacts are others in every step, and so are the directions of their friction.
+    friction = info.friction if listed.numbers is None else None
+    return after, Info(listed.reported(info.impulse), status, happened, friction)
 
 
 def _stepped(system, params, q0, u0, times, breaks, scheme, substeps, percussions, sound) -> Trajectory:
@@ -56,17 +58,20 @@ def _stepped(system, params, q0, u0, times, breaks, scheme, substeps, percussion
     grid, places, intervals = (times, None, None) if breaks is None else with_breaks(times, breaks)
     q0, u0 = entangled((q0, u0), (params, times))
     initial = initial_state(scheme, system, params, times[0], (times[1] - times[0]) / substeps, q0, u0)
-    (_, status), (q, u, impulse, happened) = lax.scan(advance, (initial, status), (grid[:-1], grid[1:]))
+    (_, status), (q, u, impulses, happened) = lax.scan(advance, (initial, status), (grid[:-1], grid[1:]))
     q0, u0, times = asked
     q, u = jnp.concatenate([q0[None], stay(stands, q0, q)]), jnp.concatenate([u0[None], stay(stands, u0, u)])
-    impulse = jnp.where(stands, 0, impulse)
+    impulses = jax.tree.map(lambda impulse: jnp.where(stands, 0, impulse), impulses)
     if breaks is not None:
         q, u = q[places], u[places]
-        impulse = jnp.zeros((times.size - 1, *impulse.shape[1:]), impulse.dtype).at[intervals].add(impulse)
-    finite = jnp.all(jnp.isfinite(q)) & jnp.all(jnp.isfinite(u)) & jnp.all(jnp.isfinite(impulse))
+        none = jax.tree.map(lambda x: jnp.zeros((times.size - 1, *x.shape[1:]), x.dtype), impulses)
+        impulses = jax.tree.map(lambda none, impulse: none.at[intervals].add(impulse), none, impulses)
+    finite = jnp.all(jnp.isfinite(q)) & jnp.all(jnp.isfinite(u))
+    finite = finite & jnp.all(jnp.asarray([jnp.all(jnp.isfinite(impulse)) for impulse in jax.tree.leaves(impulses)]))
     status = jnp.where(finite, status, Status.NOT_FINITE)
     listed = _listed(happened, stands, percussions, scheme) if percussions else None
-    return Trajectory(t=times, q=q, u=u, impulse=impulse, status=status, percussions=listed)
+    impulse, friction = impulses
+    return Trajectory(t=times, q=q, u=u, impulse=impulse, status=status, percussions=listed, friction=friction)
 
 
 # So many substeps, known when tracing: both modes of differentiation, percussions.
@@ -94,7 +99,8 @@ def _each_piece(system, params, breaks, scheme, substeps, percussions):
         known = isinstance(substeps, int)
         state, info = _scanned(step, state, begin, h, substeps) if known else _looped(step, state, begin, h, substeps)
         happened = info.percussions if percussions else None
-        return (state, first(status, info.status)), (state.q, state.u, info.impulse, happened)
+        impulses = info.impulse, info.friction
+        return (state, first(status, info.status)), (state.q, state.u, impulses, happened)
 
     def unless_empty(carry, at):
         """A break at one of the times makes a piece of length zero."""
@@ -116,7 +122,8 @@ def _scanned(step, state, t, h, count: int):
     starts = t + h * jnp.arange(count, dtype=h.dtype)
     state, info = lax.scan(step, state, (starts, jnp.full((count,), h)))
     status = info.status[jnp.argmax(info.status != Status.OK)]
-    return state, replace(info, impulse=jnp.sum(info.impulse, axis=0), status=status)
+    impulse, friction = jax.tree.map(lambda x: jnp.sum(x, axis=0), (info.impulse, info.friction))
+    return state, replace(info, impulse=impulse, friction=friction, status=status)
 
 
 def _looped(step, state, t, h, count: Array):
@@ -127,7 +134,8 @@ def _looped(step, state, t, h, count: Array):
         state, so_far = carry
         state, info = step(state, (t + number * h, h))
         status = first(so_far.status, info.status)
-        return state, replace(info, impulse=so_far.impulse + info.impulse, status=status)
+        sums = jax.tree.map(jnp.add, (so_far.impulse, so_far.friction), (info.impulse, info.friction))
+        return state, replace(info, impulse=sums[0], friction=sums[1], status=status)
 
     return lax.fori_loop(0, count, one, (state, nothing))
 

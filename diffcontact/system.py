@@ -10,12 +10,14 @@ with an absolutely continuous part (resting contact) and atoms (impacts)::
     gap g_i > 0: open          .  q          normal = grad g_i, points away from the obstacle
     gap g_i = 0: closed        |  ^ grad g   impulse lambda_i >= 0 along grad g_i  [N s]
     ___________________________|__|____
+
+A system whose contacts rub says how fast they slip; see `friction`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -29,6 +31,10 @@ from diffcontact.neighbours import AllContacts
 from diffcontact.qp.rows.body_rows import BodyRows, Rows
 
 Params = Any
+
+IMPACT_LAWS = ("newton",)
+# What a system may have besides.
+_OPTIONAL = ("normals", "slip", "friction", "tangential_restitution", "rate")
 
 
 @dataclass(frozen=True)
@@ -48,6 +54,14 @@ class System(AllContacts):
         normals: None, or `normals(t, q, params)`, the rows grad g_i as `qp.BodyRows`, where each gap belongs to one
             body or two and the mass is diagonal. `VelocityProjection` uses them; the other schemes, and without them
             it too, differentiate the gaps in forward mode: d tangents for c gaps.
+        slip: None where contacts do not rub, or `slip(t, q, u, params) -> (c, k)`, the slip velocities v_T [m/s],
+            affine in u: k = 1 in a plane, 2 in space, along orthonormal directions of the plane of contact.
+        friction: `friction(params) -> ()` or `(c,)`, Coulomb's coefficient mu >= 0; needed where there is a slip.
+        tangential_restitution: None for 0, or `tangential_restitution(params) -> ()` or `(c,)`, the e_t in [-1, 1] by
+            which an impact that grips turns the slip round, v_T+ = -e_t v_T-.
+        rate: None where q' = u, or `rate(q, u, params) -> (n,)`, q' [m/s], affine in u (d,); q may then be longer than
+            u (a quaternion). All that follows holds with N = d(d gap/dt)/du in place of the gradient.
+        impact_law: "newton", which is Moreau's law where several contacts are closed.
 
     Systems are compared by their functions: build one once and reuse it, and nothing is compiled twice. All contacts
     are looked at in every step; a system with too many of them overrides what `neighbours.AllContacts` says of it.
@@ -71,12 +85,29 @@ class System(AllContacts):
     mass: Callable[[Array, Params], Array]
     restitution: Callable[[Params], Any]
     normals: Callable[[Any, Array, Params], BodyRows] | None = None
+    _: KW_ONLY
+    slip: Callable[[Any, Array, Array, Params], Array] | None = None
+    friction: Callable[[Params], Any] | None = None
+    tangential_restitution: Callable[[Params], Any] | None = None
+    rate: Callable[[Array, Array, Params], Array] | None = None
+    impact_law: str = "newton"
 
     def __post_init__(self):
-        optional = () if self.normals is None else ("normals",)
-        for name in ("gap", "force", "mass", "restitution", *optional):
+        for name in ("gap", "force", "mass", "restitution", *_given(self)):
             if not callable(getattr(self, name)):
                 raise ValueError(f"System({name}=...): expected a function, got {type(getattr(self, name)).__name__}")
+        if (self.slip is None) != (self.friction is None):
+            given, missing = ("friction", "slip") if self.slip is None else ("slip", "friction")
+            raise ValueError(f"System({given}=...): expected {missing}=... with it, got None")
+        if self.tangential_restitution is not None and self.slip is None:
+            raise ValueError("System(tangential_restitution=...): expected slip=... with it, got None")
+        if self.impact_law not in IMPACT_LAWS:
+            raise ValueError(f"System(impact_law={self.impact_law!r}): expected one of {', '.join(IMPACT_LAWS)}")
+
+    @property
+    def rubs(self) -> bool:
+        """Whether its contacts have friction."""
+        return self.slip is not None
 
     def coefficients(self, params: Params) -> Any:
         """All coefficients of restitution that contacts may have, in an array of any shape."""
@@ -89,6 +120,11 @@ class System(AllContacts):
             return here.gap, here.normals
         t = jnp.asarray(t, q.dtype)
         return self.gap(t, q, params), self.normals(t, q, params)
+
+
+def _given(system) -> list[str]:
+    """Which optional functions a system has, by name."""
+    return [name for name in _OPTIONAL if getattr(system, name) is not None]
 
 
 @dataclass(frozen=True)
@@ -177,7 +213,8 @@ def in_precision(system: System | ParticleLine, dtype) -> System | ParticleLine:
     """
     if not isinstance(system, System):
         return system
-    functions = {name: getattr(system, name) for name in ("gap", "force", "mass", "restitution")}
+    optional = [name for name in _given(system) if name != "normals"]
+    functions = {name: getattr(system, name) for name in ("gap", "force", "mass", "restitution", *optional)}
     return replace(system, **{name: _In(np.dtype(dtype), function) for name, function in functions.items()})
 
 
@@ -188,8 +225,8 @@ class Contacts:
 
     Attributes:
         gap: (c,) gaps g(t, q) [m].
-        normals: (c, d) rows grad g_i(t, q), the matrix G of every projection.
-        drift: (c,) explicit time derivatives dg_i/dt [m/s] (moving walls, growing radii).
+        normals: (c, d) rows grad g_i(t, q), the matrix G of every projection; with a `rate`, N = d(dg/dt)/du.
+        drift: (c,) what dg_i/dt is at u = 0 [m/s] (moving walls, growing radii).
     """
 
     gap: Array
@@ -205,19 +242,43 @@ def contacts(system: System, params: Params, t, q: Array) -> Contacts:
     """Gaps, their gradients and their drift at (t, q), in one pass of forward mode (d + 1 tangents)."""
     t = jnp.asarray(t, q.dtype)
     gap, pushforward = jax.linearize(lambda t, q: system.gap(t, q, params), t, q)
-    normals = jax.vmap(lambda e: pushforward(jnp.zeros_like(t), e), out_axes=1)(jnp.eye(q.size, dtype=q.dtype))
-    return Contacts(gap=gap, normals=normals, drift=pushforward(jnp.ones_like(t), jnp.zeros_like(q)))
+    still = jnp.zeros_like(q)
+    directions = jnp.eye(q.size, dtype=q.dtype)
+    if system.rate is not None:
+        size = jax.eval_shape(lambda q: system.mass(q, params), q).shape[0]
+        still, directions = _rates(system, params, q, size)
+    normals = jax.vmap(lambda e: pushforward(jnp.zeros_like(t), e), out_axes=1)(directions)
+    return Contacts(gap=gap, normals=normals, drift=pushforward(jnp.ones_like(t), still))
+
+
+def _rates(system: System, params: Params, q: Array, size: int) -> tuple[Array, Array]:
+    """q' (n,) at u = 0, and what each of the d entries of u adds to it (d, n)."""
+    still, pushforward = jax.linearize(lambda u: rate(system, params, q, u), jnp.zeros(size, q.dtype))
+    return still, jax.vmap(pushforward)(jnp.eye(size, dtype=q.dtype))
+
+
+def rate(system: System, params: Params, q: Array, u: Array) -> Array:
+    """(n,) q' where the velocity is u (d,) [m/s]."""
+    return u if system.rate is None else system.rate(q, u, params)
 
 
 def gap_motion(system: System, params: Params, t, q: Array, u: Array) -> tuple[Array, Array]:
     """Gaps (c,) and their velocities (c,) along (1, u), without forming any gradient."""
     t = jnp.asarray(t, q.dtype)
-    return jax.jvp(lambda t, q: system.gap(t, q, params), (t, q), (jnp.ones_like(t), u))
+    way = rate(system, params, q, u)
+    return jax.jvp(lambda t, q: system.gap(t, q, params), (t, q), (jnp.ones_like(t), way))
 
 
 def gap_acceleration(system: System, params: Params, t, q: Array, u: Array, a: Array) -> Array:
     """(c,) second derivatives of the gaps along q + s u + s^2 a / 2 [m/s^2]: curvature and moving walls included."""
     zero, one = jnp.zeros((), q.dtype), jnp.ones((), q.dtype)
+    if system.rate is not None:
+        t = jnp.asarray(t, q.dtype)
+
+        def speed(t, q, u):
+            return gap_motion(system, params, t, q, u)[1]
+
+        return jax.jvp(speed, (t, q, u), (one, rate(system, params, q, u), a))[1]
 
     def along(s):
         return system.gap(t + s, q + s * u + s**2 / 2 * a, params)

@@ -14,7 +14,7 @@ from diffcontact.schemes.event_timed.impacts import Percussion
 
 @partial(
     jax.tree_util.register_dataclass,
-    data_fields=["t", "q", "u", "impulse", "status", "percussions", "error", "substeps"],
+    data_fields=["t", "q", "u", "impulse", "status", "percussions", "error", "substeps", "friction"],
     meta_fields=[],
 )
 @dataclass(frozen=True)
@@ -34,6 +34,8 @@ class Trajectory:
         error: () with substeps="auto", how much the positions [m] and velocities [m/s] changed at most when the steps
             were halved last; else None.
         substeps: () with substeps="auto", into how many steps each interval was cut; else None.
+        friction: (n, c, k) where contacts rub, the tangential impulse of each contact over each interval [N s], along
+            the directions of the system's slip velocities; else None.
     """
 
     t: Array
@@ -44,6 +46,7 @@ class Trajectory:
     percussions: Percussion | None = None
     error: Array | None = None
     substeps: Array | None = None
+    friction: Array | None = None
 
     @property
     def density(self) -> Array:

@@ -23,15 +23,16 @@ class State:
     u: Array
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["impulse", "status", "percussions"], meta_fields=[])
+@partial(jax.tree_util.register_dataclass, data_fields=["impulse", "status", "percussions", "friction"], meta_fields=[])
 @dataclass(frozen=True)
 class Info:
     """What a step reports and does not carry: impulse per contact (c,) [N s], status (), and, from a scheme that puts
-    impacts at their own times, its `Percussion`s (k, ...)."""
+    impacts at their own times, its `Percussion`s (m, ...); where contacts rub, the impulse of friction (c, k) [N s]."""
 
     impulse: Array
     status: Array
     percussions: Any = None
+    friction: Array | None = None
 
 
 class Scheme(ABC):
@@ -40,6 +41,7 @@ class Scheme(ABC):
     Attributes:
         systems: the kinds of systems that it steps.
         inelastic: whether it is for restitution 0 only.
+        rubs: whether it steps systems whose contacts rub, and those with a `rate`.
         keeps: the names (`jax.ad_checkpoint.checkpoint_name`) of what reverse mode keeps of each step; the rest of the
             step is computed again.
 
@@ -51,6 +53,7 @@ class Scheme(ABC):
 
     systems: ClassVar[tuple[type, ...]] = (System,)
     inelastic: ClassVar[bool] = False
+    rubs: ClassVar[bool] = False
     keeps: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
@@ -77,3 +80,7 @@ class Scheme(ABC):
         if not isinstance(system, self.systems):
             kinds = " or a ".join(kind.__name__ for kind in self.systems)
             raise ValueError(f"scheme: {type(self).__name__} steps a {kinds}, got a {type(system).__name__}")
+        if isinstance(system, System) and not self.rubs:
+            for name in ("slip", "rate"):
+                if getattr(system, name) is not None:
+                    raise ValueError(f"scheme: {type(self).__name__} steps no System with {name}=...; take EventTimed")
