@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from diffcontact.qp.rows.body_rows import Rows
 from diffcontact.system import Params, System, rate
 
 
@@ -45,6 +46,19 @@ def slips(system: System, params: Params, t, q: Array, size: int) -> Slip:
     slip, t = system.slip, jnp.asarray(t, q.dtype)
     drift, pushforward = jax.linearize(lambda u: slip(t, q, u, params), jnp.zeros(size, q.dtype))
     return Slip(jax.vmap(pushforward, out_axes=2)(jnp.eye(size, dtype=q.dtype)), drift)
+
+
+def slip_rows(system: System, params: Params, t, q: Array, size: int) -> tuple[tuple[Rows, ...], Array]:
+    """The rows S of the slip velocities at (t, q), (c, d) for each of the k directions, and their drift (c, k).
+
+    As `slips`, but sparse where the system brings its own rows: `normals` and `tangents` then go together.
+    """
+    if system.tangents is None:
+        slip = slips(system, params, t, q, size)
+        return tuple(slip.tangents[:, k] for k in range(slip.tangents.shape[1])), slip.drift
+    assert system.slip is not None
+    t = jnp.asarray(t, q.dtype)
+    return system.tangents(t, q, params), system.slip(t, q, jnp.zeros(size, q.dtype), params)
 
 
 def slip_acceleration(system: System, params: Params, t, q: Array, u: Array, a: Array) -> Array:

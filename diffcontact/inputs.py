@@ -22,7 +22,7 @@ from diffcontact.arguments import require_real
 from diffcontact.qp.rows import body_rows
 from diffcontact.requirements import require_values
 from diffcontact.schemes.scheme import Scheme
-from diffcontact.system import ParticleLine, System, in_precision
+from diffcontact.system import ParticleLine, System, gap_motion, in_precision
 
 
 def require_inputs(system, params, q0: Array, u0: Array, times: Array, scheme) -> bool:
@@ -69,7 +69,7 @@ def require_inputs(system, params, q0: Array, u0: Array, times: Array, scheme) -
     holds = require_values(system, params, q0, u0, times)
     _require_restitution(system, params, scheme)
     if isinstance(system, System) and system.normals is not None:
-        _require_normals(system, params, times[0], q0)
+        _require_rows(system, params, times[0], q0, u0)
     return holds
 
 
@@ -99,6 +99,10 @@ def require_functions(system: System, params, t, q0, u0, *, explains: bool = Fal
     if system.normals is not None:
         normals = system.normals
         own.expect("normals", jax.eval_shape(lambda: normals(t, q0, params)).shape, (*gap, d))
+    if system.tangents is not None:
+        tangents = system.tangents
+        for rows in jax.eval_shape(lambda: tangents(t, q0, params)):
+            own.expect("tangents", rows.shape, (*gap, d))
 
 
 @require_shapes.register
@@ -190,17 +194,26 @@ def _require_restitution(system, params, scheme: Scheme):
         )
 
 
-def _require_normals(system, params, t, q0):
-    moved, expected = (np.asarray(value) for value in _gap_rates(system, params, t, q0))
-    wrong = np.abs(moved - expected) > 1e3 * np.finfo(moved.dtype).eps * (q0.size + np.abs(expected))
-    if np.any(wrong):
-        row = int(np.argmax(wrong))
-        raise ValueError(f"System.normals: expected the gradients of gap, but row {row} is not that of gap[{row}]")
+def _require_rows(system, params, t, q0, u0):
+    for name, rates in _rates(system, params, t, q0, u0).items():
+        of, (moved, expected) = _OF_ROWS[name], map(np.asarray, rates)
+        wrong = np.abs(moved - expected) > 1e3 * np.finfo(moved.dtype).eps * (q0.size + np.abs(expected))
+        if np.any(wrong):
+            row = int(np.argwhere(wrong)[0, 0])
+            raise ValueError(f"System.{name}: expected the gradients of {of}, but row {row} is not that of {of}[{row}]")
+
+
+_OF_ROWS = {"normals": "gap", "tangents": "slip"}
 
 
 @partial(jax.jit, static_argnames="system")
-def _gap_rates(system, params, t, q0):
-    """How fast the gaps change along some direction, by the system's normals and by its gap function."""
-    direction = jnp.cos(jnp.arange(q0.size, dtype=q0.dtype))
-    rate = jax.jvp(lambda q: system.gap(t, q, params), (q0,), (direction,))[1]
-    return body_rows.product(system.normals(t, q0, params), direction), rate
+def _rates(system, params, t, q0, u0):
+    """How fast the gaps, and the slips, change along some direction, by the system's rows and by its functions."""
+    along, still = jnp.cos(jnp.arange(u0.size, dtype=u0.dtype)), jnp.zeros_like(u0)
+    gap = [gap_motion(system, params, t, q0, velocity)[1] for velocity in (along, still)]
+    found = {"normals": (body_rows.product(system.normals(t, q0, params), along), gap[0] - gap[1])}
+    if system.tangents is not None:
+        rows = [body_rows.product(rows, along) for rows in system.tangents(t, q0, params)]
+        slip = system.slip(t, q0, along, params) - system.slip(t, q0, still, params)
+        found["tangents"] = (jnp.stack(rows, axis=1), slip)
+    return found

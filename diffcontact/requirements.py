@@ -136,13 +136,13 @@ def of_system(system: System, params, t, q0, u0):
         ),
         no_overlap(gap, q0, lambda row, gap: f"gap[{row}] = {gap:.6g} at the first time"),
         must(jnp.all(jnp.isfinite(speed)), Status.NO_DERIVATIVE, None),
-        *(_friction_law(system, params, t, q0, u0) if system.rubs else []),
+        *(_slip(system, params, t, q0, u0) if system.rubs else []),
         *([] if system.rate is None else [finite("System.rate", system.rate(q0, u0, params), params, of="rate")]),
     ]
 
 
-def _friction_law(system: System, params, t, q0, u0) -> list[Requirement]:
-    """The slip is affine in u, no friction is negative, and no impact turns a slip round to a faster one."""
+def _slip(system: System, params, t, q0, u0) -> list[Requirement]:
+    """The slip is finite and affine in u, and the friction is one."""
 
     def bent(slip):
         return f"System.slip: expected affine in u, but slip(u) + slip(-u) - 2 slip(0) is {_largest(slip):.6g} at u0"
@@ -159,6 +159,14 @@ def _friction_law(system: System, params, t, q0, u0) -> list[Requirement]:
     return [
         finite("System.slip", there, params, of="slip"),
         must(affine, Status.BAD_INPUT, bent, curved, of="slip"),
+        *friction_law(mu, e_t, params),
+    ]
+
+
+def friction_law(mu, e_t, params) -> list[Requirement]:
+    """No friction is negative, and no impact turns a slip round to a faster one."""
+    mu, e_t = jnp.asarray(mu), jnp.asarray(e_t)
+    return [
         finite("friction", mu, params, of="friction"),
         not_negative("friction", mu),
         must(

@@ -34,7 +34,9 @@ Params = Any
 
 IMPACT_LAWS = ("newton",)
 # What a system may have besides.
-_OPTIONAL = ("normals", "slip", "friction", "tangential_restitution", "rate")
+_OPTIONAL = ("normals", "slip", "friction", "tangential_restitution", "rate", "tangents")
+# Those that return rows between bodies, not arrays.
+_ROWS = ("normals", "tangents")
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,8 @@ class System(AllContacts):
         rate: None where q' = u, or `rate(q, u, params) -> (n,)`, q' [m/s], affine in u (d,); q may then be longer than
             u (a quaternion). All that follows holds with N = d(d gap/dt)/du in place of the gradient.
         impact_law: "newton", which is Moreau's law where several contacts are closed.
+        tangents: None, or `tangents(t, q, params)`, the rows of the slip as a tuple of k `qp.BodyRows`, one for each
+            direction and all for the bodies of `normals`; used like these.
 
     Systems are compared by their functions: build one once and reuse it, and nothing is compiled twice. All contacts
     are looked at in every step; a system with too many of them overrides what `neighbours.AllContacts` says of it.
@@ -91,6 +95,7 @@ class System(AllContacts):
     tangential_restitution: Callable[[Params], Any] | None = None
     rate: Callable[[Array, Array, Params], Array] | None = None
     impact_law: str = "newton"
+    tangents: Callable[[Any, Array, Params], tuple[BodyRows, ...]] | None = None
 
     def __post_init__(self):
         for name in ("gap", "force", "mass", "restitution", *_given(self)):
@@ -99,8 +104,9 @@ class System(AllContacts):
         if (self.slip is None) != (self.friction is None):
             given, missing = ("friction", "slip") if self.slip is None else ("slip", "friction")
             raise ValueError(f"System({given}=...): expected {missing}=... with it, got None")
-        if self.tangential_restitution is not None and self.slip is None:
-            raise ValueError("System(tangential_restitution=...): expected slip=... with it, got None")
+        for name in ("tangential_restitution", "tangents"):
+            if getattr(self, name) is not None and self.slip is None:
+                raise ValueError(f"System({name}=...): expected slip=... with it, got None")
         if self.impact_law not in IMPACT_LAWS:
             raise ValueError(f"System(impact_law={self.impact_law!r}): expected one of {', '.join(IMPACT_LAWS)}")
 
@@ -213,7 +219,7 @@ def in_precision(system: System | ParticleLine, dtype) -> System | ParticleLine:
     """
     if not isinstance(system, System):
         return system
-    optional = [name for name in _given(system) if name != "normals"]
+    optional = [name for name in _given(system) if name not in _ROWS]
     functions = {name: getattr(system, name) for name in ("gap", "force", "mass", "restitution", *optional)}
     return replace(system, **{name: _In(np.dtype(dtype), function) for name, function in functions.items()})
 

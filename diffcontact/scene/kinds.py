@@ -203,13 +203,13 @@ def _of_materials(system: Balls, materials: tuple[int, ...]) -> tuple[Balls, lis
     surfaces, kinds = replace(system.surfaces, materials=materials), max(materials) + 1
     low, high = np.sort(np.indices((kinds, kinds)), axis=0)
     number = low * kinds + high
-    met = np.unique(surfaces.restitution({"restitution": number}))
+    met = np.unique(surfaces.coefficients("restitution", {"restitution": number}))
     names = [f"restitution_{pair // kinds}_{pair % kinds}" for pair in met]
 
     def restitution(params):
         values = jnp.stack([jnp.asarray(params[name]) for name in names])
         table = jnp.zeros(kinds**2, values.dtype).at[met].set(values)[number]
-        return surfaces.restitution({"restitution": table})
+        return surfaces.coefficients("restitution", {"restitution": table})
 
     return replace(system, restitution=restitution), names
 

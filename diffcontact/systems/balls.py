@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import jax.numpy as jnp
@@ -12,6 +12,7 @@ import numpy as np
 # Registers what is refused of balls.
 from diffcontact.systems import ball_input as ball_input
 from diffcontact.systems.cell_list_balls import CellListBalls
+from diffcontact.systems.spin import moments_of_inertia, rubbing
 from diffcontact.systems.surfaces import Balls, Surfaces, param
 
 # Up to so many balls the gradients of the gaps are dense: with sparse ones a step of ten balls takes four fifths of the
@@ -29,8 +30,10 @@ def balls(
     radius: Callable | None = None,
     fixed: int = 0,
     materials: Sequence[int] | None = None,
+    spin: bool = False,
+    belt: Callable | None = None,
 ) -> Balls:
-    """Frictionless balls that collide with each other, with the sides of a box, with planes and with fixed balls.
+    """Balls that collide with each other, with the sides of a box, with planes and with fixed balls.
 
     Coordinates are ball-major, q = (q_00, q_01, ..., q_10, ...), d = count * dimension. Gaps [m], in this order::
 
@@ -42,6 +45,14 @@ def balls(
     Params of the system: `mass` (count,) [kg], `radius` (count,) [m], `gravity` (dimension,) [m/s^2] as an acceleration
     vector, `restitution` () or (c,); with fixed balls `fixed_centre` (fixed, dimension) and `fixed_radius` (fixed,)
     [m]; with k materials `restitution` (k, k), symmetric, for each pair of them.
+
+    With `spin` they turn and rub, by Coulomb's law: discs in a plane with q = (x, y, angle) each and u alike, spheres
+    in space with q = (centre (3), unit quaternion w x y z), u = (velocity (3), angular velocity (3), along fixed axes).
+    Params then have `friction`, mu, may have `tangential_restitution`, e_t, both like `restitution`, and `inertia`
+    (count,) [kg m^2], for homogeneous balls m r^2 / 2 and 2/5 m r^2 without it; gravity acts at the centres. The slip
+    on a wall is that of the ball, in a plane along (n_y, -n_x), x on a floor, in space along x and y there; that of two
+    balls i < j is that of j on i, in a plane along (-n_y, n_x), n from i to j. Fixed balls do not turn, and planes tilt
+    about lines in them.
 
     With `cell` the pairs come from a cell list, without any array of all pairs: some tens to thousands of balls with
     `VelocityProjection`, tens with the other schemes. Restitution is a number then, or the table of materials, and a
@@ -60,6 +71,9 @@ def balls(
         fixed: number of fixed balls.
         materials: None, or the material's number of each ball, of each fixed ball, of the low sides, of the high sides
             and of the planes, in this order.
+        spin: whether the balls turn, and their contacts rub; in 2 and 3 dimensions.
+        belt: None, or `belt(t, params) -> (walls, dimension)`, how fast the surfaces of the low sides, the high sides
+            and the planes run [m/s], what is normal to them not read; for balls that spin.
 
     Returns:
         A `System`; equal arguments return the same one.
@@ -81,15 +95,26 @@ def balls(
         >>> params = dict(mass=jnp.ones(1), radius=0.1 * jnp.ones(1), gravity=jnp.zeros(1), restitution=1.0)
         >>> print(dc.simulate(piston, params, [0.5], [0.0], [0.0, 0.3, 0.6]).u.round(3).tolist())
         [[0.0], [0.0], [2.0]]
+
+        A disc of radius 0.1 m that spins on the floor at 20 rad/s slips there at 2 m/s:
+
+        >>> disc = dc.systems.balls(1, 2, planes=lambda t, params: (jnp.array([[0.0, 1.0]]), jnp.zeros(1)), spin=True)
+        >>> params = dict(mass=jnp.ones(1), radius=0.1 * jnp.ones(1), friction=0.3)
+        >>> disc.slip(0.0, jnp.array([0.0, 0.1, 0.0]), jnp.array([0.0, 0.0, 20.0]), params).tolist()
+        [[2.0]]
     """
     for name, value, least in (("count", count, 1), ("dimension", dimension, 1), ("fixed", fixed, 0)):
         if not (isinstance(value, int | np.integer) and value >= least):
             raise ValueError(f"balls({name}={value!r}): expected an integer of at least {least}")
     if cell is not None and not (np.ndim(cell) == 0 and 0 < float(cell) < np.inf):
         raise ValueError(f"balls(cell={cell!r}): expected a positive length, at least the largest diameter, or None")
-    for name, function in (("planes", planes), ("radius", radius)):
+    for name, function in (("planes", planes), ("radius", radius), ("belt", belt)):
         if not (function is None or callable(function)):
             raise ValueError(f"balls({name}={function!r}): expected a function of (t, params), or None")
+    if spin and dimension not in (2, 3):
+        raise ValueError(f"balls(dimension={dimension}, spin=True): expected dimension 2 or 3")
+    if belt is not None and not (spin and (box is not None or planes is not None)):
+        raise ValueError("balls(belt=...): expected spin=True and walls, box=... or planes=..., with it")
     return _balls(
         int(count),
         int(dimension),
@@ -99,6 +124,8 @@ def balls(
         radius,
         int(fixed),
         None if materials is None else _numbered(materials),
+        bool(spin),
+        belt,
     )
 
 
@@ -120,18 +147,34 @@ def _numbered(materials):
 
 
 @lru_cache(maxsize=128)
-def _balls(count, dimension, box, cell, planes, radius, fixed, materials):
-    surfaces = Surfaces(count, dimension, box, planes, radius, fixed, materials)
+def _balls(count, dimension, box, cell, planes, radius, fixed, materials, spin, belt):
+    surfaces = Surfaces(count, dimension, box, planes, radius, fixed, materials, spin, belt)
 
     def force(t, q, u, params):
         del t, u
         mass, gravity = (param(params, *of, q.dtype) for of in (("mass", (count,)), ("gravity", (dimension,))))
-        return (mass[:, None] * gravity[None, :]).ravel()
+        weight = mass[:, None] * gravity[None, :]
+        return (jnp.pad(weight, ((0, 0), (0, surfaces.velocities - dimension))) if spin else weight).ravel()
 
     def mass(q, params):
-        return jnp.repeat(param(params, "mass", (count,), q.dtype), dimension)
+        mass = param(params, "mass", (count,), q.dtype)
+        if not spin:
+            return jnp.repeat(mass, dimension)
+        inertia = moments_of_inertia(surfaces, mass, params)
+        angular = surfaces.velocities - dimension
+        each = [jnp.repeat(of[:, None], many, axis=1) for of, many in ((mass, dimension), (inertia, angular))]
+        return jnp.concatenate(each, axis=1).ravel()
 
-    functions = {"gap": surfaces.gap, "force": force, "mass": mass, "restitution": surfaces.restitution}
+    def coefficient(name):
+        return partial(surfaces.coefficients, name)
+
+    functions = {"gap": surfaces.gap, "force": force, "mass": mass, "restitution": coefficient("restitution")}
+    if spin:
+        functions |= rubbing(surfaces, surfaces.facing, coefficient)
     if cell is not None:
         return CellListBalls(**functions, surfaces=surfaces, cell=cell)
-    return Balls(**functions, surfaces=surfaces, normals=surfaces.gradients if count > DENSE_GRADIENTS_UP_TO else None)
+    if count > DENSE_GRADIENTS_UP_TO:
+        functions["normals"] = surfaces.gradients
+    else:
+        functions.pop("tangents", None)
+    return Balls(**functions, surfaces=surfaces)

@@ -13,7 +13,8 @@ from diffcontact.status import Status, first
 from diffcontact.system import System
 from diffcontact.systems.cell_list import pairs_within
 from diffcontact.systems.neighbour_list import NeighbourList
-from diffcontact.systems.surfaces import Balls, length
+from diffcontact.systems.spin import rubbing
+from diffcontact.systems.surfaces import Balls, unit
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,8 @@ class CellListBalls(Balls):
         """() how far a ball may move within h seconds, and () by how much gaps close while balls stand still [m]."""
         q, u, params = lax.stop_gradient((q, u, params))
         pushed = u + h * self.force(t, q, u, params) / self.mass(q, params)
-        speeds = jnp.linalg.norm(jnp.stack([u, pushed]).reshape(-1, self.dimension), axis=1)
+        ways = [self.surfaces.translation(velocity) for velocity in (u, pushed)]
+        speeds = jnp.linalg.norm(jnp.concatenate(ways), axis=1)
         closing = self.surfaces.closing(t, h, q, params)
         # A surface that comes at w throws off at 2 w what stood still, where e = 1. What is closed is listed whatever
         # its rounding.
@@ -122,14 +124,23 @@ class CellListBalls(Balls):
 
     def listed_contacts(self, listed: NeighbourList, way: Array | float = 0.0) -> ListedContacts:
         """The System of the contacts of a list alone, enough while no ball moves further than `way` [m]."""
+        surfaces = self.surfaces
+
+        def facing(t, q, params):
+            return *listed.surfaces, self.measured(listed, params, t, q)[1]
+
+        def between(name):
+            return lambda params: surfaces.coefficients_between(name, params, listed.first, listed.partner)
+
         return ListedContacts(
             gap=lambda t, q, params: self.measured(listed, params, t, q)[0],
             force=self.force,
             mass=self.mass,
-            restitution=lambda params: self.surfaces.restitution_between(params, listed.first, listed.partner),
+            restitution=between("restitution"),
             balls=self,
             listed=listed,
             way=way,
+            **(rubbing(surfaces, facing, between) if surfaces.spin else {}),
         )
 
     def measured(self, listed: NeighbourList, params, t, q: Array):
@@ -140,8 +151,7 @@ class CellListBalls(Balls):
         pair = listed.taken & (wall == NONE)
         second = jnp.where(pair, listed.partner, 0)
         apart = jnp.where(pair[:, None], centre[second] - centre[begin], 1.0)
-        distance = length(apart)
-        direction = apart / jnp.where(distance > 0, distance, 1.0)[:, None]
+        distance, direction = unit(apart)
         gap = distance - radius[begin] - radius[second]
         if listed.walls:
             gaps = jnp.concatenate(surfaces.wall_gaps(t, q, params), axis=1)
@@ -177,12 +187,11 @@ class ListedContacts(System):
         """Gaps (c,) [m] and their gradients at (t, q) as rows between balls, in one pass."""
         listed = self.listed
         gap, direction = self.balls.measured(listed, params, t, q)
-        bodies = jnp.stack([jnp.where(listed.taken, listed.first, NONE), listed.second], axis=1)
-        return gap, BodyRows(bodies, direction[:, None, :], listed.count)
+        return gap, self.balls.surfaces.rows(*listed.surfaces, direction)
 
     def overlooked(self, q: Array, after: Array) -> Array:
         """() NEIGHBOURS_FULL where the list was too short, NEIGHBOURS_MISSED where a ball moved too far, or OK."""
-        moved = jnp.linalg.norm((after - q).reshape(-1, self.balls.dimension), axis=1)
+        moved = jnp.linalg.norm(self.balls.surfaces.translation(after - q), axis=1)
         full = jnp.where(self.listed.full, Status.NEIGHBOURS_FULL, Status.OK)
         missed = jnp.where(jnp.max(lax.stop_gradient(moved)) > self.way, Status.NEIGHBOURS_MISSED, Status.OK)
         return first(full, missed)

@@ -49,6 +49,11 @@ class NeighbourList:
         return jnp.where(self.taken, self.numbers % (self.count + self.fixed + self.walls), 0)
 
     @property
+    def surfaces(self) -> tuple[Array, Array]:
+        """The numbers (c,) of ball i and of the surface that it meets, NONE in free places."""
+        return jnp.where(self.taken, self.first, NONE), jnp.where(self.taken, self.partner, NONE)
+
+    @property
     def second(self) -> Array:
         """(c,) the ball j, or NONE where the partner does not move by itself and in a free place."""
         return jnp.where(self.taken & (self.partner < self.count), self.partner, NONE)

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from diffcontact.qp.rows.body_rows import BodyRows
+from diffcontact.qp.rows.body_rows import BodyRows, both
 from diffcontact.qp.rows.slots import NONE
 from diffcontact.system import System
 
@@ -25,6 +25,7 @@ class Surfaces:
     Args:
         count, dimension, planes, radius, fixed, materials: as in `balls`.
         box: ((low, ...), (high, ...)), a function, or None, as in `balls`.
+        spin, belt: as in `balls`.
     """
 
     count: int
@@ -34,6 +35,18 @@ class Surfaces:
     radius: Callable | None = None
     fixed: int = 0
     materials: tuple[int, ...] | None = None
+    spin: bool = False
+    belt: Callable | None = None
+
+    @property
+    def coordinates(self) -> int:
+        """How many coordinates a ball has: those of its centre, and an angle or a quaternion where it spins."""
+        return {2: 3, 3: 7}[self.dimension] if self.spin else self.dimension
+
+    @property
+    def velocities(self) -> int:
+        """How many velocities a ball has: those of its centre, and the angular ones where it spins."""
+        return {2: 3, 3: 6}[self.dimension] if self.spin else self.dimension
 
     @property
     def spheres(self) -> int:
@@ -60,9 +73,14 @@ class Surfaces:
         first, second = np.concatenate(blocks, axis=1)
         return first, second
 
+    def translation(self, x: Array) -> Array:
+        """(count, m) what belongs to the centres of the balls in coordinates or velocities."""
+        each = x.reshape(self.count, -1)
+        return each[:, : self.dimension] if self.spin else each
+
     def centres(self, q: Array, params) -> Array:
         """(spheres, m) of the balls and the fixed balls [m]."""
-        own = q.reshape(self.count, self.dimension)
+        own = self.translation(q)
         if not self.fixed:
             return own
         return jnp.concatenate([own, param(params, "fixed_centre", (self.fixed, self.dimension), q.dtype)])
@@ -98,7 +116,7 @@ class Surfaces:
 
     def wall_gaps(self, t, q: Array, params) -> list[Array]:
         """Gaps between each ball and each wall [m]: (count, m) low sides, (count, m) high sides, (count, p) planes."""
-        centre = q.reshape(self.count, self.dimension)
+        centre = self.translation(q)
         distances = []
         if self.box is not None:
             low, high = self.sides(t, params, q.dtype)
@@ -125,6 +143,12 @@ class Surfaces:
             normals.append(self.inclined(t, params, dtype)[0])
         return jnp.concatenate(normals)
 
+    def running(self, t, params, dtype) -> Array:
+        """(walls, m) velocities of the walls' surfaces [m/s]."""
+        assert self.belt is not None
+        shape = self.normals(t, params, dtype).shape
+        return _shaped("balls(belt=...)", self.belt(t, params), shape, dtype)
+
     def gap(self, t, q: Array, params) -> Array:
         """(c,) the gaps of all contacts [m], in the order of `balls`."""
         blocks = []
@@ -135,45 +159,53 @@ class Surfaces:
         walls = [gap.ravel() for gap in self.wall_gaps(t, q, params)]
         return jnp.concatenate([*walls, *blocks]) if walls or blocks else jnp.zeros(0, q.dtype)
 
-    def gradients(self, t, q: Array, params) -> BodyRows:
-        """The gradients of the gaps as rows between the balls, in the order of `balls`."""
-        blocks = []
+    def facing(self, t, q: Array, params) -> tuple[np.ndarray, np.ndarray, Array]:
+        """The numbers (c,) of the two surfaces of each contact, and unit vectors (c, m) from one to the other."""
+        blocks, walls = [], 0
         if self.box is not None or self.planes is not None:
             normals = self.normals(t, params, q.dtype)
-            for walls in np.split(
-                np.arange(len(normals)), [] if self.box is None else self.dimension * np.arange(1, 3)
-            ):
-                ball = np.repeat(np.arange(self.count), len(walls))
-                normal = jnp.tile(normals[walls], (self.count, 1))
-                blocks.append((ball, np.full_like(ball, NONE), normal, jnp.zeros_like(normal)))
+            walls = len(normals)
+            for wall in np.split(np.arange(walls), [] if self.box is None else self.dimension * np.arange(1, 3)):
+                blocks.append(-jnp.tile(normals[wall], (self.count, 1)))
         first, second = np.triu_indices(self.count, 1, self.spheres)
         centre = self.centres(q, params)
-        apart = centre[second] - centre[first]
-        distance = length(apart)
-        direction = apart / jnp.where(distance > 0, distance, 1.0)[:, None]
-        blocks.append((first, np.where(second < self.count, second, NONE), -direction, direction))
-        one, other, at_one, at_other = zip(*blocks, strict=True)
-        bodies = np.stack([np.concatenate(one), np.concatenate(other)], axis=1)
-        rows = jnp.stack([jnp.concatenate(at_one), jnp.concatenate(at_other)], axis=1)
-        return BodyRows(jnp.asarray(bodies, jnp.int32), rows, self.count)
+        blocks.append(unit(centre[second] - centre[first])[1])
+        first, second = self.pairs(walls - (0 if self.box is None else 2 * self.dimension))
+        return first.astype(np.int32), second.astype(np.int32), jnp.concatenate(blocks)
 
-    def restitution(self, params):
-        """() or (c,) restitution of all contacts, in the order of `balls`."""
+    def gradients(self, t, q: Array, params) -> BodyRows:
+        """The gradients of the gaps as rows between the balls, in the order of `balls`."""
+        return both(self.rows(*self.facing(t, q, params)))
+
+    def rows(self, first, second, direction: Array) -> BodyRows:
+        """The gradients of the gaps (c,) between these surfaces, in directions (c, m) from the first to the second.
+
+        Numbers are -1 in free places.
+        """
+        turning = ((0, 0), (0, 0), (0, self.velocities - self.dimension))
+        return BodyRows(self.bodies(first, second), jnp.pad(direction[:, None, :], turning), self.count)
+
+    def bodies(self, first, second) -> Array:
+        """(c, 2) the balls that move themselves among these surfaces."""
+        return jnp.stack([jnp.asarray(first), jnp.where(second < self.count, second, NONE)], axis=1)
+
+    def coefficients(self, name: str, params):
+        """() or (c,) the coefficient by this name of all contacts, in the order of `balls`."""
         if self.materials is None:
-            return params["restitution"]
+            return params[name]
         sides = 0 if self.box is None else 2 * self.dimension
         first, second = self.pairs(len(self.materials) - self.spheres - sides)
-        return self.restitution_between(params, first, second)
+        return self.coefficients_between(name, params, first, second)
 
-    def restitution_between(self, params, first, second):
-        """() or (c,) restitution where the surfaces of these numbers (c,) meet."""
+    def coefficients_between(self, name: str, params, first, second):
+        """() or (c,) the coefficient by this name where the surfaces of these numbers (c,) meet."""
         if self.materials is None:
-            return params["restitution"]
-        table = jnp.asarray(params["restitution"])
+            return params[name]
+        table = jnp.asarray(params[name])
         kinds = max(self.materials) + 1
         if table.ndim != 2 or table.shape[0] != table.shape[1] or table.shape[0] < kinds:
             raise ValueError(
-                f"params['restitution']: expected a symmetric table of {kinds} x {kinds} materials, got {table.shape}"
+                f"params[{name!r}]: expected a symmetric table of {kinds} x {kinds} materials, got {table.shape}"
             )
         material = np.asarray(self.materials)
         return table[jnp.asarray(material)[first], jnp.asarray(material)[second]]
@@ -202,6 +234,12 @@ class Balls(System):
     """
 
     surfaces: Surfaces = field(kw_only=True)
+
+
+def unit(apart: Array) -> tuple[Array, Array]:
+    """(c,) lengths of the vectors (c, m), and the unit vectors (c, m) along them; zero where they are zero."""
+    distance = length(apart)
+    return distance, apart / jnp.where(distance > 0, distance, 1.0)[:, None]
 
 
 def length(apart: Array) -> Array:

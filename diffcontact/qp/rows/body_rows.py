@@ -57,7 +57,7 @@ def product(G: Rows, x):
     if not isinstance(G, BodyRows):
         return G @ x
     there = (G.bodies != NONE)[:, :, None]
-    return jnp.sum(jnp.where(there, _both(G).normals * x.reshape(G.count, -1)[G.bodies], 0), axis=(1, 2))
+    return jnp.sum(jnp.where(there, both(G).normals * x.reshape(G.count, -1)[G.bodies], 0), axis=(1, 2))
 
 
 def transposed_product(G: Rows, multipliers):
@@ -66,7 +66,7 @@ def transposed_product(G: Rows, multipliers):
         return G.T @ multipliers
     places = jnp.where(G.bodies == NONE, G.count, G.bodies)
     nowhere = jnp.zeros((G.count, G.normals.shape[-1]), G.dtype)
-    return nowhere.at[places].add(_both(G).normals * multipliers[:, None, None], mode="drop").ravel()
+    return nowhere.at[places].add(both(G).normals * multipliers[:, None, None], mode="drop").ravel()
 
 
 def squares(G: Rows, x):
@@ -87,7 +87,7 @@ def take(G: Rows, rows):
     count = bodies.shape[0]
     spread = jnp.zeros((count, G.count, G.normals.shape[-1]), G.dtype)
     places = jnp.where(bodies == NONE, G.count, bodies)
-    return spread.at[jnp.arange(count)[:, None], places].add(_both(G).normals[rows], mode="drop").reshape(count, -1)
+    return spread.at[jnp.arange(count)[:, None], places].add(both(G).normals[rows], mode="drop").reshape(count, -1)
 
 
 def part(G: Rows, rows) -> Rows:
@@ -101,7 +101,7 @@ def whitened(root, G: Rows, scale=None) -> Rows:
         rows = whitened_rows(root, G)
         return rows if scale is None else rows * scale[:, None]
     factor = (1 / root).reshape(G.count, -1)[G.bodies]
-    return replace(G, normals=_both(G).normals * (factor if scale is None else factor * scale[:, None, None]))
+    return replace(G, normals=both(G).normals * (factor if scale is None else factor * scale[:, None, None]))
 
 
 def delassus(unit: Rows):
@@ -139,10 +139,10 @@ def along(G: Rows, tangent: Rows) -> Rows:
     return tangent
 
 
-def _both(G: BodyRows) -> BodyRows:
+def both(G: BodyRows) -> BodyRows:
     """The rows with the entries for both bodies."""
     return replace(G, normals=jnp.concatenate([-G.normals, G.normals], axis=1)) if G.normals.shape[1] == 1 else G
 
 
 def _mapped(G, f):
-    return replace(G, normals=f(_both(G).normals)) if isinstance(G, BodyRows) else f(G)
+    return replace(G, normals=f(both(G).normals)) if isinstance(G, BodyRows) else f(G)

@@ -1,0 +1,140 @@
+r"""How balls that spin slip on what they touch, and how they turn.
+
+Of a contact with the unit vector d from the first body to the second, and r d x t for the moment of a tangent t::
+
+                  t                   slip of two balls, the second on the first, v_j - v_i - (r_i w_i + r_j w_j) x d
+               d  |  .                slip of a ball on a wall                     v_i + r_i w_i x d - belt
+          (i)---->|(j)
+                  |                   in a plane t = (-d_y, d_x); w x d = w t
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from diffcontact.qp.rows.body_rows import BodyRows, product
+from diffcontact.systems.surfaces import Surfaces, param
+
+# No field of frames is smooth on the whole sphere. That of pairs of balls is, but for one direction, opposite to this
+# one, which no geometry prefers: not along an axis, nor level like that between balls on a table.
+_POLE = np.array([1.0, np.sqrt(2.0), np.pi]) / np.sqrt(3.0 + np.pi**2)
+_UP = np.array([0.0, 0.0, 1.0])
+
+
+def rubbing(surfaces: Surfaces, facing: Callable, coefficient: Callable) -> dict[str, Any]:
+    """What a `System` of balls that spin has besides, by name.
+
+    Args:
+        surfaces: all of them.
+        facing: (t, q, params) -> first, second (c,), direction (c, m), the contacts as in `tangent_rows`.
+        coefficient: name -> a function of params, the coefficient by this name of these contacts, () or (c,).
+    """
+    e_t = coefficient("tangential_restitution")
+    functions = {
+        "slip": lambda t, q, u, params: slip(surfaces, t, u, params, *facing(t, q, params)),
+        "tangents": lambda t, q, params: tangent_rows(surfaces, t, params, *facing(t, q, params)),
+        "friction": coefficient("friction"),
+        "tangential_restitution": lambda params: e_t(params) if "tangential_restitution" in params else 0.0,
+    }
+    return functions | ({"rate": turning} if surfaces.dimension == 3 else {})
+
+
+def tangent_rows(surfaces: Surfaces, t, params, first, second, direction: Array) -> tuple[BodyRows, ...]:
+    """The rows of the slip between these surfaces (c,), for each direction of the contact plane.
+
+    Args:
+        surfaces: whose contacts they are.
+        t, params: as in `System`.
+        first, second: (c,) numbers of the surfaces, -1 in free places.
+        direction: (c, m) unit vectors from the first to the second.
+    """
+    wall = jnp.asarray(second) >= surfaces.spheres
+    radius = surfaces.radii(t, params, direction.dtype)
+    near, far = radius[first][:, None], jnp.where(wall, 0, radius[jnp.where(wall, 0, second)])[:, None]
+    bodies, sign = surfaces.bodies(first, second), jnp.where(wall, 1, -1)[:, None]
+    rows = []
+    for tangent in tangents(direction, wall):
+        moment = _cross(direction, tangent)
+        at_first = sign * jnp.concatenate([tangent, near * moment], axis=1)
+        at_second = jnp.concatenate([tangent, -far * moment], axis=1)
+        rows.append(BodyRows(bodies, jnp.stack([at_first, at_second], axis=1), surfaces.count))
+    return tuple(rows)
+
+
+def slip(surfaces: Surfaces, t, u: Array, params, first, second, direction: Array) -> Array:
+    """(c, k) slip velocities between these surfaces [m/s]; arguments as in `tangent_rows`, u (d,) [m/s, rad/s]."""
+    rows = tangent_rows(surfaces, t, params, first, second, direction)
+    velocity = jnp.stack([product(row, u) for row in rows], axis=1)
+    if surfaces.belt is None:
+        return velocity
+    wall = jnp.asarray(second) - surfaces.spheres
+    running = jnp.where((wall >= 0)[:, None], surfaces.running(t, params, u.dtype)[jnp.maximum(wall, 0)], 0)
+    along = [jnp.sum(tangent * running, axis=1) for tangent in tangents(direction, wall >= 0)]
+    return velocity - jnp.stack(along, axis=1)
+
+
+def tangents(direction: Array, wall) -> list[Array]:
+    """k arrays (c, m), unit vectors that span the contact planes; smooth in the direction (c, m), finite for any.
+
+    In a plane the direction turned to the left. In space the axes of a pole, reflected like the pole is into the
+    direction: Duff et al.'s frame (JCGT 6(1), 2017), whose pole is z or -z. That one walls have: along x and y on a
+    floor and a ceiling, along two axes on any side of a box. Another pole serves pairs, whose directions move.
+
+    Example:
+        >>> floor = tangents(jnp.array([[0.0, 0.0, -1.0]]), jnp.array([True]))
+        >>> [tangent.tolist() for tangent in floor]
+        [[[1.0, 0.0, 0.0]], [[0.0, 1.0, 0.0]]]
+    """
+    if direction.shape[1] == 2:
+        return [jnp.stack([-direction[:, 1], direction[:, 0]], axis=1)]
+    wall = jnp.asarray(wall)[:, None]
+    up = jnp.where(direction[:, 2:] <= 0, _UP[None], -_UP[None])
+    normal = jnp.where(wall, -direction, direction)
+    turned = normal + jnp.where(wall, up, _POLE[None]).astype(direction.dtype)
+    size = jnp.sum(turned**2, axis=1, keepdims=True)
+    frame = []
+    for axis, other in zip(np.eye(3)[:2], _AXES, strict=True):
+        axis = jnp.where(wall, axis[None], other[None]).astype(direction.dtype)
+        share = jnp.sum(axis * turned, axis=1, keepdims=True) / jnp.where(size > 0, size, 1)
+        frame.append(axis - 2 * share * turned)
+    return frame
+
+
+def _pole_axes() -> np.ndarray:
+    turned = _UP + _POLE
+    return np.eye(3)[:2] - 2 * np.outer(turned[:2], turned) / (turned @ turned)
+
+
+_AXES = _pole_axes()
+
+
+def _cross(a: Array, b: Array) -> Array:
+    """(c, 1) in a plane, (c, 3) in space."""
+    return (a[:, :1] * b[:, 1:] - a[:, 1:] * b[:, :1]) if a.shape[1] == 2 else jnp.cross(a, b)
+
+
+def moments_of_inertia(surfaces: Surfaces, mass: Array, params) -> Array:
+    """(count,) `params["inertia"]`, or those of homogeneous discs and spheres [kg m^2]."""
+    if "inertia" in params or surfaces.radius is not None:
+        return param(params, "inertia", (surfaces.count,), mass.dtype)
+    radius = surfaces.radii(0.0, params, mass.dtype)[: surfaces.count]
+    return {2: 1 / 2, 3: 2 / 5}[surfaces.dimension] * mass * radius**2
+
+
+def turning(q: Array, u: Array, params=None) -> Array:
+    """(7 count,) q' of spheres [m/s, 1/s], for u (6 count,): the quaternions by 1/2 (0, w) * quaternion.
+
+    Example:
+        >>> turning(jnp.array([0.0, 0, 0, 0, 1, 0, 0]), jnp.array([1.0, 2, 3, 4, 5, 6])).tolist()
+        [1.0, 2.0, 3.0, -2.0, 0.0, 3.0, -2.5]
+    """
+    del params
+    scalar, vector = q.reshape(-1, 7)[:, 3:4], q.reshape(-1, 7)[:, 4:]
+    velocity, w = u.reshape(-1, 6)[:, :3], u.reshape(-1, 6)[:, 3:]
+    real = -jnp.sum(w * vector, axis=1, keepdims=True) / 2
+    return jnp.concatenate([velocity, real, (scalar * w + jnp.cross(w, vector)) / 2], axis=1).ravel()
