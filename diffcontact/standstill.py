@@ -52,7 +52,7 @@ def _without(system, name, broken):
 
     def instead(*args):
         value = jnp.asarray(function(*args))
-        neutral = np.eye(len(value)) if value.ndim == 2 else float(name in ("mass", "gap"))
+        neutral = np.eye(len(value)) if value.ndim == 2 and name != "slip" else float(name in ("mass", "gap"))
         return jnp.where(broken, jnp.asarray(neutral, value.dtype), value)
 
     return instead
