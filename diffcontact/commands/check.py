@@ -50,7 +50,8 @@ def check(study: Study) -> str:
     blocks = []
     for i, run in enumerate(study.runs):
         params = {name: jnp.asarray(value) for name, value in study.params(i).items()}
-        motion = simulate(ready.system, params, params["q0"], params["u0"], run.times)
+        q0, u0 = ready.initial(params)
+        motion = simulate(ready.system, params, q0, u0, run.times)
         if isinstance(ready.system, System):
             closest, gap = _closest(ready.system, params, motion)
             places = [("at the start", 0, {"rho": 0.0}), ("closest", closest, {"rho": max(gap, 0.0)})]

@@ -226,8 +226,9 @@ def vary(
 
     def run(varied):
         everything = {**fixed, **varied}
+        q0, u0 = document.ready.initial(everything)
         with about(document.file):
-            motion = simulate(document.ready.system, everything, everything["q0"], everything["u0"], grid)
+            motion = simulate(document.ready.system, everything, q0, u0, grid)
         return {"q": motion.q, "u": motion.u, "impulse": motion.impulse, "status": motion.status}
 
     sizes = " x ".join(f"{variation.values.size} values of {variation.label}" for variation in variations)

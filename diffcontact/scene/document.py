@@ -71,7 +71,7 @@ class Scene:
         title: for the report.
         kind: of the system.
         ready: the system and its quantities.
-        parameters: by name, one for every quantity of the system.
+        parameters: by name, one for every quantity of the system but those that it leaves out.
         time: column of the times.
         time_factor: from its unit to the system's.
         delimiter: between the fields of a CSV row.
@@ -249,7 +249,7 @@ def _suggested(prepare: Preparation, ready: ReadySystem) -> tuple[str, ...]:
 
 def _parameters(table: Table, ready: ReadySystem, suggested: tuple[str, ...]) -> dict[str, Parameter]:
     table.expect(*ready.quantities)
-    missing = [name for name in ready.quantities if name not in table]
+    missing = [name for name, quantity in ready.quantities.items() if name not in table and not quantity.optional]
     if missing:
         raise table.fail(missing[0], "missing, expected a table with value, unit, bounds, free, per_run")
     # In the order of the scene: it is the order of the table of results.

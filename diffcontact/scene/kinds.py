@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 import jax.numpy as jnp
@@ -24,6 +25,10 @@ _BODIES = 1000
 _MATERIALS = 100
 
 IMPACT_LAW = "M(q) du = f dt + impacts, u+ = -e u- + (1 + e) Proj_M(T_K(q), u-), every impact at its own time"
+RUBBING_LAW = (
+    "M(q) du = f dt + impacts and Coulomb's friction |beta| <= mu lambda opposite to the slip, also in impacts, where "
+    "v_N+ = -e v_N- and, while they grip, v_T+ = -e_t v_T-; every impact, stick and slip at its own time"
+)
 FRICTION_LAW = (
     "M du/dt + V u + K (q - rest) = p + f, dry friction |f| <= gamma nu opposite to the slip and independent of its "
     "speed (no Stribeck term), each stick and slip at its own time"
@@ -39,6 +44,7 @@ class Quantity:
         shape: of its value.
         low, high: what is possible; restitution lies in [0, 1].
         positive: whether low = 0 itself is impossible, as for a mass.
+        optional: whether a scene may leave it out; the system then has a value of its own.
     """
 
     unit: str = "1"
@@ -46,6 +52,7 @@ class Quantity:
     low: float = -np.inf
     high: float = np.inf
     positive: bool = False
+    optional: bool = False
 
     @property
     def range(self) -> str:
@@ -83,9 +90,19 @@ class Derived:
     value: Callable[[Any, Mapping[str, Any]], Any]
 
 
+# Plain functions, not lambdas made per scene: runs and studies that share them share the compiled simulation.
+def _initial(params):
+    return params["q0"], params["u0"]
+
+
+def _positions(trajectory, params):
+    del params
+    return trajectory.q
+
+
 @dataclass(frozen=True)
 class ReadySystem:
-    """A system with its parameters; `q0` and `u0`, the state at the first time, are among them.
+    """A system with its parameters; `q0` and `u0`, places and velocities at the first time, are among them.
 
     Attributes:
         system: as it is simulated.
@@ -95,6 +112,8 @@ class ReadySystem:
         given: parameters that a scene does not name since the measurements hold them: name -> shape, None any.
         drive: the column that drives it, or None.
         derived: starting values that follow from what a preparation finds, by parameter.
+        initial: params -> (q0, u0), the state at the first time.
+        observe: (trajectory, params) -> (n, k), the coordinates that are measured.
     """
 
     system: System | ParticleLine
@@ -105,6 +124,8 @@ class ReadySystem:
     given: Mapping[str, tuple[int, ...] | None] = field(default_factory=dict)
     drive: Drive | None = None
     derived: Mapping[str, Derived] = field(default_factory=dict)
+    initial: Callable[[Any], tuple] = _initial
+    observe: Callable[[Any, Any], Any] = _positions
 
 
 def _carts(options: Table) -> ReadySystem:
@@ -125,13 +146,16 @@ def _balls(options: Table) -> ReadySystem:
 
     Options: `count`; `dimension`; `box` = [low, high] in `unit` ("m"); `planes`, a list of their normals, which point
     towards the balls and may have any length; `fixed`, how many fixed balls there are; `materials`, the number, from 0,
-    of the material of each ball, fixed ball, low side, high side and plane.
+    of the material of each ball, fixed ball, low side, high side and plane; `spin` = true for discs and spheres that
+    turn and rub.
 
     Parameters: with planes also `plane_offset` (p,), their distances from the origin along the normals; with fixed
     balls `fixed_centre` (fixed, dimension) and `fixed_radius` (fixed,); with materials, instead of `restitution`, one
-    `restitution_0_1` for each two of them that may meet, the lower number first.
+    `restitution_0_1` for each two of them that may meet, the lower number first. With spin also `friction` and, where
+    an impact turns the slip round, `tangential_restitution`, like `restitution`; `spin0`, the angular velocities at the
+    first time, (count,) or (3 count,); and, of what is not homogeneous, `inertia` (count,). Centres are measured.
     """
-    options.expect("kind", "count", "dimension", "box", "unit", "planes", "fixed", "materials")
+    options.expect("kind", "count", "dimension", "box", "unit", "planes", "fixed", "materials", "spin")
     count, fixed = options.integer("count", most=_BODIES), options.integer("fixed", 0, most=_BODIES)
     dimension = options.integer("dimension", most=3)
     box = options.numbers("box") * options.factor("unit", "m") if "box" in options else None
@@ -150,6 +174,7 @@ def _balls(options: Table) -> ReadySystem:
             None if box is None else tuple(box.tolist()),
             planes=None if normals is None else planes,
             fixed=fixed,
+            spin=options.flag("spin", False),
         )
     except ValueError as error:
         raise options.fail("kind", str(error)) from None
@@ -163,12 +188,44 @@ def _balls(options: Table) -> ReadySystem:
     if fixed:
         quantities["fixed_centre"] = Quantity("m", (fixed, dimension))
         quantities["fixed_radius"] = Quantity("m", (fixed,), low=0.0)
-    pairs = ["restitution"]
+    coefficients = {"restitution": Quantity(low=0.0, high=1.0)}
+    if system.rubs:
+        coefficients["friction"] = Quantity(low=0.0)
+        coefficients["tangential_restitution"] = Quantity(low=-1.0, high=1.0, optional=True)
     if "materials" in options:
         walls = (0 if box is None else 2 * dimension) + (0 if normals is None else len(normals))
-        system, pairs = _of_materials(system, _materials(options, count, fixed, walls))
-    restitution = {name: Quantity(low=0.0, high=1.0) for name in pairs}
-    return ReadySystem(system, quantities | restitution | _state(count * dimension))
+        system, coefficients = _of_materials(system, _materials(options, count, fixed, walls), coefficients)
+    quantities |= coefficients | _state(count * dimension)
+    return _spinning(system, quantities) if system.rubs else ReadySystem(system, quantities)
+
+
+def _spinning(system: Balls, quantities: Mapping[str, Quantity]) -> ReadySystem:
+    """Balls that spin, which are turned by nothing at the first time."""
+    count, turns = system.surfaces.count, system.surfaces.velocities - system.surfaces.dimension
+    more = {
+        "spin0": Quantity("rad/s", (count * turns,)),
+        "inertia": Quantity("kg*m^2", (count,), low=0.0, positive=True, optional=True),
+    }
+    initial, observe = _places(count, system.surfaces.dimension)
+    return ReadySystem(system, {**quantities, **more}, law=RUBBING_LAW, initial=initial, observe=observe)
+
+
+@lru_cache(maxsize=128)
+def _places(count: int, dimension: int) -> tuple[Callable, Callable]:
+    """The state at the first time of so many balls that spin, and the centres in a trajectory of theirs."""
+    straight = np.tile({2: [0.0], 3: [1.0, 0.0, 0.0, 0.0]}[dimension], (count, 1))
+
+    def initial(params):
+        place, velocity, turning = (jnp.reshape(params[name], (count, -1)) for name in ("q0", "u0", "spin0"))
+        q0 = jnp.concatenate([place, jnp.asarray(straight, place.dtype)], axis=1)
+        return q0.ravel(), jnp.concatenate([velocity, turning], axis=1).ravel()
+
+    def observe(trajectory, params):
+        del params
+        samples = trajectory.q.shape[0]
+        return trajectory.q.reshape(samples, count, -1)[:, :, :dimension].reshape(samples, -1)
+
+    return initial, observe
 
 
 def _normals(options: Table, dimension: int) -> np.ndarray:
@@ -198,20 +255,28 @@ def _materials(options: Table, count: int, fixed: int, walls: int) -> tuple[int,
     return tuple(numbers.astype(int).tolist())
 
 
-def _of_materials(system: Balls, materials: tuple[int, ...]) -> tuple[Balls, list[str]]:
-    """The system with a restitution for each two materials that may meet, and the names of these parameters."""
+def _of_materials(
+    system: Balls, materials: tuple[int, ...], coefficients: Mapping[str, Quantity]
+) -> tuple[Balls, dict[str, Quantity]]:
+    """The system with coefficients for each two materials that may meet, and these parameters."""
     surfaces, kinds = replace(system.surfaces, materials=materials), max(materials) + 1
     low, high = np.sort(np.indices((kinds, kinds)), axis=0)
     number = low * kinds + high
-    met = np.unique(surfaces.coefficients("restitution", {"restitution": number}))
-    names = [f"restitution_{pair // kinds}_{pair % kinds}" for pair in met]
+    met = np.unique(surfaces.coefficients("number", {"number": number}))
 
-    def restitution(params):
-        values = jnp.stack([jnp.asarray(params[name]) for name in names])
-        table = jnp.zeros(kinds**2, values.dtype).at[met].set(values)[number]
-        return surfaces.coefficients("restitution", {"restitution": table})
+    def of_pairs(name):
+        names = [f"{name}_{pair // kinds}_{pair % kinds}" for pair in met]
 
-    return replace(system, restitution=restitution), names
+        def coefficient(params):
+            values = jnp.stack([jnp.asarray(params.get(pair, 0.0)) for pair in names])
+            table = jnp.zeros(kinds**2, values.dtype).at[met].set(values)[number]
+            return surfaces.coefficients(name, {name: table})
+
+        return names, coefficient
+
+    pairs = {name: of_pairs(name) for name in coefficients}
+    system = replace(system, **{name: coefficient for name, (_, coefficient) in pairs.items()})
+    return system, {pair: coefficients[name] for name, (names, _) in pairs.items() for pair in names}
 
 
 def _bouncing_ball(options: Table) -> ReadySystem:

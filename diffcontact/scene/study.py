@@ -60,8 +60,8 @@ class Study:
         problems = [
             Problem(
                 self.scene.ready.system,
-                Observations(run.times, run.values, self.scene.noise, _positions),
-                _initial,
+                Observations(run.times, run.values, self.scene.noise, self.scene.ready.observe),
+                self.scene.ready.initial,
                 substeps=self.scene.substeps,
                 per_run=(*self.per_run, *self.given),
             )
@@ -109,16 +109,6 @@ def _read_runs(document: Scene, files: Sequence[str | Path]) -> tuple[PreparedRu
     return tuple(runs)
 
 
-# Plain functions, not lambdas made per study: runs and studies that share them share the compiled simulation.
-def _positions(trajectory, params):
-    del params
-    return trajectory.q
-
-
-def _initial(params):
-    return params["q0"], params["u0"]
-
-
 def _start(parameter: Parameter, scene: Scene, runs: Sequence[PreparedRun]) -> NDArray:
     """The starting value in SI, with a leading axis if every run has its own."""
     if parameter.value is not None:
@@ -164,7 +154,8 @@ def _require_in_range(parameter: Parameter, scene: Scene, start: NDArray) -> Non
 def _require_apart(study: Study, system: System, i: int, run: PreparedRun) -> None:
     """Refuse a start at which two bodies overlap: no impact law holds there."""
     params = study.params(i)
-    gap = np.asarray(system.gap(run.times[0], jnp.asarray(params["q0"]), params))
+    q0 = jnp.asarray(study.scene.ready.initial(params)[0])
+    gap = np.asarray(system.gap(run.times[0], q0, params))
     if gap.size and gap.min() < 0:
         worst, length = int(gap.argmin()), study.scene.ready.length
         raise ValueError(

@@ -209,3 +209,26 @@ def test_bad_scenes_are_named(tmp_path, case):
 def test_a_force_that_was_never_measured_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"long\.csv: column 'F' is empty, expected what drives the system"):
         study(tmp_path, force=np.full(81, np.nan))
+
+
+def test_discs_that_spin_have_friction_and_an_angular_velocity(tmp_path):
+    spinning = SURROUNDED.replace("materials =", "spin = true\nmaterials =").replace(
+        "q0 =",
+        "friction_0_0 = { value = 0.4 }\nfriction_0_1 = { value = 0.3 }\nfriction_0_2 = { value = 0.2 }\n"
+        'tangential_restitution_0_1 = { value = 0.6 }\nspin0 = { value = 90, unit = "deg/s" }\nq0 =',
+    )
+    (tmp_path / "discs.toml").write_text(spinning)
+    (tmp_path / "run.csv").write_text("t,x,y\n" + "".join(f"{i},2,3\n" for i in range(5)))
+    found = read_study(tmp_path / "discs.toml", [tmp_path / "run.csv"])
+    ready, params = found.scene.ready, found.params(0)
+    q0, u0 = ready.initial(params)
+    np.testing.assert_array_equal(q0, [2.0, 3.0, 0.0])
+    np.testing.assert_allclose(u0, [1.0, 0.0, np.pi / 2], rtol=1e-15)
+    system = ready.system
+    np.testing.assert_allclose(system.friction(params), [0.4, 0.2, 0.3, 0.3], rtol=1e-15)
+    # Those that the scene leaves out are zero, and a disc is homogeneous.
+    np.testing.assert_allclose(system.tangential_restitution(params), [0.0, 0.0, 0.6, 0.6], rtol=1e-15)
+    np.testing.assert_allclose(system.mass(q0, params), [1.0, 1.0, 0.005], rtol=1e-15)
+    (tmp_path / "discs.toml").write_text(spinning.replace("friction_0_2 = { value = 0.2 }", ""))
+    with pytest.raises(ValueError, match=r"parameters\.friction_0_2: missing"):
+        read_study(tmp_path / "discs.toml", [tmp_path / "run.csv"])
