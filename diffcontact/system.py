@@ -268,6 +268,13 @@ def rate(system: System, params: Params, q: Array, u: Array) -> Array:
     return u if system.rate is None else system.rate(q, u, params)
 
 
+def displaced(system: System, params: Params, q: Array, step: Array) -> Array:
+    """(n,) the place that a small displacement `step` (d,) leads to from q, in the coordinates of u [m]."""
+    if system.rate is None:
+        return q + step
+    return q + (rate(system, params, q, step) - rate(system, params, q, jnp.zeros_like(step)))
+
+
 def gap_motion(system: System, params: Params, t, q: Array, u: Array) -> tuple[Array, Array]:
     """Gaps (c,) and their velocities (c,) along (1, u), without forming any gradient."""
     t = jnp.asarray(t, q.dtype)

@@ -97,12 +97,18 @@ def coulomb(
         >>> hit.u.tolist(), hit.normal.tolist(), hit.tangential.tolist()
         ([2.0, 0.0], [2.0], [[-1.0]])
     """
-    mass, normals, tangents, b, s, friction, v = _checked(mass, normals, tangents, b, s, friction, v)
+    return with_modes(*_checked(mass, normals, tangents, b, s, friction, v))[0]
+
+
+def with_modes(mass, normals, tangents, b, s, friction, v) -> tuple[CoulombProjection, Modes]:
+    """`coulomb` of arrays of one precision whose shapes fit, and the modes of its contacts."""
     status, (mass, normals, tangents, b, s, friction, v) = _admitted(mass, normals, tangents, b, s, friction, v)
     if 0 in normals.shape:
         stuck = jnp.where(jnp.any(b < 0), Status.INFEASIBLE, Status.OK)
         status = jnp.where(status == Status.OK, stuck, status).astype(jnp.int32)
-        return CoulombProjection(u=v, normal=jnp.zeros_like(b), tangential=jnp.zeros_like(s), status=status)
+        none = jnp.zeros_like(b)
+        unmoved = CoulombProjection(u=v, normal=none, tangential=jnp.zeros_like(s), status=status)
+        return unmoved, Modes(closed=none > 0, slip=none > 0)
 
     on = b < jnp.inf
     H = jnp.where(on[:, None, None], jnp.concatenate([normals[:, None], tangents], axis=1), 0)
@@ -112,7 +118,7 @@ def coulomb(
     felt = jnp.where(outcome == Status.OK, friction, 0)
     u, r = settle(mass, H, h, felt, v, step, r, modes)
     status = jnp.where(status == Status.OK, outcome, status).astype(jnp.int32)
-    return CoulombProjection(u=u, normal=r[:, 0], tangential=r[:, 1:], status=status)
+    return CoulombProjection(u=u, normal=r[:, 0], tangential=r[:, 1:], status=status), modes
 
 
 def _solution(mass, H, h, friction, v, on):

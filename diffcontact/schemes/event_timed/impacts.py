@@ -14,12 +14,15 @@ from diffcontact import qp
 from diffcontact.batching import entangled, select, where_wanted
 from diffcontact.mass import solve
 from diffcontact.status import Status, first
-from diffcontact.system import Contacts, acceleration, contacts, gap_acceleration
+from diffcontact.system import Contacts, acceleration, contacts, displaced, gap_acceleration
 
 
 @partial(
     jax.tree_util.register_dataclass,
-    data_fields=["time", "contact", "impulse", "before", "after", "slow", "soft", "q", "u", "jump", "numbers"],
+    data_fields=[
+        *("time", "contact", "impulse", "before", "after", "slow", "soft", "q", "u", "jump", "numbers"),
+        "friction",
+    ],
     meta_fields=[],
 )
 @dataclass(frozen=True)
@@ -38,6 +41,7 @@ class Percussion:
         numbers: (c,) int, the contacts that the entries above are of, and that `contact` is one of: all in order; of
             balls with a cell list those of the `NeighbourList`, first * (balls + fixed balls + walls) + partner in the
             numbers of their surfaces.
+        friction: (c, k) tangential impulses where contacts rub [N s]; else None.
     """
 
     time: Array
@@ -51,6 +55,7 @@ class Percussion:
     u: Array
     jump: Array
     numbers: Array
+    friction: Array | None = None
 
     def numbered(self, numbers: Array) -> Percussion:
         """The same with the contacts called by these numbers (c,), in place of their order in a list."""
@@ -260,7 +265,7 @@ def remainder(system, params, t, s, q: Array, u: Array, slow: Array):
         there = contacts(system, params, jnp.where(begins, t, t + s), x)
         room = jnp.where(begins, jnp.maximum(there.gap, 0.0) + s * there.drift, there.gap)
         step = qp.project(system.mass(x, params), there.normals, room, jnp.where(begins, wanted, 0.0))
-        return x + step.u, (there, step.u, step.multipliers, step.status)
+        return displaced(system, params, x, step.u), (there, step.u, step.multipliers, step.status)
 
     x, (visited, steps, multipliers, status) = lax.scan(move, q, jnp.arange(1 + CORRECTIONS))
     here = jax.tree.map(lambda x: x[0], visited)

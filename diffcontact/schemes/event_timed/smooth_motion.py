@@ -32,17 +32,24 @@ class Tolerance(NamedTuple):
     slow: Array
 
 
-def _tolerance(here: Contacts, q: Array, u: Array, scale: Array, h) -> Tolerance:
+def tolerances(here: Contacts, reach: Array, u: Array, scale: Array, h) -> Tolerance:
     """Rounding of gaps and gap velocities, from the sizes of the terms that cancel in them.
 
     One bound for all contacts: in a pile, the rounding of one contact is the motion of its neighbours. eps^(3/4)
     rather than eps: a projection on closed contacts is exact to a few hundred eps, and impacts that belong together
     must not be split by rounding. Nor is anything faster than zero that moves less than eps in the whole step.
+
+    Args:
+        here: the contacts.
+        reach: (c,) |grad gap| |q| [m].
+        u: (d,) velocity [m/s].
+        scale: (c,) accelerations of the gaps [m/s^2].
+        h: () length of the step [s].
     """
     rows = jnp.abs(here.normals)
-    eps = jnp.finfo(q.dtype).eps
+    eps = jnp.finfo(u.dtype).eps
     speed = rows @ jnp.abs(u) + jnp.abs(here.drift) + h * scale
-    size = jnp.max(rows @ jnp.abs(q) + h * speed, initial=0.0)
+    size = jnp.max(reach + h * speed, initial=0.0)
     speed = jnp.max(speed, initial=0.0)
     return Tolerance(
         gap=eps**0.75 * size, velocity=jnp.maximum(eps**0.75 * speed, eps * size / jnp.abs(h)), slow=h / 2 * scale
@@ -101,7 +108,7 @@ def start(system, params, t, q, u, h, s, released) -> Start:
     # Two bodies that fall together have no relative acceleration: the terms' sizes count, not their sum.
     rows, still = lax.stop_gradient((jnp.abs(here.normals), here))
     scale = lax.stop_gradient(jnp.maximum(jnp.abs(normal_acceleration), rows @ jnp.abs(free)))
-    tolerance = _tolerance(still, *lax.stop_gradient((q, u)), scale, lax.stop_gradient(h))
+    tolerance = tolerances(still, rows @ jnp.abs(lax.stop_gradient(q)), *lax.stop_gradient((u, scale, h)))
     touching = (here.gap <= tolerance.gap) & (opening >= -tolerance.velocity)
     closed = touching & ~released
     length = jnp.where(jnp.abs(s) > jnp.finfo(q.dtype).tiny, s, 1.0)

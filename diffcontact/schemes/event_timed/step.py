@@ -13,6 +13,7 @@ from jax.typing import ArrayLike
 
 from diffcontact.batching import entangled, select, where_wanted
 from diffcontact.schemes.event_timed.events import CandidateStep, Cubic, to_event_or_end
+from diffcontact.schemes.event_timed.friction.step import step_with_friction
 from diffcontact.schemes.event_timed.impacts import Percussion, Threshold, matters, no_percussion, percussion, remainder
 from diffcontact.schemes.event_timed.line_slip import glide_timed
 from diffcontact.schemes.event_timed.smooth_motion import Arrival, Start, Tolerance, smooth, start
@@ -103,6 +104,7 @@ class EventTimed(Scheme):
     """
 
     systems: ClassVar[tuple[type, ...]] = (System, ParticleLine)
+    rubs: ClassVar[bool] = True
 
     events: int = 8
     order: int = 2
@@ -125,6 +127,10 @@ class EventTimed(Scheme):
         """Smooth motion to the next impact, the percussion, and on, until the step is over."""
         if isinstance(system, ParticleLine):
             return advance(system, params, t, h, state, partial(glide_timed, system, params, self.events))
+        if system.rubs or system.rate is not None:
+            known = state.q, state.u, state.fastest, state.unsettled
+            end, info = step_with_friction(system, params, t, h, *known, self.events)
+            return TimedState(end.q, end.u, end.fastest, end.unsettled), info
         now = _Moment.at_start(system, params, t, h, state)
         if now.impulse.size == 0:
             begin = start(system, params, t, now.q, now.u, h, h, now.released)

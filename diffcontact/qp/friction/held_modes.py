@@ -1,0 +1,96 @@
+"""Contacts that are held in their modes: what moves between two events, one linear system and its derivative.
+
+    open     P = 0,            B = 0
+    stick    N u + b = 0,      S u + s = 0
+    slip     N u + b = 0,      B = -mu P d,    d the direction of the slip
+
+with M (u - v) = N^T P + S^T B. No sign is asked for: where one is wrong, the motion has met an event.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jax import Array, lax
+
+from diffcontact import mass as mass_matrix
+from diffcontact.batching import where_wanted
+from diffcontact.qp.friction.modes import Modes
+from diffcontact.qp.rows.metric import independent_slots, inverse_length
+from diffcontact.qp.rows.slots import members
+
+
+class Held(NamedTuple):
+    """A velocity (d,), and the normal (c,) and tangential (c, k) impulses that hold it."""
+
+    u: Array
+    normal: Array
+    tangential: Array
+
+
+def hold_modes(mass, normals, tangents, b, s, friction, v, modes: Modes, direction) -> Held:
+    """u and the impulses of contacts that stay in their modes.
+
+    Of conditions that depend on each other (a box that lies flat) the impulses are of least norm, and only u has a
+    derivative that means something. Where slip presses a contact together as fast as its load opens it (Painleve), no
+    impulse holds it, and what is returned is large or not finite.
+
+    Args:
+        mass: (d,) or (d, d).
+        normals: (c, d) rows N.
+        tangents: (c, k, d) rows S.
+        b: (c,), s: (c, k) offsets.
+        friction: (c,) mu.
+        v: (d,).
+        modes: of each contact; no derivative.
+        direction: (c, k) of length one where a contact slips.
+
+    Example:
+        A block on a slope slips downwards.
+
+        >>> import jax.numpy as jnp
+        >>> row, along, none = jnp.array([[0.0, 1.0]]), jnp.array([[[1.0, 0.0]]]), jnp.zeros(1)
+        >>> free, slips = jnp.array([3.0, -4.0]), Modes(closed=jnp.array([True]), slip=jnp.array([True]))
+        >>> held = hold_modes(jnp.ones(2), row, along, none, none[None], jnp.array([0.5]), free, slips, jnp.ones((1, 1)))
+        >>> held.u.tolist(), held.normal.tolist(), held.tangential.tolist()
+        ([1.0, 0.0], [4.0], [[-2.0]])
+    """
+    H = jnp.concatenate([normals[:, None], tangents], axis=1)
+    shape, root = H.shape, mass_matrix.root(mass)
+    count = shape[0] * shape[1]
+    rows = mass_matrix.whiten(root, H.reshape(-1, shape[2]).T).T.reshape(shape)
+    scale = inverse_length(lax.stop_gradient(jnp.sum(rows[:, 0] * rows[:, 0], axis=1)))
+    rows = rows * scale[:, None, None]
+    freely = scale[:, None] * (jnp.einsum("cid,d->ci", H, v) + jnp.concatenate([b[:, None], s], axis=1))
+
+    first = (jnp.arange(shape[1]) == 0)[None]
+    held = modes.closed[:, None] & (first | ~modes.slip[:, None])
+    sliding = rows[:, 0] - friction[:, None] * jnp.einsum("cj,cjd->cd", direction, rows[:, 1:])
+    columns = jnp.where((first & modes.slip[:, None])[:, :, None], sliding[:, None], rows)
+    columns = jnp.where(held[:, :, None], columns, 0).reshape(count, -1)
+    flat = jnp.where(held[:, :, None], rows, 0).reshape(count, -1)
+    right, held = -freely.reshape(count), held.reshape(count)
+
+    lengths = inverse_length(jnp.sum(flat * flat, axis=1))
+    present = held & jnp.any(flat != 0, axis=1)
+    unit = lax.stop_gradient(flat * lengths[:, None])
+    taken = members(independent_slots(unit, present), count)
+    matrix = flat @ columns.T
+    # Least norm is meant in the unit of the impulses, friction included.
+    weight = jnp.where(first & modes.slip[:, None], jnp.sqrt(1 + friction[:, None] ** 2), 1) * scale[:, None]
+    weight = lax.stop_gradient(weight.reshape(count))
+
+    def lightest():
+        system, wanted = lax.stop_gradient((matrix / weight[None, :], jnp.where(present, right, 0)))
+        loads = jnp.linalg.lstsq(system, wanted)[0] / weight
+        return jnp.where(jnp.isfinite(loads), loads, 0)
+
+    given = where_wanted(jnp.any(present & ~taken), lightest, jnp.zeros_like(right))
+    full = jnp.where(taken[:, None], matrix, jnp.eye(count, dtype=right.dtype))
+    r = jnp.linalg.solve(full, jnp.where(taken, right, given))
+    r = jnp.where(present, r, 0)
+    u = v + mass_matrix.unwhiten(root, columns.T @ r)
+    r = r.reshape(shape[:2]) * scale[:, None]
+    slipping = -(friction * r[:, 0])[:, None] * direction
+    return Held(u, r[:, 0], jnp.where(modes.slip[:, None], slipping, r[:, 1:]))

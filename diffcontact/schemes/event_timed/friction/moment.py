@@ -1,0 +1,234 @@
+"""What happens at a moment between two smooth pieces of motion: an impact, and the modes that the contacts go on in.
+
+All of it are friction problems of one form, solved one after the other at one place, so that they are compiled once.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+
+from diffcontact.batching import entangled, select, where_wanted
+from diffcontact.friction import tangential_restitutions
+from diffcontact.mass import solve
+from diffcontact.qp.friction.coulomb import CoulombProjection, with_modes
+from diffcontact.qp.friction.held_modes import hold_modes
+from diffcontact.qp.friction.modes import Modes
+from diffcontact.schemes.event_timed.friction.piece import (
+    CERTAIN,
+    MORE_CERTAIN,
+    Imposed,
+    Piece,
+    Place,
+    Question,
+    Surroundings,
+    about_modes,
+    begin,
+    lost_direction,
+)
+from diffcontact.schemes.event_timed.impacts import Percussion, Threshold, matters
+from diffcontact.status import Status, first
+
+
+class Due(NamedTuple):
+    """What the event asks for that the last piece of motion has ended at.
+
+    Attributes:
+        strike: () whether there is an impact.
+        contact: () int, the contact that closes.
+        alone: () whether only the contacts that it reaches take part.
+        closed: (c,) the contacts that are closed here.
+        ended: (c,) contacts whose slip has come to its end: it is zero from here on.
+        modes: of the piece that has ended, in which that slip is stopped.
+        imposed: see `Imposed`.
+    """
+
+    strike: Array
+    contact: Array
+    alone: Array
+    closed: Array
+    ended: Array
+    modes: Modes
+    imposed: Imposed
+
+
+class Hit(NamedTuple):
+    """The velocity (d,) after an impact, its impulses (c,) and (c, k), and the status of the search for them."""
+
+    u: Array
+    normal: Array
+    tangential: Array
+    status: Array
+
+
+class Passage(NamedTuple):
+    """What a moment leads to: the impact, the contacts (c,) that were not left to bounce in it, and the `Piece` of
+    motion that begins, which may be `uncertain`."""
+
+    hit: Hit
+    soft: Array
+    piece: Piece
+    uncertain: Array
+
+
+# The problems: an impact in which all bounce; who would be back within the step; the impact in which these do not bounce;
+# the one in which nothing bounces, where it would make energy; the modes, and these once more.
+HIT, AHEAD, HIT_SOFTLY, HIT_DEAD, MODES, MODES_AGAIN = range(6)
+
+
+def pass_by(system, params, t, q, u, h, left, due: Due, limits: Threshold):
+    """The event that is due, and the piece of motion that begins behind it.
+
+    An impact is Moreau's. Of the closed contacts that it reaches, u+ and the impulses (P, B) obey ::
+
+        M (u+ - u-) = N^T P + S^T B,     v_N+ >= -e v_N-, complementary to P >= 0
+        |B| <= mu P,                     B = -mu P w/|w|  where  w = v_T+ + e_t v_T-  is not zero
+
+    A contact that would be closed again within the step does not bounce (e = e_t = 0). The kinetic energy, relative to
+    moving walls, changes by 1/2 (P . (v_N- + v_N+) + B . (v_T- + v_T+)), which friction can make positive (Kane and
+    Levinson's pendulum). Then u+ is blended with that of e = e_t = 0, which never gains: energy is convex along the
+    blend, and so are the cones, so that the smallest weight that brings the chord to zero suffices.
+
+    Args:
+        h: length of the step, left: what is left of it [s].
+        due: what the event asks for.
+        limits: below which a bounce is not followed.
+
+    Returns:
+        The `Passage`, the limits' `unsettled` behind it, a status, and the `Percussion`.
+
+    Source: J. J. Moreau, Unilateral contact and dry friction in finite freedom dynamics (1988); e_t: R. M. Brach,
+    J. Appl. Mech. 56 (1989).
+    """
+    place = Place.at(system, params, t, q, u.size)
+    u = where_wanted(jnp.any(due.ended), lambda: _stopped(place, u, due), u)
+    opening, sliding = place.contacts.velocity(u), place.slip.velocity(u)
+    e = jnp.broadcast_to(jnp.asarray(system.restitution(params), u.dtype), opening.shape)
+    e_t = tangential_restitutions(system, params, opening.size, u.dtype)
+    takes_part = due.closed & (_reached(place, due.closed, due.contact) | ~due.alone)
+    rebound = lax.stop_gradient(-e * opening)
+    slow = takes_part & (rebound > limits.rounding) & (rebound <= limits.slow)
+
+    def impact(dead) -> Question:
+        rises, turns = jnp.where(dead, 0.0, e) * opening, jnp.where(dead, 0.0, e_t)[:, None] * sliding
+        bounds = jnp.where(takes_part, place.contacts.drift + rises, jnp.inf)
+        return place.question(bounds, place.slip.drift + turns, u)
+
+    def solved(so_far: Passage, number) -> Passage:
+        around = Surroundings.at(system, params, t, q, so_far.hit.u, h, place)
+        impacts, certain = number <= HIT_DEAD, jnp.where(number == MODES, CERTAIN, MORE_CERTAIN)
+        questions = (
+            lambda: impact(so_far.soft | (number == HIT_DEAD)),
+            lambda: _ahead(around, h),
+            lambda: about_modes(around, due.imposed, left, certain),
+        )
+        asked = lax.switch(jnp.where(number == AHEAD, 1, jnp.where(number >= MODES, 2, 0)), questions)
+        found, modes = _answer(asked)
+        struck = Hit(found.u, found.normal, found.tangential, found.status)
+        struck = select(number == HIT_DEAD, _without_gain(place, opening, sliding, so_far.hit, struck), struck)
+        returns = slow & ((found.normal > 0) | (found.status != Status.OK))
+        piece = begin(around, due.imposed, asked, found, modes, h)
+        return Passage(
+            hit=select(impacts & (number != AHEAD), struck, so_far.hit),
+            soft=jnp.where(number == AHEAD, returns, so_far.soft),
+            piece=select(number >= MODES, piece, so_far.piece),
+            uncertain=(number >= MODES) & lost_direction(asked, due.imposed, around, found),
+        )
+
+    def wanted(so_far: Passage, number):
+        gains = _gain(place, opening, sliding, so_far.hit) > 0
+        softly = jnp.any(so_far.soft)
+        asks = due.strike, due.strike & jnp.any(slow), softly, due.strike & gains, jnp.array(True), so_far.uncertain
+        return jnp.stack(asks)[number]
+
+    def step(so_far, number):
+        return where_wanted(wanted(so_far, number), lambda: solved(so_far, number), so_far), None
+
+    still, none, across = entangled((u, jnp.zeros_like(opening), jnp.zeros_like(sliding)), (params, t, q))
+    hit, never = Hit(still, none, across, jnp.zeros((), jnp.int32)), takes_part & False
+    around = jax.eval_shape(lambda: Surroundings.at(system, params, t, q, u, h, place))
+    piece = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), Piece.of_shape(around))
+    passage = Passage(hit, never, entangled(piece, (still, params, t, q)), jnp.array(False))
+    passage = lax.scan(step, passage, jnp.arange(6))[0]
+
+    hit, soft = passage.hit, passage.soft
+    leaving = place.contacts.velocity(hit.u)
+    coarse = jnp.any(soft & matters(place.contacts, rebound, e, limits.fastest))
+    # A body that still bounces and is struck from its other side; see `impacts.percussion`.
+    moves = jnp.abs(place.contacts.normals) > 0
+    bounces = jnp.any(moves & (limits.unsettled > t)[None, :], axis=1) & (jnp.arange(e.size) != due.contact)
+    fast = due.strike & (-opening[due.contact] > jnp.max(limits.slow))
+    coarse = coarse | (fast & jnp.any(bounces & (hit.normal > 0)))
+    tail = limits.h * rebound / jnp.where(soft, limits.slow * (1 - e), 1.0)
+    until = jnp.max(jnp.where(moves & soft[:, None], (t + tail)[:, None], -jnp.inf), axis=0, initial=-jnp.inf)
+    unsettled = lax.stop_gradient(jnp.maximum(limits.unsettled, until))
+    status = first(hit.status, jnp.where(coarse, Status.TOO_COARSE, Status.OK).astype(jnp.int32))
+    status = first(status, jnp.where(passage.uncertain, Status.NO_FRICTION, passage.piece.status).astype(jnp.int32))
+    contact = jnp.where(due.strike, due.contact, -1).astype(jnp.int32)
+    numbers = jnp.arange(opening.size)
+    record = Percussion(
+        t, contact, hit.normal, opening, leaving, limits.slow, soft, q, u, hit.u - u, numbers, hit.tangential
+    )
+    return passage, unsettled, status, record
+
+
+def _answer(asked: Question) -> tuple[CoulombProjection, Modes]:
+    """The solution of a friction problem, and the modes; no work where every contact is switched off."""
+    off = jnp.isinf(asked.b)
+    none = CoulombProjection(asked.v, jnp.zeros_like(asked.b), jnp.zeros_like(asked.s), jnp.zeros((), jnp.int32))
+    nowhere = Modes(closed=off & False, slip=off & False)
+    return where_wanted(jnp.any(~off), lambda: with_modes(*asked), (none, nowhere))
+
+
+def _ahead(around: Surroundings, h) -> Question:
+    """Which gaps need a reaction to stay open for h seconds: of all contacts, without friction and derivatives."""
+    room = 2 * jnp.maximum(around.opening, 0.0) / h + 2 * jnp.maximum(around.place.contacts.gap, 0.0) / h**2
+    asked = around.place.question(around.curving + room, around.turning, around.free)
+    return lax.stop_gradient(asked._replace(friction=jnp.zeros_like(asked.friction)))
+
+
+def _stopped(place: Place, u, due: Due):
+    """The velocity (d,) with the slips that have ended set to zero, and what else is held kept."""
+    modes = Modes(closed=due.modes.closed, slip=due.modes.slip & ~due.ended)
+    still = jnp.zeros_like(place.slip.drift)
+    rows = place.mass, place.contacts.normals, place.slip.tangents, place.contacts.drift, place.slip.drift
+    return hold_modes(*rows, place.friction, u, modes, still).u
+
+
+def _gain(place: Place, opening, sliding, hit: Hit):
+    """() kinetic energy that an impact makes, relative to moving walls, beyond rounding [J]."""
+    normal = hit.normal * (opening + place.contacts.velocity(hit.u))
+    tangential = hit.tangential * (sliding + place.slip.velocity(hit.u))
+    rounding = 16 * jnp.finfo(opening.dtype).eps * (jnp.sum(jnp.abs(normal)) + jnp.sum(jnp.abs(tangential)))
+    return (jnp.sum(normal) + jnp.sum(tangential) - rounding) / 2
+
+
+def _without_gain(place: Place, opening, sliding, hit: Hit, dead: Hit) -> Hit:
+    """The impact that makes no energy: a blend with the dead one."""
+    rise, fall = (_gain(place, opening, sliding, one) for one in (hit, dead))
+    spread = rise - fall
+    weight = jnp.where((rise > 0) & (spread > 0), rise / jnp.where(spread > 0, spread, 1.0), 0.0)
+    u, normal, tangential = (a + weight * (b - a) for a, b in zip(hit[:3], dead[:3], strict=True))
+    return Hit(u, normal, tangential, first(hit.status, dead.status))
+
+
+def _reached(place: Place, closed, contact) -> Array:
+    """(c,) closed contacts whose impulse changes a velocity of `contact`, directly or through others."""
+    mass, normals, tangents = lax.stop_gradient((place.mass, place.contacts.normals, place.slip.tangents))
+    rows = jnp.where(closed[:, None, None], jnp.concatenate([normals[:, None], tangents], axis=1), 0.0)
+    shape = rows.shape
+    flat = rows.reshape(-1, shape[2])
+    delassus = flat @ solve(mass, flat.T)
+    size = jnp.sqrt(jnp.diagonal(delassus))
+    acts = jnp.abs(delassus) > jnp.finfo(flat.dtype).eps ** 0.75 * size[:, None] * size[None, :]
+    touches = jnp.any(acts.reshape(*shape[:2], *shape[:2]), axis=(1, 3))
+
+    def spread(carry):
+        reached, _ = carry
+        return reached | jnp.any(touches & reached[None, :], axis=1), reached
+
+    start = jnp.arange(closed.size) == contact
+    return lax.while_loop(lambda c: jnp.any(c[0] != c[1]), spread, (start, jnp.zeros_like(start)))[0]

@@ -1,0 +1,159 @@
+"""The smooth part of the motion with friction: every contact held in its mode, of second order in the step."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jax import Array, lax
+
+from diffcontact import qp
+from diffcontact.batching import where_wanted
+from diffcontact.friction import slip_acceleration, slips
+from diffcontact.qp.friction.held_modes import hold_modes
+from diffcontact.qp.friction.law import length
+from diffcontact.schemes.event_timed.friction.piece import Piece
+from diffcontact.system import acceleration, contacts, displaced, gap_acceleration, rate
+
+
+class Arrival(NamedTuple):
+    """The end of a smooth piece of motion.
+
+    Attributes:
+        q: (n,), u: (d,) position and velocity.
+        slope: (d,) the velocity with which the place of arrival moves as the piece gets longer.
+        impulse: (c,), friction: (c, k) of the closed contacts [N s].
+        load: (c,), rub: (c, k) the reaction there [N].
+        sliding: (c, k) slip velocities [m/s], and their rates, `accelerating` [m/s^2].
+        status: ().
+    """
+
+    q: Array
+    u: Array
+    slope: Array
+    impulse: Array
+    friction: Array
+    load: Array
+    rub: Array
+    sliding: Array
+    accelerating: Array
+    status: Array
+
+    @classmethod
+    def nowhere(cls, q: Array, u: Array, sliding: Array) -> Arrival:
+        """One before any motion, of the shapes of these."""
+        still, none, across = jnp.zeros_like(u), jnp.zeros_like(sliding[:, 0]), jnp.zeros_like(sliding)
+        fine = jnp.zeros((), jnp.int32)
+        return cls(jnp.zeros_like(q), still, still, none, across, none, across, across, across, fine)
+
+
+def smooth(system, params, t, s, q, u, piece: Piece) -> Arrival:
+    """Advance by s without any event.
+
+    Half of the reaction is that of the beginning, half is what holds the velocity at the end, as in RATTLE; G the rows
+    of the closed contacts::
+
+        x = q + s rate(q + s/2 rate(q, u), u + s/2 a),    then moved (M-orthogonally) onto  g(t+s, x) = 0
+        w = u + s/2 (a(t, q, u) + M^-1 f(t+s, x, u + s a)) + M^-1 (N^T P + S^T B),
+        N w + n0 = 0  where closed,     S w + s0 = 0  where it sticks,     B = -mu P v_T/|v_T|  where it slips
+
+    Exact for constant forces and flat contacts. Between events no contact is asked whether it pushes.
+
+    Source: RATTLE (Andersen 1983), with friction in the modes of design section 8.
+    """
+    held = jnp.any(piece.modes.closed)
+    x = q + s * rate(system, params, q + s / 2 * rate(system, params, q, u), u + s / 2 * piece.a)
+    slope, end = u + s * piece.a, t + s
+    free = acceleration(system, params, end, x, slope)
+    flying = Arrival.nowhere(q, u, piece.rub)._replace(
+        q=x, u=u + s / 2 * (piece.a + free), slope=slope, status=piece.status
+    )
+
+    def supported():
+        y = _placed(system, params, end, x, piece)
+        target = u + s / 2 * (piece.a + acceleration(system, params, end, y, slope))
+        there = _held(system, params, end, y, slope, target, piece)
+        impulse, friction = s / 2 * piece.load + there.impulse, s / 2 * piece.rub + there.friction
+        return flying._replace(q=y, **there._replace(impulse=impulse, friction=friction)._asdict())
+
+    return where_wanted(held, supported, flying)
+
+
+# What is corrected of the place: twice onto the closed contacts, then to where none that rests overlaps.
+PLACES = 3
+
+
+def _placed(system, params, t, x, piece: Piece):
+    """x moved onto the contacts that are held closed: O(s^3), then O(s^6); none for flat ones."""
+    tolerance = piece.around.tolerance.gap
+
+    def correct(y, number):
+        here, mass = contacts(system, params, t, y), system.mass(y, params)
+        last = number == PLACES - 1
+        still = jnp.zeros(here.normals.shape[1], y.dtype)
+        found = qp.hold(mass, here.normals, here.gap, still, piece.modes.closed & ~last)
+
+        def push():
+            end = qp.project(mass, here.normals, jnp.where(piece.resting, here.gap, jnp.inf), still)
+            return end.u
+
+        step = where_wanted(last & jnp.any(piece.resting & (here.gap < -tolerance)), push, found.u)
+        return displaced(system, params, y, step), None
+
+    return lax.scan(correct, x, jnp.arange(PLACES))[0]
+
+
+# What is held at the end: the velocity, then the acceleration, whose reaction tells when a mode ends.
+VELOCITY, REACTION = range(2)
+
+
+class _End(NamedTuple):
+    """The velocity (d,) at the end of a piece, the impulses of its second half, and the rest as of `Arrival`."""
+
+    u: Array
+    impulse: Array
+    friction: Array
+    load: Array
+    rub: Array
+    sliding: Array
+    accelerating: Array
+
+
+def _held(system, params, t, x, slope, target, piece: Piece) -> _End:
+    """Velocity and reaction at (t, x), of contacts in the modes of the piece."""
+    here, slip, mass = contacts(system, params, t, x), slips(system, params, t, x, slope.size), system.mass(x, params)
+    direction = _turned(slip.velocity(slope), piece)
+
+    def solve(w, number):
+        def velocity():
+            return here.drift, slip.drift, target
+
+        def reaction():
+            free = acceleration(system, params, t, x, w)
+            bends = gap_acceleration(system, params, t, x, w, free) - here.normals @ free
+            turns = slip_acceleration(system, params, t, x, w, free) - slip.tangents @ free
+            return bends, turns, free
+
+        b, s, v = lax.cond(number == VELOCITY, velocity, reaction)
+        friction = piece.around.place.friction
+        held = hold_modes(mass, here.normals, slip.tangents, b, s, friction, v, piece.modes, direction)
+        return jnp.where(number == VELOCITY, held.u, w), (held, slip.tangents @ held.u + s)
+
+    w, (held, along) = lax.scan(solve, target, jnp.arange(2))
+    (impulse, load), (friction, rub) = held.normal, held.tangential
+    return _End(w, impulse, friction, load, rub, *along)
+
+
+# A slip that has lost this share of its speed keeps the direction it began with: where a bent path passes by zero, the
+# direction there says nothing about the way.
+STEADY = 0.25
+
+
+def _turned(sliding: Array, piece: Piece) -> Array:
+    """(c, k) the direction of each slip at the end of a piece, from its velocity there."""
+    if sliding.shape[1] == 1:
+        return piece.direction
+    along, size = jnp.sum(sliding * piece.direction, axis=1), length(sliding)
+    speed = length(piece.around.sliding)
+    steady = piece.modes.slip & (speed > piece.around.slip_tolerance) & (along > STEADY * speed)
+    return jnp.where(steady[:, None], sliding / jnp.where(steady, size, 1.0)[:, None], piece.direction)

@@ -1,0 +1,241 @@
+"""A step with friction: from event to event, each of them a contact that closes, lets go, starts or ceases to slip."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+
+from diffcontact.batching import entangled, where_wanted
+from diffcontact.qp.friction.law import length
+from diffcontact.qp.friction.modes import Modes
+from diffcontact.schemes.event_timed.events import CandidateStep, Cubic, to_event_or_end
+from diffcontact.schemes.event_timed.friction.moment import Due, pass_by
+from diffcontact.schemes.event_timed.friction.motion import Arrival, smooth
+from diffcontact.schemes.event_timed.friction.piece import Imposed, Piece
+from diffcontact.schemes.event_timed.impacts import Percussion, Threshold, matters, no_percussion, remainder
+from diffcontact.schemes.event_timed.smooth_motion import Tolerance
+from diffcontact.schemes.scheme import Info
+from diffcontact.status import Status, first
+from diffcontact.system import gap_motion, rate
+
+# The kinds of events: a gap closes; a load vanishes; a slip comes to its end, or friction reaches its bound.
+CLOSES, LETS_GO, CHANGES_GRIP = range(3)
+
+
+class _Moment(NamedTuple):
+    """A moment inside a step, `left` seconds before its end, with what is due there and the impulses so far."""
+
+    t: Array
+    left: Array
+    q: Array
+    u: Array
+    impulse: Array
+    friction: Array
+    due: Due
+    slow: Array
+    rounding: Array
+    fastest: Array
+    unsettled: Array
+    status: Array
+
+    @classmethod
+    def at_start(cls, system, params, t, h, q, u, fastest, unsettled) -> _Moment:
+        """The beginning of a step, where nothing is due."""
+        gaps = jax.eval_shape(lambda q: system.gap(t, q, params), q)
+        directions = 1 if system.slip is None else jax.eval_shape(lambda: system.slip(t, q, u, params)).shape[1]
+        none = jnp.zeros(gaps.shape, q.dtype)
+        across, no, zero = jnp.zeros((none.size, directions), q.dtype), none > 0, jnp.zeros((), q.dtype)
+        moving = jnp.asarray(t, q.dtype), jnp.asarray(h, q.dtype), q, u, none, across
+        t, left, q, u, impulse, friction = entangled(moving, params)
+        due = Due(jnp.array(False), jnp.zeros((), int), no[:1].any(), no, no, Modes(no, no), Imposed(no, no, friction))
+        fine = jnp.zeros((), jnp.int32)
+        return cls(t, left, q, u, impulse, friction, due, none, zero, fastest, unsettled, fine)
+
+
+def step_with_friction(system, params, t, h, q, u, fastest, unsettled, events: int):
+    """From (q, u) at t to t + h: what is due, the modes, smooth motion to the next event, and so on to the end.
+
+    Args:
+        fastest, unsettled: (d,) as in `TimedState`.
+        events: how many events one step resolves.
+
+    Returns:
+        q, u, fastest, unsettled at the end; the `Info`.
+    """
+    now = _Moment.at_start(system, params, t, h, q, u, fastest, unsettled)
+    none = replace(no_percussion(now.t, now.impulse, now.q), u=jnp.zeros_like(u), jump=jnp.zeros_like(u))
+    none = replace(none, friction=jnp.zeros_like(now.friction))
+
+    def next_event(carry, last):
+        now, pending = carry
+        to_event = partial(_to_next_event, system, params, h, now, last)
+        now, pending, percussion = where_wanted(pending, to_event, (now, pending, none))
+        return (now, pending), percussion
+
+    last = jnp.arange(events + 1) >= events - 1
+    (end, pending), percussions = lax.scan(next_event, (now, jnp.array(True)), last)
+    end = _finish(system, params, end, pending)
+    return end, Info(end.impulse, end.status, percussions, end.friction)
+
+
+def _to_next_event(system, params, h, now: _Moment, last):
+    """What is due here, and smooth motion to the next event or to the end of the step.
+
+    Returns:
+        Where that leads, whether it is an event (the step is not over), and the percussion here, of contact -1 if none.
+    """
+    due = now.due._replace(alone=~last)
+    limits = Threshold(*lax.stop_gradient((h, now.slow, now.rounding, now.fastest, now.unsettled)))
+    passage, unsettled, status, percussion = pass_by(
+        system, params, now.t, now.q, now.u, h, now.left, due, limits
+    )
+    hit, piece = passage.hit, passage.piece
+    candidate = _to_event_or_end(system, params, now.t, now.left, now.q, hit.u, piece)
+    end: Arrival = candidate.arrival
+    here, tolerance = piece.around.place.contacts, piece.around.tolerance
+    count, each = now.impulse.size, jnp.arange(now.impulse.size)
+    kind, contact = candidate.index // count, candidate.index % count
+
+    gaps, speeds = gap_motion(system, params, now.t + candidate.s, end.q, end.u)
+    converged = tolerance.gap * jnp.finfo(now.q.dtype).eps ** -0.25
+    closed, opens = gaps[contact] <= converged, speeds[contact] >= 0
+    meets, this = candidate.found & (kind == CLOSES), candidate.found & (each == contact)
+    struck, leaves = meets & closed & ~opens, candidate.found & ((kind == LETS_GO) | (meets & closed & opens))
+    grip = this & (kind == CHANGES_GRIP)
+    ended, starts = grip & piece.modes.slip, grip & ~piece.modes.slip
+    # Where no gap is closed after all, none may be negative: the search has been led astray until its end.
+    lost = meets & ~closed & jnp.any(gaps < jnp.minimum(here.gap, 0.0) - converged)
+    opening = piece.around.opening
+    held_back = piece.modes.closed & (opening > tolerance.velocity) & matters(here, opening, 0, now.fastest)
+    coarse = jnp.where(lost | jnp.any(held_back), Status.TOO_COARSE, Status.OK).astype(jnp.int32)
+
+    size = length(end.rub)
+    onset = -end.rub / jnp.where(size > 0, size, 1.0)[:, None]
+    imposed = due.imposed
+    imposed = Imposed(
+        imposed.released | (leaves & this),
+        # Imposed is what starts here; what has started before slips by its velocity.
+        starts,
+        jnp.where(starts[:, None], onset, 0.0),
+    )
+    is_closed = (gaps <= tolerance.gap) | (this & struck)
+    after = _Moment(
+        t=now.t + candidate.s,
+        left=now.left - candidate.s,
+        q=end.q,
+        u=end.u,
+        impulse=now.impulse + hit.normal + end.impulse,
+        friction=now.friction + hit.tangential + end.friction,
+        due=Due(struck, contact, due.alone, is_closed, ended, piece.modes, imposed),
+        slow=tolerance.slow,
+        rounding=tolerance.velocity,
+        fastest=jnp.maximum(now.fastest, jnp.abs(lax.stop_gradient(end.u))),
+        unsettled=unsettled,
+        status=first(first(first(now.status, status), coarse), end.status),
+    )
+    return after, candidate.found, percussion
+
+
+def _to_event_or_end(system, params, t, left, q, u, piece: Piece) -> CandidateStep:
+    """Smooth motion to the end of the step, or to the first event on the way.
+
+    At a gap that closes and at a slip that ends the motion jumps, or its acceleration does: the time carries its
+    derivative. Where a contact lets go or starts to slip the acceleration is continuous, and the motion does not depend
+    on the time to first order: it has none, and the rate of what vanishes is its mean along the way.
+    """
+    around, modes, mu = piece.around, piece.modes, piece.around.place.friction
+    dtype, slips = q.dtype, piece.modes.slip
+
+    def left_of_grip(load, rub, sliding):
+        """(c,) the slip along its direction; of a contact that sticks what friction could still take."""
+        along = jnp.sum(sliding * piece.direction, axis=1)
+        return jnp.where(slips, along, lax.stop_gradient(mu * load - length(rub)))
+
+    load, rub = lax.stop_gradient((piece.load, piece.rub))
+    grip = left_of_grip(piece.load, piece.rub, around.sliding)
+
+    def reactions_at(s, end: Arrival):
+        """Loads and grips (2 c,) and their rates."""
+        there = lax.stop_gradient(end)
+        moved = jnp.where(s > 0, s, 1.0)
+        grips = left_of_grip(end.load, end.rub, end.sliding)
+        accelerating = jnp.sum(there.accelerating * piece.direction, axis=1)
+        mean = (left_of_grip(there.load, there.rub, there.sliding) - grip) / moved
+        rates = jnp.concatenate([(there.load - load) / moved, jnp.where(slips, accelerating, mean)])
+        return jnp.concatenate([there.load, grips]), lax.stop_gradient(rates)
+
+    def motion(s, end: Arrival):
+        return _joined(
+            gap_motion(system, params, t + s, end.q, end.slope), reactions_at(lax.stop_gradient(s), end)
+        )
+
+    def until_overlap(s, end: Arrival):
+        """How far the motion can be followed until a gap is negative; see `EventTimed`'s."""
+        bend = end.q - q - s * rate(system, params, q, u)
+
+        def way(f):
+            return q + f * s * rate(system, params, q, u) + f**2 * bend
+
+        here = around.place.contacts.gap, around.opening
+        dip = Cubic.between(here, gap_motion(system, params, t + s, end.q, end.slope), s).lowest(~piece.resting)
+        fractions = jnp.stack([dip, *jnp.array([0.25, 0.5, 0.75], dtype)])
+        gaps = jax.vmap(lambda f: system.gap(t + f * s, way(f), params))(fractions)
+        overlaps = jnp.any((gaps < -around.tolerance.gap) & ~piece.resting[None, :], axis=1)
+        f = jnp.min(jnp.where(overlaps, fractions, 1.0))
+        whole = f == 1.0
+        y, v = jnp.where(whole, end.q, way(f)), jnp.where(whole, end.slope, u + f * (end.slope - u))
+        there, rates = reactions_at(s, end)
+        return s * f, _joined(gap_motion(system, params, t + s * f, y, v), (reactions + f * (there - reactions), rates))
+
+    reactions = lax.stop_gradient(jnp.concatenate([load, grip]))
+    accelerating = around.place.slip.tangents @ piece.a + around.turning
+    start_rates = jnp.sum(accelerating * piece.direction, axis=1)
+    forces = jnp.full_like(load, jnp.finfo(dtype).eps ** 0.75 * jnp.max(load, initial=0.0))
+    seconds = jnp.where(left > 0, left, 1.0)
+    slip_rate = jnp.finfo(dtype).eps ** 0.75 * jnp.max(jnp.abs(piece.a), initial=0.0)
+    rounding = Tolerance(
+        gap=jnp.concatenate(
+            [jnp.full_like(load, around.tolerance.gap), forces, jnp.where(slips, around.slip_tolerance, forces)]
+        ),
+        velocity=jnp.concatenate(
+            [
+                jnp.full_like(load, around.tolerance.velocity),
+                4 * forces / seconds,
+                jnp.where(slips, slip_rate, 4 * forces / seconds),
+            ]
+        ),
+        slow=around.tolerance.slow,
+    )
+    rates = jnp.concatenate([jnp.zeros_like(load), jnp.where(slips, lax.stop_gradient(start_rates), 0.0)])
+    return to_event_or_end(
+        lambda s: smooth(system, params, t, s, q, u, piece),
+        motion,
+        until_overlap,
+        _joined((around.place.contacts.gap, around.opening), (jnp.concatenate([piece.load, grip]), rates)),
+        jnp.concatenate([~piece.resting, modes.closed & piece.regular, modes.closed & (mu > 0) & piece.regular]),
+        lax.stop_gradient(rounding),
+        t,
+        left,
+        Arrival.nowhere(q, u, around.sliding),
+    )
+
+
+def _joined(gaps, reactions):
+    """Gaps, loads and grips (3 c,), and their rates."""
+    return jax.tree.map(lambda *parts: jnp.concatenate(parts), gaps, reactions)
+
+
+def _finish(system, params, now: _Moment, pending) -> _Moment:
+    """What was not resolved of a step with too many events: inelastic, without friction, feasible, and reported."""
+
+    def inelastic():
+        x, w, impulse, status, *_ = remainder(system, params, now.t, now.left, now.q, now.u, now.slow)
+        told = first(first(now.status, status), jnp.asarray(Status.TOO_MANY_EVENTS, jnp.int32))
+        return now._replace(q=x, u=w, impulse=now.impulse + impulse, status=told.astype(jnp.int32))
+
+    return where_wanted(pending, inelastic, now)
