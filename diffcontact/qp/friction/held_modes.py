@@ -52,7 +52,8 @@ def hold_modes(mass, normals, tangents, b, s, friction, v, modes: Modes, directi
         >>> import jax.numpy as jnp
         >>> row, along, none = jnp.array([[0.0, 1.0]]), jnp.array([[[1.0, 0.0]]]), jnp.zeros(1)
         >>> free, slips = jnp.array([3.0, -4.0]), Modes(closed=jnp.array([True]), slip=jnp.array([True]))
-        >>> held = hold_modes(jnp.ones(2), row, along, none, none[None], jnp.array([0.5]), free, slips, jnp.ones((1, 1)))
+        >>> mu, down = jnp.array([0.5]), jnp.ones((1, 1))
+        >>> held = hold_modes(jnp.ones(2), row, along, none, none[None], mu, free, slips, down)
         >>> held.u.tolist(), held.normal.tolist(), held.tangential.tolist()
         ([1.0, 0.0], [4.0], [[-2.0]])
     """

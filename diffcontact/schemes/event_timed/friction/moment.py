@@ -74,8 +74,8 @@ class Passage(NamedTuple):
     uncertain: Array
 
 
-# The problems: an impact in which all bounce; who would be back within the step; the impact in which these do not bounce;
-# the one in which nothing bounces, where it would make energy; the modes, and these once more.
+# The problems: an impact in which all bounce; who would be back within the step; the impact in which these do not
+# bounce; the one in which nothing bounces, where it would make energy; the modes, and these once more.
 HIT, AHEAD, HIT_SOFTLY, HIT_DEAD, MODES, MODES_AGAIN = range(6)
 
 
@@ -150,8 +150,8 @@ def pass_by(system, params, t, q, u, h, left, due: Due, limits: Threshold):
     still, none, across = entangled((u, jnp.zeros_like(opening), jnp.zeros_like(sliding)), (params, t, q))
     hit, never = Hit(still, none, across, jnp.zeros((), jnp.int32)), takes_part & False
     around = jax.eval_shape(lambda: Surroundings.at(system, params, t, q, u, h, place))
-    piece = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), Piece.of_shape(around))
-    passage = Passage(hit, never, entangled(piece, (still, params, t, q)), jnp.array(False))
+    nowhere = Piece.nowhere(jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), around))
+    passage = Passage(hit, never, entangled(nowhere, (still, params, t, q)), jnp.array(False))
     passage = lax.scan(step, passage, jnp.arange(6))[0]
 
     hit, soft = passage.hit, passage.soft

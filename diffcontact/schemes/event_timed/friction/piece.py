@@ -1,4 +1,4 @@
-"""What a smooth piece of motion with friction begins with: which contacts are closed, stick or slip, and the reaction."""
+"""What a smooth piece of motion with friction begins with: which contacts are closed, stick or slip, and reactions."""
 
 from __future__ import annotations
 
@@ -147,12 +147,11 @@ class Piece(NamedTuple):
     status: Array
 
     @classmethod
-    def of_shape(cls, around: Surroundings) -> Piece:
-        """One that holds nothing yet, of the shapes of these surroundings."""
-        c, k = around.opening, around.sliding
-        no, fine = jax.ShapeDtypeStruct(c.shape, bool), jax.ShapeDtypeStruct((), jnp.int32)
-        here = jax.ShapeDtypeStruct((), bool)
-        return cls(around, around.free, c, k, Modes(closed=no, slip=no), k, no, here, fine)
+    def nowhere(cls, around: Surroundings) -> Piece:
+        """One before any motion, of the shapes of these surroundings."""
+        still, load, rub = (jnp.zeros_like(x) for x in (around.free, around.opening, around.sliding))
+        no, fine = load > 0, jnp.zeros((), jnp.int32)
+        return cls(around, still, load, rub, Modes(closed=no, slip=no), rub, no, jnp.array(False), fine)
 
 
 # How much faster than all that accelerates a contact is said to slip whose direction is known, at first and if that did

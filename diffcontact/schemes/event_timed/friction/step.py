@@ -17,7 +17,7 @@ from diffcontact.schemes.event_timed.events import CandidateStep, Cubic, to_even
 from diffcontact.schemes.event_timed.friction.moment import Due, pass_by
 from diffcontact.schemes.event_timed.friction.motion import Arrival, smooth
 from diffcontact.schemes.event_timed.friction.piece import Imposed, Piece
-from diffcontact.schemes.event_timed.impacts import Percussion, Threshold, matters, no_percussion, remainder
+from diffcontact.schemes.event_timed.impacts import Threshold, matters, no_percussion, remainder
 from diffcontact.schemes.event_timed.smooth_motion import Tolerance
 from diffcontact.schemes.scheme import Info
 from diffcontact.status import Status, first
@@ -91,9 +91,7 @@ def _to_next_event(system, params, h, now: _Moment, last):
     """
     due = now.due._replace(alone=~last)
     limits = Threshold(*lax.stop_gradient((h, now.slow, now.rounding, now.fastest, now.unsettled)))
-    passage, unsettled, status, percussion = pass_by(
-        system, params, now.t, now.q, now.u, h, now.left, due, limits
-    )
+    passage, unsettled, status, percussion = pass_by(system, params, now.t, now.q, now.u, h, now.left, due, limits)
     hit, piece = passage.hit, passage.piece
     candidate = _to_event_or_end(system, params, now.t, now.left, now.q, hit.u, piece)
     end: Arrival = candidate.arrival
@@ -156,7 +154,7 @@ def _to_event_or_end(system, params, t, left, q, u, piece: Piece) -> CandidateSt
         along = jnp.sum(sliding * piece.direction, axis=1)
         return jnp.where(slips, along, lax.stop_gradient(mu * load - length(rub)))
 
-    load, rub = lax.stop_gradient((piece.load, piece.rub))
+    load = lax.stop_gradient(piece.load)
     grip = left_of_grip(piece.load, piece.rub, around.sliding)
 
     def reactions_at(s, end: Arrival):
@@ -170,9 +168,7 @@ def _to_event_or_end(system, params, t, left, q, u, piece: Piece) -> CandidateSt
         return jnp.concatenate([there.load, grips]), lax.stop_gradient(rates)
 
     def motion(s, end: Arrival):
-        return _joined(
-            gap_motion(system, params, t + s, end.q, end.slope), reactions_at(lax.stop_gradient(s), end)
-        )
+        return _joined(gap_motion(system, params, t + s, end.q, end.slope), reactions_at(lax.stop_gradient(s), end))
 
     def until_overlap(s, end: Arrival):
         """How far the motion can be followed until a gap is negative; see `EventTimed`'s."""
@@ -197,7 +193,9 @@ def _to_event_or_end(system, params, t, left, q, u, piece: Piece) -> CandidateSt
     start_rates = jnp.sum(accelerating * piece.direction, axis=1)
     forces = jnp.full_like(load, jnp.finfo(dtype).eps ** 0.75 * jnp.max(load, initial=0.0))
     seconds = jnp.where(left > 0, left, 1.0)
-    slip_rate = jnp.finfo(dtype).eps ** 0.75 * jnp.max(jnp.abs(piece.a), initial=0.0)
+    parts = jnp.abs(around.free) + jnp.abs(piece.a - around.free)
+    sizes = jnp.abs(around.place.slip.tangents) @ parts + jnp.abs(around.turning)
+    slip_rate = jnp.finfo(dtype).eps ** 0.75 * jnp.max(sizes, initial=0.0)
     rounding = Tolerance(
         gap=jnp.concatenate(
             [jnp.full_like(load, around.tolerance.gap), forces, jnp.where(slips, around.slip_tolerance, forces)]
