@@ -92,7 +92,8 @@ def reverse_triangle(system: System, params: Any, t: Any, q: Array, rho: Any = 0
     length = jnp.linalg.norm(normals, axis=1, keepdims=True)
     # A gradient that vanishes has no direction and cannot open: it makes the problem infeasible, as it should.
     unit = normals / jnp.where(length > 0, length, 1.0)
-    found = qp.project(jnp.ones_like(q), unit, jnp.where(near, -1.0, jnp.inf), jnp.zeros_like(q))
+    still = jnp.zeros(normals.shape[1], q.dtype)
+    found = qp.project(jnp.ones_like(still), unit, jnp.where(near, -1.0, jnp.inf), still)
     exists = found.status == Status.OK
     size = jnp.linalg.norm(found.u)
     any_near = jnp.any(near)

@@ -56,7 +56,9 @@ def result_report(study: Study, result: FitResult, document: Mapping[str, Any]) 
         scale=1.0 / factor(scene.length, scene.ready.length),
         time=scene.ready.time,
         runs=[
-            FittedRun(run.label, run.notes, run.times, run.values, np.asarray(motion.q))
+            FittedRun(
+                run.label, run.notes, run.times, run.values, np.asarray(scene.ready.observe(motion, result.params))
+            )
             for run, motion in zip(study.runs, result.trajectories, strict=True)
         ],
         method=_method(study, result, document),
