@@ -88,6 +88,8 @@ def require_functions(system: System, params, t, q0, u0, *, explains: bool = Fal
         raise ValueError(f"System.gap: expected an array of shape (c,), got {gap}")
     if system.rate is not None:
         own.expect("rate", own.shape("rate", "q, u, params", q0, u0, params), q0.shape)
+    if system.normalise is not None:
+        own.expect("normalise", own.shape("normalise", "q", q0), q0.shape)
     own.expect("force", own.shape("force", "t, q, u, params", t, q0, u0, params), (d,))
     own.expect("mass", own.shape("mass", "q, params", q0, params), (d,), (d, d))
     own.expect("restitution", own.shape("restitution", "params", params), (), gap)

@@ -29,6 +29,8 @@ def one_step(scheme: Scheme, system, params, t, h, state) -> tuple[Any, Info]:
     """One step among the contacts that may close in it, reported as of the whole system."""
     listed = system.neighbours(params, t, h, state.q, state.u)
     after, info = scheme.step(listed, params, t, h, state)
+    if getattr(system, "normalise", None) is not None:
+        after = replace(after, q=system.normalise(after.q))
     status = first(listed.overlooked(state.q, after.q), info.status)
     happened = info.percussions
     if happened is not None and listed.numbers is not None:

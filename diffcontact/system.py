@@ -34,7 +34,7 @@ Params = Any
 
 IMPACT_LAWS = ("newton",)
 # What a system may have besides.
-_OPTIONAL = ("normals", "slip", "friction", "tangential_restitution", "rate", "tangents")
+_OPTIONAL = ("normals", "slip", "friction", "tangential_restitution", "rate", "tangents", "normalise")
 # Those that return rows between bodies, not arrays.
 _ROWS = ("normals", "tangents")
 
@@ -66,6 +66,8 @@ class System(AllContacts):
         impact_law: "newton", which is Moreau's law where several contacts are closed.
         tangents: None, or `tangents(t, q, params)`, the rows of the slip as a tuple of k `qp.BodyRows`, one for each
             direction and all for the bodies of `normals`; used like these.
+        normalise: None, or `normalise(q) -> (n,)`, the configuration that q stands for, at the end of each step: where
+            the `rate` is that of unit quaternions, they keep their length to the order of the scheme only.
 
     Systems are compared by their functions: build one once and reuse it, and nothing is compiled twice. All contacts
     are looked at in every step; a system with too many of them overrides what `neighbours.AllContacts` says of it.
@@ -96,6 +98,7 @@ class System(AllContacts):
     rate: Callable[[Array, Array, Params], Array] | None = None
     impact_law: str = "newton"
     tangents: Callable[[Any, Array, Params], tuple[BodyRows, ...]] | None = None
+    normalise: Callable[[Array], Array] | None = None
 
     def __post_init__(self):
         for name in ("gap", "force", "mass", "restitution", *_given(self)):

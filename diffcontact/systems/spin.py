@@ -41,7 +41,7 @@ def rubbing(surfaces: Surfaces, facing: Callable, coefficient: Callable) -> dict
         "friction": coefficient("friction"),
         "tangential_restitution": lambda params: e_t(params) if "tangential_restitution" in params else 0.0,
     }
-    return functions | ({"rate": turning} if surfaces.dimension == 3 else {})
+    return functions | ({"rate": turning, "normalise": of_unit_length} if surfaces.dimension == 3 else {})
 
 
 def tangent_rows(surfaces: Surfaces, t, params, first, second, direction: Array) -> tuple[BodyRows, ...]:
@@ -138,3 +138,16 @@ def turning(q: Array, u: Array, params=None) -> Array:
     velocity, w = u.reshape(-1, 6)[:, :3], u.reshape(-1, 6)[:, 3:]
     real = -jnp.sum(w * vector, axis=1, keepdims=True) / 2
     return jnp.concatenate([velocity, real, (scalar * w + jnp.cross(w, vector)) / 2], axis=1).ravel()
+
+
+def of_unit_length(q: Array) -> Array:
+    """(7 count,) the same places of spheres, with quaternions of length one.
+
+    Example:
+        >>> of_unit_length(jnp.array([1.0, 2, 3, 0, 0, 3, 4])).tolist()
+        [1.0, 2.0, 3.0, 0.0, 0.0, 0.6, 0.8]
+    """
+    each = q.reshape(-1, 7)
+    quaternion = each[:, 3:]
+    length = jnp.linalg.norm(quaternion, axis=1, keepdims=True)
+    return jnp.concatenate([each[:, :3], quaternion / jnp.where(length > 0, length, 1.0)], axis=1).ravel()
