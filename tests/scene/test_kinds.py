@@ -229,6 +229,9 @@ def test_discs_that_spin_have_friction_and_an_angular_velocity(tmp_path):
     # Those that the scene leaves out are zero, and a disc is homogeneous.
     np.testing.assert_allclose(system.tangential_restitution(params), [0.0, 0.0, 0.6, 0.6], rtol=1e-15)
     np.testing.assert_allclose(system.mass(q0, params), [1.0, 1.0, 0.005], rtol=1e-15)
+    # It moves on along x, at 1 m/s, before it hits anything.
+    run = simulate(system, params, q0, u0, [0.0, 1.0, 2.0])
+    np.testing.assert_allclose(ready.observe(run, params), [[2.0, 3.0], [3.0, 3.0], [4.0, 3.0]], rtol=1e-14)
     (tmp_path / "discs.toml").write_text(spinning.replace("friction_0_2 = { value = 0.2 }", ""))
     with pytest.raises(ValueError, match=r"parameters\.friction_0_2: missing"):
         read_study(tmp_path / "discs.toml", [tmp_path / "run.csv"])

@@ -1,0 +1,244 @@
+"""Balls that spin in motion, against closed forms of the state and of its derivatives."""
+
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import diffcontact as dc
+from diffcontact.status import Status
+
+# Constant forces and straight contacts: exact at every step, but for rounding.
+ROUNDING = 1e-12
+
+FLOOR = dc.systems.balls(1, 3, planes=lambda t, p: (jnp.array([[0.0, 0.0, 1.0]]), jnp.zeros(1)), spin=True)
+SPHERE = {
+    "mass": jnp.array([1.3]),
+    "radius": jnp.array([0.1]),
+    "gravity": jnp.array([0.0, 0.0, -9.81]),
+    "restitution": 0.8,
+    "friction": 0.3,
+    "tangential_restitution": 0.0,
+}
+U0 = jnp.array([1.0, 0.5, 0.0, 3.0, -2.0, 7.0])
+TIMES = jnp.linspace(0.0, 0.8, 9)
+
+
+def _simulated(params, q0, u0):
+    run = dc.simulate(FLOOR, params, q0, u0, TIMES.astype(q0.dtype))
+    return jnp.concatenate([run.q[-1, :3], run.u[-1]]), (run.q[-1, 3:], run.friction, run.status)
+
+
+def _along(given, tangent):
+    """The end of a simulation, what else it tells, and the derivative of both."""
+    return jax.jvp(lambda given: _simulated(*given), (given,), (tangent,))
+
+
+_simulated, _along = jax.jit(_simulated), jax.jit(_along)
+
+
+def _at(height):
+    return jnp.array([0.0, 0.0, height, 1.0, 0.0, 0.0, 0.0])
+
+
+def _pushed(params, v, w, impulse):
+    """Velocities of a sphere after this impulse (2,) at its lowest point."""
+    m, r = params["mass"][0], params["radius"][0]
+    turn = jnp.array([impulse[1], -impulse[0]]) / (0.4 * m * r)
+    return v + impulse / m, w.at[:2].add(turn)
+
+
+def _slip(params, u0):
+    """Size and direction of the slip on the floor."""
+    r = params["radius"][0]
+    slip = jnp.stack([u0[0] - r * u0[4], u0[1] + r * u0[3]])
+    size = jnp.sqrt(slip @ slip)
+    return size, slip / size
+
+
+def _rolled(params, q0, u0):
+    """Slips for 2 s / (7 mu g) with the deceleration mu g, then rolls."""
+    del q0
+    (size, along), r, m = _slip(params, u0), params["radius"][0], params["mass"][0]
+    push = params["friction"] * -params["gravity"][2]
+    until, end = 2 * size / (7 * push), TIMES[-1]
+    v, w = _pushed(params, u0[:2], u0[3:], -m * push * until * along)
+    place = u0[:2] * until - push * along * until**2 / 2 + v * (end - until)
+    return jnp.concatenate([place, r[None], v, jnp.zeros(1), w])
+
+
+def _bounced(params, q0, u0):
+    """Falls, is hit by P = (1 + e) m |v_N| and min(mu P, (1 + e_t) 2/7 m |v_T|), and flies."""
+    (size, along), r, m = _slip(params, u0), params["radius"][0], params["mass"][0]
+    g, e, end = -params["gravity"][2], params["restitution"], TIMES[-1]
+    fall = jnp.sqrt(2 * (q0[2] - r) / g)
+    most = params["friction"] * (1 + e) * m * g * fall
+    v, w = _pushed(
+        params,
+        u0[:2],
+        u0[3:],
+        -along * jnp.minimum(most, (1 + params["tangential_restitution"]) * 2 / 7 * m * size),
+    )
+    after, rise = end - fall, e * g * fall
+    place = u0[:2] * fall + v * after
+    flight = jnp.stack([r + rise * after - g * after**2 / 2, rise - g * after])
+    return jnp.concatenate([place, flight[:1], v, flight[1:], w])
+
+
+@pytest.mark.parametrize(
+    ("truth", "friction", "tangential"),
+    [
+        pytest.param(_rolled, 0.3, 0.0, id="slips, then rolls"),
+        pytest.param(_bounced, 0.05, 0.6, id="bounces and slips"),
+        pytest.param(_bounced, 0.8, 0.0, id="bounces and grips"),
+        pytest.param(_bounced, 0.8, 0.6, id="superball"),
+        pytest.param(_bounced, 0.8, -0.4, id="grips in part"),
+    ],
+)
+def test_a_sphere_on_the_floor_moves_as_in_closed_form(truth, friction, tangential):
+    rolls = truth is _rolled
+    params = SPHERE | {"friction": friction, "tangential_restitution": tangential}
+    tangent = jax.tree.map(jnp.zeros_like, SPHERE) | {"friction": 1.0, "mass": jnp.array([0.3])}
+    if rolls:
+        # What rests on the floor has one-sided derivatives by what lifts it.
+        params, lifted, height = params | {"restitution": 0.0}, 0.0, 0.1
+    else:
+        more = {"restitution": 0.7, "tangential_restitution": 0.3, "radius": jnp.array([0.05])}
+        tangent, lifted, height = tangent | more | {"gravity": jnp.array([0.0, 0.0, 1.0])}, 0.4, 0.6
+    given = params, _at(height), U0
+    tangent = tangent, jnp.zeros(7).at[2].set(lifted), jnp.array([0.3, -0.2, 0.0, 1.0, 2.0, 0.5])
+    (state, (quaternion, rubbed, status)), (slope, _) = _along(given, tangent)
+    expected, expected_slope = jax.jvp(lambda given: truth(*given), (given,), (tangent,))
+    assert status == Status.OK
+    np.testing.assert_allclose(state, expected, atol=ROUNDING)
+    np.testing.assert_allclose(slope, expected_slope, atol=ROUNDING)
+    np.testing.assert_allclose(np.linalg.norm(quaternion), 1, rtol=1e-15)
+    # All that friction does is in the trajectory.
+    np.testing.assert_allclose(np.sum(rubbed[:, 0], axis=0), 1.3 * (expected[3:5] - U0[:2]), atol=ROUNDING)
+
+
+def test_a_rolling_sphere_turns_about_its_axis():
+    """2 v / (7 mu g) and 5/7 v, the textbook's; the angle is that of slip and roll, to second order in the step."""
+    v, mu, g, r = 1.0, 0.3, 9.81, 0.1
+    straight = jnp.array([v, 0.0, 0.0, 0.0, 0.0, 0.0])
+    state, (quaternion, _, status) = _simulated(SPHERE | {"restitution": 0.0}, _at(r), straight)
+    until, end = 2 * v / (7 * mu * g), TIMES[-1]
+    assert status == Status.OK
+    np.testing.assert_allclose(state[3], 5 / 7 * v, atol=ROUNDING)
+    np.testing.assert_allclose(state[0], v**2 * 2 / (49 * mu * g) + 5 / 7 * v * end, atol=ROUNDING)
+    angle = (5 * mu * g / (2 * r) * until**2 / 2 + 5 / 7 * v / r * (end - until)) / 2
+    turned = 2 * np.arctan2(quaternion[2], quaternion[0])
+    # The midpoint rule for a half angle of 0.36 a step leaves a third of its cube in each of 8 steps.
+    np.testing.assert_allclose(np.cos(turned / 2 - angle), 1, atol=(8 * 0.36**3 / 3) ** 2)
+
+
+def test_single_precision_has_its_own_rounding():
+    params = SPHERE | {"tangential_restitution": 0.6}
+    given = jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), (params, _at(0.6), U0))
+    state, (_, _, status) = _simulated(*given)
+    assert status == Status.OK
+    assert state.dtype == jnp.float32
+    # Some ten operations a step on numbers of order 10.
+    np.testing.assert_allclose(state, _bounced(params, _at(0.6), U0), atol=1e-4)
+
+
+def test_a_lane_that_is_bad_stands_still_and_disturbs_no_other():
+    tangent = jax.tree.map(jnp.zeros_like, SPHERE) | {"friction": 1.0}, jnp.zeros(7), jnp.ones(6)
+    friction, lanes = jnp.array([0.3, -0.1, jnp.nan, 0.3]), jnp.stack([_at(0.6)] * 4)
+    # No sphere of lane 3 has an orientation.
+    lanes = lanes.at[3, 3].set(0.0)
+
+    def lane(friction, q0):
+        return _along((SPHERE | {"friction": friction}, q0, U0), tangent)
+
+    (state, (_, rubbed, status)), (slope, _) = jax.vmap(lane)(friction, lanes)
+    (alone, (_, _, fine)), (slope_alone, _) = lane(friction[0], lanes[0])
+    assert fine == Status.OK
+    assert status.tolist() == [Status.OK, Status.BAD_INPUT, Status.NOT_FINITE, Status.BAD_INPUT]
+    np.testing.assert_allclose(state[0], alone, atol=ROUNDING)
+    np.testing.assert_allclose(slope[0], slope_alone, atol=ROUNDING)
+    np.testing.assert_array_equal(state[1:], np.broadcast_to(np.concatenate([_at(0.6)[:3], U0]), (3, 9)))
+    assert not np.any(rubbed[1:])
+    assert np.all(np.isfinite(slope))
+
+
+def test_two_discs_that_meet_obliquely(reference):
+    known = json.loads((reference / "coulomb" / "two_discs.json").read_text())
+    pair = dc.systems.balls(2, 2, spin=True)
+    names = list(known["parameters"])
+
+    def end(given):
+        mu, e, r1, r2, m1, m2 = given[:6]
+        params = {
+            "mass": jnp.stack([m1, m2]),
+            "radius": jnp.stack([r1, r2]),
+            "gravity": jnp.zeros(2),
+            "restitution": e,
+            "friction": mu,
+        }
+        run = dc.simulate(pair, params, given[6:12], given[12:], jnp.linspace(0.0, known["runs"][0]["T"], 4))
+        return jnp.concatenate([run.q[-1], run.u[-1]]), run.status
+
+    given = jnp.array([known["parameters"][name] for name in names])
+    jacobian, _ = jax.jit(jax.jacfwd(end))(given)
+    state, status = jax.jit(end)(given)
+    assert status == Status.OK
+    np.testing.assert_allclose(state, known["runs"][0]["state"], atol=ROUNDING)
+    np.testing.assert_allclose(jacobian, known["runs"][0]["jacobian"], atol=10 * ROUNDING)
+
+
+# Balls are of material 0, the cloth is of 1: balls bounce and do not rub on each other.
+TABLE = dc.systems.balls(
+    2, 3, planes=lambda t, p: (jnp.array([[0.0, 0.0, 1.0]]), jnp.zeros(1)), materials=[0, 0, 1], spin=True
+)
+
+
+def _shot(cloth, e, speed, spin):
+    """A cue ball of radius 1/10 at `speed` and `spin`, head on at a ball 0.3 m ahead; no slip ends on the way."""
+    tables = {
+        "restitution": jnp.array([[1.0, 0.0], [0.0, 0.0]]) * e,
+        "friction": jnp.array([[0.0, 1.0], [1.0, 0.0]]) * cloth,
+    }
+    params = tables | {"mass": jnp.ones(2), "radius": 0.1 * jnp.ones(2), "gravity": jnp.array([0.0, 0.0, -9.81])}
+    still = jnp.array([1.0, 0.0, 0.0, 0.0])
+    q0 = jnp.concatenate([jnp.array([0.0, 0.0, 0.1]), still, jnp.array([0.5, 0.0, 0.1]), still])
+    u0 = jnp.zeros(12).at[0].set(speed).at[4].set(spin)
+    run = dc.simulate(TABLE, params, q0, u0, jnp.linspace(0.0, 1.5, 16))
+    return jnp.stack([run.q[-1, 0], run.u[-1, 0], run.q[-1, 7], run.u[-1, 6]]), run.status
+
+
+def _slips_then_rolls(place, v, spin, cloth, seconds):
+    """Place and velocity after so many seconds on the cloth."""
+    push = cloth * 9.81
+    slip = v - 0.1 * spin
+    until, along = 2 * jnp.abs(slip) / (7 * push), jnp.sign(slip)
+    rolls = v - along * push * until
+    return place + v * until - along * push * until**2 / 2 + rolls * (seconds - until), rolls
+
+
+@jax.jit
+def _shot_along(given, tangent):
+    return jax.jvp(_shot, given, tangent)
+
+
+@pytest.mark.parametrize(("spin", "name"), [(20.0, "follow"), (-40.0, "draw")])
+def test_follow_and_draw(spin, name):
+    def truth(cloth, e, speed, spin):
+        # Decelerated up to the ball; there the normal velocities are exchanged, the spins are not.
+        push = cloth * 9.81 * jnp.sign(speed - 0.1 * spin)
+        meet = (speed - jnp.sqrt(speed**2 - 2 * push * 0.3)) / push
+        v, w = speed - push * meet, spin + 2.5 * push / 0.1 * meet
+        mean, half = v / 2, e * v / 2
+        cue = _slips_then_rolls(0.3, mean - half, w, cloth, 1.5 - meet)
+        ball = _slips_then_rolls(0.5, mean + half, 0.0, cloth, 1.5 - meet)
+        return jnp.stack([*cue, *ball])
+
+    given, tangent = (0.2, 0.9, 3.0, spin), (1.0, 0.7, 0.5, 2.0)
+    (state, status), (slope, _) = _shot_along(given, tangent)
+    expected, expected_slope = jax.jvp(truth, given, tangent)
+    assert status == Status.OK
+    np.testing.assert_allclose(state, expected, atol=ROUNDING)
+    np.testing.assert_allclose(slope, expected_slope, atol=10 * ROUNDING)
+    assert (state[1] > 0) == (name == "follow")
