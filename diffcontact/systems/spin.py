@@ -144,8 +144,8 @@ def of_unit_length(q: Array) -> Array:
     """(7 count,) the same places of spheres, with quaternions of length one.
 
     Example:
-        >>> of_unit_length(jnp.array([1.0, 2, 3, 0, 0, 3, 4])).tolist()
-        [1.0, 2.0, 3.0, 0.0, 0.0, 0.6, 0.8]
+        >>> of_unit_length(jnp.array([1.0, 2, 3, 0, 0, 2, 0])).tolist()
+        [1.0, 2.0, 3.0, 0.0, 0.0, 1.0, 0.0]
     """
     each = q.reshape(-1, 7)
     quaternion = each[:, 3:]
