@@ -36,6 +36,7 @@ def test_the_lines_run_in_both_precisions(double, tmp_path, monkeypatch, capsys)
     assert names["ends"].shape == (1000, 2)
     assert (tmp_path / "out" / "runs.h5").exists()
     assert names["shaken"].surfaces.count == 100
+    np.testing.assert_allclose(names["rolls"].u[-1, 0], 5 / 7, rtol=1e-5)
     if double:
         # 14 samples behind the impact, noise 1e-3 m, a lever of up to 0.7 m / 2.
         np.testing.assert_allclose(names["result"].params["restitution"], 0.7, atol=5e-3)

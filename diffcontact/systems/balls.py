@@ -51,8 +51,8 @@ def balls(
     Params then have `friction`, mu, may have `tangential_restitution`, e_t, both like `restitution`, and `inertia`
     (count,) [kg m^2], for homogeneous balls m r^2 / 2 and 2/5 m r^2 without it; gravity acts at the centres. The slip
     on a wall is that of the ball, in a plane along (n_y, -n_x), x on a floor, in space along x and y there; that of two
-    balls i < j is that of j on i, in a plane along (-n_y, n_x), n from i to j. Fixed balls do not turn, and planes tilt
-    about lines in them.
+    balls i < j is that of j on i, in a plane along (-n_y, n_x), n from i to j, in space along two that follow n. Fixed
+    balls do not turn, and planes tilt about lines in them.
 
     With `cell` the pairs come from a cell list, without any array of all pairs: some tens to thousands of balls with
     `VelocityProjection`, tens with the other schemes. Restitution is a number then, or the table of materials, and a

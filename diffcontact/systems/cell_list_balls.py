@@ -81,8 +81,11 @@ class CellListBalls(Balls):
         """() how far a ball may move within h seconds, and () by how much gaps close while balls stand still [m]."""
         q, u, params = lax.stop_gradient((q, u, params))
         pushed = u + h * self.force(t, q, u, params) / self.mass(q, params)
-        ways = [self.surfaces.translation(velocity) for velocity in (u, pushed)]
-        speeds = jnp.linalg.norm(jnp.concatenate(ways), axis=1)
+        speeds = jnp.linalg.norm(jnp.concatenate([self.surfaces.translation(v) for v in (u, pushed)]), axis=1)
+        if self.surfaces.spin:
+            # What turns sets in motion what it rubs on, and itself.
+            turning = jnp.linalg.norm(u.reshape(self.count, -1)[:, self.dimension :], axis=1)
+            speeds = jnp.max(speeds) + jnp.max(turning * self.surfaces.radii(t, params, q.dtype)[: self.count])
         closing = self.surfaces.closing(t, h, q, params)
         # A surface that comes at w throws off at 2 w what stood still, where e = 1. What is closed is listed whatever
         # its rounding.

@@ -189,6 +189,36 @@ def test_two_discs_that_meet_obliquely(reference):
     np.testing.assert_allclose(jacobian, known["runs"][0]["jacobian"], atol=10 * ROUNDING)
 
 
+@pytest.mark.slow
+def test_a_cell_list_leads_to_the_motion_of_all_pairs():
+    params = {
+        "mass": jnp.array([1.0, 1.2, 0.9]),
+        "radius": 0.1 * jnp.ones(3),
+        "gravity": jnp.array([0.0, 0.0, -9.81]),
+        "restitution": 0.0,
+        "friction": 0.15,
+    }
+    q0 = (
+        jnp.zeros((3, 7))
+        .at[:, 3]
+        .set(1.0)
+        .at[:, :3]
+        .set(jnp.array([[0.0, 0.0, 0.1], [0.5, 0.05, 0.1], [0.9, -0.2, 0.1]]))
+    )
+    u0 = jnp.zeros((3, 6)).at[0].set(jnp.array([2.0, 0.0, 0.0, 3.0, -30.0, 0.0])).at[2, 5].set(5.0)
+
+    def end(cell):
+        system = dc.systems.balls(3, 3, planes=FLOOR.surfaces.planes, spin=True, cell=cell)
+        return dc.simulate(system, params, q0.ravel(), u0.ravel(), jnp.linspace(0.0, 0.6, 31))
+
+    every, listed = end(None), end(0.25)
+    assert every.status == listed.status == Status.OK
+    # The cue ball has reached the second one.
+    assert every.u[-1, 6] > 0.5
+    np.testing.assert_allclose(listed.q, every.q, atol=ROUNDING)
+    np.testing.assert_allclose(listed.u, every.u, atol=ROUNDING)
+
+
 # Balls are of material 0, the cloth is of 1: balls bounce and do not rub on each other.
 TABLE = dc.systems.balls(
     2, 3, planes=lambda t, p: (jnp.array([[0.0, 0.0, 1.0]]), jnp.zeros(1)), materials=[0, 0, 1], spin=True
