@@ -31,7 +31,7 @@ def harmless(found: list[Requirement], stands: Array, system, params, q0: Array,
     times = jnp.where(increasing, times, jnp.arange(times.size, dtype=times.dtype))
     broken: dict[str, Array] = {}
     for one in found:
-        if one.of:
+        if one.of and getattr(system, one.of) is not None:
             broken[one.of] = broken.get(one.of, False) | ~one.holds
     return (
         replace(system, **{name: _without(system, name, flag) for name, flag in broken.items()}),

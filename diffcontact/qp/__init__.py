@@ -2,6 +2,7 @@
 
 from diffcontact.qp.box import BoxSolution, box
 from diffcontact.qp.friction.coulomb import CoulombProjection, coulomb
+from diffcontact.qp.matrix_free.coulomb_many import coulomb_many
 from diffcontact.qp.matrix_free.project_many import project_many
 from diffcontact.qp.projection import WORKING_SET, Projection, hold, project
 from diffcontact.qp.rows.body_rows import BodyRows
@@ -14,6 +15,7 @@ __all__ = [
     "Projection",
     "box",
     "coulomb",
+    "coulomb_many",
     "hold",
     "project",
     "project_many",

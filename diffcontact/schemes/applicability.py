@@ -18,6 +18,8 @@ def inelastic_status(system: System, params) -> Array:
     Outside transformations `simulate` refuses such a coefficient; inside, its value is not known when tracing.
     """
     bounces = jnp.any(jnp.asarray(system.restitution(params)) > 0)
+    if system.tangential_restitution is not None:
+        bounces = bounces | jnp.any(jnp.asarray(system.tangential_restitution(params)) != 0)
     return jnp.where(bounces, Status.RESTITUTION_IGNORED, Status.OK).astype(int)
 
 

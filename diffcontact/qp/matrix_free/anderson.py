@@ -1,0 +1,239 @@
+"""Coulomb's law of very many contacts as a fixed point, found by Anderson's acceleration of projected steps.
+
+A projected step goes against the contact velocities w, normal ones first, and then only as far as the law allows::
+
+    P' = max(P - rho w_N, 0),      B' = the vector nearest to B - rho w_T with |B'| <= mu P'
+
+which has Coulomb's law as its fixed points, and no other. From the last steps Anderson's acceleration extrapolates to
+where the steps would vanish. On linear equations that is GMRES, whose memory here is some steps: a heap of a thousand
+spheres takes a hundred to three hundred products by the rows where Nesterov's method, restarted, takes three times as
+many, or thousands where balls are wedged.
+
+Far from a solution, with large friction, the extrapolation can go round in circles. Then some steps are made as they
+are, from where the shortest one was, which are slow and seldom fail; more of them each time.
+
+The law with b_i + mu |w_T| of De Saxce has the same solutions. It verifies them, since it is one complementarity on the
+cone of friction, but as a fixed point it is worse: its offset has a kink where a contact sticks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from diffcontact.qp.friction.law import length, natural_map, onto_cone
+from diffcontact.qp.matrix_free.unit_contacts import UnitContacts
+
+ITERATIONS = 10000
+# Steps that are remembered. Stacks of twenty balls take twice as many iterations with half of them; heaps a tenth more.
+MEMORY = 10
+# The length of a step times the largest eigenvalue of W that was met; those above 2 would not converge.
+STRIDE = 1.8
+# What that eigenvalue is taken for at first: three directions each, and neighbours.
+STEEPEST = 4.5
+# Accelerated steps have failed that are this much longer than the shortest one, or not half as long after so many.
+LONGER, WINDOW = 2.0, 20
+# How many steps are then made as they are; twice as many each time.
+FIRST_PLAIN = 40
+# The stride of the natural map by which solutions are verified: with longer ones it would be smaller.
+VERIFIED_AT = 0.4
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class _Iterate:
+    """What is carried from iteration to iteration.
+
+    Args:
+        r: (1 + k, c) reactions; w: velocities there; step: the projected step from there.
+        largest: () its largest entry as a velocity, what is left of the law; size: () its length.
+        moves: (m, (1 + k) c) by how much projected points differed in the iterations remembered; steps: the steps.
+        gram: (m, m) inner products of the latter; kept: (m,) bool, which ones are in use.
+        best, mark: () the shortest step of late, and what it was when last looked at; since: () int, how long ago.
+        nearest: (1 + k, c) the reactions where the step was shortest; shortest: () its length.
+        plain, next_plain: () int, how many steps are made as they are yet, and will be made next time.
+        steepest: () the largest eigenvalue of W that was met; number: () int, of iterations.
+    """
+
+    r: jax.Array
+    w: jax.Array
+    step: jax.Array
+    largest: jax.Array
+    size: jax.Array
+    moves: jax.Array
+    steps: jax.Array
+    gram: jax.Array
+    kept: jax.Array
+    best: jax.Array
+    mark: jax.Array
+    since: jax.Array
+    nearest: jax.Array
+    shortest: jax.Array
+    plain: jax.Array
+    next_plain: jax.Array
+    steepest: jax.Array
+    number: jax.Array
+
+
+@dataclass(frozen=True)
+class ManyContacts:
+    """Contacts that rub, in the unit of their rows; reactions and velocities are (1 + k, c).
+
+    Args:
+        free: (1 + k, c) velocities without reactions.
+        rows: the rows H, W = H M^-1 H^T.
+        friction: (c,) mu, in their unit.
+        coulomb: Coulomb's law, or the convex problem, in which slip opens contacts.
+    """
+
+    free: jax.Array
+    rows: UnitContacts
+    friction: jax.Array
+    coulomb: bool
+
+    def part(self, place, there) -> ManyContacts:
+        """The contacts at the places (k,); `there` (k,) is False where a place holds none."""
+        free = jnp.where(there[None], self.free[:, place], 0)
+        return replace(self, free=free, rows=self.rows.part(place, there), friction=self.friction[place])
+
+    def velocities(self, r):
+        """(1 + k, c) w = W r + free."""
+        return self.rows.response(r) + self.free
+
+    def admissible(self, r):
+        """(1 + k, c) reactions in the cones of friction, r where it is."""
+        if not self.coulomb:
+            return onto_cone(r.T, self.friction).T
+        normal, tangential = jnp.maximum(r[0], 0), r[1:]
+        size, bound = length(tangential.T), self.friction * normal
+        shorter = jnp.where(size > bound, bound / _nonzero(size), 1)
+        return jnp.concatenate([normal[None], tangential * shorter[None]])
+
+    def residual(self, r, w):
+        """() of the law: the largest entry of its natural map, as a velocity."""
+        if self.coulomb:
+            left = natural_map(r.T, w.T, self.friction, jnp.full_like(self.friction, VERIFIED_AT))
+        else:
+            left = (r - self.admissible(r - VERIFIED_AT * w)).T
+        return jnp.max(jnp.abs(left), initial=0.0) / VERIFIED_AT
+
+    def solved(self, r, enough):
+        """Reactions from which a projected step is shorter than `enough` (), found from r, and how many steps it took.
+
+        Or those after `ITERATIONS`.
+        """
+        end = lax.while_loop(
+            lambda state: (state.largest > enough) & (state.number < ITERATIONS), self.iterate, self.begin(r)
+        )
+        return end.r, end.number
+
+    def begin(self, r) -> _Iterate:
+        """The iterate at r, with nothing remembered."""
+        none, zero, far = jnp.zeros_like(r), jnp.zeros((), jnp.int32), jnp.asarray(jnp.inf, r.dtype)
+        history = jnp.zeros((MEMORY, r.size), r.dtype)
+        state = _Iterate(
+            r=r,
+            w=self.velocities(r),
+            step=none,
+            largest=far,
+            size=far,
+            moves=history,
+            steps=history,
+            gram=jnp.zeros((MEMORY, MEMORY), r.dtype),
+            kept=jnp.zeros(MEMORY, bool),
+            best=far,
+            mark=far,
+            since=zero,
+            nearest=r,
+            shortest=far,
+            plain=zero,
+            next_plain=zero + FIRST_PLAIN,
+            steepest=jnp.asarray(STEEPEST, r.dtype),
+            number=zero,
+        )
+        return self.stepped(state)
+
+    def stepped(self, state: _Iterate) -> _Iterate:
+        """The iterate with the projected step from its reactions."""
+        stride = STRIDE / state.steepest
+        step = self.admissible(state.r - stride * state.w) - state.r
+        size = jnp.sqrt(jnp.sum(step * step))
+        return replace(
+            state,
+            step=step,
+            largest=_largest(jnp.abs(step)) / stride,
+            size=size,
+            best=jnp.where(state.plain > 0, size, jnp.minimum(state.best, size)),
+            nearest=jnp.where(size < state.shortest, state.r, state.nearest),
+            shortest=jnp.minimum(size, state.shortest),
+        )
+
+    def iterate(self, state: _Iterate) -> _Iterate:
+        """One step, accelerated or as it is, what follows from it, and what it tells of W."""
+        plain = state.plain > 0
+        r = state.r + state.step - (self.weights(state) @ state.moves).reshape(state.r.shape)
+        # Where accelerated steps have failed the next ones begin at the best place that was met.
+        looked = ~plain & (state.since >= WINDOW)
+        failed = ~plain & ((state.size > LONGER * state.best) | (looked & (state.best > state.mark / 2)))
+        r = jnp.where(failed, state.nearest, self.admissible(r))
+        w = self.velocities(r)
+        along, across = r - state.r, w - state.w
+        steepness = jnp.sqrt(jnp.sum(across * across) / _nonzero(jnp.sum(along * along)))
+        steeper = steepness > 1.05 * state.steepest
+        after = self.stepped(
+            replace(
+                state,
+                r=r,
+                w=w,
+                plain=jnp.where(failed, state.next_plain, jnp.maximum(state.plain - 1, 0)),
+                next_plain=jnp.where(failed, 2, 1) * state.next_plain,
+                steepest=jnp.where(steeper, steepness, state.steepest),
+                # What was found with longer steps does not compare.
+                best=jnp.where(steeper | failed, jnp.inf, state.best),
+                shortest=jnp.where(steeper, jnp.inf, state.shortest),
+                number=state.number + 1,
+            )
+        )
+        anew = plain | looked | failed | steeper
+        after = replace(
+            after,
+            mark=jnp.where(steeper, jnp.inf, jnp.where(anew, after.best, state.mark)),
+            since=jnp.where(anew, 0, state.since + 1),
+        )
+        return self.remembered(after, state, ~(plain | failed | steeper))
+
+    def weights(self, state: _Iterate):
+        """(m,) weights of the steps remembered that make their sum nearest to the step that is to be cancelled."""
+        both = state.kept[:, None] & state.kept[None, :]
+        gram = jnp.where(both, state.gram, 0)
+        # Steps that hardly differ tell nothing but rounding.
+        softness = jnp.finfo(gram.dtype).eps ** (2 / 3) * jnp.trace(gram)
+        diagonal = jnp.where(state.kept & (softness > 0), softness, 1)
+        along = jnp.where(state.kept, state.steps @ state.step.ravel(), 0)
+        return jnp.linalg.solve(gram + jnp.diag(diagonal), along)
+
+    def remembered(self, after: _Iterate, before: _Iterate, worth) -> _Iterate:
+        """The iterate with what it differs by from that before, where that is `worth` () it; else with nothing."""
+        slot, change = before.number % MEMORY, (after.step - before.step).ravel()
+        steps = before.steps.at[slot].set(change)
+        alike = steps @ change
+        return replace(
+            after,
+            moves=before.moves.at[slot].set((after.r - before.r).ravel() + change),
+            steps=steps,
+            gram=before.gram.at[slot].set(alike).at[:, slot].set(alike),
+            kept=(before.kept & worth).at[slot].set(worth),
+        )
+
+
+def _largest(values):
+    """The largest of the values and 0; twice as fast as a maximum that has to pass on NaN."""
+    start, dimensions = jnp.zeros((), values.dtype), tuple(range(values.ndim))
+    return lax.reduce(values, start, lambda a, b: jnp.where(b > a, b, a), dimensions)
+
+
+def _nonzero(x):
+    return jnp.where(x > 0, x, 1)

@@ -1,0 +1,210 @@
+"""Coulomb's friction at very many contacts between bodies, matrix-free."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.typing import ArrayLike
+
+from diffcontact.batching import any_lane
+from diffcontact.qp.friction.coulomb import CoulombProjection
+from diffcontact.qp.matrix_free.anderson import ITERATIONS, ManyContacts
+from diffcontact.qp.matrix_free.unit_contacts import UnitContacts
+from diffcontact.qp.rows.body_rows import BodyRows, magnitudes, product, squares, transposed_product
+from diffcontact.qp.rows.metric import inverse_length
+from diffcontact.status import Status
+
+# The sizes that the contacts which may push are brought together in, in sixteenths of all.
+SIXTEENTHS = 3, 5, 8
+# Up to so many contacts those that cannot push are worked on too.
+BROUGHT_TOGETHER_ABOVE = 256
+# A contact may push if it does, or closes, or opens more slowly than this share of the fastest approach.
+SLOWLY = 0.15
+# Those that may push are worked on until the residual is this share of what it was; then all are looked at again.
+EACH_ROUND = 0.01
+
+
+def coulomb_many(
+    mass: ArrayLike,
+    normals: BodyRows,
+    tangents: tuple[BodyRows, ...],
+    b: ArrayLike,
+    s: ArrayLike,
+    friction: ArrayLike,
+    v: ArrayLike,
+    *,
+    reactions: ArrayLike | None = None,
+    tolerance: float | None = None,
+    iterate: bool = True,
+) -> CoulombProjection:
+    """The velocity u and the impulses P, B of c contacts that obey Coulomb's law, to a stated residual.
+
+        M (u - v) = N^T P + S^T B
+        w_N = N u + b >= 0,  P >= 0,  P w_N = 0
+        |B| <= mu P,         B = -mu P w_T/|w_T| where w_T = S u + s is not zero
+
+    What `coulomb` solves exactly among few contacts. Normal rows are scaled to length one, and tangential ones so that
+    their mean square is one; mu is changed with them. There it iterates until
+
+        max |r - Proj_K(r - rho (w_N + mu |w_T|, w_T))| / rho  <=  tolerance * max_i |min(w_N,i(v), 0)|,   rho = 0.4,
+
+    for r = (P, B) and the cone K = {|B| <= mu P}, which is zero exactly at the solution. Pure: jit and vmap. It has no
+    derivative, and says so where one is asked for: take `coulomb`, or no cell list.
+
+    Args:
+        mass: (d,) diagonal of M [kg].
+        normals: `BodyRows` (c, d), N.
+        tangents: k = 1 or 2 `BodyRows` (c, d) between the same bodies, the rows of S for each direction.
+        b: (c,) offsets of the normal velocities [m/s]; +inf switches a contact off.
+        s: (c, k) offsets of the slip velocities [m/s].
+        friction: (c,) coefficients mu >= 0.
+        v: (d,) the velocity without contacts [m/s].
+        reactions: (c, 1 + k) impulses to start from, normal ones first, for instance the last step's [N s].
+        tolerance: of the residual; None: 1e-6 in double precision, 64 eps in single.
+        iterate: False leaves mu |w_T| out, which makes the problem convex and opens contacts that slip:
+            N u + b >= mu |w_T| there.
+
+    Returns:
+        A `CoulombProjection`. Its status is ITERATION_LIMIT where the residual was not reached, as where rows
+        contradict each other; NOT_FINITE where input or result is not finite.
+
+    Raises:
+        ValueError: rows that are not `BodyRows`, shapes that do not fit.
+        NotImplementedError: a derivative is asked for.
+
+    Reference:
+        D. G. Anderson, J. ACM 12 (1965); P. Alart, A. Curnier, Comput. Methods Appl. Mech. Eng. 92 (1991), for the
+        step; V. Acary, F. Cadoux, C. Lemarechal, J. Malick, ZAMM 91 (2011), for the residual. The convex problem: M.
+        Anitescu, Math. Program. 105 (2006); A. Tasora, M. Anitescu, Comput. Methods Appl. Mech. Eng. 200 (2011).
+
+    Example:
+        A puck that hits the floor obliquely slips, with friction 0.5.
+
+        >>> floor = BodyRows(jnp.array([[-1, 0]]), jnp.array([[[0.0, 1.0]]]), 1)
+        >>> along = BodyRows(jnp.array([[-1, 0]]), jnp.array([[[1.0, 0.0]]]), 1)
+        >>> still, slip = jnp.zeros(1), jnp.zeros((1, 1))
+        >>> hit = coulomb_many(jnp.ones(2), floor, (along,), still, slip, jnp.array([0.5]), jnp.array([3.0, -2.0]))
+        >>> print(f"{hit.u[0]:.4f} {hit.normal[0]:.4f} {hit.tangential[0, 0]:.4f}")
+        2.0000 2.0000 -1.0000
+    """
+    mass, b, s, friction, v, start = _checked(mass, normals, tangents, b, s, friction, v, reactions)
+    if tolerance is None:
+        tolerance = max(1e-6, 64 * float(jnp.finfo(v.dtype).eps))
+    return _without_derivative((mass, normals, tangents, b, s, friction, v), start, tolerance, iterate)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(2, 3))
+def _without_derivative(problem, start, tolerance, coulomb) -> CoulombProjection:
+    mass, normals, tangents, b, s, friction, v = problem
+    on = b < jnp.inf
+    rows = tuple(
+        BodyRows(one.bodies, jnp.where(on[:, None, None], one.normals, 0), one.count) for one in (normals, *tangents)
+    )
+    reactions, status = _reactions(mass, rows, jnp.where(on, b, 0), s, friction, v, start, on, tolerance, coulomb)
+    u = v + sum(transposed_product(one, r) for one, r in zip(rows, reactions, strict=True)) / mass
+    status = jnp.where(jnp.all(jnp.isfinite(u)), status, Status.NOT_FINITE).astype(jnp.int32)
+    return CoulombProjection(u=u, normal=reactions[0], tangential=reactions[1:].T, status=status)
+
+
+@_without_derivative.defjvp
+def _no_derivative(*_):
+    raise NotImplementedError(
+        "friction at the contacts of a neighbour list has no derivative; take balls without a cell list"
+    )
+
+
+def _reactions(mass, rows, b, s, friction, v, start, on, tolerance, coulomb):
+    """The impulses (1 + k, c) and a status, from impulses to start from (c, 1 + k)."""
+    # In units of the heaviest mass and of the largest violation: single precision has 38 decades only.
+    heaviest = jnp.max(mass)
+    mass = mass / heaviest
+    square = [squares(one, 1 / mass) for one in rows]
+    normal, tangential = inverse_length(square[0]), inverse_length(sum(square[1:]) / len(square[1:]))
+    scale = jnp.stack([normal, *[tangential] * len(square[1:])])
+    offset = jnp.concatenate([b[None], s.T])
+    free = jnp.where(on[None], scale * (jnp.stack([product(one, v) for one in rows]) + offset), 0)
+    largest = jnp.max(-free[0], initial=0.0)
+    unit = _nonzero(largest)
+    # Rounding of G v + b is no violation.
+    size = jnp.stack([magnitudes(one, v) for one in rows]) + jnp.abs(offset)
+    noise = 16 * jnp.finfo(b.dtype).eps * jnp.max(jnp.where(on[None], scale * size, 0), initial=0.0)
+    contacts = ManyContacts(free / unit, UnitContacts.of(rows, scale, mass), friction * normal / tangential, coulomb)
+    enough = (tolerance * largest + noise) / unit
+    in_newton_seconds = unit * heaviest * scale
+    r = contacts.admissible(jnp.where(on[None], start.T / in_newton_seconds, 0))
+    r, residual = _in_rounds(contacts, r, on, enough)
+    return r * in_newton_seconds, jnp.where(residual <= enough, Status.OK, Status.ITERATION_LIMIT)
+
+
+def _in_rounds(contacts: ManyContacts, r, on, enough):
+    """The reactions found from r, and their residual among all contacts.
+
+    Most contacts of a list will not push. The iterations leave them out, and they are looked at afterwards.
+    """
+    few = on.size <= BROUGHT_TOGETHER_ABOVE
+
+    def round(carry):
+        r, w, _, goal, spent = carry
+        may_push = on & ((r[0] > 0) | (w[0] < SLOWLY))
+        r, number = contacts.solved(r, goal) if few else _among(contacts, r, may_push, goal)
+        w = contacts.velocities(r)
+        # A projected step is shorter than the residual, seldom by more than half.
+        goal = jnp.where(goal > enough, jnp.maximum(EACH_ROUND * goal, enough / 2), goal / 2)
+        return r, w, contacts.residual(r, w), goal, spent + jnp.maximum(number, 1)
+
+    def not_enough(carry):
+        return (carry[2] > enough) & (carry[4] < ITERATIONS)
+
+    w = contacts.velocities(r)
+    residual, none = contacts.residual(r, w), jnp.zeros((), jnp.int32)
+    goal = enough / 2 if few else jnp.maximum(EACH_ROUND * residual, enough / 2)
+    r, _, residual, _, _ = lax.while_loop(not_enough, round, (r, w, residual, goal, none))
+    return r, residual
+
+
+def _among(contacts: ManyContacts, r, may_push, goal):
+    """What is found from the reactions r with the contacts that may push brought together, and the iterations spent."""
+    count, number = may_push.size, jnp.sum(may_push)
+
+    def among(size):
+        (kept,) = jnp.nonzero(may_push, size=size, fill_value=count)
+        place = jnp.minimum(kept, count - 1)
+        there = kept < count
+        found, spent = contacts.part(place, there).solved(jnp.where(there[None], r[:, place], 0), goal)
+        return r.at[:, kept].set(found, mode="drop"), spent
+
+    sizes = [count * part // 16 for part in SIXTEENTHS]
+    # The first of the sizes that is enough, for all lanes of a batch.
+    least = sum((any_lane(number > size).astype(int) for size in sizes), jnp.zeros((), int))
+    return lax.switch(least, [*(partial(among, size) for size in sizes), lambda: contacts.solved(r, goal)])
+
+
+def _nonzero(x):
+    return jnp.where(x > 0, x, 1)
+
+
+def _checked(mass, normals, tangents, b, s, friction, v, reactions):
+    for name, rows in (("normals", normals), *((f"tangents[{i}]", rows) for i, rows in enumerate(tangents))):
+        if not isinstance(rows, BodyRows):
+            raise ValueError(f"{name}: expected BodyRows, got {type(rows).__name__}; for dense rows take coulomb")
+        if rows.shape != normals.shape or rows.count != normals.count:
+            raise ValueError(f"{name} has the shape {rows.shape}; expected that of normals, {normals.shape}")
+    (count, dimension), k = normals.shape, len(tangents)
+    if k not in (1, 2):
+        raise ValueError(f"tangents: expected 1 or 2 BodyRows, got {k}")
+    start = jnp.zeros((count, 1 + k), normals.dtype) if reactions is None else reactions
+    expected = {
+        "mass": (mass, (dimension,)),
+        "b": (b, (count,)),
+        "s": (s, (count, k)),
+        "friction": (friction, (count,)),
+        "v": (v, (dimension,)),
+        "reactions": (start, (count, 1 + k)),
+    }
+    for name, (given, shape) in expected.items():
+        if jnp.shape(given) != shape:
+            raise ValueError(f"{name} has the shape {jnp.shape(given)}; expected {shape}")
+    return tuple(jnp.asarray(given, normals.dtype) for given, _ in expected.values())

@@ -1,0 +1,279 @@
+"""VelocityProjection where contacts rub: against closed forms, with Coulomb's law in every step, dense and in lists."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from problems.friction import residual
+
+import diffcontact as dc
+from diffcontact.friction import slips
+from diffcontact.schemes.rubbing import rubbed_many
+from diffcontact.system import contacts
+
+G = 9.81
+COULOMB, CONVEX = dc.VelocityProjection(), dc.VelocityProjection(iterate=False)
+
+# A block on a slope, coordinates along it and across.
+BLOCK = dc.System(
+    gap=lambda t, q, p: q[1:],
+    force=lambda t, q, u, p: -G * jnp.stack([jnp.sin(p["angle"]), jnp.cos(p["angle"])]),
+    mass=lambda q, p: jnp.ones(2),
+    restitution=lambda p: 0.0,
+    slip=lambda t, q, u, p: u[None, :1],
+    friction=lambda p: p["friction"],
+)
+
+
+@jax.jit
+def slid(friction, angle, speed, times):
+    """The block thrown up its slope."""
+    params = {"friction": friction, "angle": angle}
+    return dc.simulate(BLOCK, params, jnp.zeros(2), speed * jnp.array([1.0, 0.0]), times, scheme=COULOMB)
+
+
+def test_a_block_sticks_below_the_angle_of_friction():
+    run = slid(0.5, 0.3, 0.0, jnp.linspace(0, 1, 101))
+    assert run.status == dc.Status.OK
+    np.testing.assert_allclose(run.q, 0.0, atol=1e-14)
+    np.testing.assert_allclose(run.friction[:, 0, 0], 0.01 * G * np.sin(0.3), rtol=1e-12)
+
+
+def test_a_block_slides_above_the_angle_of_friction():
+    run = slid(0.2, 0.3, 0.0, jnp.linspace(0, 1, 101))
+    a = G * (np.sin(0.3) - 0.2 * np.cos(0.3))
+    np.testing.assert_allclose(run.u[:, 0], -a * run.t, atol=1e-12)
+    # q' = q + h u' sums to t (t + h) / 2.
+    np.testing.assert_allclose(run.q[:, 0], -a * run.t * (run.t + 0.01) / 2, atol=1e-12)
+    np.testing.assert_allclose(run.q[:, 1], 0.0, atol=1e-14)
+    np.testing.assert_allclose(run.friction[:, 0, 0], 0.2 * run.impulse[:, 0], rtol=1e-12)
+
+
+def test_it_stops_where_it_should_and_stays():
+    h = 0.005
+    run = slid(0.4, 0.3, 2.0, h * jnp.arange(121))
+    distance = 2.0**2 / (2 * G * (np.sin(0.3) + 0.4 * np.cos(0.3)))
+    assert abs(run.q[-1, 0] - distance) < 2.0 * h
+    np.testing.assert_allclose(run.u[-40:], 0.0, atol=1e-14)
+
+
+def test_derivatives_while_it_slides_are_exact_in_both_modes():
+    times = jnp.linspace(0, 0.5, 51)
+
+    def end(friction):
+        return slid(friction, 0.3, 0.0, times).q[-1, 0]
+
+    slope = G * np.cos(0.3) * 0.5 * 0.51 / 2
+    np.testing.assert_allclose(jax.jacfwd(end)(0.2), slope, rtol=1e-12)
+    np.testing.assert_allclose(jax.grad(end)(0.2), slope, rtol=1e-12)
+
+
+def test_jit_eager_and_vmap_agree():
+    times = jnp.linspace(0, 0.4, 41)
+    frictions = jnp.array([0.1, 0.4, 0.6])
+    lanes = jax.vmap(lambda friction: slid(friction, 0.3, 1.0, times).q)(frictions)
+    for lane, friction in zip(lanes, frictions, strict=True):
+        np.testing.assert_allclose(lane, slid(friction, 0.3, 1.0, times).q, atol=1e-14)
+    eager = dc.simulate(BLOCK, {"friction": 0.4, "angle": 0.3}, [0.0, 0.0], [1.0, 0.0], times, scheme=COULOMB)
+    np.testing.assert_allclose(lanes[1], eager.q, atol=1e-14)
+
+
+# A disc above the floor, and a rod that leans between floor and wall.
+DISC = dc.systems.balls(1, 2, box=((-np.inf, 0.0), (np.inf, np.inf)), spin=True)
+
+
+def _end(q, side):
+    return q[:2] + side / 2 * jnp.stack([jnp.cos(q[2]), jnp.sin(q[2])])
+
+
+LADDER = dc.System(
+    gap=lambda t, q, p: jnp.stack([_end(q, -1)[1], -_end(q, 1)[0]]),
+    force=lambda t, q, u, p: jnp.array([0.0, -G, 0.0]),
+    mass=lambda q, p: jnp.array([1.0, 1.0, 1 / 12]),
+    restitution=lambda p: 0.0,
+    slip=lambda t, q, u, p: jnp.stack([u[0] + jnp.sin(q[2]) * u[2] / 2, u[1] + jnp.cos(q[2]) * u[2] / 2])[:, None],
+    friction=lambda p: 0.1,
+)
+
+
+def _landing_disc():
+    """Lands, slides and rolls: by the constant deceleration mu g from the landing on."""
+    params = {"mass": jnp.ones(1), "radius": 0.1 * jnp.ones(1), "gravity": jnp.array([0.0, -G])}
+    params |= {"restitution": 0.0, "friction": 0.25, "inertia": 0.005 * jnp.ones(1)}
+    q0, u0 = np.array([0.0, 0.3, 0.0]), np.array([1.5, 0.0, 5.0])
+    fall = np.sqrt(2 * 0.2 / G)
+    # The impact takes off mu times the speed of the fall; the slip v + r w, which was 2, goes three times as fast.
+    v, w = 1.5 - 0.25 * G * fall, 5.0 - 0.25 * G * fall * 0.1 / 0.005
+    left = (v + 0.1 * w) / (3 * 0.25 * G)
+    v_end = v - 0.25 * G * left
+    w_end = -v_end / 0.1
+    rest = 0.9 - fall - left
+    x = 1.5 * fall + (v + v_end) / 2 * left + v_end * rest
+    angle = 5.0 * fall + (w + w_end) / 2 * left + w_end * rest
+    return DISC, params, q0, u0, 0.9, np.array([x, 0.1, angle, v_end, 0.0, w_end])
+
+
+def _sliding_ladder():
+    """Slides at both ends; solved by DOP853 at 1e-13."""
+    c, s = np.cos(1.0) / 2, np.sin(1.0) / 2
+    end = [-0.3976785948731503, 0.30307051189413114, 0.6511996900226972]
+    end += [-0.7230102406557996, -0.9487089152491338, -2.385617248400966]
+    return LADDER, {}, np.array([-c, s, 1.0]), -0.2 * np.array([s, c, 1.0]), 0.3, np.array(end)
+
+
+def _stopping_block():
+    stop = 2.0**2 / (2 * G * (np.sin(0.3) + 0.4 * np.cos(0.3)))
+    params = {"friction": 0.4, "angle": 0.3}
+    return BLOCK, params, np.zeros(2), np.array([2.0, 0.0]), 0.6, np.array([stop, 0.0, 0.0, 0.0])
+
+
+@pytest.mark.parametrize("case", [_stopping_block, _landing_disc, _sliding_ladder])
+def test_it_converges_with_the_step(case):
+    system, params, q0, u0, T, truth = case()
+
+    def error(steps):
+        run = dc.simulate(system, params, q0, u0, np.linspace(0, T, steps + 1), scheme=COULOMB)
+        assert run.status == dc.Status.OK
+        return np.max(np.abs(np.concatenate([run.q[-1], run.u[-1]]) - truth))
+
+    coarse, fine = error(40), error(640)
+    # First order: sixteen times as many steps. The impact's place within a step makes the error jump by some.
+    assert fine < coarse / 6
+    assert fine < 0.05
+
+
+def _heap(count=6, cell=None):
+    """Discs that fall onto a floor and each other, with spin."""
+    rng = np.random.default_rng(3)
+    system = dc.systems.balls(count, 2, box=((-np.inf, 0.0), (np.inf, np.inf)), spin=True, cell=cell)
+    place = np.array([((i % 3) * 0.43 + 0.22, 0.25 + 0.45 * (i // 3)) for i in range(count)])
+    place += rng.uniform(-0.01, 0.01, place.shape)
+    q0 = np.column_stack([place, np.zeros(count)]).ravel()
+    u0 = rng.normal(size=3 * count)
+    params = {"mass": rng.uniform(0.5, 2, count), "radius": np.full(count, 0.2), "gravity": np.array([0.0, -G])}
+    return system, params | {"restitution": 0.0, "friction": 0.4}, q0, u0
+
+
+H = 0.01
+
+
+def test_every_step_obeys_the_law_and_loses_energy():
+    system, params, q0, u0 = _heap()
+    run = dc.simulate(system, params, q0, u0, H * np.arange(81), scheme=COULOMB)
+    assert run.status == dc.Status.OK
+    mass, force = np.asarray(system.mass(run.q[0], params)), np.asarray(system.force(0.0, run.q[0], run.u[0], params))
+    look = jax.jit(lambda q: (contacts(system, params, 0.0, q), slips(system, params, 0.0, q, q.size)))
+    worst, slipping = 0.0, 0
+    for q, u, after, P, B in zip(run.q, run.u, run.u[1:], run.impulse, run.friction, strict=False):
+        if not np.any(P > 0):
+            continue
+        here, slip = look(q)
+        problem = (
+            mass,
+            here.normals,
+            slip.tangents,
+            here.gap / H,
+            slip.drift,
+            np.full(P.size, 0.4),
+            u + H * force / mass,
+        )
+        worst = max(worst, residual(tuple(map(np.asarray, problem)), np.asarray(after), np.asarray(P), np.asarray(B)))
+        slipping += int(np.sum((P > 0) & (np.abs(B[:, 0]) > 0.4 * P * (1 - 1e-9))))
+    # The rounding of gaps that just close, over the step.
+    assert worst < 1e-10
+    assert slipping > 20
+    assert np.all(np.abs(run.friction[:, :, 0]) <= 0.4 * run.impulse * (1 + 1e-12))
+    energy = np.sum(mass * np.asarray(run.u) ** 2, axis=1) / 2 - run.q @ force
+    assert np.max(np.diff(energy)) < 1e-12
+
+
+def test_sticking_contacts_of_two_discs_keep_their_momentum():
+    """Nothing else is there: what one gains the other loses, spin about a common point included."""
+    system = dc.systems.balls(2, 2, spin=True)
+    params = {"mass": np.array([1.0, 3.0]), "radius": np.array([0.2, 0.3]), "gravity": np.zeros(2), "restitution": 0.0}
+    params["friction"] = 0.6
+    q0, u0 = np.array([0.0, 0.0, 0.0, 0.6, 0.1, 0.0]), np.array([1.0, 0.5, 3.0, -1.0, 0.0, -1.0])
+    run = dc.simulate(system, params, q0, u0, H * np.arange(21), scheme=COULOMB)
+    mass = np.asarray(system.mass(run.q[0], params))
+    assert np.any(run.impulse > 0)
+    momentum = np.asarray(run.u) * mass
+    np.testing.assert_allclose(
+        momentum[:, :2] + momentum[:, 3:5], np.tile((u0 * mass)[:2] + (u0 * mass)[3:5], (21, 1)), atol=1e-13
+    )
+
+
+def test_the_convex_scheme_lifts_off_by_what_slips():
+    """A block set on the floor hops at mu |v_T|, whatever the step, and then floats where mu |v_T| = g / h; by
+    Coulomb's law it touches."""
+    mu, times = 0.3, 0.01 * np.arange(41)
+    params = {"friction": mu, "angle": 0.0}
+    floating, touching = (
+        dc.simulate(BLOCK, params, [0.0, 0.0], [2.0, 0.0], times, scheme=scheme) for scheme in (CONVEX, COULOMB)
+    )
+    assert floating.status == touching.status == dc.Status.OK
+    # P = mu (2 - mu P) in the first step, of which gravity takes the rest.
+    np.testing.assert_allclose(floating.u[1, 1], mu * (2 - mu * floating.impulse[0, 0]), rtol=1e-8)
+    assert (0.55**2 - 0.01 * 0.55 * G) / (2 * G) < np.max(floating.q[:, 1]) < 0.018
+    # It slows down by h mu G in a step: its height lags by mu^2 G h^2, of which this is twice.
+    np.testing.assert_allclose(floating.q[20:, 1], 0.01 * mu * floating.u[20:, 0], atol=2 * mu**2 * G * 1e-4)
+    assert 2.4e-3 < floating.q[-1, 1] < 2.5e-3
+    np.testing.assert_allclose(touching.q[:, 1], 0.0, atol=1e-14)
+    np.testing.assert_allclose(floating.u[-1, 0], touching.u[-1, 0], atol=0.003)
+
+
+@pytest.mark.parametrize("scheme", [COULOMB, CONVEX], ids=["coulomb", "convex"])
+def test_a_list_of_contacts_moves_as_all_of_them(scheme):
+    system, params, q0, u0 = _heap()
+    listed, *_ = _heap(cell=0.4)
+    times = H * np.arange(41)
+    exact = dc.simulate(system, params, q0, u0, times, scheme=scheme)
+    many = dc.simulate(listed, params, q0, u0, times, scheme=scheme)
+    assert exact.status == many.status == dc.Status.OK
+    assert many.friction is None
+    # A residual of 1e-6 of the speeds each step, over forty steps.
+    np.testing.assert_allclose(many.q, exact.q, atol=1e-5)
+
+
+def test_friction_in_a_list_has_no_derivative_and_says_so():
+    system, params, q0, u0 = _heap(2, cell=0.4)
+
+    def end(friction):
+        return dc.simulate(system, params | {"friction": friction}, q0, u0, H * jnp.arange(3), scheme=COULOMB).q[-1, 0]
+
+    with pytest.raises(NotImplementedError, match="no derivative"):
+        jax.grad(end)(0.4)
+
+
+def test_a_tangential_restitution_is_told():
+    system, params, q0, u0 = _heap(1)
+    run = dc.simulate(system, params | {"tangential_restitution": 0.5}, q0, u0, H * np.arange(3), scheme=COULOMB)
+    assert run.status == dc.Status.RESTITUTION_IGNORED
+
+
+def test_a_sphere_slips_and_then_rolls_and_its_quaternion_stays_one():
+    """With mu g = 2 the slip of 1 m/s takes 1 / (7/2 * 2) s; then v = 5/7."""
+    sphere = dc.systems.balls(1, 3, box=((-np.inf, -np.inf, 0.0), (np.inf, np.inf, np.inf)), spin=True)
+    params = {"mass": np.ones(1), "radius": np.full(1, 0.1), "gravity": np.array([0.0, 0.0, -10.0])}
+    params |= {"restitution": 0.0, "friction": 0.2}
+    q0, u0 = np.array([0.0, 0.0, 0.1, 1.0, 0.0, 0.0, 0.0]), np.array([1.0, 0.0, 0.0, 0.0, 0.0, 0.0])
+    run = dc.simulate(sphere, params, q0, u0, 0.01 * np.arange(101), scheme=COULOMB)
+    assert run.status == dc.Status.OK
+    np.testing.assert_allclose(run.u[-1], [5 / 7, 0, 0, 0, 5 / 0.7, 0], atol=1e-10)
+    # While it slips u is exact: the force is constant.
+    np.testing.assert_allclose(run.u[:14, 0], 1 - 2 * run.t[:14], atol=1e-10)
+    np.testing.assert_allclose(np.linalg.norm(run.q[:, 3:], axis=1), 1.0, atol=1e-12)
+    assert run.q[-1, 2] == pytest.approx(0.1, abs=1e-12)
+
+
+def test_a_start_from_reactions_changes_nothing_but_the_way():
+    system, params, q0, u0 = _heap(cell=0.4)
+    params = jax.tree.map(jnp.asarray, params)
+    q, u = jnp.asarray(q0 * 1.0), jnp.asarray(u0)
+    listed = system.neighbours(params, 0.0, 0.05, q, u)
+    gap, rows = listed.linearised(params, 0.0, q)
+    mass = listed.mass(q, params)
+    given = (listed, params, 0.0, q, mass, rows, gap / 0.05, u)
+    none = jnp.zeros((gap.size, 2))
+    cold = rubbed_many(*given, none, True)
+    warm = rubbed_many(*given, jnp.column_stack([cold.normal, cold.tangential]) * 1.1, True)
+    np.testing.assert_allclose(warm.u, cold.u, atol=1e-4)
