@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
@@ -57,26 +58,48 @@ def smooth(system, params, t, s, q, u, piece: Piece) -> Arrival:
         w = u + s/2 (a(t, q, u) + M^-1 f(t+s, x, u + s a)) + M^-1 (N^T P + S^T B),
         N w + n0 = 0  where closed,     S w + s0 = 0  where it sticks,     B = -mu P v_T/|v_T|  where it slips
 
-    Exact for constant forces and flat contacts. Between events no contact is asked whether it pushes.
+    Exact for constant forces and flat contacts; forces that are given functions of time are integrated to fourth order
+    (`_given`). Between events no contact is asked whether it pushes.
 
     Source: RATTLE (Andersen 1983), with friction in the modes of design section 8.
     """
     held = jnp.any(piece.modes.closed)
-    x = q + s * rate(system, params, q + s / 2 * rate(system, params, q, u), u + s / 2 * piece.a)
+    further, faster = _given(system, params, t, s, q, u, piece)
+    mean = u + s / 2 * piece.a + further
+    x = q + s * rate(system, params, q + s / 2 * rate(system, params, q, u), mean)
     slope, end = u + s * piece.a, t + s
     free = acceleration(system, params, end, x, slope)
     flying = Arrival.nowhere(q, u, piece.rub)._replace(
-        q=x, u=u + s / 2 * (piece.a + free), slope=slope, status=piece.status
+        q=x, u=u + s / 2 * (piece.a + free) + faster, slope=slope, status=piece.status
     )
 
     def supported():
         y = _placed(system, params, end, x, piece)
-        target = u + s / 2 * (piece.a + acceleration(system, params, end, y, slope))
+        target = u + s / 2 * (piece.a + acceleration(system, params, end, y, slope)) + faster
         there = _held(system, params, end, y, slope, target, piece)
         impulse, friction = s / 2 * piece.load + there.impulse, s / 2 * piece.rub + there.friction
         return flying._replace(q=y, **there._replace(impulse=impulse, friction=friction)._asdict())
 
     return where_wanted(held, supported, flying)
+
+
+def _given(system, params, t, s, q, u, piece: Piece) -> tuple[Array, Array]:
+    """What Simpson's rule adds to the mean and to the last velocity (d,), (d,) where forces change with time [m/s].
+
+    The trapezoidal rule takes them as linear. At the place and velocity of the beginning, so that it makes them fourth
+    order in time alone. Closed contacts answer to the mean here, to the last velocity where that is held.
+    """
+    place = piece.around.place
+    times = t + s * jnp.array([0.5, 1.0], q.dtype)
+    middle, end = jax.vmap(lambda t: acceleration(system, params, t, q, u))(times) - piece.around.free
+
+    def answered():
+        rows = place.mass, place.contacts.normals, place.slip.tangents
+        still = jnp.zeros_like(place.contacts.drift), jnp.zeros_like(place.slip.drift)
+        return hold_modes(*rows, *still, place.friction, middle, piece.modes, piece.direction).u
+
+    mean = where_wanted(jnp.any(piece.modes.closed), answered, middle)
+    return s / 3 * mean, s / 3 * (2 * middle - end)
 
 
 # What is corrected of the place: twice onto the closed contacts, then to where none that rests overlaps.
