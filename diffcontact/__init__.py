@@ -8,6 +8,7 @@ from diffcontact import hypotheses, identify, qp, systems
 from diffcontact.certificate import Certificate, GradientCheck, certify, check_gradient
 from diffcontact.ensemble import ensemble
 from diffcontact.identify import FitResult, Interval, Observations, Positive, Problem, Real, fit
+from diffcontact.impact import impact
 from diffcontact.schemes import CatchingUp, ElasticProjection, EventTimed, PercussionFriction, VelocityProjection
 from diffcontact.sensitivity import Sensitivity, sensitivity
 from diffcontact.simulate import Trajectory, simulate
@@ -39,6 +40,7 @@ __all__ = [
     "fit",
     "hypotheses",
     "identify",
+    "impact",
     "qp",
     "sensitivity",
     "simulate",

@@ -21,7 +21,7 @@ from diffcontact.system import Contacts, acceleration, contacts, displaced, gap_
     jax.tree_util.register_dataclass,
     data_fields=[
         *("time", "contact", "impulse", "before", "after", "slow", "soft", "q", "u", "jump", "numbers"),
-        "friction",
+        *("friction", "status"),
     ],
     meta_fields=[],
 )
@@ -42,6 +42,7 @@ class Percussion:
             balls with a cell list those of the `NeighbourList`, first * (balls + fixed balls + walls) + partner in the
             numbers of their surfaces.
         friction: (c, k) tangential impulses where contacts rub [N s]; else None.
+        status: () of `dc.impact`; None in a trajectory's list, where its own status tells.
     """
 
     time: Array
@@ -56,6 +57,7 @@ class Percussion:
     jump: Array
     numbers: Array
     friction: Array | None = None
+    status: Array | None = None
 
     def numbered(self, numbers: Array) -> Percussion:
         """The same with the contacts called by these numbers (c,), in place of their order in a list."""

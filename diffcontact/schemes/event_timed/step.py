@@ -115,6 +115,23 @@ class EventTimed(Scheme):
         if not (isinstance(self.events, int) and self.events >= 1):
             raise ValueError(f"EventTimed(events={self.events!r}): expected an integer of at least 1")
 
+    def require(self, system: System | ParticleLine) -> None:
+        """Refuse a system that this scheme does not step.
+
+        Raises:
+            ValueError: it is none, or one with friction where the order is 4.
+
+        Example:
+            >>> import diffcontact as dc
+            >>> dc.EventTimed(order=4).require(dc.systems.balls(1, 2, spin=True))
+            Traceback (most recent call last):
+            ...
+            ValueError: scheme: EventTimed(order=4) steps no System with slip=... or rate=...; take order=2
+        """
+        super().require(system)
+        if self.order == 4 and isinstance(system, System) and _turns_or_rubs(system):
+            raise ValueError("scheme: EventTimed(order=4) steps no System with slip=... or rate=...; take order=2")
+
     def init(self, system: Any, params: Any, t: ArrayLike, h: ArrayLike, q: Array, u: Array) -> TimedState | LineState:
         """Position, velocity and speed; a line's percussion at the first time acts at once."""
         if isinstance(system, ParticleLine):
@@ -127,7 +144,7 @@ class EventTimed(Scheme):
         """Smooth motion to the next impact, the percussion, and on, until the step is over."""
         if isinstance(system, ParticleLine):
             return advance(system, params, t, h, state, partial(glide_timed, system, params, self.events))
-        if system.rubs or system.rate is not None:
+        if _turns_or_rubs(system):
             known = state.q, state.u, state.fastest, state.unsettled
             end, info = step_with_friction(system, params, t, h, *known, self.events)
             return TimedState(end.q, end.u, end.fastest, end.unsettled), info
@@ -148,6 +165,11 @@ class EventTimed(Scheme):
         (end, pending), percussions = lax.scan(next_event, (now, jnp.array(True)), last)
         end = _finish(system, params, h, now, end, pending)
         return TimedState(end.q, end.u, end.fastest, end.unsettled), Info(end.impulse, end.status, percussions)
+
+
+def _turns_or_rubs(system: System) -> bool:
+    """Whether a system needs what only the motion with friction has: slips, or velocities other than q'."""
+    return system.rubs or system.rate is not None
 
 
 def _to_next_event(system, params, h, now: _Moment, none: Percussion, last, order: int):

@@ -113,9 +113,7 @@ def pass_by(system, params, t, q, u, h, left, due: Due, limits: Threshold):
     slow = takes_part & (rebound > limits.rounding) & (rebound <= limits.slow)
 
     def impact(dead) -> Question:
-        rises, turns = jnp.where(dead, 0.0, e) * opening, jnp.where(dead, 0.0, e_t)[:, None] * sliding
-        bounds = jnp.where(takes_part, place.contacts.drift + rises, jnp.inf)
-        return place.question(bounds, place.slip.drift + turns, u)
+        return about_impact(place, takes_part, jnp.where(dead, 0.0, e), jnp.where(dead, 0.0, e_t), u)
 
     def solved(so_far: Passage, number) -> Passage:
         around = Surroundings.at(system, params, t, q, so_far.hit.u, h, place)
@@ -128,7 +126,7 @@ def pass_by(system, params, t, q, u, h, left, due: Due, limits: Threshold):
         asked = lax.switch(jnp.where(number == AHEAD, 1, jnp.where(number >= MODES, 2, 0)), questions)
         found, modes = _answer(asked)
         struck = Hit(found.u, found.normal, found.tangential, found.status)
-        struck = select(number == HIT_DEAD, _without_gain(place, opening, sliding, so_far.hit, struck), struck)
+        struck = select(number == HIT_DEAD, without_gain(place, opening, sliding, so_far.hit, struck), struck)
         returns = slow & ((found.normal > 0) | (found.status != Status.OK))
         piece = begin(around, due.imposed, asked, found, modes, h)
         return Passage(
@@ -139,7 +137,7 @@ def pass_by(system, params, t, q, u, h, left, due: Due, limits: Threshold):
         )
 
     def wanted(so_far: Passage, number):
-        gains = _gain(place, opening, sliding, so_far.hit) > 0
+        gains = gain(place, opening, sliding, so_far.hit) > 0
         softly = jnp.any(so_far.soft)
         asks = due.strike, due.strike & jnp.any(slow), softly, due.strike & gains, jnp.array(True), so_far.uncertain
         return jnp.stack(asks)[number]
@@ -175,6 +173,12 @@ def pass_by(system, params, t, q, u, h, left, due: Due, limits: Threshold):
     return passage, unsettled, status, record
 
 
+def about_impact(place: Place, takes_part: Array, e: Array, e_t: Array, u: Array) -> Question:
+    """The velocity after an impact with these restitutions (c,), e and e_t, of the contacts that take part."""
+    rises, turns = e * place.contacts.velocity(u), e_t[:, None] * place.slip.velocity(u)
+    return place.question(jnp.where(takes_part, place.contacts.drift + rises, jnp.inf), place.slip.drift + turns, u)
+
+
 def _answer(asked: Question) -> tuple[CoulombProjection, Modes]:
     """The solution of a friction problem, and the modes; no work where every contact is switched off."""
     off = jnp.isinf(asked.b)
@@ -198,7 +202,7 @@ def _stopped(place: Place, u, due: Due):
     return hold_modes(*rows, place.friction, u, modes, still).u
 
 
-def _gain(place: Place, opening, sliding, hit: Hit):
+def gain(place: Place, opening, sliding, hit: Hit):
     """() kinetic energy that an impact makes, relative to moving walls, beyond rounding [J]."""
     normal = hit.normal * (opening + place.contacts.velocity(hit.u))
     tangential = hit.tangential * (sliding + place.slip.velocity(hit.u))
@@ -206,9 +210,9 @@ def _gain(place: Place, opening, sliding, hit: Hit):
     return (jnp.sum(normal) + jnp.sum(tangential) - rounding) / 2
 
 
-def _without_gain(place: Place, opening, sliding, hit: Hit, dead: Hit) -> Hit:
+def without_gain(place: Place, opening, sliding, hit: Hit, dead: Hit) -> Hit:
     """The impact that makes no energy: a blend with the dead one."""
-    rise, fall = (_gain(place, opening, sliding, one) for one in (hit, dead))
+    rise, fall = (gain(place, opening, sliding, one) for one in (hit, dead))
     spread = rise - fall
     weight = jnp.where((rise > 0) & (spread > 0), rise / jnp.where(spread > 0, spread, 1.0), 0.0)
     u, normal, tangential = (a + weight * (b - a) for a, b in zip(hit[:3], dead[:3], strict=True))

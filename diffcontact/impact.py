@@ -1,0 +1,106 @@
+"""The impact law alone: velocities before in, velocities after out."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import jax.numpy as jnp
+from jax import Array, lax
+from jax.core import Tracer
+
+from diffcontact.arguments import real_arrays
+from diffcontact.compilation import quick_jit
+from diffcontact.friction import tangential_restitutions
+from diffcontact.inputs import require_inputs
+from diffcontact.qp.friction.coulomb import with_modes
+from diffcontact.schemes.event_timed import EventTimed
+from diffcontact.schemes.event_timed.friction.moment import Hit, about_impact, without_gain
+from diffcontact.schemes.event_timed.friction.piece import Place
+from diffcontact.schemes.event_timed.impacts import Percussion
+from diffcontact.system import in_precision
+
+
+def impact(system: Any, params: Any, t: Any, q: Any, u: Any, closed: Any = None) -> Percussion:
+    r"""What an impact at (t, q) does to the velocity u: for data that are velocities before and after.
+
+    Newton's law with Coulomb's friction, and Moreau's of several closed contacts::
+
+        M (u+ - u) = N^T P + S^T B,      v_N+ >= -e v_N, complementary to P >= 0
+        |B| <= mu P,                     B = -mu P w/|w|  where  w = v_T+ + e_t v_T  is not zero
+
+    Where that would make energy, it is blended with the impact of e = e_t = 0. Pure: jit, vmap, jvp, vjp in params, t,
+    q, u. Of one contact that grips, nothing depends on mu; of one that slips, nothing on e_t.
+
+    Args:
+        system: a `System`; without a slip its contacts do not rub.
+        params: what its functions are given.
+        t: when [s].
+        q: (n,) where [m].
+        u: (d,) the velocity before [m/s].
+        closed: (c,) bool, the contacts that take part; None means those whose gap is zero but for the rounding of
+            single precision. Measured positions do not close a gap exactly.
+
+    Returns:
+        A `Percussion`: impulses, gap velocities before and after, `jump` = u+ - u; `contact` is the one that approaches
+        fastest, -1 where none of the closed ones does. Its `status` is not OK where no impulses were found that obey
+        the law.
+
+    Raises:
+        ValueError: for inputs of the wrong shape. Outside transformations also where no closed contact approaches.
+
+    Source: design section 8; O. R. Walton (1993) for spheres; J. J. Moreau (1988).
+
+    Example:
+        A ball that spins, e = 0.5, meets the floor obliquely and slips.
+
+        >>> import jax.numpy as jnp, diffcontact as dc
+        >>> ball = dc.System(
+        ...     gap=lambda t, q, p: q[1:2],
+        ...     force=lambda t, q, u, p: jnp.zeros(3),
+        ...     mass=lambda q, p: jnp.array([1.0, 1.0, 0.5]),
+        ...     restitution=lambda p: 0.5,
+        ...     slip=lambda t, q, u, p: jnp.array([[u[0] + u[2]]]),
+        ...     friction=lambda p: p["mu"],
+        ... )
+        >>> hit = dc.impact(ball, {"mu": 0.125}, 0.0, jnp.zeros(3), jnp.array([4.0, -2.0, 0.0]))
+        >>> hit.impulse.tolist(), hit.friction.tolist(), (hit.u + hit.jump).tolist()
+        ([3.0], [[-0.375]], [3.625, 1.0, -0.75])
+    """
+    t, q, u = real_arrays(t=t, q=q, u=u)
+    require_inputs(system, params, q, u, jnp.stack([t, t + 1]), EventTimed())
+    found, smallest = _struck(in_precision(system, q.dtype), params, t, q, u, closed)
+    if not isinstance(found.contact, Tracer) and int(found.contact) < 0:
+        raise ValueError(f"q, u: expected a closed contact that approaches; the smallest gap is {float(smallest):.6g}")
+    return found
+
+
+@partial(quick_jit, static_argnums=0)
+def _struck(system, params, t, q, u, closed) -> tuple[Percussion, Array]:
+    """The percussion, and the smallest gap."""
+    place = Place.at(system, params, t, q, u.size)
+    gaps, opening, sliding = place.contacts.gap, place.contacts.velocity(u), place.slip.velocity(u)
+    if closed is None:
+        size = jnp.max(place.reach + jnp.abs(gaps), initial=0.0)
+        closed = gaps <= jnp.finfo(jnp.float32).eps ** 0.75 * size
+    closed = jnp.broadcast_to(jnp.asarray(closed, bool), gaps.shape)
+    approach = jnp.where(closed, opening, jnp.inf)
+    contact = jnp.argmin(approach)
+    due = approach[contact] < 0
+    e = jnp.broadcast_to(jnp.asarray(system.restitution(params), u.dtype), gaps.shape)
+    e_t = tangential_restitutions(system, params, gaps.size, u.dtype)
+
+    def law(share) -> Hit:
+        found, _ = with_modes(*about_impact(place, closed & due, share * e, share * e_t, u))
+        return Hit(found.u, found.normal, found.tangential, found.status)
+
+    both = lax.map(law, jnp.array([1.0, 0.0], u.dtype))
+    hit = without_gain(place, opening, sliding, *(Hit(*parts) for parts in zip(*both, strict=True)))
+    number = jnp.where(due, contact, -1).astype(jnp.int32)
+    none, numbers = jnp.zeros_like(opening), jnp.arange(gaps.size)
+    after = place.contacts.velocity(hit.u)
+    friction = hit.tangential if system.rubs else None
+    record = Percussion(
+        *(t, number, hit.normal, opening, after, none, none > 0, q, u, hit.u - u, numbers, friction), status=hit.status
+    )
+    return record, jnp.min(gaps, initial=jnp.inf)
