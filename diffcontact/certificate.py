@@ -298,10 +298,10 @@ def check_gradient(
 
 
 def _matrix(ends, start) -> np.ndarray:
-    """(p, 2 d) derivatives of q and u at the end by each entry, in the order of ravel_pytree."""
+    """(p, n + d) derivatives of q and u at the end by each entry, in the order of ravel_pytree."""
     names = sorted(start)
     pairs = [pair for name in names for pair in zip(*map(jax.tree.leaves, ends[name]), strict=True)]
-    columns = [np.stack([x[-1], v[-1]]).reshape(2 * x.shape[1], -1) for x, v in pairs]
+    columns = [np.concatenate([x[-1], v[-1]]).reshape(x.shape[1] + v.shape[1], -1) for x, v in pairs]
     return np.concatenate(columns, axis=1).T
 
 

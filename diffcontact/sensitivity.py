@@ -99,7 +99,7 @@ def sensitivity(
     def run(substeps):
         trajectory = simulate(system, params, q0, u0, times, scheme=scheme, substeps=substeps)
         at = params, trajectory.q[0], trajectory.u[0]
-        if isinstance(substeps, Array) and _forward(gather(*at, wrt), 2 * trajectory.q.size):
+        if isinstance(substeps, Array) and _forward(gather(*at, wrt), trajectory.q.size + trajectory.u.size):
             dq, du = _counted_derivatives(system, *at, trajectory.t, wrt, scheme, substeps)
         else:
             dq, du = _derivatives(system, *at, trajectory.t, wrt, scheme, int(substeps))
@@ -193,14 +193,14 @@ def _derived(system, params, q0, u0, times, wrt, scheme, substeps):
 
     def states(values):
         run = simulate(system, *put(params, q0, u0, unravel(values)), times, scheme=scheme, substeps=substeps)
-        return jnp.stack([run.q, run.u])
+        return jnp.concatenate([run.q, run.u], axis=1)
 
-    shape = (2, times.size, q0.size)
+    shape = (times.size, q0.size + u0.size)
     forward = _forward(start, math.prod(shape))
     jacobian = jnp.moveaxis(_columns(states, at), 0, -1) if forward else _rows(states, at)
     per_name = jax.vmap(unravel)(jacobian.reshape(-1, at.size)) if wrt else {}
     per_name = jax.tree.map(lambda x, value: x.reshape(*shape, *value.shape), per_name, start)
-    return jax.tree.map(lambda x: x[0], per_name), jax.tree.map(lambda x: x[1], per_name)
+    return jax.tree.map(lambda x: x[:, : q0.size], per_name), jax.tree.map(lambda x: x[:, q0.size :], per_name)
 
 
 _derivatives = quick_jit(_derived, static_argnames=("system", "wrt", "scheme", "substeps"))

@@ -272,3 +272,20 @@ def test_follow_and_draw(spin, name):
     np.testing.assert_allclose(state, expected, atol=ROUNDING)
     np.testing.assert_allclose(slope, expected_slope, atol=10 * ROUNDING)
     assert (state[1] > 0) == (name == "follow")
+
+
+def test_sensitivities_of_spheres_have_the_rows_of_positions_and_of_velocities():
+    params = SPHERE | {"friction": 0.05}
+    found = dc.sensitivity(FLOOR, params, _at(0.6), U0, TIMES, wrt=["friction", "u0"], substeps=1)
+    assert found.trajectory.status == Status.OK
+    assert found.dq["u0"].shape == (9, 7, 6)
+    assert found.du["u0"].shape == (9, 6, 6)
+    by_friction, by_speed = jax.jacfwd(lambda mu, u0: _bounced(params | {"friction": mu}, _at(0.6), u0), (0, 1))(
+        0.05, U0
+    )
+    state = np.concatenate([found.dq["friction"][-1, :3], found.du["friction"][-1]])
+    np.testing.assert_allclose(state, by_friction, atol=ROUNDING)
+    # The fall begins at rest.
+    level = [0, 1, 3, 4, 5]
+    slope = np.concatenate([found.dq["u0"][-1, :3], found.du["u0"][-1]])
+    np.testing.assert_allclose(slope[:, level], by_speed[:, level], atol=ROUNDING)
