@@ -18,6 +18,7 @@ from diffcontact.schemes.scheme import Scheme
 from diffcontact.sensitivity import gather, put, sensitivity
 from diffcontact.simulate import Trajectory, simulate
 from diffcontact.singularities.course import course
+from diffcontact.singularities.grips import grips
 from diffcontact.singularities.singularity import Finding, Singularity
 from diffcontact.singularities.strikes import meetings, slow_strikes
 from diffcontact.singularities.touches import passes, unloaded
@@ -91,6 +92,8 @@ def certify(
     - ZENO_END: a bounce too slow to be followed ends a sequence of them in rest; SLOW: the same of a single impact;
       THRESHOLD: the speed of a bounce is within the relative `change` of being left out so.
     - AT_THE_END: an impact within `change`^2 of the run's length of its end.
+    - GRIP: where contacts rub, an impact all but ceases to slip, or all but begins to: within `change` of the fastest
+      slip. Between impacts the edge between stick and slip is crossed in time, and there the derivative exists.
 
     Contacts that let go do so where their load vanishes; there the derivative exists.
 
@@ -139,6 +142,7 @@ def certify(
         *meetings(way, restitution, change),
         *passes(way, scheme, change),
         *unloaded(way),
+        *grips(way, change),
     ]
     begin, end = way.begin.t[0], way.end.t[-1]
     for k in np.flatnonzero(end - impacts.time <= change**2 * (end - begin)):
@@ -156,6 +160,7 @@ _WORST = [
     Singularity.SIMULTANEOUS,
     Singularity.UNLOADED,
     Singularity.GRAZING,
+    Singularity.GRIP,
     Singularity.THRESHOLD,
     Singularity.ZENO_END,
     Singularity.SLOW,

@@ -220,3 +220,23 @@ def test_steps_are_found_where_none_are_given():
     bounced = 0.8 * speed * (1 - fall) - 9.81 / 2 * (1 - fall) ** 2
     np.testing.assert_allclose(fine.trajectory.q[:, 0], [1.0, bounced], atol=1e-12)
     np.testing.assert_allclose(fine.trajectory.impulse[:, 0], [1.8 * speed], rtol=1e-12)
+
+
+DISC = dc.systems.balls(1, 2, planes=lambda t, p: (jnp.array([[0.0, 1.0]]), jnp.zeros(1)), spin=True)
+
+
+@pytest.mark.parametrize(
+    ("nearer", "edge"), [(0.9, False), (1 - 1e-4, True), (1.0, True), (1 + 1e-4, True), (1.1, False)]
+)
+def test_an_impact_at_the_edge_between_grip_and_slip(nearer, edge):
+    # Falls 0.4 m with a slip of 1 - 0.1 * 20 m/s, of which m / 3 takes part: P = 1.7 sqrt(2 g 0.4), B = 1.3 / 3.
+    params = {"mass": jnp.ones(1), "radius": 0.1 * jnp.ones(1), "gravity": jnp.array([0.0, -9.81])}
+    law = {
+        "restitution": 0.7,
+        "tangential_restitution": 0.3,
+        "friction": nearer * 1.3 / 3 / (1.7 * np.sqrt(0.8 * 9.81)),
+    }
+    certificate = dc.certify(
+        DISC, params | law, [0.0, 0.5, 0.0], [1.0, 0.0, -20.0], np.linspace(0.0, 0.5, 6), substeps=1
+    )
+    assert certificate.first()[0] == (Singularity.GRIP if edge else Singularity.NONE)

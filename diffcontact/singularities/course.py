@@ -12,6 +12,7 @@ import numpy as np
 from jax import lax
 
 from diffcontact import qp
+from diffcontact.friction import Slip, friction_coefficients, slips, tangential_restitutions
 from diffcontact.simulate import Trajectory
 from diffcontact.system import System, acceleration, contacts, gap_acceleration, gap_motion
 from diffcontact.systems.cell_list_balls import CellListBalls
@@ -25,7 +26,8 @@ _AT_ONCE = 64
 class Impacts:
     """The percussions of a run, k of them, with an entry for each contact of the system, near or not.
 
-    Attributes: as of `Percussion`; `gaps` (k, c) are those of all contacts at that time [m].
+    Attributes: as of `Percussion`, `friction` zero where contacts do not rub; `gaps` (k, c) are those of all contacts
+        at that time [m].
     """
 
     time: np.ndarray
@@ -38,6 +40,7 @@ class Impacts:
     q: np.ndarray
     u: np.ndarray
     jump: np.ndarray
+    friction: np.ndarray
     gaps: np.ndarray
 
     @property
@@ -101,6 +104,16 @@ class Course:
     def contacts(self, t, q):
         return jax.tree.map(np.asarray, _contacts(self.system, self.params, t, q))
 
+    def slips(self, t, q) -> Slip:
+        return _slips(self.system, self.params, t, q, self.fastest.size)
+
+    @property
+    def friction(self) -> tuple[np.ndarray, np.ndarray]:
+        """(c,) coefficients of friction and of tangential restitution."""
+        count, dtype = self.begin.gap.shape[1], self.begin.q.dtype
+        mu = friction_coefficients(self.system, self.params, count, dtype)
+        return np.asarray(mu), np.asarray(tangential_restitutions(self.system, self.params, count, dtype))
+
     def mass(self, q) -> np.ndarray:
         mass = np.asarray(self.system.mass(jnp.asarray(q), self.params))
         return np.diag(mass) if mass.ndim == 1 else mass
@@ -159,7 +172,7 @@ def _impacts(system, params, run: Trajectory, numbers) -> Impacts:
     gaps, _ = _motions(system, params, listed.time, listed.q, listed.u)
 
     def spread(values):
-        wide = np.zeros((count, numbers.size), values.dtype)
+        wide = np.zeros((count, numbers.size, *values.shape[2:]), values.dtype)
         order = np.argsort(numbers)
         place = np.minimum(np.searchsorted(numbers, listed.numbers, sorter=order), numbers.size - 1)
         known = numbers[order[place]] == listed.numbers
@@ -180,6 +193,7 @@ def _impacts(system, params, run: Trajectory, numbers) -> Impacts:
         q=listed.q,
         u=listed.u,
         jump=listed.jump,
+        friction=spread(np.zeros_like(listed.impulse)[..., None] if listed.friction is None else listed.friction),
         gaps=np.asarray(gaps),
     )
 
@@ -206,6 +220,11 @@ def _motions(system, params, t, q, u):
 @partial(jax.jit, static_argnames="system")
 def _contacts(system, params, t, q):
     return contacts(system, params, t, q)
+
+
+@partial(jax.jit, static_argnames=("system", "size"))
+def _slips(system, params, t, q, size):
+    return slips(system, params, t, q, size)
 
 
 @partial(jax.jit, static_argnames="system")

@@ -23,6 +23,7 @@ class Singularity(IntEnum):
     SLOW = 6
     UNLOADED = 7
     AT_THE_END = 8
+    GRIP = 9
 
     @property
     def message(self) -> str:
@@ -41,6 +42,8 @@ _MESSAGES = (
     "a single impact would bounce, but not for a whole step: it is taken as inelastic, O(h)",
     "bodies touch at rest without a load: opening and pressing differ, and so do one-sided derivatives",
     "an impact falls on the last time: the velocity there may be that before or that after",
+    "an impact leaves at the edge between grip and slip: friction matters on one side only, and so one-sided "
+    "derivatives differ",
 )
 
 
