@@ -58,14 +58,14 @@ def impact(system: Any, params: Any, t: Any, q: Any, u: Any, closed: Any = None)
         >>> ball = dc.System(
         ...     gap=lambda t, q, p: q[1:2],
         ...     force=lambda t, q, u, p: jnp.zeros(3),
-        ...     mass=lambda q, p: jnp.array([1.0, 1.0, 0.5]),
+        ...     mass=lambda q, p: jnp.ones(3),
         ...     restitution=lambda p: 0.5,
         ...     slip=lambda t, q, u, p: jnp.array([[u[0] + u[2]]]),
         ...     friction=lambda p: p["mu"],
         ... )
         >>> hit = dc.impact(ball, {"mu": 0.125}, 0.0, jnp.zeros(3), jnp.array([4.0, -2.0, 0.0]))
         >>> hit.impulse.tolist(), hit.friction.tolist(), (hit.u + hit.jump).tolist()
-        ([3.0], [[-0.375]], [3.625, 1.0, -0.75])
+        ([3.0], [[-0.375]], [3.625, 1.0, -0.375])
     """
     t, q, u = real_arrays(t=t, q=q, u=u)
     require_inputs(system, params, q, u, jnp.stack([t, t + 1]), EventTimed())

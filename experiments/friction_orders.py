@@ -1,0 +1,79 @@
+"""Error against the step of state and Jacobian, and the observed order, on every reference with friction.
+
+    python experiments/friction_orders.py [--only ladder driven_block] [--reverse]
+
+Errors are relative to the largest entry. Events take place at their own times, so that constant forces are exact at
+every step; given forces of time are integrated to fourth order, all else to second.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from problems import coulomb
+
+import diffcontact as dc
+
+FOLDER = os.environ.get("DIFFCONTACT_REFERENCE", Path(__file__).resolve().parents[1] / "tests" / "reference")
+STEPS = (1e-2, 4e-3, 2e-3, 1e-3)
+
+
+def errors(problem: coulomb.Rubbing, run: dict, theta, counts, *, reverse: bool = False):
+    """For each number of steps the error of the state and of its Jacobian, (m, 2), and all statuses (m,)."""
+    times = jnp.array([0.0, run["T"]])
+
+    def end(theta, count):
+        q0, u0 = problem.start(theta)
+        motion = dc.simulate(problem.system, theta, q0, u0, times, substeps=count)
+        return jnp.concatenate([motion.q[-1], motion.u[-1]]), motion.status
+
+    def both(theta, count):
+        differentiate = jax.jacrev if reverse else jax.jacfwd
+        jacobian, status = differentiate(end, has_aux=True)(theta, count)
+        return end(theta, count)[0], jacobian, status
+
+    found = jax.jit(both, static_argnums=1) if reverse else jax.jit(both)
+    truth = [np.array(run[key]) for key in ("state", "jacobian")]
+    rows, statuses = [], []
+    for count in counts:
+        *values, status = found(theta, count if reverse else jnp.array(count))
+        rows.append([np.max(np.abs(x - y)) / np.max(np.abs(y)) for x, y in zip(values, truth, strict=True)])
+        statuses.append(int(status))
+    return np.array(rows), np.array(statuses)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", choices=coulomb.PROBLEMS, default=list(coulomb.PROBLEMS))
+    parser.add_argument("--reverse", action="store_true", help="the Jacobian by reverse mode")
+    options = parser.parse_args()
+    print(
+        "error of the state | of the Jacobian at h =", ", ".join(map(str, STEPS)), "and the order between the last two"
+    )
+    for name in options.only:
+        data = json.loads((Path(FOLDER) / f"coulomb/{name}.json").read_text())
+        theta = jnp.array(list(data["parameters"].values()))
+        for run in data["runs"]:
+            counts = [max(1, round(run["T"] / h)) for h in STEPS]
+            rows, statuses = errors(coulomb.PROBLEMS[name], run, theta, counts, reverse=options.reverse)
+            order = np.log(rows[-2] / rows[-1]) / np.log(counts[-1] / counts[-2])
+            columns = (
+                " ".join(f"{x:.1e}" for x in column) + f" ({o:.1f})" for column, o in zip(rows.T, order, strict=True)
+            )
+            print(
+                f"{name:15s} T = {run['T']:<5}", " | ".join(columns), "" if not statuses.any() else statuses, flush=True
+            )
+
+
+if __name__ == "__main__":
+    jax.config.update("jax_enable_x64", True)
+    main()
