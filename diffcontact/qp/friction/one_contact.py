@@ -58,7 +58,9 @@ def solve_contact(W, q, friction, iterations):
         low, high = jnp.where(value <= 0, x, low), jnp.where(value > 0, x, high)
         newton = x - value / jnp.where(slope == 0, 1, slope)
         inside = (newton >= low) & (newton <= high) & (slope != 0)
-        return low, high, jnp.where(inside, newton, (low + high) / 2)
+        # A root to rounding is an end of the bracket, and Newton's next step may leave it there.
+        there = jnp.abs(newton - x) <= 4 * jnp.finfo(x.dtype).eps * jnp.abs(x)
+        return low, high, jnp.where(there & (slope != 0), x, jnp.where(inside, newton, (low + high) / 2))
 
     stick, held = 1 / mean, reaction(1 / mean)
     start, end = friction * q[0] / normal, length(held[1]) - friction * held[0]

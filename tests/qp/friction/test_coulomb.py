@@ -98,6 +98,19 @@ def test_ten_thousand_random_problems_are_solved(make, k):
     assert residuals(problems, found)[solved].max() < 1e-10
 
 
+def test_one_contact_is_always_solved(rng):
+    """Any body that is struck anywhere: a root of the last equation must not be lost to rounding (3 in 10^5 were)."""
+    count = 200_000
+    N, S = (np.stack([x, y, z], axis=1) for x, y, z in rng.normal(0, 1, (2, 3, count)))
+    v, mass, mu = rng.normal(0, 1, (count, 3)), 10 ** rng.uniform(-1, 1, (count, 3)), rng.uniform(0, 2, count)
+    still = jnp.zeros((count, 1))
+    found = jax.jit(jax.vmap(qp.coulomb))(mass, N[:, None], S[:, None, None], still, still[..., None], mu[:, None], v)
+    told = np.asarray(found.status) != Status.OK
+    # Painleve: sliding presses the contact together at least as much as its load opens it.
+    W_NN, W_TN = np.sum(N * N / mass, axis=1), np.abs(np.sum(N * S / mass, axis=1))
+    assert not np.any(told & (W_NN > mu * W_TN))
+
+
 @pytest.mark.parametrize("k", [1, 2])
 def test_without_friction_it_is_the_projection(k):
     mass, normals, tangents, b, s, friction, v = random_problems(3, 64, k)

@@ -91,7 +91,7 @@ def _given(system, params, t, s, q, u, piece: Piece) -> tuple[Array, Array]:
     """
     place = piece.around.place
     times = t + s * jnp.array([0.5, 1.0], q.dtype)
-    middle, end = jax.vmap(lambda t: acceleration(system, params, t, q, u))(times) - piece.around.free
+    middle, end = jax.vmap(lambda t: acceleration(system, params, t, q, u))(times) - piece.around.free[None]
 
     def answered():
         rows = place.mass, place.contacts.normals, place.slip.tangents

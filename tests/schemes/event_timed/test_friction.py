@@ -1,0 +1,254 @@
+"""EventTimed where contacts rub: event-exact references, closed forms, and what must never happen."""
+
+import json
+
+import friction_orders
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from problems import coulomb
+
+import diffcontact as dc
+from diffcontact.status import Status
+
+QUICK = ("slope_back", "disc_superball", "sphere_masse", "ladder")
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in coulomb.PROBLEMS]
+)
+def test_the_references(reference, name):
+    data = json.loads((reference / f"coulomb/{name}.json").read_text())
+    theta = jnp.array(list(data["parameters"].values()))
+    for run in data["runs"]:
+        counts = [round(run["T"] / h) for h in (1e-2, 4e-3, 1e-3)]
+        found, statuses = friction_orders.errors(coulomb.PROBLEMS[name], run, theta, counts)
+        assert not statuses.any()
+        if name in ("driven_block", "ladder"):
+            order = np.log(found[1] / found[2]) / np.log(counts[2] / counts[1])
+            assert np.all(order > 1.8)
+            assert np.all(found[2] < 1e-5)
+        else:
+            # Constant forces, and flat contacts: rounding; given forces of time: fourth order. References: 1e-12.
+            assert np.all(found < 2e-11)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", coulomb.PROBLEMS)
+def test_the_references_by_reverse_mode(reference, name):
+    data = json.loads((reference / f"coulomb/{name}.json").read_text())
+    theta, run = jnp.array(list(data["parameters"].values())), data["runs"][-1]
+    found, statuses = friction_orders.errors(coulomb.PROBLEMS[name], run, theta, [round(run["T"] / 1e-2)], reverse=True)
+    assert not statuses.any()
+    # The ladder is of second order: 1.4e-4 at this step.
+    assert np.all(found < (3e-4 if name == "ladder" else 1e-7))
+
+
+# A block on a slope that may be driven: v0, mu, angle, gravity, amplitude and frequency of the drive.
+BLOCK = coulomb.PROBLEMS["slope_stop"]
+
+
+def _block_at(theta, end=1.0):
+    motion = dc.simulate(BLOCK.system, theta, *BLOCK.start(theta), jnp.array([0.0, end]), substeps=jnp.array(50))
+    return motion.q[-1, 0], motion.u[-1, 0], motion.status
+
+
+_block = jax.jit(jax.vmap(lambda theta: (_block_at(theta), jax.jacfwd(lambda p: _block_at(p)[0])(theta))))
+
+
+def test_stopping_distance_limit_angle_and_reversal():
+    angle = np.arctan(0.5)
+    below, above, turns = angle - 1e-9, angle + 1e-3, 0.9
+    g = 9.81
+    theta = jnp.array(
+        [
+            [2.0, 0.5, 0.0, g, 0.0, 1.0],  # slides to rest on a plane
+            [0.0, 0.5, below, g, 0.0, 1.0],  # holds
+            [0.0, 0.5, above, g, 0.0, 1.0],  # lets go
+            [1.0, 0.5, turns, g, 0.0, 1.0],  # up, and down again
+        ]
+    )
+    (x, v, status), slope = _block(theta)
+    assert not np.any(status)
+    down = g * (np.sin(above) - 0.5 * np.cos(above))
+    braking, falling = g * (np.sin(turns) + 0.5 * np.cos(turns)), g * (np.sin(turns) - 0.5 * np.cos(turns))
+    after = 1.0 - 1.0 / braking
+    exact_x = [4 / (2 * 0.5 * g), 0.0, -down / 2, 1 / (2 * braking) - falling * after**2 / 2]
+    np.testing.assert_allclose(x, exact_x, rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(v, [0.0, 0.0, -down, -falling * after], rtol=1e-12, atol=1e-15)
+    # d stop/d mu = -u0^2 / (2 mu^2 g), d stop/d u0 = u0 / (mu g).
+    np.testing.assert_allclose(slope[0, :2], [2 / (0.5 * g), -4 / (2 * 0.25 * g)], rtol=1e-12)
+    # What holds does not move with any parameter.
+    assert np.all(np.abs(slope[1, 1:]) < 1e-15)
+
+
+def test_a_ladder_lets_go_below_its_limit_angle():
+    """Both ends at the edge of their cones: tan(angle) = (1 - mu^2) / (2 mu)."""
+    problem, mu = coulomb.PROBLEMS["ladder"], 0.4
+    limit = np.arctan((1 - mu**2) / (2 * mu))
+
+    @jax.jit
+    @jax.vmap
+    def fallen(angle):
+        theta = jnp.stack([1.0, mu, 9.81, angle, 0.0])
+        motion = dc.simulate(problem.system, theta, *problem.start(theta), jnp.array([0.0, 0.1]), substeps=jnp.array(5))
+        return motion.q[-1, 2] - angle, motion.status
+
+    change, status = fallen(limit + jnp.array([-1e-3, 1e-3]))
+    assert not np.any(status)
+    assert change[0] < -1e-6
+    # To rounding: it is at rest.
+    assert abs(change[1]) < 1e-13
+
+
+# A box on a belt: two corners, which rub alike, so that their friction depends on each other. q = (x, y, angle).
+BOX = dc.System(
+    gap=lambda t, q, p: q[1] + jnp.array([-1.0, 1.0]) * 0.2 * jnp.sin(q[2]) - 0.1 * jnp.cos(q[2]),
+    force=lambda t, q, u, p: jnp.stack([p["push"], -9.81 * jnp.ones(()), jnp.zeros(())]),
+    mass=lambda q, p: jnp.array([1.0, 1.0, 0.05 / 3]),
+    restitution=lambda p: 0.0,
+    slip=lambda t, q, u, p: u[0] + 0.1 * u[2] * jnp.ones((2, 1)) - p["belt"],
+    friction=lambda p: p["mu"],
+)
+
+
+def _box(params, end=0.5, steps=10):
+    times = jnp.linspace(0.0, end, steps + 1)
+    return dc.simulate(BOX, params, jnp.array([0.0, 0.1, 0.0]), jnp.zeros(3), times)
+
+
+def test_a_box_that_lies_flat_sticks_slides_and_is_carried():
+    weight, mu = 9.81, 0.5
+    cases = {
+        "mu": jnp.array([mu, mu, mu]),
+        "push": jnp.array([0.9 * mu * weight, 1.5 * mu * weight, 0.0]),
+        "belt": jnp.array([0.0, 0.0, 1.0]),
+    }
+    run = jax.jit(jax.vmap(_box))(cases)
+    assert not np.any(run.status)
+    # It sticks; it slides with a = push - mu g; the belt drags it until it goes with it, at t = 1 / (mu g).
+    slides, drags = 0.5 * mu * weight, mu * weight
+    carried = 0.5 - 1 / drags
+    np.testing.assert_allclose(run.u[:, -1, 0], [0.0, 0.5 * slides, 1.0], rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(run.q[:, -1, 0], [0.0, slides / 8, 1 / (2 * drags) + carried], rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(run.q[:, -1, 1:], np.broadcast_to([0.1, 0.0], (3, 2)), atol=1e-14)
+    # Friction over each interval: what holds the push, mu times the weight, and nothing once it goes with the belt.
+    total = np.asarray(run.friction).sum(axis=(2, 3))
+    np.testing.assert_allclose(total[0], -0.05 * 0.9 * mu * weight, rtol=1e-12)
+    np.testing.assert_allclose(total[1], -0.05 * mu * weight, rtol=1e-12)
+    np.testing.assert_allclose(total[2, -3:], 0.0, atol=1e-13)
+    np.testing.assert_allclose(np.asarray(run.impulse).sum(axis=2), 0.05 * weight, rtol=1e-12)
+
+
+@pytest.mark.slow
+def test_derivatives_agree_eager_jitted_mapped_and_both_ways():
+    params = {"mu": jnp.array(0.5), "push": jnp.array(6.0), "belt": jnp.array(0.3)}
+
+    def end(params):
+        run = _box(params)
+        return jnp.concatenate([run.q[-1], run.u[-1]])
+
+    forward, backward = jax.jit(jax.jacfwd(end))(params), jax.jit(jax.jacrev(end))(params)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-12), forward, backward)
+    # It slips against the belt first, then along it: x(0.5) from both accelerations.
+    first, then = 6.0 + 0.5 * 9.81, 6.0 - 0.5 * 9.81
+    change = 0.3 / first
+    np.testing.assert_allclose(end(params)[3], 0.3 + then * (0.5 - change), rtol=1e-12)
+    # d u/d mu: 9.81 (t1 - (T - t1)) + (a1 - a2) dt1... by the closed form of u(T) = b + a2 (T - b/a1).
+    by_mu = -9.81 * (0.5 - change) + then * 0.3 / first**2 * 9.81
+    np.testing.assert_allclose(forward["mu"][3], by_mu, rtol=1e-11)
+    lanes = jax.tree.map(lambda x: jnp.stack([x, 2 * x]), params)
+    np.testing.assert_allclose(jax.vmap(end)(lanes)[0], end(params), rtol=1e-13, atol=1e-15)
+
+
+def test_painleve_is_told():
+    """A rod that slides on its tip, mu > 4/3: the load that would hold it presses it down; no finite force exists."""
+    half = 0.5
+
+    def tip(q):
+        return q[:2] + half * jnp.stack([jnp.cos(q[2]), -jnp.sin(q[2])])
+
+    rod = dc.System(
+        gap=lambda t, q, p: tip(q)[1:],
+        force=lambda t, q, u, p: jnp.array([0.0, -9.81, 0.0]),
+        mass=lambda q, p: jnp.array([1.0, 1.0, half**2 / 3]),
+        restitution=lambda p: 0.0,
+        slip=lambda t, q, u, p: (u[0] - half * jnp.sin(q[2]) * u[2])[None, None],
+        friction=lambda p: p,
+    )
+    angle = 0.9
+    q0 = jnp.array([0.0, half * np.sin(angle), angle])
+
+    # The tip ahead of the centre digs in; N M^-1 (N - mu S)^T = 1 + 3 cos^2 - 3 mu sin cos changes its sign at 1.96.
+    u0 = jnp.array([1.0, 0.0, 0.0])
+    run = jax.jit(jax.vmap(lambda mu: dc.simulate(rod, mu, q0, u0, jnp.linspace(0, 0.02, 3))))(jnp.array([1.0, 2.5]))
+    assert run.status.tolist() == [Status.OK, Status.NO_FRICTION]
+    assert np.all(np.isfinite(run.q))
+    assert np.all(np.isfinite(run.u))
+
+
+def test_impacts_never_make_energy_and_obey_the_cone(rng):
+    """A body that is hit off its centre: Newton's law with friction alone would gain energy in some of them."""
+    body = dc.System(
+        gap=lambda t, q, p: q[1:2] - 0 * q[2],
+        force=lambda t, q, u, p: jnp.zeros(3),
+        mass=lambda q, p: p["mass"],
+        restitution=lambda p: p["e"],
+        slip=lambda t, q, u, p: (u[0] + p["lever"][1] * u[2])[None, None],
+        friction=lambda p: p["mu"],
+        rate=lambda q, u, p: jnp.stack([u[0], u[1] + p["lever"][0] * u[2], u[2]]),
+    )
+    count = 2000
+    params = {
+        "mass": 10 ** rng.uniform(-1, 1, (count, 3)),
+        "e": rng.uniform(0, 1, count),
+        "mu": rng.uniform(0, 2, count),
+        "lever": rng.normal(0, 1, (count, 2)),
+    }
+    u = rng.normal(0, 1, (count, 3))
+    hit = jax.jit(jax.vmap(lambda p, u: dc.impact(body, p, 0.0, jnp.zeros(3), u)))(params, u)
+    met = np.asarray(hit.contact) >= 0
+    assert 800 < met.sum() < 1200
+    assert not np.any(hit.status)
+    energy = [np.sum(params["mass"] * w**2, axis=1) / 2 for w in (u, u + np.asarray(hit.jump))]
+    assert np.all(energy[1] <= energy[0] * (1 + 1e-14))
+    # The blend was needed: u+ falls short of Newton's -e v- in some.
+    short = np.asarray(hit.after + params["e"][:, None] * hit.before)[:, 0]
+    assert 5 < np.sum(met & (short < -1e-9)) < 0.2 * count
+    load, rub = np.asarray(hit.impulse)[:, 0], np.abs(np.asarray(hit.friction))[:, 0, 0]
+    assert np.all(load >= 0)
+    assert np.all(rub <= params["mu"] * load + 1e-12 * load.max())
+    np.testing.assert_allclose(np.asarray(hit.jump)[~met], 0.0)
+
+
+def test_what_does_not_fit_is_refused_by_name():
+    good = {"gap": lambda t, q, p: q[1:2], "force": lambda t, q, u, p: -q, "mass": lambda q, p: jnp.ones(2)}
+    good |= {"restitution": lambda p: 0.0, "slip": lambda t, q, u, p: u[None, :1], "friction": lambda p: p}
+
+    def run(mu=0.5, scheme=None, **changes):
+        system = dc.System(**(good | changes))
+        return dc.simulate(system, mu, jnp.ones(2), jnp.ones(2), jnp.linspace(0, 1, 3), scheme=scheme)
+
+    for changes, line in (
+        (
+            {"slip": lambda t, q, u, p: u[:1]},
+            r"System.slip: expected an array of shape \(1, 1\) or \(1, 2\), got \(1,\)",
+        ),
+        ({"slip": lambda t, q, u, p: u[None, :1] ** 2}, "System.slip: expected affine in u"),
+        ({"mu": -0.1}, "friction: expected at least 0, got"),
+        ({"slip": None}, r"System\(friction=...\): expected slip=... with it, got None"),
+        ({"friction": None}, r"System\(slip=...\): expected friction=... with it, got None"),
+        ({"tangential_restitution": lambda p: 1.5}, r"tangential_restitution: expected within \[-1, 1\]"),
+        ({"impact_law": "hertz"}, "System\\(impact_law='hertz'\\): expected one of"),
+        ({"rate": lambda q, u, p: u[:1]}, r"System.rate: expected an array of shape \(2,\), got \(1,\)"),
+        ({"scheme": dc.CatchingUp()}, "scheme: CatchingUp steps no System with slip"),
+        ({"scheme": dc.ElasticProjection()}, "scheme: ElasticProjection steps no System with slip"),
+        ({"scheme": dc.EventTimed(order=4)}, "scheme: EventTimed\\(order=4\\) steps no System with slip"),
+    ):
+        with pytest.raises(ValueError, match=line):
+            run(**changes)
+    bent = jax.jit(lambda mu: run(mu).status)
+    assert bent(-0.1) == Status.BAD_INPUT
+    with pytest.raises(ValueError, match="q, u: expected a closed contact that approaches; the smallest gap is 1"):
+        dc.impact(dc.System(**good), 0.5, 0.0, jnp.ones(2), jnp.ones(2))
