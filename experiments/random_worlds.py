@@ -3,8 +3,8 @@
 #
 # Thousands of worlds that nobody chose: balls in boxes in one to three dimensions, a mass between curved walls, a cart
 # with a pendulum between walls (M depends on q), masses on springs that land and lift off, discs that pass or hit each
-# other fast and obliquely, particles with dry friction, discs and spheres that spin and rub, a box that tumbles. Each is
-# simulated by every scheme it is for, with a step and with half of it, over a few impacts. Where the status is 0
+# other fast and obliquely, particles with dry friction, discs and spheres that spin and rub, a box that tumbles. Each
+# is simulated by every scheme it is for, with a step and with half of it, over a few impacts. Where the status is 0
 #
 # - every percussion closes a contact that approaches;
 # - no energy is gained beyond truncation, and with e = 1 none is lost;

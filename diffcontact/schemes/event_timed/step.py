@@ -84,16 +84,16 @@ class EventTimed(Scheme):
     at grazing impacts, at simultaneous impacts of coupled contacts, and when a Zeno sequence ends.
 
     Where contacts rub (`System(slip=...)`) each of them is open, sticks or slips, and the reaction follows from one
-    linear system of these modes (`friction`, the package). Impacts are Moreau's with Coulomb's law. Further events are a
-    slip that comes to its end, whose time carries its derivative, friction that reaches its bound and a load that
+    linear system of these modes (`friction`, the package). Impacts are Moreau's with Coulomb's law. Further events are
+    a slip that comes to its end, whose time carries its derivative, friction that reaches its bound and a load that
     vanishes: there the acceleration is continuous, and nothing depends on the time to first order. Exact for constant
     forces and flat contacts; given forces of time are integrated to fourth order, all else to second, in state and
     derivative (`experiments/friction_orders.py`). The law has its limits. Where bodies jam, or slip presses a contact
     together as fast as its load opens it (Painleve's paradox), there may be no finite reaction: the status is
     NO_FRICTION, and friction is left out there. Of contacts whose rows depend on each other (a box that lies flat) the
-    motion is unique, the split of load and friction is not: theirs is of least norm. The derivative at a kink, of a body
-    that rests at the edge of its cone or an impact between grip and slip, is that of one side. An impact that would
-    make energy (Newton's law with friction may) is blended with the one without restitution.
+    motion is unique, the split of load and friction is not: theirs is of least norm. The derivative at a kink, of a
+    body that rests at the edge of its cone or an impact between grip and slip, is that of one side. An impact that
+    would make energy (Newton's law with friction may) is blended with the one without restitution.
 
     On a `ParticleLine` the events are slip velocities that vanish and friction forces that reach their bound. The
     motion between them is exact but for given forces, which are integrated to fourth order (`line_slip`, `line_flow`).
