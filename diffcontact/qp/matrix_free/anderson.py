@@ -10,7 +10,9 @@ spheres takes a hundred to three hundred products by the rows where Nesterov's m
 many, or thousands where balls are wedged.
 
 Far from a solution, with large friction, the extrapolation can go round in circles. Then some steps are made as they
-are, from where the shortest one was, which are slow and seldom fail; more of them each time.
+are, from where the shortest one was, which are slow and seldom fail; more of them each time. Balls that are jammed
+bring another trouble: their reactions drift, always the same short step, until a contact slips or opens. So now and
+then a step is made twice, four times, ... as long, as long as what remains does not grow.
 
 The law with b_i + mu |w_T| of De Saxce has the same solutions. It verifies them, since it is one complementarity on the
 cone of friction, but as a fixed point it is worse: its offset has a kink where a contact sticks.
@@ -24,6 +26,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from diffcontact.batching import any_lane, select
 from diffcontact.qp.friction.law import length, natural_map, onto_cone
 from diffcontact.qp.matrix_free.unit_contacts import UnitContacts
 
@@ -38,6 +41,10 @@ STEEPEST = 4.5
 LONGER, WINDOW = 2.0, 20
 # How many steps are then made as they are; twice as many each time.
 FIRST_PLAIN = 40
+# After so many iterations a step is made longer if it may be; what remains may grow by so much.
+DRIFT, GROWTH = 10, 1.3
+# No step is made longer than this.
+LONGEST = 2.0**20
 # The stride of the natural map by which solutions are verified: with longer ones it would be smaller.
 VERIFIED_AT = 0.4
 
@@ -181,6 +188,8 @@ class ManyContacts:
         r = jnp.where(failed, state.nearest, self.admissible(r))
         w = self.velocities(r)
         along, across = r - state.r, w - state.w
+        drifts = ~failed & (state.number % DRIFT == DRIFT - 1)
+        r, w = lax.cond(any_lane(drifts), lambda: self.further(state, r, w, drifts), lambda: (r, w))
         steepness = jnp.sqrt(jnp.sum(across * across) / _nonzero(jnp.sum(along * along)))
         steeper = steepness > 1.05 * state.steepest
         after = self.stepped(
@@ -204,6 +213,28 @@ class ManyContacts:
             since=jnp.where(anew, 0, state.since + 1),
         )
         return self.remembered(after, state, ~(plain | failed | steeper))
+
+    def further(self, state: _Iterate, r, w, wanted):
+        """Reactions and velocities after a step that is as much longer than that to r and w as is `wanted` () and pays.
+
+        Velocities are linear in reactions, so that trying costs no product by the rows.
+        """
+        along, across = r - state.r, w - state.w
+        stride = STRIDE / state.steepest
+
+        def remains(times):
+            there = self.admissible(state.r + times * along)
+            step = self.admissible(there - stride * (state.w + times * across)) - there
+            return jnp.sqrt(jnp.sum(step * step))
+
+        enough = GROWTH * remains(1.0)
+        times = lax.while_loop(
+            lambda times: wanted & (times < LONGEST) & (remains(2 * times) <= enough),
+            lambda times: 2 * times,
+            jnp.ones((), r.dtype),
+        )
+        longer = self.admissible(state.r + times * along)
+        return select(wanted & (times > 1), (longer, self.velocities(longer)), (r, w))
 
     def weights(self, state: _Iterate):
         """(m,) weights of the steps remembered that make their sum nearest to the step that is to be cancelled."""
