@@ -12,9 +12,13 @@
 #   core once they have settled.
 # - `pour`: spheres fall from above into a box.
 # - `column`: a column of discs collapses onto a floor.
+# - `heap`: a cube of spheres of 2 cm is let go on a floor without walls, with `--friction`. Without they run flat.
 # - `billiards`: no gravity, e = 0.95, a cue ball into a rack; EventTimed.
 #
-# Run it: `python experiments/crowds.py [--scene scopi] [--side 10] [--steps 200]`, or with `--smoke`.
+# With friction 0.5 a thousand spheres of the `heap` make a slope while they sink: FIGURES_HERE
+#
+# Run it: `python experiments/crowds.py [--scene scopi] [--side 10] [--steps 200]`, or with `--smoke`. With `--friction`
+# and matplotlib it leaves a picture of the heap, with friction and without, in the folder given by `--out`.
 
 # %%
 from __future__ import annotations
@@ -26,14 +30,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from impact_gradients import picture
 
 import diffcontact as dc
+from diffcontact.friction import slip_rows
 from diffcontact.neighbours import taken, with_room
+from diffcontact.qp.friction.law import natural_map
 from diffcontact.qp.rows.body_rows import product, squares, transposed_product
 from diffcontact.status import Status
 from diffcontact.stepping import initial_state, one_step
@@ -88,6 +96,24 @@ def pour(side: int) -> Scene:
     return Scene(dc.systems.balls(count, 3, box=box, cell=d), params, place, 0 * place, 2e-3, dc.VelocityProjection())
 
 
+def heap(side: int, friction: float | None = None) -> Scene:
+    """A cube of spheres of 2 cm on a floor without walls, which roll and rub where there is friction."""
+    rng = np.random.default_rng(1)
+    count, d = side**3, 0.02
+    grid = np.stack(np.meshgrid(*[np.arange(side)] * 3, indexing="ij"), axis=-1).reshape(-1, 3)
+    place = (grid + 0.5) * 1.05 * d + rng.uniform(-0.02, 0.02, grid.shape) * d
+    params = {"mass": np.full(count, 0.01), "radius": rng.uniform(0.45, 0.5, count) * d}
+    params |= {"gravity": np.array([0.0, 0.0, -9.81]), "restitution": 0.0}
+    rubs = friction is not None
+    speed = np.zeros((count, 6 if rubs else 3))
+    if rubs:
+        params["friction"] = friction
+        place = np.column_stack([place, np.tile([1.0, 0.0, 0.0, 0.0], (count, 1))])
+    box = ((-np.inf, -np.inf, 0.0), (np.inf, np.inf, np.inf))
+    spheres = dc.systems.balls(count, 3, box=box, cell=d, spin=rubs)
+    return Scene(spheres, params, place, speed, 2e-3, dc.VelocityProjection())
+
+
 def column(side: int) -> Scene:
     """A column of discs, side wide and 3 side high, on a floor without walls."""
     rng = np.random.default_rng(2)
@@ -117,7 +143,7 @@ def billiards(side: int) -> Scene:
     return Scene(table, params, place, speed, 1e-3, dc.EventTimed(events=24))
 
 
-SCENES = {"scopi": scopi, "pour": pour, "column": column, "billiards": billiards}
+SCENES = {"scopi": scopi, "pour": pour, "heap": heap, "column": column, "billiards": billiards}
 
 
 # %% What is looked at.
@@ -163,15 +189,16 @@ def stepped(scene: Scene, steps: int, lot: int) -> Iterator[Lot]:
         yield part
 
 
-def measured(scene: Scene, steps: int, lot: int) -> Iterator[dict]:
-    """For each lot of steps its worst figures and the time per step."""
+def measured(scene: Scene, steps: int, lot: int) -> Iterator[tuple[dict, np.ndarray]]:
+    """For each lot of steps its worst figures and the time per step, and where the balls are after it (n, m)."""
     params, number = jax.tree.map(jnp.asarray, scene.params), 0
     look = jax.jit(lambda system, before, after: figures(system, params, scene.h, before, after), static_argnums=0)
     for part in stepped(scene, steps, lot):
         looks = [look(part.system, before, after) for before, after in pairwise(part.states)]
         number += len(part.spent)
         worst = {name: float(np.max([look[name] for look in looks])) for name in looks[0]}
-        yield {"step": number, "seconds": float(np.median(part.spent)), **worst}
+        place = np.asarray(scene.system.surfaces.translation(part.states[-1].q))
+        yield {"step": number, "seconds": float(np.median(part.spent)), "slowest": max(part.spent), **worst}, place
 
 
 def figures(system, params, h, before, after) -> dict:
@@ -186,6 +213,9 @@ def figures(system, params, h, before, after) -> dict:
     multipliers, there = after.multipliers, taken(after.numbers)
     mass = system.mass(before.q, params)
     gap, rows = listed.linearised(params, 0.0, before.q)
+    if after.friction is not None:
+        residual = law_residual(listed, params, h, before, after, gap, rows)
+        return told | {"residual": residual, "contacts": jnp.sum(multipliers > 0), "near": jnp.sum(there)}
     free = before.u + h * system.force(0.0, before.q, before.u, params) / mass
     length = jnp.sqrt(jnp.where(there, squares(rows, 1 / mass), 1.0))
     u = free + transposed_product(rows, multipliers) / mass
@@ -197,6 +227,43 @@ def figures(system, params, h, before, after) -> dict:
     return told | {"residual": residual, "contacts": jnp.sum(multipliers > 0), "near": jnp.sum(there)}
 
 
+def law_residual(listed, params, h, before, after, gap, rows) -> jax.Array:
+    """How far a step is from Coulomb's law, in the unit of `qp.coulomb_many` and relative to the fastest approach."""
+    there, mass = taken(after.numbers), listed.mass(before.q, params)
+    free = before.u + h * listed.force(0.0, before.q, before.u, params) / mass
+    tangents, drift = slip_rows(listed, params, 0.0, before.q, free.size)
+    reactions = jnp.column_stack([after.multipliers, after.friction])
+    directions = [rows, *tangents]
+    u = free + sum(transposed_product(row, r) for row, r in zip(directions, reactions.T, strict=True)) / mass
+    squared = jnp.stack([jnp.where(there, squares(row, 1 / mass), 1.0) for row in directions], axis=1)
+    mean = jnp.mean(squared[:, 1:], axis=1)
+    length = jnp.sqrt(jnp.column_stack([squared[:, 0], *[mean] * len(tangents)]))
+    offset = jnp.column_stack([gap / h, drift])
+    w, approach = (
+        jnp.where(there[:, None], (jnp.stack([product(row, x) for row in directions], axis=1) + offset) / length, 0.0)
+        for x in (u, free)
+    )
+    mu = params["friction"] * length[:, 1] / length[:, 0]
+    left = natural_map(reactions * length, w, mu, jnp.full_like(mu, 0.4)) / 0.4
+    residual = jnp.max(jnp.abs(left)) + jnp.max(jnp.abs(u - after.u))
+    scale = jnp.max(-approach[:, 0], initial=0.0)
+    return jnp.where(scale > 0, residual / jnp.where(scale > 0, scale, 1.0), 0.0)
+
+
+def slope(place: np.ndarray) -> float:
+    """Of a heap, in degrees: a straight line through the highest spheres in each ring of one diameter's width."""
+    radius, rings = np.linalg.norm(place[:, :2] - np.mean(place[:, :2], axis=0), axis=1), np.arange(0.0, 0.2, 0.02)
+    highest = [np.max(place[(radius >= ring) & (radius < ring + 0.02), 2], initial=0.0) for ring in rings]
+    return float(np.degrees(np.arctan(-np.polyfit(rings, highest, 1)[0])))
+
+
+def draw(axes, places: dict[str, np.ndarray]):
+    """Heaps from the side, one above the other."""
+    for panel, (title, place) in zip(axes, places.items(), strict=True):
+        panel.scatter(*place[np.argsort(-place[:, 1])][:, [0, 2]].T, s=12, c="tan", edgecolors="k", linewidths=0.3)
+        panel.set(title=f"{title}: {slope(place):.0f} degrees", xlabel="x [m]", ylabel="z [m]", aspect="equal")
+
+
 # %%
 def main(arguments=None) -> list[dict]:
     """Print the table of one scene."""
@@ -204,19 +271,36 @@ def main(arguments=None) -> list[dict]:
     parser.add_argument("--scene", choices=SCENES, default="scopi")
     parser.add_argument("--side", type=int, default=10, help="10: 1 000 spheres")
     parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--friction", type=float, help="mu of the heap, which is stepped without it as well")
+    parser.add_argument("--out", type=Path, default=Path("out/crowds"), help="where the picture of the heap goes")
     parser.add_argument("--smoke", action="store_true", help="few balls, few steps")
     options = parser.parse_args(arguments)
+    if options.friction is not None and options.scene != "heap":
+        parser.error("--friction: expected --scene heap with it")
     side, steps = (3, 20) if options.smoke else (options.side, options.steps)
-    scene = SCENES[options.scene](side)
-    rows = []
-    print(f"{options.scene}: {scene.system.count} balls, {scene.system.per_ball} places a ball, h = {scene.h:g}")
-    for row in measured(scene, steps, 10):
+    if options.friction is None:
+        return table(options.scene, SCENES[options.scene](side), steps)[0]
+    bare, flat = table("heap without friction", heap(side), steps)
+    rows, place = table(f"heap with friction {options.friction:g}", heap(side, options.friction), steps)
+    times = [np.mean([row["seconds"] for row in part]) for part in (rows, bare)]
+    print(f"slope {slope(place):.1f} degrees, without friction {slope(flat):.1f}; time {times[0] / times[1]:.1f} fold")
+    places = {f"friction {options.friction:g}": place, "no friction": flat}
+    picture(options.out, "heap", lambda axes: draw(axes, places), 2)
+    return rows
+
+
+def table(title: str, scene: Scene, steps: int) -> tuple[list[dict], np.ndarray]:
+    """The table of a scene, printed as it grows, and where its balls are at last (n, m)."""
+    rows, place = [], scene.q0
+    print(f"{title}: {scene.system.count} balls, {scene.system.per_ball} places a ball, h = {scene.h:g}")
+    for row, now in measured(scene, steps, 10):
+        place = now
         if not rows:
             print(" ".join(f"{name:>10}" for name in row))
         print(" ".join(f"{value:10.3g}" for value in row.values()), flush=True)
         rows.append(row)
     print(f"largest memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB")
-    return rows
+    return rows, place
 
 
 if __name__ == "__main__":
