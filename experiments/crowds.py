@@ -15,7 +15,11 @@
 # - `heap`: a cube of spheres of 2 cm is let go on a floor without walls, with `--friction`. Without they run flat.
 # - `billiards`: no gravity, e = 0.95, a cue ball into a rack; EventTimed.
 #
-# With friction 0.5 a thousand spheres of the `heap` make a slope while they sink: FIGURES_HERE
+# `--scene heap --steps 150 --friction 0.5`: after 0.3 s a thousand spheres have a slope of 14 degrees, without friction
+# of 3. The residual of Coulomb's law stays below 1e-6 and the overlap below 1e-7 radii at every step; steps take three
+# to five times as long as those without friction. The heap goes on sinking, since nothing keeps spheres from rolling.
+# Between walls that are near, or on a floor of fixed balls, some steps of such a heap end at the iteration limit, with
+# residuals of 1e-5.
 #
 # Run it: `python experiments/crowds.py [--scene scopi] [--side 10] [--steps 200]`, or with `--smoke`. With `--friction`
 # and matplotlib it leaves a picture of the heap, with friction and without, in the folder given by `--out`.
@@ -260,8 +264,10 @@ def slope(place: np.ndarray) -> float:
 def draw(axes, places: dict[str, np.ndarray]):
     """Heaps from the side, one above the other."""
     for panel, (title, place) in zip(axes, places.items(), strict=True):
-        panel.scatter(*place[np.argsort(-place[:, 1])][:, [0, 2]].T, s=12, c="tan", edgecolors="k", linewidths=0.3)
+        x, _, z = (place[np.argsort(-place[:, 1])] - [np.mean(place[:, 0]), 0, 0]).T
+        panel.scatter(x, z, s=60, c="tan", edgecolors="k", linewidths=0.4)
         panel.set(title=f"{title}: {slope(place):.0f} degrees", xlabel="x [m]", ylabel="z [m]", aspect="equal")
+        panel.set(xlim=(-0.35, 0.35), ylim=(0.0, 0.12))
 
 
 # %%

@@ -15,6 +15,15 @@ def test_a_heap_keeps_its_bounds(scene):
     assert rows[-1]["contacts"] > 0
 
 
+def test_a_heap_with_friction_keeps_its_bounds(tmp_path):
+    rows = crowds.main(["--scene", "heap", "--smoke", "--friction", "0.5", "--out", str(tmp_path)])
+    for row in rows:
+        # Of Coulomb's law, relative to the fastest approach.
+        assert row["residual"] <= 1.01e-6
+        assert row["overlap"] < 1e-6
+    assert rows[-1]["contacts"] > 0
+
+
 @pytest.mark.slow
 def test_billiards_bounce_without_overlap():
     rows = crowds.main(["--scene", "billiards", "--side", "3", "--steps", "400"])
