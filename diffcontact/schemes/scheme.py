@@ -83,4 +83,7 @@ class Scheme(ABC):
         if isinstance(system, System) and not self.rubs:
             for name in ("slip", "rate"):
                 if getattr(system, name) is not None:
-                    raise ValueError(f"scheme: {type(self).__name__} steps no System with {name}=...; take EventTimed")
+                    raise ValueError(
+                        f"scheme: {type(self).__name__} steps no System with {name}=...; "
+                        "take EventTimed or VelocityProjection"
+                    )

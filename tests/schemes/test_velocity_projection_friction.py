@@ -137,8 +137,8 @@ def test_it_converges_with_the_step(case):
         return np.max(np.abs(np.concatenate([run.q[-1], run.u[-1]]) - truth))
 
     coarse, fine = error(40), error(640)
-    # First order: sixteen times as many steps. The impact's place within a step makes the error jump by some.
-    assert fine < coarse / 6
+    # First order: sixteen times as many steps, and an impact may be anywhere within one.
+    assert fine < coarse / 12
     assert fine < 0.05
 
 
