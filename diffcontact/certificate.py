@@ -18,7 +18,7 @@ from diffcontact.schemes.scheme import Scheme
 from diffcontact.sensitivity import gather, put, sensitivity
 from diffcontact.simulate import Trajectory, simulate
 from diffcontact.singularities.course import course
-from diffcontact.singularities.grips import grips
+from diffcontact.singularities.grips import grips, slides
 from diffcontact.singularities.singularity import Finding, Singularity
 from diffcontact.singularities.strikes import meetings, slow_strikes
 from diffcontact.singularities.touches import passes, unloaded
@@ -28,11 +28,11 @@ from diffcontact.system import System
 
 @dataclass(frozen=True)
 class Certificate:
-    """What speaks against the derivative of a run.
+    """What speaks against the derivative of a run, and what it says nothing of.
 
     Attributes:
         trajectory: the run, with its percussions.
-        findings: the singularities, in the order of time.
+        findings: the singularities, in the order of time, those that are `harmless` among them.
     """
 
     trajectory: Trajectory
@@ -40,16 +40,20 @@ class Certificate:
 
     @property
     def clear(self) -> bool:
-        """Whether there is none, and the run resolved all that happened."""
-        return not self.findings and int(self.trajectory.status) == Status.OK
+        """Whether none but harmless ones were found, and the run resolved all that happened."""
+        return not self._against and int(self.trajectory.status) == Status.OK
+
+    @property
+    def _against(self) -> list[Finding]:
+        return [finding for finding in self.findings if not finding.singularity.harmless]
 
     def first(self) -> tuple[Singularity, float, int]:
-        """The first singularity, its time [s] and its contact; (NONE, nan, -1) where there is none.
+        """The first that is not harmless, its time [s] and its contact; (NONE, nan, -1) where there is none.
 
         A run that reports a status, and nothing before, is (UNRESOLVED, nan, -1).
         """
-        if self.findings:
-            first = self.findings[0]
+        if self._against:
+            first = self._against[0]
             return first.singularity, first.time, first.contact
         resolved = int(self.trajectory.status) == Status.OK
         return Singularity.NONE if resolved else Singularity.UNRESOLVED, float("nan"), -1
@@ -58,12 +62,12 @@ class Certificate:
         happened = self.trajectory.percussions
         assert happened is not None
         count, status = int(np.sum(np.asarray(happened.contact) >= 0)), Status(int(self.trajectory.status))
-        lines = [f"{finding}" for finding in self.findings[:_SHOWN]]
-        if len(self.findings) > _SHOWN:
-            lines.append(f"and {len(self.findings) - _SHOWN} more")
+        lines = _listed(self._against)
         if status != Status.OK:
             lines.append(f"status {status.name}: {status.message}")
-        return "\n".join([f"{count} percussions", *(lines or [f"{Singularity.NONE.name}: {Singularity.NONE.message}"])])
+        lines = lines or [f"{Singularity.NONE.name}: {Singularity.NONE.message}"]
+        lines += _listed([finding for finding in self.findings if finding.singularity.harmless])
+        return "\n".join([f"{count} percussions", *lines])
 
 
 def certify(
@@ -92,9 +96,17 @@ def certify(
     - ZENO_END: a bounce too slow to be followed ends a sequence of them in rest; SLOW: the same of a single impact;
       THRESHOLD: the speed of a bounce is within the relative `change` of being left out so.
     - AT_THE_END: an impact within `change`^2 of the run's length of its end.
-    - GRIP: where contacts rub, an impact all but ceases to slip, or all but begins to: within `change` of the fastest
-      slip. Between impacts the edge between stick and slip is crossed in time, and there the derivative exists.
+    Where contacts rub, besides:
 
+    - CONE_EDGE: an impact leaves at the edge between grip and slip, to the relative `change`.
+    - SLIP_GRAZES: a slip comes within `change` of the fastest to zero and does not end, or ends with a rate that
+      vanishes. Otherwise the edge between stick and slip is crossed in time, and there the derivative exists.
+    - UNDETERMINED: contacts share load and friction in more than one way, and the motion depends on it.
+    - GRIPPED and NOT_UNIQUE are listed for information, and leave a certificate `clear`: an impact in the grip, through
+      which nothing depends on mu; contacts that share load and friction in more than one way, on whose sum alone the
+      motion depends (a box that lies flat), each set of them once.
+
+    With friction all coupled contacts that meet at one time are SIMULTANEOUS, whether their order matters or not.
     Contacts that let go do so where their load vanishes; there the derivative exists.
 
     Args:
@@ -143,6 +155,7 @@ def certify(
         *passes(way, scheme, change),
         *unloaded(way),
         *grips(way, change),
+        *slides(way, change),
     ]
     begin, end = way.begin.t[0], way.end.t[-1]
     for k in np.flatnonzero(end - impacts.time <= change**2 * (end - begin)):
@@ -156,16 +169,27 @@ def certify(
 
 # So many are printed.
 _SHOWN = 5
+
+
+def _listed(findings: list[Finding]) -> list[str]:
+    more = [f"and {len(findings) - _SHOWN} more"] if len(findings) > _SHOWN else []
+    return [*(f"{finding}" for finding in findings[:_SHOWN]), *more]
+
+
 _WORST = [
     Singularity.SIMULTANEOUS,
     Singularity.UNLOADED,
     Singularity.GRAZING,
-    Singularity.GRIP,
+    Singularity.UNDETERMINED,
+    Singularity.CONE_EDGE,
+    Singularity.SLIP_GRAZES,
     Singularity.THRESHOLD,
     Singularity.ZENO_END,
     Singularity.SLOW,
     Singularity.AT_THE_END,
     Singularity.UNRESOLVED,
+    Singularity.GRIPPED,
+    Singularity.NOT_UNIQUE,
 ]
 
 
@@ -190,8 +214,11 @@ def _steps(times, substeps: int, breaks) -> np.ndarray:
 def _at(run: Trajectory, times) -> Trajectory:
     """The run at the times it was asked for."""
     places = np.searchsorted(np.asarray(run.t), np.asarray(times, run.t.dtype))
-    impulse = jnp.asarray(np.add.reduceat(np.asarray(run.impulse), places[:-1], axis=0))
-    return replace(run, t=run.t[places], q=run.q[places], u=run.u[places], impulse=impulse)
+    impulse, friction = (
+        None if x is None else jnp.asarray(np.add.reduceat(np.asarray(x), places[:-1], axis=0))
+        for x in (run.impulse, run.friction)
+    )
+    return replace(run, t=run.t[places], q=run.q[places], u=run.u[places], impulse=impulse, friction=friction)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from jax import lax
 from diffcontact import qp
 from diffcontact.friction import Slip, friction_coefficients, slips, tangential_restitutions
 from diffcontact.simulate import Trajectory
+from diffcontact.singularities.support import Support, support
 from diffcontact.system import System, acceleration, contacts, gap_acceleration, gap_motion
 from diffcontact.systems.cell_list_balls import CellListBalls
 from diffcontact.systems.surfaces import Balls
@@ -68,7 +69,7 @@ class Course:
         impacts: its percussions.
         begin, end: of the pieces, which begin after an impact and end before one.
         fastest: (d,) the largest |u| of each coordinate [m/s].
-        length: () the longest way of any coordinate [m].
+        length: () the longest way of any coordinate, and no longer than that of a gap [m].
         error: () of positions [m], 0 where nothing is known of it.
         names: of the contacts, "" where there are none.
     """
@@ -123,8 +124,22 @@ class Course:
         stopping = np.max(self.mass(self.begin.q[0]) @ self.fastest) / (self.end.t[-1] - self.begin.t[0])
         return np.finfo(self.begin.q.dtype).eps ** 0.5 * max(np.max(reactions, initial=0.0), stopping)
 
+    @property
+    def still(self) -> float:
+        """Slips below this are zero [m/s]."""
+        return self.rounding[1]
+
+    def support(self, at: End) -> Support:
+        """What holds the closed contacts at one end of every piece, where they rub."""
+        closed, slow = self.rounding
+        rests = (at.gap <= closed) & (np.abs(at.rate) <= slow)
+        return support(self.system, self.params, at.t, at.q, at.u, rests, self.still)
+
     def reactions(self, t, q, u, closed) -> tuple[np.ndarray, np.ndarray]:
         """Reactions (..., c) [N] of closed contacts (..., c), and the accelerations of all gaps with them [m/s^2]."""
+        if self.system.rubs:
+            held = support(self.system, self.params, t, q, u, closed, self.still)
+            return held.load, held.opening
         return jax.tree.map(np.asarray, _reactions(self.system, self.params, t, q, u, closed))
 
 
@@ -143,7 +158,8 @@ def course(system, params, run: Trajectory) -> Course:
     begin = _end(system, params, at[:-1], *(np.array([x[i] for x in leave[:-1]]) for i in (0, 1)))
     end = _end(system, params, at[1:], *(np.array([x[i] for x in arrive[1:]]) for i in (0, 1)))
     fastest = np.max(np.abs(np.concatenate([u, begin.u, end.u])), axis=0)
-    length = float(np.max(np.ptp(q, axis=0)))
+    gaps = np.concatenate([begin.gap, end.gap])
+    length = min(float(np.max(np.ptp(x, axis=0), initial=0.0)) for x in (q, gaps[:, np.all(np.isfinite(gaps), axis=0)]))
     error = 0.0 if run.error is None or not np.isfinite(run.error) else float(run.error)
     return Course(system, params, impacts, begin, end, fastest, length, error, names)
 

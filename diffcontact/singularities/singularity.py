@@ -23,7 +23,16 @@ class Singularity(IntEnum):
     SLOW = 6
     UNLOADED = 7
     AT_THE_END = 8
-    GRIP = 9
+    CONE_EDGE = 9
+    GRIPPED = 10
+    SLIP_GRAZES = 11
+    NOT_UNIQUE = 12
+    UNDETERMINED = 13
+
+    @property
+    def harmless(self) -> bool:
+        """Whether it only says what a derivative does not depend on, and leaves it as it is."""
+        return self in (Singularity.NONE, Singularity.GRIPPED, Singularity.NOT_UNIQUE)
 
     @property
     def message(self) -> str:
@@ -44,6 +53,11 @@ _MESSAGES = (
     "an impact falls on the last time: the velocity there may be that before or that after",
     "an impact leaves at the edge between grip and slip: friction matters on one side only, and so one-sided "
     "derivatives differ",
+    "for information: an impact in the grip; through it nothing depends on the coefficient of friction",
+    "a slip all but ends, or ends with a vanishing rate: beside it there is a motion that sticks, or does not",
+    "for information: contacts share load and friction in more than one way; the motion depends on the sum only, and "
+    "the impulses of single contacts mean nothing",
+    "contacts share load and friction in more than one way, and the motion depends on it: rigid bodies do not tell",
 )
 
 

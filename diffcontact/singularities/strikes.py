@@ -69,9 +69,11 @@ def _meeting(course: Course, restitution, cluster, closed) -> list[Found]:
     impacts, first = course.impacts, int(cluster[0])
     here, mass = course.contacts(impacts.time[first], impacts.q[first]), course.mass(impacts.q[first])
     normals = here.normals[closed]
-    delassus = normals @ np.linalg.solve(mass, normals.T)
-    size = np.sqrt(np.diagonal(delassus))
-    coupling = np.abs(delassus) > 1e-9 * size[:, None] * size[None, :]
+    rubs = course.friction[0][closed] > 0
+    coupling = _coupled(normals, mass)
+    if np.any(rubs):
+        tangents = np.asarray(course.slips(impacts.time[first], impacts.q[first]).tangents)[closed]
+        coupling = _coupled(np.concatenate([normals[:, None], tangents * rubs[:, None, None]], axis=1), mass)
     stays, settles = held(course, first)[closed], settled(course, int(cluster[-1]))[closed]
     done, found = np.zeros(closed.size, bool), []
     soft = np.any(impacts.soft[cluster], axis=0)[closed]
@@ -94,6 +96,16 @@ def _meeting(course: Course, restitution, cluster, closed) -> list[Found]:
             [int(np.flatnonzero(members == impacts.contact[j])[0]) for j in mine],
             impacts.jump[mine],
         )
-        if order_matters(meeting):
+        # With friction all orders are taken to lead elsewhere.
+        if np.sum(~stays[group]) > 1 if np.any(rubs[group]) else order_matters(meeting):
             found.append((Singularity.SIMULTANEOUS, float(impacts.time[k]), int(impacts.contact[k])))
     return found
+
+
+def _coupled(rows, mass) -> np.ndarray:
+    """(m, m) bool: which contacts, with rows (m, d) or several each (m, r, d), feel each other's impulses."""
+    count, flat = len(rows), rows.reshape(-1, rows.shape[-1])
+    delassus = flat @ np.linalg.solve(mass, flat.T)
+    size = np.sqrt(np.maximum(np.diagonal(delassus), 0.0))
+    acts = np.abs(delassus) > 1e-9 * size[:, None] * size[None, :]
+    return np.any(acts.reshape(count, -1, count, flat.shape[0] // count), axis=(1, 3))
