@@ -153,9 +153,9 @@ def _slip(system: System, params, t, q0, u0) -> list[Requirement]:
     e_t = tangential_restitutions(system, params, count, q0.dtype)
     at = u0 + jnp.cos(jnp.arange(u0.size, dtype=u0.dtype))
     there, still, back = (slip(t, q0, u, params) for u in (at, jnp.zeros_like(at), -at))
-    size = jnp.max(jnp.abs(there)) + jnp.max(jnp.abs(back)) + jnp.max(jnp.abs(still))
+    size = sum(jnp.max(jnp.abs(slip), initial=0.0) for slip in (there, back, still))
     curved = there + back - 2 * still
-    affine = jnp.max(jnp.abs(curved)) <= jnp.finfo(q0.dtype).eps ** 0.75 * size
+    affine = jnp.max(jnp.abs(curved), initial=0.0) <= jnp.finfo(q0.dtype).eps ** 0.75 * size
     return [
         finite("System.slip", there, params, of="slip"),
         must(affine, Status.BAD_INPUT, bent, curved, of="slip"),

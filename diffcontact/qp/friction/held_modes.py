@@ -22,19 +22,21 @@ from diffcontact.qp.rows.slots import members
 
 
 class Held(NamedTuple):
-    """A velocity (d,), and the normal (c,) and tangential (c, k) impulses that hold it."""
+    """A velocity (d,), and the normal (c,) and tangential (c, k) impulses that hold it; `shared` (c,) are the contacts
+    that share their impulses with others in more than one way."""
 
     u: Array
     normal: Array
     tangential: Array
+    shared: Array
 
 
-def hold_modes(mass, normals, tangents, b, s, friction, v, modes: Modes, direction) -> Held:
+def hold_modes(mass, normals, tangents, b, s, friction, v, modes: Modes, direction, near=None) -> Held:
     """u and the impulses of contacts that stay in their modes.
 
-    Of conditions that depend on each other (a box that lies flat) the impulses are of least norm, and only u has a
-    derivative that means something. Where slip presses a contact together as fast as its load opens it (Painleve), no
-    impulse holds it, and what is returned is large or not finite.
+    Of conditions that depend on each other (a box that lies flat) the impulses are those nearest to `near`, and only u
+    has a derivative that means something. Where slip presses a contact together as fast as its load opens it
+    (Painleve), no impulse holds it, and what is returned is large or not finite.
 
     Args:
         mass: (d,) or (d, d).
@@ -45,6 +47,7 @@ def hold_modes(mass, normals, tangents, b, s, friction, v, modes: Modes, directi
         v: (d,).
         modes: of each contact; no derivative.
         direction: (c, k) of length one where a contact slips.
+        near: normal (c,) and tangential (c, k) impulses that obey the law, which the split keeps to; None means zero.
 
     Example:
         A block on a slope slips downwards.
@@ -57,6 +60,8 @@ def hold_modes(mass, normals, tangents, b, s, friction, v, modes: Modes, directi
         >>> held.u.tolist(), held.normal.tolist(), held.tangential.tolist()
         ([1.0, 0.0], [4.0], [[-2.0]])
     """
+    if not b.size:
+        return Held(v, b, s, b > 0)
     H = jnp.concatenate([normals[:, None], tangents], axis=1)
     shape, root = H.shape, mass_matrix.root(mass)
     count = shape[0] * shape[1]
@@ -82,16 +87,24 @@ def hold_modes(mass, normals, tangents, b, s, friction, v, modes: Modes, directi
     weight = jnp.where(first & modes.slip[:, None], jnp.sqrt(1 + friction[:, None] ** 2), 1) * scale[:, None]
     weight = lax.stop_gradient(weight.reshape(count))
 
-    def lightest():
-        system, wanted = lax.stop_gradient((matrix / weight[None, :], jnp.where(present, right, 0)))
-        loads = jnp.linalg.lstsq(system, wanted)[0] / weight
-        return jnp.where(jnp.isfinite(loads), loads, 0)
+    def nearest():
+        start = jnp.zeros(shape[:2], v.dtype) if near is None else jnp.concatenate([near[0][:, None], near[1]], axis=1)
+        start = jnp.where(present, start.reshape(count) / scale.repeat(shape[1]), 0)
+        system, wanted, start = lax.stop_gradient((matrix / weight[None, :], right, start))
+        left, sizes, across = jnp.linalg.svd(jnp.where(present[:, None] & present[None, :], system, 0))
+        counts = sizes > jnp.finfo(v.dtype).eps * 64 * count * sizes[0]
+        change = jnp.where(counts, (left.T @ jnp.where(present, wanted - matrix @ start, 0)) / sizes, 0) @ across
+        # A load is unique where no null vector has a part of it.
+        unique = jnp.sum(jnp.where(counts[:, None], across, 0) ** 2, axis=0) > 1 - jnp.finfo(v.dtype).eps ** 0.5
+        return start + change / weight, present & ~unique
 
-    given = where_wanted(jnp.any(present & ~taken), lightest, jnp.zeros_like(right))
+    nothing = jnp.zeros_like(right), present & False
+    given, shared = where_wanted(jnp.any(present & ~taken), nearest, nothing)
     full = jnp.where(taken[:, None], matrix, jnp.eye(count, dtype=right.dtype))
     r = jnp.linalg.solve(full, jnp.where(taken, right, given))
     r = jnp.where(present, r, 0)
     u = v + mass_matrix.unwhiten(root, columns.T @ r)
     r = r.reshape(shape[:2]) * scale[:, None]
     slipping = -(friction * r[:, 0])[:, None] * direction
-    return Held(u, r[:, 0], jnp.where(modes.slip[:, None], slipping, r[:, 1:]))
+    tangential = jnp.where(modes.slip[:, None], slipping, r[:, 1:])
+    return Held(u, r[:, 0], tangential, jnp.any(shared.reshape(shape[:2]), axis=1))

@@ -26,6 +26,7 @@ class Arrival(NamedTuple):
         impulse: (c,), friction: (c, k) of the closed contacts [N s].
         load: (c,), rub: (c, k) the reaction there [N].
         sliding: (c, k) slip velocities [m/s], and their rates, `accelerating` [m/s^2].
+        shared: (c,) contacts whose part of the reaction is not unique.
         status: ().
     """
 
@@ -38,6 +39,7 @@ class Arrival(NamedTuple):
     rub: Array
     sliding: Array
     accelerating: Array
+    shared: Array
     status: Array
 
     @classmethod
@@ -45,7 +47,7 @@ class Arrival(NamedTuple):
         """One before any motion, of the shapes of these."""
         still, none, across = jnp.zeros_like(u), jnp.zeros_like(sliding[:, 0]), jnp.zeros_like(sliding)
         fine = jnp.zeros((), jnp.int32)
-        return cls(jnp.zeros_like(q), still, still, none, across, none, across, across, across, fine)
+        return cls(jnp.zeros_like(q), still, still, none, across, none, across, across, across, none > 0, fine)
 
 
 def smooth(system, params, t, s, q, u, piece: Piece) -> Arrival:
@@ -76,11 +78,11 @@ def smooth(system, params, t, s, q, u, piece: Piece) -> Arrival:
     def supported():
         y = _placed(system, params, end, x, piece)
         target = u + s / 2 * (piece.a + acceleration(system, params, end, y, slope)) + faster
-        there = _held(system, params, end, y, slope, target, piece)
+        there = _held(system, params, end, y, slope, target, piece, s)
         impulse, friction = s / 2 * piece.load + there.impulse, s / 2 * piece.rub + there.friction
         return flying._replace(q=y, **there._replace(impulse=impulse, friction=friction)._asdict())
 
-    return where_wanted(held, supported, flying)
+    return where_wanted(held, supported, flying) if piece.load.size else flying
 
 
 def _given(system, params, t, s, q, u, piece: Piece) -> tuple[Array, Array]:
@@ -140,10 +142,14 @@ class _End(NamedTuple):
     rub: Array
     sliding: Array
     accelerating: Array
+    shared: Array
 
 
-def _held(system, params, t, x, slope, target, piece: Piece) -> _End:
-    """Velocity and reaction at (t, x), of contacts in the modes of the piece."""
+def _held(system, params, t, x, slope, target, piece: Piece, s) -> _End:
+    """Velocity and reaction at (t, x), of contacts in the modes of the piece, s seconds long.
+
+    A reaction that several contacts share in more than one way keeps to how they shared it at the beginning.
+    """
     here, slip, mass = contacts(system, params, t, x), slips(system, params, t, x, slope.size), system.mass(x, params)
     direction = _turned(slip.velocity(slope), piece)
 
@@ -157,14 +163,17 @@ def _held(system, params, t, x, slope, target, piece: Piece) -> _End:
             turns = slip_acceleration(system, params, t, x, w, free) - slip.tangents @ free
             return bends, turns, free
 
-        b, s, v = lax.cond(number == VELOCITY, velocity, reaction)
-        friction = piece.around.place.friction
-        held = hold_modes(mass, here.normals, slip.tangents, b, s, friction, v, piece.modes, direction)
-        return jnp.where(number == VELOCITY, held.u, w), (held, slip.tangents @ held.u + s)
+        b, drift, v = lax.cond(number == VELOCITY, velocity, reaction)
+        rows, mu = (mass, here.normals, slip.tangents), piece.around.place.friction
+        share = jnp.where(number == VELOCITY, s / 2, 1.0)
+        near = share * piece.load, share * piece.rub
+        held = hold_modes(*rows, b, drift, mu, v, piece.modes, direction, near)
+        return jnp.where(number == VELOCITY, held.u, w), (held, slip.tangents @ held.u + drift)
 
     w, (held, along) = lax.scan(solve, target, jnp.arange(2))
     (impulse, load), (friction, rub) = held.normal, held.tangential
-    return _End(w, impulse, friction, load, rub, *along)
+    sliding, accelerating = along
+    return _End(w, impulse, friction, load, rub, sliding, accelerating, held.shared[REACTION])
 
 
 # A slip that has lost this share of its speed keeps the direction it began with: where a bent path passes by zero, the

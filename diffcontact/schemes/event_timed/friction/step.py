@@ -16,7 +16,7 @@ from diffcontact.qp.friction.modes import Modes
 from diffcontact.schemes.event_timed.events import CandidateStep, Cubic, to_event_or_end
 from diffcontact.schemes.event_timed.friction.moment import Due, pass_by
 from diffcontact.schemes.event_timed.friction.motion import Arrival, smooth
-from diffcontact.schemes.event_timed.friction.piece import Imposed, Piece
+from diffcontact.schemes.event_timed.friction.piece import Imposed, Piece, Place, Surroundings
 from diffcontact.schemes.event_timed.impacts import Threshold, matters, no_percussion, remainder
 from diffcontact.schemes.event_timed.smooth_motion import Tolerance
 from diffcontact.schemes.scheme import Info
@@ -68,6 +68,10 @@ def step_with_friction(system, params, t, h, q, u, fastest, unsettled, events: i
         q, u, fastest, unsettled at the end; the `Info`.
     """
     now = _Moment.at_start(system, params, t, h, q, u, fastest, unsettled)
+    if now.impulse.size == 0:
+        around = Surroundings.at(system, params, t, q, u, h, Place.at(system, params, t, q, u.size))
+        end = smooth(system, params, t, h, q, u, Piece.nowhere(around)._replace(a=around.free))
+        return now._replace(q=end.q, u=end.u), Info(now.impulse, now.status, None, now.friction)
     none = replace(no_percussion(now.t, now.impulse, now.q), u=jnp.zeros_like(u), jump=jnp.zeros_like(u))
     none = replace(none, friction=jnp.zeros_like(now.friction))
 
@@ -114,13 +118,10 @@ def _to_next_event(system, params, h, now: _Moment, last):
 
     size = length(end.rub)
     onset = -end.rub / jnp.where(size > 0, size, 1.0)[:, None]
-    imposed = due.imposed
-    imposed = Imposed(
-        imposed.released | (leaves & this),
-        # Imposed is what starts here; what has started before slips by its velocity.
-        starts,
-        jnp.where(starts[:, None], onset, 0.0),
-    )
+    # A reaction that contacts share in more than one way may go on in another one: then nothing is imposed. What has
+    # started to slip before does so by its velocity.
+    leaving, starts = leaves & this & ~end.shared, starts & ~end.shared
+    imposed = Imposed(due.imposed.released | leaving, starts, jnp.where(starts[:, None], onset, 0.0))
     is_closed = (gaps <= tolerance.gap) | (this & struck)
     after = _Moment(
         t=now.t + candidate.s,
