@@ -1,6 +1,7 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from rubbing import BLOCK, SLIDES
 
 import diffcontact as dc
 from diffcontact.singularities.singularity import Singularity
@@ -260,17 +261,6 @@ def test_an_impact_slips_or_grips_or_leaves_at_the_edge(nearer, found):
         assert "for information: an impact in the grip" in str(certificate)
 
 
-# A block on the floor that is pushed by a force that grows: v' = push + jerk t - 10 mu.
-BLOCK = dc.System(
-    gap=lambda t, q, p: q[1:],
-    force=lambda t, q, u, p: jnp.stack([p["push"] + p["jerk"] * t, -10.0 * jnp.ones(())]),
-    mass=lambda q, p: jnp.ones(2),
-    restitution=lambda p: 0.0,
-    slip=lambda t, q, u, p: u[None, :1],
-    friction=lambda p: p["mu"],
-)
-
-
 @pytest.mark.parametrize(
     ("least", "jerk", "found"),
     [
@@ -286,7 +276,7 @@ BLOCK = dc.System(
 @pytest.mark.parametrize("steps", [7, 10])
 def test_a_slip_that_all_but_ends(least, jerk, found, steps):
     # v = least + 4 (t - 1/2)^2 with the jerk; without, least + 1 - 2 t.
-    params = {"mu": 0.5, "push": 1.0 if jerk else 3.0, "jerk": jerk}
+    params = SLIDES | {"push": 1.0 if jerk else 3.0, "jerk": jerk}
     certificate = dc.certify(
         BLOCK, params, [0.0, 0.0], [1.0 + least, 0.0], np.linspace(0.0, 1.0, steps + 1), substeps=1
     )

@@ -11,6 +11,7 @@ from scipy.stats import norm
 
 from diffcontact.identify.covariance.error_bars import RunResidual, error_bars, prediction_errors
 from diffcontact.identify.identifiability.assessment import hints, in_values
+from diffcontact.identify.identifiability.grip import half_widths
 from diffcontact.identify.identifiability.null_space import NullSpace, null_space
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.parameters import FreeParameters
@@ -32,7 +33,8 @@ def estimate(objective: Objective, search: Outcome) -> FitResult:
     errors = _Errors(runs, null, end, parameters, objective.priors.information(theta))
     finite = not any(np.any(np.isinf(a.r)) or np.any(~np.isfinite(a.J)) for a in at)
     half = errors.quantile * np.sqrt(np.diag(errors.covariance))
-    ends = np.maximum(theta - half, parameters.low), np.minimum(theta + half, parameters.high)
+    down, up = half_widths(objective, theta, half)
+    ends = np.maximum(theta - down, parameters.low), np.minimum(theta + up, parameters.high)
     interval = np.stack([parameters.values(bound) for bound in ends], axis=-1)
     at_bound = tuple(parameters.names[j] for j in np.flatnonzero(errors.at_bound))
     return FitResult(

@@ -30,18 +30,22 @@ def explain(objective: Objective, theta: Any, direction: Mapping[str, float], tr
     if len(direction) > 1:
         values = dict(zip(objective.parameters.names, objective.parameters.values(np.asarray(theta)), strict=True))
         text = combination(direction, values)
-        if all(_role(objective, theta, name) == "mass" for name in direction):
+        if all(role(objective, theta, name) == "mass" for name in direction):
             text += "; a known mass or a force in newton would resolve it"
         return text
     (name,) = direction
-    role = _role(objective, theta, name)
-    if role == "restitution":
+    kind = role(objective, theta, name)
+    if kind == "restitution":
         if not any(np.any(np.asarray(trajectory.impulse) > 0) for trajectory in trajectories):
             return f"{name} needs an impact: none in these data"
         return f"{name} needs an impact whose rebound is seen: none in these data"
-    if role == "friction":
+    if kind == "friction":
+        if any(trajectory.friction is not None for trajectory in trajectories):
+            return f"{name} needs a contact that slips; in these data it grips, or nothing touches"
         return f"{name} needs a stretch of sliding: none in these data"
-    if role == "mass":
+    if kind == "tangential_restitution":
+        return f"{name} needs an impact in the grip: none in these data"
+    if kind == "mass":
         return f"{name} needs a force or a collision that depends on it: none in these data"
     return f"{name} has no effect on what was measured"
 
@@ -93,8 +97,11 @@ def _list(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def _role(objective: Objective, theta: Any, name: str) -> str:
-    """Which of a system's functions a parameter is for: "restitution", "friction", "mass", or none of them, ""."""
+def role(objective: Objective, theta: Any, name: str) -> str:
+    """Which of a system's functions a parameter is for: "mass", "restitution", "friction", "tangential_restitution".
+
+    "" where it is for none of them.
+    """
     j, theta = objective.parameters.names.index(name), np.asarray(theta, float)
     moved = theta + (1e-3 * max(abs(theta[j]), 1.0)) * (np.arange(theta.size) == j)
     for run in objective.joint.runs:
@@ -103,9 +110,12 @@ def _role(objective: Objective, theta: Any, name: str) -> str:
         line = isinstance(system, ParticleLine)
         functions = {
             "mass": system.mass if line else lambda p, s=system, r=run: s.mass(jnp.asarray(r.model.initial(p)[0]), p),
-            **({"friction": system.friction} if line else {"restitution": system.restitution}),
         }
-        for role, function in functions.items():
+        for kind in ("restitution", "friction", "tangential_restitution"):
+            function = getattr(system, kind, None)
+            if function is not None:
+                functions[kind] = function
+        for kind, function in functions.items():
             if np.any(np.asarray(function(here)) != np.asarray(function(there))):
-                return role
+                return kind
     return ""

@@ -1,0 +1,109 @@
+"""What is asked of a motion, asked of one with friction: derivatives, steps that are found, breaks, batches, fits."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from rubbing import BLOCK, DISC, DROP, SLIDES, dropped
+
+import diffcontact as dc
+from diffcontact.identify import Interval, Observations, Positive, Problem, Real, fit, profile
+
+START = [0.0, 0.0], [2.0, 0.0]
+TIMES = np.linspace(0.0, 1.0, 8)
+
+
+def test_a_stop_has_the_derivative_of_its_formula():
+    # x = u0^2 / (2 mu g).
+    found = dc.sensitivity(BLOCK, SLIDES, *START, TIMES, wrt=["mu", "u0"], substeps=1)
+    np.testing.assert_allclose(found.trajectory.q[-1], [0.4, 0.0], atol=1e-14)
+    np.testing.assert_allclose(found.dq["mu"][-1], [-0.8, 0.0], atol=1e-13)
+    np.testing.assert_allclose(found.dq["u0"][-1, :, 0], [0.4, 0.0], atol=1e-13)
+    np.testing.assert_allclose(found.du["mu"][-1], 0.0, atol=1e-13)
+
+
+@pytest.mark.slow
+def test_differences_agree_with_the_derivative_of_a_stop():
+    check = dc.check_gradient(BLOCK, SLIDES, *START, TIMES, wrt=["mu"], substeps=1)
+    assert check.certificate.clear
+    assert check.verdict == "the derivative is right: differences agree with it"
+
+
+def test_steps_of_a_motion_with_friction_are_found():
+    run = dc.simulate(BLOCK, SLIDES, *START, TIMES, substeps="auto")
+    assert run.status == 0
+    # Constant forces: two as good as one.
+    assert (run.substeps, run.error < 1e-14) == (2, True)
+    np.testing.assert_allclose(run.q[-1], [0.4, 0.0], atol=1e-14)
+
+
+def test_a_push_that_ends_at_a_break():
+    # 3 m/s^2 for 0.33 s, then -5 m/s^2 until it stops.
+    params = SLIDES | {"push": 8.0, "until": 0.33}
+    run = dc.simulate(BLOCK, params, [0.0, 0.0], [0.0, 0.0], TIMES, breaks=[0.33])
+    assert run.status == 0
+    np.testing.assert_allclose(run.q[-1, 0], 1.5 * 0.33**2 + 0.99**2 / 10, rtol=1e-12)
+
+
+def test_stops_of_an_ensemble():
+    def stop(params):
+        run = dc.simulate(BLOCK, SLIDES | params, *START, TIMES)
+        return run.q[-1, 0], run.status
+
+    mu = np.linspace(0.25, 1.0, 7)
+    distance, status = dc.ensemble(stop, {"mu": mu}, chunk=4)
+    np.testing.assert_allclose(distance, 2 / (10 * mu), rtol=1e-12)
+    assert not np.any(status)
+
+
+def test_a_stop_that_is_filmed_gives_friction_away(rng):
+    times, noise = np.linspace(0.0, 1.0, 31), 1e-3
+    slides = np.minimum(times, 0.4)
+    seen = (2 * slides - 2.5 * slides**2 + noise * rng.normal(size=31))[:, None]
+    run = Problem(BLOCK, Observations(times, seen, noise, _along), _start, substeps=1)
+    result = fit(run, SLIDES | {"mu": 0.3, "speed": 1.8}, {"mu": Positive(), "speed": Real()})
+    assert result.converged
+    for name, truth in (("mu", 0.5), ("speed", 2.0)):
+        low, high = result.interval95[name]
+        assert low < truth < high
+    # d x / d mu reaches 0.8 m, seen in 18 samples after the stop: 1e-3 / 0.8 / sqrt(18), a few times that with u0.
+    assert result.stderr["mu"] < 2e-3
+
+
+def _along(trajectory, params):
+    return trajectory.q[:, :1]
+
+
+def _start(params):
+    return [0.0, 0.0], jnp.stack([params["speed"], 0.0])
+
+
+def _drop(params):
+    return DROP
+
+
+def _places(trajectory, params):
+    return trajectory.q
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("mu", [0.05, 0.3])
+def test_an_impact_gives_friction_away_where_it_slips(mu, seed):
+    times, noise, edge = np.linspace(0.0, 0.42, 31), 2e-3 * np.array([1.0, 1.0, 10.0]), 1 / 3 / 3.2
+    seen = dropped(mu, 0.6, times) + noise * np.random.default_rng(seed).normal(size=(31, 3))
+    run = Problem(DISC, Observations(times, seen, noise, _places), _drop, substeps=1)
+    result = fit(run, {"mu": 0.07, "e": 0.5}, {"mu": Positive(), "e": Interval(0.0, 1.0)})
+    assert abs(result.params["e"] - 0.6) < 4 * result.stderr["e"]
+    low, high = result.interval95["mu"]
+    if mu < edge:
+        assert abs(result.params["mu"] - mu) < 4 * result.stderr["mu"]
+        # d r / d mu, 3.2 s in x and 64 s in the angle s seconds after the impact, has length 1.8e3 over 16 samples:
+        # four standard errors are 2.2e-3, and their estimate scatters.
+        assert high - low < 5e-3
+    else:
+        # It gripped: any mu above the edge does as well, also where the noise makes it look like a slip close to it.
+        assert low < 1.01 * edge
+        assert high == np.inf
+        if result.unidentifiable:
+            assert result.hints == ("mu needs a contact that slips; in these data it grips, or nothing touches",)
+        else:
+            assert profile(result, "mu").interval95[1] == np.inf
