@@ -62,11 +62,16 @@ class Certificate:
         happened = self.trajectory.percussions
         assert happened is not None
         count, status = int(np.sum(np.asarray(happened.contact) >= 0)), Status(int(self.trajectory.status))
-        lines = _listed(self._against)
+        lines = [f"{finding}" for finding in self._against[:_SHOWN]]
+        if len(self._against) > _SHOWN:
+            lines.append(f"and {len(self._against) - _SHOWN} more")
         if status != Status.OK:
             lines.append(f"status {status.name}: {status.message}")
         lines = lines or [f"{Singularity.NONE.name}: {Singularity.NONE.message}"]
-        lines += _listed([finding for finding in self.findings if finding.singularity.harmless])
+        for kind in _WORST:
+            alike = [finding for finding in self.findings if finding.singularity == kind and kind.harmless]
+            more = f" (and {len(alike) - 1} more)" if len(alike) > 1 else ""
+            lines += [f"{finding}{more}" for finding in alike[:1]]
         return "\n".join([f"{count} percussions", *lines])
 
 
@@ -169,13 +174,6 @@ def certify(
 
 # So many are printed.
 _SHOWN = 5
-
-
-def _listed(findings: list[Finding]) -> list[str]:
-    more = [f"and {len(findings) - _SHOWN} more"] if len(findings) > _SHOWN else []
-    return [*(f"{finding}" for finding in findings[:_SHOWN]), *more]
-
-
 _WORST = [
     Singularity.SIMULTANEOUS,
     Singularity.UNLOADED,

@@ -360,3 +360,26 @@ def test_a_load_that_no_force_can_hold_is_told():
     assert not certificate.clear
     assert "status NO_FRICTION" in str(certificate)
     assert "Painleve" in str(certificate)
+
+
+# A block on the floor in space, pushed back faster than friction stops it: it turns round, past zero or through it.
+PUSHED_BACK = dc.System(
+    gap=lambda t, q, p: q[2:],
+    force=lambda t, q, u, p: jnp.array([-10.0, 0.0, -10.0]),
+    mass=lambda q, p: jnp.ones(3),
+    restitution=lambda p: 0.0,
+    slip=lambda t, q, u, p: u[None, :2],
+    friction=lambda p: p["mu"],
+)
+
+
+@pytest.mark.parametrize(
+    ("aside", "found"), [(0.5, []), (3e-3, [Singularity.SLIP_GRAZES]), (0.0, [Singularity.SLIP_GRAZES])]
+)
+def test_a_slip_in_space_that_passes_zero(aside, found):
+    # Friction takes from v_y what it takes from v_x, to the power 1/3: 0.2 m/s are left at the turn, 1e-4, and none.
+    run = [0.0, 0.0, 0.0], [1.0, aside, 0.0], np.linspace(0.0, 0.2, 21)
+    certificate = dc.certify(PUSHED_BACK, {"mu": 0.5}, *run, substeps=1)
+    assert [f.singularity for f in certificate.findings] == found
+    # At constant deceleration of 15 m/s^2.
+    assert all(abs(f.time - 1 / 15) < 0.01 for f in certificate.findings)
