@@ -41,7 +41,9 @@ def explain(objective: Objective, theta: Any, direction: Mapping[str, float], tr
         return f"{name} needs an impact whose rebound is seen: none in these data"
     if kind == "friction":
         if any(trajectory.friction is not None for trajectory in trajectories):
-            return f"{name} needs a contact that slips; in these data it grips, or nothing touches"
+            least = _least_friction(objective, theta, name, trajectories)
+            gripped = f"; all grip, for which {name} >= {least:.3g} at the estimate" if least > 0 else ""
+            return f"{name} needs a contact that slips: none in these data{gripped}"
         return f"{name} needs a stretch of sliding: none in these data"
     if kind == "tangential_restitution":
         return f"{name} needs an impact in the grip: none in these data"
@@ -102,11 +104,8 @@ def role(objective: Objective, theta: Any, name: str) -> str:
 
     "" where it is for none of them.
     """
-    j, theta = objective.parameters.names.index(name), np.asarray(theta, float)
-    moved = theta + (1e-3 * max(abs(theta[j]), 1.0)) * (np.arange(theta.size) == j)
-    for run in objective.joint.runs:
+    for run, here, there in _moved(objective, theta, name):
         system = run.model.system
-        here, there = (run.model.parameters(jnp.asarray(at[run.index]), run.fixed) for at in (theta, moved))
         line = isinstance(system, ParticleLine)
         functions = {
             "mass": system.mass if line else lambda p, s=system, r=run: s.mass(jnp.asarray(r.model.initial(p)[0]), p),
@@ -119,3 +118,27 @@ def role(objective: Objective, theta: Any, name: str) -> str:
             if np.any(np.asarray(function(here)) != np.asarray(function(there))):
                 return kind
     return ""
+
+
+def _moved(objective: Objective, theta: Any, name: str):
+    """The runs, each with all parameters at theta and with those of theta that has this element moved a little."""
+    j, theta = objective.parameters.names.index(name), np.asarray(theta, float)
+    moved = theta + (1e-3 * max(abs(theta[j]), 1.0)) * (np.arange(theta.size) == j)
+    for run in objective.joint.runs:
+        yield run, *(run.model.parameters(jnp.asarray(at[run.index]), run.fixed) for at in (theta, moved))
+
+
+def _least_friction(objective: Objective, theta: Any, name: str, trajectories: Sequence[Any]) -> float:
+    """The largest |B| / P over all intervals, of the contacts that rub with this coefficient; 0 where none touches."""
+    least = 0.0
+    for (run, here, there), trajectory in zip(_moved(objective, theta, name), trajectories, strict=True):
+        if trajectory.friction is None:
+            continue
+        mu = run.model.system.friction
+        differs = np.asarray(mu(here)) != np.asarray(mu(there))
+        rub, load = np.linalg.norm(np.asarray(trajectory.friction), axis=-1), np.asarray(trajectory.impulse)
+        # Of balls with a cell list, reactions are per ball.
+        contacts = differs if differs.shape in ((), load.shape[-1:]) else np.any(differs)
+        felt = contacts & (load > np.finfo(load.dtype).eps ** 0.5 * np.max(load, initial=0.0))
+        least = max(least, float(np.max(rub[felt] / load[felt], initial=0.0)))
+    return least
