@@ -52,7 +52,8 @@ def fit(
     correlation of the residuals in time (`diffcontact.identify.covariance`). A parameter at its bound keeps the
     standard error that the curvature gives it, and its interval is cut at the bound. The other errors are those with it
     held there. An interval of a friction coefficient that reaches to where an impact grips has no upper end: any larger
-    one does as well. It is wider than the standard error says where some impacts do.
+    one does as well. It is wider than the standard error says where some impacts do. So is one of a tangential
+    restitution that reaches to where they slip.
 
     Args:
         problem: one run or a list of them.

@@ -1,4 +1,4 @@
-"""Intervals of friction coefficients that reach into the grip, where nothing depends on them."""
+"""Intervals that reach across the edge between grip and slip, where nothing depends on a coefficient any longer."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ _EDGE = 2.0
 
 
 def half_widths(objective: Objective, theta: NDArray, half: NDArray) -> tuple[NDArray, NDArray]:
-    """Half widths (P,) of intervals downwards and upwards, those of friction coefficients as long as they have to be.
+    """Half widths (P,) of intervals downwards and upwards, those of mu and e_t as long as they have to be.
 
     An impact that slips at the estimate may grip at the end of the interval, and no longer tell mu from any larger one:
-    the truth may be there. Where the sensitivity |dr/dtheta_j| at an end of the interval is below half of that at the
-    estimate, the interval is longer by their ratio on that side: without an end where nothing is left.
+    the truth may be there. So may one that grips slip, and no longer tell e_t. Where the sensitivity |dr/dtheta_j| at
+    an end of the interval is below half of that at the estimate, the interval is longer by their ratio on that side:
+    without an end where nothing is left.
 
     Args:
         objective: what was fitted.
@@ -29,7 +30,7 @@ def half_widths(objective: Objective, theta: NDArray, half: NDArray) -> tuple[ND
         return sides
     here, names = _sensitivities(objective, theta), objective.parameters.names
     for j in np.flatnonzero(np.isfinite(half) & (half > 0) & (here > 0)):
-        if role(objective, theta, names[j]) != "friction":
+        if role(objective, theta, names[j]) not in ("friction", "tangential_restitution"):
             continue
         for side, sign in zip(sides, (-1.0, 1.0), strict=True):
             moved = theta + sign * half * (np.arange(theta.size) == j)
