@@ -45,6 +45,30 @@ def test_the_references_by_reverse_mode(reference, name):
     assert np.all(found < (3e-4 if name == "ladder" else 1e-7))
 
 
+def test_two_alike_blocks_stick_and_slip_at_the_same_times(reference):
+    """Each event comes twice at one time, and none of them is found again at length zero."""
+    data = json.loads((reference / "coulomb/driven_block.json").read_text())
+    theta, run = jnp.array(list(data["parameters"].values())), data["runs"][0]
+    _, mu, angle, g, amplitude, frequency = theta
+    pair = dc.System(
+        gap=lambda t, q, p: q[2:],
+        force=lambda t, q, u, p: jnp.repeat(
+            jnp.stack([amplitude * jnp.sin(frequency * t) - g * jnp.sin(angle), -g * jnp.cos(angle)]), 2
+        ),
+        mass=lambda q, p: jnp.ones(4),
+        restitution=lambda p: 0.0,
+        slip=lambda t, q, u, p: u[:2, None],
+        friction=lambda p: mu,
+    )
+    u0 = jnp.array([theta[0], theta[0], 0.0, 0.0])
+    motion = dc.simulate(pair, None, jnp.zeros(4), u0, jnp.array([0.0, run["T"]]), substeps=375)
+    assert motion.status == 0
+    x, _, v, _ = run["state"]
+    # As one block alone: 7e-10 at this step.
+    np.testing.assert_allclose(motion.q[-1], [x, x, 0.0, 0.0], atol=2e-9)
+    np.testing.assert_allclose(motion.u[-1], [v, v, 0.0, 0.0], atol=2e-9)
+
+
 # A block on a slope that may be driven: v0, mu, angle, gravity, amplitude and frequency of the drive.
 BLOCK = coulomb.PROBLEMS["slope_stop"]
 

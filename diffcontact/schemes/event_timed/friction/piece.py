@@ -194,7 +194,7 @@ def known_slips(around: Surroundings, imposed: Imposed) -> tuple[Array, Array]:
     moves = size > around.slip_tolerance
     unit = around.sliding / jnp.where(moves, size, 1.0)[:, None]
     slides = moves | imposed.sliding
-    return slides, jnp.where(slides[:, None], jnp.where(imposed.sliding[:, None], imposed.direction, unit), 0.0)
+    return slides, jnp.where(slides[:, None], jnp.where(moves[:, None], unit, imposed.direction), 0.0)
 
 
 def begin(around: Surroundings, imposed: Imposed, question: Question, found, modes: Modes, h) -> Piece:

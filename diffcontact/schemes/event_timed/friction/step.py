@@ -118,10 +118,13 @@ def _to_next_event(system, params, h, now: _Moment, last):
 
     size = length(end.rub)
     onset = -end.rub / jnp.where(size > 0, size, 1.0)[:, None]
-    # A reaction that contacts share in more than one way may go on in another one: then nothing is imposed. What has
-    # started to slip before does so by its velocity.
+    # A reaction that contacts share in more than one way may go on in another one: then nothing is imposed.
     leaving, starts = leaves & this & ~end.shared, starts & ~end.shared
-    imposed = Imposed(due.imposed.released | leaving, starts, jnp.where(starts[:, None], onset, 0.0))
+    imposed = Imposed(
+        released=due.imposed.released | leaving,
+        sliding=(due.imposed.sliding & ~ended) | starts,
+        direction=jnp.where(starts[:, None], onset, due.imposed.direction),
+    )
     is_closed = (gaps <= tolerance.gap) | (this & struck)
     after = _Moment(
         t=now.t + candidate.s,
