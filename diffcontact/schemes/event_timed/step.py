@@ -90,10 +90,12 @@ class EventTimed(Scheme):
     forces and flat contacts; given forces of time are integrated to fourth order, all else to second, in state and
     derivative (`experiments/friction_orders.py`). The law has its limits. Where bodies jam, or slip presses a contact
     together as fast as its load opens it (Painleve's paradox), there may be no finite reaction: the status is
-    NO_FRICTION, and friction is left out there. Of contacts whose rows depend on each other (a box that lies flat) the
-    motion is unique, the split of load and friction is not: theirs is of least norm. The derivative at a kink, of a
-    body that rests at the edge of its cone or an impact between grip and slip, is that of one side. An impact that
-    would make energy (Newton's law with friction may) is blended with the one without restitution.
+    NO_FRICTION, and friction is left out there. A slip in space that turns by more than 45 degrees between two events,
+    or passes by zero with more than 1/64 of its speed, is TOO_COARSE. Of contacts whose rows depend on each other (a
+    box that lies flat) the motion is unique, the split of load and friction is not: theirs is of least norm. The
+    derivative at a kink, of a body that rests at the edge of its cone or an impact between grip and slip, is that of
+    one side. An impact that would make energy (Newton's law with friction may) is blended with the one without
+    restitution.
 
     On a `ParticleLine` the events are slip velocities that vanish and friction forces that reach their bound. The
     motion between them is exact but for given forces, which are integrated to fourth order (`line_slip`, `line_flow`).

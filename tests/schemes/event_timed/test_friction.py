@@ -187,6 +187,36 @@ def test_derivatives_agree_eager_jitted_mapped_and_both_ways():
 
 
 @pytest.mark.slow
+def test_a_slip_that_passes_by_zero_is_followed_or_told():
+    """A block in a plane, pushed against its slip: what it has across is not lost without a word."""
+    block = dc.System(
+        gap=lambda t, q, p: q[2:],
+        force=lambda t, q, u, p: jnp.array([-10.0, 0.0, -10.0]),
+        mass=lambda q, p: jnp.ones(3),
+        restitution=lambda p: 0.0,
+        slip=lambda t, q, u, p: u[None, :2],
+        friction=lambda p: 0.5,
+    )
+
+    @jax.jit
+    def end(across, steps):
+        u0 = jnp.stack([1.0, across, 0.0])
+        run = dc.simulate(block, None, jnp.zeros(3), u0, jnp.array([0.0, 0.2]), substeps=steps)
+        return run.u[-1, :2], run.status
+
+    # Straight: from 1 m/s to rest at 15 m/s^2, back at 5.
+    straight, status = end(0.0, jnp.array(20))
+    np.testing.assert_allclose(straight, [-5 * (0.2 - 1 / 15), 0.0], rtol=1e-12, atol=1e-15)
+    assert status == 0
+    (coarse, told), (fine, status), (finer, _) = (end(0.1, jnp.array(steps)) for steps in (20, 400, 1600))
+    assert told == Status.TOO_COARSE
+    assert np.max(np.abs(coarse - finer)) > 5e-3
+    assert status == 0
+    # Second order: 2e-4 with 200 steps.
+    assert np.max(np.abs(fine - finer)) < 1e-4
+
+
+@pytest.mark.slow
 def test_a_sphere_rolls_down_a_groove():
     """Two contacts that stick, whose friction is not unique: a = g sin(slope) / (1 + 2/5 / cos^2(half angle))."""
     tilt, half, r, g = 0.3, np.pi / 4, 0.1, 9.81

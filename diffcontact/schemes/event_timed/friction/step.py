@@ -114,7 +114,8 @@ def _to_next_event(system, params, h, now: _Moment, last):
     lost = meets & ~closed & jnp.any(gaps < jnp.minimum(here.gap, 0.0) - converged)
     opening = piece.around.opening
     held_back = piece.modes.closed & (opening > tolerance.velocity) & matters(here, opening, 0, now.fastest)
-    coarse = jnp.where(lost | jnp.any(held_back), Status.TOO_COARSE, Status.OK).astype(jnp.int32)
+    astray = lost | jnp.any(held_back) | jnp.any(_turns(piece, end, ended))
+    coarse = jnp.where(astray, Status.TOO_COARSE, Status.OK).astype(jnp.int32)
 
     size = length(end.rub)
     onset = -end.rub / jnp.where(size > 0, size, 1.0)[:, None]
@@ -141,6 +142,18 @@ def _to_next_event(system, params, h, now: _Moment, last):
         status=first(first(first(now.status, status), coarse), end.status),
     )
     return after, candidate.found, percussion
+
+
+# A slip may turn by so much on the way (the cosine: 45 degrees), and leave so much of its speed aside where it ends.
+MOST_TURNED, LEAST_LEFT = 0.7, 1 / 64
+
+
+def _turns(piece: Piece, end: Arrival, ended) -> Array:
+    """(c,) contacts whose slip, in space, turns too far in one piece of motion, or passes by zero and does not end."""
+    along, size = jnp.sum(end.sliding * piece.direction, axis=1), length(end.sliding)
+    moves = piece.modes.slip & (size > 1e3 * piece.around.slip_tolerance)
+    passes = ended & (size > LEAST_LEFT * length(piece.around.sliding))
+    return moves & (passes | (~ended & (along < MOST_TURNED * size)))
 
 
 def _to_event_or_end(system, params, t, left, q, u, piece: Piece) -> CandidateStep:
