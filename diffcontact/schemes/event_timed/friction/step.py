@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from diffcontact.batching import entangled, where_wanted
+from diffcontact.batching import entangled, select, where_wanted
 from diffcontact.qp.friction.law import length
 from diffcontact.qp.friction.modes import Modes
 from diffcontact.schemes.event_timed.events import CandidateStep, Cubic, to_event_or_end
@@ -79,7 +79,7 @@ def step_with_friction(system, params, t, h, q, u, fastest, unsettled, events: i
         now, pending = carry
         to_event = partial(_to_next_event, system, params, h, now, last)
         now, pending, percussion = where_wanted(pending, to_event, (now, pending, none))
-        return (now, pending), percussion
+        return (now, pending), select(percussion.contact >= 0, percussion, none)
 
     last = jnp.arange(events + 1) >= events - 1
     (end, pending), percussions = lax.scan(next_event, (now, jnp.array(True)), last)
