@@ -235,6 +235,7 @@ def no_overlap(gap, q0, where, *more):
 
 
 def finite(name, value, params=(), of=None):
+    """All entries of `value` are finite; the line names the infinite parameter that may be the cause."""
     names, (infinite, _) = _leaves(params)
 
     def line(value, infinite):
@@ -251,6 +252,7 @@ def _positive(name, value):
 
 
 def not_negative(name, value):
+    """No entry of `value` is negative."""
     return must(jnp.all(value >= 0), Status.BAD_INPUT, lambda value: f"{name}: expected at least 0, got {value}", value)
 
 
@@ -286,6 +288,7 @@ def _first(names, which):
 
 
 def must(holds, status, line, *values, of=None):
+    """A `Requirement` that `holds` or not, with the values that its line tells of."""
     return Requirement(holds, values, status, line, of)
 
 
