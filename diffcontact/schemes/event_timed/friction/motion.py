@@ -78,9 +78,7 @@ def smooth(system, params, t, s, q, u, piece: Piece) -> Arrival:
     def supported():
         y = _placed(system, params, end, x, piece)
         target = u + s / 2 * (piece.a + acceleration(system, params, end, y, slope)) + faster
-        there = _held(system, params, end, y, slope, target, piece, s)
-        impulse, friction = s / 2 * piece.load + there.impulse, s / 2 * piece.rub + there.friction
-        return flying._replace(q=y, **there._replace(impulse=impulse, friction=friction)._asdict())
+        return _held(system, params, end, flying._replace(q=y), target, piece, s)
 
     return where_wanted(held, supported, flying) if piece.load.size else flying
 
@@ -132,24 +130,16 @@ def _placed(system, params, t, x, piece: Piece):
 VELOCITY, REACTION = range(2)
 
 
-class _End(NamedTuple):
-    """The velocity (d,) at the end of a piece, the impulses of its second half, and the rest as of `Arrival`."""
-
-    u: Array
-    impulse: Array
-    friction: Array
-    load: Array
-    rub: Array
-    sliding: Array
-    accelerating: Array
-    shared: Array
-
-
-def _held(system, params, t, x, slope, target, piece: Piece, s) -> _End:
-    """Velocity and reaction at (t, x), of contacts in the modes of the piece, s seconds long.
+def _held(system, params, t, there: Arrival, target, piece: Piece, s) -> Arrival:
+    """The arrival at t with velocity and reaction of contacts in the modes of the piece, s seconds long.
 
     A reaction that several contacts share in more than one way keeps to how they shared it at the beginning.
+
+    Args:
+        there: its place and slope.
+        target: (d,) the velocity before it is held.
     """
+    x, slope = there.q, there.slope
     here, slip, mass = contacts(system, params, t, x), slips(system, params, t, x, slope.size), system.mass(x, params)
     direction = _turned(slip.velocity(slope), piece)
 
@@ -171,9 +161,17 @@ def _held(system, params, t, x, slope, target, piece: Piece, s) -> _End:
         return jnp.where(number == VELOCITY, held.u, w), (held, slip.tangents @ held.u + drift)
 
     w, (held, along) = lax.scan(solve, target, jnp.arange(2))
-    (impulse, load), (friction, rub) = held.normal, held.tangential
-    sliding, accelerating = along
-    return _End(w, impulse, friction, load, rub, sliding, accelerating, held.shared[REACTION])
+    (impulse, load), (friction, rub), (sliding, accelerating) = held.normal, held.tangential, along
+    return there._replace(
+        u=w,
+        impulse=s / 2 * piece.load + impulse,
+        friction=s / 2 * piece.rub + friction,
+        load=load,
+        rub=rub,
+        sliding=sliding,
+        accelerating=accelerating,
+        shared=held.shared[REACTION],
+    )
 
 
 # A slip that has lost this share of its speed keeps the direction it began with: where a bent path passes by zero, the
