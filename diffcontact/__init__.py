@@ -4,12 +4,13 @@ from diffcontact import interruption
 
 # isort: split
 # All that takes long to import comes after what waits for Ctrl-C meanwhile.
-from diffcontact import hypotheses, identify, qp, systems
+from diffcontact import drawing, hypotheses, identify, qp, shapes, systems
 from diffcontact.certificate import Certificate, GradientCheck, certify, check_gradient
 from diffcontact.ensemble import ensemble
 from diffcontact.identify import FitResult, Interval, Observations, Positive, Problem, Real, fit
 from diffcontact.impact import impact
 from diffcontact.schemes import CatchingUp, ElasticProjection, EventTimed, PercussionFriction, VelocityProjection
+from diffcontact.schemes.event_timed.friction.changes import Mode, ModeChange
 from diffcontact.sensitivity import Sensitivity, sensitivity
 from diffcontact.simulate import Trajectory, simulate
 from diffcontact.status import Status
@@ -23,6 +24,8 @@ __all__ = [
     "FitResult",
     "GradientCheck",
     "Interval",
+    "Mode",
+    "ModeChange",
     "Observations",
     "ParticleLine",
     "PercussionFriction",
@@ -36,6 +39,7 @@ __all__ = [
     "VelocityProjection",
     "certify",
     "check_gradient",
+    "drawing",
     "ensemble",
     "fit",
     "hypotheses",
@@ -43,6 +47,7 @@ __all__ = [
     "impact",
     "qp",
     "sensitivity",
+    "shapes",
     "simulate",
     "systems",
 ]

@@ -20,7 +20,7 @@ from diffcontact.simulate import Trajectory, simulate
 from diffcontact.singularities.course import course
 from diffcontact.singularities.grips import grips, slides
 from diffcontact.singularities.singularity import Finding, Singularity
-from diffcontact.singularities.strikes import meetings, slow_strikes
+from diffcontact.singularities.strikes import kinks, meetings, slow_strikes
 from diffcontact.singularities.touches import passes, unloaded
 from diffcontact.status import Status, first
 from diffcontact.system import System
@@ -100,6 +100,8 @@ def certify(
     - UNLOADED: bodies touch at rest and are neither pressed together nor pulled apart.
     - ZENO_END: a bounce too slow to be followed ends a sequence of them in rest; SLOW: the same of a single impact;
       THRESHOLD: the speed of a bounce is within the relative `change` of being left out so.
+    - KINK: a restitution that depends on the speed jumps, or has a kink, within the relative `change` of a speed of
+      approach.
     - AT_THE_END: an impact within `change`^2 of the run's length of its end.
     Where contacts rub, besides:
 
@@ -141,6 +143,9 @@ def certify(
             f"certify: expected a System, got {type(system).__name__}; it looks at contacts that open and close, and a "
             "ParticleLine has none"
         )
+    for name in ("rolling", "adhesion"):
+        if getattr(system, name) is not None:
+            raise ValueError(f"certify: expected a System without {name}=..., of whose events it knows nothing")
     found = None
     if substeps == "auto":
         found = simulate(
@@ -153,10 +158,10 @@ def certify(
         run = replace(run, status=first(found.status, run.status), error=found.error, substeps=found.substeps)
     way = course(system, params, run)
     impacts = way.impacts
-    restitution = np.broadcast_to(np.asarray(system.restitution(params)), (way.begin.gap.shape[1],))
     singularities = [
-        *slow_strikes(way, restitution, change),
-        *meetings(way, restitution, change),
+        *slow_strikes(way, change),
+        *kinks(way, change),
+        *meetings(way, change),
         *passes(way, scheme, change),
         *unloaded(way),
         *grips(way, change),
@@ -182,6 +187,7 @@ _WORST = [
     Singularity.CONE_EDGE,
     Singularity.SLIP_GRAZES,
     Singularity.THRESHOLD,
+    Singularity.KINK,
     Singularity.ZENO_END,
     Singularity.SLOW,
     Singularity.AT_THE_END,

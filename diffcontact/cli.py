@@ -1,7 +1,7 @@
-"""The command line: python -m diffcontact fit | check | ensemble | demo | doctor
+"""The command line: python -m diffcontact new | simulate | fit | design | check | ensemble | demo | scene | doctor
 
 Exit codes: 0 done, 1 doctor found something broken or the program itself failed (one line says where the traceback is),
-2 bad input (one line on stderr says which), 3 the fit did not converge, 130 interrupted.
+2 bad input (one line on stderr says which), 3 the fit did not converge, or a motion may be wrong, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import jax
 
 from diffcontact.commands.cache import use_cache
 from diffcontact.commands.complaint import ExitCode, complain, unforeseen
+from diffcontact.progress import shown
 from diffcontact.tasks import LostChunkError
 
 NOTHING_HALF_WRITTEN = "no file was left half-written"
@@ -45,7 +46,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with warnings.catch_warnings():
             # numpy's, of numbers that overflow: what came of them is refused by file and key.
             warnings.simplefilter("ignore", RuntimeWarning)
-            code = int(options.run(options))
+            with shown(not options.quiet):
+                code = int(options.run(options))
         sys.stdout.flush()
         return code
     except OSError as error:
@@ -83,14 +85,15 @@ class _Parser(argparse.ArgumentParser):
 
 def _parser() -> argparse.ArgumentParser:
     # Imported here, where an interruption is caught.
-    from diffcontact.commands import check, demo, doctor, ensemble, fit
+    from diffcontact.commands import check, demo, design, doctor, ensemble, fit, new, scene, simulate
 
     parser = _Parser(
         prog="python -m diffcontact", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for command in (fit, check, ensemble, demo, doctor):
+    for command in (new, simulate, fit, design, check, ensemble, demo, scene, doctor):
         options = commands.add_parser(command.__name__.rpartition(".")[2], help=command.HELP)
         options.set_defaults(run=command.run, interrupted=NOTHING_HALF_WRITTEN)
+        options.add_argument("--quiet", action="store_true", help="no progress on the terminal")
         command.add_arguments(options)
     return parser

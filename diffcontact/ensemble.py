@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from diffcontact.arguments import is_count
 from diffcontact.processes import gathered
-from diffcontact.progress import LaneProgress
+from diffcontact.progress import shown, stage
 from diffcontact.status import Status
 from diffcontact.store import Arrays, Store, digest
 from diffcontact.tasks import Conditions, LostChunkError, Task, dealt, require_executor, vectorised
@@ -118,12 +118,14 @@ def ensemble(
         done = _by_processes(vectorised(run, devices), missing, lanes)
     else:
         done = _by_executor(executor, task, missing, lanes, shapes, chunk, store)
-    with LaneProgress(count, progress and jax.process_index() == 0, before) as bar, closing(results), closing(done):
+    told = progress and jax.process_index() == 0
+    with shown() if told else nullcontext(), stage("lanes", count, before) as at, closing(results), closing(done):
         for written, (number, values) in enumerate(done, 1):
             results.write(number, values)
-            bar(min(before + written * chunk, count))
+            at(min(before + written * chunk, count))
         outputs = results.outputs()
-        bar.close(summary(outputs))
+    if told and (said := summary(outputs)):
+        print(said, flush=True)
     return outputs
 
 

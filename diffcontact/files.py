@@ -22,27 +22,28 @@ def read_bytes(path: str | Path) -> bytes:
         return Path(path).read_bytes()
 
 
-def read_text(path: str | Path, *, expected: str, content: bytes | None = None) -> str:
-    """The text of a file in UTF-8, with or without a byte order mark.
+def read_text(path: str | Path, *, expected: str, content: bytes | None = None, encoding: str = "UTF-8") -> str:
+    """The text of a file, with or without a byte order mark.
 
     Args:
         path: of the file.
         expected: what it should be, for the message.
         content: its bytes, where they have been read already.
+        encoding: of the text.
 
     Raises:
         OSError: it cannot be read.
-        ValueError: it is no UTF-8 text.
+        ValueError: it is no text in that encoding.
     """
     content = read_bytes(path) if content is None else content
     try:
-        text = content.decode("utf-8-sig")
+        text = content.decode("utf-8-sig" if encoding == "UTF-8" else encoding)
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: byte {error.start} is no UTF-8 text, expected {expected}") from None
+        raise ValueError(f"{path}: byte {error.start} is no {encoding} text, expected {expected}") from None
     if "\0" in text:
         # Every other byte of an English text in UTF-16.
         row = text.count("\n", 0, text.index("\0")) + 1
-        raise ValueError(f"{path}: row {row}: a null byte, expected {expected} in UTF-8")
+        raise ValueError(f"{path}: row {row}: a null byte, expected {expected} in {encoding}")
     return text
 
 

@@ -332,6 +332,7 @@ def _(system: System, params, t, q, u, *, rho=0.0, duration=1.0):
                 ("holds" if holds else f"fails, largest cosine {angle.worst:.6g}: with e > 0 no continuity in the data")
                 + " (S3 H6)",
             ),
+            *([("restitution", "depends on the speed; S3 is about a constant")] if system.speed_dependent else []),
         )
     )
 

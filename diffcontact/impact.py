@@ -10,14 +10,18 @@ from jax import Array, lax
 from jax.core import Tracer
 
 from diffcontact.arguments import real_arrays
+from diffcontact.batching import select
 from diffcontact.compilation import quick_jit
 from diffcontact.friction import tangential_restitutions
 from diffcontact.inputs import require_inputs
 from diffcontact.qp.friction.coulomb import with_modes
 from diffcontact.schemes.event_timed import EventTimed
-from diffcontact.schemes.event_timed.friction.moment import Hit, about_impact, without_gain
+from diffcontact.schemes.event_timed.friction.moment import about_impact, without_gain
 from diffcontact.schemes.event_timed.friction.piece import Place
+from diffcontact.schemes.event_timed.friction.single_impact import Hit, struck_alone
 from diffcontact.schemes.event_timed.impacts import Percussion
+from diffcontact.schemes.layers import Layers
+from diffcontact.status import Status, first
 from diffcontact.system import in_precision
 
 
@@ -29,8 +33,19 @@ def impact(system: Any, params: Any, t: Any, q: Any, u: Any, closed: Any = None)
         M (u+ - u) = N^T P + S^T B,      v_N+ >= -e v_N, complementary to P >= 0
         |B| <= mu P,                     B = -mu P w/|w|  where  w = v_T+ + e_t v_T  is not zero
 
-    Where that would make energy, it is blended with the impact of e = e_t = 0. Pure: jit, vmap, jvp, vjp in params, t,
-    q, u. Of one contact that grips, nothing depends on mu; of one that slips, nothing on e_t.
+    Where that would make energy, it is blended with the impact of e = e_t = 0. Of one contact that grips, nothing
+    depends on mu; of one that slips, nothing on e_t.
+
+    With `System(impact_law="poisson")` or `"stronge"`, where one closed contact is struck alone, the velocity follows
+    Coulomb's law over the normal impulse P that accumulates, and the slip may end or reverse on the way::
+
+        d(v_N, v_T)/dP = W (1, -mu v_T/|v_T|),      W = (N, S) M^-1 (N, S)^T,      compression until v_N = 0
+        Poisson   P_restitution = e P_compression
+        Stronge   W_restitution = -e^2 W_compression,  of the normal force's work, the integral of v_N dP
+
+    They make no energy; in a plane this is Routh's closed form, in space Keller's equation, integrated to ten digits or
+    better, its events exactly timed. Of a contact that has come to stick during compression nothing depends on mu by
+    Poisson's law; by Stronge's it does, since the work does. Pure: jit, vmap, jvp, vjp in params, t, q, u.
 
     Args:
         system: a `System`; without a slip its contacts do not rub.
@@ -49,7 +64,8 @@ def impact(system: Any, params: Any, t: Any, q: Any, u: Any, closed: Any = None)
     Raises:
         ValueError: for inputs of the wrong shape. Outside transformations also where no closed contact approaches.
 
-    Source: design section 8; O. R. Walton (1993) for spheres; J. J. Moreau (1988).
+    Source: O. R. Walton (1993) for spheres; J. J. Moreau (1988); Y. Wang, M. T. Mason, J. Appl. Mech. 59 (1992); W. J.
+    Stronge, Proc. R. Soc. A 431 (1990); J. B. Keller, J. Appl. Mech. 53 (1986).
 
     Example:
         A ball that spins, e = 0.5, meets the floor obliquely and slips.
@@ -78,6 +94,16 @@ def impact(system: Any, params: Any, t: Any, q: Any, u: Any, closed: Any = None)
 @partial(quick_jit, static_argnums=0)
 def _struck(system, params, t, q, u, closed) -> tuple[Percussion, Array]:
     """The percussion, and the smallest gap."""
+    if system.rolling is None:
+        return _percussion(system, params, t, q, u, closed)
+    layers = Layers.under(system, params, t, q, u)
+    # Layers take part where their contact does.
+    asked = None if closed is None else layers.of_all(jnp.broadcast_to(jnp.asarray(closed, bool), (layers.contacts,)))
+    found, _ = _percussion(layers.system, params, t, layers.lying(q), layers.lying(u), asked)
+    return layers.percussion(found), jnp.min(system.gap(t, q, params))
+
+
+def _percussion(system, params, t, q, u, closed) -> tuple[Percussion, Array]:
     place = Place.at(system, params, t, q, u.size)
     gaps, opening, sliding = place.contacts.gap, place.contacts.velocity(u), place.slip.velocity(u)
     if closed is None:
@@ -87,20 +113,29 @@ def _struck(system, params, t, q, u, closed) -> tuple[Percussion, Array]:
     approach = jnp.where(closed, opening, jnp.inf)
     contact = jnp.argmin(approach)
     due = approach[contact] < 0
-    e = jnp.broadcast_to(jnp.asarray(system.restitution(params), u.dtype), gaps.shape)
+    e = jnp.broadcast_to(system.restitution_of(params, opening), gaps.shape)
     e_t = tangential_restitutions(system, params, gaps.size, u.dtype)
 
+    alone = jnp.sum(closed) == 1 if system.flows else None
+
     def law(share) -> Hit:
-        found, _ = with_modes(*about_impact(place, closed & due, share * e, share * e_t, u))
+        by_moreau = closed & due if alone is None else closed & due & ~alone
+        found, _ = with_modes(*about_impact(place, by_moreau, share * e, share * e_t, u))
         return Hit(found.u, found.normal, found.tangential, found.status)
 
     both = lax.map(law, jnp.array([1.0, 0.0], u.dtype))
     hit = without_gain(place, opening, sliding, *(Hit(*parts) for parts in zip(*both, strict=True)))
+    if alone is not None:
+        whole, _ = struck_alone(system.impact_law, place, contact, e[contact], u)
+        turns = jnp.where(jnp.any(closed & (e_t != 0)), Status.BAD_RESTITUTION, Status.OK).astype(jnp.int32)
+        hit = select(due & alone, whole, hit)
+        hit = hit._replace(status=first(turns, hit.status))
     number = jnp.where(due, contact, -1).astype(jnp.int32)
     none, numbers = jnp.zeros_like(opening), jnp.arange(gaps.size)
     after = place.contacts.velocity(hit.u)
     friction = hit.tangential if system.rubs else None
+    status = first(hit.status, system.restitution_status(params, opening, closed & due))
     record = Percussion(
-        *(t, number, hit.normal, opening, after, none, none > 0, q, u, hit.u - u, numbers, friction), status=hit.status
+        *(t, number, hit.normal, opening, after, none, none > 0, q, u, hit.u - u, numbers, friction), status=status
     )
     return record, jnp.min(gaps, initial=jnp.inf)

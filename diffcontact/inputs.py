@@ -67,7 +67,7 @@ def require_inputs(system, params, q0: Array, u0: Array, times: Array, scheme) -
         return False
     system = in_precision(system, q0.dtype)
     holds = require_values(system, params, q0, u0, times)
-    _require_restitution(system, params, scheme)
+    _require_restitution(system, params, q0, scheme)
     if isinstance(system, System) and system.normals is not None:
         _require_rows(system, params, times[0], q0, u0)
     return holds
@@ -92,12 +92,22 @@ def require_functions(system: System, params, t, q0, u0, *, explains: bool = Fal
         own.expect("normalise", own.shape("normalise", "q", q0), q0.shape)
     own.expect("force", own.shape("force", "t, q, u, params", t, q0, u0, params), (d,))
     own.expect("mass", own.shape("mass", "q, params", q0, params), (d,), (d, d))
-    own.expect("restitution", own.shape("restitution", "params", params), (), gap)
+    speed = (jnp.zeros(gap, q0.dtype),) if system.speed_dependent else ()
+    arguments = "params, speed" if system.speed_dependent else "params"
+    own.expect("restitution", own.shape("restitution", arguments, params, *speed), (), gap)
     if system.rubs:
-        own.expect("slip", own.shape("slip", "t, q, u, params", t, q0, u0, params), (*gap, 1), (*gap, 2))
+        slips = own.shape("slip", "t, q, u, params", t, q0, u0, params)
+        own.expect("slip", slips, (*gap, 1), (*gap, 2))
         for name in ("friction", "tangential_restitution"):
             if getattr(system, name) is not None:
                 own.expect(name, own.shape(name, "params", params), (), gap)
+        if system.rolling is not None:
+            rolling = own.shape("rolling", "t, q, u, params", t, q0, u0, params)
+            if len(rolling) != 3 or rolling[::2] != slips:
+                raise ValueError(f"System.rolling: expected shape ({slips[0]}, m, {slips[1]}), got {rolling}")
+            own.expect("resistance", own.shape("resistance", "params", params), rolling[1:2], rolling[:2])
+    if system.adhesion is not None:
+        own.expect("adhesion", own.shape("adhesion", "params", params), (), gap)
     if system.normals is not None:
         normals = system.normals
         own.expect("normals", jax.eval_shape(lambda: normals(t, q0, params)).shape, (*gap, d))
@@ -185,10 +195,10 @@ def _other_signature(function, given):
     return None
 
 
-def _require_restitution(system, params, scheme: Scheme):
+def _require_restitution(system, params, q0, scheme: Scheme):
     if not scheme.inelastic or not isinstance(system, System):
         return
-    e = np.asarray(system.coefficients(params))
+    e = np.asarray(system.coefficients(params, q0))
     if np.any(e > 0):
         raise ValueError(
             f"restitution: {type(scheme).__name__} is for restitution 0, got {e}; "

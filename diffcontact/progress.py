@@ -1,88 +1,150 @@
-"""A sign of life during a fit or an ensemble."""
+"""What takes long says what it does and how long it will still take, on a terminal's stderr.
+
+    with shown():                                         whoever wants to see it; the command line does
+        result = dc.fit(problem, params, free, starts=64)
+
+    with stage("replicas", total=200) as at:              whatever takes long
+        for i in range(200):
+            ...
+            at(i + 1)
+
+Without `shown`, and where stderr is no terminal, stages say nothing and cost nothing. Stages within stages are lines
+below each other, drawn by tqdm, and gone when they end: what stays on stderr is errors only.
+"""
 
 from __future__ import annotations
 
 import sys
-import time
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
 
-# In a log, a line this often is enough [s].
-_PAUSE = 10.0
-
-
-class _Line:
-    """One line on a terminal's stderr that is rewritten; nothing anywhere else."""
-
-    def __init__(self):
-        self._live = sys.stderr.isatty()
-        self._begin = self._shown = time.monotonic()
-
-    def _rewrite(self, text: str) -> None:
-        if self._live:
-            print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
+# Between two looks at the clock [s]: who compiles for a minute says nothing of its own.
+_TICK = 0.5
+_WITH_TOTAL = "{desc} {percentage:3.0f} % |{bar:20}| {elapsed}, {remaining} to go{postfix}"
+_WITHOUT = "{desc}, {elapsed}{postfix}"
 
 
-class FitProgress(_Line):
-    """Called with iteration and cost: rewrites one line on a terminal's stderr, or adds one to stdout now and then.
-
-    The terminal's line is wiped at the end, and a log gets none on stderr: what stays there is errors only.
-
-    Example:
-        >>> with FitProgress() as progress:
-        ...     progress(0, 12.5)
-    """
-
-    def __enter__(self) -> FitProgress:
-        self._rewrite("compiling the simulation and its derivatives ...")
-        return self
-
-    def __call__(self, iteration: int, cost: float) -> None:
-        now = time.monotonic()
-        text = f"iteration {iteration}, cost {cost:.6g}, {now - self._begin:.0f} s"
-        self._rewrite(text)
-        if not self._live and now - self._shown >= _PAUSE:
-            print(text, flush=True)
-            self._shown = now
-
-    def __exit__(self, *exception) -> None:
-        self._rewrite("")
-
-
-class LaneProgress(_Line):
-    """Called with the number of lanes that are done: rewrites one line on a terminal's stderr; silent unless `shown`.
-
-    What stays is the last line, on stdout.
+@contextmanager
+def shown(wanted: bool = True) -> Iterator[None]:
+    """Show what goes on within, if stderr is a terminal; within another `shown`, that one decides.
 
     Args:
-        count: of all lanes.
-        shown: whether to say anything.
-        before: lanes that were done already, which tell nothing of how long the others take.
+        wanted: False keeps everything within silent, also what would show itself.
 
     Example:
-        >>> with LaneProgress(100, shown=True) as progress:
-        ...     progress(50)
-        ...     progress.close("100 of 100 lanes are fine")
-        100 of 100 lanes are fine
+        >>> with shown(), stage("replicas", total=2) as at:
+        ...     at(2)
     """
+    if _DISPLAY.get() is not None:
+        yield
+        return
+    display = _Terminal() if wanted and sys.stderr.isatty() else _Nothing()
+    token = _DISPLAY.set(display)
+    try:
+        yield
+    finally:
+        display.close()
+        _DISPLAY.reset(token)
 
-    def __init__(self, count: int, shown: bool, before: int = 0):
-        super().__init__()
-        self._count, self._wanted, self._before = count, shown, before
-        self._live = self._live and shown
 
-    def __enter__(self) -> LaneProgress:
-        self._rewrite("compiling ...")
-        return self
+@contextmanager
+def stage(what: str, total: float | None = None, before: float = 0, note: str = "compiling") -> Iterator[Stage]:
+    """A part of the work, from here to the end of the `with`.
 
-    def __call__(self, done: int) -> None:
-        spent = time.monotonic() - self._begin
-        left = spent * (self._count - done) / (done - self._before)
-        self._rewrite(f"{done} of {self._count} lanes, {spent:.0f} s, {left:.0f} s to go")
+    Args:
+        what: it does, in a word or two.
+        total: of whatever it counts, if that is known.
+        before: how much of it was done already, which tells nothing of how long the rest takes.
+        note: what is said until it reports for the first time.
+    """
+    display = _DISPLAY.get() or _Nothing()
+    opened = display.open(what, total, before, note)
+    try:
+        yield opened
+    finally:
+        display.end(opened)
 
-    def close(self, summary: str) -> None:
-        """Say how it went."""
-        self._rewrite("")
-        if self._wanted and summary:
-            print(summary, flush=True)
 
-    def __exit__(self, *exception) -> None:
-        self._rewrite("")
+def note(text: str) -> None:
+    """A word on the innermost stage: a cost, an iteration."""
+    display = _DISPLAY.get()
+    if display is not None:
+        display.note(text)
+
+
+class Stage:
+    """An open stage; called with how much of its total is done."""
+
+    def __init__(self, bar: Any = None):
+        self.bar, self.done = bar, 0.0
+
+    def __call__(self, done: float) -> None:
+        self.done = done
+        if self.bar is not None:
+            self.bar.set_postfix_str("", refresh=False)
+            self.bar.update(done - self.bar.n)
+
+
+class _Nothing:
+    """Where nobody looks."""
+
+    def open(self, what: str, total: float | None, before: float, note: str) -> Stage:
+        return Stage()
+
+    def end(self, opened: Stage) -> None:
+        pass
+
+    def note(self, text: str) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class _Terminal(_Nothing):
+    """One line for each open stage; a thread keeps the clocks going."""
+
+    def __init__(self):
+        # Only here: whoever shows nothing does without.
+        from tqdm import tqdm  # pyright: ignore[reportMissingModuleSource, reportMissingImports]
+
+        self._tqdm, self._open, self._lock = tqdm, [], threading.Lock()
+        self._over = threading.Event()
+        self._clock = threading.Thread(target=self._tick, daemon=True)
+        self._clock.start()
+
+    def open(self, what: str, total: float | None, before: float, note: str) -> Stage:
+        with self._lock:
+            layout = _WITHOUT if total is None else _WITH_TOTAL
+            opened = Stage(
+                self._tqdm(desc=what, total=total, initial=before, leave=False, bar_format=layout, dynamic_ncols=True)
+            )
+            opened.bar.set_postfix_str(note)
+            self._open.append(opened)
+            return opened
+
+    def end(self, opened: Stage) -> None:
+        with self._lock:
+            self._open.remove(opened)
+            opened.bar.close()
+
+    def note(self, text: str) -> None:
+        with self._lock:
+            if self._open:
+                self._open[-1].bar.set_postfix_str(text)
+
+    def close(self) -> None:
+        self._over.set()
+        self._clock.join()
+
+    def _tick(self) -> None:
+        while not self._over.wait(_TICK):
+            with self._lock:
+                for opened in self._open:
+                    opened.bar.refresh()
+
+
+_DISPLAY: ContextVar[_Nothing | None] = ContextVar("display", default=None)

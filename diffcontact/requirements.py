@@ -138,29 +138,69 @@ def of_system(system: System, params, t, q0, u0):
         must(jnp.all(jnp.isfinite(speed)), Status.NO_DERIVATIVE, None),
         *(_slip(system, params, t, q0, u0) if system.rubs else []),
         *([] if system.rate is None else [finite("System.rate", system.rate(q0, u0, params), params, of="rate")]),
+        *([] if system.adhesion is None else _glue(system, params)),
     ]
 
 
 def _slip(system: System, params, t, q0, u0) -> list[Requirement]:
-    """The slip is finite and affine in u, and the friction is one."""
-
-    def bent(slip):
-        return f"System.slip: expected affine in u, but slip(u) + slip(-u) - 2 slip(0) is {_largest(slip):.6g} at u0"
-
-    slip, count = system.slip, system.gap(t, q0, params).size
-    assert slip is not None
+    """The slip is finite and affine in u, and the friction is one; likewise rolling and its resistance."""
+    count = system.gap(t, q0, params).size
     mu = friction_coefficients(system, params, count, q0.dtype)
     e_t = tangential_restitutions(system, params, count, q0.dtype)
+    found = [
+        *_affine("slip", system.slip, params, t, q0, u0),
+        *friction_law(mu, e_t, params),
+        *([_no_turning(system, e_t)] if system.flows else []),
+    ]
+    if system.rolling is None or system.resistance is None:
+        return found
+    resistance = jnp.asarray(system.resistance(params))
+    rolling = _affine("rolling", system.rolling, params, t, q0, u0)
+    return [*found, *rolling, finite("resistance", resistance, params), not_negative("resistance", resistance)]
+
+
+def _glue(system: System, params) -> list[Requirement]:
+    """What holds back does not bounce."""
+
+    def bounces(e):
+        return f"restitution: expected 0 of contacts with an adhesion, got {e}"
+
+    assert system.adhesion is not None
+    e = jnp.asarray(system.restitution(params))
+    return [
+        not_negative("adhesion", jnp.asarray(system.adhesion(params))),
+        must(jnp.all(e == 0), Status.BAD_RESTITUTION, bounces, e, of="restitution"),
+    ]
+
+
+def _affine(name, slip, params, t, q0, u0) -> list[Requirement]:
+    """The velocities `slip`, the system's function by this name, are finite and affine in u."""
+
+    def bent(curved):
+        is_not = f"{name}(u) + {name}(-u) - 2 {name}(0) is {_largest(curved):.6g} at u0"
+        return f"System.{name}: expected affine in u, but {is_not}"
+
     at = u0 + jnp.cos(jnp.arange(u0.size, dtype=u0.dtype))
     there, still, back = (slip(t, q0, u, params) for u in (at, jnp.zeros_like(at), -at))
     size = sum(jnp.max(jnp.abs(slip), initial=0.0) for slip in (there, back, still))
     curved = there + back - 2 * still
     affine = jnp.max(jnp.abs(curved), initial=0.0) <= jnp.finfo(q0.dtype).eps ** 0.75 * size
     return [
-        finite("System.slip", there, params, of="slip"),
-        must(affine, Status.BAD_INPUT, bent, curved, of="slip"),
-        *friction_law(mu, e_t, params),
+        finite(f"System.{name}", there, params, of=name),
+        must(affine, Status.BAD_INPUT, bent, curved, of=name),
     ]
+
+
+def _no_turning(system: System, e_t):
+    """Laws of a flow over the normal impulse have no tangential restitution."""
+    law = system.impact_law
+    return must(
+        jnp.all(e_t == 0),
+        Status.BAD_RESTITUTION,
+        lambda e_t: f"tangential_restitution: expected 0 with impact_law={law!r}, which has none, got {e_t}",
+        e_t,
+        of="tangential_restitution",
+    )
 
 
 def friction_law(mu, e_t, params) -> list[Requirement]:
@@ -205,14 +245,18 @@ def _(system: ParticleLine, params, t, q0, u0):
 
 
 def impact_law(system: System, params, q0: Array) -> list[Requirement]:
-    """Coefficients of restitution are within [0, 1], and the mass is positive definite."""
-    e, mass = jnp.asarray(system.coefficients(params)), system.mass(q0, params)
+    """Coefficients of restitution are within [0, 1], and the mass is positive definite.
+
+    Of a law of the speed only its value at 0 is looked at here; each impact looks at that of its own speed.
+    """
+    e, mass = jnp.asarray(system.coefficients(params, q0)), system.mass(q0, params)
     inside = jnp.all((e >= 0) & (e <= 1))
+    what = "restitution at speed 0" if system.speed_dependent else "restitution"
     return [
         must(
             inside,
             Status.BAD_RESTITUTION,
-            lambda e: f"restitution: expected within [0, 1], got {e}",
+            lambda e: f"{what}: expected within [0, 1], got {e}",
             e,
             of="restitution",
         ),

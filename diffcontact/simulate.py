@@ -17,7 +17,7 @@ from diffcontact.refinement import refined
 from diffcontact.schemes.event_timed import EventTimed
 from diffcontact.schemes.scheme import Scheme
 from diffcontact.stepping import counted_steps, steps
-from diffcontact.system import in_precision
+from diffcontact.system import System, in_precision
 from diffcontact.trajectory import Trajectory
 
 
@@ -33,6 +33,7 @@ def simulate(
     tolerance: float = 1e-6,
     breaks: Any = None,
     percussions: int = 0,
+    changes: int = 0,
     **unknown: Any,
 ) -> Trajectory:
     """The motion of `system` from (q0, u0) at times[0].
@@ -59,6 +60,9 @@ def simulate(
             is never evaluated on the wrong side. Without them a jump inside a step, or rounded to its other side, costs
             the order of the scheme.
         percussions: how many to list (`Trajectory.percussions`); EventTimed on a `System` knows them.
+        changes: of a system whose contacts rub, how many changes between open, stick and slip to list
+            (`Trajectory.changes`), those at an event at its own time, with its derivative; EventTimed knows them. What
+            depends on the split of a reaction that several contacts share in more than one way has no derivative.
 
     Returns:
         A `Trajectory`.
@@ -87,29 +91,40 @@ def simulate(
         hint = f"; it is the scheme's: scheme=EventTimed({name}={value!r})" if name in known else ""
         raise TypeError(f"simulate has no argument {name!r}{hint}")
     scheme = EventTimed() if scheme is None else scheme
-    percussions = count("percussions", percussions, 0)
-    substeps = _number_of(substeps, percussions)
+    percussions, changes = count("percussions", percussions, 0), count("changes", changes, 0)
+    substeps = _number_of(substeps, percussions or changes)
     q0, u0, times = real_arrays(q0=q0, u0=u0, times=times)
     breaks = None if breaks is None else _checked_breaks(breaks, times.dtype)
     sound = require_inputs(system, params, q0, u0, times, scheme)
     system = in_precision(system, q0.dtype)
+    telling = _telling(system, scheme, changes)
 
-    def run(number, percussions=0):
+    def run(number, percussions=0, changes=0):
         stepped = steps if isinstance(number, int) else counted_steps
-        given = params, q0, u0, times, breaks, scheme, number, percussions, sound
+        given = params, q0, u0, times, breaks, telling if changes else scheme, number, percussions, changes, sound
         return with_room(lambda system: stepped(system, *given), system)
 
     if not isinstance(substeps, str):
-        return run(substeps, percussions)
+        return run(substeps, percussions, changes)
     if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves((params, q0, u0, times, breaks))):
         raise ValueError('substeps="auto" works outside transformations only (jit, vmap, grad): give a number inside')
-    # One compilation for all numbers of substeps; only a list of percussions depends on it.
+    # One compilation for all numbers of substeps; only a list of percussions or changes depends on it.
     number, found = refined(lambda number: run(jnp.array(number)), tolerance)
-    listed = run(number, percussions) if percussions else found
+    listed = run(number, percussions, changes) if percussions or changes else found
     return replace(listed, error=found.error, status=found.status, substeps=jnp.array(number))
 
 
-def _number_of(substeps, percussions: int) -> int | str | Array:
+def _telling(system, scheme, changes: int) -> Scheme:
+    """The scheme, that tells changes of modes where so many are to be listed."""
+    if not changes:
+        return scheme
+    if not (isinstance(scheme, EventTimed) and isinstance(system, System) and system.rubs):
+        what = f"{type(scheme).__name__} on a {type(system).__name__}"
+        raise ValueError(f"changes={changes}: only EventTimed on a System with slip=... knows them, got {what}")
+    return replace(scheme, changes=True)
+
+
+def _number_of(substeps, listed: int) -> int | str | Array:
     """The argument, checked."""
     if isinstance(substeps, str) and substeps == "auto":
         return substeps
@@ -118,8 +133,8 @@ def _number_of(substeps, percussions: int) -> int | str | Array:
     known = not isinstance(substeps, Tracer)
     if substeps.shape or not jnp.issubdtype(substeps.dtype, jnp.integer) or (known and substeps < 1):
         raise ValueError(f"substeps={substeps!r}: expected an integer of at least 1")
-    if percussions:
-        raise ValueError(f"substeps={substeps!r}: to list percussions an int is needed, got an array")
+    if listed:
+        raise ValueError(f"substeps={substeps!r}: to list percussions or changes an int is needed, got an array")
     return substeps
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import wraps
 
 import jax
 import jax.numpy as jnp
@@ -50,6 +51,7 @@ def stay(stands: Array, start: Array, way: Array) -> Array:
 def _without(system, name, broken):
     function = getattr(system, name)
 
+    @wraps(function)
     def instead(*args):
         value = jnp.asarray(function(*args))
         neutral = np.eye(len(value)) if value.ndim == 2 and name != "slip" else float(name in ("mass", "gap"))

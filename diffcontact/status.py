@@ -73,7 +73,8 @@ _MESSAGES = {
     "outside transformations, simulate names it",
     Status.BAD_TIMES: "times that do not increase, or are not finite: nothing was simulated",
     Status.BAD_MASS: "a mass that is not positive (or not symmetric positive definite): nothing was simulated",
-    Status.BAD_RESTITUTION: "a restitution outside [0, 1]: nothing was simulated",
+    Status.BAD_RESTITUTION: "a restitution outside [0, 1]: nothing was simulated; or, of a restitution that depends on "
+    "the speed, an impact was so fast that its law left [0, 1], and the nearest of 0 and 1 was taken",
     Status.NO_DERIVATIVE: "the motion is finite, but a derivative is not: that of a gap at the start, or the one asked "
     "for; look for a norm or root of zero, or a where around one, in the system's functions",
     Status.COUPLED_IMPACTS: "two impacts that act on each other came in one step, and what this scheme makes of them "

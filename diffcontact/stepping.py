@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 import jax
@@ -13,6 +14,7 @@ from diffcontact.batching import entangled
 from diffcontact.breaks import between, rounding, with_breaks
 from diffcontact.compilation import quick_jit
 from diffcontact.requirements import all_requirements, initial_status
+from diffcontact.schemes.event_timed.friction.changes import ModeChange, mode_changes
 from diffcontact.schemes.event_timed.impacts import Percussion
 from diffcontact.schemes.scheme import Info, Scheme
 from diffcontact.standstill import harmless, stay
@@ -36,15 +38,17 @@ def one_step(scheme: Scheme, system, params, t, h, state) -> tuple[Any, Info]:
     if happened is not None and listed.numbers is not None:
         happened = happened.numbered(listed.numbers)
     # A list's contacts are others in every step, and so are the directions of their friction.
+    if info.pieces is not None and listed.numbers is not None:
+        raise ValueError("changes: expected a system whose contacts keep their numbers, got one with a cell list")
     friction = info.friction if listed.numbers is None else None
-    return after, Info(listed.reported(info.impulse), status, happened, friction)
+    return after, Info(listed.reported(info.impulse), status, happened, friction, info.pieces)
 
 
-def _stepped(system, params, q0, u0, times, breaks, scheme, substeps, percussions, sound) -> Trajectory:
+def _stepped(system, params, q0, u0, times, breaks, scheme, substeps, percussions, changes, sound) -> Trajectory:
     """The motion, each interval between two times (and breaks) cut into `substeps` steps.
 
     Args:
-        system, params, q0, u0, times, scheme, percussions: as in `simulate`, checked.
+        system, params, q0, u0, times, scheme, percussions, changes: as in `simulate`, checked.
         breaks: None or (m,).
         substeps: an int, or a traced () integer; see `steps` and `counted_steps`.
         sound: whether all requirements are known to hold, so that they need not be looked at again.
@@ -60,31 +64,36 @@ def _stepped(system, params, q0, u0, times, breaks, scheme, substeps, percussion
     grid, places, intervals = (times, None, None) if breaks is None else with_breaks(times, breaks)
     q0, u0 = entangled((q0, u0), (params, times))
     initial = initial_state(scheme, system, params, times[0], (times[1] - times[0]) / substeps, q0, u0)
-    (_, status), (q, u, impulses, happened) = lax.scan(advance, (initial, status), (grid[:-1], grid[1:]))
+    (_, status), ((q, u, adhesion), impulses, happened) = lax.scan(advance, (initial, status), (grid[:-1], grid[1:]))
     q0, u0, times = asked
     q, u = jnp.concatenate([q0[None], stay(stands, q0, q)]), jnp.concatenate([u0[None], stay(stands, u0, u)])
     impulses = jax.tree.map(lambda impulse: jnp.where(stands, 0, impulse), impulses)
+    if adhesion is not None:
+        adhesion = jnp.concatenate([jnp.zeros_like(adhesion[:1]), jnp.where(stands, 0, adhesion)])
     if breaks is not None:
-        q, u = q[places], u[places]
+        q, u, adhesion = jax.tree.map(lambda x: x[places], (q, u, adhesion))
         none = jax.tree.map(lambda x: jnp.zeros((times.size - 1, *x.shape[1:]), x.dtype), impulses)
         impulses = jax.tree.map(lambda none, impulse: none.at[intervals].add(impulse), none, impulses)
     finite = jnp.all(jnp.isfinite(q)) & jnp.all(jnp.isfinite(u))
     finite = finite & jnp.all(jnp.asarray([jnp.all(jnp.isfinite(impulse)) for impulse in jax.tree.leaves(impulses)]))
     status = jnp.where(finite, status, Status.NOT_FINITE)
-    listed = _listed(happened, stands, percussions, scheme) if percussions else None
     impulse, friction = impulses
-    return Trajectory(t=times, q=q, u=u, impulse=impulse, status=status, percussions=listed, friction=friction)
+    run = Trajectory(t=times, q=q, u=u, impulse=impulse, status=status, friction=friction, adhesion=adhesion)
+    struck, pieces = happened
+    if percussions:
+        run = replace(run, percussions=_listed(struck, stands, percussions, scheme))
+    return replace(run, changes=_changed(pieces, stands, changes)) if changes else run
 
 
 # So many substeps, known when tracing: both modes of differentiation, percussions.
-steps = quick_jit(_stepped, static_argnames=("system", "scheme", "substeps", "percussions", "sound"))
+steps = quick_jit(_stepped, static_argnames=("system", "scheme", "substeps", "percussions", "changes", "sound"))
 # So many, known when running: one compilation serves all numbers. No reverse mode, no percussions.
-counted_steps = quick_jit(_stepped, static_argnames=("system", "scheme", "percussions", "sound"))
+counted_steps = quick_jit(_stepped, static_argnames=("system", "scheme", "percussions", "changes", "sound"))
 
 
 def _each_piece(system, params, breaks, scheme, substeps, percussions):
-    """A function that carries (state, status) over the piece of time (begin, end), and what it tells: q, u, impulse and
-    percussions."""
+    """A function that carries (state, status) over the piece of time (begin, end), and what it tells: q, u and adhesion
+    at the end, impulses, and what happened, percussions and changes of modes."""
 
     def piece(carry, at):
         state, status = carry
@@ -100,16 +109,16 @@ def _each_piece(system, params, breaks, scheme, substeps, percussions):
         h = (end - begin) / substeps
         known = isinstance(substeps, int)
         state, info = _scanned(step, state, begin, h, substeps) if known else _looped(step, state, begin, h, substeps)
-        happened = info.percussions if percussions else None
+        happened = info.percussions if percussions else None, info.pieces
         impulses = info.impulse, info.friction
-        return (state, first(status, info.status)), (state.q, state.u, impulses, happened)
+        return (state, first(status, info.status)), (_told(state), impulses, happened)
 
     def unless_empty(carry, at):
         """A break at one of the times makes a piece of length zero."""
-        shapes = jax.eval_shape(piece, carry, at)[1][2:]
+        shapes = jax.eval_shape(piece, carry, at)[1][1:]
         still = jax.tree.map(lambda x: jnp.full(x.shape, _nothing(x.dtype)), shapes)
         empty = at[1] - at[0] <= rounding(*at)
-        return lax.cond(empty, lambda: (carry, (carry[0].q, carry[0].u, *still)), lambda: piece(carry, at))
+        return lax.cond(empty, lambda: (carry, (_told(carry[0]), *still)), lambda: piece(carry, at))
 
     advance = piece if breaks is None else unless_empty
     if isinstance(substeps, int) and substeps == 1:
@@ -117,6 +126,11 @@ def _each_piece(system, params, breaks, scheme, substeps, percussions):
     # Reverse mode keeps a state per interval and, while it is there, one (and what the scheme keeps) per substep of it:
     # with as many substeps as intervals its memory grows like the root of the number of steps.
     return jax.checkpoint(advance, prevent_cse=False)
+
+
+def _told(state) -> tuple[Array, Array, Array | None]:
+    """What a trajectory tells of a state."""
+    return state.q, state.u, getattr(state, "adhesion", None)
 
 
 def _scanned(step, state, t, h, count: int):
@@ -146,7 +160,29 @@ def _listed(happened, stands, count, scheme) -> Percussion:
     """The first `count` percussions of all steps, in order; none where the lane stands still."""
     if happened is None:
         raise ValueError(f"percussions={count}: only EventTimed on a System knows them, got {type(scheme).__name__}")
-    flat = jax.tree.map(lambda x: jnp.where(stands, _nothing(x.dtype), x).reshape(-1, *x.shape[3:]), happened)
+    return _first(_in_order(happened, stands), count)
+
+
+def _changed(pieces, stands, count) -> ModeChange:
+    """The first `count` changes of modes, in order; without contacts none."""
+    if pieces is None:
+        none = jnp.zeros(0, int)
+        return _first(ModeChange(jnp.zeros(0), none, none, none), count)
+    return _first(mode_changes(_in_order(pieces, stands)), count)
+
+
+def _in_order(happened, stands):
+    """What all steps told, one after the other; nothing where the lane stands still."""
+
+    def row(x):
+        # The number of rows in full: without contacts arrays are empty, and -1 would be any number.
+        return jnp.where(stands, _nothing(x.dtype), x).reshape(prod(x.shape[:3]), *x.shape[3:])
+
+    return jax.tree.map(row, happened)
+
+
+def _first(flat, count):
+    """The first `count` of those that have a contact, padded."""
     rows = jnp.argsort(flat.contact < 0, stable=True)[:count]
     return jax.tree.map(lambda x: jnp.concatenate([x[rows], _padding(x, count - rows.size)]), flat)
 

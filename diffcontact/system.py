@@ -16,8 +16,9 @@ A system whose contacts rub says how fast they slip; see `friction`.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -29,12 +30,17 @@ from jax import Array
 from diffcontact.mass import solve
 from diffcontact.neighbours import AllContacts
 from diffcontact.qp.rows.body_rows import BodyRows, Rows
+from diffcontact.restitution import approach, takes_speed
+from diffcontact.status import Status
 
 Params = Any
 
-IMPACT_LAWS = ("newton",)
+IMPACT_LAWS = ("newton", "poisson", "stronge")
 # What a system may have besides.
-_OPTIONAL = ("normals", "slip", "friction", "tangential_restitution", "rate", "tangents", "normalise")
+_OPTIONAL = (
+    *("normals", "slip", "friction", "tangential_restitution", "rate", "tangents", "normalise", "adhesion"),
+    *("rolling", "resistance"),
+)
 # Those that return rows between bodies, not arrays.
 _ROWS = ("normals", "tangents")
 
@@ -52,7 +58,8 @@ class System(AllContacts):
         force: `force(t, q, u, params) -> (d,)`, everything but the contact reactions [N], Coriolis and
             gyroscopic terms included when the mass depends on `q`.
         mass: `mass(q, params) -> (d,)` for a diagonal or `(d, d)` for a full symmetric positive definite matrix [kg].
-        restitution: `restitution(params) -> ()` or `(c,)`, the coefficient(s) e in [0, 1].
+        restitution: `restitution(params) -> ()` or `(c,)`, the coefficient(s) e in [0, 1]. Or, where they depend on it,
+            `restitution(params, speed) -> (c,)` with the speeds of approach (c,) [m/s]; see below.
         normals: None, or `normals(t, q, params)`, the rows grad g_i as `qp.BodyRows`, where each gap belongs to one
             body or two and the mass is diagonal. `VelocityProjection` uses them; the other schemes, and without them
             it too, differentiate the gaps in forward mode: d tangents for c gaps.
@@ -63,11 +70,36 @@ class System(AllContacts):
             which an impact that grips turns the slip round, v_T+ = -e_t v_T-.
         rate: None where q' = u, or `rate(q, u, params) -> (n,)`, q' [m/s], affine in u (d,); q may then be longer than
             u (a quaternion). All that follows holds with N = d(d gap/dt)/du in place of the gradient.
-        impact_law: "newton", which is Moreau's law where several contacts are closed.
+        impact_law: "newton", "poisson" or "stronge", what restitution means where a contact rubs; see below.
         tangents: None, or `tangents(t, q, params)`, the rows of the slip as a tuple of k `qp.BodyRows`, one for each
             direction and all for the bodies of `normals`; used like these.
         normalise: None, or `normalise(q) -> (n,)`, the configuration that q stands for, at the end of each step: where
             the `rate` is that of unit quaternions, they keep their length to the order of the scheme only.
+        rolling: None, or `rolling(t, q, u, params) -> (c, m, k)`, with the k of the slip: m further velocities of each
+            contact, affine in u, whose frictions its load bounds besides that of the slip: of bodies that roll and
+            pivot a radius times their relative angular velocities [m/s]. A zero stands where one has fewer directions.
+        resistance: `resistance(params) -> (m,)` or `(c, m)`, the coefficients of these frictions, at least 0.
+        adhesion: None, or `adhesion(params) -> ()` or `(c,)`, the largest impulse that a contact holds back [N s], at
+            least 0, infinite where it has no bound: contacts glue like those of bodies on a viscous film. They have no
+            slip and no restitution; `VelocityProjection` says more of them.
+        draw: None, or `draw(t, q, params) -> shapes`, what it looks like in reports; see `diffcontact.drawing`.
+
+    A `restitution` with two arguments that must be given is a function of the speed of approach, max(-v_N-, 0). It must
+    be within [0, 1] at all speeds that occur, at 0 too, where contacts are that do not approach (there it is asked for
+    a speed hardly above 0, so that powers of it have derivatives). An impact then makes no energy whatever the law,
+    since each impact knows one number e for each contact; and the derivative behind it includes de/dspeed. A law that
+    leaves [0, 1] is followed with the nearest of 0 and 1, and the status is BAD_RESTITUTION; `systems.laws` has laws
+    that do not. Where e vanishes bodies stick: they are at rest on each other from that impact on.
+
+    An impact law says what e is a ratio of: velocities, v_N+ = -e v_N- ("newton"); normal impulses, that of restitution
+    to that of compression ("poisson"); or energies, work of the normal force in restitution = -e^2 that in compression
+    ("stronge"). Without friction, and where normal and tangential rows do not couple (balls), the three agree. Where a
+    body is struck off its centre they do not. Then Newton's may make energy where the slip reverses (Kane and
+    Levinson), and is blended with the impact of e = e_t = 0 just so far that it does not. Poisson's and Stronge's make
+    none: with them the velocity follows Coulomb's law over the normal impulse that accumulates, as in the impact of a
+    stiff spring (`schemes.event_timed.friction.flow`). They are laws of one contact and have no e_t. Where an impact
+    takes several closed contacts at once, it is Moreau's law that acts, with the same e as Newton's, whatever the
+    `impact_law`.
 
     Systems are compared by their functions: build one once and reuse it, and nothing is compiled twice. All contacts
     are looked at in every step; a system with too many of them overrides what `neighbours.AllContacts` says of it.
@@ -89,7 +121,7 @@ class System(AllContacts):
     gap: Callable[[Any, Array, Params], Array]
     force: Callable[[Any, Array, Array, Params], Array]
     mass: Callable[[Array, Params], Array]
-    restitution: Callable[[Params], Any]
+    restitution: Callable[..., Any]
     normals: Callable[[Any, Array, Params], BodyRows] | None = None
     _: KW_ONLY
     slip: Callable[[Any, Array, Array, Params], Array] | None = None
@@ -99,6 +131,11 @@ class System(AllContacts):
     impact_law: str = "newton"
     tangents: Callable[[Any, Array, Params], tuple[BodyRows, ...]] | None = None
     normalise: Callable[[Array], Array] | None = None
+    adhesion: Callable[[Params], Any] | None = None
+    rolling: Callable[[Any, Array, Array, Params], Array] | None = None
+    resistance: Callable[[Params], Any] | None = None
+    # Systems that only look different share their compilations.
+    draw: Callable[[Any, Any, Params], Any] | None = field(default=None, compare=False)
 
     def __post_init__(self):
         for name in ("gap", "force", "mass", "restitution", *_given(self)):
@@ -110,6 +147,17 @@ class System(AllContacts):
         for name in ("tangential_restitution", "tangents"):
             if getattr(self, name) is not None and self.slip is None:
                 raise ValueError(f"System({name}=...): expected slip=... with it, got None")
+        if (self.rolling is None) != (self.resistance is None):
+            given, missing = ("resistance", "rolling") if self.rolling is None else ("rolling", "resistance")
+            raise ValueError(f"System({given}=...): expected {missing}=... with it, got None")
+        if self.rolling is not None and (self.slip is None or self.impact_law != "newton"):
+            raise ValueError('System(rolling=...): expected slip=... and impact_law="newton" with it')
+        if self.adhesion is not None and self.slip is not None:
+            raise ValueError(
+                "System(adhesion=...): expected no slip=... with it: what glues has no law of friction here"
+            )
+        if self.adhesion is not None and self.speed_dependent:
+            raise ValueError("System(adhesion=...): expected restitution 0 with it, got one that depends on the speed")
         if self.impact_law not in IMPACT_LAWS:
             raise ValueError(f"System(impact_law={self.impact_law!r}): expected one of {', '.join(IMPACT_LAWS)}")
 
@@ -118,9 +166,41 @@ class System(AllContacts):
         """Whether its contacts have friction."""
         return self.slip is not None
 
-    def coefficients(self, params: Params) -> Any:
-        """All coefficients of restitution that contacts may have, in an array of any shape."""
-        return self.restitution(params)
+    @property
+    def flows(self) -> bool:
+        """Whether an impact of one contact is a flow over its normal impulse: Poisson's or Stronge's law."""
+        return self.rubs and self.impact_law != "newton"
+
+    @property
+    def speed_dependent(self) -> bool:
+        """Whether restitution is a function of the speed of approach, too."""
+        return takes_speed(self.restitution)
+
+    def coefficients(self, params: Params, q: Array) -> Any:
+        """All coefficients of restitution that contacts may have, in an array of any shape; those at speed 0 where they
+        depend on it. Of q only the shape counts."""
+        if not self.speed_dependent:
+            return self.restitution(params)
+        gap = jax.eval_shape(lambda q: self.gap(jnp.zeros((), q.dtype), q, params), q)
+        return self.restitution(params, approach(jnp.zeros(gap.shape, q.dtype)))
+
+    def restitution_of(self, params: Params, before: Array) -> Array:
+        """() or (c,) coefficients of restitution in an impact before which the gap velocities are these (c,) [m/s].
+
+        Within [0, 1] whatever the law says at these speeds; `restitution_status` tells.
+        """
+        if not self.speed_dependent:
+            return jnp.asarray(self.restitution(params), before.dtype)
+        e = jnp.asarray(self.restitution(params, approach(before)), before.dtype)
+        return jnp.where((e >= 0) & (e <= 1), e, jnp.clip(e, 0, 1))
+
+    def restitution_status(self, params: Params, before: Array, taking_part: Array) -> Array:
+        """() OK, or BAD_RESTITUTION where a law leaves [0, 1] at the speed of a contact (c,) that takes part."""
+        if not self.speed_dependent:
+            return jnp.zeros((), jnp.int32)
+        e = jnp.asarray(self.restitution(params, approach(before)))
+        lawful = jnp.all(~taking_part | (e >= 0) & (e <= 1))
+        return jnp.where(lawful, Status.OK, Status.BAD_RESTITUTION).astype(jnp.int32)
 
     def linearised(self, params: Params, t: Any, q: Array) -> tuple[Array, Rows]:
         """Gaps (c,) [m] and their gradients (c, d) at (t, q), sparse where the system brings its own."""
@@ -157,6 +237,7 @@ class ParticleLine(AllContacts):
         percussion_times: (m,) times t_k [s], increasing; several at one time act in the order of their index.
         percussions: `percussions(params) -> (m,)`, weights a_k >= 0 [s].
         belt: None, or `belt(t, params) -> ()`, transport velocity E [m/s].
+        draw: None, or `draw(t, q, params) -> shapes`, what it looks like in reports; see `diffcontact.drawing`.
 
     Source: S4 (Laghdir, Monteiro Marques), section 1.
 
@@ -185,6 +266,7 @@ class ParticleLine(AllContacts):
     percussion_times: Any
     percussions: Callable[[Params], Array]
     belt: Callable[[Any, Params], Any] | None = None
+    draw: Callable[[Any, Any, Params], Any] | None = field(default=None, compare=False, kw_only=True)
 
     def __post_init__(self):
         for name in ("mass", "damping", "stiffness", "load", "friction", "normal", "percussions"):
@@ -208,6 +290,10 @@ class _In:
 
     def __call__(self, *args):
         return jnp.asarray(self.function(*args), self.dtype)
+
+    @property
+    def __signature__(self):
+        return inspect.signature(self.function)
 
 
 def in_precision(system: System | ParticleLine, dtype) -> System | ParticleLine:

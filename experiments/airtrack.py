@@ -20,7 +20,7 @@ from pathlib import Path
 import jax
 
 from diffcontact.identify import FitResult
-from diffcontact.progress import FitProgress
+from diffcontact.progress import shown
 from diffcontact.scene import read_study
 
 jax.config.update("jax_enable_x64", True)
@@ -40,8 +40,8 @@ def data_folder(given: str | None) -> Path:
 
 def fit_runs(files: list[Path]) -> FitResult:
     """One joint fit."""
-    with FitProgress() as progress:
-        return read_study(SCENE, files).fit(progress)
+    with shown():
+        return read_study(SCENE, files).fit()
 
 
 def line(label: str, kind: str, result: FitResult) -> str:

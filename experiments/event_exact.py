@@ -84,9 +84,15 @@ class _Model:
         params, q, u = self._parts(x, theta)
         near = contacts(self.system, params, t, q)
         push = solve(self.system.mass(q, params), near.normals[contact])
-        e = jnp.broadcast_to(jnp.asarray(self.system.restitution(params)), near.gap.shape)[contact]
+        e = jnp.broadcast_to(self.system.restitution_of(params, near.velocity(u)), near.gap.shape)[contact]
         stop = near.velocity(u)[contact] / (near.normals[contact] @ push)
         return jnp.concatenate([q, u - (1 + e) * stop * push])
+
+    def sticks(self, contact, t, x, theta):
+        """Whether what strikes this contact stays on it."""
+        params, q, u = self._parts(x, theta)
+        before = contacts(self.system, params, t, q).velocity(u)
+        return np.broadcast_to(self.system.restitution_of(params, before), before.shape)[contact] == 0
 
     @partial(jax.jit, static_argnums=(0, 1))
     def variation(self, held, t, x, s, theta):
@@ -174,8 +180,7 @@ def event_exact(system: dc.System, unpack: Callable, theta, T: float, tolerance:
         struck = contact != held
         if struck and held != FREE:
             raise ValueError(f"contact {contact} closes at t = {time:g} while contact {held} is held: not covered")
-        e = np.broadcast_to(np.asarray(system.restitution(unpack(theta)[0])), (len(watched),))[contact]
-        after = contact if struck and e == 0 else FREE
+        after = contact if struck and model.sticks(contact, time, y[:size], theta) else FREE
         jumped = model.saltation(held, contact, after, time, y[:size], y[size:].reshape(s.shape), theta)
         (x, s), held, last, t = (np.asarray(part) for part in jumped), after, contact, time
         events.append(Event(time, contact, struck))

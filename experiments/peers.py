@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.optimize import brentq
+from contact_gradients.peers.springs import spring
 
 import diffcontact as dc
 
@@ -140,13 +140,8 @@ def _text(vector) -> str:
 
 def _contact(e: float, h: float) -> str:
     """A spring and a damper that touch without adhesion and bounce with e."""
-
-    def rebound(zeta):
-        root = np.sqrt(1 - zeta**2)
-        return np.exp(-2 * zeta / root * np.arctan2(root, zeta))
-
-    zeta, frequency = brentq(lambda zeta: rebound(zeta) - e, 1e-9, 1 - 1e-9), np.pi / (STEPS_PER_CONTACT * h)
-    return f'solref="{-(frequency**2)} {-2 * zeta * frequency}" solimp="0.9999 0.9999 0.001 0.5 2"'
+    stiffness, damping = spring(e, STEPS_PER_CONTACT * h)
+    return f'solref="{-stiffness} {-damping}" solimp="0.9999 0.9999 0.001 0.5 2"'
 
 
 def mujoco_c(balls: Balls, h: float, springs: bool = False) -> Simulator:

@@ -28,6 +28,7 @@ import numpy as np
 import diffcontact as dc
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.search.shooting import search
+from diffcontact.progress import shown
 
 jax.config.update("jax_enable_x64", True)
 
@@ -192,4 +193,5 @@ def main(arguments: list[str] | None = None) -> dict[str, dict[str, tuple[int, f
 CASES = {"ball": ball, "box": box}
 
 if __name__ == "__main__":
-    main()
+    with shown():
+        main()

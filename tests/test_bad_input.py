@@ -44,8 +44,8 @@ def simulate(params=None, q0=(1.0, 0.0), u0=(0.0, 0.0), times=(0.0, 0.1), option
         (r"^System.force: no parameter 'g' in params \('e'\)$", {"params": {"e": 0.5}}),
         (r"^System.restitution: no parameter 'e' in params \('g'\)$", {"params": {"g": 9.81}}),
         (
-            r"^System.restitution: expected a function of \(params\), got one of \(q, p\)$",
-            {"restitution": lambda q, p: 1},
+            r"^System.restitution: expected a function of \(params, speed\), got one of \(t, q, p\)$",
+            {"restitution": lambda t, q, p: 1},
         ),
         (r"^System.gap: expected a function of \(t, q, params\), got one of \(q, p\)$", {"gap": lambda q, p: q}),
         (r"^System.mass: expected an array, got NoneType$", {"mass": lambda q, p: None}),

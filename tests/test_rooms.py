@@ -55,8 +55,8 @@ def test_no_module_needs_itself():
 
 
 def test_results_are_shown_without_a_scene(known):
-    assert {"chart", "page"} <= {file.stem for file in (PACKAGE / "report").glob("*.py")}
-    assert not known["report"] & {"scene", "commands", "cli"}
+    assert {"course", "motion", "page"} <= {file.stem for file in (PACKAGE / "report").glob("*.py")}
+    assert not known["report"] & {"identify", "simulate", "scene", "commands", "cli"}
 
 
 def test_the_library_does_not_know_its_commands(known):

@@ -104,6 +104,10 @@ def test_an_impact_gives_friction_away_where_it_slips(mu, seed):
         assert low < 1.01 * edge
         assert high == np.inf
         if result.unidentifiable:
+            assert result.gripped == ("mu",)
+            # Below the edge by what 31 samples at d r / d mu = 1.8e3 leave open, 5e-4 per standard error.
+            assert edge * 0.97 < low
+            assert "it gripped, so the data only bound it from below" in str(result.verdict)
             (hint,) = result.hints
             assert hint.startswith("mu needs a contact that slips: none in these data; all grip, for which mu >= 0.10")
         else:

@@ -76,7 +76,7 @@ def demo(folder: Path) -> ExitCode:
         As `fit_and_report`.
     """
     require_writable(folder)
-    write_atomically(folder / "carts.csv", _measure())
+    write_atomically(folder / "carts.csv", measure())
     write_atomically(folder / "carts.toml", SCENE)
     code = fit_and_report(read_study(folder / "carts.toml"), folder)
     found = json.loads((folder / "result.json").read_text(encoding="utf-8"))["parameters"]
@@ -92,7 +92,7 @@ def demo(folder: Path) -> ExitCode:
     return code
 
 
-def _measure() -> str:
+def measure() -> str:
     """A CSV of two markers at 250 Hz, in mm, in a frame turned against the track, with noise and lost samples."""
     times = np.linspace(0.0, 3.0, 751)
     params = {name: jnp.asarray(value) for name, value in TRUTH.items()}

@@ -23,20 +23,19 @@ from numpy.typing import NDArray
 
 from diffcontact.commands.complaint import ExitCode, about
 from diffcontact.commands.options import add_scene, count, path
+from diffcontact.commands.setting import RANGE, parse_times, read_values, setting
 from diffcontact.ensemble import ensemble
 from diffcontact.files import require_writable
 from diffcontact.messages import did_you_mean, shown
-from diffcontact.scene.document import FROM_DATA, Scene, read_scene
-from diffcontact.scene.numerals import number, whole
-from diffcontact.scene.study import read_study
+from diffcontact.scene.document import Scene, read_scene
+from diffcontact.scene.ties import followed
 from diffcontact.simulate import simulate
 
 HELP = "simulate a scene for many values of its parameters"
 
-RANGE = "LOW:HIGH:COUNT"
 _VARIED = re.compile(r"\s*(\w+)\s*(?:\[\s*([0-9]{1,9})\s*\])?\s*=(.*)")
-# Above them there is no memory for the parameters and no disk for the motions.
-_MOST_LANES, _MOST_TIMES = 10**7, 10**6
+# Above it there is no memory for the parameters and no disk for the motions.
+_MOST_LANES = 10**7
 # For a scheduler to answer [s].
 _PATIENCE = 10
 
@@ -149,41 +148,8 @@ def parse_variation(text: str) -> Variation:
         raise ValueError(f"--vary {shown(text)}: expected NAME={RANGE} or NAME[ELEMENT]={RANGE}")
     name, element, values = found.groups()
     return Variation(
-        text, name, None if element is None else int(element), _values(f"--vary {shown(text)}", values, _MOST_LANES)
+        text, name, None if element is None else int(element), read_values(f"--vary {shown(text)}", values, _MOST_LANES)
     )
-
-
-def parse_times(text: str) -> NDArray:
-    """Read the LOW:HIGH:COUNT of --times, in the scene's unit of time.
-
-    Raises:
-        ValueError: it is something else, or does not increase.
-
-    Example:
-        >>> parse_times("0:1:3").tolist()
-        [0.0, 0.5, 1.0]
-    """
-    at = f"--times {shown(text)}"
-    times = _values(at, text, _MOST_TIMES)
-    if not times[0] < times[-1]:
-        raise ValueError(f"{at}: from {times[0]:g} to {times[-1]:g}, expected LOW below HIGH")
-    if not np.all(np.diff(times) > 0):
-        raise ValueError(f"{at}: between LOW and HIGH there are no {times.size} numbers that differ, expected fewer")
-    return times
-
-
-def _values(at: str, text: str, most: int) -> NDArray:
-    """The values of LOW:HIGH:COUNT."""
-    try:
-        low, high, count = text.split(":")
-        low, high, count = number(low), number(high), whole(count)
-    except ValueError:
-        low, high, count = 0.0, 0.0, 0
-    if count < 2:
-        raise ValueError(f"{at}: {shown(text.strip())}, expected {RANGE}, two numbers and a count of at least 2")
-    if count > most:
-        raise ValueError(f"{at}: {count} values, expected at most {most}")
-    return np.linspace(low, high, count)
 
 
 def vary(
@@ -199,9 +165,9 @@ def vary(
     """Simulate a scene's system for every combination of the values, and write the motions to an HDF5 file.
 
     The other parameters have the scene's values, and those of its first run where they come from measurements. The
-    file holds, in the system's units (SI; px and frames for films), `parameters/NAME` (n, ...) for what varies,
-    `fixed/NAME` for all else, `fixed/t` (m,), and `outputs/q`, `u` (n, m, d), `impulse` (n, m - 1, c) and `status`
-    (n,). The last of the variations is the one that changes from lane to lane.
+    file holds, in the system's units (SI; px and frames for films), `parameters/NAME` (n, ...) for what varies and what
+    follows from it, `fixed/NAME` for all else, `fixed/t` (m,), and `outputs/q`, `u` (n, m, d), `impulse` (n, m - 1, c)
+    and `status` (n,). The last of the variations is the one that changes from lane to lane.
 
     Args:
         scene: the TOML document.
@@ -220,7 +186,8 @@ def vary(
     require_writable(out.parent)
     document = read_scene(scene)
     _require_possible(document, variations)
-    params, grid = _setting(document, scene, variations, files, times)
+    whole = {variation.name for variation in variations if variation.element is None}
+    params, grid, _ = setting(document, scene, files, times, whole, "--vary or ")
     batch = _batch(document, variations, params)
     fixed = {name: jnp.asarray(value) for name, value in params.items() if name not in batch}
 
@@ -259,6 +226,12 @@ def _require_possible(document: Scene, variations: Sequence[Variation]) -> None:
             low, high = variation.values[[0, -1]]
             raise ValueError(f"{at}: {low:g} to {high:g}, expected {quantity.range} (SI)")
         elements = range(size) if variation.element is None else (variation.element,)
+        for tie in document.ties:
+            if tie.name == name and tie.at in elements:
+                leads = f"element {tie.of} of {tie.source}"
+                raise ValueError(
+                    f"{at}: element {tie.at} of {name} follows {leads} by [ties]; expected that to be varied"
+                )
         if taken.intersection((name, element) for element in elements):
             raise ValueError(f"{at}: {variation.label} is varied twice, expected once")
         taken.update((name, element) for element in elements)
@@ -267,32 +240,8 @@ def _require_possible(document: Scene, variations: Sequence[Variation]) -> None:
         raise ValueError(f"--vary: {lanes} lanes in all, expected at most {_MOST_LANES}")
 
 
-def _setting(document: Scene, scene, variations, files, times) -> tuple[dict[str, NDArray], NDArray]:
-    """Parameters (SI) and times: those of the first run, or without measurements the scene's own."""
-    grid = None if times is None else document.time_factor * times
-    if files or document.files:
-        study = read_study(scene, files)
-        return study.params(0), study.runs[0].times if grid is None else grid
-    if grid is None:
-        raise ValueError(
-            f"{document.file}: data.files: missing, and no --data was given; expected a CSV file, or --times {RANGE}"
-        )
-    params = {}
-    for name, shape in document.ready.given.items():
-        # Without elements it needs no measurement: the turning points before the first of one bounce.
-        if shape is None or 0 not in shape:
-            raise ValueError(f"{document.file}: system: takes its {name} from measurements, expected --data")
-        params[name] = np.zeros(shape)
-    whole = {variation.name for variation in variations if variation.element is None}
-    for name, parameter in document.parameters.items():
-        if parameter.value is None and name not in whole:
-            raise ValueError(f"{parameter.at}.value: {FROM_DATA!r} without any, expected a number, --vary or --data")
-        params[name] = np.zeros(document.ready.quantities[name].shape) if parameter.value is None else parameter.value
-    return params, grid
-
-
 def _batch(document: Scene, variations: Sequence[Variation], params: Mapping[str, Any]) -> dict[str, NDArray]:
-    """(n, ...) the varied parameters [SI] at every point of the grid, the last variation fastest."""
+    """(n, ...) what varies and what follows from it [SI] at every point of the grid, the last variation fastest."""
     points = np.meshgrid(*(variation.values for variation in variations), indexing="ij")
     batch = {}
     for variation, point in zip(variations, points, strict=True):
@@ -300,4 +249,7 @@ def _batch(document: Scene, variations: Sequence[Variation], params: Mapping[str
         lanes = batch.setdefault(variation.name, np.repeat(base[None], point.size, axis=0))
         part = lanes if variation.element is None else lanes[:, variation.element]
         part.T[...] = point.ravel() * document.parameters[variation.name].factor
-    return batch
+    held = followed(
+        {name: batch.get(name, np.asarray(value, float)[None]) for name, value in params.items()}, document.ties
+    )
+    return batch | {tie.name: held[tie.name] for tie in document.ties if tie.source in batch}

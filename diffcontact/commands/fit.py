@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 from diffcontact.commands.complaint import ExitCode, about, complain
 from diffcontact.commands.options import add_scene, path
 from diffcontact.files import require_writable, write_atomically
+from diffcontact.identify import FitResult, beside, compare_laws
+from diffcontact.identify.intervals.sisters import require_single_runs
 from diffcontact.identify.table import text_table
-from diffcontact.progress import FitProgress
+from diffcontact.identify.verdict.verdict import NO
 from diffcontact.report import page
 from diffcontact.scene.result import estimates, result_document, result_report
 from diffcontact.scene.study import Study, read_study
@@ -21,25 +24,48 @@ _LONG = 50_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """SCENE [--data FILE ...] [--out DIR]"""
+    """SCENE [--data FILE ...] [--out DIR] [--strict] [--laws] [--like RESULT ...]"""
     add_scene(parser)
     parser.add_argument(
         "--out", type=path, metavar="DIR", help="where result.json and report.html go; default: as the scene says"
+    )
+    parser.add_argument(
+        "--strict", action="store_true", help="exit with 3 also where the model does not explain the data"
+    )
+    parser.add_argument(
+        "--laws", action="store_true", help="fit it under other laws of impact, too, and say which the data support"
+    )
+    parser.add_argument(
+        "--like",
+        type=path,
+        nargs="+",
+        default=[],
+        metavar="RESULT",
+        help="result.json of sister runs, at least two: the intervals of one run then hold what differs between runs",
     )
 
 
 def run(options: argparse.Namespace) -> ExitCode:
     """Fit the scene's parameters to its runs."""
     study = read_study(options.scene, options.data)
-    return fit_and_report(study, options.out or study.scene.folder)
+    sisters = [FitResult.load(file) for file in options.like]
+    if sisters:
+        # What cannot be used is refused before minutes are spent.
+        require_single_runs([len(study.runs), *(len(sister.residuals) for sister in sisters)])
+    return fit_and_report(study, options.out or study.scene.folder, options.strict, options.laws, sisters)
 
 
-def fit_and_report(study: Study, folder: Path) -> ExitCode:
-    """Fit, print the table, write `result.json` and `report.html` into the folder.
+def fit_and_report(
+    study: Study, folder: Path, strict: bool = False, laws: bool = False, sisters: Sequence[FitResult] = ()
+) -> ExitCode:
+    """Fit, print verdict and table, write `result.json` and `report.html` into the folder.
 
     Args:
         study: scene and runs.
         folder: made if need be.
+        strict: whether a model that does not explain the data counts as not converged.
+        sisters: fits of other single runs by the same scene, whose scatter the intervals are to hold.
+        laws: whether laws of impact are compared; see `identify.compare_laws`.
 
     Returns:
         BAD_INPUT, with one line on stderr, where the data cannot see a free parameter (the files are written all the
@@ -52,26 +78,41 @@ def fit_and_report(study: Study, folder: Path) -> ExitCode:
     require_writable(folder)
     runs = f"{len(study.runs)} run{'s' if len(study.runs) > 1 else ''}"
     print(f"{study.scene.title}: {runs}, {study.samples} samples{_much(study)}", flush=True)
-    with FitProgress() as progress, about(study.scene.file):
-        result = study.fit(progress)
+    for file, understood in {run.path: run.notes.get("recording", "") for run in study.runs}.items():
+        if understood:
+            print(f"{file}: {understood}", flush=True)
+    with about(study.scene.file):
+        result = study.fit()
+        compared = compare_laws(result) if laws and result.converged else None
+        if sisters:
+            result = beside(result, sisters, study.common(result.names))
     document = result_document(study, result)
-    # First the files: a terminal that is closed meanwhile must not cost them.
+    if laws:
+        document["laws"] = None if compared is None else {**compared.to_dict(), "unit_of_speed": study.unit_of_speed}
+    # First the files, each before the next is made: a terminal that is closed meanwhile must not cost them.
     texts = {
-        "result.json": json.dumps(document, indent=2, allow_nan=False) + "\n",
-        "report.html": page(result_report(study, result, document)),
+        "result.json": lambda: json.dumps(document, indent=2, allow_nan=False) + "\n",
+        "report.html": lambda: page(result_report(study, result, document)),
     }
     for name, text in texts.items():
-        write_atomically(folder / name, text)
-    print(f"\n{text_table(estimates(document))}\n")
+        write_atomically(folder / name, text())
+    print(f"\n{result.verdict}\n\n{text_table(estimates(document), result.scope)}\n")
     print(f"cost {result.cost:.6g}, {result.dof} degrees of freedom; {result.message}\nerror bars {result.error_bars}")
+    if compared is not None:
+        print(f"\n{compared}\nspeeds in {study.unit_of_speed}\n")
+    elif laws:
+        print("laws of impact: nothing to compare, no contact with a constant and free restitution was struck")
     for name in texts:
         print(f"wrote {folder / name}")
-    if result.unidentifiable:
-        unseen = "; ".join(" with ".join(direction) for direction in result.unidentifiable)
+    directions = [direction for direction in result.unidentifiable if not set(direction) <= set(result.gripped)]
+    if directions:
+        unseen = "; ".join(" with ".join(direction) for direction in directions)
         return complain(
-            f"{study.scene.file}: parameters: the data cannot see {unseen}, expected runs that show it or free = false"
+            f"{study.scene.file}: parameters: the data cannot see {unseen}, expected runs that show it or free = false "
+            "(of single elements: free = [true, false])"
         )
-    return ExitCode.DONE if result.converged else ExitCode.NOT_CONVERGED
+    good = result.converged and not (strict and result.verdict.explains == NO)
+    return ExitCode.DONE if good else ExitCode.NOT_CONVERGED
 
 
 def _much(study: Study) -> str:
@@ -79,7 +120,7 @@ def _much(study: Study) -> str:
     longest = max(run.times.size for run in study.runs)
     if longest <= _LONG:
         return ""
-    every = -(-longest // _LONG) * study.scene.every
+    every = -(-longest // _LONG) * study.scene.reading.every
     return (
         f"; {longest} rows are many, and each is simulated with its derivatives: data.every = {every} in the scene "
         f"uses one row in {every}"

@@ -1,11 +1,18 @@
 """Parameters with error bars from observed motion."""
 
 from diffcontact.identify.comparison import Comparison, compare
+from diffcontact.identify.experiment.design import design
+from diffcontact.identify.experiment.more import what_helps
+from diffcontact.identify.experiment.outcome import Design
+from diffcontact.identify.experiment.search import Candidate
 from diffcontact.identify.fit import check, fit
 from diffcontact.identify.identifiability.assessment import Identifiability
+from diffcontact.identify.impact_law import SpeedTest, law_of_impact, speed_test
 from diffcontact.identify.intervals.bootstrap import Bootstrap, bootstrap, fit_replicas
 from diffcontact.identify.intervals.posterior import Posterior, posterior
 from diffcontact.identify.intervals.profile import Profile, profile
+from diffcontact.identify.intervals.sisters import beside
+from diffcontact.identify.law_comparison import LawComparison, compare_laws
 from diffcontact.identify.problem.impacts import Impacts
 from diffcontact.identify.problem.observations import Observations, Problem
 from diffcontact.identify.problem.parameters import Interval, Positive, Real, symmetric
@@ -14,11 +21,14 @@ from diffcontact.identify.result import FitResult
 
 __all__ = [
     "Bootstrap",
+    "Candidate",
     "Comparison",
+    "Design",
     "FitResult",
     "Identifiability",
     "Impacts",
     "Interval",
+    "LawComparison",
     "Normal",
     "Observations",
     "Positive",
@@ -26,12 +36,19 @@ __all__ = [
     "Problem",
     "Profile",
     "Real",
+    "SpeedTest",
+    "beside",
     "bootstrap",
     "check",
     "compare",
+    "compare_laws",
+    "design",
     "fit",
     "fit_replicas",
+    "law_of_impact",
     "posterior",
     "profile",
+    "speed_test",
     "symmetric",
+    "what_helps",
 ]

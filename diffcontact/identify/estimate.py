@@ -9,7 +9,9 @@ from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult
 from scipy.stats import norm
 
-from diffcontact.identify.covariance.error_bars import RunResidual, error_bars, prediction_errors
+from diffcontact.identify.covariance.error_bars import error_bars
+from diffcontact.identify.covariance.influence import run_residuals
+from diffcontact.identify.covariance.jackknife import RunResidual, prediction_errors
 from diffcontact.identify.identifiability.assessment import hints, in_values
 from diffcontact.identify.identifiability.grip import half_widths
 from diffcontact.identify.identifiability.null_space import NullSpace, null_space
@@ -29,7 +31,7 @@ def estimate(objective: Objective, search: Outcome) -> FitResult:
     at, jacobian = _seen_from_inside(joint, parameters, theta, joint.linearise(theta), end.jac)
     trajectories = joint.trajectories(theta, at)
     null = null_space(jacobian, parameters.names, objective.eps)
-    runs = _run_residuals(objective, at)
+    runs = run_residuals(objective, at)
     errors = _Errors(runs, null, end, parameters, objective.priors.information(theta))
     finite = not any(np.any(np.isinf(a.r)) or np.any(~np.isfinite(a.J)) for a in at)
     half = errors.quantile * np.sqrt(np.diag(errors.covariance))
@@ -63,42 +65,26 @@ def estimate(objective: Objective, search: Outcome) -> FitResult:
     )
 
 
-def _run_residuals(objective: Objective, at: list) -> list[RunResidual]:
-    """The runs for the error bars.
-
-    Under a robust loss with influence psi, the estimate is where sum psi(r) J vanishes, and the derivative of that sum
-    is sum psi' J J^T. Residuals psi / sqrt(a) and Jacobians sqrt(a) J, with a the mean of psi', have both to first
-    order (Huber 1964, eq. 22).
-    """
-    loss, runs = objective.loss, []
-    residuals = [np.where(np.isfinite(a.r), a.r, np.nan) for a in at]
-    jacobians = [np.where(np.isfinite(a.J), a.J, 0.0) for a in at]
-    if loss.robust:
-        pulls = [[np.asarray(part) for part in loss.influence(r)] for r in residuals]
-        # Far from where they belong the influence of most samples falls: what is left is no minimum to trust, but
-        # neither is it one of negative curvature.
-        mean = max(float(np.nanmean(np.concatenate([slope.ravel() for _, slope in pulls]))), 0.05)
-        residuals = [psi / np.sqrt(mean) for psi, _ in pulls]
-        jacobians = [np.sqrt(mean) * J for J in jacobians]
-    for run, r, J in zip(objective.joint.runs, residuals, jacobians, strict=True):
-        runs.append(RunResidual(r, J, run.index))
-    return runs
-
-
 def _seen_from_inside(joint: JointResidual, parameters: FreeParameters, theta: NDArray, at: list, jacobian: NDArray):
-    """Runs and Jacobian with a secant into the interval where a parameter at its bound has no derivative.
+    """Runs and Jacobian with a secant where a parameter has no effect at the estimate, but has elsewhere in its bounds.
 
-    A restitution that comes out as zero does: bodies that stick stay together for all values near it. That is an
-    estimate at its bound and not a parameter that the data cannot see.
+    A restitution that comes out as zero has none: bodies that stick stay together for all values near it. Nor has one
+    so small that the rebound is over before the next sample. That is an estimate whose interval ends somewhere, and not
+    a parameter that the data cannot see.
     """
     width = parameters.high - parameters.low
-    step = np.where(theta - parameters.low <= parameters.high - theta, 1e-2, -1e-2) * width
-    edge = np.minimum(theta - parameters.low, parameters.high - theta) <= 1e-3 * width
-    for j in np.flatnonzero((np.linalg.norm(jacobian, axis=0) == 0) & np.isfinite(width) & edge):
-        inside = joint.linearise(theta + step[j] * (np.arange(theta.size) == j))
+    for j in np.flatnonzero((np.linalg.norm(jacobian, axis=0) == 0) & np.isfinite(width)):
+        for step in _into(theta[j], parameters.low[j], parameters.high[j]):
+            inside = joint.linearise(theta + step * (np.arange(theta.size) == j))
+            secants = [_secant(here.r, there.r, step) for here, there in zip(at, inside, strict=True)]
+            if any(
+                np.any(np.any(run.index == j) & (secant != 0)) for run, secant in zip(joint.runs, secants, strict=True)
+            ):
+                break
+        else:
+            continue
         column = []
-        for i, (run, here, there) in enumerate(zip(joint.runs, at, inside, strict=True)):
-            secant = np.where(run.present, (there.r - here.r) / step[j], 0.0)
+        for i, (run, here, secant) in enumerate(zip(joint.runs, at, secants, strict=True)):
             J = here.J.copy()
             J[:, :, run.index == j] = secant[:, :, None]
             at[i] = replace(here, J=J)
@@ -108,6 +94,19 @@ def _seen_from_inside(joint: JointResidual, parameters: FreeParameters, theta: N
         rows[0, j] = np.linalg.norm(np.concatenate(column))
         jacobian = np.vstack([jacobian, rows])
     return at, jacobian
+
+
+def _secant(here: NDArray, there: NDArray, step: float) -> NDArray:
+    """(there - here) / step, zero where a sample is missing or a simulation is not finite."""
+    finite = np.isfinite(here) & np.isfinite(there)
+    return (np.where(finite, there, 0.0) - np.where(finite, here, 0.0)) / step
+
+
+def _into(x: float, low: float, high: float) -> list[float]:
+    """Steps from x into an interval: short ones first, first to the side where there is more of it."""
+    side = 1.0 if x - low <= high - x else -1.0
+    steps = [sign * part * (high - low) for part in (0.01, 0.03, 0.1, 0.3) for sign in (side, -side)]
+    return [step for step in steps if low <= x + step <= high]
 
 
 class _Errors:
@@ -153,11 +152,12 @@ class _Errors:
 def _at_bound(end: OptimizeResult, parameters: FreeParameters, stderr: NDArray) -> NDArray:
     """(P,) True where the cost pushes the parameter against its bound and it has arrived.
 
-    The optimiser stays strictly inside: arrived is within a hundredth of a standard error of the bound, or within 1e-6
-    of the distance between the bounds.
+    The optimiser stays strictly inside: arrived is within a hundredth of a standard error of the bound, but for errors
+    beyond the distance between the bounds, or within 1e-6 of that.
     """
     width = parameters.high - parameters.low
-    near = np.maximum(1e-2 * stderr, 1e-6 * np.where(np.isfinite(width), width, np.maximum(np.abs(end.x), 1.0)))
+    room = np.where(np.isfinite(width), width, np.maximum(np.abs(end.x), 1.0))
+    near = np.maximum(1e-2 * np.minimum(stderr, np.where(np.isfinite(width), width, np.inf)), 1e-6 * room)
     flat = np.linalg.norm(end.jac, axis=0) == 0
     low = (end.x - parameters.low <= near) & ((end.grad > 0) | flat)
     high = (parameters.high - end.x <= near) & ((end.grad < 0) | flat)

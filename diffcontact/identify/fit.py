@@ -12,6 +12,9 @@ from typing import Any
 from diffcontact.arguments import is_count
 from diffcontact.identify.estimate import estimate
 from diffcontact.identify.identifiability.assessment import POINTS, Identifiability, assess, refuse_hopeless
+from diffcontact.identify.intervals.doubtful import with_profiles
+from diffcontact.identify.intervals.gripped import with_lower_bounds
+from diffcontact.identify.intervals.parabola import misjudged
 from diffcontact.identify.problem.objective import Objective, Progress
 from diffcontact.identify.problem.observations import Problem
 from diffcontact.identify.problem.parameters import Domain, Tie
@@ -19,9 +22,13 @@ from diffcontact.identify.problem.priors import Normal
 from diffcontact.identify.result import FitResult
 from diffcontact.identify.search.estimated_noise import with_estimated_noise
 from diffcontact.identify.search.resolved_steps import story, with_resolved_steps
-from diffcontact.identify.search.shooting import METHODS, SHOOTING, search
+from diffcontact.identify.search.shooting import METHODS, SHOOTING, Outcome, search
+from diffcontact.identify.search.trust_region import solve
+from diffcontact.progress import stage
 
 NOISES = ("stated", "estimated")
+# How often a fit goes on from a lower cost that was found within its intervals.
+_DEEPER = 3
 
 
 def fit(
@@ -50,10 +57,15 @@ def fit(
     Several runs are fitted jointly: parameters are shared, except those that a problem names in `per_run`. Error bars
     come from the residuals, not from the stated noise: from three runs on by comparing the runs, otherwise with the
     correlation of the residuals in time (`diffcontact.identify.covariance`). A parameter at its bound keeps the
-    standard error that the curvature gives it, and its interval is cut at the bound. The other errors are those with it
-    held there. An interval of a friction coefficient that reaches to where an impact grips has no upper end: any larger
-    one does as well. It is wider than the standard error says where some impacts do. So is one of a tangential
-    restitution that reaches to where they slip.
+    standard error that the curvature gives it; the other errors are those with it held there.
+
+    Where curvature says nothing the interval is that of the profile likelihood: at a bound, where a bound would cut it,
+    and where the cost is no parabola as far as it reaches (`FitResult.profiles`, four at most). An interval of a
+    friction coefficient that reaches to where an impact grips has no upper end: any larger one does as well. It is
+    wider than the standard error says where some impacts do. So is one of a tangential restitution that reaches to
+    where they slip. Where all contacts grip only the least friction is known, by its profile (`FitResult.gripped`).
+
+    Whether the model explains the data at all is in `FitResult.verdict`: read it first.
 
     Args:
         problem: one run or a list of them.
@@ -72,7 +84,8 @@ def fit(
             finds the way from starts at which the simulation has other impacts than the data. "impacts" first fits when
             the impacts happen that the data show, "multiple" cuts the record into segments between them, which are
             brought together little by little. "auto" begins with the first and goes on to the others while noise does
-            not explain what is left, and says in the message what each found.
+            not explain what is left. Where it might not, it looks next door last, with each impact on the other side of
+            a sample. The message says what each found.
         loss, f_scale: "linear", "soft_l1", "huber" or "cauchy" as in scipy's `least_squares`; beyond f_scale standard
             deviations of the stated noise a residual counts as an outlier.
         priors: name -> `Normal(mean, sigma)`, what is known of free parameters besides the data.
@@ -85,7 +98,8 @@ def fit(
         check: None refuses a fit without hope, where no free parameter has any effect on what was measured, neither at
             the start nor at eight other points of the bounds. True refuses already where the data cannot determine
             every parameter (see `check`), False never. What a fit that goes on cannot see is named in the result.
-        progress: called as `progress(iteration, cost)` at every Jacobian.
+        progress: called as `progress(iteration, cost)` at every Jacobian. Within `diffcontact.progress.shown()` a
+            terminal shows what goes on without it.
 
     Returns:
         A `FitResult`; printing it gives the table.
@@ -119,13 +133,14 @@ def fit(
     )
     if check is not False:
         refuse_hopeless(objective, strict=check is True)
-    found, factors = search(objective, method, starts, seed, shooting), ()
-    objective, found = with_resolved_steps(objective, found)
-    if noise == "estimated":
-        objective, found, factors = with_estimated_noise(objective, found)
+    with stage("fit"):
+        found, factors = search(objective, method, starts, seed, shooting), ()
         objective, found = with_resolved_steps(objective, found)
-    found = replace(found, story="; ".join(filter(None, (found.story, story(objective)))))
-    return replace(estimate(objective, found), noise_factors=factors)
+        if noise == "estimated":
+            objective, found, factors = with_estimated_noise(objective, found)
+            objective, found = with_resolved_steps(objective, found)
+        found = replace(found, story="; ".join(filter(None, (found.story, story(objective)))))
+        return with_lower_bounds(with_profiles(replace(_deeper(objective, found), noise_factors=factors)))
 
 
 def check(
@@ -152,6 +167,25 @@ def check(
         ValueError: as `fit`.
     """
     return assess(Objective.of(problem, params, free, priors=priors, tied=tied), points, seed)
+
+
+def _deeper(objective: Objective, found: Outcome) -> FitResult:
+    """The result at the end of a search, or of one that goes on from within its intervals, where the cost is lower."""
+    for _ in range(_DEEPER):
+        result = estimate(objective, found)
+        if not result.converged or result.objective is None:
+            break
+        lower = [end for end in misjudged(result, result.objective) if end.lower_than_the_estimate]
+        if not lower:
+            break
+        end = solve(objective, min(lower, key=lambda end: end.risen).theta)
+        if not end.cost < found.end.cost:
+            break
+        story = "; ".join(filter(None, (found.story, f"a lower minimum of {end.cost:.6g} was found nearby")))
+        found = replace(found, end=end, costs=(float(end.cost), *found.costs[1:]), story=story)
+    else:
+        result = estimate(objective, found)
+    return result
 
 
 def _check_search(method: str, starts: int, shooting: str) -> None:

@@ -4,22 +4,35 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import MISSING, dataclass, field, fields, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from diffcontact.drawing import Draw
 from diffcontact.files import write_atomically
+from diffcontact.identify.covariance.error_bars import WITHIN
+from diffcontact.identify.intervals.profiled import Profile
 from diffcontact.identify.portable import decode, encode
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.observations import Problem
 from diffcontact.identify.problem.parameters import Domain
-from diffcontact.identify.table import text_table
+from diffcontact.identify.reporting import Labels, fit_report
+from diffcontact.identify.table import INTERVAL, text_table
+from diffcontact.identify.verdict.evidence import Units
+from diffcontact.identify.verdict.judge import judge
+from diffcontact.identify.verdict.verdict import Reason, Verdict
+from diffcontact.report import framed, page
+from diffcontact.report.figures import figure
 from diffcontact.simulate import Trajectory
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +65,8 @@ class FitResult:
         hints: the unidentifiable directions in words, and what would resolve them.
         prediction_errors: per run, root mean square of its residuals when what the runs share is estimated from the
             other runs only; empty where there are no others.
+        profiles: of the elements whose interval is that of their profile, because a bound is near.
+        gripped: names of coefficients of friction that are only bounded from below, because every contact grips.
         noise_factors: per run, (k,) estimated noise over stated noise; empty where the stated noise was taken.
         objective: what was minimised, started at the estimate: the runs with their noise as estimated, the free
             parameters, the loss and the priors. `profile`, `bootstrap` and `posterior` go on from it. None in a result
@@ -80,7 +95,45 @@ class FitResult:
     effective_samples: float = 0.0
     prediction_errors: tuple[float, ...] = ()
     noise_factors: tuple[NDArray, ...] = ()
+    profiles: tuple[Profile, ...] = ()
+    gripped: tuple[str, ...] = ()
     objective: Objective | None = field(default=None, repr=False)
+    stored_verdict: Verdict | None = field(default=None, repr=False)
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        """Whether the model explains the data, and what speaks against it; read it before any interval.
+
+        It is passed when it is asked for first, by two simulations per parameter, and written with the result.
+        """
+        if self.stored_verdict is not None:
+            return self.stored_verdict
+        if self.objective is None:
+            return Verdict.of([Reason("read from a file that holds no verdict: fit again for one")])
+        return judge(self, self.objective)
+
+    def judged(self, units: Units, labels: Sequence[str] = ()) -> FitResult:
+        """The same result with its verdict passed, values in units in which people read them.
+
+        Args:
+            units: name of a parameter -> its unit and what one of that is in the fit's own units.
+            labels: what the runs are called; empty: by their numbers.
+        """
+        return (
+            self if self.objective is None else replace(self, stored_verdict=judge(self, self.objective, units, labels))
+        )
+
+    @property
+    def scope(self) -> str:
+        """What the intervals are called: those of fewer runs than can be compared hold within these runs."""
+        if not self.error_bars.startswith(WITHIN):
+            return INTERVAL
+        return "within this run" if len(self.residuals) == 1 else "within these runs"
+
+    @property
+    def profiled(self) -> tuple[str, ...]:
+        """Names of the elements whose interval is that of their profile."""
+        return tuple(along.name for along in self.profiles)
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -130,13 +183,22 @@ class FitResult:
         return tuple(_autocorrelation(r, lags) for r in self.residuals)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "objective": None}
+        return {**self.__dict__, "objective": None, "stored_verdict": self.verdict}
 
     def __copy__(self) -> FitResult:
         return replace(self)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> FitResult:
         return replace(self, **{name: deepcopy(getattr(self, name), memo) for name in _FIELDS})
+
+    def place(self, name: str) -> tuple[str, tuple[int, ...]]:
+        """The parameter of an element of `names`, and its index there; parameters may be called like elements."""
+        j = self.names.index(name)
+        for parameter, value in self.stderr.items():
+            if j < np.size(value):
+                return parameter, tuple(int(i) for i in np.unravel_index(j, np.shape(value)))
+            j -= np.size(value)
+        raise ValueError(f"FitResult.place(name): {name!r} is in no parameter")
 
     def rows(self) -> list[dict[str, Any]]:
         """Per element: name, value, stderr, stderr_plain, interval95 and note; what is infinite is None."""
@@ -149,7 +211,16 @@ class FitResult:
         plain = np.sqrt(np.diag(self.covariance_plain))
         rows = []
         for j, name in enumerate(self.names):
-            note = "not seen by the data" if name in unidentifiable else "at its bound" if name in self.at_bound else ""
+            notes = [
+                text
+                for text, holders in (
+                    ("not seen by the data", unidentifiable - set(self.gripped)),
+                    ("gripped: bounded from below", self.gripped),
+                    ("at its bound", self.at_bound),
+                    ("interval by its profile", self.profiled),
+                )
+                if name in holders
+            ]
             rows.append(
                 {
                     "name": name,
@@ -157,7 +228,7 @@ class FitResult:
                     "stderr": _finite(errors[j]),
                     "stderr_plain": _finite(plain[j]),
                     "interval95": [_finite(bound) for bound in intervals[j]],
-                    "note": note,
+                    "note": ", ".join(notes),
                 }
             )
         return rows
@@ -167,9 +238,11 @@ class FitResult:
         return {
             "converged": self.converged,
             "message": self.message,
+            "verdict": self.verdict.to_dict(),
             "cost": self.cost,
             "dof": self.dof,
             "error_bars": self.error_bars,
+            "intervals": self.scope,
             "parameters": {row.pop("name"): row for row in self.rows()},
             "unidentifiable": self.unidentifiable,
             "hints": list(self.hints),
@@ -194,13 +267,15 @@ class FitResult:
             ValueError: a document that holds no result.
         """
         stored = document.get("fit_result")
-        if not isinstance(stored, Mapping) or set(stored) != set(_FIELDS):
+        if not isinstance(stored, Mapping) or not set(_REQUIRED) <= set(stored):
             raise ValueError("FitResult.from_dict: the document has no complete 'fit_result'")
-        values = {name: decode(stored[name]) for name in _FIELDS}
+        values = {name: decode(part) for name, part in stored.items() if name in _FIELDS}
         values["trajectories"] = tuple(Trajectory(**trajectory) for trajectory in values["trajectories"])
-        for name in ("names", "at_bound", "start_costs", "residuals", "hints", "prediction_errors", "noise_factors"):
+        values["profiles"] = [Profile(**along) for along in values.get("profiles", ())]
+        for name in _TUPLES & values.keys():
             values[name] = tuple(values[name])
-        return cls(**values)
+        verdict = document.get("verdict")
+        return cls(**values, stored_verdict=None if verdict is None else Verdict.from_dict(verdict))
 
     def save(self, path: str | Path) -> None:
         """Write the result as JSON."""
@@ -220,10 +295,50 @@ class FitResult:
             raise ValueError(f"{path}: not a JSON document: {error}") from None
         if not isinstance(document, dict):
             raise ValueError(f"{path}: expected a JSON object, got {type(document).__name__}")
-        return cls.from_dict(document)
+        try:
+            return cls.from_dict(document)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from None
+
+    def report(
+        self, path: str | Path, *, draw: Draw | None = None, title: str = "A fit", profiles: Sequence[Profile] = ()
+    ) -> None:
+        """Write the page of this fit: measured and fitted motion that plays, charts, and the numbers beside them.
+
+        One HTML file that needs no network. The picture is that of the system: a `System` of one's own may have a
+        `draw`; without one each coordinate is a bead on a wire.
+
+        Args:
+            path: of the file.
+            draw: `draw(t, q, params) -> shapes`, in place of the system's own picture; see `diffcontact.drawing`.
+            title: of the page.
+            profiles: of `identify.profile`, to be shown beside those that the fit computed.
+
+        Raises:
+            ValueError: a `draw` that returns no shapes, or not always the same ones.
+            OSError: the file cannot be written.
+        """
+        write_atomically(Path(path), page(fit_report(self, Labels(title), draw, profiles)))
+
+    def plot(self) -> Figure:
+        """Run by run: what was measured, the fitted motion with a tick at each impact, and below it the residuals.
+
+        Of a result that was read from a file, the fitted motion alone.
+
+        Returns:
+            A figure of matplotlib of which pyplot knows nothing: `savefig` writes it, a notebook shows it.
+
+        Raises:
+            ImportError: matplotlib is absent.
+        """
+        return figure(fit_report(self), "FitResult.plot")
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the page."""
+        return framed(page(fit_report(self)))
 
     def __str__(self) -> str:
-        lines = [text_table(self.rows())]
+        lines = [f"{self.verdict}\n", text_table(self.rows(), self.scope)]
         lines.append(f"cost {self.cost:.6g}, {self.dof} degrees of freedom; {self.message}")
         lines.append(
             f"chi^2 per degree of freedom {self.chi2_per_dof:.3g}, AIC {self.aic:.6g}, BIC {self.bic:.6g} with "
@@ -238,7 +353,11 @@ class FitResult:
 
 
 # What a file can hold.
-_FIELDS = tuple(entry.name for entry in fields(FitResult) if entry.name != "objective")
+_FIELDS = tuple(entry.name for entry in fields(FitResult) if entry.name not in ("objective", "stored_verdict"))
+# What it holds at least; what came later has a default.
+_REQUIRED = tuple(entry.name for entry in fields(FitResult) if entry.default is MISSING)
+_TUPLES = {"names", "at_bound", "start_costs", "residuals", "hints", "prediction_errors", "noise_factors"}
+_TUPLES |= {"profiles", "gripped"}
 
 
 def resumed(result: FitResult, caller: str, all_seen: bool = False) -> Objective:

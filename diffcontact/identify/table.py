@@ -7,15 +7,17 @@ from typing import Any
 
 import numpy as np
 
-_COLUMNS = ("parameter", "value", "stderr", "95 % interval", "unit", "note")
-_NUMERIC = _COLUMNS[1:4]
+INTERVAL = "95 % interval"
+_COLUMNS = ("parameter", "value", "stderr", INTERVAL, "unit", "note")
+_LEFT = ("parameter", "unit", "note")
 
 
-def table_cells(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
+def table_cells(rows: Sequence[Mapping[str, Any]], scope: str = INTERVAL) -> list[tuple[str, ...]]:
     """The cells of a table of estimates, its head first; the unit's column is there if the rows have units.
 
     Args:
         rows: one per parameter, with name, value, stderr and interval95 (None: infinite), note, and perhaps unit.
+        scope: what the intervals are called.
 
     Example:
         >>> row = {"name": "drag", "value": 0.0213, "stderr": 0.0034, "interval95": [0.0123, None], "note": ""}
@@ -23,7 +25,7 @@ def table_cells(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
         [('parameter', 'value', 'stderr', '95 % interval', 'note'), ('drag', '0.0213', '0.0034', '[0.0123, inf]', '')]
     """
     head = tuple(column for column in _COLUMNS if column != "unit" or any("unit" in row for row in rows))
-    cells = [head]
+    cells = [tuple(scope if column == INTERVAL else column for column in head)]
     for row in rows:
         error = row["stderr"]
         low, high = (number(b, error, unknown) for b, unknown in zip(row["interval95"], ("-inf", "inf"), strict=True))
@@ -31,7 +33,7 @@ def table_cells(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
             "parameter": row["name"],
             "value": number(row["value"], error),
             "stderr": number(error, error, "inf"),
-            "95 % interval": f"[{low}, {high}]",
+            INTERVAL: f"[{low}, {high}]",
             "unit": row.get("unit", ""),
             "note": row["note"],
         }
@@ -39,14 +41,14 @@ def table_cells(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
     return cells
 
 
-def text_table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """A table of estimates as aligned text, a line under its head."""
-    cells = table_cells(rows)
+def text_table(rows: Sequence[Mapping[str, Any]], scope: str = INTERVAL) -> str:
+    """A table of estimates as aligned text, a line under its head; arguments are those of `table_cells`."""
+    cells = table_cells(rows, scope)
     head = cells[0]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = [
         "  ".join(
-            cell.rjust(width) if name in _NUMERIC else cell.ljust(width)
+            cell.ljust(width) if name in _LEFT else cell.rjust(width)
             for name, cell, width in zip(head, line, widths, strict=True)
         ).rstrip()
         for line in cells
@@ -60,6 +62,8 @@ def number(value: float | None, error: float | None, unknown: str = "") -> str:
     Example:
         >>> number(0.99563, 0.0062), number(9.81, 0.0), number(1.25e12, 2e10), number(None, None, "inf")
         ('0.9956', '9.81', '1.25e+12', 'inf')
+        >>> number(1 / 3e10, 1e-149)
+        '3.33333333333e-11'
     """
     if value is None:
         return unknown
@@ -68,5 +72,6 @@ def number(value: float | None, error: float | None, unknown: str = "") -> str:
     digits = 1 - int(np.floor(np.log10(error)))
     if 0 <= digits <= 9 and abs(value) < 1e9:
         return f"{value:.{digits}f}"
-    significant = max(1, digits + int(np.floor(np.log10(max(abs(value), error)))) + 1)
+    # An error of nothing, as at a bound, deserves no more digits than a float has.
+    significant = min(max(1, digits + int(np.floor(np.log10(max(abs(value), error)))) + 1), 12)
     return f"{value:.{significant}g}"

@@ -1,5 +1,6 @@
-"""What a fit leaves behind for people: one HTML page with its pictures inside."""
+"""The page that shows a motion, or a fit: it plays, and can be read without playing."""
 
-from diffcontact.report.page import FittedRun, Report, page
+from diffcontact.report.content import Channel, Estimate, Event, Numbers, ProfileView, Report, RunView
+from diffcontact.report.page import framed, page
 
-__all__ = ["FittedRun", "Report", "page"]
+__all__ = ["Channel", "Estimate", "Event", "Numbers", "ProfileView", "Report", "RunView", "framed", "page"]

@@ -1,121 +1,225 @@
-"""The report of a fit: one HTML file that needs nothing else to be read."""
+"""A report as one HTML file that needs nothing else: no network, and no JavaScript to be read.
+
+With JavaScript it plays: `assets/*.js` draw the motion and the charts (uPlot) from the data that the page holds.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from functools import cache
 from html import escape
+from importlib.resources import files
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from diffcontact.identify.table import table_cells
-from diffcontact.report.chart import Series, chart
+from diffcontact.report import numbers as tables
+from diffcontact.report.content import Channel, Report, RunView
+from diffcontact.report.motion import Motion
+from diffcontact.report.portable import packed, script_json
+from diffcontact.report.sketch import sketch
 
-_COLOURS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf")
-_STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 900px; margin: 2em auto; padding: 0 1em; color: #222; }
-table { border-collapse: collapse; } th, td { padding: 2px 12px; text-align: right; border-bottom: 1px solid #ddd; }
-th:first-child, td:first-child { text-align: left; }
-svg { max-width: 100%; height: auto; } svg text { font: 11px system-ui, sans-serif; } .grid { stroke: #ddd;
-stroke-width: 0.7; } dt { font-weight: 600; } dd { margin: 0 0 0.6em 0; overflow-wrap: anywhere; } .bad { color: #b00; }
-"""
-
-
-@dataclass(frozen=True, eq=False)
-class FittedRun:
-    """One run: what was measured, and the motion at the estimate.
-
-    Attributes:
-        label: its heading.
-        notes: what is worth knowing of its measurements, by name.
-        times: (n,) in the report's unit of time.
-        measured: (n, k) positions, NaN where one is missing.
-        fitted: (n, k) the same positions at the estimate.
-    """
-
-    label: str
-    notes: Mapping[str, str]
-    times: NDArray
-    measured: NDArray
-    fitted: NDArray
-
-
-@dataclass(frozen=True, eq=False)
-class Report:
-    """What the page of a fit shows.
-
-    Attributes:
-        title: its heading.
-        converged: whether the fit did.
-        message: how the fit ended.
-        estimates: one row per parameter; see `diffcontact.identify.table.table_cells`.
-        channels: (k,) what the measured positions are called.
-        length: unit in which positions are shown.
-        scale: positions in that unit over those of the runs.
-        time: unit of the times.
-        runs: in the order in which they are shown.
-        method: how the estimates were computed, term -> explanation.
-    """
-
-    title: str
-    converged: bool
-    message: str
-    estimates: Sequence[Mapping[str, Any]]
-    channels: Sequence[str]
-    length: str
-    scale: float
-    time: str
-    runs: Sequence[FittedRun]
-    method: Mapping[str, str]
+_SCRIPTS = ("tracks.js", "camera.js", "shapes.js", "motion.js", "charts.js", "player.js", "statistics.js", "page.js")
+_STYLES = ("uPlot.min.css", "page.css")
 
 
 def page(report: Report) -> str:
-    """The whole HTML document, its pictures inside."""
-    title = escape(report.title)
+    """The whole HTML document."""
+    title, found = escape(report.title), report.numbers
+    groups = _groups(report.channels)
     parts = [
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>',
-        f"<style>{_STYLE}</style></head><body>",
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        '<meta name="color-scheme" content="light dark">',
+        '<link rel="icon" href="data:,">',
+        *(f"<style>{_asset(name)}</style>" for name in _STYLES),
+        "</head><body>",
         f"<h1>{title}</h1>",
-        f"<p{'' if report.converged else ' class=bad'}>{escape(report.message)}</p>",
-        "<h2>Estimates</h2>",
-        _table(report.estimates),
-        "<h2>Measured and fitted</h2>",
+        tables.verdict(found) if found else "",
+        '<section id="watch" hidden></section>',
+        f"<noscript>{_still(report, groups)}</noscript>",
+        _runs(report),
+        tables.estimates(found) if found else "",
+        '<section id="statistics"></section>' if found else "",
+        tables.correlation(found) if found else "",
+        _method(report),
+        f'<script type="application/json" id="data">{script_json(_data(report, groups))}</script>',
+        f"<script>{_asset('uPlot.iife.min.js')}\n/*\n{_asset('uPlot-LICENSE.txt')}*/</script>",
+        f'<script>"use strict";\n(() => {{\n{_code()}}})();</script>',
+        "</body></html>\n",
     ]
+    return "\n".join(part for part in parts if part)
+
+
+def framed(document: str, height: int = 720) -> str:
+    """A page within another one, such as a notebook: an element that holds the whole document."""
+    return (
+        f'<iframe srcdoc="{escape(document)}" style="width:100%;height:{height}px;border:0" '
+        'title="report" loading="lazy"></iframe>'
+    )
+
+
+@cache
+def _asset(name: str) -> str:
+    return files("diffcontact.report").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+def _code() -> str:
+    return "\n".join(_asset(name) for name in _SCRIPTS)
+
+
+def _groups(channels: Sequence[Channel]) -> list[dict[str, Any]]:
+    """Channels that share a chart: those in one unit and one direction."""
+    groups: dict[tuple[str, bool], list[int]] = {}
+    for k, channel in enumerate(channels):
+        groups.setdefault((channel.unit, channel.down), []).append(k)
+    return [
+        {
+            "title": (channels[of[0]].name if len(of) == 1 else _kind(unit)) + (f" [{unit}]" if unit else ""),
+            "unit": unit,
+            "down": down,
+            "channels": of,
+        }
+        for (unit, down), of in groups.items()
+    ]
+
+
+def _kind(unit: str) -> str:
+    return "angle" if unit in ("rad", "deg") else "position" if unit else "value"
+
+
+def _still(report: Report, groups: Sequence[Mapping[str, Any]]) -> str:
+    """The charts as pictures, for those who read without JavaScript."""
+    parts = ["<h2>Measured and fitted</h2>" if report.numbers else "<h2>Motion</h2>"]
     for run in report.runs:
-        parts += _run(report, run)
-    parts += ["<h2>How it was computed</h2>", _terms(report.method), "</body></html>\n"]
+        parts.append(f"<h3>{escape(run.label)}</h3>")
+        parts += [sketch(run, group["channels"], group["title"], report.time, report.channels) for group in groups]
     return "\n".join(parts)
 
 
-def _table(estimates: Sequence[Mapping[str, Any]]) -> str:
-    head, *rows = table_cells(estimates)
-    cells = "".join(f"<th>{escape(cell)}</th>" for cell in head)
-    body = "\n".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-    return f"<table><tr>{cells}</tr>\n{body}\n</table>"
+def _runs(report: Report) -> str:
+    """The runs with what is worth knowing of them, and how far off they are."""
+    lines = []
+    for run in report.runs:
+        notes = "; ".join(f"{name} {text}" for name, text in run.notes.items())
+        sizes = ", ".join(residual_sizes(run, report.channels))
+        rms = f"root mean square of the residuals: {sizes}" if sizes else ""
+        told = ". ".join(text for text in (notes, rms) if text)
+        if told:
+            lines.append(f"<dt>{escape(run.label)}</dt><dd>{escape(told)}.</dd>")
+    if not lines:
+        return ""
+    return f"<details{' open' if len(lines) == 1 else ''}><summary>Runs</summary><dl>{''.join(lines)}</dl></details>"
 
 
-def _run(report: Report, run: FittedRun) -> list[str]:
-    unit, scale, time = report.length, report.scale, f"time [{report.time}]"
-    residuals = run.measured - run.fitted
-    positions_series, residual_series = [], []
-    for k, channel in enumerate(report.channels):
-        colour = _COLOURS[k % len(_COLOURS)]
-        positions_series += [
-            Series(f"{channel}, measured", run.times, scale * run.measured[:, k], colour, dots=True),
-            Series(f"{channel}, fitted", run.times, scale * run.fitted[:, k], "#222"),
+def residual_sizes(run: RunView, channels: Sequence[Channel]) -> list[str]:
+    """Root mean squares of a run's residuals, one for each unit, as they are shown."""
+    sizes = []
+    for group in _groups(channels) if run.residual.size else []:
+        off = np.stack([channels[k].factor * run.residual[:, k] for k in group["channels"]])
+        if np.isfinite(off).any():
+            sizes.append(f"{np.sqrt(np.nanmean(off**2)):.3g} {group['unit']}".strip())
+    return sizes
+
+
+def _method(report: Report) -> str:
+    terms = dict(report.method)
+    if report.numbers:
+        terms |= report.numbers.facts
+    if not terms:
+        return ""
+    told = "\n".join(f"<dt>{escape(term)}</dt><dd>{escape(text)}</dd>" for term, text in terms.items())
+    return f"<details open><summary>How it was computed</summary><dl>{told}</dl></details>"
+
+
+def _data(report: Report, groups: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What the scripts read; lengths in the page's units, but those of motions, which have a scale of their own."""
+    factors = np.array([channel.factor for channel in report.channels])
+    data: dict[str, Any] = {
+        "title": report.title,
+        "time": report.time,
+        "fitted": report.numbers is not None,
+        "length": _length(report.channels),
+        "channels": [{"name": c.name, "unit": c.unit, "down": c.down} for c in report.channels],
+        "groups": list(groups),
+        # A motion that is finite nowhere cannot be played.
+        "runs": [
+            {**_run(run, factors), "label": name}
+            for run, name in zip(report.runs, tables.short([run.label for run in report.runs]), strict=True)
+            if run.times.size > 1
+        ],
+    }
+    if report.numbers is not None:
+        found = report.numbers
+        data["starts"] = [x for x in found.starts if np.isfinite(x)] if len(found.starts) > 1 else []
+        data["profiles"] = [
+            {"name": p.name, "values": packed(p.values), "rise": packed(p.rise), "level": p.level}
+            for p in found.profiles
         ]
-        residual_series.append(Series(channel, run.times, scale * residuals[:, k], colour))
-    notes = "; ".join(f"{name} {text}" for name, text in run.notes.items())
-    rms = scale * np.sqrt(np.nanmean(residuals**2))
-    return [
-        f"<h3>{escape(run.label)}</h3>",
-        f"<p>{escape(notes)}{'. ' if notes else ''}Root mean square of the residuals: {rms:.3g} {escape(unit)}.</p>",
-        chart(positions_series, time, f"position [{unit}]"),
-        chart(residual_series, time, f"measured - fitted [{unit}]"),
-    ]
+    return data
 
 
-def _terms(explained: Mapping[str, str]) -> str:
-    return "<dl>" + "\n".join(f"<dt>{term}</dt><dd>{escape(text)}</dd>" for term, text in explained.items()) + "</dl>"
+def _length(channels: Sequence[Channel]) -> dict[str, Any]:
+    """In which unit places are shown."""
+    for channel in channels:
+        if channel.unit not in ("", "deg", "rad"):
+            return {"unit": channel.unit, "factor": abs(channel.factor)}
+    return {"unit": "", "factor": 1.0}
+
+
+def _run(run: RunView, factors: NDArray) -> dict[str, Any]:
+    data: dict[str, Any] = {
+        "times": packed(run.times, double=True),
+        "curve": packed(run.curve * factors),
+        "events": [[event.time, event.text, event.kind] for event in run.events],
+        "motion": None if run.motion is None else _motion(run.motion, run.residual, factors),
+    }
+    if run.samples.size:
+        data["samples"] = packed(run.samples, double=True)
+        data["measured"] = packed(run.measured * factors)
+        data["residual"] = packed(run.residual * factors)
+    if run.bands.size:
+        data["bands"] = [packed(band * factors) for band in run.bands]
+    return data
+
+
+def _motion(motion: Motion, residual: NDArray, factors: NDArray) -> dict[str, Any]:
+    return {
+        "dimension": motion.dimension,
+        "up": None if motion.up is None else motion.up.tolist(),
+        "shapes": [
+            {
+                "kind": shape.kind,
+                **shape.static,
+                "fields": {name: packed(rows) for name, rows in shape.fields.items()},
+                "offsets": {name: _offsets(rows, residual, factors) for name, rows in shape.offsets.items()},
+            }
+            for shape in motion.shapes
+        ],
+    }
+
+
+def _offsets(rows: NDArray, residual: NDArray, factors: NDArray) -> list[dict[str, Any]]:
+    """The columns that are displaced: residuals of one channel, which are on the page already, or tracks."""
+    found = []
+    for number, column in enumerate(rows.T):
+        if not np.any(column != 0):
+            continue
+        for k, off in enumerate(residual.T):
+            ratio = _ratio(column, off)
+            if ratio is not None:
+                found.append({"column": number, "channel": k, "factor": ratio / factors[k]})
+                break
+        else:
+            found.append({"column": number, "track": packed(column)})
+    return found
+
+
+def _ratio(a: NDArray, b: NDArray) -> float | None:
+    """The number by which b is to be multiplied to be a, up to rounding; None: there is none."""
+    if not np.array_equal(np.isnan(a), np.isnan(b)) or np.all(np.isnan(a)):
+        return None
+    a, b = np.nan_to_num(a), np.nan_to_num(b)
+    ratio = float(a @ b / (b @ b)) if np.any(b != 0) else 0.0
+    return ratio if ratio != 0 and np.abs(a - ratio * b).max() <= 1e-6 * np.abs(a).max() else None

@@ -2,9 +2,11 @@
 
 [system]         kind and options of a ready-made system           -> diffcontact.scene.kinds
                  drive: the column that drives it
-[data]           time column, noise, files, every                  -> diffcontact.scene.measurements
+[data]           files, noise, scale                               -> diffcontact.scene.scale
+                 times, window, decimal, missing, ...              -> diffcontact.scene.reading
 [preparation]    from columns to the system's coordinates          -> diffcontact.scene.preparation
-[parameters.x]   value, unit, bounds, free, per_run, prior         one table per parameter of the system
+[parameters.x]   value, unit, bounds, free, per_run, prior         -> diffcontact.scene.parameters
+[ties]           parameters that follow from others                -> diffcontact.scene.ties
 [fit]            loss, f_scale, starts, shooting, substeps         -> diffcontact.identify.fit
 [output]         folder
 """
@@ -22,44 +24,49 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diffcontact.files import read_text
-from diffcontact.identify import Interval, Normal, Positive, Real
 from diffcontact.identify.problem.loss import LOSSES
 from diffcontact.identify.search.shooting import SHOOTING
 from diffcontact.messages import shown
 from diffcontact.scene.keys import Table
-from diffcontact.scene.kinds import KINDS, Quantity, ReadySystem
-from diffcontact.scene.measurements import read_csv
+from diffcontact.scene.kinds import KINDS
+from diffcontact.scene.measurements import read_measurements
 from diffcontact.scene.numerals import SIZES
+from diffcontact.scene.parameters import Parameter, read_parameters
 from diffcontact.scene.preparation import PREPARATIONS, Preparation, PreparedRun
+from diffcontact.scene.reading import KEYS as READING_KEYS
+from diffcontact.scene.reading import Reading, rate_of
+from diffcontact.scene.ready import Quantity, ReadySystem
+from diffcontact.scene.scale import UNIT, Scaled, read_scale
+from diffcontact.scene.ties import Tie, read_ties, wholly_tied
+from diffcontact.scene.units import Unit
 
-FROM_DATA = "from data"
+KEYS = {
+    "title": "of the report; the file's name by default",
+    "system": "what moves, and its options",
+    "data": "the recordings, and how they are read",
+    "preparation": "from their columns to the system's coordinates",
+    "parameters": "one table for each parameter of the system",
+    "ties": "parameters that follow from others",
+    "fit": "how the free parameters are found",
+    "output": "where the results go",
+}
+DATA_KEYS = {
+    "files": "CSV files, relative to the scene; each is a run or several, and all are fitted jointly",
+    "noise": "{ value, unit }: one standard deviation of a sample",
+    "scale": "{ value, sigma, unit }: how long a pixel is",
+    **READING_KEYS,
+}
+FIT_KEYS = {
+    "loss": f"of the residuals: {', '.join(map(repr, LOSSES))}",
+    "f_scale": "beyond so many standard deviations a residual counts as an outlier (1)",
+    "starts": "how many starting points are tried (1)",
+    "shooting": f"the way from a bad start: {', '.join(map(repr, SHOOTING))}",
+    "substeps": "steps from one row to the next, or 'auto' (default): as many as the noise asks for",
+}
+OUTPUT_KEYS = {"folder": "relative to the current one; out/SCENE by default"}
+
 _SUBSTEPS = 10**4
 _ENDLESS = re.compile(r"[0-9_]{4300}")
-
-
-@dataclass(frozen=True, eq=False)
-class Parameter:
-    """A parameter as the scene declares it.
-
-    Attributes:
-        name: as the system calls it.
-        at: file and key, for messages.
-        unit: in which the scene gives it and the result reports it.
-        factor: from that unit to SI.
-        value: starting or fixed value [SI]; None: the preparation suggests it, run by run.
-        domain: where it may move; None if it is fixed.
-        prior: what is known of it besides the data [SI], or None.
-        per_run: whether every run has its own.
-    """
-
-    name: str
-    at: str
-    unit: str
-    factor: float
-    value: NDArray | None
-    domain: Interval | Positive | Real | None
-    prior: Normal | None
-    per_run: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,12 +79,11 @@ class Scene:
         kind: of the system.
         ready: the system and its quantities.
         parameters: by name, one for every quantity of the system but those that it leaves out.
-        time: column of the times.
-        time_factor: from its unit to the system's.
-        delimiter: between the fields of a CSV row.
-        every: which rows of a file are used: 1 all, 10 every tenth.
-        noise: one standard deviation of a sample, in the system's unit of length.
+        ties: between them.
+        reading: how the recordings are read.
+        noise: one standard deviation of a sample, in the system's unit of length, or of time where impacts are heard.
         length: unit of the measured coordinates, for the report.
+        length_factor: from it to the system's.
         preparation: from columns to coordinates.
         fit: options of `diffcontact.fit`, by name.
         substeps: steps from one row that is used to the next, or "auto"; see `identify.Problem`.
@@ -90,12 +96,11 @@ class Scene:
     kind: str
     ready: ReadySystem
     parameters: Mapping[str, Parameter]
-    time: str
-    time_factor: float
-    delimiter: str
-    every: int
+    ties: tuple[Tie, ...]
+    reading: Reading
     noise: float
     length: str
+    length_factor: float
     preparation: Preparation
     fit: Mapping[str, Any]
     substeps: int | str
@@ -106,7 +111,15 @@ class Scene:
     def columns(self) -> tuple[str, ...]:
         """Names of the columns that a file of measurements must have."""
         drive = self.ready.drive
-        return (self.time, *self.preparation.columns, *((drive.column,) if drive else ()))
+        time = (self.reading.time,) if self.reading.time else ()
+        return (*time, *self.preparation.columns, *((drive.column,) if drive else ()))
+
+    @property
+    def noises(self) -> float | NDArray:
+        """One standard deviation of a sample, for all channels or for each: angles have their own."""
+        angles = self.preparation.angles
+        lengths = len(self.preparation.channels) - angles
+        return np.array([self.noise] * lengths + [self.preparation.angle_noise] * angles) if angles else self.noise
 
     def read_runs(self, path: str | Path) -> tuple[PreparedRun, ...]:
         """Read one file of measurements and prepare the run or runs that it holds.
@@ -116,9 +129,12 @@ class Scene:
             ValueError: one line that names the file, and row or column.
         """
         drive = self.ready.drive
-        measurements = read_csv(path, self.columns, time=self.time, delimiter=self.delimiter, every=self.every)
-        times = self.time_factor * measurements.columns[self.time]
+        measurements = read_measurements(path, self.columns, self.reading)
+        times = measurements.times
         runs = self.preparation(times, measurements)
+        if measurements.understood:
+            told = {"recording": measurements.understood}
+            runs = tuple(replace(run, notes={**told, **run.notes}) for run in runs)
         if drive is None:
             return runs
         force = drive.factor * measurements.columns[drive.column]
@@ -165,34 +181,51 @@ def parse_scene(table: Table, folder: Path) -> Scene:
         >>> scene.parameters["distance"].unit, scene.files[0].as_posix()
         ('mm', 'runs/carts.csv')
     """
-    table.expect("title", "system", "data", "preparation", "parameters", "fit", "output")
-    system, data, preparation = table.table("system"), table.table("data"), table.table("preparation")
+    table.expect(*KEYS)
+    system, data = table.table("system"), table.table("data")
     kind = system.choice("kind", KINDS)
     ready = KINDS[kind](system)
-    data.expect("files", "time", "time_unit", "delimiter", "every", "noise")
-    delimiter = data.text("delimiter", ",")
-    if len(delimiter) != 1 or delimiter in '\r\n\0"':
-        raise data.fail("delimiter", f"{shown(delimiter)}, expected one character, no quote and no end of a line")
-    every = data.integer("every", 1, least=1)
-    noise = data.quantity("noise", ready.length)
-    if not noise > 0:
-        raise data.fail("noise", f"{noise} {ready.length}, expected above 0")
+    data.expect(*DATA_KEYS)
+    scale = read_scale(data)
+    table = Table(table.data, table.file, table.path, _units(data, ready, scale))
+    data, preparation = table.table("data"), table.table("preparation")
     prepare = PREPARATIONS[preparation.choice("kind", PREPARATIONS)].from_table(preparation, ready)
+    measured = ready.time if prepare.hears else ready.length
+    noise = data.quantity("noise", measured)
+    if not noise > 0:
+        raise data.fail("noise", f"{noise} {measured}, expected above 0")
     _require_match(prepare, ready, preparation)
+    reading = Reading.from_table(data, ready.time)
+    ties, declared = table.table("ties", {}), table.table("parameters")
+    follow = wholly_tied(ties, {name: quantity.shape for name, quantity in ready.quantities.items()})
+    parameters = read_parameters(declared, ready.quantities, _suggested(prepare, ready), follow)
+    if prepare.angles:
+        if ready.turned is None or "angle0" not in parameters:
+            raise table.table("parameters").fail("angle0", "missing, expected { value = 'from data' } with angles")
+        # Without a sample where nothing was measured, as when a scene is played.
+        given = {ready.turned.orientation: (0, ready.turned.columns * ready.turned.count)}
+        more = given if ready.turned.orientation else {}
+        ready = replace(ready, observe=ready.turned.observe, given={**ready.given, **more})
+    if scale is not None and scale[1] is not None:
+        parameters[scale[1].name] = scale[1]
+        quantity = Quantity(UNIT, low=0.0, positive=True)
+        lengths = len(prepare.channels) - prepare.angles
+        seen = Scaled(ready.observe, scale[0], lengths)
+        ready = replace(ready, quantities={**ready.quantities, scale[1].name: quantity}, observe=seen)
+    shapes = {name: ready.quantities[name].shape for name in parameters}
     output = table.table("output", {})
-    output.expect("folder")
+    output.expect(*OUTPUT_KEYS)
     scene = Scene(
         file=table.file,
         title=table.text("title", Path(table.file).stem),
         kind=kind,
         ready=ready,
-        parameters=_parameters(table.table("parameters"), ready, _suggested(prepare, ready)),
-        time=data.text("time"),
-        time_factor=data.factor("time_unit", ready.time),
-        delimiter=delimiter,
-        every=every,
+        parameters=parameters,
+        ties=read_ties(ties, parameters, shapes),
+        reading=reading,
         noise=noise,
-        length=data.table("noise").text("unit", ready.length),
+        length=ready.length if prepare.hears else data.table("noise").text("unit", ready.length),
+        length_factor=1.0 if prepare.hears else data.table("noise").factor("unit", ready.length),
         preparation=prepare,
         fit=_fit_options(table.table("fit", {})),
         substeps=_substeps(table.table("fit", {})),
@@ -207,10 +240,23 @@ def parse_scene(table: Table, folder: Path) -> Scene:
     return scene
 
 
+def _units(data: Table, ready: ReadySystem, scale: tuple[float, Parameter | None] | None) -> dict[str, Unit]:
+    """What px and frame mean in this scene, where it says so."""
+    units, rate = {}, rate_of(data)
+    if scale is not None:
+        if ready.length == "px":
+            raise data.fail("scale", "of a system that counts pixels, expected length = 'm' in [system]")
+        units["px"] = Unit("px", scale[0], Unit.parse("m").dimension)
+    if rate is not None and ready.time != "frame":
+        units["frame"] = Unit("frame", 1.0 / rate, Unit.parse("s").dimension)
+    return units
+
+
 def _require_match(prepare: Preparation, ready: ReadySystem, table: Table) -> None:
     d = ready.quantities["q0"].shape[0]
-    if len(prepare.channels) != d:
-        raise table.fail("kind", f"observes {len(prepare.channels)} coordinates, the system has {d}")
+    lengths = len(prepare.channels) - prepare.angles
+    if lengths != d:
+        raise table.fail("kind", f"observes {lengths} coordinates, the system has {d}")
     driven = ("drive_times", "drive") if ready.drive else ()
     for name in ready.given:
         if name not in (*prepare.gives, *driven):
@@ -218,7 +264,7 @@ def _require_match(prepare: Preparation, ready: ReadySystem, table: Table) -> No
 
 
 def _fit_options(table: Table) -> dict[str, Any]:
-    table.expect("loss", "f_scale", "starts", "shooting", "substeps")
+    table.expect(*FIT_KEYS)
     options: dict[str, Any] = {}
     if "loss" in table:
         options["loss"] = table.choice("loss", LOSSES)
@@ -245,76 +291,3 @@ def _suggested(prepare: Preparation, ready: ReadySystem) -> tuple[str, ...]:
     """Names of the parameters that may start `from data`."""
     derived = (name for name, start in ready.derived.items() if start.source in prepare.suggests)
     return (*(name for name in prepare.suggests if name in ready.quantities), *derived)
-
-
-def _parameters(table: Table, ready: ReadySystem, suggested: tuple[str, ...]) -> dict[str, Parameter]:
-    table.expect(*ready.quantities)
-    missing = [name for name, quantity in ready.quantities.items() if name not in table and not quantity.optional]
-    if missing:
-        raise table.fail(missing[0], "missing, expected a table with value, unit, bounds, free, per_run")
-    # In the order of the scene: it is the order of the table of results.
-    return {name: _parameter(name, table.table(name), ready.quantities[name], suggested) for name in table.data}
-
-
-def _parameter(name: str, table: Table, quantity: Quantity, suggested: tuple[str, ...]) -> Parameter:
-    table.expect("value", "unit", "bounds", "free", "per_run", "prior")
-    factor = table.factor("unit", quantity.unit)
-    free, domain = table.flag("free", True), _domain(table, factor, quantity)
-    return Parameter(
-        name=name,
-        at=f"{table.file}: {'.'.join(table.path)}",
-        unit=table.text("unit", quantity.unit).strip() or "1",
-        factor=factor,
-        value=_value(name, table, factor, quantity, suggested),
-        domain=domain if free else None,
-        prior=_prior(table, factor, free),
-        per_run=table.flag("per_run", False),
-    )
-
-
-def _value(name: str, table: Table, factor: float, quantity: Quantity, suggested: tuple[str, ...]) -> NDArray | None:
-    if table.data.get("value") == FROM_DATA:
-        if name not in suggested:
-            known = ", ".join(suggested) or "none"
-            raise table.fail("value", f"this preparation suggests no {name}; it suggests {known}")
-        return None
-    if isinstance(table.data.get("value"), str):
-        raise table.fail("value", f"{shown(table.text('value'))}, expected a number or {FROM_DATA!r}")
-    written = table.numbers("value")
-    if written.shape not in ((), quantity.shape):
-        raise table.fail("value", f"shape {written.shape}, expected a number or shape {quantity.shape}")
-    value = np.broadcast_to(written * factor, quantity.shape)
-    if not quantity.allows(value):
-        raise table.fail("value", f"{shown(written.tolist())}, expected {quantity.range} (SI)")
-    return value
-
-
-def _prior(table: Table, factor: float, free: bool) -> Normal | None:
-    if "prior" not in table:
-        return None
-    if not free:
-        raise table.fail("prior", "of a parameter that is not free, expected none")
-    prior = table.table("prior")
-    prior.expect("mean", "sigma")
-    mean, sigma = prior.number("mean") * factor, prior.number("sigma") * factor
-    if not sigma > 0:
-        raise prior.fail("sigma", f"{prior.number('sigma')}, expected above 0")
-    return Normal(mean, sigma)
-
-
-def _domain(table: Table, factor: float, quantity: Quantity) -> Interval | Positive | Real:
-    if "bounds" not in table:
-        if quantity.positive and np.isinf(quantity.high):
-            return Positive()
-        return Real() if np.isinf(quantity.low) and np.isinf(quantity.high) else Interval(quantity.low, quantity.high)
-    bounds = table.numbers("bounds")
-    if bounds.shape != (2,):
-        raise table.fail("bounds", f"{shown(bounds.tolist())}, expected [low, high]")
-    low, high = bounds * factor
-    if not low < high:
-        raise table.fail("bounds", f"{shown(bounds.tolist())} are the wrong way round, expected low below high")
-    if low < quantity.low or high > quantity.high:
-        raise table.fail(
-            "bounds", f"{shown(bounds.tolist())} reach beyond what is possible, expected {quantity.range} (SI)"
-        )
-    return Interval(low, high)

@@ -10,7 +10,10 @@ from numpy.typing import NDArray
 
 from diffcontact.messages import did_you_mean, shown
 from diffcontact.scene.numerals import SIZES, sizable
-from diffcontact.scene.units import factor
+from diffcontact.scene.units import Unit, factor
+
+# Of a table like `noise = { value = 0.1, unit = "mm" }`.
+QUANTITY_KEYS = {"value": "a number", "unit": "of it, the system's by default"}
 
 _REQUIRED: Any = object()
 
@@ -22,6 +25,7 @@ class Table:
         data: key -> value, as tomllib gives it.
         file: the scene's name, the beginning of every message.
         path: the tables that lead to this one.
+        units: units with a meaning of their own in this document, such as a pixel of known length.
 
     Example:
         >>> noise = Table({"value": 0.1, "unit": "mm"}, "carts.toml", ("data", "noise"))
@@ -32,8 +36,14 @@ class Table:
         ValueError: carts.toml: data.noise.value: unknown key; did you mean 'valu'?
     """
 
-    def __init__(self, data: Mapping[str, Any], file: str, path: tuple[str, ...] = ()):
-        self.data, self.file, self.path = data, file, path
+    def __init__(
+        self,
+        data: Mapping[str, Any],
+        file: str,
+        path: tuple[str, ...] = (),
+        units: Mapping[str, Unit] | None = None,
+    ):
+        self.data, self.file, self.path, self.units = data, file, path, dict(units or {})
 
     def __contains__(self, key: str) -> bool:
         return key in self.data
@@ -66,7 +76,7 @@ class Table:
     def table(self, key: str, default: Any = _REQUIRED) -> Table:
         """A table within."""
         value = self.get(key, Mapping, "a table", default)
-        return Table(value, self.file, (*self.path, key))
+        return Table(value, self.file, (*self.path, key), self.units)
 
     def text(self, key: str, default: Any = _REQUIRED) -> str:
         """A string."""
@@ -148,18 +158,30 @@ class Table:
             raise self.fail(key, f"no such {key} {shown(value)}; {did_you_mean(value, known)}")
         return value
 
-    def factor(self, key: str, wanted: str) -> float:
-        """From the unit that stands at the key to the wanted one; without the key they are the same."""
-        unit = self.text(key, wanted)
+    def factor(self, key: str, wanted: str, default: str = "") -> float:
+        """From the unit that stands at the key to the wanted one; without the key from the default, or the same."""
+        unit = self.text(key, default or wanted)
         try:
-            return factor(unit, wanted)
+            return factor(unit, wanted, self.units)
         except ValueError as error:
-            raise self.fail(key, str(error)) from None
+            raise self.fail(key, f"{error}{self._missing_scale(unit, wanted)}") from None
+
+    def _missing_scale(self, unit: str, wanted: str) -> str:
+        """The key that gives a pixel its length or a frame its duration, for the end of a message."""
+        try:
+            given, other = (dict(Unit.parse(text, self.units).dimension) for text in (unit, wanted))
+        except ValueError:
+            return ""
+        if "px" in given and "px" not in other:
+            return "; data.scale = { value = 0.5, unit = 'mm/px' } would say how long a pixel is"
+        if "frame" in given and "frame" not in other:
+            return "; data.rate = 240 would say that there are 240 frames a second"
+        return ""
 
     def quantity(self, key: str, unit: str, default: Any = _REQUIRED) -> float:
         """A `{value, unit}` table converted to `unit`."""
         if key not in self.data and default is not _REQUIRED:
             return default
         entry = self.table(key)
-        entry.expect("value", "unit")
+        entry.expect(*QUANTITY_KEYS)
         return entry.number("value") * entry.factor("unit", unit)

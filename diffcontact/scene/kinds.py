@@ -7,161 +7,117 @@ what is physically possible. A new system is one more function here, registered 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from functools import lru_cache
-from typing import Any
+from dataclasses import replace
 
 import jax.numpy as jnp
 import numpy as np
 
 from diffcontact.messages import shown
+from diffcontact.scene.contacts import (
+    LAW_OPTION,
+    RUBBING_LAW,
+    of_law,
+    places,
+    restitution_law,
+    state,
+    told,
+    turns,
+    unit_normals,
+)
 from diffcontact.scene.keys import Table
-from diffcontact.system import ParticleLine, System
-from diffcontact.systems import balls, bouncing_ball, carts, particle_line
+from diffcontact.scene.ready import Derived, Drive, Quantity, ReadySystem
+from diffcontact.scene.rigid_bodies import BODIES, rigid_bodies
+from diffcontact.systems import balls, bouncing_ball, carts, laws, particle_line
 from diffcontact.systems.surfaces import Balls
 
 # More bodies or bounces than that no scene holds, and every pair of them is a contact.
 _BODIES = 1000
 _MATERIALS = 100
 
-IMPACT_LAW = "M(q) du = f dt + impacts, u+ = -e u- + (1 + e) Proj_M(T_K(q), u-), every impact at its own time"
-RUBBING_LAW = (
-    "M(q) du = f dt + impacts and Coulomb's friction |beta| <= mu lambda opposite to the slip, also in impacts, where "
-    "v_N+ = -e v_N- and, while they grip, v_T+ = -e_t v_T-; every impact, stick and slip at its own time"
-)
+AIR_LAW = "in the air dv/dt = gravity - damping v - drag |v| v + magnus w x v"
 FRICTION_LAW = (
     "M du/dt + V u + K (q - rest) = p + f, dry friction |f| <= gamma nu opposite to the slip and independent of its "
     "speed (no Stribeck term), each stick and slip at its own time"
 )
 
 
-@dataclass(frozen=True)
-class Quantity:
-    """A parameter as physics sees it.
+# A coefficient for each contact, in place of a law that all share.
+_PER_CONTACT = "per contact"
 
-    Attributes:
-        unit: that of the system's functions, SI; px and frames for films.
-        shape: of its value.
-        low, high: what is possible; restitution lies in [0, 1].
-        positive: whether low = 0 itself is impossible, as for a mass.
-        optional: whether a scene may leave it out; the system then has a value of its own.
-    """
-
-    unit: str = "1"
-    shape: tuple[int, ...] = ()
-    low: float = -np.inf
-    high: float = np.inf
-    positive: bool = False
-    optional: bool = False
-
-    @property
-    def range(self) -> str:
-        """In words, for messages."""
-        if self.positive:
-            return "above 0"
-        if np.isfinite(self.low) and np.isfinite(self.high):
-            return f"within [{self.low:g}, {self.high:g}]"
-        return f"at least {self.low:g}" if np.isfinite(self.low) else "finite"
-
-    def allows(self, value: np.ndarray) -> bool:
-        """Whether every element is possible."""
-        inside = (value > self.low) if self.positive else (value >= self.low)
-        return bool(np.all(inside & (value <= self.high) & np.isfinite(value)))
-
-
-@dataclass(frozen=True)
-class Drive:
-    """A measured column that drives a system: its name, and the factor from its unit to the system's."""
-
-    column: str
-    factor: float
-
-
-@dataclass(frozen=True)
-class Derived:
-    """A starting value that follows from something a preparation finds.
-
-    Attributes:
-        source: name of what is found.
-        value: (what was found, the parameters that the scene gives) -> starting value.
-    """
-
-    source: str
-    value: Callable[[Any, Mapping[str, Any]], Any]
-
-
-# Plain functions, not lambdas made per scene: runs and studies that share them share the compiled simulation.
-def _initial(params):
-    return params["q0"], params["u0"]
-
-
-def _positions(trajectory, params):
-    del params
-    return trajectory.q
-
-
-@dataclass(frozen=True)
-class ReadySystem:
-    """A system with its parameters; `q0` and `u0`, places and velocities at the first time, are among them.
-
-    Attributes:
-        system: as it is simulated.
-        quantities: its parameters by name.
-        law: what it obeys, for the report.
-        length, time: units of its coordinates and of time.
-        given: parameters that a scene does not name since the measurements hold them: name -> shape, None any.
-        drive: the column that drives it, or None.
-        derived: starting values that follow from what a preparation finds, by parameter.
-        initial: params -> (q0, u0), the state at the first time.
-        observe: (trajectory, params) -> (n, k), the coordinates that are measured.
-    """
-
-    system: System | ParticleLine
-    quantities: Mapping[str, Quantity]
-    law: str = IMPACT_LAW
-    length: str = "m"
-    time: str = "s"
-    given: Mapping[str, tuple[int, ...] | None] = field(default_factory=dict)
-    drive: Drive | None = None
-    derived: Mapping[str, Derived] = field(default_factory=dict)
-    initial: Callable[[Any], tuple] = _initial
-    observe: Callable[[Any, Any], Any] = _positions
+_KIND = {"kind": "which ready-made system"}
+OPTIONS: Mapping[str, Mapping[str, str]] = {
+    "carts": _KIND | {"restitution": LAW_OPTION},
+    "balls": _KIND
+    | {
+        "count": "how many",
+        "dimension": "1, 2 or 3",
+        "box": "[low, high] of a box around them, numbers or one for each axis; inf: open there",
+        "unit": 'of the box ("m")',
+        "planes": "a list of their normals, which point towards the balls and may have any length",
+        "fixed": "how many fixed balls there are (0)",
+        "materials": (
+            "the number, from 0, of the material of each ball, fixed ball, low side, high side and plane; "
+            "coefficients are then called restitution_0_1, the lower number first"
+        ),
+        "spin": "true: discs and spheres turn and rub (false)",
+        "air": "true: the air slows them down, and bends the paths of those that spin (false)",
+        "restitution": f"{LAW_OPTION}; {_PER_CONTACT!r}: a coefficient for each",
+    },
+    "bodies": {**_KIND, **BODIES},
+    "bouncing ball": _KIND
+    | {
+        "bounces": "how many have a restitution of their own (1)",
+        "length": '"px" (default) or "m"',
+        "time": '"frame" (default) or "s"',
+        "restitution": LAW_OPTION,
+    },
+    "particle line": _KIND
+    | {
+        "count": "how many (1)",
+        "friction": '"force" (default): gamma is one and normal a number; "coefficient": the other way round',
+        "per_unit_mass": "true: forces are per mass, so that no mass need be known (false)",
+        "drive": "{ column, unit }: the measured force that drives the last particle",
+    },
+}
+DRIVE = {"column": "of the recording", "unit": "of it"}
 
 
 def _carts(options: Table) -> ReadySystem:
-    options.expect("kind")
+    options.expect(*OPTIONS["carts"])
+    law = restitution_law(options)
     quantities = {
         "restitution": Quantity(low=0.0, high=1.0),
-        "mass_ratio": Quantity(low=0.0, positive=True),
-        "distance": Quantity("m", low=0.0),
-        "tilt": Quantity("m/s^2"),
-        "sag": Quantity("1/s^2"),
-        "drag": Quantity("1/s", low=0.0),
+        "mass_ratio": Quantity(low=0.0, positive=True, what="first cart over second"),
+        "distance": Quantity("m", low=0.0, what="between the markers at contact"),
+        "tilt": Quantity("m/s^2", what="of the track: an acceleration along it"),
+        "sag": Quantity("1/s^2", what="how much that grows along the track"),
+        "drag": Quantity("1/s", low=0.0, what="deceleration over velocity, of both carts"),
     }
-    return ReadySystem(carts(), quantities | _state(2))
+    return ReadySystem(carts(restitution=law), quantities | of_law(law) | state(2), law=told(law))
 
 
 def _balls(options: Table) -> ReadySystem:
     """Balls and what stands around them; see `systems.balls`.
 
-    Options: `count`; `dimension`; `box` = [low, high] in `unit` ("m"); `planes`, a list of their normals, which point
-    towards the balls and may have any length; `fixed`, how many fixed balls there are; `materials`, the number, from 0,
-    of the material of each ball, fixed ball, low side, high side and plane; `spin` = true for discs and spheres that
-    turn and rub.
+    Options: those of `OPTIONS`.
 
     Parameters: with planes also `plane_offset` (p,), their distances from the origin along the normals; with fixed
     balls `fixed_centre` (fixed, dimension) and `fixed_radius` (fixed,); with materials, instead of `restitution`, one
     `restitution_0_1` for each two of them that may meet, the lower number first. With spin also `friction` and, where
     an impact turns the slip round, `tangential_restitution`, like `restitution`; `spin0`, the angular velocities at the
-    first time, (count,) or (3 count,); and, of what is not homogeneous, `inertia` (count,). Centres are measured.
+    first time, (count,) or (3 count,); and, of what is not homogeneous, `inertia` (count,). Centres are measured, and
+    how they are turned: angles, or of spheres quaternions. They are turned by `angle0` at the first time, (count,) or
+    as rotation vectors (3 count,).
     """
-    options.expect("kind", "count", "dimension", "box", "unit", "planes", "fixed", "materials", "spin")
+    options.expect(*OPTIONS["balls"])
+    law = restitution_law(options, _PER_CONTACT)
+    each, law = law == _PER_CONTACT, "constant" if law == _PER_CONTACT else law
     count, fixed = options.integer("count", most=_BODIES), options.integer("fixed", 0, most=_BODIES)
-    dimension = options.integer("dimension", most=3)
+    dimension, spin, air = options.integer("dimension", most=3), options.flag("spin", False), options.flag("air", False)
     box = options.numbers("box") * options.factor("unit", "m") if "box" in options else None
     if box is not None and (box.ndim < 1 or len(box) != 2):
         raise options.fail("box", f"{shown(box.tolist())}, expected [low, high]")
-    normals = _normals(options, dimension) if "planes" in options else None
+    normals = unit_normals(options, dimension) if "planes" in options else None
 
     def planes(t, params):
         del t
@@ -174,71 +130,67 @@ def _balls(options: Table) -> ReadySystem:
             None if box is None else tuple(box.tolist()),
             planes=None if normals is None else planes,
             fixed=fixed,
-            spin=options.flag("spin", False),
+            spin=spin,
+            air=air,
+            restitution=law,
         )
     except ValueError as error:
         raise options.fail("kind", str(error)) from None
     quantities = {
-        "mass": Quantity("kg", (count,), low=0.0, positive=True),
-        "radius": Quantity("m", (count,), low=0.0),
-        "gravity": Quantity("m/s^2", (dimension,)),
+        "mass": Quantity("kg", (count,), low=0.0, positive=True, what="of each ball"),
+        "radius": Quantity("m", (count,), low=0.0, what="of each ball"),
+        "gravity": Quantity("m/s^2", (dimension,), what="an acceleration along each axis"),
     }
+    if air:
+        quantities["drag"] = Quantity("1/m", low=0.0, what="deceleration by the air over squared velocity")
+        quantities["damping"] = Quantity(
+            "1/s", low=0.0, optional=True, what="deceleration over velocity, on a film of air"
+        )
+    if air and spin:
+        quantities["magnus"] = Quantity(what="sideways acceleration by the air over spin times velocity")
     if normals is not None:
-        quantities["plane_offset"] = Quantity("m", (len(normals),))
+        quantities["plane_offset"] = Quantity("m", (len(normals),), what="from the origin along each plane's normal")
     if fixed:
-        quantities["fixed_centre"] = Quantity("m", (fixed, dimension))
-        quantities["fixed_radius"] = Quantity("m", (fixed,), low=0.0)
-    coefficients = {"restitution": Quantity(low=0.0, high=1.0)}
+        quantities["fixed_centre"] = Quantity("m", (fixed, dimension), what="of each fixed ball")
+        quantities["fixed_radius"] = Quantity("m", (fixed,), low=0.0, what="of each fixed ball")
+    contacts = system.surfaces.pairs(0 if normals is None else len(normals))[0].size
+    coefficients = {"restitution": Quantity(shape=(contacts,) if each else (), low=0.0, high=1.0)} | of_law(law)
     if system.rubs:
-        coefficients["friction"] = Quantity(low=0.0)
-        coefficients["tangential_restitution"] = Quantity(low=-1.0, high=1.0, optional=True)
+        coefficients["friction"] = Quantity(low=0.0, what="Coulomb's coefficient")
+        coefficients["tangential_restitution"] = Quantity(
+            low=-1.0, high=1.0, optional=True, what="by how much an impact that grips turns the slip round"
+        )
     if "materials" in options:
         walls = (0 if box is None else 2 * dimension) + (0 if normals is None else len(normals))
+        if each:
+            raise options.fail("materials", 'with restitution = "per contact", expected one of the two')
         system, coefficients = _of_materials(system, _materials(options, count, fixed, walls), coefficients)
-    quantities |= coefficients | _state(count * dimension)
-    return _spinning(system, quantities) if system.rubs else ReadySystem(system, quantities)
+    quantities |= coefficients | state(count * dimension)
+    ready = _spinning(system, quantities) if system.rubs else ReadySystem(system, quantities)
+    if air and spin and count == 1:
+        ready = replace(ready, derived={"spin0": Derived("flight", _bending)})
+    return replace(ready, law=told(law, f"{ready.law}; {AIR_LAW}" if air else ready.law))
+
+
+def _bending(flight: np.ndarray, known: Mapping[str, np.ndarray]) -> np.ndarray:
+    """The least spin by which the air bends a flight as much, from its velocity and acceleration (2, dimension)."""
+    velocity, acceleration = flight
+    speed, magnus = np.linalg.norm(velocity), float(known.get("magnus", 0.0))
+    bend = acceleration - known["gravity"] + known.get("drag", 0.0) * speed * velocity
+    turned = velocity[0] * bend[1] - velocity[1] * bend[0] if velocity.size == 2 else np.cross(velocity, bend)
+    return np.atleast_1d(turned / (magnus * speed**2) if magnus and speed else 0.0 * turned)
 
 
 def _spinning(system: Balls, quantities: Mapping[str, Quantity]) -> ReadySystem:
-    """Balls that spin, which are turned by nothing at the first time."""
-    count, turns = system.surfaces.count, system.surfaces.velocities - system.surfaces.dimension
-    more = {
-        "spin0": Quantity("rad/s", (count * turns,)),
-        "inertia": Quantity("kg*m^2", (count,), low=0.0, positive=True, optional=True),
+    """Balls that spin, turned by `angle0` at the first time."""
+    count, dimension = system.surfaces.count, system.surfaces.dimension
+    more = turns(count, dimension) | {
+        "inertia": Quantity(
+            "kg*m^2", (count,), low=0.0, positive=True, optional=True, what="of balls that are not homogeneous"
+        ),
     }
-    initial, observe = _places(count, system.surfaces.dimension)
-    return ReadySystem(system, {**quantities, **more}, law=RUBBING_LAW, initial=initial, observe=observe)
-
-
-@lru_cache(maxsize=128)
-def _places(count: int, dimension: int) -> tuple[Callable, Callable]:
-    """The state at the first time of so many balls that spin, and the centres in a trajectory of theirs."""
-    straight = np.tile({2: [0.0], 3: [1.0, 0.0, 0.0, 0.0]}[dimension], (count, 1))
-
-    def initial(params):
-        place, velocity, turning = (jnp.reshape(params[name], (count, -1)) for name in ("q0", "u0", "spin0"))
-        q0 = jnp.concatenate([place, jnp.asarray(straight, place.dtype)], axis=1)
-        return q0.ravel(), jnp.concatenate([velocity, turning], axis=1).ravel()
-
-    def observe(trajectory, params):
-        del params
-        samples = trajectory.q.shape[0]
-        return trajectory.q.reshape(samples, count, -1)[:, :, :dimension].reshape(samples, -1)
-
-    return initial, observe
-
-
-def _normals(options: Table, dimension: int) -> np.ndarray:
-    """(p, dimension) unit normals of the planes."""
-    normals = options.numbers("planes")
-    if normals.ndim != 2 or normals.shape[1] != dimension or not np.all(np.isfinite(normals)):
-        raise options.fail(
-            "planes", f"{shown(normals.tolist())}, expected a list of normals of {dimension} numbers each"
-        )
-    lengths = np.linalg.norm(normals, axis=1, keepdims=True)
-    if not np.all(lengths > 0):
-        raise options.fail("planes", f"{shown(normals.tolist())}, expected normals that are not zero")
-    return normals / lengths
+    initial, observe, turned = places(count, dimension)
+    return ReadySystem(system, {**quantities, **more}, law=RUBBING_LAW, initial=initial, observe=observe, turned=turned)
 
 
 def _materials(options: Table, count: int, fixed: int, walls: int) -> tuple[int, ...]:
@@ -274,40 +226,55 @@ def _of_materials(
 
         return names, coefficient
 
-    pairs = {name: of_pairs(name) for name in coefficients}
-    system = replace(system, **{name: coefficient for name, (_, coefficient) in pairs.items()})
-    return system, {pair: coefficients[name] for name, (names, _) in pairs.items() for pair in names}
+    # A speed of reference is no property of a pair.
+    common = {one.name for one in laws.LAWS[system.law].coefficients if one.choice}
+    pairs = {name: of_pairs(name) for name in coefficients if name not in common}
+    own = {
+        name: coefficient for name, (_, coefficient) in pairs.items() if name in ("friction", "tangential_restitution")
+    }
+    own["restitution"] = laws.built(system.law, lambda name, params: pairs[name][1](params))
+    of_each = {pair: coefficients[name] for name, (names, _) in pairs.items() for pair in names}
+    return replace(system, **own), of_each | {name: coefficients[name] for name in common}
 
 
 def _bouncing_ball(options: Table) -> ReadySystem:
     """A ball in a film: lengths in `length`, "px" by default, times in `time`, "frame" by default."""
-    options.expect("kind", "bounces", "length", "time")
+    options.expect(*OPTIONS["bouncing ball"])
+    law = restitution_law(options)
     bounces = options.integer("bounces", 1, most=_BODIES)
     length, time = options.choice("length", ("px", "m"), "px"), options.choice("time", ("frame", "s"), "frame")
     try:
-        system = bouncing_ball(bounces)
+        system = bouncing_ball(bounces, restitution=law)
     except ValueError as error:
         raise options.fail("bounces", str(error)) from None
     quantities = {
-        "restitution": Quantity(low=0.0, high=1.0),
+        "restitution": Quantity(low=0.0, high=1.0, what="of the first bounce"),
         "gravity": Quantity(f"{length}/{time}^2", low=0.0, positive=True),
-        "drag": Quantity(f"1/{length}", low=0.0),
-        "floor": Quantity(length),
-        "floor_drift": Quantity(f"{length}/{time}"),
+        "drag": Quantity(f"1/{length}", low=0.0, what="deceleration by the air over squared velocity"),
+        "floor": Quantity(length, what="where the ball's centre is on the floor, at the first time; downwards"),
+        "floor_drift": Quantity(f"{length}/{time}", what="how fast that sinks in the picture"),
     }
-    later = {"later_restitution": Quantity(shape=(bounces - 1,), low=0.0, high=1.0)} if bounces > 1 else {}
+    own = law == "constant" and bounces > 1
+    later = (
+        {"later_restitution": Quantity(shape=(bounces - 1,), low=0.0, high=1.0, what="of the bounces after the first")}
+        if own
+        else {}
+    )
     return ReadySystem(
         system,
-        quantities | later | _state(1, length, time),
+        quantities | of_law(law, length, time) | later | state(1, length, time),
+        law=told(law),
         length=length,
         time=time,
         given={"apexes": (bounces - 1,)},
+        # Upwards is negative; half a flight after it left the ball turns.
+        derived={"u0": Derived("half_flight", lambda half, known: np.array([-known["gravity"] * half]))},
     )
 
 
 def _particle_line(options: Table) -> ReadySystem:
     """Particles with springs and dry friction; see `systems.particle_line` for the two ways to give friction."""
-    options.expect("kind", "count", "friction", "per_unit_mass", "drive")
+    options.expect(*OPTIONS["particle line"])
     count = options.integer("count", 1, most=_BODIES)
     per_unit_mass = options.flag("per_unit_mass", False)
     mass, force, stiffness, damping = ("1", "m/s^2", "1/s^2", "1/s") if per_unit_mass else ("kg", "N", "N/m", "N*s/m")
@@ -315,7 +282,7 @@ def _particle_line(options: Table) -> ReadySystem:
     drive = None
     if "drive" in options:
         table = options.table("drive")
-        table.expect("column", "unit")
+        table.expect(*DRIVE)
         drive = Drive(table.text("column"), table.factor("unit", force))
     try:
         system = particle_line(count, driven=drive is not None)
@@ -323,17 +290,24 @@ def _particle_line(options: Table) -> ReadySystem:
         raise options.fail("count", str(error)) from None
     shape = () if count == 1 else (count,)
     quantities = {
-        "mass": Quantity(mass, shape, low=0.0, positive=True),
-        "stiffness": Quantity(stiffness, shape, low=0.0),
-        "damping": Quantity(damping, shape, low=0.0),
-        "gamma": Quantity(force if friction == "force" else "1", low=0.0),
-        "normal": Quantity("1" if friction == "force" else force, shape, low=0.0),
-        "rest": Quantity("m", shape),
+        "mass": Quantity(mass, shape, low=0.0, positive=True, what="of each particle"),
+        "stiffness": Quantity(
+            stiffness, shape, low=0.0, what="of the spring that ties each particle to the one before"
+        ),
+        "damping": Quantity(damping, shape, low=0.0, what="of the dashpot beside it"),
+        "gamma": Quantity(force if friction == "force" else "1", low=0.0, what="dry friction, force or coefficient"),
+        "normal": Quantity(
+            "1" if friction == "force" else force,
+            shape,
+            low=0.0,
+            what="1 where gamma is a force, else the normal reaction",
+        ),
+        "rest": Quantity("m", shape, what="where each particle is with its springs slack"),
     }
     alone = {"stiffness": Derived("angular_frequency", lambda omega, known: known["mass"] * omega**2)}
     return ReadySystem(
         system,
-        quantities | _state(count),
+        quantities | state(count),
         law=FRICTION_LAW,
         given={"drive_times": None, "drive": None} if drive else {},
         drive=drive,
@@ -341,13 +315,10 @@ def _particle_line(options: Table) -> ReadySystem:
     )
 
 
-def _state(d: int, length: str = "m", time: str = "s") -> dict[str, Quantity]:
-    return {"q0": Quantity(length, (d,)), "u0": Quantity(f"{length}/{time}", (d,))}
-
-
 KINDS: Mapping[str, Callable[[Table], ReadySystem]] = {
     "carts": _carts,
     "balls": _balls,
+    "bodies": rigid_bodies,
     "bouncing ball": _bouncing_ball,
     "particle line": _particle_line,
 }

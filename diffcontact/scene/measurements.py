@@ -1,21 +1,33 @@
-"""Measured columns from a CSV file in which every row is right."""
+"""Measured columns from a recording in which every row is right."""
 
 from __future__ import annotations
 
-import csv
+import contextlib
 import hashlib
-import io
+import re
 from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from diffcontact.files import read_bytes, read_text
 from diffcontact.messages import did_you_mean, shown
+from diffcontact.scene.clock import frame_clock, increasing, straight_clock
 from diffcontact.scene.numerals import number
+from diffcontact.scene.reading import FROM_DATA, Reading
+from diffcontact.scene.recordings import Sheet, recognised
+from diffcontact.scene.recordings.sheet import rows_of
+
+_ENDS = re.compile(r"\r\n|\r|\n")
+_DECIMAL_COMMA = re.compile(r"\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*")
+# A header is looked for in so many lines, to tell how many stand before it.
+_HEADER = 100
+# From this part of the rows on, times that do not increase are the rule, not slips.
+_RULE = 0.02
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,26 +38,28 @@ class Measurements:
         path: of the file, as it was given.
         columns: name -> (n,) numbers as they stand in the file, NaN where a field is empty.
         sha256: of the file's bytes.
+        times: (n,) of the rows, in the system's unit.
+        understood: what the header says, in words; "" for a CSV.
     """
 
     path: str
     columns: Mapping[str, NDArray]
     sha256: str
+    times: NDArray = field(default_factory=lambda: np.empty(0))
+    understood: str = ""
 
 
-def read_csv(
-    path: str | Path, columns: Sequence[str], *, time: str, delimiter: str = ",", every: int = 1
-) -> Measurements:
-    """Read the named columns of a CSV file with one header line; an empty field is a lost sample.
+def read_measurements(path: str | Path, columns: Sequence[str], reading: Reading) -> Measurements:
+    """Read the named columns of a recording; an empty field is a lost sample.
 
-    Lines may end as on any system. Every row must be right, also those that `every` leaves out.
+    A recording whose writer is known by its header (`recordings`) is read as that writes it, any other as a CSV with
+    one header line. Lines may end as on any system. Every row must be right, also those that are not used.
 
     Args:
         path: of the file; UTF-8.
-        columns: names of the columns that are needed, as the header spells them.
-        time: the one of them that must be complete and increase.
-        delimiter: between the fields.
-        every: which rows to keep: 1 all, 10 the first and every tenth after it.
+        columns: names of the columns that are needed, as the header spells them; `*` stands for any text and `?` for
+            any letter, in a name that fits one column.
+        reading: how times, numbers and lost samples are written.
 
     Returns:
         `Measurements`.
@@ -53,80 +67,298 @@ def read_csv(
     Raises:
         OSError: the file cannot be read.
         ValueError: a column that the header lacks or has twice, a row with another number of fields than the header, a
-            field that is not a finite number, times that do not increase; names file, row (the header is row 1) and
-            column.
+            field that is not a finite number, times that do not increase; names file, row (the first line is row 1),
+            column, and the key that helps.
 
     Example:
         >>> import tempfile, pathlib
         >>> path = pathlib.Path(tempfile.mkdtemp(), "fall.csv")
         >>> _ = path.write_text("t [s],y [m]\\n0.0,1.0\\n0.1,\\n")
-        >>> read_csv(path, ["t [s]", "y [m]"], time="t [s]").columns["y [m]"].tolist()
+        >>> read_measurements(path, ["y*"], Reading(time="t [s]")).columns["y*"].tolist()
         [1.0, nan]
     """
     content = read_bytes(path)
-    read_text(path, expected="a CSV file", content=content)
-    lines = io.TextIOWrapper(io.BytesIO(content), encoding="utf-8-sig")
-    # csv counts lines, so a row's number is what an editor shows.
-    reader = csv.reader(lines, delimiter=delimiter)
+    lines = lines_of(_text(path, content, reading.encoding))
     try:
-        header = [name.strip() for name in next(reader, [])]
-        index = {name: _position(path, name, header, delimiter) for name in columns}
-        rows, values = _rows(path, reader, header, index)
-    except csv.Error as error:
-        raise ValueError(f"{path}: row {reader.line_num}: {error}, expected fields between {delimiter!r}") from None
-    table = {name: np.frombuffer(column) for name, column in values.items()}
-    _require_increasing(path, rows, time, table[time])
-    thinned = {name: column[::every].copy() for name, column in table.items()}
-    if thinned[time].size < 2:
-        raise ValueError(f"{path}: {len(rows)} rows of data, of which one in {every} is 1, expected at least 2")
-    return Measurements(path=str(path), columns=thinned, sha256=hashlib.sha256(content).hexdigest())
-
-
-def _rows(path, reader, header: list[str], index: Mapping[str, int]) -> tuple[array, dict[str, array]]:
-    """The number of each row that is not empty, and the columns."""
-    rows, values = array("q"), {name: array("d") for name in index}
-    wanted = [(name, position, values[name].append) for name, position in index.items()]
-    before = reader.line_num
-    for row in reader:
-        first, before = before + 1, reader.line_num
-        if not any(map(str.strip, row)):
-            continue
-        if len(row) != len(header):
-            quoted = f", as a quote holds it together with all up to row {before}" if first < before else ""
+        sheet = open_sheet(lines, reading)
+        wanted = tuple(dict.fromkeys((*columns, *([reading.time] if reading.time else ()))))
+        found = {name: _column(name, sheet, lines, reading) for name in wanted}
+        _require_distinct(found)
+        rows, values = _rows(sheet, found, _beside(sheet, found), reading)
+        _lose(values, sheet, reading)
+        table = {name: values[position] for name, position in found.items()}
+        _lose_together([table[name] for name in columns if name != reading.time], reading)
+        keep, times = _clock(rows, table, reading)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+    if reading.window is not None:
+        inside = (times >= reading.window[0]) & (times <= reading.window[1])
+        if inside.sum() < 2:
             raise ValueError(
-                f"{path}: row {first} has {len(row)} fields{quoted}, expected {len(header)} as the header has"
+                f"{path}: data.window holds {int(inside.sum())} rows, expected at least 2 of those from "
+                f"{times[0] / reading.time_factor:.6g} to {times[-1] / reading.time_factor:.6g}"
             )
-        rows.append(reader.line_num)
-        for name, position, append in wanted:
-            field = row[position]
-            try:
-                append(number(field) if field and not field.isspace() else np.nan)
-            except ValueError as error:
-                empty = "; a lost sample is an empty field" if "nan" in field.lower() else ""
-                raise ValueError(f"{path}: row {reader.line_num}, column {shown(name)}: {error}{empty}") from None
-    return rows, values
-
-
-def _position(path, name: str, header: list[str], delimiter: str) -> int:
-    if header.count(name) > 1:
-        raise ValueError(f"{path}: row 1: column {shown(name)} is there {header.count(name)} times, expected once")
-    if name in header:
-        return header.index(name)
-    other = next((mark for mark in ";\t|," if len(header) == 1 and mark != delimiter and mark in header[0]), "")
-    if other:
-        hint = f"its fields seem to be between {other!r}, expected {delimiter!r} (data.delimiter)"
-    else:
-        hint = did_you_mean(name, header, listed="the header has")
-    raise ValueError(f"{path}: no column {shown(name)}; {hint}")
-
-
-def _require_increasing(path, rows: Sequence[int], name: str, times: NDArray) -> None:
+        keep, times = keep[inside], times[inside]
+    keep, times = keep[:: reading.every], times[:: reading.every]
     if times.size < 2:
-        raise ValueError(f"{path}: {times.size} rows of data, expected at least 2")
-    for i in np.flatnonzero(np.isnan(times)).tolist():
-        raise ValueError(f"{path}: row {rows[i]}, column {name!r}: the time is missing")
-    for i in np.flatnonzero(np.diff(times) <= 0).tolist():
         raise ValueError(
-            f"{path}: row {rows[i + 1]}, column {name!r}: {times[i + 1]:g} follows {times[i]:g}, "
-            "expected times that increase"
+            f"{path}: {len(rows)} rows of data, of which one in {reading.every} is {times.size}, expected at least 2"
+        )
+    return Measurements(
+        path=str(path),
+        columns={name: table[name][keep] for name in wanted},
+        sha256=hashlib.sha256(content).hexdigest(),
+        times=times,
+        understood=sheet.understood,
+    )
+
+
+def _text(path: str | Path, content: bytes, encoding: str) -> str:
+    try:
+        return read_text(path, expected="a CSV file", content=content, encoding=encoding)
+    except ValueError as error:
+        if encoding != "UTF-8":
+            raise
+        other = "UTF-16" if b"\0" in content[:1000] else "Latin-1"
+        raise ValueError(f"{error} or data.encoding = {other!r}") from None
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines of a text, which may end as on any system.
+
+    Example:
+        >>> lines_of("a\\r\\nb\\rc\\n")
+        ['a', 'b', 'c']
+    """
+    lines = _ENDS.split(text)
+    return lines[:-1] if not lines[-1] else lines
+
+
+def open_sheet(lines: Sequence[str], reading: Reading) -> Sheet:
+    """The table of a recording: that of a known writer, or a CSV where the scene says how it is laid out."""
+    if reading.delimiter is None and reading.skip is None and reading.names is None:
+        known = recognised(lines)
+        if known is not None:
+            return known
+    before, after = reading.skip or (0, 0)
+    delimiter = reading.delimiter or ","
+    if reading.names is not None:
+        return Sheet(names=reading.names, rows=rows_of(lines, delimiter, before + after), header=before)
+    header = next(iter(rows_of(lines, delimiter, before)), None)
+    names = tuple(name.strip() for name in header.fields) if header else ()
+    end = header.last if header else before
+    return Sheet(names=names, rows=rows_of(lines, delimiter, end + after), header=before + 1)
+
+
+def _column(name: str, sheet: Sheet, lines: Sequence[str], reading: Reading) -> int:
+    """The position of a column, by its name or a pattern that fits it alone."""
+    names = sheet.names
+    if names.count(name) > 1:
+        raise ValueError(f"row {sheet.header}: column {shown(name)} is there {names.count(name)} times, expected once")
+    if name in names:
+        return names.index(name)
+    if "*" in name or "?" in name:
+        pattern = re.compile(re.escape(name).replace(r"\*", ".*").replace(r"\?", "."))
+        fit = [i for i, other in enumerate(names) if pattern.fullmatch(other)]
+        if len(fit) == 1:
+            return fit[0]
+        if fit:
+            listed = ", ".join(shown(names[i]) for i in fit[:5])
+            raise ValueError(f"pattern {shown(name)} fits {len(fit)} columns ({listed}), expected one")
+    raise ValueError(f"no column {shown(name)}; {_hint(name, sheet, lines, reading)}")
+
+
+def _hint(name: str, sheet: Sheet, lines: Sequence[str], reading: Reading) -> str:
+    names, delimiter = sheet.names, reading.delimiter or ","
+    if not sheet.understood:
+        for i, line in enumerate(lines[:_HEADER]):
+            if (
+                reading.names is None
+                and i + 1 != sheet.header
+                and name in (part.strip().strip('"') for part in line.split(delimiter))
+            ):
+                return f"row {i + 1} has it, expected it in row {sheet.header} or data.skip = {i}"
+        other = next((mark for mark in ";\t|," if len(names) == 1 and mark != delimiter and mark in names[0]), "")
+        if other:
+            below = lines[sheet.header : sheet.header + 5]
+            fields = [field for line in below for field in line.split(other)]
+            comma = other != "," and any(_DECIMAL_COMMA.fullmatch(field) for field in fields)
+            more = "; numbers with a decimal comma want data.decimal = ','" if comma else ""
+            return f"its fields seem to be between {other!r}, expected {delimiter!r} (data.delimiter = {other!r}){more}"
+        if reading.names is None and names and all(_is_number(field) for field in names):
+            listed = did_you_mean(name, names, listed="the header has")
+            return f"{listed}; data.names = [...] would name the columns of a file without one"
+    hint = did_you_mean(name, names, listed="the header has")
+    return f"{hint} ({sheet.understood})" if sheet.understood else hint
+
+
+def _is_number(field: str) -> bool:
+    try:
+        number(field.replace(",", "."))
+    except ValueError:
+        return False
+    return True
+
+
+def _require_distinct(found: Mapping[str, int]) -> None:
+    known: dict[int, str] = {}
+    for name, position in found.items():
+        if position in known:
+            raise ValueError(f"column {shown(name)} is also {shown(known[position])}, expected every column once")
+        known[position] = name
+
+
+def _rows(
+    sheet: Sheet, found: Mapping[str, int], beside: Sequence[int], reading: Reading
+) -> tuple[array, dict[int, NDArray]]:
+    """The line of each row that is not empty, and by position the columns that are needed and those beside them."""
+    rows, values = array("q"), {position: array("d") for position in (*found.values(), *beside)}
+    decimal, lost = reading.decimal or sheet.decimal, _Lost.of(reading)
+    names = {position: name for name, position in found.items()}
+    wanted = [(names.get(i, sheet.names[i]), i, column.append) for i, column in values.items()]
+    for first, last, fields in sheet.rows:
+        if not any(map(str.strip, fields)):
+            continue
+        if len(fields) != len(sheet.names):
+            quoted = f", as a quote holds it together with all up to row {last}" if first < last else ""
+            raise ValueError(
+                f"row {first} has {len(fields)} fields{quoted}, expected {len(sheet.names)} as the header has"
+            )
+        rows.append(last)
+        for name, position, append in wanted:
+            try:
+                append(_number(fields[position], decimal, lost))
+            except ValueError as error:
+                hint = _number_hint(fields[position])
+                raise ValueError(f"row {last}, column {shown(name)}: {error}{hint}") from None
+    return rows, {position: np.frombuffer(column).copy() for position, column in values.items()}
+
+
+class _Lost(NamedTuple):
+    """What stands for a lost sample: words, and the numbers among them, which may be spelt in several ways."""
+
+    words: frozenset[str]
+    numbers: frozenset[float]
+
+    @classmethod
+    def of(cls, reading: Reading) -> _Lost:
+        words = frozenset(group[0] for group in reading.missing if len(group) == 1)
+        numbers = []
+        for word in words:
+            with contextlib.suppress(ValueError):
+                numbers.append(number(word))
+        return cls(words, frozenset(numbers))
+
+
+def _number(field: str, decimal: str, lost: _Lost) -> float:
+    if not field or field.isspace() or field.strip() in lost.words:
+        return np.nan
+    if decimal == "," and "." in field:
+        raise ValueError(f"{shown(field.strip())} has a point, expected a decimal comma")
+    try:
+        value = number(field.replace(",", ".") if decimal == "," else field)
+    except ValueError as error:
+        raise ValueError(str(error).replace(shown(field.strip().replace(",", ".")), shown(field.strip()))) from None
+    return np.nan if value in lost.numbers else value
+
+
+def _number_hint(field: str) -> str:
+    """The key that would help, for the end of a message about a field."""
+    if _DECIMAL_COMMA.fullmatch(field):
+        return "; a decimal comma wants data.decimal = ','"
+    if "nan" in field.lower():
+        return "; a lost sample is an empty field, or what data.missing says"
+    if not any(map(str.isdigit, field)):
+        return f"; a lost sample wants data.missing = [{field.strip()!r}], a row of units data.skip = [0, 1]"
+    return ""
+
+
+def _beside(sheet: Sheet, found: Mapping[str, int]) -> tuple[int, ...]:
+    """Positions of the columns that tell whether samples of the needed ones are lost."""
+    names = {sheet.names[i] for i in found.values()}
+    telling = {sheet.likelihood[name] for name in names if name in sheet.likelihood}
+    telling.update(name for group in sheet.lost_together if names & set(group) for name in group)
+    return tuple(sheet.names.index(name) for name in sorted(telling - names))
+
+
+def _lose(table: dict[int, NDArray], sheet: Sheet, reading: Reading) -> None:
+    """Lose what the writer marks: markers that are 0 in all coordinates, and points it was not sure of."""
+    position = {name: i for i, name in enumerate(sheet.names)}
+    for group in sheet.lost_together:
+        parts = [table[position[name]] for name in group if position[name] in table]
+        if len(parts) == len(group):
+            gone = np.all([part == 0 for part in parts], axis=0)
+            for part in parts:
+                part[gone] = np.nan
+    for name, telling in sheet.likelihood.items():
+        if position[name] in table and position[telling] in table:
+            # Written so that an unknown likelihood loses the sample.
+            table[position[name]][~(table[position[telling]] >= reading.likelihood)] = np.nan
+
+
+def _lose_together(columns: Sequence[NDArray], reading: Reading) -> None:
+    """Lose what the scene says several columns of a marker hold together."""
+    for words in (group for group in reading.missing if len(group) > 1):
+        size = len(words)
+        if len(columns) % size:
+            raise ValueError(
+                f"data.missing: {shown(' '.join(words))} has {size} numbers, expected as many as each marker has "
+                f"columns; the preparation has {len(columns)} in all"
+            )
+        for i in range(0, len(columns), size):
+            marker = columns[i : i + size]
+            gone = np.all([part == number(word) for part, word in zip(marker, words, strict=True)], axis=0)
+            for part in marker:
+                part[gone] = np.nan
+
+
+def _clock(rows: Sequence[int], table: Mapping[str, NDArray], reading: Reading) -> tuple[NDArray, NDArray]:
+    """Which rows have a time, and these times, in the system's unit."""
+    count = len(rows)
+    if count < 2:
+        raise ValueError(f"{count} rows of data, expected at least 2")
+    keep = np.arange(count)
+    if not reading.time:
+        return keep, reading.time_factor * keep.astype(float)
+    name, written = reading.time, table[reading.time]
+    if reading.leave_out:
+        keep = keep[increasing(written)]
+        written = written[keep]
+        if keep.size < 2:
+            raise ValueError(f"column {shown(name)}: {keep.size} times that increase, expected at least 2")
+    if reading.rate is None and not reading.lost_frames:
+        _require_increasing(rows, name, written)
+        return keep, reading.time_factor * written
+    try:
+        line = reading.time_factor * (_frames(written, reading) if reading.lost_frames else straight_clock(written))
+    except ValueError as error:
+        i, _, message = str(error).partition(": ")
+        count = "" if reading.lost_frames or reading.rate == FROM_DATA else "; without data.time rows are counted"
+        raise ValueError(f"row {rows[int(keep[int(i)])]}, column {shown(name)}: {message}{count}") from None
+    if reading.lost_frames or not isinstance(reading.rate, float):
+        return keep, line
+    # The rows are equally spaced; by how much the scene says.
+    return keep, line[0] + (keep - keep[0]) / reading.rate
+
+
+def _frames(written: NDArray, reading: Reading) -> NDArray:
+    """Times of a film of which some frames have no row, in the unit of the column."""
+    rate = reading.rate
+    return frame_clock(written, 1.0 / (rate * reading.time_factor) if isinstance(rate, float) else None)
+
+
+def _require_increasing(rows: Sequence[int], name: str, times: NDArray) -> None:
+    line = "data.rate = 'from data' takes all rows as equally spaced"
+    for i in np.flatnonzero(np.isnan(times)).tolist():
+        raise ValueError(
+            f"row {rows[i]}, column {name!r}: the time is missing; {line}, data.untimed = 'leave out' does without it"
+        )
+    wrong = np.flatnonzero(np.diff(times) <= 0).tolist()
+    for i in wrong:
+        hint = f"data.untimed = 'leave out' does without it, {line}"
+        if len(wrong) > _RULE * times.size:
+            hint = f"{len(wrong)} do not, as if rounded: {line}, data.rate = 240 at so many a second"
+        raise ValueError(
+            f"row {rows[i + 1]}, column {name!r}: {times[i + 1]:g} follows {times[i]:g}, "
+            f"expected times that increase; {hint}"
         )

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from diffcontact.identify import FitResult
-from diffcontact.report import FittedRun, Report
-from diffcontact.scene.document import Parameter
+from diffcontact.identify.reporting import Labels, fit_report
+from diffcontact.report import Channel, Report
+from diffcontact.scene.parameters import Parameter
 from diffcontact.scene.study import Study
-from diffcontact.scene.units import factor
 from diffcontact.versions import versions
 
 
@@ -46,34 +47,40 @@ def result_report(study: Study, result: FitResult, document: Mapping[str, Any]) 
         document: of `result_document`.
     """
     scene = study.scene
-    return Report(
+    lengths, sign = (
+        len(scene.preparation.channels) - scene.preparation.angles,
+        -1.0 if scene.preparation.reversed else 1.0,
+    )
+    channels = [
+        Channel(_without_unit(name), scene.length, sign / scene.length_factor, scene.preparation.down)
+        if number < lengths
+        else Channel(_without_unit(name), "deg", 180.0 / np.pi)
+        for number, name in enumerate(scene.preparation.channels)
+    ]
+    labels = Labels(
         title=scene.title,
-        converged=result.converged,
-        message=result.message,
-        estimates=estimates(document),
-        channels=scene.preparation.channels,
-        length=scene.length,
-        scale=1.0 / factor(scene.length, scene.ready.length),
+        channels=channels,
         time=scene.ready.time,
-        runs=[
-            FittedRun(
-                run.label, run.notes, run.times, run.values, np.asarray(scene.ready.observe(motion, result.params))
-            )
-            for run, motion in zip(study.runs, result.trajectories, strict=True)
-        ],
+        runs=[run.label for run in study.runs],
+        draws=[run.draw for run in study.runs],
+        notes=[run.notes for run in study.runs],
+        rows=estimates(document),
         method=_method(study, result, document),
     )
+    return fit_report(result, labels)
 
 
 def _method(study: Study, result: FitResult, document: Mapping[str, Any]) -> dict[str, str]:
     scene = study.scene
     fixed = ", ".join(
-        f"{name} = {np.asarray(study.start[name]).tolist()} (SI)"
+        f"{name} = {_written(study.start[name], parameter)}"
         for name, parameter in scene.parameters.items()
-        if parameter.domain is None
+        if parameter.domain is None or parameter.held
     )
+    tied = ", ".join(f"{tie.name}[{tie.at}] = {tie.factor:g} {tie.source}[{tie.of}]" for tie in scene.ties)
+    measured = scene.ready.time if scene.preparation.hears else scene.ready.length
     known = ", ".join(
-        f"{name} = {parameter.prior.mean:g} +- {parameter.prior.sigma:g} (SI)"
+        f"{name} = {_written(parameter.prior.mean, parameter, parameter.prior.sigma)}"
         for name, parameter in scene.parameters.items()
         if parameter.prior is not None
     )
@@ -83,16 +90,31 @@ def _method(study: Study, result: FitResult, document: Mapping[str, Any]) -> dic
         "exact; see diffcontact.systems.",
         "Preparation": scene.preparation.description,
         "Fixed": fixed or "nothing",
+        **({"Tied": tied} if tied else {}),
         "Known besides the data": known or "nothing",
         "Every run its own": ", ".join(study.per_run) or "nothing",
-        "Fit": f"bounded least squares (trust-region Levenberg-Marquardt{options}), {result.iterations} Jacobians, "
-        f"cost {result.cost:.6g} with a noise of {scene.noise:g} {scene.ready.length}, {result.dof} "
-        "degrees of freedom.",
-        "Error bars": result.error_bars,
+        "Optimiser": f"bounded least squares (trust-region Levenberg-Marquardt{options}), {result.iterations} "
+        f"Jacobians, with a noise of {scene.noise:g} {measured}",
         "Versions": ", ".join(f"{name} {version}" for name, version in document["versions"].items()),
         "Data (SHA-256)": "; ".join(f"{path} {digest}" for path, digest in document["data_sha256"].items()),
     }
 
 
+def _without_unit(column: str) -> str:
+    """The name of a column; the page shows it in the unit of the noise, whatever its own is."""
+    return re.sub(r"\s*\[[^\]]*\]$", "", column) or column
+
+
 def _in_unit(value: float | None, parameter: Parameter) -> float | None:
     return None if value is None else value / parameter.factor
+
+
+def _written(value: Any, parameter: Parameter, sigma: Any = None) -> str:
+    """In the scene's unit, numbers that are all alike once."""
+
+    def listed(given):
+        numbers = [f"{number:g}" for number in np.ravel(given) / parameter.factor]
+        return numbers[0] if len(set(numbers)) == 1 else ", ".join(numbers)
+
+    spread = "" if sigma is None else f" +- {listed(sigma)}"
+    return f"{listed(value)}{spread}{'' if parameter.unit == '1' else ' ' + parameter.unit}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -13,8 +13,12 @@ from numpy.typing import NDArray
 
 from diffcontact.identify import FitResult, Observations, Problem, fit
 from diffcontact.identify.fit import Progress
-from diffcontact.scene.document import Parameter, Scene, read_scene
+from diffcontact.identify.problem.impacts import Impacts
+from diffcontact.report.numbers import short
+from diffcontact.scene.document import Scene, read_scene
+from diffcontact.scene.parameters import Parameter
 from diffcontact.scene.preparation import PreparedRun
+from diffcontact.scene.ties import free_elements, tied_start
 from diffcontact.system import System
 
 
@@ -39,6 +43,11 @@ class Study:
         """Names of the parameters that every run keeps to itself."""
         return tuple(name for name, parameter in self.scene.parameters.items() if parameter.per_run)
 
+    @property
+    def unit_of_speed(self) -> str:
+        """In which the system's speeds are."""
+        return f"{self.scene.ready.length}/{self.scene.ready.time}"
+
     def params(self, i: int) -> dict[str, NDArray]:
         """What the system's functions are given in run i, with the starting values."""
         start = {name: value[i] if name in self.per_run else value for name, value in self.start.items()}
@@ -47,27 +56,53 @@ class Study:
     @property
     def samples(self) -> int:
         """How many numbers were measured."""
-        return sum(int(np.isfinite(run.values).sum()) for run in self.runs)
+        return sum(int(np.isfinite(run.values).sum()) if run.impacts is None else run.impacts.size for run in self.runs)
 
-    def fit(self, progress: Progress | None = None) -> FitResult:
-        """Find the free parameters; see `diffcontact.fit`."""
-        free = {
-            name: parameter.domain for name, parameter in self.scene.parameters.items() if parameter.domain is not None
-        }
-        if not free:
-            raise ValueError(f"{self.scene.file}: parameters: none is free, expected at least one")
-        priors = {name: parameter.prior for name, parameter in self.scene.parameters.items() if parameter.prior}
+    def common(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Those elements of free parameters that runs of one kind have in common."""
+        return tuple(name for name in names if name.partition("[")[0] not in self.per_run)
+
+    def task(self) -> Task:
+        """What `diffcontact.fit` is asked."""
+        scene = self.scene
+        elements = free_elements(self.start, scene.parameters, scene.ties)
+        if not elements.free:
+            raise ValueError(f"{scene.file}: parameters: none is free, expected at least one")
         problems = [
             Problem(
-                self.scene.ready.system,
-                Observations(run.times, run.values, self.scene.noise, self.scene.ready.observe),
-                self.scene.ready.initial,
-                substeps=self.scene.substeps,
-                per_run=(*self.per_run, *self.given),
+                scene.ready.system,
+                _observations(scene, run),
+                scene.ready.initial,
+                substeps=scene.substeps,
+                per_run=(*elements.per_run, *self.given),
             )
             for run in self.runs
         ]
-        return fit(problems, {**self.start, **self.given}, free, priors=priors, progress=progress, **self.scene.fit)
+        known = {**elements.params, **self.given}
+        return Task(problems, known, elements.free, {"priors": elements.priors, "tied": elements.tied})
+
+    def fit(self, progress: Progress | None = None) -> FitResult:
+        """Find the free parameters; see `diffcontact.fit`."""
+        task = self.task()
+        result = fit(task.problems, task.params, task.free, **task.known, progress=progress, **self.scene.fit)
+        units = {name: (known.unit, known.factor) for name, known in self.scene.parameters.items()}
+        return result.judged(units, short([run.label for run in self.runs]))
+
+
+class Task(NamedTuple):
+    """What a fit is asked: its runs, starting values and domains, and what is `known` besides (priors, ties)."""
+
+    problems: list[Problem]
+    params: Mapping[str, Any]
+    free: Mapping[str, Any]
+    known: Mapping[str, Any]
+
+
+def _observations(scene: Scene, run: PreparedRun) -> Observations:
+    if run.impacts is None:
+        return Observations(run.times, run.values, scene.noises, scene.ready.observe)
+    # The noise is that of the times; no height is measured that could have one.
+    return Observations(run.times, run.values, 1.0, scene.ready.observe, Impacts(run.impacts, scene.noise))
 
 
 def read_study(scene: str | Path, files: Sequence[str | Path] = ()) -> Study:
@@ -89,6 +124,9 @@ def read_study(scene: str | Path, files: Sequence[str | Path] = ()) -> Study:
         )
     runs = _read_runs(document, chosen)
     start = {name: _start(parameter, document, runs) for name, parameter in document.parameters.items()}
+    start = tied_start(start, document.ties, document.parameters)
+    for name, parameter in document.parameters.items():
+        _require_in_range(parameter, document, start[name])
     given = {name: _stacked([run.given[name] for run in runs]) for name in document.ready.given}
     study = Study(document, runs, start, given)
     if isinstance(document.ready.system, System):
@@ -117,7 +155,6 @@ def _start(parameter: Parameter, scene: Scene, runs: Sequence[PreparedRun]) -> N
     else:
         suggested = np.stack([np.asarray(_suggestion(parameter.name, scene, run), float) for run in runs])
         start = suggested if parameter.per_run else suggested.mean(axis=0)
-    _require_in_range(parameter, scene, start)
     return np.array(start)
 
 
@@ -133,7 +170,8 @@ def _suggestion(name: str, scene: Scene, run: PreparedRun) -> Any:
 def _stacked(arrays: Sequence[NDArray]) -> NDArray:
     """One array per run, the shorter ones continued at their last step: times go on, values stay."""
     longest = max(array.shape[0] for array in arrays)
-    return np.stack([np.pad(array, (0, longest - array.shape[0]), mode="edge") for array in arrays])
+    more = [[(0, longest - len(array))] + [(0, 0)] * (array.ndim - 1) for array in arrays]
+    return np.stack([np.pad(array, width, mode="edge") for array, width in zip(arrays, more, strict=True)])
 
 
 def _require_in_range(parameter: Parameter, scene: Scene, start: NDArray) -> None:
@@ -145,9 +183,11 @@ def _require_in_range(parameter: Parameter, scene: Scene, start: NDArray) -> Non
         raise ValueError(f"{parameter.at}.value: {written}{origin}, expected {quantity.range} (SI)")
     if parameter.domain is None:
         return
-    low, high = parameter.domain.low, parameter.domain.high
-    if not np.all((low <= start) & (start <= high)):
-        bounds = [float(low / parameter.factor), float(high / parameter.factor)]
+    low, high = (np.asarray(bound, float) for bound in (parameter.domain.low, parameter.domain.high))
+    moves = np.ones(quantity.shape, bool)
+    moves.flat[list(parameter.held)] = False
+    if not np.all((low <= start) & (start <= high) | ~moves):
+        bounds = [(low / parameter.factor).tolist(), (high / parameter.factor).tolist()]
         raise ValueError(f"{parameter.at}.value: the start {written}{origin} is outside its bounds {bounds}")
 
 

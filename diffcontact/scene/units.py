@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from diffcontact.messages import did_you_mean, shown
@@ -65,8 +66,12 @@ class Unit:
     dimension: tuple[tuple[str, int], ...]
 
     @classmethod
-    def parse(cls, text: str) -> Unit:
+    def parse(cls, text: str, local: Mapping[str, Unit] | None = None) -> Unit:
         """Read `text`: table entries joined by `*` and `/`, with integer powers as in `kg*m/s^2`; "" is "1".
+
+        Args:
+            text: the unit as it was written.
+            local: entries with another meaning than in the table, such as a pixel of known length.
 
         Raises:
             ValueError: an entry that the table lacks (with the nearest one), text that is no product of units, powers
@@ -83,7 +88,7 @@ class Unit:
             if len(written.lstrip("-")) > 1:
                 raise ValueError(f"unit {shown(symbol)}: power {shown(written)[1:-1]}, expected at most 9")
             power = int(written) * (-1 if operator == "/" else 1)
-            scale, dimension = _BASE[found.group(1)]
+            scale, dimension = _entry(found.group(1), local or {})
             factor *= scale**power
             for base, exponent in dimension.items():
                 powers[base] = powers.get(base, 0) + power * exponent
@@ -96,12 +101,17 @@ class Unit:
         return self.dimension == other.dimension
 
 
-def factor(text: str, expected: str) -> float:
+def _entry(name: str, local: Mapping[str, Unit]) -> tuple[float, dict[str, int]]:
+    return (local[name].factor, dict(local[name].dimension)) if name in local else _BASE[name]
+
+
+def factor(text: str, expected: str, local: Mapping[str, Unit] | None = None) -> float:
     """What turns a value in the unit `text` into one in the unit `expected`.
 
     Args:
         text: the unit that a scene gives.
         expected: a unit of the dimension that is needed.
+        local: as in `Unit.parse`.
 
     Raises:
         ValueError: an unknown unit, or one of another dimension.
@@ -112,8 +122,10 @@ def factor(text: str, expected: str) -> float:
         >>> factor("mm", "s")
         Traceback (most recent call last):
         ValueError: unit 'mm' cannot be converted to 's'
+        >>> factor("px/frame", "m/s", {"px": Unit.parse("mm"), "frame": Unit.parse("ms")})
+        1.0
     """
-    given, wanted = Unit.parse(text), Unit.parse(expected)
+    given, wanted = Unit.parse(text, local), Unit.parse(expected, local)
     if not given.same_dimension(wanted):
         raise ValueError(f"unit {shown(given.symbol)} cannot be converted to {wanted.symbol!r}")
     return given.factor / wanted.factor

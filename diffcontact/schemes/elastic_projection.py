@@ -34,7 +34,7 @@ class _Started:
 
 @dataclass(frozen=True)
 class ElasticProjection(Scheme):
-    r"""Partially elastic impacts: one restitution coefficient e in [0, 1] for all contacts, inertia M(q).
+    r"""Partially elastic impacts: one constant restitution e in [0, 1] for all contacts, inertia M(q).
 
     With K = {q : g_i(q) >= 0}, V^n = (U^n - U^{n-1}) / h and F^n = F(t_n, U^n, V^n, h)::
 

@@ -23,16 +23,22 @@ class State:
     u: Array
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["impulse", "status", "percussions", "friction"], meta_fields=[])
+@partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["impulse", "status", "percussions", "friction", "pieces"],
+    meta_fields=[],
+)
 @dataclass(frozen=True)
 class Info:
     """What a step reports and does not carry: impulse per contact (c,) [N s], status (), and, from a scheme that puts
-    impacts at their own times, its `Percussion`s (m, ...); where contacts rub, the impulse of friction (c, k) [N s]."""
+    impacts at their own times, its `Percussion`s (m, ...); where contacts rub, the impulse of friction (c, k) [N s],
+    and from a scheme that tells changes of modes, the `Beginning`s (m, ...) of its pieces of motion."""
 
     impulse: Array
     status: Array
     percussions: Any = None
     friction: Array | None = None
+    pieces: Any = None
 
 
 class Scheme(ABC):
@@ -42,6 +48,9 @@ class Scheme(ABC):
         systems: the kinds of systems that it steps.
         inelastic: whether it is for restitution 0 only.
         rubs: whether it steps systems whose contacts rub, and those with a `rate`.
+        speed_dependent: whether it steps systems whose restitution depends on the speed of approach.
+        flows: whether it knows Poisson's and Stronge's law of impacts with friction.
+        glues: whether it steps systems whose contacts hold back; its states then have an `adhesion`.
         keeps: the names (`jax.ad_checkpoint.checkpoint_name`) of what reverse mode keeps of each step; the rest of the
             step is computed again.
 
@@ -54,6 +63,9 @@ class Scheme(ABC):
     systems: ClassVar[tuple[type, ...]] = (System,)
     inelastic: ClassVar[bool] = False
     rubs: ClassVar[bool] = False
+    speed_dependent: ClassVar[bool] = False
+    flows: ClassVar[bool] = False
+    glues: ClassVar[bool] = False
     keeps: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
@@ -80,6 +92,19 @@ class Scheme(ABC):
         if not isinstance(system, self.systems):
             kinds = " or a ".join(kind.__name__ for kind in self.systems)
             raise ValueError(f"scheme: {type(self).__name__} steps a {kinds}, got a {type(system).__name__}")
+        if isinstance(system, System) and system.speed_dependent and not self.speed_dependent:
+            raise ValueError(
+                f"scheme: {type(self).__name__} takes no restitution that depends on the speed; take EventTimed"
+            )
+        if isinstance(system, System) and system.flows and not self.flows:
+            raise ValueError(
+                f"scheme: {type(self).__name__} takes no System with impact_law={system.impact_law!r}; take EventTimed"
+            )
+        if isinstance(system, System) and system.adhesion is not None and not self.glues:
+            raise ValueError(
+                f"scheme: {type(self).__name__} steps no System with adhesion=...; "
+                "take EventTimed or VelocityProjection"
+            )
         if isinstance(system, System) and not self.rubs:
             for name in ("slip", "rate"):
                 if getattr(system, name) is not None:

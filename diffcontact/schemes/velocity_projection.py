@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -17,6 +17,8 @@ from diffcontact.mass import solve
 from diffcontact.neighbours import carried_over, taken
 from diffcontact.qp.rows.body_rows import magnitudes
 from diffcontact.schemes.applicability import inelastic_status
+from diffcontact.schemes.gluing import glued, no_adhesion
+from diffcontact.schemes.layers import Layers
 from diffcontact.schemes.rubbing import reached, rubbed, rubbed_many
 from diffcontact.schemes.scheme import Info, Scheme, State
 from diffcontact.status import first
@@ -32,6 +34,14 @@ class WarmState(State):
     numbers: Array
     multipliers: Array
     friction: Array | None = None
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["q", "u", "adhesion"], meta_fields=[])
+@dataclass(frozen=True)
+class GluedState(State):
+    """Position, velocity, and the adhesions (c,) of contacts that hold back [N s]."""
+
+    adhesion: Array
 
 
 @dataclass(frozen=True)
@@ -71,6 +81,28 @@ class VelocityProjection(Scheme):
     is set on the floor at 2 m/s, mu = 0.3, hops to 15 mm, at any h, and comes down to float where g = h mu |w_T|: at
     2.5 mm when it has slowed down to 0.83 m/s, for h = 0.01 s. Its speed there is right to 0.003 m/s.
 
+    Contacts may hold back (`System(adhesion=...)`), like bodies on a viscous film. Each has an adhesion a_i >= 0, the
+    impulse that it has taken up and not given back, up to the system's bound A_i; it begins with 0::
+
+        M (u' - u) = h f + sum_i impulse_i grad g_i(t', q),    impulse_i + a_i >= 0,
+        impulse_i + a_i = 0  where  g_i(t', q) + h <grad g_i(t', q), u'> > 0,
+        a_i' = min(impulse_i + a_i, A_i)
+
+    A contact that is pressed or struck stores that impulse, and stays exactly closed until a pull has used it up: a
+    sphere that has struck the film with m v and is pulled by F lets go after m v / F. These are the gluey particles of
+    Maury, the limit of the force of lubrication for a thin film: gamma = -a is that of mu log(gap), a microscopic gap.
+    Of spheres this force is 6 pi mu r^2 v / gap, r = r_i r_j / (r_i + r_j), r_i on a wall; where roughness rho ends a
+    film of thickness h_0, A = 6 pi mu r^2 log(h_0 / rho), and beyond that the contact is dry: that is what can be known
+    of the viscosity mu [Pa s]. An infinite A is Maury's model, in which the viscosity has gone. Hypotheses: films thin
+    against the way of the bodies, no rebound (e = 0), no friction.
+
+    The adhesion that is asked whether a contact may open is that at the end of the step, so that no contact gives back
+    more than it has. No step gains energy, but for what closes gaps that bodies open by the bend of a step where they
+    roll about each other: at most the sum of a_i g_i / h, of second order. Where a contact lets go within a step, u' is
+    the velocity that the rest of the pull makes. It is right, and its derivative is by the time of letting go, too, for
+    constant forces and flat contacts; q' is so to first order. Of contacts whose rows depend on each other the sum of
+    the adhesions acts, and its split, which says what lets go first, is one of many.
+
     A tangential restitution other than 0 is taken as 0, and the status is RESTITUTION_IGNORED. Where a system has a
     `rate` (14) is q' = q + h rate(q, u').
 
@@ -88,7 +120,8 @@ class VelocityProjection(Scheme):
 
     Source: S1 (Bernicot, Lefebvre-Lepot), eq. (11)-(15), theorem 1.3, remark 4.1; first in Maury, Numer. Math. 102
     (2006). Friction, convex: M. Anitescu, Math. Program. 105 (2006); A. Tasora, M. Anitescu, Comput. Methods Appl.
-    Mech. Eng. 200 (2011); iterated: V. Acary, F. Cadoux, C. Lemarechal, J. Malick, ZAMM 91 (2011).
+    Mech. Eng. 200 (2011); iterated: V. Acary, F. Cadoux, C. Lemarechal, J. Malick, ZAMM 91 (2011). Gluey: S1 remark
+    4.3; B. Maury, ESAIM: Proc. 18 (2007); A. Lefebvre, Math. Model. Numer. Anal. 43 (2009); the step is ours.
 
     Example:
         >>> import jax.numpy as jnp, diffcontact as dc
@@ -97,16 +130,33 @@ class VelocityProjection(Scheme):
         >>> run = dc.simulate(ball, params, [0.1], [0.0], [0.0, 0.1, 0.2, 0.3], scheme=dc.VelocityProjection())
         >>> print(run.q[:, 0].round(6), run.impulse[:, 0].round(6))
         [0.1 0.  0.  0. ] [0. 2. 1.]
+
+        A sphere of 1 kg strikes a film at 1 m/s, is pulled with 2 N, and lets go after half a second:
+
+        >>> film = dc.System(
+        ...     gap=lambda t, q, p: q,
+        ...     force=lambda t, q, u, p: p["pull"] * jnp.ones(1),
+        ...     mass=lambda q, p: jnp.ones(1),
+        ...     restitution=lambda p: 0.0,
+        ...     adhesion=lambda p: p["adhesion"],
+        ... )
+        >>> params, times = {"pull": 2.0, "adhesion": jnp.inf}, [0.0, 0.2, 0.4, 0.6, 0.8]
+        >>> run = dc.simulate(film, params, [0.0], [-1.0], times, scheme=dc.VelocityProjection())
+        >>> print(run.adhesion[:, 0].round(6), run.u[:, 0].round(6))
+        [0.  0.6 0.2 0.  0. ] [-1.   0.   0.   0.2  0.6]
     """
 
     iterate: bool = True
 
     inelastic: ClassVar[bool] = True
     rubs: ClassVar[bool] = True
+    glues: ClassVar[bool] = True
     keeps: ClassVar[tuple[str, ...]] = (qp.WORKING_SET,)
 
     def init(self, system: Any, params: Any, t: ArrayLike, h: ArrayLike, q: Array, u: Array) -> State:
         """(q, u) at t = 0 are the initial data, eq. (12)."""
+        if system.adhesion is not None:
+            return GluedState(q, u, no_adhesion(system, params, t, q))
         if system.numbers is None:
             return State(q, u)
         none = jnp.zeros(system.numbers.shape, q.dtype)
@@ -117,6 +167,11 @@ class VelocityProjection(Scheme):
 
     def step(self, system: Any, params: Any, t: ArrayLike, h: ArrayLike, state: State) -> tuple[State, Info]:
         """Predict the velocity, project it, and move with it."""
+        if system.rolling is not None:
+            layers = Layers.under(system, params, t, state.q, state.u)
+            lying = replace(state, q=layers.lying(state.q), u=layers.lying(state.u))
+            after, info = self.step(layers.system, params, t, h, lying)
+            return replace(after, q=layers.without(after.q), u=layers.without(after.u)), layers.reported(info)
         q, u = state.q, state.u
         mass, force = system.mass(q, params), system.force(t + h / 2, q, u, params)
         gap, rows = reached(system, params, t + h, h, q)
@@ -144,9 +199,12 @@ class VelocityProjection(Scheme):
             if system.rubs:
                 move = rubbed(system, params, t + h, q, mass, rows, offset, free, self.iterate)
                 normal, friction = move.normal, move.tangential
+            elif isinstance(state, GluedState):
+                move = glued(system, params, mass, rows, offset, free, state.adhesion)
+                normal, state = move.impulse, replace(state, adhesion=move.adhesion)
             else:
                 move = qp.project(mass, rows, offset, free)
                 normal = move.multipliers
-            after = State(q + h * rate(system, params, q, move.u), move.u)
+            after = replace(state, q=q + h * rate(system, params, q, move.u), u=move.u)
         status = first(move.status, inelastic_status(system, params))
         return after, Info(normal, status, friction=friction)

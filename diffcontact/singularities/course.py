@@ -108,6 +108,12 @@ class Course:
     def slips(self, t, q) -> Slip:
         return _slips(self.system, self.params, t, q, self.fastest.size)
 
+    def restitution(self, before: np.ndarray) -> np.ndarray:
+        """(..., c) coefficients of restitution where the gap velocities before an impact are these (..., c) [m/s]."""
+        if not self.system.speed_dependent:
+            return np.broadcast_to(np.asarray(self.system.restitution(self.params)), before.shape)
+        return np.asarray(_restitutions(self.system, self.params, jnp.asarray(before)))
+
     @property
     def friction(self) -> tuple[np.ndarray, np.ndarray]:
         """(c,) coefficients of friction and of tangential restitution."""
@@ -231,6 +237,12 @@ def _numbers(system, params, t, q) -> tuple[np.ndarray, list[str]]:
 @partial(jax.jit, static_argnames="system")
 def _motions(system, params, t, q, u):
     return lax.map(lambda at: gap_motion(system, params, *at), (t, q, u), batch_size=_AT_ONCE)
+
+
+@partial(jax.jit, static_argnames="system")
+def _restitutions(system, params, before):
+    of_one = lambda before: jnp.broadcast_to(system.restitution_of(params, before), before.shape)  # noqa: E731
+    return of_one(before) if before.ndim == 1 else jax.vmap(of_one)(before)
 
 
 @partial(jax.jit, static_argnames="system")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,7 +23,7 @@ class Meeting:
         normals: (m, d) gradients of the gaps.
         drift: (m,) explicit time derivatives of the gaps [m/s].
         mass: (d, d) the mass matrix [kg].
-        restitution: (m,) 0 where a contact was not left to bounce.
+        restitution: gap velocities (m,) before an impact -> (m,); 0 where a contact was not left to bounce.
         held: (m,) contacts that nothing small opens: they rest under a load, or stuck where they were struck.
         settles: (m,) contacts that are at rest under a load afterwards: what is left of a displacement across them is
             taken up.
@@ -34,7 +35,7 @@ class Meeting:
     normals: np.ndarray
     drift: np.ndarray
     mass: np.ndarray
-    restitution: np.ndarray
+    restitution: Callable[[np.ndarray], np.ndarray]
     held: np.ndarray
     settles: np.ndarray
     before: np.ndarray
@@ -136,9 +137,9 @@ def _neighbour(meeting: Meeting, displaced):
 
 def _impact(meeting: Meeting, u, taking_part):
     """(d,) velocity after an impact of these contacts: the law of `schemes.event_timed.impacts`."""
-    normals, e = meeting.normals[taking_part], meeting.restitution[taking_part]
+    normals, speeds = meeting.normals[taking_part], meeting.velocity(u)
+    e, before = meeting.restitution(speeds)[taking_part], speeds[taking_part]
     inverse = np.linalg.solve(meeting.mass, normals.T)
-    before = meeting.velocity(u)[taking_part]
     delassus = normals @ inverse
 
     def strike(e):

@@ -28,6 +28,7 @@ class Singularity(IntEnum):
     SLIP_GRAZES = 11
     NOT_UNIQUE = 12
     UNDETERMINED = 13
+    KINK = 14
 
     @property
     def harmless(self) -> bool:
@@ -58,6 +59,7 @@ _MESSAGES = (
     "for information: contacts share load and friction in more than one way; the motion depends on the sum only, and "
     "the impulses of single contacts mean nothing",
     "contacts share load and friction in more than one way, and the motion depends on it: rigid bodies do not tell",
+    "the restitution jumps or has a kink at this speed of approach: one-sided derivatives differ",
 )
 
 

@@ -13,11 +13,12 @@ from diffcontact.singularities.touches import Found, held, settled
 _RETURNS = 1.5
 
 
-def slow_strikes(course: Course, restitution: np.ndarray, change: float) -> list[Found]:
+def slow_strikes(course: Course, change: float) -> list[Found]:
     """Grazing approaches, bounces that were left out, and those that would be if they were a little slower."""
     impacts = course.impacts
     closing = impacts.before < -course.rounding[1]
     struck = closing & (impacts.impulse > 0)
+    restitution = course.restitution(impacts.before)
     rebound = -restitution * impacts.before
     found = []
     for k in range(impacts.count):
@@ -26,13 +27,28 @@ def slow_strikes(course: Course, restitution: np.ndarray, change: float) -> list
             singularity = Singularity.ZENO_END if _continues(course, k, int(i)) else Singularity.SLOW
             found.append((singularity, time, int(i)))
         close = np.abs(rebound[k] - impacts.slow[k]) <= change * impacts.slow[k]
-        for i in np.flatnonzero(struck[k] & close & (restitution > 0) & (restitution < 1 + change)):
+        for i in np.flatnonzero(struck[k] & close & (restitution[k] > 0)):
             found.append((Singularity.THRESHOLD, time, int(i)))
         speed = -impacts.before[k, contact]
         # A cheap bound first.
         if speed <= change * course.speed(time, impacts.q[k], contact) and not _continues(course, k, contact):
             found.append((Singularity.GRAZING, time, contact))
     return found
+
+
+# How far the restitution is from straight over a small change of the speed, per change: a kink of so much slope.
+_STRAIGHT = 0.05
+
+
+def kinks(course: Course, change: float) -> list[Found]:
+    """Impacts at whose speed the law of restitution jumps or has a kink."""
+    impacts = course.impacts
+    if not course.system.speed_dependent:
+        return []
+    below, at, above = (course.restitution(impacts.before * factor) for factor in (1 - change, 1.0, 1 + change))
+    struck = (impacts.before < -course.rounding[1]) & (impacts.impulse > 0) & ~impacts.soft
+    bent = np.abs(below - 2 * at + above) > _STRAIGHT * change
+    return [(Singularity.KINK, float(impacts.time[k]), int(i)) for k, i in np.argwhere(struck & bent)]
 
 
 def _continues(course: Course, k: int, contact: int) -> bool:
@@ -45,7 +61,7 @@ def _continues(course: Course, k: int, contact: int) -> bool:
     return bool(left > course.rounding[1] and -impacts.before[k, contact] <= _RETURNS * left)
 
 
-def meetings(course: Course, restitution: np.ndarray, change: float) -> list[Found]:
+def meetings(course: Course, change: float) -> list[Found]:
     """Impacts of coupled contacts at one time, or all but at one, whose order matters."""
     impacts = course.impacts
     near = change**2 * course.length
@@ -59,12 +75,12 @@ def meetings(course: Course, restitution: np.ndarray, change: float) -> list[Fou
         closed = impacts.gaps[k] <= max(near, course.rounding[0])
         closed[impacts.contact[cluster]] = True
         if np.sum(closed) > 1:
-            found += _meeting(course, restitution, cluster, np.flatnonzero(closed))
+            found += _meeting(course, cluster, np.flatnonzero(closed))
         k = last
     return found
 
 
-def _meeting(course: Course, restitution, cluster, closed) -> list[Found]:
+def _meeting(course: Course, cluster, closed) -> list[Found]:
     """The singularities about the impacts of a cluster among the closed contacts."""
     impacts, first = course.impacts, int(cluster[0])
     here, mass = course.contacts(impacts.time[first], impacts.q[first]), course.mass(impacts.q[first])
@@ -89,7 +105,7 @@ def _meeting(course: Course, restitution, cluster, closed) -> list[Found]:
             normals[group],
             here.drift[members],
             mass,
-            np.where(soft, 0.0, restitution[closed])[group],
+            _restitution_among(course, members, soft[group]),
             stays[group],
             settles[group],
             impacts.u[first],
@@ -100,6 +116,17 @@ def _meeting(course: Course, restitution, cluster, closed) -> list[Found]:
         if np.sum(~stays[group]) > 1 if np.any(rubs[group]) else order_matters(meeting):
             found.append((Singularity.SIMULTANEOUS, float(impacts.time[k]), int(impacts.contact[k])))
     return found
+
+
+def _restitution_among(course: Course, members, soft):
+    """(m,) gap velocities of these contacts before an impact -> (m,) their restitution, 0 where they do not bounce."""
+
+    def restitution(before: np.ndarray) -> np.ndarray:
+        wide = np.zeros(course.begin.gap.shape[1], course.begin.q.dtype)
+        wide[members] = before
+        return np.where(soft, 0.0, course.restitution(wide)[members])
+
+    return restitution
 
 
 def _coupled(rows, mass) -> np.ndarray:

@@ -20,6 +20,7 @@ from diffcontact.requirements import (
     requirements,
 )
 from diffcontact.status import Status
+from diffcontact.systems import laws
 from diffcontact.systems.cell_list_balls import CellListBalls
 from diffcontact.systems.spin import moments_of_inertia
 from diffcontact.systems.surfaces import Balls
@@ -61,10 +62,14 @@ def _require_lengths(system: Balls, q0, u0):
             raise ValueError(f"{name}: expected shape {expected}, got {given.shape}")
 
 
+_OPTIONAL = ("tangential_restitution", "rolling_friction", "pivoting_friction")
+
+
 def _coefficients(system: Balls, params) -> list[str]:
     """The names of the parameters that belong to pairs of surfaces."""
-    optional = ["tangential_restitution"] if "tangential_restitution" in params else []
-    return ["restitution", *(["friction", *optional] if system.rubs else [])]
+    optional = [name for name in _OPTIONAL if name in params]
+    of_law = [one.name for one in laws.LAWS[system.law].coefficients if not one.choice]
+    return ["restitution", *of_law, *(["friction", *optional] if system.rubs else [])]
 
 
 @requirements.register

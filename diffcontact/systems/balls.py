@@ -11,8 +11,10 @@ import numpy as np
 
 # Registers what is refused of balls.
 from diffcontact.systems import ball_input as ball_input
+from diffcontact.systems import drawings, laws
+from diffcontact.systems.air import of_the_air
 from diffcontact.systems.cell_list_balls import CellListBalls
-from diffcontact.systems.spin import moments_of_inertia, rubbing
+from diffcontact.systems.spin import moments_of_inertia, resisting, rubbing
 from diffcontact.systems.surfaces import Balls, Surfaces, param
 
 # Up to so many balls the gradients of the gaps are dense: with sparse ones a step of ten balls takes four fifths of the
@@ -32,6 +34,9 @@ def balls(
     materials: Sequence[int] | None = None,
     spin: bool = False,
     belt: Callable | None = None,
+    air: bool = False,
+    resistance: bool = False,
+    restitution: str = "constant",
 ) -> Balls:
     """Balls that collide with each other, with the sides of a box, with planes and with fixed balls.
 
@@ -54,6 +59,17 @@ def balls(
     balls i < j is that of j on i, in a plane along (-n_y, n_x), n from i to j, in space along two that follow n. Fixed
     balls do not turn, and planes tilt about lines in them.
 
+    With `resistance` contacts resist rolling and pivoting, too: their load times r times `rolling_friction` bounds the
+    moment against rolling, and times `pivoting_friction` that against spin about the normal, of spheres; both are like
+    `friction`, 0 where params have none of them. r is the radius, of two balls r_i r_j / (r_i + r_j), and what rolls is
+    their relative angular velocity. A sphere that rolls at v on a level table stops after v^2 / (2 5/7 mu_r g), its
+    pivoting after 2 r w / (5 mu_p g). Impacts have these moments, too.
+
+    With `air` they fly through it, or glide on it: params then have `drag` [1/m], rho C_d A / 2 m, of balls that spin
+    `magnus` [1], and may have `damping` [1/s], that of a film of air; each is () or (count,)::
+
+        dv/dt = gravity - damping v - drag |v| v + magnus w x v
+
     With `cell` the pairs come from a cell list, without any array of all pairs: some tens to thousands of balls with
     `VelocityProjection`, tens with the other schemes. Restitution is a number then, or the table of materials, and a
     trajectory's impulse is per ball, (n, count). The list's length is fixed; a run that outgrows it is repeated with a
@@ -74,6 +90,10 @@ def balls(
         spin: whether the balls turn, and their contacts rub; in 2 and 3 dimensions.
         belt: None, or `belt(t, params) -> (walls, dimension)`, how fast the surfaces of the low sides, the high sides
             and the planes run [m/s], what is normal to them not read; for balls that spin.
+        air: whether the air slows the balls down, and bends the paths of those that spin.
+        resistance: whether the contacts of balls that spin resist rolling and pivoting.
+        restitution: how it depends on the speed of approach, one of `systems.laws.LAWS` by name. Its params are like
+            `restitution`, a table for materials too; with `EventTimed` only.
 
     Returns:
         A `System`; equal arguments return the same one.
@@ -102,6 +122,14 @@ def balls(
         >>> params = dict(mass=jnp.ones(1), radius=0.1 * jnp.ones(1), friction=0.3)
         >>> disc.slip(0.0, jnp.array([0.0, 0.1, 0.0]), jnp.array([0.0, 0.0, 20.0]), params).tolist()
         [[2.0]]
+
+        A table-tennis ball that flies at 10 m/s, with topspin: the air pushes it back and down:
+
+        >>> ball = dc.systems.balls(1, 3, spin=True, air=True)
+        >>> params = dict(mass=jnp.array([2.7e-3]), gravity=jnp.zeros(3), drag=0.12, magnus=0.004)
+        >>> u = jnp.array([10.0, 0.0, 0.0, 0.0, 100.0, 0.0])
+        >>> print(*(f"{a / 2.7e-3:.1f}" for a in ball.force(0.0, jnp.zeros(7), u, params)))
+        -12.0 0.0 -4.0 0.0 0.0 0.0
     """
     for name, value, least in (("count", count, 1), ("dimension", dimension, 1), ("fixed", fixed, 0)):
         if not (isinstance(value, int | np.integer) and value >= least):
@@ -115,6 +143,9 @@ def balls(
         raise ValueError(f"balls(dimension={dimension}, spin=True): expected dimension 2 or 3")
     if belt is not None and not (spin and (box is not None or planes is not None)):
         raise ValueError("balls(belt=...): expected spin=True and walls, box=... or planes=..., with it")
+    if resistance and (not spin or cell is not None):
+        raise ValueError("balls(resistance=True): expected spin=True, and no cell, with it")
+    laws.named(restitution, "balls")
     return _balls(
         int(count),
         int(dimension),
@@ -126,6 +157,9 @@ def balls(
         None if materials is None else _numbered(materials),
         bool(spin),
         belt,
+        bool(air),
+        bool(resistance),
+        restitution,
     )
 
 
@@ -147,14 +181,17 @@ def _numbered(materials):
 
 
 @lru_cache(maxsize=128)
-def _balls(count, dimension, box, cell, planes, radius, fixed, materials, spin, belt):
+def _balls(count, dimension, box, cell, planes, radius, fixed, materials, spin, belt, air, resistance, law):
     surfaces = Surfaces(count, dimension, box, planes, radius, fixed, materials, spin, belt)
 
     def force(t, q, u, params):
-        del t, u
+        del t
         mass, gravity = (param(params, *of, q.dtype) for of in (("mass", (count,)), ("gravity", (dimension,))))
-        weight = mass[:, None] * gravity[None, :]
-        return (jnp.pad(weight, ((0, 0), (0, surfaces.velocities - dimension))) if spin else weight).ravel()
+        acceleration = jnp.broadcast_to(gravity[None, :], (count, dimension))
+        if air:
+            acceleration += of_the_air(u.reshape(count, -1), dimension, params)
+        felt = mass[:, None] * acceleration
+        return (jnp.pad(felt, ((0, 0), (0, surfaces.velocities - dimension))) if spin else felt).ravel()
 
     def mass(q, params):
         mass = param(params, "mass", (count,), q.dtype)
@@ -168,13 +205,16 @@ def _balls(count, dimension, box, cell, planes, radius, fixed, materials, spin, 
     def coefficient(name):
         return partial(surfaces.coefficients, name)
 
-    functions = {"gap": surfaces.gap, "force": force, "mass": mass, "restitution": coefficient("restitution")}
+    functions = {"gap": surfaces.gap, "force": force, "mass": mass, "draw": drawings.balls(surfaces)}
+    functions["restitution"] = laws.restitution(law, surfaces.coefficients)
     if spin:
         functions |= rubbing(surfaces, surfaces.facing, coefficient)
+    if resistance:
+        functions |= resisting(surfaces, surfaces.facing, coefficient)
     if cell is not None:
-        return CellListBalls(**functions, surfaces=surfaces, cell=cell)
+        return CellListBalls(**functions, surfaces=surfaces, law=law, cell=cell)
     if count > DENSE_GRADIENTS_UP_TO:
         functions["normals"] = surfaces.gradients
     else:
         functions.pop("tangents", None)
-    return Balls(**functions, surfaces=surfaces)
+    return Balls(**functions, surfaces=surfaces, law=law)

@@ -8,9 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from diffcontact.system import System
+from diffcontact.systems import drawings, laws
 
 
-def bouncing_ball(bounces: int = 1) -> System:
+def bouncing_ball(bounces: int = 1, *, restitution: str = "constant") -> System:
     r"""A ball that falls on a floor line and bounces there, each bounce with a restitution of its own.
 
     The position q = (y,) is measured downwards, as in a picture. In a film of a ball that comes nearer, the floor under
@@ -26,16 +27,18 @@ def bouncing_ball(bounces: int = 1) -> System:
     Params of the system: `restitution` () [1] of the first bounce, `later_restitution` (bounces - 1,) [1] of the
     others, `gravity` () [m/s^2], `drag` () [1/m] of the air, `floor` () [m] and `floor_drift` () [m/s], the floor at
     t = 0 and its velocity, `apexes` (bounces - 1,) [s], increasing: a time in each flight between two bounces. In
-    pictures, lengths are pixels and times are frames.
+    pictures, lengths are pixels and times are frames. With a law of the speed of approach, all bounces have the same
+    one: its params, all (), in place of `later_restitution`.
 
     Args:
         bounces: how many have a restitution of their own, 1 and up; all that follow have that of the last one.
+        restitution: how it depends on the speed of approach, one of `systems.laws.LAWS` by name.
 
     Returns:
         A `System` with d = 1 and c = bounces; equal arguments return the same one.
 
     Raises:
-        ValueError: for bounces below 1.
+        ValueError: for bounces below 1; no such law.
 
     Example:
         >>> import jax.numpy as jnp, diffcontact as dc
@@ -48,11 +51,12 @@ def bouncing_ball(bounces: int = 1) -> System:
     """
     if not (isinstance(bounces, int | np.integer) and bounces >= 1):
         raise ValueError(f"bouncing_ball(bounces={bounces!r}): expected an integer of at least 1")
-    return _bouncing_ball(int(bounces))
+    laws.named(restitution, "bouncing_ball")
+    return _bouncing_ball(int(bounces), restitution)
 
 
 @lru_cache(maxsize=16)
-def _bouncing_ball(bounces: int) -> System:
+def _bouncing_ball(bounces: int, law: str) -> System:
     def gap(t, q, params):
         height = params["floor"] + params["floor_drift"] * t - q[0]
         flight = jnp.sum(t >= jnp.asarray(params["apexes"])) if bounces > 1 else 0
@@ -63,8 +67,15 @@ def _bouncing_ball(bounces: int) -> System:
         del t, q
         return params["gravity"] - params["drag"] * jnp.abs(u) * u
 
-    def restitution(params):
+    def of_each(params):
         first = jnp.asarray(params["restitution"])[None]
         return jnp.concatenate([first, params["later_restitution"]]) if bounces > 1 else first
 
-    return System(gap=gap, force=force, mass=lambda q, params: jnp.ones_like(q), restitution=restitution)
+    restitution = of_each if law == "constant" else laws.restitution(law)
+    return System(
+        gap=gap,
+        force=force,
+        mass=lambda q, params: jnp.ones_like(q),
+        restitution=restitution,
+        draw=drawings.bouncing_ball(),
+    )

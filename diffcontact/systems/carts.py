@@ -7,10 +7,10 @@ from functools import lru_cache
 import jax.numpy as jnp
 
 from diffcontact.system import System
+from diffcontact.systems import drawings, laws
 
 
-@lru_cache(maxsize=1)
-def carts() -> System:
+def carts(*, restitution: str = "constant") -> System:
     """Two riders on one track that collide through their bumpers.
 
     Positions q = (x_1, x_2) [m] are along the track, the second rider is ahead. Only the ratio of the masses can be
@@ -23,14 +23,20 @@ def carts() -> System:
         [   o   ]~<-- distance -->~[   o   ]        o: the marker, ~: the bumper
         =====x_1======================x_2=====  -> x, u
 
-    Params of the system, all ():
+    Params of the system, all () [unit], and those of the law of restitution besides:
         `restitution` [1] e of the two bumpers, `mass_ratio` [1] first rider over second, `distance` [m] between the
         markers while the bumpers touch, `tilt` [m/s^2] the downhill acceleration at x = 0, `sag` [1/s^2] how fast it
         falls along the track (g times the curvature of a track that sags between its feet), `drag` [1/s] of the air
         film, linear in the velocity and the same for both riders.
 
+    Args:
+        restitution: how it depends on the speed of approach, one of `systems.laws.LAWS` by name.
+
     Returns:
-        A `System` with d = 2 and c = 1; the same one at every call.
+        A `System` with d = 2 and c = 1; equal arguments return the same one.
+
+    Raises:
+        ValueError: no such law.
 
     Example:
         >>> import jax.numpy as jnp, diffcontact as dc
@@ -39,7 +45,12 @@ def carts() -> System:
         >>> print(*(f"{u:.3f}" for u in dc.simulate(dc.systems.carts(), params, q0, u0, times).u[-1]))
         0.250 0.750
     """
+    laws.named(restitution, "carts")
+    return _carts(restitution)
 
+
+@lru_cache(maxsize=16)
+def _carts(law: str) -> System:
     def gap(t, q, params):
         del t
         return (q[1] - q[0] - params["distance"])[None]
@@ -51,4 +62,4 @@ def carts() -> System:
         del t
         return mass(q, params) * (params["tilt"] - params["sag"] * q) - params["drag"] * u
 
-    return System(gap=gap, force=force, mass=mass, restitution=lambda params: params["restitution"])
+    return System(gap=gap, force=force, mass=mass, restitution=laws.restitution(law), draw=drawings.carts())

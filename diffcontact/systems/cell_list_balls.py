@@ -9,8 +9,10 @@ from jax import Array, lax
 
 from diffcontact.qp.rows.body_rows import BodyRows
 from diffcontact.qp.rows.slots import NONE
+from diffcontact.restitution import approach
 from diffcontact.status import Status, first
 from diffcontact.system import System
+from diffcontact.systems import laws
 from diffcontact.systems.cell_list import pairs_within
 from diffcontact.systems.neighbour_list import NeighbourList
 from diffcontact.systems.spin import rubbing
@@ -25,7 +27,7 @@ class CellListBalls(Balls):
     a step, which is what schemes are given. Their places are limited, since shapes are static; `larger` has more.
 
     Args:
-        surfaces: what may touch.
+        surfaces, law: as of `Balls`.
         cell: edge of the cells, at least the largest diameter [m].
         candidates: room for pairs of balls in neighbouring cells, per ball; None: what balls of about one size take
             that are packed.
@@ -37,6 +39,12 @@ class CellListBalls(Balls):
     candidates: int | None = field(default=None, kw_only=True)
     per_ball: int = field(default=8, kw_only=True)
     stretch: float = field(default=1.25, kw_only=True)
+
+    def __post_init__(self):
+        super().__post_init__()
+        for name in ("adhesion", "rolling"):
+            if getattr(self, name) is not None:
+                raise ValueError(f"balls(cell=...): expected no {name}=... with it, which the contacts of a list lack")
 
     @property
     def count(self) -> int:
@@ -53,9 +61,12 @@ class CellListBalls(Balls):
         """For how many pairs of balls in neighbouring cells there is room, per ball."""
         return 3 * 4 ** (self.dimension - 1) if self.candidates is None else self.candidates
 
-    def coefficients(self, params):
+    def coefficients(self, params, q):
         """The coefficient of restitution, or the table of materials; never an array of all pairs."""
-        return params["restitution"]
+        if not self.speed_dependent:
+            return params["restitution"]
+        of_all = laws.restitution(self.law)
+        return of_all(params, approach(jnp.zeros(jnp.shape(params["restitution"]), q.dtype)))
 
     def larger(self, status: Status = Status.NEIGHBOURS_FULL) -> CellListBalls | None:
         """The same balls with more places where the list was full, with a longer reach where NEIGHBOURS_MISSED.
@@ -139,7 +150,7 @@ class CellListBalls(Balls):
             gap=lambda t, q, params: self.measured(listed, params, t, q)[0],
             force=self.force,
             mass=self.mass,
-            restitution=between("restitution"),
+            restitution=laws.built(self.law, lambda name, params: between(name)(params)),
             balls=self,
             listed=listed,
             way=way,

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from diffcontact.system import ParticleLine
+from diffcontact.systems import drawings
 
 
 def particle_line(count: int = 1, driven: bool = False) -> ParticleLine:
@@ -80,4 +81,5 @@ def _particle_line(count: int, driven: bool) -> ParticleLine:
         normal=lambda t, params: each(params["normal"]),
         percussion_times=(),
         percussions=lambda params: jnp.zeros(0),
+        draw=drawings.particle_line(count),
     )

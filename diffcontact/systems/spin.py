@@ -44,6 +44,38 @@ def rubbing(surfaces: Surfaces, facing: Callable, coefficient: Callable) -> dict
     return functions | ({"rate": turning, "normalise": of_unit_length} if surfaces.dimension == 3 else {})
 
 
+def resisting(surfaces: Surfaces, facing: Callable, coefficient: Callable) -> dict[str, Any]:
+    """What a `System` of balls that resist rolling and pivoting has besides; arguments as of `rubbing`."""
+    names = ("rolling_friction",) if surfaces.dimension == 2 else ("rolling_friction", "pivoting_friction")
+
+    def resistance(params):
+        each = [jnp.asarray(coefficient(name)(params) if name in params else 0.0) for name in names]
+        return jnp.stack(jnp.broadcast_arrays(*each), axis=-1)
+
+    return {
+        "rolling": lambda t, q, u, params: rolling(surfaces, t, u, params, *facing(t, q, params)),
+        "resistance": resistance,
+    }
+
+
+def rolling(surfaces: Surfaces, t, u: Array, params, first, second, direction: Array) -> Array:
+    """(c, m, k) by how much surfaces turn on each other, times r [m/s]: in the plane of contact and about its normal.
+
+    r is the radius of a ball on a wall, and r_i r_j / (r_i + r_j) of two; in a plane m = 1. Arguments as in `slip`.
+    """
+    wall = jnp.asarray(second) >= surfaces.spheres
+    radius = surfaces.radii(t, params, direction.dtype)
+    near, far = radius[first], radius[jnp.where(wall, 0, second)]
+    lever = jnp.where(wall, near, near * far / (near + far))[:, None]
+    spins = u.reshape(surfaces.count, -1)[:, surfaces.dimension :]
+    free = jnp.asarray(second) < surfaces.count
+    turning = lever * (spins[first] - jnp.where(free[:, None], spins[jnp.where(free, second, 0)], 0))
+    if surfaces.dimension == 2:
+        return turning[:, None]
+    along = jnp.stack([jnp.sum(axis * turning, axis=1) for axis in (*tangents(direction, wall), direction)], axis=1)
+    return jnp.stack([along[:, :2], jnp.pad(along[:, 2:], ((0, 0), (0, 1)))], axis=1)
+
+
 def tangent_rows(surfaces: Surfaces, t, params, first, second, direction: Array) -> tuple[BodyRows, ...]:
     """The rows of the slip between these surfaces (c,), for each direction of the contact plane.
 

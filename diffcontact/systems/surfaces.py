@@ -231,9 +231,11 @@ class Balls(System):
 
     Args:
         surfaces: what may touch.
+        law: of restitution, one of `laws.LAWS` by name.
     """
 
     surfaces: Surfaces = field(kw_only=True)
+    law: str = field(default="constant", kw_only=True)
 
 
 def unit(apart: Array) -> tuple[Array, Array]:

@@ -44,6 +44,45 @@ def test_an_ensemble_is_the_scene_at_every_point_of_the_grid(tmp_path, capsys):
     assert (tmp_path / "runs.h5").read_bytes() == before
 
 
+TIED = """
+[system]
+kind = "balls"
+count = 2
+dimension = 1
+[data]
+time = "t"
+time_unit = "s"
+noise = { value = 1, unit = "mm" }
+[preparation]
+kind = "coordinates"
+columns = ["a", "b"]
+[parameters]
+mass = { value = [1, 1] }
+radius = { free = false }
+gravity = { value = 0 }
+restitution = { value = 1 }
+q0 = { value = [0, 1] }
+u0 = { value = [1, 0] }
+[ties]
+"mass[1]" = "2 * mass[0]"
+"radius[0]" = "0.05 * restitution"
+"radius[1]" = "0.05 * restitution"
+"""
+
+
+def test_ties_are_followed_in_every_lane(tmp_path, capsys):
+    options = ("--times", "0:1:3", "--vary", "mass[0]=1:2:2", "--vary", "restitution=0.5:1:2")
+    assert ensemble(tmp_path, *options, scene=TIED) == 0
+    with h5py.File(tmp_path / "runs.h5") as held:
+        np.testing.assert_allclose(held["parameters/mass"][:], [[1, 2], [1, 2], [2, 4], [2, 4]])
+        np.testing.assert_allclose(held["parameters/radius"][:, 1], [0.025, 0.05, 0.025, 0.05])
+        # Momentum over the first mass: it meets one of twice its mass.
+        np.testing.assert_allclose(held["outputs/u"][:, -1] @ [1, 2], 1.0, rtol=1e-12)
+    capsys.readouterr()
+    assert ensemble(tmp_path, "--times", "0:1:3", "--vary", "mass[1]=1:2:2", scene=TIED) == 2
+    assert_one_line(capsys, "element 1 of mass follows element 0 of mass by [ties]; expected that to be varied")
+
+
 def test_an_ensemble_takes_what_it_needs_from_the_first_run(tmp_path, monkeypatch):
     calls = []
     monkeypatch.setattr(

@@ -83,9 +83,11 @@ def test_result_has_the_schema_and_the_units_of_the_scene(demo):
 
 def test_the_report_is_self_contained(demo):
     page = (demo / "report.html").read_text()
-    assert page.count("<svg") == 2
-    assert not re.search(r"(src|href)=|url\(|https?://", page)
-    for part in ("restitution", "measured - fitted", "error bars".capitalize(), "SHA-256", "jax"):
+    assert page.count("<svg") == 1
+    # The only address is that of the library in it, in its licence.
+    assert not re.search(r"src=|href=(?!\"data:,)|url\(", page)
+    assert set(re.findall(r"https?://[^ \"\n]*", page)) == {"https://github.com/leeoniya/uPlot"}
+    for part in ("restitution", "measured − fitted", "error bars".capitalize(), "SHA-256", "jax"):
         assert part in page
     # The simulated noise was 0.1 mm.
     assert re.search(r"residuals: 0\.(09|1)\d* mm", page)
@@ -129,3 +131,26 @@ def test_a_fit_that_did_not_converge_says_so(demo, tmp_path, monkeypatch):
     assert main(["fit", str(demo / "carts.toml"), "--out", str(tmp_path)]) == 3
     assert json.loads((tmp_path / "result.json").read_text())["converged"] is False
     assert "<p class=bad>stopped after 1 evaluation</p>" in (tmp_path / "report.html").read_text()
+
+
+@pytest.mark.slow
+def test_laws_are_compared_below_the_table(demo, tmp_path, capsys):
+    """The demo's bumpers have one restitution: no law of the speed does better."""
+    assert main(["fit", str(demo / "carts.toml"), "--laws", "--out", str(tmp_path)]) == 0
+    printed = capsys.readouterr().out
+    assert "a constant restitution is supported" in printed
+    assert "speeds in m/s" in printed
+    laws = json.loads((tmp_path / "result.json").read_text())["laws"]
+    assert (laws["best"], laws["given"], laws["unit_of_speed"]) == ("constant", "constant", "m/s")
+    assert set(laws["fits"]) == {"constant", "linear", "power", "viscoelastic", "sticking"}
+
+
+def test_sister_runs_are_read_before_anything_is_fitted(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(Study, "fit", lambda *_: pytest.fail("fitted"))
+    scene = write(tmp_path)
+    assert fit(scene, "--like", str(tmp_path / "none.json")) == 2
+    assert_one_line(capsys, "none.json: No such file")
+    (tmp_path / "empty.json").write_text("{}")
+    assert fit(scene, "--like", str(tmp_path / "empty.json")) == 2
+    # The file that is wrong is named.
+    assert_one_line(capsys, "empty.json: FitResult.from_dict: the document has no complete 'fit_result'")

@@ -26,7 +26,7 @@ def test_the_measured_spring_has_no_dry_friction(data, tmp_path):
     assert holds(found["stiffness"], 49.47)
     assert found["gamma"]["interval95"][0] == 0
     # At its bound, where the other side of the interval is all that the data say.
-    assert found["gamma"]["note"] == "at its bound"
+    assert found["gamma"]["note"] == "at its bound, interval by its profile"
     assert 0 < found["gamma"]["interval95"][1] < 0.01
 
 

@@ -110,8 +110,9 @@ def test_more_starts_find_what_one_misses(rng):
 def test_the_result_prints_as_a_table_and_goes_to_json(rng):
     result = fit(ball_problem(rng), BALL_START, BALL_FREE)
     lines = str(result).splitlines()
-    assert lines[0].split() == ["parameter", "value", "stderr", "95", "%", "interval", "note"]
-    assert [line.split()[0] for line in lines[2:6]] == list(result.names)
+    assert lines[:2] == ["explains the data", ""]
+    assert lines[2].split() == ["parameter", "value", "stderr", "within", "this", "run", "note"]
+    assert [line.split()[0] for line in lines[4:8]] == list(result.names)
     tables = json.loads(json.dumps(result.to_dict(), allow_nan=False))
     low, high = tables["parameters"]["e"]["interval95"]
     assert low < tables["parameters"]["e"]["value"] < high
@@ -171,7 +172,8 @@ def test_runs_of_different_lengths_share_parameters_and_one_compilation(rng):
     assert abs(result.params["ratio"] - 0.9) < 0.01
     np.testing.assert_allclose(result.params["distance"], 0.1, atol=5e-3)
     assert "jackknife over the 3 runs" in result.error_bars
-    np.testing.assert_allclose(result.quantile["e"], 4.302653, rtol=1e-6)  # Student's t of 2 degrees of freedom
+    # Student's t of 2 degrees of freedom, or somewhat fewer: runs of different lengths weigh differently.
+    assert 4.302652 < result.quantile["e"] < 5.0
     assert [r.shape for r in result.residuals] == [(101, 2), (95, 2), (98, 2)]
     assert [trajectory.q.shape[0] for trajectory in result.trajectories] == [101, 95, 98]
     assert np.isnan(result.residuals[1][10:20, 0]).all()

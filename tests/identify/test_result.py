@@ -1,6 +1,7 @@
 """What a result says, on two fits of the same bouncing ball: with the true impact law and with a wrong one."""
 
 import copy
+import dataclasses
 import json
 import pickle
 
@@ -79,3 +80,14 @@ def test_criteria_are_those_of_their_definitions(result):
     correlation = result.autocorrelation(2)[0]
     assert correlation.shape == (3, 1)
     assert correlation[1, 0] == pytest.approx(np.mean(r[1:] * r[:-1]) / np.mean(r**2))
+
+
+def test_parameters_may_be_called_like_elements(result):
+    named = dataclasses.replace(
+        result,
+        names=("e[:,1][2]", *result.names[1:]),
+        stderr={"e[:,1]": np.ones(1), **dict(list(result.stderr.items())[1:])},
+    )
+    assert named.place("e[:,1][2]") == ("e[:,1]", (0,))
+    assert named.place("q0[0]") == ("q0", (0,))
+    assert named.place("g") == ("g", ())

@@ -1,3 +1,4 @@
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -25,6 +26,18 @@ def test_the_way_along_the_track_is_the_length_of_the_parabola(times):
     # The polygon's length is off by h^2 times a curvature of 8/m: 1e-9.
     length = np.sum(np.hypot(np.diff(x), np.diff(CURVATURE * x**2)))
     np.testing.assert_allclose(run.values[0, 0], length, atol=1e-8)
+
+
+def test_the_ball_is_drawn_where_it_was_filmed_and_lies_on_its_track(times):
+    (run,) = Track("x", "y", 1.0, np.inf)(times, rolled(times))
+    x = 0.2 * np.exp(-0.25 * times) * np.cos(6.0 * times)
+    for row in (0, 25, 52, 400):
+        ball, line = run.draw(times[row], jnp.asarray(run.values[row]), {})
+        # The parabola through all positions is exact to rounding.
+        np.testing.assert_allclose(ball.centre, [x[row], CURVATURE * x[row] ** 2], atol=1e-9)
+        away = np.linalg.norm(np.asarray(line.points) - np.asarray(ball.centre), axis=1).min()
+        # The line's points are 8 mm apart, so that the nearest is up to 4 mm beside the foot.
+        assert ball.radius <= away + 1e-12 <= np.hypot(ball.radius, 5e-3)
 
 
 def test_the_run_begins_where_the_track_stays_flat(times):

@@ -3,8 +3,12 @@
 import numpy as np
 import pytest
 
+import diffcontact as dc
 from diffcontact import simulate
 from diffcontact.scene import read_study
+from diffcontact.scene.keys import Table
+from diffcontact.scene.kinds import KINDS
+from diffcontact.systems.laws import LAWS
 
 LINE = """\
 [system]
@@ -235,3 +239,34 @@ def test_discs_that_spin_have_friction_and_an_angular_velocity(tmp_path):
     (tmp_path / "discs.toml").write_text(spinning.replace("friction_0_2 = { value = 0.2 }", ""))
     with pytest.raises(ValueError, match=r"parameters\.friction_0_2: missing"):
         read_study(tmp_path / "discs.toml", [tmp_path / "run.csv"])
+
+
+def _ready(**options):
+    return KINDS[options["kind"]](Table(options, "s"))
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_a_law_of_restitution_brings_its_parameters_in_the_units_of_the_scene(law):
+    names = {one.name for one in LAWS[law].coefficients}
+    carts, film = _ready(kind="carts", restitution=law), _ready(kind="bouncing ball", bounces=3, restitution=law)
+    assert names <= set(carts.quantities)
+    assert ("later_restitution" in film.quantities) == (law == "constant")
+    assert carts.system is dc.systems.carts(restitution=law)
+    units = {"restitution_loss": "frame/px", "sticking_speed": "px/frame", "reference_speed": "px/frame"}
+    for name in names - {"restitution_exponent"}:
+        assert film.quantities[name].unit == units[name]
+
+
+def test_restitution_of_materials_and_of_contacts():
+    walls = {"kind": "balls", "count": 2, "dimension": 1, "box": [0.0, 1.0]}
+    each = _ready(**walls, restitution="per contact")
+    assert each.quantities["restitution"].shape == (5,)
+    of_pairs = _ready(**walls, materials=[0, 0, 1, 1], restitution="linear")
+    known = {"restitution_0_0": 0.9, "restitution_0_1": 0.5, "restitution_loss_0_0": 0.1, "restitution_loss_0_1": 0.0}
+    assert set(known) <= set(of_pairs.quantities)
+    e = of_pairs.system.restitution(known, np.full(5, 2.0))
+    np.testing.assert_allclose(e, [0.5, 0.5, 0.5, 0.5, 0.7])
+    with pytest.raises(ValueError, match=r"s: restitution: no such restitution 'linar'; did you mean 'linear'"):
+        _ready(kind="carts", restitution="linar")
+    with pytest.raises(ValueError, match=r's: materials: with restitution = "per contact", expected one of the two'):
+        _ready(**walls, materials=[0, 0, 1, 1], restitution="per contact")

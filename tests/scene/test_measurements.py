@@ -3,7 +3,8 @@ import hashlib
 import numpy as np
 import pytest
 
-from diffcontact.scene.measurements import read_csv
+from diffcontact.scene.measurements import read_measurements
+from diffcontact.scene.reading import Reading
 
 GOOD = "t,x,comment\n0.0,1.5,start\n0.1,,lost\n\n0.3, ,lost too\n"
 
@@ -16,7 +17,7 @@ def write(tmp_path, text):
 
 def test_columns_lost_samples_and_hash(tmp_path):
     path = write(tmp_path, GOOD)
-    table = read_csv(path, ["t", "x"], time="t")
+    table = read_measurements(path, ["t", "x"], Reading(time="t"))
     np.testing.assert_array_equal(table.columns["t"], [0.0, 0.1, 0.3])
     np.testing.assert_array_equal(table.columns["x"], [1.5, np.nan, np.nan])
     assert table.sha256 == hashlib.sha256(GOOD.encode()).hexdigest()
@@ -24,24 +25,24 @@ def test_columns_lost_samples_and_hash(tmp_path):
 
 def test_a_byte_order_mark_and_another_delimiter(tmp_path):
     path = write(tmp_path, b"\xef\xbb\xbft;x\r\n0;1\r\n1;2\r\n")
-    assert read_csv(path, ["t", "x"], time="t", delimiter=";").columns["x"].tolist() == [1.0, 2.0]
+    assert read_measurements(path, ["t", "x"], Reading(time="t", delimiter=";")).columns["x"].tolist() == [1.0, 2.0]
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 def test_lines_may_end_as_on_any_system(tmp_path, end):
     path = write(tmp_path, GOOD.replace("\n", end))
-    np.testing.assert_array_equal(read_csv(path, ["t"], time="t").columns["t"], [0.0, 0.1, 0.3])
+    np.testing.assert_array_equal(read_measurements(path, ["t"], Reading(time="t")).columns["t"], [0.0, 0.1, 0.3])
     with pytest.raises(ValueError, match="row 2, column 'comment': 'start' is not"):
-        read_csv(path, ["t", "comment"], time="t")
+        read_measurements(path, ["t", "comment"], Reading(time="t"))
 
 
 def test_every_third_row(tmp_path):
     path = write(tmp_path, "t,x\n" + "".join(f"{i},{i * i}\n" for i in range(8)))
-    table = read_csv(path, ["t", "x"], time="t", every=3)
+    table = read_measurements(path, ["t", "x"], Reading(time="t", every=3))
     assert table.columns["t"].tolist() == [0, 3, 6]
     assert table.columns["x"].tolist() == [0, 9, 36]
     with pytest.raises(ValueError, match="8 rows of data, of which one in 8 is 1, expected at least 2"):
-        read_csv(path, ["t", "x"], time="t", every=8)
+        read_measurements(path, ["t", "x"], Reading(time="t", every=8))
 
 
 @pytest.mark.parametrize(
@@ -61,5 +62,5 @@ def test_every_third_row(tmp_path):
 def test_every_mistake_is_named(tmp_path, text, message):
     path = write(tmp_path, text)
     with pytest.raises(ValueError) as caught:
-        read_csv(path, ["t", "x"], time="t")
+        read_measurements(path, ["t", "x"], Reading(time="t"))
     assert str(caught.value).startswith(f"{path}: {message}")

@@ -7,6 +7,7 @@ explains (Akaike).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -96,29 +97,40 @@ def _misfit(r: NDArray, models: list[Autoregression]) -> float:
 
 
 def score_covariance(models: list[Autoregression], r: NDArray, J: NDArray) -> NDArray:
-    r"""Covariance (P, P) of the score J^T r when r is noise of the given models, correlated between channels too.
-
-    sum_cd J_c^T Sigma_cd J_d with Toeplitz matrices Sigma_cd, by Fourier transforms (F that of J, zero-padded)::
-
-        sum_cd rho_cd sum_w sqrt(S_c(w) S_d(w)) F_c(w)^* F_d(w) / L
-
-    S are the spectra of the models, rho the correlation of their innovations.
+    """Covariance (P, P) of the score J^T r when r is noise of the given models, correlated between channels too.
 
     Args:
         models: one per channel.
         r: (n, k) residuals, NaN where missing.
         J: (n, k, P) Jacobian, zero where missing.
     """
-    L = grid(r.shape[0])
-    F = np.fft.rfft(J, L, axis=0) * np.sqrt([model.spectrum(L) for model in models]).T[:, :, None]
+    return correlated_score(
+        [model.spectrum(grid(r.shape[0])) for model in models], innovation_correlation(models, r), J
+    )
+
+
+def correlated_score(spectra: Sequence[NDArray], rho: NDArray, J: NDArray) -> NDArray:
+    r"""Covariance (P, P) of the score J^T r of noise with given spectra, correlated between channels too.
+
+    sum_cd J_c^T Sigma_cd J_d with Toeplitz matrices Sigma_cd, by Fourier transforms (F that of J, zero-padded)::
+
+        sum_cd rho_cd sum_w sqrt(S_c(w) S_d(w)) F_c(w)^* F_d(w) / L
+
+    Args:
+        spectra: one per channel, at the frequencies of a real Fourier transform of length L = `grid(n)`.
+        rho: (k, k) correlation of the channels' innovations.
+        J: (n, k, P) Jacobian, zero where missing.
+    """
+    L = grid(J.shape[0])
+    F = np.fft.rfft(J, L, axis=0) * np.sqrt(np.asarray(spectra)).T[:, :, None]
     # A real transform holds one of each pair of conjugate frequencies, 0 and the highest (L is even) stand alone.
     weight = np.full(F.shape[0], 2.0 / L)
     weight[[0, -1]] /= 2.0
-    rho = _innovation_correlation(models, r)
     return np.einsum("w,cd,wcp,wdq->pq", weight, rho, F.conj(), F, optimize=True).real
 
 
-def _innovation_correlation(models: list[Autoregression], r: NDArray) -> NDArray:
+def innovation_correlation(models: list[Autoregression], r: NDArray) -> NDArray:
+    """(k, k) correlation of the innovations that residuals (n, k) have under models of their channels."""
     present = ~np.isnan(r)
     filled = np.where(present, r, 0.0)
     innovations = np.zeros_like(filled)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from functools import partial
 from itertools import combinations
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -41,7 +43,7 @@ def explain(objective: Objective, theta: Any, direction: Mapping[str, float], tr
         return f"{name} needs an impact whose rebound is seen: none in these data"
     if kind == "friction":
         if any(trajectory.friction is not None for trajectory in trajectories):
-            least = _least_friction(objective, theta, name, trajectories)
+            least = least_friction(objective, theta, name, trajectories)
             gripped = f"; all grip, for which {name} >= {least:.3g} at the estimate" if least > 0 else ""
             return f"{name} needs a contact that slips: none in these data{gripped}"
         return f"{name} needs a stretch of sliding: none in these data"
@@ -114,10 +116,19 @@ def role(objective: Objective, theta: Any, name: str) -> str:
             function = getattr(system, kind, None)
             if function is not None:
                 functions[kind] = function
+        if not line and system.speed_dependent:
+            functions["restitution"] = partial(_at_unit_speed, run)
         for kind, function in functions.items():
             if np.any(np.asarray(function(here)) != np.asarray(function(there))):
                 return kind
     return ""
+
+
+def _at_unit_speed(run, params):
+    """(c,) restitution at 1 m/s of a system where it depends on the speed."""
+    system, q0 = run.model.system, jnp.asarray(run.model.initial(params)[0])
+    gap = jax.eval_shape(lambda q: system.gap(jnp.zeros((), q.dtype), q, params), q0)
+    return system.restitution(params, jnp.ones(gap.shape, q0.dtype))
 
 
 def _moved(objective: Objective, theta: Any, name: str):
@@ -128,7 +139,7 @@ def _moved(objective: Objective, theta: Any, name: str):
         yield run, *(run.model.parameters(jnp.asarray(at[run.index]), run.fixed) for at in (theta, moved))
 
 
-def _least_friction(objective: Objective, theta: Any, name: str, trajectories: Sequence[Any]) -> float:
+def least_friction(objective: Objective, theta: Any, name: str, trajectories: Sequence[Any]) -> float:
     """The largest |B| / P over all intervals, of the contacts that rub with this coefficient; 0 where none touches."""
     least = 0.0
     for (run, here, there), trajectory in zip(_moved(objective, theta, name), trajectories, strict=True):

@@ -20,6 +20,7 @@ from diffcontact.identify.result import FitResult, resumed
 from diffcontact.identify.search.levenberg_marquardt import descend
 from diffcontact.identify.search.shooting import Outcome
 from diffcontact.identify.search.trust_region import solve
+from diffcontact.progress import stage
 
 _ITERATIONS = 30
 _TOLERANCE = 1e-6
@@ -64,19 +65,22 @@ def fit_replicas(result: FitResult, values: Sequence[NDArray], prior_means: NDAr
         chosen = [priors[lane] for lane in lanes]
         return objective.normal_equations(theta, whole[lanes], [value[lanes] for value in values], chosen)
 
-    ends = descend(
-        evaluate,
-        np.tile(parameters.start, (count, 1)),
-        parameters.low,
-        parameters.high,
-        iterations=_ITERATIONS,
-        tolerance=_TOLERANCE,
-    )
+    with stage(f"{count} replicas together"):
+        ends = descend(
+            evaluate,
+            np.tile(parameters.start, (count, 1)),
+            parameters.low,
+            parameters.high,
+            iterations=_ITERATIONS,
+            tolerance=_TOLERANCE,
+        )
     results = []
-    for lane, theta in enumerate(ends.theta):
-        replica = objective.replaced("values", [value[lane] for value in values]).under(priors[lane])
-        end = solve(replica, theta)
-        results.append(estimate(replica, Outcome(end, (float(end.cost),), "")))
+    with stage("replicas one by one", total=count) as at:
+        for lane, theta in enumerate(ends.theta):
+            replica = objective.replaced("values", [value[lane] for value in values]).under(priors[lane])
+            end = solve(replica, theta)
+            results.append(estimate(replica, Outcome(end, (float(end.cost),), "")))
+            at(lane + 1)
     return results
 
 

@@ -34,7 +34,10 @@ from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.residual import Linearised, Run, residual
 from diffcontact.identify.result import FitResult, resumed
 from diffcontact.identify.table import text_table
+from diffcontact.progress import stage
 
+# The draws are made in so many pieces, at most.
+_PIECES = 20
 # Precision of the logistic distribution, which is what a flat prior in an interval is in coordinates without bounds.
 _FLAT = 3.0 / np.pi**2
 # Chains begin so many times as far from the estimate as they will end, so that r-hat has something to show.
@@ -147,18 +150,32 @@ def _sample(log_density: Callable, keys: Array, starts: Array, draws: int, warmu
     """Positions (chains, draws, P) and whether each diverged (chains, draws)."""
     blackjax = _blackjax()
 
-    def chain(key, start):
-        tune, run = jax.random.split(key)
-        (state, tuned), _ = blackjax.window_adaptation(blackjax.nuts, log_density).run(tune, start, num_steps=warmup)
-        kernel = blackjax.nuts(log_density, **tuned)
+    def tuned(key, start):
+        return blackjax.window_adaptation(blackjax.nuts, log_density).run(key, start, num_steps=warmup)[0]
+
+    def drawn(state, parameters, keys):
+        kernel = blackjax.nuts(log_density, **parameters)
 
         def draw(state, key):
             state, info = kernel.step(key, state)
             return state, (state.position, info.is_divergent)
 
-        return jax.lax.scan(draw, state, jax.random.split(run, draws))[1]
+        return jax.lax.scan(draw, state, keys)
 
-    return jax.jit(jax.vmap(chain))(keys, starts)
+    tune, run = jnp.moveaxis(jax.vmap(jax.random.split)(keys), 1, 0)
+    each = jax.vmap(lambda key: jax.random.split(key, draws))(run)
+    # As many pieces as are of one length, so that they are compiled once: after each there is a sign of life.
+    pieces, found = max(k for k in range(1, _PIECES + 1) if draws % k == 0), []
+    with stage("posterior: tuning"):
+        state, parameters = jax.block_until_ready(jax.jit(jax.vmap(tuned))(tune, starts))
+    draw_more = jax.jit(jax.vmap(drawn))
+    with stage("posterior: draws", total=draws) as at:
+        for piece in jnp.split(each, pieces, axis=1):
+            state, some = jax.block_until_ready(draw_more(state, parameters, piece))
+            found.append(some)
+            at(len(found) * draws // pieces)
+    positions, divergent = zip(*found, strict=True)
+    return jnp.concatenate(positions, axis=1), jnp.concatenate(divergent, axis=1)
 
 
 def _diagnostics(values: NDArray) -> tuple[NDArray, NDArray]:

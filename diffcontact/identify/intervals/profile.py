@@ -13,12 +13,10 @@ Source: D. M. Bates, D. G. Watts, Nonlinear Regression Analysis and Its Applicat
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
+from diffcontact.identify.intervals.profiled import Profile
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.result import FitResult, resumed
 from diffcontact.identify.search.trust_region import MAX_EVALUATIONS
@@ -26,23 +24,6 @@ from diffcontact.identify.search.trust_region import MAX_EVALUATIONS
 # The search for an end stops within this part of a standard error.
 _RESOLUTION = 0.02
 _FARTHEST = 64.0
-
-
-@dataclass(frozen=True, eq=False)
-class Profile:
-    """The profile of one element.
-
-    Attributes:
-        name: of the element.
-        interval95: (2,) where the profile leaves the 95 % region; infinite, or the bound, where it does not.
-        values: (m,) of the element, sorted.
-        rise: (m,) 2 (c(x) - c) / s^2 there, in squared standard errors.
-    """
-
-    name: str
-    interval95: NDArray
-    values: NDArray
-    rise: NDArray
 
 
 def profile(result: FitResult, name: str) -> Profile:
@@ -80,13 +61,15 @@ def profile(result: FitResult, name: str) -> Profile:
     j = result.names.index(name)
     if not np.isfinite(result.covariance[j, j]):
         raise ValueError(f"profile(name): the data cannot see {name!r}, so there is nothing to profile")
-    scan = _Scan(objective, j)
+    scan = Scan(objective, j)
     quantile = float(np.concatenate([np.ravel(q) for q in result.quantile.values()])[j])
     theta = objective.parameters.start
     slope = objective.parameters.slopes(theta)[j]
     stderr = np.sqrt(result.covariance[j, j]) / slope
     stated = np.sqrt(np.linalg.pinv(scan.jacobian.T @ scan.jacobian)[j, j])
-    scan.scale = (stderr / stated) ** 2
+    # Without an effect at the estimate there is no curvature to compare: what all residuals are worth is left.
+    worth = result.chi2_per_dof * result.samples / max(result.effective_samples, 1.0)
+    scan.scale = (stderr / stated) ** 2 if np.any(scan.jacobian[:, j]) else worth
     ends = [_end(scan, side, stderr, quantile**2) for side in (-1.0, 1.0)]
     values, rise = (np.array(part) for part in zip(*sorted(scan.seen.items()), strict=True))
     convert = np.exp if objective.parameters.log[j] else lambda x: x
@@ -100,7 +83,7 @@ def profile(result: FitResult, name: str) -> Profile:
     return Profile(name, convert(np.array(ends)), convert(values), rise)
 
 
-class _Scan:
+class Scan:
     """Rise of the cost over its minimum when element j is held, the others fitted from where they were last."""
 
     def __init__(self, objective: Objective, j: int):
@@ -136,7 +119,12 @@ class _Scan:
         return self.seen[x]
 
 
-def _end(scan: _Scan, side: float, stderr: float, level: float) -> float:
+def lower_end(scan: Scan, step: float, level: float) -> float:
+    """Where the rise passes the level below the start, looked for in steps of this length; the bound where nowhere."""
+    return _end(scan, -1.0, step, level)
+
+
+def _end(scan: Scan, side: float, stderr: float, level: float) -> float:
     """Where the rise passes the level on one side: doubling steps, then bisection with secants."""
     parameters, j = scan.objective.parameters, scan.j
     start = scan.objective.parameters.start
@@ -158,6 +146,8 @@ def _end(scan: _Scan, side: float, stderr: float, level: float) -> float:
         low, high = np.sqrt(max(scan.rise(inside), 0.0)), np.sqrt(scan.rise(outside))
         part = np.clip((np.sqrt(level) - low) / max(high - low, 1e-12), 0.02, 0.98)
         x = float(inside + part * (outside - inside))
+        if x in (inside, outside):
+            break  # an interval of a few roundings
         if scan.rise(x) > level:
             outside = x
         else:

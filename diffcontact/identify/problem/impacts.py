@@ -66,6 +66,17 @@ class Impacts:
             object.__setattr__(self, "contacts", tuple(int(contact) for contact in self.contacts))
 
 
+def struck(impulse: NDArray) -> NDArray:
+    """(n,) intervals in which a simulated contact struck: it pushed, impulse (n, ...), and had not in the one before.
+
+    Example:
+        >>> struck(np.array([[0.0], [2.0], [0.1], [0.0], [1.0]])).tolist()
+        [False, True, False, False, True]
+    """
+    pushes = np.nan_to_num(np.asarray(impulse, float)).reshape(len(impulse), -1) > 0
+    return np.any(pushes & ~np.vstack([np.zeros((1, pushes.shape[1]), bool), pushes[:-1]]), axis=1)
+
+
 def kinks(times: NDArray, values: NDArray, sigma: NDArray) -> tuple[NDArray, NDArray]:
     """Impacts that samples show: their times (m,), in order, and the standard deviations of these (m,).
 

@@ -17,7 +17,8 @@ from diffcontact.identify.problem.parameters import Block, insert
 class Model:
     """Everything about a run that is code, not numbers: static under jit, compared by the functions it holds.
 
-    `impacts` percussions of the contacts `heard` (None: all) are compared with measured times, none where it is 0.
+    `impacts` percussions of the contacts `heard` (None: all) are compared with measured times, none where it is 0. The
+    trajectory lists at least `listed` of them.
     """
 
     system: Any
@@ -30,6 +31,7 @@ class Model:
     tied: tuple[tuple[str, Any], ...] = ()
     impacts: int = 0
     heard: tuple[int, ...] | None = None
+    listed: int = 0
 
     def parameters(self, z: Array, fixed: dict[str, Any]) -> dict[str, Any]:
         """What the run's functions are given: fixed and free parameters, and those tied to them; traceable."""
@@ -40,7 +42,7 @@ class Model:
 
     def _identity(self):
         functions = self.system, self.scheme, self.observe, self.initial, self.clock
-        numbers = self.substeps, self.impacts, self.heard
+        numbers = self.substeps, self.impacts, self.heard, self.listed
         return (*map(_handle, functions), *numbers, self.view, *((name, _handle(tie)) for name, tie in self.tied))
 
     def __hash__(self):

@@ -15,6 +15,7 @@ from diffcontact.identify.problem.observations import Problem
 from diffcontact.identify.problem.parameters import Domain, FreeParameters, Tie, free_parameters
 from diffcontact.identify.problem.priors import Normal, Priors
 from diffcontact.identify.problem.residual import JointResidual, Linearised
+from diffcontact.progress import note
 
 Progress = Callable[[int, float], None]
 
@@ -74,6 +75,12 @@ class Objective:
     def under(self, priors: Priors) -> Objective:
         """The same objective with other priors."""
         return Objective(self.joint, self.parameters, self.loss, priors, self.progress)
+
+    def told(self, iteration: int, cost: float) -> None:
+        """A sign of life, to whoever asked for one."""
+        note(f"iteration {iteration}, cost {cost:.6g}")
+        if self.progress is not None:
+            self.progress(iteration, cost)
 
     def replaced(self, name: str, arrays: Sequence[NDArray]) -> Objective:
         """The same objective on other measured `values`, or with another `sigma`; nothing is compiled anew."""

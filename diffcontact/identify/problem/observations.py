@@ -29,8 +29,8 @@ class Observations:
         impacts: None, or `Impacts`, measured times of impacts: one more channel, behind those of `values`.
 
     Raises:
-        ValueError: times that do not increase (which row), shapes that differ, nothing measured, noise that is not
-            positive.
+        ValueError: times that do not increase (which row), shapes that differ, nothing measured, not even impacts,
+            noise that is not positive.
 
     Example:
         >>> heights = [[1.0], [np.nan], [0.8]]
@@ -61,7 +61,7 @@ class Observations:
             )
         if np.any(np.isinf(values)):
             raise ValueError(f"Observations(values): row {int(np.argwhere(np.isinf(values))[0, 0])} is infinite")
-        if np.all(np.isnan(values)):
+        if np.all(np.isnan(values)) and self.impacts is None:
             raise ValueError("Observations(values): every sample is missing (NaN)")
         if noise.shape not in ((), values.shape[1:], values.shape):
             raise ValueError(

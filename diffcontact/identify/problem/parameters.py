@@ -152,6 +152,12 @@ class FreeParameters:
         """(P,) the parameters at theta: exponentials of what is in log scale."""
         return np.where(self.log, np.exp(np.where(self.log, theta, 0.0)), theta)
 
+    @property
+    def own(self) -> NDArray:
+        """(P,) True for elements that a run keeps to itself."""
+        parts = [np.full(np.size(self.params[block.name]), block.name in self.per_run) for block in self.view]
+        return np.concatenate(parts)
+
     def slopes(self, theta: NDArray) -> NDArray:
         """(P,) derivatives of the parameters by theta."""
         return np.where(self.log, self.values(theta), 1.0)

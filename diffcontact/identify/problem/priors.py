@@ -77,6 +77,16 @@ class Priors:
         other.mean = mean
         return other
 
+    def among(self, parameters: FreeParameters) -> Priors:
+        """The same priors where other parameters are free: those of parameters that still are."""
+        names = [self.parameters.names[j] for j in self.index]
+        still = np.array([name in parameters.names for name in names], bool)
+        other = copy(self)
+        other.parameters = parameters
+        other.index = np.array([parameters.names.index(name) for name in names if name in parameters.names], int)
+        other.mean, other.sigma = self.mean[still], self.sigma[still]
+        return other
+
     def rows(self, theta: NDArray) -> tuple[NDArray, NDArray]:
         """Rows f (count,) of the priors at theta (P,), and their Jacobian J (count, P)."""
         J = np.zeros((self.count, theta.size))

@@ -65,6 +65,7 @@ def residual(model: Model, z: Array, fixed: dict[str, Any], samples: Samples, su
     times = samples.times if model.clock is None else model.clock(samples.times, params)
     # Of the contacts that are not heard there may be many in between.
     listed = model.impacts if model.heard is None else model.impacts and times.size * model.substeps
+    listed = max(listed, model.listed)
     number = model.substeps if substeps is None else substeps
     trajectory = simulate(model.system, params, q0, u0, times, scheme=model.scheme, substeps=number, percussions=listed)
     seen = model.observe(trajectory, params)
@@ -320,6 +321,13 @@ class JointResidual:
                 trajectory = replace(trajectory, status=first(trajectory.status, coarse))
             results.append(_cut(trajectory, run.length))
         return tuple(results)
+
+    def listed(self, theta: NDArray, i: int, percussions: int) -> Any:
+        """The trajectory of run i at theta (P,), with so many percussions listed."""
+        run = self.runs[i]
+        model = replace(run.model, listed=percussions)
+        _, trajectory = _residual(model, jnp.asarray(theta[run.index]), run.fixed, run.samples)
+        return _cut(trajectory, run.length)
 
     def _unpad_where_observe_looks_ahead(self, problems: Sequence[Problem], parameters: FreeParameters) -> None:
         """An `observe` that uses the whole trajectory (its mean, its end) must not see the continuation."""

@@ -104,8 +104,7 @@ def lbfgs(objective: Objective, start: NDArray, seed: int) -> OptimizeResult:
 
     def scaled(x):
         cost, gradient = descent.value_and_gradient(x * scale)
-        if objective.progress is not None:
-            objective.progress(next(evaluations), cost)
+        objective.told(next(evaluations), cost)
         return min(cost, _INFINITE), gradient * scale
 
     low, high = _inside(parameters.low, scale, parameters.high), parameters.high / scale
@@ -150,8 +149,8 @@ def adam(objective: Objective, start: NDArray, seed: int) -> OptimizeResult:
             earlier = best
         if cost < best:
             best, where = cost, x
-        if objective.progress is not None and iteration % 50 == 0:
-            objective.progress(iteration, best)
+        if iteration % 50 == 0:
+            objective.told(iteration, best)
         updates, state = update(gradient * scale, state)
         x = np.clip(np.asarray(x + updates), low, high)
     # The rate has fallen by then, so that the last tenth moves little where it has arrived.

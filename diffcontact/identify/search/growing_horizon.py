@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.search.levenberg_marquardt import descend
+from diffcontact.progress import stage
 
 # The horizon grows by at least this part of the record, less than what lies between two impacts worth resolving.
 _STAGE = 1.0 / 24.0
@@ -25,18 +26,20 @@ def grow(objective: Objective, points: NDArray) -> NDArray:
     """(N, P) where a growing horizon leads from the points (N, P)."""
     theta, horizon = points.copy(), np.full(len(points), _FIRST)
     low, high = objective.parameters.low, objective.parameters.high
-    while True:
-        lanes = np.flatnonzero(horizon < 1.0)
-        if lanes.size == 0:
-            return theta
-        stage = horizon[lanes]
-        at = descend(
-            lambda trial, which, stage=stage: objective.normal_equations(trial, stage[which]),
-            theta[lanes],
-            low,
-            high,
-            iterations=_STAGE_ITERATIONS,
-            tolerance=_STAGE_TOLERANCE,
-        )
-        theta[lanes] = at.theta
-        horizon[lanes] = np.minimum(np.maximum(at.reach, stage) + _STAGE, 1.0)
+    with stage("part of the record", total=1.0) as reached:
+        while True:
+            lanes = np.flatnonzero(horizon < 1.0)
+            if lanes.size == 0:
+                return theta
+            now = horizon[lanes]
+            at = descend(
+                lambda trial, which, now=now: objective.normal_equations(trial, now[which]),
+                theta[lanes],
+                low,
+                high,
+                iterations=_STAGE_ITERATIONS,
+                tolerance=_STAGE_TOLERANCE,
+            )
+            theta[lanes] = at.theta
+            horizon[lanes] = np.minimum(np.maximum(at.reach, now) + _STAGE, 1.0)
+            reached(float(horizon.min()))

@@ -45,7 +45,10 @@ def _linearise(model: Model, z: Array, state: Array, fixed, samples: Samples, la
 
     def of(both):
         params = model.parameters(both[: z.size], fixed)
-        q, u = jnp.split(both[z.size :], 2)
+        # Places and velocities of bodies that turn in space differ in number.
+        places = sum(part.size for part in jax.tree.leaves(jax.eval_shape(model.initial, params)[0]))
+        q, u = jnp.split(both[z.size :], [places])
+        q = q if getattr(model.system, "normalise", None) is None else model.system.normalise(q)
         times = samples.times if model.clock is None else model.clock(samples.times, params)
         motion = simulate(model.system, params, q, u, times, scheme=model.scheme, substeps=model.substeps)
         r = jnp.where(samples.present, (samples.values - model.observe(motion, params)) / samples.sigma, 0.0)

@@ -5,6 +5,8 @@ of local minima. Three ways lead past them. `growing_horizon` fits the beginning
 fits when the impacts happen. `multiple_shooting` cuts the record into segments. Each of them only explores, and ends
 with a descent on the whole record.
 
+Last, an impact may belong between two other samples (`neighbouring_impacts`).
+
 Two impacts that follow each other within a sample or two may end up in the wrong order under a growing horizon. More
 starts help there, or another way.
 
@@ -28,14 +30,18 @@ from diffcontact.identify.search.growing_horizon import grow
 from diffcontact.identify.search.impact_times import match_impacts
 from diffcontact.identify.search.levenberg_marquardt import descend
 from diffcontact.identify.search.multiple_shooting import piece_together
+from diffcontact.identify.search.neighbouring_impacts import neighbouring_impacts
 from diffcontact.identify.search.starts import starting_points
 from diffcontact.identify.search.trust_region import solve
+from diffcontact.progress import stage
 
 METHODS = ("lm", "lbfgs", "adam")
 SHOOTING = ("auto", "single", "growing", "impacts", "multiple")
 
 _LANE_ITERATIONS = 25
 _LANE_TOLERANCE = 1e-3
+# Standard errors by which chi^2 per degree of freedom may exceed 1 before the minima next door are looked at.
+_SURPRISE = 1.3
 # Starts whose Jacobians are in memory together, and after which there is a sign of life.
 _BLOCK = 256
 
@@ -74,11 +80,14 @@ def search(objective: Objective, method: str, starts: int, seed: int, shooting: 
         return _by_one_way(objective, points, shooting)
     best, costs = _polished(objective, points if starts == 1 else _together(objective, points))
     story = f"single shooting ended at cost {best.cost:.6g}, which noise does not explain"
-    if shooting == "single" or objective.explained(best.x):
+    if shooting == "single":
         return Outcome(best, costs, _waterfall(costs))
+    if objective.explained(best.x):
+        return _next_door(objective, Outcome(best, costs, _waterfall(costs)))
     for way in _WAYS:
         # Segments are many simulations: from the given start alone, and only if they can gain half of the cost.
-        led = way.lead(objective, points[:1] if way.slow else points, best.cost / 2)
+        with stage(way.name):
+            led = way.lead(objective, points[:1] if way.slow else points, best.cost / 2)
         if isinstance(led, str):
             story = _joined(story, f"{way.name}: {led}")
             continue
@@ -89,7 +98,22 @@ def search(objective: Objective, method: str, starts: int, seed: int, shooting: 
             best, costs = end, others
         if objective.explained(best.x):
             break
-    return Outcome(best, costs, _joined(story, _waterfall(costs)))
+    return _next_door(objective, Outcome(best, costs, _joined(story, _waterfall(costs))))
+
+
+def _next_door(objective: Objective, found: Outcome) -> Outcome:
+    """What is found from an end at which noise might not explain all, with an impact on the other side of a sample."""
+    surprise = (objective.misfit(found.end.x) - 1) * np.sqrt(objective.freedom / 2)
+    if surprise < _SURPRISE or not np.isfinite(surprise):
+        return found
+    places = neighbouring_impacts(objective, found.end.x)
+    if places is None:
+        return found
+    end, _ = _polished(objective, _together(objective, places))
+    if not end.cost < found.end.cost * (1 - 1e-6):
+        return found
+    told = f"with an impact on the other side of a sample {end.cost:.6g}"
+    return Outcome(end, (float(end.cost), *found.costs[1:]), _joined(found.story, told))
 
 
 @dataclass(frozen=True)
@@ -136,7 +160,8 @@ _WAYS = (
 
 def _by_one_way(objective: Objective, points: NDArray, key: str) -> Outcome:
     (way,) = (way for way in _WAYS if way.key == key)
-    led = way.lead(objective, points, np.inf)
+    with stage(way.name):
+        led = way.lead(objective, points, np.inf)
     if isinstance(led, str):
         raise ValueError(f"fit(shooting={key!r}): {led}")
     end, costs = _polished(objective, led)
@@ -159,21 +184,24 @@ def _one_by_one(objective: Objective, method: str, points: NDArray, seed: int) -
 
 def _together(objective: Objective, points: NDArray) -> NDArray:
     """(N, P) where the lanes end on the whole record; progress counts the steps of all."""
-    rounds, best = count(), np.inf
-
-    def evaluate(trial: NDArray, _) -> NormalEquations:
-        nonlocal best
-        at = objective.normal_equations(trial, np.ones(len(trial)))
-        best = min(best, float(at.cost.min()))
-        if objective.progress is not None:
-            objective.progress(next(rounds), best)
-        return at
-
+    rounds, best, ends = count(), np.inf, []
     low, high = objective.parameters.low, objective.parameters.high
-    ends = [
-        descend(evaluate, block, low, high, iterations=_LANE_ITERATIONS, tolerance=_LANE_TOLERANCE).theta
-        for block in _blocks(points)
-    ]
+    blocks = _blocks(points)
+    with stage(f"{len(points)} starts", total=len(blocks) * _LANE_ITERATIONS) as at_round:
+
+        def evaluate(trial: NDArray, _) -> NormalEquations:
+            nonlocal best
+            at = objective.normal_equations(trial, np.ones(len(trial)))
+            best = min(best, float(at.cost.min()))
+            at_round(at_round.done + 1)
+            objective.told(next(rounds), best)
+            return at
+
+        for number, block in enumerate(blocks):
+            at_round(number * _LANE_ITERATIONS)
+            ends.append(
+                descend(evaluate, block, low, high, iterations=_LANE_ITERATIONS, tolerance=_LANE_TOLERANCE).theta
+            )
     return np.concatenate(ends)
 
 

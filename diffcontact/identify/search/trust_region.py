@@ -27,8 +27,7 @@ def solve(objective: Objective, start: NDArray) -> OptimizeResult:
 
     def jacobian(theta):
         f, J = objective.evaluate(theta)
-        if objective.progress is not None:
-            objective.progress(next(iterations), 0.5 * float(f @ f))
+        objective.told(next(iterations), 0.5 * float(f @ f))
         return J
 
     # eps^(3/4): the last step has no more to give, yet rounding in the simulation does not keep the fit going.

@@ -12,7 +12,7 @@ from jax.typing import ArrayLike
 from diffcontact import mass as mass_matrix
 from diffcontact.batching import where_wanted
 from diffcontact.qp.friction.contacts import Contacts
-from diffcontact.qp.friction.derivative import settle
+from diffcontact.qp.friction.derivative import leaves_open, settle
 from diffcontact.qp.friction.modes import Modes
 from diffcontact.qp.friction.search import search
 from diffcontact.qp.projection import project
@@ -76,9 +76,10 @@ def coulomb(
     Returns:
         A CoulombProjection. Its status is OK where the natural map of the problem's cone complementarity is zero to two
         thirds of the digits or better, relative to velocities and impulses; INFEASIBLE where no u has N u + b >= 0;
-        NO_FRICTION where no impulses were found that obey the law. Then u is that of `project`, without friction. With
-        input that is not finite, a mass that is not positive definite or a negative friction (NOT_FINITE, BAD_MASS,
-        BAD_INPUT) u is v where that is finite. It is finite in any case, and so are the derivatives.
+        NO_FRICTION where no impulses were found that obey the law, or where it leaves them open. Then u is that of
+        `project`, without friction. With input that is not finite, a mass that is not positive definite or a negative
+        friction (NOT_FINITE, BAD_MASS, BAD_INPUT) u is v where that is finite. It is finite in any case, and so are the
+        derivatives.
 
     Raises:
         ValueError: shapes that do not fit.
@@ -128,6 +129,7 @@ def _solution(mass, H, h, friction, v, on):
     step = mass_matrix.unwhiten(contacts.root, contacts.step(found.r))
     reactions = contacts.original(found.r)
     solved = found.solved & jnp.all(jnp.isfinite(step)) & jnp.all(jnp.isfinite(reactions))
+    solved = solved & ~leaves_open(mass, H, h, friction, v, step, reactions, found.modes)
     ok = jnp.asarray(int(Status.OK), jnp.int32)
 
     def frictionless():

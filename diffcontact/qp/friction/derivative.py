@@ -16,7 +16,8 @@ import jax
 import jax.numpy as jnp
 
 from diffcontact import mass as mass_matrix
-from diffcontact.qp.friction.law import assemble, length
+from diffcontact.batching import where_wanted
+from diffcontact.qp.friction.law import assemble, length, solvable
 from diffcontact.qp.friction.modes import Modes
 from diffcontact.qp.rows.metric import independent_slots, inverse_length
 from diffcontact.qp.rows.slots import members
@@ -47,22 +48,50 @@ def _settle_jvp(primals, tangents):
     mass, H, h, friction, v, _, r, modes = primals
     dmass, dH, dh, dfriction, dv = tangents[:5]
     u, r = settle(*primals)
-    shape, root = H.shape, mass_matrix.root(mass)
-    rows = mass_matrix.whiten(root, H.reshape(-1, shape[2]).T).T.reshape(shape)
-    scale = inverse_length(jnp.sum(rows[:, 0] * rows[:, 0], axis=1))
-    rows = rows * scale[:, None, None]
+    root, rows, scale = _whitened(mass, H)
 
     force = mass_matrix.apply(dmass, v - u) + jnp.einsum("cid,ci->d", dH, r)
     freely = dv + mass_matrix.unwhiten(root, mass_matrix.whiten(root, force))
     moved = scale[:, None] * (jnp.einsum("cid,d->ci", dH, u) + dh + jnp.einsum("cid,d->ci", H, freely))
 
-    reactions, velocities = r / scale[:, None], scale[:, None] * (jnp.einsum("cid,d->ci", H, u) + h)
-    by_reaction, by_velocity, by_friction = _frozen(rows, reactions, velocities, friction, modes)
-    matrix = assemble(by_reaction, by_velocity, jnp.einsum("cid,ejd->ciej", rows, rows))
+    matrix, by_velocity, by_friction = _equations(H, h, friction, u, r, modes, rows, scale)
     right = -jnp.einsum("cij,cj->ci", by_velocity, moved) - by_friction * dfriction[:, None]
     dr = jnp.linalg.solve(matrix, right.reshape(-1)).reshape(r.shape)
     du = freely + mass_matrix.unwhiten(root, jnp.einsum("cid,ci->d", rows, dr))
     return (u, r), (du, scale[:, None] * dr)
+
+
+def leaves_open(mass, H, h, friction, v, step, r, modes):
+    """() bool, whether friction leaves loads open, or nearly so: a disc in a corner whose walls have mu = 1, and press
+    it as it presses them. Then there is no derivative. One contact that slips is not looked at: it is solved exactly.
+
+    Args:
+        mass, H, h, friction, v, step, r, modes: as in `settle`.
+    """
+    several = jnp.sum(modes.slip & (friction > 0)) > 1
+
+    def singular():
+        _, rows, scale = _whitened(mass, H)
+        matrix, *_ = _equations(H, h, friction, v + step, r, modes, rows, scale)
+        return ~solvable(matrix, jnp.sin(1 + jnp.arange(r.size, dtype=r.dtype)))
+
+    return where_wanted(several, singular, several & False)
+
+
+def _whitened(mass, H):
+    """The root of the mass, the rows (c, 1 + k, d) whitened by it, and by what (c,) they were scaled."""
+    root = mass_matrix.root(mass)
+    rows = mass_matrix.whiten(root, H.reshape(-1, H.shape[2]).T).T.reshape(H.shape)
+    scale = inverse_length(jnp.sum(rows[:, 0] * rows[:, 0], axis=1))
+    return root, rows * scale[:, None, None], scale
+
+
+def _equations(H, h, friction, u, r, modes, rows, scale):
+    """The matrix of the linear system for dr, dF/dw and dF/dmu, at the velocity u (d,)."""
+    reactions, velocities = r / scale[:, None], scale[:, None] * (jnp.einsum("cid,d->ci", H, u) + h)
+    by_reaction, by_velocity, by_friction = _frozen(rows, reactions, velocities, friction, modes)
+    matrix = assemble(by_reaction, by_velocity, jnp.einsum("cid,ejd->ciej", rows, rows))
+    return matrix, by_velocity, by_friction
 
 
 def _frozen(rows, r, w, friction, modes: Modes):

@@ -16,6 +16,7 @@ from jax import Array, lax
 
 from diffcontact import mass as mass_matrix
 from diffcontact.batching import where_wanted
+from diffcontact.qp.friction.law import solvable
 from diffcontact.qp.friction.modes import Modes
 from diffcontact.qp.rows.metric import independent_slots, inverse_length
 from diffcontact.qp.rows.slots import members
@@ -23,12 +24,13 @@ from diffcontact.qp.rows.slots import members
 
 class Held(NamedTuple):
     """A velocity (d,), and the normal (c,) and tangential (c, k) impulses that hold it; `shared` (c,) are the contacts
-    that share their impulses with others in more than one way."""
+    that share their impulses with others in more than one way, `found` () is whether there are such impulses."""
 
     u: Array
     normal: Array
     tangential: Array
     shared: Array
+    found: Array
 
 
 def hold_modes(mass, normals, tangents, b, s, friction, v, modes: Modes, direction, near=None) -> Held:
@@ -36,7 +38,7 @@ def hold_modes(mass, normals, tangents, b, s, friction, v, modes: Modes, directi
 
     Of conditions that depend on each other (a box that lies flat) the impulses are those nearest to `near`, and only u
     has a derivative that means something. Where slip presses a contact together as fast as its load opens it
-    (Painleve), no impulse holds it, and what is returned is large or not finite.
+    (Painleve; a disc in a corner whose walls have mu = 1), no impulse holds it: then those that slip do so smoothly.
 
     Args:
         mass: (d,) or (d, d).
@@ -61,7 +63,7 @@ def hold_modes(mass, normals, tangents, b, s, friction, v, modes: Modes, directi
         ([1.0, 0.0], [4.0], [[-2.0]])
     """
     if not b.size:
-        return Held(v, b, s, b > 0)
+        return Held(v, b, s, b > 0, jnp.array(True))
     H = jnp.concatenate([normals[:, None], tangents], axis=1)
     shape, root = H.shape, mass_matrix.root(mass)
     count = shape[0] * shape[1]
@@ -101,10 +103,14 @@ def hold_modes(mass, normals, tangents, b, s, friction, v, modes: Modes, directi
     nothing = jnp.zeros_like(right), present & False
     given, shared = where_wanted(jnp.any(present & ~taken), nearest, nothing)
     full = jnp.where(taken[:, None], matrix, jnp.eye(count, dtype=right.dtype))
-    r = jnp.linalg.solve(full, jnp.where(taken, right, given))
+    right = jnp.where(taken, right, given)
+    found = solvable(*lax.stop_gradient((full, right)))
+    columns, felt = jnp.where(found, columns, flat), jnp.where(found, friction, 0)
+    smooth = jnp.where((taken[:, None] & taken[None]), flat @ flat.T, jnp.eye(count, dtype=right.dtype))
+    r = jnp.linalg.solve(jnp.where(found, full, smooth), right)
     r = jnp.where(present, r, 0)
     u = v + mass_matrix.unwhiten(root, columns.T @ r)
     r = r.reshape(shape[:2]) * scale[:, None]
-    slipping = -(friction * r[:, 0])[:, None] * direction
+    slipping = -(felt * r[:, 0])[:, None] * direction
     tangential = jnp.where(modes.slip[:, None], slipping, r[:, 1:])
-    return Held(u, r[:, 0], tangential, jnp.any(shared.reshape(shape[:2]), axis=1))
+    return Held(u, r[:, 0], tangential, jnp.any(shared.reshape(shape[:2]), axis=1), found)

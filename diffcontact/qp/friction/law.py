@@ -114,3 +114,10 @@ def assemble(by_reaction, by_velocity, W):
     each = jnp.arange(count)
     matrix = jnp.einsum("cij,cjef->cief", by_velocity, W).at[each, :, each, :].add(by_reaction)
     return matrix.reshape(count * size, count * size)
+
+
+def solvable(matrix, right):
+    """() bool, whether matrix x = right (n,) has a solution, one that is not all cancellation."""
+    x = jnp.linalg.solve(matrix, right)
+    largest = jnp.finfo(right.dtype).eps ** -0.75 * jnp.max(jnp.abs(right))
+    return jnp.all(jnp.isfinite(x)) & (jnp.max(jnp.abs(x)) <= largest)

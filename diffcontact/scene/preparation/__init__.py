@@ -10,14 +10,32 @@ from diffcontact.scene.preparation.bounces import Bounces
 from diffcontact.scene.preparation.common_line import CommonLine
 from diffcontact.scene.preparation.coordinates import Coordinates
 from diffcontact.scene.preparation.free_decay import Oscillation, Track
+from diffcontact.scene.preparation.poses import Poses
+from diffcontact.scene.preparation.rebound import Rebound
 from diffcontact.scene.preparation.run import Preparation, PreparedRun
+from diffcontact.scene.preparation.sound import Sound
 
 PREPARATIONS: Mapping[str, Any] = {
     "bounces": Bounces,
     "common line": CommonLine,
     "coordinates": Coordinates,
     "oscillation": Oscillation,
+    "poses": Poses,
+    "rebound": Rebound,
+    "sound": Sound,
     "track": Track,
 }
 
-__all__ = ["PREPARATIONS", "Bounces", "CommonLine", "Coordinates", "Oscillation", "Preparation", "PreparedRun", "Track"]
+__all__ = [
+    "PREPARATIONS",
+    "Bounces",
+    "CommonLine",
+    "Coordinates",
+    "Oscillation",
+    "Poses",
+    "Preparation",
+    "PreparedRun",
+    "Rebound",
+    "Sound",
+    "Track",
+]

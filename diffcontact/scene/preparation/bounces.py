@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar
@@ -12,10 +12,11 @@ from numpy.polynomial import Polynomial
 from numpy.typing import NDArray
 
 from diffcontact.scene.keys import Table
-from diffcontact.scene.kinds import ReadySystem
 from diffcontact.scene.measurements import Measurements
-from diffcontact.scene.preparation.film import REST, followed, repeated, rhythm, span
-from diffcontact.scene.preparation.run import PreparedRun
+from diffcontact.scene.preparation.film import REST, followed, repeated, rhythm, span, steady
+from diffcontact.scene.preparation.flights import flights, off_flights
+from diffcontact.scene.preparation.run import Preparation, PreparedRun
+from diffcontact.scene.ready import ReadySystem
 
 # Part of the height that the ball must have fallen before its flight counts as free: hands open slowly.
 _RELEASED = 0.05
@@ -23,11 +24,14 @@ _RELEASED = 0.05
 _JUMP = 0.2
 # A parabola has three coefficients; a flight with fewer samples cannot be judged.
 _FEWEST = 4
+# Drag and perspective make the flights' gravities differ, but not by this factor.
+_UNLIKE = 1.6
+_FLAGS = "false detections can be flagged in a column that [preparation] names as its outlier"
 _RESTITUTION_STARTS = (0.05, 0.95)
 
 
 @dataclass(frozen=True)
-class Bounces:
+class Bounces(Preparation):
     """The vertical track of a ball from its release to the bounce after the last one that the system models.
 
     Rows that repeat a picture are left out and the others counted, so that times are pictures times the spacing of the
@@ -51,13 +55,20 @@ class Bounces:
     outlier_flag: str
     blur: float
 
-    suggests: ClassVar[tuple[str, ...]] = ("q0", "u0", "restitution", "later_restitution", "gravity", "floor")
     gives: ClassVar[tuple[str, ...]] = ("apexes",)
+    KEYS: ClassVar[Mapping[str, str]] = {
+        "column": "the column of the ball's height in the picture",
+        "unit": 'of that column, the system\'s by default: "px", or "mm" with data.scale',
+        "axis": '"down" (default) where the column grows downwards, as in a picture, or "up"',
+        "repeated": "column that is not 0 in rows that repeat a picture",
+        "outlier": "column that is not 0 in rows that are false detections",
+        "blur": "{ value, unit }: pictures nearer to a bounce are left out",
+    }
 
     @classmethod
     def from_table(cls, table: Table, ready: ReadySystem) -> Bounces:
         """Read the scene's [preparation] table."""
-        table.expect("kind", "column", "unit", "axis", "repeated", "outlier", "blur")
+        table.expect("kind", *cls.KEYS)
         if "apexes" not in ready.given:
             raise table.fail("kind", "'bounces' goes with the system 'bouncing ball'")
         sign = {"down": 1.0, "up": -1.0}[table.choice("axis", ("down", "up"), "down")]
@@ -74,12 +85,24 @@ class Bounces:
         )
 
     @property
+    def suggests(self) -> tuple[str, ...]:
+        return ("q0", "u0", "restitution", "later_restitution", "gravity", "floor")
+
+    @property
     def columns(self) -> tuple[str, ...]:
         return tuple(name for name in (self.column, self.repeat_flag, self.outlier_flag) if name)
 
     @property
     def channels(self) -> tuple[str, ...]:
         return (self.column,)
+
+    @property
+    def down(self) -> bool:
+        return self.scale > 0
+
+    @property
+    def reversed(self) -> bool:
+        return self.scale < 0
 
     @property
     def description(self) -> str:
@@ -102,19 +125,21 @@ class Bounces:
         y = np.where(flagged(self.outlier_flag), np.nan, self.scale * measurements.columns[self.column])
         if not np.isfinite(y).any():
             raise ValueError("no sample, expected a ball that bounces")
-        y = np.where(followed(times, y), y, np.nan)
         known = flagged(self.repeat_flag)
+        beat, false = _rhythm_and_flights(y, known)
+        y = np.where(false, np.nan, y)
+        y = np.where(followed(times, y), y, np.nan)
         turns = _bounce_rows(np.where(known | repeated(y, slice(0, y.size)), np.nan, y))
         if turns.size < self.bounces:
-            raise ValueError(f"{turns.size} bounces, expected at least {self.bounces}")
+            raise ValueError(f"{turns.size} bounces, expected at least {self.bounces}; {_FLAGS}")
         rows = slice(_released(y[: turns[0]]), int(turns[self.bounces]) if turns.size > self.bounces else y.size)
-        again = rhythm(known | repeated(y, rows), rows)
+        again = rhythm(known | repeated(y, rows) | beat, rows)
         clock = np.cumsum(~again) * np.median(np.diff(times))
         use = np.flatnonzero(~again)
         use = use[(use >= rows.start) & (use < rows.stop)]
         t, y = clock[use] - clock[use[0]], y[use]
-        flights = _flights(t, y, clock[turns[: self.bounces]] - clock[use[0]])
-        meet = [_meeting(a, b) for a, b in pairwise(flights)]
+        parabolas = _flights(t, y, clock[turns[: self.bounces]] - clock[use[0]])
+        meet = [_meeting(a, b) for a, b in pairwise(parabolas)]
         for at in meet:
             y = np.where(np.abs(t - at) < self.blur, np.nan, y)
         notes = {
@@ -122,10 +147,32 @@ class Bounces:
             "repeated pictures": str(int(again.sum())),
             "samples": f"{int(np.isfinite(y).sum())} of {t.size}",
         }
-        given = {"apexes": np.array([_turning(p, a, b) for p, a, b in zip(flights[1:], meet, meet[1:], strict=False)])}
+        given = {
+            "apexes": np.array([_turning(p, a, b) for p, a, b in zip(parabolas[1:], meet, meet[1:], strict=False)])
+        }
         return PreparedRun(
-            measurements.path, t, y[:, None], _start(flights, meet), given, notes, sha256=measurements.sha256
+            measurements.path, t, y[:, None], _start(parabolas, meet), given, notes, sha256=measurements.sha256
         )
+
+
+def _rhythm_and_flights(y: NDArray, known: NDArray) -> tuple[NDArray, NDArray]:
+    """(n,) the repeated rows of a steady rhythm, if more samples are on flights with it; (n,) false detections."""
+    everything = slice(0, y.size)
+    # Pictures of a ball at rest are alike; flags among them have no rhythm.
+    moves = np.abs(np.roll(y, -1) - np.roll(y, 1)) > REST * span(y)
+    seem = (known & moves) | repeated(y, everything)
+    none, beats = np.zeros_like(known), steady(seem)
+    best, chosen = -1, (none, none)
+    for beat, again in ((none, rhythm(seem, everything) | known), (beats, beats | known)):
+        rows = np.flatnonzero(~again & np.isfinite(y))
+        pictures = np.cumsum(~again)[rows].astype(float)
+        found = flights(pictures, y[rows])
+        on = sum(flight.on for flight in found)
+        if on > best:
+            false = none.copy()
+            false[rows] = off_flights(pictures, y[rows], found)
+            best, chosen = on, (beat, false)
+    return chosen
 
 
 def _bounce_rows(y: NDArray) -> NDArray:
@@ -154,16 +201,21 @@ def _released(y: NDArray) -> int:
 
 def _flights(t: NDArray, y: NDArray, turns: NDArray) -> list[Polynomial]:
     """A parabola through the samples between the lowest ones, without these, which may belong to either side."""
-    flights = []
+    parabolas = []
     edges = [-np.inf, *turns, np.inf]
     for i, (begin, end) in enumerate(pairwise(edges)):
         part = (t > begin) & (t < end) & np.isfinite(y)
         if part.sum() < _FEWEST:
-            raise ValueError(f"{part.sum()} samples in flight {i}, expected at least {_FEWEST}")
-        flights.append(Polynomial.fit(t[part], y[part], 2).convert())
-        if not flights[-1].coef[2] > 0:
-            raise ValueError(f"flight {i} bends upwards, expected a ball that falls")
-    return flights
+            raise ValueError(f"{part.sum()} samples in flight {i}, expected at least {_FEWEST}; {_FLAGS}")
+        parabolas.append(Polynomial.fit(t[part], y[part], 2).convert())
+        if not parabolas[-1].coef[2] > 0:
+            raise ValueError(f"flight {i} bends upwards, expected a ball that falls; {_FLAGS}")
+    gravities = [2 * parabola.coef[2] for parabola in parabolas]
+    if max(gravities) > _UNLIKE * min(gravities):
+        raise ValueError(
+            f"flights fall with {', '.join(f'{g:.3g}' for g in gravities)}, expected one gravity; {_FLAGS}"
+        )
+    return parabolas
 
 
 def _meeting(before: Polynomial, after: Polynomial) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -9,16 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diffcontact.scene.keys import Table
-from diffcontact.scene.kinds import ReadySystem
 from diffcontact.scene.measurements import Measurements
 from diffcontact.scene.preparation.knee import FEWEST, knee
-from diffcontact.scene.preparation.run import PreparedRun, straight_line
+from diffcontact.scene.preparation.run import Preparation, PreparedRun, straight_line
+from diffcontact.scene.ready import ReadySystem
 
 _RESTITUTION_STARTS = (0.05, 0.95)
 
 
 @dataclass(frozen=True)
-class CommonLine:
+class CommonLine(Preparation):
     """Two markers that move along one straight line: their positions along it.
 
     The line is the principal axis of all marker positions; s = d . p [m], with the unit vector d pointing from the
@@ -37,13 +38,18 @@ class CommonLine:
     scale: float
     exclude_contact: float
 
-    suggests: ClassVar[tuple[str, ...]] = ("q0", "u0", "distance", "restitution")
     gives: ClassVar[tuple[str, ...]] = ()
+    KEYS: ClassVar[Mapping[str, str]] = {
+        "first": "columns of the first marker, one to three",
+        "second": "columns of the second marker, as many",
+        "unit": 'of all of them, the system\'s by default: "mm"',
+        "exclude_contact": "{ value, unit }: samples nearer to the impact are left out",
+    }
 
     @classmethod
     def from_table(cls, table: Table, ready: ReadySystem) -> CommonLine:
         """Read the scene's [preparation] table."""
-        table.expect("kind", "first", "second", "unit", "exclude_contact")
+        table.expect("kind", *cls.KEYS)
         first, second = table.names("first"), table.names("second")
         if len(first) != len(second) or not 1 <= len(first) <= 3:
             raise table.fail("second", f"{len(second)} columns, first has {len(first)}; expected one to three for each")
@@ -51,6 +57,10 @@ class CommonLine:
         if exclude < 0:
             raise table.fail("exclude_contact", f"{exclude} {ready.time}, expected at least 0")
         return cls(first, second, table.factor("unit", ready.length), exclude)
+
+    @property
+    def suggests(self) -> tuple[str, ...]:
+        return ("q0", "u0", "distance", "restitution")
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -102,7 +112,7 @@ class CommonLine:
         }
         values = np.where(np.abs(times - impact.time)[:, None] < self.exclude_contact, np.nan, along)
         notes = {
-            "direction of the line": np.array2string(direction, precision=5),
+            "direction of the line": ", ".join(f"{x:.4f}" for x in direction),
             "impact": f"at {impact.time:.3f} s",
             "lost samples": f"{int(np.isnan(along[:, 0]).sum())} first, {int(np.isnan(along[:, 1]).sum())} second",
         }

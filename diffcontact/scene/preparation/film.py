@@ -17,6 +17,10 @@ REST = 0.01
 _FASTEST = 6.0
 # With fewer repeated rows than this no rhythm can be seen.
 _RHYTHM = 3
+# In a steady rhythm a row is repeated this near to its beat.
+_OUT_OF_STEP = 0.75
+# Rhythms are tried from the first so many rows found, and with periods up to so many rows.
+_TRIED, _LONGEST = 12, 30.0
 
 
 def followed(t: NDArray, y: NDArray) -> NDArray:
@@ -109,6 +113,46 @@ def rhythm(found: NDArray, rows: slice) -> NDArray:
     for first, step, count in zip(at[:-1], spacing, counts[best], strict=True):
         inside[np.round(first + step * np.arange(1, count) / count).astype(int)] = True
     return inside
+
+
+def steady(found: NDArray) -> NDArray:
+    """(n,) the repeated rows of the steady rhythm that explains most of those found, over all rows.
+
+    False detections hide repeated rows and look like some: those out of step are none.
+
+    Args:
+        found: (n,) True for rows that seem to be repeated.
+
+    Example:
+        >>> np.flatnonzero(steady(np.isin(np.arange(30), [8, 9, 13, 18, 23]))).tolist()
+        [3, 8, 13, 18, 23, 28]
+    """
+    at = np.flatnonzero(found)
+    if at.size < _RHYTHM:
+        return np.zeros_like(found)
+    best, beats = 0.0, np.zeros(0)
+    for first in at[:_TRIED]:
+        for period in np.arange(2.0, _LONGEST, 0.05):
+            trial = first + period * np.arange(-(first // period), (found.size - 1 - first) // period + 1)
+            late = np.abs(_nearest(trial, at) - trial)
+            hit = late < _OUT_OF_STEP
+            # Against it: beats that were not found, between the first that was and the last, and rows out of step.
+            due = np.sum((trial >= at[0] - 1) & (trial <= at[-1] + 1))
+            astray = np.sum(np.abs(_nearest(at, trial) - at) >= _OUT_OF_STEP) if trial.size > 1 else at.size
+            worth = np.sum(3.0 - late[hit]) - due - 2.0 * astray
+            if worth > best:
+                best, beats = worth, trial
+    rows = np.round(beats).astype(int)
+    near = _nearest(rows, at)
+    again = np.zeros_like(found)
+    again[np.where(np.abs(near - rows) <= 1, near, rows)] = True
+    return again
+
+
+def _nearest(x: NDArray, at: NDArray) -> NDArray:
+    """For each x the nearest of the increasing numbers `at`."""
+    after = np.clip(np.searchsorted(at, x), 1, at.size - 1)
+    return np.where(x - at[after - 1] < at[after] - x, at[after - 1], at[after])
 
 
 def span(y: NDArray) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -9,17 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diffcontact.scene.keys import Table
-from diffcontact.scene.kinds import ReadySystem
 from diffcontact.scene.measurements import Measurements
 from diffcontact.scene.preparation.harmonic import angular_frequency, harmonic
-from diffcontact.scene.preparation.run import PreparedRun
+from diffcontact.scene.preparation.run import Preparation, PreparedRun
+from diffcontact.scene.ready import ReadySystem
+from diffcontact.systems.drawings import track
 
 # Below this the decay of an amplitude cannot be told from its uncertainty.
 _FEWEST_SWINGS = 3
 
 
 @dataclass(frozen=True)
-class Track:
+class Track(Preparation):
     r"""A body in a curved track, followed in the vertical plane: its way along the track, where the track is flat.
 
     A parabola y = y_0 + a (x - x_0)^2 through all positions is the track; the coordinate is the length of the way::
@@ -40,17 +42,26 @@ class Track:
     scale: float
     steepest: float
 
-    suggests: ClassVar[tuple[str, ...]] = ("q0", "u0", "rest", "angular_frequency")
     gives: ClassVar[tuple[str, ...]] = ()
+    KEYS: ClassVar[Mapping[str, str]] = {
+        "along": "the column of the horizontal position",
+        "height": "the column of the height, upwards",
+        "unit": 'of both, the system\'s by default: "mm"',
+        "steepest": "slope up to which the track counts as flat (0.3); the run begins when it stays below",
+    }
 
     @classmethod
     def from_table(cls, table: Table, ready: ReadySystem) -> Track:
         """Read the scene's [preparation] table."""
-        table.expect("kind", "along", "height", "unit", "steepest")
+        table.expect("kind", *cls.KEYS)
         steepest = table.number("steepest", 0.3)
         if not steepest > 0:
             raise table.fail("steepest", f"{steepest}, expected a slope above 0")
         return cls(table.text("along"), table.text("height"), table.factor("unit", ready.length), steepest)
+
+    @property
+    def suggests(self) -> tuple[str, ...]:
+        return ("q0", "u0", "rest", "angular_frequency")
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -90,11 +101,13 @@ class Track:
             "curvature of the track": f"{2 * a:.4g} per length at its lowest point",
             "first sample": f"at {times[0]:.6g}, {begin} before it left out",
         }
-        return (PreparedRun(measurements.path, times, s[:, None], start, notes=notes, sha256=measurements.sha256),)
+        picture = track(float(a), float(np.nanmax(np.abs(s))))
+        digest = measurements.sha256
+        return (PreparedRun(measurements.path, times, s[:, None], start, notes=notes, sha256=digest, draw=picture),)
 
 
 @dataclass(frozen=True)
-class Oscillation:
+class Oscillation(Preparation):
     """One column that oscillates, cut into stretches that are runs of their own.
 
     An oscillator that is not quite linear changes its frequency as it dies away, and no linear one stays in step with
@@ -111,17 +124,25 @@ class Oscillation:
     scale: float
     periods: float
 
-    suggests: ClassVar[tuple[str, ...]] = ("q0", "u0", "rest", "angular_frequency")
     gives: ClassVar[tuple[str, ...]] = ()
+    KEYS: ClassVar[Mapping[str, str]] = {
+        "column": "the column that oscillates",
+        "unit": 'of it, the system\'s by default: "mm"',
+        "periods": "the record is cut into runs of so many periods (10); inf: one run",
+    }
 
     @classmethod
     def from_table(cls, table: Table, ready: ReadySystem) -> Oscillation:
         """Read the scene's [preparation] table."""
-        table.expect("kind", "column", "unit", "periods")
+        table.expect("kind", *cls.KEYS)
         periods = table.number("periods", 10.0)
         if periods < _FEWEST_SWINGS / 2:
             raise table.fail("periods", f"{periods}, expected at least {_FEWEST_SWINGS / 2}")
         return cls(table.text("column"), table.factor("unit", ready.length), periods)
+
+    @property
+    def suggests(self) -> tuple[str, ...]:
+        return ("q0", "u0", "rest", "angular_frequency")
 
     @property
     def columns(self) -> tuple[str, ...]:

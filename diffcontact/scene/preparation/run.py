@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from diffcontact.drawing import Draw
 from diffcontact.scene.measurements import Measurements
 
 
@@ -25,6 +26,8 @@ class PreparedRun:
         notes: what the preparation found, for the report: name -> text.
         sha256: of the file.
         part: which part of the file it is; empty: all of it.
+        impacts: times at which impacts were heard, or None.
+        draw: how this run looks, in place of the system's own picture, or None.
     """
 
     path: str
@@ -35,6 +38,8 @@ class PreparedRun:
     notes: Mapping[str, str] = field(default_factory=dict)
     sha256: str = ""
     part: str = ""
+    impacts: NDArray | None = None
+    draw: Draw | None = None
 
     @property
     def label(self) -> str:
@@ -45,9 +50,42 @@ class PreparedRun:
 class Preparation(Protocol):
     """What every preparation offers; `from_table(table, ready)` reads it from a scene."""
 
-    description: str
-    suggests: ClassVar[tuple[str, ...]]
     gives: ClassVar[tuple[str, ...]]
+
+    @property
+    def description(self) -> str:
+        """What it does, for the report."""
+        ...
+
+    @property
+    def suggests(self) -> tuple[str, ...]:
+        """Names of the starting values that it finds."""
+        ...
+
+    @property
+    def angles(self) -> int:
+        """How many of the channels, the last ones, are angles."""
+        return 0
+
+    @property
+    def hears(self) -> bool:
+        """Whether times of impacts are measured, so that the scene's noise is one of times."""
+        return False
+
+    @property
+    def down(self) -> bool:
+        """Whether the channels grow downwards, as the rows of a picture do."""
+        return False
+
+    @property
+    def reversed(self) -> bool:
+        """Whether the channels grow the other way than the system's coordinates: heights, where these go down."""
+        return False
+
+    @property
+    def angle_noise(self) -> float:
+        """One standard deviation of a measured angle [rad]."""
+        return 0.0
 
     @property
     def columns(self) -> tuple[str, ...]:

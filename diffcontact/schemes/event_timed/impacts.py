@@ -90,7 +90,9 @@ class Threshold(NamedTuple):
     unsettled: Array
 
 
-def percussion(system, params, t, q: Array, u: Array, contact, closed: Array, threshold: Threshold, alone):
+def percussion(
+    system, params, t, q: Array, u: Array, contact, closed: Array, threshold: Threshold, alone, adhesion=None
+):
     r"""The jump of the velocity at an impact: u+ (d,), what is unsettled (d,), status and the `Percussion`.
 
     One projection over the closed contacts that the impact can reach (through their Delassus matrix G M^-1 G^T)::
@@ -106,7 +108,8 @@ def percussion(system, params, t, q: Array, u: Array, contact, closed: Array, th
     sum lambda_i v_i- <= 0 since (1 + e) lambda . v- = -lambda . A lambda, so D <= 0; setting e_i = 0 where
     v_i- <= 0 only adds non-positive terms. With one e per contact D may be positive: a contact that
     *separates* (v_i- > 0) is pressed by its neighbours. Then u+ is blended with the solution for e = min_i e_i,
-    whose D is <= 0: D is convex along the blend, so the smallest weight that brings the chord to zero suffices.
+    whose D is <= 0: D is convex along the blend, so the smallest weight that brings the chord to zero suffices. Nothing
+    in this asks where e_i comes from: restitution that depends on the speed is one number per contact in each impact.
 
     Args:
         t, q, u: time, place and velocity of the impact.
@@ -115,6 +118,7 @@ def percussion(system, params, t, q: Array, u: Array, contact, closed: Array, th
         threshold: see `Threshold`.
         alone: whether only the contacts coupled to `contact` take part; independent simultaneous impacts then
             keep each its own time, and with it its derivative.
+        adhesion: None, or (c,) by which impulse each contact holds back [N s]; then e = 0 (`schemes.gluing`).
 
     Returns:
         u+; the threshold's `unsettled`, with the bounces left out here; a status, TOO_COARSE where a bounce that
@@ -125,16 +129,18 @@ def percussion(system, params, t, q: Array, u: Array, contact, closed: Array, th
     mass = system.mass(q, params)
     here = contacts(system, params, t, q)
     before = here.velocity(u)
-    restitution = jnp.asarray(system.restitution(params), q.dtype)
+    restitution = system.restitution_of(params, before)
     e = jnp.broadcast_to(restitution, before.shape)
     taking_part = closed & (_coupled(mass, jnp.where(closed[:, None], here.normals, 0.0), contact) | ~alone)
     rebound = lax.stop_gradient(-e * before)
     slow = taking_part & (rebound > threshold.rounding) & (rebound <= threshold.slow)
     least = jnp.min(jnp.where(taking_part, e, 1.0))
+    held = None if adhesion is None else jnp.where(taking_part, adhesion, 0.0)
+    pulled = u if held is None else u - solve(mass, here.normals.T @ held)
 
     def strike(soft, e):
         bound = jnp.where(taking_part, here.drift + jnp.where(soft, 0.0, e) * before, jnp.inf)
-        return bound, u
+        return bound, pulled
 
     def stage(hit: _Hit, number):
         """Four of them: all bounce; which would be back; these do not bounce; all bounce like the least elastic."""
@@ -165,7 +171,8 @@ def percussion(system, params, t, q: Array, u: Array, contact, closed: Array, th
     after, impulse = hit.u, hit.impulse
     if restitution.ndim:
         after, impulse = _without_gain(here, before, hit, jax.tree.map(lambda x: x[3], hits))
-    coarse = jnp.any(hit.soft & matters(here, rebound, e, threshold.fastest))
+    lasting = lasting_restitution(system, params, e, rebound)
+    coarse = jnp.any(hit.soft & matters(here, rebound, lasting, threshold.fastest))
     # A body that is struck while it rests passes the blow on at once; one that still bounces is struck alone. However
     # small the bounce is, that makes a difference as fast as the blow.
     moves = jnp.abs(here.normals) > 0
@@ -173,10 +180,14 @@ def percussion(system, params, t, q: Array, u: Array, contact, closed: Array, th
     fast = -before[contact] > jnp.max(threshold.slow)
     coarse = coarse | (fast & jnp.any(bounces & (impulse > 0)))
     # All further bounces together take 1 / (1 - e) times as long as the first.
-    tail = threshold.h * rebound / jnp.where(hit.soft, threshold.slow * (1 - e), 1.0)
+    tail = threshold.h * rebound / jnp.where(hit.soft, threshold.slow * (1 - lasting), 1.0)
     until = jnp.max(jnp.where(moves & hit.soft[:, None], (t + tail)[:, None], -jnp.inf), axis=0, initial=-jnp.inf)
     unsettled = lax.stop_gradient(jnp.maximum(threshold.unsettled, until))
     status = first(hit.status, jnp.where(coarse, Status.TOO_COARSE, Status.OK).astype(jnp.int32))
+    if system.speed_dependent:
+        status = first(status, system.restitution_status(params, before, taking_part))
+    if held is not None:
+        impulse = impulse - held
     number, leaving = contact.astype(jnp.int32), here.velocity(after)
     speeds = before, leaving, threshold.slow
     record = Percussion(t, number, impulse, *speeds, hit.soft, q, u, after - u, jnp.arange(before.size))
@@ -201,6 +212,14 @@ def _ahead(system, params, t, q, u, here: Contacts, h):
     free = acceleration(system, params, t, q, u)
     curving = gap_acceleration(system, params, t, q, u, free) - here.normals @ free
     return curving + 2 * jnp.maximum(here.velocity(u), 0.0) / h + 2 * jnp.maximum(here.gap, 0.0) / h**2, free
+
+
+def lasting_restitution(system, params, e: Array, rebound: Array) -> Array:
+    """(c,) the restitution by which a sequence of bounces dies away that begins with these rebounds (c,) [m/s].
+
+    Of a law that lets slow impacts keep more of their speed, the next impact's where that is larger.
+    """
+    return jnp.maximum(e, system.restitution_of(params, -rebound)) if system.speed_dependent else e
 
 
 def matters(here: Contacts, speed: Array, e, fastest: Array) -> Array:

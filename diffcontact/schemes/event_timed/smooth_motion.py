@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
@@ -87,7 +87,7 @@ class Start:
     status: Array
 
 
-def start(system, params, t, q, u, h, s, released) -> Start:
+def start(system, params, t, q, u, h, s, released, glued=None) -> Start:
     """Which contacts rest, which of them push, and how the system accelerates over the next s seconds.
 
     A closed contact rests if it opens so slowly (or not at all) that it would close again within the step. The reaction
@@ -101,6 +101,7 @@ def start(system, params, t, q, u, h, s, released) -> Start:
         h: length of the whole step, which sets the thresholds.
         s: what is left of it.
         released: (c,) contacts that have let go in this step: they push no more.
+        glued: None, or (c,) contacts that pull, too, where they are closed: they stay so.
     """
     here = contacts(system, params, t, q)
     mass, free = system.mass(q, params), acceleration(system, params, t, q, u)
@@ -120,7 +121,7 @@ def start(system, params, t, q, u, h, s, released) -> Start:
     def react(carry, number):
         resting, slow, possible, *_ = carry
         offset = jnp.where(possible, curving, jnp.maximum(curving, 0.0)) + 2 * jnp.maximum(opening, 0.0) / length
-        reaction = qp.project(mass, here.normals, jnp.where(resting, offset, jnp.inf), free)
+        reaction = _reaction_of(mass, here.normals, jnp.where(resting, offset, jnp.inf), free, held)
         # Sideways contacts in a pile are accelerated by the others' reactions alone: those count in a second pass.
         pushed = h / 2 * rows @ jnp.abs(solve(mass, rows.T @ reaction.multipliers))
         # At a dead point (three balls in a line between walls) no finite reaction follows the curves: a third pass
@@ -138,15 +139,28 @@ def start(system, params, t, q, u, h, s, released) -> Start:
         return where_wanted(wanted, lambda: react(carry, number), carry), None
 
     nothing = jnp.zeros_like(normal_acceleration)
+    held = None if glued is None else closed & glued
     resting = closed & (opening <= tolerance.velocity + tolerance.slow)
     yes, fine = jnp.array(True), jnp.zeros((), jnp.int32)
     flying = (resting, tolerance.slow, yes, *entangled((free, nothing)), nothing > 0, yes, fine)
     resting, slow, _, a, multipliers, active, regular, status = where_wanted(
         jnp.any(resting), lambda: lax.scan(react_again, flying, jnp.arange(3))[0], flying
     )
+    if held is not None:
+        active = active | held
     # What opens and does not push is in flight. What only touches, or has just let go, is kept from overlapping.
     resting = active | (touching & (released | (opening <= tolerance.velocity)))
     return Start(here, tolerance._replace(slow=slow), a, multipliers, resting, active, regular, status)
+
+
+def _reaction_of(mass, rows, offset, free, held) -> qp.Projection:
+    """`qp.project`, with rows (c,) that are `held` as equalities, whose multipliers have either sign."""
+    if held is None:
+        return qp.project(mass, rows, offset, free)
+    back = jnp.where(held, -offset, jnp.inf)
+    found = qp.project(mass, jnp.concatenate([rows, -rows]), jnp.concatenate([offset, back]), free)
+    push, pull = jnp.split(found.multipliers, 2)
+    return replace(found, multipliers=push - pull, active=found.active[: push.size])
 
 
 @partial(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
@@ -17,22 +17,26 @@ from diffcontact.schemes.event_timed.friction.step import step_with_friction
 from diffcontact.schemes.event_timed.impacts import Percussion, Threshold, matters, no_percussion, percussion, remainder
 from diffcontact.schemes.event_timed.line_slip import glide_timed
 from diffcontact.schemes.event_timed.smooth_motion import Arrival, Start, Tolerance, smooth, start
+from diffcontact.schemes.gluing import most_held, no_adhesion
+from diffcontact.schemes.layers import Layers
 from diffcontact.schemes.line import LineState, advance, begin
 from diffcontact.schemes.scheme import Info, Scheme
 from diffcontact.status import Status, first
 from diffcontact.system import ParticleLine, System, gap_motion
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["q", "u", "fastest", "unsettled"], meta_fields=[])
+@partial(jax.tree_util.register_dataclass, data_fields=["q", "u", "fastest", "unsettled", "adhesion"], meta_fields=[])
 @dataclass(frozen=True)
 class TimedState:
     """Position q (d,), velocity u (d,), and what is known of each coordinate (d,): the largest |u| so far, `fastest`,
-    and the time until which bounces that are too short for a step would go on, `unsettled`."""
+    and the time until which bounces that are too short for a step would go on, `unsettled`; where contacts hold back
+    their adhesions (c,) [N s]."""
 
     q: Array
     u: Array
     fastest: Array
     unsettled: Array
+    adhesion: Array | None = None
 
 
 class _Moment(NamedTuple):
@@ -49,6 +53,7 @@ class _Moment(NamedTuple):
     fastest: Array
     unsettled: Array
     status: Array
+    adhesion: Array | None = None
 
     @classmethod
     def at_start(cls, system, params, t, h, state: TimedState) -> _Moment:
@@ -57,7 +62,7 @@ class _Moment(NamedTuple):
         zero, fine = jnp.zeros(shape, state.q.dtype), jnp.zeros((), jnp.int32)
         moving = jnp.asarray(t, zero.dtype), jnp.asarray(h, zero.dtype), state.q, state.u, zero
         t, left, q, u, impulse = entangled(moving, params)
-        return cls(t, left, q, u, impulse, zero, zero > 0, state.fastest, state.unsettled, fine)
+        return cls(t, left, q, u, impulse, zero, zero > 0, state.fastest, state.unsettled, fine, state.adhesion)
 
 
 @dataclass(frozen=True)
@@ -80,8 +85,10 @@ class EventTimed(Scheme):
     ones second order in state and derivative, or fourth (`order=4`, up to twice the work of a step). A contact that
     would be closed again within the step does not bounce, so the end of a Zeno sequence is found to within O(h). The
     status is TOO_COARSE where such a bounce is as fast as an eighth of what the bodies have moved with, or would not
-    die away (e = 1). So it is where a body that would still bounce is struck from its other side. No derivative exists
-    at grazing impacts, at simultaneous impacts of coupled contacts, and when a Zeno sequence ends.
+    die away (e = 1). So it is where a body that would still bounce is struck from its other side. Until a sequence that
+    was left out has ended, about h / (1 - e) after its first bounce, a velocity may be off by up to that eighth and its
+    derivative by all of it: ask for no time there, or take shorter steps. No derivative exists at grazing impacts, at
+    simultaneous impacts of coupled contacts, and when a Zeno sequence ends.
 
     Where contacts rub (`System(slip=...)`) each of them is open, sticks or slips, and the reaction follows from one
     linear system of these modes (`friction`, the package). Impacts are Moreau's with Coulomb's law. Further events are
@@ -91,11 +98,22 @@ class EventTimed(Scheme):
     derivative (`experiments/friction_orders.py`). The law has its limits. Where bodies jam, or slip presses a contact
     together as fast as its load opens it (Painleve's paradox), there may be no finite reaction: the status is
     NO_FRICTION, and friction is left out there. A slip in space that turns by more than 45 degrees between two events,
-    or passes by zero with more than 1/64 of its speed, is TOO_COARSE. Of contacts whose rows depend on each other (a
-    box that lies flat) the motion is unique, the split of load and friction is not: theirs is of least norm. The
-    derivative at a kink, of a body that rests at the edge of its cone or an impact between grip and slip, is that of
-    one side. An impact that would make energy (Newton's law with friction may) is blended with the one without
-    restitution.
+    or passes by zero with more than 1/64 of its speed, is TOO_COARSE, unless it is slower than 1/1024 of the bodies'
+    fastest motion so far: the derivative may then be off by a few times that share. Of contacts whose rows depend on
+    each other (a box that lies flat) the motion is unique, the split of load and friction is not: theirs is of least
+    norm. The derivative at a kink, of a body that rests at the edge of its cone or an impact between grip and slip, is
+    that of one side. An impact that would make energy (Newton's law with friction may) is blended with the one without
+    restitution. With `System(impact_law="poisson")` or `"stronge"` an impact that one contact takes alone is a flow of
+    its velocity over the normal impulse, which makes none (`System`, `impact`); where it has no end the status is
+    NO_FRICTION. Impacts of several contacts at once are Moreau's.
+
+    Where contacts resist rolling and pivoting, too (`System(rolling=...)`), each of these frictions is that of a layer
+    under the contact (`schemes.layers`): a rolling that comes to its end is an event like a slip's. In lists of changes
+    of c contacts the number of the first of these frictions is that of its contact + c, of the next + 2 c.
+
+    Where contacts hold back (`System(adhesion=...)`, see `VelocityProjection`) a further event is an adhesion that is
+    used up: the contact lets go, the acceleration jumps, and the time carries its derivative. Where a load turns into a
+    pull on a contact that could take up no more, the adhesion is right to second order, whatever the order.
 
     On a `ParticleLine` the events are slip velocities that vanish and friction forces that reach their bound. The
     motion between them is exact but for given forces, which are integrated to fourth order (`line_slip`, `line_flow`).
@@ -104,6 +122,7 @@ class EventTimed(Scheme):
         events: how many percussions one step resolves one by one. What is left of a step with more is taken as
             inelastic: feasible, dissipative, and reported as `Status.TOO_MANY_EVENTS`.
         order: of a `System`'s smooth motion, 2 or 4.
+        changes: whether steps with friction tell in which modes they go from event to event; `simulate` sets it.
 
     Source: design of this library; impact law S3 eq. (2).
 
@@ -119,9 +138,13 @@ class EventTimed(Scheme):
 
     systems: ClassVar[tuple[type, ...]] = (System, ParticleLine)
     rubs: ClassVar[bool] = True
+    speed_dependent: ClassVar[bool] = True
+    flows: ClassVar[bool] = True
+    glues: ClassVar[bool] = True
 
     events: int = 8
     order: int = 2
+    changes: bool = field(default=False, repr=False)
 
     def __post_init__(self):
         if self.order not in (2, 4):
@@ -133,7 +156,8 @@ class EventTimed(Scheme):
         """Refuse a system that this scheme does not step.
 
         Raises:
-            ValueError: it is none, or one with friction where the order is 4.
+            ValueError: it is none, or one with friction where the order is 4, or whose contacts hold back bodies that
+                turn.
 
         Example:
             >>> import diffcontact as dc
@@ -143,6 +167,10 @@ class EventTimed(Scheme):
             ValueError: scheme: EventTimed(order=4) steps no System with slip=... or rate=...; take order=2
         """
         super().require(system)
+        if isinstance(system, System) and system.adhesion is not None and system.rate is not None:
+            raise ValueError(
+                "scheme: EventTimed steps no System with adhesion=... and rate=...; take VelocityProjection"
+            )
         if self.order == 4 and isinstance(system, System) and _turns_or_rubs(system):
             raise ValueError("scheme: EventTimed(order=4) steps no System with slip=... or rate=...; take order=2")
 
@@ -150,7 +178,8 @@ class EventTimed(Scheme):
         """Position, velocity and speed; a line's percussion at the first time acts at once."""
         if isinstance(system, ParticleLine):
             return begin(system, params, t, h, q, u)
-        return TimedState(q, u, jnp.abs(lax.stop_gradient(u)), jnp.full_like(u, -jnp.inf))
+        adhesion = None if system.adhesion is None else no_adhesion(system, params, t, q)
+        return TimedState(q, u, jnp.abs(lax.stop_gradient(u)), jnp.full_like(u, -jnp.inf), adhesion)
 
     def step(
         self, system: Any, params: Any, t: ArrayLike, h: ArrayLike, state: Any
@@ -159,15 +188,15 @@ class EventTimed(Scheme):
         if isinstance(system, ParticleLine):
             return advance(system, params, t, h, state, partial(glide_timed, system, params, self.events))
         if _turns_or_rubs(system):
-            known = state.q, state.u, state.fastest, state.unsettled
-            end, info = step_with_friction(system, params, t, h, *known, self.events)
-            return TimedState(end.q, end.u, end.fastest, end.unsettled), info
+            return self._step_with_friction(system, params, t, h, state)
         now = _Moment.at_start(system, params, t, h, state)
+        none = no_percussion(now.t, now.impulse, now.q)
         if now.impulse.size == 0:
             begin = start(system, params, t, now.q, now.u, h, h, now.released)
             end = smooth(system, params, t, h, now.q, now.u, begin, self.order)
-            return TimedState(end.q, end.u, state.fastest, state.unsettled), Info(end.impulse, end.status)
-        none = no_percussion(now.t, now.impulse, now.q)
+            nothing = jax.tree.map(lambda x: x[None], none)
+            known = state.fastest, state.unsettled, state.adhesion
+            return TimedState(end.q, end.u, *known), Info(end.impulse, end.status, nothing)
 
         def next_event(carry, last):
             now, pending = carry
@@ -178,7 +207,19 @@ class EventTimed(Scheme):
         last = jnp.arange(self.events + 1) >= self.events - 1
         (end, pending), percussions = lax.scan(next_event, (now, jnp.array(True)), last)
         end = _finish(system, params, h, now, end, pending)
-        return TimedState(end.q, end.u, end.fastest, end.unsettled), Info(end.impulse, end.status, percussions)
+        known = end.fastest, end.unsettled, end.adhesion
+        return TimedState(end.q, end.u, *known), Info(end.impulse, end.status, percussions)
+
+    def _step_with_friction(self, system, params, t, h, state: TimedState) -> tuple[TimedState, Info]:
+        if system.rolling is None:
+            known = state.q, state.u, state.fastest, state.unsettled
+            end, info = step_with_friction(system, params, t, h, *known, self.events, self.changes)
+            return TimedState(end.q, end.u, end.fastest, end.unsettled), info
+        layers = Layers.under(system, params, t, state.q, state.u)
+        q, u, fastest = (layers.lying(x) for x in (state.q, state.u, state.fastest))
+        lying = TimedState(q, u, fastest, layers.lying(state.unsettled, -jnp.inf))
+        end, info = self._step_with_friction(layers.system, params, t, h, lying)
+        return jax.tree.map(layers.without, end), layers.reported(info)
 
 
 def _turns_or_rubs(system: System) -> bool:
@@ -192,7 +233,8 @@ def _to_next_event(system, params, h, now: _Moment, none: Percussion, last, orde
     Returns:
         Where that leads, whether there was an event (the step is not over), and its percussion or `none`.
     """
-    begin = start(system, params, now.t, now.q, now.u, h, now.left, now.released)
+    glued = None if now.adhesion is None else now.adhesion > 0
+    begin = start(system, params, now.t, now.q, now.u, h, now.left, now.released, glued)
     candidate = _to_event_or_end(system, params, now, begin, order)
     end: Arrival = candidate.arrival
     # Behind the gaps stand the multipliers: a contact whose multiplier vanishes lets go, and nothing jumps. A contact
@@ -212,6 +254,10 @@ def _to_next_event(system, params, h, now: _Moment, none: Percussion, last, orde
     opening = begin.contacts.velocity(now.u)
     held_back = begin.active & (opening > begin.tolerance.velocity) & matters(begin.contacts, opening, 0, now.fastest)
     coarse = jnp.where(lost | jnp.any(held_back), Status.TOO_COARSE, Status.OK).astype(jnp.int32)
+    adhesion, this = now.adhesion, jnp.arange(count) == contact
+    if adhesion is not None:
+        left = jnp.minimum(adhesion + end.impulse, most_held(system, params, adhesion))
+        adhesion = jnp.where(leaves & this, 0.0, jnp.maximum(left, 0.0))
     now = _Moment(
         t=now.t + candidate.s,
         left=now.left - candidate.s,
@@ -219,10 +265,11 @@ def _to_next_event(system, params, h, now: _Moment, none: Percussion, last, orde
         u=end.u,
         impulse=now.impulse + end.impulse,
         slow=begin.tolerance.slow,
-        released=now.released | (leaves & (jnp.arange(count) == contact)),
+        released=now.released | (leaves & this),
         fastest=jnp.maximum(now.fastest, jnp.abs(lax.stop_gradient(end.u))),
         unsettled=now.unsettled,
         status=first(first(now.status, coarse), end.status),
+        adhesion=adhesion,
     )
     strike = partial(_strike, system, params, now, h, begin.tolerance, contact, ~last)
     now, percussion = where_wanted(struck, strike, (now, none))
@@ -234,11 +281,17 @@ def _to_event_or_end(system, params, now: _Moment, begin: Start, order: int) -> 
 
     At the latter the acceleration is continuous, so that the motion does not depend on that time to first order: it
     needs no derivative, and its rate is good enough as the mean along the way.
+
+    A contact that holds back lets go where its adhesion is used up. There the acceleration jumps, and the time carries
+    its derivative.
     """
 
     def multipliers_at(s, end: Arrival):
         moved = jnp.where(s > 0, s, 1.0)
-        return end.multipliers, (end.multipliers - multipliers) / moved
+        rates = (end.multipliers - multipliers) / moved
+        if now.adhesion is None:
+            return end.multipliers, rates
+        return jnp.where(glues, now.adhesion + end.impulse, end.multipliers), jnp.where(glues, end.multipliers, rates)
 
     def motion(s, end: Arrival):
         return _joined(
@@ -266,23 +319,30 @@ def _to_event_or_end(system, params, now: _Moment, begin: Start, order: int) -> 
         whole = f == 1.0
         y, v = jnp.where(whole, end.q, way(f)), jnp.where(whole, end.slope, now.u + f * (end.slope - now.u))
         there, rates = multipliers_at(s, end)
-        return s * f, _joined(
-            gap_motion(system, params, now.t + s * f, y, v), (multipliers + f * (there - multipliers), rates)
-        )
+        return s * f, _joined(gap_motion(system, params, now.t + s * f, y, v), (loads + f * (there - loads), rates))
 
     multipliers = lax.stop_gradient(begin.multipliers)
-    forces = jnp.full_like(multipliers, jnp.finfo(multipliers.dtype).eps ** 0.75 * jnp.max(multipliers, initial=0.0))
+    loads, rates = multipliers, jnp.zeros_like(multipliers)
+    eps = jnp.finfo(multipliers.dtype).eps ** 0.75
+    forces = jnp.full_like(multipliers, eps * jnp.max(multipliers, initial=0.0))
     length = jnp.where(now.left > 0, now.left, 1.0)
+    changes = 4 * forces / length
+    if now.adhesion is not None:
+        glues = most_held(system, params, now.adhesion) > 0
+        loads, rates = jnp.where(glues, now.adhesion, loads), jnp.where(glues, multipliers, 0.0)
+        largest = eps * jnp.max(jnp.abs(multipliers), initial=0.0)
+        spent = eps * jnp.max(now.adhesion, initial=0.0) + now.left * largest
+        forces, changes = jnp.where(glues, spent, forces), jnp.where(glues, largest, changes)
     rounding = Tolerance(
         gap=jnp.concatenate([jnp.full_like(multipliers, begin.tolerance.gap), forces]),
-        velocity=jnp.concatenate([jnp.full_like(multipliers, begin.tolerance.velocity), 4 * forces / length]),
+        velocity=jnp.concatenate([jnp.full_like(multipliers, begin.tolerance.velocity), changes]),
         slow=begin.tolerance.slow,
     )
     return to_event_or_end(
         lambda s: smooth(system, params, now.t, s, now.q, now.u, begin, order),
         motion,
         until_overlap,
-        _joined((begin.contacts.gap, begin.contacts.velocity(now.u)), (multipliers, jnp.zeros_like(multipliers))),
+        _joined((begin.contacts.gap, begin.contacts.velocity(now.u)), (loads, rates)),
         jnp.concatenate([~begin.resting, begin.active & begin.regular]),
         lax.stop_gradient(rounding),
         now.t,
@@ -301,9 +361,12 @@ def _strike(system, params, now: _Moment, h, tolerance, contact, alone) -> tuple
     closed = system.gap(now.t, now.q, params) <= tolerance.gap
     closed = closed | (jnp.arange(closed.size) == contact)
     threshold = Threshold(*lax.stop_gradient((h, tolerance.slow, tolerance.velocity, now.fastest, now.unsettled)))
-    u, unsettled, status, hit = percussion(system, params, now.t, now.q, now.u, contact, closed, threshold, alone)
+    where, held = (now.t, now.q, now.u, contact, closed, threshold, alone), now.adhesion
+    u, unsettled, status, hit = percussion(system, params, *where, held)
     impulse, status = now.impulse + hit.impulse, first(now.status, status)
-    return now._replace(u=u, impulse=impulse, unsettled=unsettled, status=status), hit
+    if held is not None:
+        held = jnp.minimum(held + hit.impulse, most_held(system, params, held))
+    return now._replace(u=u, impulse=impulse, unsettled=unsettled, status=status, adhesion=held), hit
 
 
 def _finish(system, params, h, at_start: _Moment, now: _Moment, pending) -> _Moment:
@@ -323,6 +386,7 @@ def _finish(system, params, h, at_start: _Moment, now: _Moment, pending) -> _Mom
         x, w, impulse, status, bounced, stopped = remainder(
             system, params, since.t, since.left, since.q, since.u, now.slow
         )
+        bounced = bounced | (since.adhesion is not None)
         status = first(status, jnp.where(bounced, Status.TOO_MANY_EVENTS, Status.OK).astype(jnp.int32))
         unsettled = jnp.where(stopped, jnp.inf, since.unsettled)
         impulse, status = since.impulse + impulse, first(since.status, status)

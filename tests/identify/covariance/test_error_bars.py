@@ -5,7 +5,9 @@ import pytest
 from scipy.signal import lfilter
 from scipy.stats import t as student
 
-from diffcontact.identify.covariance.error_bars import RunResidual, error_bars
+from diffcontact.identify.covariance import error_bars as bars_module
+from diffcontact.identify.covariance.error_bars import error_bars
+from diffcontact.identify.covariance.jackknife import RunResidual
 
 
 def least_squares(y, X):
@@ -30,11 +32,13 @@ def joint_fit(runs):
     return theta, residuals
 
 
-def six_runs(rng, count=6):
+def six_runs(rng, count=6, unequal=0.0):
+    """Runs whose slopes scatter by 0.1; `unequal` is how much the logarithm of their columns' sizes scatters."""
     runs = []
     for _ in range(count):
         n = int(rng.integers(20, 40))
-        S, O = rng.normal(size=(n, 2)), np.stack([np.ones(n), np.arange(n) / n], axis=1)  # noqa: E741
+        S = rng.normal(size=(n, 2)) * np.exp(unequal * rng.normal(size=2))
+        O = np.stack([np.ones(n), np.arange(n) / n], axis=1)  # noqa: E741
         y = S @ (np.array([0.7, 1.0]) + 0.1 * rng.normal(size=2)) + O @ rng.normal(size=2) + 0.01 * rng.normal(size=n)
         runs.append((y, S, O))
     return runs
@@ -45,9 +49,14 @@ def test_jackknife_is_the_delete_one_run_refit(rng):
     theta, residuals = joint_fit(runs)
     bars = error_bars(residuals, theta.size)
     moved = np.array([joint_fit(runs[:g] + runs[g + 1 :])[0][:2] - theta[:2] for g in range(6)])
-    # The model is linear, so the linearised jackknife is the jackknife.
-    np.testing.assert_allclose(bars.covariance[:2, :2], 5 / 6 * moved.T @ moved, rtol=1e-8)
-    np.testing.assert_allclose(bars.quantile[:2], student.ppf(0.975, 5))
+    # The model is linear, so the linearised jackknife is the jackknife, but for one factor per parameter.
+    scatter = 5 / 6 * moved.T @ moved
+    factor = np.sqrt(np.diag(bars.covariance)[:2] / np.diag(scatter))
+    np.testing.assert_allclose(bars.covariance[:2, :2], scatter * np.outer(factor, factor), rtol=1e-8)
+    # Runs of 20 to 39 samples weigh nearly the same.
+    np.testing.assert_allclose(factor, 1.0, atol=0.2)
+    assert np.all(bars.quantile[:2] >= student.ppf(0.975, 5))
+    assert np.all(bars.quantile[:2] <= student.ppf(0.975, 3))
     assert "between runs: jackknife over the 6 runs" in bars.explanation
     # These runs differ by far more than their residuals tell.
     assert np.all(bars.covariance.diagonal()[:2] > 4 * bars.plain.diagonal()[:2])
@@ -67,15 +76,31 @@ def test_own_parameters_have_their_error_within_the_run_and_what_the_shared_ones
     assert np.all(np.isfinite(bars.quantile))
 
 
-def test_jackknife_covers_where_the_runs_differ(rng):
+def test_equal_runs_have_one_degree_of_freedom_less_than_there_are(rng):
+    S, O = rng.normal(size=(30, 1)), np.ones((30, 1))  # noqa: E741
+    theta, residuals = joint_fit(
+        [(S[:, 0] * slope + 0.01 * rng.normal(size=30), S, O) for slope in (0.6, 0.7, 0.8, 0.75)]
+    )
+    bars = error_bars(residuals, theta.size)
+    np.testing.assert_allclose(bars.quantile[0], student.ppf(0.975, 3), rtol=1e-6)
+
+
+@pytest.mark.parametrize(("count", "unequal"), [(3, 0.0), (3, 0.7), (6, 0.7)])
+def test_jackknife_covers_where_the_runs_differ(rng, monkeypatch, count, unequal):
+    def white(run):
+        r, J = run.rows
+        score = r @ r / (r.size - 4) * J.T @ J
+        return bars_module._Within(score, np.zeros((0, 2, 4, 4)), float(r.size), (0,), 0.0)
+
+    # The noise is white, and need not be found to be so in 900 runs.
+    monkeypatch.setattr(bars_module, "_within", white)
     inside = np.zeros(2)
-    for _ in range(60):
-        theta, residuals = joint_fit(six_runs(rng, 4))
+    for _ in range(150):
+        theta, residuals = joint_fit(six_runs(rng, count, unequal))
         bars = error_bars(residuals, theta.size)
-        stderr = np.sqrt(bars.covariance.diagonal()[:2])
-        inside += np.abs(theta[:2] - [0.7, 1.0]) < bars.quantile[:2] * stderr
-    # 60 x 0.95 = 57 +- 1.7; four standard deviations
-    assert np.all(inside >= 50)
+        inside += np.abs(theta[:2] - [0.7, 1.0]) < bars.quantile[:2] * np.sqrt(bars.covariance.diagonal()[:2])
+    # 95 % of 300 intervals, +- 1.3 %; plain CR3 with t(G-1) has 89 % where six runs are so unequal.
+    assert inside.sum() / 300 > 0.915
 
 
 def test_two_runs_cannot_show_their_scatter(rng):
@@ -107,3 +132,27 @@ def test_one_run_with_correlated_noise_is_covered(rng, phi):
     assert inside.mean() / replicas > 0.88
     if phi:
         assert inside_plain.mean() / replicas < 0.7
+
+
+def test_runs_without_any_residual_have_finite_error_bars(rng):
+    S, O = rng.normal(size=(20, 1)), np.ones((20, 1))  # noqa: E741
+    _, residuals = joint_fit([(0.7 * S[:, 0], S, O)] * 3)
+    exact = [RunResidual(np.zeros_like(run.r), run.J, run.index) for run in residuals]
+    bars = error_bars(exact, 4)
+    assert np.all(bars.covariance == 0.0)
+    assert np.all(np.isfinite(bars.quantile))
+
+
+def test_what_only_a_prior_knows_has_the_priors_error(rng):
+    """Four runs with a parameter of their own each, of which the third run shows nothing."""
+    runs = []
+    for g in range(4):
+        J = rng.normal(size=(30, 1, 2))
+        J[:, :, 1] *= g != 2
+        run = RunResidual(rng.normal(size=(30, 1)), J, np.array([0, 1 + g]))
+        runs.append(run.restricted(np.ones(5, bool)))
+    prior = np.array([0.0, 0.01, 0.01, 0.01, 0.01])
+    bars = error_bars(runs, 5, prior)
+    assert bars.explanation.startswith("between runs")
+    assert np.sqrt(bars.covariance[3, 3]) == pytest.approx(10.0)
+    assert bars.quantile[3] == pytest.approx(1.96, abs=1e-3)

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from bouncing import BALL, BALL_FREE, ball_problem, start_of
 
-from diffcontact.identify import Observations, Problem, fit
+import diffcontact as dc
+from diffcontact.identify import Observations, Problem, Real, fit
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.search.multiple_shooting import LEAST, CutRun, _Pieces, cuts, piece_together
 from diffcontact.identify.search.trust_region import solve
@@ -86,6 +87,30 @@ def test_it_is_left_at_that_where_segments_gain_nothing(six_bounces):
     assert pieced is not None
     # Noise of 60 samples, of which the states of some ten segments take two each away.
     assert cost / 2 < pieced.apart < cost
+
+
+def test_segments_of_a_sphere_that_spins_repeat_its_motion(rng):
+    """They begin in states of 7 and 6 numbers; where they do not repeat the motion, there are none."""
+    ball = dc.systems.balls(1, 3, spin=True, air=True)
+    known = {"mass": jnp.ones(1), "radius": 0.02 * jnp.ones(1), "gravity": jnp.array([0.0, 0.0, -9.81])}
+    known |= {"restitution": 1.0, "friction": 0.2, "drag": 0.1, "magnus": 0.01, "w": jnp.array([0.0, 60.0, 30.0])}
+
+    def start(params):
+        straight = jnp.array([0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0])
+        return straight, jnp.concatenate([jnp.array([5.0, 0.0, 2.0]), params["w"]])
+
+    def centre(trajectory, params):
+        return trajectory.q[:, :3]
+
+    times = np.linspace(0.0, 0.4, 41)
+    truth = dc.simulate(ball, known, *start(known), times).q[:, :3]
+    seen = np.asarray(truth) + 1e-3 * rng.normal(size=(41, 3))
+    problem = Problem(ball, Observations(times, seen, 1e-3, centre), start, substeps=1)
+    objective = Objective.of(problem, known, {"w": Real()})
+    pieced = piece_together(objective, objective.parameters.start, enough=0.0)
+    assert pieced is not None
+    # Noise of 123 samples, most of which the states of eight segments, six seen numbers each, leave.
+    assert 20 < pieced.apart < 123
 
 
 @pytest.mark.slow

@@ -51,3 +51,17 @@ def test_a_near_miss_stays_one():
     np.testing.assert_allclose(run.u, np.tile([1.0, 0.0], (21, 1)), atol=0)
     assert run.status == 0
     assert run.percussions.contact[0] == -1
+
+
+def test_of_a_system_without_contacts_no_impact_is_listed():
+    flight = dc.simulate(
+        dc.systems.balls(1, 1),
+        {"mass": jnp.ones(1), "radius": jnp.zeros(1), "gravity": jnp.array([-10.0]), "restitution": 0.5},
+        [1.0],
+        [2.0],
+        jnp.linspace(0.0, 1.0, 5),
+        percussions=3,
+    )
+    assert flight.status == 0
+    np.testing.assert_array_equal(flight.percussions.contact, [-1, -1, -1])
+    np.testing.assert_allclose(flight.q[:, 0], 1.0 + 2.0 * flight.t - 5.0 * flight.t**2, atol=1e-14)

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from problems import coulomb
+from scipy.integrate import solve_ivp
 
 import diffcontact as dc
 from diffcontact.status import Status
@@ -195,13 +196,13 @@ def test_a_slip_that_passes_by_zero_is_followed_or_told():
         mass=lambda q, p: jnp.ones(3),
         restitution=lambda p: 0.0,
         slip=lambda t, q, u, p: u[None, :2],
-        friction=lambda p: 0.5,
+        friction=lambda p: p,
     )
 
     @jax.jit
-    def end(across, steps):
+    def end(across, steps, mu=0.5):
         u0 = jnp.stack([1.0, across, 0.0])
-        run = dc.simulate(block, None, jnp.zeros(3), u0, jnp.array([0.0, 0.2]), substeps=steps)
+        run = dc.simulate(block, mu, jnp.zeros(3), u0, jnp.array([0.0, 0.2]), substeps=steps)
         return run.u[-1, :2], run.status
 
     # Straight: from 1 m/s to rest at 15 m/s^2, back at 5.
@@ -214,6 +215,10 @@ def test_a_slip_that_passes_by_zero_is_followed_or_told():
     assert status == 0
     # Second order: 2e-4 with 200 steps.
     assert np.max(np.abs(fine - finer)) < 1e-4
+    # Without friction it may turn as it likes.
+    smooth, status = end(0.1, jnp.array(1), 0.0)
+    np.testing.assert_allclose(smooth, [-1.0, 0.1], rtol=1e-14)
+    assert status == 0
 
 
 @pytest.mark.slow
@@ -273,6 +278,98 @@ def test_painleve_is_told():
     assert run.status.tolist() == [Status.OK, Status.NO_FRICTION]
     assert np.all(np.isfinite(run.q))
     assert np.all(np.isfinite(run.u))
+
+
+def test_a_corner_whose_walls_carry_a_disc_at_mu_of_one():
+    """Belts press it out of the corner as its weight presses it in: loads g / (1 + mu), but mu = 1 leaves them open."""
+    g, r = 9.81, 0.1
+    corner = dc.System(
+        gap=lambda t, q, p: q[:2] - r,
+        force=lambda t, q, u, p: -g * jnp.array([1.0, 1.0, 0.0]),
+        mass=lambda q, p: jnp.array([1.0, 1.0, r**2 / 2]),
+        restitution=lambda p: 0.0,
+        slip=lambda t, q, u, p: jnp.stack([u[1] - r * u[2], u[0] + r * u[2]])[:, None] - 10.0,
+        friction=lambda p: p,
+    )
+
+    def end(mu):
+        run = dc.simulate(corner, mu, jnp.array([r, r, 0.0]), jnp.zeros(3), jnp.linspace(0.0, 0.1, 3))
+        return jnp.concatenate([run.q[-1], run.u[-1], run.impulse.ravel()]), run.status
+
+    both = jax.jit(
+        jax.vmap(lambda mu: (end(mu), jax.jacfwd(end, has_aux=True)(mu)[0], jax.jacrev(end, has_aux=True)(mu)[0]))
+    )
+    (values, status), *slopes = both(jnp.array([0.9, 1.0]))
+    assert status.tolist() == [Status.OK, Status.NO_FRICTION]
+    np.testing.assert_allclose(values[0], [r, r, 0, 0, 0, 0, *[0.05 * g / 1.9] * 4], rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(slopes[0][0], [0] * 6 + [-0.05 * g / 1.9**2] * 4, rtol=1e-11, atol=1e-12)
+    for found in (values, *slopes):
+        assert np.all(np.isfinite(found))
+
+
+@pytest.mark.slow
+def test_a_slip_that_passes_near_zero_is_told_or_right():
+    """A block thrown up a slope too steep to hold it turns at its highest point, the faster the straighter it went."""
+    block = dc.System(
+        gap=lambda t, q, p: q[2:],
+        force=lambda t, q, u, p: jnp.array([0.0, -p["pull"], -9.81]),
+        mass=lambda q, p: jnp.ones(3),
+        restitution=lambda p: jnp.zeros(1),
+        slip=lambda t, q, u, p: u[None, :2],
+        friction=lambda p: p["mu"][None],
+    )
+    times = jnp.linspace(0.0, 1.0, 51)
+
+    def end(pull, mu, across, up):
+        params, start = {"pull": pull, "mu": mu}, jnp.array([across, up, 0.0])
+        motion = dc.simulate(block, params, jnp.zeros(3), start, times)
+        return jnp.concatenate([motion.q[-1, :2], motion.u[-1, :2]]), motion.status
+
+    def exact(x):
+        def rate(_, y):
+            speed = np.sqrt(y[2] ** 2 + y[3] ** 2)
+            return np.array([y[2], y[3], -x[1] * 9.81 * y[2] / speed, -x[0] - x[1] * 9.81 * y[3] / speed])
+
+        start = np.array([0, 0, x[2], x[3]], complex)
+        return solve_ivp(rate, (0, 1), start, method="DOP853", rtol=3e-14, atol=1e-15).y[:, -1]
+
+    x = np.array([[6.0, 0.3, across, 2.0] for across in (0.3, 0.1, 0.03, 0.01, 0.003, 1e-3, 1e-4, 1e-5)])
+    found, status = jax.jit(jax.vmap(end))(*x.T)
+    slopes, _ = jax.jit(jax.vmap(lambda x: jax.jacfwd(lambda x: end(*x))(x)))(x)
+    fine = np.asarray(status) == Status.OK
+    assert 4 <= fine.sum() < len(x)
+    assert set(np.asarray(status)[~fine]) == {Status.TOO_COARSE}
+    for i in np.flatnonzero(fine):
+        true = exact(x[i]).real
+        # Complex steps: no difference is taken.
+        jacobian = np.stack([exact(x[i] + 1e-30j * unit).imag / 1e-30 for unit in np.eye(4)], axis=1)
+        # What turns slower than 1/1024 of the fastest motion may do as it likes; its derivative is off by more.
+        np.testing.assert_allclose(found[i], true, atol=2 / 1024)
+        np.testing.assert_allclose(slopes[i], jacobian, atol=4 / 1024 * np.max(np.abs(jacobian)))
+
+
+def test_a_contact_that_would_pull_is_told():
+    """A disc under another one that a smooth ceiling holds, mu = 20: what it carries is gone within half a step."""
+    radius, angle = np.array([0.1327, 0.1386]), -1.2633
+    pair = dc.systems.balls(2, 2, planes=lambda t, p: (jnp.array([[0.0, -1.0]]), jnp.zeros(1)), spin=True)
+    params = {"mass": jnp.array([0.7325, 5.941]), "radius": radius, "gravity": jnp.array([-9.81, 9.81])}
+    params |= {"restitution": 0.0, "friction": jnp.array([0.0, 0.0, 20.0])}
+    under = np.array([0.0, -radius[1]]) + radius.sum() * np.array([np.cos(angle), np.sin(angle)])
+    v = np.array([-2.564, 0.0]) + 1.5479 * np.array([-np.sin(angle), np.cos(angle)])
+    q0, u0 = np.array([*under, 0.0, 0.0, -radius[1], 0.0]), np.array([*v, 1.4223, -2.564, 0.0, 12.05])
+
+    @jax.jit
+    def end(steps):
+        run = dc.simulate(pair, params, q0, u0, jnp.array([0.0, 0.01]), substeps=steps)
+        return run.u[-1], run.impulse[-1, 2], run.status
+
+    (coarse, pull, told), (fine, push, status), (finer, *_) = (end(jnp.array(steps)) for steps in (1, 8, 32))
+    assert told == Status.TOO_COARSE
+    assert pull < 0
+    assert push > 0
+    assert status == 0
+    assert np.max(np.abs(coarse - finer)) > 0.2
+    assert np.max(np.abs(fine - finer)) < 5e-3
 
 
 def test_impacts_never_make_energy_and_obey_the_cone(rng):

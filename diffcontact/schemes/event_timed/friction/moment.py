@@ -29,7 +29,8 @@ from diffcontact.schemes.event_timed.friction.piece import (
     begin,
     lost_direction,
 )
-from diffcontact.schemes.event_timed.impacts import Percussion, Threshold, matters
+from diffcontact.schemes.event_timed.friction.single_impact import Hit, struck_alone
+from diffcontact.schemes.event_timed.impacts import Percussion, Threshold, lasting_restitution, matters
 from diffcontact.status import Status, first
 
 
@@ -53,15 +54,6 @@ class Due(NamedTuple):
     ended: Array
     modes: Modes
     imposed: Imposed
-
-
-class Hit(NamedTuple):
-    """The velocity (d,) after an impact, its impulses (c,) and (c, k), and the status of the search for them."""
-
-    u: Array
-    normal: Array
-    tangential: Array
-    status: Array
 
 
 class Passage(NamedTuple):
@@ -92,6 +84,9 @@ def pass_by(system, params, t, q, u, h, left, due: Due, limits: Threshold):
     Levinson's pendulum). Then u+ is blended with that of e = e_t = 0, which never gains: energy is convex along the
     blend, and so are the cones, so that the smallest weight that brings the chord to zero suffices.
 
+    An impact that one contact takes alone is Poisson's or Stronge's where the system says so (`flow`). They make no
+    energy.
+
     Args:
         h: length of the step, left: what is left of it [s].
         due: what the event asks for.
@@ -106,14 +101,20 @@ def pass_by(system, params, t, q, u, h, left, due: Due, limits: Threshold):
     place = Place.at(system, params, t, q, u.size)
     u = where_wanted(jnp.any(due.ended), lambda: _stopped(place, u, due), u)
     opening, sliding = place.contacts.velocity(u), place.slip.velocity(u)
-    e = jnp.broadcast_to(jnp.asarray(system.restitution(params), u.dtype), opening.shape)
+    e = jnp.broadcast_to(system.restitution_of(params, opening), opening.shape)
     e_t = tangential_restitutions(system, params, opening.size, u.dtype)
     takes_part = due.closed & (_reached(place, due.closed, due.contact) | ~due.alone)
     rebound = lax.stop_gradient(-e * opening)
+    by_moreau = takes_part
+    if system.flows:
+        flows = due.strike & (jnp.sum(takes_part) == 1)
+        whole, dead = _struck_alone(system, place, due.contact, e, u, flows)
+        rebound = jnp.where(flows, lax.stop_gradient(place.contacts.velocity(whole.u)), rebound)
+        by_moreau = takes_part & ~flows
     slow = takes_part & (rebound > limits.rounding) & (rebound <= limits.slow)
 
     def impact(dead) -> Question:
-        return about_impact(place, takes_part, jnp.where(dead, 0.0, e), jnp.where(dead, 0.0, e_t), u)
+        return about_impact(place, by_moreau, jnp.where(dead, 0.0, e), jnp.where(dead, 0.0, e_t), u)
 
     def solved(so_far: Passage, number) -> Passage:
         around = Surroundings.at(system, params, t, q, so_far.hit.u, h, place)
@@ -126,6 +127,9 @@ def pass_by(system, params, t, q, u, h, left, due: Due, limits: Threshold):
         asked = lax.switch(jnp.where(number == AHEAD, 1, jnp.where(number >= MODES, 2, 0)), questions)
         found, modes = _answer(asked)
         struck = Hit(found.u, found.normal, found.tangential, found.status)
+        if system.flows:
+            ends_early = so_far.soft[due.contact] | (number == HIT_DEAD)
+            struck = select(flows, select(ends_early, dead, whole), struck)
         struck = select(number == HIT_DEAD, without_gain(place, opening, sliding, so_far.hit, struck), struck)
         returns = slow & ((found.normal > 0) | (found.status != Status.OK))
         piece = begin(around, due.imposed, asked, found, modes, h)
@@ -154,16 +158,19 @@ def pass_by(system, params, t, q, u, h, left, due: Due, limits: Threshold):
 
     hit, soft = passage.hit, passage.soft
     leaving = place.contacts.velocity(hit.u)
-    coarse = jnp.any(soft & matters(place.contacts, rebound, e, limits.fastest))
+    lasting = lasting_restitution(system, params, e, rebound)
+    coarse = jnp.any(soft & matters(place.contacts, rebound, lasting, limits.fastest))
     # A body that still bounces and is struck from its other side; see `impacts.percussion`.
     moves = jnp.abs(place.contacts.normals) > 0
     bounces = jnp.any(moves & (limits.unsettled > t)[None, :], axis=1) & (jnp.arange(e.size) != due.contact)
     fast = due.strike & (-opening[due.contact] > jnp.max(limits.slow))
     coarse = coarse | (fast & jnp.any(bounces & (hit.normal > 0)))
-    tail = limits.h * rebound / jnp.where(soft, limits.slow * (1 - e), 1.0)
+    tail = limits.h * rebound / jnp.where(soft, limits.slow * (1 - lasting), 1.0)
     until = jnp.max(jnp.where(moves & soft[:, None], (t + tail)[:, None], -jnp.inf), axis=0, initial=-jnp.inf)
     unsettled = lax.stop_gradient(jnp.maximum(limits.unsettled, until))
     status = first(hit.status, jnp.where(coarse, Status.TOO_COARSE, Status.OK).astype(jnp.int32))
+    if system.speed_dependent:
+        status = first(status, system.restitution_status(params, opening, takes_part & due.strike))
     status = first(status, jnp.where(passage.uncertain, Status.NO_FRICTION, passage.piece.status).astype(jnp.int32))
     contact = jnp.where(due.strike, due.contact, -1).astype(jnp.int32)
     numbers = jnp.arange(opening.size)
@@ -171,6 +178,13 @@ def pass_by(system, params, t, q, u, h, left, due: Due, limits: Threshold):
         t, contact, hit.normal, opening, leaving, limits.slow, soft, q, u, hit.u - u, numbers, hit.tangential
     )
     return passage, unsettled, status, record
+
+
+def _struck_alone(system, place: Place, contact, e, u, wanted) -> tuple[Hit, Hit]:
+    """The impact that `contact` takes alone, and its compression; u and no impulse where that is not wanted."""
+    none = jnp.zeros_like(e), jnp.zeros_like(place.slip.drift), jnp.zeros((), jnp.int32)
+    still = Hit(u, *none)
+    return where_wanted(wanted, lambda: struck_alone(system.impact_law, place, contact, e[contact], u), (still, still))
 
 
 def about_impact(place: Place, takes_part: Array, e: Array, e_t: Array, u: Array) -> Question:

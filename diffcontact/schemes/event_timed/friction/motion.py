@@ -14,6 +14,7 @@ from diffcontact.friction import slip_acceleration, slips
 from diffcontact.qp.friction.held_modes import hold_modes
 from diffcontact.qp.friction.law import length
 from diffcontact.schemes.event_timed.friction.piece import Piece
+from diffcontact.status import Status, first
 from diffcontact.system import acceleration, contacts, displaced, gap_acceleration, rate
 
 
@@ -171,6 +172,7 @@ def _held(system, params, t, there: Arrival, target, piece: Piece, s) -> Arrival
         sliding=sliding,
         accelerating=accelerating,
         shared=held.shared[REACTION],
+        status=first(there.status, jnp.where(jnp.all(held.found), Status.OK, Status.NO_FRICTION).astype(jnp.int32)),
     )
 
 

@@ -11,9 +11,11 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from diffcontact.batching import entangled, select, where_wanted
+from diffcontact.mass import solve
 from diffcontact.qp.friction.law import length
 from diffcontact.qp.friction.modes import Modes
 from diffcontact.schemes.event_timed.events import CandidateStep, Cubic, to_event_or_end
+from diffcontact.schemes.event_timed.friction.changes import Beginning, delay
 from diffcontact.schemes.event_timed.friction.moment import Due, pass_by
 from diffcontact.schemes.event_timed.friction.motion import Arrival, smooth
 from diffcontact.schemes.event_timed.friction.piece import Imposed, Piece, Place, Surroundings
@@ -28,7 +30,8 @@ CLOSES, LETS_GO, CHANGES_GRIP = range(3)
 
 
 class _Moment(NamedTuple):
-    """A moment inside a step, `left` seconds before its end, with what is due there and the impulses so far."""
+    """A moment inside a step, `left` seconds before its end, with what is due there and the impulses so far; where
+    changes of the modes are listed, with the `delay` of this one."""
 
     t: Array
     left: Array
@@ -42,6 +45,7 @@ class _Moment(NamedTuple):
     fastest: Array
     unsettled: Array
     status: Array
+    delay: Array | None = None
 
     @classmethod
     def at_start(cls, system, params, t, h, q, u, fastest, unsettled) -> _Moment:
@@ -57,12 +61,13 @@ class _Moment(NamedTuple):
         return cls(t, left, q, u, impulse, friction, due, none, zero, fastest, unsettled, fine)
 
 
-def step_with_friction(system, params, t, h, q, u, fastest, unsettled, events: int):
+def step_with_friction(system, params, t, h, q, u, fastest, unsettled, events: int, changes: bool):
     """From (q, u) at t to t + h: what is due, the modes, smooth motion to the next event, and so on to the end.
 
     Args:
         fastest, unsettled: (d,) as in `TimedState`.
         events: how many events one step resolves.
+        changes: whether the `Info` tells with which modes the pieces of motion begin.
 
     Returns:
         q, u, fastest, unsettled at the end; the `Info`.
@@ -73,25 +78,29 @@ def step_with_friction(system, params, t, h, q, u, fastest, unsettled, events: i
         end = smooth(system, params, t, h, q, u, Piece.nowhere(around)._replace(a=around.free))
         return now._replace(q=end.q, u=end.u), Info(now.impulse, now.status, None, now.friction)
     none = replace(no_percussion(now.t, now.impulse, now.q), u=jnp.zeros_like(u), jump=jnp.zeros_like(u))
-    none = replace(none, friction=jnp.zeros_like(now.friction))
+    none, nowhere = replace(none, friction=jnp.zeros_like(now.friction)), None
+    if changes:
+        now = now._replace(delay=jnp.zeros_like(now.t))
+        nowhere = Beginning.of(now.t, now.due.modes, now.due.ended).nowhere()
 
     def next_event(carry, last):
         now, pending = carry
         to_event = partial(_to_next_event, system, params, h, now, last)
-        now, pending, percussion = where_wanted(pending, to_event, (now, pending, none))
-        return (now, pending), select(percussion.contact >= 0, percussion, none)
+        now, pending, percussion, begun = where_wanted(pending, to_event, (now, pending, none, nowhere))
+        return (now, pending), (select(percussion.contact >= 0, percussion, none), begun)
 
     last = jnp.arange(events + 1) >= events - 1
-    (end, pending), percussions = lax.scan(next_event, (now, jnp.array(True)), last)
+    (end, pending), (percussions, pieces) = lax.scan(next_event, (now, jnp.array(True)), last)
     end = _finish(system, params, end, pending)
-    return end, Info(end.impulse, end.status, percussions, end.friction)
+    return end, Info(end.impulse, end.status, percussions, end.friction, pieces)
 
 
 def _to_next_event(system, params, h, now: _Moment, last):
     """What is due here, and smooth motion to the next event or to the end of the step.
 
     Returns:
-        Where that leads, whether it is an event (the step is not over), and the percussion here, of contact -1 if none.
+        Where that leads, whether it is an event (the step is not over), the percussion here, of contact -1 if none, and
+        the `Beginning` of the piece of motion from here, or None.
     """
     due = now.due._replace(alone=~last)
     limits = Threshold(*lax.stop_gradient((h, now.slow, now.rounding, now.fastest, now.unsettled)))
@@ -114,7 +123,7 @@ def _to_next_event(system, params, h, now: _Moment, last):
     lost = meets & ~closed & jnp.any(gaps < jnp.minimum(here.gap, 0.0) - converged)
     opening = piece.around.opening
     held_back = piece.modes.closed & (opening > tolerance.velocity) & matters(here, opening, 0, now.fastest)
-    astray = lost | jnp.any(held_back) | jnp.any(_turns(piece, end, ended))
+    astray = lost | jnp.any(held_back) | jnp.any(_turns(piece, end, ended, now.fastest)) | jnp.any(_pulls(piece, end))
     coarse = jnp.where(astray, Status.TOO_COARSE, Status.OK).astype(jnp.int32)
 
     size = length(end.rub)
@@ -141,19 +150,50 @@ def _to_next_event(system, params, h, now: _Moment, last):
         unsettled=unsettled,
         status=first(first(first(now.status, status), coarse), end.status),
     )
-    return after, candidate.found, percussion
+    if now.delay is None:
+        return after, candidate.found, percussion, None
+    begun = Beginning.of(now.t + now.delay, piece.modes, now.due.ended)
+    still = lax.stop_gradient((params, now.t, now.q, hit.u, piece))
+
+    def motion(s):
+        params, t, q, u, piece = still
+        return smooth(system, params, t, s, q, u, piece)
+
+    # Of 3 c events the last 2 c are loads and grips.
+    late = delay(motion, piece.around.place.friction, candidate.s, jnp.maximum(candidate.index - count, 0), end)
+    lets_go = candidate.found & ((kind == LETS_GO) | jnp.any(starts))
+    return after._replace(delay=jnp.where(lets_go, late, 0.0)), candidate.found, percussion, begun
 
 
-# A slip may turn by so much on the way (the cosine: 45 degrees), and leave so much of its speed aside where it ends.
-MOST_TURNED, LEAST_LEFT = 0.7, 1 / 64
+# A slip may turn by so much on the way (the cosine: 45 degrees), and leave so much of its speed aside where it ends. It
+# may do what it likes where it is slower than such a share of the bodies' fastest motion so far: a face that slides and
+# pivots comes to rest in ever smaller turns of its corners' slips, at any step.
+MOST_TURNED, LEAST_LEFT, SLOW = 0.7, 1 / 64, 1 / 1024
 
 
-def _turns(piece: Piece, end: Arrival, ended) -> Array:
-    """(c,) contacts whose slip, in space, turns too far in one piece of motion, or passes by zero and does not end."""
+def _turns(piece: Piece, end: Arrival, ended, fastest: Array) -> Array:
+    """(c,) contacts with friction whose slip, in space, turns too far in one piece of motion, or passes by zero and
+    does not end."""
     along, size = jnp.sum(end.sliding * piece.direction, axis=1), length(end.sliding)
-    moves = piece.modes.slip & (size > 1e3 * piece.around.slip_tolerance)
+    slip = piece.around.place.slip
+    fast = jnp.max(jnp.abs(slip.tangents) @ fastest + jnp.abs(slip.drift), axis=1)
+    rubs = piece.modes.slip & (piece.around.place.friction > 0)
+    moves = rubs & (size > jnp.maximum(1e3 * piece.around.slip_tolerance, SLOW * fast))
     passes = ended & (size > LEAST_LEFT * length(piece.around.sliding))
     return moves & (passes | (~ended & (along < MOST_TURNED * size)))
+
+
+# What a contact may pull by, of what forces change the velocity by within a step.
+MOST_PULLED = 1 / 64
+
+
+def _pulls(piece: Piece, end: Arrival) -> Array:
+    """(c,) contacts that have pulled on the whole, in a piece of motion too long for how fast their load changes."""
+    place = piece.around.place
+    compliance = jnp.sum(place.contacts.normals.T * solve(place.mass, place.contacts.normals.T), axis=0)
+    changed = -(1 + place.friction) * compliance * end.impulse
+    tolerance = piece.around.tolerance
+    return piece.modes.closed & (changed > MOST_PULLED * tolerance.slow + tolerance.velocity)
 
 
 def _to_event_or_end(system, params, t, left, q, u, piece: Piece) -> CandidateStep:

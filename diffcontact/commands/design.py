@@ -1,0 +1,151 @@
+"""`python -m diffcontact design`: what to film next.
+
+u0[1]=-20:20                a parameter's element anywhere in between, in the unit that the scene gives
+frame_rate=120,240,480      one of these
+u0=[0,40],[40,0]            a whole vector
+channels=[0],[0,1]          which channels are seen, counted from 0
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from diffcontact.commands.complaint import ExitCode, about
+from diffcontact.commands.options import add_scene, count, path
+from diffcontact.commands.setting import RANGE, parse_times, setting
+from diffcontact.files import require_writable, write_atomically
+from diffcontact.identify import Design, Interval, design
+from diffcontact.identify.experiment.controls import DURATION, FRAME_RATE, RECORDING
+from diffcontact.messages import shown
+from diffcontact.scene.document import Scene, read_scene
+from diffcontact.scene.numerals import number
+from diffcontact.scene.preparation import PreparedRun
+from diffcontact.scene.study import Study, read_study
+
+HELP = "say what to film next, so that a parameter becomes as certain as possible"
+
+# Of the record as it was, and of the largest velocity at its start.
+_SHORTEST, _LONGEST, _SLOWEST, _FASTEST, _SPEED = 0.5, 2.0, 0.5, 2.0, 2.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """SCENE [--data FILE ...] [--times ...] [--sought NAME ...] [--control NAME=VALUES ...] [--draws N] [--out DIR]"""
+    add_scene(parser)
+    parser.add_argument("--times", metavar=RANGE, help="of the run that is varied, where there are no data")
+    parser.add_argument("--sought", nargs="+", metavar="NAME", help="parameters; default: all that runs share")
+    parser.add_argument(
+        "--control",
+        action="append",
+        default=[],
+        metavar="NAME=VALUES",
+        help="LOW:HIGH or VALUE,VALUE,... of a parameter, its element NAME[0], or frame_rate, duration, runs, "
+        "channels; default: frame rate, duration and the initial velocities",
+    )
+    parser.add_argument("--candidates", type=count, default=60, metavar="N", help="how many are scanned, about (60)")
+    parser.add_argument("--draws", type=count, default=3, metavar="N", help="of the parameters, for the mean (3)")
+    parser.add_argument("--out", type=path, metavar="DIR", help="where design.json and design.png go")
+
+
+def run(options: argparse.Namespace) -> ExitCode:
+    """Fit the scene's runs, if there are any, and look for the next one."""
+    document = read_scene(options.scene)
+    out = options.out or document.folder
+    require_writable(out)
+    controls = dict(parse_control(text, document) for text in options.control)
+    measured = bool(options.data or document.files)
+    study = read_study(options.scene, options.data) if measured else _imagined(document, options)
+    with about(document.file):
+        found = _designed(study, measured, controls, options)
+    write_atomically(out / "design.json", json.dumps(found.to_dict(), indent=2, allow_nan=False) + "\n")
+    print(f"{document.title}\n\n{found}\n\nwrote {out / 'design.json'}")
+    _draw(found, out / "design.png")
+    return ExitCode.DONE
+
+
+def parse_control(text: str, scene: Scene) -> tuple[str, Any]:
+    """Read NAME=LOW:HIGH or NAME=VALUE,VALUE,...; values in the unit that the scene gives become the system's.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    at = f"--control {shown(text)}"
+    name, equals, values = (part.strip() for part in text.partition("="))
+    parameter = scene.parameters.get(name.partition("[")[0])
+    factor = 1.0 if parameter is None or name in RECORDING else parameter.factor
+    if not (name and equals and values):
+        raise ValueError(f"{at}: expected NAME=LOW:HIGH or NAME=VALUE,VALUE")
+    try:
+        if ":" in values:
+            low, high = (factor * number(part) for part in values.split(":"))
+            return name, Interval(low, high)
+        given = json.loads(f"[{values}]")
+        if not given or name in ("runs", "channels"):
+            return name, [tuple(value) if isinstance(value, list) else value for value in given]
+        return name, [factor * np.asarray(value, float)[()] for value in given]
+    except (ValueError, TypeError) as wrong:
+        raise ValueError(f"{at}: {shown(values)}, expected LOW:HIGH or VALUE,VALUE ({wrong})") from None
+
+
+def _imagined(scene: Scene, options: argparse.Namespace) -> Study:
+    """A study of one run that nobody has made, at the scene's values."""
+    times = None if options.times is None else parse_times(options.times)
+    if scene.preparation.hears:
+        raise ValueError(f"{scene.file}: preparation: of impacts that are heard, expected --data")
+    params, grid, _ = setting(scene, options.scene, (), times)
+    values = np.zeros((grid.size, len(scene.preparation.channels)))
+    given = {name: np.asarray(params.pop(name))[None] for name in scene.ready.given}
+    start = {name: value[None] if scene.parameters[name].per_run else value for name, value in params.items()}
+    return Study(scene, (PreparedRun("", grid, values, {}),), start, given)
+
+
+def _designed(study: Study, measured: bool, controls: Mapping[str, Any], options: argparse.Namespace) -> Design:
+    task, scene = study.task(), study.scene
+    result = study.fit() if measured else None
+    params = task.params if result is None else {**task.params, **{k: result.params[k] for k in task.params}}
+    found = design(
+        task.problems,
+        params,
+        task.free,
+        controls or _usual(study, params),
+        target=options.sought,
+        after=result,
+        draws=options.draws,
+        candidates=options.candidates,
+        **task.known,
+    )
+    units = {name: (known.unit, known.factor) for name, known in scene.parameters.items()}
+    return found.in_units(units, scene.ready.time)
+
+
+def _usual(study: Study, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Rate and length of the record about as they are, initial velocities to either side."""
+    times = study.runs[0].times
+    span, rate = float(times[-1] - times[0]), float(1.0 / np.median(np.diff(times)))
+    controls: dict[str, Any] = {
+        FRAME_RATE: Interval(_SLOWEST * rate, _FASTEST * rate),
+        DURATION: Interval(_SHORTEST * span, _LONGEST * span),
+    }
+    if "u0" in params and "u0" not in {tie.name for tie in study.scene.ties}:
+        u0 = np.asarray(params["u0"], float)
+        u0 = u0[0] if "u0" in study.per_run else u0
+        fastest = _SPEED * float(np.max(np.abs(u0), initial=0.0))
+        if fastest > 0:
+            controls |= {f"u0[{i}]": Interval(-fastest, fastest) for i in range(u0.size)}
+    return controls
+
+
+def _draw(found: Design, file: Path) -> None:
+    """The picture, where matplotlib is there."""
+    try:
+        figure = found.plot()
+    except ImportError as missing:
+        print(f"no picture: {missing}")
+        return
+    figure.savefig(file, dpi=110)
+    print(f"wrote {file}")

@@ -1,0 +1,47 @@
+"""`python -m diffcontact new`: a scene to start from, drafted from a recording."""
+
+from __future__ import annotations
+
+import argparse
+import errno
+from pathlib import Path
+
+from diffcontact.commands.complaint import ExitCode
+from diffcontact.commands.options import path
+from diffcontact.files import named, require_writable
+from diffcontact.scene.draft import draft, survey
+
+HELP = "look at a recording and write a scene to start from"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """FILE [--out SCENE.toml]"""
+    parser.add_argument(
+        "file", type=path, metavar="FILE", help="what a camera, a tracker or a telephone wrote, as text"
+    )
+    parser.add_argument(
+        "--out",
+        type=path,
+        metavar="SCENE.toml",
+        help="a file that does not exist; default: FILE's name with .toml, here",
+    )
+
+
+def run(options: argparse.Namespace) -> ExitCode:
+    """Draft a scene and say what was understood."""
+    out = options.out or Path(options.file.with_suffix(".toml").name)
+    if out.exists() or out.is_symlink():
+        raise FileExistsError(errno.EEXIST, "exists already, expected a new file: --out SCENE.toml", str(out))
+    require_writable(out.parent)
+    found = survey(options.file)
+    what, text = draft(found, out.parent, str(out))
+    out.parent.mkdir(parents=True, exist_ok=True)
+    # "x": what another program put there meanwhile stays.
+    with named(out), open(out, "x", encoding="utf-8", newline="\n") as file:
+        file.write(text)
+    print(f"{options.file}: {found.understood or 'a CSV'}")
+    for remark in found.remarks:
+        print(f"  {remark}")
+    print(f"taken for {what}; wrote {out}, where each guess says that it is one")
+    print(f"then: python -m diffcontact fit {out}")
+    return ExitCode.DONE

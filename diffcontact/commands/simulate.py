@@ -1,0 +1,78 @@
+"""`python -m diffcontact simulate`: a scene's motion at its parameters' values, as a page that plays."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+
+import jax.numpy as jnp
+
+from diffcontact.commands.complaint import ExitCode, about
+from diffcontact.commands.options import add_scene, path
+from diffcontact.commands.setting import RANGE, parse_times, setting
+from diffcontact.files import require_writable, write_atomically
+from diffcontact.progress import stage
+from diffcontact.report import page
+from diffcontact.report.simulated import trajectory_report
+from diffcontact.scene.document import Scene, read_scene
+from diffcontact.simulate import simulate
+from diffcontact.status import Status
+from diffcontact.system import System
+from diffcontact.trajectory import Trajectory
+
+HELP = "play a scene at its parameters' values, with data or without"
+
+# Impacts that the page marks, at most.
+_LISTED = 256
+# Of the motion, where the noise is not one of lengths.
+_TOLERANCE = 1e-6
+_PART_OF_NOISE = 0.1
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """SCENE [--data FILE ...] [--times LOW:HIGH:COUNT] [--out FILE]"""
+    add_scene(parser)
+    parser.add_argument("--times", metavar=RANGE, help="when; default: at the times of the first run")
+    parser.add_argument(
+        "--out", type=path, metavar="FILE", help="default: motion.html in the scene's folder of results"
+    )
+
+
+def run(options: argparse.Namespace) -> ExitCode:
+    """Simulate the scene and write the page."""
+    times = None if options.times is None else parse_times(options.times)
+    document = read_scene(options.scene)
+    out = options.out or document.folder / "motion.html"
+    require_writable(out.parent)
+    params, grid, draw = setting(document, options.scene, options.data, times)
+    ready = document.ready
+    with about(document.file), stage("simulation"):
+        motion = _motion(document, params, grid)
+    shown = trajectory_report(motion, ready.system, params, draw, title=document.title)
+    channels = [replace(one, unit=ready.length) if one.unit == "m" else one for one in shown.channels]
+    write_atomically(out, page(replace(shown, channels=channels, time=ready.time)))
+    print(f"{document.title}: {grid.size} times from {grid[0]:g} to {grid[-1]:g} {ready.time}")
+    status = Status(int(motion.status))
+    print("status 0: right" if status == Status.OK else f"status {int(status)}: {status.message}")
+    print(f"wrote {out}")
+    return ExitCode.DONE if status == Status.OK else ExitCode.NOT_CONVERGED
+
+
+def _motion(document: Scene, params: dict, grid) -> Trajectory:
+    """With steps so short that shorter ones do not show in the noise."""
+    system = document.ready.system
+    params = {name: jnp.asarray(value) for name, value in params.items()}
+    q0, u0 = document.ready.initial(params)
+    tolerance = _TOLERANCE if document.preparation.hears else _PART_OF_NOISE * document.noise
+    strikes = isinstance(system, System)
+    return simulate(
+        system,
+        params,
+        q0,
+        u0,
+        grid,
+        substeps=document.substeps,
+        tolerance=tolerance,
+        percussions=_LISTED if strikes else 0,
+        changes=_LISTED if strikes and system.rubs else 0,
+    )

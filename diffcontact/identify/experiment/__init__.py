@@ -1,0 +1,1 @@
+"""What to do next: experiments by what they would tell."""

@@ -1,0 +1,380 @@
+r"""Does the coefficient of restitution depend on the speed of approach? A test that takes a few steps from a fit.
+
+A fit with a constant restitution is embedded in a larger one, and goes on from its estimate by a few steps of Levenberg
+and Marquardt, with all free parameters. (One step alone, Rao's score test, would not do. A constant that is off in a
+run bends the velocities that are fitted with it, so that far from the law even the speeds are not what they were.)
+
+- From four runs of mostly one impact each: every run gets a restitution of its own, and these e_g are regressed on the
+  speeds v_g. Runs scatter for reasons of their own, too, by tau beyond their errors s_g; weights are 1 / (s_g^2 +
+  tau^2), and the slope has Student's t of G - 2 degrees of freedom.
+- Otherwise restitution is e + a v in all impacts, and a has the standard error of `error_bars`.
+
+Source: R. DerSimonian, N. Laird, Controlled Clinical Trials 7 (1986) 177, for tau; G. Knapp, J. Hartung, Statistics in
+Medicine 22 (2003) 2693, for the scatter of the slope.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import norm, t
+
+from diffcontact.identify.covariance.error_bars import error_bars
+from diffcontact.identify.covariance.influence import run_residuals
+from diffcontact.identify.identifiability.null_space import null_space
+from diffcontact.identify.problem.objective import Objective
+from diffcontact.identify.problem.parameters import Domain, Real, free_parameters
+from diffcontact.identify.problem.residual import JointResidual, Linearised, Run
+from diffcontact.identify.search.levenberg_marquardt import descend
+from diffcontact.schemes.event_timed import EventTimed
+from diffcontact.system import System
+from diffcontact.systems.cell_list_balls import CellListBalls
+
+if TYPE_CHECKING:
+    from diffcontact.identify.result import FitResult
+
+_SLOPE, _OWN = "restitution per speed", "restitution of the run"
+_RUNS_TO_REGRESS = 4
+# Impacts that are looked at in each run, at most.
+_IMPACTS = 64
+# Clean fits are to be told nothing in 99 of 100 cases.
+LEVEL = 0.01
+_STEPS = 12
+_TOLERANCE = 1e-3
+
+
+@dataclass(frozen=True)
+class SpeedTest:
+    """What a fit says about a restitution e + a v.
+
+    Attributes:
+        slope, stderr: a and its standard error [s/m].
+        probability: of such a slope, or a larger one, where there is none (two-sided).
+        speeds: the slowest and the fastest speed of approach, over all runs [m/s].
+        restitution: at these two, within [0, 1]; None where contacts differ in it.
+        chi2_per_dof: with a constant, and with `instead`.
+        instead: "a straight line", or "one per run".
+    """
+
+    slope: float
+    stderr: float
+    probability: float
+    speeds: tuple[float, float]
+    restitution: tuple[float, float] | None
+    chi2_per_dof: tuple[float, float]
+    instead: str
+
+    def __str__(self) -> str:
+        way = "falls" if self.slope < 0 else "rises"
+        by = f"by {abs(self.slope):.2g} per unit of it"
+        if self.restitution is not None:
+            by = "from " + " to ".join(
+                f"{e:.2g} at {v:.3g}" for e, v in zip(self.restitution, self.speeds, strict=True)
+            )
+        before, after = self.chi2_per_dof
+        return (
+            f"restitution {way} with the speed of approach, {by}: a constant one is rejected "
+            f"(p = {self.probability:.1g}; chi^2/dof {before:.3g} -> {after:.3g} with {self.instead})"
+        )
+
+
+def law_of_impact(result: FitResult) -> str | None:
+    """A sentence where the data say that restitution depends on the speed of approach; None where they do not.
+
+    None also where nothing can be said: of a fit whose residuals noise explains, or that did not converge, of a
+    restitution that is not free, is one per bounce or a law of the speed already, of impacts that are all as fast.
+
+    Args:
+        result: what `fit` returned.
+
+    Example:
+        A ball of e = 0.9 - 0.1 v is dropped and filmed; a constant restitution is fitted.
+
+        >>> import jax.numpy as jnp, numpy as np, diffcontact as dc
+        >>> from diffcontact.identify import Interval, Observations, Problem
+        >>> def ball(restitution):
+        ...     return dc.System(
+        ...         gap=lambda t, q, p: q,
+        ...         force=lambda t, q, u, p: -9.81 * jnp.ones(1),
+        ...         mass=lambda q, p: jnp.ones(1),
+        ...         restitution=restitution,
+        ...     )
+        >>> times, start = np.linspace(0.0, 1.5, 61), (jnp.ones(1), jnp.zeros(1))
+        >>> film = dc.simulate(ball(lambda p, v: 0.9 - 0.1 * v), {}, *start, times)
+        >>> seen = np.asarray(film.q) + 1e-3 * np.random.default_rng(0).normal(size=film.q.shape)
+        >>> problem = Problem(
+        ...     ball(lambda p: p["e"]), Observations(times, seen, 1e-3, lambda x, p: x.q), lambda p: start, substeps=1
+        ... )
+        >>> result = dc.fit(problem, {"e": 0.6}, {"e": Interval(0.0, 1.0)}, shooting="single")
+        >>> print(law_of_impact(result)[:44])
+        restitution falls with the speed of approach
+    """
+    objective = result.objective
+    if objective is None or not result.converged or objective.explained(objective.parameters.start):
+        return None
+    found = speed_test(result)
+    return None if found is None or found.probability > LEVEL else str(found)
+
+
+def speed_test(result: FitResult) -> SpeedTest | None:
+    """The slope of restitution over the speed of approach, from the estimate of a fit; None where there is none.
+
+    Args:
+        result: a `FitResult` with its objective.
+    """
+    objective = result.objective
+    if objective is None:
+        return None
+    masks = [free_contacts(run, objective.parameters.start) for run in objective.joint.runs]
+    if not any(np.any(mask) for mask in masks):
+        return None
+    if len(masks) >= _RUNS_TO_REGRESS:
+        own = _Embedded.gone_on(objective, masks, _OWN)
+        if np.median([speeds.size for speeds in own.speeds]) == 1:
+            return own.over_runs(result)
+    return _Embedded.gone_on(objective, masks, _SLOPE).over_impacts(result)
+
+
+def free_contacts(run: Run, theta: NDArray) -> NDArray:
+    """(c,) or () bool: the contacts whose constant restitution follows from what is free."""
+    system, none = run.model.system, np.zeros((), bool)
+    if not isinstance(system, System) or isinstance(system, CellListBalls) or system.speed_dependent:
+        return none
+    if not isinstance(run.model.scheme or EventTimed(), EventTimed):
+        return none
+
+    def restitution(z):
+        return jnp.asarray(system.restitution(run.model.parameters(z, run.fixed)), z.dtype)
+
+    return np.any(np.asarray(jax.jacfwd(restitution)(jnp.asarray(theta[run.index]))) != 0, axis=-1)
+
+
+@dataclass(frozen=True)
+class _Law:
+    """A constant restitution of some contacts and what is added to it, as a function of params and speed."""
+
+    constant: Callable[[Any], Any]
+    contacts: tuple[bool, ...] | bool
+    name: str
+
+    def __call__(self, params, speed):
+        added = jnp.where(jnp.asarray(self.contacts), params[self.name], 0.0)
+        times = speed if self.name == _SLOPE else jnp.ones_like(speed)
+        return jnp.asarray(self.constant(params), speed.dtype) + added * times
+
+
+@dataclass(frozen=True, eq=False)
+class _Embedded:
+    """A fit that has gone on with one more parameter.
+
+    Attributes:
+        objective: with that parameter.
+        masks: per run, the contacts that it acts on.
+        name: _SLOPE or _OWN.
+        theta: (P,) where it has come to.
+        at: the runs there.
+        speeds: per run, the speeds of approach of its impacts [m/s].
+    """
+
+    objective: Objective
+    masks: list[NDArray]
+    name: str
+    theta: NDArray
+    at: list[Linearised]
+    speeds: list[NDArray]
+
+    @classmethod
+    def gone_on(cls, objective: Objective, masks: list[NDArray], name: str) -> _Embedded:
+        """Go on from the start of the objective."""
+        wider = _with_parameter(objective, masks, name)
+        parameters = wider.parameters
+
+        def evaluate(theta, _):
+            return wider.normal_equations(theta, np.ones(len(theta)))
+
+        low, high = parameters.low, parameters.high
+        theta = descend(evaluate, parameters.start[None], low, high, iterations=_STEPS, tolerance=_TOLERANCE).theta[0]
+        here = wider.joint.linearise(theta)
+        speeds = [speeds_of(run, one, mask) for run, one, mask in zip(wider.joint.runs, here, masks, strict=True)]
+        return cls(wider, masks, name, theta, here, speeds)
+
+    def over_runs(self, result: FitResult) -> SpeedTest | None:
+        """The slope of the runs' own restitutions."""
+        e, s, v = [], [], []
+        times = np.bincount(np.concatenate([run.index for run in self.objective.joint.runs]))
+        for run, one, mask, speeds in zip(
+            self.objective.joint.runs, run_residuals(self.objective, self.at), self.masks, self.speeds, strict=True
+        ):
+            r, J = one.rows
+            column = J[:, [self.objective.parameters.names[j].startswith(_OWN) for j in run.index]].ravel()
+            own = J[:, (times[run.index] == 1)]
+            others = np.linalg.qr(own[:, ~np.all(own == column[:, None], axis=0)])[0]
+            rest = column - others @ (others.T @ column)
+            if speeds.size and rest @ rest > self.objective.eps * (column @ column):
+                e.append(_restitution(run, self.theta, mask, speeds[:1])[0])
+                s.append(np.sqrt(r @ r / max(r.size - own.shape[1], 1) / (rest @ rest)))
+                v.append(np.mean(speeds))
+        e, s, v = (np.array(part) for part in (e, s, v))
+        if v.size < _RUNS_TO_REGRESS or np.ptp(v) == 0 or not np.all(np.isfinite(e)):
+            return None
+        (level, slope), stderr = meta_regression(v, e, s)
+        if not stderr > 0:
+            return None  # all at the same bound
+        ends = float(np.min(v)), float(np.max(v))
+        slowest, fastest = (float(np.clip(level + slope * x, 0.0, 1.0)) for x in ends)
+        probability = float(2 * t.sf(abs(slope) / stderr, v.size - 2))
+        after = self._chi2_per_dof(result, len(self.masks) - 1)
+        return SpeedTest(
+            slope, stderr, probability, ends, (slowest, fastest), (result.chi2_per_dof, after), "one per run"
+        )
+
+    def over_impacts(self, result: FitResult) -> SpeedTest | None:
+        """The slope that all impacts share."""
+        parameters, speeds = self.objective.parameters, np.concatenate(self.speeds)
+        error = self._error_of_slope(result) if speeds.size and np.ptp(speeds) > 0 else None
+        if error is None:
+            return None
+        slope, stderr = float(self.theta[parameters.names.index(_SLOPE)]), error[0]
+        ends = float(np.min(speeds)), float(np.max(speeds))
+        every = [
+            _restitution(run, self.theta, mask, ends)
+            for run, mask in zip(self.objective.joint.runs, self.masks, strict=True)
+            if np.any(mask)
+        ]
+        alike = np.all(np.isfinite(every)) and np.max(np.ptp(every, axis=0)) < 1e-9
+        low, high = np.clip(every[0], 0.0, 1.0)
+        return SpeedTest(
+            slope,
+            stderr,
+            _probability(abs(slope) / stderr, error[1]),
+            ends,
+            (float(low), float(high)) if alike else None,
+            (result.chi2_per_dof, self._chi2_per_dof(result, 1)),
+            "a straight line",
+        )
+
+    def _chi2_per_dof(self, result: FitResult, more: int) -> float:
+        f, _ = self.objective.evaluate(self.theta)
+        return float(f @ f) / max(result.dof - more, 1)
+
+    def _error_of_slope(self, result: FitResult) -> tuple[float, float] | None:
+        """Its standard error and the half width of its 95 % interval in these; None where it is not seen."""
+        names = self.objective.parameters.names
+        null = null_space(self.objective.evaluate(self.theta)[1], names, self.objective.eps)
+        slope = names.index(_SLOPE)
+        if null.unidentifiable[slope] or not all(np.all(np.isfinite(one.J)) for one in self.at):
+            return None
+        keep = ~null.redundant & ~np.isin(names, result.at_bound)
+        prior = self.objective.priors.information(self.theta)[keep]
+        runs = [run.restricted(keep) for run in run_residuals(self.objective, self.at)]
+        bars, here = error_bars(runs, int(keep.sum()), prior), int(np.sum(keep[:slope]))
+        stderr = float(np.sqrt(bars.covariance[here, here]))
+        return (stderr, float(bars.quantile[here])) if stderr > 0 else None
+
+
+def meta_regression(v: NDArray, e: NDArray, s: NDArray) -> tuple[tuple[float, float], float]:
+    """Level and slope of e (G,) over v (G,), with errors s (G,) and scatter beyond them; the slope's standard error.
+
+    Source: `impact_law`.
+
+    Example:
+        >>> rng, v = np.random.default_rng(0), np.linspace(0.0, 1.0, 50)
+        >>> (level, slope), stderr = meta_regression(v, 0.5 - 0.2 * v + 0.02 * rng.normal(size=50), np.full(50, 1e-3))
+        >>> bool(abs(slope + 0.2) < 3 * stderr), 0.007 < stderr < 0.014
+        (True, True)
+    """
+    X, tau2 = np.stack([np.ones_like(v), v - np.mean(v)], axis=1), 0.0
+    for weights in (s**-2.0, None):
+        weights = 1 / (s**2 + tau2) if weights is None else weights
+        bread = np.linalg.inv((X.T * weights) @ X)
+        fitted = bread @ ((X.T * weights) @ e)
+        scatter = float(np.sum(weights * (e - X @ fitted) ** 2))
+        # What is left is worth G - 2 where there is no further scatter.
+        trace = np.sum(weights) - np.trace(bread @ ((X.T * weights**2) @ X))
+        tau2 = max(0.0, (scatter - (v.size - 2)) / trace)
+    stderr = float(np.sqrt(bread[1, 1] * scatter / (v.size - 2)))
+    return (float(fitted[0] - fitted[1] * np.mean(v)), float(fitted[1])), stderr
+
+
+def _with_parameter(objective: Objective, masks: list[NDArray], name: str) -> Objective:
+    """The same objective with one more parameter, that starts at zero."""
+    per_run = (_OWN,) if name == _OWN else ()
+    zero = np.zeros(objective.parameters.runs) if name == _OWN else 0.0
+    restitutions = [
+        _Law(run.model.system.restitution, contacts_of(mask), name) if np.any(mask) else None
+        for run, mask in zip(objective.joint.runs, masks, strict=True)
+    ]
+    return with_restitution(objective, restitutions, {name: zero}, {name: Real()}, per_run=per_run)
+
+
+def contacts_of(mask: NDArray) -> tuple[bool, ...] | bool:
+    """A mask that can be hashed."""
+    return tuple(mask.tolist()) if mask.ndim else bool(mask)
+
+
+def with_restitution(
+    objective: Objective,
+    restitutions: Sequence[Callable | None],
+    params: Mapping[str, Any],
+    free: Mapping[str, Domain],
+    *,
+    per_run: tuple[str, ...] = (),
+    held: Collection[str] = (),
+) -> Objective:
+    """The same objective under other laws of restitution.
+
+    Args:
+        objective: started at an estimate.
+        restitutions: per run, that of its system, or None to keep it.
+        params: further parameters, and their starting values.
+        free: the domains of those to be found.
+        per_run: which of them every run has to itself.
+        held: parameters that are no longer free.
+    """
+    old, joint = objective.parameters, objective.joint
+    kept = {name: domain for name, domain in old.free.items() if name not in held}
+    of_runs = old.per_run | set(per_run)
+    parameters = free_parameters({**old.params, **params}, {**kept, **free}, of_runs, old.runs, old.tied)
+    problems = []
+    for problem, run, restitution in zip(joint.problems, joint.runs, restitutions, strict=True):
+        system = problem.system if restitution is None else replace(problem.system, restitution=restitution)
+        problems.append(replace(problem, system=system, substeps=run.model.substeps, per_run=tuple(of_runs)))
+    # A replica's values, and a sigma that was estimated, are not those of the problems.
+    other = JointResidual(problems, parameters)
+    for name in ("values", "sigma"):
+        found = [np.asarray(getattr(run.samples, name), float)[: run.length] for run in joint.runs]
+        other = other.replaced(name, found)
+    other.runs = [replace(run, model=replace(run.model, listed=_IMPACTS)) for run in other.runs]
+    return Objective(other, parameters, objective.loss, objective.priors.among(parameters))
+
+
+def speeds_of(run: Run, at: Linearised, mask: NDArray) -> NDArray:
+    """(m,) speeds of approach of a run's impacts at the contacts of the mask [m/s]."""
+    if not np.any(mask):
+        return np.zeros(0)
+    listed = jax.tree.map(np.asarray, at.trajectory.percussions)
+    within = (listed.contact >= 0) & (listed.time <= float(run.samples.times[run.length - 1]))
+    return -listed.before[(listed.impulse > 0) & (listed.before < -listed.slow) & mask & within[:, None]]
+
+
+def _restitution(run: Run, theta: NDArray, mask: NDArray, speeds) -> NDArray:
+    """Restitution of the contacts of the mask at these speeds (m,); NaN where they differ in it."""
+    params = run.model.parameters(jnp.asarray(theta[run.index]), run.fixed)
+    each = [np.asarray(run.model.system.restitution(params, jnp.full(mask.shape, v))) for v in speeds]
+    each = [e[mask] if e.ndim else e[None] for e in each]
+    return np.array([e[0] if np.ptp(e) < 1e-9 else np.nan for e in each])
+
+
+def _probability(ratio: float, quantile: float) -> float:
+    """Two-sided, of Student's t with the degrees of freedom whose 97.5 % quantile is this one."""
+    if quantile <= norm.ppf(0.975) * (1 + 1e-6):
+        return float(2 * norm.sf(ratio))
+    # The 97.5 % quantile falls as the freedom grows.
+    freedom = np.geomspace(0.5, 1e8, 2000)
+    return float(2 * t.sf(ratio, np.interp(-quantile, -t.ppf(0.975, freedom), freedom)))

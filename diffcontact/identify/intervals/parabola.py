@@ -1,0 +1,92 @@
+r"""Is the cost a parabola as far as the intervals reach?
+
+Moving theta_j by h to an end of its interval, the others following as they would in a linear model, raises the cost by
+
+    h^2 / (2 B_jj),    B = (J^T J)^-1
+
+Where it rises by much less, the interval is too short. Where it falls, the estimate was a local minimum. Where it rises
+by more, the interval is longer than it has to be.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from diffcontact.identify.problem.objective import Objective
+
+if TYPE_CHECKING:
+    from diffcontact.identify.result import FitResult
+
+# The cost should have risen by what its curvature says, or less by this factor at most.
+_PARABOLA = 3.0
+# Parameters whose intervals are looked at; each takes two simulations of all runs.
+_LOOKED_AT = 24
+
+
+@dataclass(frozen=True, eq=False)
+class Misjudged:
+    """An end of an interval at which the cost is lower than the curvature has it.
+
+    Attributes:
+        name: of the parameter.
+        upper: whether it is the upper end.
+        theta: (P,) where the cost was looked at.
+        risen: how much it is above that of the estimate.
+        expected: how much it should be.
+    """
+
+    name: str
+    upper: bool
+    theta: NDArray
+    risen: float
+    expected: float
+
+    @property
+    def lower_than_the_estimate(self) -> bool:
+        """Whether the estimate is no minimum; what is lower by a rounding is none either."""
+        return self.risen < -0.1 * self.expected
+
+
+def misjudged(result: FitResult, objective: Objective) -> list[Misjudged]:
+    """The ends of intervals at which the cost has risen by less than a third of what it should have.
+
+    Every parameter that is no run's own is looked at, from single runs all; none where there are more than 24. Those
+    at a bound, and those whose interval is that of their profile, need no curvature.
+
+    Args:
+        result: at whose intervals to look.
+        objective: what was minimised, started at the estimate.
+    """
+    theta, parameters = objective.parameters.start, objective.parameters
+    seen = np.isfinite(np.diag(result.covariance)) & np.array([name not in result.at_bound for name in result.names])
+    f, J = objective.evaluate(theta)
+    if np.linalg.norm(f) <= np.sqrt(objective.eps) * objective.data_norm:
+        return []  # exact data: their residuals are rounding, and so is every rise of the cost
+    kept = np.flatnonzero(seen & (np.linalg.norm(J, axis=0) > 0))
+    own = parameters.own & (parameters.runs > 1)
+    looked_at = [i for i, j in enumerate(kept) if not own[j] and result.names[j] not in result.profiled]
+    if not 0 < len(looked_at) <= _LOOKED_AT:
+        return []
+    scale = np.linalg.norm(J[:, kept], axis=0)
+    columns = J[:, kept] / scale
+    B = np.linalg.pinv(columns.T @ columns, hermitian=True) / np.outer(scale, scale)
+    quantile = np.concatenate([np.ravel(q) for q in result.quantile.values()])
+    half = quantile * np.sqrt(np.where(seen, np.diag(result.covariance), 0.0)) / parameters.slopes(theta)
+    found = []
+    for i in looked_at:
+        for side in (-1.0, 1.0):
+            j, step = int(kept[i]), np.zeros(theta.size)
+            step[kept] = side * half[j] * B[:, i] / B[i, i]
+            there = theta + step
+            if np.any((there < parameters.low) | (there > parameters.high)):
+                continue
+            expected = 0.5 * float(np.sum((f + J @ step) ** 2) - f @ f)
+            risen = 0.5 * float(np.sum(objective.evaluate(there)[0] ** 2) - f @ f)
+            if risen < expected / _PARABOLA:
+                found.append(Misjudged(result.names[j], side > 0, there, risen, expected))
+    objective.evaluate(theta)
+    return found

@@ -1,0 +1,281 @@
+"""Which law of impact do the data support: a constant restitution, or one that depends on the speed of approach?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from diffcontact.identify.comparison import Comparison, compare
+from diffcontact.identify.estimate import estimate
+from diffcontact.identify.impact_law import (
+    LEVEL,
+    SpeedTest,
+    contacts_of,
+    free_contacts,
+    speed_test,
+    speeds_of,
+    with_restitution,
+)
+from diffcontact.identify.problem.objective import Objective, Progress
+from diffcontact.identify.problem.parameters import Domain, Interval, Real
+from diffcontact.identify.result import FitResult, resumed
+from diffcontact.identify.search.shooting import search
+from diffcontact.progress import stage
+from diffcontact.systems.laws import LAWS, Coefficient, named
+
+# Burnham and Anderson's difference in AIC that deserves notice; Kass and Raftery's in BIC.
+_WORTH_NOTICE = 2.0
+
+
+@dataclass(frozen=True)
+class LawComparison:
+    """Fits of the same data under several laws of impact.
+
+    Attributes:
+        given: what the restitution was in the fit that it began with: "constant", or "one per contact".
+        results: the fits, that one first, by the name of their law.
+        against: every other one compared with it.
+        speed: what `speed_test` says about the first fit; None of coefficients that contacts have to themselves.
+        best: the law that the data support.
+        verdict: in words.
+    """
+
+    given: str
+    results: Mapping[str, FitResult]
+    against: Mapping[str, Comparison]
+    speed: SpeedTest | None
+    best: str
+    verdict: str
+
+    def __str__(self) -> str:
+        head = f"{'law of impact':18}{'chi^2/dof':>12}{'AIC':>11}{'BIC':>11}{'unseen runs':>13}  parameters"
+        rows = [head, "-" * len(head)]
+        for name, result in self.results.items():
+            one = self.against.get(name)
+            aic, bic = (0.0, 0.0) if one is None else (one.aic, one.bic)
+            errors = result.prediction_errors
+            unseen = f"{np.sqrt(np.mean(np.square(errors))):.4g}" if errors else ""
+            rows.append(
+                f"{name:18}{result.chi2_per_dof:12.4g}{aic:11.4g}{bic:11.4g}{unseen:>13}  "
+                f"{'; '.join(_told(result, name)) or '-'}{'' if result.converged else ' (not converged)'}"
+            )
+        return "\n".join([*rows, self.verdict])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for `json.dumps`; values in SI units, or those of the system."""
+        laws = {}
+        for name, result in self.results.items():
+            entry: dict[str, Any] = {
+                "converged": result.converged,
+                "cost": result.cost,
+                "chi2_per_dof": _finite(result.chi2_per_dof),
+                "prediction_errors": list(result.prediction_errors),
+                "parameters": {
+                    row["name"]: {key: row[key] for key in ("value", "stderr", "interval95", "note")}
+                    for row in result.rows()
+                },
+            }
+            if name in self.against:
+                entry |= {"aic": _finite(self.against[name].aic), "bic": _finite(self.against[name].bic)}
+                if any(one.choice for one in LAWS[name].coefficients):
+                    entry["reference_speed"] = float(np.asarray(result.params["reference_speed"]))
+            laws[name] = entry
+        return {"verdict": self.verdict, "best": self.best, "given": self.given, "fits": laws}
+
+
+def compare_laws(
+    result: FitResult, laws: Collection[str] = tuple(LAWS), *, progress: Progress | None = None
+) -> LawComparison | None:
+    """Fit the data of a result under each law of `systems.laws`, beginning at its estimate, and say which they support.
+
+    The laws take the place of the constant restitution, in the contacts whose restitution is free. Where these have
+    coefficients of their own (each bounce of a film, say), a law, or a constant, that all of them share is compared
+    with those.
+
+    A law is supported where AIC and BIC prefer it, and where runs are compared also between runs: `speed_test` must
+    find that restitution depends on the speed, unseen runs must be predicted no worse, and the interval of the law's
+    own parameter must not hold the value at which it is a constant. Runs that scatter support no law.
+
+    Args:
+        result: a `FitResult` that converged.
+        laws: which of `systems.laws.LAWS`, by name.
+        progress: called as `progress(iteration, cost)` at every Jacobian.
+
+    Returns:
+        A `LawComparison`; printing it gives the table. None where nothing can be compared: no restitution is free, it
+        is a law of the speed already, or no contact was struck.
+
+    Raises:
+        ValueError: a result without functions, or that did not converge; no such law.
+    """
+    tried = [named(name, "compare_laws") for name in laws]
+    objective = resumed(result, "compare_laws")
+    masks = [free_contacts(run, objective.parameters.start) for run in objective.joint.runs]
+    alike = _reference(objective, masks)
+    if alike is None:
+        return None
+    reference, held = alike
+    speeds = _speeds(objective, masks)
+    if not speeds.size:
+        return None
+    given = "constant" if reference is None else "one per contact"
+    results = {given: result}
+    for law in tried:
+        name = law.name
+        if name == "constant" and reference is None:
+            continue
+        start = {one.name: one.start(speeds) for one in law.coefficients}
+        free = {one.name: _domain(one) for one in law.coefficients if not one.choice}
+        restitutions = [
+            _Shared(run.model.system.restitution, contacts_of(mask), reference, name) if np.any(mask) else None
+            for run, mask in zip(objective.joint.runs, masks, strict=True)
+        ]
+        under = with_restitution(objective, restitutions, start, free, held=held)
+        under.progress = progress
+        with stage(f"law {name}"):
+            found = search(under, "lm", 1, 0, "single")
+        results[name] = replace(estimate(under, found), noise_factors=result.noise_factors)
+    against = {name: compare(other, result, (name, given)) for name, other in results.items() if other is not result}
+    # Of contacts with coefficients of their own there is no slope to be seen besides.
+    speed = speed_test(result) if reference is None else None
+    size = len(result.names)
+    supported = {
+        name: one
+        for name, one in against.items()
+        if _supported(name, one, results[name], speed, len(results[name].names) < size)
+    }
+    best = min(supported, key=lambda name: supported[name].aic + supported[name].bic, default=given)
+    return LawComparison(given, results, against, speed, best, _verdict(given, best, results, speeds))
+
+
+@dataclass(frozen=True)
+class _Shared:
+    """A restitution of (params, speed) in which some contacts follow one law; the others keep their constants."""
+
+    constant: Callable[[Any], Any]
+    contacts: tuple[bool, ...] | bool
+    reference: int | None
+    law: str
+
+    def __call__(self, params, speed):
+        constant = jnp.asarray(self.constant(params), speed.dtype)
+        first = constant if self.reference is None else constant[self.reference]
+
+        def value(name):
+            return first if name == "restitution" else jnp.asarray(params[name], speed.dtype)
+
+        e = LAWS[self.law].function(value, speed)
+        # As in `laws.built`.
+        e = jnp.where(e > 1, 1.0, jnp.where(e < 0, 0.0, e))
+        return jnp.where(jnp.asarray(self.contacts), e, constant)
+
+
+def _domain(one: Coefficient) -> Domain:
+    return Interval(one.low, np.inf) if np.isfinite(one.low) else Real()
+
+
+def _reference(objective: Objective, masks: list[NDArray]) -> tuple[int | None, frozenset[str]] | None:
+    """Whose coefficient is everybody's, None where they are the same, and the parameters of the others alone.
+
+    None in place of both where no contact has a free constant, or where those of several are entries of one parameter.
+    """
+    struck = [(run, mask) for run, mask in zip(objective.joint.runs, masks, strict=True) if np.any(mask)]
+    if not struck:
+        return None
+    references, held = set(), set()
+    for run, mask in struck:
+        z = jnp.asarray(objective.parameters.start[run.index])
+
+        def restitution(z, run=run):
+            return jnp.asarray(run.model.system.restitution(run.model.parameters(z, run.fixed)), z.dtype)
+
+        slopes = np.atleast_2d(np.asarray(jax.jacfwd(restitution)(z)))[np.atleast_1d(mask)]
+        if np.all(slopes == slopes[0]):
+            references.add(None)
+            continue
+        references.add(int(np.flatnonzero(mask)[0]))
+        sizes = np.cumsum([0, *(block.size for block in run.model.view)])
+        for block, begin, end in zip(run.model.view, sizes[:-1], sizes[1:], strict=True):
+            own = slopes[:, begin:end]
+            if np.any(own[0] != 0) and np.any(own[1:] != own[0]) and block.size > 1:
+                return None
+            if np.any(own[1:] != 0) and not np.any(own[0] != 0):
+                held.add(block.name)
+    return (references.pop(), frozenset(held)) if len(references) == 1 else None
+
+
+def _speeds(objective: Objective, masks: list[NDArray]) -> NDArray:
+    """Speeds of approach of all impacts at the estimate [m/s]."""
+    same = [
+        run.model.system.restitution if np.any(mask) else None
+        for run, mask in zip(objective.joint.runs, masks, strict=True)
+    ]
+    listing = with_restitution(objective, same, {}, {})
+    at = listing.joint.linearise(listing.parameters.start)
+    return np.concatenate([speeds_of(*one) for one in zip(listing.joint.runs, at, masks, strict=True)])
+
+
+def _supported(name: str, one: Comparison, result: FitResult, speed: SpeedTest | None, simpler: bool) -> bool:
+    # What has fewer parameters need not be better, only no worse.
+    margin = -_WORTH_NOTICE if simpler else _WORTH_NOTICE
+    if not result.converged or one.aic > -margin or one.bic > -margin:
+        return False
+    if name == "constant":
+        return True
+    if speed is not None and speed.probability > LEVEL:
+        return False
+    if all(np.isfinite(one.prediction)) and one.prediction[0] > one.prediction[1]:
+        return False
+    # A constant is the law at zero.
+    return not any(
+        low <= 0 <= high
+        for low, high in (result.interval95[c.name] for c in LAWS[name].coefficients if not c.choice and c.speed < 1)
+    )
+
+
+def _told(result: FitResult, name: str) -> list[str]:
+    """The parameters of a law in words."""
+    own = [c for c in LAWS[name].coefficients if c.name in result.interval95] if name in LAWS else []
+    told = []
+    for c in own:
+        low, high = result.interval95[c.name]
+        told.append(f"{c.name} {float(result.params[c.name]):.3g} [{low:.3g}, {high:.3g}]")
+    if name in LAWS and any(c.choice for c in LAWS[name].coefficients):
+        told.append(f"v0 {float(result.params['reference_speed']):.3g}")
+    return told
+
+
+def _slope(name: str, result: FitResult, speeds: NDArray) -> float:
+    """By how much restitution rises from the slowest to the fastest impact, where it would be 1/2 at speed v0 or 0."""
+
+    def value(name):
+        return 0.5 if name == "restitution" else result.params[name]
+
+    low, high = LAWS[name].function(value, jnp.array([np.min(speeds), np.max(speeds)]))
+    return float(high - low)
+
+
+def _verdict(given: str, best: str, results: Mapping[str, FitResult], speeds: NDArray) -> str:
+    before, after = results[given].chi2_per_dof, results[best].chi2_per_dof
+    if best == given == "constant":
+        return "a constant restitution is supported: no law of the speed does better, beyond what runs scatter"
+    if best == given:
+        return "the contacts' own restitutions are supported: no law that they share does as well"
+    if best == "constant":
+        return f"one constant restitution does for all contacts: chi^2/dof {before:.3g} -> {after:.3g}"
+    way = "falls" if _slope(best, results[best], speeds) < 0 else "rises"
+    rejected = "constant e is rejected" if given == "constant" else "one e per contact is not needed"
+    return (
+        f"e {way} with the speed of approach, best by the law {best!r}, {LAWS[best].formula}: {rejected}, "
+        f"chi^2/dof {before:.3g} -> {after:.3g}"
+    )
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None

@@ -1,0 +1,351 @@
+"""From a fit to the page that shows it: measured and fitted motion, and the numbers beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from diffcontact.drawing import Draw, Drawing, drawing_of
+from diffcontact.identify.experiment.more import sentence
+from diffcontact.identify.problem.impacts import struck
+from diffcontact.identify.problem.objective import Objective
+from diffcontact.identify.table import table_cells
+from diffcontact.report import Channel, Estimate, Event, Numbers, ProfileView, Report, RunView
+from diffcontact.report.course import Course
+from diffcontact.report.motion import motion
+from diffcontact.report.simulated import channel_of, coordinates_of, events_of, single, small, system_course
+from diffcontact.schemes.event_timed import EventTimed
+from diffcontact.system import System
+from diffcontact.trajectory import Trajectory
+
+if TYPE_CHECKING:
+    from diffcontact.identify.result import FitResult
+
+# Numbers in the derivative of what is observed by the coordinates, at most.
+_DERIVATIVES = 2 * 10**7
+_CORRELATED = 16
+_PERCUSSIONS = 4096
+# Samples of a run on its page, about.
+_SAMPLES = 5000
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """What a page of a fit calls things; what is empty is found from the systems.
+
+    Attributes:
+        title: of the page.
+        channels: what was observed.
+        time: unit of times.
+        runs: one label per run.
+        draws: per run, how it looks in place of the system's own picture, or None.
+        notes: per run, what is worth knowing of it.
+        rows: the estimates as `FitResult.rows` has them, in units of one's own.
+        method: how it was computed, term -> explanation.
+    """
+
+    title: str = "A fit"
+    channels: Sequence[Channel] = ()
+    time: str = "s"
+    runs: Sequence[str] = ()
+    draws: Sequence[Draw | None] = ()
+    notes: Sequence[Mapping[str, str]] = ()
+    rows: Sequence[Mapping[str, Any]] = ()
+    method: Mapping[str, str] = field(default_factory=dict)
+
+
+def fit_report(
+    result: FitResult, labels: Labels | None = None, draw: Draw | None = None, profiles: Sequence[Any] = ()
+) -> Report:
+    """The page of a fit.
+
+    Args:
+        result: what `fit` returned; one that was read from a file has no measurements.
+        labels: what things are called.
+        draw: how the system looks, in place of its own picture.
+        profiles: of `identify.profile`, to be shown beside those that the fit computed.
+    """
+    labels = labels or Labels()
+    names = list(labels.runs) or [f"run {i}" for i in range(len(result.trajectories))]
+    if result.objective is None:
+        channels, runs = _remembered(result, names, draw)
+    else:
+        channels, runs = _measured_runs(result.objective, result, names, labels, draw)
+    if labels.notes:
+        runs = [replace(run, notes=notes) for run, notes in zip(runs, labels.notes, strict=True)]
+    return Report(
+        title=labels.title,
+        channels=channels,
+        time=labels.time,
+        runs=runs,
+        numbers=numbers(result, labels, names, profiles),
+        method=labels.method,
+    )
+
+
+def _remembered(result: FitResult, names: Sequence[str], draw: Draw | None) -> tuple[list[Channel], list[RunView]]:
+    """The fitted motions of a result that no longer knows its runs."""
+    drawing, runs = drawing_of(None, draw), []
+    for name, trajectory in zip(names, result.trajectories, strict=True):
+        found = system_course(trajectory, None, None)
+        runs.append(single(name, found, events_of(found, trajectory, None, None), drawing, result.params))
+    count = np.shape(result.trajectories[0].q)[1]
+    return [channel_of(one) for one in coordinates_of(drawing, result.params, count)], runs
+
+
+def _measured_runs(
+    objective: Objective, result: FitResult, names: Sequence[str], labels: Labels, draw: Draw | None
+) -> tuple[Sequence[Channel], list[RunView]]:
+    theta, channels, runs = objective.parameters.start, list(labels.channels), []
+    for i, name in enumerate(names):
+        run, trajectory = objective.joint.runs[i], result.trajectories[i]
+        params = run.model.parameters(jnp.asarray(theta[run.index]), run.fixed)
+        trajectory = _listed(objective, theta, i, trajectory)
+        drawing = drawing_of(run.model.system, draw or (labels.draws[i] if labels.draws else None))
+        view = _Observed(
+            run.model.system, run.model.observe, params, trajectory, objective.joint.problems[i].observations.values
+        )
+        if not channels:
+            channels = view.channels(drawing)
+        heard = objective.joint.problems[i].observations.impacts
+        moments = () if heard is None else heard.times[np.isfinite(heard.times)]
+        runs.append(view.run(name, drawing, [Event(float(t), "heard", "heard") for t in moments]))
+    return channels, runs
+
+
+def _listed(objective: Objective, theta: NDArray, i: int, trajectory: Trajectory) -> Trajectory:
+    """The trajectory of a run with all its percussions, simulated once more where they were not listed.
+
+    With friction that would be compiled for a minute; there impacts are where the arcs meet.
+    """
+    model = objective.joint.runs[i].model
+    if not isinstance(model.system, System) or model.system.rubs or not isinstance(model.scheme, EventTimed | None):
+        return trajectory
+    count = int(np.sum(struck(np.asarray(trajectory.impulse))))
+    known = 0 if trajectory.percussions is None else np.shape(trajectory.percussions.time)[0]
+    if not count or known >= 2 * count + 8:
+        return trajectory
+    room = 1 << int(np.ceil(np.log2(2 * count + 8)))
+    return objective.joint.listed(theta, i, min(room, _PERCUSSIONS))
+
+
+class _Observed:
+    """A run at the estimate: its course, what is observed along it, and what was measured."""
+
+    def __init__(self, system: Any, observe: Any, params: Any, trajectory: Trajectory, values: NDArray):
+        self._system, self._observe, self._params, self._trajectory = system, observe, params, trajectory
+        self._t, self._q = np.asarray(trajectory.t, float), np.asarray(trajectory.q, float)
+        self._seen = np.asarray(observe(trajectory, params), float)
+        self._values = values
+
+    def channels(self, drawing: Drawing) -> list[Channel]:
+        """What is observed, by the names of the coordinates where it is one of these."""
+        known, J = coordinates_of(drawing, self._params, self._q.shape[1]), self._derivative
+        named = []
+        for k in range(self._seen.shape[1]):
+            sees = [] if J is None else np.flatnonzero(np.any(np.abs(J[:, k]) > 1e-12, axis=0))
+            itself = len(sees) == 1 and J is not None and np.allclose(J[:, k, sees[0]], 1.0)
+            named.append(channel_of(known[sees[0]]) if itself else Channel(f"channel {k}"))
+        return named
+
+    def run(self, label: str, drawing: Drawing, heard: Sequence[Event]) -> RunView:
+        found = system_course(self._trajectory, self._system, self._params)
+        dense = self._along(found)
+        # Curves and shapes share their times.
+        times, places, curve = self._t, self._q, self._seen
+        if dense is not None:
+            rows = small(found, dense)
+            times, places, curve = found.t[rows], found.q[rows], dense[rows]
+        shown = self._shown()
+        seen = self._places() if shown.size else None
+        measured = None if seen is None else (self._t[shown], self._q[shown], seen[shown])
+        # A simulation that is finite nowhere has no picture.
+        moving = motion(drawing, self._params, times, places, measured) if found.t.size > 1 else None
+        return RunView(
+            label=label,
+            times=times,
+            curve=curve,
+            samples=self._t[shown],
+            measured=self._values[shown],
+            residual=(self._values - self._seen)[shown],
+            events=[*events_of(found, self._trajectory, self._system, self._params), *heard],
+            motion=moving,
+        )
+
+    def _shown(self) -> NDArray:
+        """The samples that the page holds: all, or of very many a few thousand, and the worst one of each channel."""
+        off = np.abs(self._values - self._seen)
+        if not np.isfinite(self._values).any():
+            return np.zeros(0, int)
+        every = np.arange(0, self._t.size, -(-self._t.size // _SAMPLES))
+        known = np.isfinite(off).any(axis=0)
+        return np.union1d(every, np.nanargmax(off[:, known], axis=0)) if known.any() else every
+
+    def _along(self, found: Course) -> NDArray | None:
+        """(m, k) what is observed along the course; None where that differs from what the samples show."""
+        given = self._trajectory
+        rows, contacts = found.t.size, np.shape(given.impulse)[1:]
+        if rows < 2:
+            return None
+        dense = Trajectory(
+            t=jnp.asarray(found.t),
+            q=jnp.asarray(found.q),
+            u=jnp.asarray(found.u),
+            impulse=jnp.zeros((rows - 1, *contacts)),
+            status=given.status,
+        )
+        try:
+            seen = np.asarray(self._observe(dense, self._params), float)
+        except Exception:  # An observe of somebody else's, that knows how many samples there are.
+            return None
+        if seen.shape != (rows, self._seen.shape[1]):
+            return None
+        at = np.searchsorted(found.t, self._t, side="right") - 1
+        size = np.maximum(np.ptp(self._seen, axis=0), 1e-12)
+        return seen if np.all(np.abs(seen[at] - self._seen) <= 1e-3 * size) else None
+
+    @cached_property
+    def _derivative(self) -> NDArray | None:
+        """(n, k, d) derivative of what is observed by the place of the same sample; None where that is too much."""
+        n, k, d = (*self._seen.shape, self._q.shape[1])
+        if n * k * d > _DERIVATIVES:
+            return None
+        trajectory = self._trajectory
+
+        def seen(q):
+            return self._observe(replace(trajectory, q=q), self._params)
+
+        _, pushforward = jax.linearize(seen, jnp.asarray(trajectory.q))
+        columns = jax.vmap(lambda e: pushforward(jnp.broadcast_to(e, (n, d))))(jnp.eye(d, dtype=trajectory.q.dtype))
+        return np.moveaxis(np.asarray(columns, float), 0, 2)
+
+    def _places(self) -> NDArray | None:
+        """(n, d) where the system was measured to be: the nearest place that is observed as what was measured.
+
+        To first order; a coordinate that was never measured is the fitted one, one that was not at a sample is NaN.
+        """
+        if not np.isfinite(self._values).any():
+            return None
+        off = self._values - self._seen
+        if self._seen.shape == self._q.shape and np.array_equal(self._seen, self._q):
+            return self._q + off
+        J = self._derivative
+        if J is None or not np.all(np.isfinite(J)):
+            return None
+        there = np.isfinite(off)
+        J = np.where(there[:, :, None], J, 0.0)
+        back = np.linalg.pinv(J, rcond=1e-6)
+        places = self._q + np.einsum("ndk,nk->nd", back, np.where(there, off, 0.0))
+        known = np.any(np.abs(J) > 1e-12, axis=1)
+        places[~known & known.any(axis=0)] = np.nan
+        return places
+
+
+def numbers(result: FitResult, labels: Labels, runs: Sequence[str], profiles: Sequence[Any] = ()) -> Numbers:
+    """What was found, as it is printed and drawn."""
+    rows = list(labels.rows) or result.rows()
+    head, *cells = table_cells(rows, result.scope)
+    own = () if result.objective is None else result.problems[0].per_run
+    errors = np.concatenate([np.ravel(np.asarray(error, float)) for error in result.stderr.values()])
+    estimates, units = [], {}
+    for name, row, cell, itself, error in zip(result.names, rows, cells, result.estimate, errors, strict=True):
+        printed = dict(zip(head, cell, strict=True))
+        parameter, place = result.place(name)
+        low, high = row["interval95"]
+        least, most = _bounds(result, parameter, place)
+        # What one of the unit is in the fit's own; an estimate of zero does not show it.
+        unit = units[name] = itself / row["value"] if row["value"] else error / row["stderr"] if row["stderr"] else 1.0
+        estimates.append(
+            Estimate(
+                name=name,
+                parameter=parameter,
+                run=runs[place[0]] if parameter in own and len(runs) > 1 else "",
+                value=float(row["value"]),
+                low=-np.inf if low is None else float(low),
+                high=np.inf if high is None else float(high),
+                text=printed["value"],
+                error=printed["stderr"],
+                interval=printed[head[3]],
+                unit=printed.get("unit", ""),
+                note=printed["note"],
+                least=least / unit,
+                most=most / unit,
+            )
+        )
+    correlated, matrix = _correlation(result, [not one.run for one in estimates])
+    return Numbers(
+        explains=result.verdict.explains,
+        headline=result.verdict.headline,
+        reasons=result.verdict.reasons,
+        converged=result.converged,
+        message=result.message,
+        scope=result.scope,
+        estimates=estimates,
+        correlation=matrix,
+        correlated=correlated,
+        starts=result.start_costs,
+        profiles=_profiles(result, profiles, units, estimates),
+        hints=result.hints,
+        facts=_facts(result, runs),
+    )
+
+
+def _profiles(
+    result: FitResult, more: Sequence[Any], units: Mapping[str, float], estimates: Sequence[Estimate]
+) -> list[ProfileView]:
+    """The profiles that the fit computed, and those computed since."""
+    quantiles = np.concatenate([np.ravel(quantile) for quantile in result.quantile.values()])
+    level = dict(zip(result.names, quantiles**2, strict=True))
+    every = {along.name: along for along in (*result.profiles, *more)}
+    label = {one.name: f"{one.name} [{one.unit}]" if one.unit not in ("", "1") else one.name for one in estimates}
+    return [
+        ProfileView(label[name], along.values / units[name], along.rise, float(level[name]))
+        for name, along in every.items()
+        if np.isfinite(level[name])
+    ]
+
+
+def _bounds(result: FitResult, parameter: str, place: tuple[int, ...]) -> tuple[float, float]:
+    """Between which values an element was looked for."""
+    domain = result.free.get(parameter)
+    if domain is None:
+        return -np.inf, np.inf
+    shape = np.shape(result.stderr[parameter])
+    return tuple(float(np.broadcast_to(np.asarray(bound, float), shape)[place]) for bound in (domain.low, domain.high))  # pyright: ignore[reportReturnType]
+
+
+def _correlation(result: FitResult, shared: Sequence[bool]) -> tuple[list[str], NDArray]:
+    """Correlations of what runs share, and of what else is most correlated with it."""
+    variance = np.diag(result.covariance)
+    known = np.isfinite(variance) & (variance > 0) & np.array([name not in result.at_bound for name in result.names])
+    rows = np.flatnonzero(known)
+    if rows.size < 2:
+        return [], np.zeros((0, 0))
+    size = np.sqrt(variance[rows])
+    matrix = result.covariance[np.ix_(rows, rows)] / np.outer(size, size)
+    common = np.array(shared)[rows]
+    weight = np.max(np.abs(matrix - np.eye(rows.size)), axis=1) + 2.0 * common
+    chosen = np.sort(np.argsort(-weight, kind="stable")[:_CORRELATED])
+    return [result.names[rows[j]] for j in chosen], matrix[np.ix_(chosen, chosen)]
+
+
+def _facts(result: FitResult, runs: Sequence[str]) -> dict[str, str]:
+    facts = {
+        "Fit": f"cost {result.cost:.6g}, {result.dof} degrees of freedom, chi^2 per degree of freedom "
+        f"{result.chi2_per_dof:.3g}; {result.effective_samples:.0f} effective samples of {result.samples}; "
+        f"AIC {result.aic:.6g}, BIC {result.bic:.6g}",
+        "Error bars": result.error_bars,
+    }
+    if result.prediction_errors:
+        told = ", ".join(f"{name} {error:.3g}" for name, error in zip(runs, result.prediction_errors, strict=True))
+        facts["Each run predicted from the others"] = f"root mean square of its residuals, in noise: {told}"
+    if helps := sentence(result):
+        facts["What would help"] = helps
+    return facts

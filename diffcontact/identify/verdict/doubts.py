@@ -1,0 +1,120 @@
+"""Doubts about the estimate itself: how the fit ended, starts, bounds, priors, a cost that is no parabola."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from diffcontact.identify.intervals.parabola import misjudged
+from diffcontact.identify.verdict.evidence import Evidence
+from diffcontact.identify.verdict.verdict import Reason
+from diffcontact.status import Status
+
+# Standard deviations of a prior: once in 400 fits, and never.
+_UNUSUAL, _IMPOSSIBLE = 3.0, 5.0
+
+
+def ending(evidence: Evidence) -> Iterator[Reason]:
+    """Whether the fit arrived anywhere, and whether its simulations are right."""
+    result = evidence.result
+    if not result.converged:
+        yield Reason(f"the fit did not converge: {result.message}", fatal=True)
+    for i, trajectory in enumerate(result.trajectories):
+        if status := Status(int(trajectory.status)):
+            yield Reason(f"the simulation of {evidence.run(i)} cannot be trusted: {status.message}", fatal=True)
+
+
+def starts(evidence: Evidence) -> Iterator[Reason]:
+    """Whether other starts might have ended lower: noise does not explain the best end, and hardly any came to it."""
+    costs = np.array(evidence.result.start_costs)
+    if costs.size < 2 or evidence.objective.explained(evidence.theta):
+        return
+    together = int(np.sum(costs <= costs[0] * 1.01))
+    if together <= max(1, costs.size // 8):
+        yield Reason(
+            f"{together} of {costs.size} starts ended at the best cost {costs[0]:.4g}, the next at "
+            f"{costs[min(together, costs.size - 1)]:.4g}, so a better minimum may exist. Try more starts, or a start "
+            "from the fit of a similar run"
+        )
+
+
+def unseen(evidence: Evidence) -> Iterator[Reason]:
+    """What the data do not determine, or only bound."""
+    result = evidence.result
+    for name in result.gripped:
+        parameter, at = result.place(name)
+        least = float(np.asarray(result.interval95[parameter])[at][0])
+        yield Reason(
+            f"{name} >= {evidence.shown(name, least)} (95 %): it gripped, so the data only bound it from below"
+        )
+    for direction in result.unidentifiable:
+        if set(direction) <= set(result.gripped):
+            continue
+        yield Reason(f"the data cannot see {' with '.join(direction)}: no error can be given. Hold it, or tie it")
+
+
+def bounds(evidence: Evidence) -> Iterator[Reason]:
+    """Estimates that their bounds have stopped."""
+    result = evidence.result
+    for name in result.at_bound:
+        j = result.names.index(name)
+        yield Reason(
+            f"{name} = {evidence.shown(name, result.estimate[j])} is at its bound: its standard error means nothing, "
+            "only the interval does. If the bound is not a law of nature, widen it; else the model may lack what "
+            "pushes it there"
+        )
+
+
+def priors(evidence: Evidence) -> Iterator[Reason]:
+    r"""Priors that the data contradict.
+
+    Without the prior of theta_j the estimate would be theta_j', to first order, with the variance V of the data alone.
+    Both measure the same: (theta_j' - mean) / sqrt(V + sigma^2) is a standard normal number.
+    """
+    objective, theta = evidence.objective, evidence.theta
+    known = objective.priors
+    f, J = objective.evaluate(theta)
+    rows, slopes = known.rows(theta)
+    # Residuals larger than stated, or correlated, are worth less than the stated noise has it.
+    scale = max(evidence.misfit, 1.0) * evidence.samples / max(evidence.effective, 1.0)
+    for i, j in enumerate(known.index):
+        kept = evidence.kept.copy()
+        kept[j] = True
+        data = J[:, kept].T @ J[:, kept] - np.outer(slopes[i, kept], slopes[i, kept])
+        gradient = J[:, kept].T @ f - slopes[i, kept] * rows[i]
+        here = int(kept[:j].sum())
+        size = np.sqrt(np.maximum(np.diag(data), np.finfo(float).tiny))
+        inverse = np.linalg.pinv(data / np.outer(size, size), rcond=1e-10, hermitian=True) / np.outer(size, size)
+        if abs((inverse @ data)[here, here] - 1.0) > 1e-3:
+            continue  # only the prior knows of it
+        slope = slopes[i, j]
+        off = rows[i] - slope * float((inverse @ gradient)[here])
+        off /= np.sqrt(1.0 + scale * inverse[here, here] * slope**2)
+        if abs(off) > _UNUSUAL:
+            yield Reason(
+                f"the data and the prior of {evidence.result.names[j]} are {abs(off):.1f} standard deviations apart: "
+                "either the prior is wrong, or the model is, and the parameter makes up for it",
+                fatal=bool(abs(off) > _IMPOSSIBLE),
+            )
+
+
+def curvature(evidence: Evidence) -> Iterator[Reason]:
+    """Intervals at whose ends the cost is not what its curvature says, and that no profile has replaced."""
+    told: set[str] = set()
+    for end in misjudged(evidence.result, evidence.objective):
+        if end.name in told:
+            continue
+        told.add(end.name)
+        where = f"at the {'upper' if end.upper else 'lower'} end of the interval of {end.name}"
+        if end.lower_than_the_estimate:
+            yield Reason(
+                f"{where} the cost is lower than at the estimate, by {-end.risen:.3g}: the fit ended in a local "
+                "minimum. Try more starts",
+                fatal=True,
+            )
+        else:
+            yield Reason(
+                f"{where} the cost has risen by {end.risen:.3g} only, {end.expected:.3g} were to be expected, so it "
+                "may be too short. Use identify.profile"
+            )

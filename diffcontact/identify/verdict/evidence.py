@@ -1,0 +1,141 @@
+"""What a verdict rests on: every run at the estimate, with a model of its noise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from diffcontact.identify.covariance.autoregression import effective_count
+from diffcontact.identify.covariance.jackknife import RunResidual
+from diffcontact.identify.covariance.run_noise import RunNoise, run_noise
+from diffcontact.identify.problem.impacts import struck
+from diffcontact.identify.problem.objective import Objective
+from diffcontact.system import System
+
+if TYPE_CHECKING:
+    from diffcontact.identify.result import FitResult
+
+Units = Mapping[str, tuple[str, float]]
+
+
+@dataclass(frozen=True, eq=False)
+class RunEvidence:
+    """One run at the estimate.
+
+    Attributes:
+        residual: residuals (n, k) and their Jacobian by what the data determine.
+        times: (n,) of the samples.
+        struck: (n,) samples with an impact in the interval before or after them.
+        tracks: how many of the channels were measured sample by sample; times of impacts that were heard are the rest.
+        own: (P_i,) True for the parameters that no other run sees.
+    """
+
+    residual: RunResidual
+    times: NDArray
+    struck: NDArray
+    tracks: int
+    own: NDArray
+
+    @cached_property
+    def noise(self) -> RunNoise:
+        """What the residuals look like as noise."""
+        return run_noise(self.residual.r, self.residual.J)
+
+    @property
+    def present(self) -> NDArray:
+        """(n, k) which samples were measured."""
+        return ~np.isnan(self.residual.r)
+
+    @cached_property
+    def worth(self) -> NDArray:
+        """(k,) how many independent samples each sample of a channel is worth, at most 1."""
+        n = self.residual.r.shape[0]
+        return np.minimum([effective_count(model, n) / n for model in self.noise.models], 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """Everything that the checks look at.
+
+    Attributes:
+        result: the fit.
+        objective: what it minimised, started at the estimate.
+        theta: (P,) the estimate.
+        runs: at the estimate.
+        kept: (P,) parameters that the data determine and that are not at a bound.
+        units: name of a parameter -> its unit and what one of that is in the fit's own units, where they differ.
+        labels: what the runs are called; empty: by their numbers.
+    """
+
+    result: FitResult
+    objective: Objective
+    theta: NDArray
+    runs: tuple[RunEvidence, ...]
+    kept: NDArray
+    units: Units
+    labels: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, result: FitResult, objective: Objective, units: Units, labels: Sequence[str] = ()) -> Evidence:
+        """The evidence of a result that still has its objective."""
+        theta, names = objective.parameters.start, result.names
+        unseen = {name for direction in result.unidentifiable for name in direction}
+        kept = np.array([name not in unseen and name not in result.at_bound for name in names])
+        at = objective.joint.linearise(theta)
+        residuals = [
+            RunResidual(
+                np.where(np.isfinite(a.r), a.r, np.nan), np.where(np.isfinite(a.J), a.J, 0.0), run.index
+            ).restricted(kept)
+            for run, a in zip(objective.joint.runs, at, strict=True)
+        ]
+        seen = np.zeros(int(kept.sum()), int)
+        for residual in residuals:
+            seen[residual.index] += 1
+        runs = []
+        for run, residual, trajectory in zip(objective.joint.runs, residuals, result.trajectories, strict=True):
+            times = np.asarray(run.samples.times, float)[: run.length]
+            touched = _struck(trajectory) if isinstance(run.model.system, System) else np.zeros(run.length, bool)
+            tracks = run.present.shape[1] - bool(run.model.impacts)
+            runs.append(RunEvidence(residual, times, touched, tracks, seen[residual.index] == 1))
+        return cls(result, objective, theta, tuple(runs), kept, units, labels)
+
+    @property
+    def samples(self) -> int:
+        """How many numbers were measured."""
+        return sum(int(run.present.sum()) for run in self.runs)
+
+    @property
+    def effective(self) -> float:
+        """How many independent samples the measured ones are worth."""
+        return float(sum(np.sum(run.present * run.worth) for run in self.runs))
+
+    @property
+    def misfit(self) -> float:
+        """chi^2 per degree of freedom against the stated noise."""
+        return self.result.chi2_per_dof
+
+    def run(self, number: int) -> str:
+        """What a run is called."""
+        return self.labels[number] if self.labels else f"run {number}"
+
+    def shown(self, name: str, value: float, stderr: float | None = None) -> str:
+        """A value of a parameter, perhaps with its error, in the unit in which people read it."""
+        unit, factor = self.units.get(name.partition("[")[0], ("", 1.0))
+        error = "" if stderr is None else f" +- {stderr / factor:.2g}"
+        return f"{value / factor:.4g}{error}{f' {unit}' if unit not in ('', '1') else ''}"
+
+    def names(self, run: RunEvidence) -> list[str]:
+        """The parameters of a run's Jacobian."""
+        everything = np.array(self.result.names)[self.kept]
+        return [str(name) for name in everything[run.residual.index]]
+
+
+def _struck(trajectory) -> NDArray:
+    """(n,) samples at either end of an interval in which a contact struck."""
+    interval = struck(trajectory.impulse)
+    return np.append(interval, False) | np.append(False, interval)

@@ -1,0 +1,39 @@
+"""All checks of a fit, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from diffcontact.identify.impact_law import law_of_impact
+from diffcontact.identify.problem.objective import Objective
+from diffcontact.identify.verdict.contradiction import contradictions
+from diffcontact.identify.verdict.doubts import bounds, curvature, ending, priors, starts, unseen
+from diffcontact.identify.verdict.evidence import Evidence, Units
+from diffcontact.identify.verdict.patterns import patterns
+from diffcontact.identify.verdict.verdict import Reason, Verdict
+
+if TYPE_CHECKING:
+    from diffcontact.identify.result import FitResult
+
+
+def _law(evidence: Evidence) -> Iterator[Reason]:
+    """Whether restitution depends on the speed of approach."""
+    if sentence := law_of_impact(evidence.result):
+        yield Reason(f"{sentence}. Try a law of the speed, restitution(params, speed)")
+
+
+_CHECKS = (ending, _law, patterns, contradictions, priors, starts, unseen, bounds, curvature)
+
+
+def judge(result: FitResult, objective: Objective, units: Units | None = None, labels: Sequence[str] = ()) -> Verdict:
+    """The verdict on a fit.
+
+    Args:
+        result: what `fit` returned.
+        objective: what was minimised, started at the estimate.
+        units: name of a parameter -> unit in which the reasons give it, and what one of that is in the fit's own units.
+        labels: what the runs are called; empty: by their numbers.
+    """
+    evidence = Evidence.of(result, objective, units or {}, labels)
+    return Verdict.of(reason for check in _CHECKS for reason in check(evidence))

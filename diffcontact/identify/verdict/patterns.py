@@ -1,0 +1,193 @@
+r"""Patterns in residuals: too large, following each other, largest at impacts, growing, a few far off.
+
+If the model is right and the noise as stated, chi^2 / dof is 1 within sqrt(2 / n). Residuals that follow each other are
+worth fewer than their number, n of them independent (`effective_count`); every test here counts those. Two mean squares
+are compared by their ratio, which is F-distributed.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import chi2, f, norm
+
+from diffcontact.identify.verdict.evidence import Evidence, RunEvidence
+from diffcontact.identify.verdict.verdict import Reason
+
+# One false alarm in a thousand fits and test, so that some ten tests together raise one in a hundred.
+LEVEL = 1e-3
+# A model that is wrong leaves residuals that follow each other, too: counted as few, they would be believed too easily.
+_CORRELATED_LEVEL = 1e-2
+# Residuals this many times the stated noise, in squares, that are no noise: what is left out is not small.
+_GROSS = 20.0
+# Squares over what was stated below which the noise was certainly not as large as that.
+_OVERSTATED = 0.25
+# A pattern that is significant and smaller than this changes nobody's mind.
+_RATIO = 2.0
+# Correlation of neighbours from which on intervals that take the samples as independent are too short by a half.
+_CORRELATED = 0.4
+# Noise of which each sample follows from those before but for this part of its size has a correlation of 0.9988 between
+# neighbours: filtered data aside, that is no noise but a curve.
+_SMOOTH = 0.05
+# A sample this many standard deviations off is none of the noise, as long as this part of all are at most.
+_FAR, _FEW = 6.0, 0.05
+# Independent samples of which a mean square is worth having.
+_FEWEST = 3
+
+
+def patterns(evidence: Evidence) -> Iterator[Reason]:
+    """What the residuals of a fit show, if anything."""
+    tracks, far = _without_outliers(evidence)
+    correlation = _correlation(tracks)
+    struck, last, first = ([part(run) for run in evidence.runs] for part in (_at_impacts, _last, _first))
+    worth = [run.worth[: run.tracks] for run in evidence.runs]
+    at_impacts = _ratio(tracks, worth, struck, [~rows for rows in struck])
+    late, early = _ratio(tracks, worth, last, first), _ratio(tracks, worth, first, last)
+    shapes = []
+    if at_impacts:
+        shapes.append(f"are {at_impacts:.1f} times as large at the impacts as elsewhere")
+    if late:
+        shapes.append(f"grow: {late:.1f} times as large in the last third of the record as in the first")
+    if early:
+        shapes.append(f"are {early:.1f} times as large in the first third of the record as in the last")
+    if far:
+        shapes.append(f"hold {far} far off, by more than {_FAR:g} standard deviations of the others")
+    misfit, n = evidence.misfit, evidence.effective
+    large, small = misfit > chi2.isf(_CORRELATED_LEVEL, n) / n, misfit < chi2.ppf(LEVEL, n) / n
+    large &= misfit > chi2.isf(LEVEL, evidence.samples) / evidence.samples
+    # A fit takes much of slow noise away; stated twice too large is another thing.
+    small &= misfit < _OVERSTATED
+    new = _innovation(evidence)
+    # Noise may be correlated. As large as it was said to be, it explains residuals that follow each other.
+    if new < _SMOOTH:
+        shapes.append(
+            f"are a smooth curve, not noise, for which the intervals take it: each sample follows from those before to "
+            f"{100 * new:.1g} % of their size"
+        )
+    elif abs(correlation) > _CORRELATED and (large or small or evidence.result.noise_factors):
+        shapes.append(f"follow each other (correlation of neighbours {correlation:.2f})")
+    term = bool(late) or new < _SMOOTH or abs(correlation) > _CORRELATED
+    advice = _advice(bool(at_impacts), term, bool(far), bool(large))
+    if large:
+        size = f"residuals are {np.sqrt(misfit):.2g} times as large as the stated noise (chi^2/dof {misfit:.3g})"
+        if not shapes and misfit > _GROSS:
+            # Few samples per flight, fitted with bounces in the wrong places, look like noise.
+            yield Reason(
+                f"{size} without a pattern: more than a noise that was stated too small, unless by far. "
+                "Try more starts: bounces may be taken for others",
+                fatal=True,
+            )
+        elif not shapes:
+            yield Reason(
+                f"{size}, but without a pattern: the noise is larger than stated. The intervals rest on the residuals; "
+                "state the noise as it is, or noise='estimated'; else try more starts"
+            )
+        else:
+            yield Reason(f"{size} and {'; they '.join(shapes)}. Try {advice}", fatal=misfit > _GROSS)
+    elif shapes:
+        yield Reason(f"residuals {'; they '.join(shapes)}. Try {advice}")
+
+
+def _advice(at_impacts: bool, term: bool, far: bool, large: bool) -> str:
+    """What to try.
+
+    Args:
+        at_impacts: residuals are largest there.
+        term: they look as if the model lacked a term.
+        far: some samples are far off.
+        large: they are larger than the noise.
+    """
+    things = []
+    if far:
+        things.append("to flag those samples as missing, or loss='soft_l1'")
+    if at_impacts:
+        things.append(
+            "another law of impact (e that depends on speed, or one per contact), to leave out the samples while "
+            "bodies touch, and more starts: a bounce may be taken for another"
+        )
+    if term:
+        things.append("another term of the model (drag, a slope, friction), a shorter window")
+    if not things or (large and not at_impacts):
+        things.append("more starts")
+    return "; ".join(things)
+
+
+def _without_outliers(evidence: Evidence) -> tuple[list[NDArray], int]:
+    """The tracks' residuals per run without the samples far outside the distribution of the others; how many those are.
+
+    A robust loss knows of them. Many are no outliers but a heavy tail, or a misfit in one place, which others name.
+    """
+    tracks = [run.residual.r[:, : run.tracks] for run in evidence.runs]
+    if evidence.objective.loss.robust:
+        return tracks, 0
+    far = [_far(r) for r in tracks]
+    count = int(sum(part.sum() for part in far))
+    if count > _FEW * evidence.samples:
+        return tracks, 0
+    return [np.where(off, np.nan, r) for off, r in zip(far, tracks, strict=True)], count
+
+
+def _far(r: NDArray) -> NDArray:
+    """(n, k) which samples are far off, by the median of the others; quantised ones may all but agree."""
+    size = np.abs(r)
+    if np.sum(~np.isnan(r)) < 10:
+        return np.zeros(r.shape, bool)
+    with warnings.catch_warnings():
+        # A channel without samples has none far off.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        scale = 1.4826 * np.nanmedian(size, axis=0)
+    return (size > _FAR * scale) & (scale > 0)
+
+
+def _correlation(tracks: list[NDArray]) -> float:
+    """The correlation of neighbours of largest size among those that are certainly not zero."""
+    strongest, channels = 0.0, sum(r.shape[1] for r in tracks)
+    clear = norm.isf(LEVEL / 2 / max(channels, 1))
+    for channel in (channel for r in tracks for channel in r.T):
+        pairs = channel[1:] * channel[:-1]
+        count = int(np.sum(~np.isnan(pairs)))
+        if count < 2 or not np.nansum(channel**2) > 0:
+            continue
+        rho = float(np.nanmean(pairs) / np.nanmean(channel**2))
+        if abs(rho) * np.sqrt(count) > clear and abs(rho) > abs(strongest):
+            strongest = rho
+    return strongest
+
+
+def _innovation(evidence: Evidence) -> float:
+    """What is new in a sample after those before it, over its size, in the channel where that is least."""
+    shares = [
+        model.sigma / np.sqrt(np.mean(channel[~np.isnan(channel)] ** 2))
+        for run in evidence.runs
+        for model, channel in zip(run.noise.models[: run.tracks], run.residual.r.T, strict=False)
+        if model.order and model.sigma > 0
+    ]
+    return float(min(shares, default=1.0))
+
+
+def _at_impacts(run: RunEvidence) -> NDArray:
+    return run.struck
+
+
+def _first(run: RunEvidence) -> NDArray:
+    return run.times <= run.times[0] + (run.times[-1] - run.times[0]) / 3
+
+
+def _last(run: RunEvidence) -> NDArray:
+    return run.times >= run.times[-1] - (run.times[-1] - run.times[0]) / 3
+
+
+def _ratio(tracks: list[NDArray], worth: list[NDArray], here: list[NDArray], there: list[NDArray]) -> float:
+    """Root mean square in one part of the records over that in another; 0 where it is not certainly larger."""
+    squares, counts = np.zeros(2), np.zeros(2)
+    for r, weight, *sides in zip(tracks, worth, here, there, strict=True):
+        for side, rows in enumerate(sides):
+            squares[side] += np.sum(np.nan_to_num(r[rows]) ** 2 * weight)
+            counts[side] += np.sum(~np.isnan(r[rows]) * weight)
+    if np.any(counts < _FEWEST) or not np.all(squares > 0):
+        return 0.0
+    ratio = float((squares[0] / counts[0]) / (squares[1] / counts[1]))
+    return float(np.sqrt(ratio)) if ratio > _RATIO and f.sf(ratio, *counts) < LEVEL else 0.0

@@ -1,0 +1,69 @@
+"""The verdict of a fit: does the model explain the data, and if not, what is wrong and what to try."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+YES, PARTLY, NO = "yes", "partly", "no"
+_HEADLINES = {
+    YES: "explains the data",
+    PARTLY: "explains the data, but for what follows",
+    NO: "does not explain the data: do not use these intervals",
+}
+
+
+@dataclass(frozen=True)
+class Reason:
+    """One thing that speaks against a fit.
+
+    Attributes:
+        text: a sentence that says what was found, in figures, and what to try.
+        fatal: whether the intervals cannot be used because of it.
+    """
+
+    text: str
+    fatal: bool = False
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Does the model explain the data?
+
+    Attributes:
+        explains: "yes", "partly" (the intervals can be used, but for what the reasons say) or "no" (do not use them).
+        reasons: sentences, the gravest first; none where it explains them.
+
+    Example:
+        >>> print(Verdict.of([Reason("residuals grow with time: something accumulates")]))
+        explains the data, but for what follows
+          - residuals grow with time: something accumulates
+    """
+
+    explains: str
+    reasons: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, reasons: Iterable[Reason]) -> Verdict:
+        """The verdict to which reasons lead."""
+        ordered = sorted(reasons, key=lambda reason: not reason.fatal)
+        explains = YES if not ordered else NO if ordered[0].fatal else PARTLY
+        return cls(explains, tuple(reason.text for reason in ordered))
+
+    @property
+    def headline(self) -> str:
+        """The verdict in one line."""
+        return _HEADLINES[self.explains]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As it stands in result.json."""
+        return {"explains": self.explains, "reasons": list(self.reasons)}
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Verdict:
+        """What `to_dict` gave."""
+        return cls(str(document["explains"]), tuple(map(str, document["reasons"])))
+
+    def __str__(self) -> str:
+        return "\n".join([self.headline, *(f"  - {reason}" for reason in self.reasons)])

@@ -1,0 +1,255 @@
+r"""The course of a motion between the times of its grid: arcs that end where bodies strike.
+
+Between two nodes, grid times or percussions, the course is the cubic with the places and velocities of both (Hermite)::
+
+    q(s) = (1 + 2s)(1-s)^2 q_0 + s^2 (3 - 2s) q_1 + h s (1-s)^2 v_0 - h s^2 (1-s) v_1,      s = (t - t_0) / h
+
+v_0 is the velocity behind the first node, v_1 the one before the second: at a percussion they differ, and the course
+has its kink there and not at the next sample.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Rates = Callable[[NDArray, NDArray], NDArray]
+Gap = Callable[[float, NDArray], float]
+
+# An arc is cut so often that its chords leave it by this part of the whole way at most.
+_CHORD = 5e-5
+_MOST_CHORDS = 48
+# Arcs that are to meet at an unlisted impact may miss each other by this part of what they are bent by.
+_MEETING = 0.05
+
+
+@dataclass(frozen=True, eq=False)
+class Course:
+    """Rows so near to each other that straight lines between them show the motion; two rows at one time at a jump.
+
+    Attributes:
+        t: (m,) times.
+        q: (m, d) places.
+        u: (m, e) velocities.
+        impacts: (p,) times of impacts.
+        contacts: (p,) the contact that closed, -1 where it is not known; -2 where no more is known than that there was
+            an impact in an interval of the grid, about the middle of which it is listed.
+    """
+
+    t: NDArray
+    q: NDArray
+    u: NDArray
+    impacts: NDArray
+    contacts: NDArray
+
+    def kept(self, rows: NDArray) -> Course:
+        """Some of the rows."""
+        return Course(self.t[rows], self.q[rows], self.u[rows], self.impacts, self.contacts)
+
+
+def course(
+    trajectory: Any, rates: Rates | None = None, jumps: Sequence[float] | None = None, gap: Gap | None = None
+) -> Course:
+    """The course of a trajectory, with the percussions that it lists.
+
+    An impact that is not listed is put where the arcs from before and from behind meet, if no body is in another there.
+    Where they do not, as with several impacts in one interval, the course is straight from one time to the next.
+
+    Args:
+        trajectory: with t (n + 1,), q, u, impulse and percussions.
+        rates: (rows of q, rows of u) -> rows of q'; None: u itself.
+        gap: (t, q) -> () the smallest gap, where it is known.
+        jumps: times at which velocities jump where impulses do not tell, as those of friction; None: they do.
+    """
+    t, q, u = (np.asarray(part, float) for part in (trajectory.t, trajectory.q, trajectory.u))
+    good = np.isfinite(t) & np.all(np.isfinite(q), axis=1) & np.all(np.isfinite(u), axis=1)
+    length = int(np.argmin(good)) if not good.all() else good.size
+    t, q, u = t[:length], q[:length], u[:length]
+    if length < 2:
+        return Course(t, q, u, np.zeros(0), np.zeros(0, int))
+    nodes = _Nodes(t, q, u)
+    listed = _listed(trajectory, t)
+    for row in listed:
+        nodes.add(*row)
+    if jumps is None:
+        struck = _struck(np.asarray(trajectory.impulse, float)[: length - 1])
+    else:
+        struck = np.any((np.asarray(jumps)[:, None] > t[:-1]) & (np.asarray(jumps)[:, None] <= t[1:]), axis=0)
+    straight = rates is None and q.shape != u.shape
+    known = np.array([row[0] for row in listed])
+    for i in np.flatnonzero(struck):
+        if np.any((known >= t[i]) & (known <= t[i + 1])) or straight:
+            continue
+        found = _meeting(t, q, u, struck, int(i)) if q.shape == u.shape else None
+        if found is not None and gap is not None and gap(found[0], found[1]) < -_MEETING * np.ptp(q, axis=0).max():
+            found = None
+        nodes.add(*found) if found is not None else nodes.unknown(int(i))
+    return nodes.course(rates, straight)
+
+
+class _Nodes:
+    """Grid times and impacts in order: places, velocities before and after."""
+
+    def __init__(self, t: NDArray, q: NDArray, u: NDArray):
+        self._t, self._q, self._u = t, q, u
+        self._impacts: list[tuple] = []
+        self._unknown: set[int] = set()
+
+    def add(self, time, q, before, after, contact) -> None:
+        self._impacts.append((time, q, before, after, contact))
+
+    def unknown(self, interval: int) -> None:
+        self._unknown.add(interval)
+
+    def course(self, rates: Rates | None, straight: bool) -> Course:
+        t, q, before = self._t, self._q, self._u
+        after, impact = self._u, np.full(t.size, -2)
+        where = np.array([self._place(time, behind) for time, _, _, behind, _ in self._impacts], float)
+        order = np.argsort(np.concatenate([np.arange(t.size), where]), kind="stable")
+        if self._impacts:
+            columns = [np.stack(column) for column in zip(*self._impacts, strict=True)]
+            t, q, before, after, impact = (
+                np.concatenate(pair)[order] for pair in zip((t, q, before, after, impact), columns, strict=True)
+            )
+        # The interval of the grid in which each arc lies.
+        interval = np.floor(np.concatenate([np.arange(self._t.size), where])[order][:-1]).astype(int)
+        chord = np.isin(interval, list(self._unknown)) | straight
+        v0, v1 = (u if rates is None else rates(q, u) for u in (after, before))
+        if straight:
+            v0 = v1 = np.zeros_like(q)
+        rows = _sampled(t, q, before, after, v0, v1, chord)
+        known, vague = impact >= -1, np.array(sorted(self._unknown), int)
+        times = np.concatenate([t[known], (self._t[vague] + self._t[vague + 1]) / 2])
+        contacts = np.concatenate([impact[known].astype(int), np.full(vague.size, -2)])
+        order = np.argsort(times, kind="stable")
+        return Course(*rows, times[order], contacts[order])
+
+    def _place(self, time: float, behind: NDArray) -> float:
+        """Behind which grid time an impact comes, as a number between two of the grid's.
+
+        One at a grid time, up to rounding, is before it where the velocity there is the one behind the impact.
+        """
+        i = int(np.clip(np.searchsorted(self._t, time, side="right") - 1, 0, self._t.size - 1))
+        part = 0.5 if i + 1 >= self._t.size else float((time - self._t[i]) / (self._t[i + 1] - self._t[i]))
+        for j, near in ((i, part < 1e-6), (i + 1, part > 1 - 1e-6 and i + 1 < self._t.size)):
+            if near:
+                off = np.abs(self._u[j] - behind).max()
+                return j - 1e-9 if j > 0 and off <= 1e-6 * max(np.abs(behind).max(), 1e-300) else j + 1e-9
+        return i + float(np.clip(part, 1e-6, 1 - 1e-6))
+
+
+def _sampled(t, q, before, after, v0, v1, chord) -> tuple[NDArray, NDArray, NDArray]:
+    """Rows along all arcs: each from behind its first node to before its second."""
+    h = np.diff(t)
+    q0, q1, v0, v1 = q[:-1], q[1:], v0[:-1], v1[1:]
+    bend = h[:, None] * np.maximum(
+        np.abs(v0 - v1) / 8, np.abs((v0 + v1) / 2 - (q1 - q0) / np.where(h > 0, h, 1)[:, None])
+    )
+    way = np.ptp(q, axis=0)
+    way = np.where(way > 1e-9 * max(way.max(initial=0.0), 1e-300), way, np.inf)
+    count = np.ceil(np.sqrt(np.max(bend / way, axis=1, initial=0.0) / _CHORD))
+    count = np.where(chord | (h <= 0), 1, np.clip(count, 1, _MOST_CHORDS)).astype(int)
+    arc = np.repeat(np.arange(h.size), count + 1)
+    s = (np.arange(arc.size) - np.repeat(np.cumsum(count + 1) - count - 1, count + 1)) / count[arc]
+    s, step = s[:, None], h[arc][:, None]
+    bent = (
+        (1 + 2 * s) * (1 - s) ** 2 * q0[arc]
+        + s**2 * (3 - 2 * s) * q1[arc]
+        + step * (s * (1 - s) ** 2 * v0[arc] - s**2 * (1 - s) * v1[arc])
+    )
+    places = np.where(chord[arc][:, None], (1 - s) * q0[arc] + s * q1[arc], bent)
+    velocities = (1 - s) * after[:-1][arc] + s * before[1:][arc]
+    times = t[arc] + s[:, 0] * h[arc]
+    # Where nothing jumps the end of an arc is the beginning of the next.
+    smooth = np.all(before == after, axis=1)
+    keep = (s[:, 0] < 1) | ~smooth[arc + 1]
+    keep[-1] = True
+    return times[keep], places[keep], velocities[keep]
+
+
+def thinned(t: NDArray, values: NDArray, tolerance: float) -> NDArray:
+    """Numbers of the rows that are needed so that lines between them keep within a part of each column's range.
+
+    Rows at a jump stay (Douglas and Peucker's algorithm, with the distance at the same time).
+
+    Example:
+        >>> t = np.linspace(0.0, 1.0, 101)
+        >>> thinned(t, np.abs(t - 0.5)[:, None], 1e-3).tolist()
+        [0, 50, 100]
+    """
+    way = np.ptp(values, axis=0) if values.size else np.zeros(values.shape[1])
+    scaled = values[:, way > 0] / way[way > 0]
+    jumps = np.flatnonzero(np.diff(t) <= 0)
+    keep = np.zeros(t.size, bool)
+    keep[[0, -1, *jumps, *(jumps + 1)]] = True
+    edges = np.flatnonzero(keep)
+    stack = [(a, b) for a, b in pairwise(edges) if b > a + 1]
+    while stack:
+        a, b = stack.pop()
+        part = ((t[a + 1 : b] - t[a]) / (t[b] - t[a]))[:, None]
+        off = np.abs(scaled[a + 1 : b] - (1 - part) * scaled[a] - part * scaled[b]).max(axis=1, initial=0.0)
+        worst = int(np.argmax(off))
+        if off[worst] > tolerance:
+            middle = a + 1 + worst
+            keep[middle] = True
+            stack += [(x, y) for x, y in ((a, middle), (middle, b)) if y > x + 1]
+    return np.flatnonzero(keep)
+
+
+def _listed(trajectory: Any, t: NDArray) -> list[tuple]:
+    """Time, place, velocities before and after, and contact of the percussions in the list."""
+    found = trajectory.percussions
+    if found is None:
+        return []
+    time, contact, q, u, jump = (
+        np.asarray(part, float) for part in (found.time, found.contact, found.q, found.u, found.jump)
+    )
+    there = np.flatnonzero((contact >= 0) & (time >= t[0]) & (time <= t[-1]))
+    return [(time[i], q[i], u[i], u[i] + jump[i], int(contact[i])) for i in there]
+
+
+def _struck(impulse: NDArray) -> NDArray:
+    """(n,) intervals in which some contact pushed that had not in the one before."""
+    pushes = np.nan_to_num(impulse).reshape(len(impulse), -1) > 0
+    before = np.vstack([np.zeros((1, pushes.shape[1]), bool), pushes[:-1]])
+    return np.any(pushes & ~before, axis=1)
+
+
+def _meeting(t: NDArray, q: NDArray, u: NDArray, struck: NDArray, i: int) -> tuple | None:
+    """An impact within an interval, where the parabola from before it meets the one from behind it."""
+    h = t[i + 1] - t[i]
+
+    def bent(j):
+        return (u[j + 1] - u[j]) / (t[j + 1] - t[j]) if 0 <= j < struck.size and not struck[j] else None
+
+    earlier, later = bent(i - 1), bent(i + 1)
+    earlier = later if earlier is None else earlier
+    later = earlier if later is None else later
+    if earlier is None or later is None:
+        earlier = later = np.zeros_like(u[i])
+    jump = u[i + 1] - u[i] - h * (earlier + later) / 2
+    size = float(np.linalg.norm(jump))
+    if not size > 0:
+        return None
+
+    def apart(s):
+        first = q[i] + np.multiply.outer(s, u[i]) + np.multiply.outer(s**2, earlier) / 2
+        rest = h - s
+        second = q[i + 1] - np.multiply.outer(rest, u[i + 1]) + np.multiply.outer(rest**2, later) / 2
+        return first, np.linalg.norm(first - second, axis=-1)
+
+    low, high = 0.0, h
+    for _ in range(4):
+        s = np.linspace(low, high, 33)
+        best = int(np.argmin(apart(s)[1]))
+        low, high = s[max(best - 1, 0)], s[min(best + 1, 32)]
+    at = float(s[best])
+    place, off = apart(np.array(at))
+    if off > _MEETING * h * size:
+        return None
+    return t[i] + at, place, u[i] + at * earlier, u[i + 1] - (h - at) * later, -1

@@ -1,0 +1,161 @@
+"""Shapes that move: what a drawing shows along a course, as tracks of numbers for the page.
+
+A field of a shape that never changes is one list of numbers; one that moves is a track, its numbers row by row at the
+times of the course. The measured motion has no shapes of its own: at each sample it is the fitted one, displaced by
+what was measured. So it can be drawn as far away as one likes to see it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from diffcontact.drawing import Ball, Beads, Drawing, Ellipse, Line, Polygon, Polyhedron, Shape, Spring, Wall
+
+# Of each kind the field whose last axis is the dimension of space.
+_PLACED = {Ball: "centre", Polygon: "place", Ellipse: "centre", Polyhedron: "place", Wall: "normal", Line: "points"}
+_PLACED |= {Spring: "start"}
+# A displacement smaller than this part of the picture is rounding.
+_STILL = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Moving:
+    """One shape along a course.
+
+    Attributes:
+        kind: the name of its class.
+        fields: name -> (1, w) numbers that stay, or (m, w) that move.
+        static: what is no array.
+        offsets: name -> (n, w), by how much the measured shape is displaced at each sample, NaN where it is missing;
+            empty where it is not measured.
+    """
+
+    kind: str
+    fields: dict[str, NDArray]
+    static: dict[str, Any]
+    offsets: dict[str, NDArray]
+
+
+@dataclass(frozen=True, eq=False)
+class Motion:
+    """All shapes along a course.
+
+    Attributes:
+        dimension: 1, 2 or 3; 0 for beads on wires.
+        up: (dimension,) what is up in the picture, or None.
+        shapes: in the order in which they are drawn.
+    """
+
+    dimension: int
+    up: NDArray | None
+    shapes: Sequence[Moving]
+
+
+def motion(
+    drawing: Drawing,
+    params: Any,
+    t: NDArray,
+    q: NDArray,
+    measured: tuple[NDArray, NDArray, NDArray] | None = None,
+) -> Motion:
+    """What a drawing shows at places q (m, d) and times t (m,).
+
+    Args:
+        drawing: of the system.
+        params: as its functions are given.
+        t, q: the rows of a course.
+        measured: None, or times (n,) of samples, places (n, d) there, and where they were measured to be (n, d), NaN
+            where they were not.
+
+    Raises:
+        ValueError: a drawing that is none; shapes of different dimensions.
+    """
+    shapes = _drawn(drawing, params, t, q)
+    dimension = _dimension(shapes)
+    ghosts = [{} for _ in shapes] if measured is None else _displaced(drawing, params, *measured)
+    moving = []
+    for shape, offsets in zip(shapes, ghosts, strict=True):
+        arrays = _arrays(shape)
+        static = {name: list(value) if isinstance(value, tuple) else value for name, value in _static(shape).items()}
+        if isinstance(shape, Ball):
+            static["count"] = arrays["centre"].shape[1] // dimension
+        fields_of = {name: _still(rows) for name, rows in arrays.items()}
+        moving.append(Moving(type(shape).__name__.lower(), fields_of, static, offsets))
+    up = None if drawing.up is None else drawing.up(params)
+    return Motion(dimension, None if up is None else np.asarray(up, float), moving)
+
+
+def _displaced(drawing: Drawing, params: Any, t: NDArray, there: NDArray, seen: NDArray) -> list[dict[str, NDArray]]:
+    """Per shape, by how much its fields differ between two places of the system at each time, where they do."""
+    found = []
+    drawn = (_drawn(drawing, params, t, q) for q in (there, seen))
+    for here, away in zip(*([_arrays(shape) for shape in shapes] for shapes in drawn), strict=True):
+        # Walls of a box that is open there are infinitely far away, and stay.
+        offsets = {
+            name: np.subtract(away[name], rows, out=np.zeros_like(rows), where=away[name] != rows)
+            for name, rows in here.items()
+        }
+        size = {name: max(np.nanmax(np.abs(rows), initial=0.0), 1e-300) for name, rows in here.items()}
+        found.append({name: off for name, off in offsets.items() if np.any(~(np.abs(off) <= _STILL * size[name]))})
+    return found
+
+
+def _drawn(drawing: Drawing, params: Any, t: NDArray, q: NDArray) -> list[Shape]:
+    """The shapes with a leading axis of rows: by one vectorised call, or row by row where it is not traceable."""
+    # Few lengths, since each is compiled for.
+    rows = 1 << max(int(np.ceil(np.log2(max(t.size, 1)))), 6)
+    times, places = (np.concatenate([x, np.repeat(x[-1:], rows - t.size, axis=0)]) for x in (t, q))
+
+    def one(time, place):
+        return _listed(drawing(time, place, params))
+
+    try:
+        found = jax.vmap(one)(jnp.asarray(times), jnp.asarray(places))
+        return [jax.tree.map(lambda leaf: np.asarray(leaf, float)[: t.size], shape) for shape in found]
+    except (jax.errors.JAXTypeError, jax.errors.JAXIndexError, TypeError, ValueError):
+        frames = [one(float(time), place) for time, place in zip(t, q, strict=True)]
+    structures = {jax.tree.structure(frame) for frame in frames}
+    if len(structures) > 1:
+        raise ValueError("draw: expected the same shapes in the same order at all times")
+    try:
+        return jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf, float) for leaf in leaves]), *frames)
+    except ValueError as error:
+        raise ValueError(f"draw: expected shapes whose arrays keep their sizes: {error}") from None
+
+
+def _listed(shapes: Any) -> list[Shape]:
+    listed = list(shapes) if isinstance(shapes, Iterable) else [shapes]
+    for shape in listed:
+        if not isinstance(shape, Shape):
+            raise ValueError(f"draw: returned {type(shape).__name__}, expected shapes of diffcontact.drawing")
+    return listed
+
+
+def _dimension(shapes: Sequence[Shape]) -> int:
+    found = {0 if isinstance(shape, Beads) else getattr(shape, _PLACED[type(shape)]).shape[-1] for shape in shapes}
+    if len(found) != 1 or not found <= {0, 1, 2, 3}:
+        raise ValueError(f"draw: shapes of {sorted(found)} dimensions, expected those of one space of 1, 2 or 3")
+    return found.pop()
+
+
+def _arrays(shape: Shape) -> dict[str, NDArray]:
+    """Name -> (rows, w)."""
+    every = _static(shape)
+    given = {entry.name: getattr(shape, entry.name) for entry in fields(shape) if entry.name not in every}
+    return {n: np.asarray(a, float).reshape(len(a), -1) for n, a in given.items() if a is not None}
+
+
+def _static(shape: Shape) -> dict[str, Any]:
+    return {e.name: getattr(shape, e.name) for e in fields(shape) if e.metadata.get("static")}
+
+
+def _still(rows: NDArray) -> NDArray:
+    """One row where all are alike."""
+    return rows[:1] if np.all(rows == rows[:1]) else rows

@@ -1,0 +1,64 @@
+"""A ball that bounces: seen, or only heard."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from diffcontact.scene.draft.parts import Draft, metric_keys, unit_key
+from diffcontact.scene.draft.survey import Column, Survey, quoted
+
+
+def heard() -> Draft:
+    """The times of impacts, and a known gravity."""
+    return Draft(
+        "the impacts of a bouncing ball that was heard",
+        ('kind = "bouncing ball"', 'length = "m"', 'time = "s"'),
+        ('noise = { value = 1, unit = "ms" }  # of one impact',),
+        ('kind = "sound"',),
+        (
+            'restitution = { value = "from data", bounds = [0, 1] }',
+            "gravity = { value = 9.81, free = false }",
+            "drag = { value = 0, free = false }",
+            "floor = { value = 0, free = false }",
+            "floor_drift = { value = 0, free = false }",
+            "q0 = { value = 0, free = false }",
+            'u0 = { value = "from data", per_run = true }  # downwards',
+        ),
+        ("", "[fit]", 'shooting = "single"'),
+    )
+
+
+def bouncing(survey: Survey, column: Column, axis: str, bounces: int) -> Draft:
+    """A ball in a film: in pixels and frames where that is what there is, in metres and seconds otherwise."""
+    film = column.unit == "px" and survey.time_unit == "frame"
+    length, time = ("px", "frame") if film else ("m", "s")
+    spacing = float(np.median(np.diff(survey.times)))
+    flags = [f"{use} = {quoted(name)}" for use, name in survey.flags.items()]
+    later = ['later_restitution = { value = "from data", bounds = [0, 1], per_run = true }'] if bounces > 1 else []
+    unit = column.unit
+    drift = "" if bounces > 1 and film else ", free = false"
+    return Draft(
+        f"a ball that bounces, seen in {column.name}",
+        ('kind = "bouncing ball"', f"bounces = {bounces}", f'length = "{length}"', f'time = "{time}"'),
+        tuple([] if film else metric_keys(survey, [column])),
+        (
+            'kind = "bounces"',
+            f"column = {quoted(column.name)}",
+            unit_key([column]),
+            f'axis = "{axis}"',
+            *flags,
+            f'blur = {{ value = {spacing:.4g}, unit = "{survey.time_unit}" }}  # samples so near a bounce are left out',
+        ),
+        (
+            'restitution = { value = "from data", bounds = [0, 1] }  # of the first bounce',
+            *later,
+            f'gravity = {{ value = "from data", unit = "{unit}/{time}^2", per_run = true }}',
+            f'drag = {{ value = 0, unit = "1/{unit}", free = false }}  # of the air; e depends on it a little',
+            f'floor = {{ value = "from data", unit = "{unit}", per_run = true }}',
+            f'floor_drift = {{ value = 0, unit = "{unit}/{time}"{drift}, per_run = true }}  # it comes nearer',
+            f'q0 = {{ value = "from data", unit = "{unit}", per_run = true }}',
+            f'u0 = {{ value = "from data", unit = "{unit}/{time}", per_run = true }}',
+        ),
+        ("", "[fit]", 'loss = "soft_l1"  # false detections count less', "f_scale = 3"),
+        (column,),
+    )

@@ -1,0 +1,137 @@
+"""The scene that is drafted: the first candidate whose preparation finds what it needs in the recording."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Sequence
+from os.path import relpath
+from pathlib import Path
+
+import numpy as np
+
+from diffcontact.scene.document import Scene, parse_scene
+from diffcontact.scene.draft.balls import bouncing, heard
+from diffcontact.scene.draft.bodies import one_body, several
+from diffcontact.scene.draft.carts import carts, on_a_line
+from diffcontact.scene.draft.motion import curvature, oscillates
+from diffcontact.scene.draft.oscillators import driven, oscillation, swings, track
+from diffcontact.scene.draft.parts import Draft
+from diffcontact.scene.draft.survey import Column, Marker, Survey, quoted, roughness
+from diffcontact.scene.keys import Table
+from diffcontact.scene.preparation import PreparedRun
+
+_MOST_BALLS = 6
+# Whatever the scatter from sample to sample is, positions are right to some thousandth of the picture only.
+_LENS = 1e-3
+_WINDOW = "# window = [0, 1]  # only this part, in the unit of the times"
+
+
+def draft(survey: Survey, folder: Path, name: str) -> tuple[str, str]:
+    """A scene to start from.
+
+    Args:
+        survey: of the recording.
+        folder: in which the scene will stand; it names the recording relative to that.
+        name: of the scene, for messages.
+
+    Returns:
+        What the recording was taken for, in words, and the scene.
+
+    Raises:
+        ValueError: nothing that this library simulates was recognised; one line that says what was tried.
+    """
+    tried = []
+    for candidate in _candidates(survey):
+        text = _text(survey, candidate, folder)
+        try:
+            scene = parse_scene(Table(tomllib.loads(text), name), folder)
+            runs = scene.read_runs(survey.path)
+        except ValueError as error:
+            tried.append(f"{candidate.what} ({str(error).removeprefix(f'{survey.path}: ')})")
+            continue
+        notes = [f"{key} {value}" for run in runs[:1] for key, value in run.notes.items() if key != "recording"]
+        rough = _rough(scene, runs) if candidate.columns else 0.0
+        return candidate.what, _text(survey, candidate, folder, notes, rough)
+    raise ValueError(f"{survey.path}: no scene fits; tried: {'; '.join(tried) or 'nothing'}")
+
+
+def _candidates(survey: Survey) -> Iterator[Draft]:
+    if survey.reading.time == "impact [s]":
+        yield heard()
+        return
+    markers = sorted(survey.markers, key=lambda marker: -max(column.span for column in marker.axes.values()))
+    # One scene has one unit of length: that of what moves furthest.
+    markers = [marker for marker in markers if _unit(marker) == _unit(markers[0])]
+    if len(markers) >= 2:
+        first, second = sorted(markers[:2], key=survey.markers.index)
+        if on_a_line(first, second):
+            yield carts(survey, first, second)
+        chosen = sorted(markers[:_MOST_BALLS], key=survey.markers.index)
+        if (collision := several(survey, chosen)) is not None:
+            yield collision
+    # What moves furthest is what was filmed.
+    yield from _single(survey, markers[0])
+
+
+def _unit(marker: Marker) -> str:
+    return next(iter(marker.axes.values())).unit
+
+
+def _single(survey: Survey, marker: Marker) -> Iterator[Draft]:
+    columns = sorted(marker.moving.values(), key=lambda column: -column.span)
+    x, y = marker.axes.get("x"), marker.axes.get("y") or marker.axes.get("z")
+    if x is not None and y is not None and swings(survey, x) and curvature(x.values, y.values):
+        yield track(survey, x, y)
+    if survey.forces and len(marker.moving) == 1:
+        yield driven(survey, columns[0], next(iter(survey.forces)))
+    if oscillates(survey.times, columns[0].values):
+        yield oscillation(survey, columns[0])
+    for column in columns:
+        for bounces in (2, 1):
+            for axis in ("down", "up") if column.unit == "px" or "down" in column.name else ("up", "down"):
+                yield bouncing(survey, column, axis, bounces)
+    if (body := one_body(survey, marker)) is not None:
+        yield body
+
+
+def _text(survey: Survey, draft: Draft, folder: Path, notes: Sequence[str] = (), rough: float = 0.0) -> str:
+    told = [
+        f"# {text[0].upper()}{text[1:]}."
+        for text in (*survey.remarks, *([survey.understood] if survey.understood else []))
+    ]
+    found = [f"# Found: {', '.join(notes)}."] if notes else []
+    parts = [
+        f"# Drafted from {survey.path.name}, taken for {draft.what}: a start, to be looked at line by line.",
+        *told,
+        *found,
+        f"title = {quoted(survey.path.stem)}",
+        "",
+        "[system]",
+        *draft.system,
+        "",
+        "[data]",
+        f"files = [{quoted(relpath(survey.path, folder))}]",
+        *survey.keys,
+        *draft.data,
+        *([_noise(draft.columns, rough)] if draft.columns else []),
+        *([] if any(key.startswith("window") for key in draft.data) else [_WINDOW]),
+        "",
+        "[preparation]",
+        *draft.preparation,
+        "",
+        "[parameters]",
+        *draft.parameters,
+        *draft.more,
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _noise(columns: Sequence[Column], rough: float) -> str:
+    way = max(column.span for column in columns)
+    why = "as rough as the samples are" if rough > _LENS * way else "a thousandth of the way: lenses are no better"
+    return f'noise = {{ value = {max(rough, _LENS * way):.2g}, unit = "{columns[0].unit}" }}  # a guess: {why}'
+
+
+def _rough(scene: Scene, runs: Sequence[PreparedRun]) -> float:
+    """How rough the prepared samples are, without what the preparation left out, in the unit of the scene's noise."""
+    return float(np.median([roughness(channel) for run in runs for channel in run.values.T])) / scene.length_factor

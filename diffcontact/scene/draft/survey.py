@@ -1,0 +1,372 @@
+"""What a recording holds: its times and what is wrong with them, its markers, their units, how rough and how lost."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from diffcontact.files import read_bytes, read_text
+from diffcontact.scene.clock import increasing, straight_clock
+from diffcontact.scene.draft.layout import Layout, encoding_of, layout_of
+from diffcontact.scene.measurements import lines_of, open_sheet, read_measurements
+from diffcontact.scene.reading import Reading
+from diffcontact.scene.recordings import Sheet, recognised
+
+_TIME = re.compile(r"(t|time|zeit|temps|tid|tiempo|tempo|seconds?|sek|timestamp)\b.*|t_(s|ms)", re.IGNORECASE)
+_FRAME = re.compile(r"(frame|row|image|picture|bild|index|nr|no|#)\b.*|.*frame.*", re.IGNORECASE)
+_UNIT = re.compile(r"[\[(]\s*([^\])]*?)\s*[\])]|_([mc]?m_s2?|px_s|mm|cm|m|px|deg|rad|ms|s|N)(?=_|$)", re.IGNORECASE)
+_KNOWN = {"mm", "cm", "m", "px", "deg", "rad", "s", "ms", "us", "min", "frame", "N"}
+_LENGTHS = ("m", "cm", "mm", "px")
+_SPELT = {
+    "pixel": "px",
+    "pixels": "px",
+    "pix": "px",
+    "°": "deg",
+    "sec": "s",
+    "seconds": "s",
+    "meter": "m",
+    "metre": "m",
+}
+_AXIS = re.compile(r"(?:^|(?<=[\s_.\-]))([xyzXYZ])(?=[\s_.\-]|\d|$)")
+# Velocities, accelerations, forces and momenta by their letter, other quantities by their name.
+_OTHER = re.compile(
+    r"(?:^|[\s_.\-])(?:[vapF]_?\{?[xyz]?\}?|speed|vel\w*|acc\w*|force|likelihood|score|conf\w*|step|omega|pixel[xy])$"
+)
+# A column moves if it goes that many times further than it is rough.
+_MOVES = 12.0
+# A fit of more rows takes minutes.
+_MANY = 5000
+# From this part of the rows on, times that do not increase were rounded.
+_ROUNDED = 0.02
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """A column of numbers: its values, unit, and how rough it is from sample to sample [its unit]."""
+
+    name: str
+    values: NDArray
+    unit: str
+    guessed: bool
+    roughness: float
+
+    @property
+    def span(self) -> float:
+        """How far it goes, whatever a few readings say."""
+        return float(np.ptp(np.nanpercentile(self.values, [2, 98])))
+
+    @property
+    def moves(self) -> bool:
+        return self.span > _MOVES * self.roughness
+
+
+@dataclass(frozen=True, eq=False)
+class Marker:
+    """Columns of one point by axis, in one unit: "x", "y", "z", or "" for a column without one."""
+
+    name: str
+    axes: Mapping[str, Column]
+
+    @property
+    def moving(self) -> dict[str, Column]:
+        return {axis: column for axis, column in self.axes.items() if column.moves}
+
+
+@dataclass(frozen=True, eq=False)
+class Survey:
+    """What a recording holds.
+
+    Attributes:
+        path: of the file.
+        understood: what its header says, "" for a CSV.
+        keys: TOML lines of [data] that its layout and its times need, in order.
+        reading: the same, for reading it now.
+        time_unit: in which its times count: "s", "ms", ..., "frame".
+        guessed: whether that is a guess.
+        times: (n,) in that unit, of the rows that have one.
+        markers: points that were tracked, in the order of the file.
+        flags: columns of 0 and 1, by what they are of: "repeated", "outlier".
+        forces: columns in newton, by name.
+        remarks: what was noticed, in words.
+    """
+
+    path: Path
+    understood: str
+    keys: tuple[str, ...]
+    reading: Reading
+    time_unit: str
+    guessed: bool
+    times: NDArray
+    markers: tuple[Marker, ...]
+    flags: Mapping[str, str] = field(default_factory=dict)
+    forces: Mapping[str, NDArray] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
+
+
+def survey(path: str | Path) -> Survey:
+    """Look at a recording.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: one line that names the file, and why nothing can be drafted from it.
+    """
+    content = read_bytes(path)
+    encoding = encoding_of(content)
+    lines = lines_of(read_text(path, expected="a recording as text", content=content, encoding=encoding))
+    try:
+        sheet, layout = recognised(lines), None
+        if sheet is None:
+            layout = layout_of(lines)
+            sheet = open_sheet(lines, _plain(layout))
+        reading = replace(Reading() if layout is None else _plain(layout), encoding=encoding)
+        return _surveyed(Path(path), sheet, layout, reading, _numbers(path, sheet, layout, reading))
+    except ValueError as error:
+        text = str(error)
+        raise ValueError(text if text.startswith(f"{path}: ") else f"{path}: {text}") from None
+
+
+def _plain(layout: Layout) -> Reading:
+    return Reading(
+        delimiter=layout.delimiter,
+        decimal=layout.decimal,
+        skip=layout.skip,
+        names=layout.names,
+        missing=tuple((word,) for word in layout.missing),
+    )
+
+
+def _numbers(path, sheet: Sheet, layout: Layout | None, reading: Reading) -> dict[str, NDArray]:
+    """Every column of numbers, with rows counted, so that no time can be wrong."""
+    known = sheet.names if layout is None else layout.columns
+    names = [name for name in known if name and sheet.names.count(name) == 1]
+    if not names:
+        raise ValueError("no column of numbers with a name of its own")
+    return dict(read_measurements(path, names, reading).columns)
+
+
+def _surveyed(
+    path: Path, sheet: Sheet, layout: Layout | None, reading: Reading, columns: Mapping[str, NDArray]
+) -> Survey:
+    time = sheet.time or _time_column(columns)
+    unit, guessed = _time_unit(time, columns)
+    keys, remarks = _layout_keys(layout), []
+    if reading.encoding != "UTF-8":
+        keys.insert(0, f'encoding = "{reading.encoding}"')
+    written = columns[time] if time else np.arange(next(iter(columns.values())).size, dtype=float)
+    keep, times, clock, told = _clock(written)
+    if time:
+        keys += [f"time = {quoted(time)}", f'time_unit = "{unit}"{"  # a guess" if guessed else ""}', *clock]
+    remarks += told
+    reading = _with_clock(reading, time, clock)
+    flags = _flags(columns)
+    left = [name for name in columns if name != time and name not in flags.values()]
+    if written.size > _MANY:
+        keys.append(f"every = {-(-written.size // _MANY)}  # of {written.size} rows; 1 uses all and takes longer")
+    positions = [name for name in left if _may_be_position(name)]
+    length = _length_unit([columns[name] for name in positions if not _unit_in(name)], unit == "frame")
+    found = [_column(name, columns[name][keep], length) for name in positions]
+    markers = _markers([column for column in found if _goes(column, times)])
+    if not markers and time != "impact [s]":
+        raise ValueError(
+            f"no position that moves among the columns {', '.join(map(quoted, left[:8])) or 'but the time'}"
+        )
+    remarks += [text for marker in markers for text in _lost(marker)]
+    return Survey(
+        path=path,
+        understood=sheet.understood,
+        keys=tuple(keys),
+        reading=reading,
+        time_unit=unit,
+        guessed=guessed,
+        times=times,
+        markers=tuple(markers),
+        flags=flags,
+        forces={name: columns[name][keep] for name in left if _unit_in(name) == "N"},
+        remarks=tuple(remarks),
+    )
+
+
+def quoted(text: str) -> str:
+    """A TOML string.
+
+    Example:
+        >>> print(quoted("t [s]"))
+        "t [s]"
+    """
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\t", "\\t")
+    return f'"{escaped}"'
+
+
+def _layout_keys(layout: Layout | None) -> list[str]:
+    if layout is None:
+        return []
+    keys = [] if layout.delimiter == "," else [f"delimiter = {quoted(layout.delimiter)}"]
+    if layout.decimal == ",":
+        keys.append('decimal = ","')
+    if layout.skip != (0, 0):
+        keys.append(f"skip = [{layout.skip[0]}, {layout.skip[1]}]  # lines before the header and after it")
+    if layout.names is not None:
+        keys.append(f"names = [{', '.join(map(quoted, layout.names))}]  # a guess: there is no header")
+    if layout.missing:
+        keys.append(f"missing = [{', '.join(map(quoted, layout.missing))}]")
+    return keys
+
+
+def _time_column(columns: Mapping[str, NDArray]) -> str:
+    """The column of times, or else of frames, or else any that goes up steadily; "" for none."""
+    steady = {name: values for name, values in columns.items() if _steady(values)}
+    for pattern in (_TIME, _FRAME):
+        for name in steady:
+            if pattern.fullmatch(name.strip()):
+                return name
+    first = next(iter(columns))
+    place = _AXIS.search(first) is not None or _unit_in(first) in _LENGTHS
+    return first if first in steady and not place else ""
+
+
+def _steady(values: NDArray) -> bool:
+    """Whether values go up nearly always, as a clock does."""
+    seen = values[np.isfinite(values)]
+    if seen.size < 3 or not seen[-1] > seen[0]:
+        return False
+    return float(np.mean(np.diff(seen) < 0)) < _ROUNDED
+
+
+def _time_unit(name: str, columns: Mapping[str, NDArray]) -> tuple[str, bool]:
+    if not name:
+        return "frame", False
+    stated = _unit_in(name)
+    if stated in ("s", "ms", "us", "min", "frame"):
+        return stated, False
+    if _FRAME.fullmatch(name.strip()) and not _TIME.fullmatch(name.strip()):
+        return "frame", False
+    seen = columns[name][np.isfinite(columns[name])]
+    if np.all(seen == np.round(seen)) and np.median(np.diff(seen)) == 1:
+        return "frame", True
+    return ("ms" if np.median(np.diff(seen)) >= 1 else "s"), True
+
+
+def _unit_in(name: str) -> str:
+    """The unit that a name states, or ""."""
+    for found in _UNIT.finditer(name):
+        text = (found.group(1) or found.group(2) or "").strip()
+        unit = _SPELT.get(text.lower(), text)
+        if unit in _KNOWN:
+            return unit
+    return ""
+
+
+def _clock(written: NDArray) -> tuple[NDArray, NDArray, list[str], list[str]]:
+    """Rows with a time, their times, the keys of [data] that these need, and what was noticed."""
+    rows = np.arange(written.size)
+    good = increasing(written)
+    bad = int((~good).sum())
+    if bad == 0:
+        return rows, written, [], _gaps(written)
+    kind = f"{bad} times are missing or do not increase"
+    if bad > _ROUNDED * written.size:
+        try:
+            return rows, straight_clock(written), ['rate = "from data"  # the times were rounded'], [kind]
+        except ValueError:
+            kind += ", nor are the rows equally spaced"
+    return rows[good], written[good], ['untimed = "leave out"  # rows without a time of their own'], [kind]
+
+
+def _with_clock(reading: Reading, time: str, clock: Sequence[str]) -> Reading:
+    text = "".join(clock)
+    return replace(
+        reading, time=time, rate="from data" if "rate" in text else None, leave_out=text.startswith("untimed")
+    )
+
+
+def _gaps(times: NDArray) -> list[str]:
+    steps = np.diff(times)
+    gaps = np.flatnonzero(steps > 2.5 * np.median(steps))
+    if gaps.size == 0:
+        return []
+    first = int(gaps[0])
+    count = f"{gaps.size} gaps in the times, the first" if gaps.size > 1 else "a gap in the times,"
+    return [f"{count} from {times[first]:.6g} to {times[first + 1]:.6g}"]
+
+
+def _flags(columns: Mapping[str, NDArray]) -> dict[str, str]:
+    flags = {}
+    for name, values in columns.items():
+        if set(np.unique(values[np.isfinite(values)])) <= {0.0, 1.0}:
+            for use, pattern in (("repeated", r"dup|repeat|doppel"), ("outlier", r"outlier|false|bad")):
+                if re.search(pattern, name, re.IGNORECASE):
+                    flags[use] = name
+    return flags
+
+
+def _column(name: str, values: NDArray, length: str) -> Column:
+    stated = _unit_in(name)
+    return Column(name, values, stated or length, not stated, roughness(values))
+
+
+def _length_unit(columns: Sequence[NDArray], film: bool) -> str:
+    """A guess at the unit of columns that state none, one for all of them."""
+    seen = np.concatenate([values[np.isfinite(values)] for values in columns]) if columns else np.zeros(0)
+    if seen.size == 0:
+        return "m"
+    # Cameras count pixels, some hundreds of them; metres are few.
+    whole, size = bool(np.all(seen == np.round(seen))), float(np.max(np.abs(seen)))
+    if size > 30:
+        return "px" if whole or film else "mm"
+    return "m"
+
+
+def roughness(values: NDArray) -> float:
+    """One standard deviation of the noise, from third differences; at least the rounding of the numbers."""
+    seen = values[np.isfinite(values)]
+    if seen.size < 8:
+        return float("inf")
+    third = np.diff(seen, 3)
+    noise = float(np.median(np.abs(third)) / (0.6745 * np.sqrt(20.0)))
+    steps = np.abs(np.diff(np.unique(seen)))
+    return max(noise, float(steps.min()) / np.sqrt(12.0) if steps.size else 0.0)
+
+
+def _may_be_position(name: str) -> bool:
+    """Whether a column may be a place, by its name."""
+    core = _UNIT.sub("", name).strip(" _")
+    stated = _unit_in(name)
+    clock = _FRAME.fullmatch(name.strip()) or _TIME.fullmatch(name.strip())
+    return stated in _LENGTHS if stated else not (clock or _OTHER.search(core))
+
+
+def _goes(column: Column, times: NDArray) -> bool:
+    """Whether a column changes, and not only as another clock would, in other units."""
+    seen = np.isfinite(column.values)
+    if seen.sum() < 8 or not column.span > 0:
+        return False
+    line = np.polynomial.polynomial.polyfit(times[seen], column.values[seen], 1)
+    off = column.values[seen] - np.polynomial.polynomial.polyval(times[seen], line)
+    named = _AXIS.search(column.name) is not None or not column.guessed
+    return named or float(np.max(np.abs(off))) > 1e-3 * column.span
+
+
+def _markers(columns: Sequence[Column]) -> list[Marker]:
+    """Points whose coordinates move, by what their columns have in common besides the axis."""
+    points: dict[str, dict[str, Column]] = {}
+    for column in columns:
+        core = _UNIT.sub("", column.name).strip(" _")
+        found = _AXIS.search(core) or re.fullmatch(r"([xyzXYZ])\w*", core)
+        axis = found.group(1).lower() if found else ""
+        name = (core[: found.start(1)] + core[found.end(1) :]).strip(" _.-") if found else core
+        axes = points.setdefault(name, {})
+        if all(other.unit == column.unit for other in axes.values()):
+            axes.setdefault(axis, column)
+    markers = [Marker(name, axes) for name, axes in points.items()]
+    return [marker for marker in markers if marker.moving]
+
+
+def _lost(marker: Marker) -> list[str]:
+    column = next(iter(marker.axes.values()))
+    lost = int(np.isnan(column.values).sum())
+    return [f"{lost} of {column.values.size} samples of {column.name} are lost"] if lost else []

@@ -1,0 +1,179 @@
+"""The parameters that a scene declares: value, unit, bounds, free or not, per run, prior; each also by element."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from diffcontact.identify import Interval, Normal, Positive, Real
+from diffcontact.messages import shown
+from diffcontact.scene.keys import Table
+from diffcontact.scene.reading import FROM_DATA
+from diffcontact.scene.ready import Quantity
+
+KEYS = {
+    "value": 'where the fit starts, or what is held: a number, one for each element, or "from data"',
+    "unit": "in which the scene gives it and the result reports it; the system's by default",
+    "bounds": "[low, high], or that for each element; by default all that is possible",
+    "free": "whether it is fitted (true); a list of true and false for each element",
+    "per_run": "whether every run has its own (false)",
+    "prior": "{ mean, sigma }: what is known of it besides the data",
+}
+PRIOR_KEYS = {
+    "mean": "in the parameter's unit, one number or one for each element",
+    "sigma": "its standard deviation, likewise",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Parameter:
+    """A parameter as the scene declares it.
+
+    Attributes:
+        name: as the system calls it.
+        at: file and key, for messages.
+        unit: in which the scene gives it and the result reports it.
+        factor: from that unit to SI.
+        value: starting or fixed value [SI]; None: the preparation suggests it, run by run; NaN: it follows from others.
+        domain: where it may move; None if it is fixed.
+        prior: what is known of it besides the data [SI], or None.
+        per_run: whether every run has its own.
+        held: flat positions of the elements that stay at their value while the others move.
+    """
+
+    name: str
+    at: str
+    unit: str
+    factor: float
+    value: NDArray | None
+    domain: Interval | Positive | Real | None
+    prior: Normal | None
+    per_run: bool
+    held: tuple[int, ...] = ()
+
+
+def read_parameters(
+    table: Table, quantities: Mapping[str, Quantity], suggested: tuple[str, ...], follow: Collection[str] = ()
+) -> dict[str, Parameter]:
+    """The parameters of a [parameters] table, in its order.
+
+    Args:
+        table: one table per parameter.
+        quantities: of the system, by name.
+        suggested: names of the parameters that may start `from data`.
+        follow: names of those whose elements all follow from others, which need no value.
+
+    Raises:
+        ValueError: one line that names the key.
+    """
+    table.expect(*quantities)
+    missing = [name for name, quantity in quantities.items() if name not in table and not quantity.optional]
+    if missing:
+        raise table.fail(missing[0], "missing, expected a table with value, unit, bounds, free, per_run")
+    # In the order of the scene: it is the order of the table of results.
+    return {
+        name: _parameter(name, table.table(name), quantities[name], suggested, name in follow) for name in table.data
+    }
+
+
+def _parameter(name: str, table: Table, quantity: Quantity, suggested: tuple[str, ...], follows: bool) -> Parameter:
+    table.expect(*KEYS)
+    factor = table.factor("unit", quantity.unit)
+    free, domain = _free(table, quantity), _domain(table, factor, quantity)
+    return Parameter(
+        name=name,
+        at=f"{table.file}: {'.'.join(table.path)}",
+        unit=table.text("unit", quantity.unit).strip() or "1",
+        factor=factor,
+        value=_unknown(quantity)
+        if follows and "value" not in table
+        else _value(name, table, factor, quantity, suggested),
+        domain=domain if free.any() else None,
+        prior=_prior(table, factor, quantity, free),
+        per_run=table.flag("per_run", False),
+        held=tuple(np.flatnonzero(~free).tolist()) if free.any() else (),
+    )
+
+
+def _free(table: Table, quantity: Quantity) -> NDArray:
+    """Which elements are free."""
+    written = table.data.get("free", True)
+    if not isinstance(written, list):
+        return np.full(quantity.shape, table.flag("free", True))
+    free = np.asarray(written, object)
+    if free.shape != quantity.shape or not all(isinstance(one, bool) for one in free.flat):
+        raise table.fail("free", f"{shown(written)}, expected true or false, or {_elements(quantity)}")
+    return free.astype(bool)
+
+
+def _elements(quantity: Quantity) -> str:
+    size = int(np.prod(quantity.shape, dtype=int))
+    return f"{size} of them, one for each element" if quantity.shape else "nothing else where there is one element"
+
+
+def _value(name: str, table: Table, factor: float, quantity: Quantity, suggested: tuple[str, ...]) -> NDArray | None:
+    if table.data.get("value") == FROM_DATA:
+        if name not in suggested:
+            known = ", ".join(suggested) or "none"
+            raise table.fail("value", f"this preparation suggests no {name}; it suggests {known}")
+        return None
+    if isinstance(table.data.get("value"), str):
+        raise table.fail("value", f"{shown(table.text('value'))}, expected a number or {FROM_DATA!r}")
+    written = table.numbers("value")
+    if written.shape not in ((), quantity.shape):
+        raise table.fail("value", f"shape {written.shape}, expected a number or shape {quantity.shape}")
+    value = np.broadcast_to(written * factor, quantity.shape)
+    if not quantity.allows(value):
+        raise table.fail("value", f"{shown(written.tolist())}, expected {quantity.range} (SI)")
+    return value
+
+
+def _unknown(quantity: Quantity) -> NDArray:
+    """Until it is known what it follows from."""
+    return np.full(quantity.shape, np.nan)
+
+
+def _prior(table: Table, factor: float, quantity: Quantity, free: NDArray) -> Normal | None:
+    if "prior" not in table:
+        return None
+    if not free.any():
+        raise table.fail("prior", "of a parameter that is not free, expected none")
+    prior = table.table("prior")
+    prior.expect(*PRIOR_KEYS)
+    return Normal(*(_known(prior, key, factor, quantity) for key in ("mean", "sigma")))
+
+
+def _known(prior: Table, key: str, factor: float, quantity: Quantity) -> float | NDArray:
+    """Mean or standard deviation, one number or one for each element."""
+    if not isinstance(prior.data.get(key), list):
+        value = prior.number(key)
+        if key == "sigma" and not value > 0:
+            raise prior.fail(key, f"{value}, expected above 0")
+        return value * factor
+    values = prior.numbers(key)
+    if values.shape != quantity.shape or not np.all(np.isfinite(values)) or (key == "sigma" and not np.all(values > 0)):
+        above = ", above 0" if key == "sigma" else ""
+        raise prior.fail(key, f"{shown(values.tolist())}, expected a number or shape {quantity.shape}, finite{above}")
+    return values * factor
+
+
+def _domain(table: Table, factor: float, quantity: Quantity) -> Interval | Positive | Real:
+    if "bounds" not in table:
+        if quantity.positive and np.isinf(quantity.high):
+            return Positive()
+        return Real() if np.isinf(quantity.low) and np.isinf(quantity.high) else Interval(quantity.low, quantity.high)
+    bounds = table.numbers("bounds")
+    if bounds.shape not in ((2,), (*quantity.shape, 2)):
+        each = ", or that for each element" if quantity.shape else ""
+        raise table.fail("bounds", f"{shown(bounds.tolist())}, expected [low, high]{each}")
+    low, high = np.moveaxis(bounds * factor, -1, 0)
+    if not np.all(low < high):
+        raise table.fail("bounds", f"{shown(bounds.tolist())} are the wrong way round, expected low below high")
+    if np.any(low < quantity.low) or np.any(high > quantity.high):
+        raise table.fail(
+            "bounds", f"{shown(bounds.tolist())} reach beyond what is possible, expected {quantity.range} (SI)"
+        )
+    return Interval(low, high) if bounds.ndim > 1 else Interval(float(low), float(high))

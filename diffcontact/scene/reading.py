@@ -1,0 +1,178 @@
+"""How a scene reads its recordings: what its [data] table says of columns, numbers, times and lost samples."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from diffcontact.messages import shown
+from diffcontact.scene.keys import Table
+from diffcontact.scene.numerals import number
+
+KEYS = {
+    "time": "the column of the times; without it rows are counted, as frames",
+    "time_unit": 'of that column, the system\'s by default: "s", "ms", "frame"',
+    "rate": 'rows, or frames, per second; or "from data" where times were rounded and follow a line over the rows',
+    "lost_frames": "true: times were rounded or late, and frames in which nothing was found have no row (false)",
+    "untimed": '"leave out": rows whose time is missing or does not increase',
+    "window": "[from, to] in time_unit: only this part of a record",
+    "every": "10: every tenth row of a record that is too long (1)",
+    "encoding": 'of the text: "UTF-8" (default), "UTF-16" or "Latin-1"',
+    "delimiter": 'between fields, one character (",")',
+    "decimal": 'within numbers: "." (default) or ","',
+    "skip": "lines before the header, or [before it, after it]",
+    "names": "of the columns, of a file without a header",
+    "missing": 'what stands for a lost sample: "-"; "0 0 0" for columns of the preparation that hold it together',
+    "likelihood": "samples of which a tracker was less sure are lost (0.6)",
+}
+ENCODINGS = ("UTF-8", "UTF-16", "Latin-1")
+FROM_DATA = "from data"
+LEAVE_OUT = "leave out"
+# Below it DeepLabCut itself takes a point as not seen.
+_LIKELIHOOD = 0.6
+_LINES = 10**4
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How recordings are read.
+
+    Attributes:
+        time: column of the times; "" counts rows.
+        time_factor: from its unit to the system's.
+        rate: rows per unit of the system's time, or "from data"; None: the times are as they stand.
+        lost_frames: whether rows are of frames that are equally spaced, and some frames have none.
+        leave_out: whether rows without a time, or whose time does not increase, are left out.
+        window: first and last time that is used, in the system's unit, or None.
+        every: which rows are used: 1 all, 10 every tenth.
+        encoding: of the text.
+        delimiter, decimal, skip, names: None where the scene does not say: a recording whose writer is known by its
+            header is read as that writes it, any other as CSV with a header.
+        missing: words, and groups of words, that stand for lost samples.
+        likelihood: below it a sample is lost.
+    """
+
+    time: str = ""
+    time_factor: float = 1.0
+    rate: float | str | None = None
+    lost_frames: bool = False
+    leave_out: bool = False
+    window: tuple[float, float] | None = None
+    every: int = 1
+    encoding: str = "UTF-8"
+    delimiter: str | None = None
+    decimal: str | None = None
+    skip: tuple[int, int] | None = None
+    names: tuple[str, ...] | None = None
+    missing: tuple[tuple[str, ...], ...] = ()
+    likelihood: float = _LIKELIHOOD
+
+    @classmethod
+    def from_table(cls, data: Table, time: str) -> Reading:
+        """Read the scene's [data] table; `time` is the system's unit of time.
+
+        Raises:
+            ValueError: one line that names the key.
+        """
+        column = data.text("time", "")
+        if "time" in data and not column:
+            raise data.fail("time", "'', expected the name of a column, or none for rows that count frames")
+        unit = data.text("time_unit", time if column else "frame")
+        if not column and unit != "frame":
+            raise data.fail("time_unit", f"{shown(unit)} without data.time, expected a column of times")
+        factor, rate = data.factor("time_unit", time, unit), _rate(data, column)
+        if unit == "frame" and rate != FROM_DATA:
+            # What a frame lasts says the unit already.
+            rate = None
+        window = _window(data, factor)
+        return cls(
+            time=column,
+            time_factor=factor,
+            rate=rate,
+            lost_frames=_lost_frames(data, column),
+            leave_out="untimed" in data and data.choice("untimed", (LEAVE_OUT,)) == LEAVE_OUT,
+            window=window,
+            every=data.integer("every", 1, least=1),
+            encoding=data.choice("encoding", ENCODINGS, "UTF-8"),
+            **_layout(data),
+            names=data.names("names") if "names" in data else None,
+            missing=_missing(data),
+            likelihood=data.number("likelihood", _LIKELIHOOD),
+        )
+
+
+def rate_of(data: Table) -> float | None:
+    """The number of rows per second that a [data] table states, or None."""
+    if not isinstance(data.data.get("rate"), int | float):
+        return None
+    rate = data.number("rate")
+    if not rate > 0:
+        raise data.fail("rate", f"{rate}, expected rows per second, above 0")
+    return rate
+
+
+def _rate(data: Table, column: str) -> float | str | None:
+    if "rate" not in data:
+        return None
+    if data.data["rate"] == FROM_DATA:
+        if not column:
+            raise data.fail("rate", f"{FROM_DATA!r} without data.time, expected a number of rows per second")
+        return FROM_DATA
+    rate = rate_of(data)
+    if rate is None:
+        raise data.fail("rate", f"{shown(data.data['rate'])}, expected rows per second or {FROM_DATA!r}")
+    return rate
+
+
+def _lost_frames(data: Table, column: str) -> bool:
+    lost = data.flag("lost_frames", False)
+    if lost and not column:
+        raise data.fail("lost_frames", "without data.time, expected the column of the times with it")
+    if lost and data.data.get("rate") == FROM_DATA:
+        raise data.fail("lost_frames", f"with data.rate = {FROM_DATA!r}, expected frames a second, or no rate")
+    return lost
+
+
+def _window(data: Table, factor: float) -> tuple[float, float] | None:
+    if "window" not in data:
+        return None
+    window = data.numbers("window")
+    if window.shape != (2,) or not window[0] < window[1]:
+        raise data.fail("window", f"{shown(window.tolist())}, expected [from, to] in data.time_unit, from below to")
+    return float(window[0] * factor), float(window[1] * factor)
+
+
+def _layout(data: Table) -> dict:
+    delimiter = data.text("delimiter") if "delimiter" in data else None
+    if delimiter is not None and (len(delimiter) != 1 or delimiter in '\r\n\0"'):
+        raise data.fail("delimiter", f"{shown(delimiter)}, expected one character, no quote and no end of a line")
+    decimal = data.choice("decimal", (".", ",")) if "decimal" in data else None
+    if decimal == delimiter == ",":
+        raise data.fail("decimal", "',' between the fields too, expected another data.delimiter, ';' or '\\t'")
+    skip = None
+    if "skip" in data:
+        written = data.data["skip"] if isinstance(data.data["skip"], list) else [data.data["skip"], 0]
+        whole = all(isinstance(n, int) and not isinstance(n, bool) and 0 <= n <= _LINES for n in written)
+        if len(written) != 2 or not whole:
+            expected = "expected a number of lines before the header, or [before it, after it]"
+            raise data.fail("skip", f"{shown(data.data['skip'])}, {expected}")
+        skip = (written[0], written[1])
+    return {"delimiter": delimiter, "decimal": decimal, "skip": skip}
+
+
+def _missing(data: Table) -> tuple[tuple[str, ...], ...]:
+    if "missing" not in data:
+        return ()
+    written = data.data["missing"]
+    entries = [written] if isinstance(written, str) else list(data.names("missing"))
+    groups = []
+    for entry in entries:
+        words = tuple(entry.split())
+        if not words:
+            raise data.fail("missing", f"{shown(entry)}, expected a text; an empty field is lost in any case")
+        if len(words) > 1:
+            try:
+                [number(word) for word in words]
+            except ValueError as error:
+                raise data.fail("missing", f"{shown(entry)}: {error}, expected numbers that stand together") from None
+        groups.append(words)
+    return tuple(groups)

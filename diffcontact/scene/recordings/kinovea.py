@@ -1,0 +1,105 @@
+"""Kinovea: trajectories as text, one section after the other, or as a CSV, side by side.
+
+    #Kinovea Trajectory data export
+    #T X Y
+
+    # Trajectory 1
+    0.033 866.00 320.00                   or 0:00:00:03 in older versions: hours, minutes, seconds, hundredths
+
+    "Time","Trajectory 1/0/X","Trajectory 1/0/Y"         the object, its point and the axis
+    "0.033","866.0","320.0"                              or "0,033";"866,0";"320,0" with decimal commas
+
+Lengths are in the unit of the calibration, times of a CSV in that of the time code, neither of which the file states;
+y is upwards.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from diffcontact.messages import shown
+from diffcontact.scene.recordings.sheet import Row, Sheet, decimal_of, listed, rows_of
+
+TIME = "time [s]"
+_CLOCK = re.compile(r"(\d+):(\d\d):(\d\d)[:.](\d\d)")
+
+
+def recognise(lines: Sequence[str]) -> Sheet | None:
+    """The sheet of a file that begins as above, one row for every time that a trajectory has, or None.
+
+    Raises:
+        ValueError: a row that is not a time and pairs of coordinates.
+    """
+    if not lines or not lines[0].startswith("#Kinovea"):
+        return _side_by_side(lines)
+    sections, decimal = _sections(lines), "."
+    names = tuple(f"{name} {axis}" for name in sections for axis in "xy")
+    rows: dict[float, tuple[int, dict[str, str]]] = {}
+    for name, samples in sections.items():
+        for line, time, x, y in samples:
+            decimal = "," if "," in time + x + y else decimal
+            at = rows.setdefault(_seconds(time, line), (line, {}))
+            at[1].update({f"{name} x": x, f"{name} y": y})
+    ordered = sorted(rows.items())
+    return Sheet(
+        names=(TIME, *names),
+        rows=[
+            Row(line, line, [repr(time).replace(".", decimal), *(fields.get(name, "") for name in names)])
+            for time, (line, fields) in ordered
+        ],
+        header=2,
+        time=TIME,
+        decimal=decimal,
+        understood=f"an export of Kinovea, {listed(sections)}, lengths in the unit of the calibration",
+    )
+
+
+def _side_by_side(lines: Sequence[str]) -> Sheet | None:
+    """The sheet of a CSV, or None."""
+    delimiter = next((mark for mark in ";," if lines and mark in lines[0]), "")
+    if not delimiter:
+        return None
+    rows = rows_of(lines, delimiter)
+    head, *columns = (field.strip() for field in next(rows).fields)
+    parts = [column.rsplit("/", 2) for column in columns]
+    pairs = list(zip(parts[::2], parts[1::2], strict=False))
+    if head != "Time" or len(parts) % 2 or not all(a[1:] + b[1:] == [a[1], "X", a[1], "Y"] for a, b in pairs):
+        return None
+    points = [name if point == "0" else f"{name} {point}" for name, point, _ in parts[::2]]
+    decimal = decimal_of(field for row in rows_of(lines[1:21], delimiter) for field in row.fields)
+    return Sheet(
+        names=(head, *(f"{point} {axis}" for point in points for axis in "xy")),
+        rows=(row for row in rows if any(map(str.strip, row.fields))),
+        time=head,
+        decimal=decimal,
+        understood=f"an export of Kinovea, {listed(points)}, lengths in the unit of the calibration"
+        f"{', decimal commas' if decimal == ',' else ''}",
+    )
+
+
+def _sections(lines: Sequence[str]) -> dict[str, list[tuple[int, str, str, str]]]:
+    """Name -> (line, time, x, y) of each sample; a section without a name is counted."""
+    sections: dict[str, list[tuple[int, str, str, str]]] = {}
+    name = ""
+    for i, line in enumerate(lines[2:], 3):
+        fields = line.split()
+        if not fields or line.startswith("#"):
+            name = line.lstrip("# ").strip()
+            continue
+        if len(fields) < 3:
+            raise ValueError(f"row {i} has {len(fields)} fields, expected a time and two coordinates")
+        name = name or f"trajectory {len(sections) + 1}"
+        sections.setdefault(name, []).append((i, fields[0], fields[1], fields[2]))
+    return sections
+
+
+def _seconds(text: str, line: int) -> float:
+    clock = _CLOCK.fullmatch(text)
+    if clock:
+        hours, minutes, seconds, hundredths = map(int, clock.groups())
+        return 3600 * hours + 60 * minutes + seconds + hundredths / 100
+    try:
+        return float(text.replace(",", "."))
+    except ValueError:
+        raise ValueError(f"row {line}: {shown(text)}, expected a time in seconds") from None

@@ -1,0 +1,168 @@
+r"""Laws of restitution: how the coefficient depends on the speed of approach v.
+
+    constant       e = restitution
+    linear         e = restitution - restitution_loss v
+    power          e = restitution (v / v0)^-restitution_exponent
+    viscoelastic   e = 1 - (1 - restitution) (v / v0)^(1/5)
+    sticking       e = restitution sqrt(1 - (v_s / v)^2),   0 where v <= v_s
+
+with v0 the `reference_speed` at which e is `restitution`, a choice and not a property, and v_s the `sticking_speed`.
+Each is kept within [0, 1]: at v = 0 a power is cut off at 1, and where a line has come down to 0 it stays there. Beyond
+such a corner nothing depends on the law's parameters; `certify` names impacts at one. The slope of "sticking" is
+infinite where bodies begin to stick, but above that speed v_s can be fitted, unlike the edge of a step.
+
+Source: viscoelastic spheres: G. Kuwabara, K. Kono, Jpn. J. Appl. Phys. 26 (1987) 1230; R. Ramirez, T. Poeschel,
+N. V. Brilliantov, T. Schwager, Phys. Rev. E 60 (1999) 4465. Sticking, an energy that adhesion takes: B. Dahneke,
+J. Colloid Interface Sci. 37 (1971) 342.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from diffcontact.messages import did_you_mean
+
+
+@dataclass(frozen=True)
+class Coefficient:
+    """A parameter that a law has besides `restitution`.
+
+    Attributes:
+        name: in params.
+        speed: the power of a speed in its unit: 1 for a speed itself, -1 for what is per speed, 0 for a number.
+        low: what is possible at least.
+        choice: whether it is a choice of units, one number for all contacts that is 1 where params lack it.
+        start: from speeds of approach (m,) to a value at which the law is all but constant, to begin a fit with.
+    """
+
+    name: str
+    speed: int
+    low: float = -np.inf
+    choice: bool = False
+    start: Callable[[np.ndarray], float] = lambda speeds: 0.0
+
+
+@dataclass(frozen=True)
+class Law:
+    """A law of restitution.
+
+    Attributes:
+        name: what it is called.
+        formula: in words.
+        coefficients: what it has besides `restitution`.
+        function: (values by name, speed (c,)) -> e (c,), before it is kept within [0, 1]; speed is above 0.
+    """
+
+    name: str
+    formula: str
+    coefficients: tuple[Coefficient, ...]
+    function: Callable[[Callable[[str], Any], Array], Array]
+
+
+def _sticking(value, speed):
+    share = 1 - (value("sticking_speed") / speed) ** 2
+    bounces = share > 0
+    return jnp.where(bounces, value("restitution") * jnp.sqrt(jnp.where(bounces, share, 1.0)), 0.0)
+
+
+def _mean(speeds: np.ndarray) -> float:
+    return float(np.exp(np.mean(np.log(speeds))))
+
+
+_REFERENCE = Coefficient("reference_speed", 1, low=0.0, choice=True, start=_mean)
+LAWS = {
+    law.name: law
+    for law in (
+        Law("constant", "e", (), lambda value, speed: value("restitution") * jnp.ones_like(speed)),
+        Law(
+            "linear",
+            "e - restitution_loss v",
+            (Coefficient("restitution_loss", -1),),
+            lambda value, speed: value("restitution") - value("restitution_loss") * speed,
+        ),
+        Law(
+            "power",
+            "e (v / v0)^-restitution_exponent",
+            (Coefficient("restitution_exponent", 0), _REFERENCE),
+            lambda value, speed: (
+                value("restitution") * (speed / value("reference_speed")) ** -jnp.asarray(value("restitution_exponent"))
+            ),
+        ),
+        Law(
+            "viscoelastic",
+            "1 - (1 - e) (v / v0)^(1/5)",
+            (_REFERENCE,),
+            lambda value, speed: 1 - (1 - value("restitution")) * (speed / value("reference_speed")) ** 0.2,
+        ),
+        Law(
+            "sticking",
+            "e sqrt(1 - (v_s / v)^2)",
+            # At zero nothing would depend on it.
+            (Coefficient("sticking_speed", 1, low=0.0, start=lambda speeds: 0.3 * float(np.min(speeds))),),
+            _sticking,
+        ),
+    )
+}
+
+
+def named(name: str, caller: str) -> Law:
+    """The law by this name, that the caller was given.
+
+    Raises:
+        ValueError: there is none.
+    """
+    if name not in LAWS:
+        raise ValueError(f"{caller}(restitution={name!r}): no such law; {did_you_mean(str(name), LAWS)}")
+    return LAWS[name]
+
+
+def _of_params(name: str, params: Any) -> Any:
+    return params[name]
+
+
+def built(law: str, coefficient: Callable[[str, Any], Any]) -> Callable[..., Any]:
+    """What `restitution` returns, made anew: for coefficients that close over traced values."""
+    found = named(law, "laws.restitution")
+    choices = {one.name for one in found.coefficients if one.choice}
+    if not found.coefficients:
+        return lambda params: coefficient("restitution", params)
+
+    def of_speed(params, speed):
+        def value(name):
+            return params.get(name, 1.0) if name in choices else coefficient(name, params)
+
+        e = jnp.asarray(found.function(value, speed))
+        # Not a clip, whose derivative at 0 and 1 themselves is zero.
+        return jnp.where(e > 1, 1.0, jnp.where(e < 0, 0.0, e))
+
+    return of_speed
+
+
+@lru_cache(maxsize=256)
+def restitution(law: str = "constant", coefficient: Callable[[str, Any], Any] = _of_params) -> Callable[..., Any]:
+    """A law as `System(restitution=...)` takes it.
+
+    Args:
+        law: one of `LAWS`, by name.
+        coefficient: (name, params) -> () or (c,), where the contacts' values are found; by default `params[name]`.
+
+    Returns:
+        A function of (params, speed), or of params alone where it is constant; equal arguments give the same one.
+
+    Raises:
+        ValueError: no such law.
+
+    Example:
+        >>> bumpers = restitution("power")
+        >>> params = {"restitution": 0.4, "restitution_exponent": 1.5, "reference_speed": 0.1}
+        >>> print(bumpers(params, jnp.array([0.05, 0.1, 0.2])).round(3))
+        [1.    0.4   0.141]
+    """
+    return built(law, coefficient)

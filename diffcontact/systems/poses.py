@@ -1,0 +1,198 @@
+r"""Where bodies are and how they are turned: poses (x, y, angle), or in space (centre, unit quaternion w x y z).
+
+A quaternion stands for the rotation R(p) from the body's frame to the world's; -p stands for the same. Functions take
+any leading axes, of times or of bodies, and one of a length other than 1 stands for the rotation of its direction.
+
+What a camera sees of bodies, as `Observations(observe=...)` takes it: `markers`, `angles` and `orientation`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+
+def of_bodies(q: Any, dimension: int) -> Array:
+    """(..., count, 3 or 7) poses of the bodies in a configuration, or in those of a trajectory, q (..., n)."""
+    q = jnp.asarray(q)
+    return q.reshape(*q.shape[:-1], -1, {2: 3, 3: 7}[dimension])
+
+
+def rotation(pose: Any) -> Array:
+    """(..., m, m) the rotation R from the body's frame to the world's, of poses (..., 3) or (..., 7).
+
+    Example:
+        >>> rotation(jnp.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])).tolist()  # half a turn about z
+        [[-1.0, 0.0, 0.0], [0.0, -1.0, 0.0], [0.0, 0.0, 1.0]]
+    """
+    pose = jnp.asarray(pose)
+    if pose.shape[-1] == 3:
+        c, s = jnp.cos(pose[..., 2]), jnp.sin(pose[..., 2])
+        return jnp.stack([jnp.stack([c, -s], -1), jnp.stack([s, c], -1)], -2)
+    quaternion = pose[..., 3:]
+    w, x, y, z = jnp.moveaxis(quaternion, -1, 0)
+    squared = jnp.sum(quaternion**2, axis=-1)
+    twice = 2 / jnp.where(squared > 0, squared, 1.0)
+    rows = (
+        (1 - twice * (y * y + z * z), twice * (x * y - w * z), twice * (x * z + w * y)),
+        (twice * (x * y + w * z), 1 - twice * (x * x + z * z), twice * (y * z - w * x)),
+        (twice * (x * z - w * y), twice * (y * z + w * x), 1 - twice * (x * x + y * y)),
+    )
+    return jnp.stack([jnp.stack(row, -1) for row in rows], -2)
+
+
+def placed(points: Any, pose: Any) -> Array:
+    """(..., k, m) where points (k, m) of a body are in the world, for its poses (..., 3) or (..., 7) [m].
+
+    For the markers on a body, and with `shapes.outline` for what is drawn of it.
+
+    Example:
+        >>> print(placed(jnp.array([[0.2, 0.0]]), jnp.array([1.0, 2.0, jnp.pi / 2])))
+        [[1.  2.2]]
+    """
+    points, pose = jnp.asarray(points), jnp.asarray(pose)
+    rotations = rotation(pose)[..., None, :, :]
+    turned = turn(rotations, points.reshape(*[1] * (rotations.ndim - 3), *points.shape))
+    return pose[..., None, : points.shape[-1]] + turned
+
+
+def turn(rotations: Array, vectors: Array) -> Array:
+    """(..., m) R v. Not a product of matrices: accelerators round these to less than single precision."""
+    return jnp.sum(rotations * vectors[..., None, :], axis=-1)
+
+
+def rotation_vector(measured: Any, fitted: Any) -> Array:
+    """(..., 3) the rotation from the `fitted` to the `measured` quaternion (..., 4), along the world's axes [rad].
+
+    Its length is at most pi: whether a quaternion or its negative was measured makes no difference. Measured
+    quaternions may have any length but zero; the vector has derivatives at zero.
+
+    Example:
+        >>> about_z = jnp.array([jnp.cos(0.25), 0.0, 0.0, jnp.sin(0.25)])
+        >>> print(rotation_vector(-about_z, jnp.array([1.0, 0.0, 0.0, 0.0])) + 0.0)
+        [0.  0.  0.5]
+    """
+    measured, fitted = jnp.asarray(measured), jnp.asarray(fitted)
+    a, u = measured[..., :1], measured[..., 1:]
+    b, v = fitted[..., :1], fitted[..., 1:]
+    real = a * b + jnp.sum(u * v, axis=-1, keepdims=True)
+    vector = b * u - a * v - jnp.cross(u, v)
+    sign = jnp.where(real < 0, -1.0, 1.0).astype(real.dtype)
+    real, vector = sign * real, sign * vector
+    squared = jnp.sum(vector**2, axis=-1, keepdims=True)
+    # 2 atan(x)/x of x = |vector|/real: by its series where the quotient has no derivative.
+    small = squared <= jnp.sqrt(jnp.finfo(real.dtype).eps) * real**2
+    size = jnp.sqrt(jnp.where(small, 1.0, squared))
+    base = jnp.where(real > 0, real, 1.0)
+    ratio = jnp.where(small, squared, 0.0) / base**2
+    factor = jnp.where(small, (2 - 2 / 3 * ratio + 2 / 5 * ratio**2) / base, 2 * jnp.atan2(size, real) / size)
+    return factor * vector
+
+
+def quaternion(vector: Any) -> Array:
+    """(..., 4) the unit quaternion of the rotation about a vector (..., 3) by its length [rad].
+
+    The inverse of `rotation_vector` up to half a turn; it has derivatives at zero.
+
+    Example:
+        >>> print(quaternion(jnp.array([0.0, 0.0, jnp.pi])).round(4))  # half a turn about z
+        [-0.  0.  0.  1.]
+    """
+    vector = jnp.asarray(vector)
+    squared = jnp.sum(vector**2, axis=-1, keepdims=True)
+    small = squared <= jnp.sqrt(jnp.finfo(vector.dtype).eps)
+    angle = jnp.sqrt(jnp.where(small, 1.0, squared))
+    real = jnp.where(small, 1 - squared / 8 + squared**2 / 384, jnp.cos(angle / 2))
+    share = jnp.where(small, 1 / 2 - squared / 48 + squared**2 / 3840, jnp.sin(angle / 2) / angle)
+    return jnp.concatenate([real, share * vector], axis=-1)
+
+
+def markers(points: Any, body: int = 0) -> Callable[[Any, Any], Array]:
+    """Where points of a body are seen: an `observe` for the tracks of markers on it.
+
+    Args:
+        points: (k, m) in the body's frame [m], or the name of a parameter that has them: where markers sit may be
+            fitted.
+        body: its number.
+
+    Returns:
+        (trajectory, params) -> (n, k m): x, y (and z) of the first marker, then of the next [m].
+
+    Example:
+        >>> from types import SimpleNamespace
+        >>> seen = markers([[0.5, 0.0], [0.0, 0.0]])
+        >>> print(seen(SimpleNamespace(q=jnp.array([[1.0, 2.0, jnp.pi / 2]])), {}))
+        [[1.  2.5 1.  2. ]]
+    """
+    if not isinstance(points, str):
+        array = np.asarray(points, float)
+        if array.ndim != 2 or array.shape[1] not in (2, 3):
+            raise ValueError(f"markers(points): expected shape (k, 2) or (k, 3), got {array.shape}")
+        points = tuple(map(tuple, array.tolist()))
+    return _Markers(points, int(body))
+
+
+def angles(body: int = 0) -> Callable[[Any, Any], Array]:
+    """By which angle a body in a plane is seen turned: an `observe`, (trajectory, params) -> (n, 1) [rad].
+
+    Full turns count: measured angles are to be unwrapped (`numpy.unwrap`).
+    """
+    return _Angle(int(body))
+
+
+def orientation(name: str, body: int = 0) -> Callable[[Any, Any], Array]:
+    """How far a body in space is seen turned from measured quaternions: an `observe` whose values are zero.
+
+    The residual of such a channel is the `rotation_vector` from the fitted to the measured orientation, so that the
+    sign of a measured quaternion is free and its noise is an angle [rad] about each axis. The quaternions are in the
+    parameters, where many runs can have their own, and the values are zeros::
+
+        dc.Observations(times, np.zeros((n, 3)), 0.01, dc.systems.poses.orientation("seen"))      params["seen"] (n, 4)
+
+    with NaN for zero where one is missing, and any quaternion in its place.
+
+    Args:
+        name: of the parameter with the measured quaternions (n, 4), w x y z, those of the observations' times.
+        body: its number.
+
+    Returns:
+        (trajectory, params) -> (n, 3), the rotation vector from the measured to the simulated orientation [rad].
+    """
+    return _Orientation(name, int(body))
+
+
+@dataclass(frozen=True)
+class _Markers:
+    points: Any
+    body: int
+
+    def __call__(self, trajectory, params):
+        points = jnp.asarray(params[self.points] if isinstance(self.points, str) else self.points, trajectory.q.dtype)
+        seen = placed(points, of_bodies(trajectory.q, points.shape[-1])[:, self.body])
+        return seen.reshape(len(seen), -1)
+
+
+@dataclass(frozen=True)
+class _Angle:
+    body: int
+
+    def __call__(self, trajectory, params):
+        del params
+        return of_bodies(trajectory.q, 2)[:, self.body, 2:]
+
+
+@dataclass(frozen=True)
+class _Orientation:
+    name: str
+    body: int
+
+    def __call__(self, trajectory, params):
+        simulated = of_bodies(trajectory.q, 3)[:, self.body, 3:]
+        measured = jnp.asarray(params[self.name], simulated.dtype)
+        # Runs may be simulated on, behind their last sample.
+        return rotation_vector(simulated, measured[np.minimum(np.arange(len(simulated)), len(measured) - 1)])

@@ -1,0 +1,323 @@
+r"""What rigid bodies may touch: planes, fixed balls, and each other where one of them is a ball; the gaps there.
+
+Of a contact with the unit vector d from the first surface to the second, both of which have an arm from their centre to
+where they touch::
+
+             .  arm_i      slip of two bodies, the second on the first    v_j + w_j x arm_j - v_i - w_i x arm_i
+        (i)---->|d         slip of a body on a plane                      v_i + w_i x arm_i - belt
+             '  |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from diffcontact.shapes import Ball, Shape
+from diffcontact.system import System
+from diffcontact.systems import poses
+from diffcontact.systems.spin import tangents
+from diffcontact.systems.surfaces import param, unit
+
+
+class Touch(NamedTuple):
+    """All contacts of rigid bodies, at one place.
+
+    Attributes:
+        first, second: (c,) numbers of the two surfaces, static.
+        gap: (c,) [m].
+        direction: (c, m) unit vectors from the first to the second.
+        arms: (c, m) of the first, (c, m) of the second [m].
+    """
+
+    first: np.ndarray
+    second: np.ndarray
+    gap: Array
+    direction: Array
+    arms: tuple[Array, Array]
+
+
+@dataclass(frozen=True)
+class Solids:
+    """The surfaces of rigid bodies and of what is around them.
+
+    Each has a number: the bodies, then the fixed balls, then the planes. A contact is a pair of numbers, the first of
+    them a body's; one body and one plane have a contact for each spot of the body's shape.
+
+    Args:
+        shapes, dimension, planes, fixed, materials, belt, pairs: as in `bodies`.
+    """
+
+    shapes: tuple[Shape, ...] | Callable
+    dimension: int
+    planes: Callable | None = None
+    fixed: int = 0
+    materials: tuple[int, ...] | None = None
+    belt: Callable | None = None
+    pairs: bool = True
+
+    @property
+    def coordinates(self) -> int:
+        """How many coordinates a body has."""
+        return {2: 3, 3: 7}[self.dimension]
+
+    @property
+    def velocities(self) -> int:
+        """How many velocities a body has."""
+        return {2: 3, 3: 6}[self.dimension]
+
+    def of(self, params) -> tuple[Shape, ...]:
+        """The shapes.
+
+        Raises:
+            ValueError: what was given is none, not of this dimension, or two of them cannot meet.
+        """
+        if not callable(self.shapes):
+            return self.shapes
+        found = tuple(self.shapes(params))
+        require(found, self)
+        return found
+
+    def spheres(self, shapes: tuple[Shape, ...]) -> int:
+        """How many bodies and fixed balls there are."""
+        return len(shapes) + self.fixed
+
+    def name(self, number: int, shapes: tuple[Shape, ...]) -> str:
+        """What a number stands for, in words."""
+        for what, many in (("body", len(shapes)), ("fixed ball", self.fixed)):
+            if number < many:
+                return f"{what} {number}"
+            number -= many
+        return f"plane {number}"
+
+    def meeting(self, shapes: tuple[Shape, ...]) -> tuple[np.ndarray, np.ndarray]:
+        """The numbers (p,) of the bodies and fixed balls that meet, i < j."""
+        first, second = np.triu_indices(len(shapes), 1, self.spheres(shapes))
+        if not self.pairs:
+            apart = second >= len(shapes)
+            first, second = first[apart], second[apart]
+        return first, second
+
+    def surfaces(self, shapes: tuple[Shape, ...], planes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The numbers (c,) of the two surfaces of each contact, and the number (c,) of the spot where one is a plane.
+
+        In the order of `bodies`; there are so many planes. Spots are counted through all bodies.
+        """
+        blocks, begin = [np.zeros((3, 0), int)], 0
+        for body, shape in enumerate(shapes):
+            spots = shape.spots(self.dimension).points.shape[0]
+            plane, spot = np.indices((planes, spots)).reshape(2, -1)
+            blocks.append(np.stack([np.full_like(spot, body), self.spheres(shapes) + plane, begin + spot]))
+            begin += spots
+        first, second = self.meeting(shapes)
+        blocks.append(np.stack([first, second, np.full_like(first, -1)]))
+        first, second, spot = np.concatenate(blocks, axis=1)
+        return first, second, spot
+
+    def inclined(self, t, params, dtype) -> tuple[Array, Array]:
+        """Unit normals (p, m) of the planes, and their offsets (p,) [m]."""
+        if self.planes is None:
+            return jnp.zeros((0, self.dimension), dtype), jnp.zeros(0, dtype)
+        normals, offsets = self.planes(t, params)
+        normals, offsets = jnp.asarray(normals, dtype), jnp.atleast_1d(jnp.asarray(offsets, dtype))
+        for what, given, shape in (
+            ("offsets", offsets, (offsets.size,)),
+            ("normals", normals, (offsets.size, self.dimension)),
+        ):
+            if given.shape != shape:
+                raise ValueError(f"bodies(planes=...): {what}: expected shape {shape}, got {given.shape}")
+        return normals, offsets
+
+    def radii(self, shapes, params, dtype) -> Array:
+        """(spheres,) radii of the balls among the bodies, and of the fixed balls; zero of other bodies [m]."""
+        own = [shape.radius if isinstance(shape, Ball) else 0.0 for shape in shapes]
+        own = jnp.stack([jnp.asarray(radius, dtype) for radius in own])
+        return jnp.concatenate([own, param(params, "fixed_radius", (self.fixed,), dtype)]) if self.fixed else own
+
+    def centres(self, q: Array, params) -> Array:
+        """(spheres, m) of the bodies and the fixed balls [m]."""
+        own = poses.of_bodies(q, self.dimension)[:, : self.dimension]
+        if not self.fixed:
+            return own
+        return jnp.concatenate([own, param(params, "fixed_centre", (self.fixed, self.dimension), q.dtype)])
+
+    def touch(self, t, q: Array, params) -> Touch:
+        """All contacts, in the order of `bodies`."""
+        shapes, dtype = self.of(params), q.dtype
+        normals, offsets = self.inclined(t, params, dtype)
+        first, second, spot = self.surfaces(shapes, len(offsets))
+        on_plane = spot >= 0
+        planes = second[on_plane] - self.spheres(shapes)
+        gap, direction, arm = self._on_planes(shapes, q, first[on_plane], spot[on_plane], normals[planes])
+        blocks = [(gap - offsets[planes], -direction, arm, jnp.zeros_like(arm))]
+        if not np.all(on_plane):
+            blocks.append(self._between(shapes, q, params, first[~on_plane], second[~on_plane]))
+        gap, direction, *arms = (jnp.concatenate(parts) for parts in zip(*blocks, strict=True))
+        return Touch(first, second, gap, direction, (arms[0], arms[1]))
+
+    def _on_planes(self, shapes, q, body, spot, normal):
+        """Distances (c,) of the spots of these numbers (c,) from the origin along the planes' normals (c, m), these,
+        and the arms (c, m) to where they touch."""
+        dtype, pose = q.dtype, poses.of_bodies(q, self.dimension)
+        spots = [shape.spots(self.dimension) for shape in shapes]
+        points = jnp.concatenate([jnp.asarray(each.points, dtype) for each in spots])[spot]
+        turned = poses.rotation(pose)[body]
+        arm = poses.turn(turned, points)
+        if any(each.axes is not None for each in spots):
+            axes = [each.points * 0 if each.axes is None else each.axes for each in spots]
+            axes = jnp.concatenate([jnp.asarray(each, dtype) for each in axes])[spot]
+            # A n over its length is zero where A is.
+            _, towards = unit(axes * poses.turn(turned.swapaxes(1, 2), normal))
+            arm = arm - poses.turn(turned, axes * towards)
+        centre = pose[body, : self.dimension]
+        return jnp.sum(normal * (centre + arm), axis=1), normal, arm
+
+    def _between(self, shapes, q, params, first, second):
+        """Gaps, directions and arms of the contacts between bodies and balls of these numbers (c,)."""
+        dtype, centre = q.dtype, self.centres(q, params)
+        radius = self.radii(shapes, params, dtype)
+        distance, direction = unit(centre[second] - centre[first])
+        gap = distance - radius[first] - radius[second]
+        arms = [radius[first][:, None] * direction, -radius[second][:, None] * direction]
+        turned = poses.rotation(poses.of_bodies(q, self.dimension))
+        for number, shape in enumerate(shapes):
+            here = (first == number) | (second == number)
+            if isinstance(shape, Ball) or not np.any(here):
+                continue
+            # The other one is a ball, before or behind it.
+            (at,) = np.nonzero(here)
+            before = first[at] == number
+            ball, sign = np.where(before, second[at], first[at]), np.where(before, 1.0, -1.0).astype(dtype)
+            turns = jnp.broadcast_to(turned[number], (at.size, *turned.shape[1:]))
+            found = jax.vmap(shape.nearest)(poses.turn(turns.swapaxes(1, 2), centre[ball] - centre[number][None]))
+            outwards, own = poses.turn(turns, found.outwards), poses.turn(turns, found.foot)
+            both = own, -radius[ball][:, None] * outwards
+            gap = gap.at[at].set(found.distance - radius[ball])
+            direction = direction.at[at].set(sign[:, None] * outwards)
+            for k, order in enumerate((both, both[::-1])):
+                arms[k] = arms[k].at[at].set(jnp.where(before[:, None], *order))
+        return gap, direction, arms[0], arms[1]
+
+    def gap(self, t, q: Array, params) -> Array:
+        """(c,) the gaps of all contacts [m]."""
+        return self.touch(t, q, params).gap
+
+    def slip(self, t, q: Array, u: Array, params) -> Array:
+        """(c, k) slip velocities [m/s], along `spin.tangents`."""
+        found, spheres = self.touch(t, q, params), self.spheres(self.of(params))
+        velocity = u.reshape(-1, self.velocities)
+        # Fixed balls and planes stand still.
+        rest = max(spheres + self._walls(t, params), 1) - len(velocity)
+        velocity = jnp.concatenate([velocity, jnp.zeros((rest, self.velocities), u.dtype)])
+        near, far = (
+            _at_surface(velocity[number], arm)
+            for number, arm in zip((found.first, found.second), found.arms, strict=True)
+        )
+        wall = found.second >= spheres
+        if self.belt is not None:
+            running = jnp.asarray(self.belt(t, params), u.dtype)
+            if running.shape != (self._walls(t, params), self.dimension):
+                expected = (self._walls(t, params), self.dimension)
+                raise ValueError(f"bodies(belt=...): expected shape {expected}, got {running.shape}")
+            far = jnp.where(wall[:, None], running[np.where(wall, found.second - spheres, 0)], far)
+        relative = jnp.where(wall[:, None], near - far, far - near)
+        return jnp.stack([jnp.sum(relative * along, axis=1) for along in tangents(found.direction, wall)], axis=1)
+
+    def _walls(self, t, params) -> int:
+        return self.inclined(t, params, jnp.zeros(()).dtype)[1].size
+
+    def coefficients(self, name: str, params):
+        """() or (c,) the coefficient by this name of all contacts."""
+        if self.materials is None:
+            return params[name]
+        shapes, table, kinds = self.of(params), jnp.asarray(params[name]), max(self.materials) + 1
+        if table.ndim != 2 or table.shape[0] != table.shape[1] or table.shape[0] < kinds:
+            raise ValueError(
+                f"params[{name!r}]: expected a symmetric table of {kinds} x {kinds} materials, got {table.shape}"
+            )
+        material = np.asarray(self.materials)
+        first, second, _ = self.surfaces(shapes, material.size - self.spheres(shapes))
+        return table[material[first], material[second]]
+
+    def inertia(self, params, dtype) -> Array:
+        """Inertia of the bodies about their centres [kg m^2]: `params["inertia"]`, or that of homogeneous ones.
+
+        (count,) in a plane. In space (count,) of bodies for which all axes are alike, (count, 3) principal moments, or
+        (count, 3, 3).
+        """
+        shapes = self.of(params)
+        shape = (len(shapes),)
+        if "inertia" in params:
+            given = jnp.asarray(params["inertia"], dtype)
+            allowed = (shape,) if self.dimension == 2 else (shape, (*shape, 3), (*shape, 3, 3))
+            if given.shape not in allowed:
+                expected = " or ".join(map(str, allowed))
+                raise ValueError(f"params['inertia']: expected shape {expected}, got {given.shape}")
+            return given
+        each = [jnp.asarray(one.inertia(self.dimension), dtype) for one in shapes]
+        most = max(one.ndim for one in each)
+        if most > 0:
+            each = [one * jnp.ones(3, dtype) if one.ndim == 0 else one for one in each]
+        if most > 1:
+            each = [jnp.diag(one) if one.ndim == 1 else one for one in each]
+        mass = param(params, "mass", shape, dtype)
+        return mass.reshape(-1, *[1] * most) * jnp.stack(each)
+
+
+@dataclass(frozen=True)
+class Bodies(System):
+    """The System of all contacts of rigid bodies: what `bodies` returns.
+
+    Args:
+        solids: what may touch.
+        law: of restitution, one of `laws.LAWS` by name.
+    """
+
+    solids: Solids = field(kw_only=True)
+    law: str = field(default="constant", kw_only=True)
+
+
+def require(shapes: Any, solids: Solids) -> None:
+    """Refuse what are no shapes of this dimension, and pairs of shapes whose contact is not known.
+
+    Raises:
+        ValueError: it names the shape.
+    """
+    if not shapes:
+        raise ValueError("bodies(shapes=()): expected at least one shape")
+    for number, shape in enumerate(shapes):
+        if not (isinstance(shape, Shape) and shape.fits(solids.dimension)):
+            expected = f"a shape in {solids.dimension} dimensions"
+            raise ValueError(f"bodies(shapes=...): shapes[{number}]: expected {expected}, got {shape!r}")
+    for i, j in zip(*solids.meeting(shapes), strict=True):
+        pair = shapes[i], shapes[j] if j < len(shapes) else Ball(1.0)
+        if not any(isinstance(one, Ball) for one in pair):
+            raise ValueError(
+                f"bodies(shapes=...): contacts of shapes[{i}] with shapes[{j}], {_named(pair[0])} with "
+                f"{_named(pair[1])}, are not covered: one of two that meet is a Ball; pairs=False for bodies that "
+                "never meet"
+            )
+        for number, one in zip((i, j), pair, strict=True):
+            if not one.meets_balls:
+                raise ValueError(
+                    f"bodies(shapes=...): contacts of shapes[{number}], {_named(one)}, with balls are not covered; "
+                    "those of Box, Polygon and Ball are"
+                )
+
+
+def _named(shape: Shape) -> str:
+    name = type(shape).__name__
+    return f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
+
+
+def _at_surface(velocity: Array, arm: Array) -> Array:
+    """(c, m) velocities of points at arms (c, m) from the centres of bodies that move so (c, 3 or 6)."""
+    if arm.shape[1] == 2:
+        return velocity[:, :2] + velocity[:, 2:] * jnp.stack([-arm[:, 1], arm[:, 0]], axis=1)
+    return velocity[:, :3] + jnp.cross(velocity[:, 3:], arm)

@@ -1,0 +1,259 @@
+"""`new`: from what a camera, a tracker or a telephone wrote to a scene that runs, without editing."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from command_line import ROWS, assert_one_line
+
+from diffcontact.cli import main
+from diffcontact.scene import read_study
+
+NOISE = 0.1  # mm
+
+
+def carts(times, rng):
+    """Two markers [mm] on a line that is turned in the frame: e = 0.8, equal masses, contact at a distance of 50 mm."""
+    at = 250.0 / 300.0
+    since = np.maximum(times - at, 0.0)
+    first = np.where(times < at, 300 * times, 250.0) + 30 * since
+    second = 300.0 + 270 * since
+    along = np.stack([first, second], axis=1)[:, :, None] * np.array([0.96, 0.28, 0.0])
+    return along + NOISE * rng.normal(size=along.shape) + np.array([10.0, 20.0, 400.0])
+
+
+def ball(times):
+    """Height [m] of a ball dropped from 1 m at 0.1 s, e = 0.8."""
+    height, start, top = np.full(times.size, 1.0), 0.1, 1.0
+    speed = 0.0
+    for _ in range(8):
+        since = times - start
+        height = np.where(since > 0, top + speed * since - 9.81 / 2 * since**2, height)
+        last = (speed + np.sqrt(speed**2 + 2 * 9.81 * top)) / 9.81
+        start, top, speed = start + last, 0.0, 0.8 * (9.81 * last - speed)
+    return height
+
+
+def swing(times):
+    """A swing [m] of 0.5 Hz that dies away."""
+    return 0.02 + 0.15 * np.exp(-0.05 * times) * np.cos(np.pi * times)
+
+
+def table(columns, delimiter=",", digits=4):
+    return "".join(delimiter.join(f"{x:.{digits}f}" for x in row) + "\n" for row in zip(*columns, strict=True))
+
+
+def qualisys(rng):
+    times = np.arange(400) / 200
+    rows = carts(times, rng).reshape(400, 6)
+    rows[50:60, 3:] = 0.0
+    return (
+        "NO_OF_FRAMES\t400\nNO_OF_CAMERAS\t4\nNO_OF_MARKERS\t2\nFREQUENCY\t200\nDESCRIPTION\t--\n"
+        "DATA_INCLUDED\t3D\nMARKER_NAMES\tleft\tright\n" + table(rows.T, "\t", 3)
+    )
+
+
+def tracker(rng):
+    times = np.arange(600) / 30
+    x = swing(times) + 1e-4 * rng.normal(size=times.size)
+    return "\tmass A\t\t\nt\tx\ty\t\n" + table([times, x, 0.3 + 0 * x], "\t").replace("\n", "\t\n").replace(".", ",")
+
+
+def deeplabcut(rng):
+    times = np.arange(60) / 30
+    y = 700 - 600 * ball(times) + 0.5 * rng.normal(size=times.size)
+    sure = np.where(np.arange(60) == 20, 0.1, 0.99)
+    head = "scorer,net,net,net\nbodyparts,ball,ball,ball\ncoords,x,y,likelihood\n"
+    rows = zip(range(60), 300 + rng.normal(size=60), y, sure, strict=True)
+    return head + "".join(f"{i},{a:.2f},{b:.2f},{c:.2f}\n" for i, a, b, c in rows)
+
+
+def kinovea(rng):
+    times = np.arange(90) / 60
+    y = ball(times) + 5e-4 * rng.normal(size=times.size)
+    return "#Kinovea Trajectory data export\n#T X Y\n\n# ball\n" + table([times, 0.5 + 0 * y, y], " ")
+
+
+def kinovea_csv(rng):
+    times = np.arange(90) / 60
+    rows = [1e3 * times, 0.5 + 0 * times, ball(times) + 5e-4 * rng.normal(size=times.size)]
+    rows = table(rows).replace(",", '","').replace("\n", '"\n"')
+    return '"Time","ball/0/X","ball/0/Y"\n"' + rows.removesuffix('"')
+
+
+def phyphox(rng):
+    times = 1.0 + np.cumsum([0, 0.6, 0.48, 0.384, 0.3072])
+    header = ",".join(f'"Bounce {i} (s)","Height {i} (m)"' for i in range(5))
+    return header + "\n" + ",".join(f"{t:.6E},0.1" for t in times) + "\n"
+
+
+def spreadsheet(rng):
+    """Carts at 2 kHz with times to three digits, decimal commas, a head and a row of units, and dashes for lost."""
+    times = np.arange(2400) / 2000
+    x = carts(times, rng)[:, :, 0]
+    rows = [[f"{t:.3f}", f"{a:.3f}", f"{b:.3f}"] for t, (a, b) in zip(times, x, strict=True)]
+    rows[100][2] = "-"
+    text = "".join(";".join(row) + "\n" for row in rows).replace(".", ",")
+    return "Tracked by hand\nRun 3\nTime;Left cart;Right cart\ns;mm;mm\n" + text
+
+
+def pucks(rng):
+    """Two discs of 35 mm on a table, from the side into each other; cm."""
+    times = np.arange(120) / 100
+    first = np.stack([-20 + 50 * times, 1 + 0 * times], axis=1)
+    second = np.stack([5 + 0 * times, 4 + 0 * times], axis=1)
+    # They meet at a distance of 7 cm: 3 across, sqrt(40) along.
+    at = (25 - np.sqrt(40.0)) / 50
+    n = np.array([np.sqrt(40.0), 3.0]) / 7
+    jump = 0.5 * 1.8 * 50 * n[0] * n
+    since = np.maximum(times - at, 0.0)[:, None]
+    rows = np.concatenate([first - since * jump, second + since * jump], axis=1)
+    rows += 0.01 * rng.normal(size=rows.shape)
+    return "time [s],x1 [cm],y1 [cm],x2 [cm],y2 [cm]\n" + table([times, *rows.T])
+
+
+def puck(rng):
+    """One puck without a header, in px and frames, that meets two cushions, e = 0.7."""
+    frames = np.arange(90.0)
+    x = np.where(frames < 30, 100 + 12 * frames, 460 - 8.4 * (frames - 30))
+    y = np.where(frames < 50, 300 - 5 * frames, 50 + 3.5 * (frames - 50))
+    return table([frames, x + 0.3 * rng.normal(size=90), y + 0.3 * rng.normal(size=90)], " ", 2)
+
+
+def carriage(rng):
+    """3 kg with 2 N s/m and 1 N of dry friction, driven to and fro."""
+    times = np.arange(600) / 300
+    x, v, a = 0.5 - 0.5 * np.cos(2 * times), np.sin(2 * times), 2 * np.cos(2 * times)
+    force = 3 * a + 2 * v + np.sign(v)
+    return "t_s,x_m,v_m_s,F_N\n" + table([times, x + 5e-4 * rng.normal(size=600), v, force])
+
+
+CASES = {
+    "qualisys": (qualisys, "two carts that collide on a straight line", {"restitution": (0.8, 0.02)}),
+    "tracker": (tracker, "an oscillation that dies away", {"stiffness": (np.pi**2, 0.05)}),
+    "deeplabcut": (deeplabcut, "a ball that bounces, seen in ball y [px]", {"restitution": (0.8, 0.02)}),
+    "kinovea": (
+        kinovea,
+        "a ball that bounces, seen in ball y",
+        {"restitution": (0.8, 0.02), "gravity[0]": (9.81, 0.1)},
+    ),
+    "kinovea csv": (kinovea_csv, "a ball that bounces, seen in ball y", {"restitution": (0.8, 0.02)}),
+    "phyphox": (phyphox, "the impacts of a bouncing ball that was heard", {"restitution": (0.8, 1e-3)}),
+    "spreadsheet": (spreadsheet, "two carts that collide on a straight line", {"restitution": (0.8, 0.02)}),
+    "pucks": (pucks, "2 balls or discs that collide in 2 dimensions", {"restitution": (0.8, 0.05)}),
+    "carriage": (carriage, "a carriage driven by F_N", {"mass": (3.0, 0.05), "gamma": (1.0, 0.1)}),
+    "puck": (puck, "one body that meets walls in 2 dimensions", {"restitution": (0.7, 0.02)}),
+}
+
+
+@pytest.fixture
+def recording(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def write(name, suffix=".txt"):
+        file = tmp_path / f"{name}{suffix}"
+        file.write_text(CASES[name][0](np.random.default_rng(1)))
+        return file
+
+    return write
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_draft_is_a_scene_whose_starts_make_sense(recording, tmp_path, capsys, name):
+    file = recording(name)
+    assert main(["new", file.name]) == 0
+    printed = capsys.readouterr().out
+    assert f"taken for {CASES[name][1]}; wrote {name}.toml" in printed
+    study = read_study(tmp_path / f"{name}.toml")
+    assert study.runs
+    assert f"taken for {CASES[name][1]}" in (tmp_path / f"{name}.toml").read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
+def test_a_draft_is_fitted_without_editing(recording, tmp_path, name):
+    file = recording(name)
+    assert main(["new", str(file)]) == 0
+    assert main(["fit", f"{name}.toml", "--out", "out"]) == 0
+    found = json.loads((tmp_path / "out" / "result.json").read_text())["parameters"]
+    for parameter, (truth, tolerance) in CASES[name][2].items():
+        # A few standard errors of noise that is the case's own; a scene that is wrong is off by far more.
+        assert abs(found[parameter]["value"] - truth) < tolerance, parameter
+
+
+def test_what_is_wrong_with_a_file_is_in_the_keys(recording, tmp_path, capsys):
+    file = recording("spreadsheet", ".csv")
+    assert main(["new", str(file)]) == 0
+    told = capsys.readouterr().out
+    assert re.search(r"1\d\d\d times are missing or do not increase", told)
+    scene = (tmp_path / "spreadsheet.toml").read_text()
+    for line in (
+        'delimiter = ";"',
+        'decimal = ","',
+        "skip = [2, 1]",
+        'missing = ["-"]',
+        'time = "Time"',
+        'rate = "from data"',
+    ):
+        assert f"\n{line}" in scene
+    (run,) = read_study(tmp_path / "spreadsheet.toml").runs
+    # Times to three digits are off by 1 ms / sqrt(12), their line by sqrt(12 / 2400) of it from end to end: 2e-5 s.
+    np.testing.assert_allclose(run.times - run.times[0], np.arange(2400) / 2000, atol=1e-4)
+
+
+def test_what_air_slows_is_not_upright(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    times = np.arange(40) / 100
+    flight = [times, 0.1 * times, -9 * times + 4.7 * times**2, 0.3 + 2 * times - 4.9 * times**2]
+    noise = 1e-3 * np.random.default_rng(0).normal(size=(3, 40))
+    rows = [flight[0], *(np.array(flight[1:]) + noise)]
+    (tmp_path / "flight.csv").write_text("time [s],x [m],y [m],z [m]\n" + table(rows))
+    assert main(["new", "flight.csv"]) == 0
+    assert "\ngravity = { value = [0.0, 0.0, -9.81], " in (tmp_path / "flight.toml").read_text()
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "utf-8-sig"])
+def test_other_encodings_are_read_and_said(recording, tmp_path, encoding):
+    file = recording("kinovea")
+    file.write_bytes(file.read_text().replace("# ball", "# Höhe").encode(encoding))
+    assert main(["new", str(file)]) == 0
+    (run,) = read_study(tmp_path / "kinovea.toml").runs
+    assert "Höhe" in run.notes["recording"]
+
+
+def test_a_file_that_is_there_stays(recording, tmp_path, capsys):
+    file = recording("phyphox")
+    (tmp_path / "phyphox.toml").write_text("mine")
+    assert main(["new", str(file)]) == 2
+    assert_one_line(capsys, "phyphox.toml: exists already, expected a new file: --out SCENE.toml")
+    assert (tmp_path / "phyphox.toml").read_text() == "mine"
+    assert main(["new", str(file), "--out", "scenes/mine.toml"]) == 0
+    assert 'files = ["../phyphox.txt"]' in (tmp_path / "scenes" / "mine.toml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "run.csv: no columns of numbers; it begins with ''"),
+        ("Dear diary\nnothing moved today\n", "run.csv: no columns of numbers; it begins with 'Dear diary'"),
+        ("t,x\n" + "".join(f"{i},5\n" for i in range(40)), "run.csv: no position that moves among the columns"),
+        ("t,x\n0,1\n1,2\n", "run.csv: no position that moves among the columns"),
+        (b"\xff\xfe\x00", "run.csv: byte 2 is no UTF-16 text, expected a recording as text"),
+        (b"\x89PNG\r\n\0\0", "run.csv: row 2: a null byte, expected a recording as text in Latin-1"),
+        ("\n".join(ROWS[:1] + [f"{i},{i},0,{i * i},0" for i in range(40)]), "run.csv: no scene fits; tried: "),
+    ],
+)
+def test_what_cannot_be_drafted_is_refused(tmp_path, capsys, monkeypatch, content, message):
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "run.csv"
+    file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    assert main(["new", "run.csv"]) == 2
+    assert_one_line(capsys, message)
+    assert [path.name for path in tmp_path.iterdir()] == ["run.csv"]
+
+
+def test_a_recording_that_is_absent_is_named(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["new", "absent.csv"]) == 2
+    assert_one_line(capsys, "absent.csv: No such file or directory")

@@ -1,0 +1,160 @@
+"""What is wrong is named, and what is right is left alone: replicas of a bouncing ball, one compilation for all."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from bouncing import BALL_FREE, BALL_TRUTH, SAMPLES, ball_problem, bounces
+
+from diffcontact.identify import FitResult, Interval, Normal, fit, fit_replicas
+
+TIMES = np.linspace(0.0, 1.5, SAMPLES)
+REPLICAS = 12
+START = {"e": 0.8, "g": 9.81, "q0": np.ones(1), "u0": np.full(1, 0.3)}
+
+
+def heights(replicas=REPLICAS, sigma=0.01, seed=3, **law):
+    """(N, n, 1) measured heights."""
+    exact = bounces(**{"e": 0.8, "g": 9.81, "height": 1.0, "speed": 0.3, "times": TIMES} | law)
+    return (exact + sigma * np.random.default_rng(seed).normal(size=(replicas, SAMPLES)))[:, :, None]
+
+
+def slowing(a, b):
+    """Heights of a ball with e = a - b v."""
+    q, u, start, seen = 1.0, 0.3, 0.0, np.empty(SAMPLES)
+    for _ in range(11):
+        s = TIMES[start <= TIMES] - start
+        seen[start <= TIMES] = q + u * s - 9.81 * s**2 / 2
+        flight = (u + np.sqrt(u * u + 2 * 9.81 * q)) / 9.81
+        v = 9.81 * flight - u
+        start, q, u = start + flight, 0.0, max(a - b * v, 0.0) * v
+    return seen
+
+
+@pytest.fixture(scope="module")
+def exact():
+    run = ball_problem(np.random.default_rng(0), sigma=0.0, noise=0.01)
+    return fit(run, START, BALL_FREE)
+
+
+def named(results, word):
+    """How many verdicts have a reason that holds the word."""
+    return sum(any(word in reason for reason in result.verdict.reasons) for result in results)
+
+
+def test_a_model_that_is_right_is_left_alone(exact):
+    results = fit_replicas(exact, [heights(24)])
+    # One false alarm in twenty would be too many; two in 24 happen once in 40 times at one in a hundred.
+    assert sum(result.verdict.explains != "yes" for result in results) <= 1
+    assert all(result.verdict.reasons == () for result in results if result.verdict.explains == "yes")
+
+
+def test_noise_that_is_correlated_and_as_large_as_stated_is_noise(exact):
+    from scipy.signal import lfilter
+
+    white = np.random.default_rng(1).normal(size=(REPLICAS, SAMPLES + 100))
+    noise = 0.01 * np.sqrt(1 - 0.8**2) * np.asarray(lfilter([1.0], [1.0, -0.8], white))[:, 100:]
+    results = fit_replicas(exact, [heights(sigma=0.0) + noise[:, :, None]])
+    assert sum(result.verdict.explains == "yes" for result in results) >= REPLICAS - 1
+
+
+def test_residuals_that_are_a_smooth_curve_are_no_noise_though_as_small_as_stated(exact):
+    """A camera that sways by as much as the noise is said to be."""
+    sway = 0.012 * np.sin(9 * TIMES + np.linspace(0.0, 3.0, REPLICAS)[:, None])
+    noise = 1e-4 * np.random.default_rng(6).normal(size=sway.shape)
+    results = fit_replicas(exact, [heights(sigma=0.0) + (sway + noise)[:, :, None]])
+    assert named(results, "are a smooth curve, not noise") == REPLICAS
+    assert all(result.chi2_per_dof < 1.2 for result in results)
+
+
+def test_noise_larger_than_stated_is_told_from_a_misfit(exact):
+    results = fit_replicas(exact, [heights(sigma=0.03)])
+    # One in a hundred shows a pattern by chance.
+    assert named(results, "the noise is larger than stated") >= REPLICAS - 1
+    assert {result.verdict.explains for result in results} == {"partly"}
+
+
+def test_restitution_that_falls_with_speed_leaves_residuals_that_follow_each_other(exact):
+    seen = slowing(1.0, 0.08) + 0.01 * np.random.default_rng(2).normal(size=(REPLICAS, SAMPLES))
+    results = fit_replicas(exact, [seen[:, :, None]])
+    assert named(results, "follow each other") == REPLICAS
+    # The law is sought in the replica's data, not in those of the fit that it repeats.
+    assert named(results, "restitution falls with the speed of approach") == REPLICAS
+    assert all(result.verdict.explains != "yes" for result in results)
+
+
+def test_a_gross_misfit_forbids_its_intervals(exact):
+    (result,) = fit_replicas(exact, [(slowing(1.0, 0.08) + 0.002 * np.sin(7 * TIMES))[None, :, None]])
+    fine = replace(result, objective=result.objective.replaced("sigma", [np.full((SAMPLES, 1), 0.002)]))
+    fine = replace(fine, cost=25 * result.cost)
+    assert fine.verdict.explains == "no"
+    assert "do not use these intervals" in str(fine)
+
+
+def test_noise_ten_times_as_large_as_stated_forbids_its_intervals(exact):
+    """It looks like bounces that a coarse film has in the wrong places."""
+    results = fit_replicas(exact, [heights(sigma=0.1)])
+    assert {result.verdict.explains for result in results} == {"no"}
+    assert named(results, "more starts") == REPLICAS
+
+
+def test_samples_far_off_are_counted(exact):
+    seen = heights()
+    for lane in range(REPLICAS):
+        seen[lane, [7, 30, 50]] += [[0.3], [-0.3], [0.3]]
+    assert named(fit_replicas(exact, [seen]), "3 far off") == REPLICAS
+
+
+def test_a_prior_that_the_data_contradict_is_named(exact):
+    run = ball_problem(np.random.default_rng(0), sigma=0.0, noise=0.01)
+    known = fit(run, START, BALL_FREE, priors={"g": Normal(9.81, 0.001)})
+    results = fit_replicas(known, [heights(g=9.5)])
+    assert named(results, "the prior of g") == REPLICAS
+    assert named(fit_replicas(known, [heights()]), "the prior of g") == 0
+
+
+def test_an_estimate_at_its_bound_is_named():
+    run = ball_problem(np.random.default_rng(0))
+    held = fit(run, START | {"e": 0.77}, BALL_FREE | {"e": Interval(0.0, 0.78)})
+    assert held.verdict.explains != "yes"
+    assert named([held], "e = 0.78 is at its bound") == 1
+
+
+def test_runs_that_contradict_each_other_are_told_from_runs_that_scatter():
+    problems = [
+        replace(ball_problem(np.random.default_rng(i), sigma=0.0, noise=0.01), per_run=("q0", "u0")) for i in range(2)
+    ]
+    start = {"e": 0.8, "g": 9.81, "q0": np.ones((2, 1)), "u0": np.full((2, 1), 0.3)}
+    joint = fit(problems, start, BALL_FREE)
+    two_balls = fit_replicas(joint, [heights(e=0.75), heights(e=0.85, seed=4)])
+    assert named(two_balls, "the runs contradict each other: e would be 0.7") == REPLICAS
+    assert {result.verdict.explains for result in two_balls} == {"no"}
+    alike = fit_replicas(joint, [heights(), heights(seed=4)])
+    assert named(alike, "contradict") == 0
+    # By their names, where they have any.
+    told = " ".join(two_balls[0].judged({}, ["old.csv", "new.csv"]).verdict.reasons)
+    assert " in old.csv alone and 0.8" in told
+    assert told.count(" in new.csv") == 1
+    assert alike[0].scope == "within these runs"
+
+
+def test_the_best_of_starts_that_disagree_is_doubted(exact):
+    (wrong,) = fit_replicas(exact, [slowing(1.0, 0.08)[None, :, None]])
+    assert (
+        named(
+            [replace(wrong, start_costs=(wrong.cost, 3 * wrong.cost, 4 * wrong.cost, 5 * wrong.cost))], "1 of 4 starts"
+        )
+        == 1
+    )
+    (right,) = fit_replicas(exact, [heights(1)])
+    assert named([replace(right, start_costs=(right.cost, 3 * right.cost))], "starts") == 0
+
+
+def test_a_verdict_goes_with_its_result(exact, tmp_path):
+    (result,) = fit_replicas(exact, [heights(1, sigma=0.03)])
+    result.save(tmp_path / "result.json")
+    back = FitResult.load(tmp_path / "result.json")
+    assert back.verdict == result.verdict
+    assert back.verdict.explains == "partly"
+    assert str(back).startswith("explains the data, but for what follows\n  - residuals are")
+    assert BALL_TRUTH["e"] == 0.8

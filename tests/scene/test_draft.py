@@ -1,0 +1,165 @@
+"""What a survey sees in a recording, and what a motion is taken for."""
+
+import numpy as np
+import pytest
+
+from diffcontact.scene.draft import survey
+from diffcontact.scene.draft.layout import layout_of
+from diffcontact.scene.draft.motion import curvature, oscillates, strikes, wall_run
+
+TIMES = np.arange(60) / 30
+
+
+def look(folder, header, columns, digits=4, delimiter=","):
+    path = folder / "run.csv"
+    rows = (delimiter.join("" if np.isnan(x) else f"{x:.{digits}f}" for x in row) for row in zip(*columns, strict=True))
+    path.write_text("\n".join([*([header] if header else []), *rows]) + "\n")
+    return survey(path)
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (["t,x", "0,1", "1,2"], (",", ".", (0, 0), None, ("t", "x"), ())),
+        (["t;x", "0,5;1", "1,5;2"], (";", ",", (0, 0), None, ("t", "x"), ())),
+        (["t\tx", "0.5\t1", "1.5\t2"], ("\t", ".", (0, 0), None, ("t", "x"), ())),
+        (["t x", "0.5   1", "1.5 2"], (" ", ".", (0, 0), None, ("t", "x"), ())),
+        (["0.5,1,3", "1.5,2,3"], (",", ".", (0, 0), ("t", "x", "y"), ("t", "x", "y"), ())),
+        (["A", "", "t,x,who", "s,mm,", "0,1,me", "1,N/A,me"], (",", ".", (2, 1), None, ("t",), ())),
+        (["t,x,who", "0,1,me", "1,N/A,me", "2,3,me"], (",", ".", (0, 0), None, ("t", "x"), ("N/A",))),
+    ],
+)
+def test_layouts(lines, expected):
+    found = layout_of(lines)
+    assert (found.delimiter, found.decimal, found.skip, found.names, found.columns, found.missing) == expected
+
+
+def test_a_layout_of_nothing_is_refused():
+    with pytest.raises(ValueError, match="no columns of numbers; it begins with 'Dear diary'"):
+        layout_of(["Dear diary", "nothing moved"])
+
+
+@pytest.mark.parametrize(
+    ("header", "scale", "unit", "guessed"),
+    [("time [s]", 1, "s", False), ("t_ms", 1e3, "ms", False), ("Zeit", 1, "s", True), ("t", 1e3, "ms", True)],
+)
+def test_the_unit_of_the_times_is_stated_or_guessed(tmp_path, header, scale, unit, guessed):
+    found = look(tmp_path, f"{header},x [mm]", [scale * TIMES, 50 * np.sin(3 * TIMES)])
+    assert (found.time_unit, found.guessed) == (unit, guessed)
+    np.testing.assert_allclose(found.times, scale * TIMES, atol=1e-4)
+
+
+def test_rows_are_counted_where_nothing_tells_the_time(tmp_path):
+    found = look(tmp_path, "x,y", [300 + 50 * np.sin(3 * TIMES), 200 + 50 * np.cos(3 * TIMES)], digits=1)
+    assert found.time_unit == "frame"
+    assert found.keys == ()
+    # Some hundreds, frame by frame: pixels.
+    assert {column.unit for column in found.markers[0].axes.values()} == {"px"}
+
+
+def test_columns_that_move_are_grouped_by_what_they_are_called(tmp_path, rng):
+    wave, still = np.sin(3 * TIMES), 1e-4 * rng.normal(size=60)
+    found = look(
+        tmp_path,
+        "t [s],ball x [m],ball_y_m,cart 1 (mm),v_x,lamp x [m],seen",
+        [TIMES, wave, 2 * wave, 80 * wave**3, 3 * wave, 1 + still, np.ones(60)],
+    )
+    named = {marker.name: {axis: column.name for axis, column in marker.axes.items()} for marker in found.markers}
+    assert named == {"ball": {"x": "ball x [m]", "y": "ball_y_m"}, "cart 1": {"": "cart 1 (mm)"}}
+    assert [column.unit for marker in found.markers for column in marker.axes.values()] == ["m", "m", "mm"]
+
+
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [
+        *((name, True) for name in ("A x [mm]", "p1 x", "mass A x", "Left cart", "x_m")),
+        *((name, False) for name in ("a_x", "mass A v_{x}", "v_m_s", "vx", "speed", "F_N", "force [N]", "v")),
+        *((name, False) for name in ("ball likelihood", "angle [deg]", "mass A pixelx", "step")),
+    ],
+)
+def test_places_are_told_by_their_names(tmp_path, name, place):
+    wave = np.sin(3 * TIMES)
+    found = look(tmp_path, f"t [s],{name},x0 [m]", [TIMES, 2 * wave, wave])
+    assert (name in [column.name for marker in found.markers for column in marker.axes.values()]) is place
+
+
+def test_one_guess_of_the_unit_holds_for_all_columns(tmp_path):
+    found = look(tmp_path, "t [s],x1,y1,x2,y2", [TIMES, *(s * np.sin(3 * TIMES) for s in (200, 3, 90, 7))])
+    assert {column.unit for marker in found.markers for column in marker.axes.values()} == {"mm"}
+
+
+def test_what_rises_is_no_clock_if_it_is_a_place(tmp_path):
+    found = look(tmp_path, "x1 [mm],x2 [mm]", [300 * TIMES, 500 + 90 * np.sin(3 * TIMES)])
+    assert found.reading.time == ""
+    assert len(found.markers) == 2
+
+
+def test_gaps_and_lost_samples_are_remarked(tmp_path):
+    times, x = np.delete(TIMES, range(20, 25)), np.delete(np.sin(3 * TIMES), range(20, 25))
+    x[7:9] = np.nan
+    found = look(tmp_path, "t [s],x [m]", [times, x])
+    assert found.remarks == (
+        "a gap in the times, from 0.6333 to 0.8333",
+        "2 of 55 samples of x [m] are lost",
+    )
+
+
+def test_long_records_are_thinned(tmp_path):
+    times = np.arange(12_000) / 1000
+    found = look(tmp_path, "t [s],x [m]", [times, np.sin(3 * times)])
+    assert "every = 3  # of 12000 rows; 1 uses all and takes longer" in found.keys
+
+
+def test_roughness_is_the_noise_whatever_the_motion(tmp_path, rng):
+    times = np.arange(3000) / 500
+    found = look(tmp_path, "t [s],x [mm]", [times, 200 * np.sin(3 * times) + 0.5 * rng.normal(size=3000)])
+    # A median of 3000 third differences, correlated over three: to some per cent.
+    np.testing.assert_allclose(found.markers[0].axes["x"].roughness, 0.5, rtol=0.1)
+
+
+def bouncing(times, e=0.8):
+    """A body between walls at 0 and 1 along x, gliding along y."""
+    x, u, place, begin = np.empty(times.size), 2.0, 0.3, 0.0
+    for _ in range(9):
+        x = np.where(times >= begin, place + u * (times - begin), x)
+        begin += (1 - place) / u if u > 0 else -place / u
+        place, u = (1.0 if u > 0 else 0.0), -e * u
+    return np.stack([x, 0.2 + 0.1 * times], axis=1)
+
+
+def test_impacts_on_walls_are_found_with_their_restitution(rng):
+    times = np.arange(300) / 100
+    places = bouncing(times) + 1e-3 * rng.normal(size=(300, 2))
+    found = strikes(times, places, np.full(2, 1e-3))
+    # 0.7 m at 2 m/s, 1 m at 1.6 m/s, 1 m at 1.28 m/s ...
+    expected = 0.35 + np.cumsum([0.0, 1 / 1.6, 1 / 1.28, 1 / 1.024])
+    np.testing.assert_allclose([strike.time for strike in found][:4], expected[expected < 2.9], atol=0.01)
+    for strike in found[:3]:
+        # Velocities from eight samples of 1 mm over 0.08 s, along parabolas: some hundredths of a metre per second.
+        assert abs(strike.restitution - 0.8) < 0.1
+        np.testing.assert_allclose(np.abs(strike.normal), [1, 0], atol=0.1)
+    run, before, after = wall_run(found, places)
+    assert [strike.time for strike in run] == [strike.time for strike in found[:3]]
+    assert before == -np.inf
+    assert after == (found[3].time if len(found) > 3 else np.inf)
+
+
+def test_a_push_is_no_wall(rng):
+    times = np.arange(200) / 100
+    x = np.where(times < 1, 0.5 * times, 0.5 - 3 * (times - 1))
+    places = np.stack([x, 0 * x], axis=1) + 1e-3 * rng.normal(size=(200, 2))
+    found = strikes(times, places, np.full(2, 1e-3))
+    assert [round(strike.time, 1) for strike in found] == [1.0]
+    assert not found[0].passive
+    assert wall_run(found, places)[0] == []
+
+
+def test_swings_and_tracks_are_told_from_bounces():
+    t = np.linspace(0.0, 10.0, 500)
+    swing = np.exp(-0.05 * t) * np.cos(4 * t)
+    assert oscillates(t, swing) == pytest.approx(4.0, rel=0.02)
+    assert oscillates(t, np.abs(np.sin(2 * t))) is None
+    assert oscillates(t, t**2) is None
+    assert curvature(swing, 3 * swing**2 + 0.1) == pytest.approx(3.0)
+    assert curvature(swing, -3 * swing**2) is None
+    assert curvature(t, np.sin(9 * t)) is None

@@ -1,0 +1,154 @@
+"""What trackers write, as small files made by hand: recognised by their header, with times, units and lost samples."""
+
+import numpy as np
+import pytest
+
+from diffcontact.scene.measurements import read_measurements
+from diffcontact.scene.reading import Reading
+
+QUALISYS = """\
+NO_OF_FRAMES\t4
+NO_OF_CAMERAS\t6
+NO_OF_MARKERS\t2
+FREQUENCY\t200
+NO_OF_ANALOG\t0
+ANALOG_FREQUENCY\t0
+DESCRIPTION\t--
+TIME_STAMP\t2026-01-02, 10:00:00.000\t12.5
+DATA_INCLUDED\t3D
+MARKER_NAMES\tleft\tright
+TRAJECTORY_TYPES\tMeasured\tMeasured
+1.0\t2.0\t3.0\t4.0\t5.0\t6.0
+1.5\t0.000\t3.0\t0.000\t0.000\t0.000
+2.0\t2.0\t3.0\t4.5\t5.0\t6.0\t
+2.5\t2.0\t3.0\t4.5\t5.0\t6.0
+"""
+WITH_TIMES = QUALISYS.partition("1.0\t")[0] + (
+    "Frame\tTime\tleft X\tleft Y\tleft Z\tright X\tright Y\tright Z\n"
+    "3\t0.010\t1\t2\t3\t4\t5\t6\n4\t0.015\t0\t0\t0\t4\t5\t6\n"
+)
+TRACKER = "\tmass A\t\t\nt\tx\ty\t\n0,000\t-4,796\t13,51\t\n0,033\t-6,786\t11,37\t\n0,067\t\t\t\n"
+TWO_TRACKS = "mass_A,,,mass_B,,\nt,x,y,t,x,y\n0.0,1,2,0.0,5,6\n0.1,1.5,2,,,\n"
+DEEPLABCUT = """\
+scorer,net,net,net,net,net,net
+bodyparts,ball,ball,ball,hand,hand,hand
+coords,x,y,likelihood,x,y,likelihood
+0,245.3,189.2,0.98,1,2,0.99
+1,246.3,192.2,0.12,1,2,0.99
+2,247.3,199.2,0.97,1,2,0.30
+"""
+ONE_AXIS = "scorer,net,net\nbodyparts,ball,ball\ncoords,x,likelihood\n0,1,0.9\n1,3,0.1\n"
+ANIMALS = "scorer,net,net\nindividuals,a,a\nbodyparts,ball,ball\ncoords,x,y\n0,1,2\n1,3,4\n"
+KINOVEA = """\
+#Kinovea Trajectory data export
+#T X Y
+
+# ball
+0 1.0 2.0
+0.04 1.5 2.5
+
+# hand
+0.04 7 8
+0.08 9 10
+"""
+OLD_KINOVEA = "#Kinovea Trajectory data export\r\n#T X Y\r\n0:00:00:00 866.00 320.00 \r\n0:00:01:03 847.00 321.00 \r\n"
+KINOVEA_CSV = '"Time","ball/0/X","ball/0/Y","man/hand/X","man/hand/Y"\n'
+KINOVEA_CSV += '"0,00","1,5","2,0",,\n"0,04","1,0","2,5","7","8"\n'
+PHYPHOX = '"Bounce 0 (s)","Height 0 (m)","Bounce 1 (s)","Height 1 (m)","Bounce 2 (s)","Bounce 3 (s)"\n'
+PHYPHOX += "1.234000000E0,5.0E-1,1.834000000E0,3.0E-1,2.314000000E0,0.000000000E0\n"
+STOPWATCH = "Start (s);Stop 1 (s);Stop 2 (s)\n0,5;1,1;1,58\n"
+
+
+def read(folder, content, columns, time, **keys):
+    path = folder / "recording.txt"
+    path.write_text(content)
+    return read_measurements(path, columns, Reading(time=time, **keys))
+
+
+@pytest.mark.parametrize(
+    ("content", "time", "times", "columns", "understood"),
+    [
+        (
+            QUALISYS,
+            "time [s]",
+            [0.0, 0.005, 0.01, 0.015],
+            {"left x [mm]": [1, 1.5, 2, 2.5], "right z [mm]": [6, np.nan, 6, 6], "left y [mm]": [2, 0, 2, 2]},
+            "a Qualisys export, 2 markers (left, right), 200 frames a second, in mm; 0 0 0 is a lost marker",
+        ),
+        (
+            WITH_TIMES,
+            "time [s]",
+            [0.01, 0.015],
+            {"left x [mm]": [1, np.nan], "right x [mm]": [4, 4]},
+            "a Qualisys export",
+        ),
+        (
+            TRACKER,
+            "time [s]",
+            [0.0, 0.033, 0.067],
+            {"mass A x": [-4.796, -6.786, np.nan], "mass A y": [13.51, 11.37, np.nan]},
+            "an export of Tracker, track mass A, time in s, lengths in the unit of the calibration, decimal commas",
+        ),
+        (TWO_TRACKS, "time [s]", [0.0, 0.1], {"mass_A x": [1, 1.5], "mass_B y": [6, np.nan]}, "tracks mass_A, mass_B"),
+        (
+            DEEPLABCUT,
+            "frame",
+            [0, 1, 2],
+            {"ball x [px]": [245.3, np.nan, 247.3], "hand y [px]": [2, 2, np.nan]},
+            "a DeepLabCut export, ball, hand in px, y downwards, one row per frame; samples of small likelihood",
+        ),
+        (ONE_AXIS, "frame", [0, 1], {"ball x [px]": [1, np.nan]}, "a DeepLabCut export, ball in px"),
+        (ANIMALS, "frame", [0, 1], {"a ball y [px]": [2, 4]}, "a DeepLabCut export, a ball in px"),
+        (
+            KINOVEA,
+            "time [s]",
+            [0.0, 0.04, 0.08],
+            {"ball x": [1, 1.5, np.nan], "hand y": [np.nan, 8, 10]},
+            "an export of Kinovea, ball, hand, lengths in the unit of the calibration",
+        ),
+        (OLD_KINOVEA, "time [s]", [0.0, 1.03], {"trajectory 1 x": [866, 847]}, "an export of Kinovea, trajectory 1"),
+        (
+            KINOVEA_CSV,
+            "Time",
+            [0.0, 0.04],
+            {"ball x": [1.5, 1.0], "man hand y": [np.nan, 8]},
+            "an export of Kinovea, ball, man hand, lengths in the unit of the calibration, decimal commas",
+        ),
+        (KINOVEA_CSV.replace('","', '";"').replace(",,", ";;"), "Time", [0.0, 0.04], {"ball y": [2.0, 2.5]}, "Kinovea"),
+        (PHYPHOX, "impact [s]", [1.234, 1.834, 2.314], {}, "an export of phyphox, 3 impacts that were heard"),
+        (STOPWATCH, "impact [s]", [0.5, 1.1, 1.58], {}, "an export of phyphox, 3 impacts"),
+    ],
+)
+def test_writers_are_known_by_their_header(tmp_path, content, time, times, columns, understood):
+    found = read(tmp_path, content, list(columns), time)
+    np.testing.assert_allclose(found.times, times, atol=1e-12)
+    for name, values in columns.items():
+        np.testing.assert_allclose(found.columns[name], values, atol=1e-12)
+    assert understood in found.understood
+
+
+def test_how_sure_a_net_must_be_is_a_key(tmp_path):
+    found = read(tmp_path, DEEPLABCUT, ["ball x [px]"], "frame", likelihood=0.1)
+    assert np.isfinite(found.columns["ball x [px]"]).all()
+
+
+@pytest.mark.parametrize(
+    ("content", "column", "message"),
+    [
+        (QUALISYS, "lef x [mm]", "no column 'lef x [mm]'; did you mean 'left x [mm]'? (a Qualisys export"),
+        (QUALISYS.replace("FREQUENCY\t200", "FREQUENCY\t"), "left x [mm]", "key FREQUENCY: [''], expected a number"),
+        (QUALISYS.replace("left\tright", "left"), "left x [mm]", "key MARKER_NAMES: 1 names, expected 2 as NO_OF"),
+        (QUALISYS.replace("5.0\t6.0\n", "5.0\n", 1), "left x [mm]", "row 12 has 5 fields, expected 6, three for each"),
+        (QUALISYS.replace("1.5\t", "1.5x\t", 1), "left x [mm]", "row 13, column 'left x [mm]': '1.5x' is not a number"),
+        (TRACKER.replace("-6,786", "-6,7a"), "mass A x", "row 4, column 'mass A x': '-6,7a' is not a number"),
+        (DEEPLABCUT.replace("hand,hand,hand", "hand"), "ball x [px]", "rows 1 to 3 have [7, 5, 7] fields"),
+        (KINOVEA.replace("0.04 1.5", "0.0.4 1.5"), "ball x", "row 6: '0.0.4', expected a time in seconds"),
+        (KINOVEA.replace("7 8", "7"), "ball x", "row 9 has 2 fields, expected a time and two coordinates"),
+        (PHYPHOX.replace("2.314", "0.000"), "impact [s]", "row 2 has 2 times of impacts, expected at least 3"),
+    ],
+)
+def test_mistakes_in_them_are_named(tmp_path, content, column, message):
+    time = "frame" if "scorer" in content else "impact [s]" if "Bounce" in content else "time [s]"
+    with pytest.raises(ValueError) as caught:
+        read(tmp_path, content, [column], time)
+    assert str(caught.value).startswith(f"{tmp_path}/recording.txt: {message}")

@@ -1,0 +1,295 @@
+"""Contacts that hold back: gluey particles, by VelocityProjection and by EventTimed."""
+
+from dataclasses import replace
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import diffcontact as dc
+
+FILM = dc.System(
+    gap=lambda t, q, p: q,
+    force=lambda t, q, u, p: jnp.where(t < p["from"], 0.0, p["pull"]) * jnp.ones(1),
+    mass=lambda q, p: jnp.array([p["mass"]]),
+    restitution=lambda p: 0.0,
+    adhesion=lambda p: p["adhesion"],
+)
+TIMES = np.linspace(0.0, 2.0, 41)
+# It lands at 0.15 s within a step and sticks; the pull begins at a time of the grid.
+FALL = {"mass": 0.7, "speed": 2.0, "pull": 1.7, "from": 0.5, "adhesion": np.inf}
+GLUE = dc.VelocityProjection()
+
+
+def fall(params, scheme=GLUE, times=TIMES):
+    return dc.simulate(FILM, params, jnp.array([0.3]), -params["speed"] * jnp.ones(1), times, scheme=scheme)
+
+
+def lets_go(params):
+    """When the impulse of the pull has made up that of the impact, or what the film takes of it."""
+    held = jnp.minimum(params["mass"] * params["speed"], params["adhesion"])
+    return params["from"] + held / params["pull"]
+
+
+def told(run, params):
+    """When it let go, as its velocity at the end tells."""
+    return run.t[-1] - run.u[-1, 0] * params["mass"] / params["pull"]
+
+
+@pytest.mark.parametrize("adhesion", [np.inf, 0.9], ids=["unbounded", "bounded"])
+def test_a_sphere_that_falls_on_a_film_lets_go_after_the_impulse_of_the_impact(adhesion):
+    params = FALL | {"adhesion": adhesion}
+    run, off = fall(params), float(lets_go(params))
+    assert run.status == dc.Status.OK
+    held = min(params["mass"] * params["speed"], adhesion)
+    left = np.clip(held - params["pull"] * np.maximum(TIMES - params["from"], 0), 0, None)
+    landed = TIMES >= 0.2
+    np.testing.assert_allclose(run.adhesion[landed, 0], left[landed], atol=1e-14)
+    np.testing.assert_array_equal(run.adhesion[TIMES < 0.15, 0], 0.0)
+    # Closed to the rounding that the scheme allows gaps, until it lets go; then the pull's velocity, at every time.
+    away = off < TIMES
+    assert np.max(np.abs(run.q[landed & ~away, 0])) < 1e-14
+    assert np.sum(away) > 5
+    np.testing.assert_allclose(run.u[away, 0], params["pull"] * (TIMES - off)[away] / params["mass"], atol=1e-13)
+    # All impulses but the pull's: what the film has given is what the momentum lacks.
+    total = params["mass"] * (run.u[-1, 0] + params["speed"]) - params["pull"] * (2.0 - params["from"])
+    np.testing.assert_allclose(np.sum(run.impulse), total, atol=1e-13)
+    assert np.min(run.impulse) < 0
+
+
+@pytest.mark.parametrize("adhesion", [1e3, 0.9], ids=["unbounded", "bounded"])
+def test_the_time_of_letting_go_has_its_derivative(adhesion):
+    params = FALL | {"adhesion": adhesion}
+    free = ("mass", "speed", "pull", "adhesion")
+
+    def time(values):
+        given = params | dict(zip(free, values, strict=True))
+        return told(fall(given), given)
+
+    at = jnp.array([params[name] for name in free])
+    expected = jax.grad(lambda values: lets_go(params | dict(zip(free, values, strict=True))))(at)
+    forward = jax.jacfwd(time)(at)
+    np.testing.assert_allclose(forward, expected, atol=1e-12)
+    np.testing.assert_allclose(jax.jit(jax.grad(time))(at), forward, atol=1e-13)
+    lanes = jax.vmap(time)(at[None] * jnp.array([1.0, 1.1])[:, None])
+    np.testing.assert_allclose(lanes, [time(at), time(1.1 * at)], rtol=1e-14)
+
+
+PULLED_UP = replace(FILM, force=lambda t, q, u, p: jnp.where(t < 0.5, -p["weight"], p["pull"]) * jnp.ones(1))
+FREE = ("mass", "speed", "weight", "pull", "adhesion")
+# In some of these steps it lands and lets go.
+LONG = jnp.array([0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 2.5])
+
+
+def _pulled_up(at, order):
+    """Places, velocities and adhesions of a sphere that falls and is pulled up from 0.5 s on, and the status."""
+    p = FALL | dict(zip(FREE, at, strict=True))
+    start, scheme = (jnp.array([0.3]), -p["speed"] * jnp.ones(1)), dc.EventTimed(order=order)
+    found = dc.simulate(PULLED_UP, p, *start, LONG, scheme=scheme, breaks=jnp.array([0.5]))
+    return jnp.concatenate([found.q[1:, 0], found.u[1:, 0], found.adhesion[1:, 0]]), found.status
+
+
+@partial(jax.jit, static_argnames="order")
+def _slopes(at, order):
+    def run(at):
+        told, status = _pulled_up(at, order)
+        return told, (told, status)
+
+    return jax.jacfwd(run, has_aux=True)(at)
+
+
+@jax.jit
+@jax.vmap
+def _gradients(at):
+    """Of a sum of what is told, in reverse, of many."""
+
+    def weighed(at):
+        told, _ = _pulled_up(at, 2)
+        return told @ jnp.cos(jnp.arange(told.size, dtype=float)), told
+
+    return jax.grad(weighed, has_aux=True)(at)
+
+
+def _exact(at):
+    m, v, w, pull, most = at
+    struck = jnp.sqrt((m * v) ** 2 + 2 * w * m * 0.3)
+    landed = (struck - m * v) / w
+    held = [jnp.minimum(struck + w * (time - landed), most) for time in LONG[1:3]]
+    left = held[1] - pull * (LONG[3:] - 0.5)
+    away = jnp.maximum(-left, 0.0) / m
+    none = jnp.zeros(2)
+    return jnp.concatenate([none, away**2 * m / (2 * pull), none, away, jnp.stack(held), jnp.maximum(left, 0.0)])
+
+
+@pytest.mark.parametrize("order", [2, pytest.param(4, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("adhesion", [1e3, 0.9], ids=["unbounded", "bounded"])
+def test_event_timed_is_exact_in_places_velocities_and_derivatives(adhesion, order):
+    at = jnp.array([*(FALL[name] for name in FREE[:2]), 0.4, FALL["pull"], adhesion])
+    slopes, (told, status) = _slopes(at, order)
+    assert status == dc.Status.OK
+    assert 0 < np.sum(np.asarray(told[:6]) > 0.01) < 6
+    np.testing.assert_allclose(told, _exact(at), atol=1e-12)
+    np.testing.assert_allclose(slopes, jax.jacfwd(_exact)(at), atol=1e-11)
+
+
+@pytest.mark.slow
+def test_event_timed_in_reverse_and_side_by_side():
+    at = jnp.array([[0.7, 2.0, 0.4, 1.7, 1e3], [0.7, 2.0, 0.4, 1.7, 0.9], [0.8, 2.5, 0.4, 1.5, 5.0]])
+    gradients, told = _gradients(at)
+    seed = np.cos(np.arange(18.0))
+    for lane in range(3):
+        np.testing.assert_allclose(told[lane], _exact(at[lane]), atol=1e-12)
+        np.testing.assert_allclose(gradients[lane], seed @ jax.jacfwd(_exact)(at[lane]), atol=1e-10)
+
+
+def test_places_behind_are_of_first_order_with_their_derivatives():
+    """The way since letting go, pull / mass (T - t)^2 / 2."""
+
+    def way(pull, count):
+        return fall(FALL | {"pull": pull}, times=jnp.linspace(0.0, 2.0, count + 1)).q[-1, 0]
+
+    def exact(pull):
+        off = FALL["from"] + FALL["mass"] * FALL["speed"] / pull
+        return pull / FALL["mass"] * (2.0 - off) ** 2 / 2
+
+    # Of a sum of right velocities: half a step's change of the velocity's derivative, and where in its step it lets go.
+    off = FALL["mass"] * FALL["speed"] / 1.7
+    bound = (2.0 - FALL["from"] - off) / FALL["mass"] / 2 + 1.7 / FALL["mass"] * off / 1.7
+    for count in (40, 160):
+        h = 2.0 / count
+        assert 0 < abs(jax.grad(way)(1.7, count) - jax.grad(exact)(1.7)) < h * bound
+    assert 0.005 * bound < 0.01 * abs(jax.grad(exact)(1.7))
+
+
+ROW = replace(dc.systems.balls(3, 1, box=(0.0, np.inf)), adhesion=lambda p: p["adhesion"])
+# The floor and the pairs (0, 1), (1, 2); three balls on each other.
+STACK = {"mass": np.array([1.0, 2.0, 0.5]), "radius": 0.1 * np.ones(3), "gravity": -10.0 * np.ones(1)}
+STACK |= {"restitution": 0.0, "adhesion": 0.05}
+
+
+PULLED = np.linspace(0.0, 0.5, 26)
+
+
+def pulled(params, strength, scheme=GLUE):
+    """The stack under its weight, whose topmost ball is pulled from 0.2 s on."""
+    system = replace(
+        ROW, force=lambda t, q, u, p: ROW.force(t, q, u, p) + jnp.array([0, 0, 1.0]) * jnp.where(t < 0.2, 0, strength)
+    )
+    return dc.simulate(system, params, [0.1, 0.3, 0.5], jnp.zeros(3), PULLED, scheme=scheme, breaks=jnp.array([0.2]))
+
+
+@pytest.mark.parametrize("scheme", [GLUE, dc.EventTimed()], ids=["VelocityProjection", "EventTimed"])
+def test_of_a_stack_that_is_pulled_the_weakest_contact_lets_go(scheme):
+    """The film takes 0.05 N s; of 40 N on 5 N of weight the last contact bears 35 N, the next 15 N, the floor 5 N. The
+    first lets go after 0.05/35 s, when the others still have some: only the topmost ball flies."""
+    run = pulled(STACK, 40.0, scheme)
+    assert run.status == dc.Status.OK
+    closed = np.asarray(run.adhesion[10])
+    np.testing.assert_allclose(closed[[0, 6, 8]], 0.05, atol=1e-15)  # weight has been pressing for 0.2 s
+    off = 0.2 + 0.05 / 35
+    np.testing.assert_allclose(run.u[-1], [0, 0, 35 / 0.5 * (0.5 - off)], atol=1e-11)
+    np.testing.assert_allclose(run.adhesion[-1, [0, 6, 8]], [0.05, 0.05, 0.0], atol=1e-14)
+    # A film that takes more still holds all of it at 0.22 s.
+    strong = pulled(STACK | {"adhesion": 0.9}, 40.0, scheme)
+    np.testing.assert_allclose(strong.u[11], 0.0, atol=1e-13)
+    np.testing.assert_allclose(strong.adhesion[11, [0, 6, 8]], [0.9 - 0.1, 0.9 - 0.3, 0.9 - 0.7], atol=1e-13)
+
+
+def test_no_energy_is_made_and_what_holds_back_is_closed():
+    """Discs in a box without gravity that stick to it, to each other, and are torn off again by blows."""
+    discs = replace(dc.systems.balls(3, 2, box=(0.0, 1.0)), adhesion=lambda p: p["adhesion"])
+    rng = np.random.default_rng(5)
+    lanes = {
+        "mass": rng.uniform(0.5, 2.0, (24, 3)),
+        "adhesion": rng.choice([0.05, 0.3, np.inf], 24),
+        "u0": 3.0 * rng.normal(size=(24, 6)),
+    }
+
+    @jax.vmap
+    def run(p):
+        given = {"radius": 0.12 * jnp.ones(3), "gravity": jnp.zeros(2), "restitution": 0.0} | p
+        q0 = jnp.array([0.2, 0.3, 0.7, 0.35, 0.45, 0.75])
+        found = dc.simulate(discs, given, q0, p["u0"], np.linspace(0, 1, 101), scheme=GLUE)
+        gaps = jax.vmap(lambda q: discs.gap(0.0, q, given))(found.q)
+        return found, found.u**2 @ jnp.repeat(p["mass"], 2) / 2, gaps
+
+    found, energy, gaps = run(lanes)
+    assert np.all(found.status == 0)
+    assert np.min(gaps) > -1e-12
+    # What holds back is closed: to rounding on walls, to the bend of a step on round ones, (h |v|)^2 / 2 r. That is
+    # pulled closed: E' - E <= a . g / h, by the variational inequality of the projection, tried with a velocity of 0.
+    closing = np.sum(found.adhesion * np.maximum(gaps, 0), axis=2)[:, :-1] / 0.01
+    assert np.all(np.diff(energy, axis=1) <= closing + 1e-12 * energy[:, :1])
+    holds = np.asarray(found.adhesion) > 0
+    assert np.mean(holds) > 0.05
+    assert np.min(found.impulse) < -1e-3
+    assert np.max(np.where(holds, gaps, 0)[..., :12]) < 1e-12
+    assert np.max(np.where(holds, gaps, 0)) < (0.01 * 15) ** 2
+    bound = lanes["adhesion"][:, None, None]
+    assert np.all((found.adhesion >= 0) & (found.adhesion <= bound))
+
+
+def test_no_adhesion_is_no_glue():
+    plain = dc.System(FILM.gap, FILM.force, FILM.mass, FILM.restitution)
+    dry = fall(FALL | {"adhesion": 0.0})
+    same = dc.simulate(plain, FALL, [0.3], [-2.0], TIMES, scheme=GLUE)
+    for name in ("q", "u", "impulse"):
+        np.testing.assert_array_equal(getattr(dry, name), getattr(same, name))
+    assert same.adhesion is None
+    assert not np.any(dry.adhesion)
+
+
+def test_steps_within_intervals_and_breaks_tell_the_same_adhesion():
+    whole = fall(FALL)
+    coarse = partial(dc.simulate, FILM, FALL, [0.3], [-2.0], TIMES[::4], scheme=GLUE)
+    for run in (coarse(substeps=4), coarse(substeps=jnp.array(4)), coarse(substeps=4, breaks=[TIMES[8]])):
+        np.testing.assert_allclose(run.adhesion, whole.adhesion[::4], atol=1e-14)
+
+
+def test_viscosity_is_fitted_from_a_sphere_that_falls_on_a_film():
+    """A steel ball of 5 mm; the film of 0.1 mm ends at a roughness of 1 um: A = 6 pi mu r^2 log(100)."""
+
+    def adhesion(p):
+        return 6 * jnp.pi * p["viscosity"] * p["radius"] ** 2 * jnp.log(p["film"] / p["roughness"])
+
+    system = replace(FILM, adhesion=adhesion)
+    params = {"mass": 4.1e-3, "radius": 5e-3, "film": 1e-4, "roughness": 1e-6, "viscosity": 0.9, "pull": 0.02}
+    params |= {"from": 0.1}
+    times = np.linspace(0.0, 0.4, 81)
+    q0, u0 = jnp.array([5e-3]), jnp.array([-1.0])
+    run = dc.simulate(system, params, q0, u0, times, scheme=GLUE, substeps=8)
+    expected = 0.1 + adhesion(params) / 0.02
+    assert 0.15 < expected < 0.25
+    seen = np.asarray(run.q) + 1e-5 * np.random.default_rng(0).normal(size=(81, 1))
+    observations = dc.identify.Observations(times, seen, 1e-5, lambda run, p: run.q)
+    problem = dc.identify.Problem(system, observations, lambda p: (q0, u0), GLUE, 8)
+    result = dc.identify.fit(
+        problem, params | {"viscosity": 0.5}, {"viscosity": dc.identify.Interval(0.1, 5.0)}, noise="stated"
+    )
+    # Many samples of the flight tell the time of letting go: far better than the 1e-5 m of one.
+    assert result.stderr["viscosity"] < 1e-3
+    assert abs(result.params["viscosity"] - 0.9) < 4 * result.stderr["viscosity"]
+
+
+def test_what_does_not_go_with_adhesion_is_refused():
+    with pytest.raises(ValueError, match=r"CatchingUp steps no System with adhesion=\.\.\.; take EventTimed"):
+        fall(FALL, scheme=dc.CatchingUp())
+    with pytest.raises(ValueError, match=r"expected 0 of contacts with an adhesion, got 0\.5"):
+        dc.simulate(replace(FILM, restitution=lambda p: 0.5), FALL, [0.3], [-2.0], TIMES)
+    turning = replace(FILM, rate=lambda q, u, p: u)
+    with pytest.raises(ValueError, match=r"EventTimed steps no System with adhesion=\.\.\. and rate=\.\.\."):
+        dc.simulate(turning, FALL, [0.3], [-2.0], TIMES)
+    with pytest.raises(ValueError, match=r"adhesion: expected at least 0, got -1.0"):
+        fall(FALL | {"adhesion": -1.0})
+    with pytest.raises(ValueError, match=r"expected no slip"):
+        replace(dc.systems.balls(1, 2, spin=True), adhesion=lambda p: 0.0)
+    with pytest.raises(ValueError, match=r"expected no adhesion=\.\.\. with it, which the contacts of a list"):
+        replace(dc.systems.balls(3, 2, cell=1.0), adhesion=lambda p: 0.0)
+    with pytest.raises(ValueError, match=r"System.adhesion: expected an array of shape \(\) or \(1,\), got \(2,\)"):
+        fall(FALL | {"adhesion": np.zeros(2)})
+    # A bad lane says so and leaves the others alone.
+    lanes = jax.vmap(lambda a: fall(FALL | {"adhesion": a}))(jnp.array([-1.0, 0.9]))
+    assert lanes.status.tolist() == [dc.Status.BAD_INPUT, dc.Status.OK]
+    np.testing.assert_allclose(lanes.u[1], fall(FALL | {"adhesion": 0.9}).u, rtol=1e-14)

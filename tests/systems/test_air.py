@@ -1,0 +1,67 @@
+"""Balls that fly through the air, against closed forms."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import diffcontact as dc
+
+TIMES = np.linspace(0.0, 1.0, 101)
+
+
+def flight(dimension, u0, *, spin=True, **params):
+    """The end of a flight of one ball from the origin."""
+    ball = dc.systems.balls(1, dimension, spin=spin, air=True)
+    known = {"mass": jnp.array([2.7e-3]), "radius": jnp.array([0.02]), "restitution": 1.0, "friction": 0.2}
+    q0 = np.concatenate([np.zeros(dimension), {2: [0.0], 3: [1.0, 0, 0, 0]}[dimension] if spin else []])
+    return dc.simulate(ball, known | params, q0, jnp.asarray(u0, float), TIMES)
+
+
+@pytest.mark.parametrize("spin", [False, True])
+def test_a_fall_with_drag_goes_by_the_hyperbolic_tangent(spin):
+    """v = v_t tanh(g t / v_t) with drag v_t^2 = g."""
+    u0 = np.zeros(6 if spin else 3)
+    extra = {"magnus": 0.0} if spin else {}
+    run = flight(3, u0, spin=spin, drag=0.15, gravity=jnp.array([0.0, 0, -9.81]), **extra)
+    terminal = np.sqrt(9.81 / 0.15)
+    assert run.status == 0
+    # Second order: (h g / v_t)^2 / 6 of the 8 m/s.
+    np.testing.assert_allclose(run.u[:, 2], -terminal * np.tanh(9.81 * TIMES / terminal), atol=2e-4)
+
+
+@pytest.mark.parametrize(
+    ("dimension", "u0"), [(2, [3.0, 4.0, 100.0]), (3, [3.0, 4.0, 0.0, 0.0, 0.0, 100.0])], ids=["disc", "sphere"]
+)
+def test_a_ball_that_spins_flies_in_a_circle(dimension, u0):
+    """v turns at magnus w = 2 rad/s, one that spins to the left to the left; its length stays."""
+    run = flight(dimension, u0, drag=0.0, magnus=0.02, gravity=jnp.zeros(dimension))
+    turned = 5 * np.exp(1j * (np.arctan2(4, 3) + 2 * TIMES))
+    # Second order: (2 rad/s h)^2 / 6 for each of two radians, of 5 m/s.
+    np.testing.assert_allclose(run.u[:, 0] + 1j * run.u[:, 1], turned, atol=7e-4)
+
+
+def test_the_derivative_is_finite_at_rest_and_right_in_flight():
+    def end(damping, drag, speed):
+        u0 = jnp.array([1.0, 0, 0, 0, 0, 0]) * speed
+        run = flight(3, u0, damping=damping, drag=drag, magnus=0.0, gravity=jnp.zeros(3))
+        return run.u[-1, 0]
+
+    slopes = jax.jit(jax.grad(end, argnums=(0, 1, 2)))
+    assert slopes(0.0, 0.15, 0.0) == (0.0, 0.0, 1.0)
+    # v = v0 / (1 + drag v0 t) without damping, of which the slope by damping is -v (t + drag v0 t^2 / 2) / (1 + ...)
+    by_damping = -2 * (1 + 0.15 * 2 / 2) / 1.3**2
+    np.testing.assert_allclose(slopes(0.0, 0.15, 2.0), (by_damping, -4 / 1.3**2, 1 / 1.3**2), rtol=1e-4)
+    np.testing.assert_allclose(slopes(0.2, 0.0, 2.0)[2], np.exp(-0.2), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"drag": jnp.zeros(2)}, r"params\['drag'\]: expected shape \(\) or \(1,\), got \(2,\)"),
+        ({}, r"expected 'drag' of shape \(\) or \(1,\)"),
+    ],
+)
+def test_missing_and_misshapen_coefficients_are_named(change, message):
+    with pytest.raises(ValueError, match=message):
+        flight(3, np.zeros(6), magnus=0.0, gravity=jnp.zeros(3), **change)
