@@ -100,8 +100,8 @@ def quaternion(vector: Any) -> Array:
     The inverse of `rotation_vector` up to half a turn; it has derivatives at zero.
 
     Example:
-        >>> print(quaternion(jnp.array([0.0, 0.0, jnp.pi])).round(4))  # half a turn about z
-        [-0.  0.  0.  1.]
+        >>> print(quaternion(jnp.array([0.0, 0.0, jnp.pi / 2])).round(4))  # a quarter turn about z
+        [0.7071 0.     0.     0.7071]
     """
     vector = jnp.asarray(vector)
     squared = jnp.sum(vector**2, axis=-1, keepdims=True)
