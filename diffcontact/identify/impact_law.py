@@ -346,11 +346,10 @@ def with_restitution(
         system = problem.system if restitution is None else replace(problem.system, restitution=restitution)
         problems.append(replace(problem, system=system, substeps=run.model.substeps, per_run=tuple(of_runs)))
     # A replica's values, and a sigma that was estimated, are not those of the problems.
-    other = JointResidual(problems, parameters)
+    other = JointResidual(problems, parameters, listed=_IMPACTS)
     for name in ("values", "sigma"):
         found = [np.asarray(getattr(run.samples, name), float)[: run.length] for run in joint.runs]
         other = other.replaced(name, found)
-    other.runs = [replace(run, model=replace(run.model, listed=_IMPACTS)) for run in other.runs]
     return Objective(other, parameters, objective.loss, objective.priors.among(parameters))
 
 

@@ -53,7 +53,7 @@ class Model:
 
 
 def share_code(
-    problems: Sequence[Problem], view: tuple[Block, ...], tied: tuple[tuple[str, Any], ...] = ()
+    problems: Sequence[Problem], view: tuple[Block, ...], tied: tuple[tuple[str, Any], ...] = (), listed: int = 0
 ) -> list[Model]:
     """One model per problem, where functions made alike (a lambda in a loop, say) become one and the same object.
 
@@ -74,6 +74,7 @@ def share_code(
             view=view,
             clock=first_alike(problem.clock),
             tied=tied,
+            listed=listed,
         )
         for problem in problems
     ]

@@ -171,6 +171,7 @@ class JointResidual:
     Args:
         problems: the runs.
         parameters: the layout of theta.
+        listed: how many percussions the trajectories list, at least.
 
     Attributes:
         problems: the runs as they were given.
@@ -179,8 +180,8 @@ class JointResidual:
         samples: m, the number of measured samples.
     """
 
-    def __init__(self, problems: Sequence[Problem], parameters: FreeParameters):
-        models = share_code(problems, parameters.view, tuple(parameters.tied.items()))
+    def __init__(self, problems: Sequence[Problem], parameters: FreeParameters, listed: int = 0):
+        models = share_code(problems, parameters.view, tuple(parameters.tied.items()), listed)
         kinds = [
             (model, p.observations.values.shape[1], p.observations.impacts is None)
             for model, p in zip(models, problems, strict=True)
