@@ -64,7 +64,8 @@ def _stepped(system, params, q0, u0, times, breaks, scheme, substeps, percussion
     grid, places, intervals = (times, None, None) if breaks is None else with_breaks(times, breaks)
     q0, u0 = entangled((q0, u0), (params, times))
     initial = initial_state(scheme, system, params, times[0], (times[1] - times[0]) / substeps, q0, u0)
-    (_, status), ((q, u, adhesion), impulses, happened) = lax.scan(advance, (initial, status), (grid[:-1], grid[1:]))
+    (end, status), (told, impulses, happened) = lax.scan(advance, (initial, status), (grid[:-1], grid[1:]))
+    status, (q, u, adhesion) = first(status, scheme.conclude(system, params, end)), told
     q0, u0, times = asked
     q, u = jnp.concatenate([q0[None], stay(stands, q0, q)]), jnp.concatenate([u0[None], stay(stands, u0, u)])
     impulses = jax.tree.map(lambda impulse: jnp.where(stands, 0, impulse), impulses)

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 import jax
+import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
 
@@ -75,6 +76,10 @@ class Scheme(ABC):
     @abstractmethod
     def step(self, system: Any, params: Any, t: ArrayLike, h: ArrayLike, state: Any) -> tuple[Any, Info]:
         """From the state at t to the state at t + h."""
+
+    def conclude(self, system: Any, params: Any, state: Any) -> Array:
+        """() status of the motion as a whole, from the state at its end; fine unless the scheme knows better."""
+        return jnp.zeros((), jnp.int32)
 
     def require(self, system: System | ParticleLine) -> None:
         """Refuse a system of a kind that this scheme does not step.

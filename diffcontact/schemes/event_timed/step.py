@@ -17,6 +17,7 @@ from diffcontact.schemes.event_timed.friction.step import step_with_friction
 from diffcontact.schemes.event_timed.impacts import Percussion, Threshold, matters, no_percussion, percussion, remainder
 from diffcontact.schemes.event_timed.line_slip import glide_timed
 from diffcontact.schemes.event_timed.smooth_motion import Arrival, Start, Tolerance, smooth, start
+from diffcontact.schemes.event_timed.truncation import Truncation
 from diffcontact.schemes.gluing import most_held, no_adhesion
 from diffcontact.schemes.layers import Layers
 from diffcontact.schemes.line import LineState, advance, begin
@@ -25,17 +26,22 @@ from diffcontact.status import Status, first
 from diffcontact.system import ParticleLine, System, gap_motion
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["q", "u", "fastest", "unsettled", "adhesion"], meta_fields=[])
+@partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["q", "u", "fastest", "unsettled", "truncation", "adhesion"],
+    meta_fields=[],
+)
 @dataclass(frozen=True)
 class TimedState:
     """Position q (d,), velocity u (d,), and what is known of each coordinate (d,): the largest |u| so far, `fastest`,
-    and the time until which bounces that are too short for a step would go on, `unsettled`; where contacts hold back
-    their adhesions (c,) [N s]."""
+    the time until which bounces that are too short for a step would go on, `unsettled`, and its `truncation`; where
+    contacts hold back their adhesions (c,) [N s]."""
 
     q: Array
     u: Array
     fastest: Array
     unsettled: Array
+    truncation: Truncation
     adhesion: Array | None = None
 
 
@@ -52,6 +58,7 @@ class _Moment(NamedTuple):
     released: Array
     fastest: Array
     unsettled: Array
+    truncation: Truncation
     status: Array
     adhesion: Array | None = None
 
@@ -62,7 +69,8 @@ class _Moment(NamedTuple):
         zero, fine = jnp.zeros(shape, state.q.dtype), jnp.zeros((), jnp.int32)
         moving = jnp.asarray(t, zero.dtype), jnp.asarray(h, zero.dtype), state.q, state.u, zero
         t, left, q, u, impulse = entangled(moving, params)
-        return cls(t, left, q, u, impulse, zero, zero > 0, state.fastest, state.unsettled, fine, state.adhesion)
+        known = state.fastest, state.unsettled, state.truncation
+        return cls(t, left, q, u, impulse, zero, zero > 0, *known, fine, state.adhesion)
 
 
 @dataclass(frozen=True)
@@ -82,7 +90,9 @@ class EventTimed(Scheme):
     The published schemes see an impact at an integer number of steps and lose its second term.
 
     A contact lets go at the time its reaction vanishes. Exact to rounding for constant forces at every h; for smooth
-    ones second order in state and derivative, or fourth (`order=4`, up to twice the work of a step). A contact that
+    ones second order in state and derivative, or fourth (`order=4`, up to twice the work of a step). Where forces
+    change so much within the steps that truncation may come to more than 1/32 of the way of a coordinate the status is
+    TOO_COARSE (`truncation.Truncation`); `simulate(substeps="auto")` keeps to an error of one's own. A contact that
     would be closed again within the step does not bounce, so the end of a Zeno sequence is found to within O(h). The
     status is TOO_COARSE where such a bounce is as fast as an eighth of what the bodies have moved with, or would not
     die away (e = 1). So it is where a body that would still bounce is struck from its other side. Until a sequence that
@@ -179,7 +189,8 @@ class EventTimed(Scheme):
         if isinstance(system, ParticleLine):
             return begin(system, params, t, h, q, u)
         adhesion = None if system.adhesion is None else no_adhesion(system, params, t, q)
-        return TimedState(q, u, jnp.abs(lax.stop_gradient(u)), jnp.full_like(u, -jnp.inf), adhesion)
+        fastest, settled = jnp.abs(lax.stop_gradient(u)), jnp.full_like(u, -jnp.inf)
+        return TimedState(q, u, fastest, settled, Truncation.nothing(u), adhesion)
 
     def step(
         self, system: Any, params: Any, t: ArrayLike, h: ArrayLike, state: Any
@@ -195,7 +206,8 @@ class EventTimed(Scheme):
             begin = start(system, params, t, now.q, now.u, h, h, now.released)
             end = smooth(system, params, t, h, now.q, now.u, begin, self.order)
             nothing = jax.tree.map(lambda x: x[None], none)
-            known = state.fastest, state.unsettled, state.adhesion
+            truncation = state.truncation.after(h, now.u, end.u, begin.a, 0.0)
+            known = state.fastest, state.unsettled, truncation, state.adhesion
             return TimedState(end.q, end.u, *known), Info(end.impulse, end.status, nothing)
 
         def next_event(carry, last):
@@ -207,17 +219,24 @@ class EventTimed(Scheme):
         last = jnp.arange(self.events + 1) >= self.events - 1
         (end, pending), percussions = lax.scan(next_event, (now, jnp.array(True)), last)
         end = _finish(system, params, h, now, end, pending)
-        known = end.fastest, end.unsettled, end.adhesion
+        known = end.fastest, end.unsettled, end.truncation, end.adhesion
         return TimedState(end.q, end.u, *known), Info(end.impulse, end.status, percussions)
+
+    def conclude(self, system: Any, params: Any, state: Any) -> Array:
+        """TOO_COARSE where forces change too much within the steps; see `Truncation`."""
+        if isinstance(system, ParticleLine):
+            return super().conclude(system, params, state)
+        return state.truncation.status(system.mass(state.q, params), self.order)
 
     def _step_with_friction(self, system, params, t, h, state: TimedState) -> tuple[TimedState, Info]:
         if system.rolling is None:
-            known = state.q, state.u, state.fastest, state.unsettled
+            known = state.q, state.u, state.fastest, state.unsettled, state.truncation
             end, info = step_with_friction(system, params, t, h, *known, self.events, self.changes)
-            return TimedState(end.q, end.u, end.fastest, end.unsettled), info
+            return TimedState(end.q, end.u, end.fastest, end.unsettled, end.truncation), info
         layers = Layers.under(system, params, t, state.q, state.u)
         q, u, fastest = (layers.lying(x) for x in (state.q, state.u, state.fastest))
-        lying = TimedState(q, u, fastest, layers.lying(state.unsettled, -jnp.inf))
+        truncation = jax.tree.map(layers.lying, state.truncation)
+        lying = TimedState(q, u, fastest, layers.lying(state.unsettled, -jnp.inf), truncation)
         end, info = self._step_with_friction(layers.system, params, t, h, lying)
         return jax.tree.map(layers.without, end), layers.reported(info)
 
@@ -268,6 +287,7 @@ def _to_next_event(system, params, h, now: _Moment, none: Percussion, last, orde
         released=now.released | (leaves & this),
         fastest=jnp.maximum(now.fastest, jnp.abs(lax.stop_gradient(end.u))),
         unsettled=now.unsettled,
+        truncation=now.truncation.after(candidate.s, now.u, end.u, begin.a, begin.tolerance.velocity),
         status=first(first(now.status, coarse), end.status),
         adhesion=adhesion,
     )

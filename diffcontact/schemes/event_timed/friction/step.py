@@ -21,6 +21,7 @@ from diffcontact.schemes.event_timed.friction.motion import Arrival, smooth
 from diffcontact.schemes.event_timed.friction.piece import Imposed, Piece, Place, Surroundings
 from diffcontact.schemes.event_timed.impacts import Threshold, matters, no_percussion, remainder
 from diffcontact.schemes.event_timed.smooth_motion import Tolerance
+from diffcontact.schemes.event_timed.truncation import Truncation
 from diffcontact.schemes.scheme import Info
 from diffcontact.status import Status, first
 from diffcontact.system import gap_motion, rate
@@ -44,11 +45,12 @@ class _Moment(NamedTuple):
     rounding: Array
     fastest: Array
     unsettled: Array
+    truncation: Truncation
     status: Array
     delay: Array | None = None
 
     @classmethod
-    def at_start(cls, system, params, t, h, q, u, fastest, unsettled) -> _Moment:
+    def at_start(cls, system, params, t, h, q, u, fastest, unsettled, truncation) -> _Moment:
         """The beginning of a step, where nothing is due."""
         gaps = jax.eval_shape(lambda q: system.gap(t, q, params), q)
         directions = 1 if system.slip is None else jax.eval_shape(lambda: system.slip(t, q, u, params)).shape[1]
@@ -58,25 +60,26 @@ class _Moment(NamedTuple):
         t, left, q, u, impulse, friction = entangled(moving, params)
         due = Due(jnp.array(False), jnp.zeros((), int), no[:1].any(), no, no, Modes(no, no), Imposed(no, no, friction))
         fine = jnp.zeros((), jnp.int32)
-        return cls(t, left, q, u, impulse, friction, due, none, zero, fastest, unsettled, fine)
+        return cls(t, left, q, u, impulse, friction, due, none, zero, fastest, unsettled, truncation, fine)
 
 
-def step_with_friction(system, params, t, h, q, u, fastest, unsettled, events: int, changes: bool):
+def step_with_friction(system, params, t, h, q, u, fastest, unsettled, truncation, events: int, changes: bool):
     """From (q, u) at t to t + h: what is due, the modes, smooth motion to the next event, and so on to the end.
 
     Args:
-        fastest, unsettled: (d,) as in `TimedState`.
+        fastest, unsettled, truncation: as in `TimedState`.
         events: how many events one step resolves.
         changes: whether the `Info` tells with which modes the pieces of motion begin.
 
     Returns:
-        q, u, fastest, unsettled at the end; the `Info`.
+        q, u, fastest, unsettled, truncation at the end; the `Info`.
     """
-    now = _Moment.at_start(system, params, t, h, q, u, fastest, unsettled)
+    now = _Moment.at_start(system, params, t, h, q, u, fastest, unsettled, truncation)
     if now.impulse.size == 0:
         around = Surroundings.at(system, params, t, q, u, h, Place.at(system, params, t, q, u.size))
         end = smooth(system, params, t, h, q, u, Piece.nowhere(around)._replace(a=around.free))
-        return now._replace(q=end.q, u=end.u), Info(now.impulse, now.status, None, now.friction)
+        truncation = truncation.after(h, u, end.u, around.free, 0.0)
+        return now._replace(q=end.q, u=end.u, truncation=truncation), Info(now.impulse, now.status, None, now.friction)
     none = replace(no_percussion(now.t, now.impulse, now.q), u=jnp.zeros_like(u), jump=jnp.zeros_like(u))
     none, nowhere = replace(none, friction=jnp.zeros_like(now.friction)), None
     if changes:
@@ -148,6 +151,7 @@ def _to_next_event(system, params, h, now: _Moment, last):
         rounding=tolerance.velocity,
         fastest=jnp.maximum(now.fastest, jnp.abs(lax.stop_gradient(end.u))),
         unsettled=unsettled,
+        truncation=now.truncation.after(candidate.s, hit.u, end.u, piece.a, tolerance.velocity),
         status=first(first(first(now.status, status), coarse), end.status),
     )
     if now.delay is None:

@@ -1,0 +1,73 @@
+"""How much of a motion is the truncation of its steps: whether forces change too much within one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+
+from diffcontact.status import Status
+
+# What truncation may come to of the way of a coordinate: some fifteen steps for a period of an oscillation.
+MOST = 1 / 32
+# A coordinate counts where its way, times the root of its mass, is such a share of the largest.
+LEAST_WAY = 1e-6
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["error", "way"], meta_fields=[])
+@dataclass(frozen=True)
+class Truncation:
+    """What pieces of motion sum up to, in the coordinates of u; not differentiated.
+
+    A piece of s seconds takes the acceleration at its beginning for all of it; what the change of the acceleration adds
+    to the place is to leading order::
+
+        s^2/6 |a(t + s) - a(t)|  =  s/3 |w - u - s a(t)|,       w = u + s/2 (a(t) + a(t + s)) the velocity at its end
+
+    Sums rather than single steps are compared, so that a motion may begin from rest. Errors that grow by themselves, as
+    those of chaotic motions do, are beyond it: that is what `substeps="auto"` is for.
+
+    Attributes:
+        error: (d,) the sum of these [m].
+        way: (d,) how far the coordinate has moved, to and fro [m].
+    """
+
+    error: Array
+    way: Array
+
+    @classmethod
+    def nothing(cls, u: Array) -> Truncation:
+        """Before any motion."""
+        return cls(jnp.zeros_like(u), jnp.zeros_like(u))
+
+    def after(self, s, u: Array, w: Array, a: Array, rounding) -> Truncation:
+        """And a piece of s seconds, from the velocity u with the acceleration a (d,) to the velocity w.
+
+        Args:
+            rounding: () a velocity that is zero to rounding [m/s].
+        """
+        s, u, w, a, rounding = lax.stop_gradient((s, u, w, a, rounding))
+        moved = s / 2 * (jnp.abs(u) + jnp.abs(w) + s * jnp.abs(a) + rounding)
+        return Truncation(self.error + s / 3 * jnp.abs(w - u - s * a), self.way + moved)
+
+    def status(self, mass: Array, order: int) -> Array:
+        """() TOO_COARSE where the truncation of a coordinate is a larger share of its way than `MOST`, or else OK.
+
+        Of fourth order it is about the square of that share.
+
+        Args:
+            mass: (d,) or (d, d), which tells what coordinates of different units weigh [kg].
+
+        Example:
+            >>> swinging = Truncation(jnp.array([0.1, 0.0]), jnp.array([1.0, 1.0]))
+            >>> [Status(int(swinging.status(jnp.ones(2), order))).name for order in (2, 4)]
+            ['TOO_COARSE', 'OK']
+        """
+        weight = jnp.sqrt(mass if mass.ndim == 1 else jnp.diagonal(mass)) * self.way
+        counts = weight > LEAST_WAY * jnp.max(weight, initial=0.0)
+        share = MOST ** (2 / order)
+        coarse = jnp.any(counts & (self.error > share * self.way))
+        return jnp.where(coarse, Status.TOO_COARSE, Status.OK).astype(jnp.int32)

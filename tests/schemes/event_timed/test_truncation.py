@@ -1,0 +1,98 @@
+"""Steps too long for the forces: EventTimed says so itself, and does not where they are short enough."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import diffcontact as dc
+from diffcontact.status import Status
+
+# sin'' = -sin, from (0, 1): a period is 2 pi, the way of a period 4, and the wall is never reached.
+OSCILLATOR = dc.System(
+    gap=lambda t, q, p: q + 10.0,
+    force=lambda t, q, u, p: -q,
+    mass=lambda q, p: jnp.ones(1),
+    restitution=lambda p: 0.5,
+)
+
+
+@pytest.mark.parametrize("order", [2, 4])
+def test_an_oscillation_is_resolved_or_says_that_it_is_not(order):
+    """Status 0: off by less than a tenth of the way of the amplitude in each of two periods; enough steps have it."""
+    seen = set()
+    for steps in (4, 8, 12, 16, 24, 32, 48, 64):
+        times = jnp.linspace(0.0, 4 * jnp.pi, steps + 1)
+        run = dc.simulate(OSCILLATOR, {}, [0.0], [1.0], times, scheme=dc.EventTimed(order=order))
+        error = np.max(np.abs(run.q[:, 0] - jnp.sin(times)))
+        seen.add(int(run.status))
+        assert run.status == Status.TOO_COARSE or error < 0.2
+        # Fifteen steps a period are what is stated for second order.
+        assert run.status == (Status.OK if steps >= 32 else run.status)
+    assert seen == {Status.OK, Status.TOO_COARSE}
+
+
+def test_a_motion_may_begin_from_rest():
+    """q'' = t: the first step does not move at all, which is its whole way; the motion is right all the same."""
+    ramp = dc.System(
+        gap=lambda t, q, p: q + 10.0,
+        force=lambda t, q, u, p: jnp.full(1, t),
+        mass=lambda q, p: jnp.ones(1),
+        restitution=lambda p: 0.5,
+    )
+    run = dc.simulate(ramp, {}, [0.0], [0.0], jnp.linspace(0.0, 1.0, 21))
+    assert run.status == Status.OK
+    # Second order: the step squared, over that of the whole.
+    np.testing.assert_allclose(run.q[-1], 1 / 6, rtol=1 / 20**2)
+
+
+@pytest.mark.parametrize("substeps", [1, 64])
+def test_a_ball_in_air_with_two_times_only(substeps):
+    """Drag and side force stop and bend a flight in 0.7 s: one step does not do, and 64 do."""
+    ball = dc.systems.balls(1, 3, air=True, spin=True, planes=lambda t, p: (jnp.array([[0.0, 0.0, 1.0]]), jnp.zeros(1)))
+    params = {
+        "mass": jnp.array([2.7e-3]),
+        "radius": jnp.array([0.02]),
+        "gravity": jnp.array([0.0, 0.0, -9.81]),
+        "restitution": 0.9,
+        "friction": 0.2,
+        "drag": jnp.array([0.15]),
+        "magnus": jnp.array([0.015]),
+    }
+    q0 = jnp.array([0.0, 0.0, 5.0, 1.0, 0.0, 0.0, 0.0])
+    u0 = jnp.array([10.0, 0.0, 0.0, 0.0, 100.0, 0.0])
+    run = dc.simulate(ball, params, q0, u0, [0.0, 0.7], substeps=substeps)
+    assert run.status == (Status.TOO_COARSE if substeps == 1 else Status.OK)
+
+
+def test_constant_forces_are_exact_in_long_steps():
+    ball = dc.systems.balls(1, 2, box=(0.0, np.inf))
+    params = {"mass": np.ones(1), "radius": np.zeros(1), "gravity": np.array([0.0, -9.81]), "restitution": 0.8}
+    run = dc.simulate(ball, params, [1.0, 1.0], [1.0, 0.0], np.linspace(0.0, 1.0, 5))
+    assert run.status == Status.OK
+    fall = np.sqrt(2 / 9.81)
+    left, speed = 1 - fall, 0.8 * 9.81 * fall
+    np.testing.assert_allclose(run.q[-1, 1], speed * left - 9.81 / 2 * left**2, rtol=1e-12)
+
+
+def test_lanes_judge_for_themselves_and_derivatives_are_unchanged():
+    times = jnp.linspace(0.0, 2 * jnp.pi, 17)
+
+    def end(stiffness):
+        system = dc.System(
+            gap=lambda t, q, p: q + 10.0,
+            force=lambda t, q, u, p: -p * q,
+            mass=lambda q, p: jnp.ones(1),
+            restitution=lambda p: 0.5,
+        )
+        run = dc.simulate(system, stiffness, jnp.zeros(1), jnp.ones(1), times)
+        return run.q[-1, 0], run.status
+
+    stiffness = jnp.array([0.25, 100.0, 0.25])
+    _, status = jax.vmap(end)(stiffness)
+    assert status.tolist() == [Status.OK, Status.TOO_COARSE, Status.OK]
+    forwards, _ = jax.jacfwd(end, has_aux=True)(0.25)
+    backwards, _ = jax.jacrev(end, has_aux=True)(0.25)
+    np.testing.assert_allclose(forwards, backwards, rtol=1e-12)
+    # q = sin(w t)/w, w = sqrt(k) = 1/2, at t = 2 pi: dq/dk = (t cos(w t)/w - sin(w t)/w^2) / (2 w) = -4 pi.
+    np.testing.assert_allclose(forwards, -4 * np.pi, rtol=0.05)
