@@ -25,7 +25,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
+from jax import Array, lax
 
 from diffcontact.mass import solve
 from diffcontact.neighbours import AllContacts
@@ -38,7 +38,7 @@ Params = Any
 IMPACT_LAWS = ("newton", "poisson", "stronge")
 # What a system may have besides.
 _OPTIONAL = (
-    *("normals", "slip", "friction", "tangential_restitution", "rate", "tangents", "normalise", "adhesion"),
+    *("normals", "slip", "friction", "tangential_restitution", "rate", "tangents", "normalise", "advance", "adhesion"),
     *("rolling", "resistance"),
 )
 # Those that return rows between bodies, not arrays.
@@ -75,6 +75,8 @@ class System(AllContacts):
             direction and all for the bodies of `normals`; used like these.
         normalise: None, or `normalise(q) -> (n,)`, the configuration that q stands for, at the end of each step: where
             the `rate` is that of unit quaternions, they keep their length to the order of the scheme only.
+        advance: None, or `advance(q, u, s, params) -> (n,)`, where the `rate` leads to from q within s seconds of one
+            velocity u; without it by Runge's and Kutta's rule of fourth order.
         rolling: None, or `rolling(t, q, u, params) -> (c, m, k)`, with the k of the slip: m further velocities of each
             contact, affine in u, whose frictions its load bounds besides that of the slip: of bodies that roll and
             pivot a radius times their relative angular velocities [m/s]. A zero stands where one has fewer directions.
@@ -131,6 +133,7 @@ class System(AllContacts):
     impact_law: str = "newton"
     tangents: Callable[[Any, Array, Params], tuple[BodyRows, ...]] | None = None
     normalise: Callable[[Array], Array] | None = None
+    advance: Callable[[Array, Array, Any, Params], Array] | None = None
     adhesion: Callable[[Params], Any] | None = None
     rolling: Callable[[Any, Array, Array, Params], Array] | None = None
     resistance: Callable[[Params], Any] | None = None
@@ -144,6 +147,8 @@ class System(AllContacts):
         if (self.slip is None) != (self.friction is None):
             given, missing = ("friction", "slip") if self.slip is None else ("slip", "friction")
             raise ValueError(f"System({given}=...): expected {missing}=... with it, got None")
+        if self.advance is not None and self.rate is None:
+            raise ValueError("System(advance=...): expected rate=... with it, got None")
         for name in ("tangential_restitution", "tangents"):
             if getattr(self, name) is not None and self.slip is None:
                 raise ValueError(f"System({name}=...): expected slip=... with it, got None")
@@ -355,6 +360,22 @@ def _rates(system: System, params: Params, q: Array, size: int) -> tuple[Array, 
 def rate(system: System, params: Params, q: Array, u: Array) -> Array:
     """(n,) q' where the velocity is u (d,) [m/s]."""
     return u if system.rate is None else system.rate(q, u, params)
+
+
+def advanced(system: System, params: Params, q: Array, u: Array, s) -> Array:
+    """(n,) the place that one velocity u (d,) leads to from q within s seconds [m]."""
+    if system.rate is None:
+        return q + s * u
+    if system.advance is not None:
+        return system.advance(q, u, s, params)
+
+    def stage(slope, at):
+        fraction, weight = at
+        slope = rate(system, params, q + fraction * s * slope, u)
+        return slope, weight * slope
+
+    nodes = jnp.array([0, 1 / 2, 1 / 2, 1], q.dtype), jnp.array([1 / 6, 1 / 3, 1 / 3, 1 / 6], q.dtype)
+    return q + s * jnp.sum(lax.scan(stage, jnp.zeros_like(q), nodes)[1], axis=0)
 
 
 def displaced(system: System, params: Params, q: Array, step: Array) -> Array:

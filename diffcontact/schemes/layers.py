@@ -24,7 +24,7 @@ from jax import Array, lax
 from diffcontact.friction import friction_coefficients, tangential_restitutions
 from diffcontact.schemes.event_timed.impacts import Percussion
 from diffcontact.schemes.scheme import Info
-from diffcontact.system import Params, System
+from diffcontact.system import Params, System, advanced
 
 
 @dataclass(frozen=True)
@@ -93,6 +93,10 @@ class Layers:
             (own, _), (speed, z) = split(q), split(u)
             return jnp.concatenate([system.rate(own, speed, params), z.ravel()])
 
+        def advance(q, u, s, params):
+            (own, z), (speed, w) = split(q), split(u)
+            return jnp.concatenate([advanced(system, params, own, speed, s), (z + s * w).ravel()])
+
         return cls(
             System(
                 gap,
@@ -105,6 +109,7 @@ class Layers:
                     tangential_restitutions(system, params, count, q.dtype), (0, added)
                 ),
                 rate=None if system.rate is None else rate,
+                advance=None if system.rate is None else advance,
             ),
             count,
             added,

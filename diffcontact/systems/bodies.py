@@ -14,7 +14,7 @@ from diffcontact.shapes import Shape
 from diffcontact.systems import body_input as body_input
 from diffcontact.systems import drawings, laws, poses
 from diffcontact.systems.solids import Bodies, Solids, require
-from diffcontact.systems.spin import of_unit_length, turning
+from diffcontact.systems.spin import SPACE
 from diffcontact.systems.surfaces import param
 
 
@@ -151,7 +151,7 @@ def _bodies(solids: Solids, law: str, impact_law: str) -> Bodies:
         draw=drawings.bodies(solids),
         solids=solids,
         law=law,
-        **({"rate": turning, "normalise": of_unit_length} if solids.dimension == 3 else {}),
+        **(SPACE if solids.dimension == 3 else {}),
     )
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from jax import Array
 
 from diffcontact.qp.rows.body_rows import BodyRows, product
+from diffcontact.systems import poses
 from diffcontact.systems.surfaces import Surfaces, param
 
 # No field of frames is smooth on the whole sphere. That of pairs of balls is, but for one direction, opposite to this
@@ -41,7 +42,7 @@ def rubbing(surfaces: Surfaces, facing: Callable, coefficient: Callable) -> dict
         "friction": coefficient("friction"),
         "tangential_restitution": lambda params: e_t(params) if "tangential_restitution" in params else 0.0,
     }
-    return functions | ({"rate": turning, "normalise": of_unit_length} if surfaces.dimension == 3 else {})
+    return functions | (SPACE if surfaces.dimension == 3 else {})
 
 
 def resisting(surfaces: Surfaces, facing: Callable, coefficient: Callable) -> dict[str, Any]:
@@ -172,6 +173,22 @@ def turning(q: Array, u: Array, params=None) -> Array:
     return jnp.concatenate([velocity, real, (scalar * w + jnp.cross(w, vector)) / 2], axis=1).ravel()
 
 
+def turned(q: Array, u: Array, s, params=None) -> Array:
+    """(7 count,) the places of spheres q after s seconds of the velocities u (6 count,), turned about one axis each.
+
+    Example:
+        >>> q = turned(jnp.array([0.0, 0, 0, 1, 0, 0, 0]), jnp.array([2.0, 0, 0, 0, 0, jnp.pi / 2]), 1.0)
+        >>> print(q.round(4))  # a quarter turn about z
+        [2.     0.     0.     0.7071 0.     0.     0.7071]
+    """
+    del params
+    each, move = q.reshape(-1, 7), s * u.reshape(-1, 6)
+    turn = poses.quaternion(move[:, 3:])
+    (a, v), (b, w) = ((x[:, :1], x[:, 1:]) for x in (turn, each[:, 3:]))
+    real = a * b - jnp.sum(v * w, axis=1, keepdims=True)
+    return jnp.concatenate([each[:, :3] + move[:, :3], real, a * w + b * v + jnp.cross(v, w)], axis=1).ravel()
+
+
 def of_unit_length(q: Array) -> Array:
     """(7 count,) the same places of spheres, with quaternions of length one.
 
@@ -183,3 +200,7 @@ def of_unit_length(q: Array) -> Array:
     quaternion = each[:, 3:]
     length = jnp.linalg.norm(quaternion, axis=1, keepdims=True)
     return jnp.concatenate([each[:, :3], quaternion / jnp.where(length > 0, length, 1.0)], axis=1).ravel()
+
+
+# What a `System` of bodies in space has besides, by name.
+SPACE: dict[str, Callable] = {"rate": turning, "normalise": of_unit_length, "advance": turned}

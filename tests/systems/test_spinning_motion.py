@@ -289,3 +289,40 @@ def test_sensitivities_of_spheres_have_the_rows_of_positions_and_of_velocities()
     level = [0, 1, 3, 4, 5]
     slope = np.concatenate([found.dq["u0"][-1, :3], found.du["u0"][-1]])
     np.testing.assert_allclose(slope[:, level], by_speed[:, level], atol=ROUNDING)
+
+
+@pytest.mark.parametrize("scheme", [dc.EventTimed(), dc.VelocityProjection()])
+def test_a_flying_sphere_turns_exactly_however_fast(scheme):
+    """Four radians in a step: the quaternion of the rotation about w by |w| t, and its derivative by w."""
+    w, times = jnp.array([200.0, -100.0, 330.0]), jnp.linspace(0.0, 0.1, 11)
+    params = {**SPHERE, "gravity": jnp.zeros(3), "restitution": 0.0}
+
+    def end(w):
+        run = dc.simulate(FLOOR, params, _at(1.0), jnp.concatenate([jnp.zeros(3), w]), times, scheme=scheme)
+        return run.q[-1, 3:], run.status
+
+    def exact(w):
+        half = jnp.linalg.norm(w) * times[-1] / 2
+        return jnp.concatenate([jnp.cos(half)[None], jnp.sin(half) * w / jnp.linalg.norm(w)])
+
+    derivative, status = jax.jacfwd(end, has_aux=True)(w)
+    assert status == Status.OK
+    np.testing.assert_allclose(end(w)[0], exact(w), atol=ROUNDING)
+    np.testing.assert_allclose(derivative, jax.jacfwd(exact)(w), atol=ROUNDING)
+
+
+@pytest.mark.parametrize(("steps", "told"), [(5, Status.TOO_COARSE), (200, Status.OK)])
+def test_a_rate_of_ones_own_that_turns_too_far_in_a_step_is_told(steps, told):
+    """A clock's hand (cos, sin), turned by u: 100 rad in steps of 20 rad, or of half a radian."""
+    hand = dc.System(
+        gap=lambda t, q, p: q[:1] + 10.0,
+        force=lambda t, q, u, p: jnp.zeros(1),
+        mass=lambda q, p: jnp.ones(1),
+        restitution=lambda p: 0.0,
+        rate=lambda q, u, p: u[0] * jnp.stack([-q[1], q[0]]),
+    )
+    run = dc.simulate(hand, {}, [1.0, 0.0], [100.0], jnp.linspace(0.0, 1.0, steps + 1))
+    assert run.status == told
+    if told == Status.OK:
+        # Runge and Kutta: (h w)^5/120 a step.
+        np.testing.assert_allclose(run.q[-1], [np.cos(100), np.sin(100)], atol=steps * 0.5**5 / 120)

@@ -10,11 +10,25 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from diffcontact.status import Status
+from diffcontact.system import advanced
 
 # What truncation may come to of the way of a coordinate: some fifteen steps for a period of an oscillation.
 MOST = 1 / 32
 # A coordinate counts where its way, times the root of its mass, is such a share of the largest.
 LEAST_WAY = 1e-6
+
+
+def winds(system, params, q: Array, u: Array, s) -> Array:
+    """() whether a `rate` turns so far within s seconds that twice half of them lead elsewhere, by `MOST` of the way.
+
+    A system that knows where its rate leads to (`System.advance`) is not asked.
+    """
+    if system.rate is None or system.advance is not None:
+        return jnp.array(False)
+    whole = advanced(system, params, q, u, s)
+    halves = advanced(system, params, advanced(system, params, q, u, s / 2), u, s / 2)
+    apart, way = (jnp.max(jnp.abs(x), initial=0.0) for x in lax.stop_gradient((whole - halves, halves - q)))
+    return apart > MOST * way
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["error", "way"], meta_fields=[])

@@ -15,7 +15,7 @@ from diffcontact.qp.friction.held_modes import hold_modes
 from diffcontact.qp.friction.law import length
 from diffcontact.schemes.event_timed.friction.piece import Piece
 from diffcontact.status import Status, first
-from diffcontact.system import acceleration, contacts, displaced, gap_acceleration, rate
+from diffcontact.system import acceleration, advanced, contacts, displaced, gap_acceleration
 
 
 class Arrival(NamedTuple):
@@ -57,7 +57,7 @@ def smooth(system, params, t, s, q, u, piece: Piece) -> Arrival:
     Half of the reaction is that of the beginning, half is what holds the velocity at the end, as in RATTLE; G the rows
     of the closed contacts::
 
-        x = q + s rate(q + s/2 rate(q, u), u + s/2 a),    then moved (M-orthogonally) onto  g(t+s, x) = 0
+        x = q advanced by s with u + s/2 a,    then moved (M-orthogonally) onto  g(t+s, x) = 0
         w = u + s/2 (a(t, q, u) + M^-1 f(t+s, x, u + s a)) + M^-1 (N^T P + S^T B),
         N w + n0 = 0  where closed,     S w + s0 = 0  where it sticks,     B = -mu P v_T/|v_T|  where it slips
 
@@ -69,7 +69,7 @@ def smooth(system, params, t, s, q, u, piece: Piece) -> Arrival:
     held = jnp.any(piece.modes.closed)
     further, faster = _given(system, params, t, s, q, u, piece)
     mean = u + s / 2 * piece.a + further
-    x = q + s * rate(system, params, q + s / 2 * rate(system, params, q, u), mean)
+    x = advanced(system, params, q, mean, s)
     slope, end = u + s * piece.a, t + s
     free = acceleration(system, params, end, x, slope)
     flying = Arrival.nowhere(q, u, piece.rub)._replace(

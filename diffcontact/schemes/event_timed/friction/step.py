@@ -21,7 +21,7 @@ from diffcontact.schemes.event_timed.friction.motion import Arrival, smooth
 from diffcontact.schemes.event_timed.friction.piece import Imposed, Piece, Place, Surroundings
 from diffcontact.schemes.event_timed.impacts import Threshold, matters, no_percussion, remainder
 from diffcontact.schemes.event_timed.smooth_motion import Tolerance
-from diffcontact.schemes.event_timed.truncation import Truncation
+from diffcontact.schemes.event_timed.truncation import Truncation, winds
 from diffcontact.schemes.scheme import Info
 from diffcontact.status import Status, first
 from diffcontact.system import gap_motion, rate
@@ -79,7 +79,8 @@ def step_with_friction(system, params, t, h, q, u, fastest, unsettled, truncatio
         around = Surroundings.at(system, params, t, q, u, h, Place.at(system, params, t, q, u.size))
         end = smooth(system, params, t, h, q, u, Piece.nowhere(around)._replace(a=around.free))
         truncation = truncation.after(h, u, end.u, around.free, 0.0)
-        return now._replace(q=end.q, u=end.u, truncation=truncation), Info(now.impulse, now.status, None, now.friction)
+        coarse = jnp.where(winds(system, params, q, u, h), Status.TOO_COARSE, Status.OK).astype(jnp.int32)
+        return now._replace(q=end.q, u=end.u, truncation=truncation), Info(now.impulse, coarse, None, now.friction)
     none = replace(no_percussion(now.t, now.impulse, now.q), u=jnp.zeros_like(u), jump=jnp.zeros_like(u))
     none, nowhere = replace(none, friction=jnp.zeros_like(now.friction)), None
     if changes:
@@ -126,7 +127,14 @@ def _to_next_event(system, params, h, now: _Moment, last):
     lost = meets & ~closed & jnp.any(gaps < jnp.minimum(here.gap, 0.0) - converged)
     opening = piece.around.opening
     held_back = piece.modes.closed & (opening > tolerance.velocity) & matters(here, opening, 0, now.fastest)
-    astray = lost | jnp.any(held_back) | jnp.any(_turns(piece, end, ended, now.fastest)) | jnp.any(_pulls(piece, end))
+    winding = winds(system, params, now.q, hit.u, candidate.s)
+    astray = (
+        lost
+        | winding
+        | jnp.any(held_back)
+        | jnp.any(_turns(piece, end, ended, now.fastest))
+        | jnp.any(_pulls(piece, end))
+    )
     coarse = jnp.where(astray, Status.TOO_COARSE, Status.OK).astype(jnp.int32)
 
     size = length(end.rub)
