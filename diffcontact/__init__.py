@@ -5,8 +5,9 @@ from diffcontact import interruption
 # isort: split
 # All that takes long to import comes after what waits for Ctrl-C meanwhile.
 from diffcontact import drawing, hypotheses, identify, qp, shapes, systems
-from diffcontact.certificate import Certificate, GradientCheck, certify, check_gradient
+from diffcontact.certificate import Certificate, certify
 from diffcontact.ensemble import ensemble
+from diffcontact.gradient_check import GradientCheck, check_gradient
 from diffcontact.identify import FitResult, Interval, Observations, Positive, Problem, Real, fit
 from diffcontact.impact import impact
 from diffcontact.schemes import CatchingUp, ElasticProjection, EventTimed, PercussionFriction, VelocityProjection

@@ -1,21 +1,16 @@
-"""Where a trajectory has no derivative, or hardly one: a certificate, and a check of the derivative by differences."""
+"""Where a trajectory has no derivative, or hardly one: a certificate."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.flatten_util import ravel_pytree
 
 from diffcontact.arguments import count
-from diffcontact.compilation import quick_jit
+from diffcontact.schemes.event_timed import EventTimed
 from diffcontact.schemes.scheme import Scheme
-from diffcontact.sensitivity import gather, put, sensitivity
 from diffcontact.simulate import Trajectory, simulate
 from diffcontact.singularities.course import course
 from diffcontact.singularities.grips import grips, slides
@@ -73,6 +68,12 @@ class Certificate:
             more = f" (and {len(alike) - 1} more)" if len(alike) > 1 else ""
             lines += [f"{finding}{more}" for finding in alike[:1]]
         return "\n".join([f"{count} percussions", *lines])
+
+
+def certifies(system: Any, scheme: Scheme | None) -> bool:
+    """Whether `certify` knows the events of this system and this scheme."""
+    known = isinstance(system, System) and system.rolling is None and system.adhesion is None
+    return known and (scheme is None or isinstance(scheme, EventTimed))
 
 
 def certify(
@@ -223,132 +224,3 @@ def _at(run: Trajectory, times) -> Trajectory:
         for x in (run.impulse, run.friction)
     )
     return replace(run, t=run.t[places], q=run.q[places], u=run.u[places], impulse=impulse, friction=friction)
-
-
-@dataclass(frozen=True)
-class GradientCheck:
-    """A derivative beside differences.
-
-    Attributes:
-        widths: (m,) relative half-widths of the central differences.
-        errors: (m,) |difference - derivative| / |derivative| of the state at the end, Frobenius.
-        changed: (m,) whether a displaced run has other percussions (number or contacts) than the run itself.
-        certificate: of the run.
-        resolved: whether shorter steps leave the derivative as it is (`sensitivity`).
-        tolerance: what counts as agreement, the cube root of the precision's eps: 6e-6 in double, 5e-3 in single.
-            Differences of a smooth map come down to eps^(2/3) times its condition.
-    """
-
-    widths: np.ndarray
-    errors: np.ndarray
-    changed: np.ndarray
-    certificate: Certificate
-    tolerance: float
-    resolved: bool = True
-
-    @property
-    def agrees(self) -> bool:
-        """Some width agrees: differences of a smooth map do, between curvature and rounding."""
-        return bool(np.min(self.errors) <= self.tolerance)
-
-    @property
-    def verdict(self) -> str:
-        """One sentence."""
-        if self.agrees and not self.resolved:
-            return "the derivative is that of these steps, but shorter ones change it: take smaller steps"
-        if self.agrees:
-            return "the derivative is right: differences agree with it"
-        if not self.certificate.clear:
-            return f"no derivative to be had here: {self.certificate.first()[0].message}"
-        if np.all(self.changed):
-            return "differences of every width cross a change of the percussions: nothing can be said; try smaller ones"
-        return "derivative and differences disagree, and the percussions do not say why: do not trust it"
-
-    def __str__(self) -> str:
-        lines = ["   width   difference - derivative   percussions"]
-        for width, error, changed in zip(self.widths, self.errors, self.changed, strict=True):
-            lines.append(f"{width:8.0e}   {error:23.2e}   {'others' if changed else 'the same'}")
-        return "\n".join([*lines, str(self.certificate), f"verdict: {self.verdict}"])
-
-
-def check_gradient(
-    system: Any,
-    params: dict,
-    q0: Any,
-    u0: Any,
-    times: Any,
-    *,
-    wrt: Sequence[str],
-    scheme: Scheme | None = None,
-    substeps: int | str = "auto",
-    tolerance: float | None = None,
-    widths: Sequence[float] | None = None,
-    percussions: int = 64,
-) -> GradientCheck:
-    """Compare the derivative of the state at the end with central differences of several widths, and say what to think.
-
-    Args:
-        system, params, q0, u0, times, wrt, scheme, substeps, tolerance: as in `sensitivity`, with EventTimed on a
-            `System`. The differences are taken with the same steps.
-        widths: half-widths, relative to each entry (absolute for entries that are zero); None: five from eps^0.2 to
-            eps^0.45, where eps is the precision of the arrays: 7e-4 to 9e-8 in double, 4e-2 to 8e-4 in single.
-        percussions: how many of a run's to compare.
-
-    Returns:
-        A `GradientCheck`; print it.
-
-    Raises:
-        ValueError: as `sensitivity`.
-
-    Example:
-        >>> import jax.numpy as jnp, diffcontact as dc
-        >>> ball = dc.systems.balls(1, 1, box=(0.0, jnp.inf))
-        >>> params = dict(mass=jnp.ones(1), radius=jnp.zeros(1), gravity=-9.81 * jnp.ones(1), restitution=0.8)
-        >>> run = [1.0], [0.0], jnp.linspace(0, 1, 11)
-        >>> check = dc.check_gradient(ball, params, *run, wrt=["q0", "restitution"])
-        >>> print(check.verdict)
-        the derivative is right: differences agree with it
-    """
-    found = sensitivity(system, params, q0, u0, times, wrt=wrt, scheme=scheme, substeps=substeps, tolerance=tolerance)
-    if found.trajectory.substeps is not None:
-        substeps = int(found.trajectory.substeps)
-    certificate = certify(system, params, q0, u0, times, scheme=scheme, substeps=substeps, percussions=percussions)
-    run = found.trajectory
-    start = gather(params, run.q[0], run.u[0], wrt)
-    at, unravel = ravel_pytree(start)
-    derivative = _matrix({name: (found.dq[name], found.du[name]) for name in wrt}, start)
-    eps = float(jnp.finfo(at.dtype).eps)
-    sizes = np.asarray(eps ** np.linspace(0.2, 0.45, 5) if widths is None else widths, float)
-    steps = sizes[:, None] * np.where(np.asarray(at) == 0, 1.0, np.abs(at))[None, :]
-    moves = steps[:, :, None, None] * np.array([1.0, -1.0])[:, None] * np.eye(at.size)[:, None, :]
-    batch = jax.vmap(unravel)(jnp.asarray(np.asarray(at) + moves.reshape(-1, at.size), at.dtype))
-    ends, contacts = _ends(system, params, run.q[0], run.u[0], batch, run.t, scheme, substeps, percussions)
-    ends = np.asarray(ends).reshape(*steps.shape, 2, -1)
-    differences = (ends[:, :, 0] - ends[:, :, 1]) / (2 * steps[:, :, None])
-    errors = np.linalg.norm(differences - derivative, axis=(1, 2)) / (np.linalg.norm(derivative) or 1.0)
-    happened = certificate.trajectory.percussions
-    assert happened is not None
-    fine = int(run.status) != Status.TOO_COARSE
-    others = np.asarray(contacts).reshape(len(steps), -1, percussions) != np.asarray(happened.contact)
-    return GradientCheck(sizes, errors, np.any(others, axis=(1, 2)), certificate, eps ** (1 / 3), fine)
-
-
-def _matrix(ends, start) -> np.ndarray:
-    """(p, n + d) derivatives of q and u at the end by each entry, in the order of ravel_pytree."""
-    names = sorted(start)
-    pairs = [pair for name in names for pair in zip(*map(jax.tree.leaves, ends[name]), strict=True)]
-    columns = [np.concatenate([x[-1], v[-1]]).reshape(x.shape[1] + v.shape[1], -1) for x, v in pairs]
-    return np.concatenate(columns, axis=1).T
-
-
-@partial(quick_jit, static_argnames=("system", "scheme", "substeps", "percussions"))
-def _ends(system, params, q0, u0, batch, times, scheme, substeps, percussions):
-    """State at the end and contacts of the percussions, for each lane of the batch."""
-
-    def run(moved):
-        place = put(params, q0, u0, moved)
-        end = simulate(system, *place, times, scheme=scheme, substeps=substeps, percussions=percussions)
-        assert end.percussions is not None
-        return jnp.concatenate([end.q[-1], end.u[-1]]), end.percussions.contact
-
-    return jax.vmap(run)(batch)

@@ -16,7 +16,10 @@ from jax.core import Tracer
 from jax.flatten_util import ravel_pytree
 
 from diffcontact.arguments import real_arrays
+from diffcontact.certificate import certifies, certify
 from diffcontact.compilation import quick_jit
+from diffcontact.differences import Differences
+from diffcontact.named import gather, names, put
 from diffcontact.refinement import HALVINGS, astride, change, halved, judged
 from diffcontact.schemes.scheme import Scheme
 from diffcontact.simulate import Trajectory, simulate
@@ -109,7 +112,9 @@ def sensitivity(
 
     substeps = (1 if inside else "auto") if substeps is None else substeps
     if not isinstance(substeps, str):
-        return run(substeps)
+        found = run(substeps)
+        at = system, params, found.trajectory, wrt, scheme, int(substeps)
+        return found if inside or not certifies(system, scheme) else _unless_at_a_tie(found, *at)
     if inside or substeps != "auto":
         simulate(system, params, q0, u0, times, scheme=scheme, substeps=substeps)  # says what is wrong with it
     if tolerance is None:
@@ -122,7 +127,32 @@ def sensitivity(
         min(HALVINGS, max(1, int(math.log2(_MOST_STEPS / times.size)))),
     )
     trajectory = replace(judged(found.trajectory, error, tolerance), substeps=jnp.array(number))
-    return replace(found, trajectory=trajectory)
+    found = replace(found, trajectory=trajectory)
+    if not certifies(system, scheme):
+        return found
+    return _unless_at_a_tie(found, system, params, trajectory, wrt, scheme, number)
+
+
+# The relative change of velocities within which a certificate sees a tie, in units of the precision's root.
+_TIE = 100
+# Differences of a smooth map agree far better, and at a tie they are off by half of a jump.
+_AGREES = 1e-3
+
+
+def _unless_at_a_tie(found: Sensitivity, system, params, run: Trajectory, wrt, scheme, substeps: int) -> Sensitivity:
+    """The same, with the status NO_DERIVATIVE where one-sided derivatives differ."""
+    if int(run.status) != Status.OK or not wrt:
+        return found
+    close = _TIE * float(jnp.finfo(run.q.dtype).eps) ** 0.5
+    at = params, run.q[0], run.u[0]
+    seen = certify(system, *at, run.t, scheme=scheme, substeps=substeps, change=close)
+    if not any(finding.singularity.one_sided for finding in seen.findings):
+        return found
+    beside = Differences.of(found, system, *at, wrt, scheme, substeps)
+    if beside.worst() <= _AGREES:
+        return found
+    status = jnp.asarray(Status.NO_DERIVATIVE, run.status.dtype)
+    return replace(found, trajectory=replace(run, status=status))
 
 
 def _change(one: Sensitivity, other: Sensitivity, values: dict[str, Any]) -> float:
@@ -147,43 +177,6 @@ def _change(one: Sensitivity, other: Sensitivity, values: dict[str, Any]) -> flo
                 size = max(float(jnp.max(jnp.abs(b))), least)
                 largest = max(largest, moved / size if size > 0 else 0.0)
     return largest if np.isfinite(largest) else np.inf
-
-
-def names(params: Any, wrt: Sequence[str]) -> tuple[str, ...]:
-    """What to differentiate by, checked.
-
-    Raises:
-        ValueError: for names that are not there, in params and beside them, or there twice.
-
-    Example:
-        >>> names(jnp.ones(3), ["params", "q0"])
-        ('params', 'q0')
-    """
-    if isinstance(wrt, str):
-        raise ValueError(f"wrt: expected a list of names, got {wrt!r}; write [{wrt!r}]")
-    known = list(params) if isinstance(params, dict) else ["params"]
-    for name in wrt:
-        if name in ("q0", "u0") and name in known:
-            raise ValueError(f"wrt: {name!r} is ambiguous, it is in params too; rename that parameter")
-        if name not in (*known, "q0", "u0"):
-            raise ValueError(f"wrt: {name!r} is neither in params ({', '.join(map(str, known))}) nor 'q0' or 'u0'")
-    if len(set(wrt)) != len(list(wrt)):
-        raise ValueError(f"wrt: expected each name once, got {list(wrt)}")
-    return tuple(wrt)
-
-
-def gather(params: Any, q0: Array, u0: Array, wrt: Sequence[str]) -> dict[str, Any]:
-    """What the names stand for, as arrays of the state's precision."""
-    known = {**(params if isinstance(params, dict) else {"params": params}), "q0": q0, "u0": u0}
-    return {name: jax.tree.map(lambda x: jnp.asarray(x, q0.dtype), known[name]) for name in wrt}
-
-
-def put(params: Any, q0: Array, u0: Array, new: dict[str, Any]) -> tuple[Any, Array, Array]:
-    """params, q0 and u0 with the values of `new` in place of those of the same names."""
-    q0, u0 = new.get("q0", q0), new.get("u0", u0)
-    if not isinstance(params, dict):
-        return new.get("params", params), q0, u0
-    return {name: new.get(name, value) for name, value in params.items()}, q0, u0
 
 
 def _derived(system, params, q0, u0, times, wrt, scheme, substeps):

@@ -77,7 +77,8 @@ _MESSAGES = {
     Status.BAD_RESTITUTION: "a restitution outside [0, 1]: nothing was simulated; or, of a restitution that depends on "
     "the speed, an impact was so fast that its law left [0, 1], and the nearest of 0 and 1 was taken",
     Status.NO_DERIVATIVE: "the motion is finite, but a derivative is not: that of a gap at the start, or the one asked "
-    "for; look for a norm or root of zero, or a where around one, in the system's functions",
+    "for; look for a norm or root of zero, or a where around one, in the system's functions; or the motion is at a tie "
+    "where one-sided derivatives differ: certify says where",
     Status.COUPLED_IMPACTS: "two impacts that act on each other came in one step, and what this scheme makes of them "
     "is not the impact law; take smaller steps, or EventTimed where bodies touch",
     Status.NO_FRICTION: "no impulses were found that obey Coulomb's law, and friction was left out: contacts jam, or "

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import diffcontact as dc
+from diffcontact.status import Status
 
 BALL = dc.System(
     gap=lambda t, q, p: q,
@@ -112,3 +113,30 @@ def test_inside_transformations_steps_are_single_unless_told():
     np.testing.assert_allclose(default, one, rtol=1e-14)
     with pytest.raises(ValueError, match="outside transformations"):
         jax.jit(lambda q: slope(q, substeps="auto"))(jnp.ones(1))
+
+
+ROW = dc.systems.balls(3, 1)
+SQUEEZED = {"mass": jnp.ones(3), "radius": 0.1 * jnp.ones(3), "gravity": jnp.zeros(1), "restitution": 0.8}
+
+
+@pytest.mark.parametrize(
+    ("wrt", "status"), [(["q0"], Status.NO_DERIVATIVE), (["u0"], Status.NO_DERIVATIVE), (["restitution"], Status.OK)]
+)
+def test_at_a_tie_a_derivative_of_one_side_is_told(wrt, status):
+    """A ball is struck from both sides at once: who is first matters, unless nothing changes that."""
+    start = [-0.5, 0.0, 0.5], [1.0, 0.0, -1.0]
+    found = dc.sensitivity(ROW, SQUEEZED, *start, np.linspace(0.0, 1.0, 11), wrt=wrt)
+    assert found.trajectory.status == status
+    if status == Status.OK:
+        # Both balls leave at e, 0.3 s after the start, from 0.2 m aside.
+        np.testing.assert_allclose(found.dq["restitution"][-1], [-0.7, 0.0, 0.7], atol=1e-12)
+
+
+@pytest.mark.parametrize(("clearance", "status"), [(0.0, Status.NO_DERIVATIVE), (0.1, Status.OK), (-0.1, Status.OK)])
+def test_a_touch_that_only_grazes_has_no_derivative(clearance, status):
+    """A ball is thrown up at a ceiling 1 m higher, which it just reaches, misses or strikes."""
+    room = dc.systems.balls(1, 1, box=(0.0, 2.0))
+    params = {"mass": jnp.ones(1), "radius": jnp.zeros(1), "gravity": jnp.array([-10.0]), "restitution": 0.5}
+    speed = np.sqrt(20 * (1 - clearance))
+    found = dc.sensitivity(room, params, [1.0], [speed], np.linspace(0.0, 0.55, 12), wrt=["u0"], substeps=1)
+    assert found.trajectory.status == status

@@ -36,10 +36,25 @@ class Singularity(IntEnum):
         return self in (Singularity.NONE, Singularity.GRIPPED, Singularity.NOT_UNIQUE)
 
     @property
+    def one_sided(self) -> bool:
+        """Whether, where it is met exactly, a motion has derivatives of one side only."""
+        return self in _ONE_SIDED
+
+    @property
     def message(self) -> str:
         """What happened, and what it means for the derivative."""
         return _MESSAGES[self]
 
+
+_ONE_SIDED = (
+    Singularity.GRAZING,
+    Singularity.SIMULTANEOUS,
+    Singularity.UNLOADED,
+    Singularity.CONE_EDGE,
+    Singularity.SLIP_GRAZES,
+    Singularity.UNDETERMINED,
+    Singularity.KINK,
+)
 
 # In the order of their numbers.
 _MESSAGES = (

@@ -1,0 +1,47 @@
+"""What the names stand for that one differentiates by: parameters, and where a motion starts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+
+def names(params: Any, wrt: Sequence[str]) -> tuple[str, ...]:
+    """What to differentiate by, checked.
+
+    Raises:
+        ValueError: for names that are not there, in params and beside them, or there twice.
+
+    Example:
+        >>> names(jnp.ones(3), ["params", "q0"])
+        ('params', 'q0')
+    """
+    if isinstance(wrt, str):
+        raise ValueError(f"wrt: expected a list of names, got {wrt!r}; write [{wrt!r}]")
+    known = list(params) if isinstance(params, dict) else ["params"]
+    for name in wrt:
+        if name in ("q0", "u0") and name in known:
+            raise ValueError(f"wrt: {name!r} is ambiguous, it is in params too; rename that parameter")
+        if name not in (*known, "q0", "u0"):
+            raise ValueError(f"wrt: {name!r} is neither in params ({', '.join(map(str, known))}) nor 'q0' or 'u0'")
+    if len(set(wrt)) != len(list(wrt)):
+        raise ValueError(f"wrt: expected each name once, got {list(wrt)}")
+    return tuple(wrt)
+
+
+def gather(params: Any, q0: Array, u0: Array, wrt: Sequence[str]) -> dict[str, Any]:
+    """What the names stand for, as arrays of the state's precision."""
+    known = {**(params if isinstance(params, dict) else {"params": params}), "q0": q0, "u0": u0}
+    return {name: jax.tree.map(lambda x: jnp.asarray(x, q0.dtype), known[name]) for name in wrt}
+
+
+def put(params: Any, q0: Array, u0: Array, new: dict[str, Any]) -> tuple[Any, Array, Array]:
+    """params, q0 and u0 with the values of `new` in place of those of the same names."""
+    q0, u0 = new.get("q0", q0), new.get("u0", u0)
+    if not isinstance(params, dict):
+        return new.get("params", params), q0, u0
+    return {name: new.get(name, value) for name, value in params.items()}, q0, u0
