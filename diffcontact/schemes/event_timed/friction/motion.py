@@ -24,6 +24,7 @@ class Arrival(NamedTuple):
     Attributes:
         q: (n,), u: (d,) position and velocity.
         slope: (d,) the velocity with which the place of arrival moves as the piece gets longer.
+        given: (d,) what the change of forces that are given functions of time has added to u [m/s], to fourth order.
         impulse: (c,), friction: (c, k) of the closed contacts [N s].
         load: (c,), rub: (c, k) the reaction there [N].
         sliding: (c, k) slip velocities [m/s], and their rates, `accelerating` [m/s^2].
@@ -34,6 +35,7 @@ class Arrival(NamedTuple):
     q: Array
     u: Array
     slope: Array
+    given: Array
     impulse: Array
     friction: Array
     load: Array
@@ -48,7 +50,7 @@ class Arrival(NamedTuple):
         """One before any motion, of the shapes of these."""
         still, none, across = jnp.zeros_like(u), jnp.zeros_like(sliding[:, 0]), jnp.zeros_like(sliding)
         fine = jnp.zeros((), jnp.int32)
-        return cls(jnp.zeros_like(q), still, still, none, across, none, across, across, across, none > 0, fine)
+        return cls(jnp.zeros_like(q), still, still, still, none, across, none, across, across, across, none > 0, fine)
 
 
 def smooth(system, params, t, s, q, u, piece: Piece) -> Arrival:
@@ -67,13 +69,13 @@ def smooth(system, params, t, s, q, u, piece: Piece) -> Arrival:
     Source: RATTLE (Andersen 1983), with friction in the modes of design section 8.
     """
     held = jnp.any(piece.modes.closed)
-    further, faster = _given(system, params, t, s, q, u, piece)
+    further, faster, given = _given(system, params, t, s, q, u, piece)
     mean = u + s / 2 * piece.a + further
     x = advanced(system, params, q, mean, s)
     slope, end = u + s * piece.a, t + s
     free = acceleration(system, params, end, x, slope)
     flying = Arrival.nowhere(q, u, piece.rub)._replace(
-        q=x, u=u + s / 2 * (piece.a + free) + faster, slope=slope, status=piece.status
+        q=x, u=u + s / 2 * (piece.a + free) + faster, slope=slope, given=given, status=piece.status
     )
 
     def supported():
@@ -84,8 +86,9 @@ def smooth(system, params, t, s, q, u, piece: Piece) -> Arrival:
     return where_wanted(held, supported, flying) if piece.load.size else flying
 
 
-def _given(system, params, t, s, q, u, piece: Piece) -> tuple[Array, Array]:
-    """What Simpson's rule adds to the mean and to the last velocity (d,), (d,) where forces change with time [m/s].
+def _given(system, params, t, s, q, u, piece: Piece) -> tuple[Array, Array, Array]:
+    """What Simpson's rule adds to the mean and to the last velocity where forces change with time, and what such a
+    change makes of the latter in all, (d,) each [m/s].
 
     The trapezoidal rule takes them as linear. At the place and velocity of the beginning, so that it makes them fourth
     order in time alone. Closed contacts answer to the mean here, to the last velocity where that is held.
@@ -94,13 +97,15 @@ def _given(system, params, t, s, q, u, piece: Piece) -> tuple[Array, Array]:
     times = t + s * jnp.array([0.5, 1.0], q.dtype)
     middle, end = jax.vmap(lambda t: acceleration(system, params, t, q, u))(times) - piece.around.free[None]
 
+    changes = jnp.stack([middle, (4 * middle + end) / 6])
+
     def answered():
         rows = place.mass, place.contacts.normals, place.slip.tangents
         still = jnp.zeros_like(place.contacts.drift), jnp.zeros_like(place.slip.drift)
-        return hold_modes(*rows, *still, place.friction, middle, piece.modes, piece.direction).u
+        return jax.vmap(lambda a: hold_modes(*rows, *still, place.friction, a, piece.modes, piece.direction).u)(changes)
 
-    mean = where_wanted(jnp.any(piece.modes.closed), answered, middle)
-    return s / 3 * mean, s / 3 * (2 * middle - end)
+    mean, whole = where_wanted(jnp.any(piece.modes.closed), answered, changes)
+    return s / 3 * mean, s / 3 * (2 * middle - end), s * whole
 
 
 # What is corrected of the place: twice onto the closed contacts, then to where none that rests overlaps.
