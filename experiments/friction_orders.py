@@ -1,9 +1,9 @@
 """Error against the step of state and Jacobian, and the observed order, on every reference with friction.
 
-    python experiments/friction_orders.py [--only ladder driven_block] [--reverse]
+    python experiments/friction_orders.py [--only ladder driven_block] [--reverse] [--order 4]
 
 Errors are relative to the largest entry. Events take place at their own times, so that constant forces are exact at
-every step; given forces of time are integrated to fourth order, all else to second.
+every step; given forces of time are integrated to fourth order, all else to second, or to fourth with `--order 4`.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ FOLDER = os.environ.get("DIFFCONTACT_REFERENCE", Path(__file__).resolve().parent
 STEPS = (1e-2, 4e-3, 2e-3, 1e-3)
 
 
-def errors(problem: coulomb.Rubbing, run: dict, theta, counts, *, reverse: bool = False):
+def errors(problem: coulomb.Rubbing, run: dict, theta, counts, *, reverse: bool = False, order: int = 2):
     """For each number of steps the error of the state and of its Jacobian, (m, 2), and all statuses (m,)."""
-    times = jnp.array([0.0, run["T"]])
+    times, scheme = jnp.array([0.0, run["T"]]), dc.EventTimed(order=order)
 
     def end(theta, count):
         q0, u0 = problem.start(theta)
-        motion = dc.simulate(problem.system, theta, q0, u0, times, substeps=count)
+        motion = dc.simulate(problem.system, theta, q0, u0, times, scheme=scheme, substeps=count)
         return jnp.concatenate([motion.q[-1], motion.u[-1]]), motion.status
 
     def both(theta, count):
@@ -55,7 +55,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", choices=coulomb.PROBLEMS, default=list(coulomb.PROBLEMS))
     parser.add_argument("--reverse", action="store_true", help="the Jacobian by reverse mode")
+    parser.add_argument("--order", type=int, choices=(2, 4), default=2, help="of the smooth motion")
     options = parser.parse_args()
+    how = {"reverse": options.reverse, "order": options.order}
     print(
         "error of the state | of the Jacobian at h =", ", ".join(map(str, STEPS)), "and the order between the last two"
     )
@@ -64,7 +66,7 @@ def main() -> None:
         theta = jnp.array(list(data["parameters"].values()))
         for run in data["runs"]:
             counts = [max(1, round(run["T"] / h)) for h in STEPS]
-            rows, statuses = errors(coulomb.PROBLEMS[name], run, theta, counts, reverse=options.reverse)
+            rows, statuses = errors(coulomb.PROBLEMS[name], run, theta, counts, **how)
             order = np.log(rows[-2] / rows[-1]) / np.log(counts[-1] / counts[-2])
             columns = (
                 " ".join(f"{x:.1e}" for x in column) + f" ({o:.1f})" for column, o in zip(rows.T, order, strict=True)

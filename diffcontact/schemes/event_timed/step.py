@@ -105,7 +105,10 @@ class EventTimed(Scheme):
     a slip that comes to its end, whose time carries its derivative, friction that reaches its bound and a load that
     vanishes: there the acceleration is continuous, and nothing depends on the time to first order. Exact for constant
     forces and flat contacts; given forces of time are integrated to fourth order, all else to second, in state and
-    derivative (`experiments/friction_orders.py`). The law has its limits. Where bodies jam, or slip presses a contact
+    derivative, or all to fourth with `order=4`, but for a slip in space that comes to its end on a bent path, whose
+    derivative stays of second (`experiments/friction_orders.py`). What slips behind bounces that are left out may go on
+    otherwise than it would: TOO_COARSE, where what drives it meanwhile comes to more than 1/64 of the bodies' fastest
+    motion. The law has its limits. Where bodies jam, or slip presses a contact
     together as fast as its load opens it (Painleve's paradox), there may be no finite reaction: the status is
     NO_FRICTION, and friction is left out there. A slip in space that turns by more than 45 degrees between two events,
     or passes by zero with more than 1/64 of its speed, is TOO_COARSE, unless it is slower than 1/1024 of the bodies'
@@ -166,23 +169,20 @@ class EventTimed(Scheme):
         """Refuse a system that this scheme does not step.
 
         Raises:
-            ValueError: it is none, or one with friction where the order is 4, or whose contacts hold back bodies that
-                turn.
+            ValueError: it is none, or one whose contacts hold back bodies that turn.
 
         Example:
             >>> import diffcontact as dc
-            >>> dc.EventTimed(order=4).require(dc.systems.balls(1, 2, spin=True))
+            >>> dc.EventTimed().require("a ball")
             Traceback (most recent call last):
             ...
-            ValueError: scheme: EventTimed(order=4) steps no System with slip=... or rate=...; take order=2
+            ValueError: scheme: EventTimed steps a System or a ParticleLine, got a str
         """
         super().require(system)
         if isinstance(system, System) and system.adhesion is not None and system.rate is not None:
             raise ValueError(
                 "scheme: EventTimed steps no System with adhesion=... and rate=...; take VelocityProjection"
             )
-        if self.order == 4 and isinstance(system, System) and _turns_or_rubs(system):
-            raise ValueError("scheme: EventTimed(order=4) steps no System with slip=... or rate=...; take order=2")
 
     def init(self, system: Any, params: Any, t: ArrayLike, h: ArrayLike, q: Array, u: Array) -> TimedState | LineState:
         """Position, velocity and speed; a line's percussion at the first time acts at once."""
@@ -231,7 +231,7 @@ class EventTimed(Scheme):
     def _step_with_friction(self, system, params, t, h, state: TimedState) -> tuple[TimedState, Info]:
         if system.rolling is None:
             known = state.q, state.u, state.fastest, state.unsettled, state.truncation
-            end, info = step_with_friction(system, params, t, h, *known, self.events, self.changes)
+            end, info = step_with_friction(system, params, t, h, *known, self.events, self.order, self.changes)
             return TimedState(end.q, end.u, end.fastest, end.unsettled, end.truncation), info
         layers = Layers.under(system, params, t, state.q, state.u)
         q, u, fastest = (layers.lying(x) for x in (state.q, state.u, state.fastest))

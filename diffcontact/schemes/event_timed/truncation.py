@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import jax
@@ -18,15 +18,16 @@ MOST = 1 / 32
 LEAST_WAY = 1e-6
 
 
-def winds(system, params, q: Array, u: Array, s) -> Array:
+def winds(system, params, q: Array, u: Array, s, order: int) -> Array:
     """() whether a `rate` turns so far within s seconds that twice half of them lead elsewhere, by `MOST` of the way.
 
-    A system that knows where its rate leads to (`System.advance`) is not asked.
+    At second order a system that knows where its rate leads to (`System.advance`) is not asked.
     """
-    if system.rate is None or system.advance is not None:
+    if system.rate is None or (order == 2 and system.advance is not None):
         return jnp.array(False)
-    whole = advanced(system, params, q, u, s)
-    halves = advanced(system, params, advanced(system, params, q, u, s / 2), u, s / 2)
+    by_rule = replace(system, advance=None)
+    whole = advanced(by_rule, params, q, u, s)
+    halves = advanced(by_rule, params, advanced(by_rule, params, q, u, s / 2), u, s / 2)
     apart, way = (jnp.max(jnp.abs(x), initial=0.0) for x in lax.stop_gradient((whole - halves, halves - q)))
     return apart > MOST * way
 

@@ -17,9 +17,9 @@ jax.config.update("jax_enable_x64", True)
 
 TOLD = (
     "Rigid contacts, each event at its own time inside the step; nothing is tuned. Where forces are constant it is "
-    "exact at every step that is shorter than bounces are; elsewhere of second order. A bounce that is shorter than "
-    "the step, and slower than an eighth of the motion, counts as none, with status 0: the disc's last one at steps "
-    "of 0.1 s."
+    "exact at every step that is shorter than bounces are; elsewhere of second order, or of fourth. A bounce that is "
+    "shorter than the step, and slower than an eighth of the motion, counts as none, with status 0: the disc's last "
+    "one at steps of 0.1 s."
 )
 
 SCHEMES = {
@@ -35,8 +35,6 @@ def build(name: str) -> Peer:
     published = not isinstance(SCHEMES[name], dc.EventTimed)
 
     def cannot(problem):
-        if name == "diffcontact, order 4" and "friction" in problem.needs():
-            return "with friction it is of second order: the row above"
         if name == "ElasticProjection":
             return lacks(problem, "friction")
         return lacks(problem, "restitution", *(("friction",) if name == "CatchingUp" else ())) if published else ""

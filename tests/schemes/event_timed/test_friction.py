@@ -1,6 +1,7 @@
 """EventTimed where contacts rub: event-exact references, closed forms, and what must never happen."""
 
 import json
+from functools import partial
 
 import friction_orders
 import jax
@@ -44,6 +45,91 @@ def test_the_references_by_reverse_mode(reference, name):
     assert not statuses.any()
     # The ladder is of second order: 1.4e-4 at this step.
     assert np.all(found < (3e-4 if name == "ladder" else 1e-7))
+
+
+@pytest.mark.parametrize("name", ["ladder", pytest.param("driven_block", marks=pytest.mark.slow)])
+def test_fourth_order(reference, name):
+    """A mass matrix and friction that turn, and a drive, through slips that end and begin."""
+    data = json.loads((reference / f"coulomb/{name}.json").read_text())
+    theta, run = jnp.array(list(data["parameters"].values())), data["runs"][-1]
+    counts = [round(run["T"] / h) for h in (2e-2, 4e-3)]
+    found, statuses = friction_orders.errors(coulomb.PROBLEMS[name], run, theta, counts, order=4)
+    assert not statuses.any()
+    assert np.all(np.log(found[0] / found[1]) / np.log(counts[1] / counts[0]) > 3.5)
+    # The second order has 7e-6 and 2e-5 there.
+    assert np.all(found[1] < 1e-8)
+
+
+def test_fourth_order_where_paths_bend():
+    """A disc rolls and slips in a bowl, and a point slides on a turntable in space: contacts and slips that turn."""
+
+    def inward(q):
+        return -q[:2] / jnp.sqrt(q[:2] @ q[:2])
+
+    bowl = dc.System(
+        gap=lambda t, q, p: (0.9 - jnp.sqrt(q[:2] @ q[:2]))[None],
+        force=lambda t, q, u, p: -9.81 * jnp.array([0.0, 1.0, 0.0]),
+        mass=lambda q, p: jnp.array([1.0, 1.0, 0.005]),
+        restitution=lambda p: 0.0,
+        slip=lambda t, q, u, p: (u[:2] @ (inward(q)[::-1] * jnp.array([1.0, -1.0])) + 0.1 * u[2])[None, None],
+        friction=lambda p: p,
+    )
+    table = dc.System(
+        gap=lambda t, q, p: q[2:],
+        force=lambda t, q, u, p: -9.81 * jnp.array([0.0, 0.0, 1.0]),
+        mass=lambda q, p: jnp.ones(3),
+        restitution=lambda p: 0.0,
+        slip=lambda t, q, u, p: (u[:2] - 2.0 * jnp.stack([-q[1], q[0]]))[None],
+        friction=lambda p: p,
+    )
+    rim = 0.9 * jnp.array([np.sin(1.3), -np.cos(1.3), 0.0])
+    for system, q0, u0 in ((bowl, rim, jnp.zeros(3)), (table, jnp.array([0.3, 0.0, 0.0]), jnp.array([0.3, 0.5, 0.0]))):
+
+        def end(mu, count, system=system, q0=q0, u0=u0):
+            run = dc.simulate(system, mu, q0, u0, [0.0, 0.6], scheme=dc.EventTimed(order=4), substeps=count)
+            return jnp.concatenate([run.q[-1], run.u[-1]]), run.status
+
+        @jax.jit
+        def both(mu, count, end=end):
+            return end(mu, count)[0], *jax.jacfwd(end, has_aux=True)(mu, count)
+
+        (*coarse, one), (*fine, two), (*truth, three) = (both(0.1, jnp.array(count)) for count in (24, 48, 384))
+        assert one == two == three == Status.OK
+        for x, y, z in zip(coarse, fine, truth, strict=True):
+            # Sixteen times more exact; ten, since the order shows in the limit only.
+            assert np.max(np.abs(y - z)) < np.max(np.abs(x - z)) / 10
+            assert np.max(np.abs(y - z)) < 1e-5 * np.max(np.abs(z))
+
+
+def test_what_slips_behind_bounces_that_are_left_out_is_told_or_right():
+    """A block bounces to rest on a table that is shaken up, down and sideways, and does not always stick in the end."""
+    system = dc.System(
+        gap=lambda t, q, p: q[1:] - 0.12 * (1 - jnp.cos(p[3] * t)),
+        force=lambda t, q, u, p: jnp.stack([0.5, -9.81]),
+        mass=lambda q, p: jnp.ones(2),
+        restitution=lambda p: 0.4,
+        slip=lambda t, q, u, p: (u[:1] - p[1] * jnp.sin(p[2] * t))[None],
+        friction=lambda p: p[0],
+    )
+
+    @jax.jit
+    @partial(jax.vmap, in_axes=(0, None))
+    def end(p, count):
+        run = dc.simulate(system, p, jnp.zeros(2), jnp.zeros(2), [0.0, 2.0], substeps=count)
+        return jnp.concatenate([run.q[-1], run.u[-1]]), run.status
+
+    table = jnp.outer(jnp.linspace(0.8, 1.0, 9), jnp.array([0.3, 1.0, 7.0, 11.0]))
+    truth, fine = end(table, jnp.array(1600))
+    assert not fine.any()
+    told = 0
+    for count in (100, 200):
+        found, statuses = end(table, jnp.array(count))
+        wrong = np.max(np.abs(found - truth), axis=1)
+        told += np.sum((wrong > 1e-2) & (statuses == Status.TOO_COARSE))
+        # Second order: 1e-3 at the first, on velocities of up to 2 m/s.
+        assert np.all(wrong[statuses == Status.OK] < 2e-3)
+    # The last one sticks in the end where it should slip, by 1.7e-2 m/s.
+    assert told > 0
 
 
 def test_two_alike_blocks_stick_and_slip_at_the_same_times(reference):
@@ -428,7 +514,6 @@ def test_what_does_not_fit_is_refused_by_name():
         ({"rate": lambda q, u, p: u[:1]}, r"System.rate: expected an array of shape \(2,\), got \(1,\)"),
         ({"scheme": dc.CatchingUp()}, "scheme: CatchingUp steps no System with slip"),
         ({"scheme": dc.ElasticProjection()}, "scheme: ElasticProjection steps no System with slip"),
-        ({"scheme": dc.EventTimed(order=4)}, "scheme: EventTimed\\(order=4\\) steps no System with slip"),
     ):
         with pytest.raises(ValueError, match=line):
             run(**changes)

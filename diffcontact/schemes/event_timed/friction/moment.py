@@ -16,6 +16,7 @@ from diffcontact.friction import tangential_restitutions
 from diffcontact.mass import solve
 from diffcontact.qp.friction.coulomb import CoulombProjection, with_modes
 from diffcontact.qp.friction.held_modes import hold_modes
+from diffcontact.qp.friction.law import length
 from diffcontact.qp.friction.modes import Modes
 from diffcontact.schemes.event_timed.friction.piece import (
     CERTAIN,
@@ -166,6 +167,7 @@ def pass_by(system, params, t, q, u, h, left, due: Due, limits: Threshold):
     fast = due.strike & (-opening[due.contact] > jnp.max(limits.slow))
     coarse = coarse | (fast & jnp.any(bounces & (hit.normal > 0)))
     tail = limits.h * rebound / jnp.where(soft, limits.slow * (1 - lasting), 1.0)
+    coarse = coarse | jnp.any(soft & _may_grip_otherwise(passage.piece, tail, limits.fastest))
     until = jnp.max(jnp.where(moves & soft[:, None], (t + tail)[:, None], -jnp.inf), axis=0, initial=-jnp.inf)
     unsettled = lax.stop_gradient(jnp.maximum(limits.unsettled, until))
     status = first(hit.status, jnp.where(coarse, Status.TOO_COARSE, Status.OK).astype(jnp.int32))
@@ -178,6 +180,25 @@ def pass_by(system, params, t, q, u, h, left, due: Due, limits: Threshold):
         t, contact, hit.normal, opening, leaving, limits.slow, soft, q, u, hit.u - u, numbers, hit.tangential
     )
     return passage, unsettled, status, record
+
+
+# What may be missed of a slip where bounces are left out, of the bodies' fastest motion so far.
+LEFT_OUT = 1 / 64
+
+
+def _may_grip_otherwise(piece: Piece, tail: Array, fastest: Array) -> Array:
+    """(c,) contacts whose slip may go on otherwise than it would behind the bounces of a `tail` (c,) of seconds.
+
+    The bounces push as much as the contact that takes their place, so that what slips all the while, or grips at each
+    of them, ends alike. Between the two, what drives the slip while nothing is in touch decides.
+    """
+    around, tangents = piece.around, piece.around.place.slip.tangents
+    driven = length(tangents @ around.free + around.turning)
+    rubbed = length(tangents @ piece.a + around.turning)
+    fast = jnp.max(jnp.abs(tangents) @ fastest + jnp.abs(around.place.slip.drift), axis=1)
+    slips_on = length(around.sliding) > 2 * tail * (driven + rubbed)
+    grips = ~piece.modes.slip & (length(piece.rub) <= around.place.friction * piece.load / 2)
+    return (around.place.friction > 0) & (tail * driven > LEFT_OUT * fast) & ~slips_on & ~grips
 
 
 def _struck_alone(system, place: Place, contact, e, u, wanted) -> tuple[Hit, Hit]:

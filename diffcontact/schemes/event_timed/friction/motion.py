@@ -1,4 +1,4 @@
-"""The smooth part of the motion with friction: every contact held in its mode, of second order in the step."""
+"""The smooth part of the motion with friction: every contact held in its mode, of second or fourth order."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from diffcontact.qp.friction.held_modes import hold_modes
 from diffcontact.qp.friction.law import length
 from diffcontact.schemes.event_timed.friction.piece import Piece
 from diffcontact.status import Status, first
-from diffcontact.system import acceleration, advanced, contacts, displaced, gap_acceleration
+from diffcontact.system import acceleration, advanced, contacts, displaced, gap_acceleration, rate
 
 
 class Arrival(NamedTuple):
@@ -53,8 +53,8 @@ class Arrival(NamedTuple):
         return cls(jnp.zeros_like(q), still, still, still, none, across, none, across, across, across, none > 0, fine)
 
 
-def smooth(system, params, t, s, q, u, piece: Piece) -> Arrival:
-    """Advance by s without any event.
+def smooth(system, params, t, s, q, u, piece: Piece, order: int) -> Arrival:
+    """Advance by s without any event, to second or fourth order in s.
 
     Half of the reaction is that of the beginning, half is what holds the velocity at the end, as in RATTLE; G the rows
     of the closed contacts::
@@ -64,26 +64,66 @@ def smooth(system, params, t, s, q, u, piece: Piece) -> Arrival:
         N w + n0 = 0  where closed,     S w + s0 = 0  where it sticks,     B = -mu P v_T/|v_T|  where it slips
 
     Exact for constant forces and flat contacts; forces that are given functions of time are integrated to fourth order
-    (`_given`). Between events no contact is asked whether it pushes.
+    (`_given`). Or, of fourth order, Runge and Kutta's x and w, then moved and held alike; to third where a slip in
+    space comes to its end on a bent path. Between events no contact is asked whether it pushes.
 
     Source: RATTLE (Andersen 1983), with friction in the modes of design section 8.
     """
-    held = jnp.any(piece.modes.closed)
-    further, faster, given = _given(system, params, t, s, q, u, piece)
-    mean = u + s / 2 * piece.a + further
-    x = advanced(system, params, q, mean, s)
-    slope, end = u + s * piece.a, t + s
-    free = acceleration(system, params, end, x, slope)
-    flying = Arrival.nowhere(q, u, piece.rub)._replace(
-        q=x, u=u + s / 2 * (piece.a + free) + faster, slope=slope, given=given, status=piece.status
-    )
+    held, end = jnp.any(piece.modes.closed), t + s
+    if order == 2:
+        further, faster, given = _given(system, params, t, s, q, u, piece)
+        mean, slope = u + s / 2 * piece.a + further, u + s * piece.a
+        x, rest = advanced(system, params, q, mean, s), s / 2
+        w = u + s / 2 * (piece.a + acceleration(system, params, end, x, slope)) + faster
+        impulse, friction = s / 2 * piece.load, s / 2 * piece.rub
+        sound = jnp.array(True)
+    else:
+        x, w, impulse, friction, sound = _runge_kutta(system, params, t, s, q, u, piece)
+        slope, rest, given = w, jnp.zeros_like(s), jnp.zeros_like(w)
+    status = first(piece.status, jnp.where(sound, Status.OK, Status.NO_FRICTION).astype(jnp.int32))
+    flying = Arrival.nowhere(q, u, piece.rub)._replace(q=x, u=w, slope=slope, given=given, status=status)
 
     def supported():
         y = _placed(system, params, end, x, piece)
-        target = u + s / 2 * (piece.a + acceleration(system, params, end, y, slope)) + faster
-        return _held(system, params, end, flying._replace(q=y), target, piece, s)
+        last = w if order == 4 else u + s / 2 * (piece.a + acceleration(system, params, end, y, slope)) + faster
+        there = _held(system, params, end, flying._replace(q=y), last, piece, rest)
+        there = there._replace(impulse=impulse + there.impulse, friction=friction + there.friction)
+        return there if order == 2 else there._replace(slope=there.u)
 
     return where_wanted(held, supported, flying) if piece.load.size else flying
+
+
+def _runge_kutta(system, params, t, s, q, u, piece: Piece):
+    """x, w and the impulses (c,), (c, k) of closed contacts by Runge and Kutta's method, each contact held in its mode;
+    and whether there are reactions that hold them."""
+
+    def reaction(time, x, w):
+        free = acceleration(system, params, time, x, w)
+        flying = free, jnp.zeros_like(piece.load), jnp.zeros_like(piece.rub), jnp.array(True)
+
+        def supported():
+            here, slip = contacts(system, params, time, x), slips(system, params, time, x, w.size)
+            rows = system.mass(x, params), here.normals, slip.tangents
+            bends = gap_acceleration(system, params, time, x, w, free) - here.normals @ free
+            turns = slip_acceleration(system, params, time, x, w, free) - slip.tangents @ free
+            law, direction = (piece.around.place.friction, free), _turned(slip.velocity(w), piece)
+            found = hold_modes(*rows, bends, turns, *law, piece.modes, direction, (piece.load, piece.rub))
+            return found.u, found.normal, found.tangential, found.found
+
+        return where_wanted(jnp.any(piece.modes.closed), supported, flying) if piece.load.size else flying
+
+    def stage(slopes, at):
+        (way, a), (fraction, weight) = slopes, at
+        x, w = q + fraction * s * way, u + fraction * s * a
+        *found, sound = reaction(t + fraction * s, x, w)
+        slopes = rate(system, params, x, w), found[0]
+        return slopes, ([weight * one for one in (slopes[0], *found)], sound)
+
+    begin = rate(system, params, q, u), piece.a, piece.load, piece.rub
+    nodes = jnp.array([1 / 2, 1 / 2, 1.0], q.dtype), jnp.array([2.0, 2.0, 1.0], q.dtype)
+    _, (later, sound) = lax.scan(stage, begin[:2], nodes)
+    way, gained, *impulses = (s / 6 * (one + jnp.sum(rest, axis=0)) for one, rest in zip(begin, later, strict=True))
+    return q + way, u + gained, *impulses, jnp.all(sound)
 
 
 def _given(system, params, t, s, q, u, piece: Piece) -> tuple[Array, Array, Array]:
@@ -136,14 +176,16 @@ def _placed(system, params, t, x, piece: Piece):
 VELOCITY, REACTION = range(2)
 
 
-def _held(system, params, t, there: Arrival, target, piece: Piece, s) -> Arrival:
-    """The arrival at t with velocity and reaction of contacts in the modes of the piece, s seconds long.
+def _held(system, params, t, there: Arrival, target, piece: Piece, rest) -> Arrival:
+    """The arrival at t with velocity and reaction of contacts in the modes of the piece; its impulses are those that
+    hold the velocity.
 
     A reaction that several contacts share in more than one way keeps to how they shared it at the beginning.
 
     Args:
         there: its place and slope.
         target: (d,) the velocity before it is held.
+        rest: for how many seconds the reaction is still missing in it.
     """
     x, slope = there.q, there.slope
     here, slip, mass = contacts(system, params, t, x), slips(system, params, t, x, slope.size), system.mass(x, params)
@@ -161,7 +203,7 @@ def _held(system, params, t, there: Arrival, target, piece: Piece, s) -> Arrival
 
         b, drift, v = lax.cond(number == VELOCITY, velocity, reaction)
         rows, mu = (mass, here.normals, slip.tangents), piece.around.place.friction
-        share = jnp.where(number == VELOCITY, s / 2, 1.0)
+        share = jnp.where(number == VELOCITY, rest, 1.0)
         near = share * piece.load, share * piece.rub
         held = hold_modes(*rows, b, drift, mu, v, piece.modes, direction, near)
         return jnp.where(number == VELOCITY, held.u, w), (held, slip.tangents @ held.u + drift)
@@ -170,8 +212,8 @@ def _held(system, params, t, there: Arrival, target, piece: Piece, s) -> Arrival
     (impulse, load), (friction, rub), (sliding, accelerating) = held.normal, held.tangential, along
     return there._replace(
         u=w,
-        impulse=s / 2 * piece.load + impulse,
-        friction=s / 2 * piece.rub + friction,
+        impulse=impulse,
+        friction=friction,
         load=load,
         rub=rub,
         sliding=sliding,

@@ -63,12 +63,15 @@ class _Moment(NamedTuple):
         return cls(t, left, q, u, impulse, friction, due, none, zero, fastest, unsettled, truncation, fine)
 
 
-def step_with_friction(system, params, t, h, q, u, fastest, unsettled, truncation, events: int, changes: bool):
+def step_with_friction(
+    system, params, t, h, q, u, fastest, unsettled, truncation, events: int, order: int, changes: bool
+):
     """From (q, u) at t to t + h: what is due, the modes, smooth motion to the next event, and so on to the end.
 
     Args:
         fastest, unsettled, truncation: as in `TimedState`.
         events: how many events one step resolves.
+        order: of the smooth motion, 2 or 4.
         changes: whether the `Info` tells with which modes the pieces of motion begin.
 
     Returns:
@@ -77,9 +80,9 @@ def step_with_friction(system, params, t, h, q, u, fastest, unsettled, truncatio
     now = _Moment.at_start(system, params, t, h, q, u, fastest, unsettled, truncation)
     if now.impulse.size == 0:
         around = Surroundings.at(system, params, t, q, u, h, Place.at(system, params, t, q, u.size))
-        end = smooth(system, params, t, h, q, u, Piece.nowhere(around)._replace(a=around.free))
+        end = smooth(system, params, t, h, q, u, Piece.nowhere(around)._replace(a=around.free), order)
         truncation = truncation.after(h, u, end.u - end.given, around.free, 0.0)
-        coarse = jnp.where(winds(system, params, q, u, h), Status.TOO_COARSE, Status.OK).astype(jnp.int32)
+        coarse = jnp.where(winds(system, params, q, u, h, order), Status.TOO_COARSE, Status.OK).astype(jnp.int32)
         return now._replace(q=end.q, u=end.u, truncation=truncation), Info(now.impulse, coarse, None, now.friction)
     none = replace(no_percussion(now.t, now.impulse, now.q), u=jnp.zeros_like(u), jump=jnp.zeros_like(u))
     none, nowhere = replace(none, friction=jnp.zeros_like(now.friction)), None
@@ -89,7 +92,7 @@ def step_with_friction(system, params, t, h, q, u, fastest, unsettled, truncatio
 
     def next_event(carry, last):
         now, pending = carry
-        to_event = partial(_to_next_event, system, params, h, now, last)
+        to_event = partial(_to_next_event, system, params, h, order, now, last)
         now, pending, percussion, begun = where_wanted(pending, to_event, (now, pending, none, nowhere))
         return (now, pending), (select(percussion.contact >= 0, percussion, none), begun)
 
@@ -99,7 +102,7 @@ def step_with_friction(system, params, t, h, q, u, fastest, unsettled, truncatio
     return end, Info(end.impulse, end.status, percussions, end.friction, pieces)
 
 
-def _to_next_event(system, params, h, now: _Moment, last):
+def _to_next_event(system, params, h, order: int, now: _Moment, last):
     """What is due here, and smooth motion to the next event or to the end of the step.
 
     Returns:
@@ -110,7 +113,7 @@ def _to_next_event(system, params, h, now: _Moment, last):
     limits = Threshold(*lax.stop_gradient((h, now.slow, now.rounding, now.fastest, now.unsettled)))
     passage, unsettled, status, percussion = pass_by(system, params, now.t, now.q, now.u, h, now.left, due, limits)
     hit, piece = passage.hit, passage.piece
-    candidate = _to_event_or_end(system, params, now.t, now.left, now.q, hit.u, piece)
+    candidate = _to_event_or_end(system, params, now.t, now.left, now.q, hit.u, piece, order)
     end: Arrival = candidate.arrival
     here, tolerance = piece.around.place.contacts, piece.around.tolerance
     count, each = now.impulse.size, jnp.arange(now.impulse.size)
@@ -127,7 +130,7 @@ def _to_next_event(system, params, h, now: _Moment, last):
     lost = meets & ~closed & jnp.any(gaps < jnp.minimum(here.gap, 0.0) - converged)
     opening = piece.around.opening
     held_back = piece.modes.closed & (opening > tolerance.velocity) & matters(here, opening, 0, now.fastest)
-    winding = winds(system, params, now.q, hit.u, candidate.s)
+    winding = winds(system, params, now.q, hit.u, candidate.s, order)
     astray = (
         lost
         | winding
@@ -169,7 +172,7 @@ def _to_next_event(system, params, h, now: _Moment, last):
 
     def motion(s):
         params, t, q, u, piece = still
-        return smooth(system, params, t, s, q, u, piece)
+        return smooth(system, params, t, s, q, u, piece, order)
 
     # Of 3 c events the last 2 c are loads and grips.
     late = delay(motion, piece.around.place.friction, candidate.s, jnp.maximum(candidate.index - count, 0), end)
@@ -208,7 +211,7 @@ def _pulls(piece: Piece, end: Arrival) -> Array:
     return piece.modes.closed & (changed > MOST_PULLED * tolerance.slow + tolerance.velocity)
 
 
-def _to_event_or_end(system, params, t, left, q, u, piece: Piece) -> CandidateStep:
+def _to_event_or_end(system, params, t, left, q, u, piece: Piece, order: int) -> CandidateStep:
     """Smooth motion to the end of the step, or to the first event on the way.
 
     At a gap that closes and at a slip that ends the motion jumps, or its acceleration does: the time carries its
@@ -280,7 +283,7 @@ def _to_event_or_end(system, params, t, left, q, u, piece: Piece) -> CandidateSt
     )
     rates = jnp.concatenate([jnp.zeros_like(load), jnp.where(slips, lax.stop_gradient(start_rates), 0.0)])
     return to_event_or_end(
-        lambda s: smooth(system, params, t, s, q, u, piece),
+        lambda s: smooth(system, params, t, s, q, u, piece, order),
         motion,
         until_overlap,
         _joined((around.place.contacts.gap, around.opening), (jnp.concatenate([piece.load, grip]), rates)),
