@@ -112,7 +112,9 @@ class EventTimed(Scheme):
     together as fast as its load opens it (Painleve's paradox), there may be no finite reaction: the status is
     NO_FRICTION, and friction is left out there. A slip in space that turns by more than 45 degrees between two events,
     or passes by zero with more than 1/64 of its speed, is TOO_COARSE, unless it is slower than 1/1024 of the bodies'
-    fastest motion so far: the derivative may then be off by a few times that share. Of contacts whose rows depend on
+    fastest motion so far: the derivative may then be off by a few times that share. One that sets out from rest in
+    space turns at once, with what drives it: where friction that is off by that angle makes more than the same share
+    of speed in a step, it is TOO_COARSE, too. Of contacts whose rows depend on
     each other (a box that lies flat) the motion is unique, the split of load and friction is not: theirs is of least
     norm. The derivative at a kink, of a body that rests at the edge of its cone or an impact between grip and slip, is
     that of one side. An impact that would make energy (Newton's law with friction may) is blended with the one without

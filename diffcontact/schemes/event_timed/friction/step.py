@@ -130,14 +130,9 @@ def _to_next_event(system, params, h, order: int, now: _Moment, last):
     lost = meets & ~closed & jnp.any(gaps < jnp.minimum(here.gap, 0.0) - converged)
     opening = piece.around.opening
     held_back = piece.modes.closed & (opening > tolerance.velocity) & matters(here, opening, 0, now.fastest)
-    winding = winds(system, params, now.q, hit.u, candidate.s, order)
-    astray = (
-        lost
-        | winding
-        | jnp.any(held_back)
-        | jnp.any(_turns(piece, end, ended, now.fastest))
-        | jnp.any(_pulls(piece, end))
-    )
+    turns = _turns(piece, end, ended, now.fastest) | _strays(piece, end, ended, candidate.s, now.fastest)
+    lost = lost | winds(system, params, now.q, hit.u, candidate.s, order)
+    astray = lost | jnp.any(held_back) | jnp.any(turns) | jnp.any(_pulls(piece, end))
     coarse = jnp.where(astray, Status.TOO_COARSE, Status.OK).astype(jnp.int32)
 
     size = length(end.rub)
@@ -190,12 +185,32 @@ def _turns(piece: Piece, end: Arrival, ended, fastest: Array) -> Array:
     """(c,) contacts with friction whose slip, in space, turns too far in one piece of motion, or passes by zero and
     does not end."""
     along, size = jnp.sum(end.sliding * piece.direction, axis=1), length(end.sliding)
-    slip = piece.around.place.slip
-    fast = jnp.max(jnp.abs(slip.tangents) @ fastest + jnp.abs(slip.drift), axis=1)
     rubs = piece.modes.slip & (piece.around.place.friction > 0)
-    moves = rubs & (size > jnp.maximum(1e3 * piece.around.slip_tolerance, SLOW * fast))
+    moves = rubs & (size > jnp.maximum(1e3 * piece.around.slip_tolerance, SLOW * _fast(piece, fastest)))
     passes = ended & (size > LEAST_LEFT * length(piece.around.sliding))
     return moves & (passes | (~ended & (along < MOST_TURNED * size)))
+
+
+def _strays(piece: Piece, end: Arrival, ended, s: Array, fastest: Array) -> Array:
+    """(c,) contacts with friction whose slip, in space, gets faster in another direction than its friction was taken
+    against, by what makes more than the share `SLOW`.
+
+    From rest a slip sets out along the friction that it overcomes, and turns with what drives it, at once. Friction
+    that is off by an angle gives the slip a velocity across its way, s seconds long, that no later piece takes away.
+    """
+    place, size, rub = piece.around.place, length(end.sliding), length(end.rub)
+    against = -end.rub / jnp.where(rub > 0, rub, 1.0)[:, None]
+    off = length(end.sliding / jnp.where(size > 0, size, 1.0)[:, None] - against)
+    pushed = solve(place.mass, jnp.einsum("ckd,ck->cd", place.slip.tangents, end.rub).T)
+    across = s * off * length(jnp.einsum("ckd,dc->ck", place.slip.tangents, pushed))
+    grows = piece.modes.slip & ~ended & (size > length(piece.around.sliding)) & (rub > 0)
+    return grows & (across > jnp.maximum(piece.around.slip_tolerance, SLOW * _fast(piece, fastest)))
+
+
+def _fast(piece: Piece, fastest: Array) -> Array:
+    """(c,) how fast each contact would slip if bodies moved as fast as they have so far [m/s]."""
+    slip = piece.around.place.slip
+    return jnp.max(jnp.abs(slip.tangents) @ fastest + jnp.abs(slip.drift), axis=1)
 
 
 # What a contact may pull by, of what forces change the velocity by within a step.
