@@ -41,7 +41,7 @@ FRICTION_LAW = (
 )
 
 
-# None is negative, but an estimate may be, by its noise: held at zero it would make others look better known than they are.
+# None is negative, but an estimate may be, by its noise: stopped at zero it would make others look better known.
 _DRAG = "deceleration by the air over squared velocity"
 
 # A coefficient for each contact, in place of a law that all share.

@@ -1,9 +1,8 @@
 r"""Whether residuals are noise about a smooth curve, rather than noise whose neighbours are correlated.
 
-Intervals take residuals that follow each other for correlated noise: as far off as they are here, they would be anywhere
-else in another measurement. What the model lacks is no such noise. It bends the track slowly, and the noise stands on
-top of it, each sample by itself. The two are told apart by their likelihoods, with P residuals' worth taken by the fit
-and penalised for their own p or K coefficients (Schwarz, p log n):
+Intervals take residuals that follow each other for correlated noise, another draw of which another measurement would
+have. What the model lacks is no such noise. It bends the track slowly, and the noise stands on top of it, each sample
+by itself. The two are told apart by their likelihoods, each penalised for its p or K coefficients (Schwarz, p log n):
 
     r_t = correlated          AR(p), p <= 8 (`covariance.autoregression`)
     r_t = curve(t) + white    curve = sum_k c_k b_k(t), k <= K,  b = 1, t, t^2, t^3, cos(pi t), cos(2 pi t), ...

@@ -70,8 +70,8 @@ def patterns(evidence: Evidence) -> Iterator[Reason]:
         )
     elif curve := max(map(_curve, evidence.runs), default=0.0):
         shapes.append(
-            f"are noise about a smooth curve, {curve:.2g} times as large as that noise. The intervals take the curve for "
-            "noise, too, and may miss what it does to the estimates"
+            f"are noise about a smooth curve, {curve:.2g} times as large as that noise; the intervals take the curve "
+            "for noise, too, and may miss what it does to the estimates"
         )
     elif abs(correlation) > _CORRELATED and (large or small or evidence.result.noise_factors):
         shapes.append(f"follow each other (correlation of neighbours {correlation:.2f})")

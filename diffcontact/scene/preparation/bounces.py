@@ -34,10 +34,10 @@ _RESTITUTION_STARTS = (0.05, 0.95)
 class Bounces(Preparation):
     """The vertical track of a ball from its release to the bounce after the last one that the system models.
 
-    Rows that repeat a picture are left out and the others counted: times are then pictures times the spacing of the rows
-    (`film`), else those of the rows. False detections are left out, and so are pictures next to a bounce, in which the ball is blurred or
-    flattened. Bounces are where the velocity jumps from downwards to upwards; parabolas through the flights between
-    them give the starting values.
+    Rows that repeat a picture are left out and the others counted: times are then pictures times the spacing of the
+    rows (`film`), else those of the rows. False detections are left out, and so are pictures next to a bounce, in which
+    the ball is blurred or flattened. Bounces are where the velocity jumps from downwards to upwards; parabolas through
+    the flights between them give the starting values.
 
     Attributes:
         column: of the position.
