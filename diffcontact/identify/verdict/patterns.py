@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import chi2, f, norm
 
+from diffcontact.identify.covariance.error_bars import RUNS_TO_COMPARE
 from diffcontact.identify.verdict.curve import curve_in
 from diffcontact.identify.verdict.evidence import Evidence, RunEvidence
 from diffcontact.identify.verdict.verdict import Reason
@@ -69,10 +70,7 @@ def patterns(evidence: Evidence) -> Iterator[Reason]:
             f"{100 * new:.1g} % of their size"
         )
     elif curve := max(map(_curve, evidence.runs), default=0.0):
-        shapes.append(
-            f"are noise about a smooth curve, {curve:.2g} times as large as that noise; the intervals take the curve "
-            "for noise, too, and may miss what it does to the estimates"
-        )
+        shapes.append(f"are noise about a smooth curve, {curve:.2g} times as large as that noise; {_taken(evidence)}")
     elif abs(correlation) > _CORRELATED and (large or small or evidence.result.noise_factors):
         shapes.append(f"follow each other (correlation of neighbours {correlation:.2f})")
     term = bool(late) or new < _SMOOTH or bool(curve) or abs(correlation) > _CORRELATED
@@ -181,6 +179,13 @@ def _curve(run: RunEvidence) -> float:
     """How large a smooth curve stands in a run's residuals beside their noise; 0 where there is certainly none."""
     found = curve_in(run)
     return found.size if found else 0.0
+
+
+def _taken(evidence: Evidence) -> str:
+    """What intervals make of a curve that the model lacks."""
+    if len(evidence.runs) >= RUNS_TO_COMPARE:
+        return "the intervals hold what it does to the estimates only as far as that differs from run to run"
+    return "the intervals take the curve for noise, too, and may miss what it does to the estimates"
 
 
 def _at_impacts(run: RunEvidence) -> NDArray:
