@@ -41,6 +41,9 @@ FRICTION_LAW = (
 )
 
 
+# None is negative, but an estimate may be, by its noise: stopped at zero it would make others look better known.
+_DRAG = "deceleration by the air over squared velocity"
+
 # A coefficient for each contact, in place of a law that all share.
 _PER_CONTACT = "per contact"
 
@@ -91,7 +94,11 @@ def _carts(options: Table) -> ReadySystem:
         "distance": Quantity("m", low=0.0, what="between the markers at contact"),
         "tilt": Quantity("m/s^2", what="of the track: an acceleration along it"),
         "sag": Quantity("1/s^2", what="how much that grows along the track"),
-        "drag": Quantity("1/s", low=0.0, what="deceleration over velocity, of both carts"),
+        "drag": Quantity(
+            "1/s",
+            low=0.0,
+            what="deceleration of the second cart over its velocity; the air's force is the same on both",
+        ),
     }
     return ReadySystem(carts(restitution=law), quantities | of_law(law) | state(2), law=told(law))
 
@@ -142,7 +149,7 @@ def _balls(options: Table) -> ReadySystem:
         "gravity": Quantity("m/s^2", (dimension,), what="an acceleration along each axis"),
     }
     if air:
-        quantities["drag"] = Quantity("1/m", low=0.0, what="deceleration by the air over squared velocity")
+        quantities["drag"] = Quantity("1/m", what=_DRAG)
         quantities["damping"] = Quantity(
             "1/s", low=0.0, optional=True, what="deceleration over velocity, on a film of air"
         )
@@ -250,7 +257,7 @@ def _bouncing_ball(options: Table) -> ReadySystem:
     quantities = {
         "restitution": Quantity(low=0.0, high=1.0, what="of the first bounce"),
         "gravity": Quantity(f"{length}/{time}^2", low=0.0, positive=True),
-        "drag": Quantity(f"1/{length}", low=0.0, what="deceleration by the air over squared velocity"),
+        "drag": Quantity(f"1/{length}", what=_DRAG),
         "floor": Quantity(length, what="where the ball's centre is on the floor, at the first time; downwards"),
         "floor_drift": Quantity(f"{length}/{time}", what="how fast that sinks in the picture"),
     }

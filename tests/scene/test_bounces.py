@@ -165,6 +165,42 @@ def test_a_body_at_a_turning_point_repeats_nothing():
     assert not repeated(5 * (t - 20.3) ** 2, slice(0, 40)).any()
 
 
+def test_noise_alone_repeats_nothing_and_a_picture_shown_twice_still_does(rng):
+    t, everything = np.arange(120.0), slice(0, 120)
+    exact = 0.05 * (t - 60.3) ** 2
+    # Steps of 6 at most and noise of 1.5: it stops the body now and then, in 6000 rows.
+    stopped = [repeated(exact + 1.5 * rng.normal(size=120), everything) for _ in range(50)]
+    assert not np.any(stopped)
+    # Of 1/20 of a step it does not, and what is shown twice is seen.
+    y = exact + 0.3 * rng.normal(size=120)
+    twice = np.insert(y, [110, 115], y[[109, 114]])
+    assert np.flatnonzero(repeated(twice, slice(0, 122))).tolist() == [110, 116]
+
+
+def test_rows_that_are_missing_are_no_pictures_that_follow_each_other(rng):
+    """The times tell, whether the first bounce is in the gap or not."""
+    times = np.arange(80.0)
+    y, at = fallen(times)
+    y = y + 0.7 * rng.normal(size=y.size)
+    for gap in (range(15, 21), range(24, 30)):
+        keep = ~np.isin(times, gap)
+        measured = Measurements("film.csv", {"y": y[keep]}, "0")
+        (run,) = Bounces("y", 1.0, 2, "", "", 0.0)(times[keep], measured)
+        assert np.diff(run.times).max() == len(gap) + 1
+        first = times[keep][int(np.argmin(np.abs(y[keep][:10] - run.values[0, 0])))]
+        found = [float(t) for t in run.notes["bounces"][3:].split(",")]
+        # Parabolas are drawn out by three pictures into the gap.
+        np.testing.assert_allclose(found, at[:2] - first, atol=0.2)
+
+
+def test_pictures_that_repeat_cannot_be_counted_where_rows_are_missing(rng):
+    prepare, measured, shown, _ = filmed(rng)
+    keep = ~np.isin(np.arange(shown.size), range(28, 33))
+    gappy = Measurements("film.csv", {"y": measured.columns["y"][keep]}, "0")
+    with pytest.raises(ValueError, match=r"film.csv: column 'y': no row between 27 and 33, and .* data.window leaves"):
+        prepare(np.flatnonzero(keep).astype(float), gappy)
+
+
 def test_what_was_not_found_is_not_followed():
     y = np.array([np.nan, 1.0, 2.0, np.nan, 4.0, 5.0])
     assert followed(np.arange(6.0), y).tolist() == [False, True, True, False, True, True]

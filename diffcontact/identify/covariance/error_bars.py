@@ -31,7 +31,8 @@ from diffcontact.identify.covariance.autoregression import effective_count
 from diffcontact.identify.covariance.jackknife import Jackknife, RunResidual, inverse, jackknife, seen_by
 from diffcontact.identify.covariance.run_noise import run_noise, score_covariance
 
-_RUNS_TO_COMPARE = 3
+# From so many runs on their scatter gives the error bars.
+RUNS_TO_COMPARE = 3
 # How the explanation of error bars begins that hold nothing of what would differ in another run.
 WITHIN = "within the run"
 
@@ -84,7 +85,7 @@ def error_bars(runs: Sequence[RunResidual], P: int, prior: NDArray | None = None
     plain = bread @ (information * sum(r @ r for r, _ in rows) / spare + np.diag(prior)) @ bread
     within = [_within(run) for run in runs]
     shared = seen_by(runs, P) > 1
-    if len(runs) >= _RUNS_TO_COMPARE and shared.any():
+    if len(runs) >= RUNS_TO_COMPARE and shared.any():
         between = jackknife(runs, shared, prior, [noise.score for noise in within])
         if between is not None:
             return _between_runs(runs, within, between, shared, plain, prior)

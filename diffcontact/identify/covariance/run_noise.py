@@ -48,7 +48,7 @@ def run_noise(r: NDArray, J: NDArray) -> RunNoise:
     channels = range(r.shape[1])
     models, groups = [autoregression(r[:, c], J[:, c]) for c in channels], [[c] for c in channels]
     common = _common(r, J, models) if len(models) > 1 else models
-    if _misfit(r, common) + 2 * common[0].order < _misfit(r, models) + 2 * sum(model.order for model in models):
+    if misfit(r, common) + 2 * common[0].order < misfit(r, models) + 2 * sum(model.order for model in models):
         models, groups = common, [list(channels)]
     perturbations = []
     for group in groups:
@@ -81,8 +81,13 @@ def _common(r: NDArray, J: NDArray, separate: list[Autoregression]) -> list[Auto
     return [replace(model, sigma=model.sigma * s, freedom=model.freedom * f) for s, f in zip(scale, share, strict=True)]
 
 
-def _misfit(r: NDArray, models: list[Autoregression]) -> float:
-    """-2 log L of residuals, whatever was fitted, under polynomials of which each is given the scale that suits it."""
+def misfit(r: NDArray, models: list[Autoregression]) -> float:
+    """-2 log L of residuals, whatever was fitted, under polynomials of which each is given the scale that suits it.
+
+    Args:
+        r: (n, k) residuals, NaN where missing.
+        models: one per channel.
+    """
     total = 0.0
     for channel, model in zip(r.T, models, strict=True):
         present = ~np.isnan(channel)

@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import chi2, f, norm
 
+from diffcontact.identify.covariance.error_bars import RUNS_TO_COMPARE
+from diffcontact.identify.verdict.curve import curve_in
 from diffcontact.identify.verdict.evidence import Evidence, RunEvidence
 from diffcontact.identify.verdict.verdict import Reason
 
@@ -60,16 +62,18 @@ def patterns(evidence: Evidence) -> Iterator[Reason]:
     large &= misfit > chi2.isf(LEVEL, evidence.samples) / evidence.samples
     # A fit takes much of slow noise away; stated twice too large is another thing.
     small &= misfit < _OVERSTATED
-    new = _innovation(evidence)
+    new, curve = _innovation(evidence), 0.0
     # Noise may be correlated. As large as it was said to be, it explains residuals that follow each other.
     if new < _SMOOTH:
         shapes.append(
             f"are a smooth curve, not noise, for which the intervals take it: each sample follows from those before to "
             f"{100 * new:.1g} % of their size"
         )
+    elif curve := max(map(_curve, evidence.runs), default=0.0):
+        shapes.append(f"are noise about a smooth curve, {curve:.2g} times as large as that noise; {_taken(evidence)}")
     elif abs(correlation) > _CORRELATED and (large or small or evidence.result.noise_factors):
         shapes.append(f"follow each other (correlation of neighbours {correlation:.2f})")
-    term = bool(late) or new < _SMOOTH or abs(correlation) > _CORRELATED
+    term = bool(late) or new < _SMOOTH or bool(curve) or abs(correlation) > _CORRELATED
     advice = _advice(bool(at_impacts), term, bool(far), bool(large))
     if large:
         size = f"residuals are {np.sqrt(misfit):.2g} times as large as the stated noise (chi^2/dof {misfit:.3g})"
@@ -109,7 +113,10 @@ def _advice(at_impacts: bool, term: bool, far: bool, large: bool) -> str:
             "bodies touch, and more starts: a bounce may be taken for another"
         )
     if term:
-        things.append("another term of the model (drag, a slope, friction), a shorter window")
+        things.append(
+            "another term of the model (drag, a slope, friction, one that depends on the speed as Stribeck's), a "
+            "shorter window"
+        )
     if not things or (large and not at_impacts):
         things.append("more starts")
     return "; ".join(things)
@@ -166,6 +173,19 @@ def _innovation(evidence: Evidence) -> float:
         if model.order and model.sigma > 0
     ]
     return float(min(shares, default=1.0))
+
+
+def _curve(run: RunEvidence) -> float:
+    """How large a smooth curve stands in a run's residuals beside their noise; 0 where there is certainly none."""
+    found = curve_in(run)
+    return found.size if found else 0.0
+
+
+def _taken(evidence: Evidence) -> str:
+    """What intervals make of a curve that the model lacks."""
+    if len(evidence.runs) >= RUNS_TO_COMPARE:
+        return "the intervals hold what it does to the estimates only as far as that differs from run to run"
+    return "the intervals take the curve for noise, too, and may miss what it does to the estimates"
 
 
 def _at_impacts(run: RunEvidence) -> NDArray:

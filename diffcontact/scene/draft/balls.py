@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from diffcontact.scene.draft.parts import Draft, metric_keys, unit_key
+from diffcontact.scene.draft.parts import Draft, drag_key, metres, metric_keys, unit_key
 from diffcontact.scene.draft.survey import Column, Survey, quoted
 
 
@@ -36,6 +36,9 @@ def bouncing(survey: Survey, column: Column, axis: str, bounces: int) -> Draft:
     flags = [f"{use} = {quoted(name)}" for use, name in survey.flags.items()]
     later = ['later_restitution = { value = "from data", bounds = [0, 1], per_run = true }'] if bounces > 1 else []
     unit = column.unit
+    # A fall through the picture is about as high as that.
+    metre = column.span if unit == "px" else 1.0 / metres(column)
+    guess = ", where a metre fills the picture" if unit == "px" else ""
     drift = "" if bounces > 1 and film else ", free = false"
     return Draft(
         f"a ball that bounces, seen in {column.name}",
@@ -53,7 +56,7 @@ def bouncing(survey: Survey, column: Column, axis: str, bounces: int) -> Draft:
             'restitution = { value = "from data", bounds = [0, 1] }  # of the first bounce',
             *later,
             f'gravity = {{ value = "from data", unit = "{unit}/{time}^2", per_run = true }}',
-            f'drag = {{ value = 0, unit = "1/{unit}", free = false }}  # of the air; e depends on it a little',
+            f"{drag_key(metre, unit)}  # of the air{guess}: e depends on it, so state your ball's",
             f'floor = {{ value = "from data", unit = "{unit}", per_run = true }}',
             f'floor_drift = {{ value = 0, unit = "{unit}/{time}"{drift}, per_run = true }}  # it comes nearer',
             f'q0 = {{ value = "from data", unit = "{unit}", per_run = true }}',

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diffcontact.scene.draft.motion import Strike, strikes, wall_run
-from diffcontact.scene.draft.parts import RATE, Draft, metres, metric_keys, names_of, seconds, unit_key
+from diffcontact.scene.draft.parts import RATE, Draft, drag_key, metres, metric_keys, names_of, seconds, unit_key
 from diffcontact.scene.draft.survey import Column, Marker, Survey
 from diffcontact.scene.units import factor
 
@@ -35,7 +35,7 @@ def several(survey: Survey, markers: Sequence[Marker]) -> Draft | None:
     ties = [f'"radius[{i}]" = "radius[0]"' for i in range(1, count)]
     return Draft(
         f"{count} balls or discs that collide in {_many(len(axes))}",
-        ('kind = "balls"', f"count = {count}", f"dimension = {len(axes)}"),
+        ('kind = "balls"', f"count = {count}", f"dimension = {len(axes)}", *_air(gravity)),
         tuple(metric_keys(survey, columns)),
         ('kind = "coordinates"', f"columns = {names_of(columns)}", unit_key(columns)),
         (
@@ -43,6 +43,7 @@ def several(survey: Survey, markers: Sequence[Marker]) -> Draft | None:
             f'mass = {{ value = 1, unit = "kg", free = [{held}] }}  # only ratios show: weigh the first',
             f'radius = {{ value = {0.5e3 * nearest:.4g}, unit = "mm" }}  # half of the nearest distance',
             f"gravity = {{ value = {gravity}, free = false }}",
+            *([f"{drag_key()}  # of the air: state what you know"] if any(gravity) else []),
             'q0 = { value = "from data", unit = "mm", per_run = true }',
             'u0 = { value = "from data", unit = "mm/s", per_run = true }',
         ),
@@ -79,7 +80,7 @@ def one_body(survey: Survey, marker: Marker) -> Draft | None:
     contacts = [f"planes = {[[round(float(n), 3) for n in normal] for normal, _ in walls]}  # normals of what was hit"]
     return Draft(
         f"one body that {'meets walls' if walls else 'flies'} in {_many(len(axes))}",
-        ('kind = "balls"', "count = 1", f"dimension = {len(axes)}", *(contacts if walls else [])),
+        ('kind = "balls"', "count = 1", f"dimension = {len(axes)}", *(contacts if walls else []), *_air(gravity)),
         (*metric_keys(survey, columns), *cut),
         ('kind = "coordinates"', f"columns = {names_of(columns)}", unit_key(columns)),
         (
@@ -92,11 +93,17 @@ def one_body(survey: Survey, marker: Marker) -> Draft | None:
                 else []
             ),
             f"gravity = {{ value = {gravity}, free = false }}",
+            *([f"{drag_key()}  # of the air: state what you know"] if any(gravity) else []),
             'q0 = { value = "from data", unit = "mm", per_run = true }',
             'u0 = { value = "from data", unit = "mm/s", per_run = true }',
         ),
         columns=tuple(columns),
     )
+
+
+def _air(gravity: Sequence[float]) -> list[str]:
+    """What falls is slowed down by air, too."""
+    return ["air = true"] if any(gravity) else []
 
 
 def _many(dimensions: int) -> str:

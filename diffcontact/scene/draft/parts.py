@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 from diffcontact.scene.draft.survey import Column, Survey, quoted
 from diffcontact.scene.units import factor
 
+# Drag of a ball in air [1/m]: rho C_d A / 2 m is 0.003 for steel, 0.02 for a tennis ball, 0.14 in table tennis.
+_DRAG, _DRAG_SIGMA = 0.03, 0.05
+
 # Lengths and times of a film whose scale and rate nobody stated.
 PIXEL, RATE = 1.0, 30
 
@@ -35,6 +38,20 @@ def metric_keys(survey: Survey, columns: Sequence[Column]) -> list[str]:
     if survey.time_unit == "frame":
         keys.append(f"rate = {RATE}  # a guess: frames a second; no time is right until this is")
     return keys
+
+
+def drag_key(metre: float = 1.0, unit: str = "m") -> str:
+    """The drag of a ball nobody knows anything of, free: held at zero it would make e too small and too sure.
+
+    Args:
+        metre: how many units a metre has.
+        unit: of lengths.
+    """
+    mean, sigma, most = (f"{value / metre:.2g}" for value in (_DRAG, _DRAG_SIGMA, 2.0))
+    return (
+        f'drag = {{ value = {mean}, unit = "1/{unit}", bounds = [-{most}, {most}], '
+        f"prior = {{ mean = {mean}, sigma = {sigma} }} }}"
+    )
 
 
 def metres(column: Column) -> float:

@@ -16,9 +16,10 @@ from diffcontact.scene.draft.carts import carts, on_a_line
 from diffcontact.scene.draft.motion import curvature, oscillates
 from diffcontact.scene.draft.oscillators import driven, oscillation, swings, track
 from diffcontact.scene.draft.parts import Draft
-from diffcontact.scene.draft.survey import Column, Marker, Survey, quoted, roughness
+from diffcontact.scene.draft.survey import Column, Marker, Survey, quoted
 from diffcontact.scene.keys import Table
 from diffcontact.scene.preparation import PreparedRun
+from diffcontact.scene.preparation.film import roughness
 
 _MOST_BALLS = 6
 # Whatever the scatter from sample to sample is, positions are right to some thousandth of the picture only.

@@ -14,6 +14,7 @@ from diffcontact.files import read_bytes, read_text
 from diffcontact.scene.clock import increasing, straight_clock
 from diffcontact.scene.draft.layout import Layout, encoding_of, layout_of
 from diffcontact.scene.measurements import lines_of, open_sheet, read_measurements
+from diffcontact.scene.preparation.film import roughness
 from diffcontact.scene.reading import Reading
 from diffcontact.scene.recordings import Sheet, recognised
 
@@ -319,17 +320,6 @@ def _length_unit(columns: Sequence[NDArray], film: bool) -> str:
     if size > 30:
         return "px" if whole or film else "mm"
     return "m"
-
-
-def roughness(values: NDArray) -> float:
-    """One standard deviation of the noise, from third differences; at least the rounding of the numbers."""
-    seen = values[np.isfinite(values)]
-    if seen.size < 8:
-        return float("inf")
-    third = np.diff(seen, 3)
-    noise = float(np.median(np.abs(third)) / (0.6745 * np.sqrt(20.0)))
-    steps = np.abs(np.diff(np.unique(seen)))
-    return max(noise, float(steps.min()) / np.sqrt(12.0) if steps.size else 0.0)
 
 
 def _may_be_position(name: str) -> bool:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from diffcontact.scene.keys import Table
 from diffcontact.scene.measurements import Measurements
-from diffcontact.scene.preparation.film import REST, followed, repeated, rhythm, span, steady
+from diffcontact.scene.preparation.film import REST, clock, followed, repeated, require_every_row, rhythm, span, steady
 from diffcontact.scene.preparation.flights import flights, off_flights
 from diffcontact.scene.preparation.run import Preparation, PreparedRun
 from diffcontact.scene.ready import ReadySystem
@@ -34,10 +34,10 @@ _RESTITUTION_STARTS = (0.05, 0.95)
 class Bounces(Preparation):
     """The vertical track of a ball from its release to the bounce after the last one that the system models.
 
-    Rows that repeat a picture are left out and the others counted, so that times are pictures times the spacing of the
-    rows (`film`); false detections are left out, and so are pictures next to a bounce, in which the ball is blurred or
-    flattened. Bounces are where the velocity jumps from downwards to upwards; parabolas through the flights between
-    them give the starting values.
+    Rows that repeat a picture are left out and the others counted: times are then pictures times the spacing of the
+    rows (`film`), else those of the rows. False detections are left out, and so are pictures next to a bounce, in which
+    the ball is blurred or flattened. Bounces are where the velocity jumps from downwards to upwards; parabolas through
+    the flights between them give the starting values.
 
     Attributes:
         column: of the position.
@@ -108,8 +108,8 @@ class Bounces(Preparation):
     def description(self) -> str:
         return (
             f"from the release to bounce {self.bounces + 1}; repeated pictures and false detections are left out, and "
-            f"what is nearer than {self.blur:g} to a bounce; time counts the pictures that differ, times the "
-            "spacing of the rows"
+            f"what is nearer than {self.blur:g} to a bounce; where pictures repeat time counts those that differ, "
+            "times the spacing of the rows"
         )
 
     def __call__(self, times: NDArray, measurements: Measurements) -> tuple[PreparedRun, ...]:
@@ -126,7 +126,7 @@ class Bounces(Preparation):
         if not np.isfinite(y).any():
             raise ValueError("no sample, expected a ball that bounces")
         known = flagged(self.repeat_flag)
-        beat, false = _rhythm_and_flights(y, known)
+        beat, false = _rhythm_and_flights(times, y, known)
         y = np.where(false, np.nan, y)
         y = np.where(followed(times, y), y, np.nan)
         turns = _bounce_rows(np.where(known | repeated(y, slice(0, y.size)), np.nan, y))
@@ -134,16 +134,17 @@ class Bounces(Preparation):
             raise ValueError(f"{turns.size} bounces, expected at least {self.bounces}; {_FLAGS}")
         rows = slice(_released(y[: turns[0]]), int(turns[self.bounces]) if turns.size > self.bounces else y.size)
         again = rhythm(known | repeated(y, rows) | beat, rows)
-        clock = np.cumsum(~again) * np.median(np.diff(times))
+        require_every_row(times[rows], again[rows])
+        at = clock(times, again)
         use = np.flatnonzero(~again)
         use = use[(use >= rows.start) & (use < rows.stop)]
-        t, y = clock[use] - clock[use[0]], y[use]
-        parabolas = _flights(t, y, clock[turns[: self.bounces]] - clock[use[0]])
+        t, y = at[use] - at[use[0]], y[use]
+        parabolas = _flights(t, y, at[turns[: self.bounces]] - at[use[0]])
         meet = [_meeting(a, b) for a, b in pairwise(parabolas)]
-        for at in meet:
-            y = np.where(np.abs(t - at) < self.blur, np.nan, y)
+        for bounce in meet:
+            y = np.where(np.abs(t - bounce) < self.blur, np.nan, y)
         notes = {
-            "bounces": "at " + ", ".join(f"{at:.2f}" for at in meet),
+            "bounces": "at " + ", ".join(f"{bounce:.2f}" for bounce in meet),
             "repeated pictures": str(int(again.sum())),
             "samples": f"{int(np.isfinite(y).sum())} of {t.size}",
         }
@@ -155,7 +156,7 @@ class Bounces(Preparation):
         )
 
 
-def _rhythm_and_flights(y: NDArray, known: NDArray) -> tuple[NDArray, NDArray]:
+def _rhythm_and_flights(times: NDArray, y: NDArray, known: NDArray) -> tuple[NDArray, NDArray]:
     """(n,) the repeated rows of a steady rhythm, if more samples are on flights with it; (n,) false detections."""
     everything = slice(0, y.size)
     # Pictures of a ball at rest are alike; flags among them have no rhythm.
@@ -165,7 +166,7 @@ def _rhythm_and_flights(y: NDArray, known: NDArray) -> tuple[NDArray, NDArray]:
     best, chosen = -1, (none, none)
     for beat, again in ((none, rhythm(seem, everything) | known), (beats, beats | known)):
         rows = np.flatnonzero(~again & np.isfinite(y))
-        pictures = np.cumsum(~again)[rows].astype(float)
+        pictures = clock(times, again)[rows]
         found = flights(pictures, y[rows])
         on = sum(flight.on for flight in found)
         if on > best:

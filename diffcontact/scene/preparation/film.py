@@ -11,10 +11,14 @@ from numpy.typing import NDArray
 
 # A row repeats the one before if it moves by less than this of what both its neighbours move.
 _STILL = 0.2
+# It must lack so many standard deviations of their mean, by the noise: that alone stops a slow body, too.
+_STOPPED = 5.0 * np.sqrt(5.0)
 # Motions below this part of the whole way are rest, or the turning point of a flight, and prove nothing.
 REST = 0.01
 # A body that falls and bounces is about four times faster at its fastest than in the middle of its speeds.
 _FASTEST = 6.0
+# Rows further apart than so many spacings have one missing between them.
+_MISSING = 1.5
 # With fewer repeated rows than this no rhythm can be seen.
 _RHYTHM = 3
 # In a steady rhythm a row is repeated this near to its beat.
@@ -78,14 +82,16 @@ def repeated(y: NDArray, rows: slice) -> NDArray:
         >>> np.flatnonzero(repeated(y, slice(0, 13))).tolist()
         [3, 7, 11]
     """
-    found = np.zeros(y.size, bool)
+    found, lacking = np.zeros(y.size, bool), np.zeros(y.size)
     rest = REST * span(y)
     for i in range(max(rows.start, 2), min(rows.stop, y.size - 1)):
         before, here, after = np.diff(y[i - 2 : i + 2])
         # At a bounce or a turning point the motion changes its sign, and rows that are alike may both be true.
         going_on = before * after > 0 and min(abs(before), abs(after)) > rest
         found[i] = going_on and abs(here) <= _STILL * min(abs(before), abs(after))
-    return found
+        lacking[i] = abs(before + after) / 2 - abs(here)
+    # Repeated rows would look like noise.
+    return found & (lacking > _STOPPED * roughness(y[~found]))
 
 
 def rhythm(found: NDArray, rows: slice) -> NDArray:
@@ -149,6 +155,45 @@ def steady(found: NDArray) -> NDArray:
     return again
 
 
+def clock(times: NDArray, again: NDArray) -> NDArray:
+    """(n,) when the pictures were taken, from 0 on: by the times of the rows or, where pictures repeat, by their count.
+
+    Args:
+        times: (n,) increasing times of the rows.
+        again: (n,) True for rows that repeat the picture before.
+
+    Example:
+        >>> print(clock(np.array([0.0, 0.1, 0.2, 0.5]), np.zeros(4, bool)))
+        [0.  0.1 0.2 0.5]
+        >>> print(clock(np.array([0.0, 0.1, 0.2, 0.3]), np.array([False, True, False, False])))
+        [0.  0.  0.1 0.2]
+    """
+    if not again.any():
+        return times - times[0]
+    spacing = float(np.median(np.diff(times)))
+    missing = np.round(np.diff(times, prepend=times[0] - spacing) / spacing) - 1
+    return np.cumsum(np.maximum(missing, 0) + ~again) * spacing
+
+
+def require_every_row(times: NDArray, again: NDArray) -> None:
+    """Refuse a film in which pictures repeat and rows are missing: nobody can count the pictures.
+
+    Args:
+        times: (n,) increasing times of the rows.
+        again: (n,) True for rows that repeat the picture before.
+
+    Raises:
+        ValueError: it names the gap, and the key that leaves it out.
+    """
+    steps = np.diff(times)
+    if again.any() and np.any(gap := steps > _MISSING * np.median(steps)):
+        i = int(np.argmax(gap))
+        raise ValueError(
+            f"no row between {times[i]:.6g} and {times[i + 1]:.6g}, and {int(again.sum())} rows repeat a picture: "
+            "expected every row of the film, so that pictures can be counted. data.window leaves a part out"
+        )
+
+
 def _nearest(x: NDArray, at: NDArray) -> NDArray:
     """For each x the nearest of the increasing numbers `at`."""
     after = np.clip(np.searchsorted(at, x), 1, at.size - 1)
@@ -158,3 +203,14 @@ def _nearest(x: NDArray, at: NDArray) -> NDArray:
 def span(y: NDArray) -> float:
     """How far the body moves, whatever a few readings say; NaN where it was not found."""
     return float(np.ptp(np.nanpercentile(y, [5, 95])))
+
+
+def roughness(values: NDArray) -> float:
+    """One standard deviation of the noise, from third differences; at least the rounding of the numbers."""
+    seen = values[np.isfinite(values)]
+    if seen.size < 8:
+        return float("inf")
+    third = np.diff(seen, 3)
+    noise = float(np.median(np.abs(third)) / (0.6745 * np.sqrt(20.0)))
+    steps = np.abs(np.diff(np.unique(seen)))
+    return max(noise, float(steps.min()) / np.sqrt(12.0) if steps.size else 0.0)

@@ -1,0 +1,73 @@
+"""Noise about a smooth curve is told from noise that is correlated."""
+
+import numpy as np
+import pytest
+from scipy.signal import lfilter
+
+from diffcontact.identify.covariance.jackknife import RunResidual
+from diffcontact.identify.verdict.curve import curve_in
+from diffcontact.identify.verdict.evidence import RunEvidence
+
+SAMPLES, RECORDS = 200, 20
+
+
+def evidence(r, columns):
+    """A run of one channel whose residuals are r once the columns (n, P) have been fitted."""
+    t = np.linspace(0.0, 1.0, r.size)
+    present = np.isfinite(r)
+    X = np.where(present[:, None], columns(t), 0.0)
+    Q = np.linalg.qr(X)[0]
+    left = np.where(present, r - Q @ (Q.T @ np.where(present, r, 0.0)), np.nan)
+    residual = RunResidual(left[:, None], X[:, None, :], np.arange(X.shape[1]))
+    return RunEvidence(residual, t, np.zeros(r.size, bool), 1, np.zeros(X.shape[1], bool))
+
+
+def flight(t):
+    """Two straight lines that meet, as of carts that collide."""
+    return np.stack([np.ones_like(t), t, np.maximum(t - 0.45, 0.0)], axis=1)
+
+
+def wave(rng, t, size, cycles=1.5):
+    return size * np.sqrt(2.0) * np.sin(2 * np.pi * cycles * t + rng.uniform(0, 2 * np.pi))
+
+
+def test_a_curve_under_the_noise_is_found_with_its_size(rng):
+    t = np.linspace(0.0, 1.0, SAMPLES)
+    sizes = []
+    for _ in range(RECORDS):
+        found = curve_in(evidence(rng.normal(size=SAMPLES) + wave(rng, t, 4.0), flight))
+        assert found is not None
+        sizes.append(found.size)
+    # The lines take up some of a wave of one and a half cycles, at most half of its size.
+    assert 2.0 < np.median(sizes) < 4.2
+
+
+@pytest.mark.parametrize("phi", [0.0, 0.5, 0.9, 0.97])
+def test_correlated_noise_is_no_curve(rng, phi):
+    for _ in range(RECORDS):
+        noise = lfilter([1.0], [1.0, -phi], rng.normal(size=SAMPLES + 300))[300:]
+        assert curve_in(evidence(noise, flight)) is None
+
+
+def test_gaps_do_not_matter(rng):
+    t = np.linspace(0.0, 1.0, SAMPLES)
+    r = rng.normal(size=SAMPLES) + wave(rng, t, 5.0)
+    r[60:80] = np.nan
+    assert curve_in(evidence(r, flight)) is not None
+
+
+def test_what_the_fit_has_taken_out_is_no_curve(rng):
+    t = np.linspace(0.0, 1.0, SAMPLES)
+
+    def with_wave(t):
+        return np.column_stack([flight(t), np.sin(9 * t), np.cos(9 * t)])
+
+    r = rng.normal(size=SAMPLES) + 5.0 * np.sin(9 * t + 1.0)
+    assert curve_in(evidence(r, flight)) is not None
+    assert curve_in(evidence(r, with_wave)) is None
+
+
+def test_short_records_and_residuals_of_nothing_show_none(rng):
+    t = np.linspace(0.0, 1.0, 99)
+    assert curve_in(evidence(rng.normal(size=99) + wave(rng, t, 5.0), flight)) is None
+    assert curve_in(evidence(np.zeros(SAMPLES), flight)) is None
