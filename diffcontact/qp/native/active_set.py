@@ -17,6 +17,11 @@ from diffcontact.qp.native.rows import add, clear, gather, product, spread
 # The place of a row that is no candidate, because nothing asks for it or because it is held.
 NOWHERE, HELD = -1, -2
 
+# The squared sine of the angle between a row and those before it from which on it is held at once.
+WELL_INDEPENDENT = 1e-4
+# How often violated rows are held all at once.
+AT_ONCE = 10
+
 # The kernel works in double precision, whatever it is given.
 EPS = float(np.finfo(np.float64).eps)
 
@@ -66,6 +71,76 @@ def _most_violated(space, candidates, size, relaxed):
         if space.now[i] < worst:
             worst, found = space.now[i], i
     return found
+
+
+@compiled
+def hold_violated(space, candidates, count, dimension, entries, most):
+    """Begin with all violated rows at once, without those that would pull, as long as fewer and fewer are violated.
+
+    Their multipliers are positive and their values zero, which is all that the pivots ask of where they begin. Often
+    there is nothing left to do for them: a body that lies on others is violated wherever it is pressed. Rows that
+    depend on held ones, or nearly so, are left to the pivots.
+
+    Returns:
+        How many candidates there are then, and how many rows are held.
+    """
+    size, before = 0, candidates + 1
+    for _ in range(AT_ONCE):
+        allowed, violated = -rounding(space, size, False), 0
+        for i in range(candidates):
+            violated += space.now[i] < allowed
+        if violated == 0 or violated >= before:
+            break
+        before, i, had = violated, 0, size
+        while i < candidates and size < most:
+            row = space.candidate[i]
+            schur = 0.0
+            if space.now[i] < allowed:
+                products(space, row, size)
+                schur = product(space, row, space.dense) - apply(space, size)
+                gather(space, row)
+            if schur > WELL_INDEPENDENT:
+                append(space, size, schur)
+                space.held[size] = row
+                size += 1
+                candidates -= 1
+                _look_away(space, i, candidates, entries, count)
+            else:
+                i += 1
+        if size == had:
+            break
+        candidates, size = _let_go_what_pulls(space, candidates, count, entries, size)
+        clear(space.step, dimension)
+        add_up(space, space.multiplier, size)
+        for i in range(candidates):
+            row = space.candidate[i]
+            space.now[i] = space.base[row] + product(space, row, space.step) + space.tolerance[row]
+    return candidates, size
+
+
+@compiled
+def _let_go_what_pulls(space, candidates, count, entries, size):
+    """Make the values of the held rows zero, by multipliers that are positive: how many candidates and held rows."""
+    held, multiplier = space.held, space.multiplier
+    pulling = True
+    while pulling:
+        for j in range(size):
+            space.own[j] = space.base[held[j]]
+        apply(space, size)
+        for j in range(size):
+            multiplier[j] = -space.turn[j]
+        pulling = False
+        for gone in range(size - 1, -1, -1):
+            if multiplier[gone] > space.tolerance[held[gone]]:
+                continue
+            pulling = True
+            look_at(space, held[gone], 0.0, candidates, entries, count)
+            candidates += 1
+            remove(space, size, gone)
+            size -= 1
+            for j in range(gone, size):
+                held[j], multiplier[j] = held[j + 1], multiplier[j + 1]
+    return candidates, size
 
 
 @compiled

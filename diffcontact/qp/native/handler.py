@@ -15,14 +15,17 @@ from diffcontact.qp.native.rows import (
     clear,
     factor_diagonal,
     factor_full,
+    mark_within,
     read_bodies,
     read_dense,
-    read_values,
+    survey_bodies,
+    survey_dense,
     to_unit_length,
     whiten_diagonal,
     whiten_full,
+    worst_of,
 )
-from diffcontact.qp.native.working_set import dependence_tolerance, find
+from diffcontact.qp.native.working_set import ALL_CANDIDATES_UP_TO, dependence_tolerance, find
 from diffcontact.qp.native.workspace import carve
 from diffcontact.status import Status
 
@@ -105,19 +108,35 @@ def _read_rows(space, batch, given, lane, mask, masked):
 
 
 @compiled
-def _whiten(space, batch, given, lane, rows):
+def _factor(space, batch, given, lane):
     mass = past(given.mass, lane * batch.to_mass)
     if batch.full:
         factor_full(space, mass, batch.dimension)
-        whiten_full(space, rows, batch.dimension)
     else:
         factor_diagonal(space, mass, batch.dimension)
+
+
+@compiled
+def _whiten(space, batch, rows):
+    if batch.full:
+        whiten_full(space, rows, batch.dimension)
+    else:
         whiten_diagonal(space, rows)
 
 
 @compiled
+def _survey(space, batch, given, lane, at, eps):
+    """What all rows are at the velocity `at`: whether one is violated, and whether all their numbers are finite."""
+    b, rows = past(given.first, lane * batch.to_first), past(given.rows, lane * batch.to_rows)
+    if batch.sparse:
+        bodies = past(given.bodies, lane * batch.to_bodies)
+        return survey_bodies(space, bodies, rows, b, at, batch.count, batch.sides, batch.components, eps)
+    return survey_dense(space, rows, b, at, batch.count, batch.dimension, eps)
+
+
+@compiled
 def _find_working_set(frame, batch, given, numbers, eps):
-    count, dimension, most = batch.count, batch.dimension, batch.most
+    count, dimension = batch.count, batch.dimension
     space = _workspace(frame, WORKING_SET_RESULTS - 1, batch)
     all_working, all_multipliers = ffi.octets(ffi.result(frame, 0)[3]), numbers(ffi.result(frame, 1)[3])
     all_steps, all_slack = numbers(ffi.result(frame, 2)[3]), numbers(ffi.result(frame, 3)[3])
@@ -125,20 +144,72 @@ def _find_working_set(frame, batch, given, numbers, eps):
     for lane in range(ffi.lanes(ffi.result(frame, 4), 0)):
         working, multipliers = past(all_working, lane * count), past(all_multipliers, lane * count)
         step, slack = past(all_steps, lane * dimension), past(all_slack, lane * count)
-        _read_rows(space, batch, given, lane, working, False)
-        size, status[lane] = 0, OK
-        b, v = past(given.first, lane * batch.to_first), past(given.second, lane * batch.to_second)
-        violated = read_values(space, b, v, count, eps)
+        v = past(given.second, lane * batch.to_second)
+        _factor(space, batch, given, lane)
+        violated, ordinary = _survey(space, batch, given, lane, v, eps)
+        size, rows, status[lane] = 0, 0, OK
         if violated:
-            _whiten(space, batch, given, lane, count)
-            size, status[lane] = find(space, count, dimension, most, min(count, dimension), batch.full, eps)
+            # Most of many rows are never near: those within the largest violation are enough, or all are read.
+            few = ordinary and not batch.full and count > ALL_CANDIDATES_UP_TO
+            if few:
+                size, rows, few = _find_among_near(space, batch, given, lane, working, v, eps)
+            if not few:
+                _survey(space, batch, given, lane, v, eps)
+                rows = _read(space, batch, given, lane, working, False)
+                size, status[lane] = find(space, rows, dimension, batch.most, min(count, dimension), batch.full, eps)
         for i in range(count):
-            working[i], multipliers[i], slack[i] = 0, 0.0, space.slack[i] if violated else 0.0
+            working[i], multipliers[i], slack[i] = 0, 0.0, 0.0
+        for i in range(rows):
+            slack[space.name[i]] = space.slack[i]
         for j in range(dimension):
             step[j] = space.step[j] if violated else 0.0
         for j in range(size):
-            row = space.held[j]
+            row = space.name[space.held[j]]
             working[row], multipliers[row] = 1, space.multiplier[j]
+
+
+@compiled
+def _find_among_near(space, batch, given, lane, near, v, eps):
+    """The working set among the rows whose values are within the largest violation, marked in `near`.
+
+    Returns:
+        How many rows are held, how many were read, and whether this is the solution: the others are satisfied, too.
+    """
+    count, dimension = batch.count, batch.dimension
+    worst = worst_of(space, count)
+    mark_within(space, count, worst, near)
+    rows = _read(space, batch, given, lane, near, True)
+    size, status = find(space, rows, dimension, batch.most, min(count, dimension), batch.full, eps)
+    if status != OK:
+        return size, rows, False
+    way = 0.0
+    for j in range(dimension):
+        way += (space.step[j] / space.root[j]) ** 2
+    # A row of length one changes by no more than the way is long.
+    # A row of length one changes by no more than the way is long.
+    way, missed = np.sqrt(way), False
+    for i in range(count):
+        missed |= near[i] == 0 and space.seen[i] < way * np.sqrt(space.square[i])
+    if not missed:
+        return size, rows, True
+    for j in range(dimension):
+        space.way[j] = v[j] + space.step[j]
+    _survey(space, batch, given, lane, space.way, eps)
+    missed = False
+    for i in range(count):
+        allowed = 2 * (space.blur[i] + 16 * eps * worst * np.sqrt(space.square[i]))
+        missed |= near[i] == 0 and space.seen[i] < -allowed
+    return size, rows, not missed
+
+
+@compiled
+def _read(space, batch, given, lane, mask, masked):
+    """Read all rows, or those of a mask, with what the survey saw of them; how many."""
+    rows = _read_rows(space, batch, given, lane, mask, masked)
+    for i in range(rows):
+        space.value[i], space.noise[i] = space.seen[space.name[i]], space.blur[space.name[i]]
+    _whiten(space, batch, rows)
+    return rows
 
 
 @compiled
@@ -167,7 +238,8 @@ def _hold(frame, batch, given, numbers, eps):
             continue
         for i in range(rows):
             space.value[i], space.noise[i] = 0.0, 0.0
-        _whiten(space, batch, given, lane, rows)
+        _factor(space, batch, given, lane)
+        _whiten(space, batch, rows)
         to_unit_length(space, rows, eps)
         clear(space.dense, dimension)
         size = take_independent(
@@ -177,7 +249,7 @@ def _hold(frame, batch, given, numbers, eps):
         for j in range(dimension):
             x[j] = space.step[j]
         for j in range(size):
-            row = space.place[space.held[j]]
+            row = space.name[space.held[j]]
             y[row] = -space.multiplier[j]
             if choose:
                 taken[row] = 1

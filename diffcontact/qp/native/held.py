@@ -39,7 +39,7 @@ def solve(space, dimension, size, full, f, s):
         _arrive(space, dimension, size)
         for j in range(size):
             row = space.held[j]
-            space.own[j] = product(space, row, space.step) - s[space.place[row]] * space.scale[row]
+            space.own[j] = product(space, row, space.step) - s[space.name[row]] * space.scale[row]
         apply(space, size)
         for j in range(size):
             space.multiplier[j] -= space.turn[j]

@@ -16,4 +16,4 @@ def most_held(count, dimension):
 def needed(count, dimension, entries, most, full):
     """Bytes of a `workspace.Workspace`; `most` rows are held at once, `full`: whether the mass is a matrix."""
     size = dimension * dimension if full else dimension
-    return 8 * (4 * count * entries + 12 * count + 1 + size + 3 * dimension + most * (most + 1) // 2 + 4 * most)
+    return 8 * (4 * count * entries + 16 * count + 1 + size + 3 * dimension + most * (most + 1) // 2 + 4 * most)

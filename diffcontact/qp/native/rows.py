@@ -5,17 +5,18 @@ from __future__ import annotations
 import numpy as np
 
 from diffcontact.qp.native.compiled import compiled, summed
+from diffcontact.qp.native.frame import past
 from diffcontact.qp.rows.slots import NONE
 
 
 @compiled
 def read_dense(space, G, count, dimension, mask, masked):
-    """Rows that are stored whole, without their zeros: all, or those of a mask, named in `place`; how many."""
+    """Rows that are stored whole, without their zeros: all, or those of a mask, by their `name`; how many."""
     filled, number = 0, 0
     for i in range(count):
         if masked and mask[i] == 0:
             continue
-        space.start[number], space.place[number] = filled, i
+        space.start[number], space.name[number] = filled, i
         number += 1
         for j in range(dimension):
             entry = G[i * dimension + j]
@@ -34,7 +35,7 @@ def read_bodies(space, bodies, normals, count, sides, components, mask, masked):
     for i in range(count):
         if masked and mask[i] == 0:
             continue
-        space.start[number], space.place[number] = filled, i
+        space.start[number], space.name[number] = filled, i
         number += 1
         for side in range(2):
             body = bodies[2 * i + side]
@@ -52,22 +53,88 @@ def read_bodies(space, bodies, normals, count, sides, components, mask, masked):
 
 
 @summed
-def read_values(space, b, v, count, eps):
-    """The rows' values at v and the rounding of these; +inf where a row is off. Whether one is violated, or NaN."""
-    violated = False
+def survey_dense(space, G, b, v, count, dimension, eps):
+    """What all rows are at v, before any is read: see `_survey`."""
+    root, violated, ordinary = space.root, False, True
     for i in range(count):
-        offset = b[i]
-        on = offset != np.inf
-        total = 0.0
-        size = 0.0
-        for e in range(space.start[i], space.start[i + 1]):
-            term = space.entry[e] * v[space.index[e]]
+        row = past(G, i * dimension)
+        total, size, square = 0.0, 0.0, 0.0
+        for j in range(dimension):
+            term = row[j] * v[j]
             total += term
             size += abs(term)
-        space.value[i] = total + offset if on else np.inf
-        space.noise[i] = 16 * eps * (size + abs(offset) if on else size)
-        violated |= on and not space.value[i] + space.noise[i] >= 0
-    return violated
+        for j in range(dimension):
+            part = row[j] * root[j]
+            square += part * part
+        wrong, finite = _survey(space, i, b[i], total, size, square, eps)
+        violated, ordinary = violated | wrong, ordinary & finite
+    return violated, ordinary
+
+
+@summed
+def survey_bodies(space, bodies, normals, b, v, count, sides, components, eps):
+    """What all rows between bodies are at v, before any is read: see `_survey`."""
+    root, violated, ordinary = space.root, False, True
+    for i in range(count):
+        total, size, square = 0.0, 0.0, 0.0
+        for side in range(2):
+            body = bodies[2 * i + side]
+            if body == NONE:
+                continue
+            normal = past(normals, (i * sides + (side if sides == 2 else 0)) * components)
+            sign = -1.0 if sides == 1 and side == 0 else 1.0
+            first = body * components
+            # In space, without a loop.
+            if components == 3:
+                x, y, z = sign * normal[0] * v[first], sign * normal[1] * v[first + 1], sign * normal[2] * v[first + 2]
+                total += x + y + z
+                size += abs(x) + abs(y) + abs(z)
+                x, y, z = normal[0] * root[first], normal[1] * root[first + 1], normal[2] * root[first + 2]
+                square += x * x + y * y + z * z
+                continue
+            for j in range(components):
+                term = sign * normal[j] * v[first + j]
+                total += term
+                size += abs(term)
+                part = normal[j] * root[first + j]
+                square += part * part
+        wrong, finite = _survey(space, i, b[i], total, size, square, eps)
+        violated, ordinary = violated | wrong, ordinary & finite
+    return violated, ordinary
+
+
+@compiled
+def _survey(space, i, offset, total, size, square, eps):
+    """Keep a row's value, +inf where it is off, its rounding and the square of its length, for a diagonal mass.
+
+    Returns:
+        Whether it is violated or NaN, and whether these numbers are finite.
+    """
+    on = offset != np.inf
+    size = size + abs(offset) if on else size
+    total = total + offset if on else np.inf
+    space.seen[i], space.blur[i], space.square[i] = total, 16 * eps * size, square
+    return on and not total + 16 * eps * size >= 0, not on or np.isfinite(size + square)
+
+
+@compiled
+def worst_of(space, count):
+    """The largest violation, in the unit of the rows of length one."""
+    worst = 0.0
+    for i in range(count):
+        seen, square = space.seen[i], space.square[i]
+        if seen < 0 and seen * seen > worst * square:
+            worst = seen * seen / square
+    return np.sqrt(worst)
+
+
+@compiled
+def mark_within(space, count, reach, marks):
+    """Mark the rows whose value, in the unit of the rows of length one, is below `reach`."""
+    square = reach * reach
+    for i in range(count):
+        seen = space.seen[i]
+        marks[i] = seen < 0 or seen * seen < square * space.square[i]
 
 
 @compiled

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from diffcontact.qp.native.active_set import HELD, NOWHERE, look_at, pivots, refine, rounding
+from diffcontact.qp.native.active_set import HELD, NOWHERE, hold_violated, look_at, pivots, refine, rounding
 from diffcontact.qp.native.compiled import compiled
 from diffcontact.qp.native.rows import clear, product, to_unit_length, unwhiten
 from diffcontact.qp.working_set import EXPLAINED, ROUNDS, SOFTNESS
@@ -39,6 +39,7 @@ def find(space, count, dimension, most, rank, full, eps):
     for i in range(count):
         space.base[i] = space.value[i]
     size = _solve(space, worst, count, dimension, entries, most, rank, False, dependent_below)
+    _arrive(space, count)
     if _contradicted(space, count):
         _soften(space, count, eps, dependent_below)
         for i in range(count):
@@ -51,6 +52,7 @@ def find(space, count, dimension, most, rank, full, eps):
             space.slack[i] = max(space.noise[i] - space.base[i], 0.0)
             space.base[i] = space.value[i] + space.slack[i]
         size = _solve(space, worst, count, dimension, entries, most, rank, False, dependent_below)
+        _arrive(space, count)
     status = _verdict(space, count, size, eps)
     unwhiten(space, dimension, full)
     finite = True
@@ -67,10 +69,11 @@ def find(space, count, dimension, most, rank, full, eps):
 
 
 @compiled
-def _value(space, row):
-    """The value of a row at the point that the step from v leads to, without its slack."""
-    value = space.value[row]
-    return value + product(space, row, space.step) if value < np.inf else value
+def _arrive(space, count):
+    """The values of the rows, in `change`, at the point that the step from v leads to, without their slack."""
+    for i in range(count):
+        value = space.value[i]
+        space.change[i] = value + product(space, i, space.step) if value < np.inf else value
 
 
 @compiled
@@ -85,6 +88,8 @@ def _solve(space, worst, count, dimension, entries, most, rank, relaxed, depende
             candidates += 1
     clear(space.step, dimension)
     size = 0
+    if not relaxed:
+        candidates, size = hold_violated(space, candidates, count, dimension, entries, min(most, rank))
     for _ in range(ROUNDS):
         candidates, size = pivots(
             space, candidates, count, dimension, entries, size, most, rank, relaxed, dependent_below
@@ -114,7 +119,8 @@ def _check(space, candidates, count, entries, size, relaxed):
             space.now[place] = value + space.tolerance[i]
             again |= violated and not relaxed
             if not relaxed:
-                contradiction |= _value(space, i) + space.slack[i] < -EXPLAINED * space.tolerance[i]
+                left = value - unknown - space.base[i] + space.value[i] + space.slack[i]
+                contradiction |= left < -EXPLAINED * space.tolerance[i]
         elif violated:
             look_at(space, i, value, candidates, entries, count)
             candidates += 1
@@ -127,7 +133,7 @@ def _contradicted(space, count):
     """Whether rows are violated where no row gives way any more."""
     wrong = False
     for i in range(count):
-        wrong |= _value(space, i) < -EXPLAINED * space.tolerance[i]
+        wrong |= space.change[i] < -EXPLAINED * space.tolerance[i]
     return wrong
 
 
@@ -157,7 +163,7 @@ def _verdict(space, count, size, eps):
     """The status, from the conditions of optimality."""
     status = OK
     for i in range(count):
-        missed, explained = -_value(space, i), EXPLAINED * space.tolerance[i]
+        missed, explained = -space.change[i], EXPLAINED * space.tolerance[i]
         if space.place[i] == HELD:
             missed = abs(missed)
         if space.slack[i] > explained:

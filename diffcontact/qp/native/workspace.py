@@ -10,6 +10,8 @@ from diffcontact.qp.native.frame import doubles, words
 
 # Of a problem with c rows, d components, e entries of a row at most, and at most k rows held at once:
 #     start (c + 1), index, entry (c e)     the rows, one after the other: where each begins, its columns and values
+#     name (c)                              the numbers of those that were read
+#     seen, blur, square (c)                of all rows at v: value, its rounding, square of the length
 #     value, noise, scale, tolerance (c)    of the rows at v, as in diffcontact.qp.working_set
 #     soft, slack, base (c)                 addition to the dual's diagonal, relaxation, values at v + relaxation
 #     root (d) or (d d)                     inverse square roots of the masses, or the Cholesky factor of the mass
@@ -22,8 +24,8 @@ from diffcontact.qp.native.frame import doubles, words
 #     own, turn (k)                         products with the entering row, and minus the rates of the multipliers
 Workspace = namedtuple(
     "Workspace",
-    "start index entry value noise scale tolerance soft slack base root step way dense candidate place column unit now "
-    "change held multiplier inverse own turn",
+    "start index entry name seen blur square value noise scale tolerance soft slack base root step way dense candidate place column unit "
+    "now change held multiplier inverse own turn",
 )
 
 
@@ -33,12 +35,16 @@ def carve(at, count, dimension, entries, most, full):
     whole, size = count * entries, dimension * dimension if full else dimension
     start, at = _words(at, count + 1)
     index, at = _words(at, whole)
+    name, at = _words(at, count)
     column, at = _words(at, whole)
     candidate, at = _words(at, count)
     place, at = _words(at, count)
     held, at = _words(at, most)
     entry, at = _doubles(at, whole)
     unit, at = _doubles(at, whole)
+    seen, at = _doubles(at, count)
+    blur, at = _doubles(at, count)
+    square, at = _doubles(at, count)
     value, at = _doubles(at, count)
     noise, at = _doubles(at, count)
     scale, at = _doubles(at, count)
@@ -57,8 +63,8 @@ def carve(at, count, dimension, entries, most, full):
     turn, at = _doubles(at, most)
     inverse, at = _doubles(at, most * (most + 1) // 2)
     return Workspace(
-        start, index, entry, value, noise, scale, tolerance, soft, slack, base, root, step, way, dense, candidate,
-        place, column, unit, now, change, held, multiplier, inverse, own, turn,
+        start, index, entry, name, seen, blur, square, value, noise, scale, tolerance, soft, slack, base, root, step,
+        way, dense, candidate, place, column, unit, now, change, held, multiplier, inverse, own, turn,
     )  # fmt: skip
 
 
