@@ -17,6 +17,7 @@ from diffcontact.schemes.event_timed.friction.step import step_with_friction
 from diffcontact.schemes.event_timed.impacts import Percussion, Threshold, matters, no_percussion, percussion, remainder
 from diffcontact.schemes.event_timed.line_slip import glide_timed
 from diffcontact.schemes.event_timed.smooth_motion import Arrival, Start, Tolerance, smooth, start
+from diffcontact.schemes.event_timed.state import TimedState
 from diffcontact.schemes.event_timed.truncation import Truncation
 from diffcontact.schemes.gluing import most_held, no_adhesion
 from diffcontact.schemes.layers import Layers
@@ -24,25 +25,6 @@ from diffcontact.schemes.line import LineState, advance, begin
 from diffcontact.schemes.scheme import Info, Scheme
 from diffcontact.status import Status, first
 from diffcontact.system import ParticleLine, System, gap_motion
-
-
-@partial(
-    jax.tree_util.register_dataclass,
-    data_fields=["q", "u", "fastest", "unsettled", "truncation", "adhesion"],
-    meta_fields=[],
-)
-@dataclass(frozen=True)
-class TimedState:
-    """Position q (d,), velocity u (d,), and what is known of each coordinate (d,): the largest |u| so far, `fastest`,
-    the time until which bounces that are too short for a step would go on, `unsettled`, and its `truncation`; where
-    contacts hold back their adhesions (c,) [N s]."""
-
-    q: Array
-    u: Array
-    fastest: Array
-    unsettled: Array
-    truncation: Truncation
-    adhesion: Array | None = None
 
 
 class _Moment(NamedTuple):
