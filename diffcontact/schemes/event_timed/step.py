@@ -190,8 +190,9 @@ class EventTimed(Scheme):
             begin = start(system, params, t, now.q, now.u, h, h, now.released)
             end = smooth(system, params, t, h, now.q, now.u, begin, self.order)
             nothing = jax.tree.map(lambda x: x[None], none)
-            truncation = state.truncation.after(h, now.u, end.u, begin.a, 0.0)
-            known = state.fastest, state.unsettled, truncation, state.adhesion
+            truncation = state.truncation.after(h, now.u, end.u, begin.a, 0.0, self.order)
+            fastest = jnp.maximum(state.fastest, jnp.abs(lax.stop_gradient(end.u)))
+            known = fastest, state.unsettled, truncation, state.adhesion
             return TimedState(end.q, end.u, *known), Info(end.impulse, end.status, nothing)
 
         def next_event(carry, last):
@@ -210,7 +211,7 @@ class EventTimed(Scheme):
         """TOO_COARSE where forces change too much within the steps; see `Truncation`."""
         if isinstance(system, ParticleLine):
             return super().conclude(system, params, state)
-        return state.truncation.status(system.mass(state.q, params), self.order)
+        return state.truncation.status(system.mass(state.q, params), state.fastest, self.order)
 
     def _step_with_friction(self, system, params, t, h, state: TimedState) -> tuple[TimedState, Info]:
         if system.rolling is None:
@@ -271,7 +272,7 @@ def _to_next_event(system, params, h, now: _Moment, none: Percussion, last, orde
         released=now.released | (leaves & this),
         fastest=jnp.maximum(now.fastest, jnp.abs(lax.stop_gradient(end.u))),
         unsettled=now.unsettled,
-        truncation=now.truncation.after(candidate.s, now.u, end.u, begin.a, begin.tolerance.velocity),
+        truncation=now.truncation.after(candidate.s, now.u, end.u, begin.a, begin.tolerance.velocity, order),
         status=first(first(now.status, coarse), end.status),
         adhesion=adhesion,
     )

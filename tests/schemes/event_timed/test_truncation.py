@@ -96,3 +96,20 @@ def test_lanes_judge_for_themselves_and_derivatives_are_unchanged():
     np.testing.assert_allclose(forwards, backwards, rtol=1e-12)
     # q = sin(w t)/w, w = sqrt(k) = 1/2, at t = 2 pi: dq/dk = (t cos(w t)/w - sin(w t)/w^2) / (2 w) = -4 pi.
     np.testing.assert_allclose(forwards, -4 * np.pi, rtol=0.05)
+
+
+@pytest.mark.parametrize(("substeps", "told"), [(1, True), (2, None), (16, False)])
+def test_a_stiff_spring_on_a_long_way_is_resolved_or_told(substeps, told):
+    """A ball falls 2 m on a spring that stops it within two steps and throws it back: little of its way, all of its
+    speed."""
+    stiff = dc.System(
+        gap=lambda t, q, p: q + 10.0,
+        force=lambda t, q, u, p: -10.0 - 150.0**2 * jnp.minimum(q, 0.0),
+        mass=lambda q, p: jnp.ones(1),
+        restitution=lambda p: 0.0,
+    )
+    run = dc.simulate(stiff, {}, [2.0], [0.0], jnp.linspace(0.0, 1.0, 101), substeps=substeps)
+    # It is thrown back as high as it fell.
+    error = abs(run.u[-1, 0] ** 2 / 20 + run.q[-1, 0] - 2.0)
+    assert run.status == Status.TOO_COARSE or error < 0.2
+    assert told is None or told == (run.status == Status.TOO_COARSE)

@@ -81,9 +81,11 @@ def step_with_friction(
     if now.impulse.size == 0:
         around = Surroundings.at(system, params, t, q, u, h, Place.at(system, params, t, q, u.size))
         end = smooth(system, params, t, h, q, u, Piece.nowhere(around)._replace(a=around.free), order)
-        truncation = truncation.after(h, u, end.u - end.given, around.free, 0.0)
+        truncation = truncation.after(h, u, end.u - end.given, around.free, 0.0, order)
         coarse = jnp.where(winds(system, params, q, u, h, order), Status.TOO_COARSE, Status.OK).astype(jnp.int32)
-        return now._replace(q=end.q, u=end.u, truncation=truncation), Info(now.impulse, coarse, None, now.friction)
+        now = now._replace(q=end.q, u=end.u, truncation=truncation)
+        now = now._replace(fastest=jnp.maximum(fastest, jnp.abs(lax.stop_gradient(end.u))))
+        return now, Info(now.impulse, coarse, None, now.friction)
     none = replace(no_percussion(now.t, now.impulse, now.q), u=jnp.zeros_like(u), jump=jnp.zeros_like(u))
     none, nowhere = replace(none, friction=jnp.zeros_like(now.friction)), None
     if changes:
@@ -157,7 +159,7 @@ def _to_next_event(system, params, h, order: int, now: _Moment, last):
         rounding=tolerance.velocity,
         fastest=jnp.maximum(now.fastest, jnp.abs(lax.stop_gradient(end.u))),
         unsettled=unsettled,
-        truncation=now.truncation.after(candidate.s, hit.u, end.u - end.given, piece.a, tolerance.velocity),
+        truncation=now.truncation.after(candidate.s, hit.u, end.u - end.given, piece.a, tolerance.velocity, order),
         status=first(first(first(now.status, status), coarse), end.status),
     )
     if now.delay is None:
