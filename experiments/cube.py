@@ -126,6 +126,31 @@ def left_out(tried: Sequence[Errors]) -> tuple[Errors, np.ndarray]:
     return Errors(*picked), best
 
 
+def nearest(pairs: Sequence[tuple[float, float]], place: np.ndarray) -> np.ndarray:
+    """(2,) e and mu where the parabola through mean distances (pairs,) is least; the best pair where it has no least
+    one among those that were tried."""
+    tried = np.array(pairs)
+    e, mu = tried.T
+    _, *slopes, ee, em, mm = np.linalg.lstsq(
+        np.column_stack([np.ones_like(e), e, mu, e * e, e * mu, mu * mu]), place, rcond=None
+    )[0]
+    bends = np.array([[2 * ee, em], [em, 2 * mm]])
+    if np.all(np.linalg.eigvalsh(bends) > 0):
+        least = np.linalg.solve(bends, -np.array(slopes))
+        if np.all((tried.min(axis=0) <= least) & (least <= tried.max(axis=0))):
+            return least
+    return tried[np.argmin(place)]
+
+
+def between_tosses(pairs: Sequence[tuple[float, float]], tried: Sequence[Errors]) -> tuple[np.ndarray, np.ndarray]:
+    """(2,) the nearest e and mu, and their standard errors by leaving out one toss after the other (the jackknife)."""
+    place = np.stack([one.place for one in tried])
+    n = place.shape[1]
+    without = np.array([nearest(pairs, np.delete(place, i, axis=1).mean(axis=1)) for i in range(n)])
+    error = np.sqrt((n - 1) / n * np.sum((without - without.mean(axis=0)) ** 2, axis=0))
+    return nearest(pairs, place.mean(axis=1)), error
+
+
 # %%
 def main(arguments: list[str] | None = None) -> Errors | None:
     parser = argparse.ArgumentParser(description=__doc__)
@@ -150,9 +175,11 @@ def main(arguments: list[str] | None = None) -> Errors | None:
     for e, mu in pairs:
         tried.append(predicted(study, e, mu))
         print(f"e {e:5.3f}  mu {mu:5.3f}  {tried[-1]}", flush=True)
+    (e, mu), (e_error, mu_error) = between_tosses(pairs, tried)
+    print(f"\nnearest: e {e:.3f} +- {e_error:.3f}, mu {mu:.4f} +- {mu_error:.4f} (between tosses)")
     found, best = left_out(tried)
     used = ", ".join(f"e {pairs[k][0]} mu {pairs[k][1]} ({np.sum(best == k)} tosses)" for k in np.unique(best))
-    print(f"\nleave one out       {found}\nby {used}")
+    print(f"leave one out       {found}\nby {used}")
     print("published: Drake     13.5 +-  8.2 %   16.5 +- 20.0 degrees (Acosta, Yang, Posa 2022)")
     return found
 
