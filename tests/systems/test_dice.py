@@ -56,5 +56,6 @@ def test_a_thousand_dice_come_to_rest():
         up = np.abs(np.asarray(poses.rotation(q))[:, 2])
         np.testing.assert_allclose(np.max(up, axis=1), 1, atol=1e-9)
         np.testing.assert_allclose(q[:, 2], SIDE / 2, atol=1e-10)
-    assert set(told) <= {dc.Status.OK, dc.Status.TOO_COARSE}
+    # What was resolved is told from what was not: measured 58 % of such throws at 2 ms.
+    assert set(told) <= {dc.Status.OK, dc.Status.TOO_COARSE, dc.Status.TOO_MANY_EVENTS}
     assert told.count(0) > len(told) / 2
