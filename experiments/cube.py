@@ -12,13 +12,13 @@
 # 20.2, and for MuJoCo 25.1 +- 10.8 % and 21.7 +- 21.4, each with contact parameters that were fitted for it, on 550
 # tosses of which these are 143.
 #
-#     python experiments/cube.py [FILE] [--every N] [--csv FOLDER] [--smoke]
+#     python experiments/cube.py [FILE] [--every N] [--csv TOSSES] [--smoke]
 #
 # FILE (or the environment variable DIFFCONTACT_DATA, whose `contactnets_cube/tosses.npz` it then is) holds `state`,
 # rows of x y z, qw qx qy qz and velocities, and `offsets`, where each toss begins. `--csv` writes every toss as a CSV
 # file for the scene `cube.toml`:
 #
-#     python -m diffcontact fit experiments/cube.toml --data FOLDER/toss_000.csv FOLDER/toss_012.csv ... --out DIR
+#     python -m diffcontact fit experiments/cube.toml --data TOSSES/toss_000.csv TOSSES/toss_012.csv ... --out DIR
 
 # %%
 from __future__ import annotations
@@ -157,7 +157,9 @@ def main(arguments: list[str] | None = None) -> Errors | None:
     default = Path(os.environ.get("DIFFCONTACT_DATA", HERE.parents[1] / "shared" / "data"))
     parser.add_argument("file", nargs="?", type=Path, default=default / "contactnets_cube" / "tosses.npz")
     parser.add_argument("--every", type=int, default=1, help="one toss in so many (1)")
-    parser.add_argument("--csv", type=Path, help="a folder for the tosses as CSV files; nothing else is done")
+    parser.add_argument(
+        "--csv", type=Path, metavar="TOSSES", help="a folder for the tosses as CSV files; nothing else is done"
+    )
     parser.add_argument("--smoke", action="store_true", help="six tosses, four pairs of e and mu")
     options = parser.parse_args(arguments)
     if not options.file.is_file():
