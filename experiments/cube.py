@@ -12,13 +12,13 @@
 # 20.2, and for MuJoCo 25.1 +- 10.8 % and 21.7 +- 21.4, each with contact parameters that were fitted for it, on 550
 # tosses of which these are 143.
 #
-#     python experiments/cube.py [FILE] [--every N] [--csv FOLDER] [--smoke]
+#     python experiments/cube.py [FILE] [--every N] [--csv TOSSES] [--smoke]
 #
 # FILE (or the environment variable DIFFCONTACT_DATA, whose `contactnets_cube/tosses.npz` it then is) holds `state`,
 # rows of x y z, qw qx qy qz and velocities, and `offsets`, where each toss begins. `--csv` writes every toss as a CSV
 # file for the scene `cube.toml`:
 #
-#     python -m diffcontact fit experiments/cube.toml --data FOLDER/toss_000.csv FOLDER/toss_012.csv ... --out DIR
+#     python -m diffcontact fit experiments/cube.toml --data TOSSES/toss_000.csv TOSSES/toss_012.csv ... --out DIR
 
 # %%
 from __future__ import annotations
@@ -126,13 +126,40 @@ def left_out(tried: Sequence[Errors]) -> tuple[Errors, np.ndarray]:
     return Errors(*picked), best
 
 
+def nearest(pairs: Sequence[tuple[float, float]], place: np.ndarray) -> np.ndarray:
+    """(2,) e and mu where the parabola through mean distances (pairs,) is least; the best pair where it has no least
+    one among those that were tried."""
+    tried = np.array(pairs)
+    e, mu = tried.T
+    _, *slopes, ee, em, mm = np.linalg.lstsq(
+        np.column_stack([np.ones_like(e), e, mu, e * e, e * mu, mu * mu]), place, rcond=None
+    )[0]
+    bends = np.array([[2 * ee, em], [em, 2 * mm]])
+    if np.all(np.linalg.eigvalsh(bends) > 0):
+        least = np.linalg.solve(bends, -np.array(slopes))
+        if np.all((tried.min(axis=0) <= least) & (least <= tried.max(axis=0))):
+            return least
+    return tried[np.argmin(place)]
+
+
+def between_tosses(pairs: Sequence[tuple[float, float]], tried: Sequence[Errors]) -> tuple[np.ndarray, np.ndarray]:
+    """(2,) the nearest e and mu, and their standard errors by leaving out one toss after the other (the jackknife)."""
+    place = np.stack([one.place for one in tried])
+    n = place.shape[1]
+    without = np.array([nearest(pairs, np.delete(place, i, axis=1).mean(axis=1)) for i in range(n)])
+    error = np.sqrt((n - 1) / n * np.sum((without - without.mean(axis=0)) ** 2, axis=0))
+    return nearest(pairs, place.mean(axis=1)), error
+
+
 # %%
 def main(arguments: list[str] | None = None) -> Errors | None:
     parser = argparse.ArgumentParser(description=__doc__)
     default = Path(os.environ.get("DIFFCONTACT_DATA", HERE.parents[1] / "shared" / "data"))
     parser.add_argument("file", nargs="?", type=Path, default=default / "contactnets_cube" / "tosses.npz")
     parser.add_argument("--every", type=int, default=1, help="one toss in so many (1)")
-    parser.add_argument("--csv", type=Path, help="a folder for the tosses as CSV files; nothing else is done")
+    parser.add_argument(
+        "--csv", type=Path, metavar="TOSSES", help="a folder for the tosses as CSV files; nothing else is done"
+    )
     parser.add_argument("--smoke", action="store_true", help="six tosses, four pairs of e and mu")
     options = parser.parse_args(arguments)
     if not options.file.is_file():
@@ -150,9 +177,11 @@ def main(arguments: list[str] | None = None) -> Errors | None:
     for e, mu in pairs:
         tried.append(predicted(study, e, mu))
         print(f"e {e:5.3f}  mu {mu:5.3f}  {tried[-1]}", flush=True)
+    (e, mu), (e_error, mu_error) = between_tosses(pairs, tried)
+    print(f"\nnearest: e {e:.3f} +- {e_error:.3f}, mu {mu:.4f} +- {mu_error:.4f} (between tosses)")
     found, best = left_out(tried)
     used = ", ".join(f"e {pairs[k][0]} mu {pairs[k][1]} ({np.sum(best == k)} tosses)" for k in np.unique(best))
-    print(f"\nleave one out       {found}\nby {used}")
+    print(f"leave one out       {found}\nby {used}")
     print("published: Drake     13.5 +-  8.2 %   16.5 +- 20.0 degrees (Acosta, Yang, Posa 2022)")
     return found
 

@@ -1,0 +1,61 @@
+"""A die in a thousand copies, each thrown in another way: what must hold of every one."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import diffcontact as dc
+from diffcontact import shapes
+from diffcontact.systems import poses
+
+SIDE, MASS, G = 0.016, 0.005, 9.81
+FLOOR = lambda t, p: (jnp.array([[0.0, 0.0, 1.0]]), jnp.zeros(1))  # noqa: E731
+DIE = dc.systems.bodies(shapes.Box(SIDE, SIDE, SIDE), 3, FLOOR)
+TIMES = np.linspace(0.0, 0.8, 21)
+
+
+@jax.jit
+def thrown(starts):
+    """Status, lowest gap, largest rise of the energy (of the first one), and the state at the end, of each die."""
+    params = {"mass": jnp.array([MASS]), "gravity": jnp.array([0.0, 0.0, -G]), "restitution": 0.3, "friction": 0.3}
+
+    def one(start):
+        run = dc.simulate(DIE, params, *start, TIMES, substeps=20)
+        lowest = jnp.min(jax.vmap(lambda t, q: DIE.gap(t, q, params))(run.t, run.q))
+        turning = MASS * SIDE**2 / 6 * jnp.sum(run.u[:, 3:] ** 2, axis=1)
+        energy = (MASS * jnp.sum(run.u[:, :3] ** 2, axis=1) + turning) / 2 + MASS * G * run.q[:, 2]
+        return run.status, lowest, jnp.max(jnp.diff(energy)) / energy[0], run.q[-1], run.u[-1]
+
+    # One after the other: each search for an event ends by itself.
+    return jax.lax.map(one, starts)
+
+
+def throws(count, rng):
+    """Some 4 cm above the floor, turned in any way, at half a metre and two turns a second and more."""
+    turned = rng.normal(size=(count, 4))
+    turned /= np.linalg.norm(turned, axis=1, keepdims=True)
+    place = np.tile([0.0, 0.0, 0.04], (count, 1))
+    speed = np.column_stack([0.5 * rng.normal(size=(count, 3)), 20 * rng.normal(size=(count, 3))])
+    return np.column_stack([place, turned]), speed
+
+
+@pytest.mark.slow
+def test_a_thousand_dice_come_to_rest():
+    told, rng = [], np.random.default_rng(0)
+    for _ in range(20):
+        status, lowest, rise, q, u = map(np.asarray, thrown(throws(50, rng)))
+        told.extend(status.tolist())
+        assert np.all(np.isfinite(q))
+        assert np.all(np.isfinite(u))
+        # Not through the floor; on their way over edges they gain what the order leaves.
+        assert np.min(lowest) > -1e-12
+        assert np.max(rise) < 1e-4
+        # At rest, on a face.
+        np.testing.assert_allclose(u, 0, atol=1e-9)
+        up = np.abs(np.asarray(poses.rotation(q))[:, 2])
+        np.testing.assert_allclose(np.max(up, axis=1), 1, atol=1e-9)
+        np.testing.assert_allclose(q[:, 2], SIDE / 2, atol=1e-10)
+    # What was resolved is told from what was not: measured 58 % of such throws at 2 ms.
+    assert set(told) <= {dc.Status.OK, dc.Status.TOO_COARSE, dc.Status.TOO_MANY_EVENTS}
+    assert told.count(0) > len(told) / 2
