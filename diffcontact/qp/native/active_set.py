@@ -27,10 +27,16 @@ EPS = float(np.finfo(np.float64).eps)
 
 
 @compiled
-def look_at(space, row, value, number, entries, count):
+def look_at(space, row, value, number):
     """Make a row of this value the candidate of this number."""
     space.candidate[number], space.place[row] = row, number
     space.now[number] = value + space.tolerance[row]
+
+
+@compiled
+def _lay_out(space, number, entries, count):
+    """Put the row of a candidate among the others', entry by entry, as `_move` reads them."""
+    row = space.candidate[number]
     begin, end = space.start[row], space.start[row + 1]
     for e in range(entries):
         there = begin + e < end
@@ -39,16 +45,12 @@ def look_at(space, row, value, number, entries, count):
 
 
 @compiled
-def _look_away(space, number, last, entries, count):
+def _look_away(space, number, last):
     """The candidate of this number is held; the last one takes its place."""
     space.place[space.candidate[number]] = HELD
-    if number == last:
-        return
-    row = space.candidate[last]
-    space.candidate[number], space.place[row], space.now[number] = row, number, space.now[last]
-    for e in range(entries):
-        space.column[e * count + number] = space.column[e * count + last]
-        space.unit[e * count + number] = space.unit[e * count + last]
+    if number != last:
+        row = space.candidate[last]
+        space.candidate[number], space.place[row], space.now[number] = row, number, space.now[last]
 
 
 @compiled
@@ -74,7 +76,7 @@ def _most_violated(space, candidates, size, relaxed):
 
 
 @compiled
-def hold_violated(space, candidates, count, dimension, entries, most):
+def hold_violated(space, candidates, dimension, most):
     """Begin with all violated rows at once, without those that would pull, as long as fewer and fewer are violated.
 
     Their multipliers are positive and their values zero, which is all that the pivots ask of where they begin. Often
@@ -104,12 +106,12 @@ def hold_violated(space, candidates, count, dimension, entries, most):
                 space.held[size] = row
                 size += 1
                 candidates -= 1
-                _look_away(space, i, candidates, entries, count)
+                _look_away(space, i, candidates)
             else:
                 i += 1
         if size == had:
             break
-        candidates, size = _let_go_what_pulls(space, candidates, count, entries, size)
+        candidates, size = _let_go_what_pulls(space, candidates, size)
         clear(space.step, dimension)
         add_up(space, space.multiplier, size)
         for i in range(candidates):
@@ -119,7 +121,7 @@ def hold_violated(space, candidates, count, dimension, entries, most):
 
 
 @compiled
-def _let_go_what_pulls(space, candidates, count, entries, size):
+def _let_go_what_pulls(space, candidates, size):
     """Make the values of the held rows zero, by multipliers that are positive: how many candidates and held rows."""
     held, multiplier = space.held, space.multiplier
     pulling = True
@@ -134,7 +136,7 @@ def _let_go_what_pulls(space, candidates, count, entries, size):
             if multiplier[gone] > space.tolerance[held[gone]]:
                 continue
             pulling = True
-            look_at(space, held[gone], 0.0, candidates, entries, count)
+            look_at(space, held[gone], 0.0, candidates)
             candidates += 1
             remove(space, size, gone)
             size -= 1
@@ -153,6 +155,9 @@ def pivots(space, candidates, count, dimension, entries, size, most, rank, relax
     limit = 10 * count + 20
     done = 0
     entering = _most_violated(space, candidates, size, relaxed)
+    if entering >= 0:
+        for i in range(candidates):
+            _lay_out(space, i, entries, count)
     while entering >= 0:
         row = space.candidate[entering]
         soft = space.soft[row] if relaxed else 0.0
@@ -184,9 +189,12 @@ def pivots(space, candidates, count, dimension, entries, size, most, rank, relax
                     space.base[row] = space.value[row] + space.slack[row]
                 size += 1
                 candidates -= 1
-                _look_away(space, entering, candidates, entries, count)
+                _look_away(space, entering, candidates)
+                if entering < candidates:
+                    _lay_out(space, entering, entries, count)
                 break
-            look_at(space, held[gone], 0.0, candidates, entries, count)
+            look_at(space, held[gone], 0.0, candidates)
+            _lay_out(space, candidates, entries, count)
             candidates += 1
             remove(space, size, gone)
             size -= 1

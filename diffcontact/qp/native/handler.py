@@ -145,7 +145,8 @@ def _find_working_set(frame, batch, given, numbers, eps):
         working, multipliers = past(all_working, lane * count), past(all_multipliers, lane * count)
         step, slack = past(all_steps, lane * dimension), past(all_slack, lane * count)
         v = past(given.second, lane * batch.to_second)
-        _factor(space, batch, given, lane)
+        if lane == 0 or batch.to_mass != 0:
+            _factor(space, batch, given, lane)
         violated, ordinary = _survey(space, batch, given, lane, v, eps)
         size, rows, status[lane] = 0, 0, OK
         if violated:
@@ -154,6 +155,7 @@ def _find_working_set(frame, batch, given, numbers, eps):
             if few:
                 size, rows, few = _find_among_near(space, batch, given, lane, working, v, eps)
             if not few:
+                # The survey of the whole may have been followed by another one.
                 _survey(space, batch, given, lane, v, eps)
                 rows = _read(space, batch, given, lane, working, False)
                 size, status[lane] = find(space, rows, dimension, batch.most, min(count, dimension), batch.full, eps)

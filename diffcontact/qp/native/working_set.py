@@ -84,25 +84,25 @@ def _solve(space, worst, count, dimension, entries, most, rank, relaxed, depende
         space.place[i] = NOWHERE
         base = space.base[i]
         if (count <= ALL_CANDIDATES_UP_TO or base < worst) and base < np.inf:
-            look_at(space, i, base, candidates, entries, count)
+            look_at(space, i, base, candidates)
             candidates += 1
     clear(space.step, dimension)
     size = 0
     if not relaxed:
-        candidates, size = hold_violated(space, candidates, count, dimension, entries, min(most, rank))
+        candidates, size = hold_violated(space, candidates, dimension, min(most, rank))
     for _ in range(ROUNDS):
         candidates, size = pivots(
             space, candidates, count, dimension, entries, size, most, rank, relaxed, dependent_below
         )  # fmt: skip
         refine(space, dimension, size, relaxed)
-        candidates, again, contradiction = _check(space, candidates, count, entries, size, relaxed)
+        candidates, again, contradiction = _check(space, candidates, count, size, relaxed)
         if not again or contradiction:
             break
     return size
 
 
 @compiled
-def _check(space, candidates, count, entries, size, relaxed):
+def _check(space, candidates, count, size, relaxed):
     """The rows' values where the step leads to; a violated one becomes a candidate.
 
     Returns:
@@ -122,7 +122,7 @@ def _check(space, candidates, count, entries, size, relaxed):
                 left = value - unknown - space.base[i] + space.value[i] + space.slack[i]
                 contradiction |= left < -EXPLAINED * space.tolerance[i]
         elif violated:
-            look_at(space, i, value, candidates, entries, count)
+            look_at(space, i, value, candidates)
             candidates += 1
             again = True
     return candidates, again, contradiction
@@ -170,7 +170,8 @@ def _verdict(space, count, size, eps):
             status = max(status, INFEASIBLE)
         elif not missed <= explained or missed == np.inf:
             status = ILL_CONDITIONED
+    share = eps ** (1 / 3)
     for j in range(size):
-        if not -(eps ** (1 / 3)) * space.multiplier[j] <= EXPLAINED * space.tolerance[space.held[j]]:
+        if not -share * space.multiplier[j] <= EXPLAINED * space.tolerance[space.held[j]]:
             status = ILL_CONDITIONED
     return status

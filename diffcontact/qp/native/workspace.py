@@ -24,8 +24,8 @@ from diffcontact.qp.native.frame import doubles, words
 #     own, turn (k)                         products with the entering row, and minus the rates of the multipliers
 Workspace = namedtuple(
     "Workspace",
-    "start index entry name seen blur square value noise scale tolerance soft slack base root step way dense candidate place column unit "
-    "now change held multiplier inverse own turn",
+    "start index entry name seen blur square value noise scale tolerance soft slack base root step way dense candidate "
+    "place column unit now change held multiplier inverse own turn",
 )
 
 

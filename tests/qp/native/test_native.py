@@ -110,6 +110,21 @@ def test_rows_between_bodies(rng):
     np.testing.assert_array_equal(found.working, expected.working)
 
 
+@pytest.mark.parametrize("sparse", [False, True])
+def test_rows_that_are_not_read_at_first_are_looked_at_afterwards(sparse):
+    """Two rows, violated by 1, push by 4 together, against a third one that is 2 away; twenty are out of reach."""
+    low, high = 0.25, np.sqrt(1 - 0.25**2)
+    G = np.array([[high, low, 0], [-high, low, 0], [0, -0.8, 0.6], *[[0, 0, -1.0]] * 20])
+    b = jnp.array([-1.0, -1.0, 2.0, *[100.0] * 20])
+    bodies = np.tile([0, -1], (23, 1))
+    rows = qp.BodyRows(jnp.asarray(bodies), jnp.stack([G, 0 * G], axis=1), 1) if sparse else jnp.asarray(G)
+    found = qp.project(jnp.ones(3), rows, b, jnp.zeros(3))
+    # All three hold: y = 4, and z makes 2 - 0.8 y + 0.6 z zero. Some roundings of numbers up to 16.
+    np.testing.assert_allclose(found.u, [0, 4, 2], atol=1e-14)
+    assert np.flatnonzero(found.active).tolist() == [0, 1, 2]
+    assert found.status == 0
+
+
 def test_wherever_it_is_called(rng):
     """Eager, jit, vmap over some operands and twice, lax.map, scan, cond, checkpoint: one result."""
     mass, G, b, v = backwards(rng, 12, 6, 4)[0]
