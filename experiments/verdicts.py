@@ -15,6 +15,8 @@
 # - bound: e = 0.8 where the bounds allow 0.78 at most.
 # - smooth: a camera that sways by as much as the noise is said to be, and hardly any noise.
 # - sway: the same with noise, a third as large as stated; 201 samples.
+# - gap: no sample from 0.57 to 1.35 s, where the ball bounces twice, fitted by single shooting from e = 0.6, which ends
+#   in another minimum; clean if the search may look further ("auto").
 # - wrong minimum: forty samples of ten bounces, fitted by single shooting from e = 0.95 where it is 0.85.
 #
 # Run it: `python experiments/verdicts.py [--replicas N]` (some minutes), or with `--smoke`.
@@ -112,6 +114,12 @@ def faults(smoke: bool) -> dict[str, Callable[[], Fault]]:
         base = dc.fit([problem(steady, own)] * 2, start, FREE)
         return Fault(base, [bounces(lambda v: 0.75), bounces(lambda v: 0.85)], ("contradict",))
 
+    def gap(shooting: str, words: tuple[str, ...] = ()) -> Fault:
+        times = np.linspace(0.0, 2.4, 60)
+        seen = np.where((times > 0.55)[:, None] & (times < 1.37)[:, None], np.nan, bounces(lambda v: 0.8, times=times))
+        base = dc.fit(problem(seen, times=times), TRUTH | {"e": 0.6}, FREE, shooting=shooting)
+        return Fault(base, [seen], words)
+
     def wrong_minimum() -> Fault:
         times = np.linspace(0.0, 3.0, 40)
         base = dc.fit(
@@ -155,6 +163,8 @@ def faults(smoke: bool) -> dict[str, Callable[[], Fault]]:
             steady + 0.012 * np.sin(9 * TIMES[:, None]), ("are a smooth curve, not noise",), factor=0.01
         ),
         "sway": sway,
+        "gap": lambda: gap("single", ("more starts",)),
+        "clean: gap": lambda: gap("auto"),
         "wrong minimum": wrong_minimum,
         **{f"clean: {name}": clean(name) for name in CASES},
         **{f"clean: {name}, correlated": clean(name, 0.9) for name in CASES},
