@@ -172,7 +172,8 @@ def clock(times: NDArray, again: NDArray) -> NDArray:
         return times - times[0]
     spacing = float(np.median(np.diff(times)))
     missing = np.round(np.diff(times, prepend=times[0] - spacing) / spacing) - 1
-    return np.cumsum(np.maximum(missing, 0) + ~again) * spacing
+    count = np.cumsum(np.maximum(missing, 0) + ~again)
+    return (count - count[0]) * spacing
 
 
 def require_every_row(times: NDArray, again: NDArray) -> None:
