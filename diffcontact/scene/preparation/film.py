@@ -78,9 +78,9 @@ def repeated(y: NDArray, rows: slice) -> NDArray:
         rows: consecutive rows to look at.
 
     Example:
-        >>> y = np.array([0.0, 1, 3, 3, 6, 10, 15, 15, 21, 28, 36, 36, 45.0])
-        >>> np.flatnonzero(repeated(y, slice(0, 13))).tolist()
-        [3, 7, 11]
+        >>> y = np.array([0.0, 1, 4, 9, 9, 16, 25, 36, 36, 49, 64, 81.0])
+        >>> np.flatnonzero(repeated(y, slice(0, 12))).tolist()
+        [4, 8]
     """
     found, lacking = np.zeros(y.size, bool), np.zeros(y.size)
     rest = REST * span(y)
