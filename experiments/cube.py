@@ -12,6 +12,11 @@
 # 20.2, and for MuJoCo 25.1 +- 10.8 % and 21.7 +- 21.4, each with contact parameters that were fitted for it, on 550
 # tosses of which these are 143.
 #
+# Found on 48 of them (every third), with Poisson's restitution, each by what the others say: 11.2 +- 6.0 % of the side,
+# 13.8 +- 18.4 degrees, by e = 0.2 and mu = 0.18; 85 % of these predictions have status 0, others are TOO_COARSE. The
+# distance is least near mu = 0.18 for every e, and hardly depends on e (11.2 % for 0.2, 12.1 % for 0.06; larger e were
+# not tried then). With mu = 0.21 it is 21 %: the friction of slides by hand, 0.22, does not predict these tosses.
+#
 #     python experiments/cube.py [FILE] [--every N] [--csv TOSSES] [--smoke]
 #
 # FILE (or the environment variable DIFFCONTACT_DATA, whose `contactnets_cube/tosses.npz` it then is) holds `state`,
@@ -47,7 +52,7 @@ SCENE = HERE / "cube.toml"
 RATE, SIDE = 148.0, 0.1048
 HEADER = "time [s],x [m],y [m],z [m],qw,qx,qy,qz"
 # e and mu that are tried.
-RESTITUTION = (0.06, 0.125, 0.2)
+RESTITUTION = (0.06, 0.125, 0.2, 0.3)
 FRICTION = (0.165, 0.18, 0.195, 0.21)
 
 
@@ -177,8 +182,13 @@ def main(arguments: list[str] | None = None) -> Errors | None:
     for e, mu in pairs:
         tried.append(predicted(study, e, mu))
         print(f"e {e:5.3f}  mu {mu:5.3f}  {tried[-1]}", flush=True)
-    (e, mu), (e_error, mu_error) = between_tosses(pairs, tried)
-    print(f"\nnearest: e {e:.3f} +- {e_error:.3f}, mu {mu:.4f} +- {mu_error:.4f} (between tosses)")
+    least, error = between_tosses(pairs, tried)
+    ends = np.array([(min(restitution), max(restitution)), (min(friction), max(friction))])
+    if np.any(least[:, None] == ends):
+        print(f"\nnearest of those tried, and at their edge: e {least[0]}, mu {least[1]}")
+    else:
+        told = (f"{name} {x:.4f} +- {s:.4f}" for name, x, s in zip(("e", "mu"), least, error, strict=True))
+        print(f"\nnearest, and its standard error between tosses: {', '.join(told)}")
     found, best = left_out(tried)
     used = ", ".join(f"e {pairs[k][0]} mu {pairs[k][1]} ({np.sum(best == k)} tosses)" for k in np.unique(best))
     print(f"leave one out       {found}\nby {used}")

@@ -295,8 +295,8 @@ def test_cubes_dropped_and_thrown_come_to_rest():
     # What was resolved is told from what was not.
     assert set(told) <= {dc.Status.OK, dc.Status.TOO_COARSE}
     assert told[:3] == [0, 0, 0]
-    # Measured: three quarters of such tosses at 2 ms.
-    assert told.count(0) > 40
+    # Measured: 40 of such 64 tosses at 2 ms, since slips that set out from rest are told.
+    assert told.count(0) > 36
 
 
 FLAT = lambda t, p: (jnp.array([[0.0, 1.0]]), jnp.zeros(1))  # noqa: E731
