@@ -7,10 +7,10 @@
 #
 #     error of a toss = mean over its samples of the distance of the centres, in sides of the cube, and of the angle
 #
-# That is the measure of Acosta, Yang and Posa, Validating Robotics Simulators on Real-World Impacts (IEEE RA-L 7,
-# 2022), who found for Drake 13.5 +- 8.2 % of the side and 16.5 +- 20.0 degrees, for Bullet 14.9 +- 8.9 % and 16.5 +-
-# 20.2, and for MuJoCo 25.1 +- 10.8 % and 21.7 +- 21.4, each with contact parameters that were fitted for it, on 550
-# tosses of which these are 143.
+# Acosta, Yang and Posa, Validating Robotics Simulators on Real-World Impacts (IEEE RA-L 7, 2022), are quoted with 13.5
+# +- 8.2 % of the side and 16.5 +- 20.0 degrees for Drake, 14.9 +- 8.9 % and 16.5 +- 20.2 for Bullet, 25.1 +- 10.8 % and
+# 21.7 +- 21.4 for MuJoCo, each with contact parameters that were fitted for it, on 550 tosses of which these are 143.
+# These are figures as later projects quote them, who take them for such means over samples; the paper was not at hand.
 #
 # Found on 48 of them (every third), with Poisson's restitution, each by what the others say: 11.2 +- 6.0 % of the side,
 # 13.8 +- 18.4 degrees, by e = 0.2 and mu = 0.18; 85 % of these predictions have status 0, others are TOO_COARSE. The
@@ -21,9 +21,7 @@
 #
 # FILE (or the environment variable DIFFCONTACT_DATA, whose `contactnets_cube/tosses.npz` it then is) holds `state`,
 # rows of x y z, qw qx qy qz and velocities, and `offsets`, where each toss begins. `--csv` writes every toss as a CSV
-# file for the scene `cube.toml`:
-#
-#     python -m diffcontact fit experiments/cube.toml --data TOSSES/toss_000.csv TOSSES/toss_012.csv ... --out DIR
+# file in the form of the scene `cube.toml`, from which the starts here come.
 
 # %%
 from __future__ import annotations
