@@ -16,7 +16,7 @@ from diffcontact.system import advanced
 MOST = 1 / 32
 # From such a share of its own way on the truncation of a piece makes its change of velocity doubtful, and such a share
 # of the fastest motion doubtful changes may have.
-DOUBTFUL, MOST_DOUBTFUL = 1 / 16, 1 / 8
+DOUBTFUL, MOST_DOUBTFUL = 1 / 16, 1 / 4
 # A coordinate counts where its way, times the root of its mass, is such a share of the largest.
 LEAST_WAY = 1e-6
 
