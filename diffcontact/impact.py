@@ -14,6 +14,7 @@ from diffcontact.batching import select
 from diffcontact.compilation import quick_jit
 from diffcontact.friction import tangential_restitutions
 from diffcontact.inputs import require_inputs
+from diffcontact.precision import in_precision
 from diffcontact.qp.friction.coulomb import with_modes
 from diffcontact.schemes.event_timed import EventTimed
 from diffcontact.schemes.event_timed.friction.moment import about_impact, without_gain
@@ -22,7 +23,6 @@ from diffcontact.schemes.event_timed.friction.single_impact import Hit, struck_a
 from diffcontact.schemes.event_timed.impacts import Percussion
 from diffcontact.schemes.layers import Layers
 from diffcontact.status import Status, first
-from diffcontact.system import in_precision
 
 
 def impact(system: Any, params: Any, t: Any, q: Any, u: Any, closed: Any = None) -> Percussion:

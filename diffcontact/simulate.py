@@ -13,11 +13,12 @@ from jax.core import Tracer
 from diffcontact.arguments import count, real_arrays
 from diffcontact.inputs import require_inputs
 from diffcontact.neighbours import with_room
+from diffcontact.precision import in_precision
 from diffcontact.refinement import refined
 from diffcontact.schemes.event_timed import EventTimed
 from diffcontact.schemes.scheme import Scheme
 from diffcontact.stepping import counted_steps, steps
-from diffcontact.system import System, in_precision
+from diffcontact.system import System
 from diffcontact.trajectory import Trajectory
 
 

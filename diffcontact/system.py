@@ -16,9 +16,8 @@ A system whose contacts rub says how fast they slip; see `friction`.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import Any
 
@@ -41,8 +40,6 @@ _OPTIONAL = (
     *("normals", "slip", "friction", "tangential_restitution", "rate", "tangents", "normalise", "advance", "adhesion"),
     *("rolling", "resistance"),
 )
-# Those that return rows between bodies, not arrays.
-_ROWS = ("normals", "tangents")
 
 
 @dataclass(frozen=True)
@@ -141,7 +138,7 @@ class System(AllContacts):
     draw: Callable[[Any, Any, Params], Any] | None = field(default=None, compare=False)
 
     def __post_init__(self):
-        for name in ("gap", "force", "mass", "restitution", *_given(self)):
+        for name in ("gap", "force", "mass", "restitution", *self.optional):
             if not callable(getattr(self, name)):
                 raise ValueError(f"System({name}=...): expected a function, got {type(getattr(self, name)).__name__}")
         if (self.slip is None) != (self.friction is None):
@@ -165,6 +162,11 @@ class System(AllContacts):
             raise ValueError("System(adhesion=...): expected restitution 0 with it, got one that depends on the speed")
         if self.impact_law not in IMPACT_LAWS:
             raise ValueError(f"System(impact_law={self.impact_law!r}): expected one of {', '.join(IMPACT_LAWS)}")
+
+    @property
+    def optional(self) -> list[str]:
+        """Which optional functions it has, by name."""
+        return [name for name in _OPTIONAL if getattr(self, name) is not None]
 
     @property
     def rubs(self) -> bool:
@@ -214,11 +216,6 @@ class System(AllContacts):
             return here.gap, here.normals
         t = jnp.asarray(t, q.dtype)
         return self.gap(t, q, params), self.normals(t, q, params)
-
-
-def _given(system) -> list[str]:
-    """Which optional functions a system has, by name."""
-    return [name for name in _OPTIONAL if getattr(system, name) is not None]
 
 
 @dataclass(frozen=True)
@@ -284,38 +281,6 @@ class ParticleLine(AllContacts):
             )
         # A tuple, so that equal lines are equal and hash alike.
         object.__setattr__(self, "percussion_times", tuple(times.tolist()))
-
-
-@dataclass(frozen=True)
-class _In:
-    """A function whose result is converted to an array of one precision; equal where functions and precisions are."""
-
-    dtype: Any
-    function: Callable
-
-    def __call__(self, *args):
-        return jnp.asarray(self.function(*args), self.dtype)
-
-    @property
-    def __signature__(self):
-        return inspect.signature(self.function)
-
-
-def in_precision(system: System | ParticleLine, dtype) -> System | ParticleLine:
-    """The same system, whose functions return arrays of the state's precision whatever they are written with.
-
-    Those of a `ParticleLine` are converted where they are used.
-
-    Example:
-        >>> ball = System(lambda t, q, p: [q[0]], lambda t, q, u, p: -9.81 * q, lambda q, p: [1], lambda p: 1)
-        >>> in_precision(ball, jnp.float32).mass(jnp.zeros(1), {})
-        Array([1.], dtype=float32)
-    """
-    if not isinstance(system, System):
-        return system
-    optional = [name for name in _given(system) if name not in _ROWS]
-    functions = {name: getattr(system, name) for name in ("gap", "force", "mass", "restitution", *optional)}
-    return replace(system, **{name: _In(np.dtype(dtype), function) for name, function in functions.items()})
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["gap", "normals", "drift"], meta_fields=[])

@@ -1,0 +1,48 @@
+"""Systems in the precision of the state."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from diffcontact.system import ParticleLine, System
+
+# Those that return rows between bodies, not arrays.
+_ROWS = ("normals", "tangents")
+
+
+@dataclass(frozen=True)
+class _In:
+    """A function whose result is converted to an array of one precision; equal where functions and precisions are."""
+
+    dtype: Any
+    function: Callable
+
+    def __call__(self, *args):
+        return jnp.asarray(self.function(*args), self.dtype)
+
+    @property
+    def __signature__(self):
+        return inspect.signature(self.function)
+
+
+def in_precision(system: System | ParticleLine, dtype) -> System | ParticleLine:
+    """The same system, whose functions return arrays of the state's precision whatever they are written with.
+
+    Those of a `ParticleLine` are converted where they are used.
+
+    Example:
+        >>> ball = System(lambda t, q, p: [q[0]], lambda t, q, u, p: -9.81 * q, lambda q, p: [1], lambda p: 1)
+        >>> in_precision(ball, jnp.float32).mass(jnp.zeros(1), {})
+        Array([1.], dtype=float32)
+    """
+    if not isinstance(system, System):
+        return system
+    optional = [name for name in system.optional if name not in _ROWS]
+    functions = {name: getattr(system, name) for name in ("gap", "force", "mass", "restitution", *optional)}
+    return replace(system, **{name: _In(np.dtype(dtype), function) for name, function in functions.items()})
