@@ -17,7 +17,8 @@ MOST = 1 / 32
 # From such a share of its own way on the truncation of a piece makes its change of velocity doubtful, and such a share
 # of the fastest motion doubtful changes may have.
 DOUBTFUL, MOST_DOUBTFUL = 1 / 16, 1 / 4
-# A coordinate counts where its way, times the root of its mass, is such a share of the largest.
+# A coordinate counts where its way, times the root of its mass, is such a share of the largest, or in single precision
+# the root of its eps: a body that slides on a floor moves across it by rounding.
 LEAST_WAY = 1e-6
 
 
@@ -74,7 +75,8 @@ class Truncation:
             order: of the motion, 2 or 4. Of fourth order truncation is about the square of that of second, per way.
         """
         s, u, w, a, rounding = lax.stop_gradient((s, u, w, a, rounding))
-        moved = s / 2 * (jnp.abs(u) + jnp.abs(w) + s * jnp.abs(a) + rounding)
+        # Loads that cancel round by more than one term does.
+        moved = s / 2 * (jnp.abs(u) + jnp.abs(w) + s * jnp.abs(a) + 16 * rounding)
         off = s / 3 * jnp.abs(w - u - s * a)
         doubtful = jnp.where(off > DOUBTFUL ** (2 / order) * moved, jnp.abs(w - u), 0.0)
         return Truncation(self.error + off, self.way + moved, jnp.maximum(self.doubtful, doubtful))
@@ -94,7 +96,8 @@ class Truncation:
             ['TOO_COARSE', 'OK']
         """
         weight = jnp.sqrt(mass if mass.ndim == 1 else jnp.diagonal(mass)) * self.way
-        counts = weight > LEAST_WAY * jnp.max(weight, initial=0.0)
+        least = max(LEAST_WAY, float(jnp.finfo(weight.dtype).eps) ** 0.5)
+        counts = weight > least * jnp.max(weight, initial=0.0)
         long = self.error > MOST ** (2 / order) * self.way
         coarse = jnp.any(counts & (long | (self.doubtful > MOST_DOUBTFUL * fastest)))
         return jnp.where(coarse, Status.TOO_COARSE, Status.OK).astype(jnp.int32)

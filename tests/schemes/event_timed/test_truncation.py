@@ -113,3 +113,13 @@ def test_a_stiff_spring_on_a_long_way_is_resolved_or_told(substeps, told):
     error = abs(run.u[-1, 0] ** 2 / 20 + run.q[-1, 0] - 2.0)
     assert run.status == Status.TOO_COARSE or error < 0.2
     assert told is None or told == (run.status == Status.TOO_COARSE)
+
+
+def test_rounding_is_no_truncation_in_single_precision():
+    """A box that slides on a floor moves across it by rounding alone, and stops after u^2 / (2 mu g)."""
+    box = dc.systems.bodies(dc.shapes.Box(1.0, 0.2), 2, lambda t, p: (jnp.array([[0.0, 1.0]]), jnp.zeros(1)))
+    params = {"mass": jnp.ones(1), "gravity": jnp.array([0.0, -9.81]), "restitution": 0.3, "friction": 0.3}
+    q0, u0, times = (jnp.array(x, jnp.float32) for x in ([0.0, 0.1, 0.0], [1.0, 0.0, 0.0], np.linspace(0, 1, 101)))
+    run = dc.simulate(box, params, q0, u0, times)
+    assert run.status == Status.OK
+    np.testing.assert_allclose(run.q[-1, 0], 1 / (2 * 0.3 * 9.81), rtol=1e-5)
