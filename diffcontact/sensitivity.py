@@ -135,7 +135,8 @@ def sensitivity(
 
 # The relative change of velocities within which a certificate sees a tie, in units of the precision's root.
 _TIE = 100
-# Differences of a smooth map agree far better, and at a tie they are off by half of a jump.
+# Differences of a smooth map agree far better, in single precision to the cube root of its eps; at a tie they are off
+# by half of a jump.
 _AGREES = 1e-3
 
 
@@ -143,13 +144,14 @@ def _unless_at_a_tie(found: Sensitivity, system, params, run: Trajectory, wrt, s
     """The same, with the status NO_DERIVATIVE where one-sided derivatives differ."""
     if int(run.status) != Status.OK or not wrt:
         return found
-    close = _TIE * float(jnp.finfo(run.q.dtype).eps) ** 0.5
+    eps = float(jnp.finfo(run.q.dtype).eps)
+    close, agreement = _TIE * eps**0.5, max(_AGREES, 2 * eps ** (1 / 3))
     at = params, run.q[0], run.u[0]
     seen = certify(system, *at, run.t, scheme=scheme, substeps=substeps, change=close)
     if not any(finding.singularity.one_sided for finding in seen.findings):
         return found
     beside = Differences.of(found, system, *at, wrt, scheme, substeps)
-    if beside.worst() <= _AGREES:
+    if beside.worst() <= agreement:
         return found
     status = jnp.asarray(Status.NO_DERIVATIVE, run.status.dtype)
     return replace(found, trajectory=replace(run, status=status))
