@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 
 # As a folder that is run: the package, and what lies beside it, are found from the folder above.
@@ -35,15 +36,20 @@ def main(arguments=None) -> int:
     )
     parser.add_argument("--page", action="store_true", help="no measurements, only table and page")
     parser.add_argument("--smoke", action="store_true", help="one step, one setting")
+    parser.add_argument("--alone", action="store_true", help="one engine, here, and neither table nor page")
     parser.add_argument("--exact", action="store_true", help="compute the exact answers, and write them")
     parser.add_argument("--check", action="store_true", help="compare the exact answers with a second computation")
     options = parser.parse_args(arguments)
     if options.exact or options.check:
         return (_write if options.exact else _check)(options.problems)
-    for name in [] if options.page else options.peers:
-        _measure(name, options)
-    for python in options.also:
-        subprocess.run([python, __file__, *_passed(options)], check=True)
+    if options.alone:
+        _measure(options.peers[0], options)
+        return 0
+    # Each engine in a process of its own: one that dies takes no other with it.
+    for python, name in product([sys.executable, *options.also], [] if options.page else options.peers):
+        ended = subprocess.run([python, __file__, "--alone", *_passed(name, options)], check=False).returncode
+        if ended:
+            print(f"{name}: its process ended with {ended}; what it had measured before is kept", flush=True)
     found = measure.load(options.out, list(peers.ALL))
     print(table.text(found))
     try:
@@ -69,14 +75,21 @@ def _measure(name: str, options: argparse.Namespace) -> None:
             found.append(row)
         # After each problem: what was measured is kept where the next one is interrupted.
         measure.save(found, peer, options.out / f"{_slug(name)}.json")
+        _forget_programs()
+
+
+def _forget_programs() -> None:
+    """Free what JAX compiled: a process may have 65 530 parts of memory, and a hundred large programs take them all."""
+    if "jax" in sys.modules:
+        sys.modules["jax"].clear_caches()
 
 
 def _slug(name: str) -> str:
     return "".join(letter if letter.isalnum() else "_" for letter in name.lower())
 
 
-def _passed(options: argparse.Namespace) -> list[str]:
-    found = ["--out", str(options.out), "--peers", *options.peers, "--problems", *options.problems]
+def _passed(name: str, options: argparse.Namespace) -> list[str]:
+    found = ["--out", str(options.out), "--peers", name, "--problems", *options.problems]
     return found + ["--smoke"] * options.smoke
 
 

@@ -126,10 +126,21 @@ def test_what_cannot_be_and_what_fails_are_rows(flight):
 def test_the_command(tmp_path, capsys, monkeypatch):
     """What is not installed is left out, and says so."""
     monkeypatch.setitem(command.peers.ALL, "nobody", "nothing_of_this_name")
-    assert command.main(["--peers", "nobody", "--problems", "bounce", "--out", str(tmp_path), "--smoke"]) == 0
+    assert command.main(["--alone", "--peers", "nobody", "--problems", "bounce", "--out", str(tmp_path)]) == 0
     assert "nobody: left out, not installed here" in capsys.readouterr().out
     assert command.main(["--check", "--problems", "bounce", "zeno"]) == 0
     assert "zeno" in capsys.readouterr().out
+
+
+def test_an_engine_that_dies_takes_no_other_with_it(tmp_path, capfd):
+    """Each is measured in a process of its own, in every environment."""
+    given = ["--peers", "CatchingUp", "--problems", "bounce", "--out", str(tmp_path), "--smoke"]
+    assert command.main([*given, "--also", "/bin/false"]) == 0
+    told = capfd.readouterr().out
+    assert "CatchingUp: its process ended with 1" in told
+    # No restitution is its scheme's, so that nothing is computed.
+    assert "has no restitution" in told
+    assert (tmp_path / "index.html").exists()
 
 
 def test_a_folder_of_measurements_becomes_a_page(flight, tmp_path, monkeypatch):

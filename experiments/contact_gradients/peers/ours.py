@@ -71,7 +71,7 @@ def _count(problem: Problem, h: float):
     return jnp.asarray(max(1, int(np.ceil(longest / h - 1e-9))))
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=2)
 def _run(name: str, scheme: str):
     """(theta, steps between times) -> outputs at the times, their derivative, and the status."""
     problem = read(name)
