@@ -17,8 +17,8 @@ from diffcontact.qp.rows.body_rows import BodyRows, magnitudes, product, squares
 from diffcontact.qp.rows.metric import inverse_length
 from diffcontact.status import Status
 
-# The sizes that the contacts which may push are brought together in, in sixteenths of all.
-SIXTEENTHS = 3, 4, 6
+# The sizes that the contacts which may push are brought together in, in parts of all: of a settled heap a sixth may.
+SIZES = 11 / 64, 16 / 64, 24 / 64
 # Up to so many contacts those that cannot push are worked on too.
 BROUGHT_TOGETHER_ABOVE = 256
 # A contact may push if it does, or closes, or opens more slowly than this share of the fastest approach.
@@ -183,7 +183,7 @@ def _among(contacts: ManyContacts, r, may_push, goal):
         found, spent = contacts.part(place, there).solved(jnp.where(there[None], r[:, place], 0), goal)
         return r.at[:, kept].set(found, mode="drop"), spent
 
-    sizes = [count * part // 16 for part in SIXTEENTHS]
+    sizes = [int(count * part) for part in SIZES]
     # The first of the sizes that is enough, for all lanes of a batch.
     least = sum((any_lane(number > size).astype(int) for size in sizes), jnp.zeros((), int))
     return lax.switch(least, [*(partial(among, size) for size in sizes), lambda: contacts.solved(r, goal)])
