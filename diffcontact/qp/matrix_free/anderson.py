@@ -121,6 +121,10 @@ class ManyContacts:
         shorter = jnp.where(size > bound, bound / _nonzero(size), 1)
         return jnp.concatenate([normal[None], tangential * shorter[None]])
 
+    def opening(self, w):
+        """(c,) what has to be negative for a contact to push that does not."""
+        return w[0] if self.coulomb else w[0] - self.friction * length(w[1:].T)
+
     def residual(self, r, w):
         """() of the law: the largest entry of its natural map, as a velocity."""
         if self.coulomb:

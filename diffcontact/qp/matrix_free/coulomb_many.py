@@ -10,6 +10,7 @@ from jax import lax
 from jax.typing import ArrayLike
 
 from diffcontact.batching import any_lane
+from diffcontact.qp import native
 from diffcontact.qp.friction.coulomb import CoulombProjection
 from diffcontact.qp.matrix_free.anderson import ITERATIONS, ManyContacts
 from diffcontact.qp.matrix_free.unit_contacts import UnitContacts
@@ -23,6 +24,9 @@ SIZES = 11 / 64, 16 / 64, 24 / 64
 BROUGHT_TOGETHER_ABOVE = 256
 # A contact may push if it does, or closes, or opens more slowly than this share of the fastest approach.
 SLOWLY = 0.05
+# Reactions as large as these, in the unit of the largest violation, are no sign of a contradiction in any precision: a
+# sphere under ten thousand others has them.
+LARGEST = 1e4
 # Those that may push are worked on until the residual is this share of what it was; then all are looked at again.
 EACH_ROUND = 0.01
 
@@ -140,7 +144,10 @@ def _reactions(mass, rows, b, s, friction, v, start, on, tolerance, coulomb):
     in_newton_seconds = unit * heaviest * scale
     r = contacts.admissible(jnp.where(on[None], start.T / in_newton_seconds, 0))
     r, residual = _in_rounds(contacts, r, on, enough)
-    return r * in_newton_seconds, jnp.where(residual <= enough, Status.OK, Status.ITERATION_LIMIT)
+    # Rows that contradict each other have reactions without end, in whose rounding the contradiction is lost.
+    eps = jnp.finfo(b.dtype).eps
+    lost = eps * jnp.max(jnp.abs(r), initial=0.0) > jnp.maximum(enough, LARGEST * eps)
+    return r * in_newton_seconds, jnp.where((residual <= enough) & ~lost, Status.OK, Status.ITERATION_LIMIT)
 
 
 def _in_rounds(contacts: ManyContacts, r, on, enough):
@@ -155,8 +162,13 @@ def _in_rounds(contacts: ManyContacts, r, on, enough):
 
     def round(carry):
         r, w, _, goal, spent = carry
-        may_push = on & ((r[0] > 0) | (w[0] < SLOWLY))
-        r, number = contacts.solved(r, goal) if few else _among(contacts, r, may_push, goal)
+        may_push = on & ((r[0] > 0) | (contacts.opening(w) < SLOWLY))
+        if native.ready():
+            from diffcontact.qp.native import crowd
+
+            r, number = crowd.solved(contacts, r, may_push, goal)
+        else:
+            r, number = contacts.solved(r, goal) if few else _among(contacts, r, may_push, goal)
         w = contacts.velocities(r)
         # A projected step is shorter than the residual, seldom by more than half.
         goal = jnp.where(goal > enough, next_goal(goal), goal / 2)

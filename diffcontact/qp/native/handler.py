@@ -6,11 +6,12 @@ from collections import namedtuple
 
 import numpy as np
 
+from diffcontact.qp.native import anderson, contacts
 from diffcontact.qp.native import frame as ffi
 from diffcontact.qp.native.compiled import compiled
 from diffcontact.qp.native.frame import past
 from diffcontact.qp.native.held import solve, take_independent
-from diffcontact.qp.native.layout import HOLD_RESULTS, WORKING_SET_RESULTS, most_held
+from diffcontact.qp.native.layout import CONTACTS_ARGUMENTS, HOLD_RESULTS, WORKING_SET_RESULTS, most_held
 from diffcontact.qp.native.rows import (
     clear,
     factor_diagonal,
@@ -57,6 +58,9 @@ def handler(address):
 
 @compiled
 def _run(frame, numbers, eps):
+    if ffi.arguments(frame) == CONTACTS_ARGUMENTS:
+        _search_contacts(frame, numbers)
+        return
     batch, given = _read_frame(frame, numbers)
     if ffi.results(frame) == WORKING_SET_RESULTS:
         _find_working_set(frame, batch, given, numbers, eps)
@@ -255,3 +259,31 @@ def _hold(frame, batch, given, numbers, eps):
             y[row] = -space.multiplier[j]
             if choose:
                 taken[row] = 1
+
+
+@compiled
+def _search_contacts(frame, numbers):
+    """The reactions of the contacts of a mask; the others keep theirs."""
+    entries, inverse, mask = ffi.argument(frame, 2), ffi.argument(frame, 3), ffi.argument(frame, 6)
+    count, directions, components = ffi.extent(entries, 1), ffi.extent(entries, 2), ffi.extent(entries, 3)
+    bodies, size = ffi.extent(inverse, 2) - 1, ffi.extent(entries, 1) * ffi.extent(entries, 2)
+    free, all_entries = numbers(ffi.argument(frame, 0)[3]), numbers(entries[3])
+    pairs, inverses = ffi.integers(ffi.argument(frame, 1)[3]), numbers(inverse[3])
+    friction, start = numbers(ffi.argument(frame, 4)[3]), numbers(ffi.argument(frame, 5)[3])
+    masks, enough = ffi.octets(mask[3]), numbers(ffi.argument(frame, 7)[3])
+    coulomb = ffi.integers(ffi.argument(frame, 8)[3])
+    found, spent = numbers(ffi.result(frame, 0)[3]), ffi.integers(ffi.result(frame, 1)[3])
+    space = contacts.carve(ffi.result(frame, 2)[3], count, bodies, components, directions)
+    for lane in range(ffi.lanes(mask, 1)):
+        number = contacts.read(
+            space, past(free, lane * size), past(pairs, lane * 2 * count),
+            past(all_entries, lane * 2 * components * size), past(inverses, lane * (bodies + 1) * components),
+            past(friction, lane * count), past(start, lane * size), past(masks, lane * count), count,
+        )  # fmt: skip
+        spent[lane] = anderson.solve(space, number, coulomb[lane] != 0, np.float64(enough[lane]))
+        r, begin = past(found, lane * size), past(start, lane * size)
+        for i in range(size):
+            r[i] = begin[i]
+        for i in range(number):
+            for d in range(directions):
+                r[d * count + space.name[i]] = space.r[i * directions + d]

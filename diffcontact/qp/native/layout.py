@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from diffcontact.qp.matrix_free.anderson import MEMORY
+
 # How many results each call has, the memory included.
 WORKING_SET_RESULTS, HOLD_RESULTS, SOLVE_RESULTS = 6, 4, 3
+# How many arguments the search among very many contacts has, more than any other.
+CONTACTS_ARGUMENTS = 9
 
 
 def most_held(count, dimension):
@@ -17,3 +21,10 @@ def needed(count, dimension, entries, most, full):
     """Bytes of a `workspace.Workspace`; `most` rows are held at once, `full`: whether the mass is a matrix."""
     size = dimension * dimension if full else dimension
     return 8 * (4 * count * entries + 16 * count + 1 + size + 3 * dimension + most * (most + 1) // 2 + 4 * most)
+
+
+def needed_by_contacts(count, bodies, components, directions):
+    """Bytes of a `contacts.Space`."""
+    size = count * directions
+    vectors = 9 * size + 2 * MEMORY * size + 2 * size * components + count + (bodies + 1) * components
+    return 8 * (3 * count + vectors + 2 * MEMORY * MEMORY + 2 * MEMORY)

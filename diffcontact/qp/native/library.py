@@ -22,7 +22,10 @@ KERNEL = Path(__file__).parent
 # The kernel's modules, and those that it takes numbers from.
 SOURCES = [
     *sorted(KERNEL.glob("*.py")),
-    *(KERNEL.parents[1] / name for name in ("status.py", "qp/rows/slots.py", "qp/working_set.py")),
+    *(
+        KERNEL.parents[1] / name
+        for name in ("status.py", "qp/rows/slots.py", "qp/working_set.py", "qp/matrix_free/anderson.py")
+    ),
 ]
 ENTRY = "diffcontact_projection"
 

@@ -6,6 +6,7 @@ import pytest
 from problems.friction import residual
 
 from diffcontact import qp
+from diffcontact.qp import native
 from diffcontact.qp.matrix_free import anderson, coulomb_many
 from diffcontact.qp.rows.body_rows import dense
 from diffcontact.status import Status
@@ -35,6 +36,15 @@ def heap(rng, count=12, k=2, dtype=float):
 def exactly(mass, normals, tangents, b, s, friction, v):
     """The same problem with dense rows."""
     return mass, dense(normals), jnp.stack([dense(one) for one in tangents], axis=1), b, s, friction, v
+
+
+@pytest.fixture(params=native.CHOICES, autouse=True)
+def _kernel(request, monkeypatch):
+    """In JAX, and by the kernel."""
+    if request.param == "native":
+        pytest.importorskip("numba")
+        assert native.unavailable() is None
+    monkeypatch.setenv(native.VARIABLE, request.param)
 
 
 def left(problem, found):
@@ -88,6 +98,7 @@ def test_without_friction_it_is_the_projection(rng):
     np.testing.assert_array_equal(found.tangential, 0.0)
 
 
+@pytest.mark.usefixtures("few")
 def test_the_convex_problem_is_solved_to_its_optimality_conditions(rng):
     """Reactions in the cone, (w_N, w_T) in its dual, w_N >= mu |w_T|, and the two orthogonal."""
     problem = heap(rng)
@@ -141,6 +152,8 @@ def test_bad_input_is_refused_by_name(rng):
 
 
 def test_no_residual_is_claimed_that_was_not_reached(rng, monkeypatch):
+    # The kernel's limit is compiled in.
+    monkeypatch.setenv(native.VARIABLE, "jax")
     monkeypatch.setattr(anderson, "ITERATIONS", 4)
     monkeypatch.setattr(coulomb_many, "ITERATIONS", 4)
     assert qp.coulomb_many(*heap(rng)).status == Status.ITERATION_LIMIT
