@@ -36,8 +36,8 @@ ITERATIONS = 10000
 MEMORY = 7
 # The length of a step times the largest eigenvalue of W that was met; those above 2 would not converge.
 STRIDE = 1.8
-# What that eigenvalue is taken for at first; larger ones are met on the way. Heaps take a tenth fewer iterations than with
-# 4.5, and some of them several times as many with 2.5.
+# What that eigenvalue is taken for at first; larger ones are met on the way. Heaps take a tenth fewer iterations than
+# with 4.5, and some of them several times as many with 2.5.
 STEEPEST = 3.0
 # Accelerated steps have failed that are this much longer than the shortest one, or not half as long after so many.
 LONGER, WINDOW = 2.0, 20

@@ -23,8 +23,8 @@ from diffcontact.qp.native.rows import clear
 #                                  what `anderson` remembers
 Space = namedtuple(
     "Space",
-    "name first second entry motion friction free r w step nearest ahead across there moved moves steps gram factor weight "
-    "kept bodies components directions",
+    "name first second entry motion friction free r w step nearest ahead across there moved moves steps gram factor "
+    "weight kept bodies components directions",
 )
 
 
