@@ -22,3 +22,13 @@ def test_restitution_friction_and_unseen_spin_of_a_disc_are_covered():
     # 100 intervals, of which 95 % hold the truth; five parameters of a fit are not independent.
     assert result.covered.mean() >= 0.85
     assert np.all(np.abs(result.bias) < 4)
+
+
+@pytest.mark.slow
+def test_restitution_friction_and_unseen_spin_of_a_tossed_box_are_covered():
+    """200 replicas: 95, 94 and 96 %."""
+    result = interval_coverage.cover(interval_coverage.CASES["toss"](), 0.0, 20)
+    assert result.names == ("restitution", "friction", "u0[0]", "u0[1]", "u0[2]")
+    # 100 intervals, of which 95 % hold the truth; five parameters of a fit are not independent.
+    assert result.covered.mean() >= 0.85
+    assert np.all(np.abs(result.bias) < 4)
