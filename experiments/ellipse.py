@@ -26,10 +26,10 @@
 # is twice what the best impulse at one point leaves. The predicted velocity after the impact is off by 18.7 % of the
 # measured one in the mean, 16.3 % in the median; by 7.1 % and 5.7 % with the best impulse.
 #
-# Published fits of the same data: e about 0.59, mu about 0.19. This mu is near; e is lower, and so is the median of what
-# each impact shows by itself, -v_N+/v_N- = 0.54. It depends on the criterion: least squares give 0.538, the least mean
-# length of the misses 0.547 (mu 0.166), the least median 0.56 (mu 0.19), misses without the spin 0.53. None that was
-# tried gives 0.59.
+# Published fits of the same data: e about 0.59, mu about 0.19. This mu is near; e is lower, and so is the median of
+# what each impact shows by itself, -v_N+/v_N- = 0.54. It depends on the criterion: least squares give 0.538, the least
+# mean length of the misses 0.547 (mu 0.166), the least median 0.56 (mu 0.19), misses without the spin 0.53. None that
+# was tried gives 0.59.
 #
 # No published error of a predicted velocity stands beside ours: none was found. Three papers should have one: Fazeli,
 # Donlon, Drumwright and Rodriguez, Empirical evaluation of common contact models for planar impact (ICRA 2017), and
