@@ -85,7 +85,7 @@ def misjudged(result: FitResult, objective: Objective) -> list[Misjudged]:
             if np.any((there < parameters.low) | (there > parameters.high)):
                 continue
             expected = 0.5 * float(np.sum((f + J @ step) ** 2) - f @ f)
-            risen = 0.5 * float(np.sum(objective.evaluate(there)[0] ** 2) - f @ f)
+            risen = objective.cost(there) - 0.5 * float(f @ f)
             if risen < expected / _PARABOLA:
                 found.append(Misjudged(result.names[j], side > 0, there, risen, expected))
     objective.evaluate(theta)

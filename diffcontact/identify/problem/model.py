@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import FunctionType
 from typing import Any
 
+import jax.numpy as jnp
 from jax import Array
 
 from diffcontact.identify.problem.observations import Problem
@@ -39,6 +40,15 @@ class Model:
         for name, function in self.tied:
             params[name] = function(params)
         return params
+
+    def counted(self) -> tuple[Model, Array | None]:
+        """The code for any number of substeps, and the number (), known when running: one compilation serves all.
+
+        Where percussions are listed the number has to be known when compiling: the model itself, and None.
+        """
+        if self.impacts or self.listed:
+            return self, None
+        return replace(self, substeps=1), jnp.array(self.substeps)
 
     def _identity(self):
         functions = self.system, self.scheme, self.observe, self.initial, self.clock

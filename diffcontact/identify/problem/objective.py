@@ -46,6 +46,7 @@ class Objective:
         self.eps = float(jnp.finfo(jnp.result_type(float)).eps)
         # Where it was evaluated last, with what came out.
         self._last = np.empty(0), np.empty(0), np.empty((0, 0))
+        self._costs: dict[bytes, float] = {}
 
     @classmethod
     def of(
@@ -105,6 +106,14 @@ class Objective:
         f, J = np.append(f, prior), np.vstack([J, slopes])
         self._last = theta.copy(), f, J
         return f, J
+
+    def cost(self, theta: NDArray) -> float:
+        """Half the squares of the rows at theta (P,); what was asked for before is remembered."""
+        key = theta.tobytes()
+        if key not in self._costs:
+            f, _ = self.evaluate(theta)
+            self._costs[key] = 0.5 * float(f @ f)
+        return self._costs[key]
 
     def normal_equations(
         self,

@@ -34,6 +34,9 @@ from diffcontact.status import Status, first
 # Simulations side by side on an accelerator.
 LANES = 256
 _LINEAR = Loss()
+# How much shorter steps may be simulated with derivatives that nobody asked for: twice the time of a simulation, and
+# less than its compilation.
+_WITH_DERIVATIVES = 8
 # A residual this large (in standard deviations) is a simulation on its way to infinity; its square is still a number.
 _INFINITE = 1e15
 
@@ -94,11 +97,11 @@ _residual = quick_jit(residual, static_argnums=0)
 
 
 @partial(quick_jit, static_argnums=0)
-def _linearise(model: Model, z: Array, fixed: dict[str, Any], samples: Samples):
-    """J (n, k, P_i), r (n, k) and the trajectory, in one pass of forward mode."""
+def _linearise(model: Model, z: Array, fixed: dict[str, Any], samples: Samples, substeps: Array | None = None):
+    """J (n, k, P_i), r (n, k) and the trajectory, in one pass of forward mode; `substeps` as in `residual`."""
 
     def twice(z):
-        r, trajectory = residual(model, z, fixed, samples)
+        r, trajectory = residual(model, z, fixed, samples, substeps)
         return r, (r, trajectory)
 
     J, (r, trajectory) = jax.jacfwd(twice, has_aux=True)(z)
@@ -202,7 +205,7 @@ class JointResidual:
     def linearise(self, theta: NDArray) -> list[Linearised]:
         """Every run at theta (P,)."""
         # All runs are under way before the first is waited for.
-        pending = [_linearise(run.model, jnp.asarray(theta[run.index]), run.fixed, run.samples) for run in self.runs]
+        pending = [_under_way(run, theta[run.index], run.samples) for run in self.runs]
         results = []
         for run, (J, r, trajectory) in zip(self.runs, pending, strict=True):
             results.append(Linearised(*_measured(run, r, J), trajectory))
@@ -259,10 +262,7 @@ class JointResidual:
             filled = np.where(run.present, values, 0.0)
             measured = np.pad(filled, ((0, 0), (0, n - run.length), (0, 0)))
         if chunk == 1:
-            pending = [
-                _linearise(run.model, jnp.asarray(z[i]), run.fixed, _with_values(run.samples, measured[i]))[:2]
-                for i in range(count)
-            ]
+            pending = [_under_way(run, z[i], _with_values(run.samples, measured[i]))[:2] for i in range(count)]
             parts = [_measured(run, r, J) for J, r in pending]
             return np.stack([r for r, _ in parts]), np.stack([J for _, J in parts])
         rows = np.minimum(np.arange(-(-count // chunk) * chunk), count - 1).reshape(-1, chunk)
@@ -292,7 +292,7 @@ class JointResidual:
         return other
 
     def _resolved(self, theta: NDArray) -> list[Run]:
-        """Runs that share a compilation share the number of substeps, the largest that one of them needs."""
+        """Runs of one code share the number of substeps, the largest that one of them needs."""
         found = [
             _enough(run, theta) if problem.substeps == "auto" else None
             for run, problem in zip(self.runs, self.problems, strict=True)
@@ -353,8 +353,22 @@ def _enough(run: Run, theta: NDArray) -> tuple[int, float]:
         # Percussions are listed for numbers that are known when compiling; the samples know as much.
         arrays = (array[:, :-1] for array in (samples.values, samples.sigma, samples.present))
         samples = Samples(samples.times, *arrays)
+    counted, number = model.counted()
     model = replace(model, substeps=1, impacts=0, heard=None)
-    return enough(lambda number: _residual(model, z, run.fixed, samples, jnp.array(number)), run.model.substeps)
+
+    def simulated(substeps: int):
+        # What the fit compiles anyway tells as much, together with derivatives that a few simulations can afford.
+        if number is not None and substeps <= _WITH_DERIVATIVES * run.model.substeps:
+            return _linearise(counted, z, run.fixed, samples, jnp.array(substeps))[1:]
+        return _residual(model, z, run.fixed, samples, jnp.array(substeps))
+
+    return enough(simulated, run.model.substeps)
+
+
+def _under_way(run: Run, z: NDArray, samples: Samples):
+    """J, r and the trajectory of a run at z (P_i,), not waited for."""
+    model, number = run.model.counted()
+    return _linearise(model, jnp.asarray(z), run.fixed, samples, number)
 
 
 def _measured(run: Run, r: Any, J: Any) -> tuple[NDArray, NDArray]:

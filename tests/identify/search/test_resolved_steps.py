@@ -7,6 +7,7 @@ import pytest
 from falling import TIMES, fall
 
 import diffcontact as dc
+import diffcontact.identify.problem.residual as residual_module
 from diffcontact.identify import Observations, Positive, Real, fit
 
 FREE = {"g": Positive(), "u0": Real()}
@@ -49,3 +50,10 @@ def test_runs_that_share_a_compilation_share_the_number():
     np.testing.assert_allclose(found.params["u0"], 0.4 + 9.81 * H / 64, rtol=1e-6)
     (alone,) = fit(runs[1:], {"g": 9.0, "u0": [[0.0]]}, FREE).objective.joint.runs
     assert alone.model.substeps == 8  # 0.061 * 0.25 / n <= 3e-3
+
+
+def test_steps_of_every_number_are_one_program():
+    before = residual_module._linearise.programs()
+    found = fit(run(3e-2, samples=37), {"g": 0.2, "u0": [0.0]}, FREE)  # of a length that no other test has compiled
+    assert found.objective.joint.runs[0].model.substeps > 1
+    assert residual_module._linearise.programs() == before + 1
