@@ -46,7 +46,7 @@ class Objective:
         self.eps = float(jnp.finfo(jnp.result_type(float)).eps)
         # Where it was evaluated last, with what came out.
         self._last = np.empty(0), np.empty(0), np.empty((0, 0))
-        self._costs: dict[bytes, float] = {}
+        self._costs: list[tuple[NDArray, float]] = []
 
     @classmethod
     def of(
@@ -108,12 +108,13 @@ class Objective:
         return f, J
 
     def cost(self, theta: NDArray) -> float:
-        """Half the squares of the rows at theta (P,); what was asked for before is remembered."""
-        key = theta.tobytes()
-        if key not in self._costs:
-            f, _ = self.evaluate(theta)
-            self._costs[key] = 0.5 * float(f @ f)
-        return self._costs[key]
+        """Half the squares of the rows at theta (P,); what was asked for there, but for rounding, is remembered."""
+        for place, cost in self._costs:
+            if np.allclose(theta, place, rtol=1e-9, atol=0):
+                return cost
+        f, _ = self.evaluate(theta)
+        self._costs.append((theta.copy(), 0.5 * float(f @ f)))
+        return self._costs[-1][1]
 
     def normal_equations(
         self,
