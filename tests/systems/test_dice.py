@@ -12,7 +12,8 @@ from diffcontact.systems import poses
 SIDE, MASS, G = 0.016, 0.005, 9.81
 FLOOR = lambda t, p: (jnp.array([[0.0, 0.0, 1.0]]), jnp.zeros(1))  # noqa: E731
 DIE = dc.systems.bodies(shapes.Box(SIDE, SIDE, SIDE), 3, FLOOR)
-TIMES = np.linspace(0.0, 0.8, 21)
+# The fastest of the throws below, at 1.7 m/s, slides until 0.84 s.
+TIMES = np.linspace(0.0, 1.0, 26)
 
 
 @jax.jit
@@ -48,8 +49,11 @@ def test_a_thousand_dice_come_to_rest():
         told.extend(status.tolist())
         assert np.all(np.isfinite(q))
         assert np.all(np.isfinite(u))
-        # Not through the floor; on their way over edges they gain what the order leaves.
+        # Not through the floor.
         assert np.min(lowest) > -1e-12
+        # What is resolved gains no energy but rounding, one of each of 500 steps; what is told gains what second order
+        # leaves on the way over an edge: the worst of 50 throws 3.0e-6, 7.5e-7 and 1.9e-7 with steps of 2, 1, 0.5 ms.
+        assert np.max(rise[status == 0]) < 500 * np.finfo(float).eps
         assert np.max(rise) < 1e-4
         # At rest, on a face.
         np.testing.assert_allclose(u, 0, atol=1e-9)
