@@ -11,8 +11,8 @@ in units of the noise. What a run's parameters can make up for is projected out 
 
 is the fault that the data would like best and, if there is none, a standard normal number (Rao's score test). The
 variance is that of noise correlated like r - s S. Only the fault that takes away most of the residuals is told, and
-only if that is half of what is too much: else something else is wrong. A model that lacks a slow term may leave the same
-shape: on an uneven rail one run of carts would have its scale changed by 0.3 %.
+only if that is half of what is too much: else something else is wrong. A model that lacks a slow term may leave the
+same shape: on an uneven rail one run of carts would have its scale changed by 0.3 %.
 
 Source: C. R. Rao, Proc. Cambridge Philosophical Society 44 (1948) 50.
 """
@@ -79,8 +79,8 @@ def calibration(evidence: Evidence) -> Iterator[Reason]:
     if abs(best.size) > norm.isf(_LEVEL / 2 / len(found)) * error:
         yield Reason(
             f"residuals have the shape that a fault of the measuring leaves, or something alike: {best.name} by "
-            f"{best.size:.2g} +- {error:.1g}. The parameters may have given way to it: check scale, zero and clock, and "
-            "what is held fixed (gravity, lengths)"
+            f"{best.size:.2g} +- {error:.1g}. The parameters may have given way to it: check scale, zero and clock, "
+            "and what is held fixed (gravity, lengths)"
         )
 
 
