@@ -11,6 +11,7 @@
 # - noise: three times as large as stated, white.
 # - far off: three samples of sixty, by 30 standard deviations.
 # - prior: gravity known to be 9.81 +- 0.001 where it is 9.5.
+# - scale: a camera whose scale is 3 % off, where gravity is held at what it is.
 # - two balls: e = 0.75 and 0.85 in one joint fit.
 # - bound: e = 0.8 where the bounds allow 0.78 at most.
 # - smooth: a camera that sways by as much as the noise is said to be, and hardly any noise.
@@ -103,9 +104,10 @@ def faults(smoke: bool) -> dict[str, Callable[[], Fault]]:
     """By name; they are fitted when they are called."""
     steady = bounces(lambda v: 0.8)
 
-    def ball(seen=steady, words=(), factor=1.0, far=0, **options) -> Fault:
+    def ball(seen=steady, words=(), factor=1.0, far=0, held=(), **options) -> Fault:
         start = TRUTH | options.pop("start", {})
-        base = dc.fit(problem(steady), start, FREE | options.pop("free", {}), **options)
+        free = {name: domain for name, domain in FREE.items() if name not in held} | options.pop("free", {})
+        base = dc.fit(problem(steady), start, free, **options)
         return Fault(base, [seen], words, factor, far)
 
     def two_balls() -> Fault:
@@ -155,6 +157,7 @@ def faults(smoke: bool) -> dict[str, Callable[[], Fault]]:
         "prior": lambda: ball(
             bounces(lambda v: 0.8, 9.5), ("the prior of g",), priors={"g": dc.identify.Normal(G, 0.001)}
         ),
+        "scale": lambda: ball(1.03 * steady, ("scale of channel 0", "rate of the clock"), held=("g",)),
         "two balls": two_balls,
         "bound": lambda: ball(
             words=("at its bound",), start={"e": 0.77}, free={"e": dc.Interval(0.0, 0.78)}, check=False

@@ -16,7 +16,7 @@ from diffcontact.drawing import Draw, Drawing, drawing_of
 from diffcontact.identify.experiment.more import sentence
 from diffcontact.identify.problem.impacts import struck
 from diffcontact.identify.problem.objective import Objective
-from diffcontact.identify.table import table_cells
+from diffcontact.identify.table import caveat, table_cells
 from diffcontact.report import Channel, Estimate, Event, Numbers, ProfileView, Report, RunView
 from diffcontact.report.course import Course
 from diffcontact.report.motion import motion
@@ -287,6 +287,7 @@ def numbers(result: FitResult, labels: Labels, runs: Sequence[str], profiles: Se
         converged=result.converged,
         message=result.message,
         scope=result.scope,
+        caveat=caveat(result.scope),
         estimates=estimates,
         correlation=matrix,
         correlated=correlated,

@@ -12,6 +12,18 @@ _COLUMNS = ("parameter", "value", "stderr", INTERVAL, "unit", "note")
 _LEFT = ("parameter", "unit", "note")
 
 
+def caveat(scope: str) -> str:
+    """What to know of intervals that are called otherwise than `INTERVAL`; nothing of those.
+
+    Example:
+        >>> caveat("within this run")[:68]
+        'within this run: another run may differ by more than these intervals'
+    """
+    if scope == INTERVAL:
+        return ""
+    return f"{scope}: another run may differ by more than these intervals hold; fit several together, or use --like"
+
+
 def table_cells(rows: Sequence[Mapping[str, Any]], scope: str = INTERVAL) -> list[tuple[str, ...]]:
     """The cells of a table of estimates, its head first; the unit's column is there if the rows have units.
 
@@ -42,7 +54,7 @@ def table_cells(rows: Sequence[Mapping[str, Any]], scope: str = INTERVAL) -> lis
 
 
 def text_table(rows: Sequence[Mapping[str, Any]], scope: str = INTERVAL) -> str:
-    """A table of estimates as aligned text, a line under its head; arguments are those of `table_cells`."""
+    """A table of estimates as aligned text, a line under its head, a caveat below; arguments as of `table_cells`."""
     cells = table_cells(rows, scope)
     head = cells[0]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
@@ -53,7 +65,8 @@ def text_table(rows: Sequence[Mapping[str, Any]], scope: str = INTERVAL) -> str:
         ).rstrip()
         for line in cells
     ]
-    return "\n".join([lines[0], "-" * max(map(len, lines)), *lines[1:]])
+    below = [caveat(scope)] if caveat(scope) else []
+    return "\n".join([lines[0], "-" * max(map(len, lines)), *lines[1:], *below])
 
 
 def number(value: float | None, error: float | None, unknown: str = "") -> str:

@@ -128,6 +128,7 @@ class Numbers:
         profiles: those that were computed.
         hints: what the data cannot see, and what would resolve it.
         facts: further figures, name -> text.
+        caveat: what to know of the intervals.
     """
 
     explains: str
@@ -143,6 +144,7 @@ class Numbers:
     profiles: Sequence[ProfileView] = ()
     hints: Sequence[str] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
+    caveat: str = ""
 
 
 @dataclass(frozen=True, eq=False)

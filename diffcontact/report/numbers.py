@@ -45,6 +45,8 @@ def estimates(numbers: Numbers) -> str:
     parts = ["<h2>Estimates</h2>"]
     if shared:
         parts.append(_table(shared, numbers.scope))
+    if numbers.caveat:
+        parts.append(f"<p class=small>{escape(numbers.caveat)}</p>")
     if own:
         parts += [
             "<details open><summary>Run by run</summary>",

@@ -113,6 +113,7 @@ def test_the_result_prints_as_a_table_and_goes_to_json(rng):
     assert lines[:2] == ["explains the data", ""]
     assert lines[2].split() == ["parameter", "value", "stderr", "within", "this", "run", "note"]
     assert [line.split()[0] for line in lines[4:8]] == list(result.names)
+    assert lines[8].startswith("within this run: another run may differ by more")
     tables = json.loads(json.dumps(result.to_dict(), allow_nan=False))
     low, high = tables["parameters"]["e"]["interval95"]
     assert low < tables["parameters"]["e"]["value"] < high

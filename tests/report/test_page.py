@@ -37,6 +37,7 @@ def report(**changed):
         estimates=[estimate("drag")],
         correlation=np.eye(1),
         correlated=["drag"],
+        caveat="another run may differ",
     )
     given = {
         "title": "Two & two",
@@ -85,7 +86,17 @@ def test_a_page_can_be_read_without_javascript():
     texts = " ".join(tree.texts)
     assert "The model does not explain the data: do not use these intervals." in texts
     assert "residuals are < 3 mm" in texts
-    for cell in ("drag", "0.0213", "0.0034", "[0.0145, inf]", "1/s", "within this run", "x < y", "one in y"):
+    for cell in (
+        "drag",
+        "0.0213",
+        "0.0034",
+        "[0.0145, inf]",
+        "1/s",
+        "within this run",
+        "x < y",
+        "one in y",
+        "another run",
+    ):
         assert any(cell in text for text in tree.texts)
     assert tree.tags.count("noscript") == 1
     assert tree.tags.count("polyline") == 2
