@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from functools import partial
 from html import escape
 from importlib.resources import files
@@ -72,7 +73,9 @@ def _about(problem: scene.Problem) -> str:
 
 
 def _table(measured: list[dict], problems: list[scene.Problem], cell) -> str:
-    head = "".join(f"<th>{escape(document['peer'])}</th>" for document in measured)
+    # Names of classes may break where a word begins.
+    names = (re.sub("(?<=[a-z])(?=[A-Z])", "<wbr>", escape(document["peer"])) for document in measured)
+    head = "".join(f"<th>{name}</th>" for name in names)
     rows = []
     for problem in problems:
         cells = "".join(cell(document, problem.name) for document in measured)
