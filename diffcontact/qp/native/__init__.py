@@ -1,4 +1,6 @@
-"""The working set of a projection, found by machine code where there is some, in pure JAX everywhere else.
+"""What is searched for (the working set of a projection, the reactions of a crowd that rubs), found by machine code.
+
+In pure JAX where there is none.
 
 `DIFFCONTACT_KERNEL` chooses: "native", where it is available, or "jax".
 """
