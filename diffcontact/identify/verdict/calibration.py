@@ -73,7 +73,8 @@ def calibration(evidence: Evidence) -> Iterator[Reason]:
         return
     best = max(found, key=lambda fault: fault.taken)
     excess = sum(float(np.nansum(run.residual.r**2)) for run in evidence.runs) - evidence.result.dof
-    if best.taken < _MOST * excess:
+    # Residuals within the noise need no cause.
+    if excess <= 0 or best.taken < _MOST * excess:
         return
     error = _stderr(best, [run for run, d in zip(evidence.runs, directions, strict=True) if best.name in d])
     if abs(best.size) > norm.isf(_LEVEL / 2 / len(found)) * error:
