@@ -25,8 +25,8 @@ BROUGHT_TOGETHER_ABOVE = 256
 # A contact may push if it does, or closes, or opens more slowly than this share of the fastest approach.
 SLOWLY = 0.05
 # Reactions as large as these, in the unit of the largest violation, are no sign of a contradiction in any precision: a
-# sphere under ten thousand others has them.
-LARGEST = 1e4
+# sphere under a thousand others has them. Single precision may hide violations of 1e-4 of the largest behind them.
+LARGEST = 1e3
 # Those that may push are worked on until the residual is this share of what it was; then all are looked at again.
 EACH_ROUND = 0.01
 

@@ -159,6 +159,17 @@ def test_no_residual_is_claimed_that_was_not_reached(rng, monkeypatch):
     assert qp.coulomb_many(*heap(rng)).status == Status.ITERATION_LIMIT
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("short", [1e-3, 1.0])
+def test_walls_that_leave_too_little_room_are_told(dtype, short):
+    """Also where what is lacking is a three thousandth of the approach."""
+    bodies = jnp.array([[-1, 0], [-1, 0]])
+    normals = qp.BodyRows(bodies, jnp.array([[[1.0, 0.0]], [[-1.0, 0.0]]], dtype), 1)
+    tangents = (qp.BodyRows(bodies, jnp.array([[[0.0, 1.0]], [[0.0, 1.0]]], dtype), 1),)
+    given = jnp.ones(2), normals, tangents, jnp.array([0.0, -short]), jnp.zeros((2, 1)), jnp.full(2, 0.3)
+    assert qp.coulomb_many(*given, jnp.array([-3.0, 2.0])).status == Status.ITERATION_LIMIT
+
+
 def test_rows_that_contradict_each_other_are_told():
     """Two walls that leave no room."""
     bodies = jnp.array([[-1, 0], [-1, 0]])
