@@ -17,7 +17,7 @@
 #
 # `--scene heap --steps 150 --friction 0.5`: after 0.3 s a thousand spheres have a slope of 14 degrees, without friction
 # of 3. The residual of Coulomb's law stays below 1e-6 and the overlap below 1e-7 radii at every step. Steps take 3.0
-# times as long as those without friction (the median of fifteen, 2 to 5), 2.2 times with `DIFFCONTACT_KERNEL=native`.
+# times as long as those without friction (the median of fifteen, 2 to 5), 2.3 times with `DIFFCONTACT_KERNEL=native`.
 # The heap goes on sinking, since nothing keeps spheres from rolling.
 # Between walls that are near, or on a floor of fixed balls, some steps of such a heap end at the iteration limit, with
 # residuals of 1e-5.

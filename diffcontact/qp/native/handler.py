@@ -192,7 +192,6 @@ def _find_among_near(space, batch, given, lane, near, v, eps):
     for j in range(dimension):
         way += (space.step[j] / space.root[j]) ** 2
     # A row of length one changes by no more than the way is long.
-    # A row of length one changes by no more than the way is long.
     way, missed = np.sqrt(way), False
     for i in range(count):
         missed |= near[i] == 0 and space.seen[i] < way * np.sqrt(space.square[i])
