@@ -109,9 +109,7 @@ def _linearise(model: Model, z: Array, fixed: dict[str, Any], samples: Samples, 
 
 
 @partial(quick_jit, static_argnums=0)
-def _linearise_lanes(
-    model: Model, z: Array, fixed: dict[str, Any], samples: Samples, substeps: Array | None = None
-):
+def _linearise_lanes(model: Model, z: Array, fixed: dict[str, Any], samples: Samples, substeps: Array | None = None):
     """J (N, n, k, P_i) and r (N, n, k) of N lanes z (N, P_i) whose measured values (N, n, k) may differ as well;
     `substeps` as in `residual`."""
 
