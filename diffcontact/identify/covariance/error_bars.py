@@ -10,7 +10,13 @@ Priors add their information Q, a diagonal matrix, to J^T J, and, being measurem
 B (... + Q) B.
 
 The last is in `covariance.jackknife`; it is for what several runs share. Per-run parameters have nothing to be compared
-with: their score vanishes run by run. Their error is the one within the run plus what the shared parameters pass on.
+with: their score vanishes run by run. Their error is the one within the run plus what the shared parameters pass on:
+their common value by its own error V, and the run's departure from it by the scatter tau^2 of the runs. With
+E = -(O^T O + Q)^-1 O^T S the change of a run's own parameters, columns O, with the shared ones, columns S,
+
+    Cov = within the run + E (V + (1 - W) diag(tau^2) (1 - W)^T) E^T,     W = A^-1 A_g
+
+of which W is by how much of its own departure the run has moved what they share.
 
 Source: F. E. Satterthwaite, Biometrics Bulletin 2 (1946) 110, for the degrees of freedom of a variance that is itself
 estimated, here through the noise model; G. K. Smyth, Statistical Applications in Genetics and Molecular Biology 3
@@ -171,7 +177,10 @@ def _quantile(variance: NDArray, displaced: NDArray) -> NDArray:
 
 
 def _between_runs(runs, within, between: Jackknife, shared, plain, prior) -> ErrorBars:
-    """Jackknife for shared parameters; for per-run ones the error within the run plus what the shared ones pass on."""
+    """Jackknife for shared parameters; for per-run ones the error within the run plus what the shared ones pass on.
+
+    The scatter is known from few runs: each tau^2 counts with the degrees of freedom of its parameter's variance.
+    """
     P = shared.size
     position = np.cumsum(shared) - 1
     passed_on = np.zeros((P, between.freedom.size))
@@ -181,7 +190,7 @@ def _between_runs(runs, within, between: Jackknife, shared, plain, prior) -> Err
     inside = np.diag(np.where(told, 1.0 / np.where(told, prior, 1.0), 0.0))
     quantile = np.full(P, norm.ppf(0.975))
     quantile[shared] = t.ppf(0.975, between.freedom)
-    for run, noise in zip(runs, within, strict=True):
+    for run, noise, share in zip(runs, within, between.shares, strict=True):
         common = shared[run.index]
         separate = run.index[~common]
         if separate.size == 0:
@@ -190,10 +199,16 @@ def _between_runs(runs, within, between: Jackknife, shared, plain, prior) -> Err
         J_separate, J_shared = J[:, ~common], J[:, common]
         Q = np.diag(prior[separate])
         bread = inverse(J_separate.T @ J_separate + Q)
-        inside[np.ix_(separate, separate)] = bread @ (noise.score[np.ix_(~common, ~common)] + Q) @ bread
-        perturbations = noise.perturbations[:, :, ~common][:, :, :, ~common]
-        quantile[separate] = _quantile(np.diag(inside)[separate], _displaced(bread, perturbations))
-        passed_on[np.ix_(separate, position[run.index[common]])] = -bread @ J_separate.T @ J_shared
+        at, moved = position[run.index[common]], -bread @ J_separate.T @ J_shared
+        passed_on[np.ix_(separate, at)] = moved
+        departing = moved @ (np.eye(between.freedom.size) - share)[at]
+        by_noise = bread @ (noise.score[np.ix_(~common, ~common)] + Q) @ bread
+        inside[np.ix_(separate, separate)] = by_noise + departing * between.scatter @ departing.T
+        perturbations = _displaced(bread, noise.perturbations[:, :, ~common][:, :, :, ~common])
+        # One standard deviation of the logarithm of chi^2 to either side.
+        factors = np.exp(np.outer([-1, 1], np.sqrt(polygamma(1, between.freedom / 2)))) - 1
+        uncertain = np.einsum("sk,pk->ksp", factors, departing**2 * between.scatter)
+        quantile[separate] = _quantile(np.diag(inside)[separate], np.concatenate([perturbations, uncertain]))
     covariance = passed_on @ between.covariance @ passed_on.T + inside
     fewest, most = (f"{value:.2g}" for value in (between.freedom.min(), between.freedom.max()))
     freedom = fewest if fewest == most else f"{fewest} to {most}"
@@ -202,7 +217,10 @@ def _between_runs(runs, within, between: Jackknife, shared, plain, prior) -> Err
         f"with Student's t of {freedom} degrees of freedom, because it sees whatever differs from run to run"
     )
     if not shared.all():
-        text += f"; per-run parameters by the residuals within the run, modelled by {_models(within)}"
+        text += (
+            f"; per-run parameters by the residuals within the run, modelled by {_models(within)}, and by how much the "
+            "run may depart from what they share"
+        )
     scatter = np.zeros(P)
     scatter[shared] = between.scatter
     return ErrorBars(covariance, plain, quantile, text, _independent(within), scatter)

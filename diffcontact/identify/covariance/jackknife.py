@@ -63,11 +63,13 @@ class Jackknife:
         covariance: (p, p) of the shared parameters.
         freedom: (p,) degrees of freedom of the variances.
         scatter: (p,) variances tau^2 of the runs' true parameters about their mean.
+        shares: (G, p, p) by how much of its own departure each run moves the estimate, A^-1 A_g.
     """
 
     covariance: NDArray
     freedom: NDArray
     scatter: NDArray
+    shares: NDArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +130,7 @@ def jackknife(
     squares = np.array([np.sum(spread**2) for spread in spreads])
     freedom = np.where(squares > 0, traces**2 / np.where(squares > 0, squares, 1.0), G - 1.0)
     covariance = scatter * np.outer(correction, correction) + bread @ known @ bread
-    return Jackknife(covariance, freedom, tau2)
+    return Jackknife(covariance, freedom, tau2, bread @ left_out.information)
 
 
 def _centred(shares: NDArray) -> NDArray:

@@ -41,12 +41,17 @@ class Model:
             params[name] = function(params)
         return params
 
+    @property
+    def lists(self) -> bool:
+        """Whether trajectories list percussions: then the number of substeps has to be known when compiling."""
+        return bool(self.impacts or self.listed)
+
     def counted(self) -> tuple[Model, Array | None]:
         """The code for any number of substeps, and the number (), known when running: one compilation serves all.
 
-        Where percussions are listed the number has to be known when compiling: the model itself, and None.
+        Where percussions are listed: the model itself, and None.
         """
-        if self.impacts or self.listed:
+        if self.lists:
             return self, None
         return replace(self, substeps=1), jnp.array(self.substeps)
 

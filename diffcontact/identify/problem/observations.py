@@ -115,8 +115,8 @@ class Problem:
             state at the first of them.
 
     `initial`, `observe`, `clock` and the system's functions are compiled once and may be called again in a later fit:
-    what they use besides their arguments must not change. Runs that share them (and scheme and substeps) share the
-    compilation.
+    what they use besides their arguments must not change. Runs that share them (and the scheme) share the
+    compilation, each with its own number of substeps.
 
     Raises:
         ValueError: an argument of the wrong kind.

@@ -3,8 +3,8 @@
     r_i = (values_i - observe(simulate(theta_i), theta_i)) / noise_i       (n_i, k_i), dimensionless
     J_i = d r_i / d z_i                                                   (n_i, k_i, P_i), forward mode
 
-One compiled function serves all runs that share system, scheme, substeps, `observe`, `initial` and `clock`. Shorter
-runs are continued past their end to the length of the longest, with missing values.
+One compiled function serves all runs that share system, scheme, `observe`, `initial` and `clock`, each with its own
+number of substeps. Shorter runs are continued past their end to the length of the longest, with missing values.
 """
 
 from __future__ import annotations
@@ -109,12 +109,13 @@ def _linearise(model: Model, z: Array, fixed: dict[str, Any], samples: Samples, 
 
 
 @partial(quick_jit, static_argnums=0)
-def _linearise_lanes(model: Model, z: Array, fixed: dict[str, Any], samples: Samples):
-    """J (N, n, k, P_i) and r (N, n, k) of N lanes z (N, P_i) whose measured values (N, n, k) may differ as well."""
+def _linearise_lanes(model: Model, z: Array, fixed: dict[str, Any], samples: Samples, substeps: Array | None = None):
+    """J (N, n, k, P_i) and r (N, n, k) of N lanes z (N, P_i) whose measured values (N, n, k) may differ as well;
+    `substeps` as in `residual`."""
 
     def lane(z, values):
         def twice(z):
-            r, _ = residual(model, z, fixed, replace(samples, values=values))
+            r, _ = residual(model, z, fixed, replace(samples, values=values), substeps)
             return r, r
 
         return jax.jacfwd(twice, has_aux=True)(z)
@@ -266,8 +267,9 @@ class JointResidual:
             parts = [_measured(run, r, J) for J, r in pending]
             return np.stack([r for r, _ in parts]), np.stack([J for _, J in parts])
         rows = np.minimum(np.arange(-(-count // chunk) * chunk), count - 1).reshape(-1, chunk)
+        model, number = run.model.counted()
         parts = [
-            _linearise_lanes(run.model, jnp.asarray(z[row]), run.fixed, _with_values(run.samples, measured[row]))
+            _linearise_lanes(model, jnp.asarray(z[row]), run.fixed, _with_values(run.samples, measured[row]), number)
             for row in rows
         ]
         both = [_measured(run, r, J) for J_lanes, r_lanes in parts for J, r in zip(J_lanes, r_lanes, strict=True)]
@@ -292,7 +294,10 @@ class JointResidual:
         return other
 
     def _resolved(self, theta: NDArray) -> list[Run]:
-        """Runs of one code share the number of substeps, the largest that one of them needs."""
+        """Every run with as many substeps as it needs by itself, where their number was left open.
+
+        Runs that list percussions share the largest of their code, since each number would be compiled.
+        """
         found = [
             _enough(run, theta) if problem.substeps == "auto" else None
             for run, problem in zip(self.runs, self.problems, strict=True)
@@ -301,12 +306,13 @@ class JointResidual:
         for run, needs in zip(self.runs, found, strict=True):
             if needs is not None:
                 largest[run.model] = max(largest.get(run.model, 1), needs[0])
-        return [
-            run
-            if needs is None
-            else replace(run, model=replace(run.model, substeps=largest[run.model]), change=needs[1])
-            for run, needs in zip(self.runs, found, strict=True)
-        ]
+        resolved = []
+        for run, needs in zip(self.runs, found, strict=True):
+            if needs is not None:
+                number = largest[run.model] if run.model.lists else needs[0]
+                run = replace(run, model=replace(run.model, substeps=number), change=needs[1])
+            resolved.append(run)
+        return resolved
 
     def trajectories(self, theta: NDArray, at: Sequence[Linearised]) -> tuple[Any, ...]:
         """The simulated trajectory of each run at its own times; TOO_COARSE where shorter steps would be seen."""
@@ -316,7 +322,8 @@ class JointResidual:
             if run.padded and int(trajectory.status):
                 # What went wrong may lie beyond the end of the data: ask again without the continuation.
                 samples = jax.tree.map(lambda leaf, n=run.length: leaf[:n], run.samples)
-                _, trajectory = _residual(run.model, jnp.asarray(theta[run.index]), run.fixed, samples)
+                model, number = run.model.counted()
+                _, trajectory = _residual(model, jnp.asarray(theta[run.index]), run.fixed, samples, number)
             if run.change > TOLERANCE:
                 coarse = jnp.asarray(Status.TOO_COARSE, trajectory.status.dtype)
                 trajectory = replace(trajectory, status=first(trajectory.status, coarse))

@@ -40,8 +40,10 @@ _ITERATIONS, _TOLERANCE = 8, 1e-3
 
 
 @partial(jax.jit, static_argnums=0)
-def _linearise(model: Model, z: Array, state: Array, fixed, samples: Samples, last: Array):
+def _linearise(model: Model, z: Array, state: Array, fixed, samples: Samples, last: Array, substeps: Array | None):
     """Residuals (L, k) and final state (2d,) of a segment, and their derivatives by (z, state) on a last axis."""
+
+    number = model.substeps if substeps is None else substeps
 
     def of(both):
         params = model.parameters(both[: z.size], fixed)
@@ -50,7 +52,7 @@ def _linearise(model: Model, z: Array, state: Array, fixed, samples: Samples, la
         q, u = jnp.split(both[z.size :], [places])
         q = q if getattr(model.system, "normalise", None) is None else model.system.normalise(q)
         times = samples.times if model.clock is None else model.clock(samples.times, params)
-        motion = simulate(model.system, params, q, u, times, scheme=model.scheme, substeps=model.substeps)
+        motion = simulate(model.system, params, q, u, times, scheme=model.scheme, substeps=number)
         r = jnp.where(samples.present, (samples.values - model.observe(motion, params)) / samples.sigma, 0.0)
         both = r, jnp.concatenate([motion.q[last], motion.u[last]])
         return both, both
@@ -99,7 +101,7 @@ class CutRun:
     def __init__(self, run: Run, motion: NDArray):
         self.index, self.fixed = run.index, run.fixed
         # Times of impacts are nobody's.
-        self.model = replace(run.model, impacts=0, heard=None)
+        self.model, self.substeps = replace(run.model, impacts=0, heard=None).counted()
         channels = run.samples.values.shape[1] - bool(run.model.impacts)
         present = run.present[:, :channels]
         times = np.asarray(run.samples.times, float)[: run.length]
@@ -132,7 +134,7 @@ class CutRun:
         """Segment k as it moves from a state (2d,)."""
         samples = self._samples[k]
         (J, E), (r, end) = _linearise(
-            self.model, jnp.asarray(z), jnp.asarray(state), self.fixed, samples, self._lengths[k]
+            self.model, jnp.asarray(z), jnp.asarray(state), self.fixed, samples, self._lengths[k], self.substeps
         )
         seen = np.asarray(samples.present)
         return _Segment(*(np.asarray(part, float) for part in (r[seen], J[seen], end, E)))

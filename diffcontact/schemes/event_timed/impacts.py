@@ -89,6 +89,27 @@ class Threshold(NamedTuple):
     fastest: Array
     unsettled: Array
 
+    def with_bounces(self, t, moves: Array, rebound: Array, lasting: Array, soft: Array) -> tuple[Array, Array]:
+        """What is unsettled (d,) once the bounces of the contacts `soft` (c,) are left out, and how long each (c,)
+        would go on [s].
+
+        All bounces of one contact take 1 / (1 - e) times as long as the first. Where a body already rattles at another
+        contact the two pass their motion to and fro, and an impact takes its part of one of two: in the mean they die
+        away as if by sqrt((1 + e^2) / 2).
+
+        Args:
+            t: when [s].
+            moves: (c, d) which contacts move which coordinates.
+            rebound: (c,) how fast contacts would have left [m/s].
+            lasting: (c,) see `lasting_restitution`.
+            soft: (c,) those that were not left to bounce.
+        """
+        rattles = jnp.any(moves & (self.unsettled > t)[None, :], axis=1)
+        ratio = jnp.where(rattles, jnp.sqrt((1 + lasting**2) / 2), lasting)
+        tail = self.h * rebound / jnp.where(soft, self.slow * (1 - ratio), 1.0)
+        until = jnp.max(jnp.where(moves & soft[:, None], (t + tail)[:, None], -jnp.inf), axis=0, initial=-jnp.inf)
+        return lax.stop_gradient((jnp.maximum(self.unsettled, until), tail))
+
 
 def percussion(
     system, params, t, q: Array, u: Array, contact, closed: Array, threshold: Threshold, alone, adhesion=None
@@ -179,10 +200,7 @@ def percussion(
     bounces = jnp.any(moves & (threshold.unsettled > t)[None, :], axis=1) & (jnp.arange(e.size) != contact)
     fast = -before[contact] > jnp.max(threshold.slow)
     coarse = coarse | (fast & jnp.any(bounces & (impulse > 0)))
-    # All further bounces together take 1 / (1 - e) times as long as the first.
-    tail = threshold.h * rebound / jnp.where(hit.soft, threshold.slow * (1 - lasting), 1.0)
-    until = jnp.max(jnp.where(moves & hit.soft[:, None], (t + tail)[:, None], -jnp.inf), axis=0, initial=-jnp.inf)
-    unsettled = lax.stop_gradient(jnp.maximum(threshold.unsettled, until))
+    unsettled, _ = threshold.with_bounces(t, moves, rebound, lasting, hit.soft)
     status = first(hit.status, jnp.where(coarse, Status.TOO_COARSE, Status.OK).astype(jnp.int32))
     if system.speed_dependent:
         status = first(status, system.restitution_status(params, before, taking_part))

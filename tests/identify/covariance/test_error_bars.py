@@ -103,6 +103,21 @@ def test_jackknife_covers_where_the_runs_differ(rng, monkeypatch, count, unequal
     assert inside.sum() / 300 > 0.915
 
 
+@pytest.mark.parametrize("count", [4, 8])
+def test_what_a_run_has_of_its_own_is_covered_where_runs_depart_from_what_they_share(rng, count):
+    """Slopes of 1 +- 0.1 are fitted as one, by samples far to one side: each run's offset makes up for its own."""
+    held = []
+    for _ in range(60):
+        S, O = 5.0 + rng.normal(size=(count, 30, 1)), np.ones((30, 1))  # noqa: E741
+        slopes = 1 + 0.1 * rng.normal(size=count)
+        runs = [(x[:, 0] * slope + 0.3 + 0.05 * rng.normal(size=30), x, O) for x, slope in zip(S, slopes, strict=True)]
+        theta, residuals = joint_fit(runs)
+        bars = error_bars(residuals, theta.size)
+        held.append(np.abs(theta - 0.3)[1:] < (bars.quantile * np.sqrt(bars.covariance.diagonal()))[1:])
+    # Of 240 and 480 offsets 99.8 and 99.0 % (of twenty runs 96.9 %); without the departures 74 and 56 % (38 %).
+    assert np.mean(held) > 0.93
+
+
 def test_two_runs_cannot_show_their_scatter(rng):
     theta, residuals = joint_fit(six_runs(rng, 2))
     assert "2 runs, too few to compare" in error_bars(residuals, theta.size).explanation

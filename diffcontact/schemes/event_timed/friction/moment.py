@@ -166,10 +166,8 @@ def pass_by(system, params, t, q, u, h, left, due: Due, limits: Threshold):
     bounces = jnp.any(moves & (limits.unsettled > t)[None, :], axis=1) & (jnp.arange(e.size) != due.contact)
     fast = due.strike & (-opening[due.contact] > jnp.max(limits.slow))
     coarse = coarse | (fast & jnp.any(bounces & (hit.normal > 0)))
-    tail = limits.h * rebound / jnp.where(soft, limits.slow * (1 - lasting), 1.0)
+    unsettled, tail = limits.with_bounces(t, moves, rebound, lasting, soft)
     coarse = coarse | jnp.any(soft & _may_grip_otherwise(passage.piece, tail, limits.fastest))
-    until = jnp.max(jnp.where(moves & soft[:, None], (t + tail)[:, None], -jnp.inf), axis=0, initial=-jnp.inf)
-    unsettled = lax.stop_gradient(jnp.maximum(limits.unsettled, until))
     status = first(hit.status, jnp.where(coarse, Status.TOO_COARSE, Status.OK).astype(jnp.int32))
     if system.speed_dependent:
         status = first(status, system.restitution_status(params, opening, takes_part & due.strike))
