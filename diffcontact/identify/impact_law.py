@@ -28,9 +28,10 @@ from scipy.stats import norm, t
 from diffcontact.identify.covariance.error_bars import error_bars
 from diffcontact.identify.covariance.influence import run_residuals
 from diffcontact.identify.identifiability.null_space import null_space
+from diffcontact.identify.problem.joint_residual import JointResidual
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.parameters import Domain, Real, free_parameters
-from diffcontact.identify.problem.residual import JointResidual, Linearised, Run
+from diffcontact.identify.problem.run import Linearised, Run
 from diffcontact.identify.search.levenberg_marquardt import descend
 from diffcontact.schemes.event_timed import EventTimed
 from diffcontact.system import System

@@ -11,8 +11,8 @@ import diffcontact as dc
 from diffcontact.identify import Interval, Observations, Positive, Problem, Real, fit
 from diffcontact.identify.problem import model as model_module
 from diffcontact.identify.problem import residual as residual_module
+from diffcontact.identify.problem.joint_residual import JointResidual
 from diffcontact.identify.problem.parameters import free_parameters
-from diffcontact.identify.problem.residual import JointResidual
 
 
 def joint(problems, params, free):
@@ -67,9 +67,9 @@ def test_compression_keeps_cost_gradient_and_curvature(rng):
 
 def test_nothing_is_compiled_for_the_second_fit(rng):
     fit(ball_problem(rng), BALL_START, BALL_FREE)
-    before = residual_module._linearise.programs()
+    before = residual_module.linearise.programs()
     fit(ball_problem(rng), BALL_START, BALL_FREE)
-    assert residual_module._linearise.programs() == before
+    assert residual_module.linearise.programs() == before
 
 
 def test_restitution_cannot_be_seen_without_an_impact(rng):
@@ -164,9 +164,9 @@ def three_collisions(rng, e):
 
 def test_runs_of_different_lengths_share_parameters_and_one_compilation(rng):
     problems, start = three_collisions(rng, 0.8)
-    before = residual_module._linearise.programs()
+    before = residual_module.linearise.programs()
     result = fit(problems, start, CARTS_FREE)
-    assert residual_module._linearise.programs() <= before + 1
+    assert residual_module.linearise.programs() <= before + 1
     assert result.converged
     assert result.names[2:6] == ("distance[0]", "distance[1]", "distance[2]", "q0[0,0]")
     assert abs(result.params["e"] - 0.8) < 0.01
@@ -203,7 +203,7 @@ def test_padding_changes_nothing(rng):
     cut = residual_module.Samples(
         *(getattr(run.samples, name)[: run.length] for name in ("times", "values", "sigma", "present"))
     )
-    alone, _ = residual_module._residual(run.model, z, run.fixed, cut)
+    alone, _ = residual_module.evaluate(run.model, z, run.fixed, cut)
     np.testing.assert_allclose(np.where(run.present, alone, np.nan), at.r, atol=1e-9)  # sigma = 1e-3: 1e-12 m
 
 

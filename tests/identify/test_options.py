@@ -5,7 +5,7 @@ import pytest
 from dragged import DRAGGED, FREE, NOISE, SCHEME, START, TIMES, inside, late, positions, problem, scaled, start_of
 
 from diffcontact.identify import Normal, Observations, Positive, Problem, Real, fit
-from diffcontact.identify.problem.residual import JointResidual
+from diffcontact.identify.problem.joint_residual import JointResidual
 
 
 def test_log_scale_changes_the_path_and_not_the_end(rng):

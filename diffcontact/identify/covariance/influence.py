@@ -8,7 +8,7 @@ import numpy as np
 
 from diffcontact.identify.covariance.jackknife import RunResidual
 from diffcontact.identify.problem.objective import Objective
-from diffcontact.identify.problem.residual import Linearised
+from diffcontact.identify.problem.run import Linearised
 
 
 def run_residuals(objective: Objective, at: Sequence[Linearised]) -> list[RunResidual]:

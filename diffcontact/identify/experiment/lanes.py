@@ -18,8 +18,10 @@ from numpy.typing import NDArray
 
 from diffcontact.compilation import quick_jit
 from diffcontact.identify.experiment.controls import CHANNELS, DURATION, FRAME_RATE, Setting
+from diffcontact.identify.problem.joint_residual import LANES
 from diffcontact.identify.problem.objective import Objective, negligible_columns
-from diffcontact.identify.problem.residual import LANES, Run, Samples, residual
+from diffcontact.identify.problem.residual import Samples, residual
+from diffcontact.identify.problem.run import Run
 from diffcontact.identify.problem.substeps import enough
 from diffcontact.status import Status
 

@@ -31,7 +31,8 @@ from diffcontact.identify.covariance.autoregression import whitening
 from diffcontact.identify.covariance.run_noise import run_noise
 from diffcontact.identify.intervals.unbounded import Unbounded
 from diffcontact.identify.problem.objective import Objective
-from diffcontact.identify.problem.residual import Linearised, Run, residual
+from diffcontact.identify.problem.residual import residual
+from diffcontact.identify.problem.run import Linearised, Run
 from diffcontact.identify.result import FitResult, resumed
 from diffcontact.identify.table import text_table
 from diffcontact.progress import stage

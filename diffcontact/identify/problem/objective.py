@@ -9,12 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from diffcontact.identify.problem.joint_residual import JointResidual
 from diffcontact.identify.problem.loss import Loss
 from diffcontact.identify.problem.normal_equations import NormalEquations
 from diffcontact.identify.problem.observations import Problem
 from diffcontact.identify.problem.parameters import Domain, FreeParameters, Tie, free_parameters
 from diffcontact.identify.problem.priors import Normal, Priors
-from diffcontact.identify.problem.residual import JointResidual, Linearised
+from diffcontact.identify.problem.run import Linearised
 from diffcontact.progress import note
 
 Progress = Callable[[int, float], None]

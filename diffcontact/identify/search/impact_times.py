@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from diffcontact.identify.problem.impacts import Impacts, kinks
 from diffcontact.identify.problem.objective import Objective
-from diffcontact.identify.problem.residual import Run, with_impacts
+from diffcontact.identify.problem.run import Run, with_impacts
 from diffcontact.identify.search.levenberg_marquardt import descend
 from diffcontact.schemes.event_timed import EventTimed
 from diffcontact.system import ParticleLine

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from diffcontact.identify.problem.impacts import Impacts, struck
 from diffcontact.identify.problem.objective import Objective
-from diffcontact.identify.problem.residual import Linearised, Run, with_impacts
+from diffcontact.identify.problem.run import Linearised, Run, with_impacts
 from diffcontact.schemes.event_timed import EventTimed
 from diffcontact.system import System
 

@@ -7,7 +7,7 @@ from bouncing import BALL, BALL_FREE, BALL_TRUTH, bounces, positions, start_of
 from diffcontact.identify import Impacts, Interval, Observations, Positive, Problem, Real, fit
 from diffcontact.identify.problem.impacts import kinks
 from diffcontact.identify.problem.objective import Objective
-from diffcontact.identify.problem.residual import with_impacts
+from diffcontact.identify.problem.run import with_impacts
 
 
 def times_of_bounces(e, g, height, speed, count):

@@ -1,0 +1,214 @@
+"""The residuals of all runs together, as functions of one flat vector theta."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from diffcontact.identify.problem.loss import Loss
+from diffcontact.identify.problem.model import Model, share_code
+from diffcontact.identify.problem.observations import Problem
+from diffcontact.identify.problem.parameters import FreeParameters
+from diffcontact.identify.problem.residual import Samples, evaluate, linearise_lanes
+from diffcontact.identify.problem.run import Linearised, Run, cut, prepared
+from diffcontact.identify.problem.substeps import TOLERANCE
+from diffcontact.status import Status, first
+
+# Simulations side by side on an accelerator.
+LANES = 256
+_LINEAR = Loss()
+
+
+class JointResidual:
+    """The residuals of all runs and their Jacobian as functions of the flat vector theta.
+
+    Args:
+        problems: the runs.
+        parameters: the layout of theta.
+        listed: how many percussions the trajectories list, at least.
+
+    Attributes:
+        problems: the runs as they were given.
+        runs: one `Run` per problem.
+        size: P, the length of theta.
+        samples: m, the number of measured samples.
+    """
+
+    def __init__(self, problems: Sequence[Problem], parameters: FreeParameters, listed: int = 0):
+        models = share_code(problems, parameters.view, tuple(parameters.tied.items()), listed)
+        kinds = [
+            (model, p.observations.values.shape[1], p.observations.impacts is None)
+            for model, p in zip(models, problems, strict=True)
+        ]
+        longest: dict[Any, int] = {}
+        for kind, problem in zip(kinds, problems, strict=True):
+            longest[kind] = max(longest.get(kind, 0), problem.observations.times.size)
+        self.problems = tuple(problems)
+        self.size = len(parameters.names)
+        self.runs = [
+            prepared(kind[0], problem.observations, parameters, i, longest[kind])
+            for i, (kind, problem) in enumerate(zip(kinds, problems, strict=True))
+        ]
+        self.samples = sum(int(run.present.sum()) for run in self.runs)
+        self.runs = self._resolved(parameters.start)
+        self._unpad_where_observe_looks_ahead(problems, parameters)
+
+    def linearise(self, theta: NDArray) -> list[Linearised]:
+        """Every run at theta (P,)."""
+        # All runs are under way before the first is waited for.
+        pending = [run.under_way(theta[run.index], run.samples) for run in self.runs]
+        results = []
+        for run, (J, r, trajectory) in zip(self.runs, pending, strict=True):
+            results.append(Linearised(*run.measured(r, J), trajectory))
+        return results
+
+    def compressed(self, theta: NDArray, loss: Loss = _LINEAR) -> tuple[NDArray, NDArray]:
+        """Few rows in place of the m samples: f (M,) and J (M, P) with the f^T f, J^T f and J^T J of all of them.
+
+        Each run's [J_i, r_i] is replaced by its triangular factor, (P_i + 1) rows. An orthogonal transformation changes
+        neither the cost nor a Gauss-Newton step, but the optimiser's linear algebra becomes as small as the number of
+        parameters. Residuals that are not finite count as a large penalty without derivative, so that the optimiser
+        backs off.
+
+        Args:
+            theta: (P,) the free parameters.
+            loss: what the squares are of: the residuals themselves, or those that make the squares a robust loss.
+        """
+        factors = []
+        for run, at in zip(self.runs, self.linearise(theta), strict=True):
+            r, J = run.finite_rows(at.r[run.present], at.J[run.present], loss)
+            factors.append(np.linalg.qr(np.column_stack([J, r]), mode="r"))
+        rows = np.cumsum([0, *(factor.shape[0] for factor in factors)])
+        f, J = np.zeros(rows[-1]), np.zeros((rows[-1], self.size))
+        for run, factor, begin, end in zip(self.runs, factors, rows[:-1], rows[1:], strict=True):
+            f[begin:end] = factor[:, -1]
+            J[begin:end, run.index] = factor[:, :-1]
+        return f, J
+
+    def lanes(
+        self, theta: NDArray, values: Sequence[NDArray] | None = None, chunk: int | None = None
+    ) -> list[tuple[NDArray, NDArray]]:
+        """Per run, r (N, n, k) and J (N, n, k, P_i) of N lanes theta (N, P), like those of `linearise`.
+
+        On a CPU one lane follows the other, by the function that is compiled anyway. A vmapped simulation takes longer
+        per lane there (measured: 1.1 times for one ball, 1.6 times for three in a box). On other devices the lanes run
+        side by side, in chunks of one shape.
+
+        Args:
+            theta: (N, P), N >= 1.
+            values: per run the measured values (N, n, k) of every lane, where they differ from lane to lane.
+            chunk: how many run side by side; None: what suits the device.
+        """
+        if chunk is None:
+            chunk = 1 if jax.default_backend() == "cpu" else LANES
+        return [
+            self._lanes_ofprepared(run, theta[:, run.index], None if values is None else values[i], chunk)
+            for i, run in enumerate(self.runs)
+        ]
+
+    def _lanes_ofprepared(self, run: Run, z: NDArray, values: NDArray | None, chunk: int) -> tuple[NDArray, NDArray]:
+        count, n = z.shape[0], run.samples.times.shape[0]
+        measured = np.broadcast_to(np.asarray(run.samples.values), (count, n, run.present.shape[1]))
+        if values is not None:
+            filled = np.where(run.present, values, 0.0)
+            measured = np.pad(filled, ((0, 0), (0, n - run.length), (0, 0)))
+        if chunk == 1:
+            pending = [run.under_way(z[i], _with_values(run.samples, measured[i]))[:2] for i in range(count)]
+            parts = [run.measured(r, J) for J, r in pending]
+            return np.stack([r for r, _ in parts]), np.stack([J for _, J in parts])
+        rows = np.minimum(np.arange(-(-count // chunk) * chunk), count - 1).reshape(-1, chunk)
+        model, number = run.model.counted()
+        parts = [
+            linearise_lanes(model, jnp.asarray(z[row]), run.fixed, _with_values(run.samples, measured[row]), number)
+            for row in rows
+        ]
+        both = [run.measured(r, J) for J_lanes, r_lanes in parts for J, r in zip(J_lanes, r_lanes, strict=True)]
+        return np.stack([r for r, _ in both[:count]]), np.stack([J for _, J in both[:count]])
+
+    def replaced(self, name: str, arrays: Sequence[NDArray]) -> JointResidual:
+        """The same runs with other measured `values` or another `sigma` (n_i, k_i); nothing is compiled anew."""
+        runs = []
+        for run, array in zip(self.runs, arrays, strict=True):
+            old = getattr(run.samples, name)
+            new = np.array(old, float)
+            new[: run.length][run.present] = np.asarray(array, float)[run.present]
+            runs.append(replace(run, samples=replace(run.samples, **{name: jnp.asarray(new, old.dtype)})))
+        other = copy(self)
+        other.runs = runs
+        return other
+
+    def resolved(self, theta: NDArray) -> JointResidual:
+        """The same runs with steps short enough at theta (P,), where their number was left open; never longer ones."""
+        other = copy(self)
+        other.runs = self._resolved(theta)
+        return other
+
+    def _resolved(self, theta: NDArray) -> list[Run]:
+        """Every run with as many substeps as it needs by itself, where their number was left open.
+
+        Runs that list percussions share the largest of their code, since each number would be compiled.
+        """
+        found = [
+            run.enough(theta) if problem.substeps == "auto" else None
+            for run, problem in zip(self.runs, self.problems, strict=True)
+        ]
+        largest: dict[Model, int] = {}
+        for run, needs in zip(self.runs, found, strict=True):
+            if needs is not None:
+                largest[run.model] = max(largest.get(run.model, 1), needs[0])
+        resolved = []
+        for run, needs in zip(self.runs, found, strict=True):
+            if needs is not None:
+                number = largest[run.model] if run.model.lists else needs[0]
+                run = replace(run, model=replace(run.model, substeps=number), change=needs[1])
+            resolved.append(run)
+        return resolved
+
+    def trajectories(self, theta: NDArray, at: Sequence[Linearised]) -> tuple[Any, ...]:
+        """The simulated trajectory of each run at its own times; TOO_COARSE where shorter steps would be seen."""
+        results = []
+        for run, linearised in zip(self.runs, at, strict=True):
+            trajectory = linearised.trajectory
+            if run.padded and int(trajectory.status):
+                # What went wrong may lie beyond the end of the data: ask again without the continuation.
+                samples = jax.tree.map(lambda leaf, n=run.length: leaf[:n], run.samples)
+                model, number = run.model.counted()
+                _, trajectory = evaluate(model, jnp.asarray(theta[run.index]), run.fixed, samples, number)
+            if run.change > TOLERANCE:
+                coarse = jnp.asarray(Status.TOO_COARSE, trajectory.status.dtype)
+                trajectory = replace(trajectory, status=first(trajectory.status, coarse))
+            results.append(cut(trajectory, run.length))
+        return tuple(results)
+
+    def listed(self, theta: NDArray, i: int, percussions: int) -> Any:
+        """The trajectory of run i at theta (P,), with so many percussions listed."""
+        run = self.runs[i]
+        model = replace(run.model, listed=percussions)
+        _, trajectory = evaluate(model, jnp.asarray(theta[run.index]), run.fixed, run.samples)
+        return cut(trajectory, run.length)
+
+    def _unpad_where_observe_looks_ahead(self, problems: Sequence[Problem], parameters: FreeParameters) -> None:
+        """An `observe` that uses the whole trajectory (its mean, its end) must not see the continuation."""
+        if not any(run.padded for run in self.runs):
+            return
+        for i, at in enumerate(self.linearise(parameters.start)):
+            run, observations = self.runs[i], problems[i].observations
+            params = run.model.parameters(jnp.asarray(parameters.start[run.index]), run.fixed)
+            seen = np.asarray(run.model.observe(cut(at.trajectory, run.length), params), float)
+            again = (observations.values - seen) / observations.sigma
+            tolerance = float(jnp.finfo(run.samples.values.dtype).eps) ** 0.5  # other summation order, same numbers
+            r = at.r[:, : again.shape[1]]
+            finite = np.isfinite(r)
+            if not np.allclose(again[finite], r[finite], tolerance, tolerance):
+                self.runs[i] = replace(prepared(run.model, observations, parameters, i, run.length), change=run.change)
+
+
+def _with_values(samples: Samples, values: Any) -> Samples:
+    return replace(samples, values=jnp.asarray(values, samples.sigma.dtype))

@@ -1,0 +1,181 @@
+"""A run, ready to be evaluated: its code, its numbers, its place in theta, and what it gives at theta.
+
+Shorter runs are continued past their end to the length of the longest, with missing values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from diffcontact.identify.problem.impacts import Impacts
+from diffcontact.identify.problem.loss import Loss
+from diffcontact.identify.problem.model import Model
+from diffcontact.identify.problem.observations import Observations
+from diffcontact.identify.problem.parameters import FreeParameters
+from diffcontact.identify.problem.residual import Samples, evaluate, linearise
+from diffcontact.identify.problem.substeps import enough
+
+# How much shorter steps may be simulated with derivatives that nobody asked for: twice the time of a simulation, and
+# less than its compilation.
+_WITH_DERIVATIVES = 8
+# A residual this large (in standard deviations) is a simulation on its way to infinity; its square is still a number.
+_INFINITE = 1e15
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """One run, ready to be evaluated: its code, its numbers, and where its free parameters lie in theta.
+
+    `penalty` stands in for residuals that are not finite: a thousand times the largest measured value, in noise.
+    `change` is what half as long steps would change, in noise; 0 where nobody asked.
+    """
+
+    model: Model
+    samples: Samples
+    fixed: dict[str, Any]
+    index: NDArray
+    present: NDArray
+    penalty: float
+    change: float = 0.0
+
+    @property
+    def length(self) -> int:
+        return self.present.shape[0]
+
+    @property
+    def padded(self) -> bool:
+        return self.samples.times.shape[0] > self.length
+
+    @property
+    def progress(self) -> NDArray:
+        """(n,) how far into the run each sample was taken, from 0 to 1."""
+        times = np.asarray(self.samples.times, float)[: self.length]
+        return (times - times[0]) / (times[-1] - times[0])
+
+    def under_way(self, z: NDArray, samples: Samples):
+        """J, r and the trajectory at z (P_i,), not waited for."""
+        model, number = self.model.counted()
+        return linearise(model, jnp.asarray(z), self.fixed, samples, number)
+
+    def measured(self, r: Any, J: Any) -> tuple[NDArray, NDArray]:
+        """Residuals and Jacobian on its own samples: NaN and zero where missing, infinite where not finite."""
+        r = np.asarray(r, float)[: self.length]
+        r = np.where(np.abs(r) < _INFINITE, r, np.inf)
+        J = np.asarray(J, float)[: self.length]
+        return np.where(self.present, r, np.nan), np.where(np.abs(J) < _INFINITE**2, J, np.inf)
+
+    def finite_rows(self, r: NDArray, J: NDArray, loss: Loss) -> tuple[NDArray, NDArray]:
+        """Rows (m_i,), (m_i, P_i) whose squares are the loss; a large penalty without derivative where not finite."""
+        finite = np.isfinite(r)
+        J = np.where(np.isfinite(J) & finite[:, None], J, 0.0)
+        r = np.where(finite, r, self.penalty)
+        if not loss.robust:
+            return r, J
+        s, slope = loss.squared(r)
+        return s, np.where(finite, slope, 0.0)[:, None] * J
+
+    def enough(self, theta: NDArray) -> tuple[int, float]:
+        """How many substeps the run needs at theta, and what half as long steps would change; see `substeps.enough`."""
+        model, samples, z = self.model, self.samples, jnp.asarray(theta[self.index])
+        if model.impacts:
+            # Percussions are listed for numbers that are known when compiling; the samples know as much.
+            arrays = (array[:, :-1] for array in (samples.values, samples.sigma, samples.present))
+            samples = Samples(samples.times, *arrays)
+        counted, number = model.counted()
+        model = replace(model, substeps=1, impacts=0, heard=None)
+
+        def simulated(substeps: int):
+            # What the fit compiles anyway tells as much, together with derivatives that a few simulations can afford.
+            if number is not None and substeps <= _WITH_DERIVATIVES * self.model.substeps:
+                return linearise(counted, z, self.fixed, samples, jnp.array(substeps))[1:]
+            return evaluate(model, z, self.fixed, samples, jnp.array(substeps))
+
+        return enough(simulated, self.model.substeps)
+
+
+@dataclass(frozen=True, eq=False)
+class Linearised:
+    """A run at theta.
+
+    Attributes:
+        r: (n, k) residuals, NaN where missing, infinite where the simulation is not finite.
+        J: (n, k, P_i) their derivatives by z_i, zero where missing, infinite where not finite.
+        trajectory: on the padded times.
+    """
+
+    r: NDArray
+    J: NDArray
+    trajectory: Any
+
+
+def prepared(model: Model, observations: Observations, parameters: FreeParameters, i: int, length: int) -> Run:
+    """The run of index i, continued past its end to `length` samples, with missing values."""
+    missing = length - observations.times.size
+    # The continuation keeps the typical spacing: steps of another size would be other code paths for the scheme.
+    beyond = observations.times[-1] + np.median(np.diff(observations.times)) * np.arange(1, missing + 1)
+    present = observations.present
+
+    def pad(array, value):
+        return jnp.asarray(np.pad(array, ((0, missing), (0, 0)), constant_values=value))
+
+    values = np.where(present, observations.values, 0.0)
+    real = jnp.result_type(float)
+    samples = Samples(
+        times=jnp.asarray(np.concatenate([observations.times, beyond]), real),
+        values=pad(values, 0.0).astype(real),
+        sigma=pad(observations.sigma, 1.0).astype(real),
+        present=pad(present, False),
+    )
+    penalty = 1e3 * (1.0 + float(np.max(np.abs(values / observations.sigma))))
+    run = Run(model, samples, parameters.fixed(i), parameters.index(i), present, penalty)
+    return run if observations.impacts is None else with_impacts(run, observations.impacts)
+
+
+def with_impacts(run: Run, impacts: Impacts) -> Run:
+    """The run with one more channel: each time in the row of the sample after it, or in the next that is free."""
+    count, times = impacts.times.size, np.asarray(run.samples.times, float)[: run.length]
+    which = np.flatnonzero(np.isfinite(impacts.times))
+    rows = np.searchsorted(times, impacts.times[which])
+    # In order and one per row: as late as those behind leave room, as early as those before do.
+    rows = np.minimum(rows, run.length - which.size + np.arange(which.size))
+    rows = np.maximum.accumulate(rows - np.arange(which.size)) + np.arange(which.size)
+    length = run.samples.times.shape[0]
+    present, values, sigma, impact = np.zeros(length, bool), np.zeros(length), np.ones(length), np.zeros(length, int)
+    present[rows], impact[rows] = True, which
+    values[rows], sigma[rows] = impacts.times[which], np.broadcast_to(impacts.noise, impacts.times.shape)[which]
+
+    def beside(old, new):
+        return jnp.concatenate([old, jnp.asarray(new, old.dtype)[:, None]], axis=1)
+
+    old = run.samples
+    samples = Samples(
+        old.times,
+        beside(old.values, values),
+        beside(old.sigma, sigma),
+        beside(old.present, present),
+        jnp.asarray(impact),
+    )
+    return replace(
+        run,
+        model=replace(run.model, impacts=count, heard=impacts.contacts),
+        samples=samples,
+        present=np.column_stack([run.present, present[: run.length]]),
+    )
+
+
+def cut(trajectory: Any, length: int) -> Any:
+    """The trajectory up to its sample `length`."""
+    samples = trajectory.t.shape[0]
+
+    def shortened(leaf):
+        if jnp.ndim(leaf) == 0:
+            return leaf
+        return leaf[: length if leaf.shape[0] == samples else length - 1]
+
+    return replace(jax.tree.map(shortened, replace(trajectory, percussions=None)), percussions=trajectory.percussions)
