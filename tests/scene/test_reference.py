@@ -43,7 +43,7 @@ SCENES = {
         },
         "parameters": values(
             *("mass", "radius", "gravity", "plane_offset", "fixed_centre", "fixed_radius", "restitution", "friction"),
-            *("drag", "damping", "magnus", "q0", "u0", "spin0", "angle0"),
+            *("drag", "damping", "magnus", "magnus_saturation", "q0", "u0", "spin0", "angle0"),
         ),
         "ties": {"mass[1]": "mass[0]"},
     },
