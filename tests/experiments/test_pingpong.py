@@ -12,7 +12,9 @@ GRAVITY = np.array([0.0, 0.0, -9.81])
 
 
 def acceleration(v, w):
-    return GRAVITY - 0.14 * np.linalg.norm(v) * v + 0.0034 * np.cross(w, v)
+    speed = np.linalg.norm(v)
+    side = 0.0057 * np.cross(w, v) / (1 + 0.041 * np.linalg.norm(w) / speed)
+    return GRAVITY - 0.14 * speed * v + side
 
 
 def moved(x, v, w, h):
@@ -92,6 +94,16 @@ def test_what_is_held_is_counted():
     beside = pingpong.Comparison(np.ones((1, 3)), interval, np.array([[1.0, 3.0, 1.0]]))
     assert beside.held == pytest.approx(2 / 3)
     assert beside.error == 2.0
+    assert beside.told() == "67% held, median error 2 of 3 rad/s   (x 100%, 0 rad/s   y 0%, 2 rad/s   z 100%, 0 rad/s)"
+    assert beside.of(np.array([True])).held == beside.held
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_flight_that_bends_otherwise_than_its_spin_is_known(tmp_path, rng, turned):
+    """Topspin of 300 rad/s bends by 4.6 m/s^2, ten times what samples leave open; w x v lacks the part along v."""
+    flown = np.array([300.0, 50.0, 0.0])
+    file = track(tmp_path / "0.csv", rng, flown)
+    assert pingpong.bends_otherwise(file, flown * [-1, 1, 1] if turned else flown / 2 + [0, 400, 0]) == turned
 
 
 def test_measured_tracks_with_a_bounce(data):
