@@ -193,18 +193,13 @@ def _balls(options: Table) -> ReadySystem:
 def _bending(flight: np.ndarray, known: Mapping[str, np.ndarray]) -> np.ndarray:
     """The least spin by which the air bends a flight as much, from its velocity and acceleration (2, dimension).
 
-    Where the side force levels off no spin bends it much more, as noise may: four times that of a force that does not
-    is the most.
+    As if the side force did not level off: a start that takes that into account blows up the noise of the curve.
     """
     velocity, acceleration = flight
     speed, magnus = np.linalg.norm(velocity), float(known.get("magnus", 0.0))
     bend = acceleration - known["gravity"] + known.get("drag", 0.0) * speed * velocity
     turned = velocity[0] * bend[1] - velocity[1] * bend[0] if velocity.size == 2 else np.cross(velocity, bend)
-    if not (magnus and speed):
-        return np.atleast_1d(0.0 * turned)
-    linear = np.atleast_1d(turned / (magnus * speed**2))
-    levelled = float(known.get("magnus_saturation", 0.0)) * np.linalg.norm(linear) / speed
-    return linear / max(1 - levelled, 1 / 4)
+    return np.atleast_1d(turned / (magnus * speed**2) if magnus and speed else 0.0 * turned)
 
 
 def _spinning(system: Balls, quantities: Mapping[str, Quantity]) -> ReadySystem:
