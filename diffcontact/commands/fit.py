@@ -96,7 +96,7 @@ def fit_and_report(
     }
     for name, text in texts.items():
         write_atomically(folder / name, text())
-    print(f"\n{result.verdict}\n\n{text_table(estimates(document), result.scope)}\n")
+    print(f"\n{result.verdict}\n\n{text_table(estimates(document), result.scope, result.verdict.taken)}\n")
     print(f"cost {result.cost:.6g}, {result.dof} degrees of freedom; {result.message}\nerror bars {result.error_bars}")
     if compared is not None:
         print(f"\n{compared}\nspeeds in {study.unit_of_speed}\n")

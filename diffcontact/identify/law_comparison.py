@@ -140,7 +140,7 @@ def compare_laws(
         under.progress = progress
         with stage(f"law {name}"):
             found = search(under, "lm", 1, 0, "single")
-        results[name] = replace(estimate(under, found), noise_factors=result.noise_factors)
+        results[name] = _by_its_square(replace(estimate(under, found), noise_factors=result.noise_factors), name)
     against = {name: compare(other, result, (name, given)) for name, other in results.items() if other is not result}
     # Of contacts with coefficients of their own there is no slope to be seen besides.
     speed = speed_test(result) if reference is None else None
@@ -174,6 +174,24 @@ class _Shared:
         # As in `laws.built`.
         e = jnp.where(e > 1, 1.0, jnp.where(e < 0, 0.0, e))
         return jnp.where(jnp.asarray(self.contacts), e, constant)
+
+
+def _by_its_square(result: FitResult, law: str) -> FitResult:
+    r"""The result with the intervals of coefficients x that the law knows by their squares alone.
+
+    The data see x^2, with the standard error 2 x sigma_x: its interval is regular at zero, where that of x would have
+    no end. The one of x has its roots for ends, and where it reaches zero x has no standard error::
+
+        x^2 +- 2 x k sigma_x,   k the quantile
+    """
+    stderr, interval95 = dict(result.stderr), dict(result.interval95)
+    for name in (one.name for one in LAWS[law].coefficients if one.squared):
+        x = float(result.params[name])
+        half = 2 * x * float(result.quantile[name]) * float(stderr[name]) if x > 0 else np.inf
+        interval95[name] = np.sqrt(np.maximum([x**2 - half, x**2 + half], 0.0))
+        if interval95[name][0] == 0:
+            stderr[name] = np.inf
+    return replace(result, stderr=stderr, interval95=interval95)
 
 
 def _domain(one: Coefficient) -> Domain:
@@ -245,7 +263,10 @@ def _told(result: FitResult, name: str) -> list[str]:
     told = []
     for c in own:
         low, high = result.interval95[c.name]
-        told.append(f"{c.name} {float(result.params[c.name]):.3g} [{low:.3g}, {high:.3g}]")
+        if c.squared and low <= 0:
+            told.append(f"no {c.name} seen" + (f", {high:.3g} at most" if np.isfinite(high) else ""))
+        else:
+            told.append(f"{c.name} {float(result.params[c.name]):.3g} [{low:.3g}, {high:.3g}]")
     if name in LAWS and any(c.choice for c in LAWS[name].coefficients):
         told.append(f"v0 {float(result.params['reference_speed']):.3g}")
     return told

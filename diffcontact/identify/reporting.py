@@ -287,7 +287,7 @@ def numbers(result: FitResult, labels: Labels, runs: Sequence[str], profiles: Se
         converged=result.converged,
         message=result.message,
         scope=result.scope,
-        caveat=caveat(result.scope),
+        caveat=". ".join(text for text in (caveat(result.scope), result.verdict.taken) if text),
         estimates=estimates,
         correlation=matrix,
         correlated=correlated,

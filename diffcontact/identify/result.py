@@ -338,7 +338,7 @@ class FitResult:
         return framed(page(fit_report(self)))
 
     def __str__(self) -> str:
-        lines = [f"{self.verdict}\n", text_table(self.rows(), self.scope)]
+        lines = [f"{self.verdict}\n", text_table(self.rows(), self.scope, self.verdict.taken)]
         lines.append(f"cost {self.cost:.6g}, {self.dof} degrees of freedom; {self.message}")
         lines.append(
             f"chi^2 per degree of freedom {self.chi2_per_dof:.3g}, AIC {self.aic:.6g}, BIC {self.bic:.6g} with "

@@ -53,8 +53,14 @@ def table_cells(rows: Sequence[Mapping[str, Any]], scope: str = INTERVAL) -> lis
     return cells
 
 
-def text_table(rows: Sequence[Mapping[str, Any]], scope: str = INTERVAL) -> str:
-    """A table of estimates as aligned text, a line under its head, a caveat below; arguments as of `table_cells`."""
+def text_table(rows: Sequence[Mapping[str, Any]], scope: str = INTERVAL, taken: str = "") -> str:
+    """A table of estimates as aligned text, a line under its head, caveats below.
+
+    Args:
+        rows: as `table_cells` takes them.
+        scope: what the intervals are called.
+        taken: what they rest on besides.
+    """
     cells = table_cells(rows, scope)
     head = cells[0]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
@@ -65,7 +71,7 @@ def text_table(rows: Sequence[Mapping[str, Any]], scope: str = INTERVAL) -> str:
         ).rstrip()
         for line in cells
     ]
-    below = [caveat(scope)] if caveat(scope) else []
+    below = [text for text in (caveat(scope), taken) if text]
     return "\n".join([lines[0], "-" * max(map(len, lines)), *lines[1:], *below])
 
 

@@ -39,6 +39,7 @@ class Coefficient:
         speed: the power of a speed in its unit: 1 for a speed itself, -1 for what is per speed, 0 for a number.
         low: what is possible at least.
         choice: whether it is a choice of units, one number for all contacts that is 1 where params lack it.
+        squared: whether the law knows it by its square alone, so that near zero nothing but the square can be seen.
         start: from speeds of approach (m,) to a value at which the law is all but constant, to begin a fit with.
     """
 
@@ -46,6 +47,7 @@ class Coefficient:
     speed: int
     low: float = -np.inf
     choice: bool = False
+    squared: bool = False
     start: Callable[[np.ndarray], float] = lambda speeds: 0.0
 
 
@@ -105,7 +107,11 @@ LAWS = {
             "sticking",
             "e sqrt(1 - (v_s / v)^2)",
             # At zero nothing would depend on it.
-            (Coefficient("sticking_speed", 1, low=0.0, start=lambda speeds: 0.3 * float(np.min(speeds))),),
+            (
+                Coefficient(
+                    "sticking_speed", 1, low=0.0, squared=True, start=lambda speeds: 0.3 * float(np.min(speeds))
+                ),
+            ),
             _sticking,
         ),
     )

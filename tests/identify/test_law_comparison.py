@@ -5,7 +5,7 @@ import json
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from bumpers import RUNS, SCATTER, SPEEDS, experiment, falling
+from bumpers import FIXED, RUNS, SCATTER, SPEEDS, experiment, falling
 
 import diffcontact as dc
 from diffcontact.identify import Interval, Observations, Problem, Real, compare_laws, fit
@@ -62,3 +62,30 @@ def test_nothing_to_compare():
     rng = np.random.default_rng(0)
     result = experiment(np.full(RUNS, 0.35), rng, free=("mass_ratio", "q0", "u0"))
     assert compare_laws(result) is None
+
+
+def test_a_sticking_speed_that_is_not_there_is_bounded_by_what_its_square_does():
+    """Carts of one constant e: where the speed itself would have no upper end, and no sense, it has one in words."""
+    found = compare_laws(experiment(np.full(RUNS, 0.35), np.random.default_rng(5)), ("sticking",))
+    assert found.best == "constant"
+    result = found.results["sticking"]
+    low, high = result.interval95["sticking_speed"]
+    # The slowest impact, at 0.08 m/s, would not rebound at all at that speed: e would be 0 for 0.35.
+    assert low == 0 < high < SPEEDS[0]
+    assert f"no sticking_speed seen, {high:.3g} at most" in str(found)
+    entry = found.to_dict()["fits"]["sticking"]["parameters"]["sticking_speed"]
+    assert entry["stderr"] is None
+
+
+def test_a_sticking_speed_that_is_there_has_an_interval():
+    speed = 0.06
+    # Drag, per mass of 1.3, slows the first rider over the metre per m/s that lies before it.
+    e = 0.5 * np.sqrt(1 - (speed / (SPEEDS * (1 - FIXED["drag"] / 1.3))) ** 2)
+    found = compare_laws(experiment(e, np.random.default_rng(6)), ("sticking",))
+    assert found.best == "sticking"
+    result = found.results["sticking"]
+    low, high = result.interval95["sticking_speed"]
+    assert 0 < low < speed < high < SPEEDS[0]
+    # By its square the interval is as long as twice the half width of the speed, to second order in their ratio.
+    half = float(result.quantile["sticking_speed"]) * float(result.stderr["sticking_speed"])
+    assert high - low == pytest.approx(2 * half, rel=(half / speed) ** 2)

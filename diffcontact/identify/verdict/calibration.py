@@ -62,12 +62,12 @@ def calibration(evidence: Evidence) -> Iterator[Reason]:
     """The fault of the measuring that would explain what is wrong, if one would."""
     if evidence.objective.loss.robust:
         return
-    directions = [_directions(evidence, number) for number in range(len(evidence.runs))]
-    names = sorted(set().union(*directions))
+    of_runs = [directions(evidence, number) for number in range(len(evidence.runs))]
+    names = sorted(set().union(*of_runs))
     found = [
         fault
         for name in names
-        if (fault := _fault(name, [(r, d[name]) for r, d in zip(evidence.runs, directions, strict=True) if name in d]))
+        if (fault := _fault(name, [(r, d[name]) for r, d in zip(evidence.runs, of_runs, strict=True) if name in d]))
     ]
     if not found:
         return
@@ -76,7 +76,7 @@ def calibration(evidence: Evidence) -> Iterator[Reason]:
     # Residuals within the noise need no cause.
     if excess <= 0 or best.taken < _MOST * excess:
         return
-    error = _stderr(best, [run for run, d in zip(evidence.runs, directions, strict=True) if best.name in d])
+    error = _stderr(best, [run for run, d in zip(evidence.runs, of_runs, strict=True) if best.name in d])
     if abs(best.size) > norm.isf(_LEVEL / 2 / len(found)) * error:
         yield Reason(
             f"residuals have the shape that a fault of the measuring leaves, or something alike: {best.name} by "
@@ -85,7 +85,7 @@ def calibration(evidence: Evidence) -> Iterator[Reason]:
         )
 
 
-def _directions(evidence: Evidence, number: int) -> dict[str, NDArray]:
+def directions(evidence: Evidence, number: int) -> dict[str, NDArray]:
     """(n, k) of every fault of a run, in units of the noise; zero in channels that it does not touch."""
     run, data = evidence.runs[number], evidence.objective.joint.runs[number].samples
     n, tracks = len(run.times), run.tracks

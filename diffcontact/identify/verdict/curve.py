@@ -7,8 +7,10 @@ by itself. The two are told apart by their likelihoods, each penalised for its p
     r_t = correlated          AR(p), p <= 8 (`covariance.autoregression`)
     r_t = curve(t) + white    curve = sum_k c_k b_k(t), k <= K,  b = 1, t, t^2, t^3, cos(pi t), cos(2 pi t), ...
 
-The cubic is there for the ends, where cosines alone would converge slowly. What the fit has taken out of r is taken out
-of the b_k, too. Correlated noise is rough at every scale, so that no few b_k leave white noise of it.
+The cubic is there for the ends, where cosines alone would converge slowly. An impact may break the curve: what a term
+did to the velocities before it comes out of it changed. So a second family is tried, in which every impact at t_i adds
+(t - t_i)_+^j, j = 0 to 3, behind the cubic. What the fit has taken out of r is taken out of the b_k, too. Correlated
+noise is rough at every scale, so that no few b_k leave white noise of it.
 
 Source: G. Schwarz, Annals of Statistics 6 (1978) 461, for the penalty.
 """
@@ -59,23 +61,25 @@ def curve_in(run: RunEvidence) -> Curve | None:
     correlated = misfit(r, models) + sum(
         model.order * np.log(seen[c]) for c, model in zip(channels, models, strict=True)
     )
-    smooth, size = _fitted(r, run.residual.J[:, channels])
+    count = min(int(seen[channels].min()) // _SAMPLES, _MOST)
+    families = [shapes_of(len(r), count)]
+    if 0 < 4 * (breaks := _breaks(run)).size < count - 4:
+        families.append(shapes_of(len(r), count, breaks))
+    smooth, size = min(_fitted(r, run.residual.J[:, channels], shapes) for shapes in families)
     lead = correlated - smooth
     return Curve(size, lead) if size > 0 and lead > _DECISIVE else None
 
 
-def _fitted(r: NDArray, J: NDArray) -> tuple[float, float]:
+def _fitted(r: NDArray, J: NDArray, shapes: NDArray) -> tuple[float, float]:
     """-2 log L with its penalty of the best curves (n, k) and white noise, and the curves' size over the noise's."""
     present = ~np.isnan(r)
     y, J, count = r[present], J[present], present.sum(axis=0)
     U, s, _ = np.linalg.svd(J / np.maximum(np.linalg.norm(J, axis=0), np.finfo(float).tiny), full_matrices=False)
     U = U[:, s > _NEGLIGIBLE]
     # From slow to fast, one of each for every channel.
-    shapes = _shapes(len(r), min(int(count.min()) // _SAMPLES, _MOST))
     basis = np.einsum("nm,cd->ncmd", shapes, np.eye(r.shape[1])).reshape(*r.shape, -1)[present]
-    Q, R = np.linalg.qr(basis - U @ (U.T @ basis))
-    kept = np.abs(np.diag(R)) > _NEGLIGIBLE * np.linalg.norm(basis, axis=0)
-    parts = np.where(kept, Q.T @ y, 0.0) * Q
+    Q = orthonormal(basis, U)
+    kept, parts = np.any(Q != 0, axis=0), (Q.T @ y) * Q
     rest = y[:, None] - np.cumsum(np.column_stack([np.zeros_like(y), parts]), axis=1)
     channel = np.nonzero(present)[1]
     squares = np.stack([np.sum(rest[channel == c] ** 2, axis=0) for c in range(r.shape[1])])
@@ -87,7 +91,30 @@ def _fitted(r: NDArray, J: NDArray) -> tuple[float, float]:
     return float(schwarz[best]), float(np.sqrt(max(float(y @ y) - left, 0.0) / left)) if best else 0.0
 
 
-def _shapes(n: int, count: int) -> NDArray:
-    """(n, count) of functions from slow to fast over n samples: a cubic's, then cosines."""
+def orthonormal(basis: NDArray, U: NDArray) -> NDArray:
+    """Columns (m, K) that span the basis column by column, orthogonal to U; zero where the others leave nothing.
+
+    A QR decomposition would fill these up with rounding, which takes from the columns behind them.
+    """
+    Q = np.column_stack([U, np.zeros_like(basis)])
+    for k, column in enumerate(basis.T, U.shape[1]):
+        rest = column
+        for _ in range(2):
+            rest = rest - Q @ (Q.T @ rest)
+        if (size := np.linalg.norm(rest)) > _NEGLIGIBLE * np.linalg.norm(column):
+            Q[:, k] = rest / size
+    return Q[:, U.shape[1] :]
+
+
+def _breaks(run: RunEvidence) -> NDArray:
+    """Where in the record, from 0 to 1, its impacts are: each in the middle of the samples that it lies between."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], run.struck, [False]]).astype(int)))
+    return (edges[::2] + edges[1::2] - 1) / (2 * max(len(run.struck) - 1, 1))
+
+
+def shapes_of(n: int, count: int, breaks: NDArray | tuple[float, ...] = ()) -> NDArray:
+    """(n, count) of functions from slow to fast over n samples: a cubic's, those from a break on, then cosines."""
     t = np.linspace(0.0, 1.0, n)
-    return np.stack([*(t**k for k in range(4)), *(np.cos(np.pi * k * t) for k in range(1, count - 3))], axis=1)
+    broken = [np.where(t > at, (t - at) ** k, 0.0) for at in breaks for k in range(4)]
+    cosines = (np.cos(np.pi * k * t) for k in range(1, count - 3 - len(broken)))
+    return np.stack([*(t**k for k in range(4)), *broken, *cosines], axis=1)

@@ -12,6 +12,7 @@ from diffcontact.identify.verdict.contradiction import contradictions
 from diffcontact.identify.verdict.doubts import bounds, curvature, ending, priors, starts, unseen
 from diffcontact.identify.verdict.evidence import Evidence, Units
 from diffcontact.identify.verdict.patterns import patterns
+from diffcontact.identify.verdict.taken import taken_as_right
 from diffcontact.identify.verdict.verdict import Reason, Verdict
 
 if TYPE_CHECKING:
@@ -37,4 +38,4 @@ def judge(result: FitResult, objective: Objective, units: Units | None = None, l
         labels: what the runs are called; empty: by their numbers.
     """
     evidence = Evidence.of(result, objective, units or {}, labels)
-    return Verdict.of(reason for check in _CHECKS for reason in check(evidence))
+    return Verdict.of((reason for check in _CHECKS for reason in check(evidence)), taken_as_right(evidence))

@@ -34,6 +34,7 @@ class Verdict:
     Attributes:
         explains: "yes", "partly" (the intervals can be used, but for what the reasons say) or "no" (do not use them).
         reasons: sentences, the gravest first; none where it explains them.
+        taken: what intervals rest on besides and the data cannot show, in a sentence; empty if nothing.
 
     Example:
         >>> print(Verdict.of([Reason("residuals grow with time: something accumulates")]))
@@ -43,13 +44,14 @@ class Verdict:
 
     explains: str
     reasons: tuple[str, ...] = ()
+    taken: str = ""
 
     @classmethod
-    def of(cls, reasons: Iterable[Reason]) -> Verdict:
+    def of(cls, reasons: Iterable[Reason], taken: str = "") -> Verdict:
         """The verdict to which reasons lead."""
         ordered = sorted(reasons, key=lambda reason: not reason.fatal)
         explains = YES if not ordered else NO if ordered[0].fatal else PARTLY
-        return cls(explains, tuple(reason.text for reason in ordered))
+        return cls(explains, tuple(reason.text for reason in ordered), taken)
 
     @property
     def headline(self) -> str:
@@ -58,12 +60,14 @@ class Verdict:
 
     def to_dict(self) -> dict[str, Any]:
         """As it stands in result.json."""
-        return {"explains": self.explains, "reasons": list(self.reasons)}
+        return {"explains": self.explains, "reasons": list(self.reasons), "taken_as_right": self.taken}
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Verdict:
         """What `to_dict` gave."""
-        return cls(str(document["explains"]), tuple(map(str, document["reasons"])))
+        return cls(
+            str(document["explains"]), tuple(map(str, document["reasons"])), str(document.get("taken_as_right", ""))
+        )
 
     def __str__(self) -> str:
         return "\n".join([self.headline, *(f"  - {reason}" for reason in self.reasons)])

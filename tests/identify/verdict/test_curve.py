@@ -5,21 +5,21 @@ import pytest
 from scipy.signal import lfilter
 
 from diffcontact.identify.covariance.jackknife import RunResidual
-from diffcontact.identify.verdict.curve import curve_in
+from diffcontact.identify.verdict.curve import curve_in, orthonormal, shapes_of
 from diffcontact.identify.verdict.evidence import RunEvidence
 
 SAMPLES, RECORDS = 200, 20
 
 
-def evidence(r, columns):
-    """A run of one channel whose residuals are r once the columns (n, P) have been fitted."""
+def evidence(r, columns, struck=()):
+    """A run of one channel whose residuals are r once the columns (n, P) have been fitted; `struck` are samples."""
     t = np.linspace(0.0, 1.0, r.size)
     present = np.isfinite(r)
     X = np.where(present[:, None], columns(t), 0.0)
     Q = np.linalg.qr(X)[0]
     left = np.where(present, r - Q @ (Q.T @ np.where(present, r, 0.0)), np.nan)
     residual = RunResidual(left[:, None], X[:, None, :], np.arange(X.shape[1]))
-    return RunEvidence(residual, t, np.zeros(r.size, bool), 1, np.zeros(X.shape[1], bool))
+    return RunEvidence(residual, t, np.isin(np.arange(r.size), struck), 1, np.zeros(X.shape[1], bool))
 
 
 def flight(t):
@@ -42,11 +42,39 @@ def test_a_curve_under_the_noise_is_found_with_its_size(rng):
     assert 2.0 < np.median(sizes) < 4.2
 
 
+def test_a_curve_that_an_impact_breaks_is_found(rng):
+    """Drag that the two riders have differently: a parabola before the impact, another one after it."""
+    n, at = 600, 270
+    t = np.linspace(0.0, 1.0, n)
+    late = np.maximum(t - 0.45, 0.0)
+    curve = np.where(t < 0.45, 8.0 * t * (0.45 - t), -14.0 * late * (0.55 - late))
+    found = [
+        curve_in(evidence(rng.normal(size=n) + 3.0 * curve / np.std(curve), flight, (at - 1, at)))
+        for _ in range(RECORDS)
+    ]
+    assert all(one is not None for one in found)
+
+
+@pytest.mark.parametrize("struck", [(), (89, 90)], ids=["free", "struck"])
 @pytest.mark.parametrize("phi", [0.0, 0.5, 0.9, 0.97])
-def test_correlated_noise_is_no_curve(rng, phi):
+def test_correlated_noise_is_no_curve(rng, phi, struck):
     for _ in range(RECORDS):
         noise = lfilter([1.0], [1.0, -phi], rng.normal(size=SAMPLES + 300))[300:]
-        assert curve_in(evidence(noise, flight)) is None
+        assert curve_in(evidence(noise, flight, struck)) is None
+
+
+def test_columns_that_the_fit_has_taken_out_take_nothing_from_those_behind_them():
+    """Two channels of carts: constants and slopes are in J, every other shape is within the span of what is left."""
+    t = np.linspace(0.0, 1.0, 300)
+    U = np.linalg.qr(np.kron(np.stack([np.ones_like(t), t, np.maximum(t - 0.45, 0.0)], axis=1), np.eye(2)))[0]
+    basis = np.kron(shapes_of(t.size, 30, (0.45,)), np.eye(2))
+    Q = orthonormal(basis, U)
+    left = basis - U @ (U.T @ basis)
+    # What is dropped is 1e-6 of a column.
+    assert np.all(np.linalg.norm(left - Q @ (Q.T @ left), axis=0) < 2e-6 * np.linalg.norm(basis, axis=0))
+    np.testing.assert_allclose(Q.T @ U, 0.0, atol=1e-12)
+    # Six of the sixty are in J.
+    assert np.sum(np.any(Q != 0, axis=0)) == 54
 
 
 def test_gaps_do_not_matter(rng):
