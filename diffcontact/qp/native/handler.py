@@ -6,12 +6,18 @@ from collections import namedtuple
 
 import numpy as np
 
-from diffcontact.qp.native import anderson, contacts
+from diffcontact.qp.native import anderson, conjugate_gradients, contacts, pushes
 from diffcontact.qp.native import frame as ffi
 from diffcontact.qp.native.compiled import compiled
 from diffcontact.qp.native.frame import past
 from diffcontact.qp.native.held import solve, take_independent
-from diffcontact.qp.native.layout import CONTACTS_ARGUMENTS, HOLD_RESULTS, WORKING_SET_RESULTS, most_held
+from diffcontact.qp.native.layout import (
+    CONTACTS_ARGUMENTS,
+    HOLD_RESULTS,
+    ROWS_ARGUMENTS,
+    WORKING_SET_RESULTS,
+    most_held,
+)
 from diffcontact.qp.native.rows import (
     clear,
     factor_diagonal,
@@ -60,6 +66,9 @@ def handler(address):
 def _run(frame, numbers, eps):
     if ffi.arguments(frame) == CONTACTS_ARGUMENTS:
         _search_contacts(frame, numbers)
+        return
+    if ffi.arguments(frame) == ROWS_ARGUMENTS:
+        _search_rows(frame, numbers, eps)
         return
     batch, given = _read_frame(frame, numbers)
     if ffi.results(frame) == WORKING_SET_RESULTS:
@@ -286,3 +295,28 @@ def _search_contacts(frame, numbers):
         for i in range(number):
             for d in range(directions):
                 r[d * count + space.name[i]] = space.r[i * directions + d]
+
+
+@compiled
+def _search_rows(frame, numbers, eps):
+    """The multipliers of the rows of a mask, and the residual; the others keep theirs."""
+    normals, inverse, mask = ffi.argument(frame, 2), ffi.argument(frame, 3), ffi.argument(frame, 5)
+    count, components, sides = ffi.extent(normals, 1), ffi.extent(normals, 2), ffi.extent(normals, 3)
+    bodies = ffi.extent(inverse, 1) - 1
+    at_v, pairs = numbers(ffi.argument(frame, 0)[3]), ffi.integers(ffi.argument(frame, 1)[3])
+    all_normals, inverses = numbers(normals[3]), numbers(inverse[3])
+    start, masks, enough = numbers(ffi.argument(frame, 4)[3]), ffi.octets(mask[3]), numbers(ffi.argument(frame, 6)[3])
+    found, residual = numbers(ffi.result(frame, 0)[3]), numbers(ffi.result(frame, 1)[3])
+    space = pushes.carve(ffi.result(frame, 2)[3], count, bodies, components)
+    for lane in range(ffi.lanes(mask, 1)):
+        x, begin = past(found, lane * count), past(start, lane * count)
+        number = pushes.read(
+            space, past(at_v, lane * count), past(pairs, lane * 2 * count),
+            past(all_normals, lane * sides * components * count), past(inverses, lane * components * (bodies + 1)),
+            begin, past(masks, lane * count), count, sides,
+        )  # fmt: skip
+        residual[lane] = conjugate_gradients.solve(space, number, eps, np.float64(enough[lane]))
+        for i in range(count):
+            x[i] = begin[i]
+        for i in range(number):
+            x[space.name[i]] = max(space.change[i] - space.floor[i], 0.0)

@@ -6,8 +6,8 @@ from diffcontact.qp.matrix_free.anderson import MEMORY
 
 # How many results each call has, the memory included.
 WORKING_SET_RESULTS, HOLD_RESULTS, SOLVE_RESULTS = 6, 4, 3
-# How many arguments the search among very many contacts has, more than any other.
-CONTACTS_ARGUMENTS = 9
+# How many arguments the searches among very many rows and contacts have, more than the others.
+ROWS_ARGUMENTS, CONTACTS_ARGUMENTS = 7, 9
 
 
 def most_held(count, dimension):
@@ -21,6 +21,11 @@ def needed(count, dimension, entries, most, full):
     """Bytes of a `workspace.Workspace`; `most` rows are held at once, `full`: whether the mass is a matrix."""
     size = dimension * dimension if full else dimension
     return 8 * (4 * count * entries + 16 * count + 1 + size + 3 * dimension + most * (most + 1) // 2 + 4 * most)
+
+
+def needed_by_rows(count, bodies, components):
+    """Bytes of a `pushes.Space`."""
+    return 8 * (10 * count + 2 * count * components + 2 * (bodies + 1) * components)
 
 
 def needed_by_contacts(count, bodies, components, directions):
