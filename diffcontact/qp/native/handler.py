@@ -138,8 +138,11 @@ def _whiten(space, batch, rows):
 
 
 @compiled
-def _survey(space, batch, given, lane, at, eps):
-    """What all rows are at the velocity `at`: whether one is violated, and whether all their numbers are finite."""
+def _survey(space, batch, given, lane, eps):
+    """What all rows are where the step leads to: whether one is violated, and whether all their numbers are finite."""
+    at, v = space.way, past(given.second, lane * batch.to_second)
+    for j in range(batch.dimension):
+        at[j] = v[j] + space.step[j]
     b, rows = past(given.first, lane * batch.to_first), past(given.rows, lane * batch.to_rows)
     if batch.sparse:
         bodies = past(given.bodies, lane * batch.to_bodies)
@@ -157,19 +160,20 @@ def _find_working_set(frame, batch, given, numbers, eps):
     for lane in range(ffi.lanes(ffi.result(frame, 4), 0)):
         working, multipliers = past(all_working, lane * count), past(all_multipliers, lane * count)
         step, slack = past(all_steps, lane * dimension), past(all_slack, lane * count)
-        v = past(given.second, lane * batch.to_second)
         if lane == 0 or batch.to_mass != 0:
             _factor(space, batch, given, lane)
-        violated, ordinary = _survey(space, batch, given, lane, v, eps)
+        clear(space.step, dimension)
+        violated, ordinary = _survey(space, batch, given, lane, eps)
         size, rows, status[lane] = 0, 0, OK
         if violated:
             # Most of many rows are never near: those within the largest violation are enough, or all are read.
             few = ordinary and not batch.full and count > ALL_CANDIDATES_UP_TO
             if few:
-                size, rows, few = _find_among_near(space, batch, given, lane, working, v, eps)
+                size, rows, few = _find_among_near(space, batch, given, lane, working, eps)
             if not few:
                 # The survey of the whole may have been followed by another one.
-                _survey(space, batch, given, lane, v, eps)
+                clear(space.step, dimension)
+                _survey(space, batch, given, lane, eps)
                 rows = _read(space, batch, given, lane, working, False)
                 size, status[lane] = find(space, rows, dimension, batch.most, min(count, dimension), batch.full, eps)
         for i in range(count):
@@ -184,7 +188,7 @@ def _find_working_set(frame, batch, given, numbers, eps):
 
 
 @compiled
-def _find_among_near(space, batch, given, lane, near, v, eps):
+def _find_among_near(space, batch, given, lane, near, eps):
     """The working set among the rows whose values are within the largest violation, marked in `near`.
 
     Returns:
@@ -200,15 +204,13 @@ def _find_among_near(space, batch, given, lane, near, v, eps):
     way = 0.0
     for j in range(dimension):
         way += (space.step[j] / space.root[j]) ** 2
-    # A row of length one changes by no more than the way is long.
-    way, missed = np.sqrt(way), False
+    # A row of length one changes by no more than the way is long, and those that are not near are not violated.
+    missed = False
     for i in range(count):
-        missed |= near[i] == 0 and space.seen[i] < way * np.sqrt(space.square[i])
+        missed |= near[i] == 0 and space.seen[i] * space.seen[i] < way * space.square[i]
     if not missed:
         return size, rows, True
-    for j in range(dimension):
-        space.way[j] = v[j] + space.step[j]
-    _survey(space, batch, given, lane, space.way, eps)
+    _survey(space, batch, given, lane, eps)
     missed = False
     for i in range(count):
         allowed = 2 * (space.blur[i] + 16 * eps * worst * np.sqrt(space.square[i]))
