@@ -4,10 +4,14 @@
 # `qp.project` against qpax, jaxopt's OSQP and BoxCDQP (coordinate descent on the dual) and, outside JAX, quadprog, daqp
 # and proxsuite, on projections of real simulations (`tests/reference/qp`): the median time per problem, forward,
 # forward + vjp and forward + jvp, in one process, the methods taking turns; and the largest error |u - u_ref| that each
-# of them leaves. A batch is done in one vmap, in chunks, and one by one; ratios compare everyone's fastest way. Every
-# method gets the same compacted problems: the rows nearest to violation, as many as are sure to
-# contain the active ones (checked here against the stored solution). Compilation is timed apart. What is not installed
-# (`pip install diffcontact[bench]`) is left out.
+# of them leaves. On a CPU it is processor time, which others on the machine do not disturb and of which two threads use
+# up two: `taskset -c 0` gives one to everyone. A batch is done in one vmap, in chunks, and one by one; ratios compare
+# everyone's fastest way. Every method gets the same compacted problems: the rows nearest to violation, as many as are
+# sure to contain the active ones (checked here against the stored solution). Compilation is timed apart. What is not
+# installed (`pip install diffcontact[bench]`) is left out.
+#
+# `project` gets what the others get, dense rows. `BodyRows` is the same projection of the same rows without their
+# zeros, as `qp.BodyRows` between bodies: a form that no other solver here takes.
 #
 # Beside it, where the time goes: how many pivots the active-set search does, how many of them a batch only does because
 # its slowest problem needs them, and how near a pivot is to the bare rank-one update of its tableau. The rest, and
@@ -23,7 +27,6 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -32,6 +35,7 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
+from measuring import clock
 from problems import reference
 
 from diffcontact import qp
@@ -45,6 +49,8 @@ jax.config.update("jax_enable_x64", True)
 # should stay in the cache, and its slowest problem decides how long it takes.
 ROWS = {"ball3d": 6, "s10": 32, "pyramid": 64, "s32": 128}
 CHUNK = {"ball3d": 256, "s10": 16, "pyramid": 16, "s32": 8}
+# Components of a body's velocity, by which rows between bodies are told.
+COMPONENTS = {"ball3d": 3, "s10": 3, "pyramid": 2, "s32": 3}
 
 
 # %% The problems.
@@ -81,6 +87,20 @@ def stored(name: str) -> Problems:
     if room.size and room.min() < -1e-9:
         raise ValueError(f"{name}: a row that was left out is violated by {-room.min():.1e}; keep more rows")
     return Problems(mass, np.take_along_axis(G, kept[:, :, None], 1), np.take_along_axis(b, kept, 1), v, u)
+
+
+def between_bodies(G: np.ndarray, components: int) -> qp.BodyRows:
+    """Rows (n, c, d) between two bodies of so many components each, without the zeros."""
+    each = G.reshape(*G.shape[:2], -1, components)
+    touched = np.any(each != 0, axis=3)
+    if np.max(touched.sum(axis=2)) > 2:
+        raise ValueError("G: expected rows between two bodies at most")
+    # The bodies that are touched come first.
+    bodies = np.argsort(~touched, axis=2, kind="stable")[:, :, :2]
+    bodies = bodies if bodies.shape[2] == 2 else np.concatenate([bodies, bodies], axis=2)
+    there = np.arange(2) < touched.sum(axis=2)[:, :, None]
+    normals = np.where(there[..., None], np.take_along_axis(each, bodies[..., None], axis=2), 0)
+    return qp.BodyRows(jnp.asarray(np.where(there, bodies, -1)), jnp.asarray(normals), each.shape[2])
 
 
 def built() -> Problems:
@@ -184,6 +204,12 @@ def batched(method: Callable, sizes: list[int]) -> list[tuple[str, int, Callable
     return [(what, chunk, over(f, chunk)) for what, f in found.items() for chunk in sizes]
 
 
+def form(method: str, name: str, problems: Problems) -> list:
+    """The arguments as a method takes them."""
+    mass, G, b, v = (jnp.asarray(x) for x in problems.arguments)
+    return [mass, between_bodies(problems.G, COMPONENTS[name]) if method == "BodyRows" else G, b, v]
+
+
 # %% Measuring.
 @dataclass(frozen=True)
 class Row:
@@ -206,27 +232,27 @@ class Row:
 def medians(calls: dict[tuple, Callable], seconds: float) -> dict[tuple, float]:
     """The median time of each call, the calls taking turns, for about `seconds` in all (three rounds at least)."""
     times: dict[tuple, list[float]] = {key: [] for key in calls}
-    start = time.perf_counter()
-    while len(next(iter(times.values()))) < 3 or time.perf_counter() - start < seconds:
+    start = clock()
+    while len(next(iter(times.values()))) < 3 or clock() - start < seconds:
         for key, call in calls.items():
-            before = time.perf_counter()
+            before = clock()
             jax.block_until_ready(call())
-            times[key].append(time.perf_counter() - before)
+            times[key].append(clock() - before)
     return {key: float(np.median(values)) for key, values in times.items()}
 
 
 def measure(name: str, problems: Problems, batch: int, dtype, methods: dict, seconds: float) -> list[Row]:
     """All methods on one batch."""
     chosen = problems.take(batch, dtype)
-    arguments = [jnp.asarray(x) for x in chosen.arguments]
     calls, compilation, errors = {}, {}, {}
     for method, function in methods.items():
+        arguments = form(method, name, chosen)
         for what, chunk, mapped in batched(function, chunks(name, batch)):
-            before = time.perf_counter()
+            before = clock()
             compiled = mapped.lower(*arguments).compile()
             key = (method, what, chunk)
-            compilation[key] = time.perf_counter() - before
-            calls[key] = lambda compiled=compiled: compiled(*arguments)
+            compilation[key] = clock() - before
+            calls[key] = partial(compiled, *arguments)
             u = jax.tree.leaves(compiled(*arguments))[0]
             errors[key] = float(np.max(np.abs(np.asarray(u, float) - problems.take(batch, float).u)))
     for method, function in OUTSIDE.items():
@@ -327,13 +353,18 @@ def fastest(rows: list[Row]) -> dict[tuple, Row]:
 
 
 def ratios(rows: list[Row]) -> str:
-    """How many times as fast as qpax, case by case."""
+    """How many times as fast as qpax, case by case, and one problem at a time as daqp."""
     at = {key: row.microseconds for key, row in fastest(rows).items()}
-    lines = [
-        f"{key[0]:9}{key[1]:6d} {key[2]:8}{key[4]:9}{at[(*key[:3], 'qpax', key[4])] / value:7.1f} x as fast as qpax"
-        for key, value in at.items()
-        if key[3] == "project" and (*key[:3], "qpax", key[4]) in at
-    ]
+    alone = {key: row.microseconds for key, row in fastest([r for r in rows if 1 in (r.chunk, r.batch)]).items()}
+    lines = []
+    for times, peer, said in ((at, "qpax", "qpax"), (alone, "daqp", "daqp, one at a time")):
+        for (*case, method, what), value in times.items():
+            key = (*case, peer, what)
+            if method in ("project", "BodyRows") and key in times:
+                problems, batch, dtype = case
+                lines.append(
+                    f"{problems:9}{batch:6d} {dtype:8}{method:9}{what:9}{times[key] / value:7.1f} x as fast as {said}"
+                )
     return "\n".join(lines)
 
 
@@ -360,7 +391,7 @@ def picture(rows: list[Row], path: Path) -> None:
 
 def competitors(name: str, batch: int, dtype) -> dict[str, Callable]:
     """Whom to run beside `project`: the others need minutes for a large batch of large problems."""
-    methods = {"project": ours}
+    methods = {"project": ours, "BodyRows": ours}
     if installed("qpax") and dtype == np.float64 and batch * ROWS[name] <= 32 * 1024:
         methods["qpax"] = by_qpax
     if installed("jaxopt") and batch == 1 and name in ("ball3d", "s10"):

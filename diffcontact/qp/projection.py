@@ -160,10 +160,11 @@ def _checked(mass, G, b, v):
 
 
 def _check_bodies(G, mass):
-    if G.normals.ndim != 3 or G.normals.shape[1] != 2:
-        raise ValueError(f"G.normals has the shape {G.normals.shape}; expected (c, 2, m): two normals per row")
-    if G.bodies.shape != G.normals.shape[:2]:
-        raise ValueError(f"G.bodies has the shape {G.bodies.shape}; expected {G.normals.shape[:2]}: two bodies per row")
+    if G.normals.ndim != 3 or G.normals.shape[1] not in (1, 2):
+        raise ValueError(f"G.normals has the shape {G.normals.shape}; expected (c, 2, m) or (c, 1, m): normals per row")
+    expected = G.normals.shape[0], 2
+    if G.bodies.shape != expected:
+        raise ValueError(f"G.bodies has the shape {G.bodies.shape}; expected {expected}: two bodies per row")
     if mass.ndim != 1:
         raise ValueError(
             f"mass has the shape {mass.shape}; expected ({G.shape[1]},): rows between bodies need a diagonal"

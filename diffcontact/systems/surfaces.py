@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from diffcontact.qp.rows.body_rows import BodyRows, both
+from diffcontact.qp.rows.body_rows import BodyRows
 from diffcontact.qp.rows.slots import NONE
 from diffcontact.system import System
 
@@ -175,7 +175,7 @@ class Surfaces:
 
     def gradients(self, t, q: Array, params) -> BodyRows:
         """The gradients of the gaps as rows between the balls, in the order of `balls`."""
-        return both(self.rows(*self.facing(t, q, params)))
+        return self.rows(*self.facing(t, q, params))
 
     def rows(self, first, second, direction: Array) -> BodyRows:
         """The gradients of the gaps (c,) between these surfaces, in directions (c, m) from the first to the second.

@@ -107,13 +107,15 @@ def coulomb_many(
 @partial(jax.custom_jvp, nondiff_argnums=(2, 3))
 def _without_derivative(problem, start, tolerance, coulomb) -> CoulombProjection:
     mass, normals, tangents, b, s, friction, v = problem
-    on = b < jnp.inf
+    # An offset that is NaN is no contact that is off.
+    on = b != jnp.inf
     rows = tuple(
         BodyRows(one.bodies, jnp.where(on[:, None, None], one.normals, 0), one.count) for one in (normals, *tangents)
     )
     reactions, status = _reactions(mass, rows, jnp.where(on, b, 0), s, friction, v, start, on, tolerance, coulomb)
     u = v + sum(transposed_product(one, r) for one, r in zip(rows, reactions, strict=True)) / mass
-    status = jnp.where(jnp.all(jnp.isfinite(u)), status, Status.NOT_FINITE).astype(jnp.int32)
+    unknown = jnp.any(on & jnp.isnan(b + jnp.sum(s, axis=1) + friction))
+    status = jnp.where(jnp.all(jnp.isfinite(u)) & ~unknown, status, Status.NOT_FINITE).astype(jnp.int32)
     return CoulombProjection(u=u, normal=reactions[0], tangential=reactions[1:].T, status=status)
 
 
@@ -166,7 +168,7 @@ def _in_rounds(contacts: ManyContacts, r, on, enough):
         if native.ready():
             from diffcontact.qp.native import crowd
 
-            r, number = crowd.solved(contacts, r, may_push, goal)
+            r, number = crowd.rubbed(contacts, r, may_push, goal)
         else:
             r, number = contacts.solved(r, goal) if few else _among(contacts, r, may_push, goal)
         w = contacts.velocities(r)

@@ -20,6 +20,7 @@ from jax.scipy.sparse.linalg import cg
 from jax.typing import ArrayLike
 
 from diffcontact.batching import any_lane
+from diffcontact.qp import native
 from diffcontact.qp.matrix_free.conjugate_gradients import ITERATIONS, Dual
 from diffcontact.qp.matrix_free.unit_rows import UnitRows
 from diffcontact.qp.projection import WORKING_SET, Projection
@@ -93,14 +94,15 @@ def project_many(
         if jnp.shape(given) != expected[name]:
             raise ValueError(f"{name} has the shape {jnp.shape(given)}; expected {expected[name]}")
     mass, b, v = (jnp.asarray(given, G.dtype) for given in (mass, b, v))
-    on = b < jnp.inf
+    # An offset that is NaN is no row that is off.
+    on = b != jnp.inf
     G, b = _only(G, on), jnp.where(on, b, 0)
     if tolerance is None:
         tolerance = max(1e-6, 64 * float(jnp.finfo(v.dtype).eps))
     found = _minimised(*lax.stop_gradient((mass, G, b, v)), lax.stop_gradient(start), on, tolerance)
     working, active, status = checkpoint_name(found, WORKING_SET)
     u, settled = _settle(mass, G, b, v, active, working)
-    status = jnp.where(jnp.all(jnp.isfinite(u)), status, Status.NOT_FINITE)
+    status = jnp.where(jnp.all(jnp.isfinite(u)) & jnp.all(jnp.isfinite(b)), status, Status.NOT_FINITE)
     return Projection(u=u, multipliers=settled, active=active, status=status.astype(jnp.int32))
 
 
@@ -119,16 +121,24 @@ def _minimised(mass, G, b, v, start, on, tolerance):
     dual = Dual(at_v / unit, UnitRows.of(G, scale, mass), tolerance * largest / unit + noise / unit)
     in_newton_seconds = unit * heaviest * scale
     x = jnp.where(on, jnp.maximum(start / in_newton_seconds, 0), 0)
-    in_single = on.size > SINGLE_PRECISION_ABOVE and x.dtype != jnp.float32
-    method = Dual.approached if in_single else Dual.solved
-    x, residual = _among_those_on(method, dual, x, on) if on.size > BROUGHT_TOGETHER_ABOVE else dual.solved(x)
-    if in_single:
-        x, residual = dual.solved(x)
+    x, residual = _solved(dual, x, on)
     status = jnp.where(residual <= dual.enough, Status.OK, Status.ITERATION_LIMIT)
     # As in `project`: what rows have to be relaxed by is a contradiction if it is more than rounding.
     status = jnp.where(jnp.finfo(x.dtype).eps * jnp.max(x, initial=0.0) > 1e3 * dual.enough, Status.INFEASIBLE, status)
     # A multiplier within the residual cannot be told from none.
     return x * in_newton_seconds, x > dual.enough, status
+
+
+def _solved(dual: Dual, x, on):
+    """The multipliers (c,) that are found from x, and their residual."""
+    if native.ready():
+        from diffcontact.qp.native import crowd
+
+        return crowd.pushed(dual, x, on)
+    in_single = on.size > SINGLE_PRECISION_ABOVE and x.dtype != jnp.float32
+    method = Dual.approached if in_single else Dual.solved
+    x, residual = _among_those_on(method, dual, x, on) if on.size > BROUGHT_TOGETHER_ABOVE else dual.solved(x)
+    return dual.solved(x) if in_single else (x, residual)
 
 
 def _among_those_on(method, dual: Dual, x, on):

@@ -1,6 +1,6 @@
-"""What is searched for (the working set of a projection, the reactions of a crowd that rubs), found by machine code.
+"""What is searched for, found by machine code, or in pure JAX where there is none.
 
-In pure JAX where there is none.
+The working set of a projection, the multipliers of a crowd without friction, the reactions of one that rubs.
 
 `DIFFCONTACT_KERNEL` chooses: "native", where it is available, or "jax".
 """

@@ -6,12 +6,18 @@ from collections import namedtuple
 
 import numpy as np
 
-from diffcontact.qp.native import anderson, contacts
+from diffcontact.qp.native import anderson, conjugate_gradients, contacts, pushes
 from diffcontact.qp.native import frame as ffi
 from diffcontact.qp.native.compiled import compiled
 from diffcontact.qp.native.frame import past
 from diffcontact.qp.native.held import solve, take_independent
-from diffcontact.qp.native.layout import CONTACTS_ARGUMENTS, HOLD_RESULTS, WORKING_SET_RESULTS, most_held
+from diffcontact.qp.native.layout import (
+    CONTACTS_ARGUMENTS,
+    HOLD_RESULTS,
+    ROWS_ARGUMENTS,
+    WORKING_SET_RESULTS,
+    most_held,
+)
 from diffcontact.qp.native.rows import (
     clear,
     factor_diagonal,
@@ -60,6 +66,9 @@ def handler(address):
 def _run(frame, numbers, eps):
     if ffi.arguments(frame) == CONTACTS_ARGUMENTS:
         _search_contacts(frame, numbers)
+        return
+    if ffi.arguments(frame) == ROWS_ARGUMENTS:
+        _search_rows(frame, numbers, eps)
         return
     batch, given = _read_frame(frame, numbers)
     if ffi.results(frame) == WORKING_SET_RESULTS:
@@ -129,8 +138,11 @@ def _whiten(space, batch, rows):
 
 
 @compiled
-def _survey(space, batch, given, lane, at, eps):
-    """What all rows are at the velocity `at`: whether one is violated, and whether all their numbers are finite."""
+def _survey(space, batch, given, lane, eps):
+    """What all rows are where the step leads to: whether one is violated, and whether all their numbers are finite."""
+    at, v = space.way, past(given.second, lane * batch.to_second)
+    for j in range(batch.dimension):
+        at[j] = v[j] + space.step[j]
     b, rows = past(given.first, lane * batch.to_first), past(given.rows, lane * batch.to_rows)
     if batch.sparse:
         bodies = past(given.bodies, lane * batch.to_bodies)
@@ -148,19 +160,20 @@ def _find_working_set(frame, batch, given, numbers, eps):
     for lane in range(ffi.lanes(ffi.result(frame, 4), 0)):
         working, multipliers = past(all_working, lane * count), past(all_multipliers, lane * count)
         step, slack = past(all_steps, lane * dimension), past(all_slack, lane * count)
-        v = past(given.second, lane * batch.to_second)
         if lane == 0 or batch.to_mass != 0:
             _factor(space, batch, given, lane)
-        violated, ordinary = _survey(space, batch, given, lane, v, eps)
+        clear(space.step, dimension)
+        violated, ordinary = _survey(space, batch, given, lane, eps)
         size, rows, status[lane] = 0, 0, OK
         if violated:
             # Most of many rows are never near: those within the largest violation are enough, or all are read.
             few = ordinary and not batch.full and count > ALL_CANDIDATES_UP_TO
             if few:
-                size, rows, few = _find_among_near(space, batch, given, lane, working, v, eps)
+                size, rows, few = _find_among_near(space, batch, given, lane, working, eps)
             if not few:
                 # The survey of the whole may have been followed by another one.
-                _survey(space, batch, given, lane, v, eps)
+                clear(space.step, dimension)
+                _survey(space, batch, given, lane, eps)
                 rows = _read(space, batch, given, lane, working, False)
                 size, status[lane] = find(space, rows, dimension, batch.most, min(count, dimension), batch.full, eps)
         for i in range(count):
@@ -175,7 +188,7 @@ def _find_working_set(frame, batch, given, numbers, eps):
 
 
 @compiled
-def _find_among_near(space, batch, given, lane, near, v, eps):
+def _find_among_near(space, batch, given, lane, near, eps):
     """The working set among the rows whose values are within the largest violation, marked in `near`.
 
     Returns:
@@ -191,15 +204,13 @@ def _find_among_near(space, batch, given, lane, near, v, eps):
     way = 0.0
     for j in range(dimension):
         way += (space.step[j] / space.root[j]) ** 2
-    # A row of length one changes by no more than the way is long.
-    way, missed = np.sqrt(way), False
+    # A row of length one changes by no more than the way is long, and those that are not near are not violated.
+    missed = False
     for i in range(count):
-        missed |= near[i] == 0 and space.seen[i] < way * np.sqrt(space.square[i])
+        missed |= near[i] == 0 and space.seen[i] * space.seen[i] < way * space.square[i]
     if not missed:
         return size, rows, True
-    for j in range(dimension):
-        space.way[j] = v[j] + space.step[j]
-    _survey(space, batch, given, lane, space.way, eps)
+    _survey(space, batch, given, lane, eps)
     missed = False
     for i in range(count):
         allowed = 2 * (space.blur[i] + 16 * eps * worst * np.sqrt(space.square[i]))
@@ -286,3 +297,28 @@ def _search_contacts(frame, numbers):
         for i in range(number):
             for d in range(directions):
                 r[d * count + space.name[i]] = space.r[i * directions + d]
+
+
+@compiled
+def _search_rows(frame, numbers, eps):
+    """The multipliers of the rows of a mask, and the residual; the others keep theirs."""
+    normals, inverse, mask = ffi.argument(frame, 2), ffi.argument(frame, 3), ffi.argument(frame, 5)
+    count, components, sides = ffi.extent(normals, 1), ffi.extent(normals, 2), ffi.extent(normals, 3)
+    bodies = ffi.extent(inverse, 1) - 1
+    at_v, pairs = numbers(ffi.argument(frame, 0)[3]), ffi.integers(ffi.argument(frame, 1)[3])
+    all_normals, inverses = numbers(normals[3]), numbers(inverse[3])
+    start, masks, enough = numbers(ffi.argument(frame, 4)[3]), ffi.octets(mask[3]), numbers(ffi.argument(frame, 6)[3])
+    found, residual = numbers(ffi.result(frame, 0)[3]), numbers(ffi.result(frame, 1)[3])
+    space = pushes.carve(ffi.result(frame, 2)[3], count, bodies, components)
+    for lane in range(ffi.lanes(mask, 1)):
+        x, begin = past(found, lane * count), past(start, lane * count)
+        number = pushes.read(
+            space, past(at_v, lane * count), past(pairs, lane * 2 * count),
+            past(all_normals, lane * sides * components * count), past(inverses, lane * components * (bodies + 1)),
+            begin, past(masks, lane * count), count, sides,
+        )  # fmt: skip
+        residual[lane] = conjugate_gradients.solve(space, number, eps, np.float64(enough[lane]))
+        for i in range(count):
+            x[i] = begin[i]
+        for i in range(number):
+            x[space.name[i]] = max(space.change[i] - space.floor[i], 0.0)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from diffcontact.qp.matrix_free.anderson import MEMORY
 
+# So many rows of the inverse Cholesky factor are multiplied by together.
+BLOCK = 4
 # How many results each call has, the memory included.
 WORKING_SET_RESULTS, HOLD_RESULTS, SOLVE_RESULTS = 6, 4, 3
-# How many arguments the search among very many contacts has, more than any other.
-CONTACTS_ARGUMENTS = 9
+# How many arguments the searches among very many rows and contacts have, more than the others.
+ROWS_ARGUMENTS, CONTACTS_ARGUMENTS = 7, 9
 
 
 def most_held(count, dimension):
@@ -17,10 +19,27 @@ def most_held(count, dimension):
     return count if count <= 3 * wanted // 2 else wanted
 
 
+def in_blocks(most):
+    """How many rows those that are held at most fill up to whole blocks."""
+    return -(-most // BLOCK) * BLOCK
+
+
+def factor_size(filled):
+    """How many numbers the inverse Cholesky factor of so many rows is stored as, whole blocks."""
+    return filled * (filled + BLOCK) // 2
+
+
 def needed(count, dimension, entries, most, full):
     """Bytes of a `workspace.Workspace`; `most` rows are held at once, `full`: whether the mass is a matrix."""
     size = dimension * dimension if full else dimension
-    return 8 * (4 * count * entries + 16 * count + 1 + size + 3 * dimension + most * (most + 1) // 2 + 4 * most)
+    rows = 4 * count * entries + 16 * count + 1
+    filled = in_blocks(most)
+    return 8 * (rows + size + 3 * dimension + 2 * most + 2 * filled + factor_size(filled))
+
+
+def needed_by_rows(count, bodies, components):
+    """Bytes of a `pushes.Space`."""
+    return 8 * (10 * count + 2 * count * components + 2 * (bodies + 1) * components)
 
 
 def needed_by_contacts(count, bodies, components, directions):

@@ -24,7 +24,13 @@ SOURCES = [
     *sorted(KERNEL.glob("*.py")),
     *(
         KERNEL.parents[1] / name
-        for name in ("status.py", "qp/rows/slots.py", "qp/working_set.py", "qp/matrix_free/anderson.py")
+        for name in (
+            "status.py",
+            "qp/rows/slots.py",
+            "qp/working_set.py",
+            "qp/matrix_free/anderson.py",
+            "qp/matrix_free/conjugate_gradients.py",
+        )
     ),
 ]
 ENTRY = "diffcontact_projection"

@@ -60,11 +60,9 @@ def survey_dense(space, G, b, v, count, dimension, eps):
         row = past(G, i * dimension)
         total, size, square = 0.0, 0.0, 0.0
         for j in range(dimension):
-            term = row[j] * v[j]
+            term, part = row[j] * v[j], row[j] * root[j]
             total += term
             size += abs(term)
-        for j in range(dimension):
-            part = row[j] * root[j]
             square += part * part
         wrong, finite = _survey(space, i, b[i], total, size, square, eps)
         violated, ordinary = violated | wrong, ordinary & finite
@@ -82,19 +80,20 @@ def survey_bodies(space, bodies, normals, b, v, count, sides, components, eps):
             if body == NONE:
                 continue
             normal = past(normals, (i * sides + (side if sides == 2 else 0)) * components)
-            sign = -1.0 if sides == 1 and side == 0 else 1.0
+            flipped = sides == 1 and side == 0
             first = body * components
             # In space, without a loop.
             if components == 3:
-                x, y, z = sign * normal[0] * v[first], sign * normal[1] * v[first + 1], sign * normal[2] * v[first + 2]
-                total += x + y + z
+                x, y, z = normal[0] * v[first], normal[1] * v[first + 1], normal[2] * v[first + 2]
+                term = x + y + z
+                total += -term if flipped else term
                 size += abs(x) + abs(y) + abs(z)
                 x, y, z = normal[0] * root[first], normal[1] * root[first + 1], normal[2] * root[first + 2]
                 square += x * x + y * y + z * z
                 continue
             for j in range(components):
-                term = sign * normal[j] * v[first + j]
-                total += term
+                term = normal[j] * v[first + j]
+                total += -term if flipped else term
                 size += abs(term)
                 part = normal[j] * root[first + j]
                 square += part * part

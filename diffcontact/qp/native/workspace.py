@@ -7,6 +7,9 @@ from typing import Any
 
 from diffcontact.qp.native.compiled import compiled
 from diffcontact.qp.native.frame import doubles, words
+from diffcontact.qp.native.layout import factor_size, in_blocks
+
+_in_blocks, _factor_size = compiled(in_blocks), compiled(factor_size)
 
 # Of a problem with c rows, d components, e entries of a row at most, and at most k rows held at once:
 #     start (c + 1), index, entry (c e)     the rows, one after the other: where each begins, its columns and values
@@ -20,8 +23,9 @@ from diffcontact.qp.native.frame import doubles, words
 #     column, unit (e c)                    the candidates' columns and values, entry by entry
 #     now, change (c)                       the candidates' values plus tolerance, and their rates along `way`
 #     held, multiplier (k)                        the working set and its multipliers
-#     inverse (k k/2)                       the inverse of the Cholesky factor of its Delassus matrix
-#     own, turn (k)                         products with the entering row, and minus the rates of the multipliers
+#     inverse (k k/2)                       the inverse of the Cholesky factor of its Delassus matrix, in blocks
+#     own, turn (k)                         products with the entering row, and minus the rates of the multipliers; with
+#                                           room for whole blocks
 Workspace = namedtuple(
     "Workspace",
     "start index entry name seen blur square value noise scale tolerance soft slack base root step way dense candidate "
@@ -32,7 +36,7 @@ Workspace = namedtuple(
 @compiled
 def carve(at, count, dimension, entries, most, full):
     """A workspace in the memory at an address."""
-    whole, size = count * entries, dimension * dimension if full else dimension
+    whole, size, filled = count * entries, dimension * dimension if full else dimension, _in_blocks(most)
     start, at = _words(at, count + 1)
     index, at = _words(at, whole)
     name, at = _words(at, count)
@@ -59,9 +63,9 @@ def carve(at, count, dimension, entries, most, full):
     way, at = _doubles(at, dimension)
     dense, at = _doubles(at, dimension)
     multiplier, at = _doubles(at, most)
-    own, at = _doubles(at, most)
-    turn, at = _doubles(at, most)
-    inverse, at = _doubles(at, most * (most + 1) // 2)
+    own, at = _doubles(at, filled)
+    turn, at = _doubles(at, filled)
+    inverse, at = _doubles(at, _factor_size(filled))
     return Workspace(
         start, index, entry, name, seen, blur, square, value, noise, scale, tolerance, soft, slack, base, root, step,
         way, dense, candidate, place, column, unit, now, change, held, multiplier, inverse, own, turn,

@@ -179,3 +179,10 @@ def test_rows_that_contradict_each_other_are_told():
     shut = qp.coulomb_many(jnp.ones(2), normals, tangents, -jnp.ones(2), none, jnp.full(2, 0.3), jnp.zeros(2))
     assert shut.status == Status.ITERATION_LIMIT
     assert np.all(np.isfinite(shut.u))
+
+
+@pytest.mark.parametrize("argument", [3, 4, 5, 6], ids=["b", "s", "friction", "v"])
+def test_what_is_not_a_number_is_told(rng, argument):
+    problem = list(heap(rng))
+    problem[argument] = problem[argument].at[int(jnp.argmin(problem[3]))].set(jnp.nan)
+    assert qp.coulomb_many(*problem).status == Status.NOT_FINITE

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from diffcontact import qp
+from diffcontact.qp import native
 from diffcontact.qp.matrix_free import conjugate_gradients, project_many
 from diffcontact.qp.rows.body_rows import dense
 from diffcontact.status import Status
@@ -23,6 +24,15 @@ def _chain(rng, count=20, dtype=float):
     b = jnp.asarray(np.where(rng.uniform(size=rows) < 0.9, rng.uniform(0.0, 0.3, rows), np.inf), dtype)
     mass = jnp.asarray(np.repeat(rng.uniform(0.5, 5.0, count), 3), dtype)
     return mass, G, b.at[5].set(b[6]), jnp.asarray(rng.normal(size=3 * count), dtype)
+
+
+@pytest.fixture(params=native.CHOICES, autouse=True)
+def _kernel(request, monkeypatch):
+    """In JAX, and by the kernel."""
+    if request.param == "native":
+        pytest.importorskip("numba")
+        assert native.unavailable() is None
+    monkeypatch.setenv(native.VARIABLE, request.param)
 
 
 @pytest.fixture(params=[project_many.BROUGHT_TOGETHER_ABOVE, 0], ids=["few", "many"])
@@ -109,6 +119,8 @@ def test_rows_that_contradict_each_other_are_told():
 
 def test_no_residual_is_claimed_that_was_not_reached(rng, monkeypatch):
     mass, G, b, v = _chain(rng)
+    # The kernel's limit is compiled in.
+    monkeypatch.setenv(native.VARIABLE, "jax")
     monkeypatch.setattr(conjugate_gradients, "ITERATIONS", 4)
     assert qp.project_many(mass, G, b, v).status == Status.ITERATION_LIMIT
 
@@ -117,6 +129,8 @@ def test_no_residual_is_claimed_that_was_not_reached(rng, monkeypatch):
 @pytest.mark.parametrize("unit", [1.0, 1e-15])
 def test_single_precision_does_the_work_of_many_rows_in_double(rng, monkeypatch, unit):
     mass, G, b, v = _chain(rng)
+    # The kernel knows double precision only.
+    monkeypatch.setenv(native.VARIABLE, "jax")
     monkeypatch.setattr(project_many, "BROUGHT_TOGETHER_ABOVE", 0)
     monkeypatch.setattr(project_many, "SINGLE_PRECISION_ABOVE", 0)
     monkeypatch.setattr(conjugate_gradients, "ITERATIONS", 4)
@@ -135,6 +149,7 @@ def test_a_wedge_takes_few_iterations(dtype, tilt, monkeypatch):
     entries = [[-np.cos(tilt), -np.sin(tilt)], [np.cos(tilt), -np.sin(tilt)], [1, 0], [-1, 0], [0, 1], [0, 1]]
     G = qp.BodyRows(bodies, jnp.asarray(entries, dtype)[:, None], 3)
     v = jnp.asarray([0.0, -1.0, 0.0, 0.0, 0.0, 0.0], dtype)
+    # In JAX; the kernel goes the same way, and its limit is compiled in.
     monkeypatch.setattr(conjugate_gradients, "ITERATIONS", 40)
     wedge = qp.project_many(jnp.ones(6, dtype), G, jnp.zeros(6, dtype), v)
     assert wedge.status == Status.OK
@@ -152,3 +167,10 @@ def test_one_normal_stands_for_two_that_are_opposite(rng):
     for rows in (one, turned):
         found = qp.project_many(mass, rows, b, v, tolerance=1e-12)
         np.testing.assert_allclose(found.u, qp.project_many(mass, G, b, v, tolerance=1e-12).u, atol=1e-9)
+
+
+@pytest.mark.parametrize("argument", [0, 2, 3], ids=["mass", "b", "v"])
+def test_what_is_not_a_number_is_told(rng, argument):
+    problem = list(_chain(rng))
+    problem[argument] = problem[argument].at[0].set(jnp.nan)
+    assert qp.project_many(*problem).status == Status.NOT_FINITE

@@ -5,11 +5,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from matrix_free.test_coulomb_many import heap
+from matrix_free.test_project_many import _chain
 
 from diffcontact import qp
 from diffcontact.qp import native
 from diffcontact.qp.matrix_free.anderson import ManyContacts
+from diffcontact.qp.matrix_free.conjugate_gradients import Dual
 from diffcontact.qp.matrix_free.unit_contacts import UnitContacts
+from diffcontact.qp.matrix_free.unit_rows import UnitRows
+from diffcontact.qp.rows.body_rows import product, squares
+from diffcontact.qp.rows.metric import inverse_length
 from diffcontact.status import Status
 
 pytest.importorskip("numba")
@@ -41,7 +46,7 @@ def test_it_goes_the_way_of_the_pure_search(rng, k, coulomb):
     (there,) = jnp.nonzero(mask)
     begin = problem.admissible(start)
     among, steps = problem.part(there, jnp.ones(there.size, bool)).solved(begin[:, there], 1e-10)
-    found, number = crowd.solved(problem, begin, mask, 1e-10)
+    found, number = crowd.rubbed(problem, begin, mask, 1e-10)
     # The same steps, one after the other: rounding may make one more or less the last one.
     assert abs(int(number) - int(steps)) <= 1
     assert int(steps) > 10
@@ -72,3 +77,66 @@ def test_a_derivative_is_refused_as_in_jax(rng, kernel):
     problem = heap(rng)
     with pytest.raises(NotImplementedError, match="no derivative"):
         jax.grad(lambda v: qp.coulomb_many(*problem[:6], v).u.sum())(problem[6])
+
+
+def rows_of(rng, dimension, sides, dtype):
+    """The dual of rows between bodies, multipliers to start from, and three quarters of the rows asked for."""
+    count, number = 20, 50
+    bodies = np.array([rng.choice(count, 2, replace=False) for _ in range(number)])
+    bodies[::5, 0] = -1
+    G = qp.BodyRows(jnp.asarray(bodies), jnp.asarray(rng.normal(size=(number, sides, dimension)), dtype), count)
+    mass, v = rng.uniform(0.1, 1, count * dimension), rng.normal(size=count * dimension)
+    scale = inverse_length(squares(G, jnp.asarray(1 / mass, dtype)))
+    # Rows G u >= 0, which u = 0 satisfies.
+    at_v, unit = scale * product(G, jnp.asarray(v, dtype)), UnitRows.of(G, scale, jnp.asarray(mass, dtype))
+    start = jnp.asarray(rng.uniform(size=number) * (rng.uniform(size=number) < 0.5), dtype)
+    enough = jnp.asarray(1e-11 if dtype is float else 1e-5, dtype)
+    return at_v, unit.bodies, unit.normals, unit.inverse, start, jnp.asarray(rng.uniform(size=number) < 0.75), enough
+
+
+@pytest.mark.usefixtures("kernel")
+@pytest.mark.parametrize("dtype", [float, np.float32])
+@pytest.mark.parametrize(("dimension", "sides"), [(3, 2), (3, 1), (2, 2), (1, 1), (6, 2)])
+def test_it_finds_what_the_pure_conjugate_gradients_find(rng, dimension, sides, dtype):
+    """The rows that are asked for, whatever their layout; the others keep their multipliers."""
+    from diffcontact.qp.native import crowd
+
+    def by_kernel(at_v, bodies, normals, inverse, start, mask, enough):
+        return crowd.pushed(Dual(at_v, UnitRows(bodies, normals, 0 * inverse, inverse), enough), start, mask)
+
+    def motion(at_v, bodies, normals, inverse, start, mask, enough, x):
+        rows = UnitRows(bodies, normals, 0 * inverse, inverse)
+        return rows.motion(jnp.where(mask, x, 0)), at_v + rows.product(rows.motion(jnp.where(mask, x, 0)))
+
+    lanes = [jnp.stack(x) for x in zip(*(rows_of(rng, dimension, sides, dtype) for _ in range(20)), strict=True)]
+    expected, _ = jax.jit(jax.vmap(crowd._rows_in_jax))(*lanes)
+    found, residual = jax.jit(jax.vmap(by_kernel))(*lanes)
+    assert found.dtype == residual.dtype == dtype
+    *_, start, mask, enough = lanes
+    assert np.all(residual <= enough)
+    np.testing.assert_array_equal(found[~mask], start[~mask])
+    (moved, w), (as_expected, _) = (jax.vmap(motion)(*lanes, x) for x in (found, expected))
+    # Both residuals are 1e-11, or 1e-5 in single precision; the condition of the rows takes three digits.
+    np.testing.assert_allclose(moved, as_expected, atol=1e-8 if dtype is float else 1e-2)
+    # What it claims, recomputed: values are zero where there is a multiplier, and not negative elsewhere. What the
+    # rounding of the multipliers makes of them comes on top.
+    left = np.abs(np.where(mask, np.minimum(found, w), 0)).max()
+    assert left < (1e-10 if dtype is float else 1e-4)
+
+
+@pytest.mark.usefixtures("kernel")
+def test_lanes_of_rows_are_alone(rng):
+    """A lane of a batch is what it is alone, beside one that is not finite and one that shares its rows."""
+    one, other = _chain(rng), _chain(rng)
+    solve = jax.jit(qp.project_many)
+    problems = [one, other, (*one[:3], one[3].at[4].set(jnp.nan)), (*one[:2], one[2].at[4].set(jnp.nan), one[3])]
+    together = jax.jit(jax.vmap(qp.project_many))(*jax.tree.map(lambda *x: jnp.stack(x), *problems))
+    for lane, problem in enumerate(problems[:2]):
+        alone = solve(*problem)
+        assert alone.status == Status.OK
+        for whole, part in zip(jax.tree.leaves(together), jax.tree.leaves(alone), strict=True):
+            # XLA sums what comes before and after the kernel in another order.
+            np.testing.assert_allclose(whole[lane], part, atol=1e-12)
+    assert together.status[2] == together.status[3] == Status.NOT_FINITE
+    shared = jax.vmap(qp.project_many, (None, None, None, 0))(*one[:3], jnp.stack([one[3], one[3]]))
+    np.testing.assert_allclose(shared.u, np.stack([together.u[0]] * 2), rtol=1e-12)

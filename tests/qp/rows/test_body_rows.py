@@ -8,18 +8,27 @@ import numpy as np
 import pytest
 
 from diffcontact import qp
-from diffcontact.qp.rows.body_rows import delassus, dense, magnitudes, product, squares, transposed_product, whitened
+from diffcontact.qp.rows.body_rows import (
+    both,
+    delassus,
+    dense,
+    magnitudes,
+    product,
+    squares,
+    transposed_product,
+    whitened,
+)
 from diffcontact.qp.working_set import candidate_count, reduced_candidate_count
 
 COUNT, M = 6, 2
 
 
-@pytest.fixture
-def problem(rng):
+@pytest.fixture(params=[2, 1], ids=["two normals", "one normal"])
+def problem(rng, request):
     """Sixty rows between six bodies in the plane and with walls, as many as are compacted, and the room of each."""
     bodies = np.array([rng.choice(COUNT, 2, replace=False) for _ in range(60)])
     bodies[::5, 1] = -1
-    rows = qp.BodyRows(jnp.asarray(bodies), jnp.asarray(rng.normal(size=(60, 2, M))), COUNT)
+    rows = qp.BodyRows(jnp.asarray(bodies), jnp.asarray(rng.normal(size=(60, request.param, M))), COUNT)
     return rng.uniform(0.5, 2, COUNT * M), rows, rng.uniform(0.5, 1.5, 60), rng.normal(size=COUNT * M)
 
 
@@ -27,7 +36,7 @@ def test_products(problem):
     mass, rows, _, v = problem
     spread = np.zeros((60, COUNT, M))
     for i, pair in enumerate(np.asarray(rows.bodies)):
-        for body, normal in zip(pair, np.asarray(rows.normals[i]), strict=True):
+        for body, normal in zip(pair, np.asarray(both(rows).normals[i]), strict=True):
             if body >= 0:
                 spread[i, body] += normal
     spread = spread.reshape(60, -1)
