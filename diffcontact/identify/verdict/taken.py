@@ -6,12 +6,14 @@ residuals what no parameter makes up for,
 
     A = sum_g J_g^T J_g + priors,    b = sum_g J_g^T d_g,    |left|^2 = sum_g |d_g|^2 - b^T A^-1 b
 
-all in units of the noise. What of a fault of 1 % would be left within the noise, and brings an estimate to the end of
+all in units of the noise. A scale is looked at channel by channel, and of two channels together, as of one axis along
+which two bodies are seen. What of a fault of 1 % would be left within the noise, and brings an estimate to the end of
 its interval, is taken as right: no interval holds it, so it has to be known besides.
 """
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
@@ -26,13 +28,14 @@ _ORDINARY = 1e-2
 _SHOWS = 3.0
 _NAMED = 3
 _KINDS = ("scale", "rate")
+_SCALE = "scale of channel "
 
 
 def taken_as_right(evidence: Evidence) -> str:
     """The faults of the measuring that would go unseen and matter, in words; empty where there is none."""
     if not evidence.kept.any():
         return ""
-    of_runs = [directions(evidence, number) for number in range(len(evidence.runs))]
+    of_runs = [_with_shared_scales(directions(evidence, number)) for number in range(len(evidence.runs))]
     A = np.diag(evidence.objective.priors.information(evidence.theta)[evidence.kept])
     for run in evidence.runs:
         J = _rows(run.residual.J, run.present)
@@ -53,12 +56,30 @@ def taken_as_right(evidence: Evidence) -> str:
             matter[fault] = _moved(evidence, moved)
     # What a run has to itself, its start above all, is of interest only where nothing else is moved.
     own = all(one.own for moves in matter.values() for one in moves.values())
-    told = [
-        f"{fault} ({text})"
+    texts = {
+        fault: text
         for fault, moves in matter.items()
         if (text := _told({name: one for name, one in moves.items() if one.own == own}))
+    }
+    # What is told of a channel is not told again of that channel with another.
+    told = [
+        f"{fault} ({text})"
+        for fault, text in texts.items()
+        if not any(_SCALE + channel in texts for channel in _shared(fault))
     ]
     return f"taken as right, for these data cannot show it: {'; '.join(told)}" if told else ""
+
+
+def _with_shared_scales(faults: dict[str, NDArray]) -> dict[str, NDArray]:
+    """The same, and a scale that two channels have in common, of each two."""
+    scales = {name.removeprefix(_SCALE): d for name, d in faults.items() if name.startswith(_SCALE)}
+    pairs = {f"scale of channels {i} and {j}": scales[i] + scales[j] for i, j in combinations(scales, 2)}
+    return faults | pairs
+
+
+def _shared(fault: str) -> list[str]:
+    """The channels of a fault that two have in common."""
+    return fault.removeprefix("scale of channels ").split(" and ") if " and " in fault else []
 
 
 class _Moved(NamedTuple):

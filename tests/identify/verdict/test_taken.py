@@ -2,10 +2,11 @@
 
 import re
 
+import jax.numpy as jnp
 import numpy as np
-from falling import fall, fitted
+from falling import FALLING, SCHEME, fall, fitted, start_of
 
-from diffcontact.identify import FitResult, Normal, Real
+from diffcontact.identify import FitResult, Normal, Observations, Problem, Real
 
 FREE = {"g": Real(), "u0": Real()}
 G = 9.81
@@ -39,3 +40,14 @@ def test_gravity_is_as_right_as_scale_and_clock():
 
 def test_where_gravity_is_known_a_scale_would_show():
     assert fell(FREE, priors={"g": Normal(G, 1e-4)}).verdict.taken == ""
+
+
+def test_an_axis_that_two_bodies_share_is_looked_at_as_one():
+    """Two marks of one body: a scale of either alone would show, one of both changes g by as much."""
+    once = fall(None, noise=1e-3 * np.random.default_rng(2).normal(size=41)).observations
+    values = np.column_stack([once.values, 2.0 * once.values])
+    seen = Observations(once.times, values, once.sigma[0, 0], lambda run, params: run.q @ jnp.array([[1.0, 2.0]]))
+    result = fitted(Problem(FALLING, seen, start_of, SCHEME, 1), FREE)
+    off = percent(result.verdict.taken, "scale of channels 0 and 1", "g")
+    np.testing.assert_allclose(off, 100 * float(np.ptp(result.interval95["g"])) / 2 / G, rtol=0.06)
+    assert "scale of channel " not in result.verdict.taken
