@@ -70,8 +70,9 @@ def test_the_derivative_is_that_of_all_pairs_in_both_modes():
     np.testing.assert_allclose(listed, dense, atol=1e-4 * np.max(np.abs(dense)))
     _, pull = jax.vjp(end(LISTED), *at)
     back = sum(jnp.vdot(cotangent, tangent) for cotangent, tangent in zip(pull(weight), tangents, strict=True))
-    # Compiled apart, the two round differently and may stop an iteration apart: at states that differ by the residual.
-    np.testing.assert_allclose(weight @ listed, back, rtol=1e-6)
+    # Compiled apart, the two round differently and may stop an iteration apart in each of the 30 steps: at states that
+    # differ by the residual, 1e-6 of the fastest approach.
+    np.testing.assert_allclose(weight @ listed, back, rtol=30 * 1e-6)
 
 
 @pytest.mark.slow

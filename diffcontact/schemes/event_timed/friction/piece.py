@@ -232,4 +232,6 @@ def lost_direction(question: Question, imposed: Imposed, around: Surroundings, f
     """() whether a contact that is known to slip did not do so in the answer: it was not said to be fast enough."""
     slides, _ = known_slips(around, imposed)
     along = jnp.einsum("ckd,d->ck", question.tangents, found.u) + question.s
-    return jnp.any(slides & (question.b < jnp.inf) & (along[:, 0] <= 0))
+    # One that was stopped has none but for rounding, of either sign.
+    rounding = jnp.finfo(along.dtype).eps ** 0.5 * jnp.abs(question.s[:, 0])
+    return jnp.any(slides & (question.b < jnp.inf) & (along[:, 0] <= rounding))
