@@ -109,11 +109,11 @@ class JointResidual:
         if chunk is None:
             chunk = 1 if jax.default_backend() == "cpu" else LANES
         return [
-            self._lanes_ofprepared(run, theta[:, run.index], None if values is None else values[i], chunk)
+            self._lanes_of_run(run, theta[:, run.index], None if values is None else values[i], chunk)
             for i, run in enumerate(self.runs)
         ]
 
-    def _lanes_ofprepared(self, run: Run, z: NDArray, values: NDArray | None, chunk: int) -> tuple[NDArray, NDArray]:
+    def _lanes_of_run(self, run: Run, z: NDArray, values: NDArray | None, chunk: int) -> tuple[NDArray, NDArray]:
         count, n = z.shape[0], run.samples.times.shape[0]
         measured = np.broadcast_to(np.asarray(run.samples.values), (count, n, run.present.shape[1]))
         if values is not None:

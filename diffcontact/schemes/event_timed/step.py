@@ -77,13 +77,13 @@ class EventTimed(Scheme):
     TOO_COARSE (`truncation.Truncation`); `simulate(substeps="auto")` keeps to an error of one's own. A contact that
     would be closed again within the step does not bounce, so the end of a Zeno sequence is found to within O(h). The
     status is TOO_COARSE where such a bounce is as fast as an eighth of what the bodies have moved with, or would not
-    die away (e = 1). So it is where a body that would still bounce is struck elsewhere: a face that lands on an edge
-    at rest is another impact than one that lands while the edge rattles. Until a sequence that was left out has
-    ended, about h / (1 - e) after its first bounce, or h / (1 - sqrt((1 + e^2) / 2)) where a body rattles between two
-    contacts, a velocity may be off by up to that eighth and its derivative by all of it: ask for no time there, or
-    take shorter steps. Corners that strike so shortly after each other that what was left out before decides upon
-    their order, some 10^-5 s, are not told. No derivative exists at grazing impacts, at
-    simultaneous impacts of coupled contacts, and when a Zeno sequence ends.
+    die away (e = 1). So it is where a body that would still bounce is struck elsewhere: a face that lands on an edge at
+    rest is another impact than one that lands while the edge rattles. Until a sequence that was left out has ended,
+    about h / (1 - e) after its first bounce, or h / (1 - sqrt((1 + e^2) / 2)) where a body rattles between two
+    contacts, a velocity may be off by up to that eighth and its derivative by all of it: ask for no time there, or take
+    shorter steps. Corners that strike so shortly after each other that what was left out before decides upon their
+    order, some 10^-5 s, are not told. No derivative exists at grazing impacts, at simultaneous impacts of coupled
+    contacts, and when a Zeno sequence ends.
 
     Where contacts rub (`System(slip=...)`) each of them is open, sticks or slips, and the reaction follows from one
     linear system of these modes (`friction`, the package). Impacts are Moreau's with Coulomb's law. Further events are
@@ -93,19 +93,18 @@ class EventTimed(Scheme):
     derivative, or all to fourth with `order=4`, but for a slip in space that comes to its end on a bent path, whose
     derivative stays of second (`experiments/friction_orders.py`). What slips behind bounces that are left out may go on
     otherwise than it would: TOO_COARSE, where what drives it meanwhile comes to more than 1/64 of the bodies' fastest
-    motion. The law has its limits. Where bodies jam, or slip presses a contact
-    together as fast as its load opens it (Painleve's paradox), there may be no finite reaction: the status is
-    NO_FRICTION, and friction is left out there. A slip in space that turns by more than 45 degrees between two events,
-    or passes by zero with more than 1/64 of its speed, is TOO_COARSE, unless it is slower than 1/1024 of the bodies'
-    fastest motion so far: the derivative may then be off by a few times that share. One that sets out from rest in
-    space turns at once, with what drives it: where friction that is off by that angle makes more than the same share
-    of speed in a step, it is TOO_COARSE, too. Of contacts whose rows depend on
-    each other (a box that lies flat) the motion is unique, the split of load and friction is not: theirs is of least
-    norm. The derivative at a kink, of a body that rests at the edge of its cone or an impact between grip and slip, is
-    that of one side. An impact that would make energy (Newton's law with friction may) is blended with the one without
-    restitution. With `System(impact_law="poisson")` or `"stronge"` an impact that one contact takes alone is a flow of
-    its velocity over the normal impulse, which makes none (`System`, `impact`); where it has no end the status is
-    NO_FRICTION. Impacts of several contacts at once are Moreau's.
+    motion. The law has its limits. Where bodies jam, or slip presses a contact together as fast as its load opens it
+    (Painleve's paradox), there may be no finite reaction: the status is NO_FRICTION, and friction is left out there. A
+    slip in space that turns by more than 45 degrees between two events, or passes by zero with more than 1/64 of its
+    speed, is TOO_COARSE, unless it is slower than 1/1024 of the bodies' fastest motion so far: the derivative may then
+    be off by a few times that share. One that sets out from rest in space turns at once, with what drives it: where
+    friction that is off by that angle makes more than the same share of speed in a step, it is TOO_COARSE, too. Of
+    contacts whose rows depend on each other (a box that lies flat) the motion is unique, the split of load and friction
+    is not: theirs is of least norm. The derivative at a kink, of a body that rests at the edge of its cone or an impact
+    between grip and slip, is that of one side. An impact that would make energy (Newton's law with friction may) is
+    blended with the one without restitution. With `System(impact_law="poisson")` or `"stronge"` an impact that one
+    contact takes alone is a flow of its velocity over the normal impulse, which makes none (`System`, `impact`); where
+    it has no end the status is NO_FRICTION. Impacts of several contacts at once are Moreau's.
 
     Where contacts resist rolling and pivoting, too (`System(rolling=...)`), each of these frictions is that of a layer
     under the contact (`schemes.layers`): a rolling that comes to its end is an event like a slip's. In lists of changes
