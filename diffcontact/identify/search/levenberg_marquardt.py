@@ -70,7 +70,7 @@ def descend(
         lanes = np.flatnonzero(active)
         if lanes.size == 0:
             break
-        step = _step(theta[lanes], g[lanes], A[lanes], damping[lanes], scale[lanes], low, high)
+        step = bounded_step(theta[lanes], g[lanes], A[lanes], damping[lanes], scale[lanes], low, high)
         predicted = -np.einsum("np,np->n", g[lanes], step) - 0.5 * np.einsum("np,npq,nq->n", step, A[lanes], step)
         # Rounding must not carry a step to a bound beyond it.
         there = np.clip(theta[lanes] + step, low, high)
@@ -93,8 +93,18 @@ def descend(
     return Lanes(theta, cost, reach)
 
 
-def _step(theta, g, A, damping, scale, low, high) -> NDArray:
-    """(N, P) damped Gauss-Newton steps; parameters that would leave their bounds go there, and the others with them."""
+def bounded_step(
+    theta: NDArray, g: NDArray, A: NDArray, damping: NDArray, scale: NDArray, low: NDArray, high: NDArray
+) -> NDArray:
+    """(N, P) damped steps of N lanes; parameters that would leave their bounds go there, and the others with them.
+
+    Args:
+        theta, g: (N, P) where the lanes are, and the gradients there.
+        A: (N, P, P) curvatures.
+        damping: (N,) mu.
+        scale: (N, P) the diagonal of D; where it is zero a parameter stays.
+        low, high: (P,) bounds.
+    """
     N, P = theta.shape
     closed = np.isfinite(low) & np.isfinite(high)
     down = np.where(closed, low - theta, np.where(np.isfinite(low), _SHARE * (low - theta), -np.inf))
