@@ -144,6 +144,13 @@ class JointResidual:
         other.runs = runs
         return other
 
+    def of_run(self, i: int) -> JointResidual:
+        """Run i alone, as a function of the same theta."""
+        other = copy(self)
+        other.problems, other.runs = self.problems[i : i + 1], self.runs[i : i + 1]
+        other.samples = int(self.runs[i].present.sum())
+        return other
+
     def resolved(self, theta: NDArray) -> JointResidual:
         """The same runs with steps short enough at theta (P,), where their number was left open; never longer ones."""
         other = copy(self)

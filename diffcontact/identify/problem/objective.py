@@ -74,6 +74,10 @@ class Objective:
         """The same objective with theta (P,) as its start, for whatever goes on from there; it reports no progress."""
         return Objective(self.joint, self.parameters.started_at(theta), self.loss, self.priors)
 
+    def of_run(self, i: int) -> Objective:
+        """The same objective with the samples of run i only; theta and the priors are those of all runs."""
+        return Objective(self.joint.of_run(i), self.parameters, self.loss, self.priors)
+
     def under(self, priors: Priors) -> Objective:
         """The same objective with other priors."""
         return Objective(self.joint, self.parameters, self.loss, priors, self.progress)

@@ -26,8 +26,13 @@ from diffcontact.system import System
 _STARTS, _RUNS = 16, 3
 
 
-def neighbouring_impacts(objective: Objective, theta: NDArray) -> NDArray | None:
+def neighbouring_impacts(objective: Objective, theta: NDArray, moved: NDArray | None = None) -> NDArray | None:
     """(N, P) places around theta (P,) at which one impact each happens a sample earlier or later.
+
+    Args:
+        objective: of whose runs.
+        theta: around where.
+        moved: which elements of theta may move; None: all.
 
     Returns:
         None where there are no impacts whose times are known and not measured, or too many.
@@ -42,7 +47,10 @@ def neighbouring_impacts(objective: Objective, theta: NDArray) -> NDArray | None
     with_times = copy(joint)
     with_times.runs = [new or run for run, new in zip(joint.runs, timed, strict=True)]
     J = objective.evaluate(theta)[1]
-    scale = np.maximum(np.linalg.norm(J, axis=0), np.finfo(float).tiny)
+    if moved is not None:
+        J = np.where(np.isin(np.arange(theta.size), moved), J, 0.0)
+    norms = np.linalg.norm(J, axis=0)
+    scale = np.where(norms > 0, norms, 1.0)
     B = np.linalg.pinv((J / scale).T @ (J / scale), rcond=1e-8, hermitian=True) / np.outer(scale, scale)
     places = []
     for run, new, at in zip(joint.runs, timed, with_times.linearise(theta), strict=True):

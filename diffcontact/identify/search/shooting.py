@@ -3,7 +3,7 @@
 Where the simulation has another number of impacts than the data, or the impacts come at other times, the cost is full
 of local minima. Three ways lead past them. `growing_horizon` fits the beginning of the record first. `impact_times`
 fits when the impacts happen. `multiple_shooting` cuts the record into segments. Each of them only explores, and ends
-with a descent on the whole record.
+with a descent on the whole record. Where that stalls at one run's impacts, runs go on by themselves (`run_by_run`).
 
 Last, an impact may belong between two other samples (`neighbouring_impacts`).
 
@@ -31,6 +31,7 @@ from diffcontact.identify.search.impact_times import match_impacts
 from diffcontact.identify.search.levenberg_marquardt import descend
 from diffcontact.identify.search.multiple_shooting import piece_together
 from diffcontact.identify.search.neighbouring_impacts import neighbouring_impacts
+from diffcontact.identify.search.run_by_run import run_by_run, stalled
 from diffcontact.identify.search.starts import starting_points
 from diffcontact.identify.search.trust_region import solve
 from diffcontact.progress import stage
@@ -208,13 +209,23 @@ def _together(objective: Objective, points: NDArray) -> NDArray:
 def _polished(objective: Objective, theta: NDArray) -> tuple[OptimizeResult, tuple[float, ...]]:
     """The end of the best lane, polished, and the costs of all, sorted."""
     if len(theta) == 1:
-        end = solve(objective, theta[0])
+        end = _solved(objective, theta[0])
         return end, (float(end.cost),)
     costs = np.concatenate([objective.normal_equations(block, np.ones(len(block))).cost for block in _blocks(theta)])
     best = int(np.argmin(costs))
-    end = solve(objective, theta[best])
+    end = _solved(objective, theta[best])
     costs[best] = end.cost
     return end, tuple(float(cost) for cost in np.sort(costs))
+
+
+def _solved(objective: Objective, start: NDArray) -> OptimizeResult:
+    """The end of a descent; where a joint one stalls, each run goes on by itself first."""
+    end = solve(objective, start)
+    if stalled(objective, end):
+        further = solve(objective, run_by_run(objective, end.x))
+        if further.cost < end.cost:
+            return further
+    return end
 
 
 def _waterfall(costs: tuple[float, ...]) -> str:

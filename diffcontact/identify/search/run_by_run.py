@@ -1,0 +1,161 @@
+r"""A joint descent in which each run finds what it keeps to itself by itself, and only what runs share moves together.
+
+    c(s) = sum_i min_z c_i(s, z),      G = sum_i dc_i/ds,      H = sum_i A_ss - A_sz A_zz^-1 A_zs
+
+at the minima z_i: s is what the runs share, z_i what run i has of its own, A_i = J_i^T J_i. H is what is left of the
+curvature when the z_i follow.
+
+Where an impact would have to pass a sample the cost has a kink. A descent in all parameters at once takes steps that
+suit the one run that stands before its kink, however far the others have to go; of many runs one always does. Here each
+run goes past its own, from next door if need be, while the others wait.
+
+Source: G. H. Golub, V. Pereyra, SIAM J. Numer. Anal. 10 (1973) 413, for the reduced problem.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import count
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import OptimizeResult
+
+from diffcontact.identify.problem.normal_equations import NormalEquations
+from diffcontact.identify.problem.objective import Objective
+from diffcontact.identify.search.levenberg_marquardt import bounded_step, descend
+from diffcontact.identify.search.neighbouring_impacts import neighbouring_impacts
+from diffcontact.progress import stage
+
+# A descent has stalled where the slope at its end promises more than this part of the cost.
+_STALLED = 1e-3
+# Looking next door pays in the beginning; a round that gains less than `_STALLED` is the last.
+_ROUNDS, _SHARED_STEPS, _OWN_STEPS = 6, 8, 20
+_SHARED_TOLERANCE, _OWN_TOLERANCE = 1e-4, 1e-7
+
+
+def stalled(objective: Objective, end: OptimizeResult) -> bool:
+    """Whether a joint descent stopped although its slope promises a lower cost, within the bounds."""
+    parameters = objective.parameters
+    if parameters.runs < 2 or not parameters.own.any():
+        return False
+    if np.sqrt(2 * end.cost) <= np.sqrt(objective.eps) * objective.data_norm:
+        return False  # rounding
+    g, A = end.jac.T @ end.fun, end.jac.T @ end.jac
+    # So little damping changes no step that the data determine.
+    args = end.x[None], g[None], A[None], np.array([1e-10]), np.diag(A)[None], parameters.low, parameters.high
+    step = bounded_step(*args)[0]
+    return bool(-g @ step - 0.5 * step @ A @ step > _STALLED * end.cost)
+
+
+def run_by_run(objective: Objective, theta: NDArray) -> NDArray:
+    """Where the runs lead from theta (P,): of a lower cost, or theta itself."""
+    with stage("run by run"):
+        runs = [_OwnPart.of(objective, i) for i in range(objective.parameters.runs)]
+        shared = np.flatnonzero(~objective.parameters.own)
+        low, high = objective.parameters.low[shared], objective.parameters.high[shared]
+        here, rounds = _Place.at(objective, theta), count()
+        for _ in range(_ROUNDS):
+            before = here.cost
+            here = _descended(objective, runs, here, next_door=True)
+
+            def evaluate(trial: NDArray, _) -> NormalEquations:
+                nonlocal here
+                there = _descended(objective, runs, here.moved(runs, shared, trial[0], objective))
+                objective.told(next(rounds), there.cost)
+                G, H = there.reduced(runs, shared)
+                here = min(here, there, key=lambda place: place.cost)
+                return NormalEquations(np.array([there.cost]), G[None], H[None], np.ones(1))
+
+            if shared.size:
+                start = here.theta[shared][None]
+                descend(evaluate, start, low, high, iterations=_SHARED_STEPS, tolerance=_SHARED_TOLERANCE)
+            if not here.cost < (1 - _STALLED) * before:
+                break
+    return here.theta
+
+
+@dataclass(frozen=True, eq=False)
+class _OwnPart:
+    """A run by itself, and which elements of theta it has of its own."""
+
+    alone: Objective
+    own: NDArray
+
+    @classmethod
+    def of(cls, objective: Objective, i: int) -> _OwnPart:
+        index = objective.joint.runs[i].index
+        return cls(objective.of_run(i), index[objective.parameters.own[index]])
+
+    def lead(self, theta: NDArray, next_door: bool) -> NDArray:
+        """The run's own elements at the best of its minima that are found from theta (P,), all else held."""
+        own, parameters = self.own, self.alone.parameters
+        starts = theta[own][None]
+        if next_door and (places := neighbouring_impacts(self.alone, theta, own)) is not None:
+            starts = np.concatenate([starts, places[:, own]])
+
+        def evaluate(trial: NDArray, _) -> NormalEquations:
+            whole = np.tile(theta, (len(trial), 1))
+            whole[:, own] = trial
+            at = self.alone.normal_equations(whole, np.ones(len(trial)))
+            return replace(at, gradient=at.gradient[:, own], curvature=at.curvature[:, own][:, :, own])
+
+        low, high = parameters.low[own], parameters.high[own]
+        ends = descend(evaluate, starts, low, high, iterations=_OWN_STEPS, tolerance=_OWN_TOLERANCE)
+        return ends.theta[np.argmin(ends.cost)]
+
+
+@dataclass(frozen=True, eq=False)
+class _Place:
+    """Somewhere in the parameters, with the cost to second order.
+
+    Attributes:
+        theta: (P,).
+        cost: at theta.
+        g, A: (P,), (P, P) gradient and curvature.
+    """
+
+    theta: NDArray
+    cost: float
+    g: NDArray
+    A: NDArray
+
+    @classmethod
+    def at(cls, objective: Objective, theta: NDArray) -> _Place:
+        f, J = objective.evaluate(theta)
+        return cls(theta, 0.5 * float(f @ f), J.T @ f, J.T @ J)
+
+    def response(self, run: _OwnPart, shared: NDArray) -> NDArray:
+        """(P_i, S) how what the run has of its own follows what is shared: -A_zz^-1 A_zs."""
+        scale = np.sqrt(np.diag(self.A)[run.own])
+        unit = 1 / np.where(scale > 0, scale, 1.0)
+        scaled = unit[:, None] * self.A[np.ix_(run.own, run.own)] * unit
+        return -unit[:, None] * (
+            np.linalg.pinv(scaled, rcond=1e-10, hermitian=True) @ (unit[:, None] * self.A[np.ix_(run.own, shared)])
+        )
+
+    def reduced(self, runs: list[_OwnPart], shared: NDArray) -> tuple[NDArray, NDArray]:
+        """G (S,) and H (S, S); the slope along what is a run's own vanishes at its minimum, or belongs to a kink."""
+        H = self.A[np.ix_(shared, shared)]
+        for run in runs:
+            H = H + self.A[np.ix_(shared, run.own)] @ self.response(run, shared)
+        return self.g[shared], (H + H.T) / 2
+
+    def moved(self, runs: list[_OwnPart], shared: NDArray, to: NDArray, objective: Objective) -> NDArray:
+        """(P,) theta with what is shared moved, and each run's own following as far as its bounds allow."""
+        theta, low, high = self.theta.copy(), objective.parameters.low, objective.parameters.high
+        theta[shared] = to
+        for run in runs:
+            there = self.theta[run.own] + self.response(run, shared) @ (to - self.theta[shared])
+            inside = (there > low[run.own]) & (there < high[run.own])
+            theta[run.own] = np.where(inside, there, self.theta[run.own])
+        return theta
+
+
+def _descended(objective: Objective, runs: list[_OwnPart], here: _Place | NDArray, next_door: bool = False) -> _Place:
+    """Where every run leads by itself."""
+    theta = (here.theta if isinstance(here, _Place) else here).copy()
+    for run in runs:
+        theta[run.own] = run.lead(theta, next_door)
+    there = _Place.at(objective, theta)
+    return there if not isinstance(here, _Place) or there.cost < here.cost else here
