@@ -135,11 +135,13 @@ class _Place:
         )
 
     def reduced(self, runs: list[_OwnPart], shared: NDArray) -> tuple[NDArray, NDArray]:
-        """G (S,) and H (S, S); the slope along what is a run's own vanishes at its minimum, or belongs to a kink."""
-        H = self.A[np.ix_(shared, shared)]
+        """G (S,) and H (S, S); the slope along what is a run's own vanishes at its minimum, but not at a kink."""
+        G, H = self.g[shared], self.A[np.ix_(shared, shared)]
         for run in runs:
-            H = H + self.A[np.ix_(shared, run.own)] @ self.response(run, shared)
-        return self.g[shared], (H + H.T) / 2
+            follow = self.response(run, shared)
+            G = G + self.g[run.own] @ follow
+            H = H + self.A[np.ix_(shared, run.own)] @ follow
+        return G, (H + H.T) / 2
 
     def moved(self, runs: list[_OwnPart], shared: NDArray, to: NDArray, objective: Objective) -> NDArray:
         """(P,) theta with what is shared moved, and each run's own following as far as its bounds allow."""
