@@ -61,7 +61,7 @@ def test_linear_residuals_end_at_their_least_squares(rng):
 
 
 def kinked(count, steep=3.0, far=3.0):
-    """Each run has 1 + steep |z + s - k| and z - a, and 0.3 (s - far): least at its kink z = k - s, as long as s is near.
+    """Each run has 1 + steep |z + s - k|, z - a and 0.3 (s - far): least at its kink z = k - s, where s is near.
 
     Returns:
         objective, the least cost, and the shared s there.
