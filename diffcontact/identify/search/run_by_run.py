@@ -1,13 +1,13 @@
 r"""A joint descent in which each run finds what it keeps to itself by itself, and only what runs share moves together.
 
-    c(s) = sum_i min_z c_i(s, z),      G = sum_i dc_i/ds,      H = sum_i A_ss - A_sz A_zz^-1 A_zs
+    c(s) = sum_i min_z c_i(s, z),   G = sum_i g_s - A_sz A_zz^-1 g_z,   H = sum_i A_ss - A_sz A_zz^-1 A_zs
 
-at the minima z_i: s is what the runs share, z_i what run i has of its own, A_i = J_i^T J_i. H is what is left of the
-curvature when the z_i follow.
+at the minima z_i: s is what the runs share, z_i what run i has of its own, g_i = J_i^T r_i, A_i = J_i^T J_i. G and H are
+what is left of slope and curvature when the z_i follow. At a smooth minimum g_z is zero, at a kink it is not.
 
 Where an impact would have to pass a sample the cost has a kink. A descent in all parameters at once takes steps that
 suit the one run that stands before its kink, however far the others have to go; of many runs one always does. Here each
-run goes past its own, from next door if need be, while the others wait.
+run goes past its own while the others wait: from next door if need be, or from aside, along what it hardly sees.
 
 Source: G. H. Golub, V. Pereyra, SIAM J. Numer. Anal. 10 (1973) 413, for the reduced problem.
 """
@@ -32,6 +32,8 @@ _STALLED = 1e-3
 # Looking next door pays in the beginning; a round that gains less than `_STALLED` is the last.
 _ROUNDS, _SHARED_STEPS, _OWN_STEPS = 6, 8, 20
 _SHARED_TOLERANCE, _OWN_TOLERANCE = 1e-4, 1e-7
+# A run starts from so many standard errors aside, too, along the directions that it sees least.
+_ASIDE, _HARDLY_SEEN = 6.0, 3
 
 
 def stalled(objective: Objective, end: OptimizeResult) -> bool:
@@ -90,9 +92,11 @@ class _OwnPart:
     def lead(self, theta: NDArray, next_door: bool) -> NDArray:
         """The run's own elements at the best of its minima that are found from theta (P,), all else held."""
         own, parameters = self.own, self.alone.parameters
-        starts = theta[own][None]
-        if next_door and (places := neighbouring_impacts(self.alone, theta, own)) is not None:
-            starts = np.concatenate([starts, places[:, own]])
+        starts = [theta[own]]
+        if next_door:
+            starts += self.aside(theta)
+            places = neighbouring_impacts(self.alone, theta, own)
+            starts += [] if places is None else list(places[:, own])
 
         def evaluate(trial: NDArray, _) -> NormalEquations:
             whole = np.tile(theta, (len(trial), 1))
@@ -101,8 +105,23 @@ class _OwnPart:
             return replace(at, gradient=at.gradient[:, own], curvature=at.curvature[:, own][:, :, own])
 
         low, high = parameters.low[own], parameters.high[own]
-        ends = descend(evaluate, starts, low, high, iterations=_OWN_STEPS, tolerance=_OWN_TOLERANCE)
+        ends = descend(evaluate, np.array(starts), low, high, iterations=_OWN_STEPS, tolerance=_OWN_TOLERANCE)
         return ends.theta[np.argmin(ends.cost)]
+
+    def aside(self, theta: NDArray) -> list[NDArray]:
+        """Own elements (P_i,) at both ends of what the run's samples hardly see: where it may grip instead of slip."""
+        own, parameters = self.own, self.alone.parameters
+        J = self.alone.evaluate(theta)[1][:, own]
+        seen = np.flatnonzero(np.any(J != 0, axis=0))
+        scale = np.linalg.norm(J[:, seen], axis=0)
+        values, directions = np.linalg.eigh((J[:, seen] / scale).T @ (J[:, seen] / scale))
+        places = []
+        for value, direction in list(zip(values, directions.T, strict=True))[:_HARDLY_SEEN]:
+            for side in (-_ASIDE, _ASIDE):
+                place = theta[own].copy()
+                place[seen] += side * direction / scale / np.sqrt(max(value, 1e-8))
+                places.append(place)
+        return [place for place in places if np.all((place > parameters.low[own]) & (place < parameters.high[own]))]
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +154,7 @@ class _Place:
         )
 
     def reduced(self, runs: list[_OwnPart], shared: NDArray) -> tuple[NDArray, NDArray]:
-        """G (S,) and H (S, S); the slope along what is a run's own vanishes at its minimum, but not at a kink."""
+        """G (S,) and H (S, S); what is left of slope and curvature when what the runs have of their own follows."""
         G, H = self.g[shared], self.A[np.ix_(shared, shared)]
         for run in runs:
             follow = self.response(run, shared)
