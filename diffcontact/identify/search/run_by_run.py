@@ -2,8 +2,8 @@ r"""A joint descent in which each run finds what it keeps to itself by itself, a
 
     c(s) = sum_i min_z c_i(s, z),   G = sum_i g_s - A_sz A_zz^-1 g_z,   H = sum_i A_ss - A_sz A_zz^-1 A_zs
 
-at the minima z_i: s is what the runs share, z_i what run i has of its own, g_i = J_i^T r_i, A_i = J_i^T J_i. G and H are
-what is left of slope and curvature when the z_i follow. At a smooth minimum g_z is zero, at a kink it is not.
+at the minima z_i: s is what the runs share, z_i what run i has of its own, g_i = J_i^T r_i, A_i = J_i^T J_i. G and H
+are what is left of slope and curvature when the z_i follow. At a smooth minimum g_z is zero, at a kink it is not.
 
 Where an impact would have to pass a sample the cost has a kink. A descent in all parameters at once takes steps that
 suit the one run that stands before its kink, however far the others have to go; of many runs one always does. Here each
