@@ -76,9 +76,14 @@ def to_event_or_end(
         return candidate._replace(s=s, index=index, corrections=0 * index, found=found, late=lax.stop_gradient(s) - tau)
 
     def correct(candidate: CandidateStep, gaps, rates):
-        """How late the candidate was, by its gap and gap velocity."""
+        """How late the candidate was, by its gap and gap velocity.
+
+        The velocity is not differentiated: where the end of the step keeps the gap from closing, what is missed would
+        multiply its derivative by (gap acceleration / gap velocity^2) again and again. Of an iteration that arrives
+        each step adds an order of derivatives all the same.
+        """
         # From where a closed gap is, not from zero: a slow approach would take long for what is rounding.
-        missed, rate = (gaps - floor)[candidate.index], rates[candidate.index]
+        missed, rate = (gaps - floor)[candidate.index], lax.stop_gradient(rates[candidate.index])
         # Grazing: without an approach there is no time to correct.
         approaching = rate < -jnp.broadcast_to(tolerance.velocity, gaps.shape)[candidate.index]
         late = jnp.where(approaching, missed / jnp.where(approaching, rate, -1.0), 0.0)

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import diffcontact as dc
+from diffcontact.schemes.event_timed.events import to_event_or_end
+from diffcontact.schemes.event_timed.smooth_motion import Tolerance
 
 # A point that flies past a disc of radius 1, e = 1.
 PASSING = dc.System(
@@ -65,3 +67,27 @@ def test_of_a_system_without_contacts_no_impact_is_listed():
     assert flight.status == 0
     np.testing.assert_array_equal(flight.percussions.contact, [-1, -1, -1])
     np.testing.assert_allclose(flight.q[:, 0], 1.0 + 2.0 * flight.t - 5.0 * flight.t**2, atol=1e-14)
+
+
+def test_a_gap_that_the_end_of_the_step_keeps_from_closing_has_the_derivative_of_its_time():
+    """It is closed to rounding, and its approach doubles in what is missed of the time: Newton's method cannot end."""
+    acceleration, late, speed, rounding = 10.0, 1e-6, 1e-5, 2e-11
+    left, zero = jnp.array(1e-3), jnp.zeros(())
+    tolerance = Tolerance(gap=jnp.array(rounding), velocity=jnp.array(1e-12), slow=jnp.zeros(1))
+
+    def time(height):
+        def motion(s, arrival):
+            behind = s - left
+            gap = speed * late + acceleration / 2 * late**2 - speed * behind - acceleration / 2 * behind**2
+            return (height + gap)[None], -(speed + acceleration * behind)[None]
+
+        until_overlap = lambda s, arrival: (s, motion(s, arrival))  # noqa: E731
+        begin, watched = motion(zero, zero), jnp.array([True])
+        found = to_event_or_end(lambda s: s, motion, until_overlap, begin, watched, tolerance, zero, left, zero)
+        return found.s, (found.s, found.found, motion(found.s, zero)[0][0])
+
+    slope, (s, found, missed) = jax.jacfwd(time, has_aux=True)(zero)
+    assert found
+    assert s == pytest.approx(1e-3, rel=1e-14)
+    assert 0 < missed < rounding
+    np.testing.assert_allclose(slope, 1 / speed, rtol=1e-12)
