@@ -64,7 +64,7 @@ def to_event_or_end(
         left: the end [s].
         nowhere: an arrival before any motion; only its shapes count.
     """
-    rounding = 8 * jnp.finfo(at_begin[0].dtype).eps * (jnp.abs(t) + jnp.abs(left))
+    rounding = rounding_of_time(t, left, at_begin[0].dtype)
     floor = lax.stop_gradient(jnp.where(at_begin[0] <= tolerance.gap, at_begin[0], 0.0))
 
     def look(candidate: CandidateStep, among):
@@ -117,6 +117,15 @@ def to_event_or_end(
     start = entangled((jnp.asarray(left, floor.dtype), nowhere), at_begin)
     to_end = CandidateStep(start[0], none, none, jnp.array(False), zero, start[1])
     return lax.scan(again, to_end, jnp.arange(1 + CANDIDATES))[0]
+
+
+def rounding_of_time(t, left, dtype) -> Array:
+    """() what is shorter than this is rounding, `left` before the end of a step at t.
+
+    An event at the end of a step may leave so much of it. Forces and slips that vanish in there do so by rounding, and
+    have no time whose derivative would mean anything.
+    """
+    return 8 * jnp.finfo(dtype).eps * (jnp.abs(t) + jnp.abs(left))
 
 
 class Cubic(NamedTuple):

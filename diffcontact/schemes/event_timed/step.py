@@ -12,7 +12,7 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from diffcontact.batching import entangled, select, where_wanted
-from diffcontact.schemes.event_timed.events import CandidateStep, Cubic, to_event_or_end
+from diffcontact.schemes.event_timed.events import CandidateStep, Cubic, rounding_of_time, to_event_or_end
 from diffcontact.schemes.event_timed.friction.step import step_with_friction
 from diffcontact.schemes.event_timed.impacts import Percussion, Threshold, matters, no_percussion, percussion, remainder
 from diffcontact.schemes.event_timed.line_slip import glide_timed
@@ -332,7 +332,7 @@ def _to_event_or_end(system, params, now: _Moment, begin: Start, order: int) -> 
     loads, rates = multipliers, jnp.zeros_like(multipliers)
     eps = jnp.finfo(multipliers.dtype).eps ** 0.75
     forces = jnp.full_like(multipliers, eps * jnp.max(multipliers, initial=0.0))
-    length = jnp.where(now.left > 0, now.left, 1.0)
+    length, lasts = jnp.where(now.left > 0, now.left, 1.0), now.left > rounding_of_time(now.t, now.left, now.q.dtype)
     changes = 4 * forces / length
     if now.adhesion is not None:
         glues = most_held(system, params, now.adhesion) > 0
@@ -350,7 +350,7 @@ def _to_event_or_end(system, params, now: _Moment, begin: Start, order: int) -> 
         motion,
         until_overlap,
         _joined((begin.contacts.gap, begin.contacts.velocity(now.u)), (loads, rates)),
-        jnp.concatenate([~begin.resting, begin.active & begin.regular]),
+        jnp.concatenate([~begin.resting, begin.active & begin.regular & lasts]),
         lax.stop_gradient(rounding),
         now.t,
         now.left,

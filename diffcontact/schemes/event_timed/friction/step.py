@@ -14,7 +14,7 @@ from diffcontact.batching import entangled, select, where_wanted
 from diffcontact.mass import solve
 from diffcontact.qp.friction.law import length
 from diffcontact.qp.friction.modes import Modes
-from diffcontact.schemes.event_timed.events import CandidateStep, Cubic, to_event_or_end
+from diffcontact.schemes.event_timed.events import CandidateStep, Cubic, rounding_of_time, to_event_or_end
 from diffcontact.schemes.event_timed.friction.changes import Beginning, delay
 from diffcontact.schemes.event_timed.friction.moment import Due, pass_by
 from diffcontact.schemes.event_timed.friction.motion import Arrival, smooth
@@ -299,12 +299,13 @@ def _to_event_or_end(system, params, t, left, q, u, piece: Piece, order: int) ->
         slow=around.tolerance.slow,
     )
     rates = jnp.concatenate([jnp.zeros_like(load), jnp.where(slips, lax.stop_gradient(start_rates), 0.0)])
+    lasting = modes.closed & piece.regular & (left > rounding_of_time(t, left, dtype))
     return to_event_or_end(
         lambda s: smooth(system, params, t, s, q, u, piece, order),
         motion,
         until_overlap,
         _joined((around.place.contacts.gap, around.opening), (jnp.concatenate([piece.load, grip]), rates)),
-        jnp.concatenate([~piece.resting, modes.closed & piece.regular, modes.closed & (mu > 0) & piece.regular]),
+        jnp.concatenate([~piece.resting, lasting, lasting & (mu > 0)]),
         lax.stop_gradient(rounding),
         t,
         left,
