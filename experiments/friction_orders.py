@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import sys
+from functools import cache
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -27,26 +28,31 @@ FOLDER = os.environ.get("DIFFCONTACT_REFERENCE", Path(__file__).resolve().parent
 STEPS = (1e-2, 4e-3, 2e-3, 1e-3)
 
 
+@cache
+def _ended(problem: coulomb.Rubbing, reverse: bool, order: int):
+    """(theta, end time, count) -> the Jacobian, and (the state, the status): one program for all runs of a problem."""
+
+    def end(theta, until, count):
+        q0, u0 = problem.start(theta)
+        times = jnp.stack([jnp.zeros(()), until])
+        motion = dc.simulate(problem.system, theta, q0, u0, times, scheme=dc.EventTimed(order=order), substeps=count)
+        state = jnp.concatenate([motion.q[-1], motion.u[-1]])
+        return state, (state, motion.status)
+
+    # Reverse mode has to know how many steps it goes back.
+    return (
+        jax.jit(jax.jacrev(end, has_aux=True), static_argnums=2) if reverse else jax.jit(jax.jacfwd(end, has_aux=True))
+    )
+
+
 def errors(problem: coulomb.Rubbing, run: dict, theta, counts, *, reverse: bool = False, order: int = 2):
     """For each number of steps the error of the state and of its Jacobian, (m, 2), and all statuses (m,)."""
-    times, scheme = jnp.array([0.0, run["T"]]), dc.EventTimed(order=order)
-
-    def end(theta, count):
-        q0, u0 = problem.start(theta)
-        motion = dc.simulate(problem.system, theta, q0, u0, times, scheme=scheme, substeps=count)
-        return jnp.concatenate([motion.q[-1], motion.u[-1]]), motion.status
-
-    def both(theta, count):
-        differentiate = jax.jacrev if reverse else jax.jacfwd
-        jacobian, status = differentiate(end, has_aux=True)(theta, count)
-        return end(theta, count)[0], jacobian, status
-
-    found = jax.jit(both, static_argnums=1) if reverse else jax.jit(both)
-    truth = [np.array(run[key]) for key in ("state", "jacobian")]
+    found, truth = _ended(problem, reverse, order), [np.array(run[key]) for key in ("state", "jacobian")]
     rows, statuses = [], []
     for count in counts:
-        *values, status = found(theta, count if reverse else jnp.array(count))
-        rows.append([np.max(np.abs(x - y)) / np.max(np.abs(y)) for x, y in zip(values, truth, strict=True)])
+        jacobian, (state, status) = found(theta, jnp.asarray(run["T"]), int(count) if reverse else jnp.asarray(count))
+        values = zip((state, jacobian), truth, strict=True)
+        rows.append([np.max(np.abs(x - y)) / np.max(np.abs(y)) for x, y in values])
         statuses.append(int(status))
     return np.array(rows), np.array(statuses)
 

@@ -27,7 +27,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.scipy.linalg import cho_factor, cho_solve
 
-from diffcontact.batching import any_lane, select
+from diffcontact.batching import any_lane, where_wanted
 from diffcontact.qp.friction.law import length, natural_map, onto_cone
 from diffcontact.qp.matrix_free.unit_contacts import UnitContacts
 
@@ -223,7 +223,7 @@ class ManyContacts:
     def further(self, state: _Iterate, r, w, wanted):
         """Reactions and velocities after a step that is as much longer than that to r and w as is `wanted` () and pays.
 
-        Velocities are linear in reactions, so that trying costs no product by the rows.
+        Velocities are linear in reactions, so that trying costs no product by the rows, unless a longer one pays.
         """
         along, across = r - state.r, w - state.w
         stride = STRIDE / state.steepest
@@ -239,8 +239,12 @@ class ManyContacts:
             lambda times: 2 * times,
             jnp.ones((), r.dtype),
         )
-        longer = self.admissible(state.r + times * along)
-        return select(wanted & (times > 1), (longer, self.velocities(longer)), (r, w))
+
+        def longer():
+            there = self.admissible(state.r + times * along)
+            return there, self.velocities(there)
+
+        return where_wanted(times > 1, longer, (r, w))
 
     def weights(self, state: _Iterate):
         """(m,) weights of the steps remembered that make their sum nearest to the step that is to be cancelled."""
