@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from diffcontact.identify.verdict.calibration import directions
+from diffcontact.identify.verdict.calibration import SCALE, directions
 from diffcontact.identify.verdict.evidence import Evidence
 
 # Scales and clocks are hardly ever wrong by more.
@@ -28,7 +28,7 @@ _ORDINARY = 1e-2
 _SHOWS = 3.0
 _NAMED = 3
 _KINDS = ("scale", "rate")
-_SCALE = "scale of channel "
+
 
 
 def taken_as_right(evidence: Evidence) -> str:
@@ -65,14 +65,14 @@ def taken_as_right(evidence: Evidence) -> str:
     told = [
         f"{fault} ({text})"
         for fault, text in texts.items()
-        if not any(_SCALE + channel in texts for channel in _shared(fault))
+        if not any(SCALE + channel in texts for channel in _shared(fault))
     ]
     return f"taken as right, for these data cannot show it: {'; '.join(told)}" if told else ""
 
 
 def _with_shared_scales(faults: dict[str, NDArray]) -> dict[str, NDArray]:
     """The same, and a scale that two channels have in common, of each two."""
-    scales = {name.removeprefix(_SCALE): d for name, d in faults.items() if name.startswith(_SCALE)}
+    scales = {name.removeprefix(SCALE): d for name, d in faults.items() if name.startswith(SCALE)}
     pairs = {f"scale of channels {i} and {j}": scales[i] + scales[j] for i, j in combinations(scales, 2)}
     return faults | pairs
 

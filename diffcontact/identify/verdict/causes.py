@@ -1,0 +1,101 @@
+r"""What would explain the residuals, if one thing would: a fault of the measuring, or a term that is held fixed.
+
+Each is tried by Rao's score test (`faults`), and the one is told that makes the residuals likeliest, by chi^2 with a
+penalty of p log n for its p numbers (Schwarz), if it is certain, and takes half of what chi^2 has too much. Others that
+are nearly as likely are named beside it, as residuals do not tell them apart. On an uneven rail one run of carts would
+have its scale changed by 0.3 %.
+
+What the fault moved the estimate by follows from its size. Where an interval does not reach as far, it is wrong, and
+the verdict is "no". Of several faults that are nearly as likely one that does it is enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import chi2
+
+from diffcontact.identify.verdict.calibration import faults_of_measuring
+from diffcontact.identify.verdict.evidence import Evidence
+from diffcontact.identify.verdict.faults import Fault, Projected
+from diffcontact.identify.verdict.held import held
+from diffcontact.identify.verdict.shifts import Shifts
+from diffcontact.identify.verdict.verdict import Reason
+
+# One false alarm in a thousand fits.
+_LEVEL = 1e-3
+# Of the excess of chi^2, the part that a fault must explain to be named.
+_MOST = 0.5
+# In chi^2 over its mean: what is less likely by more than e^4.5 is another thing.
+_ALIKE = 9.0
+_NAMED = 3
+
+
+class _Candidate(NamedTuple):
+    """A fault, and what it is called in a sentence."""
+
+    fault: Fault
+    told: str
+    likely: float
+
+
+def causes(evidence: Evidence) -> Iterator[Reason]:
+    """The one thing that would explain what is wrong, if one would."""
+    if evidence.objective.loss.robust or not evidence.kept.any():
+        return
+    found = _candidates(evidence)
+    if not found:
+        return
+    best = max(found, key=lambda one: one.likely)
+    excess = sum(float(np.nansum(run.residual.r**2)) for run in evidence.runs) - evidence.result.dof
+    fault = best.fault
+    # Without noise rounding has a shape, too.
+    if fault.taken < max(_MOST * excess, chi2.isf(_LEVEL, fault.freedom)):
+        return
+    certain, error = fault.certainty(evidence)
+    if not certain > chi2.isf(_LEVEL / len(found), fault.freedom):
+        return
+    alike = sorted(
+        (one for one in found if one.likely > best.likely - _ALIKE * max(evidence.misfit, 1.0)),
+        key=lambda one: -one.likely,
+    )
+    shifts = Shifts(evidence)
+    moved = [words for one in alike if (words := shifts.beyond(shifts.by(one.fault.added)))]
+    size = f" by {fault.size[0]:.2g} +- {error:.1g}" if fault.size.size == 1 else ""
+    others = _others(alike[1:])
+    text = f"residuals have the shape that a fault leaves, or something alike: {best.told}{size}{others}. "
+    if moved:
+        text += f"That alone would have moved {moved[0]}: the intervals hold none of it. "
+    yield Reason(
+        f"{text}The parameters may have given way to it: check scale, zero and clock, and what is held fixed (gravity, "
+        "lengths, a term at zero), or set it free",
+        fatal=bool(moved),
+    )
+
+
+def _candidates(evidence: Evidence) -> list[_Candidate]:
+    projected, log_n = Projected(evidence), np.log(max(evidence.effective, 2.0))
+    numbers = range(len(evidence.runs))
+    families = (
+        ("a fault of the measuring, {}", [faults_of_measuring(evidence, number) for number in numbers]),
+        ("{} other than it is held at", [held(evidence, number) for number in numbers]),
+    )
+    found = []
+    for words, of_runs in families:
+        for name in sorted(set().union(*of_runs)):
+            parts: Mapping[int, NDArray] = {number: of_runs[number][name] for number in numbers if name in of_runs[number]}
+            if len({d.shape[-1] for d in parts.values()}) > 1:
+                continue
+            if fault := projected.fault(name, parts):
+                likely = fault.taken - (fault.freedom - 1) * log_n * max(evidence.misfit, 1.0)
+                found.append(_Candidate(fault, words.format(name), likely))
+    return found
+
+
+def _others(alike: list[_Candidate]) -> str:
+    """Those that explain it nearly as well, one for each of a kind."""
+    names = list(dict.fromkeys(one.told.partition(" at t =")[0] for one in alike))[:_NAMED]
+    return f" (or {', '.join(names)})" if names else ""
