@@ -105,7 +105,9 @@ def _brake(t, q, u, params):
     return -_mass(q, params) * jnp.repeat(slowed, 2) * u
 
 
-PUCKS = dc.System(gap=_gap, force=_brake, mass=_mass, restitution=lambda params: jnp.reshape(params["restitution"], (1,)))
+PUCKS = dc.System(
+    gap=_gap, force=_brake, mass=_mass, restitution=lambda params: jnp.reshape(params["restitution"], (1,))
+)
 PUCKS_TRUTH = {
     "restitution": 0.85,
     "mass_ratio": 1.2,
@@ -227,7 +229,7 @@ def repeated(t: np.ndarray, every: int = 10) -> np.ndarray:
 
 
 # %%
-FLOOR = dict(planes=lambda t, p: (jnp.array([[0.0, 1.0]]), jnp.zeros(1)))
+FLOOR = {"planes": lambda t, p: (jnp.array([[0.0, 1.0]]), jnp.zeros(1))}
 SPINNING = dc.systems.balls(1, 2, spin=True, air=True, **FLOOR)
 THROWN = dc.systems.balls(1, 2, air=True, **FLOOR)
 THROWN_TRUTH = {
@@ -273,8 +275,13 @@ SWING_TRUTH = {"gamma": 0.05, "k": 20.0, "c": 0.1, "rest": 0.0, "q0": np.array([
 
 
 def swing(
-    free: Sequence[str] = ("gamma", "k", "c"), sought=("gamma", "k"), cubic=0.0, sideways=0.0, at=lambda t: t,
-    change=lambda q: q, **really: float,
+    free: Sequence[str] = ("gamma", "k", "c"),
+    sought=("gamma", "k"),
+    cubic=0.0,
+    sideways=0.0,
+    at=lambda t: t,
+    change=lambda q: q,
+    **really: float,
 ) -> Family:
     """`cubic`: by which share the pull back falls short at 1 m, squared; `sideways`: the drift of the camera [m/s]."""
     truth = SWING_TRUTH | really
@@ -306,9 +313,7 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "pucks: film of air left out, 0.02/s": lambda: pucks(damping=0.02),
     "pucks: friction left out, 0.05 m/s2": lambda: pucks(friction=0.05),
     "pucks: friction left out, 0.01 m/s2": lambda: pucks(friction=0.01),
-    "pucks: friction taken for a film": lambda: pucks(
-        friction=0.05, free={**PUCKS_FREE, "damping": dc.Real()}
-    ),
+    "pucks: friction taken for a film": lambda: pucks(friction=0.05, free={**PUCKS_FREE, "damping": dc.Real()}),
     "pucks: perspective 1 %": lambda: pucks(turned),
     "carts: perspective 1 %": lambda: carts(in_perspective(CARTS.positions(), 0.01)),
     "carts: perspective 5 %": lambda: carts(in_perspective(CARTS.positions(), 0.05)),

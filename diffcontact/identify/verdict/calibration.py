@@ -5,8 +5,9 @@ With y (n, k) what the model says of the samples, a fault of size s would add s 
     scale of channel c       d_tc = y_tc             zero of c     d_tc = 1
     delay of c               d_tc = -dy_tc/dt        clock         d_tc = (t - t_0) dy_tc/dt in all c
     clock that jumps at t_j  d_tc = dy_tc/dt in all c from t_j on: pictures that are missing or too many
-    picture not to scale     d_tc = (y_ti - m_i)(y_tc - m_c), one size for each c and i, m the middles of the channels
-    impacts that last        d_tc = -dy_tc/dt times the number of impacts so far, as of bounces: all that follows is late
+    perspective              d_tc = (y_ti - m_i)(y_tc - m_c) / L, one size for each c and i, where m are the middles of
+                             the channels and L the widest range: by so much the scale changes across the picture
+    impacts that last        d_tc = -dy_tc/dt times the number of impacts so far, as of bounces: what follows is late
     impact i late            d_tc = -(the jump of dy_tc/dt in it) from it on, as of bodies that meet once, one size each
 
 in units of the noise.
@@ -19,18 +20,20 @@ from numpy.typing import NDArray
 
 from diffcontact.identify.verdict.evidence import Evidence, RunEvidence
 
-SCALE, CLOCK = "scale of channel ", "rate of the clock"
+SCALE, PERSPECTIVE, CLOCK = "scale of channel ", "perspective in channel ", "rate of the clock"
+_TINY = np.finfo(float).tiny
 # Where a clock may jump, at most so many places; more impacts are not looked at one by one, nor more channels in pairs.
 _PLACES, _IMPACTS, _PAIRED = 24, 4, 4
 
 
 def directions(evidence: Evidence, number: int) -> dict[str, NDArray]:
-    """(n, k) of every scale, zero, delay and clock of a run, in units of the noise; zero in channels left alone."""
+    """(n, k) of what one number describes in a run, in units of the noise; zero in channels that are left alone."""
     run, seen = evidence.runs[number], _Seen(evidence, number)
     found, clock = {}, np.zeros_like(seen.y)
     for c in seen.channels:
         clock[:, c] = (run.times - run.times[0]) * seen.speed[:, c]
         shapes = {
+            f"{PERSPECTIVE}{c}": seen.bent(c, c),
             f"{SCALE}{c}": seen.y[:, c],
             f"zero of channel {c}": np.ones(len(run.times)),
             f"delay [s] of channel {c}": -seen.speed[:, c],
@@ -46,12 +49,8 @@ def faults_of_measuring(evidence: Evidence, number: int) -> dict[str, NDArray]:
     """(n, k, m) of every fault of a run by its name, in units of the noise."""
     run, seen = evidence.runs[number], _Seen(evidence, number)
     found = {name: d[..., None] for name, d in directions(evidence, number).items()}
-    middle = np.where(np.isin(np.arange(seen.y.shape[1]), seen.channels), (seen.y.max(0) + seen.y.min(0)) / 2, 0.0)
-    place = seen.y - middle
     pairs = [(c, i) for c in seen.channels for i in seen.channels if c == i or len(seen.channels) <= _PAIRED]
-    found["scale that changes across the picture"] = seen.columns(
-        (_only(c, place[:, c] * place[:, i], seen.y.shape) for c, i in pairs)
-    )
+    found["perspective"] = seen.columns(_only(c, seen.bent(c, i), seen.y.shape) for c, i in pairs)
     for j in range(2, len(run.times) - 1, max(len(run.times) // _PLACES, 1)):
         late = (np.arange(len(run.times)) >= j)[:, None]
         found[f"jump of the clock [s] at t = {run.times[j]:.4g}"] = seen.columns([late * seen.speed])
@@ -80,7 +79,12 @@ class _Seen:
         for c in self.channels:
             here = self.present[:, c]
             self.y[:, c] = np.interp(run.times, run.times[here], y[here, c])
-            self.speed[:, c] = np.interp(run.times, run.times[here], np.gradient(y[here, c], run.times[here]))
+            self.speed[:, c] = _speed(run.times, self.y[:, c], _impacts(run))
+
+    def bent(self, c: int, i: int) -> NDArray:
+        """(n,) what channel c sees of a scale that changes along channel i by 1 over the widest range."""
+        middle, width = (self.y.max(0) + self.y.min(0)) / 2, max(float(np.max(np.ptp(self.y, axis=0))), _TINY)
+        return (self.y[:, i] - middle[i]) * (self.y[:, c] - middle[c]) / width
 
     def weighed(self, d: NDArray) -> NDArray:
         """(n, k) of d (n, tracks), in units of the noise; zero where nothing was measured."""
@@ -93,6 +97,16 @@ class _Seen:
         return np.stack([self.weighed(d) for d in several], axis=-1)
 
 
+def _speed(times: NDArray, y: NDArray, impacts: list[tuple[int, int]]) -> NDArray:
+    """(n,) the derivative of samples, from one side where an impact is on the other."""
+    speed = np.gradient(y, times)
+    begins, ends = [0, *(behind for _, behind in impacts)], [*(before + 1 for before, _ in impacts), len(times)]
+    for begin, end in zip(begins, ends, strict=True):
+        if end - begin > 2:
+            speed[begin:end] = np.gradient(y[begin:end], times[begin:end], edge_order=2)
+    return speed
+
+
 def _only(c: int, shape: NDArray, whole: tuple[int, ...]) -> NDArray:
     found = np.zeros(whole)
     found[:, c] = shape
@@ -100,7 +114,7 @@ def _only(c: int, shape: NDArray, whole: tuple[int, ...]) -> NDArray:
 
 
 def _impacts(run: RunEvidence) -> list[tuple[int, int]]:
-    """The samples before and behind every impact, of those that follow each other closely before and behind them all."""
+    """The samples before and behind every impact; of impacts that follow each other closely those about them all."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], run.struck, [False]]).astype(int)))
     return [(int(a), int(b) - 1) for a, b in zip(edges[::2], edges[1::2], strict=True)]
 

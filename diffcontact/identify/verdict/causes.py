@@ -21,12 +21,11 @@ from scipy.stats import chi2
 from diffcontact.identify.verdict.calibration import faults_of_measuring
 from diffcontact.identify.verdict.evidence import Evidence
 from diffcontact.identify.verdict.faults import Fault, Projected
-from diffcontact.identify.verdict.held import held
 from diffcontact.identify.verdict.shifts import Shifts
 from diffcontact.identify.verdict.verdict import Reason
 
-# One false alarm in a thousand fits.
-_LEVEL = 1e-3
+# One false alarm in two hundred fits.
+_LEVEL = 5e-3
 # Of the excess of chi^2, the part that a fault must explain to be named.
 _MOST = 0.5
 # In chi^2 over its mean: what is less likely by more than e^4.5 is another thing.
@@ -66,9 +65,12 @@ def causes(evidence: Evidence) -> Iterator[Reason]:
     moved = [words for one in alike if (words := shifts.beyond(shifts.by(one.fault.added)))]
     size = f" by {fault.size[0]:.2g} +- {error:.1g}" if fault.size.size == 1 else ""
     others = _others(alike[1:])
-    text = f"residuals have the shape that a fault leaves, or something alike: {best.told}{size}{others}. "
+    text = (
+        "residuals have the shape that a fault of the measuring leaves, or a number held fixed that is another, or "
+        f"something alike: {best.told}{size}{others}. "
+    )
     if moved:
-        text += f"That alone would have moved {moved[0]}: the intervals hold none of it. "
+        text += f"It would have moved {moved[0]}. "
     yield Reason(
         f"{text}The parameters may have given way to it: check scale, zero and clock, and what is held fixed (gravity, "
         "lengths, a term at zero), or set it free",
@@ -80,13 +82,15 @@ def _candidates(evidence: Evidence) -> list[_Candidate]:
     projected, log_n = Projected(evidence), np.log(max(evidence.effective, 2.0))
     numbers = range(len(evidence.runs))
     families = (
-        ("a fault of the measuring, {}", [faults_of_measuring(evidence, number) for number in numbers]),
-        ("{} other than it is held at", [held(evidence, number) for number in numbers]),
+        ("{}", [faults_of_measuring(evidence, number) for number in numbers]),
+        ("{}, held fixed,", [{name: one.column for name, one in run.items()} for run in evidence.held]),
     )
     found = []
     for words, of_runs in families:
         for name in sorted(set().union(*of_runs)):
-            parts: Mapping[int, NDArray] = {number: of_runs[number][name] for number in numbers if name in of_runs[number]}
+            parts: Mapping[int, NDArray] = {
+                number: of_runs[number][name] for number in numbers if name in of_runs[number]
+            }
             if len({d.shape[-1] for d in parts.values()}) > 1:
                 continue
             if fault := projected.fault(name, parts):
@@ -98,4 +102,4 @@ def _candidates(evidence: Evidence) -> list[_Candidate]:
 def _others(alike: list[_Candidate]) -> str:
     """Those that explain it nearly as well, one for each of a kind."""
     names = list(dict.fromkeys(one.told.partition(" at t =")[0] for one in alike))[:_NAMED]
-    return f" (or {', '.join(names)})" if names else ""
+    return f" (or {', or '.join(name.rstrip(',') for name in names)})" if names else ""

@@ -6,28 +6,36 @@ air, a tilt. Whether the data want it is seen without fitting it.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
 from diffcontact.identify.problem.residual import linearise
-from diffcontact.identify.verdict.evidence import Evidence
+from diffcontact.identify.problem.run import Run
 
 # Arrays of more are places and shapes rather than terms, and each entry costs a simulation.
 _ENTRIES, _ALTOGETHER = 4, 24
 
 
-def held(evidence: Evidence, number: int) -> dict[str, NDArray]:
-    """(n, k, 1) what each number held fixed in a run would add to its samples, per unit, in units of the noise."""
-    run = evidence.objective.joint.runs[number]
+class Held(NamedTuple):
+    """A number that is held fixed: at what, and what one more of it would add to the samples, (n, k, 1) in noise."""
+
+    value: float
+    column: NDArray
+
+
+def held(run: Run, theta: NDArray) -> dict[str, Held]:
+    """The numbers that a run holds fixed, of which its samples would see a change at theta (P,)."""
     model, substeps = run.model.counted()
-    z = jnp.asarray(evidence.theta[run.index])
+    z = jnp.asarray(theta[run.index])
 
     def residuals(fixed) -> NDArray:
         J, r, _ = linearise(model, z, fixed, run.samples, substeps)
         return run.measured(r, J)[0]
 
-    at, found = None, {}
+    at, found = None, dict[str, Held]()
     for name, value in run.fixed.items():
         if not _is_number(value):
             continue
@@ -36,14 +44,14 @@ def held(evidence: Evidence, number: int) -> dict[str, NDArray]:
                 return found
             if at is None:
                 at = residuals(run.fixed)
-            size = abs(float(value[entry])) or 1.0
+            number = float(value[entry])
             # Between rounding and what is no longer a derivative.
-            step = size * float(jnp.finfo(value.dtype).eps) ** 0.4
+            step = (abs(number) or 1.0) * float(jnp.finfo(value.dtype).eps) ** 0.4
             moved = residuals(run.fixed | {name: value.at[entry].add(step)})
             column = np.nan_to_num((at - moved) / step, posinf=np.nan, neginf=np.nan)
             if np.all(np.isfinite(column)) and np.any(column != 0):
                 label = name + "".join(f"[{i}]" for i in entry)
-                found[label] = column[..., None]
+                found[label] = Held(number, column[..., None])
     return found
 
 

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from diffcontact.identify.verdict.evidence import Evidence, RunEvidence
 
 _NAMED = 2
+_TINY = np.finfo(float).tiny
 
 
 def rows(array: NDArray, run: RunEvidence) -> NDArray:
@@ -45,7 +46,7 @@ class Shifts:
         for run in self.evidence.runs:
             J = rows(run.residual.J, run)
             A[np.ix_(run.residual.index, run.residual.index)] += J.T @ J
-        size = np.sqrt(np.maximum(np.diag(A), np.finfo(float).tiny))
+        size = np.sqrt(np.maximum(np.diag(A), _TINY))
         return np.linalg.pinv(A / np.outer(size, size), rcond=1e-10, hermitian=True) / np.outer(size, size)
 
     @cached_property
@@ -69,11 +70,20 @@ class Shifts:
 
     def by(self, parts: Mapping[int, NDArray]) -> NDArray:
         """(P,) how far d_g (n, k) of some runs move the parameters."""
+        return self.slopes * (self.inverse @ self._score(parts))
+
+    def left(self, parts: Mapping[int, NDArray]) -> float:
+        """The size of what no parameter makes up for of d_g (n, k), |d|^2 - b^T A^-1 b, in units of the noise."""
+        whole = sum(float(np.sum(rows(d[..., None], self.evidence.runs[number]) ** 2)) for number, d in parts.items())
+        b = self._score(parts)
+        return float(np.sqrt(max(whole - float(b @ self.inverse @ b), 0.0)))
+
+    def _score(self, parts: Mapping[int, NDArray]) -> NDArray:
         b = np.zeros(self.slopes.size)
         for number, d in parts.items():
             run = self.evidence.runs[number]
             b[run.residual.index] += rows(run.residual.J, run).T @ rows(d[..., None], run)[:, 0]
-        return self.slopes * (self.inverse @ b)
+        return b
 
     def at_most(self, sizes: Sequence[float], where: Sequence[NDArray] | None = None) -> NDArray:
         """(P,) how far something of size |c_g| in each run moves them if it has the shape that moves them most.
@@ -88,14 +98,17 @@ class Shifts:
             total += size * np.linalg.norm(rows(J, run) @ self.inverse[run.residual.index], axis=0)
         return np.abs(self.slopes) * total
 
+    def ratio(self, moved: NDArray) -> NDArray:
+        """(P,) how many times as far as its interval each is moved; 0 of what is not sought."""
+        return np.where(self.sought & (self.reach > 0), np.abs(moved) / np.maximum(self.reach, _TINY), 0.0)
+
     def beyond(self, moved: NDArray) -> str:
         """The sought parameters that are moved further than their intervals reach, in words; empty if there are none.
 
         Args:
             moved: (P,) by how much each is.
         """
-        names = np.array(self.evidence.result.names)[self.evidence.kept]
-        ratio = np.where(self.sought & (self.reach > 0), np.abs(moved) / np.maximum(self.reach, 1e-300), 0.0)
+        names, ratio = np.array(self.evidence.result.names)[self.evidence.kept], self.ratio(moved)
         worst = [j for j in np.argsort(-ratio)[:_NAMED] if ratio[j] > 1.0]
         each = (
             f"{names[j]} by {self.evidence.shown(names[j], abs(moved[j]))}, {_times(ratio[j])} its interval reaches"
