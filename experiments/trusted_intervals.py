@@ -229,9 +229,12 @@ def repeated(t: np.ndarray, every: int = 10) -> np.ndarray:
 
 
 # %%
-FLOOR = {"planes": lambda t, p: (jnp.array([[0.0, 1.0]]), jnp.zeros(1))}
-SPINNING = dc.systems.balls(1, 2, spin=True, air=True, **FLOOR)
-THROWN = dc.systems.balls(1, 2, air=True, **FLOOR)
+def floor(t, params):
+    return jnp.array([[0.0, 1.0]]), jnp.zeros(1)
+
+
+SPINNING = dc.systems.balls(1, 2, spin=True, air=True, planes=floor)
+THROWN = dc.systems.balls(1, 2, air=True, planes=floor)
 THROWN_TRUTH = {
     "restitution": 0.8,
     "drag": 0.02,

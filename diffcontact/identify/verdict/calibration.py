@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from diffcontact.identify.verdict.evidence import Evidence, RunEvidence
 
 SCALE, PERSPECTIVE, CLOCK = "scale of channel ", "perspective in channel ", "rate of the clock"
+JUMP = "jump of the clock [s]"
 _TINY = np.finfo(float).tiny
 # Where a clock may jump, at most so many places; more impacts are not looked at one by one, nor more channels in pairs.
 _PLACES, _IMPACTS, _PAIRED = 24, 4, 4
@@ -53,9 +54,9 @@ def faults_of_measuring(evidence: Evidence, number: int) -> dict[str, NDArray]:
     found["perspective"] = seen.columns(_only(c, seen.bent(c, i), seen.y.shape) for c, i in pairs)
     for j in range(2, len(run.times) - 1, max(len(run.times) // _PLACES, 1)):
         late = (np.arange(len(run.times)) >= j)[:, None]
-        found[f"jump of the clock [s] at t = {run.times[j]:.4g}"] = seen.columns([late * seen.speed])
+        found[f"{JUMP} at t = {run.times[j]:.4g}"] = seen.columns([late * seen.speed])
     if impacts := _impacts(run):
-        passed = sum((np.arange(len(run.times)) >= last) for _, last in impacts)
+        passed = np.sum([np.arange(len(run.times)) >= behind for _, behind in impacts], axis=0)
         found["time [s] that impacts last"] = seen.columns([-passed[:, None] * seen.speed])
         if len(impacts) <= _IMPACTS:
             found["moment [s] of the impacts"] = seen.columns(_late(seen.y, run.times, impacts))

@@ -108,17 +108,20 @@ class Shifts:
         Args:
             moved: (P,) by how much each is.
         """
-        names, ratio = np.array(self.evidence.result.names)[self.evidence.kept], self.ratio(moved)
-        worst = [j for j in np.argsort(-ratio)[:_NAMED] if ratio[j] > 1.0]
+        names, ratio = (
+            [str(name) for name in np.array(self.evidence.result.names)[self.evidence.kept]],
+            self.ratio(moved),
+        )
+        worst = [int(j) for j in np.argsort(-ratio)[:_NAMED] if ratio[j] > 1.0]
         each = (
-            f"{names[j]} by {self.evidence.shown(names[j], abs(moved[j]))}, {_times(ratio[j])} its interval reaches"
+            f"{names[j]} by {self.evidence.shown(names[j], abs(float(moved[j])))}, {_far(float(ratio[j]))}"
             for j in worst
         )
         return " and ".join(each)
 
 
-def _times(ratio: float) -> str:
-    return "further than" if ratio < 1.95 else f"{ratio:.2g} times as far as"
+def _far(ratio: float) -> str:
+    return f"{'further than' if ratio < 1.95 else f'{ratio:.2g} times as far as'} its interval reaches"
 
 
 def _of_the_start(evidence: Evidence) -> NDArray:

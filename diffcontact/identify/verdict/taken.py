@@ -10,7 +10,8 @@ all in units of the noise. A scale is looked at channel by channel, and of two c
 which two bodies are seen. What of a fault of 1 % would be left within the noise, and brings an estimate to the end of
 its interval, is taken as right: no interval holds it, so it has to be known besides. Perspective is a scale that
 changes by that much across the picture; of its channels those are told in which it moves most. A term that is held at
-zero, as a drag, has no hundredth part: of it is told how much would just not show, where that moves an estimate further.
+zero, as a drag, has no hundredth part: of it is told how much would just not show, where that moves an estimate
+further.
 """
 
 from __future__ import annotations
