@@ -6,7 +6,7 @@ S_g = (1 - J_g J_g^+) D_g, and with I = sum_g S_g^T S_g
     s = I^-1 sum_g S_g^T r_g,    z^2 = s^T I (Var sum_g S_g^T r_g)^-1 I s
 
 are the fault that the data would like best and, if there is none, a chi^2 number of m degrees of freedom. The variance
-is that of noise correlated like r - S s.
+is that of noise correlated like r - S s, or like r if that is larger and r - S s follows itself closely, too.
 
 Source: C. R. Rao, Proc. Cambridge Philosophical Society 44 (1948) 50.
 """
@@ -20,6 +20,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from diffcontact.identify.covariance.autoregression import effective_count
 from diffcontact.identify.covariance.run_noise import run_noise, score_covariance
 from diffcontact.identify.verdict.evidence import Evidence, RunEvidence
 from diffcontact.identify.verdict.shifts import rows
@@ -28,6 +29,8 @@ from diffcontact.identify.verdict.shifts import rows
 _SEEN = 1e-3
 # A column of which the others leave less than this adds rounding.
 _NEGLIGIBLE = 1e-6
+# Samples that follow each other closely are worth less than this part of their number.
+_CLOSELY = 0.5
 _TINY = np.finfo(float).tiny
 
 
@@ -52,21 +55,33 @@ class Fault:
     freedom: int
 
     def certainty(self, evidence: Evidence) -> tuple[float, float]:
-        """z^2, and the standard error of the first size, from the noise that is left without the fault."""
+        """z^2, and the standard error of the first size, from the noise that is left without the fault.
+
+        Noise that follows itself closely without the fault, too, is taken as it is with it, for the fault may have taken
+        slow noise away. Of both the smaller z^2 is given.
+        """
+        certain, error, white = self._tested(evidence, 1.0)
+        if not white:
+            certain, error, _ = min((certain, error, white), self._tested(evidence, 0.0))
+        return certain, error
+
+    def _tested(self, evidence: Evidence, share: float) -> tuple[float, float, bool]:
+        """z^2, the standard error, and whether noise that is left without this share of the fault is nearly white."""
         m = self.size.size
-        variance, information = np.zeros((m, m)), np.zeros((m, m))
+        variance, information, white = np.zeros((m, m)), np.zeros((m, m)), True
         for number, left in self.left.items():
             run = evidence.runs[number]
-            rest = run.residual.r - left @ self.size
+            rest = run.residual.r - share * left @ self.size
             models = run_noise(rest, run.residual.J).models
+            n = len(rest)
+            white &= all(effective_count(model, n) > _CLOSELY * n for model in models if model.sigma > 0)
             variance += score_covariance(models, rest, left)
             flat = rows(left, run)
             information += flat.T @ flat
         inverse = np.linalg.pinv(information, rcond=_SEEN**2, hermitian=True)
         score = information @ self.size
-        return float(score @ np.linalg.pinv(variance, rcond=_SEEN**2, hermitian=True) @ score), float(
-            np.sqrt((inverse @ variance @ inverse)[0, 0])
-        )
+        certain = float(score @ np.linalg.pinv(variance, rcond=_SEEN**2, hermitian=True) @ score)
+        return certain, float(np.sqrt((inverse @ variance @ inverse)[0, 0])), white
 
 
 class Projected:
