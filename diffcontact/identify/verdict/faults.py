@@ -57,7 +57,7 @@ class Fault:
     def certainty(self, evidence: Evidence) -> tuple[float, float]:
         """z^2, and the standard error of the first size, from the noise that is left without the fault.
 
-        Noise that follows itself closely without the fault, too, is taken as it is with it, for the fault may have taken
+        Noise that follows itself closely without the fault, too, is taken as it is with it: the fault may have taken
         slow noise away. Of both the smaller z^2 is given.
         """
         certain, error, white = self._tested(evidence, 1.0)
