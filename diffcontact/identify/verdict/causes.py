@@ -34,7 +34,7 @@ _MOST = 0.5
 _ALIKE = 9.0
 _NAMED = 3
 # Of those that are nearly as likely: each has the noise estimated anew.
-_TRIED = 4
+_TRIED = 3
 
 
 class _Candidate(NamedTuple):
