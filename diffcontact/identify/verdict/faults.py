@@ -72,7 +72,7 @@ class Fault:
         for number, left in self.left.items():
             run = evidence.runs[number]
             rest = run.residual.r - share * left @ self.size
-            models = run_noise(rest, run.residual.J).models
+            models = (run_noise(rest, run.residual.J) if share else run.noise).models
             n = len(rest)
             white &= all(effective_count(model, n) > _CLOSELY * n for model in models if model.sigma > 0)
             variance += score_covariance(models, rest, left)
