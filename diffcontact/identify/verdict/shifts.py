@@ -1,7 +1,8 @@
 r"""By how much something that the model lacks moves an estimate, beside what its interval allows for.
 
-With A the information of all runs and their priors, what adds d_g to run g moves the estimate by A^-1 b, and something
-of the size |c_g| of which only the size is known by at most w,
+With J_g the derivatives of the residuals, measured less modelled, and A the information of all runs and their priors,
+what adds d_g to the samples of run g moves the estimate by -A^-1 b, and something of which only the size |c_g| is known
+by at most w,
 
     A = sum_g J_g^T J_g + Q,    b = sum_g J_g^T d_g,    w_j = sum_g |c_g| |J_g A^-1 e_j|
 
@@ -70,7 +71,7 @@ class Shifts:
 
     def by(self, parts: Mapping[int, NDArray]) -> NDArray:
         """(P,) how far d_g (n, k) of some runs move the parameters."""
-        return self.slopes * (self.inverse @ self._score(parts))
+        return -self.slopes * (self.inverse @ self._score(parts))
 
     def left(self, parts: Mapping[int, NDArray]) -> float:
         """The size of what no parameter makes up for of d_g (n, k), |d|^2 - b^T A^-1 b, in units of the noise."""

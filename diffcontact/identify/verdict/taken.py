@@ -1,7 +1,7 @@
 r"""What a verdict takes as right because the data cannot show it: a scale, a clock that parameters make up for.
 
 Two riders in one picture of which one is magnified by 1 % collide as if they had other masses: no residual tells. With
-d_g what a fault of size 1 adds to run g (`calibration.directions`), it moves the estimate by A^-1 b and leaves as
+d_g what a fault of size 1 adds to run g (`calibration.directions`), it moves the estimate by -A^-1 b and leaves as
 residuals what no parameter makes up for,
 
     A = sum_g J_g^T J_g + priors,    b = sum_g J_g^T d_g,    |left|^2 = sum_g |d_g|^2 - b^T A^-1 b
