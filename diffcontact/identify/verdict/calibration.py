@@ -1,136 +1,132 @@
-r"""Faults of the measuring that residuals show: a scale, a zero, a delay, a clock that is off.
+r"""Faults of the measuring, as what they add to the samples.
 
 With y (n, k) what the model says of the samples, a fault of size s would add s d to it,
 
     scale of channel c       d_tc = y_tc             zero of c     d_tc = 1
     delay of c               d_tc = -dy_tc/dt        clock         d_tc = (t - t_0) dy_tc/dt in all c
+    clock that jumps at t_j  d_tc = dy_tc/dt in all c from t_j on: pictures that are missing or too many
+    perspective              d_tc = (y_ti - m_i)(y_tc - m_c) / L, one size for each c and i, where m are the middles of
+                             the channels and L the widest range: by so much the scale changes across the picture
+    impacts that last        d_tc = -dy_tc/dt times the number of impacts so far, as of bounces: what follows is late
+    impact i late            d_tc = -(the jump of dy_tc/dt in it) from it on, as of bodies that meet once, one size each
 
-in units of the noise. What a run's parameters can make up for is projected out of d, S = (1 - J J^+) d, and
-
-    s = S^T r / S^T S,    z = S^T r / sqrt(Var S^T r)
-
-is the fault that the data would like best and, if there is none, a standard normal number (Rao's score test). The
-variance is that of noise correlated like r - s S. Only the fault that takes away most of the residuals is told, and
-only if that is half of what is too much: else something else is wrong. A model that lacks a slow term may leave the
-same shape: on an uneven rail one run of carts would have its scale changed by 0.3 %.
-
-Source: C. R. Rao, Proc. Cambridge Philosophical Society 44 (1948) 50.
+in units of the noise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm
 
-from diffcontact.identify.covariance.run_noise import run_noise, score_covariance
 from diffcontact.identify.verdict.evidence import Evidence, RunEvidence
-from diffcontact.identify.verdict.verdict import Reason
 
-# One false alarm in a thousand fits.
-_LEVEL = 1e-3
-# What the parameters leave of a fault, below which they make up for it.
-_SEEN = 1e-3
-# A column of which the others leave less than this adds rounding.
-_NEGLIGIBLE = 1e-6
+SCALE, PERSPECTIVE, CLOCK = "scale of channel ", "perspective in channel ", "rate of the clock"
+JUMP = "jump of the clock [s]"
 _TINY = np.finfo(float).tiny
-# Of the excess of chi^2, the part that a fault must explain to be named.
-_MOST = 0.5
-
-
-@dataclass(frozen=True, eq=False)
-class Fault:
-    """A fault of the measuring.
-
-    Attributes:
-        name: what it is.
-        left: (n, k) per run, what the parameters leave of it.
-        size: that the data would like best, in its own unit.
-        taken: by how much chi^2 would fall.
-    """
-
-    name: str
-    left: list[NDArray]
-    size: float
-    taken: float
-
-
-def calibration(evidence: Evidence) -> Iterator[Reason]:
-    """The fault of the measuring that would explain what is wrong, if one would."""
-    if evidence.objective.loss.robust:
-        return
-    of_runs = [directions(evidence, number) for number in range(len(evidence.runs))]
-    names = sorted(set().union(*of_runs))
-    found = [
-        fault
-        for name in names
-        if (fault := _fault(name, [(r, d[name]) for r, d in zip(evidence.runs, of_runs, strict=True) if name in d]))
-    ]
-    if not found:
-        return
-    best = max(found, key=lambda fault: fault.taken)
-    excess = sum(float(np.nansum(run.residual.r**2)) for run in evidence.runs) - evidence.result.dof
-    # Residuals within the noise need no cause.
-    if excess <= 0 or best.taken < _MOST * excess:
-        return
-    error = _stderr(best, [run for run, d in zip(evidence.runs, of_runs, strict=True) if best.name in d])
-    if abs(best.size) > norm.isf(_LEVEL / 2 / len(found)) * error:
-        yield Reason(
-            f"residuals have the shape that a fault of the measuring leaves, or something alike: {best.name} by "
-            f"{best.size:.2g} +- {error:.1g}. The parameters may have given way to it: check scale, zero and clock, "
-            "and what is held fixed (gravity, lengths)"
-        )
+# Where a clock may jump, at most so many places; more impacts are not looked at one by one, nor more channels in pairs.
+_PLACES, _IMPACTS, _PAIRED = 24, 4, 4
 
 
 def directions(evidence: Evidence, number: int) -> dict[str, NDArray]:
-    """(n, k) of every fault of a run, in units of the noise; zero in channels that it does not touch."""
-    run, data = evidence.runs[number], evidence.objective.joint.runs[number].samples
-    n, tracks = len(run.times), run.tracks
-    sigma, values = (np.asarray(part, float)[:n, :tracks] for part in (data.sigma, data.values))
-    present, zero = run.present[:, :tracks], np.zeros(run.residual.r.shape)
-    y = values - np.nan_to_num(run.residual.r[:, :tracks]) * sigma
-    found, clock = {}, zero.copy()
-    for c in range(tracks):
-        here = present[:, c]
-        if here.sum() < 2:
-            continue
-        speed = np.gradient(y[here, c], run.times[here])
-        clock[here, c] = (run.times[here] - run.times[0]) * speed / sigma[here, c]
-        shapes = {"scale": y[here, c], "zero": np.ones(here.sum()), "delay [s]": -speed}
+    """(n, k) of what one number describes in a run, in units of the noise; zero in channels that are left alone."""
+    run, seen = evidence.runs[number], _Seen(evidence, number)
+    found, clock = {}, np.zeros_like(seen.y)
+    for c in seen.channels:
+        clock[:, c] = (run.times - run.times[0]) * seen.speed[:, c]
+        shapes = {
+            f"{PERSPECTIVE}{c}": seen.bent(c, c),
+            f"{SCALE}{c}": seen.y[:, c],
+            f"zero of channel {c}": np.ones(len(run.times)),
+            f"delay [s] of channel {c}": -seen.speed[:, c],
+        }
         for name, shape in shapes.items():
-            one = zero.copy()
-            one[here, c] = shape / sigma[here, c]
-            found[f"{name} of channel {c}"] = one
-    return found | {"rate of the clock": clock}
+            one = np.zeros_like(seen.y)
+            one[:, c] = shape
+            found[name] = seen.weighed(one)
+    return found | {CLOCK: seen.weighed(clock)}
 
 
-def _fault(name: str, parts: list[tuple[RunEvidence, NDArray]]) -> Fault | None:
-    """How large a fault all runs together ask for; None where their parameters make up for it."""
-    lefts, score, information, whole = [], 0.0, 0.0, 0.0
-    for run, direction in parts:
-        J, d = (np.where(run.present[..., None], part, 0.0) for part in (run.residual.J, direction[..., None]))
-        flat = J.reshape(d.size, -1)
-        U, s, _ = np.linalg.svd(flat / np.maximum(np.linalg.norm(flat, axis=0), _TINY), full_matrices=False)
-        U = U[:, s > _NEGLIGIBLE]
-        left = d.ravel() - U @ (U.T @ d.ravel())
-        score += float(left @ np.nan_to_num(run.residual.r).ravel())
-        information += float(left @ left)
-        whole += float(np.sum(d**2))
-        lefts.append(left.reshape(direction.shape))
-    if information <= _SEEN**2 * whole:
-        return None
-    return Fault(name, lefts, score / information, score**2 / information)
+def faults_of_measuring(evidence: Evidence, number: int) -> dict[str, NDArray]:
+    """(n, k, m) of every fault of a run by its name, in units of the noise."""
+    run, seen = evidence.runs[number], _Seen(evidence, number)
+    found = {name: d[..., None] for name, d in directions(evidence, number).items()}
+    pairs = [(c, i) for c in seen.channels for i in seen.channels if c == i or len(seen.channels) <= _PAIRED]
+    found["perspective"] = seen.columns(_only(c, seen.bent(c, i), seen.y.shape) for c, i in pairs)
+    for j in range(2, len(run.times) - 1, max(len(run.times) // _PLACES, 1)):
+        late = (np.arange(len(run.times)) >= j)[:, None]
+        found[f"{JUMP} at t = {run.times[j]:.4g}"] = seen.columns([late * seen.speed])
+    if impacts := _impacts(run):
+        passed = np.sum([np.arange(len(run.times)) >= behind for _, behind in impacts], axis=0)
+        found["time [s] that impacts last"] = seen.columns([-passed[:, None] * seen.speed])
+        if len(impacts) <= _IMPACTS:
+            found["moment [s] of the impacts"] = seen.columns(_late(seen.y, run.times, impacts))
+    return {name: d for name, d in found.items() if np.all(np.isfinite(d)) and d.size}
 
 
-def _stderr(fault: Fault, runs: list[RunEvidence]) -> float:
-    """Of a fault's size, from the noise that is left without it."""
-    variance = information = 0.0
-    for run, left in zip(runs, fault.left, strict=True):
-        rest = run.residual.r - fault.size * left
-        models = run_noise(rest, run.residual.J).models
-        variance += float(score_covariance(models, rest, left[..., None])[0, 0])
-        information += float(np.sum(left**2))
-    return float(np.sqrt(variance)) / information
+class _Seen:
+    """What the model says of a run's samples: y and its derivative (n, tracks) where they are measured, and which are.
+
+    Samples that are missing have the model's values only where the others surround them.
+    """
+
+    def __init__(self, evidence: Evidence, number: int):
+        run, data = evidence.runs[number], evidence.objective.joint.runs[number].samples
+        n, tracks = len(run.times), run.tracks
+        self.sigma, values = (np.asarray(part, float)[:n, :tracks] for part in (data.sigma, data.values))
+        self.present, self.shape = run.present[:, :tracks], run.residual.r.shape
+        y = values - np.nan_to_num(run.residual.r[:, :tracks]) * self.sigma
+        self.channels = [c for c in range(tracks) if self.present[:, c].sum() >= 2]
+        self.y, self.speed = np.zeros_like(y), np.zeros_like(y)
+        for c in self.channels:
+            here = self.present[:, c]
+            self.y[:, c] = np.interp(run.times, run.times[here], y[here, c])
+            self.speed[:, c] = _speed(run.times, self.y[:, c], _impacts(run))
+
+    def bent(self, c: int, i: int) -> NDArray:
+        """(n,) what channel c sees of a scale that changes along channel i by 1 over the widest range."""
+        middle, width = (self.y.max(0) + self.y.min(0)) / 2, max(float(np.max(np.ptp(self.y, axis=0))), _TINY)
+        return (self.y[:, i] - middle[i]) * (self.y[:, c] - middle[c]) / width
+
+    def weighed(self, d: NDArray) -> NDArray:
+        """(n, k) of d (n, tracks), in units of the noise; zero where nothing was measured."""
+        found = np.zeros(self.shape)
+        found[:, : d.shape[1]] = np.where(self.present, d / self.sigma, 0.0)
+        return found
+
+    def columns(self, several) -> NDArray:
+        """(n, k, m) of m times d (n, tracks)."""
+        return np.stack([self.weighed(d) for d in several], axis=-1)
+
+
+def _speed(times: NDArray, y: NDArray, impacts: list[tuple[int, int]]) -> NDArray:
+    """(n,) the derivative of samples, from one side where an impact is on the other."""
+    speed = np.gradient(y, times)
+    begins, ends = [0, *(behind for _, behind in impacts)], [*(before + 1 for before, _ in impacts), len(times)]
+    for begin, end in zip(begins, ends, strict=True):
+        if end - begin > 2:
+            speed[begin:end] = np.gradient(y[begin:end], times[begin:end], edge_order=2)
+    return speed
+
+
+def _only(c: int, shape: NDArray, whole: tuple[int, ...]) -> NDArray:
+    found = np.zeros(whole)
+    found[:, c] = shape
+    return found
+
+
+def _impacts(run: RunEvidence) -> list[tuple[int, int]]:
+    """The samples before and behind every impact; of impacts that follow each other closely those about them all."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], run.struck, [False]]).astype(int)))
+    return [(int(a), int(b) - 1) for a, b in zip(edges[::2], edges[1::2], strict=True)]
+
+
+def _late(y: NDArray, times: NDArray, impacts: list[tuple[int, int]]) -> list[NDArray]:
+    """Per impact, (n, tracks) how much less a motion has gone on that is struck by one second later, per second."""
+    n = len(times)
+    found = []
+    for before, behind in impacts:
+        if before < 1 or behind > n - 2:
+            continue
+        slopes = [(y[j + 1] - y[j]) / (times[j + 1] - times[j]) for j in (before - 1, behind)]
+        found.append(-(slopes[1] - slopes[0]) * (np.arange(n) >= behind)[:, None])
+    return found or [np.zeros_like(y)]

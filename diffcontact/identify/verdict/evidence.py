@@ -15,6 +15,7 @@ from diffcontact.identify.covariance.jackknife import RunResidual
 from diffcontact.identify.covariance.run_noise import RunNoise, run_noise
 from diffcontact.identify.problem.impacts import struck
 from diffcontact.identify.problem.objective import Objective
+from diffcontact.identify.verdict.held import Held, held
 from diffcontact.system import System
 
 if TYPE_CHECKING:
@@ -118,6 +119,11 @@ class Evidence:
     def misfit(self) -> float:
         """chi^2 per degree of freedom against the stated noise."""
         return self.result.chi2_per_dof
+
+    @cached_property
+    def held(self) -> list[dict[str, Held]]:
+        """Of every run, the numbers that the fit holds fixed and that its samples would see."""
+        return [held(run, self.theta) for run in self.objective.joint.runs]
 
     def run(self, number: int) -> str:
         """What a run is called."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from diffcontact.identify.impact_law import law_of_impact
 from diffcontact.identify.problem.objective import Objective
-from diffcontact.identify.verdict.calibration import calibration
+from diffcontact.identify.verdict.causes import causes
 from diffcontact.identify.verdict.contradiction import contradictions
 from diffcontact.identify.verdict.doubts import bounds, curvature, ending, priors, starts, unseen
 from diffcontact.identify.verdict.evidence import Evidence, Units
@@ -25,7 +25,7 @@ def _law(evidence: Evidence) -> Iterator[Reason]:
         yield Reason(f"{sentence}. Try a law of the speed, restitution(params, speed)")
 
 
-_CHECKS = (ending, _law, patterns, calibration, contradictions, priors, starts, unseen, bounds, curvature)
+_CHECKS = (ending, _law, patterns, causes, contradictions, priors, starts, unseen, bounds, curvature)
 
 
 def judge(result: FitResult, objective: Objective, units: Units | None = None, labels: Sequence[str] = ()) -> Verdict:

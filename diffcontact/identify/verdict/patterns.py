@@ -3,6 +3,11 @@ r"""Patterns in residuals: too large, following each other, largest at impacts, 
 If the model is right and the noise as stated, chi^2 / dof is 1 within sqrt(2 / n). Residuals that follow each other are
 worth fewer than their number, n of them independent (`effective_count`); every test here counts those. Two mean squares
 are compared by their ratio, which is F-distributed.
+
+Intervals take what is left for noise. A curve, or what stands at impacts or late in a record and follows itself, is
+none, and what of it the parameters have taken up nobody sees. It is taken to be as large as what is left, in the shape
+that moves a parameter most (`shifts`): where an interval reaches less far, it cannot be used. From three runs on
+intervals rest on what differs between them, and hold the misfit as far as it does.
 """
 
 from __future__ import annotations
@@ -17,6 +22,7 @@ from scipy.stats import chi2, f, norm
 from diffcontact.identify.covariance.error_bars import RUNS_TO_COMPARE
 from diffcontact.identify.verdict.curve import curve_in
 from diffcontact.identify.verdict.evidence import Evidence, RunEvidence
+from diffcontact.identify.verdict.shifts import Shifts
 from diffcontact.identify.verdict.verdict import Reason
 
 # One false alarm in a thousand fits and test, so that some ten tests together raise one in a hundred.
@@ -62,18 +68,30 @@ def patterns(evidence: Evidence) -> Iterator[Reason]:
     large &= misfit > chi2.isf(LEVEL, evidence.samples) / evidence.samples
     # A fit takes much of slow noise away; stated twice too large is another thing.
     small &= misfit < _OVERSTATED
-    new, curve = _innovation(evidence), 0.0
+    new, curves = _innovation(evidence), [0.0] * len(evidence.runs)
     # Noise may be correlated. As large as it was said to be, it explains residuals that follow each other.
     if new < _SMOOTH:
+        curves = [np.inf] * len(evidence.runs)
         shapes.append(
             f"are a smooth curve, not noise, for which the intervals take it: each sample follows from those before to "
             f"{100 * new:.1g} % of their size"
         )
-    elif curve := max(map(_curve, evidence.runs), default=0.0):
+    elif curve := max(curves := [_curve(run) for run in evidence.runs]):
         shapes.append(f"are noise about a smooth curve, {curve:.2g} times as large as that noise; {_taken(evidence)}")
     elif abs(correlation) > _CORRELATED and (large or small or evidence.result.noise_factors):
         shapes.append(f"follow each other (correlation of neighbours {correlation:.2f})")
-    term = bool(late) or new < _SMOOTH or bool(curve) or abs(correlation) > _CORRELATED
+    unheld = ""
+    if new < _SMOOTH or any(curves):
+        unheld = _unheld(evidence, [_part(run, size) for run, size in zip(evidence.runs, curves, strict=True)])
+    elif abs(correlation) > _CORRELATED and large:
+        for ratio, here in ((at_impacts, struck), (late, last), (early, first)):
+            unheld = unheld or (_unheld(evidence, _excess(tracks, here, ratio), here) if ratio else "")
+    if unheld:
+        shapes.append(
+            f"may have moved the parameters, which fit as much of such a misfit as they can: were that as much as is "
+            f"left, {unheld}"
+        )
+    term = bool(late) or new < _SMOOTH or any(curves) or abs(correlation) > _CORRELATED
     advice = _advice(bool(at_impacts), term, bool(far), bool(large))
     if large:
         size = f"residuals are {np.sqrt(misfit):.2g} times as large as the stated noise (chi^2/dof {misfit:.3g})"
@@ -90,9 +108,9 @@ def patterns(evidence: Evidence) -> Iterator[Reason]:
                 "state the noise as it is, or noise='estimated'; else try more starts"
             )
         else:
-            yield Reason(f"{size} and {'; they '.join(shapes)}. Try {advice}", fatal=misfit > _GROSS)
+            yield Reason(f"{size} and {'; they '.join(shapes)}. Try {advice}", fatal=misfit > _GROSS or bool(unheld))
     elif shapes:
-        yield Reason(f"residuals {'; they '.join(shapes)}. Try {advice}")
+        yield Reason(f"residuals {'; they '.join(shapes)}. Try {advice}", fatal=bool(unheld))
 
 
 def _advice(at_impacts: bool, term: bool, far: bool, large: bool) -> str:
@@ -179,6 +197,26 @@ def _curve(run: RunEvidence) -> float:
     """How large a smooth curve stands in a run's residuals beside their noise; 0 where there is certainly none."""
     found = curve_in(run)
     return found.size if found else 0.0
+
+
+def _part(run: RunEvidence, curve: float) -> float:
+    """The size of the curve in a run's residuals, in units of the noise; `curve` is that over its noise, infinite for
+    residuals that are nothing else."""
+    size = float(np.sqrt(np.nansum(run.residual.r[:, : run.tracks] ** 2)))
+    return size / float(np.sqrt(1.0 + curve**-2)) if curve else 0.0
+
+
+def _excess(tracks: list[NDArray], here: list[NDArray], ratio: float) -> list[float]:
+    """Per run, the size of what is too much in one part of the record, where residuals are `ratio` times as large."""
+    return [float(np.sqrt(np.nansum(r[rows] ** 2) * (1 - ratio**-2))) for r, rows in zip(tracks, here, strict=True)]
+
+
+def _unheld(evidence: Evidence, sizes: list[float], where: list[NDArray] | None = None) -> str:
+    """What a misfit of such sizes may have moved further than intervals reach, in words; empty if nothing."""
+    if len(evidence.runs) >= RUNS_TO_COMPARE or not evidence.kept.any():
+        return ""
+    shifts = Shifts(evidence)
+    return shifts.beyond(shifts.at_most(sizes, where))
 
 
 def _taken(evidence: Evidence) -> str:

@@ -1,14 +1,17 @@
 r"""What a verdict takes as right because the data cannot show it: a scale, a clock that parameters make up for.
 
 Two riders in one picture of which one is magnified by 1 % collide as if they had other masses: no residual tells. With
-d_g what a fault of size 1 adds to run g (`calibration.directions`), it moves the estimate by A^-1 b and leaves as
+d_g what a fault of size 1 adds to run g (`calibration.directions`), it moves the estimate by -A^-1 b and leaves as
 residuals what no parameter makes up for,
 
     A = sum_g J_g^T J_g + priors,    b = sum_g J_g^T d_g,    |left|^2 = sum_g |d_g|^2 - b^T A^-1 b
 
 all in units of the noise. A scale is looked at channel by channel, and of two channels together, as of one axis along
 which two bodies are seen. What of a fault of 1 % would be left within the noise, and brings an estimate to the end of
-its interval, is taken as right: no interval holds it, so it has to be known besides.
+its interval, is taken as right: no interval holds it, so it has to be known besides. Perspective is a scale that
+changes by that much across the picture; of its channels those are told in which it moves most. A term that is held at
+zero, as a drag, has no hundredth part: of it is told how much would just not show, where that moves an estimate
+further.
 """
 
 from __future__ import annotations
@@ -19,41 +22,66 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from diffcontact.identify.verdict.calibration import directions
+from diffcontact.identify.verdict.calibration import CLOCK, PERSPECTIVE, SCALE, directions
 from diffcontact.identify.verdict.evidence import Evidence
+from diffcontact.identify.verdict.shifts import Shifts
 
 # Scales and clocks are hardly ever wrong by more.
 _ORDINARY = 1e-2
-# Standard deviations that a fault of that size must leave to be seen; `calibration` asks for 3.3.
+# Standard deviations that a fault of that size must leave to be seen; `causes` asks for a little more.
 _SHOWS = 3.0
 _NAMED = 3
-_KINDS = ("scale", "rate")
-_SCALE = "scale of channel "
+_TINY = np.finfo(float).tiny
 
 
 def taken_as_right(evidence: Evidence) -> str:
-    """The faults of the measuring that would go unseen and matter, in words; empty where there is none."""
+    """What would go unseen and matter, in words; empty where there is nothing."""
     if not evidence.kept.any():
         return ""
-    of_runs = [_with_shared_scales(directions(evidence, number)) for number in range(len(evidence.runs))]
-    A = np.diag(evidence.objective.priors.information(evidence.theta)[evidence.kept])
-    for run in evidence.runs:
-        J = _rows(run.residual.J, run.present)
-        A[np.ix_(run.residual.index, run.residual.index)] += J.T @ J
-    size = np.sqrt(np.maximum(np.diag(A), np.finfo(float).tiny))
-    inverse = np.linalg.pinv(A / np.outer(size, size), rcond=1e-10, hermitian=True) / np.outer(size, size)
-    matter: dict[str, dict[str, _Moved]] = {}
-    for fault in sorted(fault for fault in set().union(*of_runs) if fault.startswith(_KINDS)):
-        b, whole = np.zeros(size.size), 0.0
-        for run, found in zip(evidence.runs, of_runs, strict=True):
-            if fault in found:
-                d = np.where(run.present, found[fault], 0.0).ravel()
-                b[run.residual.index] += _rows(run.residual.J, run.present).T @ d
-                whole += float(d @ d)
-        moved = inverse @ b
-        left = np.sqrt(max(whole - float(b @ moved), 0.0) / max(evidence.misfit, np.finfo(float).tiny))
-        if _ORDINARY * left < _SHOWS:
-            matter[fault] = _moved(evidence, moved)
+    shifts = Shifts(evidence)
+    of_runs = [_with_shared(directions(evidence, number)) for number in range(len(evidence.runs))]
+    told = [
+        *_scales_and_clocks(evidence, shifts, of_runs),
+        *_perspective(evidence, shifts, of_runs),
+        *_terms(evidence, shifts),
+    ]
+    return f"taken as right, for these data cannot show it: {'; '.join(told)}" if told else ""
+
+
+def _terms(evidence: Evidence, shifts: Shifts) -> list[str]:
+    """Terms that are held at zero, with how much of them would not show."""
+    noise, found = np.sqrt(max(evidence.misfit, _TINY)), []
+    names = {name for of_run in evidence.held for name, one in of_run.items() if one.value == 0.0}
+    for name in sorted(names):
+        parts = {number: run[name].column[..., 0] for number, run in enumerate(evidence.held) if name in run}
+        size = _SHOWS * noise / max(shifts.left(parts), _TINY)
+        if words := shifts.beyond(size * shifts.by(parts)):
+            found.append(f"{name} = 0 ({evidence.shown(name, size)} would hardly show, and moves {words})")
+    return found[:_NAMED]
+
+
+def _unseen(evidence: Evidence, shifts: Shifts, of_runs: list[dict[str, NDArray]], kinds: tuple[str, ...]):
+    """Faults of these kinds of which 1 % would not show, each with how far one of size 1 moves the parameters (P,)."""
+    noise = np.sqrt(max(evidence.misfit, _TINY))
+    for fault in sorted(name for name in set().union(*of_runs) if name.startswith(kinds)):
+        parts = {number: found[fault] for number, found in enumerate(of_runs) if fault in found}
+        if _ORDINARY * shifts.left(parts) < _SHOWS * noise:
+            yield fault, shifts.by(parts)
+
+
+def _perspective(evidence: Evidence, shifts: Shifts, of_runs: list[dict[str, NDArray]]) -> list[str]:
+    """The channels in which a scale that changes by 1 % across the picture moves most."""
+    found = {name: _ORDINARY * moved for name, moved in _unseen(evidence, shifts, of_runs, ("perspective",))}
+    worst = max(found, key=lambda name: shifts.ratio(found[name]).max(), default="")
+    if not (worst and (words := shifts.beyond(found[worst]))):
+        return []
+    return [f"{worst} ({100 * _ORDINARY:g} % across the picture moves {words})"]
+
+
+def _scales_and_clocks(evidence: Evidence, shifts: Shifts, of_runs: list[dict[str, NDArray]]) -> list[str]:
+    """Those of which 1 % would not show, with how little moves an estimate as far as its interval goes."""
+    unseen = _unseen(evidence, shifts, of_runs, ("scale", CLOCK))
+    matter = {fault: _moved(evidence, moved) for fault, moved in unseen}
     # What a run has to itself, its start above all, is of interest only where nothing else is moved.
     own = all(one.own for moves in matter.values() for one in moves.values())
     texts = {
@@ -62,18 +90,19 @@ def taken_as_right(evidence: Evidence) -> str:
         if (text := _told({name: one for name, one in moves.items() if one.own == own}))
     }
     # What is told of a channel is not told again of that channel with another.
-    told = [
+    return [
         f"{fault} ({text})"
         for fault, text in texts.items()
-        if not any(_SCALE + channel in texts for channel in _shared(fault))
+        if not any(SCALE + channel in texts for channel in _shared(fault))
     ]
-    return f"taken as right, for these data cannot show it: {'; '.join(told)}" if told else ""
 
 
-def _with_shared_scales(faults: dict[str, NDArray]) -> dict[str, NDArray]:
-    """The same, and a scale that two channels have in common, of each two."""
-    scales = {name.removeprefix(_SCALE): d for name, d in faults.items() if name.startswith(_SCALE)}
-    pairs = {f"scale of channels {i} and {j}": scales[i] + scales[j] for i, j in combinations(scales, 2)}
+def _with_shared(faults: dict[str, NDArray]) -> dict[str, NDArray]:
+    """The same, and a scale or a perspective that two channels have in common, of each two."""
+    pairs = {}
+    for kind in (SCALE, PERSPECTIVE):
+        alone = {name.removeprefix(kind): d for name, d in faults.items() if name.startswith(kind)}
+        pairs |= {f"{kind.rstrip()}s {i} and {j}": alone[i] + alone[j] for i, j in combinations(alone, 2)}
     return faults | pairs
 
 
@@ -89,18 +118,11 @@ class _Moved(NamedTuple):
     own: bool
 
 
-def _rows(J: NDArray, present: NDArray) -> NDArray:
-    """(n k, P) the Jacobian of a run, zero where nothing was measured."""
-    return np.where(present[..., None], J, 0.0).reshape(-1, J.shape[-1])
-
-
 def _moved(evidence: Evidence, moved: NDArray) -> dict[str, _Moved]:
-    """The parameters that an ordinary fault moves so far, by their names; `moved` is by how much per size of it."""
-    parameters, result = evidence.objective.parameters, evidence.result
-    slopes = parameters.slopes(evidence.theta)[evidence.kept]
-    rows = [row for row, kept in zip(result.rows(), evidence.kept, strict=True) if kept]
+    """The parameters that an ordinary fault moves so far, by their names; `moved` (P,) is that of one of size 1."""
+    rows = [row for row, kept in zip(evidence.result.rows(), evidence.kept, strict=True) if kept]
     found: dict[str, _Moved] = {}
-    for row, own, by in zip(rows, parameters.own[evidence.kept], np.abs(slopes * moved), strict=True):
+    for row, own, by in zip(rows, evidence.objective.parameters.own[evidence.kept], np.abs(moved), strict=True):
         low, high = row["interval95"]
         if low is None or high is None or not by > 0:
             continue

@@ -1,0 +1,94 @@
+"""A term that a fit holds at zero is named with its size where the data want it, and the intervals are given up."""
+
+import re
+
+import numpy as np
+import pytest
+
+import diffcontact as dc
+from diffcontact.identify import fit_replicas
+from diffcontact.identify.verdict.evidence import Evidence
+from diffcontact.identify.verdict.shifts import Shifts
+
+TIMES = np.linspace(0.0, 2.0, 201)
+NOISE, REPLICAS = 1e-3, 6
+TRUTH = {
+    "restitution": 0.8,
+    "mass_ratio": 1.3,
+    "q0": np.array([0.2, 1.0]),
+    "u0": np.array([0.6, -0.2]),
+    "distance": 0.1,
+    "tilt": 0.0,
+    "sag": 0.0,
+    "drag": 0.0,
+}
+FREE = {
+    "restitution": dc.Interval(0.0, 1.0),
+    "mass_ratio": dc.Positive(log=True),
+    "q0": dc.Real(),
+    "u0": dc.Real(),
+}
+CARTS = dc.systems.carts()
+
+
+def rode(**really):
+    return np.asarray(dc.simulate(CARTS, TRUTH | really, TRUTH["q0"], TRUTH["u0"], TIMES).q)
+
+
+@pytest.fixture(scope="module")
+def base():
+    """Carts without drag, fitted without any."""
+    seen = dc.Observations(TIMES, rode(), NOISE, lambda trajectory, params: trajectory.q)
+    return dc.fit(dc.Problem(CARTS, seen, lambda params: (params["q0"], params["u0"])), TRUTH, FREE)
+
+
+def replicas(base, **really):
+    noise = NOISE * np.random.default_rng(5).normal(size=(REPLICAS, TIMES.size, 2))
+    return fit_replicas(base, [rode(**really) + noise])
+
+
+def size(verdict, name):
+    """Of a fault that is named first, with its error."""
+    reason = next(reason for reason in verdict.reasons if "fault of the measuring" in reason)
+    found = re.search(rf"alike: {name} by (\S+) \+- ([^\s.]*\.?[^\s.]*)", reason)
+    return tuple(map(float, found.groups())) if found else None
+
+
+def test_a_drag_that_was_left_out_is_named_with_its_size(base):
+    for result in replicas(base, drag=0.05):
+        assert result.verdict.explains == "no"
+        told, error = size(result.verdict, "drag, held fixed,")
+        # Four standard errors, of which one digit is printed; the drag itself bends the tracks by another 5 %.
+        assert abs(told - 0.05) < 5 * error + 0.003
+        low, high = result.interval95["mass_ratio"]
+        assert not low <= TRUTH["mass_ratio"] <= high
+
+
+def test_where_there_is_none_nothing_is_named_but_how_much_would_not_show(base):
+    for result in replicas(base):
+        assert result.verdict.explains == "yes"
+        assert "drag = 0 (" in result.verdict.taken
+
+
+def test_a_shift_is_what_a_fit_of_the_changed_data_gives(base):
+    """Data that follow a scale of 1.0003: the estimate moves as the Jacobian at the old one says."""
+    off, noise = 3e-4 * rode(), NOISE * np.random.default_rng(5).normal(size=(TIMES.size, 2))
+    before, after = fit_replicas(base, [np.stack([rode() + noise, rode() + noise + off])])
+    shifts = Shifts(Evidence.of(before, before.objective, {}))
+    moved = shifts.by({0: off / NOISE})
+    # To second order: the shift is a thousandth of the parameters, its square a millionth.
+    np.testing.assert_allclose(after.estimate - before.estimate, moved, rtol=0.02, atol=5e-6)
+    # The shape that moves a parameter most, of the same size, moves it further.
+    assert np.all(shifts.at_most([np.linalg.norm(off / NOISE)]) >= np.abs(moved))
+
+
+def test_what_a_start_depends_on_is_not_sought(base):
+    shifts = Shifts(Evidence.of(base, base.objective, {}))
+    assert dict(zip(base.names, shifts.sought.tolist(), strict=True)) == {
+        "restitution": True,
+        "mass_ratio": True,
+        "q0[0]": False,
+        "q0[1]": False,
+        "u0[0]": False,
+        "u0[1]": False,
+    }
