@@ -77,13 +77,14 @@ class EventTimed(Scheme):
     TOO_COARSE (`truncation.Truncation`); `simulate(substeps="auto")` keeps to an error of one's own. A contact that
     would be closed again within the step does not bounce, so the end of a Zeno sequence is found to within O(h). The
     status is TOO_COARSE where such a bounce is as fast as an eighth of what the bodies have moved with, or would not
-    die away (e = 1). So it is where a body that would still bounce is struck elsewhere: a face that lands on an edge at
-    rest is another impact than one that lands while the edge rattles. Until a sequence that was left out has ended,
-    about h / (1 - e) after its first bounce, or h / (1 - sqrt((1 + e^2) / 2)) where a body rattles between two
-    contacts, a velocity may be off by up to that eighth and its derivative by all of it: ask for no time there, or take
-    shorter steps. Corners that strike so shortly after each other that what was left out before decides upon their
-    order, some 10^-5 s, are not told. No derivative exists at grazing impacts, at simultaneous impacts of coupled
-    contacts, and when a Zeno sequence ends.
+    die away (e = 1). So it is where a body that would still bounce is struck elsewhere. Until a sequence that was left
+    out has ended, about h / (1 - e) after its first bounce, or h / (1 - sqrt((1 + e^2) / 2)) where a body rattles
+    between two contacts, a velocity may be off by up to that eighth and its derivative by all of it: ask for no time
+    there, or take shorter steps. What a body slides meanwhile stays in the derivative of its place: of blocks that
+    clattered to rest in steps of 10 ms one in twenty was off by 4 %, one in a hundred by 18 % (2.5 ms: 1 and 5 %).
+    Corners that strike so shortly after each other that what was left out before decides upon their order, some 10^-5
+    s, are not told. No derivative exists at grazing impacts, at simultaneous impacts of coupled contacts, and when a
+    Zeno sequence ends.
 
     Where contacts rub (`System(slip=...)`) each of them is open, sticks or slips, and the reaction follows from one
     linear system of these modes (`friction`, the package). Impacts are Moreau's with Coulomb's law. Further events are
