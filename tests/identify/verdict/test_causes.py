@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from scipy.signal import lfilter
 
 import diffcontact as dc
 from diffcontact.identify import fit_replicas
@@ -68,6 +69,15 @@ def test_where_there_is_none_nothing_is_named_but_how_much_would_not_show(base):
     for result in replicas(base):
         assert result.verdict.explains == "yes"
         assert "drag = 0 (" in result.verdict.taken
+
+
+def test_that_slow_residuals_are_noise_is_taken_as_right(base):
+    slow = NOISE * np.sqrt(1 - 0.97**2) * np.random.default_rng(5).normal(size=(REPLICAS, TIMES.size + 300, 2))
+    slow = np.asarray(lfilter([1.0], [1.0, -0.97], slow, axis=1))[:, 300:]
+    told = [result.verdict.taken for result in fit_replicas(base, [rode() + slow])]
+    # Of so few independent samples one replica in six may look whiter than it is.
+    assert sum("that residuals are noise, of which 402 samples are worth" in taken for taken in told) >= REPLICAS - 1
+    assert not any("that residuals are noise" in result.verdict.taken for result in replicas(base))
 
 
 def test_a_shift_is_what_a_fit_of_the_changed_data_gives(base):
