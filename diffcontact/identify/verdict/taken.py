@@ -11,7 +11,8 @@ which two bodies are seen. What of a fault of 1 % would be left within the noise
 its interval, is taken as right: no interval holds it, so it has to be known besides. Perspective is a scale that
 changes by that much across the picture; of its channels those are told in which it moves most. A term that is held at
 zero, as a drag, has no hundredth part: of it is told how much would just not show, where that moves an estimate
-further.
+further. Residuals that follow each other closely may be noise or the model's lack, an uneven rail's, and a single run
+cannot tell: that they are noise is taken as right, too.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from diffcontact.identify.covariance.error_bars import RUNS_TO_COMPARE
 from diffcontact.identify.verdict.calibration import CLOCK, PERSPECTIVE, SCALE, directions
 from diffcontact.identify.verdict.evidence import Evidence
 from diffcontact.identify.verdict.shifts import Shifts
@@ -31,6 +33,8 @@ _ORDINARY = 1e-2
 # Standard deviations that a fault of that size must leave to be seen; `causes` asks for a little more.
 _SHOWS = 3.0
 _NAMED = 3
+# Samples that follow each other closely are worth less than this part of their number.
+_CLOSELY = 0.1
 _TINY = np.finfo(float).tiny
 
 
@@ -44,6 +48,7 @@ def taken_as_right(evidence: Evidence) -> str:
         *_scales_and_clocks(evidence, shifts, of_runs),
         *_perspective(evidence, shifts, of_runs),
         *_terms(evidence, shifts),
+        *_slow_noise(evidence, shifts),
     ]
     return f"taken as right, for these data cannot show it: {'; '.join(told)}" if told else ""
 
@@ -58,6 +63,19 @@ def _terms(evidence: Evidence, shifts: Shifts) -> list[str]:
         if words := shifts.beyond(size * shifts.by(parts)):
             found.append(f"{name} = 0 ({evidence.shown(name, size)} would hardly show, and moves {words})")
     return found[:_NAMED]
+
+
+def _slow_noise(evidence: Evidence, shifts: Shifts) -> list[str]:
+    """That residuals that follow each other closely are noise, where as much of a misfit would matter."""
+    if len(evidence.runs) >= RUNS_TO_COMPARE or evidence.effective > _CLOSELY * evidence.samples:
+        return []
+    sizes = [float(np.sqrt(np.nansum(run.residual.r[:, : run.tracks] ** 2))) for run in evidence.runs]
+    if not (words := shifts.beyond(shifts.at_most(sizes))):
+        return []
+    return [
+        f"that residuals are noise, of which {evidence.samples} samples are worth {evidence.effective:.2g} (a misfit "
+        f"as large, in the shape that does most, moves {words})"
+    ]
 
 
 def _unseen(evidence: Evidence, shifts: Shifts, of_runs: list[dict[str, NDArray]], kinds: tuple[str, ...]):

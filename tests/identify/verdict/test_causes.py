@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from scipy.signal import lfilter
 
 import diffcontact as dc
 from diffcontact.identify import fit_replicas
@@ -47,11 +48,17 @@ def replicas(base, **really):
     return fit_replicas(base, [rode(**really) + noise])
 
 
+def shifts_of(result):
+    assert result.objective is not None
+    return Shifts(Evidence.of(result, result.objective, {}))
+
+
 def size(verdict, name):
     """Of a fault that is named first, with its error."""
     reason = next(reason for reason in verdict.reasons if "fault of the measuring" in reason)
     found = re.search(rf"alike: {name} by (\S+) \+- ([^\s.]*\.?[^\s.]*)", reason)
-    return tuple(map(float, found.groups())) if found else None
+    assert found is not None
+    return tuple(map(float, found.groups()))
 
 
 def test_a_drag_that_was_left_out_is_named_with_its_size(base):
@@ -70,20 +77,29 @@ def test_where_there_is_none_nothing_is_named_but_how_much_would_not_show(base):
         assert "drag = 0 (" in result.verdict.taken
 
 
+def test_that_slow_residuals_are_noise_is_taken_as_right(base):
+    slow = NOISE * np.sqrt(1 - 0.97**2) * np.random.default_rng(5).normal(size=(REPLICAS, TIMES.size + 300, 2))
+    slow = np.asarray(lfilter([1.0], [1.0, -0.97], slow, axis=1))[:, 300:]
+    told = [result.verdict.taken for result in fit_replicas(base, [rode() + slow])]
+    # Of so few independent samples one replica in six may look whiter than it is.
+    assert sum("that residuals are noise, of which 402 samples are worth" in taken for taken in told) >= REPLICAS - 1
+    assert not any("that residuals are noise" in result.verdict.taken for result in replicas(base))
+
+
 def test_a_shift_is_what_a_fit_of_the_changed_data_gives(base):
     """Data that follow a scale of 1.0003: the estimate moves as the Jacobian at the old one says."""
     off, noise = 3e-4 * rode(), NOISE * np.random.default_rng(5).normal(size=(TIMES.size, 2))
     before, after = fit_replicas(base, [np.stack([rode() + noise, rode() + noise + off])])
-    shifts = Shifts(Evidence.of(before, before.objective, {}))
+    shifts = shifts_of(before)
     moved = shifts.by({0: off / NOISE})
     # To second order: the shift is a thousandth of the parameters, its square a millionth.
     np.testing.assert_allclose(after.estimate - before.estimate, moved, rtol=0.02, atol=5e-6)
     # The shape that moves a parameter most, of the same size, moves it further.
-    assert np.all(shifts.at_most([np.linalg.norm(off / NOISE)]) >= np.abs(moved))
+    assert np.all(shifts.at_most([float(np.linalg.norm(off / NOISE))]) >= np.abs(moved))
 
 
 def test_what_a_start_depends_on_is_not_sought(base):
-    shifts = Shifts(Evidence.of(base, base.objective, {}))
+    shifts = shifts_of(base)
     assert dict(zip(base.names, shifts.sought.tolist(), strict=True)) == {
         "restitution": True,
         "mass_ratio": True,
