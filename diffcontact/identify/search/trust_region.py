@@ -58,7 +58,7 @@ def solve(objective: Objective, start: NDArray) -> OptimizeResult:
             ftol=tolerance,
             xtol=tolerance,
             gtol=tolerance,
-            max_nfev=_ROUND,
+            max_nfev=min(_ROUND, MAX_EVALUATIONS - evaluations),
         )
         evaluations, jacobians, place = evaluations + end.nfev, jacobians + end.njev, end.x
         ended = end if end.status > 0 else _newton(objective, end, tolerance, evaluations)

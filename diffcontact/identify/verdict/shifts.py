@@ -57,10 +57,12 @@ class Shifts:
 
     @cached_property
     def reach(self) -> NDArray:
-        """(P,) half of each interval; infinite where an end is."""
+        """(P,) half of each interval; infinite where an end is, zero where it is rounding (data without noise)."""
         table = [row for row, kept in zip(self.evidence.result.rows(), self.evidence.kept, strict=True) if kept]
         ends = np.array([[np.nan if end is None else end for end in row["interval95"]] for row in table], float)
-        return np.nan_to_num(np.ptp(ends.reshape(-1, 2), axis=1) / 2, nan=np.inf)
+        ends = ends.reshape(-1, 2)
+        half = np.nan_to_num(np.ptp(ends, axis=1) / 2, nan=np.inf)
+        return np.where(half > np.finfo(float).eps * np.max(np.abs(ends), axis=1), half, 0.0)
 
     @cached_property
     def sought(self) -> NDArray:
@@ -101,7 +103,8 @@ class Shifts:
 
     def ratio(self, moved: NDArray) -> NDArray:
         """(P,) how many times as far as its interval each is moved; 0 of what is not sought."""
-        return np.where(self.sought & (self.reach > 0), np.abs(moved) / np.maximum(self.reach, _TINY), 0.0)
+        compared = self.sought & (self.reach > 0)
+        return np.divide(np.abs(moved), self.reach, out=np.zeros_like(self.reach), where=compared)
 
     def beyond(self, moved: NDArray) -> str:
         """The sought parameters that are moved further than their intervals reach, in words; empty if there are none.
