@@ -47,8 +47,10 @@ def directions(evidence: Evidence, number: int) -> dict[str, NDArray]:
 
 
 def faults_of_measuring(evidence: Evidence, number: int) -> dict[str, NDArray]:
-    """(n, k, m) of every fault of a run by its name, in units of the noise."""
+    """(n, k, m) of every fault of a run by its name, in units of the noise; none of a run that only times impacts."""
     run, seen = evidence.runs[number], _Seen(evidence, number)
+    if not seen.channels:
+        return {}
     found = {name: d[..., None] for name, d in directions(evidence, number).items()}
     pairs = [(c, i) for c in seen.channels for i in seen.channels if c == i or len(seen.channels) <= _PAIRED]
     found["perspective"] = seen.columns(_only(c, seen.bent(c, i), seen.y.shape) for c, i in pairs)
