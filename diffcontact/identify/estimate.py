@@ -14,8 +14,8 @@ from diffcontact.identify.covariance.influence import run_residuals
 from diffcontact.identify.covariance.jackknife import RunResidual, prediction_errors
 from diffcontact.identify.identifiability.assessment import hints, in_values
 from diffcontact.identify.identifiability.grip import half_widths
+from diffcontact.identify.identifiability.naming import least_friction, role
 from diffcontact.identify.identifiability.null_space import NullSpace, null_space
-from diffcontact.identify.problem.joint_residual import JointResidual
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.parameters import FreeParameters
 from diffcontact.identify.result import FitResult
@@ -28,8 +28,9 @@ def estimate(objective: Objective, search: Outcome) -> FitResult:
     """The result at the end of a search: the estimate, how well it is known, and what should make one doubt it."""
     end, parameters, joint = search.end, objective.parameters, objective.joint
     theta, slopes = end.x, objective.parameters.slopes(end.x)
-    at, jacobian = _seen_from_inside(joint, parameters, theta, joint.linearise(theta), end.jac)
+    at = joint.linearise(theta)
     trajectories = joint.trajectories(theta, at)
+    at, jacobian = _seen_from_inside(objective, theta, at, end.jac, trajectories)
     null = null_space(jacobian, parameters.names, objective.eps)
     runs = run_residuals(objective, at)
     errors = _Errors(runs, null, end, parameters, objective.priors.information(theta))
@@ -65,15 +66,19 @@ def estimate(objective: Objective, search: Outcome) -> FitResult:
     )
 
 
-def _seen_from_inside(joint: JointResidual, parameters: FreeParameters, theta: NDArray, at: list, jacobian: NDArray):
+def _seen_from_inside(objective: Objective, theta: NDArray, at: list, jacobian: NDArray, trajectories: tuple):
     """Runs and Jacobian with a secant where a parameter has no effect at the estimate, but has elsewhere in its bounds.
 
     A restitution that comes out as zero has none: bodies that stick stay together for all values near it. Nor has one
     so small that the rebound is over before the next sample. That is an estimate whose interval ends somewhere, and not
-    a parameter that the data cannot see.
+    a parameter that the data cannot see. A friction that grips is one: all larger ones do the same (`gripped`).
     """
+    joint, parameters = objective.joint, objective.parameters
     width = parameters.high - parameters.low
     for j in np.flatnonzero((np.linalg.norm(jacobian, axis=0) == 0) & np.isfinite(width)):
+        name = parameters.names[j]
+        if role(objective, theta, name) == "friction" and least_friction(objective, theta, name, trajectories) > 0:
+            continue
         for step in _into(theta[j], parameters.low[j], parameters.high[j]):
             inside = joint.linearise(theta + step * (np.arange(theta.size) == j))
             secants = [_secant(here.r, there.r, step) for here, there in zip(at, inside, strict=True)]

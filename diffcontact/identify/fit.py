@@ -14,7 +14,7 @@ from diffcontact.identify.estimate import estimate
 from diffcontact.identify.identifiability.assessment import POINTS, Identifiability, assess, refuse_hopeless
 from diffcontact.identify.intervals.doubtful import with_profiles
 from diffcontact.identify.intervals.gripped import with_lower_bounds
-from diffcontact.identify.intervals.parabola import misjudged
+from diffcontact.identify.intervals.profile import LowerCostError
 from diffcontact.identify.problem.objective import Objective, Progress
 from diffcontact.identify.problem.observations import Problem
 from diffcontact.identify.problem.parameters import Domain, Tie
@@ -140,7 +140,7 @@ def fit(
             objective, found, factors = with_estimated_noise(objective, found)
             objective, found = with_resolved_steps(objective, found)
         found = replace(found, story="; ".join(filter(None, (found.story, story(objective)))))
-        return with_lower_bounds(with_profiles(replace(_deeper(objective, found), noise_factors=factors)))
+        return replace(_with_intervals(objective, found), noise_factors=factors)
 
 
 def check(
@@ -169,23 +169,19 @@ def check(
     return assess(Objective.of(problem, params, free, priors=priors, tied=tied), points, seed)
 
 
-def _deeper(objective: Objective, found: Outcome) -> FitResult:
-    """The result at the end of a search, or of one that goes on from within its intervals, where the cost is lower."""
-    for _ in range(_DEEPER):
+def _with_intervals(objective: Objective, found: Outcome) -> FitResult:
+    """The result at the end of a search, or of one that goes on where its intervals have met a lower cost."""
+    for attempt in range(_DEEPER + 1):
         result = estimate(objective, found)
-        if not result.converged or result.objective is None:
-            break
-        lower = [end for end in misjudged(result, result.objective) if end.lower_than_the_estimate]
-        if not lower:
-            break
-        end = solve(objective, min(lower, key=lambda end: end.risen).theta)
-        if not end.cost < found.end.cost:
-            break
+        try:
+            return with_lower_bounds(with_profiles(result))
+        except LowerCostError as lower:
+            if attempt == _DEEPER:
+                return replace(result, lower_elsewhere=str(lower))
+            end = solve(objective, lower.theta)
         story = "; ".join(filter(None, (found.story, f"a lower minimum of {end.cost:.6g} was found nearby")))
         found = replace(found, end=end, costs=(float(end.cost), *found.costs[1:]), story=story)
-    else:
-        result = estimate(objective, found)
-    return result
+    raise AssertionError("unreachable: the last attempt returns")
 
 
 def _check_search(method: str, starts: int, shooting: str) -> None:

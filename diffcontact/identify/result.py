@@ -67,6 +67,7 @@ class FitResult:
             other runs only; empty where there are no others.
         profiles: of the elements whose interval is that of their profile, because a bound is near.
         gripped: names of coefficients of friction that are only bounded from below, because every contact grips.
+        lower_elsewhere: where intervals have met a lower cost once more than the fit would go on from; else empty.
         noise_factors: per run, (k,) estimated noise over stated noise; empty where the stated noise was taken.
         objective: what was minimised, started at the estimate: the runs with their noise as estimated, the free
             parameters, the loss and the priors. `profile`, `bootstrap` and `posterior` go on from it. None in a result
@@ -97,6 +98,7 @@ class FitResult:
     noise_factors: tuple[NDArray, ...] = ()
     profiles: tuple[Profile, ...] = ()
     gripped: tuple[str, ...] = ()
+    lower_elsewhere: str = ""
     objective: Objective | None = field(default=None, repr=False)
     stored_verdict: Verdict | None = field(default=None, repr=False)
 

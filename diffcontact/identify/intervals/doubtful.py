@@ -10,42 +10,63 @@ from dataclasses import replace
 
 import numpy as np
 
+from diffcontact.identify.intervals.grip_or_slip import further
 from diffcontact.identify.intervals.parabola import misjudged
-from diffcontact.identify.intervals.profile import profile
+from diffcontact.identify.intervals.profile import LowerCostError, profile
+from diffcontact.identify.intervals.scan import Scan
 from diffcontact.identify.result import FitResult
 from diffcontact.progress import stage
 
 # Every one takes a dozen fits.
 _AT_MOST = 4
+# Where contacts rub it is asked whether the data are explained as well far away, up to so many parameters.
+_FEW = 24
 
 
 def with_profiles(result: FitResult) -> FitResult:
     """The result with the profile's interval for those of its parameters that need one, four at most.
 
     Args:
-        result: what was found. One that has not converged, or whose cost turns out to be lower elsewhere, is left as it
-            is; what that means is in its verdict.
+        result: what was found; one that has not converged is left as it is.
+
+    Raises:
+        LowerCostError: the cost is lower than at the estimate within an interval, or along a profile.
     """
     if not result.converged:
         return result
     intervals = {name: np.array(interval) for name, interval in result.interval95.items()}
     found = []
     assert result.objective is not None
-    curved = [end.name for end in misjudged(result, result.objective)]
-    for name in list(dict.fromkeys((*_near(result), *curved)))[:_AT_MOST]:
-        try:
-            with stage(f"profile of {name}", note=""):
-                along = profile(result, name)
-        except ValueError:
-            continue
+    curved = misjudged(result, result.objective)
+    if lower := [end for end in curved if end.lower_than_the_estimate]:
+        end = min(lower, key=lambda end: end.risen)
+        raise LowerCostError(f"the cost is lower at an end of the interval of {end.name}", end.theta)
+    named = (*_between(result), *_near(result), *(end.name for end in curved))
+    for name in list(dict.fromkeys(named))[:_AT_MOST]:
+        with stage(f"profile of {name}", note=""):
+            along = profile(result, name)
         parameter, at = result.place(name)
         intervals[parameter][at] = along.interval95
         found.append(along)
     return replace(result, interval95=intervals, profiles=tuple(found)) if found else result
 
 
+def _between(result: FitResult) -> list[str]:
+    """What the data see, but cannot tell from what would be if other contacts gripped or slipped."""
+    assert result.objective is not None
+    parameters = result.objective.parameters
+    if len(result.names) > _FEW or not result.objective.joint.rubs:
+        return []
+    seen = np.isfinite(np.diag(result.covariance)) & ~(parameters.own & (parameters.runs > 1))
+    named = [name for name, here in zip(result.names, seen, strict=True) if here]
+    return [name for name in named if any(further(Scan.of(result, name), name))]
+
+
 def _near(result: FitResult) -> list[str]:
-    """At their bounds first, then what is no run's own and has no effect at the estimate, or a cut interval."""
+    """At their bounds first, then what is no run's own and has no effect at the estimate, or an interval that is cut.
+
+    Or that is longer than its standard error says, since it reaches where contacts grip or slip that do not here.
+    """
     assert result.objective is not None
     parameters = result.objective.parameters
     low, high = parameters.values(parameters.low), parameters.values(parameters.high)
@@ -53,6 +74,10 @@ def _near(result: FitResult) -> list[str]:
     bounded = np.isfinite(np.diag(result.covariance)) & (np.isfinite(low) | np.isfinite(high))
     flat = np.linalg.norm(result.objective.evaluate(parameters.start)[1], axis=0) == 0
     cut = bounded & (flat | (ends[:, 0] <= low) | (ends[:, 1] >= high))
+    quantile = np.concatenate([np.ravel(part) for part in result.quantile.values()])
+    half = quantile * np.sqrt(np.diag(result.covariance)) / parameters.slopes(parameters.start)
+    twice = parameters.values(parameters.start - 2 * half), parameters.values(parameters.start + 2 * half)
+    cut |= np.isfinite(half) & ((ends[:, 0] < twice[0]) | (ends[:, 1] > twice[1]))
     own = parameters.own
     at = np.array([name in result.at_bound for name in result.names])
     arrived, near = bounded & at & ~(own & (parameters.runs > 1)), cut & ~at & ~own

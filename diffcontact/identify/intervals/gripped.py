@@ -16,7 +16,7 @@ import numpy as np
 from scipy.stats import t
 
 from diffcontact.identify.identifiability.naming import least_friction, role
-from diffcontact.identify.intervals.profile import Scan, lower_end
+from diffcontact.identify.intervals.scan import Scan, end_of_interval
 from diffcontact.identify.result import FitResult
 from diffcontact.progress import stage
 
@@ -60,6 +60,7 @@ def _least(result: FitResult, name: str) -> float | None:
     with stage(f"least {name}", note=""):
         scan = Scan(objective.started_at(np.where(np.arange(theta.size) == j, at, theta)), j)
         scan.scale = result.chi2_per_dof * result.samples / max(result.effective_samples, 1.0)
-        quantile = float(t.ppf(0.975, max(result.effective_samples - theta.size, 1.0)))
-        end = lower_end(scan, _STEP if log else _STEP * edge, quantile**2)
+        scan.level = float(t.ppf(0.975, max(result.effective_samples - theta.size, 1.0))) ** 2
+        scan.stderr = _STEP if log else _STEP * edge
+        end = end_of_interval(scan, -1.0)
     return float(np.exp(end) if log else end)

@@ -6,6 +6,9 @@ Moving theta_j by h to an end of its interval, the others following as they woul
 
 Where it rises by much less, the interval is too short. Where it falls, the estimate was a local minimum. Where it rises
 by more, the interval is longer than it has to be.
+
+Twice as far is looked at, too: behind the edge where a contact that slips grips, or grips no longer, a cost that has
+risen as it should rises no more.
 """
 
 from __future__ import annotations
@@ -23,17 +26,20 @@ if TYPE_CHECKING:
 
 # The cost should have risen by what its curvature says, or less by this factor at most.
 _PARABOLA = 3.0
-# Parameters whose intervals are looked at; each takes two simulations of all runs.
+# Parameters whose intervals are looked at; each takes four simulations of all runs.
 _LOOKED_AT = 24
+# How far, in half widths of the interval.
+_FAR = 1.0, 2.0
 
 
 @dataclass(frozen=True, eq=False)
 class Misjudged:
-    """An end of an interval at which the cost is lower than the curvature has it.
+    """An end of an interval at which, or behind which, the cost is lower than the curvature has it.
 
     Attributes:
         name: of the parameter.
         upper: whether it is the upper end.
+        behind: whether it is at twice the distance.
         theta: (P,) where the cost was looked at.
         risen: how much it is above that of the estimate.
         expected: how much it should be.
@@ -41,6 +47,7 @@ class Misjudged:
 
     name: str
     upper: bool
+    behind: bool
     theta: NDArray
     risen: float
     expected: float
@@ -52,7 +59,7 @@ class Misjudged:
 
 
 def misjudged(result: FitResult, objective: Objective) -> list[Misjudged]:
-    """The ends of intervals at which the cost has risen by less than a third of what it should have.
+    """The ends of intervals at which, or behind which, the cost has risen by less than a third of what it should have.
 
     Every parameter that is no run's own is looked at, from single runs all; none where there are more than 24. Those
     at a bound, and those whose interval is that of their profile, need no curvature.
@@ -81,12 +88,14 @@ def misjudged(result: FitResult, objective: Objective) -> list[Misjudged]:
         for side in (-1.0, 1.0):
             j, step = int(kept[i]), np.zeros(theta.size)
             step[kept] = side * half[j] * B[:, i] / B[i, i]
-            there = theta + step
-            if np.any((there < parameters.low) | (there > parameters.high)):
-                continue
-            expected = 0.5 * float(np.sum((f + J @ step) ** 2) - f @ f)
-            risen = objective.cost(there) - 0.5 * float(f @ f)
-            if risen < expected / _PARABOLA:
-                found.append(Misjudged(result.names[j], side > 0, there, risen, expected))
+            for far in _FAR:
+                there = theta + far * step
+                if np.any((there < parameters.low) | (there > parameters.high)):
+                    break
+                expected = 0.5 * float(np.sum((f + far * J @ step) ** 2) - f @ f)
+                risen = objective.cost(there) - 0.5 * float(f @ f)
+                if risen < expected / _PARABOLA:
+                    found.append(Misjudged(result.names[j], side > 0, far > 1, there, risen, expected))
+                    break
     objective.evaluate(theta)
     return found

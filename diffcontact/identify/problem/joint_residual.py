@@ -39,6 +39,7 @@ class JointResidual:
         runs: one `Run` per problem.
         size: P, the length of theta.
         samples: m, the number of measured samples.
+        rubs: whether contacts rub in any run.
     """
 
     def __init__(self, problems: Sequence[Problem], parameters: FreeParameters, listed: int = 0):
@@ -57,6 +58,7 @@ class JointResidual:
             for i, (kind, problem) in enumerate(zip(kinds, problems, strict=True))
         ]
         self.samples = sum(int(run.present.sum()) for run in self.runs)
+        self.rubs = any(getattr(run.model.system, "rubs", False) for run in self.runs)
         self.runs = self._resolved(parameters.start)
         self._unpad_where_observe_looks_ahead(problems, parameters)
 

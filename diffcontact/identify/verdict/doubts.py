@@ -48,6 +48,16 @@ def unseen(evidence: Evidence) -> Iterator[Reason]:
         yield Reason(
             f"{name} >= {evidence.shown(name, least)} (95 %): it gripped, so the data only bound it from below"
         )
+    for along in result.profiles:
+        parameter, at = result.place(along.name)
+        inside = np.flatnonzero(along.rise <= np.asarray(result.quantile[parameter])[at] ** 2)
+        apart = inside[1:][np.diff(inside) > 1]
+        if apart.size:
+            yield Reason(
+                f"{along.name} may also be {evidence.shown(along.name, float(along.values[apart[0]]))} or more: with "
+                "others in its place, a spin that is not seen among them, the data are explained as well. Its interval "
+                "holds both. Measure the spin, or hold it"
+            )
     for direction in result.unidentifiable:
         if set(direction) <= set(result.gripped):
             continue
@@ -102,11 +112,14 @@ def priors(evidence: Evidence) -> Iterator[Reason]:
 def curvature(evidence: Evidence) -> Iterator[Reason]:
     """Intervals at whose ends the cost is not what its curvature says, and that no profile has replaced."""
     told: set[str] = set()
+    if evidence.result.lower_elsewhere:
+        yield Reason(f"the fit may have ended in a local minimum: {evidence.result.lower_elsewhere}. Try more starts")
     for end in misjudged(evidence.result, evidence.objective):
         if end.name in told:
             continue
         told.add(end.name)
-        where = f"at the {'upper' if end.upper else 'lower'} end of the interval of {end.name}"
+        way = "at twice the way to the" if end.behind else "at the"
+        where = f"{way} {'upper' if end.upper else 'lower'} end of the interval of {end.name}"
         if end.lower_than_the_estimate:
             yield Reason(
                 f"{where} the cost is lower than at the estimate, by {-end.risen:.3g}: the fit ended in a local "

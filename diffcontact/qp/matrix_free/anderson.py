@@ -108,6 +108,11 @@ class ManyContacts:
         free = jnp.where(there[None], self.free[:, place], 0)
         return replace(self, free=free, rows=self.rows.part(place, there), friction=self.friction[place])
 
+    def astype(self, dtype) -> ManyContacts:
+        """The same contacts in a precision."""
+        rows = replace(self.rows, entries=self.rows.entries.astype(dtype), inverse=self.rows.inverse.astype(dtype))
+        return replace(self, free=self.free.astype(dtype), rows=rows, friction=self.friction.astype(dtype))
+
     def velocities(self, r):
         """(1 + k, c) w = W r + free."""
         return self.rows.response(r) + self.free

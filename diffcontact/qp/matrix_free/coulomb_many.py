@@ -29,6 +29,9 @@ SLOWLY = 0.05
 LARGEST = 1e3
 # Those that may push are worked on until the residual is this share of what it was; then all are looked at again.
 EACH_ROUND = 0.01
+# Single precision, in which a step takes half the time, brings the residual down to this share of what it was, or to
+# this many roundings of the reactions, in so many steps; the rest is left to double precision.
+SINGLE_REDUCTION, SINGLE_ROUNDINGS, SINGLE_STEPS = 1e-4, 256, 500
 
 
 def coulomb_many(
@@ -145,15 +148,28 @@ def _reactions(mass, rows, b, s, friction, v, start, on, tolerance, coulomb):
     enough = (tolerance * largest + noise) / unit
     in_newton_seconds = unit * heaviest * scale
     r = contacts.admissible(jnp.where(on[None], start.T / in_newton_seconds, 0))
-    r, residual = _in_rounds(contacts, r, on, enough)
+    if on.size > BROUGHT_TOGETHER_ABOVE and r.dtype != jnp.float32 and not native.ready():
+        r = _approached(contacts, r, on, enough)
+    r, residual = _in_rounds(contacts, r, on, enough, ITERATIONS)
     # Rows that contradict each other have reactions without end, in whose rounding the contradiction is lost.
     eps = jnp.finfo(b.dtype).eps
     lost = eps * jnp.max(jnp.abs(r), initial=0.0) > jnp.maximum(enough, LARGEST * eps)
     return r * in_newton_seconds, jnp.where((residual <= enough) & ~lost, Status.OK, Status.ITERATION_LIMIT)
 
 
-def _in_rounds(contacts: ManyContacts, r, on, enough):
-    """The reactions found from r, and their residual among all contacts.
+def _approached(contacts: ManyContacts, r, on, enough):
+    """The reactions found from r as far as single precision sees."""
+    single, begin = contacts.astype(jnp.float32), r.astype(jnp.float32)
+    rounding = SINGLE_ROUNDINGS * jnp.finfo(jnp.float32).eps * jnp.max(begin, initial=0.0)
+    residual = single.residual(begin, single.velocities(begin))
+    goal = jnp.maximum(jnp.maximum(SINGLE_REDUCTION * residual, rounding), enough.astype(jnp.float32))
+    found, _ = _in_rounds(single, begin, on, goal, SINGLE_STEPS)
+    # What overflowed tells nothing, and what rounding moved out of the cone has to go back.
+    return contacts.admissible(jnp.where(jnp.all(jnp.isfinite(found)), found.astype(r.dtype), r))
+
+
+def _in_rounds(contacts: ManyContacts, r, on, enough, iterations: int):
+    """The reactions found from r in so many iterations, and their residual among all contacts.
 
     Most contacts of a list will not push. The iterations leave them out, and they are looked at afterwards.
     """
@@ -177,7 +193,7 @@ def _in_rounds(contacts: ManyContacts, r, on, enough):
         return r, w, contacts.residual(r, w), goal, spent + jnp.maximum(number, 1)
 
     def not_enough(carry):
-        return (carry[2] > enough) & (carry[4] < ITERATIONS)
+        return (carry[2] > enough) & (carry[4] < iterations)
 
     w = contacts.velocities(r)
     residual, none = contacts.residual(r, w), jnp.zeros((), jnp.int32)

@@ -1,5 +1,7 @@
 """Profiles of linear models, where they are the fit's own intervals whatever it was fitted with; and of a ball."""
 
+import sys
+
 import numpy as np
 import pytest
 from bouncing import BALL_FREE, BALL_START, ball_problem
@@ -7,8 +9,11 @@ from falling import NOISE, TIMES, fall, fitted
 from scipy.signal import lfilter
 
 from diffcontact.identify import Interval, Normal, Positive, Real, fit, profile
+from diffcontact.identify.intervals.profile import LowerCostError
 
 FREE = {"g": Positive(), "u0": Real()}
+# The module; its function hides it.
+FIT = sys.modules["diffcontact.identify.fit"]
 
 
 def correlated(rng):
@@ -83,12 +88,33 @@ def test_an_unknown_element_is_named(ball):
         profile(ball, "mass")
 
 
-def test_an_estimate_in_a_local_minimum_is_not_profiled():
+STUCK = {"e": 0.87, "g": 7.92, "q0": [1.08], "u0": [0.24]}
+
+
+def test_an_estimate_in_a_local_minimum_is_not_profiled(monkeypatch):
     """Six bounces, of which single shooting misses some: the cost falls on the way from there."""
-    start = {"e": 0.87, "g": 7.92, "q0": [1.08], "u0": [0.24]}
-    stuck = fit(ball_problem(np.random.default_rng(0), end=3.0), start, BALL_FREE, shooting="single")
-    with pytest.raises(ValueError, match="the cost is lower than at the estimate, so the fit ended in a local minimum"):
+    monkeypatch.setattr(FIT, "with_profiles", lambda result: result)
+    stuck = fit(ball_problem(np.random.default_rng(0), end=3.0), STUCK, BALL_FREE, shooting="single")
+    with pytest.raises(
+        LowerCostError, match="lower than at the estimate, so the fit ended in a local minimum"
+    ) as lower:
         profile(stuck, "u0[0]")
+    assert stuck.objective.cost(lower.value.theta) < stuck.cost
+
+
+def test_a_fit_goes_on_where_a_profile_has_met_a_lower_cost():
+    found = fit(ball_problem(np.random.default_rng(0), end=3.0), STUCK, BALL_FREE, shooting="single")
+    assert "a lower minimum of" in found.message
+    assert found.lower_elsewhere == ""
+    assert abs(found.params["e"] - 0.8) < 4 * found.stderr["e"]
+
+
+def test_a_fit_that_never_arrives_at_the_lowest_cost_says_so(monkeypatch):
+    monkeypatch.setattr(FIT, "_DEEPER", 0)
+    found = fit(ball_problem(np.random.default_rng(0), end=3.0), STUCK, BALL_FREE, shooting="single")
+    assert "the cost is lower" in found.lower_elsewhere
+    assert found.verdict.explains != "yes"
+    assert any("local minimum" in reason for reason in found.verdict.reasons)
 
 
 def test_where_the_bounds_stop_the_search_the_end_is_the_bound(rng):

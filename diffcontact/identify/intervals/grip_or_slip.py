@@ -1,0 +1,66 @@
+"""Whether an interval goes on far from the estimate, where contacts grip that slip here, or the other way round.
+
+Behind such an edge nothing may depend on the element any longer, and the data may be explained there as well. No
+descent tells: the cost rises first, and has a kink at the edge.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+
+from diffcontact.identify.identifiability.naming import role
+from diffcontact.identify.intervals.scan import Scan
+
+# Where it is looked whether the cost has levelled off, in half widths of the interval.
+_AWAY = 16.0
+# By how much a friction is larger with which contacts may grip; it goes nine tenths of the way to a bound at most.
+_LARGER = 256.0, 16.0, 4.0, 2.0
+
+
+def further(scan: Scan, name: str) -> tuple[bool, bool]:
+    """Whether the interval has no end downwards, and none upwards, because of what grips or slips there."""
+    if not scan.objective.joint.rubs:
+        return False, False
+    step = _AWAY * np.sqrt(scan.level) * scan.stderr
+    return _levels_off(scan, -step), _levels_off(scan, step) or _larger_does(scan, name)
+
+
+def _levels_off(scan: Scan, step: float) -> bool:
+    """Whether so far away nothing depends on the element any longer, and the cost is as low as within its interval.
+
+    A descent that goes there little by little may stay in the kink between grip and slip.
+    """
+    objective, start, j = scan.objective, scan.objective.parameters.start, scan.j
+    there = start.copy()
+    there[j] += step
+    if not objective.parameters.low[j] < there[j] < objective.parameters.high[j]:
+        return False
+    left = np.linalg.norm(objective.evaluate(there)[1][:, j])
+    if not left <= np.sqrt(objective.eps) * np.linalg.norm(scan.jacobian[:, j]):
+        return False
+    scan.theta = start.copy()
+    return scan.rise(float(there[j]), anew=True) <= scan.level
+
+
+def _larger_does(scan: Scan, name: str) -> bool:
+    """Whether a much larger friction explains the data as well: contacts grip then that slip at the estimate.
+
+    Of a contact that slips the data show mu and not the spin, of one that grips the spin and not mu. Where neither is
+    seen otherwise, both do alike, and no descent leads from one to the other. What is not seen begins at zero, too: it
+    may have come to where nothing grips.
+    """
+    objective, start = scan.objective, scan.objective.parameters.start
+    if role(objective, start, name) != "friction":
+        return False
+    low, high, log = objective.parameters.low, objective.parameters.high, objective.parameters.log
+    unseen = ~np.any(scan.jacobian, axis=0)
+    begins = [start, np.clip(np.where(unseen, 0.0, start), low, high)] if unseen.any() else [start]
+    here, bound, factors = start[scan.j], high[scan.j], np.array(_LARGER)
+    larger = here + np.log(factors) if log[scan.j] else max(here, scan.stderr) * factors
+    for begin, x in product(begins, np.unique(np.minimum(larger, 0.1 * here + 0.9 * bound))[::-1]):
+        scan.theta = begin.copy()
+        if scan.rise(float(x), anew=True) <= scan.level:
+            return True
+    return False

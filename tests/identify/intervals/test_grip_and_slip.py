@@ -1,0 +1,86 @@
+"""Intervals where what slips tells of friction, what grips of spin, and the data do not tell which of them it was."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import diffcontact as dc
+from diffcontact.identify import Interval, Observations, Positive, Problem, Real, fit
+
+DISC = dc.systems.balls(1, 2, planes=lambda t, p: (jnp.array([[0.0, 1.0]]), jnp.zeros(1)), spin=True)
+BOUNCES = {
+    "mass": np.ones(1),
+    "radius": np.array([0.1]),
+    "gravity": np.array([0.0, -9.81]),
+    "restitution": 0.7,
+    "q0": np.array([0.0, 1.0, 0.0]),
+}
+PUCKS = dc.systems.balls(2, 2, spin=True)
+MEET = {
+    "mass": np.ones(2),
+    "radius": np.full(2, 0.05),
+    "gravity": np.zeros(2),
+    "restitution": 0.8,
+    "q0": np.array([-0.3, 0.0, 0.0, 0.1, 0.03, 0.0]),
+}
+GRIPS = MEET | {"friction": 0.3, "u0": np.array([0.7, 0.0, 3.0, -0.1, 0.0, 2.0])}
+
+
+def places(motion, params):
+    """Where the centres are; how far the bodies have turned is not seen."""
+    return motion.q.reshape(len(motion.q), -1, 3)[..., :2].reshape(len(motion.q), -1)
+
+
+def state(params):
+    return params["q0"], params["u0"]
+
+
+def filmed(system, truth, times, noise, seed, start, free):
+    motion = dc.simulate(system, truth, *state(truth), times)
+    assert motion.status == 0
+    seen = np.asarray(places(motion, truth))
+    seen = seen + noise * np.random.default_rng(seed).normal(size=seen.shape)
+    return fit(Problem(system, Observations(times, seen, noise, places), state), truth | start, free)
+
+
+@pytest.mark.parametrize("friction", [0.2, 0.3, 0.6])
+def test_a_friction_that_grips_is_bounded_from_below_wherever_the_fit_begins(friction):
+    """(1 + e) P mu at least is what grip takes: u0 + r w = 3.2 m/s of slip, of which a third, over 1.7 * 4.43 m/s."""
+    truth = BOUNCES | {"friction": friction, "u0": np.array([-0.3, 0.0, -29.0])}
+    edge = (0.3 + 2.9) / 3 / (1.7 * np.sqrt(2 * 9.81 * 0.9))
+    free = {"restitution": Interval(0.0, 1.0), "friction": Interval(0.0, 1.0), "u0": Real()}
+    found = filmed(DISC, truth, np.linspace(0.0, 1.2, 81), 2e-3, 1, {"friction": 0.25}, free)
+    assert found.gripped == ("friction",)
+    low, high = found.interval95["friction"]
+    # 2e-3 m over sqrt(40) samples after the bounce, 0.8 s long, leave 1 mm/s of the 1.07 m/s that it takes.
+    assert 0.97 * edge < low < 1.001 * edge
+    assert high == np.inf
+    assert any("it gripped" in reason for reason in found.verdict.reasons)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_spin_that_may_have_slipped_has_no_end_where_it_slips(seed):
+    """It slips at both bounces, at the second just so: with 48 rad/s it would have gripped."""
+    truth = BOUNCES | {"friction": 0.16, "u0": np.array([-1.0, 0.0, -50.0])}
+    free = {"restitution": Interval(0.0, 1.0), "friction": Interval(0.0, 1.0), "u0": Real()}
+    start = {"u0": np.array([-1.0, 0.0, -45.0])}
+    found = filmed(DISC, truth, np.linspace(0.0, 1.3, 81), 5e-3, seed, start, free)
+    if found.verdict.explains != "no":
+        low, high = found.interval95["u0"][2]
+        assert low <= -50.0 <= high
+
+
+@pytest.mark.parametrize("slips", [False, True])
+def test_a_friction_between_pucks_whose_spin_is_not_seen_may_be_larger(slips):
+    """Started where they slip with spins far from the truth: the fit finds a friction, and says that it may grip."""
+    start = {"friction": 0.02, "u0": GRIPS["u0"] + np.array([0, 0, 60.0, 0, 0, 60.0])} if slips else {}
+    free = {"restitution": Interval(0.0, 1.0), "friction": Positive(), "u0": Real()}
+    found = filmed(PUCKS, GRIPS, np.linspace(0.0, 1.2, 81), 2e-4, 0, start, free)
+    low, high = found.interval95["friction"]
+    assert low < GRIPS["friction"] < high
+    assert found.verdict.explains == "partly"
+    if slips:
+        assert found.params["friction"] < 0.1
+        assert any("friction may also be" in reason for reason in found.verdict.reasons)
+    else:
+        assert found.gripped == ("friction",)
