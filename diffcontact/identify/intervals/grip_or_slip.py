@@ -9,8 +9,9 @@ from __future__ import annotations
 from itertools import product
 
 import numpy as np
+from numpy.typing import NDArray
 
-from diffcontact.identify.identifiability.naming import role
+from diffcontact.identify.identifiability.naming import least_friction, role
 from diffcontact.identify.intervals.scan import Scan
 
 # Where it is looked whether the cost has levelled off, in half widths of the interval.
@@ -23,24 +24,43 @@ def further(scan: Scan, name: str) -> tuple[bool, bool]:
     """Whether the interval has no end downwards, and none upwards, because of what grips or slips there."""
     if not scan.objective.joint.rubs:
         return False, False
+    start, edge = scan.objective.parameters.start, _at_the_edge(scan)
+    begins = [start] if edge is None else [start, edge]
     step = _AWAY * np.sqrt(scan.level) * scan.stderr
-    return _levels_off(scan, -step), _levels_off(scan, step) or _larger_does(scan, name)
+    below, above = (any(_levels_off(scan, begin, way) for begin in begins) for way in (-step, step))
+    return below, above or _larger_does(scan, name)
 
 
-def _levels_off(scan: Scan, step: float) -> bool:
+def _at_the_edge(scan: Scan) -> NDArray | None:
+    """(P,) the estimate with each friction that grips as small as it can be; None where none does.
+
+    What grips with any larger friction may have slipped with this one.
+    """
+    objective, start = scan.objective, scan.objective.parameters.start
+    parameters, edge = objective.parameters, start.copy()
+    for i in np.flatnonzero(~np.any(scan.jacobian, axis=0)):
+        if role(objective, start, name := parameters.names[i]) == "friction":
+            trajectories = [at.trajectory for at in objective.joint.linearise(start)]
+            least = least_friction(objective, start, name, trajectories)
+            if least > 0:
+                edge[i] = np.clip(np.log(least) if parameters.log[i] else least, parameters.low[i], parameters.high[i])
+    return None if np.array_equal(edge, start) else edge
+
+
+def _levels_off(scan: Scan, begin: NDArray, step: float) -> bool:
     """Whether so far away nothing depends on the element any longer, and the cost is as low as within its interval.
 
     A descent that goes there little by little may stay in the kink between grip and slip.
     """
-    objective, start, j = scan.objective, scan.objective.parameters.start, scan.j
-    there = start.copy()
+    objective, j = scan.objective, scan.j
+    there = begin.copy()
     there[j] += step
     if not objective.parameters.low[j] < there[j] < objective.parameters.high[j]:
         return False
     left = np.linalg.norm(objective.evaluate(there)[1][:, j])
     if not left <= np.sqrt(objective.eps) * np.linalg.norm(scan.jacobian[:, j]):
         return False
-    scan.theta = start.copy()
+    scan.theta = begin.copy()
     return scan.rise(float(there[j]), anew=True) <= scan.level
 
 

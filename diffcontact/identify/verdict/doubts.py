@@ -51,12 +51,13 @@ def unseen(evidence: Evidence) -> Iterator[Reason]:
     for along in result.profiles:
         parameter, at = result.place(along.name)
         inside = np.flatnonzero(along.rise <= np.asarray(result.quantile[parameter])[at] ** 2)
-        apart = inside[1:][np.diff(inside) > 1]
-        if apart.size:
+        if np.any(np.diff(inside) > 1):
+            found = along.values[along.rise == 0.0][0]
+            far = along.values[inside][np.argmax(np.abs(along.values[inside] - found))]
             yield Reason(
-                f"{along.name} may also be {evidence.shown(along.name, float(along.values[apart[0]]))} or more: with "
-                "others in its place, a spin that is not seen among them, the data are explained as well. Its interval "
-                "holds both. Measure the spin, or hold it"
+                f"{along.name} may also be far from its estimate, as {evidence.shown(along.name, float(far))}: there a "
+                "contact grips that slips here, or the other way round, and with other values of what is not seen (a "
+                "spin, a friction) the data are explained, too. The interval holds both. Measure the spin, or hold it"
             )
     for direction in result.unidentifiable:
         if set(direction) <= set(result.gripped):

@@ -70,6 +70,21 @@ def test_a_spin_that_may_have_slipped_has_no_end_where_it_slips(seed):
         assert low <= -50.0 <= high
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_spin_that_grips_may_have_slipped_with_a_smaller_friction(seed):
+    """One bounce, at which it slips with mu = 0.12: a spin of -15.7 rad/s that grips does the same to the centre."""
+    truth = BOUNCES | {"friction": 0.12, "u0": np.array([-1.0, 0.0, -28.0])}
+    free = {"restitution": Interval(0.0, 1.0), "friction": Interval(0.0, 1.0), "u0": Real()}
+    start = {"friction": 0.4, "u0": np.array([-1.0, 0.0, -15.0])}
+    found = filmed(DISC, truth, np.linspace(0.0, 0.95, 81), 3e-3, seed, start, free)
+    assert abs(found.params["u0"][2] + 15.7) < 0.5
+    low, high = found.interval95["u0"][2]
+    assert low < -28.0
+    assert high < -15.0
+    assert found.interval95["friction"][0] < 0.12
+    assert any("u0[2] may also be far from" in reason for reason in found.verdict.reasons)
+
+
 @pytest.mark.parametrize("slips", [False, True])
 def test_a_friction_between_pucks_whose_spin_is_not_seen_may_be_larger(slips):
     """Started where they slip with spins far from the truth: the fit finds a friction, and says that it may grip."""
@@ -81,6 +96,6 @@ def test_a_friction_between_pucks_whose_spin_is_not_seen_may_be_larger(slips):
     assert found.verdict.explains == "partly"
     if slips:
         assert found.params["friction"] < 0.1
-        assert any("friction may also be" in reason for reason in found.verdict.reasons)
+        assert any("friction may also be far from" in reason for reason in found.verdict.reasons)
     else:
         assert found.gripped == ("friction",)
