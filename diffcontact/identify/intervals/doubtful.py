@@ -19,8 +19,6 @@ from diffcontact.progress import stage
 
 # Every one takes a dozen fits.
 _AT_MOST = 4
-# Where contacts rub it is asked whether the data are explained as well far away, up to so many parameters.
-_FEW = 24
 
 
 def with_profiles(result: FitResult) -> FitResult:
@@ -55,8 +53,6 @@ def _between(result: FitResult) -> list[str]:
     """What the data see, but cannot tell from what would be if other contacts gripped or slipped."""
     assert result.objective is not None
     parameters = result.objective.parameters
-    if len(result.names) > _FEW or not result.objective.joint.rubs:
-        return []
     seen = np.isfinite(np.diag(result.covariance)) & ~(parameters.own & (parameters.runs > 1))
     named = [name for name, here in zip(result.names, seen, strict=True) if here]
     return [name for name in named if any(further(Scan.of(result, name), name))]

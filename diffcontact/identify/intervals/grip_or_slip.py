@@ -6,6 +6,7 @@ descent tells: the cost rises first, and has a kink at the edge.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import product
 
 import numpy as np
@@ -18,17 +19,35 @@ from diffcontact.identify.intervals.scan import Scan
 _AWAY = 16.0
 # By how much a friction is larger with which contacts may grip; it goes nine tenths of the way to a bound at most.
 _LARGER = 256.0, 16.0, 4.0, 2.0
+# Where it is looked whether that is connected with the estimate, in half widths.
+_NEARBY = 2.0
+# Up to so many parameters each is asked for.
+_FEW = 24
+# Evaluations of a descent.
+_MOST = 40
 
 
 def further(scan: Scan, name: str) -> tuple[bool, bool]:
-    """Whether the interval has no end downwards, and none upwards, because of what grips or slips there."""
+    """Whether the interval has no end downwards, and none upwards, because of what grips or slips there.
+
+    Of many runs together only a friction is asked for, by a single descent.
+    """
+    start, half = scan.objective.parameters.start, np.sqrt(scan.level) * scan.stderr
     if not scan.objective.joint.rubs:
         return False, False
-    start, edge = scan.objective.parameters.start, _at_the_edge(scan)
-    begins = [start] if edge is None else [start, edge]
-    step = _AWAY * np.sqrt(scan.level) * scan.stderr
-    below, above = (any(_levels_off(scan, begin, way) for begin in begins) for way in (-step, step))
-    return below, above or _larger_does(scan, name)
+    if start.size > _FEW:
+        below, above = False, _larger_does(scan, name, _LARGER[1:2])
+    else:
+        edge = _at_the_edge(scan)
+        begins, step = [start] if edge is None else [start, edge], _AWAY * half
+        below, above = (any(_levels_off(scan, begin, way) for begin in begins) for way in (-step, step))
+        above = above or _larger_does(scan, name, _LARGER)
+    for on, side in ((below, -1.0), (above, 1.0)):
+        if on:
+            # Whether that is connected with the estimate.
+            scan.theta = start.copy()
+            scan.rise(float(start[scan.j] + side * _NEARBY * half), most=_MOST)
+    return below, above
 
 
 def _at_the_edge(scan: Scan) -> NDArray | None:
@@ -64,7 +83,7 @@ def _levels_off(scan: Scan, begin: NDArray, step: float) -> bool:
     return scan.rise(float(there[j]), anew=True) <= scan.level
 
 
-def _larger_does(scan: Scan, name: str) -> bool:
+def _larger_does(scan: Scan, name: str, factors: Sequence[float]) -> bool:
     """Whether a much larger friction explains the data as well: contacts grip then that slip at the estimate.
 
     Of a contact that slips the data show mu and not the spin, of one that grips the spin and not mu. Where neither is
@@ -77,10 +96,11 @@ def _larger_does(scan: Scan, name: str) -> bool:
     low, high, log = objective.parameters.low, objective.parameters.high, objective.parameters.log
     unseen = ~np.any(scan.jacobian, axis=0)
     begins = [start, np.clip(np.where(unseen, 0.0, start), low, high)] if unseen.any() else [start]
-    here, bound, factors = start[scan.j], high[scan.j], np.array(_LARGER)
-    larger = here + np.log(factors) if log[scan.j] else max(here, scan.stderr) * factors
+    begins = begins if start.size <= _FEW else begins[-1:]
+    here, bound = start[scan.j], high[scan.j]
+    larger = here + np.log(factors) if log[scan.j] else max(here, scan.stderr) * np.array(factors)
     for begin, x in product(begins, np.unique(np.minimum(larger, 0.1 * here + 0.9 * bound))[::-1]):
         scan.theta = begin.copy()
-        if scan.rise(float(x), anew=True) <= scan.level:
+        if scan.rise(float(x), anew=True, most=_MOST) <= scan.level:
             return True
     return False

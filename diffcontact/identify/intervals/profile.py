@@ -66,9 +66,9 @@ def profile(result: FitResult, name: str) -> Profile:
     """
     scan = Scan.of(result, name)
     objective, j = scan.objective, scan.j
-    ends = [end_of_interval(scan, side) for side in (-1.0, 1.0)]
-    bounds = objective.parameters.low[j], objective.parameters.high[j]
-    ends = [bound if on else end for end, bound, on in zip(ends, bounds, further(scan, name), strict=True)]
+    below, above = further(scan, name)
+    low = objective.parameters.low[j] if below else end_of_interval(scan, -1.0)
+    high = objective.parameters.high[j] if above else end_of_interval(scan, 1.0)
     values, rise = (np.array(part) for part in zip(*sorted(scan.seen.items()), strict=True))
     convert = np.exp if objective.parameters.log[j] else lambda x: x
     # The estimate is a minimum to the precision with which the descent ends.
@@ -79,4 +79,4 @@ def profile(result: FitResult, name: str) -> Profile:
             "estimate, so the fit ended in a local minimum; expected one from that start, or with starts=16",
             scan.lowest,
         )
-    return Profile(name, convert(np.array(ends)), convert(values), rise)
+    return Profile(name, convert(np.array([low, high])), convert(values), rise)

@@ -51,10 +51,10 @@ class Scan:
         self.others = np.arange(self.theta.size) != j
         self.seen = {float(self.theta[j]): 0.0}
 
-    def rise(self, x: float, anew: bool = False) -> float:
+    def rise(self, x: float, anew: bool = False, most: int = MAX_EVALUATIONS) -> float:
         """What it is at x, the lowest that was found; infinite where the simulation does not get through.
 
-        `anew`: looked for again, from where the others are.
+        `anew`: looked for again, from where the others are; `most`: evaluations.
         """
         if x in self.seen and not anew:
             return self.seen[x]
@@ -76,7 +76,7 @@ class Scan:
                 jac=lambda part: self.objective.evaluate(whole(part))[1][:, others],  # pyright: ignore[reportArgumentType]
                 bounds=(parameters.low[others], parameters.high[others]),
                 x_scale="jac",
-                max_nfev=MAX_EVALUATIONS,
+                max_nfev=most,
             )
             cost, self.theta = float(end.cost), whole(end.x)
         if cost < self.least:
