@@ -65,6 +65,11 @@ def fit(
     wider than the standard error says where some impacts do. So is one of a tangential restitution that reaches to
     where they slip. Where all contacts grip only the least friction is known, by its profile (`FitResult.gripped`).
 
+    Of a contact that slips data show friction and not spin, of one that grips spin and not friction. Where neither is
+    seen otherwise, as in a single bounce of which only the centre is filmed, both explain the same. So where contacts
+    rub it is tried whether a much larger friction, or a value far from the estimate, explains the data as well; the
+    interval then reaches there, and the verdict says so. Of more than 24 parameters that is asked of frictions only.
+
     Whether the model explains the data at all is in `FitResult.verdict`: read it first.
 
     Args:

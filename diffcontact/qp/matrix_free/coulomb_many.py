@@ -31,7 +31,7 @@ LARGEST = 1e3
 EACH_ROUND = 0.01
 # Single precision, in which a step takes half the time, brings the residual down to this share of what it was, or to
 # this many roundings of the reactions, in so many steps; the rest is left to double precision.
-SINGLE_REDUCTION, SINGLE_ROUNDINGS, SINGLE_STEPS = 1e-4, 256, 500
+SINGLE_REDUCTION, SINGLE_ROUNDINGS, SINGLE_STEPS = 1e-6, 64, 500
 
 
 def coulomb_many(
