@@ -3,7 +3,7 @@ r"""Error bars: how far the estimate would move if the measurement were repeated
 With residuals r, Jacobian J = dr/dtheta and bread B = (J^T J)^-1, to first order theta_hat - theta = -B J^T (noise), so
 
     plain          s^2 B,  s^2 = r^T r / (m - P)                   noise independent from sample to sample
-    within run     B (sum_i Cov_i(J_i^T r_i)) B                    noise correlated in time: an AR model per channel
+    within run     B (sum_i Cov_i(J_i^T r_i)) B, not below plain   noise correlated in time: an AR model per channel
     between runs   the jackknife over runs                         whatever differs from run to run
 
 Priors add their information Q, a diagonal matrix, to J^T J, and, being measurements of their own, to what B surrounds:
@@ -155,6 +155,10 @@ def _within_runs(runs, within, bread, plain, shared, prior) -> ErrorBars:
         f"{_models(within)}; what would differ in another run is not in it"
     )
     quantile = _quantile(np.diag(covariance), np.concatenate(perturbations))
+    # A hundred white samples look now and then as if noise of opposite signs followed each other and cancelled. Error
+    # bars that halve because of that would be wrong; so none is smaller than for independent samples.
+    longer = np.sqrt(np.maximum(np.diag(plain) / np.maximum(np.diag(covariance), np.finfo(float).tiny), 1.0))
+    covariance = covariance * np.outer(longer, longer)
     return ErrorBars(covariance, plain, quantile, text, _independent(within), np.zeros(prior.size))
 
 

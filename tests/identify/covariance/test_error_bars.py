@@ -130,6 +130,18 @@ def test_without_spare_samples_the_stated_noise_is_all_there_is(rng):
     assert bars.explanation.startswith("stated noise")
 
 
+def test_chance_makes_no_error_bar_smaller_than_independent_samples_have(rng):
+    """Of white records some look as if neighbours had opposite signs; a constant would seem better known by that."""
+    J = np.ones((60, 1, 1))
+    seen = []
+    for _ in range(20):
+        e = rng.normal(size=60)
+        bars = error_bars([RunResidual((e - e.mean())[:, None], -J, np.arange(1))], 1)
+        assert bars.covariance[0, 0] >= bars.plain[0, 0] * (1 - 1e-12)
+        seen.append(float(np.mean(e[1:] * e[:-1])))
+    assert min(seen) < -0.15  # such a record is among them
+
+
 @pytest.mark.parametrize("phi", [0.0, 0.9])
 def test_one_run_with_correlated_noise_is_covered(rng, phi):
     n, replicas = 150, 60
