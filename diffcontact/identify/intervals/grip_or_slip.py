@@ -33,7 +33,7 @@ def further(scan: Scan, name: str) -> tuple[bool, bool]:
     Of many runs together only a friction is asked for, by a single descent.
     """
     start, half = scan.objective.parameters.start, np.sqrt(scan.level) * scan.stderr
-    if not scan.objective.joint.rubs:
+    if not scan.objective.joint.rubs or scan.objective.exact(scan.cost):
         return False, False
     if start.size > _FEW:
         below, above = False, _larger_does(scan, name, _LARGER[1:2])

@@ -16,6 +16,7 @@ import numpy as np
 from scipy.stats import t
 
 from diffcontact.identify.identifiability.naming import least_friction, role
+from diffcontact.identify.intervals.profile import LowerCostError
 from diffcontact.identify.intervals.scan import Scan, end_of_interval
 from diffcontact.identify.result import FitResult
 from diffcontact.progress import stage
@@ -29,6 +30,10 @@ def with_lower_bounds(result: FitResult) -> FitResult:
 
     Args:
         result: what was found; one that has not converged is left as it is.
+
+    Raises:
+        LowerCostError: a smaller friction, with which contacts slip, explains the data so much better that grip is out
+            of the question.
     """
     if not result.converged or result.objective is None:
         return result
@@ -63,4 +68,6 @@ def _least(result: FitResult, name: str) -> float | None:
         scan.level = float(t.ppf(0.975, max(result.effective_samples - theta.size, 1.0))) ** 2
         scan.stderr = _STEP if log else _STEP * edge
         end = end_of_interval(scan, -1.0)
+    if min(scan.seen.values()) < -scan.level and not objective.exact(scan.cost):
+        raise LowerCostError(f"the cost is lower with a smaller {name}, with which contacts slip", scan.lowest)
     return float(np.exp(end) if log else end)

@@ -71,8 +71,8 @@ def misjudged(result: FitResult, objective: Objective) -> list[Misjudged]:
     theta, parameters = objective.parameters.start, objective.parameters
     seen = np.isfinite(np.diag(result.covariance)) & np.array([name not in result.at_bound for name in result.names])
     f, J = objective.evaluate(theta)
-    if np.linalg.norm(f) <= np.sqrt(objective.eps) * objective.data_norm:
-        return []  # exact data: their residuals are rounding, and so is every rise of the cost
+    if objective.exact(0.5 * float(f @ f)):
+        return []
     kept = np.flatnonzero(seen & (np.linalg.norm(J, axis=0) > 0))
     own = parameters.own & (parameters.runs > 1)
     looked_at = [i for i, j in enumerate(kept) if not own[j] and result.names[j] not in result.profiled]

@@ -112,6 +112,10 @@ class Objective:
         self._last = theta.copy(), f, J
         return f, J
 
+    def exact(self, cost: float) -> bool:
+        """Whether a cost is that of exact data: residuals are rounding, and so is whatever a cost rises by."""
+        return bool(np.sqrt(2 * cost) <= np.sqrt(self.eps) * self.data_norm)
+
     def cost(self, theta: NDArray) -> float:
         """Half the squares of the rows at theta (P,); what was asked for there, but for rounding, is remembered."""
         for place, cost in self._costs:

@@ -41,8 +41,8 @@ def stalled(objective: Objective, end: OptimizeResult) -> bool:
     parameters = objective.parameters
     if parameters.runs < 2 or not parameters.own.any():
         return False
-    if np.sqrt(2 * end.cost) <= np.sqrt(objective.eps) * objective.data_norm:
-        return False  # rounding
+    if objective.exact(end.cost):
+        return False
     g, A = end.jac.T @ end.fun, end.jac.T @ end.jac
     # So little damping changes no step that the data determine.
     args = end.x[None], g[None], A[None], np.array([1e-10]), np.diag(A)[None], parameters.low, parameters.high
