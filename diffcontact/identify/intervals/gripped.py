@@ -23,6 +23,9 @@ from diffcontact.progress import stage
 
 # The search begins with this part of the edge.
 _STEP = 0.05
+# Grip is given up where slip is better by twice the half width of an interval: by one it is once in forty times by
+# chance, and what is then said of the friction is off by far.
+_OUT_OF_THE_QUESTION = 4.0
 
 
 def with_lower_bounds(result: FitResult) -> FitResult:
@@ -68,6 +71,6 @@ def _least(result: FitResult, name: str) -> float | None:
         scan.level = float(t.ppf(0.975, max(result.effective_samples - theta.size, 1.0))) ** 2
         scan.stderr = _STEP if log else _STEP * edge
         end = end_of_interval(scan, -1.0)
-    if min(scan.seen.values()) < -scan.level and not objective.exact(scan.cost):
+    if min(scan.seen.values()) < -_OUT_OF_THE_QUESTION * scan.level and not objective.exact(scan.cost):
         raise LowerCostError(f"the cost is lower with a smaller {name}, with which contacts slip", scan.lowest)
     return float(np.exp(end) if log else end)
