@@ -51,8 +51,9 @@ def unseen(evidence: Evidence) -> Iterator[Reason]:
     for along in result.profiles:
         parameter, at = result.place(along.name)
         inside = np.flatnonzero(along.rise <= np.asarray(result.quantile[parameter])[at] ** 2)
-        if np.any(np.diff(inside) > 1):
-            found = along.values[along.rise == 0.0][0]
+        # Where nothing rubs a second valley of the cost has other reasons.
+        if evidence.objective.joint.rubs and np.any(np.diff(inside) > 1):
+            found = along.values[np.argmin(np.abs(along.rise))]
             far = along.values[inside][np.argmax(np.abs(along.values[inside] - found))]
             yield Reason(
                 f"{along.name} may also be far from its estimate, as {evidence.shown(along.name, float(far))}: there a "
