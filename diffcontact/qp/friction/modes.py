@@ -24,14 +24,14 @@ class Modes:
     slip: jax.Array
 
     @classmethod
-    def of(cls, r, w, friction, stride) -> Modes:
+    def of(cls, r, w, friction, stride, error=0.0) -> Modes:
         """The modes of reactions r and velocities w (c, 1 + k) that obey the law but for rounding.
 
         At a tie, a closed contact without a load or a stuck one at its bound, rounding decides between open and closed,
-        and stick is preferred to slip. Without friction contacts slip.
+        and stick is preferred to slip. Without friction contacts slip. `error` is what the velocities are wrong by.
         """
-        # Slip at less than a thousand roundings of what is compared is none.
-        margin = 1e3 * jnp.finfo(r.dtype).eps * (jnp.max(jnp.abs(r)) + jnp.max(jnp.abs(w)))
+        # Slip at less than a thousand roundings of what is compared is none, nor is slip at less than its own error.
+        margin = 1e3 * jnp.finfo(r.dtype).eps * (jnp.max(jnp.abs(r)) + jnp.max(jnp.abs(w))) + 8 * error
         closed = r[:, 0] > stride[:, 0] * w[:, 0]
         excess = length(r[:, 1:] - stride[:, 1:] * w[:, 1:]) - friction * r[:, 0]
         return cls(closed=closed, slip=closed & ((excess > margin) | (friction == 0)))

@@ -52,22 +52,26 @@ def solve_contact(W, q, friction, iterations):
         outwards = jnp.where(size > 0, B @ slope / jnp.where(size > 0, size, 1), length(g))
         return size - friction * P, outwards + friction * (W[0, 1:] @ slope) / normal
 
-    def halved_or_newton(_, bracket):
-        low, high, x = bracket
+    def halved_or_newton(_, state):
+        low, high, x, root, least = state
         value, slope = excess(x)
+        # Of a root to rounding Newton's step may leave the bracket, and half of it be worse: the best is kept.
+        better = jnp.abs(value) < least
+        root, least = jnp.where(better, x, root), jnp.where(better, jnp.abs(value), least)
         low, high = jnp.where(value <= 0, x, low), jnp.where(value > 0, x, high)
         newton = x - value / jnp.where(slope == 0, 1, slope)
         inside = (newton >= low) & (newton <= high) & (slope != 0)
-        # A root to rounding is an end of the bracket, and Newton's next step may leave it there.
-        there = jnp.abs(newton - x) <= 4 * jnp.finfo(x.dtype).eps * jnp.abs(x)
-        return low, high, jnp.where(there & (slope != 0), x, jnp.where(inside, newton, (low + high) / 2))
+        return low, high, jnp.where(inside, newton, (low + high) / 2), root, least
 
     stick, held = 1 / mean, reaction(1 / mean)
-    start, end = friction * q[0] / normal, length(held[1]) - friction * held[0]
+    free, end = friction * q[0] / normal, length(held[1]) - friction * held[0]
     slips = end > 0
-    secant = stick * start / (start - jnp.where(slips, end, 1))
-    x = lax.fori_loop(0, iterations, halved_or_newton, (jnp.zeros_like(stick), stick, secant))[2]
-    P, B = reaction(x)
+    secant = stick * free / (free - jnp.where(slips, end, 1))
+    untried = jnp.full_like(stick, jnp.inf)
+    start = jnp.zeros_like(stick), stick, secant, secant, untried
+    # What the last of Newton's steps leads to is tried, too.
+    root = lax.fori_loop(0, iterations + 1, halved_or_newton, start)[3]
+    P, B = reaction(root)
     P, size = jnp.maximum(P, 0), length(B)
     B = B * (friction * P / jnp.where(size > 0, size, 1))
     r = jnp.concatenate([jnp.where(slips, P, held[0])[None], jnp.where(slips, B, held[1])])

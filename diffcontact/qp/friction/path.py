@@ -25,8 +25,14 @@ from jax.scipy.linalg import lu_factor, lu_solve
 
 from diffcontact.qp.friction.law import assemble, linearised
 
-# Newton steps along the whole path. Most paths need thirty; those that need more than this go nowhere.
-STEPS = 250
+# Newton steps along the whole path, and the z at which it has arrived, as a power of the rounding. Most paths need
+# thirty steps; some wind about for a thousand, and ties are decided late. Where the first paths lead to nothing,
+# further ones are followed for longer, and nearer to their ends.
+STEPS, NEAR = 250, 0.6
+PATIENT_STEPS, NEARER = 2500, 0.7
+
+# Paths that are followed before patience is called for.
+IMPATIENT = 3
 
 # Newton steps across the path before the step along it is taken back, and made a quarter as long.
 CORRECTIONS = 5
@@ -75,7 +81,9 @@ def follow(contacts, attempt, running):
     pull = 1 + 0.6 * jnp.sin(attempt * (2.3 * number + 1.7))
     pull = pull[:, None].astype(dtype) * (jnp.arange(shape[1]) == 0)[None, :]
     rounding = jnp.asarray((0.3, 1.0, 0.1), dtype)[(attempt - 1) % 3]
-    near = jnp.log(jnp.asarray(8 * jnp.finfo(dtype).eps ** 0.5, dtype))
+    patient = attempt > IMPATIENT
+    most = jnp.where(patient, PATIENT_STEPS, STEPS)
+    near = (jnp.where(patient, NEARER, NEAR) * jnp.log(jnp.finfo(dtype).eps)).astype(dtype)
     strides = contacts.strides()
     scaled = replace(contacts, q=q)
 
@@ -125,7 +133,7 @@ def follow(contacts, attempt, running):
         )
 
     def unfinished(walk):
-        return running & (walk.reached[n] > near) & (walk.number < STEPS)
+        return running & (walk.reached[n] > near) & (walk.number < most)
 
     zero = jnp.zeros((), jnp.int32)
     start = jnp.where(last, jnp.log(jnp.asarray(FAR, dtype)), 0)

@@ -15,7 +15,7 @@ from diffcontact.qp.friction.path import follow
 from diffcontact.qp.friction.split import least_norm
 
 # The first is from rest; each further one follows another path.
-ATTEMPTS = 4
+ATTEMPTS = 8
 
 
 @jax.tree_util.register_dataclass
@@ -43,7 +43,8 @@ def search(contacts) -> Found:
     """The best reactions that could be found."""
     r = _alone(contacts) if contacts.q.shape[0] == 1 else _together(contacts)
     w, strides = contacts.velocities(r), contacts.strides()
-    modes = Modes.of(r, w, contacts.friction, strides)
+    left = residual(contacts, r)[1]
+    modes = Modes.of(r, w, contacts.friction, strides, jnp.where(left <= accepted(r.dtype), left, 0) * contacts.unit)
     r = modes.apply(r, w, contacts.friction, strides)
     found = Found(r=r, residual=residual(contacts, r)[1], modes=modes)
     if contacts.q.shape[0] == 1:
