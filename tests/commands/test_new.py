@@ -3,10 +3,12 @@
 import json
 import re
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from command_line import ROWS, assert_one_line
 
+import diffcontact as dc
 from diffcontact.cli import main
 from diffcontact.scene import read_study
 
@@ -129,6 +131,30 @@ def carriage(rng):
     return "t_s,x_m,v_m_s,F_N\n" + table([times, x + 5e-4 * rng.normal(size=600), v, force])
 
 
+def rubbing(rng):
+    """A mass on a spring, 40/s^2, that dry friction of 0.3 m/s^2 has brought to rest after a third of the record."""
+    times, stiffness, friction = np.arange(300) / 50, 40.0, 0.3
+    x, since, end = np.zeros(times.size), 0.0, 0.12
+    while abs(end) > friction / stiffness:
+        centre = np.sign(end) * friction / stiffness
+        x = np.where(times >= since, centre + (end - centre) * np.cos(np.sqrt(stiffness) * (times - since)), x)
+        since, end = since + np.pi / np.sqrt(stiffness), 2 * centre - end
+    x = 0.5 + np.where(times >= since, end, x)
+    return "time[ms]\tposition[m]\n" + table([1e3 * times, x + 2e-4 * rng.normal(size=times.size)], "\t", 5)
+
+
+def thrown(rng):
+    """A square of 100 mm that is thrown, tumbles and lies flat: e = 0.4, mu = 0.35; cm and degrees."""
+    times = jnp.arange(120) / 100
+    system = dc.systems.bodies(dc.shapes.Box(0.1, 0.1), 2, lambda t, params: (jnp.array([[0.0, 1.0]]), jnp.zeros(1)))
+    params = {"restitution": 0.4, "friction": 0.35, "mass": jnp.ones(1), "gravity": jnp.array([0.0, -9.81])}
+    start = jnp.array([0.0, 0.3, 0.4]), jnp.array([0.8, 0.5, -6.0])
+    motion = dc.simulate(system, params, *start, times, scheme=dc.EventTimed(), substeps=8)
+    assert motion.status == 0
+    x, y, angle = np.asarray(motion.q).T + np.array([[5e-4], [5e-4], [5e-3]]) * rng.normal(size=(3, 120))
+    return "t,x (cm),y (cm),angle (deg)\n" + table([np.asarray(times), 100 * x, 100 * y, np.degrees(angle)])
+
+
 CASES = {
     "qualisys": (qualisys, "two carts that collide on a straight line", {"restitution": (0.8, 0.02)}),
     "tracker": (tracker, "an oscillation that dies away", {"stiffness": (np.pi**2, 0.05)}),
@@ -143,6 +169,16 @@ CASES = {
     "spreadsheet": (spreadsheet, "two carts that collide on a straight line", {"restitution": (0.8, 0.02)}),
     "pucks": (pucks, "2 balls or discs that collide in 2 dimensions", {"restitution": (0.8, 0.05)}),
     "carriage": (carriage, "a carriage driven by F_N", {"mass": (3.0, 0.05), "gamma": (1.0, 0.1)}),
+    "rubbing": (
+        rubbing,
+        "an oscillation that dies away",
+        {"stiffness": (40.0, 0.1), "gamma": (0.3, 0.005)},
+    ),
+    "thrown": (
+        thrown,
+        "a body that is thrown and tumbles in 2 dimensions",
+        {"restitution": (0.4, 0.01), "friction": (0.35, 0.03)},
+    ),
     "puck": (puck, "one body that meets walls in 2 dimensions", {"restitution": (0.7, 0.02)}),
 }
 
@@ -180,6 +216,20 @@ def test_a_draft_is_fitted_without_editing(recording, tmp_path, name):
     for parameter, (truth, tolerance) in CASES[name][2].items():
         # A few standard errors of noise that is the case's own; a scene that is wrong is off by far more.
         assert abs(found[parameter]["value"] - truth) < tolerance, parameter
+
+
+def test_quaternions_are_no_carts(tmp_path, monkeypatch):
+    """Of a body that falls in space, and turns steadily about an axis that is none of the frame's."""
+    monkeypatch.chdir(tmp_path)
+    times = np.arange(100) / 200
+    half, axis = 2.0 * times, np.array([0.36, 0.48, 0.8])
+    turned = [np.cos(half), *(np.sin(half) * part for part in axis)]
+    places = [0.3 * times, 0.1 + 0.2 * times, 1.4 - 9.81 / 2 * times**2]
+    (tmp_path / "toss.csv").write_text("time [s],x [m],y [m],z [m],qw,qx,qy,qz\n" + table([times, *places, *turned]))
+    assert main(["new", "toss.csv"]) == 0
+    (run,) = read_study("toss.toml").runs
+    np.testing.assert_allclose(run.start["spin0"], 4.0 * axis, atol=0.02)  # four digits, six samples
+    assert "tumbles in 3 dimensions" in (tmp_path / "toss.toml").read_text()
 
 
 def test_what_is_wrong_with_a_file_is_in_the_keys(recording, tmp_path, capsys):

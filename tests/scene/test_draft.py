@@ -83,6 +83,17 @@ def test_places_are_told_by_their_names(tmp_path, name, place):
     assert (name in [column.name for marker in found.markers for column in marker.axes.values()]) is place
 
 
+def test_an_angle_without_a_unit_is_in_degrees_where_radians_would_be_many_turns(tmp_path):
+    wave = np.sin(3 * TIMES)
+    header, columns = "t [s],x [m],y [m],theta,disc angle [rad]", [TIMES, wave, -wave, 170 * wave, 2 * wave]
+    found = look(tmp_path, header, columns)
+    assert [(angle.name, angle.unit, angle.guessed) for angle in found.angles] == [
+        ("theta", "deg", True),
+        ("disc angle [rad]", "rad", False),
+    ]
+    assert len(found.markers) == 1
+
+
 def test_one_guess_of_the_unit_holds_for_all_columns(tmp_path):
     found = look(tmp_path, "t [s],x1,y1,x2,y2", [TIMES, *(s * np.sin(3 * TIMES) for s in (200, 3, 90, 7))])
     assert {column.unit for marker in found.markers for column in marker.axes.values()} == {"mm"}

@@ -29,7 +29,7 @@ def several(survey: Survey, markers: Sequence[Marker]) -> Draft | None:
         return None
     pairs = [np.linalg.norm(points[:, i] - points[:, j], axis=1) for j in range(len(markers)) for i in range(j)]
     nearest = float(min(np.nanmin(pair) for pair in pairs))
-    gravity = _gravity(survey, columns[: len(axes)])
+    gravity = gravity_of(survey, columns[: len(axes)])
     count = len(markers)
     held = ", ".join(["false", *["true"] * (count - 1)])
     ties = [f'"radius[{i}]" = "radius[0]"' for i in range(1, count)]
@@ -61,7 +61,7 @@ def one_body(survey: Survey, marker: Marker) -> Draft | None:
     seen = np.all(np.isfinite(places), axis=1)
     noise = scale * np.array([column.roughness for column in columns])
     run, begin, end = wall_run(_struck(survey, marker, axes), places[seen])
-    gravity = _gravity(survey, columns)
+    gravity = gravity_of(survey, columns)
     if not run and not any(gravity):
         return None
     unit = 1.0 / RATE if survey.time_unit == "frame" else factor(survey.time_unit, "s")
@@ -127,7 +127,7 @@ def _struck(survey: Survey, marker: Marker, axes: Sequence[str]) -> list[Strike]
     return strikes(seconds(survey)[seen], places[seen], noise)
 
 
-def _gravity(survey: Survey, columns: Sequence[Column]) -> list[float]:
+def gravity_of(survey: Survey, columns: Sequence[Column]) -> list[float]:
     """Free fall along one of the axes, or none: from a parabola through the first flight.
 
     Air slows a fast ball by as much: of several axes it is the last, z in space and y in a plane, that is upright.

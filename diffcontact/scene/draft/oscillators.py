@@ -37,7 +37,7 @@ def oscillation(survey: Survey, column: Column) -> Draft:
             gamma,
             *_oscillator(),
         ),
-        ("", "[fit]", 'shooting = "single"  # no impacts'),
+        ("", "[fit]", 'shooting = "growing"  # friction may bring it to rest anywhere'),
         (column,),
     )
 
@@ -57,7 +57,7 @@ def track(survey: Survey, x: Column, y: Column) -> Draft:
             "steepest = 0.3  # where the track is steeper the law of a spring fails",
         ),
         (stiffness, 'damping = { value = 0, unit = "1/s", free = false }', gamma, *_oscillator()),
-        ("", "[fit]", 'shooting = "single"  # no impacts'),
+        ("", "[fit]", 'shooting = "growing"  # friction may bring it to rest anywhere'),
         (x, y),
     )
 
@@ -87,7 +87,7 @@ def driven(survey: Survey, column: Column, force: str) -> Draft:
             'q0 = { value = "from data", unit = "mm", per_run = true }',
             f'u0 = {{ {speed}, unit = "mm/s" }}{"  # it stands still" if stands else ""}',
         ),
-        ("", "[fit]", 'shooting = "single"  # no impacts'),
+        ("", "[fit]", 'shooting = "growing"  # friction may bring it to rest anywhere'),
         (column,),
     )
 

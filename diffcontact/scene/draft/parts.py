@@ -72,4 +72,9 @@ def unit_key(columns: Sequence[Column]) -> str:
 
 def names_of(columns: Sequence[Column]) -> str:
     """A TOML list."""
-    return f"[{', '.join(quoted(column.name) for column in columns)}]"
+    return quoted_names([column.name for column in columns])
+
+
+def quoted_names(names: Sequence[str]) -> str:
+    """A TOML list."""
+    return f"[{', '.join(map(quoted, names))}]"

@@ -17,6 +17,7 @@ from diffcontact.scene.draft.motion import curvature, oscillates
 from diffcontact.scene.draft.oscillators import driven, oscillation, swings, track
 from diffcontact.scene.draft.parts import Draft
 from diffcontact.scene.draft.survey import Column, Marker, Survey, quoted
+from diffcontact.scene.draft.tumbling import tumbling
 from diffcontact.scene.keys import Table
 from diffcontact.scene.preparation import PreparedRun
 from diffcontact.scene.preparation.film import roughness
@@ -79,6 +80,8 @@ def _unit(marker: Marker) -> str:
 
 
 def _single(survey: Survey, marker: Marker) -> Iterator[Draft]:
+    if (thrown := tumbling(survey, marker)) is not None:
+        yield thrown
     columns = sorted(marker.moving.values(), key=lambda column: -column.span)
     x, y = marker.axes.get("x"), marker.axes.get("y") or marker.axes.get("z")
     if x is not None and y is not None and swings(survey, x) and curvature(x.values, y.values):

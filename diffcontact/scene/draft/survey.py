@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from diffcontact.files import read_bytes, read_text
 from diffcontact.scene.clock import increasing, straight_clock
 from diffcontact.scene.draft.layout import Layout, encoding_of, layout_of
+from diffcontact.scene.draft.orientation import is_angle, quaternions_in
 from diffcontact.scene.measurements import lines_of, open_sheet, read_measurements
 from diffcontact.scene.preparation.film import roughness
 from diffcontact.scene.reading import Reading
@@ -38,6 +39,9 @@ _AXIS = re.compile(r"(?:^|(?<=[\s_.\-]))([xyzXYZ])(?=[\s_.\-]|\d|$)")
 _OTHER = re.compile(
     r"(?:^|[\s_.\-])(?:[vapF]_?\{?[xyz]?\}?|speed|vel\w*|acc\w*|force|likelihood|score|conf\w*|step|omega|pixel[xy])$"
 )
+_FULL_TURN = {"rad": 2 * np.pi, "deg": 360.0}
+# Whatever is thrown seldom turns more often while it is filmed.
+_MANY_TURNS = 6
 # A column moves if it goes that many times further than it is rough.
 _MOVES = 12.0
 # A fit of more rows takes minutes.
@@ -92,6 +96,8 @@ class Survey:
         times: (n,) in that unit, of the rows that have one.
         markers: points that were tracked, in the order of the file.
         flags: columns of 0 and 1, by what they are of: "repeated", "outlier".
+        angles: columns that say how something is turned in a plane.
+        quaternions: the names of four columns each that say so in space.
         forces: columns in newton, by name.
         remarks: what was noticed, in words.
     """
@@ -105,6 +111,8 @@ class Survey:
     times: NDArray
     markers: tuple[Marker, ...]
     flags: Mapping[str, str] = field(default_factory=dict)
+    angles: tuple[Column, ...] = ()
+    quaternions: tuple[tuple[str, ...], ...] = ()
     forces: Mapping[str, NDArray] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
 
@@ -168,7 +176,10 @@ def _surveyed(
     left = [name for name in columns if name != time and name not in flags.values()]
     if written.size > _MANY:
         keys.append(f"every = {-(-written.size // _MANY)}  # of {written.size} rows; 1 uses all and takes longer")
-    positions = [name for name in left if _may_be_position(name)]
+    quaternions = quaternions_in({name: columns[name] for name in left})
+    left = [name for name in left if not any(name in names for names in quaternions)]
+    angles = [name for name in left if _may_be_angle(name)]
+    positions = [name for name in left if name not in angles and _may_be_position(name)]
     length = _length_unit([columns[name] for name in positions if not _unit_in(name)], unit == "frame")
     found = [_column(name, columns[name][keep], length) for name in positions]
     markers = _markers([column for column in found if _goes(column, times)])
@@ -187,6 +198,8 @@ def _surveyed(
         times=times,
         markers=tuple(markers),
         flags=flags,
+        angles=tuple(_angle(name, columns[name][keep]) for name in angles),
+        quaternions=quaternions,
         forces={name: columns[name][keep] for name in left if _unit_in(name) == "N"},
         remarks=tuple(remarks),
     )
@@ -308,6 +321,21 @@ def _flags(columns: Mapping[str, NDArray]) -> dict[str, str]:
 def _column(name: str, values: NDArray, length: str) -> Column:
     stated = _unit_in(name)
     return Column(name, values, stated or length, not stated, roughness(values))
+
+
+def _may_be_angle(name: str) -> bool:
+    """Whether a column is an angle, by its unit, or by its name where it states none."""
+    stated = _unit_in(name)
+    return stated in _FULL_TURN or (not stated and is_angle(_UNIT.sub("", name).strip(" _")))
+
+
+def _angle(name: str, values: NDArray) -> Column:
+    """A column of angles: in degrees where radians would be many turns."""
+    stated = _unit_in(name)
+    guess = "deg" if np.nanmax(np.abs(values), initial=0.0) > _MANY_TURNS * _FULL_TURN["rad"] else "rad"
+    unit = stated or guess
+    whole = np.unwrap(values[np.isfinite(values)], period=_FULL_TURN[unit])
+    return Column(name, values, unit, not stated, roughness(whole) if whole.size else 0.0)
 
 
 def _length_unit(columns: Sequence[NDArray], film: bool) -> str:
