@@ -90,6 +90,12 @@ def phyphox(rng):
     return header + "\n" + ",".join(f"{t:.6E},0.1" for t in times) + "\n"
 
 
+def by_ear(rng):
+    """The times of impacts as somebody noted them, counted."""
+    times = 1.0 + np.cumsum([0, 0.6, 0.48, 0.384, 0.3072]) + 1e-4 * rng.normal(size=5)
+    return "impact,t (s)\n" + "".join(f"{i + 1},{t:.4f}\n" for i, t in enumerate(times))
+
+
 def spreadsheet(rng):
     """Carts at 2 kHz with times to three digits, decimal commas, a head and a row of units, and dashes for lost."""
     times = np.arange(2400) / 2000
@@ -166,6 +172,7 @@ CASES = {
     ),
     "kinovea csv": (kinovea_csv, "a ball that bounces, seen in ball y", {"restitution": (0.8, 0.02)}),
     "phyphox": (phyphox, "the impacts of a bouncing ball that was heard", {"restitution": (0.8, 1e-3)}),
+    "by ear": (by_ear, "the impacts of a bouncing ball that was heard", {"restitution": (0.8, 2e-3)}),
     "spreadsheet": (spreadsheet, "two carts that collide on a straight line", {"restitution": (0.8, 0.02)}),
     "pucks": (pucks, "2 balls or discs that collide in 2 dimensions", {"restitution": (0.8, 0.05)}),
     "carriage": (carriage, "a carriage driven by F_N", {"mass": (3.0, 0.05), "gamma": (1.0, 0.1)}),

@@ -54,11 +54,11 @@ def draft(survey: Survey, folder: Path, name: str) -> tuple[str, str]:
         notes = [f"{key} {value}" for run in runs[:1] for key, value in run.notes.items() if key != "recording"]
         rough = _rough(scene, runs) if candidate.columns else 0.0
         return candidate.what, _text(survey, candidate, folder, notes, rough)
-    raise ValueError(f"{survey.path}: no scene fits; tried: {'; '.join(tried) or 'nothing'}")
+    raise ValueError(f"{survey.path}: no scene fits; tried: {'; '.join(dict.fromkeys(tried)) or 'nothing'}")
 
 
 def _candidates(survey: Survey) -> Iterator[Draft]:
-    if survey.reading.time == "impact [s]":
+    if not survey.markers:
         yield heard()
         return
     markers = sorted(survey.markers, key=lambda marker: -max(column.span for column in marker.axes.values()))

@@ -44,6 +44,8 @@ _FULL_TURN = {"rad": 2 * np.pi, "deg": 360.0}
 _MANY_TURNS = 6
 # A column moves if it goes that many times further than it is rough.
 _MOVES = 12.0
+# A ball that was heard bounces so often at most.
+_MOST_IMPACTS = 60
 # A fit of more rows takes minutes.
 _MANY = 5000
 # From this part of the rows on, times that do not increase were rounded.
@@ -183,7 +185,7 @@ def _surveyed(
     length = _length_unit([columns[name] for name in positions if not _unit_in(name)], unit == "frame")
     found = [_column(name, columns[name][keep], length) for name in positions]
     markers = _markers([column for column in found if _goes(column, times)])
-    if not markers and time != "impact [s]":
+    if not markers and not _are_impacts(times):
         raise ValueError(
             f"no position that moves among the columns {', '.join(map(quoted, left[:8])) or 'but the time'}"
         )
@@ -249,6 +251,11 @@ def _steady(values: NDArray) -> bool:
     if seen.size < 3 or not seen[-1] > seen[0]:
         return False
     return float(np.mean(np.diff(seen) < 0)) < _ROUNDED
+
+
+def _are_impacts(times: NDArray) -> bool:
+    """Whether times by themselves are those of a ball's bounces: each flight is shorter than the one before."""
+    return 3 <= times.size <= _MOST_IMPACTS and bool(np.all(np.diff(times, 2) < 0))
 
 
 def _time_unit(name: str, columns: Mapping[str, NDArray]) -> tuple[str, bool]:
@@ -359,9 +366,9 @@ def _may_be_position(name: str) -> bool:
 
 
 def _goes(column: Column, times: NDArray) -> bool:
-    """Whether a column changes, and not only as another clock would, in other units."""
+    """Whether a column changes, and neither counts the rows nor goes as another clock would, in other units."""
     seen = np.isfinite(column.values)
-    if seen.sum() < 8 or not column.span > 0:
+    if seen.sum() < 8 or not column.span > 0 or np.all(np.diff(column.values[seen]) == 1):
         return False
     line = np.polynomial.polynomial.polyfit(times[seen], column.values[seen], 1)
     off = column.values[seen] - np.polynomial.polynomial.polyval(times[seen], line)
