@@ -107,6 +107,7 @@ def simulate(
 
     if not isinstance(substeps, str):
         return run(substeps, percussions, changes)
+    _require_tolerance(tolerance)
     if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves((params, q0, u0, times, breaks))):
         raise ValueError('substeps="auto" works outside transformations only (jit, vmap, grad): give a number inside')
     # One compilation for all numbers of substeps; only a list of percussions or changes depends on it.
@@ -139,8 +140,16 @@ def _number_of(substeps, listed: int) -> int | str | Array:
     return substeps
 
 
+def _require_tolerance(tolerance) -> None:
+    (value,) = real_arrays(tolerance=tolerance)
+    if value.shape or not value > 0:
+        raise ValueError(f"tolerance={tolerance!r}: expected a positive number")
+
+
 def _checked_breaks(breaks, dtype) -> Array:
-    breaks = jnp.asarray(breaks, dtype)
+    breaks = real_arrays(breaks=breaks)[0].astype(dtype)
     if breaks.ndim != 1:
         raise ValueError(f"breaks: expected times of shape (m,), got shape {breaks.shape}")
+    if not isinstance(breaks, Tracer) and not jnp.all(jnp.isfinite(breaks)):
+        raise ValueError(f"breaks: expected finite numbers, got {breaks}")
     return breaks

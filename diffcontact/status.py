@@ -39,6 +39,7 @@ class Status(IntEnum):
     NO_DERIVATIVE = 16
     COUPLED_IMPACTS = 17
     NO_FRICTION = 18
+    UNEVEN_STEPS = 19
 
     @property
     def message(self) -> str:
@@ -83,6 +84,8 @@ _MESSAGES = {
     "is not the impact law; take smaller steps, or EventTimed where bodies touch",
     Status.NO_FRICTION: "no impulses were found that obey Coulomb's law, and friction was left out: contacts jam, or "
     "slip presses them together (Painleve's paradox); lower the friction",
+    Status.UNEVEN_STEPS: "steps changed their length amid an impact, which this scheme then makes as much too fast or "
+    "too slow; give equidistant times, or take EventTimed",
 }
 
 

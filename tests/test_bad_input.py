@@ -70,6 +70,11 @@ def simulate(params=None, q0=(1.0, 0.0), u0=(0.0, 0.0), times=(0.0, 0.1), option
         (r"^scheme: expected a step map like EventTimed\(\), got <class", {"options": {"scheme": dc.EventTimed}}),
         (r"^scheme: expected a step map like EventTimed\(\), got 'rk4'", {"options": {"scheme": "rk4"}}),
         (r"^substeps=2.5: expected an integer", {"options": {"substeps": 2.5}}),
+        (r"^tolerance=-1.0: expected a positive number$", {"options": {"substeps": "auto", "tolerance": -1.0}}),
+        (r"^tolerance=nan: expected a positive number$", {"options": {"substeps": "auto", "tolerance": np.nan}}),
+        (r"^tolerance: expected real numbers, got 'x'$", {"options": {"substeps": "auto", "tolerance": "x"}}),
+        (r"^breaks: expected real numbers, got 'late'$", {"options": {"breaks": "late"}}),
+        (r"^breaks: expected finite numbers, got \[nan\]$", {"options": {"breaks": [np.nan]}}),
         (r"^system: expected a System or a ParticleLine, got dict$", {"system": {}}),
         (
             r"^q0: expected shape \(4,\), 2 balls of 2, got \(2,\)$",
@@ -85,6 +90,11 @@ def test_one_line_says_what_was_expected(message, call):
     with pytest.raises(ValueError, match=message) as caught:
         simulate(**call)
     assert "\n" not in str(caught.value)
+
+
+def test_a_box_of_one_side_is_refused():
+    with pytest.raises(ValueError, match=r"^balls\(box=1.0\): expected \(low, high\), each a number or 2 numbers$"):
+        dc.systems.balls(1, 2, box=1.0)
 
 
 def test_options_of_the_scheme_are_named():

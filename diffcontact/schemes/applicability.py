@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
+
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
 from diffcontact import mass as mass_matrix
 from diffcontact.batching import any_lane
+from diffcontact.qp.rows.body_rows import difference, squares, whitened
 from diffcontact.status import Status
-from diffcontact.system import System, contacts, gap_motion
+from diffcontact.system import System, gap_motion
 
 
 def inelastic_status(system: System, params) -> Array:
@@ -52,36 +55,37 @@ def passage_status(system: System, params, t, h, q: Array, after: Array, impulse
     return jnp.where(passed, Status.TOO_COARSE, Status.OK).astype(int)
 
 
-# gamma of S2 lemma 5.2: up to this share of the radius of prox-regularity.
-_SHARE = 0.25
+# By how much a contact's normal may turn [rad]: gamma of S2 lemma 5.2, up to this share of the radius of
+# prox-regularity for the way of a step.
+_TURN = 0.25
 
 
-def curvature_status(system: System, params, t, mass, start: Array, x: Array, multipliers: Array) -> Array:
-    """() OK, or TOO_COARSE where the way d = start - x of a step is longer than eta / 4 at a contact that acts.
+def curvature_status(system: System, params, t, mass, start: Array, x: Array, acts: Array) -> Array:
+    """() OK, or TOO_COARSE where a normal turns by more than 1/4 on the way of a step, at a contact that acts.
 
-    The radius of curvature along d is, in the metric M, |G|_{M^-1} |d|^2_M / D^2 g(d, d), with
-    D^2 g(d, d) / 2 = g(start) - g(x) - G d; the curvature of a convex set does not count.
+    Such a way is longer than a quarter of the contact's radius of curvature along it. The angle is that in the metric
+    M^-1 of forces, between the normals at the time that the step takes its contacts at; how far other bodies move has
+    no part in it.
 
     Args:
         t: time at which the contacts are taken [s].
         mass: (d,) or (d, d), the metric.
-        start, x: (d,) where the step comes from, and where it was projected to [m].
-        multipliers: (c,) positive for the contacts that act.
+        start, x: (n,) where the step comes from, and where it leads to [m].
+        acts: (c,) bool, the contacts that act.
 
     Source: S2 lemma 5.2, gamma <= 1/4.
     """
-    params, t, mass, start, x, multipliers = lax.stop_gradient((params, t, mass, start, x, multipliers))
-    acts = jnp.any(multipliers > 0)
+    params, t, mass, start, x = lax.stop_gradient((params, t, mass, start, x))
 
-    def bent():
-        here, way = contacts(system, params, t, x), start - x
-        bend = 2 * (system.gap(t, start, params) - here.gap - here.normals @ way)
-        slope = jnp.linalg.norm(mass_matrix.whiten(mass_matrix.root(mass), here.normals.T), axis=0)
-        limit = _SHARE * slope * jnp.sqrt(way @ mass_matrix.apply(mass, way))
-        # At rest there is no way, and its bend is rounding.
-        return jnp.any((multipliers > 0) & (bend > limit + _rounding(x)))
+    def turned():
+        root = mass_matrix.root(mass)
+        before, after = (whitened(root, system.linearised(params, t, at)[1]) for at in (start, x))
+        ones = jnp.ones(before.shape[1], before.dtype)
+        here, there, apart = (squares(rows, ones) for rows in (before, after, difference(after, before)))
+        along = (here + there - apart) / 2
+        return jnp.any(acts & ((along < 0) | (along**2 < math.cos(_TURN) ** 2 * here * there)))
 
-    coarse = lax.cond(any_lane(acts), bent, lambda: jnp.zeros((), bool))
+    coarse = lax.cond(any_lane(jnp.any(acts)), turned, lambda: jnp.zeros((), bool))
     return jnp.where(coarse, Status.TOO_COARSE, Status.OK).astype(int)
 
 

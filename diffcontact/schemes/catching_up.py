@@ -38,8 +38,8 @@ class CatchingUp(Scheme):
     enough, however many constraints are active (4.7). See `diffcontact.hypotheses`. The proof of the velocity's bound
     needs h |u + h M^-1 f| <= eta / 4 (lemma 5.2), eta the radius of prox-regularity: a step at a contact that is not
     convex then lengthens the velocity by a factor of about 1 + h |u| / eta at most, which is how much energy may be
-    gained. Where the way of a step is longer than a quarter of the radius of a contact that acts, or goes right through
-    one, the status is TOO_COARSE; where the projection is not reached, PROJECTION_LIMIT.
+    gained. Where the way of a step is longer than a quarter of the radius of a contact that acts, convex or not, or
+    goes right through one, the status is TOO_COARSE; where the projection is not reached, PROJECTION_LIMIT.
 
     What converges: all positions are feasible, eq. (29); u is bounded in BV; a subsequence of (q, u) converges to a
     solution. In practice the state is first order in h.
@@ -79,7 +79,7 @@ class CatchingUp(Scheme):
         # (q' - q) / h, written so that free flight does not round positions into velocities.
         after = free + caught.shift / h
         ahead, impulse = predicted + caught.shift, caught.multipliers / h
-        curved = curvature_status(system, params, t + h, mass, q, ahead, impulse)
+        curved = curvature_status(system, params, t + h, mass, q, ahead, impulse > 0)
         passed = passage_status(system, params, t, h, q, ahead, impulse)
         status = first(first(caught.status, inelastic_status(system, params)), first(curved, passed))
         return State(ahead, after), Info(impulse, status)

@@ -16,7 +16,7 @@ from diffcontact.friction import slip_rows
 from diffcontact.mass import solve
 from diffcontact.neighbours import carried_over, taken
 from diffcontact.qp.rows.body_rows import magnitudes
-from diffcontact.schemes.applicability import inelastic_status
+from diffcontact.schemes.applicability import curvature_status, inelastic_status
 from diffcontact.schemes.gluing import glued, no_adhesion
 from diffcontact.schemes.layers import Layers
 from diffcontact.schemes.rubbing import reached, rubbed, rubbed_many
@@ -68,7 +68,8 @@ class VelocityProjection(Scheme):
 
     What converges: every computed position is feasible (proposition 2.1, for convex gaps, also when they move); the
     total variation of u is bounded (2.4); a subsequence of (q, u, lambda) converges to a solution, u in L1, lambda
-    weakly as a measure (theorem 1.3). In practice the state is first order in h.
+    weakly as a measure (theorem 1.3). In practice the state is first order in h. A contact is a tangent within a step:
+    the status is TOO_COARSE where the normal of one that acts, or ends in an overlap, turns by more than 1/4.
 
     Where contacts rub, with slip velocities v_T = S v + s at (t', q), the step obeys Coulomb's law::
 
@@ -206,5 +207,8 @@ class VelocityProjection(Scheme):
                 move = qp.project(mass, rows, offset, free)
                 normal = move.multipliers
             after = replace(state, q=advanced(system, params, q, move.u, h), u=move.u)
-        status = first(move.status, inelastic_status(system, params))
+        # Of a gap that is concave in q, as inside of a bowl, the linearised constraint may never act.
+        acts = (normal != 0) | (system.gap(t + h, after.q, params) < 0)
+        curved = curvature_status(system, params, t + h, mass, q, after.q, acts)
+        status = first(first(move.status, inelastic_status(system, params)), curved)
         return after, Info(normal, status, friction=friction)

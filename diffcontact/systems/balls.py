@@ -167,7 +167,7 @@ def balls(
 def _standing(box, dimension):
     try:
         low, high = (np.broadcast_to(np.asarray(side, float), (dimension,)) for side in box)
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         raise ValueError(f"balls(box={box!r}): expected (low, high), each a number or {dimension} numbers") from error
     if not np.all(low < high):
         raise ValueError(f"balls(box={box!r}): expected low < high")

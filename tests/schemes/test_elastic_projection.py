@@ -152,3 +152,43 @@ def test_an_oblique_impact_that_turns_by_much_within_a_step(substeps, status):
     # (1 + 1/8)^2, if each of the two steps of an impact adds a share h |V| / (8 R) to the velocity at most.
     assert jnp.all(jnp.where(found == 0, jnp.abs(energy - 1.0), 0.0) < 0.27)
     assert jnp.all(jnp.where(struck, found, status) == status)
+
+
+def test_forces_on_other_bodies_do_not_hide_impacts_that_act_on_each_other():
+    row = dc.systems.balls(3, 1, box=(0.0, 1e9))
+    system = dc.System(row.gap, lambda t, q, u, p: jnp.array([0.0, 0.0, 1e8]), row.mass, row.restitution)
+    params = {"mass": np.array([1.0, 4.0, 1e3]), "radius": np.array([0.0, 0.2, 0.2]), "restitution": 1.0}
+    # The two of `_between_a_ball_and_a_wall`, and a third one far away that is pushed on.
+    start = [0.4, 0.9, 1e4], [-1.0, -1.0, 0.0]
+    run = dc.simulate(system, params, *start, np.linspace(0, 1.5, 16), scheme=dc.ElasticProjection())
+    assert run.status == dc.Status.COUPLED_IMPACTS
+
+
+@pytest.mark.parametrize("e", [0.5, 1.0])
+@pytest.mark.parametrize("ratio", [0.1, 0.5, 3.0])
+def test_an_impact_in_steps_of_different_lengths_is_reported(e, ratio):
+    """Without gravity, from steps of 0.01 s on: some of these leave ten times too fast."""
+    ball = dc.System(BALL.gap, lambda t, q, u, p: jnp.zeros(1), BALL.mass, BALL.restitution)
+    uneven = np.concatenate([[0.0], np.cumsum(np.tile([0.01, 0.01 * ratio], 60))])
+    even_at_the_impact = np.concatenate([np.arange(0.0, 0.5, 0.01), 0.5 + 0.01 * ratio * np.arange(20)])
+
+    def runs(times):
+        def one(place):
+            run = dc.simulate(ball, {"e": e}, place[None], [-1.0], times, scheme=dc.ElasticProjection())
+            return run.status, run.u[-1, 0]
+
+        return jax.vmap(one)(0.3 + 0.01 * jnp.linspace(0.05, 0.95, 10))
+
+    status, _ = runs(uneven)
+    assert np.all(status == dc.Status.UNEVEN_STEPS)
+    status, leaves = runs(even_at_the_impact)
+    assert np.all(status == dc.Status.OK)
+    # Exact for uniform motion, two roundings of places over a step.
+    np.testing.assert_allclose(leaves, e, rtol=1e-11)
+
+
+def test_at_rest_steps_may_differ_in_length():
+    times = np.concatenate([[0.0], np.cumsum(np.tile([0.01, 0.001, 0.03], 20))])
+    run = dc.simulate(BALL, {"e": 0.9}, [0.0], [0.0], times, scheme=dc.ElasticProjection())
+    assert run.status == dc.Status.OK
+    np.testing.assert_allclose(run.q, 0.0, atol=1e-15)

@@ -114,3 +114,21 @@ def test_restitution_is_refused_and_inside_transformations_reported(name):
     )
     assert status(0.5) == dc.Status.RESTITUTION_IGNORED
     assert status(0.0) == dc.Status.OK
+
+
+@pytest.mark.parametrize("scheme", [dc.VelocityProjection(), dc.CatchingUp(), dc.ElasticProjection()])
+def test_a_heavy_body_that_flies_elsewhere_hides_nothing(scheme):
+    """Discs pass each other at 8 m/s in steps of 25 ms, 0.2 m, with their centres 0.26 m apart."""
+
+    def status(others):
+        discs, rest = dc.systems.balls(2 + others, 2), others * [0.0, 1e3]
+        params = {
+            "mass": np.array([1.0, 1.0] + others * [1e3]),
+            "radius": np.full(2 + others, 0.13),
+            "gravity": np.zeros(2),
+            "restitution": 1.0 if isinstance(scheme, dc.ElasticProjection) else 0.0,
+        }
+        q0, u0 = [-1.0, 0.18, 0.0, 0.0, *rest], [8.0, 0.0, 0.0, 0.0, *others * [100.0, 0.0]]
+        return dc.simulate(discs, params, q0, u0, np.linspace(0, 0.5, 21), scheme=scheme).status
+
+    assert status(0) == status(1) == dc.Status.TOO_COARSE

@@ -79,6 +79,13 @@ def magnitudes(G: Rows, x):
     return product(_mapped(G, jnp.abs), jnp.abs(x))
 
 
+def difference(G: Rows, H: Rows) -> Rows:
+    """The rows G - H, both of the same bodies."""
+    if isinstance(G, BodyRows) and isinstance(H, BodyRows):
+        return replace(G, normals=both(G).normals - both(H).normals)
+    return dense(G) - dense(H)
+
+
 def take(G: Rows, rows):
     """(k, d) the dense rows of the indices (k,), or of a slice."""
     if not isinstance(G, BodyRows):

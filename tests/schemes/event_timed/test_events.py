@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import diffcontact as dc
-from diffcontact.schemes.event_timed.events import to_event_or_end
+from diffcontact.schemes.event_timed.events import rounding_of_time, to_event_or_end
 from diffcontact.schemes.event_timed.smooth_motion import Tolerance
 
 # A point that flies past a disc of radius 1, e = 1.
@@ -91,3 +91,20 @@ def test_a_gap_that_the_end_of_the_step_keeps_from_closing_has_the_derivative_of
     assert s == pytest.approx(1e-3, rel=1e-14)
     assert 0 < missed < rounding
     np.testing.assert_allclose(slope, 1 / speed, rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_what_is_left_of_a_step_by_adding_up_its_pieces_is_rounding(dtype):
+    rng = np.random.default_rng(0)
+    t, h = (10 ** rng.uniform(*powers, 1000) for powers in ((-3, 3), (-3, 0)))
+    t, h = t.astype(dtype), h.astype(dtype)
+    # Three events at their own times in the clock of the motion, the third at the end of the step.
+    ends = [(t + share * h).astype(dtype) for share in (dtype(0.3), dtype(0.7), dtype(1.0))]
+    left, now = h, t
+    for end in ends:
+        left, now = left - (end - now), end
+    assert np.any(left != 0)
+    assert np.all(np.abs(left) <= rounding_of_time(now, left, dtype))
+    # Of a step that the clock can tell, the thousandth part is a motion.
+    told = h > 1e5 * np.finfo(dtype).eps * t
+    assert np.all((h / 1000 > rounding_of_time(t, h, dtype))[told])
