@@ -35,9 +35,10 @@ class Tolerance(NamedTuple):
 def tolerances(here: Contacts, reach: Array, u: Array, scale: Array, h) -> Tolerance:
     """Rounding of gaps and gap velocities, from the sizes of the terms that cancel in them.
 
-    One bound for all contacts: in a pile, the rounding of one contact is the motion of its neighbours. eps^(3/4)
-    rather than eps: a projection on closed contacts is exact to a few hundred eps, and impacts that belong together
-    must not be split by rounding. Nor is anything faster than zero that moves less than eps in the whole step.
+    One bound for all contacts that may close within the step: in a pile, the rounding of one contact is the motion of
+    its neighbours. eps^(3/4) rather than eps: a projection on closed contacts is exact to a few hundred eps, and
+    impacts that belong together must not be split by rounding. Nor is anything faster than zero that moves less than
+    eps in the whole step.
 
     Args:
         here: the contacts.
@@ -49,11 +50,20 @@ def tolerances(here: Contacts, reach: Array, u: Array, scale: Array, h) -> Toler
     rows = jnp.abs(here.normals)
     eps = jnp.finfo(u.dtype).eps
     speed = rows @ jnp.abs(u) + jnp.abs(here.drift) + h * scale
-    size = jnp.max(reach + h * speed, initial=0.0)
-    speed = jnp.max(speed, initial=0.0)
+    near = may_close(here, reach, u, scale, h)
+    size, speed = (jnp.max(jnp.where(near, x, 0.0), initial=0.0) for x in (reach + h * speed, speed))
     return Tolerance(
         gap=eps**0.75 * size, velocity=jnp.maximum(eps**0.75 * speed, eps * size / jnp.abs(h)), slow=h / 2 * scale
     )
+
+
+def may_close(here: Contacts, reach: Array, u: Array, scale: Array, h) -> Array:
+    """(c,) contacts that may close within the step: where the others are has no part in what rounding is.
+
+    A body that is far away would else make two that are near touch. Arguments as in `tolerances`.
+    """
+    way = jnp.abs(h) * (jnp.abs(here.normals) @ jnp.abs(u) + jnp.abs(here.drift) + jnp.abs(h) * scale)
+    return here.gap <= 2 * way + jnp.finfo(u.dtype).eps ** 0.5 * (reach + way)
 
 
 @partial(

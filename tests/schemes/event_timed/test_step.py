@@ -354,3 +354,28 @@ def test_no_lane_depends_on_its_neighbours():
             replaced[0] = {**lanes[0], "restitution": 5.0}
         others = np.arange(8) != place
         assert together(replaced)[others].tobytes() == alone[others].tobytes()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_body_far_away_moves_nobody(dtype):
+    """Two discs bounce on a floor; a third passes by, so far off that single precision puts it on a grid of 6 cm."""
+    times = np.linspace(0, 1, 101, dtype=dtype)
+    q0, u0 = np.array([0.5, 0.5, 0.58, 0.9, 1e6, 1e6], dtype), np.array([0, 0, 0, 0, 1e4, 0], dtype)
+
+    def two(count):
+        params = {
+            "mass": np.array([1, 2, 1], dtype)[:count],
+            "radius": np.full(count, 0.1, dtype),
+            "gravity": np.array([0, -9.81], dtype),
+            "restitution": dtype(0.8),
+        }
+        system = dc.systems.balls(count, 2, box=(0.0, np.inf))
+        run = dc.simulate(system, params, q0[: 2 * count], u0[: 2 * count], times)
+        assert run.status == 0
+        return np.asarray(run.q[:, :4])
+
+    alone = two(2)
+    # Both bounce: 0.3 m up from the floor again.
+    assert np.ptp(alone[20:, 1]) > 0.1
+    # Rounding of what both do alike, multiplied by three impacts and a second of flight.
+    np.testing.assert_allclose(two(3), alone, atol=1e3 * np.finfo(dtype).eps)

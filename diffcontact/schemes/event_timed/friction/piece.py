@@ -11,7 +11,7 @@ from jax import Array, lax
 from diffcontact.friction import Slip, friction_coefficients, slip_acceleration, slips
 from diffcontact.qp.friction.law import length
 from diffcontact.qp.friction.modes import Modes
-from diffcontact.schemes.event_timed.smooth_motion import Tolerance, tolerances
+from diffcontact.schemes.event_timed.smooth_motion import Tolerance, may_close, tolerances
 from diffcontact.system import Contacts, acceleration, contacts, gap_acceleration
 
 
@@ -105,9 +105,11 @@ class Surroundings(NamedTuple):
         here, slip, free = place.contacts, place.slip, acceleration(system, params, t, q, u)
         bends, turns = (of(system, params, t, q, u, free) for of in (gap_acceleration, slip_acceleration))
         scale = jnp.maximum(jnp.abs(bends), jnp.abs(here.normals) @ jnp.abs(free))
-        tolerance = tolerances(*lax.stop_gradient((here, place.reach, u, scale, h)))
+        known = lax.stop_gradient((here, place.reach, u, scale, h))
+        tolerance, near = tolerances(*known), may_close(*known)
         across = jnp.abs(slip.tangents) @ (jnp.abs(u) + h * jnp.abs(free)) + jnp.abs(slip.drift)
-        rounding = jnp.maximum(jnp.finfo(u.dtype).eps ** 0.75 * jnp.max(across, initial=0.0), tolerance.velocity)
+        fastest = jnp.max(jnp.where(near, across, 0.0), initial=0.0)
+        rounding = jnp.maximum(jnp.finfo(u.dtype).eps ** 0.75 * fastest, tolerance.velocity)
         opening = here.velocity(u)
         return cls(
             place=place,
