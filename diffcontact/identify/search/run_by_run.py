@@ -36,7 +36,7 @@ _ROUNDS, _SHARED_STEPS, _OWN_STEPS = 6, 8, 20
 _SHARED_TOLERANCE, _OWN_TOLERANCE = 1e-4, 1e-7
 # A run starts from so many standard errors aside, too, along the directions that it sees least.
 _ASIDE, _HARDLY_SEEN = 6.0, 3
-# And with its own friction so many times as large, at most nine tenths of the way to a bound.
+# And with its own friction so many times as large as it is and as it began, at most nine tenths of the way to a bound.
 _FRICTIONS = 0.5, 2.0, 4.0
 
 
@@ -52,6 +52,15 @@ def stalled(objective: Objective, end: OptimizeResult) -> bool:
     args = end.x[None], g[None], A[None], np.array([1e-10]), np.diag(A)[None], parameters.low, parameters.high
     step = bounded_step(*args)[0]
     return bool(-g @ step - 0.5 * step @ A @ step > _STALLED * end.cost)
+
+
+def rub_for_themselves(objective: Objective, theta: NDArray) -> bool:
+    """Whether runs have frictions of their own: each may be in a valley, slip or grip, that no descent leaves."""
+    parameters = objective.parameters
+    if parameters.runs < 2:
+        return False
+    first = objective.joint.runs[0].index
+    return any(_is_friction(objective.of_run(0), theta, j) for j in map(int, first[parameters.own[first]]))
 
 
 def run_by_run(objective: Objective, theta: NDArray) -> NDArray:
@@ -92,13 +101,8 @@ class _OwnPart:
     @classmethod
     def of(cls, objective: Objective, i: int, theta: NDArray) -> _OwnPart:
         index, alone = objective.joint.runs[i].index, objective.of_run(i)
-        own, parameters = index[objective.parameters.own[index]], alone.parameters
-        frictions = [
-            int(j)
-            for j in (own if alone.joint.rubs else ())
-            if (parameters.log[j] or parameters.low[j] >= 0) and role(alone, theta, parameters.names[j]) == "friction"
-        ]
-        return cls(alone, own, tuple(frictions))
+        own = index[objective.parameters.own[index]]
+        return cls(alone, own, tuple(j for j in map(int, own) if _is_friction(alone, theta, j)))
 
     def lead(self, theta: NDArray, next_door: bool) -> NDArray:
         """The run's own elements at the best of its minima that are found from theta (P,), all else held."""
@@ -138,14 +142,19 @@ class _OwnPart:
         """Own elements (P_i,) with other frictions: no descent leads from slip to grip, or back."""
         low, high, places = self.alone.parameters.low, self.alone.parameters.high, []
         for j in self.frictions:
-            for factor in _FRICTIONS:
-                x = theta[j] + np.log(factor) if self.alone.parameters.log[j] else theta[j] * factor
-                bound = high[j] if factor > 1 else low[j]
-                farthest = 0.1 * theta[j] + 0.9 * bound
-                if np.isfinite(bound):
-                    x = min(x, farthest) if factor > 1 else max(x, farthest)
-                places.append(np.where(self.own == j, x, theta[self.own]))
+            here = np.array([theta[j], self.alone.parameters.start[j]])
+            factors = np.array([_FRICTIONS]).T
+            tried = here + np.log(factors) if self.alone.parameters.log[j] else here * factors
+            tried = np.clip(tried, 0.1 * theta[j] + 0.9 * low[j], 0.1 * theta[j] + 0.9 * high[j])
+            places += [np.where(self.own == j, x, theta[self.own]) for x in np.unique(tried)]
         return places
+
+
+def _is_friction(objective: Objective, theta: NDArray, j: int) -> bool:
+    """Whether an element is a coefficient of friction; what may be negative is none."""
+    parameters = objective.parameters
+    possible = objective.joint.rubs and (parameters.log[j] or parameters.low[j] >= 0)
+    return bool(possible and role(objective, theta, parameters.names[j]) == "friction")
 
 
 @dataclass(frozen=True, eq=False)

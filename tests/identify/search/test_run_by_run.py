@@ -9,7 +9,7 @@ from diffcontact.identify.problem.normal_equations import NormalEquations
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.search import run_by_run as module
 from diffcontact.identify.search import shooting
-from diffcontact.identify.search.run_by_run import run_by_run, stalled
+from diffcontact.identify.search.run_by_run import rub_for_themselves, run_by_run, stalled
 from diffcontact.identify.search.trust_region import solve
 
 
@@ -136,6 +136,7 @@ def test_a_run_tries_other_frictions_of_its_own(monkeypatch, begin, end):
     objective, start = Runs(rows, 2, 1), np.array([0.0, begin, begin])
     found = run_by_run(objective, start)
     np.testing.assert_allclose(found, [2.0, begin, begin], atol=1e-3)
+    assert not rub_for_themselves(objective, start)
     # What is not below zero may be a friction; whether it is one says the system.
     monkeypatch.setattr(module, "role", lambda objective, theta, name: "friction")
     of_run = Runs.of_run
@@ -143,11 +144,13 @@ def test_a_run_tries_other_frictions_of_its_own(monkeypatch, begin, end):
     def rubbing(self, i):
         alone = of_run(self, i)
         alone.joint.rubs, alone.parameters.low = True, np.zeros(3)
+        alone.parameters.high, alone.parameters.start = np.ones(3), start
         return alone
 
     monkeypatch.setattr(Runs, "of_run", rubbing)
     found = run_by_run(objective, start)
-    np.testing.assert_allclose(found, [2.0, end, end], atol=1e-3)
+    np.testing.assert_allclose(found[1:], [end, end], atol=1e-3)
+    assert rub_for_themselves(objective, start)
 
 
 def test_what_has_arrived_is_not_called_stalled():
