@@ -7,7 +7,8 @@ are what is left of slope and curvature when the z_i follow. At a smooth minimum
 
 Where an impact would have to pass a sample the cost has a kink. A descent in all parameters at once takes steps that
 suit the one run that stands before its kink, however far the others have to go; of many runs one always does. Here each
-run goes past its own while the others wait: from next door if need be, or from aside, along what it hardly sees.
+run goes past its own while the others wait: from next door if need be, or from aside, along what it hardly sees, or
+from another friction, with which contacts grip that slip here, or the other way round.
 
 Source: G. H. Golub, V. Pereyra, SIAM J. Numer. Anal. 10 (1973) 413, for the reduced problem.
 """
@@ -21,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult
 
+from diffcontact.identify.identifiability.naming import role
 from diffcontact.identify.problem.normal_equations import NormalEquations
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.search.levenberg_marquardt import bounded_step, descend
@@ -34,6 +36,8 @@ _ROUNDS, _SHARED_STEPS, _OWN_STEPS = 6, 8, 20
 _SHARED_TOLERANCE, _OWN_TOLERANCE = 1e-4, 1e-7
 # A run starts from so many standard errors aside, too, along the directions that it sees least.
 _ASIDE, _HARDLY_SEEN = 6.0, 3
+# And with its own friction so many times as large as it is and as it began, at most nine tenths of the way to a bound.
+_FRICTIONS = 0.5, 2.0, 4.0
 
 
 def stalled(objective: Objective, end: OptimizeResult) -> bool:
@@ -50,10 +54,19 @@ def stalled(objective: Objective, end: OptimizeResult) -> bool:
     return bool(-g @ step - 0.5 * step @ A @ step > _STALLED * end.cost)
 
 
+def rub_for_themselves(objective: Objective, theta: NDArray) -> bool:
+    """Whether runs have frictions of their own: each may be in a valley, slip or grip, that no descent leaves."""
+    parameters = objective.parameters
+    if parameters.runs < 2:
+        return False
+    first = objective.joint.runs[0].index
+    return any(_is_friction(objective.of_run(0), theta, j) for j in map(int, first[parameters.own[first]]))
+
+
 def run_by_run(objective: Objective, theta: NDArray) -> NDArray:
     """Where the runs lead from theta (P,): of a lower cost, or theta itself."""
     with stage("run by run"):
-        runs = [_OwnPart.of(objective, i) for i in range(objective.parameters.runs)]
+        runs = [_OwnPart.of(objective, i, theta) for i in range(objective.parameters.runs)]
         shared = np.flatnonzero(~objective.parameters.own)
         low, high = objective.parameters.low[shared], objective.parameters.high[shared]
         here, rounds = _Place.at(objective, theta), count()
@@ -79,22 +92,24 @@ def run_by_run(objective: Objective, theta: NDArray) -> NDArray:
 
 @dataclass(frozen=True, eq=False)
 class _OwnPart:
-    """A run by itself, and which elements of theta it has of its own."""
+    """A run by itself, which elements of theta it has of its own, and which of these are coefficients of friction."""
 
     alone: Objective
     own: NDArray
+    frictions: tuple[int, ...]
 
     @classmethod
-    def of(cls, objective: Objective, i: int) -> _OwnPart:
-        index = objective.joint.runs[i].index
-        return cls(objective.of_run(i), index[objective.parameters.own[index]])
+    def of(cls, objective: Objective, i: int, theta: NDArray) -> _OwnPart:
+        index, alone = objective.joint.runs[i].index, objective.of_run(i)
+        own = index[objective.parameters.own[index]]
+        return cls(alone, own, tuple(j for j in map(int, own) if _is_friction(alone, theta, j)))
 
     def lead(self, theta: NDArray, next_door: bool) -> NDArray:
         """The run's own elements at the best of its minima that are found from theta (P,), all else held."""
         own, parameters = self.own, self.alone.parameters
         starts = [theta[own]]
         if next_door:
-            starts += self.aside(theta)
+            starts += [*self.aside(theta), *self.otherwise(theta)]
             places = neighbouring_impacts(self.alone, theta, own)
             starts += [] if places is None else list(places[:, own])
 
@@ -122,6 +137,24 @@ class _OwnPart:
                 place[seen] += side * direction / scale / np.sqrt(max(value, 1e-8))
                 places.append(place)
         return [place for place in places if np.all((place > parameters.low[own]) & (place < parameters.high[own]))]
+
+    def otherwise(self, theta: NDArray) -> list[NDArray]:
+        """Own elements (P_i,) with other frictions: no descent leads from slip to grip, or back."""
+        low, high, places = self.alone.parameters.low, self.alone.parameters.high, []
+        for j in self.frictions:
+            here = np.array([theta[j], self.alone.parameters.start[j]])
+            factors = np.array([_FRICTIONS]).T
+            tried = here + np.log(factors) if self.alone.parameters.log[j] else here * factors
+            tried = np.clip(tried, 0.1 * theta[j] + 0.9 * low[j], 0.1 * theta[j] + 0.9 * high[j])
+            places += [np.where(self.own == j, x, theta[self.own]) for x in np.unique(tried)]
+        return places
+
+
+def _is_friction(objective: Objective, theta: NDArray, j: int) -> bool:
+    """Whether an element is a coefficient of friction; what may be negative is none."""
+    parameters = objective.parameters
+    possible = objective.joint.rubs and (parameters.log[j] or parameters.low[j] >= 0)
+    return bool(possible and role(objective, theta, parameters.names[j]) == "friction")
 
 
 @dataclass(frozen=True, eq=False)

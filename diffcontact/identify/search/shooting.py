@@ -31,7 +31,7 @@ from diffcontact.identify.search.impact_times import match_impacts
 from diffcontact.identify.search.levenberg_marquardt import descend
 from diffcontact.identify.search.multiple_shooting import piece_together
 from diffcontact.identify.search.neighbouring_impacts import neighbouring_impacts
-from diffcontact.identify.search.run_by_run import run_by_run, stalled
+from diffcontact.identify.search.run_by_run import rub_for_themselves, run_by_run, stalled
 from diffcontact.identify.search.starts import starting_points
 from diffcontact.identify.search.trust_region import solve
 from diffcontact.progress import stage
@@ -219,9 +219,9 @@ def _polished(objective: Objective, theta: NDArray) -> tuple[OptimizeResult, tup
 
 
 def _solved(objective: Objective, start: NDArray) -> OptimizeResult:
-    """The end of a descent; where a joint one stalls, each run goes on by itself first."""
+    """The end of a descent; each run goes on by itself where a joint one stalls or each has a friction of its own."""
     end = solve(objective, start)
-    if stalled(objective, end):
+    if stalled(objective, end) or (not objective.exact(end.cost) and rub_for_themselves(objective, end.x)):
         further = solve(objective, run_by_run(objective, end.x))
         if further.cost < end.cost:
             return further

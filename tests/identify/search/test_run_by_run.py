@@ -9,7 +9,7 @@ from diffcontact.identify.problem.normal_equations import NormalEquations
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.search import run_by_run as module
 from diffcontact.identify.search import shooting
-from diffcontact.identify.search.run_by_run import run_by_run, stalled
+from diffcontact.identify.search.run_by_run import rub_for_themselves, run_by_run, stalled
 from diffcontact.identify.search.trust_region import solve
 
 
@@ -22,9 +22,16 @@ class Runs:
         size = shared + count
         self.rows, self.chosen, self.eps, self.data_norm = rows, range(count) if chosen is None else chosen, 2e-16, 1.0
         self.parameters = SimpleNamespace(
-            low=np.full(size, -np.inf), high=np.full(size, np.inf), runs=count, own=np.arange(size) >= shared
+            low=np.full(size, -np.inf),
+            high=np.full(size, np.inf),
+            log=np.zeros(size, bool),
+            names=[f"x[{j}]" for j in range(size)],
+            runs=count,
+            own=np.arange(size) >= shared,
         )
-        self.joint = SimpleNamespace(runs=[SimpleNamespace(index=np.r_[:shared, shared + i]) for i in range(count)])
+        self.joint = SimpleNamespace(
+            runs=[SimpleNamespace(index=np.r_[:shared, shared + i]) for i in range(count)], rubs=False
+        )
 
     def of_run(self, i):
         return Runs(self.rows, self.parameters.runs, self.parameters.low.size - self.parameters.runs, [i])
@@ -114,6 +121,36 @@ def test_a_run_finds_its_other_minimum_along_what_it_sees_least():
     assert solve(objective, start).x[1] > 0.9
     # The step tolerance is 1e-7 of a cost that is 0 there: it ends at the root of it.
     np.testing.assert_allclose(run_by_run(objective, start), [2.0, -1.0, -1.0], atol=1e-3)
+
+
+@pytest.mark.parametrize(("begin", "end"), [(0.1, 0.4), (0.4, 0.1)])
+def test_a_run_tries_other_frictions_of_its_own(monkeypatch, begin, end):
+    """1e3 (z - 0.1) (z - 0.4) and z - end: two minima, steep ones, a factor of four apart."""
+
+    def rows(i, theta):
+        z = theta[1 + i]
+        J = np.zeros((3, 3))
+        J[0, 1 + i], J[1, 1 + i], J[2, 0] = 1e3 * (2 * z - 0.5), 1.0, 1.0
+        return np.array([1e3 * (z - 0.1) * (z - 0.4), z - end, theta[0] - 2]), J
+
+    objective, start = Runs(rows, 2, 1), np.array([0.0, begin, begin])
+    found = run_by_run(objective, start)
+    np.testing.assert_allclose(found, [2.0, begin, begin], atol=1e-3)
+    assert not rub_for_themselves(objective, start)
+    # What is not below zero may be a friction; whether it is one says the system.
+    monkeypatch.setattr(module, "role", lambda objective, theta, name: "friction")
+    of_run = Runs.of_run
+
+    def rubbing(self, i):
+        alone = of_run(self, i)
+        alone.joint.rubs, alone.parameters.low = True, np.zeros(3)
+        alone.parameters.high, alone.parameters.start = np.ones(3), start
+        return alone
+
+    monkeypatch.setattr(Runs, "of_run", rubbing)
+    found = run_by_run(objective, start)
+    np.testing.assert_allclose(found[1:], [end, end], atol=1e-3)
+    assert rub_for_themselves(objective, start)
 
 
 def test_what_has_arrived_is_not_called_stalled():
