@@ -15,6 +15,7 @@ import warnings
 from importlib.metadata import version
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from diffcontact.qp import working_set as in_jax
@@ -72,7 +73,9 @@ def _obstacle() -> str:
     if missing:
         return f"{' and '.join(missing)} not installed: pip install 'diffcontact[native]'"
     try:
-        _register()
+        from diffcontact.qp.native import targets
+
+        targets.register(targets.named("projections", jnp.result_type(float)))
         # In a thread of its own nothing of what is being traced here is seen.
         failure: list[str] = []
         trial = threading.Thread(target=lambda: failure.append(_trial()))
@@ -83,21 +86,12 @@ def _obstacle() -> str:
         return f"{type(error).__name__}: {error}".splitlines()[0]
 
 
-def _register():
-    import ctypes
-
-    from diffcontact.qp.native import library
-    from diffcontact.qp.native.primitive import TARGET
-
-    handler = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(library.address())
-    jax.ffi.register_ffi_target(TARGET, jax.ffi.pycapsule(handler), platform="cpu", api_version=1)
-
-
 def _trial() -> str:
     """What is wrong with the result of a small problem, or nothing."""
     from diffcontact.qp.native import primitive
 
-    one, two = np.ones(1, np.float32), np.array([[-2.0], [2.0]], np.float32)
+    dtype = jnp.result_type(float)
+    one, two = np.ones(1, dtype), np.array([[-2.0], [2.0]], dtype)
     try:
         with jax.default_device(jax.devices("cpu")[0]):
             batch = jax.vmap(primitive.find_working_set, (None, None, None, 0))

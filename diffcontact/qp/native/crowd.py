@@ -12,14 +12,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import Primitive
-from jax.interpreters import batching, mlir
+from jax.interpreters import batching
 
 from diffcontact.qp.matrix_free.anderson import ManyContacts
 from diffcontact.qp.matrix_free.conjugate_gradients import Dual
 from diffcontact.qp.matrix_free.unit_contacts import UnitContacts
 from diffcontact.qp.matrix_free.unit_rows import UnitRows
+from diffcontact.qp.native import targets
 from diffcontact.qp.native.layout import needed_by_contacts, needed_by_rows
-from diffcontact.qp.native.primitive import TARGET
 
 
 def pushed(dual: Dual, x, mask):
@@ -84,7 +84,7 @@ def _primitive(name: str, results: Callable, in_jax: Callable) -> Primitive:
         results: operands of a batch -> its leading axes, shapes and types of what it gives, and the bytes it takes.
         in_jax: the same without the kernel, one problem, but for the memory.
     """
-    primitive = Primitive(f"{TARGET}_{name}")
+    primitive = Primitive(f"diffcontact_{name}")
     primitive.multiple_results = True
     compiled: Any = jax.jit(primitive.bind)
     primitive.def_impl(lambda *operands: compiled(*operands))
@@ -112,8 +112,7 @@ def _primitive(name: str, results: Callable, in_jax: Callable) -> Primitive:
         return [*one(*operands), jnp.zeros(*kinds(operands)[-1])]
 
     batching.primitive_batchers[primitive] = batched
-    mlir.register_lowering(primitive, mlir.lower_fun(pure, multiple_results=True))
-    mlir.register_lowering(primitive, jax.ffi.ffi_lowering(TARGET), platform="cpu")
+    targets.lower(primitive, "searches", pure)
     return primitive
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
@@ -23,7 +24,7 @@ from diffcontact.qp.native.compiled import compiled
 # XLA refuses a handler that announces a newer version than its own; all that is read here is in the first one.
 VERSION_MAJOR, VERSION_MINOR = 0, 1
 
-INT32, FLOAT64 = 4, 12
+INT32 = 4
 
 _FRAME_WORDS, _LIST_WORDS, _BUFFER_WORDS = 15, 5, 6
 _EXECUTE, _METADATA_EXTENSION = 3, 1
@@ -41,6 +42,8 @@ def _at(dtype) -> Any:
 
     return at
 
+
+EPS64, EPS32 = float(np.finfo(np.float64).eps), float(np.finfo(np.float32).eps)
 
 words, integers, octets = _at(types.int64), _at(types.int32), _at(types.uint8)
 doubles, singles = _at(types.float64), _at(types.float32)

@@ -8,8 +8,8 @@ from diffcontact.qp.matrix_free.anderson import MEMORY
 BLOCK = 4
 # How many results each call has, the memory included.
 WORKING_SET_RESULTS, HOLD_RESULTS, SOLVE_RESULTS = 6, 4, 3
-# How many arguments the searches among very many rows and contacts have, more than the others.
-ROWS_ARGUMENTS, CONTACTS_ARGUMENTS = 7, 9
+# How many arguments the search among very many contacts has, other than that among rows.
+CONTACTS_ARGUMENTS = 9
 
 
 def most_held(count, dimension):

@@ -1,8 +1,10 @@
 """The kernel as machine code: compiled by numba once per machine, kept on disk, loaded by llvmlite.
 
-What is kept is the object code behind its SHA-256, under a name that tells what it depends on: the kernel's sources,
-the compiler's version and the processor. A process that finds it does not import numba. A file whose code does not have
-the SHA-256 is damaged: it is never loaded, and the code is compiled and written anew.
+There is code of its own for projections and for the searches among very many contacts, in each precision, and none is
+compiled before it is asked for. What is kept is the object code behind its SHA-256, under a name that tells what it
+depends on: the kernel's sources, the compiler's version and the processor. A process that finds it does not import
+numba. A file whose code does not have the SHA-256 is damaged: it is never loaded, and the code is compiled and written
+anew.
 """
 
 from __future__ import annotations
@@ -13,8 +15,11 @@ import platform
 import re
 import sys
 import tempfile
+from contextlib import contextmanager
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import llvmlite.binding as llvm
 
@@ -33,7 +38,6 @@ SOURCES = [
         )
     ),
 ]
-ENTRY = "diffcontact_projection"
 
 DIGEST_SIZE = hashlib.sha256().digest_size
 
@@ -41,16 +45,24 @@ DIGEST_SIZE = hashlib.sha256().digest_size
 _engines = []
 
 
-def address() -> int:
-    """The address of the handler, ready to be called with an `XLA_FFI_CallFrame`."""
+def address(handler: str) -> int:
+    """The address of a handler, ready to be called with an `XLA_FFI_CallFrame`.
+
+    Args:
+        handler: "projections_float64" for instance: a module and its function.
+    """
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    code = kept() or keep(compiled_anew())
+    code = kept(handler) or keep(handler, compiled_anew(handler))
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine())
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
     _engines.append(engine)
-    return engine.get_function_address(ENTRY)
+    return engine.get_function_address(_entry(handler))
+
+
+def _entry(handler: str) -> str:
+    return f"diffcontact_{handler}"
 
 
 def _machine():
@@ -58,16 +70,16 @@ def _machine():
     return llvm.Target.from_default_triple().create_target_machine(cpu=cpu, features=features, opt=3, jit=True)
 
 
-def _ir() -> str:
-    """What numba makes of the handler, and an entry by the C convention: nothing in it raises."""
+def _ir(handler: str) -> str:
+    """What numba makes of the handler, not optimised, and an entry by the C convention: nothing in it raises."""
     from numba import types
 
-    from diffcontact.qp.native.handler import handler
-
-    signature = (types.int64,)
-    handler.compile(signature)
-    text = handler.inspect_llvm(signature)
-    name = re.search(r'^define [^\n]*?@("?[^\s(]*7handler7handler[^\s(]*)\(', text, re.MULTILINE)
+    module = import_module(f"diffcontact.qp.native.{handler.split('_')[0]}")
+    function, signature = getattr(module, handler), (types.int64,)
+    with _unoptimised():
+        function.compile(signature)
+    text = function.inspect_llvm(signature)
+    name = re.search(rf'^define [^\n]*?@("?[^\s(]*{len(handler)}{handler}[^\s(]*)\(', text, re.MULTILINE)
     if name is None:
         raise RuntimeError("numba names its functions in a way that is not known here")
     unknown = {
@@ -78,7 +90,7 @@ def _ir() -> str:
     if unknown:
         raise RuntimeError(f"the kernel calls {', '.join(sorted(unknown))}, which this process does not have")
     return f"""{text}
-define i64 @{ENTRY}(i64 %frame) {{
+define i64 @{_entry(handler)}(i64 %frame) {{
   %value = alloca i64
   %error = alloca ptr
   %code = call i32 @{name[1]}(ptr %value, ptr %error, i64 %frame)
@@ -87,21 +99,37 @@ define i64 @{ENTRY}(i64 %frame) {{
 """
 
 
-def compiled_anew() -> bytes:
+@contextmanager
+def _unoptimised():
+    """numba optimises every function with all that it calls, most of them many times over; once is enough."""
+    config: Any = import_module("numba.core.config")
+    level = config.OPT
+    config.OPT = type(level)(0)
+    try:
+        yield
+    finally:
+        config.OPT = level
+
+
+def compiled_anew(handler: str) -> bytes:
     """The object code of the handler, by numba."""
-    module = llvm.parse_assembly(_ir())
+    module, machine = llvm.parse_assembly(_ir(handler)), _machine()
     module.verify()
-    return _machine().emit_object(module)
+    options = llvm.create_pipeline_tuning_options(speed_level=3)
+    options.loop_vectorization = options.slp_vectorization = True
+    passes = llvm.create_pass_builder(machine, options)
+    passes.getModulePassManager().run(module, passes)
+    return machine.emit_object(module)
 
 
-def _name() -> str:
+def _name(handler: str) -> str:
     """Different for whatever leads to different code."""
     known = hashlib.sha256()
     for source in SOURCES:
         known.update(source.read_bytes())
     processor = (platform.machine(), sys.platform, llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten())
     known.update(repr((version("numba"), version("llvmlite"), *processor)).encode())
-    return f"projection-{known.hexdigest()[:32]}.o"
+    return f"{handler}-{known.hexdigest()[:32]}.o"
 
 
 def _digest(code: bytes) -> bytes:
@@ -119,20 +147,20 @@ def folder() -> Path | None:
     return Path(home) / "diffcontact"
 
 
-def kept() -> bytes | None:
+def kept(handler: str) -> bytes | None:
     """The code on disk, or None where there is none or the file is damaged."""
     place = folder()
     if place is None:
         return None
     try:
-        kept = (place / _name()).read_bytes()
+        kept = (place / _name(handler)).read_bytes()
     except OSError:
         return None
     digest, code = kept[:DIGEST_SIZE], kept[DIGEST_SIZE:]
     return code if digest == _digest(code) else None
 
 
-def keep(code: bytes) -> bytes:
+def keep(handler: str, code: bytes) -> bytes:
     """Write the code under another name and move it, so that no process ever reads half of it."""
     place = folder()
     if place is None:
@@ -141,7 +169,7 @@ def keep(code: bytes) -> bytes:
         place.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=place, delete=False) as file:
             file.write(_digest(code) + code)
-        os.replace(file.name, place / _name())
+        os.replace(file.name, place / _name(handler))
     except OSError:
         # A folder that cannot be written to costs the next process the compilation, nothing else.
         pass

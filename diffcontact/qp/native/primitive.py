@@ -13,17 +13,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import Primitive
-from jax.interpreters import batching, mlir
+from jax.interpreters import batching
 
 from diffcontact import mass as mass_matrix
 from diffcontact.qp import held_rows, working_set
+from diffcontact.qp.native import targets
 from diffcontact.qp.native.layout import most_held, needed
 from diffcontact.qp.rows import body_rows
 from diffcontact.qp.rows.body_rows import BodyRows, Rows
 from diffcontact.qp.rows.slots import members, slots_of
 from diffcontact.qp.working_set import WorkingSet
-
-TARGET = "diffcontact_projection"
 
 
 def find_working_set(mass, G: Rows, b, v) -> WorkingSet:
@@ -68,7 +67,7 @@ def _primitive(name: str, results: Callable, in_jax: Callable) -> Primitive:
         results: c, d, type -> shapes and types of what one problem gives.
         in_jax: the same without the kernel, one problem: mass, G, the vectors, the mask if there is one -> results.
     """
-    primitive = Primitive(f"{TARGET}_{name}")
+    primitive = Primitive(f"diffcontact_{name}")
     primitive.multiple_results = True
     compiled: Any = jax.jit(primitive.bind)
     primitive.def_impl(lambda *operands: compiled(*operands))
@@ -107,8 +106,7 @@ def _primitive(name: str, results: Callable, in_jax: Callable) -> Primitive:
         return [*found, jnp.zeros(*kinds[-1])]
 
     batching.primitive_batchers[primitive] = batched
-    mlir.register_lowering(primitive, mlir.lower_fun(pure, multiple_results=True))
-    mlir.register_lowering(primitive, jax.ffi.ffi_lowering(TARGET), platform="cpu")
+    targets.lower(primitive, "projections", pure)
     return primitive
 
 

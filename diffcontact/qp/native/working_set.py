@@ -33,9 +33,7 @@ def find(space, count, dimension, most, rank, full, eps):
     relaxation.
     """
     worst = to_unit_length(space, count, eps)
-    entries = 0
-    for i in range(count):
-        entries = max(entries, space.start[i + 1] - space.start[i])
+    entries = _longest(space, count)
     clear(space.slack, count)
     clear(space.dense, dimension)
     dependent_below = dependence_tolerance(most, eps)
@@ -69,6 +67,15 @@ def find(space, count, dimension, most, rank, full, eps):
     for i in range(count):
         space.slack[i] /= space.scale[i]
     return size, status
+
+
+@compiled
+def _longest(space, count):
+    """How many entries a row has at most."""
+    entries = 0
+    for i in range(count):
+        entries = max(entries, space.start[i + 1] - space.start[i])
+    return entries
 
 
 @compiled

@@ -204,7 +204,25 @@ def test_what_the_other_platforms_get():
 
     mass, G, b, v = jnp.ones(2), jnp.eye(2), jnp.zeros(2), -jnp.ones(2)
     exported = jax.export.export(jax.jit(primitive.find_working_set), platforms=["cuda"])(mass, G, b, v)
-    assert primitive.TARGET not in exported.mlir_module()
+    assert "diffcontact_projections" not in exported.mlir_module()
+
+
+def test_what_cannot_be_compiled_is_found_in_jax(monkeypatch):
+    """A program that needs such a handler works without, and says so."""
+    from diffcontact.qp.native import library, targets
+
+    def fails(handler):
+        raise OSError(f"no room for {handler}")
+
+    monkeypatch.setattr(targets, "_targets", {})
+    monkeypatch.setattr(library, "address", fails)
+    problem = jnp.ones(2), jnp.eye(2), jnp.zeros(2), -jnp.ones(2)
+    message = "no kernel of projections_float64, in JAX instead: OSError: no room for projections_float64"
+    with pytest.warns(UserWarning, match=message):
+        found = jax.jit(lambda *problem: native.find_working_set(*problem))(*problem)
+    assert found.working.all()
+    # Sums of ones are exact.
+    np.testing.assert_array_equal(found.step, 1.0)
 
 
 def test_a_choice_that_is_none(monkeypatch):

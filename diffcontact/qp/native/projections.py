@@ -1,4 +1,4 @@
-"""The FFI handler: a batch of problems, one after the other."""
+"""The FFI handlers of projections: a batch of problems, one after the other."""
 
 from __future__ import annotations
 
@@ -6,18 +6,11 @@ from collections import namedtuple
 
 import numpy as np
 
-from diffcontact.qp.native import anderson, conjugate_gradients, contacts, pushes
 from diffcontact.qp.native import frame as ffi
 from diffcontact.qp.native.compiled import compiled
-from diffcontact.qp.native.frame import past
+from diffcontact.qp.native.frame import EPS32, EPS64, past
 from diffcontact.qp.native.held import solve, take_independent
-from diffcontact.qp.native.layout import (
-    CONTACTS_ARGUMENTS,
-    HOLD_RESULTS,
-    ROWS_ARGUMENTS,
-    WORKING_SET_RESULTS,
-    most_held,
-)
+from diffcontact.qp.native.layout import HOLD_RESULTS, WORKING_SET_RESULTS, most_held
 from diffcontact.qp.native.rows import (
     clear,
     factor_diagonal,
@@ -37,7 +30,6 @@ from diffcontact.qp.native.workspace import carve
 from diffcontact.status import Status
 
 OK = int(Status.OK)
-EPS64, EPS32 = float(np.finfo(np.float64).eps), float(np.finfo(np.float32).eps)
 _most_held = compiled(most_held)
 
 # What all problems of a batch have in common: the shapes, and how far it is from one to the next in each operand.
@@ -50,31 +42,27 @@ Operands = namedtuple("Operands", "mass bodies rows first second")
 
 
 @compiled
-def handler(address):
+def projections_float64(address):
     """Arguments and results are listed in `diffcontact.qp.native.primitive`; their number tells what is asked for."""
-    frame = ffi.words(address)
-    if not ffi.runs(frame):
-        return 0
-    if ffi.argument(frame, 0)[2] & 0xFFFFFFFF == ffi.FLOAT64:
-        _run(frame, ffi.doubles, EPS64)
-    else:
-        _run(frame, ffi.singles, EPS32)
-    return 0
+    return _answer(ffi.words(address), ffi.doubles, EPS64)
 
 
 @compiled
-def _run(frame, numbers, eps):
-    if ffi.arguments(frame) == CONTACTS_ARGUMENTS:
-        _search_contacts(frame, numbers)
-        return
-    if ffi.arguments(frame) == ROWS_ARGUMENTS:
-        _search_rows(frame, numbers, eps)
-        return
+def projections_float32(address):
+    """The same in single precision."""
+    return _answer(ffi.words(address), ffi.singles, EPS32)
+
+
+@compiled
+def _answer(frame, numbers, eps):
+    if not ffi.runs(frame):
+        return 0
     batch, given = _read_frame(frame, numbers)
     if ffi.results(frame) == WORKING_SET_RESULTS:
         _find_working_set(frame, batch, given, numbers, eps)
     else:
         _hold(frame, batch, given, numbers, eps)
+    return 0
 
 
 @compiled
@@ -269,56 +257,3 @@ def _hold(frame, batch, given, numbers, eps):
             y[row] = -space.multiplier[j]
             if choose:
                 taken[row] = 1
-
-
-@compiled
-def _search_contacts(frame, numbers):
-    """The reactions of the contacts of a mask; the others keep theirs."""
-    entries, inverse, mask = ffi.argument(frame, 2), ffi.argument(frame, 3), ffi.argument(frame, 6)
-    count, directions, components = ffi.extent(entries, 1), ffi.extent(entries, 2), ffi.extent(entries, 3)
-    bodies, size = ffi.extent(inverse, 2) - 1, ffi.extent(entries, 1) * ffi.extent(entries, 2)
-    free, all_entries = numbers(ffi.argument(frame, 0)[3]), numbers(entries[3])
-    pairs, inverses = ffi.integers(ffi.argument(frame, 1)[3]), numbers(inverse[3])
-    friction, start = numbers(ffi.argument(frame, 4)[3]), numbers(ffi.argument(frame, 5)[3])
-    masks, enough = ffi.octets(mask[3]), numbers(ffi.argument(frame, 7)[3])
-    coulomb = ffi.integers(ffi.argument(frame, 8)[3])
-    found, spent = numbers(ffi.result(frame, 0)[3]), ffi.integers(ffi.result(frame, 1)[3])
-    space = contacts.carve(ffi.result(frame, 2)[3], count, bodies, components, directions)
-    for lane in range(ffi.lanes(mask, 1)):
-        number = contacts.read(
-            space, past(free, lane * size), past(pairs, lane * 2 * count),
-            past(all_entries, lane * 2 * components * size), past(inverses, lane * (bodies + 1) * components),
-            past(friction, lane * count), past(start, lane * size), past(masks, lane * count), count,
-        )  # fmt: skip
-        spent[lane] = anderson.solve(space, number, coulomb[lane] != 0, np.float64(enough[lane]))
-        r, begin = past(found, lane * size), past(start, lane * size)
-        for i in range(size):
-            r[i] = begin[i]
-        for i in range(number):
-            for d in range(directions):
-                r[d * count + space.name[i]] = space.r[i * directions + d]
-
-
-@compiled
-def _search_rows(frame, numbers, eps):
-    """The multipliers of the rows of a mask, and the residual; the others keep theirs."""
-    normals, inverse, mask = ffi.argument(frame, 2), ffi.argument(frame, 3), ffi.argument(frame, 5)
-    count, components, sides = ffi.extent(normals, 1), ffi.extent(normals, 2), ffi.extent(normals, 3)
-    bodies = ffi.extent(inverse, 1) - 1
-    at_v, pairs = numbers(ffi.argument(frame, 0)[3]), ffi.integers(ffi.argument(frame, 1)[3])
-    all_normals, inverses = numbers(normals[3]), numbers(inverse[3])
-    start, masks, enough = numbers(ffi.argument(frame, 4)[3]), ffi.octets(mask[3]), numbers(ffi.argument(frame, 6)[3])
-    found, residual = numbers(ffi.result(frame, 0)[3]), numbers(ffi.result(frame, 1)[3])
-    space = pushes.carve(ffi.result(frame, 2)[3], count, bodies, components)
-    for lane in range(ffi.lanes(mask, 1)):
-        x, begin = past(found, lane * count), past(start, lane * count)
-        number = pushes.read(
-            space, past(at_v, lane * count), past(pairs, lane * 2 * count),
-            past(all_normals, lane * sides * components * count), past(inverses, lane * components * (bodies + 1)),
-            begin, past(masks, lane * count), count, sides,
-        )  # fmt: skip
-        residual[lane] = conjugate_gradients.solve(space, number, eps, np.float64(enough[lane]))
-        for i in range(count):
-            x[i] = begin[i]
-        for i in range(number):
-            x[space.name[i]] = max(space.change[i] - space.floor[i], 0.0)
