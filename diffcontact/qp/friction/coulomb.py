@@ -131,9 +131,8 @@ def _solution(mass, H, h, friction, v, on):
     solved = found.solved & jnp.all(jnp.isfinite(step)) & jnp.all(jnp.isfinite(reactions))
     solved = solved & ~leaves_open(mass, H, h, friction, v, step, reactions, found.modes)
     # Beside a friction of some 1e8 the normal velocity is lost in the rounding of the law's residual.
-    opening = H[:, 0] @ (v + step) + h[:, 0]
-    size = jnp.abs(H[:, 0]) @ (jnp.abs(v) + jnp.abs(step)) + jnp.abs(h[:, 0])
-    solved = solved & jnp.all(opening >= -(jnp.finfo(v.dtype).eps ** 0.5) * size)
+    opening = contacts.velocities(found.r)[:, 0]
+    solved = solved & jnp.all(opening >= -(jnp.finfo(v.dtype).eps ** 0.5) * contacts.unit)
     ok = jnp.asarray(int(Status.OK), jnp.int32)
 
     def frictionless():

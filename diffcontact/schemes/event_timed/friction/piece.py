@@ -108,7 +108,7 @@ class Surroundings(NamedTuple):
         known = lax.stop_gradient((here, place.reach, u, scale, h))
         tolerance, near = tolerances(*known), may_close(*known)
         across = jnp.abs(slip.tangents) @ (jnp.abs(u) + h * jnp.abs(free)) + jnp.abs(slip.drift)
-        fastest = jnp.max(jnp.where(near, across, 0.0), initial=0.0)
+        fastest = jnp.max(jnp.where(near[:, None], across, 0.0), initial=0.0)
         rounding = jnp.maximum(jnp.finfo(u.dtype).eps ** 0.75 * fastest, tolerance.velocity)
         opening = here.velocity(u)
         return cls(
