@@ -29,7 +29,7 @@ from diffcontact.qp.friction.law import assemble, linearised
 # thirty steps; some wind about for a thousand, and ties are decided late. Where the first paths lead to nothing,
 # further ones are followed for longer, and nearer to their ends.
 STEPS, NEAR = 250, 0.6
-PATIENT_STEPS, NEARER = 2500, 0.7
+PATIENT_STEPS, NEARER = 1000, 0.7
 
 # Paths that are followed before patience is called for.
 IMPATIENT = 3
