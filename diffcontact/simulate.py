@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 from jax.core import Tracer
 
@@ -107,9 +108,9 @@ def simulate(
 
     if not isinstance(substeps, str):
         return run(substeps, percussions, changes)
-    _require_tolerance(tolerance)
-    if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves((params, q0, u0, times, breaks))):
+    if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves((params, q0, u0, times, breaks, tolerance))):
         raise ValueError('substeps="auto" works outside transformations only (jit, vmap, grad): give a number inside')
+    _require_tolerance(tolerance)
     # One compilation for all numbers of substeps; only a list of percussions or changes depends on it.
     number, found = refined(lambda number: run(jnp.array(number)), tolerance)
     listed = run(number, percussions, changes) if percussions or changes else found
@@ -150,6 +151,6 @@ def _checked_breaks(breaks, dtype) -> Array:
     breaks = real_arrays(breaks=breaks)[0].astype(dtype)
     if breaks.ndim != 1:
         raise ValueError(f"breaks: expected times of shape (m,), got shape {breaks.shape}")
-    if not isinstance(breaks, Tracer) and not jnp.all(jnp.isfinite(breaks)):
+    if not isinstance(breaks, Tracer) and not np.all(np.isfinite(breaks)):
         raise ValueError(f"breaks: expected finite numbers, got {breaks}")
     return breaks
