@@ -16,7 +16,7 @@
 # - `billiards`: no gravity, e = 0.95, a cue ball into a rack; EventTimed.
 #
 # `--scene heap --steps 150 --friction 0.5`: after 0.3 s a thousand spheres have a slope of 13 degrees, without friction
-# of 3. The residual of Coulomb's law stays below 1e-6 and the overlap below 1e-7 radii at every step. Steps take 2.5
+# of 3. The residual of Coulomb's law stays below 1e-6 and the overlap below 1e-7 radii at every step. Steps take 2.8
 # times as long as those without friction (some 17 ms instead of 7); with `DIFFCONTACT_KERNEL=native` 13 to 19 ms
 # instead of 3 to 4. Where MuJoCo is installed, its C library steps through the same heap with an elliptic cone, by its
 # conjugate gradients and with contacts as stiff as the step allows: three times as fast, with overlaps of 0.18 radii.
