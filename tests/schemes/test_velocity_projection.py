@@ -1,5 +1,3 @@
-import json
-
 import convergence
 import jax
 import jax.numpy as jnp
@@ -11,41 +9,6 @@ from problems import closed_form
 
 import diffcontact as dc
 from diffcontact.system import contacts
-
-
-def scopi(reference, name):
-    """Setup and final state of one of SCoPI's own tests."""
-    return json.loads((reference / "scopi" / "final_states.json").read_text())[name]
-
-
-def test_scopi_three_spheres(reference):
-    setup = scopi(reference, "three_spheres")
-    spheres, force = dc.systems.balls(3, 2), np.ravel(setup["force"])
-    system = dc.System(spheres.gap, lambda t, q, u, p: jnp.asarray(force), spheres.mass, lambda p: 0.0)
-    params = {"mass": np.array(setup["mass"], float), "radius": np.array(setup["radius"])}
-    times = setup["dt"] * np.arange(setup["steps"] + 1)
-    run = dc.simulate(
-        system, params, np.ravel(setup["q0"]), np.ravel(setup["u0"]), times, scheme=dc.VelocityProjection()
-    )
-    # SCoPI's own solver stops at 1e-7; 1e-6 after 60 steps.
-    np.testing.assert_allclose(run.q[-1], np.ravel(setup["q"]), atol=1e-6)
-    np.testing.assert_allclose(run.u[-1], np.ravel(setup["u"]), atol=1e-6)
-
-
-def test_scopi_sphere_on_fixed_sphere(reference):
-    setup = scopi(reference, "sphere_on_fixed_sphere")
-    system = dc.System(
-        gap=lambda t, q, p: jnp.linalg.norm(q)[None] - 2.0,
-        force=lambda t, q, u, p: jnp.array([0.0, -10.0]),
-        mass=lambda q, p: jnp.ones(2),
-        restitution=lambda p: 0.0,
-    )
-    times = setup["dt"] * np.arange(setup["steps"] + 1)
-    run = dc.simulate(system, {}, setup["q0"][1], setup["u0"][1], times, scheme=dc.VelocityProjection())
-    np.testing.assert_allclose(run.q[-1], setup["q"][1], atol=1e-9)
-    # Positions to 1e-10 (its solver), divided by the step of 5e-3.
-    np.testing.assert_allclose(run.u[-1], setup["u"][1], atol=1e-8)
-
 
 SWELLING = closed_form.growing_spheres(3, [], np.zeros(21), 1.0, 0.0, "three growing spheres")
 H = 0.02
