@@ -12,7 +12,7 @@ from jax.core import Tracer
 from diffcontact.arguments import real_arrays
 from diffcontact.batching import select
 from diffcontact.compilation import quick_jit
-from diffcontact.friction import tangential_restitutions
+from diffcontact.friction import friction_status, tangential_restitutions
 from diffcontact.inputs import require_inputs
 from diffcontact.precision import in_precision
 from diffcontact.qp.friction.coulomb import with_modes
@@ -115,6 +115,7 @@ def _percussion(system, params, t, q, u, closed) -> tuple[Percussion, Array]:
     due = approach[contact] < 0
     e = jnp.broadcast_to(system.restitution_of(params, opening), gaps.shape)
     e_t = tangential_restitutions(system, params, gaps.size, u.dtype)
+    place = place.struck(system, params, opening)
 
     alone = jnp.sum(closed) == 1 if system.flows else None
 
@@ -135,6 +136,7 @@ def _percussion(system, params, t, q, u, closed) -> tuple[Percussion, Array]:
     after = place.contacts.velocity(hit.u)
     friction = hit.tangential if system.rubs else None
     status = first(hit.status, system.restitution_status(params, opening, closed & due))
+    status = first(status, friction_status(system, params, opening, closed & due))
     record = Percussion(
         *(t, number, hit.normal, opening, after, none, none > 0, q, u, hit.u - u, numbers, friction), status=status
     )

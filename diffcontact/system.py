@@ -26,10 +26,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from diffcontact.approach import approach, takes_speed
 from diffcontact.mass import solve
 from diffcontact.neighbours import AllContacts
 from diffcontact.qp.rows.body_rows import BodyRows, Rows
-from diffcontact.restitution import approach, takes_speed
 from diffcontact.status import Status
 
 Params = Any
@@ -62,7 +62,8 @@ class System(AllContacts):
             it too, differentiate the gaps in forward mode: d tangents for c gaps.
         slip: None where contacts do not rub, or `slip(t, q, u, params) -> (c, k)`, the slip velocities v_T [m/s],
             affine in u: k = 1 in a plane, 2 in space, along orthonormal directions of the plane of contact.
-        friction: `friction(params) -> ()` or `(c,)`, Coulomb's coefficient mu >= 0; needed where there is a slip.
+        friction: `friction(params) -> ()` or `(c,)`, Coulomb's coefficient mu >= 0; needed where there is a slip. Or,
+            in impacts, `friction(params, speed) -> (c,)` with the speeds of approach (c,) [m/s]; see below.
         tangential_restitution: None for 0, or `tangential_restitution(params) -> ()` or `(c,)`, the e_t in [-1, 1] by
             which an impact that grips turns the slip round, v_T+ = -e_t v_T-.
         rate: None where q' = u, or `rate(q, u, params) -> (n,)`, q' [m/s], affine in u (d,); q may then be longer than
@@ -89,6 +90,10 @@ class System(AllContacts):
     since each impact knows one number e for each contact; and the derivative behind it includes de/dspeed. A law that
     leaves [0, 1] is followed with the nearest of 0 and 1, and the status is BAD_RESTITUTION; `systems.laws` has laws
     that do not. Where e vanishes bodies stick: they are at rest on each other from that impact on.
+
+    A `friction` with two arguments that must be given is likewise one of the speed of approach: an impact has the mu of
+    its speed, and contacts that last have that of speed 0. One that comes out negative is taken as 0, and the status is
+    NO_FRICTION. As a function of the slip itself mu cannot be given.
 
     An impact law says what e is a ratio of: velocities, v_N+ = -e v_N- ("newton"); normal impulses, that of restitution
     to that of compression ("poisson"); or energies, work of the normal force in restitution = -e^2 that in compression
@@ -124,7 +129,7 @@ class System(AllContacts):
     normals: Callable[[Any, Array, Params], BodyRows] | None = None
     _: KW_ONLY
     slip: Callable[[Any, Array, Array, Params], Array] | None = None
-    friction: Callable[[Params], Any] | None = None
+    friction: Callable[..., Any] | None = None
     tangential_restitution: Callable[[Params], Any] | None = None
     rate: Callable[[Array, Array, Params], Array] | None = None
     impact_law: str = "newton"
@@ -182,6 +187,11 @@ class System(AllContacts):
     def speed_dependent(self) -> bool:
         """Whether restitution is a function of the speed of approach, too."""
         return takes_speed(self.restitution)
+
+    @property
+    def friction_by_speed(self) -> bool:
+        """Whether friction is a function of the speed of approach, too."""
+        return self.friction is not None and takes_speed(self.friction)
 
     def coefficients(self, params: Params, q: Array) -> Any:
         """All coefficients of restitution that contacts may have, in an array of any shape; those at speed 0 where they

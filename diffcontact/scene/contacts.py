@@ -14,6 +14,7 @@ from diffcontact.scene.ready import IMPACT_LAW, Quantity, Turned
 from diffcontact.systems import laws, poses
 
 LAW_OPTION = f"how restitution depends on the speed of approach: {', '.join(map(repr, laws.LAWS))}"
+FRICTION_OPTION = f"how friction in impacts does: {', '.join(map(repr, laws.FRICTION_LAWS))}"
 RUBBING_LAW = (
     "M(q) du = f dt + impacts and Coulomb's friction |beta| <= mu lambda opposite to the slip, also in impacts, where "
     "v_N+ = -e v_N- and, while they grip, v_T+ = -e_t v_T-; every impact, stick and slip at its own time"
@@ -23,6 +24,17 @@ RUBBING_LAW = (
 def restitution_law(options: Table, *more: str) -> str:
     """How restitution depends on the speed of approach: one of `systems.laws.LAWS`, or one of these."""
     return options.choice("restitution", (*laws.LAWS, *more), "constant")
+
+
+def friction_law(options: Table) -> str:
+    """How friction depends on the speed of approach: one of `systems.laws.FRICTION_LAWS`."""
+    return options.choice("friction", tuple(laws.FRICTION_LAWS), "constant")
+
+
+def of_friction(law: str) -> dict[str, Quantity]:
+    """The parameters of a law of friction."""
+    loss = {name: Quantity("s/m", what=f"of the law {law!r}") for name in laws.besides_friction(law)}
+    return {"friction": Quantity(low=0.0, what="Coulomb's coefficient")} | loss
 
 
 def of_law(law: str, length: str = "m", time: str = "s") -> dict[str, Quantity]:
@@ -36,9 +48,11 @@ def of_law(law: str, length: str = "m", time: str = "s") -> dict[str, Quantity]:
     }
 
 
-def told(law: str, text: str = IMPACT_LAW) -> str:
-    """What a system with a law of restitution obeys."""
-    return text if law == "constant" else f"{text}; e = {laws.LAWS[law].formula} at the speed of approach v"
+def told(law: str, text: str = IMPACT_LAW, friction: str = "constant") -> str:
+    """What a system with a law of restitution, and one of friction, obeys."""
+    parts = [] if law == "constant" else [f"e = {laws.LAWS[law].formula}"]
+    parts += [] if friction == "constant" else ["in impacts mu = friction - friction_loss v"]
+    return f"{text}; {' and '.join(parts)} at the speed of approach v" if parts else text
 
 
 def unit_normals(options: Table, dimension: int) -> np.ndarray:

@@ -14,8 +14,11 @@ import numpy as np
 
 from diffcontact.messages import shown
 from diffcontact.scene.contacts import (
+    FRICTION_OPTION,
     LAW_OPTION,
     RUBBING_LAW,
+    friction_law,
+    of_friction,
     of_law,
     places,
     restitution_law,
@@ -68,6 +71,7 @@ OPTIONS: Mapping[str, Mapping[str, str]] = {
         "spin": "true: discs and spheres turn and rub (false)",
         "air": "true: the air slows them down, and bends the paths of those that spin (false)",
         "restitution": f"{LAW_OPTION}; {_PER_CONTACT!r}: a coefficient for each",
+        "friction": f"{FRICTION_OPTION}, of balls that spin",
     },
     "bodies": {**_KIND, **BODIES},
     "bouncing ball": _KIND
@@ -122,6 +126,7 @@ def _balls(options: Table) -> ReadySystem:
     options.expect(*OPTIONS["balls"])
     law = restitution_law(options, _PER_CONTACT)
     each, law = law == _PER_CONTACT, "constant" if law == _PER_CONTACT else law
+    rubbing = friction_law(options)
     count, fixed = options.integer("count", most=_BODIES), options.integer("fixed", 0, most=_BODIES)
     dimension, spin, air = options.integer("dimension", most=3), options.flag("spin", False), options.flag("air", False)
     box = options.numbers("box") * options.factor("unit", "m") if "box" in options else None
@@ -143,6 +148,7 @@ def _balls(options: Table) -> ReadySystem:
             spin=spin,
             air=air,
             restitution=law,
+            friction=rubbing,
         )
     except ValueError as error:
         raise options.fail("kind", str(error)) from None
@@ -174,7 +180,7 @@ def _balls(options: Table) -> ReadySystem:
     contacts = system.surfaces.pairs(0 if normals is None else len(normals))[0].size
     coefficients = {"restitution": Quantity(shape=(contacts,) if each else (), low=0.0, high=1.0)} | of_law(law)
     if system.rubs:
-        coefficients["friction"] = Quantity(low=0.0, what="Coulomb's coefficient")
+        coefficients |= of_friction(rubbing)
         coefficients["tangential_restitution"] = Quantity(
             low=-1.0, high=1.0, optional=True, what="by how much an impact that grips turns the slip round"
         )
@@ -187,7 +193,7 @@ def _balls(options: Table) -> ReadySystem:
     ready = _spinning(system, quantities) if system.rubs else ReadySystem(system, quantities)
     if air and spin and count == 1:
         ready = replace(ready, derived={"spin0": Derived("flight", _bending)})
-    return replace(ready, law=told(law, f"{ready.law}; {AIR_LAW}" if air else ready.law))
+    return replace(ready, law=told(law, f"{ready.law}; {AIR_LAW}" if air else ready.law, rubbing))
 
 
 def _bending(flight: np.ndarray, known: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -250,10 +256,10 @@ def _of_materials(
     # A speed of reference is no property of a pair.
     common = {one.name for one in laws.LAWS[system.law].coefficients if one.choice}
     pairs = {name: of_pairs(name) for name in coefficients if name not in common}
-    own = {
-        name: coefficient for name, (_, coefficient) in pairs.items() if name in ("friction", "tangential_restitution")
-    }
+    own = {name: pairs[name][1] for name in ("tangential_restitution",) if name in pairs}
     own["restitution"] = laws.built(system.law, lambda name, params: pairs[name][1](params))
+    if system.rubs:
+        own["friction"] = laws.built_friction(system.friction_law, lambda name, params: pairs[name][1](params))
     of_each = {pair: coefficients[name] for name, (names, _) in pairs.items() for pair in names}
     return replace(system, **own), of_each | {name: coefficients[name] for name in common}
 

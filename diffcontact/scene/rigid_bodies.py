@@ -9,7 +9,19 @@ import numpy as np
 
 from diffcontact import shapes
 from diffcontact.messages import shown
-from diffcontact.scene.contacts import LAW_OPTION, of_law, places, restitution_law, state, told, turns, unit_normals
+from diffcontact.scene.contacts import (
+    FRICTION_OPTION,
+    LAW_OPTION,
+    friction_law,
+    of_friction,
+    of_law,
+    places,
+    restitution_law,
+    state,
+    told,
+    turns,
+    unit_normals,
+)
 from diffcontact.scene.keys import Table
 from diffcontact.scene.ready import Quantity, ReadySystem
 from diffcontact.shapes import Shape
@@ -21,6 +33,7 @@ BODIES: Mapping[str, str] = {
     "planes": "a list of their normals, which point towards the bodies and may have any length",
     "pairs": "false: they do not meet each other (true); of two that meet one must be a ball",
     "restitution": LAW_OPTION,
+    "friction": FRICTION_OPTION,
     "impact_law": 'what restitution is a ratio of: velocities, "newton" (default), impulses, "poisson", or energies, '
     '"stronge"',
 }
@@ -66,7 +79,7 @@ def rigid_bodies(options: Table) -> ReadySystem:
     options.expect("kind", *BODIES)
     dimension = options.integer("dimension", least=2, most=3)
     own = _bodies(options, dimension)
-    law, count = restitution_law(options), len(own)
+    law, rubbing, count = restitution_law(options), friction_law(options), len(own)
     impact_law = options.choice("impact_law", _RESTITUTION, "newton")
     normals = unit_normals(options, dimension) if "planes" in options else None
     pairs = options.flag("pairs", True)
@@ -82,6 +95,7 @@ def rigid_bodies(options: Table) -> ReadySystem:
             None if normals is None else planes,
             pairs=pairs,
             restitution=law,
+            friction=rubbing,
             impact_law=impact_law,
         )
     except ValueError as error:
@@ -92,7 +106,7 @@ def rigid_bodies(options: Table) -> ReadySystem:
         "gravity": Quantity("m/s^2", (dimension,), what="an acceleration along each axis"),
         "restitution": Quantity(low=0.0, high=1.0),
         **of_law(law),
-        "friction": Quantity(low=0.0, what="Coulomb's coefficient"),
+        **of_friction(rubbing),
     }
     if normals is not None:
         quantities["plane_offset"] = Quantity("m", (len(normals),), what="from the origin along each plane's normal")
@@ -108,7 +122,7 @@ def rigid_bodies(options: Table) -> ReadySystem:
     return ReadySystem(
         system,
         quantities | state(count * dimension) | turns(count, dimension),
-        law=told(law, text),
+        law=told(law, text, rubbing),
         initial=initial,
         observe=observe,
         turned=turned,

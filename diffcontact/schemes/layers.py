@@ -76,6 +76,9 @@ class Layers:
         def at_speed(params, speed):
             return jnp.pad(system.restitution(params, speed[:count]), (0, added))
 
+        def friction_at_speed(params, speed):
+            return friction(params, -speed[:count])
+
         def slip(t, q, u, params):
             (own, _), (speed, _) = split(q), split(u)
             # What is open neither rolls on anything nor hands an impact on to what the body touches elsewhere.
@@ -84,8 +87,8 @@ class Layers:
             sliding = system.slip(t, own, speed, params)
             return jnp.concatenate([sliding[None], jnp.moveaxis(rolling, 1, 0)]).reshape(-1, directions)
 
-        def friction(params):
-            mu = friction_coefficients(system, params, count, q.dtype)
+        def friction(params, before=None):
+            mu = friction_coefficients(system, params, count, q.dtype, before)
             resistance = jnp.broadcast_to(jnp.asarray(system.resistance(params), q.dtype), (count, many))
             return jnp.concatenate([mu[None], resistance.T]).ravel()
 
@@ -104,7 +107,7 @@ class Layers:
                 mass,
                 at_speed if system.speed_dependent else restitution,
                 slip=slip,
-                friction=friction,
+                friction=friction_at_speed if system.friction_by_speed else friction,
                 tangential_restitution=lambda params: jnp.pad(
                     tangential_restitutions(system, params, count, q.dtype), (0, added)
                 ),

@@ -49,7 +49,7 @@ class Scheme(ABC):
         systems: the kinds of systems that it steps.
         inelastic: whether it is for restitution 0 only.
         rubs: whether it steps systems whose contacts rub, and those with a `rate`.
-        speed_dependent: whether it steps systems whose restitution depends on the speed of approach.
+        speed_dependent: whether it steps systems whose restitution or friction depends on the speed of approach.
         flows: whether it knows Poisson's and Stronge's law of impacts with friction.
         glues: whether it steps systems whose contacts hold back; its states then have an `adhesion`.
         keeps: the names (`jax.ad_checkpoint.checkpoint_name`) of what reverse mode keeps of each step; the rest of the
@@ -97,10 +97,12 @@ class Scheme(ABC):
         if not isinstance(system, self.systems):
             kinds = " or a ".join(kind.__name__ for kind in self.systems)
             raise ValueError(f"scheme: {type(self).__name__} steps a {kinds}, got a {type(system).__name__}")
-        if isinstance(system, System) and system.speed_dependent and not self.speed_dependent:
-            raise ValueError(
-                f"scheme: {type(self).__name__} takes no restitution that depends on the speed; take EventTimed"
-            )
+        if isinstance(system, System) and not self.speed_dependent:
+            for name, depends in (("restitution", system.speed_dependent), ("friction", system.friction_by_speed)):
+                if depends:
+                    raise ValueError(
+                        f"scheme: {type(self).__name__} takes no {name} that depends on the speed; take EventTimed"
+                    )
         if isinstance(system, System) and system.flows and not self.flows:
             raise ValueError(
                 f"scheme: {type(self).__name__} takes no System with impact_law={system.impact_law!r}; take EventTimed"

@@ -114,9 +114,13 @@ class Course:
             return np.broadcast_to(np.asarray(self.system.restitution(self.params)), before.shape)
         return np.asarray(_restitutions(self.system, self.params, jnp.asarray(before)))
 
+    def struck_friction(self, before: np.ndarray) -> np.ndarray:
+        """(..., c) coefficients of friction in an impact before which the gap velocities are these (..., c) [m/s]."""
+        return np.asarray(_frictions(self.system, self.params, jnp.asarray(before)))
+
     @property
     def friction(self) -> tuple[np.ndarray, np.ndarray]:
-        """(c,) coefficients of friction and of tangential restitution."""
+        """(c,) coefficients of friction of contacts that last, and of tangential restitution."""
         count, dtype = self.begin.gap.shape[1], self.begin.q.dtype
         mu = friction_coefficients(self.system, self.params, count, dtype)
         return np.asarray(mu), np.asarray(tangential_restitutions(self.system, self.params, count, dtype))
@@ -242,6 +246,12 @@ def _motions(system, params, t, q, u):
 @partial(jax.jit, static_argnames="system")
 def _restitutions(system, params, before):
     of_one = lambda before: jnp.broadcast_to(system.restitution_of(params, before), before.shape)  # noqa: E731
+    return of_one(before) if before.ndim == 1 else jax.vmap(of_one)(before)
+
+
+@partial(jax.jit, static_argnames="system")
+def _frictions(system, params, before):
+    of_one = lambda before: friction_coefficients(system, params, before.size, before.dtype, before)  # noqa: E731
     return of_one(before) if before.ndim == 1 else jax.vmap(of_one)(before)
 
 

@@ -21,9 +21,10 @@ def grips(course: Course, change: float) -> list[Found]:
     impacts, system = course.impacts, course.system
     if not system.rubs:
         return []
-    mu, e_t = course.friction
+    frictions, (_, e_t) = course.struck_friction(impacts.before), course.friction
     found = []
     for k in range(impacts.count):
+        mu = frictions[k]
         slip = course.slips(impacts.time[k], impacts.q[k])
         before, after = (np.asarray(slip.velocity(u)) for u in (impacts.u[k], impacts.u[k] + impacts.jump[k]))
         turned = np.where(impacts.soft[k], 0.0, e_t)[:, None] * before

@@ -41,14 +41,20 @@ _STRAIGHT = 0.05
 
 
 def kinks(course: Course, change: float) -> list[Found]:
-    """Impacts at whose speed the law of restitution jumps or has a kink."""
-    impacts = course.impacts
-    if not course.system.speed_dependent:
-        return []
-    below, at, above = (course.restitution(impacts.before * factor) for factor in (1 - change, 1.0, 1 + change))
-    struck = (impacts.before < -course.rounding[1]) & (impacts.impulse > 0) & ~impacts.soft
-    bent = np.abs(below - 2 * at + above) > _STRAIGHT * change
-    return [(Singularity.KINK, float(impacts.time[k]), int(i)) for k, i in np.argwhere(struck & bent)]
+    """Impacts at whose speed the law of restitution, or that of friction, jumps or has a kink."""
+    impacts, system = course.impacts, course.system
+    struck = (impacts.before < -course.rounding[1]) & (impacts.impulse > 0)
+
+    def bent(law) -> np.ndarray:
+        below, at, above = (law(impacts.before * factor) for factor in (1 - change, 1.0, 1 + change))
+        return np.abs(below - 2 * at + above) > _STRAIGHT * change
+
+    found = np.zeros_like(struck)
+    if system.speed_dependent:
+        found |= struck & ~impacts.soft & bent(course.restitution)
+    if system.friction_by_speed:
+        found |= struck & bent(course.struck_friction)
+    return [(Singularity.KINK, float(impacts.time[k]), int(i)) for k, i in np.argwhere(found)]
 
 
 def _continues(course: Course, k: int, contact: int) -> bool:

@@ -69,7 +69,8 @@ def _coefficients(system: Balls, params) -> list[str]:
     """The names of the parameters that belong to pairs of surfaces."""
     optional = [name for name in _OPTIONAL if name in params]
     of_law = [one.name for one in laws.LAWS[system.law].coefficients if not one.choice]
-    return ["restitution", *of_law, *(["friction", *optional] if system.rubs else [])]
+    rubbing = ["friction", *laws.besides_friction(system.friction_law), *optional] if system.rubs else []
+    return ["restitution", *of_law, *rubbing]
 
 
 @requirements.register

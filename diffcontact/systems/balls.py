@@ -37,6 +37,7 @@ def balls(
     air: bool = False,
     resistance: bool = False,
     restitution: str = "constant",
+    friction: str = "constant",
 ) -> Balls:
     """Balls that collide with each other, with the sides of a box, with planes and with fixed balls.
 
@@ -95,6 +96,7 @@ def balls(
         resistance: whether the contacts of balls that spin resist rolling and pivoting.
         restitution: how it depends on the speed of approach, one of `systems.laws.LAWS` by name. Its params are like
             `restitution`, a table for materials too; with `EventTimed` only.
+        friction: how it does, of balls that spin, one of `systems.laws.FRICTION_LAWS` by name; likewise.
 
     Returns:
         A `System`; equal arguments return the same one.
@@ -147,6 +149,9 @@ def balls(
     if resistance and (not spin or cell is not None):
         raise ValueError("balls(resistance=True): expected spin=True, and no cell, with it")
     laws.named(restitution, "balls")
+    laws.require_friction(friction, "balls")
+    if friction != "constant" and (not spin or cell is not None):
+        raise ValueError(f"balls(friction={friction!r}): expected spin=True, and no cell, with it")
     return _balls(
         int(count),
         int(dimension),
@@ -160,7 +165,7 @@ def balls(
         belt,
         bool(air),
         bool(resistance),
-        restitution,
+        (restitution, friction),
     )
 
 
@@ -182,8 +187,9 @@ def _numbered(materials):
 
 
 @lru_cache(maxsize=128)
-def _balls(count, dimension, box, cell, planes, radius, fixed, materials, spin, belt, air, resistance, law):
+def _balls(count, dimension, box, cell, planes, radius, fixed, materials, spin, belt, air, resistance, of_speed):
     surfaces = Surfaces(count, dimension, box, planes, radius, fixed, materials, spin, belt)
+    law, friction_law = of_speed
 
     def force(t, q, u, params):
         del t
@@ -210,6 +216,7 @@ def _balls(count, dimension, box, cell, planes, radius, fixed, materials, spin, 
     functions["restitution"] = laws.restitution(law, surfaces.coefficients)
     if spin:
         functions |= rubbing(surfaces, surfaces.facing, coefficient)
+        functions["friction"] = laws.friction(friction_law, surfaces.coefficients)
     if resistance:
         functions |= resisting(surfaces, surfaces.facing, coefficient)
     if cell is not None:
@@ -218,4 +225,4 @@ def _balls(count, dimension, box, cell, planes, radius, fixed, materials, spin, 
         functions["normals"] = surfaces.gradients
     else:
         functions.pop("tangents", None)
-    return Balls(**functions, surfaces=surfaces, law=law)
+    return Balls(**functions, surfaces=surfaces, law=law, friction_law=friction_law)

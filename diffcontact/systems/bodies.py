@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 
 import jax.numpy as jnp
 import numpy as np
@@ -28,6 +28,7 @@ def bodies(
     belt: Callable | None = None,
     pairs: bool = True,
     restitution: str = "constant",
+    friction: str = "constant",
     impact_law: str = "newton",
 ) -> Bodies:
     r"""Rigid bodies that fall, tumble, slide and roll, with Coulomb friction where they touch.
@@ -74,6 +75,7 @@ def bodies(
         pairs: whether bodies meet each other.
         restitution: how it depends on the speed of approach, one of `systems.laws.LAWS` by name; with `EventTimed`
             only.
+        friction: how it does, one of `systems.laws.FRICTION_LAWS` by name; likewise.
         impact_law: as in `System`.
 
     Returns:
@@ -111,12 +113,13 @@ def bodies(
     if belt is not None and planes is None:
         raise ValueError("bodies(belt=...): expected planes=... with it")
     laws.named(restitution, "bodies")
+    laws.require_friction(friction, "bodies")
     given = shapes if callable(shapes) else ((shapes,) if isinstance(shapes, Shape) else tuple(shapes))
     numbers = None if materials is None else _numbered(materials)
     solids = Solids(given, int(dimension), planes, int(fixed), numbers, belt, bool(pairs))
     if not callable(given):
         require(given, solids)
-    return _bodies(solids, restitution, impact_law)
+    return _bodies(solids, restitution, friction, impact_law)
 
 
 def _numbered(materials):
@@ -127,7 +130,7 @@ def _numbered(materials):
 
 
 @lru_cache(maxsize=128)
-def _bodies(solids: Solids, law: str, impact_law: str) -> Bodies:
+def _bodies(solids: Solids, law: str, friction_law: str, impact_law: str) -> Bodies:
     def mass(q, params):
         return _mass(solids, q, params)
 
@@ -145,12 +148,13 @@ def _bodies(solids: Solids, law: str, impact_law: str) -> Bodies:
         mass,
         laws.restitution(law, solids.coefficients),
         slip=solids.slip,
-        friction=partial(solids.coefficients, "friction"),
+        friction=laws.friction(friction_law, solids.coefficients),
         tangential_restitution=e_t,
         impact_law=impact_law,
         draw=drawings.bodies(solids),
         solids=solids,
         law=law,
+        friction_law=friction_law,
         **(SPACE if solids.dimension == 3 else {}),
     )
 

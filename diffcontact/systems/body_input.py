@@ -92,7 +92,7 @@ def _inertia(inertia, params):
 def _coefficients(system: Bodies, params) -> list[str]:
     optional = ["tangential_restitution"] if "tangential_restitution" in params else []
     of_law = [one.name for one in laws.LAWS[system.law].coefficients if not one.choice]
-    return ["restitution", *of_law, "friction", *optional]
+    return ["restitution", *of_law, "friction", *laws.besides_friction(system.friction_law), *optional]
 
 
 def _unsound(number, kind, expected):

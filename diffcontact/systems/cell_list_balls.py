@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 import jax.numpy as jnp
 from jax import Array, lax
 
+from diffcontact.approach import approach
 from diffcontact.qp.rows.body_rows import BodyRows
 from diffcontact.qp.rows.slots import NONE
-from diffcontact.restitution import approach
 from diffcontact.status import Status, first
 from diffcontact.system import System
 from diffcontact.systems import laws

@@ -1,4 +1,4 @@
-r"""Laws of restitution: how the coefficient depends on the speed of approach v.
+r"""Laws of restitution and of friction: how the coefficients depend on the speed of approach v.
 
     constant       e = restitution
     linear         e = restitution - restitution_loss v
@@ -10,6 +10,13 @@ with v0 the `reference_speed` at which e is `restitution`, a choice and not a pr
 Each is kept within [0, 1]: at v = 0 a power is cut off at 1, and where a line has come down to 0 it stays there. Beyond
 such a corner nothing depends on the law's parameters; `certify` names impacts at one. The slope of "sticking" is
 infinite where bodies begin to stick, but above that speed v_s can be fitted, unlike the edge of a step.
+
+Friction in an impact is
+
+    constant       mu = friction
+    linear         mu = friction - friction_loss v,   0 where that is negative
+
+and `friction` is that of contacts that last, whatever the law.
 
 Source: viscoelastic spheres: G. Kuwabara, K. Kono, Jpn. J. Appl. Phys. 26 (1987) 1230; R. Ramirez, T. Poeschel,
 N. V. Brilliantov, T. Schwager, Phys. Rev. E 60 (1999) 4465. Sticking, an energy that adhesion takes: B. Dahneke,
@@ -172,3 +179,46 @@ def restitution(law: str = "constant", coefficient: Callable[[str, Any], Any] = 
         [1.    0.4   0.141]
     """
     return built(law, coefficient)
+
+
+# Laws of friction, and what each has besides `friction`.
+FRICTION_LAWS = {"constant": (), "linear": (Coefficient("friction_loss", -1),)}
+
+
+@lru_cache(maxsize=256)
+def friction(law: str = "constant", coefficient: Callable[[str, Any], Any] = _of_params) -> Callable[..., Any]:
+    """A law as `System(friction=...)` takes it; arguments, returns and errors as of `restitution`.
+
+    Example:
+        >>> print(friction("linear")({"friction": 0.2, "friction_loss": 0.03}, jnp.array([0.0, 1.0, 9.0])).round(3))
+        [0.2  0.17 0.  ]
+    """
+    require_friction(law, "laws.friction")
+    return built_friction(law, coefficient)
+
+
+def built_friction(law: str, coefficient: Callable[[str, Any], Any]) -> Callable[..., Any]:
+    """What `friction` returns, made anew: for coefficients that close over traced values."""
+    if law == "constant":
+        return lambda params: coefficient("friction", params)
+
+    def of_speed(params, speed):
+        mu = coefficient("friction", params) - coefficient("friction_loss", params) * speed
+        return jnp.where(mu < 0, 0.0, mu)
+
+    return of_speed
+
+
+def besides_friction(law: str) -> list[str]:
+    """The names of the parameters that a law of friction has besides `friction`."""
+    return [one.name for one in FRICTION_LAWS[law]]
+
+
+def require_friction(name: str, caller: str) -> None:
+    """Refuse what is no law of friction.
+
+    Raises:
+        ValueError: there is none by this name.
+    """
+    if name not in FRICTION_LAWS:
+        raise ValueError(f"{caller}(friction={name!r}): no such law; {did_you_mean(str(name), FRICTION_LAWS)}")

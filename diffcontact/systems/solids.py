@@ -277,10 +277,12 @@ class Bodies(System):
     Args:
         solids: what may touch.
         law: of restitution, one of `laws.LAWS` by name.
+        friction_law: one of `laws.FRICTION_LAWS` by name.
     """
 
     solids: Solids = field(kw_only=True)
     law: str = field(default="constant", kw_only=True)
+    friction_law: str = field(default="constant", kw_only=True)
 
 
 def require(shapes: Any, solids: Solids) -> None:

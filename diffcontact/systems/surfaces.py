@@ -232,10 +232,12 @@ class Balls(System):
     Args:
         surfaces: what may touch.
         law: of restitution, one of `laws.LAWS` by name.
+        friction_law: one of `laws.FRICTION_LAWS` by name.
     """
 
     surfaces: Surfaces = field(kw_only=True)
     law: str = field(default="constant", kw_only=True)
+    friction_law: str = field(default="constant", kw_only=True)
 
 
 def unit(apart: Array) -> tuple[Array, Array]:

@@ -117,18 +117,21 @@ def role(objective: Objective, theta: Any, name: str) -> str:
             if function is not None:
                 functions[kind] = function
         if not line and system.speed_dependent:
-            functions["restitution"] = partial(_at_unit_speed, run)
+            functions["restitution"] = partial(_at_speed, run, system.restitution, 1.0)
+        # What friction loses with the speed bounds no grip from below.
+        if not line and system.friction_by_speed:
+            functions["friction"] = partial(_at_speed, run, system.friction, 0.0)
         for kind, function in functions.items():
             if np.any(np.asarray(function(here)) != np.asarray(function(there))):
                 return kind
     return ""
 
 
-def _at_unit_speed(run, params):
-    """(c,) restitution at 1 m/s of a system where it depends on the speed."""
+def _at_speed(run, coefficient, speed, params):
+    """(c,) values at one speed of approach [m/s] of a coefficient that depends on it."""
     system, q0 = run.model.system, jnp.asarray(run.model.initial(params)[0])
     gap = jax.eval_shape(lambda q: system.gap(jnp.zeros((), q.dtype), q, params), q0)
-    return system.restitution(params, jnp.ones(gap.shape, q0.dtype))
+    return coefficient(params, jnp.full(gap.shape, speed, q0.dtype))
 
 
 def _moved(objective: Objective, theta: Any, name: str):
@@ -146,6 +149,8 @@ def least_friction(objective: Objective, theta: Any, name: str, trajectories: Se
         if trajectory.friction is None:
             continue
         mu = run.model.system.friction
+        if run.model.system.friction_by_speed:
+            mu = partial(_at_speed, run, mu, 0.0)
         differs = np.asarray(mu(here)) != np.asarray(mu(there))
         rub, load = np.linalg.norm(np.asarray(trajectory.friction), axis=-1), np.asarray(trajectory.impulse)
         # Of balls with a cell list, reactions are per ball.

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from diffcontact.batching import entangled, select, where_wanted
-from diffcontact.friction import tangential_restitutions
+from diffcontact.friction import friction_status, tangential_restitutions
 from diffcontact.mass import solve
 from diffcontact.qp.friction.coulomb import CoulombProjection, with_modes
 from diffcontact.qp.friction.held_modes import hold_modes
@@ -104,18 +104,19 @@ def pass_by(system, params, t, q, u, h, left, due: Due, limits: Threshold):
     opening, sliding = place.contacts.velocity(u), place.slip.velocity(u)
     e = jnp.broadcast_to(system.restitution_of(params, opening), opening.shape)
     e_t = tangential_restitutions(system, params, opening.size, u.dtype)
+    struck_place = place.struck(system, params, opening)
     takes_part = due.closed & (_reached(place, due.closed, due.contact) | ~due.alone)
     rebound = lax.stop_gradient(-e * opening)
     by_moreau = takes_part
     if system.flows:
         flows = due.strike & (jnp.sum(takes_part) == 1)
-        whole, dead = _struck_alone(system, place, due.contact, e, u, flows)
+        whole, dead = _struck_alone(system, struck_place, due.contact, e, u, flows)
         rebound = jnp.where(flows, lax.stop_gradient(place.contacts.velocity(whole.u)), rebound)
         by_moreau = takes_part & ~flows
     slow = takes_part & (rebound > limits.rounding) & (rebound <= limits.slow)
 
     def impact(dead) -> Question:
-        return about_impact(place, by_moreau, jnp.where(dead, 0.0, e), jnp.where(dead, 0.0, e_t), u)
+        return about_impact(struck_place, by_moreau, jnp.where(dead, 0.0, e), jnp.where(dead, 0.0, e_t), u)
 
     def solved(so_far: Passage, number) -> Passage:
         around = Surroundings.at(system, params, t, q, so_far.hit.u, h, place)
@@ -171,6 +172,7 @@ def pass_by(system, params, t, q, u, h, left, due: Due, limits: Threshold):
     status = first(hit.status, jnp.where(coarse, Status.TOO_COARSE, Status.OK).astype(jnp.int32))
     if system.speed_dependent:
         status = first(status, system.restitution_status(params, opening, takes_part & due.strike))
+    status = first(status, friction_status(system, params, opening, takes_part & due.strike))
     status = first(status, jnp.where(passage.uncertain, Status.NO_FRICTION, passage.piece.status).astype(jnp.int32))
     contact = jnp.where(due.strike, due.contact, -1).astype(jnp.int32)
     numbers = jnp.arange(opening.size)

@@ -59,6 +59,12 @@ class Place(NamedTuple):
         reach = lax.stop_gradient(jnp.abs(rows) @ jnp.abs(q))
         return cls(here, slips(system, params, t, q, size), system.mass(q, params), friction, reach)
 
+    def struck(self, system, params, before: Array) -> Place:
+        """The same place in an impact before which the gap velocities are these (c,) [m/s]."""
+        if not system.friction_by_speed:
+            return self
+        return self._replace(friction=friction_coefficients(system, params, before.size, before.dtype, before))
+
     def question(self, b: Array, s: Array, v: Array) -> Question:
         """The friction problem of these contacts with offsets b (c,) and s (c, k), from v (d,)."""
         return Question(self.mass, self.contacts.normals, self.slip.tangents, b, s, self.friction, v)

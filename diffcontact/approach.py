@@ -1,4 +1,4 @@
-"""The coefficient of restitution as a function of the speed of approach: what such a function looks like."""
+"""Coefficients of restitution and friction as functions of the speed of approach: what such a function looks like."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jax import Array
 
 
 def takes_speed(function: Callable) -> bool:
-    """Whether a restitution is a function of (params, speed), not of params alone: two arguments must be given.
+    """Whether a coefficient is a function of (params, speed), not of params alone: two arguments must be given.
 
     Example:
         >>> takes_speed(lambda params: 0.5), takes_speed(lambda params, speed: 0.5), takes_speed(lambda p, k=2: 0.5)
