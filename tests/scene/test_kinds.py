@@ -270,3 +270,18 @@ def test_restitution_of_materials_and_of_contacts():
         _ready(kind="carts", restitution="linar")
     with pytest.raises(ValueError, match=r's: materials: with restitution = "per contact", expected one of the two'):
         _ready(**walls, materials=[0, 0, 1, 1], restitution="per contact")
+
+
+def test_friction_of_the_speed_has_a_loss_for_each_two_materials():
+    walls = {"kind": "balls", "count": 2, "dimension": 2, "planes": [[0, 1]], "spin": True, "friction": "linear"}
+    alike, of_pairs = _ready(**walls), _ready(**walls, materials=[0, 0, 1])
+    assert alike.quantities["friction_loss"].unit == "s/m"
+    assert "in impacts mu = friction - friction_loss v at the speed of approach v" in alike.law
+    known = {"friction_0_0": 0.4, "friction_0_1": 0.2, "friction_loss_0_0": 0.1, "friction_loss_0_1": 0.0}
+    assert set(known) <= set(of_pairs.quantities)
+    np.testing.assert_allclose(of_pairs.system.friction(known, np.full(3, 2.0)), [0.2, 0.2, 0.2])
+    np.testing.assert_allclose(of_pairs.system.friction(known, np.full(3, 0.0)), [0.2, 0.2, 0.4])
+    box = {"box": {"shape": "box", "sides": [0.1, 0.1]}}
+    bodies = _ready(kind="bodies", dimension=2, planes=[[0, 1]], bodies=box, friction="linear")
+    assert bodies.quantities["friction_loss"].unit == "s/m"
+    assert bodies.system.friction_by_speed
