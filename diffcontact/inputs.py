@@ -158,7 +158,7 @@ class Functions:
         try:
             result = jax.eval_shape(call)
         except Exception as error:
-            if isinstance(error, ValueError) and self.explains:
+            if isinstance(error, ValueError) and self.explains and not returned:
                 raise
             raise ValueError(
                 f"{self.kind}.{name}{self._failure(function, arguments, given, returned, error)}"

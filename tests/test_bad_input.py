@@ -1,5 +1,6 @@
 """What users get wrong: each gives one line that names it. Nothing is compiled before it is refused."""
 
+from dataclasses import replace
 from functools import partial
 
 import jax
@@ -141,3 +142,11 @@ def test_functions_may_close_over_traced_values():
 
     expected = simulate(q0=[0.5, 0.0], times=[0.0, 0.5]).u[-1]
     np.testing.assert_allclose(end(0.5), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("returned", [None, {"m": 1.0}])
+def test_a_ready_made_system_with_a_function_of_ones_own_is_told_the_same(returned):
+    ball = replace(dc.systems.balls(1, 1), mass=lambda q, p: returned)
+    params = {"mass": np.ones(1), "radius": np.ones(1), "gravity": np.zeros(1), "restitution": 0.5}
+    with pytest.raises(ValueError, match=rf"^System.mass: expected an array, got {type(returned).__name__}$"):
+        dc.simulate(ball, params, [1.0], [0.0], [0.0, 1.0])
