@@ -89,24 +89,29 @@ class Threshold(NamedTuple):
     fastest: Array
     unsettled: Array
 
-    def with_bounces(self, t, moves: Array, rebound: Array, lasting: Array, soft: Array) -> tuple[Array, Array]:
+    def with_bounces(
+        self, t, moves: Array, rebound: Array, closing: Array, lasting: Array, soft: Array
+    ) -> tuple[Array, Array]:
         """What is unsettled (d,) once the bounces of the contacts `soft` (c,) are left out, and how long each (c,)
         would go on [s].
 
         All bounces of one contact take 1 / (1 - e) times as long as the first. Where a body already rattles at another
         contact the two pass their motion to and fro, and an impact takes its part of one of two: in the mean they die
-        away as if by sqrt((1 + e^2) / 2).
+        away as if by sqrt((1 + e^2) / 2). The first takes 2 rebound / closing, no longer than the step, which it was
+        seen to end in.
 
         Args:
             t: when [s].
             moves: (c, d) which contacts move which coordinates.
             rebound: (c,) how fast contacts would have left [m/s].
+            closing: (c,) the acceleration that would have brought those of `soft` back, were none of them held [m/s^2].
             lasting: (c,) see `lasting_restitution`.
             soft: (c,) those that were not left to bounce.
         """
         rattles = jnp.any(moves & (self.unsettled > t)[None, :], axis=1)
         ratio = jnp.where(rattles, jnp.sqrt((1 + lasting**2) / 2), lasting)
-        tail = self.h * rebound / jnp.where(soft, self.slow * (1 - ratio), 1.0)
+        first = 2 * rebound / jnp.where(soft, jnp.maximum(closing, 2 * rebound / self.h), 1.0)
+        tail = first / jnp.where(soft, 1 - ratio, 1.0)
         until = jnp.max(jnp.where(moves & soft[:, None], (t + tail)[:, None], -jnp.inf), axis=0, initial=-jnp.inf)
         return lax.stop_gradient((jnp.maximum(self.unsettled, until), tail))
 
@@ -164,34 +169,37 @@ def percussion(
         return bound, pulled
 
     def stage(hit: _Hit, number):
-        """Four of them: all bounce; which would be back; these do not bounce; all bounce like the least elastic."""
-        predicts = number == 1
-        offset, target = strike(hit.soft, jnp.where(number == 3, least, e))
+        """Five of them: all bounce; which would be back; these do not bounce; how fast they would have come back; all
+        bounce like the least elastic."""
+        predicts, lets_go = (number == 1) | (number == 3), number == 3
+        offset, target = strike(hit.soft, jnp.where(number == 4, least, e))
 
         def ahead():
             return lax.stop_gradient(_ahead(system, params, t, q, hit.u, here, threshold.h))
 
         offset, target = where_wanted(predicts, ahead, (offset, target))
-        found = qp.project(mass, here.normals, offset, target)
+        found = qp.project(mass, here.normals, jnp.where(lets_go & hit.soft, jnp.inf, offset), target)
         returns = slow & ((found.multipliers > 0) | (found.status != Status.OK))
-        struck = _Hit(found.u, found.multipliers, hit.soft, found.status)
-        return select(predicts, hit._replace(soft=returns), struck)
+        closing = -lax.stop_gradient(here.normals @ found.u + offset)
+        seen = hit._replace(soft=select(lets_go, hit.soft, returns), closing=select(lets_go, closing, hit.closing))
+        return select(predicts, seen, _Hit(found.u, found.multipliers, hit.soft, found.status, hit.closing))
 
     def wanted(hit: _Hit, number):
-        return jnp.stack([number == 0, jnp.any(slow), jnp.any(hit.soft), _gain(here, before, hit) > 0])[number]
+        softly = jnp.any(hit.soft)
+        return jnp.stack([number == 0, jnp.any(slow), softly, softly, _gain(here, before, hit) > 0])[number]
 
     def next_stage(hit: _Hit, number):
         hit = where_wanted(wanted(hit, number), lambda: stage(hit, number), hit)
         return hit, hit
 
     still, nothing = entangled((u, jnp.zeros_like(before)))
-    begin = _Hit(still, nothing, taking_part & False, jnp.zeros((), jnp.int32))
-    count = 3 if restitution.ndim == 0 else 4
+    begin = _Hit(still, nothing, taking_part & False, jnp.zeros((), jnp.int32), lax.stop_gradient(nothing))
+    count = 4 if restitution.ndim == 0 else 5
     _, hits = lax.scan(next_stage, begin, jnp.arange(count))
-    hit = jax.tree.map(lambda x: x[2], hits)
+    hit = jax.tree.map(lambda x: x[3], hits)
     after, impulse = hit.u, hit.impulse
     if restitution.ndim:
-        after, impulse = _without_gain(here, before, hit, jax.tree.map(lambda x: x[3], hits))
+        after, impulse = _without_gain(here, before, hit, jax.tree.map(lambda x: x[4], hits))
     lasting = lasting_restitution(system, params, e, rebound)
     coarse = jnp.any(hit.soft & matters(here, rebound, lasting, threshold.fastest))
     # A body that is struck while it rests passes the blow on at once; one that still bounces is struck alone. However
@@ -200,7 +208,7 @@ def percussion(
     bounces = jnp.any(moves & (threshold.unsettled > t)[None, :], axis=1) & (jnp.arange(e.size) != contact)
     fast = -before[contact] > jnp.max(threshold.slow)
     coarse = coarse | (fast & jnp.any(bounces & (impulse > 0)))
-    unsettled, _ = threshold.with_bounces(t, moves, rebound, lasting, hit.soft)
+    unsettled, _ = threshold.with_bounces(t, moves, rebound, hit.closing, lasting, hit.soft)
     status = first(hit.status, jnp.where(coarse, Status.TOO_COARSE, Status.OK).astype(jnp.int32))
     if system.speed_dependent:
         status = first(status, system.restitution_status(params, before, taking_part))
@@ -213,12 +221,14 @@ def percussion(
 
 
 class _Hit(NamedTuple):
-    """A velocity after an impact, its impulses (c,), which contacts (c,) did not bounce, the projection's status."""
+    """A velocity after an impact, its impulses (c,), which contacts (c,) did not bounce, the projection's status, and
+    the acceleration (c,) that would have brought these back [m/s^2]."""
 
     u: Array
     impulse: Array
     soft: Array
     status: Array
+    closing: Array
 
 
 def _ahead(system, params, t, q, u, here: Contacts, h):

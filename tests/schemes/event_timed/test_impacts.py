@@ -41,6 +41,42 @@ def test_a_ball_struck_after_its_last_bounce_is_not():
     np.testing.assert_allclose(run.u[-1], [0.0, speed / 2 - 9.81 * (1.1 - speed / 9.81)], atol=1e-9)
 
 
+# The first ball bounces on the third, which lies on the floor; 18 ms after its last bounce but infinitely many the
+# second one falls on it. Its next flight takes 20 ms: the floor holds the third ball, so that they close with g.
+PILE = {
+    "mass": jnp.array([1.588, 0.3955, 2.306]),
+    "radius": jnp.array([0.10991237, 0.22619759, 0.1100035]),
+    "gravity": jnp.array([-4.02985455]),
+    "restitution": jnp.array(0.37726881),
+}
+FALLING = [0.75830765, 1.68328672, 0.15079573], [-0.58103123, 0.71715695, -0.51547966]
+
+
+def test_how_long_bounces_go_on_is_a_matter_of_what_is_held():
+    coarse, fine, finer = (
+        dc.simulate(LINE, PILE, *FALLING, np.linspace(0.0, 1.0, 41), substeps=substeps) for substeps in (1, 2, 16)
+    )
+    assert coarse.status == dc.Status.TOO_COARSE
+    assert np.max(np.abs(coarse.q - finer.q)) > 0.05
+    assert fine.status == finer.status == 0
+    # One above the other: the impacts are exact once they are told apart.
+    np.testing.assert_allclose(fine.q[-1], finer.q[-1], atol=1e-12)
+
+
+def test_so_it_is_where_they_rub():
+    """The same three above each other in a plane, where they may spin."""
+    floor = {"planes": lambda t, p: (jnp.array([[0.0, 1.0]]), jnp.zeros(1))}
+    discs = dc.systems.balls(3, 2, spin=True, **floor)
+    params = PILE | {"gravity": jnp.array([0.0, -4.02985455]), "friction": 0.3}
+    q0, u0 = (np.stack([np.zeros(3), x, np.zeros(3)], axis=1).ravel() for x in FALLING)
+    times = np.linspace(0.0, 1.0, 41)
+    coarse, fine = (dc.simulate(discs, params, q0, u0, times, substeps=substeps) for substeps in (1, 2))
+    alike = dc.simulate(LINE, PILE, *FALLING, times, substeps=2)
+    assert coarse.status == dc.Status.TOO_COARSE
+    assert fine.status == 0
+    np.testing.assert_allclose(fine.q[-1, 1::3], alike.q[-1], atol=1e-12)
+
+
 def test_balls_that_collapsed_a_hair_apart_are_reported_when_they_are_struck():
     """Three balls that stick to each other after infinitely many impacts, in free fall, and then hit the floor: whether
     they do so at once or one after the other is decided by gaps of 1e-8 m that the last impacts left."""

@@ -58,18 +58,20 @@ class Due(NamedTuple):
 
 
 class Passage(NamedTuple):
-    """What a moment leads to: the impact, the contacts (c,) that were not left to bounce in it, and the `Piece` of
-    motion that begins, which may be `uncertain`."""
+    """What a moment leads to: the impact, the contacts (c,) that were not left to bounce in it, the acceleration (c,)
+    that would have brought these back, and the `Piece` of motion that begins, which may be `uncertain`."""
 
     hit: Hit
     soft: Array
+    closing: Array
     piece: Piece
     uncertain: Array
 
 
 # The problems: an impact in which all bounce; who would be back within the step; the impact in which these do not
-# bounce; the one in which nothing bounces, where it would make energy; the modes, and these once more.
-HIT, AHEAD, HIT_SOFTLY, HIT_DEAD, MODES, MODES_AGAIN = range(6)
+# bounce; how fast they would have come back; the impact in which nothing bounces, where it would make energy; the
+# modes, and these once more.
+HIT, AHEAD, HIT_SOFTLY, LET_GO, HIT_DEAD, MODES, MODES_AGAIN = range(7)
 
 
 def pass_by(system, params, t, q, u, h, left, due: Due, limits: Threshold):
@@ -120,14 +122,16 @@ def pass_by(system, params, t, q, u, h, left, due: Due, limits: Threshold):
 
     def solved(so_far: Passage, number) -> Passage:
         around = Surroundings.at(system, params, t, q, so_far.hit.u, h, place)
-        impacts, certain = number <= HIT_DEAD, jnp.where(number == MODES, CERTAIN, MORE_CERTAIN)
+        looks_ahead = (number == AHEAD) | (number == LET_GO)
+        impacts, certain = (number <= HIT_DEAD) & ~looks_ahead, jnp.where(number == MODES, CERTAIN, MORE_CERTAIN)
         questions = (
             lambda: impact(so_far.soft | (number == HIT_DEAD)),
             lambda: _ahead(around, h),
             lambda: about_modes(around, due.imposed, left, certain),
         )
-        asked = lax.switch(jnp.where(number == AHEAD, 1, jnp.where(number >= MODES, 2, 0)), questions)
-        found, modes = _answer(asked)
+        asked = lax.switch(jnp.where(looks_ahead, 1, jnp.where(number >= MODES, 2, 0)), questions)
+        found, modes = _answer(asked._replace(b=jnp.where((number == LET_GO) & so_far.soft, jnp.inf, asked.b)))
+        closing = -lax.stop_gradient(place.contacts.normals @ found.u + asked.b)
         struck = Hit(found.u, found.normal, found.tangential, found.status)
         if system.flows:
             ends_early = so_far.soft[due.contact] | (number == HIT_DEAD)
@@ -136,8 +140,9 @@ def pass_by(system, params, t, q, u, h, left, due: Due, limits: Threshold):
         returns = slow & ((found.normal > 0) | (found.status != Status.OK))
         piece = begin(around, due.imposed, asked, found, modes, h)
         return Passage(
-            hit=select(impacts & (number != AHEAD), struck, so_far.hit),
+            hit=select(impacts, struck, so_far.hit),
             soft=jnp.where(number == AHEAD, returns, so_far.soft),
+            closing=jnp.where(number == LET_GO, closing, so_far.closing),
             piece=select(number >= MODES, piece, so_far.piece),
             uncertain=(number >= MODES) & lost_direction(asked, due.imposed, around, found),
         )
@@ -145,8 +150,8 @@ def pass_by(system, params, t, q, u, h, left, due: Due, limits: Threshold):
     def wanted(so_far: Passage, number):
         gains = gain(place, opening, sliding, so_far.hit) > 0
         softly = jnp.any(so_far.soft)
-        asks = due.strike, due.strike & jnp.any(slow), softly, due.strike & gains, jnp.array(True), so_far.uncertain
-        return jnp.stack(asks)[number]
+        hits = due.strike, due.strike & jnp.any(slow), softly, softly, due.strike & gains
+        return jnp.stack([*hits, jnp.array(True), so_far.uncertain])[number]
 
     def step(so_far, number):
         return where_wanted(wanted(so_far, number), lambda: solved(so_far, number), so_far), None
@@ -155,8 +160,8 @@ def pass_by(system, params, t, q, u, h, left, due: Due, limits: Threshold):
     hit, never = Hit(still, none, across, jnp.zeros((), jnp.int32)), takes_part & False
     around = jax.eval_shape(lambda: Surroundings.at(system, params, t, q, u, h, place))
     nowhere = Piece.nowhere(jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), around))
-    passage = Passage(hit, never, entangled(nowhere, (still, params, t, q)), jnp.array(False))
-    passage = lax.scan(step, passage, jnp.arange(6))[0]
+    passage = Passage(hit, never, lax.stop_gradient(none), entangled(nowhere, (still, params, t, q)), jnp.array(False))
+    passage = lax.scan(step, passage, jnp.arange(7))[0]
 
     hit, soft = passage.hit, passage.soft
     leaving = place.contacts.velocity(hit.u)
@@ -167,7 +172,7 @@ def pass_by(system, params, t, q, u, h, left, due: Due, limits: Threshold):
     bounces = jnp.any(moves & (limits.unsettled > t)[None, :], axis=1) & (jnp.arange(e.size) != due.contact)
     fast = due.strike & (-opening[due.contact] > jnp.max(limits.slow))
     coarse = coarse | (fast & jnp.any(bounces & (hit.normal > 0)))
-    unsettled, tail = limits.with_bounces(t, moves, rebound, lasting, soft)
+    unsettled, tail = limits.with_bounces(t, moves, rebound, passage.closing, lasting, soft)
     coarse = coarse | jnp.any(soft & _may_grip_otherwise(passage.piece, tail, limits.fastest))
     status = first(hit.status, jnp.where(coarse, Status.TOO_COARSE, Status.OK).astype(jnp.int32))
     if system.speed_dependent:
