@@ -206,8 +206,7 @@ def percussion(
     # small the bounce is, that makes a difference as fast as the blow.
     moves = jnp.abs(here.normals) > 0
     bounces = jnp.any(moves & (threshold.unsettled > t)[None, :], axis=1) & (jnp.arange(e.size) != contact)
-    fast = -before[contact] > jnp.max(threshold.slow)
-    coarse = coarse | (fast & jnp.any(bounces & (impulse > 0)))
+    coarse = coarse | struck_fast(contact, before, bounces & (impulse > 0), threshold.slow)
     unsettled, _ = threshold.with_bounces(t, moves, rebound, hit.closing, lasting, hit.soft)
     status = first(hit.status, jnp.where(coarse, Status.TOO_COARSE, Status.OK).astype(jnp.int32))
     if system.speed_dependent:
@@ -218,6 +217,12 @@ def percussion(
     speeds = before, leaving, threshold.slow
     record = Percussion(t, number, impulse, *speeds, hit.soft, q, u, after - u, jnp.arange(before.size))
     return after, unsettled, status, record
+
+
+def struck_fast(contact, before, bounces, slow):
+    """() whether `contact` closes faster than what a step leaves out may be: its own bounces, or `bounces` (c,)."""
+    near = bounces | (jnp.arange(slow.size) == contact)
+    return jnp.any(bounces) & (-before[contact] > jnp.max(jnp.where(near, slow, 0.0)))
 
 
 class _Hit(NamedTuple):
@@ -322,6 +327,6 @@ def remainder(system, params, t, s, q: Array, u: Array, slow: Array):
     length = jnp.where(moves, s, 1.0)
     w, impulse = jnp.where(moves, steps[0] / length, u), jnp.where(moves, multipliers[0] / length, 0.0)
     # Against the largest: bodies that rattle to rest between each other have no acceleration of their own.
-    bounced = (impulse > 0) & (here.velocity(u) < -jnp.max(slow))
+    bounced = (impulse > 0) & (here.velocity(u) < -jnp.max(jnp.where(impulse > 0, slow, 0.0)))
     stopped = jnp.any((jnp.abs(here.normals) > 0) & (impulse > 0)[:, None], axis=0)
     return x, w, impulse, status[jnp.argmax(status != Status.OK)], jnp.any(bounced), stopped

@@ -30,6 +30,23 @@ def test_a_ball_struck_while_its_bounces_are_left_out_is_reported():
     assert np.max(np.abs(fine.q - finer.q)) < 9.8527 / 8 * (1 / 320) ** 2
 
 
+def test_what_accelerates_elsewhere_hides_no_blow():
+    """The same, and something else that is pushed away from its wall with 10 km/s^2."""
+
+    system = dc.System(
+        gap=lambda t, q, p: jnp.append(LINE.gap(t, q[:3], p), q[3] + 1),
+        force=lambda t, q, u, p: jnp.append(LINE.force(t, q[:3], u[:3], p), 1e4),
+        mass=lambda q, p: jnp.append(LINE.mass(q[:3], p), 1.0),
+        restitution=LINE.restitution,
+    )
+    q0, u0 = (np.append(x, 0.0) for x in START)
+    times = np.linspace(0.0, 1.0, 41)
+    coarse, fine = (dc.simulate(system, STRUCK, q0, u0, times, substeps=substeps) for substeps in (1, 8))
+    assert coarse.status == dc.Status.TOO_COARSE
+    assert fine.status == 0
+    np.testing.assert_allclose(fine.q[:, :3], _at(8).q, atol=1e-12)
+
+
 def test_a_ball_struck_after_its_last_bounce_is_not():
     """The second ball lies still when the first one falls on it."""
     box = dc.systems.balls(2, 1, box=(0.0, 10.0))

@@ -31,7 +31,7 @@ from diffcontact.schemes.event_timed.friction.piece import (
     lost_direction,
 )
 from diffcontact.schemes.event_timed.friction.single_impact import Hit, struck_alone
-from diffcontact.schemes.event_timed.impacts import Percussion, Threshold, lasting_restitution, matters
+from diffcontact.schemes.event_timed.impacts import Percussion, Threshold, lasting_restitution, matters, struck_fast
 from diffcontact.status import Status, first
 
 
@@ -170,8 +170,7 @@ def pass_by(system, params, t, q, u, h, left, due: Due, limits: Threshold):
     # A body that still bounces and is struck from its other side; see `impacts.percussion`.
     moves = jnp.abs(place.contacts.normals) > 0
     bounces = jnp.any(moves & (limits.unsettled > t)[None, :], axis=1) & (jnp.arange(e.size) != due.contact)
-    fast = due.strike & (-opening[due.contact] > jnp.max(limits.slow))
-    coarse = coarse | (fast & jnp.any(bounces & (hit.normal > 0)))
+    coarse = coarse | due.strike & struck_fast(due.contact, opening, bounces & (hit.normal > 0), limits.slow)
     unsettled, tail = limits.with_bounces(t, moves, rebound, passage.closing, lasting, soft)
     coarse = coarse | jnp.any(soft & _may_grip_otherwise(passage.piece, tail, limits.fastest))
     status = first(hit.status, jnp.where(coarse, Status.TOO_COARSE, Status.OK).astype(jnp.int32))
