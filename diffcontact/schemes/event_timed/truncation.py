@@ -17,13 +17,14 @@ MOST = 1 / 32
 # From such a share of its own way on the truncation of a piece makes its change of velocity doubtful, and such a share
 # of the fastest motion doubtful changes may have.
 DOUBTFUL, MOST_DOUBTFUL = 1 / 16, 1 / 4
-# A coordinate counts where its way, times the root of its mass, is such a share of the largest, or in single precision
-# the root of its eps: a body that slides on a floor moves across it by rounding.
-LEAST_WAY = 1e-6
+# A coordinate counts where its way, times the root of its mass, is more than this power of eps of the largest: a body
+# that slides on a floor moves across it by rounding.
+LEAST_WAY = 0.75
 
 
 def winds(system, params, q: Array, u: Array, s, order: int) -> Array:
-    """() whether a `rate` turns so far within s seconds that twice half of them lead elsewhere, by `MOST` of the way.
+    """() whether a `rate` turns so far within s seconds that twice half of them lead elsewhere, by `MOST` of the way of
+    a coordinate, to and fro.
 
     At second order a system that knows where its rate leads to (`System.advance`) is not asked.
     """
@@ -31,9 +32,12 @@ def winds(system, params, q: Array, u: Array, s, order: int) -> Array:
         return jnp.array(False)
     by_rule = replace(system, advance=None)
     whole = advanced(by_rule, params, q, u, s)
-    halves = advanced(by_rule, params, advanced(by_rule, params, q, u, s / 2), u, s / 2)
-    apart, way = (jnp.max(jnp.abs(x), initial=0.0) for x in lax.stop_gradient((whole - halves, halves - q)))
-    return apart > MOST * way
+    half = advanced(by_rule, params, q, u, s / 2)
+    halves = advanced(by_rule, params, half, u, s / 2)
+    q, whole, half, halves = lax.stop_gradient((q, whole, half, halves))
+    way = jnp.abs(half - q) + jnp.abs(halves - half)
+    rounding = jnp.finfo(q.dtype).eps ** 0.75 * (1 + jnp.abs(q))
+    return jnp.any(jnp.abs(whole - halves) > MOST * way + rounding)
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["error", "way", "doubtful"], meta_fields=[])
@@ -75,8 +79,8 @@ class Truncation:
             order: of the motion, 2 or 4. Of fourth order truncation is about the square of that of second, per way.
         """
         s, u, w, a, rounding = lax.stop_gradient((s, u, w, a, rounding))
-        # Loads that cancel round by more than one term does.
-        moved = s / 2 * (jnp.abs(u) + jnp.abs(w) + s * jnp.abs(a) + 16 * rounding)
+        # Loads that cancel, among redundant contacts above all, round by more than one term does.
+        moved = s / 2 * (jnp.abs(u) + jnp.abs(w) + s * jnp.abs(a) + 64 * rounding)
         off = s / 3 * jnp.abs(w - u - s * a)
         doubtful = jnp.where(off > DOUBTFUL ** (2 / order) * moved, jnp.abs(w - u), 0.0)
         return Truncation(self.error + off, self.way + moved, jnp.maximum(self.doubtful, doubtful))
@@ -96,7 +100,7 @@ class Truncation:
             ['TOO_COARSE', 'OK']
         """
         weight = jnp.sqrt(mass if mass.ndim == 1 else jnp.diagonal(mass)) * self.way
-        least = max(LEAST_WAY, float(jnp.finfo(weight.dtype).eps) ** 0.5)
+        least = float(jnp.finfo(weight.dtype).eps) ** LEAST_WAY
         counts = weight > least * jnp.max(weight, initial=0.0)
         long = self.error > MOST ** (2 / order) * self.way
         coarse = jnp.any(counts & (long | (self.doubtful > MOST_DOUBTFUL * fastest)))

@@ -123,3 +123,35 @@ def test_rounding_is_no_truncation_in_single_precision():
     run = dc.simulate(box, params, q0, u0, times)
     assert run.status == Status.OK
     np.testing.assert_allclose(run.q[-1, 0], 1 / (2 * 0.3 * 9.81), rtol=1e-5)
+
+
+@pytest.mark.parametrize("speed", [1.0, 1e3])
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
+def test_a_fast_body_elsewhere_hides_no_truncation(speed, dtype):
+    """An oscillator of 1 cm with five steps a period, beside something heavy that flies by."""
+    rate = 2 * jnp.pi * 20.0
+    both = dc.System(
+        gap=lambda t, q, p: q[:1] + 10.0,
+        force=lambda t, q, u, p: jnp.stack([-(rate**2) * q[0], 0.0 * q[1]]),
+        mass=lambda q, p: jnp.array([1.0, 100.0]),
+        restitution=lambda p: 0.5,
+    )
+    times = jnp.linspace(0.0, 0.5, 51, dtype=dtype)
+    run = dc.simulate(both, {}, jnp.array([0.01, 0.0], dtype), jnp.array([0.0, speed], dtype), times)
+    assert np.max(np.abs(run.q[:, 0] - 0.01 * jnp.cos(rate * times))) > 0.01
+    assert run.status == Status.TOO_COARSE
+
+
+@pytest.mark.parametrize("speed", [0.0, 1e6])
+def test_a_body_that_tumbles_in_fast_flight_is_resolved_or_told(speed):
+    """Its quaternion moves by one, and its centre by a thousand kilometres."""
+    box = dc.systems.bodies(dc.shapes.Box([0.3, 0.2, 0.1]), 3)
+    params = {"mass": jnp.ones(1), "gravity": jnp.zeros(3), "restitution": 0.5, "friction": 0.2}
+    q0, u0 = [0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0], [speed, 0.0, 0.0, 1.0, 50.0, 0.5]
+    coarse, fine = (
+        dc.simulate(box, params, q0, u0, np.linspace(0, 0.5, 26), scheme=dc.EventTimed(order=4), substeps=substeps)
+        for substeps in (1, 32)
+    )
+    assert np.max(np.abs(coarse.q[:, 3:] - fine.q[:, 3:])) > 0.5
+    assert coarse.status == Status.TOO_COARSE
+    assert fine.status == Status.OK
