@@ -64,6 +64,10 @@ def project(mass: ArrayLike, G: ArrayLike | BodyRows, b: ArrayLike, v: ArrayLike
         relaxed by the violation of least sum of squares. It is finite, and so are the derivatives. Where the conditions
         of optimality are missed by more than rounding explains the status is ILL_CONDITIONED.
 
+        Rounding is 16 eps of a row's terms and of the largest violation of any row at v, in the unit in which rows have
+        length one: in single precision a row that is violated by less than 2e-6 of the worst one may be left so, though
+        the two have nothing to do with each other. Problems of very different scales belong apart, or in float64.
+
     Raises:
         ValueError: shapes that do not fit.
 
