@@ -41,7 +41,8 @@ def simulate(
     """The motion of `system` from (q0, u0) at times[0].
 
     Pure: jit, vmap, jvp, vjp in params, q0, u0 (and times). It compiles once per system, scheme and shapes; the arrays'
-    precision, float32 or float64, is that of the simulation.
+    precision, float32 or float64, is that of the simulation. All that moves in one system shares its digits: in float32
+    velocities, and accelerations where contacts push, below some 1e-5 of the largest are rounding, wherever they are.
 
     Second derivatives are right through impacts, but lack what the time of a lift-off contributes: the motion does not
     depend on it to first order, and it is not differentiated.
