@@ -27,6 +27,8 @@ MAX_EVALUATIONS = 300
 _ROUND = 75
 # It squares the error, or, by differences, takes a thousandth of it: a few steps are enough wherever it works.
 _NEWTON_STEPS = 5
+# Parameters smaller than one in so many, or larger than so many, are sought in units of their own size.
+_ORDINARY = 2.0**20
 # A difference of gradients spans so much of a parameter's standard error (all others held).
 _DIFFERENCE = 1e-3
 
@@ -38,34 +40,46 @@ def solve(objective: Objective, start: NDArray) -> OptimizeResult:
             "fit(params): at the starting values the simulation is not finite up to the last sample; "
             "expected values from which it is"
         )
-    iterations = count()
+    iterations, unit = count(), _units(start)
 
-    def jacobian(theta):
-        f, J = objective.evaluate(theta)
+    def jacobian(z):
+        f, J = objective.evaluate(unit * z)
         objective.told(next(iterations), 0.5 * float(f @ f))
-        return J
+        return J * unit
 
     # eps^(3/4): the last step has no more to give, yet rounding in the simulation does not keep the fit going.
     tolerance = objective.eps**0.75
     evaluations, jacobians, place = 0, 0, start
     while True:
         end = least_squares(
-            lambda theta: objective.evaluate(theta)[0],
-            place,
+            lambda z: objective.evaluate(unit * z)[0],
+            place / unit,
             jac=jacobian,  # pyright: ignore[reportArgumentType]  (scipy's stubs forget the callable)
-            bounds=(objective.parameters.low, objective.parameters.high),
+            bounds=(objective.parameters.low / unit, objective.parameters.high / unit),
             x_scale="jac",
             ftol=tolerance,
             xtol=tolerance,
             gtol=tolerance,
             max_nfev=min(_ROUND, MAX_EVALUATIONS - evaluations),
         )
+        end.x, end.jac, end.grad = unit * end.x, end.jac / unit, end.grad / unit
         evaluations, jacobians, place = evaluations + end.nfev, jacobians + end.njev, end.x
         ended = end if end.status > 0 else _newton(objective, end, tolerance, evaluations)
         if ended is not None or evaluations >= MAX_EVALUATIONS:
             end = end if ended is None else ended
             end.nfev, end.njev = evaluations, jacobians
             return end
+
+
+def _units(start: NDArray) -> NDArray:
+    """(P,) 1, or for what is far from it a power of two of its size, by which nothing is rounded.
+
+    scipy takes what lies within 1e-10 of a bound for being at it, and moves a start away from there; and it ends where
+    a gradient is small, as that by a large number always is.
+    """
+    size = np.abs(start)
+    far = (size > 0) & ((size < 1 / _ORDINARY) | (size > _ORDINARY))
+    return np.where(far, np.exp2(np.round(np.log2(np.where(far, size, 1.0)))), 1.0)
 
 
 def _newton(objective: Objective, end: OptimizeResult, tolerance: float, evaluations: int) -> OptimizeResult | None:
