@@ -13,7 +13,9 @@ Source: M. A. Branch, T. F. Coleman, Y. Li, SIAM J. Sci. Comput. 21 (1999) 1.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import count
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +23,8 @@ from scipy.optimize import OptimizeResult, least_squares
 
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.search.levenberg_marquardt import bounded_step
+
+Vector = Callable[[NDArray], NDArray]
 
 MAX_EVALUATIONS = 300
 # After so many without an end Newton's method is tried.
@@ -40,29 +44,27 @@ def solve(objective: Objective, start: NDArray) -> OptimizeResult:
             "fit(params): at the starting values the simulation is not finite up to the last sample; "
             "expected values from which it is"
         )
-    iterations, unit = count(), _units(start)
+    iterations = count()
 
-    def jacobian(z):
-        f, J = objective.evaluate(unit * z)
+    def jacobian(theta):
+        f, J = objective.evaluate(theta)
         objective.told(next(iterations), 0.5 * float(f @ f))
-        return J * unit
+        return J
 
     # eps^(3/4): the last step has no more to give, yet rounding in the simulation does not keep the fit going.
     tolerance = objective.eps**0.75
     evaluations, jacobians, place = 0, 0, start
     while True:
-        end = least_squares(
-            lambda z: objective.evaluate(unit * z)[0],
-            place / unit,
-            jac=jacobian,  # pyright: ignore[reportArgumentType]  (scipy's stubs forget the callable)
-            bounds=(objective.parameters.low / unit, objective.parameters.high / unit),
-            x_scale="jac",
+        end = descent(
+            lambda theta: objective.evaluate(theta)[0],
+            jacobian,
+            place,
+            (objective.parameters.low, objective.parameters.high),
             ftol=tolerance,
             xtol=tolerance,
             gtol=tolerance,
             max_nfev=min(_ROUND, MAX_EVALUATIONS - evaluations),
         )
-        end.x, end.jac, end.grad = unit * end.x, end.jac / unit, end.grad / unit
         evaluations, jacobians, place = evaluations + end.nfev, jacobians + end.njev, end.x
         ended = end if end.status > 0 else _newton(objective, end, tolerance, evaluations)
         if ended is not None or evaluations >= MAX_EVALUATIONS:
@@ -71,15 +73,33 @@ def solve(objective: Objective, start: NDArray) -> OptimizeResult:
             return end
 
 
-def _units(start: NDArray) -> NDArray:
-    """(P,) 1, or for what is far from it a power of two of its size, by which nothing is rounded.
+def descent(f: Vector, J: Vector, start: NDArray, bounds: tuple[NDArray, NDArray], **options: Any) -> OptimizeResult:
+    """scipy's trust-region least squares in units in which no parameter is far from 1; its result in those given.
 
     scipy takes what lies within 1e-10 of a bound for being at it, and moves a start away from there; and it ends where
     a gradient is small, as that by a large number always is.
+
+    Args:
+        f: theta (P,) -> residuals (m,).
+        J: theta (P,) -> their Jacobian (m, P).
+        start: (P,).
+        bounds: (P,) low and high.
+        options: of `scipy.optimize.least_squares`.
     """
     size = np.abs(start)
     far = (size > 0) & ((size < 1 / _ORDINARY) | (size > _ORDINARY))
-    return np.where(far, np.exp2(np.round(np.log2(np.where(far, size, 1.0)))), 1.0)
+    # Powers of two round nothing.
+    unit = np.where(far, np.exp2(np.round(np.log2(np.where(far, size, 1.0)))), 1.0)
+    end = least_squares(
+        lambda z: f(unit * z),
+        start / unit,
+        jac=lambda z: J(unit * z) * unit,  # pyright: ignore[reportArgumentType]  (scipy's stubs forget the callable)
+        bounds=tuple(bound / unit for bound in bounds),
+        x_scale="jac",
+        **options,
+    )
+    end.x, end.jac, end.grad = unit * end.x, end.jac / unit, end.grad / unit
+    return end
 
 
 def _newton(objective: Objective, end: OptimizeResult, tolerance: float, evaluations: int) -> OptimizeResult | None:
