@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from diffcontact.arguments import count
 from diffcontact.schemes.event_timed import EventTimed
@@ -122,14 +124,15 @@ def certify(
             `System`; of one with a neighbour list (`balls(..., cell=...)`) all pairs are looked at, and contacts are
             numbered as without cells. Steps that are found ("auto") have an error, and passes that are missed by less
             are named.
-        percussions: how many to look at; a run with more is UNRESOLVED.
-        change: relative change of the velocities that nothing should depend on.
+        percussions: how many to look at, at least 1; a run with as many is UNRESOLVED, for it may have more.
+        change: relative change of the velocities that nothing should depend on, between 0 and 1.
 
     Returns:
         A `Certificate`; print it.
 
     Raises:
-        ValueError: as `simulate`, and for a `ParticleLine`, whose contacts neither open nor close.
+        ValueError: as `simulate`, for a `ParticleLine`, whose contacts neither open nor close, and inside
+            transformations.
 
     Example:
         >>> import jax.numpy as jnp, diffcontact as dc
@@ -147,6 +150,10 @@ def certify(
     for name in ("rolling", "adhesion"):
         if getattr(system, name) is not None:
             raise ValueError(f"certify: expected a System without {name}=..., of whose events it knows nothing")
+    percussions = count("percussions", percussions, 1)
+    _require_share(change)
+    if any(isinstance(leaf, Tracer) for leaf in (jnp.zeros(()), *jax.tree.leaves((params, q0, u0, times, breaks)))):
+        raise ValueError("certify works outside transformations only (jit, vmap, grad): there values are known")
     found = None
     if substeps == "auto":
         found = simulate(
@@ -171,11 +178,18 @@ def certify(
     begin, end = way.begin.t[0], way.end.t[-1]
     for k in np.flatnonzero(end - impacts.time <= change**2 * (end - begin)):
         singularities.append((Singularity.AT_THE_END, float(impacts.time[k]), int(impacts.contact[k])))
-    if impacts.count == percussions and percussions:
+    if impacts.count == percussions:
         singularities.append((Singularity.UNRESOLVED, float(impacts.time[-1]), int(impacts.contact[-1])))
     # The worst first where there are several at one time.
     singularities = sorted(dict.fromkeys(singularities), key=lambda one: (one[1], _WORST.index(one[0]), one[2]))
     return Certificate(_at(run, times), tuple(Finding(*one, way.names[one[2]]) for one in singularities))
+
+
+def _require_share(change) -> None:
+    """Of a change that is no number no check would find anything."""
+    value = np.asarray(change)
+    if value.shape or value.dtype.kind not in "iuf" or not 0 < value < 1:
+        raise ValueError(f"change={change!r}: expected a number between 0 and 1")
 
 
 # So many are printed.

@@ -1,3 +1,4 @@
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -25,6 +26,26 @@ def test_percussions_are_listed_with_time_and_impulse():
 def test_only_event_timed_on_a_system_lists_percussions():
     with pytest.raises(ValueError, match="only EventTimed"):
         dc.simulate(BALL, FALL, [1.0], [0.0], TIMES, scheme=dc.ElasticProjection(), percussions=4)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"percussions": 0}, r"^percussions=0: expected an integer of at least 1$"),
+        ({"change": np.nan}, r"^change=nan: expected a number between 0 and 1$"),
+        ({"change": 0.0}, r"^change=0.0: expected a number between 0 and 1$"),
+        ({"change": 2.0}, r"^change=2.0: expected a number between 0 and 1$"),
+        ({"change": "small"}, r"^change='small': expected a number between 0 and 1$"),
+    ],
+)
+def test_what_would_leave_a_certificate_blind_is_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        dc.certify(BALL, FALL, [1.0], [0.0], TIMES, **options)
+
+
+def test_a_certificate_is_for_values_that_are_known():
+    with pytest.raises(ValueError, match="certify works outside transformations only"):
+        jax.jit(lambda q0: dc.certify(BALL, FALL, q0, [0.0], TIMES, substeps=1).first()[1])(jnp.ones(1))
 
 
 @pytest.mark.slow

@@ -159,10 +159,11 @@ def _at_bound(end: OptimizeResult, parameters: FreeParameters, stderr: NDArray) 
     """(P,) True where the cost pushes the parameter against its bound and it has arrived.
 
     The optimiser stays strictly inside: arrived is within a hundredth of a standard error of the bound, but for errors
-    beyond the distance between the bounds, or within 1e-6 of that.
+    beyond the distance between the bounds, or within 1e-6 of that; where that is infinite, of the size of the parameter
+    at the start or now.
     """
-    width = parameters.high - parameters.low
-    room = np.where(np.isfinite(width), width, np.maximum(np.abs(end.x), 1.0))
+    width, size = parameters.high - parameters.low, np.maximum(np.abs(end.x), np.abs(parameters.start))
+    room = np.where(np.isfinite(width), width, np.where(size > 0, size, 1.0))
     near = np.maximum(1e-2 * np.minimum(stderr, np.where(np.isfinite(width), width, np.inf)), 1e-6 * room)
     flat = np.linalg.norm(end.jac, axis=0) == 0
     low = (end.x - parameters.low <= near) & ((end.grad > 0) | flat)

@@ -13,7 +13,8 @@ The filter is exact from the first sample on. A sample with only m < p predecess
 predicted from those m, with the Durbin-Levinson coefficients of order m. Its relative innovation variance is
 v = 1 / prod_{i > m} (1 - kappa_i^2). The partial correlations kappa_i in (-1, 1) are the free variables, so that the
 model is stationary by construction. The order p is chosen by AIC. Samples are counted by index: irregular times are
-taken as regular.
+taken as regular. A channel that was measured at every s-th index only (a film beside a faster recording) has its model
+in steps of s indices: between them it says nothing, and nothing is asked.
 
 A fit of P parameters to a channel has taken out what is slower than about P/2 oscillations per record. There the
 residuals show nothing, and a model that extrapolates from faster motion can be wrong by orders of magnitude where the
@@ -51,12 +52,13 @@ class Autoregression:
     """An AR(p) model of one channel.
 
     Attributes:
-        polynomial: (p+1,) coefficients 1, a_1, ..., a_p.
+        polynomial: (s p + 1,) coefficients 1, a_1, ..., a_p, each s indices behind the other and zeros between.
         sigma: standard deviation of the innovations.
         slowest: frequency [rad per sample] below which the spectrum is flat.
         freedom: degrees of freedom of sigma.
         perturbations: pairs of polynomials, displaced by one standard deviation to either side. There is one pair for
             each independent direction in which the residuals leave the polynomial uncertain.
+        every: s, 1 where most samples have a neighbour.
     """
 
     polynomial: NDArray
@@ -64,15 +66,18 @@ class Autoregression:
     slowest: float = 0.0
     freedom: float = np.inf
     perturbations: tuple[tuple[NDArray, NDArray], ...] = ()
+    every: int = 1
 
     @property
     def order(self) -> int:
-        return self.polynomial.size - 1
+        return (self.polynomial.size - 1) // self.every
 
     def spectrum(self, n: int) -> NDArray:
         """Power of the process at the frequencies of a real Fourier transform of length n."""
-        frequency = np.maximum(np.fft.rfftfreq(n) * 2 * np.pi, self.slowest)
-        response = np.exp(-1j * np.outer(frequency, np.arange(self.order + 1))) @ self.polynomial
+        frequency, turn = np.fft.rfftfreq(n) * 2 * np.pi, 2 * np.pi / self.every
+        # What samples that are s apart show of a frequency is the same at all its images.
+        frequency = np.maximum(np.abs(frequency - turn * np.round(frequency / turn)), self.slowest)
+        response = np.exp(-1j * np.outer(frequency, np.arange(self.polynomial.size))) @ self.polynomial
         return (self.sigma / np.abs(response)) ** 2
 
     def autocovariance(self, n: int) -> NDArray:
@@ -104,7 +109,8 @@ def autoregression(r: NDArray, J: NDArray) -> Autoregression:
     if count <= rank:
         return Autoregression(np.ones(1), float(scale), freedom=1.0)
     highest = int(np.clip((count - rank) // 10, 0, MAX_ORDER))
-    moments = _Moments(X, present, highest)
+    every = spacing(present)
+    moments = _Moments(X, present, highest, every)
     kappa = np.zeros(0)
     deviance, sigma = moments.deviance(kappa)
     best = deviance, kappa, sigma
@@ -117,7 +123,9 @@ def autoregression(r: NDArray, J: NDArray) -> Autoregression:
             break
     _, kappa, sigma = best
     slowest, freedom = 0.5 * np.pi * rank / r.size, float(count - rank)
-    return Autoregression(_polynomials(kappa)[-1], float(sigma * scale), slowest, freedom, moments.perturbations(kappa))
+    pairs = tuple((_spread(a, every), _spread(b, every)) for a, b in moments.perturbations(kappa))
+    polynomial = _spread(_polynomials(kappa)[-1], every)
+    return Autoregression(polynomial, float(sigma * scale), slowest, freedom, pairs, every)
 
 
 def whitening(model: Autoregression, present: NDArray) -> NDArray:
@@ -136,7 +144,7 @@ def whitening(model: Autoregression, present: NDArray) -> NDArray:
                [ 0.  ,  0.  ],
                [ 1.  ,  0.  ]])
     """
-    p, polynomial, variance = model.order, model.polynomial, 1.0
+    p, polynomial, variance = model.polynomial.size - 1, model.polynomial, 1.0
     rows = np.zeros((p + 1, p + 1))
     for m in range(p, -1, -1):
         rows[m, : m + 1] = polynomial / (model.sigma * np.sqrt(variance))
@@ -145,7 +153,8 @@ def whitening(model: Autoregression, present: NDArray) -> NDArray:
             # Durbin and Levinson's recursion backwards.
             polynomial = ((polynomial + kappa * polynomial[::-1]) / (1 - kappa**2))[:-1]
             variance /= 1 - kappa**2
-    return np.where(present[:, None], rows[predecessors(present, p)], 0.0)
+    before = model.every * predecessors(present, model.order, model.every)
+    return np.where(present[:, None], rows[before], 0.0)
 
 
 def effective_count(model: Autoregression, n: int) -> float:
@@ -167,10 +176,12 @@ def effective_count(model: Autoregression, n: int) -> float:
 class _Moments:
     """Lagged cross products of X = [Q, r]: all that the likelihood needs, whatever the filter, collected once."""
 
-    def __init__(self, X: NDArray, present: NDArray, highest: int):
+    def __init__(self, X: NDArray, present: NDArray, highest: int, every: int = 1):
         self.rank = X.shape[1] - 1
-        before = np.where(present, predecessors(present, highest), -1)
-        exactly = [_lagged_products(X, np.flatnonzero(before == m), m) for m in range(highest + 1)]
+        before = np.where(present, predecessors(present, highest, every), -1)
+        exactly = [
+            _lagged_products(X, np.flatnonzero(before == m), every * np.arange(m + 1)) for m in range(highest + 1)
+        ]
         # An AR(p) model needs the samples with m < p predecessors apart, all others together.
         self.count = [
             [*(int(np.sum(before == m)) for m in range(p)), int(np.sum(before >= p))] for p in range(highest + 1)
@@ -243,10 +254,18 @@ def _polynomials(kappa: NDArray) -> list[NDArray]:
     return polynomials
 
 
-def _lagged_products(X: NDArray, rows: NDArray, m: int) -> NDArray:
-    """(m+1, c, m+1, c) sums over the rows t of X[t - a] X[t - b]^T."""
-    lagged = np.stack([X[rows - lag] for lag in range(m + 1)], axis=1).reshape(rows.size, -1)
-    return (lagged.T @ lagged).reshape(m + 1, X.shape[1], m + 1, X.shape[1])
+def _spread(polynomial: NDArray, every: int) -> NDArray:
+    """The polynomial in steps of so many indices."""
+    spread = np.zeros(every * (polynomial.size - 1) + 1)
+    spread[::every] = polynomial
+    return spread
+
+
+def _lagged_products(X: NDArray, rows: NDArray, lags: NDArray) -> NDArray:
+    """(m+1, c, m+1, c) sums over the rows t of X[t - a] X[t - b]^T, for a and b among the lags (m+1,)."""
+    shape = lags.size, X.shape[1]
+    lagged = X[rows[:, None] - lags].reshape(rows.size, lags.size * X.shape[1])
+    return (lagged.T @ lagged).reshape(*shape, *shape)
 
 
 def _by_lags(products: NDArray) -> NDArray:
@@ -255,12 +274,24 @@ def _by_lags(products: NDArray) -> NDArray:
     return products.transpose(0, 2, 1, 3).reshape(lags**2, columns**2)
 
 
-def predecessors(present: NDArray, highest: int) -> NDArray:
-    """How many unbroken measured samples come right before each sample, at most `highest`."""
+def predecessors(present: NDArray, highest: int, every: int = 1) -> NDArray:
+    """How many unbroken measured samples, each `every` indices behind the other, come before each sample, at most
+    `highest`."""
     count = np.zeros(present.size, int)
-    for t in range(1, present.size):
-        count[t] = min(count[t - 1] + 1, highest) if present[t - 1] else 0
+    for t in range(every, present.size):
+        count[t] = min(count[t - every] + 1, highest) if present[t - every] else 0
     return count
+
+
+def spacing(present: NDArray) -> int:
+    """How many indices most measured samples are apart from the one before.
+
+    Example:
+        >>> spacing(np.array([True, True, False, True, True])), spacing(np.arange(12) % 3 == 0)
+        (1, 3)
+    """
+    apart = np.diff(np.flatnonzero(present))
+    return int(np.argmax(np.bincount(apart))) if apart.size else 1
 
 
 def _orthonormal(J: NDArray) -> NDArray:

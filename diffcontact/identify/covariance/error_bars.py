@@ -124,7 +124,7 @@ def _within(run: RunResidual) -> _Within:
     models, score = noise.models, score_covariance(noise.models, run.r, run.J)
     counts = np.sum(~np.isnan(run.r), axis=0)
     independent = sum(effective_count(model, n) * count / n for model, count in zip(models, counts, strict=True))
-    lag_one = [model.autocovariance(n)[:2] for model in models]
+    lag_one = [model.autocovariance(n)[[0, min(model.every, n - 1)]] for model in models]
     return _Within(
         score=score,
         perturbations=np.reshape(

@@ -73,9 +73,10 @@ def _common(r: NDArray, J: NDArray, separate: list[Autoregression]) -> list[Auto
     # A channel without noise, or without samples, has nothing to say.
     r, J = np.where(scale > 0, r, np.nan), np.where(scale[:, None] > 0, J, 0.0)
     count, divisor = np.sum(~np.isnan(r), axis=0), np.where(scale > 0, scale, 1.0)
-    gap = np.full((1, r.shape[1]), np.nan)
-    one = np.concatenate([r / divisor, gap]).ravel(order="F")
-    columns = np.concatenate([J / divisor[:, None], np.zeros((1, *J.shape[1:]))]).transpose(1, 0, 2)
+    # As wide as any between two samples, so that no step leads from one channel to the next.
+    gap = max(int(np.max(np.diff(np.flatnonzero(seen)), initial=1)) for seen in ~np.isnan(r).T)
+    one = np.concatenate([r / divisor, np.full((gap, r.shape[1]), np.nan)]).ravel(order="F")
+    columns = np.concatenate([J / divisor[:, None], np.zeros((gap, *J.shape[1:]))]).transpose(1, 0, 2)
     model = autoregression(one, columns.reshape(one.size, -1))
     share = np.maximum(count, 1) / max(count.sum(), 1)
     return [replace(model, sigma=model.sigma * s, freedom=model.freedom * f) for s, f in zip(scale, share, strict=True)]
@@ -95,7 +96,7 @@ def misfit(r: NDArray, models: list[Autoregression]) -> float:
             continue
         W, filled = whitening(model, present), np.where(present, channel, 0.0)
         innovations = np.zeros_like(filled)
-        for lag in range(model.order + 1):
+        for lag in range(W.shape[1]):
             innovations[lag:] += W[lag:, lag] * filled[: filled.size - lag]
         total += present.sum() * np.log(np.mean(innovations[present] ** 2)) - 2 * np.sum(np.log(W[present, 0]))
     return total
@@ -140,7 +141,8 @@ def innovation_correlation(models: list[Autoregression], r: NDArray) -> NDArray:
     filled = np.where(present, r, 0.0)
     innovations = np.zeros_like(filled)
     for channel, model in enumerate(models):
-        whole = present[:, channel] & (predecessors(present[:, channel], model.order) == model.order)
+        seen = present[:, channel]
+        whole = seen & (predecessors(seen, model.order, model.every) == model.order)
         innovations[whole, channel] = lfilter(model.polynomial, [1.0], filled[:, channel])[whole]
     norms = np.linalg.norm(innovations, axis=0)
     norms[norms == 0.0] = 1.0

@@ -57,8 +57,9 @@ def _spectrum(model: Autoregression, n: int, ratio: float) -> NDArray:
         return model.spectrum(L)
     reach = int(np.ceil(ratio * L / 2)) + 1
     gamma = model.autocovariance(max(reach, n))
+    known = np.arange(0, gamma.size, model.every)
     # Straight lines between the lags of an autocovariance are one again.
-    half = np.interp(ratio * np.arange(L // 2 + 1), np.arange(gamma.size), gamma, right=0.0)
+    half = np.interp(ratio * np.arange(L // 2 + 1), known, gamma[known], right=0.0)
     return np.maximum(np.fft.rfft(np.concatenate([half, half[-2:0:-1]])).real, 0.0)
 
 

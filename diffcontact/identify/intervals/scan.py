@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.optimize import least_squares
 
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.result import FitResult, resumed
-from diffcontact.identify.search.trust_region import MAX_EVALUATIONS
+from diffcontact.identify.search.trust_region import MAX_EVALUATIONS, descent
 
 # The search for an end stops within this part of a standard error.
 RESOLUTION = 0.02
@@ -70,12 +69,11 @@ class Scan:
             return self.seen.setdefault(x, np.inf)
         self.theta = at
         if others.any():
-            end = least_squares(
+            end = descent(
                 lambda part: self.objective.evaluate(whole(part))[0],
+                lambda part: self.objective.evaluate(whole(part))[1][:, others],
                 at[others],
-                jac=lambda part: self.objective.evaluate(whole(part))[1][:, others],  # pyright: ignore[reportArgumentType]
-                bounds=(parameters.low[others], parameters.high[others]),
-                x_scale="jac",
+                (parameters.low[others], parameters.high[others]),
                 max_nfev=most,
             )
             cost, self.theta = float(end.cost), whole(end.x)

@@ -13,7 +13,9 @@ Source: M. A. Branch, T. F. Coleman, Y. Li, SIAM J. Sci. Comput. 21 (1999) 1.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import count
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,11 +24,15 @@ from scipy.optimize import OptimizeResult, least_squares
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.search.levenberg_marquardt import bounded_step
 
+Vector = Callable[[NDArray], NDArray]
+
 MAX_EVALUATIONS = 300
 # After so many without an end Newton's method is tried.
 _ROUND = 75
 # It squares the error, or, by differences, takes a thousandth of it: a few steps are enough wherever it works.
 _NEWTON_STEPS = 5
+# Parameters smaller than one in so many, or larger than so many, are sought in units of their own size.
+_ORDINARY = 2.0**20
 # A difference of gradients spans so much of a parameter's standard error (all others held).
 _DIFFERENCE = 1e-3
 
@@ -49,12 +55,11 @@ def solve(objective: Objective, start: NDArray) -> OptimizeResult:
     tolerance = objective.eps**0.75
     evaluations, jacobians, place = 0, 0, start
     while True:
-        end = least_squares(
+        end = descent(
             lambda theta: objective.evaluate(theta)[0],
+            jacobian,
             place,
-            jac=jacobian,  # pyright: ignore[reportArgumentType]  (scipy's stubs forget the callable)
-            bounds=(objective.parameters.low, objective.parameters.high),
-            x_scale="jac",
+            (objective.parameters.low, objective.parameters.high),
             ftol=tolerance,
             xtol=tolerance,
             gtol=tolerance,
@@ -66,6 +71,35 @@ def solve(objective: Objective, start: NDArray) -> OptimizeResult:
             end = end if ended is None else ended
             end.nfev, end.njev = evaluations, jacobians
             return end
+
+
+def descent(f: Vector, J: Vector, start: NDArray, bounds: tuple[NDArray, NDArray], **options: Any) -> OptimizeResult:
+    """scipy's trust-region least squares in units in which no parameter is far from 1; its result in those given.
+
+    scipy takes what lies within 1e-10 of a bound for being at it, and moves a start away from there; and it ends where
+    a gradient is small, as that by a large number always is.
+
+    Args:
+        f: theta (P,) -> residuals (m,).
+        J: theta (P,) -> their Jacobian (m, P).
+        start: (P,).
+        bounds: (P,) low and high.
+        options: of `scipy.optimize.least_squares`.
+    """
+    size = np.abs(start)
+    far = (size > 0) & ((size < 1 / _ORDINARY) | (size > _ORDINARY))
+    # Powers of two round nothing.
+    unit = np.where(far, np.exp2(np.round(np.log2(np.where(far, size, 1.0)))), 1.0)
+    end = least_squares(
+        lambda z: f(unit * z),
+        start / unit,
+        jac=lambda z: J(unit * z) * unit,  # pyright: ignore[reportArgumentType]  (scipy's stubs forget the callable)
+        bounds=tuple(bound / unit for bound in bounds),
+        x_scale="jac",
+        **options,
+    )
+    end.x, end.jac, end.grad = unit * end.x, end.jac / unit, end.grad / unit
+    return end
 
 
 def _newton(objective: Objective, end: OptimizeResult, tolerance: float, evaluations: int) -> OptimizeResult | None:

@@ -15,6 +15,7 @@ from diffcontact.identify.covariance.jackknife import RunResidual
 from diffcontact.identify.covariance.run_noise import RunNoise, run_noise
 from diffcontact.identify.problem.impacts import struck
 from diffcontact.identify.problem.objective import Objective
+from diffcontact.identify.problem.run import Run
 from diffcontact.identify.verdict.held import Held, held
 from diffcontact.system import System
 
@@ -34,6 +35,7 @@ class RunEvidence:
         struck: (n,) samples with an impact in the interval before or after them.
         tracks: how many of the channels were measured sample by sample; times of impacts that were heard are the rest.
         own: (P_i,) True for the parameters that no other run sees.
+        rounding: whether the residuals are no larger than the rounding of what was measured.
     """
 
     residual: RunResidual
@@ -41,6 +43,7 @@ class RunEvidence:
     struck: NDArray
     tracks: int
     own: NDArray
+    rounding: bool = False
 
     @cached_property
     def noise(self) -> RunNoise:
@@ -102,7 +105,8 @@ class Evidence:
             times = np.asarray(run.samples.times, float)[: run.length]
             touched = _struck(trajectory) if isinstance(run.model.system, System) else np.zeros(run.length, bool)
             tracks = run.present.shape[1] - bool(run.model.impacts)
-            runs.append(RunEvidence(residual, times, touched, tracks, seen[residual.index] == 1))
+            rounding = _are_rounding(residual.r, run)
+            runs.append(RunEvidence(residual, times, touched, tracks, seen[residual.index] == 1, rounding))
         return cls(result, objective, theta, tuple(runs), kept, units, labels)
 
     @property
@@ -114,6 +118,11 @@ class Evidence:
     def effective(self) -> float:
         """How many independent samples the measured ones are worth."""
         return float(sum(np.sum(run.present * run.worth) for run in self.runs))
+
+    @property
+    def exact(self) -> bool:
+        """Whether nothing is left but rounding: data that were simulated, without noise."""
+        return all(run.rounding for run in self.runs)
 
     @property
     def misfit(self) -> float:
@@ -145,3 +154,10 @@ def _struck(trajectory) -> NDArray:
     """(n,) samples at either end of an interval in which a contact struck."""
     interval = struck(trajectory.impulse)
     return np.append(interval, False) | np.append(False, interval)
+
+
+def _are_rounding(r: NDArray, run: Run) -> bool:
+    """Whether residuals (n, k) are, in every channel, rounding of the largest value there, summed up along the way."""
+    values, sigma = (np.asarray(x)[: run.length] for x in (run.samples.values, run.samples.sigma))
+    largest = np.nanmax(np.where(run.present, np.abs(values), 0.0), axis=0, initial=0.0)
+    return bool(np.all(~run.present | (np.abs(r) * sigma <= np.finfo(values.dtype).eps ** 0.75 * largest)))

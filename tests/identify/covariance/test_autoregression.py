@@ -100,3 +100,19 @@ def test_whitened_noise_is_white(rng):
         W[index[lag:], index[: n - lag]] = filters[lag:, lag]
     # The autocovariance comes from a transform that is long enough for its tail to have died.
     np.testing.assert_allclose(W @ covariance @ W.T, np.eye(n), atol=1e-8)
+
+
+def test_a_channel_with_every_third_sample_has_the_model_of_those(rng):
+    n, every, J = 200, 3, design(200)
+    e = noise(rng, [1.0, -0.8], n)[:, 0]
+    r = e - J @ np.linalg.lstsq(J, e, rcond=None)[0]
+    apart, columns = np.full(every * n, np.nan), np.zeros((every * n, 3))
+    apart[::every], columns[::every] = r, J
+    own, found = autoregression(r, J), autoregression(apart, columns)
+    # The same likelihood, of the same numbers; rounding moves where the search for its maximum stops, by 1e-7.
+    assert (found.order, found.every) == (own.order, every)
+    np.testing.assert_allclose(found.polynomial[::every], own.polynomial, rtol=1e-5)
+    np.testing.assert_allclose(found.autocovariance(every * n)[:60:every], own.autocovariance(n)[:20], rtol=1e-4)
+    filters = whitening(found, ~np.isnan(apart))
+    np.testing.assert_allclose(filters[::every, ::every], whitening(own, np.ones(n, bool)), rtol=1e-5)
+    assert np.all(filters[1::every] == 0.0)

@@ -183,3 +183,21 @@ def test_what_only_a_prior_knows_has_the_priors_error(rng):
     assert bars.explanation.startswith("between runs")
     assert np.sqrt(bars.covariance[3, 3]) == pytest.approx(10.0)
     assert bars.quantile[3] == pytest.approx(1.96, abs=1e-3)
+
+
+def test_samples_beside_a_faster_recording_have_the_error_bars_of_their_own(rng):
+    """A film beside it has a picture in every third row of the table."""
+    n, every = 120, 3
+    y = lfilter([1.0], [1.0, -0.8], rng.normal(size=n))
+    X = np.stack([np.ones(n), np.arange(n) / n], axis=1)
+    r, J = y - X @ least_squares(y, X), -X[:, None, :]
+    spread_r, spread_J = np.full((every * n, 1), np.nan), np.zeros((every * n, 1, 2))
+    spread_r[::every, 0], spread_J[::every] = r, J
+    index = np.arange(2)
+    own, found = (error_bars([RunResidual(*at, index)], 2) for at in ((r[:, None], J), (spread_r, spread_J)))
+    # Rounding moves where the search for the noise's model stops, by 1e-7.
+    np.testing.assert_allclose(found.covariance, own.covariance, rtol=1e-5)
+    np.testing.assert_allclose(found.quantile, own.quantile, rtol=1e-5)
+    assert found.explanation == own.explanation
+    # Transforms of other lengths.
+    np.testing.assert_allclose(found.effective, own.effective, rtol=0.02)

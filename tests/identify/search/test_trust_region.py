@@ -75,3 +75,23 @@ def _at(rows, theta):
     """A descent that has come to theta."""
     f, J = rows.evaluate(theta)
     return trust_region.OptimizeResult(x=theta, cost=0.5 * f @ f, fun=f, jac=J, grad=J.T @ f, nfev=1, njev=1, status=0)
+
+
+@pytest.mark.parametrize("truth", [1e-12, 1e16])
+def test_the_unit_of_a_parameter_changes_nothing(truth):
+    """An inertia of 1e-12 kg m^2 is not at its bound of 0; a stiffness of 1e16 N/m is not found because 1 is nothing
+    beside it."""
+    tried = []
+
+    def f(theta):
+        tried.append(float(theta[0]))
+        return np.array([np.log(theta[0] / truth)])
+
+    end = solve(Rows(f, lambda theta: np.array([[1 / theta[0]]]), [0.0], [np.inf]), np.array([0.5 * truth]))
+    assert end.x[0] == pytest.approx(truth, rel=1e-9)
+    assert end.active_mask.tolist() == [0]
+    # What scipy's bounds are kept by is rounding.
+    assert min(tried) == pytest.approx(0.5 * truth, rel=1e-9)
+    assert max(tried) < 2 * truth
+    # The curvature by the parameter itself.
+    np.testing.assert_allclose(end.jac, [[1 / truth]], rtol=1e-9)

@@ -67,6 +67,18 @@ def test_residuals_that_are_a_smooth_curve_are_no_noise_though_as_small_as_state
     assert all(result.chi2_per_dof < 1.2 for result in results)
 
 
+def test_rounding_has_no_pattern(exact):
+    """Data that were simulated, without noise: what is left follows itself, and means nothing."""
+    laws = ({}, {"e": 0.7}, {"e": 0.85, "g": 9.0}, {"e": 0.75, "speed": 0.5})
+    for law in laws:
+        (result,) = fit_replicas(exact, [heights(1, sigma=0.0, **law)])
+        assert np.max(np.abs(result.residuals[0])) < 1e-11
+        assert not result.verdict.reasons
+    # A thousand times as much is none.
+    (result,) = fit_replicas(exact, [heights(1, sigma=0.0) + 1e-8 * np.sin(3 * TIMES)[None, :, None]])
+    assert "smooth curve" in str(result.verdict)
+
+
 def test_noise_larger_than_stated_is_told_from_a_misfit(exact):
     results = fit_replicas(exact, [heights(sigma=0.03)])
     # One in a hundred shows a pattern by chance.
