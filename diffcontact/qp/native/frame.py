@@ -63,7 +63,22 @@ past: Any = _past
 
 
 @compiled
-def runs(frame):
+def serve(address, solve, numbers, eps):
+    """What a handler does: let `solve` write the results of a frame that asks for a run.
+
+    Args:
+        address: of the frame.
+        solve: frame, numbers, eps -> nothing.
+        numbers, eps: `doubles` or `singles`, and their rounding.
+    """
+    frame = words(address)
+    if _runs(frame):
+        solve(frame, numbers, eps)
+    return 0
+
+
+@compiled
+def _runs(frame):
     """Whether the frame asks for a run; one that asks for the metadata is answered."""
     if frame[1] != 0:
         extension = words(frame[1])

@@ -44,25 +44,22 @@ Operands = namedtuple("Operands", "mass bodies rows first second")
 @compiled
 def projections_float64(address):
     """Arguments and results are listed in `diffcontact.qp.native.primitive`; their number tells what is asked for."""
-    return _answer(ffi.words(address), ffi.doubles, EPS64)
+    return ffi.serve(address, _solve, ffi.doubles, EPS64)
 
 
 @compiled
 def projections_float32(address):
     """The same in single precision."""
-    return _answer(ffi.words(address), ffi.singles, EPS32)
+    return ffi.serve(address, _solve, ffi.singles, EPS32)
 
 
 @compiled
-def _answer(frame, numbers, eps):
-    if not ffi.runs(frame):
-        return 0
+def _solve(frame, numbers, eps):
     batch, given = _read_frame(frame, numbers)
     if ffi.results(frame) == WORKING_SET_RESULTS:
         _find_working_set(frame, batch, given, numbers, eps)
     else:
         _hold(frame, batch, given, numbers, eps)
-    return 0
 
 
 @compiled

@@ -14,24 +14,21 @@ from diffcontact.qp.native.layout import CONTACTS_ARGUMENTS
 @compiled
 def searches_float64(address):
     """Arguments and results are listed in `diffcontact.qp.native.crowd`; their number tells what is asked for."""
-    return _answer(ffi.words(address), ffi.doubles, EPS64)
+    return ffi.serve(address, _solve, ffi.doubles, EPS64)
 
 
 @compiled
 def searches_float32(address):
     """The same in single precision."""
-    return _answer(ffi.words(address), ffi.singles, EPS32)
+    return ffi.serve(address, _solve, ffi.singles, EPS32)
 
 
 @compiled
-def _answer(frame, numbers, eps):
-    if not ffi.runs(frame):
-        return 0
+def _solve(frame, numbers, eps):
     if ffi.arguments(frame) == CONTACTS_ARGUMENTS:
         _search_contacts(frame, numbers)
     else:
         _search_rows(frame, numbers, eps)
-    return 0
 
 
 @compiled
