@@ -52,6 +52,7 @@ HEADER = "time [s],x [m],y [m],z [m],qw,qx,qy,qz"
 # e and mu that are tried.
 RESTITUTION = (0.06, 0.125, 0.2, 0.3)
 FRICTION = (0.165, 0.18, 0.195, 0.21)
+_SHARED = ("mass", "inertia", "gravity", "plane_offset")
 
 
 # %%
@@ -103,11 +104,12 @@ def _rolled_out(system, params, times, q0, u0):
 
 def predicted(study: Study, restitution: float, friction: float) -> Errors:
     """All tosses of a study, from the states that their first samples give."""
-    known = study.params(0) | {"restitution": restitution, "friction": friction}
+    # One friction for slides and impacts, whatever the scene fits.
+    known = study.params(0) | {"restitution": restitution, "friction": friction, "friction_loss": 0.0}
     starts = [study.scene.ready.initial(study.params(i)) for i in range(len(study.runs))]
     q0, u0 = (jnp.stack(parts) for parts in zip(*starts, strict=True))
     longest = max(study.runs, key=lambda run: run.times.size).times
-    shared = {name: known[name] for name in ("mass", "inertia", "gravity", "restitution", "friction", "plane_offset")}
+    shared = {name: known[name] for name in (*_SHARED, "restitution", "friction", "friction_loss")}
     q, status = _rolled_out(study.scene.ready.system, shared, jnp.asarray(longest), q0, u0)
     place, angle = [], []
     for i, run in enumerate(study.runs):
