@@ -74,28 +74,31 @@ def slip_acceleration(system: System, params: Params, t, q: Array, u: Array, a: 
 
 def friction_coefficients(system: System, params: Params, count: int, dtype, before: Array | None = None) -> Array:
     """(c,) mu of contacts that last, or in an impact before which the gap velocities are these (c,) [m/s]."""
+    mu = stated_friction(system, params, count, dtype, before)
+    return jnp.where(mu < 0, 0.0, mu) if system.friction_by_speed else mu
+
+
+def stated_friction(system: System, params: Params, count: int, dtype, before: Array | None = None) -> Array:
+    """(c,) mu as `friction_coefficients`, as the system states it: negative perhaps."""
     if not system.friction_by_speed:
         return _each(system.friction, params, count, dtype)
-    mu = _at_speed(system, params, jnp.zeros(count, dtype) if before is None else before)
-    return jnp.where(mu < 0, 0.0, mu)
+    assert system.friction is not None
+    speed = approach(jnp.zeros(count, dtype) if before is None else before)
+    return jnp.broadcast_to(jnp.asarray(system.friction(params, speed), dtype), (count,))
 
 
 def friction_status(system: System, params: Params, before: Array, taking_part: Array) -> Array:
     """() OK, or NO_FRICTION where a law is negative at the speed of a contact (c,) that takes part in an impact."""
     if not system.friction_by_speed:
         return jnp.zeros((), jnp.int32)
-    lawful = jnp.all(~taking_part | (_at_speed(system, params, before) >= 0))
+    mu = stated_friction(system, params, before.size, before.dtype, before)
+    lawful = jnp.all(~taking_part | (mu >= 0))
     return jnp.where(lawful, Status.OK, Status.NO_FRICTION).astype(jnp.int32)
 
 
 def tangential_restitutions(system: System, params: Params, count: int, dtype) -> Array:
     """(c,) e_t."""
     return _each(system.tangential_restitution, params, count, dtype)
-
-
-def _at_speed(system: System, params: Params, before: Array) -> Array:
-    assert system.friction is not None
-    return jnp.broadcast_to(jnp.asarray(system.friction(params, approach(before)), before.dtype), before.shape)
 
 
 def _each(function, params, count, dtype):

@@ -18,7 +18,7 @@ from jax import Array, lax
 from jax.core import Tracer
 
 from diffcontact.compilation import quick_jit
-from diffcontact.friction import friction_coefficients, tangential_restitutions
+from diffcontact.friction import stated_friction, tangential_restitutions
 from diffcontact.status import Status, first
 from diffcontact.system import ParticleLine, System
 
@@ -145,7 +145,7 @@ def of_system(system: System, params, t, q0, u0):
 def _slip(system: System, params, t, q0, u0) -> list[Requirement]:
     """The slip is finite and affine in u, and the friction is one; likewise rolling and its resistance."""
     count = system.gap(t, q0, params).size
-    mu = friction_coefficients(system, params, count, q0.dtype)
+    mu = stated_friction(system, params, count, q0.dtype)
     e_t = tangential_restitutions(system, params, count, q0.dtype)
     found = [
         *_affine("slip", system.slip, params, t, q0, u0),

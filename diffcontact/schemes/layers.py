@@ -76,9 +76,6 @@ class Layers:
         def at_speed(params, speed):
             return jnp.pad(system.restitution(params, speed[:count]), (0, added))
 
-        def friction_at_speed(params, speed):
-            return friction(params, -speed[:count])
-
         def slip(t, q, u, params):
             (own, _), (speed, _) = split(q), split(u)
             # What is open neither rolls on anything nor hands an impact on to what the body touches elsewhere.
@@ -87,10 +84,15 @@ class Layers:
             sliding = system.slip(t, own, speed, params)
             return jnp.concatenate([sliding[None], jnp.moveaxis(rolling, 1, 0)]).reshape(-1, directions)
 
-        def friction(params, before=None):
-            mu = friction_coefficients(system, params, count, q.dtype, before)
+        def with_resistance(mu, params):
             resistance = jnp.broadcast_to(jnp.asarray(system.resistance(params), q.dtype), (count, many))
-            return jnp.concatenate([mu[None], resistance.T]).ravel()
+            return jnp.concatenate([jnp.broadcast_to(mu, (1, count)), resistance.T]).ravel()
+
+        def friction(params):
+            return with_resistance(friction_coefficients(system, params, count, q.dtype), params)
+
+        def friction_at_speed(params, speed):
+            return with_resistance(jnp.asarray(system.friction(params, speed[:count]), q.dtype), params)
 
         def rate(q, u, params):
             (own, _), (speed, z) = split(q), split(u)

@@ -203,8 +203,10 @@ def built_friction(law: str, coefficient: Callable[[str, Any], Any]) -> Callable
         return lambda params: coefficient("friction", params)
 
     def of_speed(params, speed):
-        mu = coefficient("friction", params) - coefficient("friction_loss", params) * speed
-        return jnp.where(mu < 0, 0.0, mu)
+        slow = jnp.asarray(coefficient("friction", params))
+        mu = slow - coefficient("friction_loss", params) * speed
+        # One that is negative from the start stays so, and is refused.
+        return jnp.where(mu < 0, jnp.minimum(slow, 0.0), mu)
 
     return of_speed
 

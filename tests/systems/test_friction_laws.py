@@ -1,5 +1,7 @@
 """Friction that depends on the speed of approach: impacts against the closed form, what lasts, and what is refused."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -95,6 +97,22 @@ def test_a_negative_friction_is_none_and_told():
     q0, u0, times = [0.0, R + 0.2, 0.0], [3.0, -2.0, 0.0], np.linspace(0, 0.3, 4)
     run = dc.simulate(own, params_of(), q0, u0, times, scheme=dc.EventTimed())
     assert run.status == dc.Status.NO_FRICTION
+
+
+@pytest.mark.parametrize("resistance", [False, True])
+def test_a_friction_that_is_negative_at_rest_is_refused(resistance):
+    system = dc.systems.balls(1, 2, spin=True, friction="linear", resistance=resistance, **FLOOR)
+    with pytest.raises(ValueError, match="friction: expected at least 0"):
+        dc.simulate(system, params_of(friction=-0.3), [0.0, R, 0.0], np.zeros(3), [0.0, 0.1])
+
+
+def test_a_negative_friction_is_told_beside_resistance_to_rolling():
+    rolls = dc.systems.balls(1, 2, spin=True, friction="linear", resistance=True, **FLOOR)
+    own = replace(rolls, friction=lambda params, speed: 0.3 - 0.2 * speed)
+    fine, off = (
+        dc.impact(own, params_of(rolling_friction=0.01), 0.0, [0.0, R, 0.0], [3.0, -v, 0.0]) for v in (1.0, 2.0)
+    )
+    assert (fine.status, off.status) == (dc.Status.OK, dc.Status.NO_FRICTION)
 
 
 def test_resistance_to_rolling_goes_with_it():
