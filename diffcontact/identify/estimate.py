@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from diffcontact.identify.covariance.error_bars import error_bars
 from diffcontact.identify.covariance.influence import run_residuals
@@ -128,7 +128,7 @@ class _Errors:
     ):
         P, self.prior = end.x.size, prior
         self.covariance, self.plain = np.zeros((P, P)), np.zeros((P, P))
-        self.quantile = np.full(P, norm.ppf(0.975))
+        self.quantile = np.full(P, ndtri(0.975))
         self.explanation = "none: the data determine no parameter"
         self.effective, self.prediction_errors = 0.0, ()
         self._fill(runs, ~null.redundant)

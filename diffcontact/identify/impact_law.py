@@ -23,7 +23,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm, t
+from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 from diffcontact.identify.covariance.error_bars import error_bars
 from diffcontact.identify.covariance.influence import run_residuals
@@ -229,7 +229,7 @@ class _Embedded:
             return None  # all at the same bound
         ends = float(np.min(v)), float(np.max(v))
         slowest, fastest = (float(np.clip(level + slope * x, 0.0, 1.0)) for x in ends)
-        probability = float(2 * t.sf(abs(slope) / stderr, v.size - 2))
+        probability = float(2 * stdtr(v.size - 2, -abs(slope) / stderr))
         after = self._chi2_per_dof(result, len(self.masks) - 1)
         return SpeedTest(
             slope, stderr, probability, ends, (slowest, fastest), (result.chi2_per_dof, after), "one per run"
@@ -373,8 +373,8 @@ def _restitution(run: Run, theta: NDArray, mask: NDArray, speeds) -> NDArray:
 
 def _probability(ratio: float, quantile: float) -> float:
     """Two-sided, of Student's t with the degrees of freedom whose 97.5 % quantile is this one."""
-    if quantile <= norm.ppf(0.975) * (1 + 1e-6):
-        return float(2 * norm.sf(ratio))
+    if quantile <= ndtri(0.975) * (1 + 1e-6):
+        return float(2 * ndtr(-ratio))
     # The 97.5 % quantile falls as the freedom grows.
     freedom = np.geomspace(0.5, 1e8, 2000)
-    return float(2 * t.sf(ratio, np.interp(-quantile, -t.ppf(0.975, freedom), freedom)))
+    return float(2 * stdtr(np.interp(-quantile, -stdtrit(freedom, 0.975), freedom), -ratio))

@@ -30,8 +30,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import polygamma
-from scipy.stats import norm, t
+from scipy.special import ndtri, polygamma, stdtrit
 
 from diffcontact.identify.covariance.autoregression import effective_count
 from diffcontact.identify.covariance.jackknife import Jackknife, RunResidual, inverse, jackknife, seen_by
@@ -87,7 +86,7 @@ def error_bars(runs: Sequence[RunResidual], P: int, prior: NDArray | None = None
     spare = m + int(np.sum(prior > 0)) - P
     if spare <= 0:
         text = f"stated noise: {m} samples for {P} parameters leave no residual to measure it by"
-        return ErrorBars(bread, bread, np.full(P, norm.ppf(0.975)), text, float(m), np.zeros(P))
+        return ErrorBars(bread, bread, np.full(P, ndtri(0.975)), text, float(m), np.zeros(P))
     plain = bread @ (information * sum(r @ r for r, _ in rows) / spare + np.diag(prior)) @ bread
     within = [_within(run) for run in runs]
     shared = seen_by(runs, P) > 1
@@ -177,7 +176,7 @@ def _quantile(variance: NDArray, displaced: NDArray) -> NDArray:
     scatter = np.sum((np.log(above / below) / 2) ** 2, axis=0)
     # trigamma falls: 1 degree of freedom is pi^2 / 2, and from 1e7 on Student's t is the normal distribution.
     freedom = np.geomspace(1.0, 1e7, 400)
-    return t.ppf(0.975, np.exp(np.interp(-scatter, -polygamma(1, freedom / 2), np.log(freedom))))
+    return stdtrit(np.exp(np.interp(-scatter, -polygamma(1, freedom / 2), np.log(freedom))), 0.975)
 
 
 def _between_runs(runs, within, between: Jackknife, shared, plain, prior) -> ErrorBars:
@@ -192,8 +191,8 @@ def _between_runs(runs, within, between: Jackknife, shared, plain, prior) -> Err
     # What no run shows is known by its prior alone.
     told = (seen_by(runs, P) == 0) & (prior > 0)
     inside = np.diag(np.where(told, 1.0 / np.where(told, prior, 1.0), 0.0))
-    quantile = np.full(P, norm.ppf(0.975))
-    quantile[shared] = t.ppf(0.975, between.freedom)
+    quantile = np.full(P, ndtri(0.975))
+    quantile[shared] = stdtrit(between.freedom, 0.975)
     for run, noise, share in zip(runs, within, between.shares, strict=True):
         common = shared[run.index]
         separate = run.index[~common]

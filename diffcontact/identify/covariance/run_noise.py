@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.signal import lfilter
 from scipy.special import polygamma
 
 from diffcontact.identify.covariance.autoregression import Autoregression, autoregression, grid, predecessors, whitening
@@ -40,6 +39,7 @@ def run_noise(r: NDArray, J: NDArray) -> RunNoise:
         J: (n, k, P) their Jacobian, zero where missing.
 
     Example:
+        >>> from scipy.signal import lfilter
         >>> noise = np.random.default_rng(0).normal(size=(400, 2)) * [1.0, 5.0]
         >>> noise = run_noise(lfilter([1.0], [1.0, -0.9], noise, axis=0), np.zeros((400, 2, 1)))
         >>> [model.order for model in noise.models], bool(noise.models[1].sigma > 4 * noise.models[0].sigma)
@@ -143,7 +143,7 @@ def innovation_correlation(models: list[Autoregression], r: NDArray) -> NDArray:
     for channel, model in enumerate(models):
         seen = present[:, channel]
         whole = seen & (predecessors(seen, model.order, model.every) == model.order)
-        innovations[whole, channel] = lfilter(model.polynomial, [1.0], filled[:, channel])[whole]
+        innovations[whole, channel] = np.convolve(model.polynomial, filled[:, channel])[: seen.size][whole]
     norms = np.linalg.norm(innovations, axis=0)
     norms[norms == 0.0] = 1.0
     correlation = (innovations / norms).T @ (innovations / norms)

@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import qmc
 
 from diffcontact.arguments import is_count
 from diffcontact.identify.problem.parameters import Interval
@@ -135,6 +134,8 @@ class Controls:
         each, count = max(candidates // len(chosen), 1), len(self.continuous)
         a_side = int(np.floor(each ** (1 / count) + 1e-9)) if count else 1
         if count and a_side < 3:
+            from scipy.stats import qmc  # takes almost a second to import
+
             places = np.atleast_2d(qmc.Sobol(count, rng=seed).random_base2(max(int(np.log2(each)), 1)))
         else:
             places = np.array(list(product(np.linspace(0.0, 1.0, max(a_side, 2)), repeat=count)))

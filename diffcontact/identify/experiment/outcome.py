@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from diffcontact.identify.experiment.controls import CHANNELS, DURATION, FRAME_RATE, RUNS, Setting
 from diffcontact.identify.experiment.search import Candidate
@@ -47,7 +47,7 @@ class Design:
     now: dict[str, float]
     refused: int = 0
     unseen: tuple[str, ...] = ()
-    quantile: float = float(norm.ppf(0.975))
+    quantile: float = float(ndtri(0.975))
     units: Mapping[str, str] = field(default_factory=lambda: {FRAME_RATE: "samples/s", DURATION: "s"})
 
     @property

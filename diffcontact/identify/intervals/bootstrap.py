@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.signal import lfilter
 
 from diffcontact.arguments import is_count
 from diffcontact.identify.covariance.autoregression import Autoregression
@@ -153,6 +152,8 @@ def bootstrap(result: FitResult, replicas: int = 200, seed: int = 0) -> Bootstra
 
 def _noise(rng: np.random.Generator, model: Autoregression, n: int, replicas: int) -> NDArray:
     """(replicas, n) samples of an autoregressive process."""
+    from scipy.signal import lfilter  # takes almost a second to import, and few fits need it
+
     # The process forgets its beginning within so many samples, or within the record's length if it remembers longer.
     warm = n + 200
     white = model.sigma * rng.normal(size=(replicas, warm + n))

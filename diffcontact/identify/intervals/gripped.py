@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from scipy.stats import t
+from scipy.special import stdtrit
 
 from diffcontact.identify.identifiability.naming import least_friction, role
 from diffcontact.identify.intervals.profile import LowerCostError
@@ -68,7 +68,7 @@ def _least(result: FitResult, name: str) -> float | None:
     with stage(f"least {name}", note=""):
         scan = Scan(objective.started_at(np.where(np.arange(theta.size) == j, at, theta)), j)
         scan.scale = result.chi2_per_dof * result.samples / max(result.effective_samples, 1.0)
-        scan.level = float(t.ppf(0.975, max(result.effective_samples - theta.size, 1.0))) ** 2
+        scan.level = float(stdtrit(max(result.effective_samples - theta.size, 1.0), 0.975)) ** 2
         scan.stderr = _STEP if log else _STEP * edge
         end = end_of_interval(scan, -1.0)
     if min(scan.seen.values()) < -_OUT_OF_THE_QUESTION * scan.level and not objective.exact(scan.cost):

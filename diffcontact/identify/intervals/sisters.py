@@ -33,8 +33,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import root_scalar
-from scipy.special import ndtr
-from scipy.stats import beta, chi2, t
+from scipy.special import betaincinv, chdtri, ndtr, stdtr, stdtrit
 
 from diffcontact.identify.problem.parameters import Real
 from diffcontact.identify.result import FitResult
@@ -141,13 +140,13 @@ def _bounds(result: FitResult, parameter: str, index: tuple[int, ...]) -> tuple[
 def _half_width(x: NDArray, variance: NDArray) -> float:
     """Half the interval about x[0] that holds what all have in common; estimates and variances (n + 1,)."""
     n = x.size - 1
-    deviation = np.sqrt(variance[0] + _scatter(x, variance, chi2.isf(_NODES, n)))
+    deviation = np.sqrt(variance[0] + _scatter(x, variance, chdtri(n, _NODES)))
 
     def excess(half: float) -> float:
         return float(_WEIGHTS @ (2 * ndtr(half / deviation) - 1)) - _LEVEL
 
     widest = root_scalar(excess, bracket=(0.0, 10 * deviation.max())).root
-    return widest * _own_quantile(n) / float(t.isf((1 - _LEVEL) / 2, n))
+    return widest * _own_quantile(n) / float(stdtrit(n, (1 + _LEVEL) / 2))
 
 
 def _moments(x: NDArray, variance: NDArray) -> float:
@@ -176,10 +175,10 @@ def _scatter(x: NDArray, variance: NDArray, levels: NDArray) -> NDArray:
 @cache
 def _own_quantile(n: int) -> float:
     """c of the module's text, for n sisters."""
-    u = np.sqrt(beta.ppf(_NODES, 0.5, (n - 1) / 2))
+    u = np.sqrt(betaincinv(0.5, (n - 1) / 2, _NODES))
 
     def excess(c: float) -> float:
         ends = c * np.sqrt(n + 1)
-        return float(_WEIGHTS @ (t.cdf(ends - n * u, n) - t.cdf(-ends - n * u, n))) - _LEVEL
+        return float(_WEIGHTS @ (stdtr(n, ends - n * u) - stdtr(n, -ends - n * u))) - _LEVEL
 
     return float(root_scalar(excess, bracket=(0.0, 20.0)).root)

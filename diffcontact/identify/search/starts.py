@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import qmc
 
 from diffcontact.identify.problem.parameters import FreeParameters
 
@@ -23,6 +22,8 @@ def starting_points(parameters: FreeParameters, starts: int, seed: int) -> NDArr
     bounded = np.isfinite(parameters.low) & np.isfinite(parameters.high)
     low = np.where(bounded, parameters.low, np.maximum(near_low, parameters.low))
     high = np.where(bounded, parameters.high, np.minimum(near_high, parameters.high))
+    from scipy.stats import qmc  # takes almost a second to import, and few fits need it
+
     exponent = int(np.ceil(np.log2(max(starts - 1, 1))))
     points = qmc.Sobol(first.size, rng=seed).random_base2(exponent)[: starts - 1]
     return np.vstack([first, low + points * (high - low)])

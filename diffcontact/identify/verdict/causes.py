@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import chi2, f
+from scipy.special import chdtri, fdtrc
 
 from diffcontact.identify.verdict.calibration import JUMP, faults_of_measuring
 from diffcontact.identify.verdict.evidence import Evidence
@@ -59,11 +59,11 @@ def causes(evidence: Evidence) -> Iterator[Reason]:
     for best in alike[:_TRIED]:
         fault = best.fault
         # Without noise rounding has a shape, too.
-        if fault.taken < max(_MOST * excess, chi2.isf(best.level, fault.freedom)):
+        if fault.taken < max(_MOST * excess, chdtri(fault.freedom, best.level)):
             continue
         certain, error = fault.certainty(evidence)
         # The noise is known from as many samples as those that follow each other are worth.
-        if certain > fault.freedom * f.isf(best.level, fault.freedom, max(evidence.effective, 1.0)):
+        if fdtrc(fault.freedom, max(evidence.effective, 1.0), certain / fault.freedom) < best.level:
             yield _told(evidence, best, error, [one for one in alike if one is not best])
             return
 

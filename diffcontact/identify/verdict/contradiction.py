@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import chi2
+from scipy.special import chdtrc
 
 from diffcontact.identify.covariance.run_noise import score_covariance
 from diffcontact.identify.verdict.evidence import Evidence, RunEvidence
@@ -121,7 +121,7 @@ def _steps(run: RunEvidence) -> Iterator[tuple[int, float, float]]:
 def contradictions(evidence: Evidence) -> Iterator[Reason]:
     """Whether the runs contradict each other, and in which parameters most."""
     found = alone(evidence)
-    apart = [one for one in found if chi2.sf(one.excess, one.value.size - 1) < _LEVEL / len(found)]
+    apart = [one for one in found if chdtrc(one.value.size - 1, one.excess) < _LEVEL / len(found)]
     if not apart:
         return
     apart.sort(key=lambda one: one.excess / (one.value.size - 1), reverse=True)

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import chi2, f, norm
+from scipy.special import chdtri, fdtrc, ndtri
 
 from diffcontact.identify.covariance.error_bars import RUNS_TO_COMPARE
 from diffcontact.identify.verdict.curve import curve_in
@@ -64,8 +64,8 @@ def patterns(evidence: Evidence) -> Iterator[Reason]:
     if far:
         shapes.append(f"hold {far} far off, by more than {_FAR:g} standard deviations of the others")
     misfit, n = evidence.misfit, evidence.effective
-    large, small = misfit > chi2.isf(_CORRELATED_LEVEL, n) / n, misfit < chi2.ppf(LEVEL, n) / n
-    large &= misfit > chi2.isf(LEVEL, evidence.samples) / evidence.samples
+    large, small = misfit > chdtri(n, _CORRELATED_LEVEL) / n, misfit < chdtri(n, 1 - LEVEL) / n
+    large &= misfit > chdtri(evidence.samples, LEVEL) / evidence.samples
     # A fit takes much of slow noise away; stated twice too large is another thing.
     small &= misfit < _OVERSTATED
     new, curves = _innovation(evidence), [0.0] * len(evidence.runs)
@@ -170,7 +170,7 @@ def _far(r: NDArray) -> NDArray:
 def _correlation(tracks: list[NDArray]) -> float:
     """The correlation of neighbours of largest size among those that are certainly not zero."""
     strongest, channels = 0.0, sum(r.shape[1] for r in tracks)
-    clear = norm.isf(LEVEL / 2 / max(channels, 1))
+    clear = -ndtri(LEVEL / 2 / max(channels, 1))
     for channel in (channel for r in tracks for channel in r.T):
         pairs = channel[1:] * channel[:-1]
         count = int(np.sum(~np.isnan(pairs)))
@@ -248,4 +248,4 @@ def _ratio(tracks: list[NDArray], worth: list[NDArray], here: list[NDArray], the
     if np.any(counts < _FEWEST) or not np.all(squares > 0):
         return 0.0
     ratio = float((squares[0] / counts[0]) / (squares[1] / counts[1]))
-    return float(np.sqrt(ratio)) if ratio > _RATIO and f.sf(ratio, *counts) < LEVEL else 0.0
+    return float(np.sqrt(ratio)) if ratio > _RATIO and fdtrc(*counts, ratio) < LEVEL else 0.0
