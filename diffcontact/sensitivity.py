@@ -24,6 +24,7 @@ from diffcontact.refinement import HALVINGS, astride, change, halved, judged
 from diffcontact.schemes.scheme import Scheme
 from diffcontact.simulate import Trajectory, simulate
 from diffcontact.status import Status, first
+from diffcontact.stepping import work
 
 # A pass of reverse mode recomputes every step and costs some fifteen passes of forward mode (EventTimed, one ball).
 REVERSE_COST = 15
@@ -198,9 +199,9 @@ def _derived(system, params, q0, u0, times, wrt, scheme, substeps):
     return jax.tree.map(lambda x: x[:, : q0.size], per_name), jax.tree.map(lambda x: x[:, q0.size :], per_name)
 
 
-_derivatives = quick_jit(_derived, static_argnames=("system", "wrt", "scheme", "substeps"))
+_derivatives = quick_jit(_derived, work, static_argnames=("system", "wrt", "scheme", "substeps"))
 # One compilation for all numbers of substeps; forward mode only.
-_counted_derivatives = quick_jit(_derived, static_argnames=("system", "wrt", "scheme"))
+_counted_derivatives = quick_jit(_derived, work, static_argnames=("system", "wrt", "scheme"))
 
 
 def _forward(start: dict[str, Any], values: int) -> bool:

@@ -86,10 +86,15 @@ def _stepped(system, params, q0, u0, times, breaks, scheme, substeps, percussion
     return replace(run, changes=_changed(pieces, stands, changes)) if changes else run
 
 
+def work(system, params, q0, u0, times, breaks, scheme, substeps, *_) -> int:
+    """What `quick_jit` asks for; a number of substeps that one program serves for all is taken for eight."""
+    return times.size * (substeps if isinstance(substeps, int) else 8) * q0.size**2
+
+
 # So many substeps, known when tracing: both modes of differentiation, percussions.
-steps = quick_jit(_stepped, static_argnames=("system", "scheme", "substeps", "percussions", "changes", "sound"))
+steps = quick_jit(_stepped, work, static_argnames=("system", "scheme", "substeps", "percussions", "changes", "sound"))
 # So many, known when running: one compilation serves all numbers. No reverse mode, no percussions.
-counted_steps = quick_jit(_stepped, static_argnames=("system", "scheme", "percussions", "changes", "sound"))
+counted_steps = quick_jit(_stepped, work, static_argnames=("system", "scheme", "percussions", "changes", "sound"))
 
 
 def _each_piece(system, params, breaks, scheme, substeps, percussions):

@@ -70,6 +70,21 @@ def test_options_that_xla_does_not_know_are_left_out(monkeypatch):
         compilation._known.cache_clear()
 
 
+def test_code_that_has_little_to_do_is_not_optimised(monkeypatch):
+    monkeypatch.setenv("XLA_FLAGS", "")
+    compilation._known.cache_clear()
+    try:
+        little, much = (dict(compilation._known(little)) for little in (True, False))
+        assert little["xla_backend_optimization_level"] == 0 < much["xla_backend_optimization_level"]
+        double = quick_jit(lambda x: 2 * x, work=lambda x: x.size)
+        for size, counts in ((3, (1, 0)), (10**6, (1, 1)), (4, (2, 1))):
+            np.testing.assert_array_equal(double(jnp.ones(size)), np.full(size, 2.0))
+            assert tuple(double.quick(little)._cache_size() for little in (True, False)) == counts
+        assert double.programs() == 3
+    finally:
+        compilation._known.cache_clear()
+
+
 def test_what_xla_flags_say_holds(monkeypatch):
     monkeypatch.setenv("XLA_FLAGS", "--xla_backend_optimization_level=0")
     compilation._known.cache_clear()
