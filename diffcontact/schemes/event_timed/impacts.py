@@ -72,6 +72,28 @@ def no_percussion(t, impulse: Array, q: Array) -> Percussion:
     return Percussion(jnp.zeros_like(t), number, none, none, none, none, none > 0, still, still, still, numbers)
 
 
+class Bounces(NamedTuple):
+    """What an impact says of the bounces behind it.
+
+    Attributes:
+        contact: () int, the contact that closes.
+        before: (c,) gap velocities before the impact [m/s].
+        impulse: (c,) of every contact that takes part [N s].
+        rebound: (c,) how fast contacts would leave [m/s].
+        closing: (c,) the acceleration that would have brought those of `soft` back, were none of them held [m/s^2].
+        lasting: (c,) see `lasting_restitution`.
+        soft: (c,) bool, those that were not left to bounce.
+    """
+
+    contact: Array
+    before: Array
+    impulse: Array
+    rebound: Array
+    closing: Array
+    lasting: Array
+    soft: Array
+
+
 class Threshold(NamedTuple):
     """Limits below which a bounce is not followed; none of them is differentiated.
 
@@ -89,11 +111,13 @@ class Threshold(NamedTuple):
     fastest: Array
     unsettled: Array
 
-    def with_bounces(
-        self, t, moves: Array, rebound: Array, closing: Array, lasting: Array, soft: Array
-    ) -> tuple[Array, Array]:
-        """What is unsettled (d,) once the bounces of the contacts `soft` (c,) are left out, and how long each (c,)
-        would go on [s].
+    def without(self, bounces: Bounces, here: Contacts, t) -> tuple[Array, Array, Array]:
+        """Whether bounces that an impact leaves out make a difference (), what is unsettled behind it (d,), and how
+        long the bounces would have gone on (c,) [s].
+
+        They do where they are not small (`matters`), and where a blow meets them: a body that is struck while it rests
+        passes the blow on at once, one that still bounces is struck alone. However small the bounce is, that makes a
+        difference as fast as the blow.
 
         All bounces of one contact take 1 / (1 - e) times as long as the first. Where a body already rattles at another
         contact the two pass their motion to and fro, and an impact takes its part of one of two: in the mean they die
@@ -101,19 +125,23 @@ class Threshold(NamedTuple):
         seen to end in.
 
         Args:
+            bounces: those of the impact.
+            here: the contacts there.
             t: when [s].
-            moves: (c, d) which contacts move which coordinates.
-            rebound: (c,) how fast contacts would have left [m/s].
-            closing: (c,) the acceleration that would have brought those of `soft` back, were none of them held [m/s^2].
-            lasting: (c,) see `lasting_restitution`.
-            soft: (c,) those that were not left to bounce.
         """
+        contact, before, impulse, rebound, closing, lasting, soft = bounces
+        moves = jnp.abs(here.normals) > 0
         rattles = jnp.any(moves & (self.unsettled > t)[None, :], axis=1)
+        struck = jnp.arange(soft.size) == contact
+        passed_on = rattles & (impulse > 0) & ~struck
+        blow = -before[contact] > jnp.max(jnp.where(passed_on | struck, self.slow, 0.0))
+        coarse = jnp.any(soft & matters(here, rebound, lasting, self.fastest)) | (jnp.any(passed_on) & blow)
+
         ratio = jnp.where(rattles, jnp.sqrt((1 + lasting**2) / 2), lasting)
         first = 2 * rebound / jnp.where(soft, jnp.maximum(closing, 2 * rebound / self.h), 1.0)
         tail = first / jnp.where(soft, 1 - ratio, 1.0)
         until = jnp.max(jnp.where(moves & soft[:, None], (t + tail)[:, None], -jnp.inf), axis=0, initial=-jnp.inf)
-        return lax.stop_gradient((jnp.maximum(self.unsettled, until), tail))
+        return coarse, *lax.stop_gradient((jnp.maximum(self.unsettled, until), tail))
 
 
 def percussion(
@@ -201,13 +229,8 @@ def percussion(
     if restitution.ndim:
         after, impulse = _without_gain(here, before, hit, jax.tree.map(lambda x: x[4], hits))
     lasting = lasting_restitution(system, params, e, rebound)
-    coarse = jnp.any(hit.soft & matters(here, rebound, lasting, threshold.fastest))
-    # A body that is struck while it rests passes the blow on at once; one that still bounces is struck alone. However
-    # small the bounce is, that makes a difference as fast as the blow.
-    moves = jnp.abs(here.normals) > 0
-    bounces = jnp.any(moves & (threshold.unsettled > t)[None, :], axis=1) & (jnp.arange(e.size) != contact)
-    coarse = coarse | struck_fast(contact, before, bounces & (impulse > 0), threshold.slow)
-    unsettled, _ = threshold.with_bounces(t, moves, rebound, hit.closing, lasting, hit.soft)
+    bounces = Bounces(contact, before, impulse, rebound, hit.closing, lasting, hit.soft)
+    coarse, unsettled, _ = threshold.without(bounces, here, t)
     status = first(hit.status, jnp.where(coarse, Status.TOO_COARSE, Status.OK).astype(jnp.int32))
     if system.speed_dependent:
         status = first(status, system.restitution_status(params, before, taking_part))
@@ -217,12 +240,6 @@ def percussion(
     speeds = before, leaving, threshold.slow
     record = Percussion(t, number, impulse, *speeds, hit.soft, q, u, after - u, jnp.arange(before.size))
     return after, unsettled, status, record
-
-
-def struck_fast(contact, before, bounces, slow):
-    """() whether `contact` closes faster than what a step leaves out may be: its own bounces, or `bounces` (c,)."""
-    near = bounces | (jnp.arange(slow.size) == contact)
-    return jnp.any(bounces) & (-before[contact] > jnp.max(jnp.where(near, slow, 0.0)))
 
 
 class _Hit(NamedTuple):

@@ -31,7 +31,7 @@ from diffcontact.schemes.event_timed.friction.piece import (
     lost_direction,
 )
 from diffcontact.schemes.event_timed.friction.single_impact import Hit, struck_alone
-from diffcontact.schemes.event_timed.impacts import Percussion, Threshold, lasting_restitution, matters, struck_fast
+from diffcontact.schemes.event_timed.impacts import Bounces, Percussion, Threshold, lasting_restitution
 from diffcontact.status import Status, first
 
 
@@ -166,12 +166,8 @@ def pass_by(system, params, t, q, u, h, left, due: Due, limits: Threshold):
     hit, soft = passage.hit, passage.soft
     leaving = place.contacts.velocity(hit.u)
     lasting = lasting_restitution(system, params, e, rebound)
-    coarse = jnp.any(soft & matters(place.contacts, rebound, lasting, limits.fastest))
-    # A body that still bounces and is struck from its other side; see `impacts.percussion`.
-    moves = jnp.abs(place.contacts.normals) > 0
-    bounces = jnp.any(moves & (limits.unsettled > t)[None, :], axis=1) & (jnp.arange(e.size) != due.contact)
-    coarse = coarse | due.strike & struck_fast(due.contact, opening, bounces & (hit.normal > 0), limits.slow)
-    unsettled, tail = limits.with_bounces(t, moves, rebound, passage.closing, lasting, soft)
+    bounces = Bounces(due.contact, opening, hit.normal, rebound, passage.closing, lasting, soft)
+    coarse, unsettled, tail = limits.without(bounces, place.contacts, t)
     coarse = coarse | jnp.any(soft & _may_grip_otherwise(passage.piece, tail, limits.fastest))
     status = first(hit.status, jnp.where(coarse, Status.TOO_COARSE, Status.OK).astype(jnp.int32))
     if system.speed_dependent:
