@@ -177,7 +177,7 @@ class _Moments:
     """Lagged cross products of X = [Q, r]: all that the likelihood needs, whatever the filter, collected once."""
 
     def __init__(self, X: NDArray, present: NDArray, highest: int, every: int = 1):
-        self.rank = X.shape[1] - 1
+        self.rank, self.size = X.shape[1] - 1, float(X[:, -1] @ X[:, -1])
         before = np.where(present, predecessors(present, highest, every), -1)
         exactly = [
             _lagged_products(X, np.flatnonzero(before == m), every * np.arange(m + 1)) for m in range(highest + 1)
@@ -206,7 +206,9 @@ class _Moments:
             factor = cho_factor(G) if rank else (np.ones((1, 1)), True)
         except LinAlgError:
             return _IMPOSSIBLE, 0.0
-        rest = max(s - b @ cho_solve(factor, b), np.finfo(float).tiny) if rank else s
+        # Cross products of r resolve no less than their rounding: residuals that are rounding themselves are fitted
+        # as well as that, and not better.
+        rest = max(s - b @ cho_solve(factor, b) if rank else s, np.finfo(float).eps * self.size)
         determinant = 2 * np.sum(np.log(np.diag(factor[0]))) if rank else 0.0
         return freedom * np.log(rest / freedom) + determinant + logarithms, np.sqrt(rest / freedom)
 

@@ -85,6 +85,16 @@ def test_an_exact_fit_has_no_noise():
     assert effective_count(model, 20) == 20.0
 
 
+def test_residuals_that_are_rounding_are_noise_of_their_own_size():
+    """A fit without noise leaves the last bit of each number: the same one for a while, then none."""
+    r = np.zeros(81)
+    r[:24], r[60] = -1e-14, 1e-14
+    J = np.where(np.arange(81)[:, None] < 24, 1.0, np.arange(81)[:, None] == 60) * [[1.0, 0.0]] + design(81)[:, :2]
+    for columns in (J, np.stack([r != 0, np.arange(81) < 24], axis=1).astype(float)):
+        model = autoregression(r, columns)
+        assert 1e-9 * 1e-14 < model.sigma < 1e-13, model.sigma
+
+
 def test_few_samples_are_taken_as_independent():
     model = autoregression(np.array([1.0, -1.0, np.nan, 0.5]), design(4))
     assert model.order == 0
