@@ -12,19 +12,19 @@ Its derivative is a projection of the same form, linear in the tangents:
 
 from __future__ import annotations
 
-import jax
 import jax.numpy as jnp
 from jax import lax
 
 from diffcontact import mass as mass_matrix
 from diffcontact.batching import any_lane, where_wanted
+from diffcontact.derivative_rule import Ruled
 from diffcontact.qp import native
 from diffcontact.qp.held_rows import HeldRows, at_slots, rows_at
 from diffcontact.qp.rows.body_rows import along, product, switched, transposed_product
 from diffcontact.qp.rows.slots import NONE, slots_of, spread
 
 
-@jax.custom_jvp
+@Ruled
 def hold_rows(mass, G, b, v, slots):
     """argmin_u 1/2 (u-v)^T M (u-v) subject to G_i u + b_i = 0 for the rows in the slots.
 
@@ -61,7 +61,7 @@ def _hold_rows_jvp(primals, tangents):
     return lax.cond(any_lane(jnp.any(slots != NONE)), busy, idle)
 
 
-@jax.custom_jvp
+@Ruled
 def settle(mass, G, b, v, working, step, multipliers):
     """u = v + step where the working set is held, and the multipliers, with the derivative of `hold_rows`.
 

@@ -68,6 +68,30 @@ def test_second_order(rng):
         np.testing.assert_allclose(exact, (high - low) / (2 * step), atol=1e-5 * (1 + np.abs(exact).max()))
 
 
+@pytest.mark.parametrize("method", ["project", "hold"])
+def test_a_loop_has_the_second_derivatives_of_its_parts(method, rng):
+    """Rows that a loop's problems share: reverse mode parts what varies in it from what does not."""
+    (mass, G, b, v), _ = backwards(rng, 6, 3, 2)
+    problem, shares = (mass, G, b, v), jnp.array([1.0, 1.001])
+    tangents = _tangents(rng, problem)
+    find = qp.project if method == "project" else lambda *problem: qp.hold(*problem, np.arange(6) < 2)
+
+    def curved(share, mass, G, b, v):
+        return jnp.sum(jnp.sin(find(mass, G, b, share * v).u))
+
+    def looped(*problem):
+        return jnp.sum(jax.lax.map(lambda share: curved(share, *problem), shares))
+
+    def apart(*problem):
+        return curved(shares[0], *problem) + curved(shares[1], *problem)
+
+    found, expected = jax.jit(lambda *at: [jax.jvp(jax.grad(loss, ALL), at, tangents)[1] for loss in (looped, apart)])(
+        *problem
+    )
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-12 * (1 + np.abs(other).max()))
+
+
 def test_jacobians_agree_through_a_scan(rng):
     """Two projections in a row, as a simulation strings them, in both modes and under vmap."""
     (mass, G, b, v), _ = backwards(rng, 6, 3, 2)
