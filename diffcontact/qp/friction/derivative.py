@@ -12,18 +12,19 @@ subset is held, and the reactions of the others are kept: the derivative of u is
 
 from __future__ import annotations
 
-import jax
 import jax.numpy as jnp
+from jax import lax
 
 from diffcontact import mass as mass_matrix
 from diffcontact.batching import where_wanted
+from diffcontact.derivative_rule import Ruled
 from diffcontact.qp.friction.law import assemble, length, solvable
 from diffcontact.qp.friction.modes import Modes
 from diffcontact.qp.rows.metric import independent_slots, inverse_length
 from diffcontact.qp.rows.slots import members
 
 
-@jax.custom_jvp
+@Ruled
 def settle(mass, H, h, friction, v, step, r, modes):
     """u = v + step, and the reactions r, with the derivative at the modes.
 
@@ -100,7 +101,7 @@ def _frozen(rows, r, w, friction, modes: Modes):
     normal = (jnp.arange(size) == 0)[None]
     held = modes.closed[:, None] & (normal | ~modes.slip[:, None])
     flat = rows.reshape(r.size, -1)
-    flat = flat * inverse_length(jnp.sum(flat * flat, axis=1))[:, None]
+    flat = lax.stop_gradient(flat * inverse_length(jnp.sum(flat * flat, axis=1))[:, None])
     present = held & jnp.any(rows != 0, axis=2)
     taken = members(independent_slots(flat, present.reshape(-1)), r.size).reshape(count, size)
 

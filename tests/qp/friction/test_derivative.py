@@ -89,6 +89,30 @@ def test_against_differences(k, rng):
     assert np.max(error[same]) < 1e-6
 
 
+def test_a_loop_has_the_second_derivatives_of_its_parts(rng):
+    """Contacts that a loop's problems share, as `dc.impact` and every step do."""
+    mass, normals, tangents = np.array([1.0, 1.3, 0.8]), np.eye(3)[2:], np.eye(3)[None, :2]
+    tangents = tangents + 0.1 * rng.normal(size=tangents.shape)
+    problem = mass, normals, tangents, np.zeros(1), np.zeros((1, 2)), np.array([0.2]), np.array([2.0, 1.0, -1.0])
+    moved, shares = tuple(rng.normal(size=x.shape) for x in problem), jnp.array([1.0, 0.5])
+
+    def curved(share, *problem):
+        return jnp.sum(jnp.sin(flat(*problem[:-1], share * problem[-1])))
+
+    def looped(*problem):
+        return jnp.sum(jax.lax.map(lambda share: curved(share, *problem), shares))
+
+    def apart(*problem):
+        return curved(shares[0], *problem) + curved(shares[1], *problem)
+
+    every = tuple(range(7))
+    found, expected = jax.jit(lambda *at: [jax.jvp(jax.grad(loss, every), at, moved)[1] for loss in (looped, apart)])(
+        *problem
+    )
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-12 * (1 + np.abs(other).max()))
+
+
 def test_finite_where_there_is_no_derivative():
     """At rest on a floor, at the bound, without friction, where no solution is, and with bad input."""
     floor, along = jnp.array([[0.0, 1.0]]), jnp.array([[[1.0, 0.0]]])
