@@ -11,11 +11,11 @@ from diffcontact.commands.complaint import ExitCode, about, complain
 from diffcontact.commands.options import add_scene, path
 from diffcontact.files import require_writable, write_atomically
 from diffcontact.identify import FitResult, beside, compare_laws
-from diffcontact.identify.intervals.sisters import require_single_runs
 from diffcontact.identify.table import text_table
 from diffcontact.identify.verdict.verdict import NO
 from diffcontact.report import page
 from diffcontact.scene.result import estimates, result_document, result_report
+from diffcontact.scene.sisters import read_sisters
 from diffcontact.scene.study import Study, read_study
 
 HELP = "fit the parameters of a scene to measured runs"
@@ -48,10 +48,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> ExitCode:
     """Fit the scene's parameters to its runs."""
     study = read_study(options.scene, options.data)
-    sisters = [FitResult.load(file) for file in options.like]
-    if sisters:
-        # What cannot be used is refused before minutes are spent.
-        require_single_runs([len(study.runs), *(len(sister.residuals) for sister in sisters)])
+    # What cannot be used is refused before minutes are spent.
+    sisters = read_sisters(options.like, study)
     return fit_and_report(study, options.out or study.scene.folder, options.strict, options.laws, sisters)
 
 

@@ -108,6 +108,11 @@ class Scene:
     folder: Path
 
     @property
+    def system(self) -> str:
+        """What moves, and in which units."""
+        return f"{self.kind}, in {self.ready.length} and {self.ready.time}"
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """Names of the columns that a file of measurements must have."""
         drive = self.ready.drive

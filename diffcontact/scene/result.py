@@ -27,6 +27,8 @@ def result_document(study: Study, result: FitResult) -> dict[str, Any]:
         entry["unit"] = parameter.unit
     return document | {
         "scene": study.scene.file,
+        "system": study.scene.system,
+        "window": study.scene.reading.window,
         "runs": [run.label for run in study.runs],
         "versions": versions(),
         "data_sha256": {run.path: run.sha256 for run in study.runs},

@@ -154,3 +154,33 @@ def test_sister_runs_are_read_before_anything_is_fitted(tmp_path, capsys, monkey
     assert fit(scene, "--like", str(tmp_path / "empty.json")) == 2
     # The file that is wrong is named.
     assert_one_line(capsys, "empty.json: FitResult.from_dict: the document has no complete 'fit_result'")
+
+
+def test_sister_runs_are_other_runs_of_the_same_system(demo, tmp_path, capsys, monkeypatch):
+    study, (header, *rows) = read_study(demo / "carts.toml"), (demo / "carts.csv").read_text().splitlines()
+    done = study.fit()
+    monkeypatch.setattr(Study, "fit", lambda *_: done)
+    others = []
+    for number in (1, 2):
+        (file := tmp_path / f"run{number}.csv").write_text("\n".join([header, *rows[:-number]]) + "\n")
+        folder = tmp_path / str(number)
+        assert main(["fit", str(demo / "carts.toml"), "--data", str(file), "--out", str(folder)]) == 0
+        others.append(str(folder / "result.json"))
+    again = ["fit", str(demo / "carts.toml"), "--out", str(tmp_path / "out"), "--like"]
+    assert main([*again, *others]) == 0
+    capsys.readouterr()
+    assert main([*again, *others, str(tmp_path / "out" / "result.json")]) == 2
+    assert_one_line(capsys, "out/result.json: is of the same recording as the run that is fitted")
+    assert main([*again, *others, others[0]]) == 2
+    assert_one_line(capsys, f"1/result.json: is of the same recording as {others[0]}, expected every run once")
+    # Two parts of one record are two runs.
+    document = json.loads((tmp_path / "1" / "result.json").read_text())
+    parts = []
+    for part, window in enumerate(([0, 1], [1, 2])):
+        (file := tmp_path / f"part{part}.json").write_text(json.dumps(document | {"window": window}))
+        parts.append(str(file))
+    assert main([*again, *parts]) == 0
+    capsys.readouterr()
+    (tmp_path / "1" / "result.json").write_text(json.dumps(document | {"system": "bouncing ball, in px and frame"}))
+    assert main([*again, *others]) == 2
+    assert_one_line(capsys, "is a fit of bouncing ball, in px and frame, expected one of carts, in m and s")

@@ -81,8 +81,8 @@ def layout_of(lines: Sequence[str]) -> Layout:
     return max(found, key=lambda candidate: candidate[0])[1]
 
 
-def _with(lines: Sequence[str], delimiter: str) -> tuple[int, Layout] | None:
-    """How many numbers a delimiter makes, and the layout; None: no table of two columns and more."""
+def _with(lines: Sequence[str], delimiter: str) -> tuple[tuple[int, float], Layout] | None:
+    """How many numbers a delimiter makes, of what part of the fields, and the layout; None: no table."""
     rows = [row for row in rows_of(lines, delimiter) if any(map(str.strip, row.fields))]
     # The numbers of a comma-separated text are its fields, not parts of decimals.
     width = Counter(len(row.fields) for row in rows[-50:]).most_common(1)[0][0] if rows else 0
@@ -101,7 +101,9 @@ def _with(lines: Sequence[str], delimiter: str) -> tuple[int, Layout] | None:
     numeric, every = _numeric(data, delimiter), names or columns
     words = tuple(dict.fromkeys(word for others in numeric.values() for word in others if word))
     layout = Layout(delimiter, "," if comma else ".", skip, names, tuple(every[i] for i in numeric), words)
-    return sum(numbers[begin:]) * min(width, 2), layout
+    # "0,1;2,5" has two numbers between commas, too, but with "1;2" between them.
+    made, fields = sum(numbers[begin:]), sum(len(row.fields) for row in rows[begin:])
+    return (made * min(width, 2), made / fields), layout
 
 
 def _is_number(field: str, delimiter: str) -> bool:
