@@ -18,7 +18,7 @@ from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import f
+from scipy.special import fdtrc
 
 from diffcontact.identify.verdict.evidence import Evidence, RunEvidence
 from diffcontact.identify.verdict.shifts import Shifts
@@ -81,7 +81,7 @@ def _correlation(evidence: Evidence, numbers: Sequence[int], level: float) -> fl
     common = len(runs) * float(np.sum(u.mean(axis=0) ** 2))
     rest = max(len(runs) - common, np.finfo(float).eps)
     freedom = min(_independent(run, n) for run in runs)
-    if f.sf((len(runs) - 1) * common / rest, freedom, (len(runs) - 1) * freedom) > level:
+    if fdtrc(freedom, (len(runs) - 1) * freedom, (len(runs) - 1) * common / rest) > level:
         return 0.0
     return (common - 1.0) / (len(runs) - 1)
 
