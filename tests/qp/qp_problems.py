@@ -1,6 +1,20 @@
 """Projections built backwards from a chosen solution, and the optimality conditions that every solution must meet."""
 
+import jax
 import numpy as np
+
+from diffcontact.compilation import _knows
+
+_LEVEL = "xla_backend_optimization_level", 1
+
+
+def optimised(function):
+    """`jax.jit` as users have it, not as the tests' flags do.
+
+    Without optimisation rounding differs from processor to processor, and on some the search takes one stored problem
+    of s32, whose rows are nearly dependent, for infeasible.
+    """
+    return jax.jit(function, compiler_options=dict([_LEVEL]) if _knows(*_LEVEL) else None)
 
 
 def backwards(rng, count, dimension, active, *, full=False, redundant=0, masses=1.0):

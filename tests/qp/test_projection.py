@@ -9,13 +9,13 @@ import pytest
 import quadprog
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from qp_problems import backwards, optimality
+from qp_problems import backwards, optimality, optimised
 
 from diffcontact import qp
 from diffcontact.status import Status
 
 project = jax.jit(qp.project)
-batch = jax.jit(jax.vmap(qp.project))
+batch = optimised(jax.vmap(qp.project))
 FIELDS = ("mass", "G", "b", "v")
 
 

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from qp_problems import backwards
+from qp_problems import backwards, optimised
 
 from diffcontact import qp
 from diffcontact.qp import native, working_set
@@ -24,7 +24,7 @@ def _native(monkeypatch):
     assert native.unavailable() is None
 
 
-@jax.jit
+@optimised
 @jax.vmap
 def pure(*problem):
     return working_set.find_working_set(*problem)
