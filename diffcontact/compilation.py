@@ -32,7 +32,7 @@ def quick_jit(function: Callable, work: Callable[..., int] | None = None, **opti
     Args:
         function, options: as for `jax.jit`.
         work: called with the same arguments as the function, about how much there is to do: the number of steps times
-            the square of the number of coordinates. Where it is little, the code is not optimised. None: it always is.
+            the cube of the number of coordinates. Where it is little, the code is not optimised. None: it always is.
 
     Example:
         >>> import jax, jax.numpy as jnp

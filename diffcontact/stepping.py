@@ -88,7 +88,7 @@ def _stepped(system, params, q0, u0, times, breaks, scheme, substeps, percussion
 
 def work(system, params, q0, u0, times, breaks, scheme, substeps, *_) -> int:
     """What `quick_jit` asks for; a number of substeps that one program serves for all is taken for eight."""
-    return times.size * (substeps if isinstance(substeps, int) else 8) * q0.size**2
+    return times.size * (substeps if isinstance(substeps, int) else 8) * q0.size**3
 
 
 # So many substeps, known when tracing: both modes of differentiation, percussions.
