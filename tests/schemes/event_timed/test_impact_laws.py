@@ -282,10 +282,12 @@ def test_derivatives_of_a_plane_impact(law):
         steps = np.asarray(theta[i]) + 1e-30j * np.eye(4)
         exact = np.imag([routh(W[i], step[2:], step[0], step[1], law)[0] for step in steps]).T / 1e-30
         np.testing.assert_allclose(forward[i], exact, rtol=1e-11, atol=1e-12)
+        # What cannot matter cancels, on some processors but for the rounding of the terms that do.
+        rounding = 4 * np.finfo(float).eps * np.abs(forward[i]).max()
         if case == "sliding":
-            assert np.all(forward[i][:, 3] == 0.0)
+            assert np.all(np.abs(forward[i][:, 3]) <= rounding)
         if case == "C-sticking" and law == "poisson":
-            assert np.all(forward[i][:, 0] == 0.0)
+            assert np.all(np.abs(forward[i][:, 0]) <= rounding)
 
 
 @pytest.mark.slow
