@@ -19,6 +19,7 @@ from diffcontact.identify.problem.model import Model
 from diffcontact.identify.problem.observations import Observations
 from diffcontact.identify.problem.parameters import FreeParameters
 from diffcontact.identify.problem.residual import Samples, evaluate, linearise
+from diffcontact.identify.problem.resistance import RESISTANCE
 from diffcontact.identify.problem.substeps import enough
 
 # How much shorter steps may be simulated with derivatives that nobody asked for: twice the time of a simulation, and
@@ -133,7 +134,8 @@ def prepared(model: Model, observations: Observations, parameters: FreeParameter
         present=pad(present, False),
     )
     penalty = 1e3 * (1.0 + float(np.max(np.abs(values / observations.sigma))))
-    run = Run(model, samples, parameters.fixed(i), parameters.index(i), present, penalty)
+    fixed = parameters.fixed(i) | {RESISTANCE: jnp.zeros((), real)}
+    run = Run(model, samples, fixed, parameters.index(i), present, penalty)
     return run if observations.impacts is None else with_impacts(run, observations.impacts)
 
 

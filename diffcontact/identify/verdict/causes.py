@@ -1,4 +1,4 @@
-r"""What would explain the residuals, if one thing would: a fault of the measuring, or a term that is held fixed.
+r"""What would explain the residuals, if one thing would: a fault of the measuring, a term held fixed, a resistance.
 
 Each is tried by Rao's score test (`faults`), and the one is told that makes the residuals likeliest, by chi^2 with a
 penalty of p log n for its p numbers (Schwarz), if it is certain, and takes half of what chi^2 has too much. Others that
@@ -24,15 +24,16 @@ from diffcontact.identify.verdict.faults import Fault, Projected
 from diffcontact.identify.verdict.shifts import Shifts
 from diffcontact.identify.verdict.verdict import Reason
 
-# One false alarm in two hundred fits, shared by terms of the model, jumps of the clock, and all others: the model's own
-# terms are few, and are not to pay for the many places at which a clock may jump.
+# One false alarm in two hundred fits, shared by terms of the model, a resistance that it has not, jumps of the clock,
+# and all others: the model's own terms are few, and are not to pay for the many places at which a clock may jump.
 _LEVEL = 5e-3
-_KINDS = 3
+_KINDS = 4
 # Of the excess of chi^2, the part that a fault must explain to be named.
 _MOST = 0.5
 # In chi^2 over its mean: what is less likely by more than e^4.5 is another thing.
 _ALIKE = 9.0
 _NAMED = 3
+_RESISTANCE = "a resistance that the model has not, which takes a part of the speed from start to end,"
 # Of those that are nearly as likely: each has the noise estimated anew.
 _TRIED = 3
 
@@ -80,7 +81,7 @@ def _told(evidence: Evidence, best: _Candidate, error: float, others: list[_Cand
         text += f"It would have moved {moved[0]}. "
     return Reason(
         f"{text}The parameters may have given way to it: check scale, zero and clock, and what is held fixed (gravity, "
-        "lengths, a term at zero), or set it free",
+        "lengths, a term at zero); set it free, or give the model the term that it lacks",
         fatal=bool(moved),
     )
 
@@ -91,6 +92,7 @@ def _candidates(evidence: Evidence) -> list[_Candidate]:
     families = (
         ("{}", [faults_of_measuring(evidence, number) for number in numbers]),
         ("{}, held fixed,", [{name: one.column for name, one in run.items()} for run in evidence.held]),
+        ("{}", [{_RESISTANCE: evidence.resistance[i][..., None]} if i in evidence.resistance else {} for i in numbers]),
     )
     found = []
     for words, of_runs in families:

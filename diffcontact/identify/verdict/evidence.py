@@ -16,11 +16,14 @@ from diffcontact.identify.covariance.run_noise import RunNoise, run_noise
 from diffcontact.identify.problem.impacts import struck
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.run import Run
-from diffcontact.identify.verdict.held import Held, held
+from diffcontact.identify.verdict.held import Held, held, resistance
 from diffcontact.system import System
 
 if TYPE_CHECKING:
     from diffcontact.identify.result import FitResult
+
+# Above this cosine two terms are one.
+_ALIKE = 0.9
 
 Units = Mapping[str, tuple[str, float]]
 
@@ -134,6 +137,20 @@ class Evidence:
         """Of every run, the numbers that the fit holds fixed and that its samples would see."""
         return [held(run, self.theta) for run in self.objective.joint.runs]
 
+    @cached_property
+    def resistance(self) -> dict[int, NDArray]:
+        """What a resistance that the model has not would add to the samples (n, k) of every run that would see it.
+
+        In noise, for one that takes all of the speed. Empty where the model has a number that does the same.
+        """
+        columns = (resistance(run, self.theta) for run in self.objective.joint.runs)
+        found = {number: column for number, column in enumerate(columns) if column is not None}
+        for name in set().union(*self.held):
+            known = {number: run[name].column[..., 0] for number, run in enumerate(self.held) if name in run}
+            if _cosine(found, known) > _ALIKE:
+                return {}
+        return found
+
     def run(self, number: int) -> str:
         """What a run is called."""
         return self.labels[number] if self.labels else f"run {number}"
@@ -148,6 +165,13 @@ class Evidence:
         """The parameters of a run's Jacobian."""
         everything = np.array(self.result.names)[self.kept]
         return [str(name) for name in everything[run.residual.index]]
+
+
+def _cosine(one: Mapping[int, NDArray], other: Mapping[int, NDArray]) -> float:
+    """Of the angle between the lines along which two things change the samples of all runs."""
+    dot = sum(float(np.nansum(one[g] * other[g])) for g in one.keys() & other.keys())
+    squares = [sum(float(np.nansum(d**2)) for d in parts.values()) for parts in (one, other)]
+    return abs(dot) / max(np.sqrt(squares[0] * squares[1]), np.finfo(float).tiny)
 
 
 def _struck(trajectory) -> NDArray:

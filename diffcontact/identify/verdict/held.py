@@ -1,18 +1,21 @@
 """What a fit holds fixed, as columns of the data: how each sample would change with it.
 
 A term that a model has and a fit does not use stands among the parameters, most often at zero: the damping of a film of
-air, a tilt. Whether the data want it is seen without fitting it.
+air, a tilt. Whether the data want it is seen without fitting it. So it is with a resistance that the model has not.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 from numpy.typing import NDArray
 
 from diffcontact.identify.problem.residual import linearise
+from diffcontact.identify.problem.resistance import RESISTANCE
 from diffcontact.identify.problem.run import Run
 
 # Arrays of more are places and shapes rather than terms, and each entry costs a simulation.
@@ -28,31 +31,53 @@ class Held(NamedTuple):
 
 def held(run: Run, theta: NDArray) -> dict[str, Held]:
     """The numbers that a run holds fixed, of which its samples would see a change at theta (P,)."""
-    model, substeps = run.model.counted()
-    z = jnp.asarray(theta[run.index])
-
-    def residuals(fixed) -> NDArray:
-        J, r, _ = linearise(model, z, fixed, run.samples, substeps)
-        return run.measured(r, J)[0]
-
-    at, found = None, dict[str, Held]()
+    columns, found = _Columns(run, theta), dict[str, Held]()
     for name, value in run.fixed.items():
-        if not _is_number(value):
+        if name == RESISTANCE or not _is_number(value):
             continue
         for entry in np.ndindex(np.shape(value)):
             if len(found) == _ALTOGETHER:
                 return found
-            if at is None:
-                at = residuals(run.fixed)
             number = float(value[entry])
             # Between rounding and what is no longer a derivative.
             step = (abs(number) or 1.0) * float(jnp.finfo(value.dtype).eps) ** 0.4
-            moved = residuals(run.fixed | {name: value.at[entry].add(step)})
-            column = np.nan_to_num((at - moved) / step, posinf=np.nan, neginf=np.nan)
-            if np.all(np.isfinite(column)) and np.any(column != 0):
-                label = name + "".join(f"[{i}]" for i in entry)
-                found[label] = Held(number, column[..., None])
+            if (column := columns.by(name, value.at[entry].add(step), step)) is not None:
+                found[name + "".join(f"[{i}]" for i in entry)] = Held(number, column[..., None])
     return found
+
+
+def resistance(run: Run, theta: NDArray) -> NDArray | None:
+    """(n, k) how a run's samples would change, in noise, if its motion were resisted at theta (P,).
+
+    By what takes all of the speed, to first order, until the run's end; None where no sample would see it.
+    """
+    rate = run.fixed[RESISTANCE]
+    most = 1.0 / float(run.samples.times[run.length - 1] - run.samples.times[0])
+    # Between rounding and what is no longer a derivative.
+    share = float(jnp.finfo(rate.dtype).eps) ** 0.4
+    return _Columns(run, theta).by(RESISTANCE, rate + share * most, share)
+
+
+class _Columns:
+    """How the samples of a run at theta change with what it holds fixed, without compiling anything anew."""
+
+    def __init__(self, run: Run, theta: NDArray):
+        self.run, self.z = run, jnp.asarray(theta[run.index])
+
+    def residuals(self, fixed: dict[str, Any]) -> NDArray:
+        model, substeps = self.run.model.counted()
+        J, r, _ = linearise(model, self.z, fixed, self.run.samples, substeps)
+        return self.run.measured(r, J)[0]
+
+    @cached_property
+    def here(self) -> NDArray:
+        return self.residuals(self.run.fixed)
+
+    def by(self, name: str, value: Array, step: float) -> NDArray | None:
+        """(n, k) the change by a step to this value, over the step; None where nothing changes or it is not finite."""
+        moved = self.residuals(self.run.fixed | {name: value})
+        column = np.nan_to_num((self.here - moved) / step, posinf=np.nan, neginf=np.nan)
+        return column if np.all(np.isfinite(column)) and np.any(column != 0) else None
 
 
 def _is_number(value) -> bool:

@@ -11,8 +11,8 @@ which two bodies are seen. What of a fault of 1 % would be left within the noise
 its interval, is taken as right: no interval holds it, so it has to be known besides. Perspective is a scale that
 changes by that much across the picture; of its channels those are told in which it moves most. A term that is held at
 zero, as a drag, has no hundredth part: of it is told how much would just not show, where that moves an estimate
-further. Residuals that follow each other closely may be noise or the model's lack, an uneven rail's, and a single run
-cannot tell: that they are noise is taken as right, too.
+further; and so of a resistance to motion that the model has not. Residuals that follow each other closely may be noise
+or the model's lack, an uneven rail's, and a single run cannot tell: that they are noise is taken as right, too.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ from diffcontact.identify.verdict.shifts import Shifts
 _ORDINARY = 1e-2
 # Standard deviations that a fault of that size must leave to be seen; `causes` asks for a little more.
 _SHOWS = 3.0
+# What takes more of the speed from start to end than this does not stay out of a model.
+_SLOWED = 0.2
 _NAMED = 3
 # Samples that follow each other closely are worth less than this part of their number.
 _CLOSELY = 0.1
@@ -48,6 +50,7 @@ def taken_as_right(evidence: Evidence) -> str:
         *_scales_and_clocks(evidence, shifts, of_runs),
         *_perspective(evidence, shifts, of_runs),
         *_terms(evidence, shifts),
+        *_resistance(evidence, shifts),
         *_slow_noise(evidence, shifts),
     ]
     return f"taken as right, for these data cannot show it: {'; '.join(told)}" if told else ""
@@ -63,6 +66,18 @@ def _terms(evidence: Evidence, shifts: Shifts) -> list[str]:
         if words := shifts.beyond(size * shifts.by(parts)):
             found.append(f"{name} = 0 ({evidence.shown(name, size)} would hardly show, and moves {words})")
     return found[:_NAMED]
+
+
+def _resistance(evidence: Evidence, shifts: Shifts) -> list[str]:
+    """That nothing else resists the motion, with how much of it would not show: as a part of the speed at the end."""
+    parts, noise = evidence.resistance, np.sqrt(max(evidence.misfit, _TINY))
+    size = min(_SHOWS * noise / max(shifts.left(parts), _TINY), _SLOWED)
+    if not (words := shifts.beyond(size * shifts.by(parts))):
+        return []
+    return [
+        "that nothing resists the motion besides what the model has (what takes "
+        f"{100 * size:.2g} % of the speed until the end would hardly show, and moves {words})"
+    ]
 
 
 def _slow_noise(evidence: Evidence, shifts: Shifts) -> list[str]:

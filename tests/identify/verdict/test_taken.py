@@ -2,14 +2,15 @@
 
 import re
 
+import dragged
 import jax.numpy as jnp
 import numpy as np
-from falling import FALLING, SCHEME, fall, fitted, start_of
+from falling import FALLING, SCHEME, TIMES, fall, fitted, start_of
 
-from diffcontact.identify import FitResult, Normal, Observations, Problem, Real
+from diffcontact.identify import FitResult, Normal, Observations, Positive, Problem, Real, fit
 
 FREE = {"g": Real(), "u0": Real()}
-G = 9.81
+G, NOISE = 9.81, 1e-3
 
 
 def fell(free, **options) -> FitResult:
@@ -40,6 +41,53 @@ def test_gravity_is_as_right_as_scale_and_clock():
 
 def test_where_gravity_is_known_a_scale_would_show():
     assert fell(FREE, priors={"g": Normal(G, 1e-4)}).verdict.taken == ""
+
+
+def resistance(taken: str) -> tuple[float, float]:
+    """Which part of the speed would hardly show, and by how much that moves g."""
+    (found,) = re.findall(
+        r"what takes (\S+) % of the speed until the end would hardly show, and moves g by (\S+),", taken
+    )
+    return float(found[0]) / 100, float(found[1])
+
+
+def test_a_resistance_that_the_model_has_not_is_taken_as_absent():
+    """A rate c bends h = u0 t - g t^2 / 2 by -c (u0 t^2 / 2 - g t^3 / 6), of which u0 and g make up for t and t^2."""
+    result = fell(FREE)
+    assert result.verdict.explains == "yes"
+    size, moved = resistance(result.verdict.taken)
+    observations = fall(None, noise=0.0).observations
+    seen, sigma = observations.present[:, 0], observations.sigma[0, 0]
+    t, u0 = TIMES[seen], 0.4
+    bent = -(u0 * t**2 / 2 - G * t**3 / 6) / TIMES[-1]
+    terms = np.column_stack([t, -(t**2) / 2])
+    made_up, left, *_ = np.linalg.lstsq(terms, bent)
+    # Three standard deviations of the noise as the residuals show it; steps of first order, two digits.
+    expected = min(3 * sigma * np.sqrt(result.chi2_per_dof / left[0]), 0.2)
+    np.testing.assert_allclose(size, expected, rtol=0.06)
+    np.testing.assert_allclose(moved, abs(made_up[1]) * expected, rtol=0.06)
+
+
+def test_a_resistance_that_is_seen_is_named_with_its_size():
+    """A fall that loses about a third of its speed: u' = -g - c u with c = 0.6/s, and T = 1 s."""
+    c, noise = 0.6, 1e-3 * np.random.default_rng(2).normal(size=41)
+    lost = (1 - np.exp(-c * TIMES)) / c
+    resisted = 0.4 * lost - G * (TIMES - lost) / c
+    without = 0.4 * TIMES - G * TIMES**2 / 2
+    result = fitted(fall(None, noise=noise + resisted - without), FREE)
+    assert result.verdict.explains == "no"
+    (told,) = re.findall(r"a resistance that the model has not, .* by (\S+) \+-", " ".join(result.verdict.reasons))
+    # Half of it by another half bends the fall: the size is of first order.
+    assert 0.3 < float(told) < 0.7
+
+
+def test_where_the_model_has_a_drag_that_is_held_at_zero_it_is_the_drag_that_is_told():
+    pulled = 0.5 * dragged.TIMES + dragged.TIMES**2 + NOISE * np.random.default_rng(2).normal(size=dragged.TIMES.size)
+    seen = Observations(dragged.TIMES, pulled[:, None], NOISE, dragged.positions)
+    run = Problem(dragged.DRAGGED, seen, dragged.start_of, dragged.SCHEME, 1)
+    taken = fit(run, dragged.TRUTH | {"drag": 0.0}, {"weight": Positive(), "u0": Real()}).verdict.taken
+    assert "drag = 0 (" in taken
+    assert "resists the motion" not in taken
 
 
 def test_an_axis_that_two_bodies_share_is_looked_at_as_one():
