@@ -225,6 +225,18 @@ def test_a_draft_is_fitted_without_editing(recording, tmp_path, name):
         assert abs(found[parameter]["value"] - truth) < tolerance, parameter
 
 
+@pytest.mark.parametrize(("unit", "metre"), [("m", 1.0), ("cm", 100.0), ("mm", 1000.0)])
+def test_a_length_that_nobody_states_is_one_in_which_balls_fall_as_they_do(tmp_path, monkeypatch, unit, metre):
+    monkeypatch.chdir(tmp_path)
+    times = np.arange(90) / 60
+    heights = metre * (ball(times) + 5e-4 * np.random.default_rng(1).normal(size=times.size))
+    (tmp_path / "kinovea.txt").write_text(
+        "#Kinovea Trajectory data export\n#T X Y\n\n# ball\n" + table([times, heights, heights], " ")
+    )
+    assert main(["new", "kinovea.txt"]) == 0
+    assert f'unit = "{unit}"  # a guess' in (tmp_path / "kinovea.toml").read_text()
+
+
 def test_quaternions_are_no_carts(tmp_path, monkeypatch):
     """Of a body that falls in space, and turns steadily about an axis that is none of the frame's."""
     monkeypatch.chdir(tmp_path)

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
+from diffcontact.scene.draft.motion import fall
 from diffcontact.scene.draft.parts import Draft, drag_key, metres, metric_keys, unit_key
 from diffcontact.scene.draft.survey import Column, Survey, quoted
+from diffcontact.scene.units import factor
+
+# A ball on a slope falls more slowly, what is smoothed or rough anyhow: a unit of length is ten or a hundred times off.
+_GRAVITY, _OFF = 9.81, 2.5
 
 
 def heard() -> Draft:
@@ -30,6 +37,7 @@ def heard() -> Draft:
 
 def bouncing(survey: Survey, column: Column, axis: str, bounces: int) -> Draft:
     """A ball in a film: in pixels and frames where that is what there is, in metres and seconds otherwise."""
+    column = _as_it_falls(survey, column)
     film = column.unit == "px" and survey.time_unit == "frame"
     length, time = ("px", "frame") if film else ("m", "s")
     spacing = float(np.median(np.diff(survey.times)))
@@ -65,3 +73,14 @@ def bouncing(survey: Survey, column: Column, axis: str, bounces: int) -> Draft:
         ("", "[fit]", 'loss = "soft_l1"  # false detections count less', "f_scale = 3"),
         (column,),
     )
+
+
+def _as_it_falls(survey: Survey, column: Column) -> Column:
+    """The column in the unit in which it falls as things do, where its unit is a guess and its times are not."""
+    if not column.guessed or column.unit == "px" or survey.time_unit == "frame":
+        return column
+    found = fall(survey.times * factor(survey.time_unit, "s"), column.values)
+    for unit in ("m", "cm", "mm"):
+        if 1 / _OFF < found * factor(unit, "m") / _GRAVITY < _OFF:
+            return replace(column, unit=unit)
+    return column

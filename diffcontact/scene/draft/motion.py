@@ -112,6 +112,22 @@ def pushed(times: NDArray, places: NDArray, force: NDArray) -> tuple[float, floa
     return (float(mass), float(damping), float(friction)) if min(mass, damping, friction) > 0 else None
 
 
+def fall(times: NDArray, values: NDArray) -> float:
+    """How strongly values are accelerated most of the time, whichever way; 0 where there are too few.
+
+    Example:
+        >>> t = np.linspace(0.0, 1.0, 100)
+        >>> round(fall(t, np.where(t < 0.5, t, 1 - t) - 9.81 * t**2 / 2), 2)
+        9.81
+    """
+    seen = np.isfinite(values)
+    t, y = times[seen], values[seen]
+    width = min(21, t.size // 8 * 2 + 1)
+    if width < 5:
+        return 0.0
+    return float(abs(np.median(savgol_filter(y, width, 2, deriv=2))) / np.median(np.diff(t)) ** 2)
+
+
 def curvature(x: NDArray, y: NDArray) -> float | None:
     """a of the parabola y = a x^2 + b x + c on which all points lie, or None: a track, seen from the side.
 
