@@ -7,7 +7,8 @@ are compared by their ratio, which is F-distributed.
 Intervals take what is left for noise. A curve, or what stands at impacts or late in a record and follows itself, is
 none, and what of it the parameters have taken up nobody sees. It is taken to be as large as what is left, in the shape
 that moves a parameter most (`shifts`): where an interval reaches less far, it cannot be used. From three runs on
-intervals rest on what differs between them, and hold the misfit as far as it does.
+intervals rest on what differs between them, and hold the misfit as far as it does. What is alike in all runs they do
+not hold: then half of everything that is left beyond the noise is weighed in this way.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ _CORRELATED = 0.4
 _SMOOTH = 0.05
 # A sample this many standard deviations off is none of the noise, as long as this part of all are at most.
 _FAR, _FEW = 6.0, 0.05
+# The part of a misfit that runs may have in common, in the shape that does most: all of it has hardly ever.
+_ALIKE = 0.5
 # Independent samples of which a mean square is worth having.
 _FEWEST = 3
 
@@ -84,13 +87,13 @@ def patterns(evidence: Evidence) -> Iterator[Reason]:
     if new < _SMOOTH or any(curves):
         unheld = _unheld(evidence, [_part(run, size) for run, size in zip(evidence.runs, curves, strict=True)])
     elif abs(correlation) > _CORRELATED and large:
-        for ratio, here in ((at_impacts, struck), (late, last), (early, first)):
+        places = [(at_impacts, struck), (late, last), (early, first)]
+        if len(evidence.runs) >= RUNS_TO_COMPARE:
+            places = [(float(np.sqrt(misfit)), [np.ones(len(r), bool) for r in tracks])]
+        for ratio, here in places:
             unheld = unheld or (_unheld(evidence, _excess(tracks, here, ratio), here) if ratio else "")
     if unheld:
-        shapes.append(
-            f"may have moved the parameters, which fit as much of such a misfit as they can: were that as much as is "
-            f"left, {unheld}"
-        )
+        shapes.append(unheld)
     term = bool(late) or new < _SMOOTH or any(curves) or abs(correlation) > _CORRELATED
     advice = _advice(bool(at_impacts), term, bool(far), bool(large))
     if large:
@@ -207,16 +210,26 @@ def _part(run: RunEvidence, curve: float) -> float:
 
 
 def _excess(tracks: list[NDArray], here: list[NDArray], ratio: float) -> list[float]:
-    """Per run, the size of what is too much in one part of the record, where residuals are `ratio` times as large."""
+    """Per run, the size of what is too much in a part of the record, where residuals are `ratio` times as large."""
     return [float(np.sqrt(np.nansum(r[rows] ** 2) * (1 - ratio**-2))) for r, rows in zip(tracks, here, strict=True)]
 
 
 def _unheld(evidence: Evidence, sizes: list[float], where: list[NDArray] | None = None) -> str:
-    """What a misfit of such sizes may have moved further than intervals reach, in words; empty if nothing."""
-    if len(evidence.runs) >= RUNS_TO_COMPARE or not evidence.kept.any():
+    """That a misfit of such sizes may have moved something further than intervals reach; empty if it has nothing."""
+    if not evidence.kept.any():
         return ""
     shifts = Shifts(evidence)
-    return shifts.beyond(shifts.at_most(sizes, where))
+    moved, how = (
+        shifts.at_most(sizes, where),
+        "which fit as much of such a misfit as they can: were that as much as is left",
+    )
+    if len(evidence.runs) >= RUNS_TO_COMPARE:
+        moved, how = (
+            _ALIKE * moved,
+            "and intervals hold what differs from run to run: were half of what is left alike in all",
+        )
+    words = shifts.beyond(moved)
+    return f"may have moved the parameters, {how}, {words}" if words else ""
 
 
 def _taken(evidence: Evidence) -> str:
