@@ -9,6 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+# Times may be rounded by so many times what they would be if they were counted from the first.
+_AWAY = 100
+
 
 def real_arrays(**values: Any) -> tuple[Array, ...]:
     """The arguments by these names as arrays of one precision, float32 or float64.
@@ -38,6 +41,36 @@ def _real(name, value):
         raise ValueError(f"{name}: expected float32 or float64, got {array.dtype}")
     require_real(name, array.dtype)
     return array
+
+
+def require_near(name: str, times: Any, dtype: Any) -> None:
+    """Refuse times that are so far from 0, beside how long they last, that a precision rounds the motion with them.
+
+    Args:
+        name: of the argument.
+        times: (n,) as they were given; what is an array of JAX's already has been rounded, or not.
+        dtype: what they will be.
+
+    Raises:
+        ValueError: one line that says by how much.
+
+    Example:
+        >>> require_near("times", [1e5, 1e5 + 0.01, 1e5 + 0.02], np.float32)
+        Traceback (most recent call last):
+        ...
+        ValueError: times: from 100000.0 to 100000.02, which float32 rounds by up to 0.0034 s; count them from ...
+    """
+    if isinstance(times, Array):
+        return
+    given = np.asarray(times, float)
+    if given.ndim != 1 or given.size < 2 or not np.all(np.isfinite(given)):
+        return
+    off = float(np.max(np.abs(given.astype(dtype).astype(float) - given)))
+    if off > _AWAY * float(jnp.finfo(dtype).eps) * np.ptp(given):
+        raise ValueError(
+            f"{name}: from {given[0]} to {given[-1]}, which {np.dtype(dtype).name} rounds by up to {off:.2g} s; "
+            "count them from the first, or enable jax_enable_x64"
+        )
 
 
 def require_real(name: str, dtype: Any) -> None:

@@ -15,7 +15,7 @@ from jax import Array, lax
 from jax.core import Tracer
 from jax.flatten_util import ravel_pytree
 
-from diffcontact.arguments import real_arrays
+from diffcontact.arguments import real_arrays, require_near
 from diffcontact.certificate import certifies, certify
 from diffcontact.compilation import quick_jit
 from diffcontact.differences import Differences
@@ -97,7 +97,9 @@ def sensitivity(
         [[0.0, 1.0], [1.0, 0.0]] (2, 2)
     """
     wrt = names(params, wrt)
+    given = times
     q0, u0, times = real_arrays(q0=q0, u0=u0, times=times)
+    require_near("times", given, times.dtype)
     inside = any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves((params, q0, u0, times)))
 
     def run(substeps):

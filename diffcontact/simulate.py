@@ -11,7 +11,7 @@ import numpy as np
 from jax import Array
 from jax.core import Tracer
 
-from diffcontact.arguments import count, real_arrays
+from diffcontact.arguments import count, real_arrays, require_near
 from diffcontact.inputs import require_inputs
 from diffcontact.neighbours import with_room
 from diffcontact.precision import in_precision
@@ -96,7 +96,9 @@ def simulate(
     scheme = EventTimed() if scheme is None else scheme
     percussions, changes = count("percussions", percussions, 0), count("changes", changes, 0)
     substeps = _number_of(substeps, percussions or changes)
+    given = times
     q0, u0, times = real_arrays(q0=q0, u0=u0, times=times)
+    require_near("times", given, times.dtype)
     breaks = None if breaks is None else _checked_breaks(breaks, times.dtype)
     sound = require_inputs(system, params, q0, u0, times, scheme)
     system = in_precision(system, q0.dtype)

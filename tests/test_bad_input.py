@@ -135,6 +135,24 @@ def test_the_state_decides_the_precision(make):
     np.testing.assert_allclose(run.q, double.q, atol=1e-5)
 
 
+def test_times_that_single_precision_cannot_tell_apart_are_refused():
+    """A day's clock: the motion of two seconds is the same wherever they lie, or it is not given."""
+    single = [np.asarray(x, np.float32) for x in ([1.0, 2.0], [0.0, 0.0])]
+    run = partial(dc.simulate, dc.System(**OWN), PARAMS, *single)
+    times = np.linspace(0.0, 2.0, 21)
+    with jax.enable_x64(False):
+        here = run(times)
+        # Up to 4e-6 s in times, that is, at some 10 m/s.
+        np.testing.assert_allclose(run(100.0 + times).q, here.q, atol=1e-4)
+        with pytest.raises(
+            ValueError, match=r"^times: from 86400.0 to 86402.0, which float32 rounds by up to 0.0031 s"
+        ):
+            run(86400.0 + times)
+        # What float32 holds exactly it may be given.
+        assert np.all(np.isfinite(run(86400.0 + np.arange(3.0)).q))
+    assert not np.any(dc.simulate(dc.System(**OWN), PARAMS, [1.0, 2.0], [0.0, 0.0], 86400.0 + times).status)
+
+
 def test_functions_may_close_over_traced_values():
     @jax.jit
     def end(e):

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from diffcontact.arguments import require_near
 from diffcontact.identify.problem.impacts import Impacts
 from diffcontact.identify.problem.loss import Loss
 from diffcontact.identify.problem.model import Model
@@ -127,6 +128,7 @@ def prepared(model: Model, observations: Observations, parameters: FreeParameter
 
     values = np.where(present, observations.values, 0.0)
     real = jnp.result_type(float)
+    require_near("Observations(times)", observations.times, real)
     samples = Samples(
         times=jnp.asarray(np.concatenate([observations.times, beyond]), real),
         values=pad(values, 0.0).astype(real),
