@@ -125,7 +125,8 @@ def fall(times: NDArray, values: NDArray) -> float:
     width = min(21, t.size // 8 * 2 + 1)
     if width < 5:
         return 0.0
-    return float(abs(np.median(savgol_filter(y, width, 2, deriv=2))) / np.median(np.diff(t)) ** 2)
+    bent = np.asarray(savgol_filter(y, width, 2, deriv=2))
+    return float(abs(np.median(bent)) / np.median(np.diff(t)) ** 2)
 
 
 def curvature(x: NDArray, y: NDArray) -> float | None:
