@@ -1,0 +1,49 @@
+"""A resistance beside the parameters: exponential decay where it is, nothing where it is not, one compilation."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import diffcontact as dc
+from diffcontact.identify.problem.resistance import RESISTANCE, Resisted, resisted
+
+FREE = dc.System(
+    gap=lambda t, q, p: q[:1] + 100.0,
+    force=lambda t, q, u, p: p["pull"] * jnp.ones(2),
+    mass=lambda q, p: jnp.diag(p["mass"]),
+    restitution=lambda p: 0.0,
+)
+PARAMS = {"pull": 0.0, "mass": np.array([2.0, 5.0])}
+Q0, U0, TIMES = np.zeros(2), np.array([1.0, -3.0]), np.linspace(0.0, 1.0, 21)
+
+
+def rode(system, params):
+    return dc.simulate(system, params, Q0, U0, TIMES, scheme=dc.EventTimed(order=4)).u
+
+
+def test_what_is_resisted_loses_its_speed_exponentially_whatever_its_mass():
+    slowed = rode(resisted(FREE), Resisted.of(PARAMS | {RESISTANCE: 0.7}))
+    # Of fourth order in steps of 0.05 s: (0.7 x 0.05)^5 / 120 a step.
+    np.testing.assert_allclose(slowed, U0 * np.exp(-0.7 * TIMES)[:, None], rtol=1e-7)
+
+
+@pytest.mark.parametrize("params", [PARAMS, Resisted.of(PARAMS), Resisted.of(PARAMS | {RESISTANCE: 0.0})])
+def test_without_it_nothing_changes(params):
+    np.testing.assert_array_equal(rode(resisted(FREE), params), rode(FREE, PARAMS))
+
+
+def test_parameters_that_are_resisted_are_a_dictionary_and_a_tree():
+    params = Resisted.of(PARAMS | {RESISTANCE: 0.5})
+    assert params == PARAMS
+    doubled = jax.tree.map(lambda leaf: 2 * leaf, params)
+    assert isinstance(doubled, Resisted)
+    assert (doubled.rate, doubled["pull"]) == (1.0, 0.0)
+    np.testing.assert_array_equal(doubled["mass"], [4.0, 10.0])
+
+
+def test_systems_that_are_alike_are_resisted_alike():
+    assert resisted(FREE) == resisted(FREE)
+    assert hash(resisted(FREE)) == hash(resisted(FREE))
+    line = object()
+    assert resisted(line) is line
