@@ -16,7 +16,7 @@
 # with v_N the change of the normal velocity and v_T the slip, both in m/s. Gentle impacts have the friction of slides.
 # Two corners that slip different ways at once are not the reason: where the lowest one is lower by a centimetre, 55
 # impacts say 0.168. So no single mu holds for these tosses: one that is fitted to all samples, 0.18 to 0.19, is that of
-# their impacts. `cube.toml` fits one that falls with the speed of approach, and finds 0.211 [0.193, 0.230] at speed 0.
+# their impacts. `cube.toml` fits one that falls with the speed of approach, and finds 0.210 [0.195, 0.225] at speed 0.
 #
 #     python experiments/cube_friction.py [FILE]
 
