@@ -21,8 +21,8 @@
 # - wrong minimum: forty samples of ten bounces, fitted by single shooting from e = 0.95 where it is 0.85.
 #
 # Found with 100 replicas each: every fault is named in all of them but one wrong minimum; "partly" for noise, scale,
-# bound and a restitution that falls with speed, "no" for most others (a prior that is wrong: 68). Of 400 clean ones of
-# ball, carts, box and chain three are told "partly"; with 24 replicas, of 336 of all families one.
+# bound and a restitution that falls with speed, "no" for most others (a prior that is wrong: 68). Of 1 400 clean ones
+# five are told "partly", never more than one of a family's hundred.
 #
 # Run it: `python experiments/verdicts.py [--replicas N]` (some minutes), or with `--smoke`.
 
