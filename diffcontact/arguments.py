@@ -5,9 +5,11 @@ from __future__ import annotations
 import reprlib
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.core import Tracer
 
 # Times may be rounded by so many times what they would be if they were counted from the first.
 _AWAY = 100
@@ -48,7 +50,7 @@ def require_near(name: str, times: Any, dtype: Any) -> None:
 
     Args:
         name: of the argument.
-        times: (n,) as they were given; what is an array of JAX's already has been rounded, or not.
+        times: (n,) as they were given; an array of JAX's already is what it is, and traced values are not known.
         dtype: what they will be.
 
     Raises:
@@ -60,7 +62,7 @@ def require_near(name: str, times: Any, dtype: Any) -> None:
         ...
         ValueError: times: from 100000.0 to 100000.02, which float32 rounds by up to 0.0034 s; count them from ...
     """
-    if isinstance(times, Array):
+    if isinstance(times, Array) or any(isinstance(time, Tracer) for time in jax.tree.leaves(times)):
         return
     given = np.asarray(times, float)
     if given.ndim != 1 or given.size < 2 or not np.all(np.isfinite(given)):

@@ -153,6 +153,12 @@ def test_times_that_single_precision_cannot_tell_apart_are_refused():
     assert not np.any(dc.simulate(dc.System(**OWN), PARAMS, [1.0, 2.0], [0.0, 0.0], 86400.0 + times).status)
 
 
+def test_times_may_be_traced_one_by_one():
+    """A list of numbers and of what is differentiated by: a fall from 1 m, dq/dt = -g t."""
+    height = lambda end: simulate(times=[0.0, end]).q[-1, 0]  # noqa: E731
+    np.testing.assert_allclose(jax.jit(jax.grad(height))(0.3), -PARAMS["g"] * 0.3, rtol=1e-12)
+
+
 def test_functions_may_close_over_traced_values():
     @jax.jit
     def end(e):

@@ -219,16 +219,10 @@ def _unheld(evidence: Evidence, sizes: list[float], where: list[NDArray] | None 
     if not evidence.kept.any():
         return ""
     shifts = Shifts(evidence)
-    moved, how = (
-        shifts.at_most(sizes, where),
-        "which fit as much of such a misfit as they can: were that as much as is left",
-    )
+    part, how = 1.0, "which fit as much of such a misfit as they can: were that as much as is left"
     if len(evidence.runs) >= RUNS_TO_COMPARE:
-        moved, how = (
-            _ALIKE * moved,
-            "and intervals hold what differs from run to run: were half of what is left alike in all",
-        )
-    words = shifts.beyond(moved)
+        part, how = _ALIKE, "and intervals hold what differs from run to run: were half of what is left alike in all"
+    words = shifts.beyond(part * shifts.at_most(sizes, where))
     return f"may have moved the parameters, {how}, {words}" if words else ""
 
 

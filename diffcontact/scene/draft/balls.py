@@ -76,7 +76,7 @@ def bouncing(survey: Survey, column: Column, axis: str, bounces: int) -> Draft:
 
 
 def _as_it_falls(survey: Survey, column: Column) -> Column:
-    """The column in the unit in which it falls as things do, where its unit is a guess and its times are not."""
+    """The column in the unit in which it falls as things do, where its unit is a guess and times are no frames."""
     if not column.guessed or column.unit == "px" or survey.time_unit == "frame":
         return column
     found = fall(survey.times * factor(survey.time_unit, "s"), column.values)
