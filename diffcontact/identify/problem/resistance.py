@@ -58,7 +58,12 @@ class _Resisted:
 
     def __call__(self, t: Any, q: Array, u: Array, params: Any) -> Array:
         force, rate = self.force(t, q, u, params), getattr(params, "rate", None)
-        return force if rate is None else force - rate * apply(jnp.asarray(self.mass(q, params)), u)
+        if rate is None:
+            return force
+        # Another shape of force or mass is a mistake, which `simulate` tells.
+        mass, d = jnp.asarray(self.mass(q, params)), u.size
+        sound = jnp.shape(force) == (d,) and mass.shape in ((d,), (d, d))
+        return force - rate * apply(mass, u) if sound else force
 
 
 def resisted(system: Any) -> Any:

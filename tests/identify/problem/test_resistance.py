@@ -1,5 +1,7 @@
 """A resistance beside the parameters: exponential decay where it is, nothing where it is not, one compilation."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -40,6 +42,16 @@ def test_parameters_that_are_resisted_are_a_dictionary_and_a_tree():
     assert isinstance(doubled, Resisted)
     assert (doubled.rate, doubled["pull"]) == (1.0, 0.0)
     np.testing.assert_array_equal(doubled["mass"], [4.0, 10.0])
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [("force", lambda t, q, u, p: p["pull"]), ("mass", lambda q, p: jnp.ones(())), ("mass", lambda q, p: jnp.ones(3))],
+)
+def test_a_wrong_shape_is_told_as_without_it(name, wrong):
+    system = resisted(replace(FREE, **{name: wrong}))
+    with pytest.raises(ValueError, match=rf"{name}.*shape"):
+        rode(system, Resisted.of(PARAMS | {RESISTANCE: 0.0}))
 
 
 def test_systems_that_are_alike_are_resisted_alike():
