@@ -109,18 +109,20 @@ def _as_one(eqn: JaxprEqn, given: list, always: Array) -> list:
     """The loop in a call that asks for one kernel.
 
     XLA ends the process where such a call has an operand that is not used. Here every result depends on all operands,
-    as far as XLA can know.
+    as far as XLA can know; those without entries stay outside.
     """
+    given = [jnp.asarray(x) for x in given]
 
     @jax.jit
     def loop(always, *operands):
+        left = iter(operands)
         with set_xla_metadata(**_INSIDE):
-            found = _bound(eqn, operands)
-            touched = sum(jnp.sum(x, dtype=float) for x in operands)
+            found = _bound(eqn, [next(left) if x.size else jnp.zeros(x.shape, x.dtype) for x in given])
+            touched = sum((jnp.sum(x, dtype=float) for x in operands), jnp.asarray(always, float))
             return [jnp.where(always, x, jnp.asarray(touched, x.dtype)) for x in found]
 
     with set_xla_metadata(**_ASKED):
-        return loop(always, *(jnp.asarray(x) for x in given))
+        return loop(always, *(x for x in given if x.size))
 
 
 def _bound(eqn: JaxprEqn, given) -> list:
@@ -130,9 +132,9 @@ def _bound(eqn: JaxprEqn, given) -> list:
 
 def _may_be_one(eqn: JaxprEqn) -> bool:
     types = {_of(var).dtype for var in eqn.invars}
-    numbers = all(jnp.issubdtype(dtype, np.number) or jnp.issubdtype(dtype, np.bool_) for dtype in types)
+    real = all(any(jnp.issubdtype(dtype, kind) for kind in (np.bool_, np.integer, np.floating)) for dtype in types)
     sizes = list(_sizes(eqn))
-    return numbers and _compiled(eqn) and sum(sizes) <= _SMALL * len(sizes)
+    return real and _compiled(eqn) and sum(sizes) <= _SMALL * len(sizes)
 
 
 def _compiled(eqn: JaxprEqn) -> bool:

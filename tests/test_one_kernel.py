@@ -125,6 +125,7 @@ def test_loops_of_constants_are_kernels_too():
         "ends": ends,
     }
     rest["count"], rest["small"] = jnp.zeros(2, int), jnp.array(-0.0, jnp.float32)[None]
+    rest["empty"] = jnp.zeros((0, 2))
     program = compiled(function, A[0, 0])
     assert asks(program)
     count, total, found = program(A[0, 0], always=True)
