@@ -60,10 +60,10 @@ def one_kernel(function: Callable, **options: Any) -> Callable:
     """`jax.jit(function, **options)` for what is called a thousand times: loops over a few bodies become one kernel.
 
     On a CPU XLA runs a simulation operation by operation, and for a few bodies going from one to the next is most of
-    the time. In one kernel a ball in a box takes a fifth of it, for its motion as for forward derivatives
-    (`jax.jacfwd`); to compile that takes up to a third longer. Not worth it: reverse mode (five times as fast, three
-    times as long to compile), large `vmap`s, many bodies, friction (its systems may be dependent, which LAPACK is
-    asked about). Results differ by rounding. `simulate` does it by itself from 300 000 steps on.
+    the time. In one kernel their motion takes a third to a seventh of it, forward derivatives (`jax.jacfwd`) likewise,
+    and about as long to compile (`doctor --bench` has a ball). Not worth it: reverse mode (five times as fast, three
+    times as long to compile), `vmap` of many, dozens of bodies, friction, whose systems may be dependent, which LAPACK
+    is asked about. Results differ by rounding. `simulate` does it by itself from 300 000 steps on.
 
     Args:
         function: what JAX can compile. What it is made of (`jax.jacfwd`, `jax.vmap`) belongs inside: within other

@@ -63,7 +63,7 @@ def _dot_general(a: Array, b: Array, *, dimension_numbers, preferred_element_typ
 
 
 def _cholesky(A: Array, **_) -> tuple[Array]:
-    """L L^T = A, of A's lower half, column by column; NaN where A is not positive definite, as in LAPACK's."""
+    """L L^T = A, of A's lower half, column by column; NaN, all of it, where A is not positive definite."""
 
     def column(j, L):
         left = A[..., :, j] - jnp.sum(L * L[..., j, None, :], axis=-1)
@@ -71,7 +71,9 @@ def _cholesky(A: Array, **_) -> tuple[Array]:
         new = jnp.where(jnp.arange(A.shape[-1]) >= j, left / jnp.sqrt(jnp.where(pivot > 0, pivot, jnp.nan)), 0)
         return jnp.where(jnp.arange(A.shape[-1]) == j, new[..., :, None], L)
 
-    return (lax.fori_loop(0, A.shape[-1], column, jnp.zeros_like(A)),)
+    L = lax.fori_loop(0, A.shape[-1], column, jnp.zeros_like(A))
+    known = jnp.all(jnp.isfinite(jnp.sum(L, axis=-1)), axis=-1)
+    return (jnp.where(known[..., None, None], L, jnp.nan),)
 
 
 def _triangular_solve(
