@@ -102,9 +102,12 @@ class _QuickJit:
         return program(*args, **kwargs, always=True) if many else program(*args, **kwargs)
 
     def _program(self, little: bool, many: bool) -> Any:
+        compiler_options = dict(_known(little))
+        if not (compiler_options or many):
+            return self.plain
         if (little, many) not in self.waited_for:
             function = with_kernels(self.function) if many else self.function
-            self.waited_for[little, many] = jax.jit(function, compiler_options=dict(_known(little)), **self.options)
+            self.waited_for[little, many] = jax.jit(function, compiler_options=compiler_options, **self.options)
         return self.waited_for[little, many]
 
     def programs(self) -> int:
