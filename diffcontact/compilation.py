@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 from jax.core import Tracer
 
-from diffcontact.one_kernel import may_be_asked_for, with_kernels
+from diffcontact.kernels import with_kernels
 
 # Measured on jaxlib 0.10.1: a ball on a floor 2.1 s for 3.3 s, its 10^5 steps 0.75 s with either. Since jaxlib 0.12
 # there is one code generator.
@@ -97,7 +97,7 @@ class _QuickJit:
         if inside or jax.default_backend() != "cpu":
             return self.plain(*args, **kwargs)
         steps, operations = self.work(*args, **kwargs) if self.work else Work(1, _LITTLE + 1)
-        little, many = steps * operations <= _LITTLE, steps >= _MANY and may_be_asked_for()
+        little, many = steps * operations <= _LITTLE, steps >= _MANY
         program = self._program(little, many)
         return program(*args, **kwargs, always=True) if many else program(*args, **kwargs)
 

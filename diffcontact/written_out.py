@@ -1,7 +1,7 @@
 """Operations on small arrays, written out as sums and loops.
 
 XLA calls a library for them (a product of matrices, LAPACK's factorisations, the largest entries, a scatter), and then
-a loop that holds one cannot be one kernel (`one_kernel`). For a handful of entries the library is slower besides.
+a loop that holds one cannot be one kernel (`kernels`). For a handful of entries the library is slower besides.
 
 Each function takes the operands and parameters of JAX's primitive of that name and gives the same but for rounding;
 where an array has leading axes, so has the result. Nothing here is differentiated.

@@ -8,7 +8,7 @@ from jax import lax
 
 import diffcontact as dc
 from diffcontact import compilation, stepping
-from diffcontact.one_kernel import may_be_asked_for, with_kernels
+from diffcontact.kernels import may_be_asked_for, with_kernels
 
 pytestmark = pytest.mark.skipif(not may_be_asked_for(), reason="this version of JAX is not asked for kernels")
 

@@ -52,7 +52,8 @@ def may_be_asked_for() -> bool:
 def with_kernels(function: Callable) -> Callable:
     """The function, whose outermost loops XLA makes one kernel of where all their arrays are small.
 
-    To be jitted, and not to be differentiated or vmapped any more: the rules of what is written out are gone.
+    To be jitted, and not to be differentiated or vmapped any more: the rules of what is written out are gone. In a
+    version of JAX of whose kernels nothing is known it is the function as it is.
 
     Args:
         function: any that JAX traces. The result takes one argument more, `always`: a boolean that is true, and that
@@ -68,6 +69,8 @@ def with_kernels(function: Callable) -> Callable:
 
     @wraps(function)
     def call(*args, always, **kwargs):
+        if not may_be_asked_for():
+            return function(*args, **kwargs)
         leaves, tree = jax.tree.flatten((args, kwargs))
         traced = [isinstance(leaf, Tracer) for leaf in leaves]
 
