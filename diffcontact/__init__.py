@@ -6,7 +6,6 @@ from diffcontact import interruption
 # All that takes long to import comes after what waits for Ctrl-C meanwhile.
 from diffcontact import drawing, hypotheses, identify, qp, shapes, systems
 from diffcontact.certificate import Certificate, certify
-from diffcontact.compilation import one_kernel
 from diffcontact.ensemble import ensemble
 from diffcontact.gradient_check import GradientCheck, check_gradient
 from diffcontact.identify import FitResult, Interval, Observations, Positive, Problem, Real, fit
@@ -47,7 +46,6 @@ __all__ = [
     "hypotheses",
     "identify",
     "impact",
-    "one_kernel",
     "qp",
     "sensitivity",
     "shapes",

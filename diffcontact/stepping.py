@@ -12,7 +12,7 @@ from jax import Array, lax
 
 from diffcontact.batching import entangled
 from diffcontact.breaks import between, rounding, with_breaks
-from diffcontact.compilation import Work, quick_jit
+from diffcontact.compilation import quick_jit
 from diffcontact.requirements import all_requirements, initial_status
 from diffcontact.schemes.event_timed.friction.changes import ModeChange, mode_changes
 from diffcontact.schemes.event_timed.impacts import Percussion
@@ -86,9 +86,9 @@ def _stepped(system, params, q0, u0, times, breaks, scheme, substeps, percussion
     return replace(run, changes=_changed(pieces, stands, changes)) if changes else run
 
 
-def work(system, params, q0, u0, times, breaks, scheme, substeps, *_) -> Work:
+def work(system, params, q0, u0, times, breaks, scheme, substeps, *_) -> int:
     """What `quick_jit` asks for; a number of substeps that one program serves for all is taken for eight."""
-    return Work(times.size * (substeps if isinstance(substeps, int) else 8), q0.size**3)
+    return times.size * (substeps if isinstance(substeps, int) else 8) * q0.size**3
 
 
 # So many substeps, known when tracing: both modes of differentiation, percussions.

@@ -7,7 +7,7 @@ import pytest
 
 import diffcontact as dc
 from diffcontact import compilation
-from diffcontact.compilation import Work, quick_jit
+from diffcontact.compilation import quick_jit
 
 
 @pytest.fixture(autouse=True)
@@ -76,11 +76,10 @@ def test_code_that_has_little_to_do_is_not_optimised(monkeypatch):
     try:
         little, much = (dict(compilation._known(little)) for little in (True, False))
         assert little["xla_backend_optimization_level"] == 0 < much["xla_backend_optimization_level"]
-        double = quick_jit(lambda x: 2 * x, work=lambda x: Work(1, x.size))
+        double = quick_jit(lambda x: 2 * x, work=lambda x: x.size)
         for size, counts in ((3, (1, 0)), (10**6, (1, 1)), (4, (2, 1))):
             np.testing.assert_array_equal(double(jnp.ones(size)), np.full(size, 2.0))
-            found = (double.waited_for.get((little, False)) for little in (True, False))
-            assert tuple(program._cache_size() if program else 0 for program in found) == counts
+            assert tuple(double.quick(little)._cache_size() for little in (True, False)) == counts
         assert double.programs() == 3
     finally:
         compilation._known.cache_clear()

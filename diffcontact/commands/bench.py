@@ -15,7 +15,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from diffcontact import qp
-from diffcontact.compilation import one_kernel
 from diffcontact.schemes import VelocityProjection
 from diffcontact.simulate import simulate
 from diffcontact.systems import balls
@@ -89,10 +88,6 @@ def _cases(most: int) -> Iterator[tuple[str, int, Callable, Any]]:
     for count in batches:
         problems, _ = _projections(count)
         yield "projections (12 x 6)", 1, lambda lanes: project(*lanes).u, problems
-    theta = jnp.array([[_HEIGHT, _BOUNCE]])
-    for what, function in (("steps", _came_to_rest), ("derivatives", jax.jacfwd(_came_to_rest))):
-        for how, run in (("", jax.jit(function)), (", one kernel", one_kernel(function))):
-            yield f"a ball, {what}{how}", _LONG, lambda lanes, run=run: run(lanes[0]), theta
     forward = jax.jit(jax.vmap(_settled))
     gradient = jax.jit(jax.vmap(jax.grad(_settled)))
     for count in batches:
@@ -121,25 +116,20 @@ def _projections(count: int) -> tuple[tuple[jax.Array, ...], np.ndarray]:
     return tuple(jnp.asarray(x) for x in (mass, rows, b, v)), u
 
 
-def _ball(theta, steps=100, end=_END) -> Any:
-    """A ball dropped from theta[0] with e = theta[1]."""
+def _ball(theta) -> Any:
+    """A ball dropped from theta[0] with e = theta[1], a hundred steps."""
     params = {
         "mass": jnp.ones(1),
         "radius": jnp.zeros(1),
         "gravity": jnp.array([-_GRAVITY]),
         "restitution": theta[1],
     }
-    return simulate(balls(1, 1, box=(0.0, jnp.inf)), params, theta[:1], jnp.zeros(1), jnp.linspace(0.0, end, steps + 1))
+    return simulate(balls(1, 1, box=(0.0, jnp.inf)), params, theta[:1], jnp.zeros(1), jnp.linspace(0.0, _END, 101))
 
 
 def _bounced(theta) -> jax.Array:
     run = _ball(theta)
     return jnp.stack([run.q[-1, 0], run.u[-1, 0]])
-
-
-def _came_to_rest(theta) -> jax.Array:
-    """What it does until it lies, and for as long again."""
-    return _ball(theta, _LONG, 10.0).q[:, 0]
 
 
 def _exactly(theta) -> jax.Array:
@@ -168,7 +158,7 @@ def _misfit(theta) -> jax.Array:
     return _ball(theta).q[:, 0] - seen
 
 
-_STEPS, _LONG = 100, 10_000
+_STEPS = 100
 _SPHERES = balls(10, 3, box=(0.0, 1.0))
 
 

@@ -13,7 +13,6 @@ from jax.extend.core import Primitive
 from jax.interpreters import mlir
 
 from diffcontact.qp.native import library
-from diffcontact.written_out import write_out
 
 # The names by which XLA knows the handlers, None of those that could not be compiled.
 _targets: dict[str, str | None] = {}
@@ -53,7 +52,6 @@ def target(handler: str) -> str | None:
 def lower(primitive: Primitive, what: str, pure: Callable) -> None:
     """Lower the primitive to a handler on a CPU, and to the same in JAX elsewhere, or where there is no handler."""
     in_jax = mlir.lower_fun(pure, multiple_results=True)
-    write_out(primitive.name, pure)
 
     def on_cpu(context, *operands):
         name = target(named(what, context.avals_in[0].dtype))
