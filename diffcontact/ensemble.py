@@ -11,16 +11,12 @@ import jax
 import numpy as np
 
 from diffcontact.arguments import is_count
+from diffcontact.devices import side_by_side
 from diffcontact.processes import gathered
 from diffcontact.progress import shown, stage
 from diffcontact.status import Status
 from diffcontact.store import Arrays, Store, digest
 from diffcontact.tasks import Conditions, LostChunkError, Task, dealt, require_executor, vectorised
-
-# Lanes that a device takes at once. The slowest lane of a chunk decides how long it takes; on a CPU its arrays should
-# stay in the cache, an accelerator wants to be filled.
-_LANES = {"cpu": 256}
-_LANES_ELSEWHERE = 4096
 
 
 def ensemble(
@@ -51,7 +47,7 @@ def ensemble(
         run: params -> any pytree of arrays; pure. A lane that fails says so in its output (`Trajectory.status`).
         batch: pytree of arrays with a common leading axis (n, ...), what `run` is given without it.
         chunk: lanes that one process takes at once, rounded up to a multiple of the number of its devices; None: 256
-            a CPU, 4096 an accelerator.
+            a CPU, 16 384 an accelerator.
         progress: show a bar on a terminal's stderr, and at the end say on stdout how many lanes are fine and what is
             wrong with the others.
         store: an HDF5 file (needs h5py) that takes the batch (`parameters/...`) and each chunk's outputs
@@ -168,7 +164,7 @@ def _lanes(batch) -> int:
 def _chunk(chunk, count, devices) -> int:
     """Lanes at once: no more than there are, and every device gets the same number."""
     if chunk is None:
-        chunk = _LANES.get(devices[0].platform, _LANES_ELSEWHERE) * len(devices)
+        chunk = side_by_side(devices[0].platform).ensemble * len(devices)
     if not is_count(chunk, 1):
         raise ValueError(f"ensemble(chunk={chunk!r}): expected an integer of at least 1, or None")
     return -(-min(int(chunk), count) // len(devices)) * len(devices)

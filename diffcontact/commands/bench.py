@@ -15,13 +15,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from diffcontact import qp
+from diffcontact.devices import side_by_side
 from diffcontact.schemes import VelocityProjection
 from diffcontact.simulate import simulate
 from diffcontact.systems import balls
 
-# Copies at once: a CPU is busy with a few hundred, other devices need tens of thousands.
-_MOST = {"cpu": 1024}
-_MOST_ELSEWHERE = 65_536
 _HEIGHT, _GRAVITY, _BOUNCE, _END = 1.0, 9.81, 0.8, 1.5
 
 
@@ -41,7 +39,7 @@ def bench(most: int | None = None) -> bool:
         right = error <= tolerance
         sound &= right
         print(f"{name:30} error {error:.1e} of {tolerance:.0e} allowed: {'right' if right else 'WRONG'}")
-    most = _MOST.get(device.platform, _MOST_ELSEWHERE) if most is None else most
+    most = side_by_side(device.platform).bench if most is None else most
     print(f"\n{'':30} {'copies':>7} {'compile [s]':>12} {'run [ms]':>10} {'per second':>12}")
     for name, unit, run, lanes in _cases(most):
         _row(name, unit, run, lanes)

@@ -17,16 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diffcontact.compilation import quick_jit
+from diffcontact.devices import side_by_side
 from diffcontact.identify.experiment.controls import CHANNELS, DURATION, FRAME_RATE, Setting
-from diffcontact.identify.problem.joint_residual import LANES
 from diffcontact.identify.problem.objective import Objective, negligible_columns
 from diffcontact.identify.problem.residual import Samples, residual
 from diffcontact.identify.problem.run import Run
 from diffcontact.identify.problem.substeps import enough
 from diffcontact.status import Status
-
-# Side by side on a CPU.
-_FEW = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +119,7 @@ class NextRun:
             self._numbers(setting, theta, record, length)
             for setting, theta, record in zip(settings, thetas, records, strict=True)
         ]
-        chunk = _FEW if jax.default_backend() == "cpu" else LANES
+        chunk = side_by_side().candidates
         found = []
         for begin in range(0, len(lanes), chunk):
             part = lanes[begin : begin + chunk]

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from diffcontact.devices import side_by_side
 from diffcontact.identify.problem.loss import Loss
 from diffcontact.identify.problem.model import Model, share_code
 from diffcontact.identify.problem.observations import Problem
@@ -21,8 +22,6 @@ from diffcontact.identify.problem.run import Linearised, Run, cut, prepared
 from diffcontact.identify.problem.substeps import TOLERANCE
 from diffcontact.status import Status, first
 
-# Simulations side by side on an accelerator.
-LANES = 256
 _LINEAR = Loss()
 
 
@@ -99,9 +98,7 @@ class JointResidual:
     ) -> list[tuple[NDArray, NDArray]]:
         """Per run, r (N, n, k) and J (N, n, k, P_i) of N lanes theta (N, P), like those of `linearise`.
 
-        On a CPU one lane follows the other, by the function that is compiled anyway. A vmapped simulation takes longer
-        per lane there (measured: 1.1 times for one ball, 1.6 times for three in a box). On other devices the lanes run
-        side by side, in chunks of one shape.
+        On a CPU one lane follows the other. On other devices the lanes run side by side, in chunks of one shape.
 
         Args:
             theta: (N, P), N >= 1.
@@ -109,7 +106,7 @@ class JointResidual:
             chunk: how many run side by side; None: what suits the device.
         """
         if chunk is None:
-            chunk = 1 if jax.default_backend() == "cpu" else LANES
+            chunk = side_by_side().simulations
         return [
             self._lanes_of_run(run, theta[:, run.index], None if values is None else values[i], chunk)
             for i, run in enumerate(self.runs)
