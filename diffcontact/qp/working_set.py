@@ -257,7 +257,9 @@ def _several_rows(rows) -> WorkingSet:
         if everything is None:
             # Lanes that need few candidates go first, then those that need many: no lane's rounding depends on another.
             asked = jnp.sum(state.working | (state.value < -rows.tolerance))
-            many = (asked > asking) | (state.stage == RELAXED) | (state.stage == CLOSER)
+            # A row seldom becomes active that is farther away than the largest violation.
+            near = jnp.sum(state.value < jnp.max(-state.value))
+            many = (asked > asking) | (near > few) | (state.stage == RELAXED) | (state.stage == CLOSER)
             few_first = any_lane(~many & (state.stage != DONE))
             found, left_out = lax.cond(few_first, partial(among, few), partial(among, size), state)
             return select(many != few_first, after(state, found, left_out), state)
