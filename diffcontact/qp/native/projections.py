@@ -27,6 +27,7 @@ from diffcontact.qp.native.rows import (
 )
 from diffcontact.qp.native.working_set import ALL_CANDIDATES_UP_TO, dependence_tolerance, find
 from diffcontact.qp.native.workspace import carve
+from diffcontact.qp.rows.slots import NONE
 from diffcontact.status import Status
 
 OK = int(Status.OK)
@@ -151,11 +152,14 @@ def _find_working_set(frame, batch, given, numbers, eps):
         violated, ordinary = _survey(space, batch, given, lane, eps)
         size, rows, status[lane] = 0, 0, OK
         if violated:
-            # Most of many rows are never near: those within the largest violation are enough, or all are read.
-            few = ordinary and not batch.full and count > ALL_CANDIDATES_UP_TO
-            if few:
-                size, rows, few = _find_among_near(space, batch, given, lane, working, eps)
-            if not few:
+            simple = ordinary and not batch.full
+            found = simple and _hold_only_violated(space, batch, given, lane, eps)
+            if found:
+                size = 1
+            elif simple and count > ALL_CANDIDATES_UP_TO:
+                # Most of many rows are never near: those within the largest violation are enough, or all are read.
+                size, rows, found = _find_among_near(space, batch, given, lane, working, eps)
+            if not found:
                 # The survey of the whole may have been followed by another one.
                 clear(space.step, dimension)
                 _survey(space, batch, given, lane, eps)
@@ -170,6 +174,55 @@ def _find_working_set(frame, batch, given, numbers, eps):
         for j in range(size):
             row = space.name[space.held[j]]
             working[row], multipliers[row] = 1, space.multiplier[j]
+
+
+@compiled
+def _hold_only_violated(space, batch, given, lane, eps):
+    """Hold the row that is violated, if it is the only one; whether that is the solution: the others are satisfied.
+
+    Afterwards `held`, `name`, `multiplier` and `step` are what `find` leaves behind. Else the survey is of v as before.
+    """
+    count, dimension = batch.count, batch.dimension
+    only, several = NONE, False
+    for i in range(count):
+        if space.seen[i] < -space.blur[i]:
+            several |= only != NONE
+            only = i
+    if several or only == NONE or not space.square[only] > 0:
+        return False
+    multiplier = -space.seen[only] / space.square[only]
+    worst = multiplier * np.sqrt(space.square[only])
+    _push(space, batch, given, lane, only, multiplier)
+    _, sound = _survey(space, batch, given, lane, eps)
+    for i in range(count):
+        below = abs(space.seen[i]) if i == only else -space.seen[i]
+        sound &= below <= space.blur[i] or below <= space.blur[i] + 16 * eps * worst * np.sqrt(space.square[i])
+    if not sound:
+        clear(space.step, dimension)
+        _survey(space, batch, given, lane, eps)
+        return False
+    space.held[0], space.name[0], space.multiplier[0] = 0, only, multiplier
+    return True
+
+
+@compiled
+def _push(space, batch, given, lane, row, multiplier):
+    """step += M^-1 G_row^T multiplier, for a diagonal mass."""
+    numbers, root = past(given.rows, lane * batch.to_rows), space.root
+    if not batch.sparse:
+        for j in range(batch.dimension):
+            space.step[j] += multiplier * root[j] ** 2 * numbers[row * batch.dimension + j]
+        return
+    bodies = past(given.bodies, lane * batch.to_bodies)
+    for side in range(2):
+        body = bodies[2 * row + side]
+        if body == NONE:
+            continue
+        normal = past(numbers, (row * batch.sides + (side if batch.sides == 2 else 0)) * batch.components)
+        push = -multiplier if batch.sides == 1 and side == 0 else multiplier
+        for j in range(batch.components):
+            at = body * batch.components + j
+            space.step[at] += push * root[at] ** 2 * normal[j]
 
 
 @compiled

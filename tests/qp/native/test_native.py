@@ -11,7 +11,7 @@ from qp_problems import backwards, optimised
 
 from diffcontact import qp
 from diffcontact.qp import native, working_set
-from diffcontact.qp.rows.body_rows import BodyRows
+from diffcontact.qp.rows.body_rows import BodyRows, dense
 from diffcontact.status import Status
 
 pytest.importorskip("numba")
@@ -108,6 +108,35 @@ def test_rows_between_bodies(rng):
     expected, found = working_set.find_working_set(mass, G, b, v), native.find_working_set(mass, G, b, v)
     np.testing.assert_allclose(found.step, expected.step, atol=1e-12)
     np.testing.assert_array_equal(found.working, expected.working)
+
+
+@pytest.mark.parametrize("sides", [0, 1, 2])
+def test_a_row_that_is_violated_alone(rng, sides):
+    """In half of the problems what it pushes violates others; `sides` normals, 0: dense rows."""
+    lanes, count, bodies = 256, 6, 3
+    pairs = np.stack([[rng.choice(bodies, 2, replace=False) for _ in range(count)] for _ in range(lanes)])
+    pairs[:, : count // 2, 1] = -1
+    mass, v = 10 ** rng.uniform(-1, 1, (lanes, 9)), rng.normal(size=(lanes, 9))
+    G = BodyRows(jnp.asarray(pairs, jnp.int32), jnp.asarray(rng.normal(size=(lanes, count, max(sides, 1), 3))), bodies)
+    whole = jax.vmap(dense)(G)
+    rows = whole if sides == 0 else G
+    alone = np.arange(count) == rng.integers(0, count, (lanes, 1))
+    room = 10 ** rng.uniform(-2, 2, (lanes, count))
+    b = np.where(alone, -1.0, room) - jnp.einsum("ncd,nd->nc", whole, v)
+    expected, found = _agree((mass, rows, b, v), 1e-13)
+    np.testing.assert_array_equal(found.working, expected.working)
+    np.testing.assert_allclose(found.multipliers, expected.multipliers, rtol=1e-11, atol=1e-11)
+    single = np.all(found.working == alone, axis=1)
+    assert 0.3 < np.mean(single) < 0.7
+    assert np.all(found.working.sum(axis=1)[~single] >= 1)
+
+
+@pytest.mark.parametrize("entry", [1e-200, 1e160, np.nan])
+def test_a_row_that_is_violated_alone_beyond_all_numbers(entry):
+    """Its multiplier, what it pushes, or its square has no finite number: said, as in JAX, and finite."""
+    G = jnp.array([[entry, 0.0], [0.0, 1.0]])
+    _, found = _agree(tuple(x[None] for x in (jnp.ones(2), G, jnp.array([-1.0, 1.0]), jnp.zeros(2))), 1e-11)
+    assert np.all(np.isfinite(found.step))
 
 
 @pytest.mark.parametrize("sparse", [False, True])
