@@ -11,6 +11,7 @@ import numpy as np
 from jax.core import Tracer
 
 from diffcontact.arguments import count
+from diffcontact.products import with_full_products
 from diffcontact.schemes.event_timed import EventTimed
 from diffcontact.schemes.scheme import Scheme
 from diffcontact.simulate import Trajectory, simulate
@@ -78,6 +79,7 @@ def certifies(system: Any, scheme: Scheme | None) -> bool:
     return known and (scheme is None or isinstance(scheme, EventTimed))
 
 
+@with_full_products
 def certify(
     system: Any,
     params: Any,

@@ -8,6 +8,8 @@ from typing import Any
 
 import jax
 
+from diffcontact.products import with_full_products
+
 
 class Ruled:
     """A function with a derivative rule, as `jax.custom_jvp` makes it; it holds for derivatives of any order and mode.
@@ -46,7 +48,7 @@ class Ruled:
 
     def defjvp(self, rule: Callable) -> Callable:
         """`rule(primals, tangents)`, from what the function is given to what it returns and the tangents of that."""
-        return self._ruled.defjvp(rule)
+        return self._ruled.defjvp(with_full_products(rule))
 
     def __call__(self, *args: Any) -> Any:
         return self._whole(*args)

@@ -10,6 +10,7 @@ from jax import lax
 from jax.scipy.linalg import solve
 from jax.typing import ArrayLike
 
+from diffcontact.products import with_full_products
 from diffcontact.qp.native import find_working_set
 from diffcontact.status import Status
 
@@ -28,6 +29,7 @@ class BoxSolution:
     status: jax.Array
 
 
+@with_full_products
 def box(A: ArrayLike, b: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> BoxSolution:
     """The minimiser of a strictly convex quadratic function between bounds.
 

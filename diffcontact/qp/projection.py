@@ -11,6 +11,7 @@ from jax.ad_checkpoint import checkpoint_name
 from jax.typing import ArrayLike
 
 from diffcontact.batching import any_lane
+from diffcontact.products import with_full_products
 from diffcontact.qp import native
 from diffcontact.qp.equality import hold_rows, settle
 from diffcontact.qp.held_rows import independent
@@ -41,6 +42,7 @@ class Projection:
     status: jax.Array
 
 
+@with_full_products
 def project(mass: ArrayLike, G: ArrayLike | BodyRows, b: ArrayLike, v: ArrayLike) -> Projection:
     """The point nearest to v, in the metric of the mass, that satisfies all constraints.
 
@@ -89,6 +91,7 @@ def project(mass: ArrayLike, G: ArrayLike | BodyRows, b: ArrayLike, v: ArrayLike
     return Projection(u=u, multipliers=multipliers, active=found.working, status=status)
 
 
+@with_full_products
 def hold(mass: ArrayLike, G: ArrayLike | BodyRows, b: ArrayLike, v: ArrayLike, active: ArrayLike) -> Projection:
     """The point nearest to v, in the metric of the mass, that satisfies the active rows as equalities.
 

@@ -10,6 +10,7 @@ from jax import lax
 from jax.typing import ArrayLike
 
 from diffcontact.batching import any_lane
+from diffcontact.products import with_full_products
 from diffcontact.qp import native
 from diffcontact.qp.friction.coulomb import CoulombProjection
 from diffcontact.qp.matrix_free.anderson import ITERATIONS, ManyContacts
@@ -35,6 +36,7 @@ EACH_ROUND = 0.02
 SINGLE_REDUCTION, SINGLE_ROUNDINGS, SINGLE_STEPS = 1e-6, 64, 500
 
 
+@with_full_products
 def coulomb_many(
     mass: ArrayLike,
     normals: BodyRows,

@@ -20,6 +20,7 @@ from jax.scipy.sparse.linalg import cg
 from jax.typing import ArrayLike
 
 from diffcontact.batching import any_lane
+from diffcontact.products import with_full_products
 from diffcontact.qp import native
 from diffcontact.qp.matrix_free.conjugate_gradients import ITERATIONS, Dual
 from diffcontact.qp.matrix_free.unit_rows import UnitRows
@@ -39,6 +40,7 @@ BROUGHT_TOGETHER_ABOVE = 256
 SINGLE_PRECISION_ABOVE = 2048
 
 
+@with_full_products
 def project_many(
     mass: ArrayLike,
     G: BodyRows,
@@ -171,6 +173,7 @@ def _settle(mass, G, b, v, active, multipliers):
 
 
 @_settle.defjvp
+@with_full_products
 def _settle_jvp(primals, tangents):
     mass, G, b, v, active, multipliers = primals
     u, _ = _settle(*primals)
