@@ -63,12 +63,13 @@ def _row(name: str, per_lane: int, run: Callable, lanes: Any) -> None:
 
 def _errors() -> Iterator[tuple[str, float, float]]:
     """(what, its error, the error that rounding explains)."""
+    for kind in dict.fromkeys((jnp.result_type(float), jnp.dtype(jnp.float32))):
+        problems, u = _projections(256)
+        found = jax.jit(jax.vmap(qp.project))(*(x.astype(kind) for x in problems))
+        # Whitened rows have a condition of some hundreds.
+        error = float(np.max(np.abs(np.asarray(found.u) - u)))
+        yield f"projection, {kind}", error if not np.any(found.status) else np.inf, 1e4 * float(jnp.finfo(kind).eps)
     eps = float(jnp.finfo(float).eps)
-    problems, u = _projections(256)
-    found = jax.jit(jax.vmap(qp.project))(*problems)
-    # Whitened rows have a condition of some hundreds.
-    error = float(np.max(np.abs(np.asarray(found.u) - u)))
-    yield "projection", error if not np.any(found.status) else np.inf, 1e4 * eps
     theta = jnp.array([_HEIGHT, _BOUNCE])
     state, jacobian = (np.asarray(f(theta)) for f in (jax.jit(_bounced), jax.jit(jax.jacfwd(_bounced))))
     truth, slope = (np.asarray(f(theta)) for f in (_exactly, jax.jacfwd(_exactly)))
