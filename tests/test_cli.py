@@ -2,6 +2,8 @@
 
 import errno
 import os
+import subprocess
+import sys
 
 from command_line import assert_one_line, write
 
@@ -66,3 +68,11 @@ def test_a_standard_output_that_is_full_is_told(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("builtins.print", lambda *words, **to: full() if "file" not in to else print_(*words, **to))
     assert fit(write(tmp_path)) == 2
     assert_one_line(capsys, "standard output: No space left on device")
+
+
+def test_what_few_commands_need_is_not_waited_for():
+    """scipy.signal takes half a second."""
+    heavy = "{'scipy.signal', 'scipy.stats'}"
+    wanted = f"import sys, diffcontact.cli; diffcontact.cli._parser(); print([*{heavy} & {{*sys.modules}}])"
+    found = subprocess.run([sys.executable, "-c", wanted], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"

@@ -9,7 +9,6 @@ from pathlib import Path
 from diffcontact.commands.complaint import ExitCode
 from diffcontact.commands.options import path
 from diffcontact.files import named, require_writable
-from diffcontact.scene.draft import draft, survey
 
 HELP = "look at a recording and write a scene to start from"
 
@@ -29,6 +28,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> ExitCode:
     """Draft a scene and say what was understood."""
+    # Here, so that no other command waits for scipy.signal, a third of a second.
+    from diffcontact.scene.draft import draft, survey
+
     out = options.out or Path(options.file.with_suffix(".toml").name)
     if out.exists() or out.is_symlink():
         raise FileExistsError(errno.EEXIST, "exists already, expected a new file: --out SCENE.toml", str(out))

@@ -282,8 +282,10 @@ def test_a_pile_settles_without_penetration(rng):
         return dc.simulate(system, {**params, "restitution": restitution}, q0, u0, np.linspace(0, 3, 301))
 
     runs = jax.vmap(run)(restitution, q0, rng.normal(size=(lanes, 12)))
-    # A rattling cluster has more percussions in one step than are resolved one by one; nothing else may go wrong.
-    assert np.all((runs.status == 0) | (runs.status == dc.Status.TOO_MANY_EVENTS))
+    # A rattling cluster has more percussions in one step than are resolved one by one, or bounces shorter than a step
+    # that matter: both are told. Nothing else may go wrong, and nothing where nothing bounces.
+    assert runs.status[0] == 0
+    assert {*runs.status[1:].tolist()} <= {dc.Status.OK, dc.Status.TOO_MANY_EVENTS, dc.Status.TOO_COARSE}
     gaps = jax.vmap(jax.vmap(lambda q: system.gap(0.0, q, params)))(runs.q)
     assert np.min(gaps) >= -1e-12
     energy = jax.vmap(lambda run: _energy(params, run))(runs)
