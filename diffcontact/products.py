@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import ParamSpec, TypeVar
 
 import jax
 
+_Given = ParamSpec("_Given")
+_Result = TypeVar("_Result")
 
-def with_full_products(function: Callable) -> Any:
+
+def with_full_products(function: Callable[_Given, _Result]) -> Callable[_Given, _Result]:
     """The function, whose products of single-precision matrices are of single precision on every device.
 
     JAX lets recent GPUs round the factors to 10 bits (TF32), and TPUs to 7, unless it is told otherwise. All that is
@@ -24,7 +27,7 @@ def with_full_products(function: Callable) -> Any:
     """
 
     @wraps(function)
-    def inside(*args, **kwargs):
+    def inside(*args: _Given.args, **kwargs: _Given.kwargs) -> _Result:
         with jax.default_matmul_precision("highest"):
             return function(*args, **kwargs)
 
