@@ -286,7 +286,7 @@ def test_an_observe_of_the_wrong_shape_is_named(rng):
 
 
 @pytest.mark.slow
-def test_bodies_that_stick_have_a_restitution_at_its_bound_and_not_an_unseen_one():
+def test_bodies_that_stick_have_a_restitution_near_zero_and_not_an_unseen_one():
     # Pressed together after the impact, they stay so for all small e: the derivative by e vanishes, a secant does not.
     riders = dc.System(
         gap=lambda t, q, p: (q[1] - q[0] - 0.1)[None],
@@ -301,6 +301,8 @@ def test_bodies_that_stick_have_a_restitution_at_its_bound_and_not_an_unseen_one
         riders, Observations(times, seen, 1e-4, lambda x, p: x.q), lambda p: ([0.0, 0.4], p["u0"]), substeps=1
     )
     result = fit(problem, {"e": 0.0, "u0": np.array([0.6, 0.0])}, {"e": Interval(0.0, 1.0), "u0": Real()})
-    assert result.at_bound == ("e",)
+    # Chi^2 is flat up to e = 0.003 and grows by 150 at 0.01.
+    low, high = result.to_dict()["parameters"]["e"]["interval95"]
+    assert low == 0 < high < 0.01
     assert not result.unidentifiable
-    assert 0 < result.stderr["e"] < 0.05
+    assert 0 < result.stderr["e"] < 0.01

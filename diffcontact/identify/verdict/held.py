@@ -76,6 +76,9 @@ class _Columns:
     def by(self, name: str, value: Array, step: float) -> NDArray | None:
         """(n, k) the change by a step to this value, over the step; None where nothing changes or it is not finite."""
         moved = self.residuals(self.run.fixed | {name: value})
+        # NaN is a missing sample.
+        if np.any(np.isinf(self.here) | np.isinf(moved)):
+            return None
         column = np.nan_to_num((self.here - moved) / step, posinf=np.nan, neginf=np.nan)
         return column if np.all(np.isfinite(column)) and np.any(column != 0) else None
 

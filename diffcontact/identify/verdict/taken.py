@@ -71,6 +71,8 @@ def _terms(evidence: Evidence, shifts: Shifts) -> list[str]:
 def _resistance(evidence: Evidence, shifts: Shifts) -> list[str]:
     """That nothing else resists the motion, with how much of it would not show: as a part of the speed at the end."""
     parts, noise = evidence.resistance, np.sqrt(max(evidence.misfit, _TINY))
+    if not parts:
+        return []
     size = min(_SHOWS * noise / max(shifts.left(parts), _TINY), _SLOWED)
     if not (words := shifts.beyond(size * shifts.by(parts))):
         return []
