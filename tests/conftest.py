@@ -50,6 +50,16 @@ MAPPINGS = 20_000
 def _few_mappings():
     """Forget compiled programs, after a module, when they have become many."""
     yield
+    _forget_where_many()
+
+
+def pytest_runtest_teardown(item):
+    """Slow tests compile so much that the end of their module would be too late."""
+    if item.get_closest_marker("slow"):
+        _forget_where_many()
+
+
+def _forget_where_many():
     mappings = Path("/proc/self/maps")
     if mappings.exists() and mappings.read_bytes().count(b"\n") > MAPPINGS:
         jax.clear_caches()
