@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -54,16 +54,17 @@ def _forward(case, tangent):
 
 @jax.jit
 def _both_modes(case, tangent, weight):
-    """weight^T (d end / d case) tangent, forward and in reverse."""
+    """weight^T (d end / d case) tangent, forward and in reverse, and the status."""
 
     def end(case):
         run = _run(case)
-        return jnp.concatenate([run.q[-1], run.u[-1]])
+        return jnp.concatenate([run.q[-1], run.u[-1]]), run.status
 
-    forward = jax.jvp(end, (case,), (tangent,))[1]
-    (pulled,) = jax.vjp(end, case)[1](weight)
+    _, forward, status = jax.jvp(end, (case,), (tangent,), has_aux=True)
+    _, pull, _ = jax.vjp(end, case, has_aux=True)
+    (pulled,) = pull(weight)
     back = sum(jnp.vdot(pulled[name], tangent[name]) for name in tangent)
-    return forward @ weight, back
+    return forward @ weight, back, status
 
 
 def _tangent(case, seed):
@@ -122,7 +123,9 @@ def test_forward_and_reverse_agree(seed):
     rng = np.random.default_rng(seed)
     case, weight = _generic(rng), rng.normal(size=2 * D)
     tangent, eps = _tangent(case, seed + 1), np.finfo(float).eps
-    forward, back = _both_modes(case, tangent, weight)
+    forward, back, status = _both_modes(case, tangent, weight)
+    # What rattles more often than a step resolves is told, and its derivative hangs on rounding.
+    assume(status == 0)
     # Two programs round differently, and balls that rattle between heavier ones multiply that. By how much, forward
     # mode itself tells: from starts that differ by a rounding.
     near = [{**case, "q0": case["q0"] * (1 + eps * rng.choice([-2, -1, 1, 2], D))} for _ in range(5)]
