@@ -38,7 +38,6 @@ class CoulombProjection:
     status: jax.Array
 
 
-@with_full_products
 def coulomb(
     mass: ArrayLike,
     normals: ArrayLike,

@@ -113,7 +113,8 @@ def _survey(space, i, offset, total, size, square, eps):
     size = size + abs(offset) if on else size
     total = total + offset if on else np.inf
     space.seen[i], space.blur[i], space.square[i] = total, 16 * eps * size, square
-    return on and not total + 16 * eps * size >= 0, not on or np.isfinite(size + square)
+    # np.isfinite subtracts a number from itself: where terms may be reordered that is zero, also for NaN.
+    return on and not total + 16 * eps * size >= 0, not on or size + square < np.inf
 
 
 @compiled

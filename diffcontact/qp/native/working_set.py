@@ -58,7 +58,7 @@ def find(space, count, dimension, most, rank, full, eps):
     unwhiten(space, dimension, full)
     finite = True
     for j in range(dimension):
-        finite &= np.isfinite(space.step[j])
+        finite &= abs(space.step[j]) < np.inf
     if not finite:
         clear(space.step, dimension)
         size = 0

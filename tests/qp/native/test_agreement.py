@@ -12,6 +12,11 @@ pytest.importorskip("numba")
 # How many problems of each shape, and how many at a time.
 NUMBERS = {"ball3d": 31_000, "cradle": 30_000, "s10": 20_000, "pyramid": 18_000, "s32": 1_000}
 CHUNK = 1000
+# In single precision either path may leave a row violated by 16 roundings of the worst one, 2e-6, which the condition
+# of the pyramid's rows, some hundreds, multiplies: 1.4e-4 in one of 18 000.
+SINGLE_WITHIN = {"pyramid": 5e-4}
+# Of 200 contradictions among 128 rows the pure path calls 58 ill conditioned.
+SINGLE_AGREED = {"s32": 0.6}
 
 
 @pytest.fixture(autouse=True)
@@ -61,11 +66,12 @@ def _random(rng, stored, lanes):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NUMBERS)
-# In single precision either may leave a row violated by 16 roundings of the worst one, 2e-6, which the condition of the
-# pyramid's rows, some hundreds, multiplies: 1.4e-4 in one of 18 000.
-@pytest.mark.parametrize(("dtype", "within"), [(np.float64, 1e-11), (np.float32, 5e-4)])
+# A thousand roundings of single precision; the kernel works in double, and rounds once.
+@pytest.mark.parametrize(("dtype", "within"), [(np.float64, 1e-11), (np.float32, 1.2e-4)])
 def test_both_find_the_same(rng, reference, name, dtype, within):
     stored, apart, told = _stored(reference, name), [], []
+    agreed = 0.95 if dtype == np.float64 else SINGLE_AGREED.get(name, 0.8)
+    within = SINGLE_WITHIN.get(name, within) if dtype == np.float32 else within
     for _ in range(NUMBERS[name] // CHUNK):
         problem, kind = _random(rng, stored, CHUNK)
         problem = tuple(jnp.asarray(x, dtype) for x in problem)
@@ -75,10 +81,10 @@ def test_both_find_the_same(rng, reference, name, dtype, within):
         difference = np.max(np.abs(found.step - expected.step), axis=1) / size
         same = expected.status == found.status
         # Both tell; one may call ill conditioned what the other calls contradictory. In single precision the pure path
-        # may lose what the kernel, in double, still sees: of 200 contradictions among 128 rows it calls 58 so.
+        # may lose what the kernel, in double, still sees.
         tells = (expected.status != 0) == (found.status != 0)
         assert np.all(tells[kind == 4]) or dtype == np.float32
-        assert np.mean(same[kind == 4]) > (0.95 if dtype == np.float64 else 0.6)
+        assert np.mean(same[kind == 4]) > agreed
         assert np.all(same[kind < 4])
         assert not np.any(expected.status[kind < 4])
         assert np.all(np.isfinite(found.step) & np.isfinite(expected.step))

@@ -139,6 +139,23 @@ def test_a_row_that_is_violated_alone_beyond_all_numbers(entry):
     assert np.all(np.isfinite(found.step))
 
 
+@pytest.mark.parametrize("count", [3, 20, 80])
+@pytest.mark.parametrize("sides", [0, 1, 2])
+@pytest.mark.parametrize("entry", [np.nan, -np.inf])
+def test_an_offset_that_is_no_number_is_told(rng, count, sides, entry):
+    """However many rows there are, and whether others are violated; the lane beside it is as ever."""
+    G, _ = _between_bodies(rng, count, 5)
+    G = qp.BodyRows(G.bodies, jnp.repeat(G.normals, max(sides, 1), axis=1), 5)
+    rows = dense(G) if sides == 0 else G
+    b = np.ones((4, count))
+    b[::2, 1], b[1, 0] = entry, -1.0
+    project = jax.jit(jax.vmap(qp.project, (None, None, 0, 0)))
+    v = np.repeat([[0.0], [0.0], [-3.0], [0.0]], 15, axis=1)
+    found = project(jnp.ones(15), rows, jnp.asarray(b), jnp.asarray(v))
+    assert (np.asarray(found.status) != 0).tolist() == [True, False, True, False]
+    assert np.all(np.isfinite(found.u))
+
+
 @pytest.mark.parametrize("sparse", [False, True])
 def test_rows_that_are_not_read_at_first_are_looked_at_afterwards(sparse):
     """Two rows, violated by 1, push by 4 together, against a third one that is 2 away; twenty are out of reach."""
