@@ -16,7 +16,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 from diffcontact.qp.native.compiled import compiled
@@ -60,6 +62,20 @@ def _past(_, pointer, count):
 
 # The pointer, a first argument, to what comes so many numbers later, a second one.
 past: Any = _past
+
+
+def on_stack(octets) -> Any:
+    """A function that gives the address of so many bytes, which are there until its caller returns."""
+
+    @intrinsic
+    def address(_):
+        def generate(context, builder, signature, arguments):
+            room = cgutils.alloca_once(builder, ir.ArrayType(ir.IntType(64), octets // 8))
+            return builder.ptrtoint(room, ir.IntType(64))
+
+        return types.int64(), generate
+
+    return address
 
 
 @compiled

@@ -6,6 +6,10 @@ from diffcontact.qp.matrix_free.anderson import MEMORY
 
 # So many rows of the inverse Cholesky factor are multiplied by together.
 BLOCK = 4
+# A problem that takes no more bytes is solved on the stack. XLA runs a loop as a graph of tasks where something in it
+# writes more than 512 bytes, and as a sequence where nothing does: a step of a ball at rest takes 24 us in the one and 8
+# in the other.
+STACK = 8192
 # How many results each call has, the memory included.
 WORKING_SET_RESULTS, HOLD_RESULTS, SOLVE_RESULTS = 6, 4, 3
 # How many arguments the search among very many contacts has, other than that among rows.
@@ -35,6 +39,12 @@ def needed(count, dimension, entries, most, full):
     rows = 4 * count * entries + 16 * count + 1
     filled = in_blocks(most)
     return 8 * (rows + size + 3 * dimension + 2 * most + 2 * filled + factor_size(filled))
+
+
+def needed_beside_stack(count, dimension, entries, most, full):
+    """Bytes of memory that XLA is asked for; a result has at least one."""
+    whole = needed(count, dimension, entries, most, full)
+    return whole if whole > STACK else 1
 
 
 def needed_by_rows(count, bodies, components):

@@ -18,7 +18,7 @@ from jax.interpreters import batching
 from diffcontact import mass as mass_matrix
 from diffcontact.qp import held_rows, working_set
 from diffcontact.qp.native import targets
-from diffcontact.qp.native.layout import most_held, needed
+from diffcontact.qp.native.layout import most_held, needed_beside_stack
 from diffcontact.qp.rows import body_rows
 from diffcontact.qp.rows.body_rows import BodyRows, Rows
 from diffcontact.qp.rows.slots import members, slots_of
@@ -78,7 +78,8 @@ def _primitive(name: str, results: Callable, in_jax: Callable) -> Primitive:
         count, dimension, depth = first.shape[-1], second.shape[-1], len(second.shape) - 1
         batch = np.broadcast_shapes(*(x.shape[:depth] for x in operands))
         entries = 2 * rows[1].shape[-1] if len(rows) == 2 else dimension
-        memory = needed(count, dimension, entries, most_held(count, dimension), len(mass.shape) > len(second.shape))
+        full = len(mass.shape) > len(second.shape)
+        memory = needed_beside_stack(count, dimension, entries, most_held(count, dimension), full)
         own = [((*batch, *shape), dtype) for shape, dtype in results(count, dimension, first.dtype)]
         return batch, [*own, ((memory,), np.dtype(np.uint8))]
 

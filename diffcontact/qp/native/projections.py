@@ -10,7 +10,7 @@ from diffcontact.qp.native import frame as ffi
 from diffcontact.qp.native.compiled import compiled
 from diffcontact.qp.native.frame import EPS32, EPS64, past
 from diffcontact.qp.native.held import solve, take_independent
-from diffcontact.qp.native.layout import HOLD_RESULTS, WORKING_SET_RESULTS, most_held
+from diffcontact.qp.native.layout import HOLD_RESULTS, STACK, WORKING_SET_RESULTS, most_held
 from diffcontact.qp.native.rows import (
     clear,
     factor_diagonal,
@@ -40,6 +40,8 @@ Batch = namedtuple(
 # The operands from the first problem on. Beside the mass and the rows these are two vectors (c,) and (d,): b and v
 # where a working set is found, s and f where rows are held.
 Operands = namedtuple("Operands", "mass bodies rows first second")
+
+_stack = ffi.on_stack(STACK)
 
 
 @compiled
@@ -91,10 +93,11 @@ def _stride(buffer, axes, size):
 
 
 @compiled
-def _workspace(frame, number, batch):
-    return carve(
-        ffi.result(frame, number)[3], batch.count, batch.dimension, batch.entries, batch.most, batch.full
-    )  # fmt: skip
+def _workspace(frame, number, batch, stack):
+    """In the memory that is the last result, or on the stack where that is enough."""
+    memory = ffi.result(frame, number)
+    at = stack if ffi.extent(memory, 1) == 1 else memory[3]
+    return carve(at, batch.count, batch.dimension, batch.entries, batch.most, batch.full)
 
 
 @compiled
@@ -139,7 +142,7 @@ def _survey(space, batch, given, lane, eps):
 @compiled
 def _find_working_set(frame, batch, given, numbers, eps):
     count, dimension = batch.count, batch.dimension
-    space = _workspace(frame, WORKING_SET_RESULTS - 1, batch)
+    space = _workspace(frame, WORKING_SET_RESULTS - 1, batch, _stack())
     all_working, all_multipliers = ffi.octets(ffi.result(frame, 0)[3]), numbers(ffi.result(frame, 1)[3])
     all_steps, all_slack = numbers(ffi.result(frame, 2)[3]), numbers(ffi.result(frame, 3)[3])
     status = ffi.integers(ffi.result(frame, 4)[3])
@@ -270,7 +273,7 @@ def _read(space, batch, given, lane, mask, masked):
 def _hold(frame, batch, given, numbers, eps):
     count, dimension, most = batch.count, batch.dimension, batch.most
     choose = ffi.results(frame) == HOLD_RESULTS
-    space = _workspace(frame, ffi.results(frame) - 1, batch)
+    space = _workspace(frame, ffi.results(frame) - 1, batch, _stack())
     mask = ffi.argument(frame, ffi.arguments(frame) - 1)
     masks, to_mask = ffi.octets(mask[3]), _stride(mask, 1, count)
     all_x, all_y = numbers(ffi.result(frame, 0)[3]), numbers(ffi.result(frame, 1)[3])
