@@ -129,9 +129,9 @@ def start(system, params, t, q, u, h, s, released, glued=None) -> Start:
     violent = 100 * jnp.max(jnp.abs(opening) + rows @ jnp.abs(u) + h * scale, initial=0.0)
 
     def react(carry, number):
-        resting, slow, possible, *_ = carry
+        before, slow, possible, *_ = carry
         offset = jnp.where(possible, curving, jnp.maximum(curving, 0.0)) + 2 * jnp.maximum(opening, 0.0) / length
-        reaction = _reaction_of(mass, here.normals, jnp.where(resting, offset, jnp.inf), free, held)
+        reaction = _reaction_of(mass, here.normals, jnp.where(before, offset, jnp.inf), free, held)
         # Sideways contacts in a pile are accelerated by the others' reactions alone: those count in a second pass.
         pushed = h / 2 * rows @ jnp.abs(solve(mass, rows.T @ reaction.multipliers))
         # At a dead point (three balls in a line between walls) no finite reaction follows the curves: a third pass
@@ -140,20 +140,20 @@ def start(system, params, t, q, u, h, s, released, glued=None) -> Start:
         possible = (reaction.status == Status.OK) & (most <= violent)
         regular = possible & (most > tolerance.velocity)
         slow = jnp.where(number == 0, tolerance.slow + lax.stop_gradient(jnp.where(possible, pushed, 0.0)), slow)
-        resting = jnp.where(number == 0, closed & (opening <= tolerance.velocity + slow), resting)
+        resting = jnp.where(number == 0, closed & (opening <= tolerance.velocity + slow), before)
+        again = ~possible | jnp.any(resting != before)
         found = reaction.u, reaction.multipliers, reaction.active, regular, reaction.status
-        return resting, slow, possible, *found
+        return resting, slow, possible, again, *found
 
     def react_again(carry, number):
-        wanted = (number < 2) | ~carry[2]
-        return where_wanted(wanted, lambda: react(carry, number), carry), None
+        return where_wanted(carry[3], lambda: react(carry, number), carry), None
 
     nothing = jnp.zeros_like(normal_acceleration)
     held = None if glued is None else closed & glued
     resting = closed & (opening <= tolerance.velocity + tolerance.slow)
     yes, fine = jnp.array(True), jnp.zeros((), jnp.int32)
-    flying = (resting, tolerance.slow, yes, *entangled((free, nothing)), nothing > 0, yes, fine)
-    resting, slow, _, a, multipliers, active, regular, status = where_wanted(
+    flying = (resting, tolerance.slow, yes, yes, *entangled((free, nothing)), nothing > 0, yes, fine)
+    resting, slow, _, _, a, multipliers, active, regular, status = where_wanted(
         jnp.any(resting), lambda: lax.scan(react_again, flying, jnp.arange(3))[0], flying
     )
     if held is not None:
