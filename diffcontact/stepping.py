@@ -120,7 +120,7 @@ def _each_piece(system, params, breaks, scheme, substeps, percussions):
         """A break at one of the times makes a piece of length zero."""
         shapes = jax.eval_shape(piece, carry, at)[1][1:]
         still = jax.tree.map(lambda x: jnp.full(x.shape, _nothing(x.dtype)), shapes)
-        empty = at[1] - at[0] <= rounding(*at)
+        empty = at[1] - at[0] <= (0.0 if breaks is None else rounding(*at))
         return lax.cond(empty, lambda: (carry, (_told(carry[0]), *still)), lambda: piece(carry, at))
 
     alone = isinstance(substeps, int) and substeps == 1

@@ -7,8 +7,8 @@ from diffcontact.qp.matrix_free.anderson import MEMORY
 # So many rows of the inverse Cholesky factor are multiplied by together.
 BLOCK = 4
 # A problem that takes no more bytes is solved on the stack. XLA runs a loop as a graph of tasks where something in it
-# writes more than 512 bytes, and as a sequence where nothing does: a step of a ball at rest takes 24 us in the one and 8
-# in the other.
+# touches more than 512 bytes, and as a sequence where nothing does: a step of a ball at rest takes 24 us in the one and
+# 8 in the other.
 STACK = 8192
 # How many results each call has, the memory included.
 WORKING_SET_RESULTS, HOLD_RESULTS, SOLVE_RESULTS = 6, 4, 3

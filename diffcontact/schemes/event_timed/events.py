@@ -6,14 +6,15 @@ vanishes, a friction force that reaches its bound. All of them are positive befo
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
+import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
 from diffcontact.batching import entangled, select, where_wanted
 from diffcontact.schemes.event_timed.smooth_motion import Tolerance
+from diffcontact.system import gap_motion, rate
 
 
 class CandidateStep(NamedTuple):
@@ -36,16 +37,24 @@ class CandidateStep(NamedTuple):
 CANDIDATES = 7
 
 
+class Approach(Protocol):
+    """A smooth motion, and the gaps along it."""
+
+    def advance(self, s: Array, /) -> Any:
+        """The arrival after s seconds."""
+        ...
+
+    def gaps(self, s: Array, arrival: Any, /) -> tuple[Array, Array]:
+        """Gaps (c,) and their velocities (c,) there."""
+        ...
+
+    def until_overlap(self, s: Array, arrival: Any, /) -> tuple[Array, tuple[Array, Array]]:
+        """How long the motion can be followed until a gap is negative, and `gaps` there."""
+        ...
+
+
 def to_event_or_end(
-    advance: Callable[[Array], Any],
-    motion: Callable[[Array, Any], tuple[Array, Array]],
-    until_overlap: Callable[[Array, Any], tuple[Array, tuple[Array, Array]]],
-    at_begin: tuple[Array, Array],
-    watched: Array,
-    tolerance: Tolerance,
-    t,
-    left,
-    nowhere: Any,
+    approach: Approach, at_begin, watched: Array, tolerance: Tolerance, t, left, nowhere: Any
 ) -> CandidateStep:
     """The smooth motion to the end, or, where a gap closes before, to the first time tau at which one does.
 
@@ -54,10 +63,8 @@ def to_event_or_end(
     falls exactly on a grid time (tau = 0, or the end) would lose its derivative otherwise.
 
     Args:
-        advance: s -> arrival, the smooth motion.
-        motion: (s, arrival) -> gaps (c,) and their velocities (c,) there.
-        until_overlap: (s, arrival) -> how far the motion can be followed until a gap is negative; `motion` there.
-        at_begin: `motion` at s = 0.
+        approach: the motion.
+        at_begin: gaps and their velocities, (c,) each, at s = 0.
         watched: (c,) gaps to look at.
         tolerance: see `Tolerance`.
         t: time at the beginning, which sets the rounding of tau.
@@ -66,16 +73,57 @@ def to_event_or_end(
     """
     rounding = rounding_of_time(t, left, at_begin[0].dtype)
     floor = lax.stop_gradient(jnp.where(at_begin[0] <= tolerance.gap, at_begin[0], 0.0))
+    search = _Search(approach, at_begin, watched, tolerance, left, floor)
 
-    def look(candidate: CandidateStep, among):
+    def again(candidate: CandidateStep, number):
+        unsettled = (candidate.corrections < 3) | (jnp.abs(candidate.late) > rounding)
+        wanted = (number == 0) | (candidate.found & unsettled)
+        return where_wanted(wanted, lambda: search.attempt(candidate, number), candidate), None
+
+    zero, none = jnp.zeros((), floor.dtype), jnp.zeros((), int)
+    start = entangled((jnp.asarray(left, floor.dtype), nowhere), at_begin)
+    to_end = CandidateStep(start[0], none, none, jnp.array(False), zero, start[1])
+    return lax.scan(again, to_end, jnp.arange(1 + CANDIDATES))[0]
+
+
+class _Search(NamedTuple):
+    """What `to_event_or_end` is asked for; `floor` (c,) is where closed gaps are at the beginning, and 0 for others."""
+
+    approach: Approach
+    at_begin: tuple[Array, Array]
+    watched: Array
+    tolerance: Tolerance
+    left: Array
+    floor: Array
+
+    def attempt(self, candidate: CandidateStep, number) -> CandidateStep:
+        """The next candidate: earlier by how late this one was, and corrected, or aimed anew."""
+        s = candidate.s - candidate.late
+        s = s + lax.stop_gradient(jnp.clip(s, 0.0, self.left) - s)
+        candidate = candidate._replace(s=s, arrival=self.approach.advance(s))
+        # The aim was at the first root of cubics; where another gap is negative, it closed earlier than they told. What
+        # is still open there is not first, whatever its cubic tells: a gap may have a kink.
+        others = self.watched & (jnp.arange(self.floor.size) != candidate.index)
+        gaps, rates = self.approach.gaps(s, candidate.arrival)
+        astray = jnp.any((gaps < self.floor - self.tolerance.gap) & others)
+        closed = self.watched & ((number == 0) | others | (gaps <= self.floor + self.tolerance.gap))
+        corrected = self.correct(candidate, gaps, rates)
+
+        def aim_anew():
+            anew = self.look(candidate, closed)
+            return select((number == 0) | anew.found, anew, corrected)
+
+        return where_wanted((number == 0) | astray, aim_anew, corrected)
+
+    def look(self, candidate: CandidateStep, among) -> CandidateStep:
         """Which gap closes first on the way to where the candidate led, and how much earlier."""
-        s, ends = lax.stop_gradient(until_overlap(candidate.s, candidate.arrival))
-        tau, index, found = lax.stop_gradient(first_root(at_begin, ends, s, among, tolerance))
+        s, ends = lax.stop_gradient(self.approach.until_overlap(candidate.s, candidate.arrival))
+        tau, index, found = lax.stop_gradient(first_root(self.at_begin, ends, s, among, self.tolerance))
         # The cubic's root is no more than an aim; its derivative is not the true one and is left out.
         s = jnp.where(found, lax.stop_gradient(candidate.s), candidate.s)
         return candidate._replace(s=s, index=index, corrections=0 * index, found=found, late=lax.stop_gradient(s) - tau)
 
-    def correct(candidate: CandidateStep, gaps, rates):
+    def correct(self, candidate: CandidateStep, gaps, rates) -> CandidateStep:
         """How late the candidate was, by its gap and gap velocity.
 
         The velocity is not differentiated: where the end of the step keeps the gap from closing, what is missed would
@@ -83,40 +131,11 @@ def to_event_or_end(
         each step adds an order of derivatives all the same.
         """
         # From where a closed gap is, not from zero: a slow approach would take long for what is rounding.
-        missed, rate = (gaps - floor)[candidate.index], lax.stop_gradient(rates[candidate.index])
+        missed, rate = (gaps - self.floor)[candidate.index], lax.stop_gradient(rates[candidate.index])
         # Grazing: without an approach there is no time to correct.
-        approaching = rate < -jnp.broadcast_to(tolerance.velocity, gaps.shape)[candidate.index]
+        approaching = rate < -jnp.broadcast_to(self.tolerance.velocity, gaps.shape)[candidate.index]
         late = jnp.where(approaching, missed / jnp.where(approaching, rate, -1.0), 0.0)
         return candidate._replace(late=late, corrections=candidate.corrections + 1)
-
-    def attempt(candidate: CandidateStep, number):
-        s = candidate.s - candidate.late
-        s = s + lax.stop_gradient(jnp.clip(s, 0.0, left) - s)
-        candidate = candidate._replace(s=s, arrival=advance(s))
-        # The aim was at the first root of cubics; where another gap is negative, it closed earlier than they told. What
-        # is still open there is not first, whatever its cubic tells: a gap may have a kink.
-        others = watched & (jnp.arange(floor.size) != candidate.index)
-        gaps, rates = motion(s, candidate.arrival)
-        astray = jnp.any((gaps < floor - tolerance.gap) & others)
-        closed = watched & ((number == 0) | others | (gaps <= floor + tolerance.gap))
-
-        corrected = correct(candidate, gaps, rates)
-
-        def aim_anew():
-            anew = look(candidate, closed)
-            return select((number == 0) | anew.found, anew, corrected)
-
-        return where_wanted((number == 0) | astray, aim_anew, corrected)
-
-    def again(candidate: CandidateStep, number):
-        unsettled = (candidate.corrections < 3) | (jnp.abs(candidate.late) > rounding)
-        wanted = (number == 0) | (candidate.found & unsettled)
-        return where_wanted(wanted, lambda: attempt(candidate, number), candidate), None
-
-    zero, none = jnp.zeros((), floor.dtype), jnp.zeros((), int)
-    start = entangled((jnp.asarray(left, floor.dtype), nowhere), at_begin)
-    to_end = CandidateStep(start[0], none, none, jnp.array(False), zero, start[1])
-    return lax.scan(again, to_end, jnp.arange(1 + CANDIDATES))[0]
 
 
 def rounding_of_time(t, left, dtype) -> Array:
@@ -165,6 +184,36 @@ class Cubic(NamedTuple):
         inside = watched[None, :] & (sigma > 0) & (sigma < 1)
         heights = jnp.where(inside, heights, jnp.inf)
         return jnp.where(jnp.any(inside), sigma.ravel()[jnp.argmin(heights)], 1.0)
+
+
+def before_overlap(system, params, t, s, q, u, end, at_begin, watched: Array, tolerance):
+    """How much of a motion can be followed until a gap is negative: a share, and place and velocity there.
+
+    A body may pass through another within the step and leave no trace at its end. Quarters of the way are looked at,
+    along the parabola that the smooth motion is to second order. So is the place where a gap's cubic is lowest: a touch
+    that is shallower than the cubic is right is seen there.
+
+    Args:
+        t, q, u: the beginning.
+        s: length of the motion [s].
+        end: the arrival, with place `q` and velocity `slope`.
+        at_begin: gaps and their velocities, (c,) each, there.
+        watched: (c,) gaps to look at.
+        tolerance: () a gap that is smaller than minus this is negative [m].
+    """
+    way = s * rate(system, params, q, u)
+    bend = end.q - q - way
+
+    def place(f):
+        return q + f * way + f**2 * bend
+
+    dip = Cubic.between(at_begin, gap_motion(system, params, t + s, end.q, end.slope), s).lowest(watched)
+    fractions = jnp.stack([dip, *jnp.array([0.25, 0.5, 0.75], u.dtype)])
+    gaps = jax.vmap(lambda f: system.gap(t + f * s, place(f), params))(fractions)
+    overlaps = jnp.any((gaps < -tolerance) & watched[None, :], axis=1)
+    f = jnp.min(jnp.where(overlaps, fractions, 1.0))
+    whole = f == 1.0
+    return f, jnp.where(whole, end.q, place(f)), jnp.where(whole, end.slope, u + f * (end.slope - u))
 
 
 def first_root(begin: tuple[Array, Array], end: tuple[Array, Array], s, watched: Array, tolerance: Tolerance):

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
 from diffcontact.batching import entangled, select, where_wanted
-from diffcontact.schemes.event_timed.events import CandidateStep, Cubic, rounding_of_time, to_event_or_end
+from diffcontact.schemes.event_timed.events import CandidateStep, before_overlap, rounding_of_time, to_event_or_end
 from diffcontact.schemes.event_timed.impacts import Percussion, Threshold, matters, no_percussion, percussion, remainder
 from diffcontact.schemes.event_timed.smooth_motion import Arrival, Start, Tolerance, smooth, start
 from diffcontact.schemes.event_timed.state import TimedState
@@ -141,70 +141,81 @@ def _to_event_or_end(system, params, now: _Moment, begin: Start, order: int) -> 
     A contact that holds back lets go where its adhesion is used up. There the acceleration jumps, and the time carries
     its derivative.
     """
-
-    def multipliers_at(s, end: Arrival):
-        moved = jnp.where(s > 0, s, 1.0)
-        rates = (end.multipliers - multipliers) / moved
-        if now.adhesion is None:
-            return end.multipliers, rates
-        return jnp.where(glues, now.adhesion + end.impulse, end.multipliers), jnp.where(glues, end.multipliers, rates)
-
-    def motion(s, end: Arrival):
-        return _joined(
-            gap_motion(system, params, now.t + s, end.q, end.slope), multipliers_at(lax.stop_gradient(s), end)
-        )
-
-    def until_overlap(s, end: Arrival):
-        """How far the motion can be followed until a gap is negative.
-
-        A body may pass through another within the step and leave no trace at its end. Quarters of the way are looked
-        at, along the parabola that the smooth motion is to second order. So is the place where a gap's cubic is lowest:
-        a touch that is shallower than the cubic is right is seen there.
-        """
-        bend = end.q - now.q - s * now.u
-
-        def way(f):
-            return now.q + f * s * now.u + f**2 * bend
-
-        ends = gap_motion(system, params, now.t + s, end.q, end.slope)
-        dip = Cubic.between((begin.contacts.gap, begin.contacts.velocity(now.u)), ends, s).lowest(~begin.resting)
-        fractions = jnp.stack([dip, *jnp.array([0.25, 0.5, 0.75], multipliers.dtype)])
-        gaps = jax.vmap(lambda f: system.gap(now.t + f * s, way(f), params))(fractions)
-        overlaps = jnp.any((gaps < -begin.tolerance.gap) & ~begin.resting[None, :], axis=1)
-        f = jnp.min(jnp.where(overlaps, fractions, 1.0))
-        whole = f == 1.0
-        y, v = jnp.where(whole, end.q, way(f)), jnp.where(whole, end.slope, now.u + f * (end.slope - now.u))
-        there, rates = multipliers_at(s, end)
-        return s * f, _joined(gap_motion(system, params, now.t + s * f, y, v), (loads + f * (there - loads), rates))
-
-    multipliers = lax.stop_gradient(begin.multipliers)
-    loads, rates = multipliers, jnp.zeros_like(multipliers)
-    eps = jnp.finfo(multipliers.dtype).eps ** 0.75
-    forces = jnp.full_like(multipliers, eps * jnp.max(multipliers, initial=0.0))
-    length, lasts = jnp.where(now.left > 0, now.left, 1.0), now.left > rounding_of_time(now.t, now.left, now.q.dtype)
-    changes = 4 * forces / length
-    if now.adhesion is not None:
-        glues = most_held(system, params, now.adhesion) > 0
-        loads, rates = jnp.where(glues, now.adhesion, loads), jnp.where(glues, multipliers, 0.0)
-        largest = eps * jnp.max(jnp.abs(multipliers), initial=0.0)
-        spent = eps * jnp.max(now.adhesion, initial=0.0) + now.left * largest
-        forces, changes = jnp.where(glues, spent, forces), jnp.where(glues, largest, changes)
-    rounding = Tolerance(
-        gap=jnp.concatenate([jnp.full_like(multipliers, begin.tolerance.gap), forces]),
-        velocity=jnp.concatenate([jnp.full_like(multipliers, begin.tolerance.velocity), changes]),
-        slow=begin.tolerance.slow,
-    )
+    glues = None if now.adhesion is None else most_held(system, params, now.adhesion) > 0
+    approach = _Approach(system, params, now, begin, glues, order)
+    lasts = now.left > rounding_of_time(now.t, now.left, now.q.dtype)
     return to_event_or_end(
-        lambda s: smooth(system, params, now.t, s, now.q, now.u, begin, order),
-        motion,
-        until_overlap,
-        _joined((begin.contacts.gap, begin.contacts.velocity(now.u)), (loads, rates)),
+        approach,
+        approach.at_begin(),
         jnp.concatenate([~begin.resting, begin.active & begin.regular & lasts]),
-        lax.stop_gradient(rounding),
+        lax.stop_gradient(approach.rounding()),
         now.t,
         now.left,
         Arrival.nowhere(now.q, begin.contacts.gap),
     )
+
+
+class _Approach(NamedTuple):
+    """A smooth motion, with the gaps along it and, behind them, the multipliers: of a contact that holds back (`glues`,
+    (c,) or None) what is left of its adhesion."""
+
+    system: System
+    params: Any
+    now: _Moment
+    begin: Start
+    glues: Array | None
+    order: int
+
+    def advance(self, s) -> Arrival:
+        return smooth(self.system, self.params, self.now.t, s, self.now.q, self.now.u, self.begin, self.order)
+
+    def at_begin(self) -> tuple[Array, Array]:
+        return _joined((self.begin.contacts.gap, self.begin.contacts.velocity(self.now.u)), self.loads())
+
+    def gaps(self, s, end: Arrival) -> tuple[Array, Array]:
+        gaps = gap_motion(self.system, self.params, self.now.t + s, end.q, end.slope)
+        return _joined(gaps, self.loads_at(lax.stop_gradient(s), end))
+
+    def until_overlap(self, s, end: Arrival) -> tuple[Array, tuple[Array, Array]]:
+        now, begin = self.now, self.begin
+        here = begin.contacts.gap, begin.contacts.velocity(now.u)
+        looked_at = here, ~begin.resting, begin.tolerance.gap
+        f, q, u = before_overlap(self.system, self.params, now.t, s, now.q, now.u, end, *looked_at)
+        (loads, _), (there, rates) = self.loads(), self.loads_at(s, end)
+        gaps = gap_motion(self.system, self.params, now.t + s * f, q, u)
+        return s * f, _joined(gaps, (loads + f * (there - loads), rates))
+
+    def loads(self) -> tuple[Array, Array]:
+        """What is behind the gaps at the beginning, and its rates."""
+        multipliers = lax.stop_gradient(self.begin.multipliers)
+        if self.glues is None or self.now.adhesion is None:
+            return multipliers, jnp.zeros_like(multipliers)
+        return jnp.where(self.glues, self.now.adhesion, multipliers), jnp.where(self.glues, multipliers, 0.0)
+
+    def loads_at(self, s, end: Arrival) -> tuple[Array, Array]:
+        """The same s seconds later."""
+        moved = jnp.where(s > 0, s, 1.0)
+        rates = (end.multipliers - lax.stop_gradient(self.begin.multipliers)) / moved
+        if self.glues is None or self.now.adhesion is None:
+            return end.multipliers, rates
+        left = self.now.adhesion + end.impulse
+        return jnp.where(self.glues, left, end.multipliers), jnp.where(self.glues, end.multipliers, rates)
+
+    def rounding(self) -> Tolerance:
+        """Of all of them."""
+        now, tolerance, multipliers = self.now, self.begin.tolerance, self.begin.multipliers
+        eps = jnp.finfo(multipliers.dtype).eps ** 0.75
+        forces = jnp.full_like(multipliers, eps * jnp.max(multipliers, initial=0.0))
+        changes = 4 * forces / jnp.where(now.left > 0, now.left, 1.0)
+        if self.glues is not None and now.adhesion is not None:
+            largest = eps * jnp.max(jnp.abs(multipliers), initial=0.0)
+            spent = eps * jnp.max(now.adhesion, initial=0.0) + now.left * largest
+            forces, changes = jnp.where(self.glues, spent, forces), jnp.where(self.glues, largest, changes)
+        return Tolerance(
+            gap=jnp.concatenate([jnp.full_like(multipliers, tolerance.gap), forces]),
+            velocity=jnp.concatenate([jnp.full_like(multipliers, tolerance.velocity), changes]),
+            slow=tolerance.slow,
+        )
 
 
 def _joined(gaps, multipliers):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -113,59 +113,70 @@ def _tolerance(line, params, t, q, u, left) -> _Rounding:
 def _to_event_or_end(line, params, piece: _Piece) -> tuple[Way, _Modes]:
     """The smooth motion to the first event, or to the end."""
     now, modes = piece.now, piece.modes
-    count, dtype = now.q.size, now.q.dtype
-    slips = modes != 0
-
-    def margins(t, q, u):
-        """(2 N,) positive until an event: slip velocity in its direction (twice), or what friction still has left."""
-        slip = modes * (u - belt(line, params, t))
-        drawn, bound = pull(line, params, t, q, u), friction_bound(line, params, t, dtype)
-        return jnp.concatenate([jnp.where(slips, slip, bound - drawn), jnp.where(slips, slip, bound + drawn)])
-
-    def motion_at(t, q, u):
-        mass = jnp.asarray(line.mass(params), dtype)
-        change = (pull(line, params, t, q, u) - modes * friction_bound(line, params, t, dtype)) / mass
-        relative = jnp.where(slips, change, 0.0)
-        t, carried = (
-            jnp.asarray(t, dtype),
-            jax.jvp(lambda t: jnp.asarray(belt(line, params, t), dtype), (t,), (one,))[1],
-        )
-        return jax.jvp(margins, (t, q, u), (one, u, relative + carried))
-
-    def until_overlap(s, way: Way):
-        values, rates = jax.vmap(motion_at)(*way)
-        below = jnp.any((values < -gap[None, :]) & watched[None, :], axis=1).at[-1].set(True).at[0].set(False)
-        k = jnp.argmax(below)
-        return s * k / (way.t.size - 1), (values[k], rates[k])
-
-    one = jnp.ones((), dtype)
-    rounding = _tolerance(line, params, now.time, now.q, now.u, piece.left)
-    gap = jnp.tile(jnp.where(slips, rounding.slip, rounding.force), 2)
-    rate = jnp.tile(jnp.where(slips, rounding.slip_rate, rounding.force_rate), 2)
-    watched = jnp.concatenate([jnp.ones(count, bool), ~slips])
-
-    def advance(s):
-        return flow(line, params, now.time, s, now.q, now.u, modes)
-
-    shapes = jax.eval_shape(advance, piece.left)
+    glide = _Glide(line, params, piece, _tolerance(line, params, now.time, now.q, now.u, piece.left))
     candidate = to_event_or_end(
-        advance,
-        lambda s, way: motion_at(way.t[-1], way.q[-1], way.u[-1]),
-        until_overlap,
-        motion_at(now.time, now.q, now.u),
-        watched,
-        Tolerance(gap=gap, velocity=rate, slow=jnp.zeros_like(gap)),
+        glide,
+        glide.margins_and_rates(now.time, now.q, now.u),
+        glide.watched(),
+        glide.tolerance(),
         now.time,
         piece.left,
-        jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes),
+        jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(glide.advance, piece.left)),
     )
-    way, particle = candidate.arrival, candidate.index % count
+    way, particle = candidate.arrival, candidate.index % now.q.size
     drawn = pull(line, params, way.t[-1], way.q[-1], way.u[-1])[particle]
-    bound = friction_bound(line, params, way.t[-1], dtype)[particle]
+    bound = friction_bound(line, params, way.t[-1], now.q.dtype)[particle]
     reversed_ = jnp.where(jnp.abs(drawn) <= bound, 0, jnp.sign(drawn))
-    mode = jnp.where(slips[particle], reversed_, jnp.where(candidate.index < count, 1, -1)).astype(modes.dtype)
-    event = candidate.found & (jnp.arange(count) == particle)
+    starts = jnp.where(candidate.index < now.q.size, 1, -1)
+    mode = jnp.where(modes[particle] != 0, reversed_, starts).astype(modes.dtype)
+    event = candidate.found & (jnp.arange(now.q.size) == particle)
     return way, _Modes(candidate.found, particle, jnp.where(event, mode, modes))
+
+
+class _Glide(NamedTuple):
+    """The smooth motion of a piece, and the margins (2 N,) along it, positive until an event: a particle's slip
+    velocity in its direction (twice), or what friction still has left, against either side."""
+
+    line: ParticleLine
+    params: Any
+    piece: _Piece
+    rounding: _Rounding
+
+    def advance(self, s) -> Way:
+        now = self.piece.now
+        return flow(self.line, self.params, now.time, s, now.q, now.u, self.piece.modes)
+
+    def gaps(self, s, way: Way) -> tuple[Array, Array]:
+        return self.margins_and_rates(way.t[-1], way.q[-1], way.u[-1])
+
+    def until_overlap(self, s, way: Way) -> tuple[Array, tuple[Array, Array]]:
+        values, rates = jax.vmap(self.margins_and_rates)(*way)
+        below = jnp.any((values < -self.tolerance().gap[None, :]) & self.watched()[None, :], axis=1)
+        k = jnp.argmax(below.at[-1].set(True).at[0].set(False))
+        return s * k / (way.t.size - 1), (values[k], rates[k])
+
+    def margins(self, t, q, u) -> Array:
+        slips, slip = self.piece.modes != 0, self.piece.modes * (u - belt(self.line, self.params, t))
+        drawn, bound = pull(self.line, self.params, t, q, u), friction_bound(self.line, self.params, t, q.dtype)
+        return jnp.concatenate([jnp.where(slips, slip, bound - drawn), jnp.where(slips, slip, bound + drawn)])
+
+    def margins_and_rates(self, t, q, u) -> tuple[Array, Array]:
+        modes, dtype, one = self.piece.modes, q.dtype, jnp.ones((), q.dtype)
+        mass = jnp.asarray(self.line.mass(self.params), dtype)
+        driving = pull(self.line, self.params, t, q, u) - modes * friction_bound(self.line, self.params, t, dtype)
+        relative, t = jnp.where(modes != 0, driving / mass, 0.0), jnp.asarray(t, dtype)
+        _, carried = jax.jvp(lambda t: jnp.asarray(belt(self.line, self.params, t), dtype), (t,), (one,))
+        return jax.jvp(self.margins, (t, q, u), (one, u, relative + carried))
+
+    def watched(self) -> Array:
+        slips = self.piece.modes != 0
+        return jnp.concatenate([jnp.ones(slips.size, bool), ~slips])
+
+    def tolerance(self) -> Tolerance:
+        slips, of = self.piece.modes != 0, self.rounding
+        gap = jnp.tile(jnp.where(slips, of.slip, of.force), 2)
+        velocity = jnp.tile(jnp.where(slips, of.slip_rate, of.force_rate), 2)
+        return Tolerance(gap=gap, velocity=velocity, slow=jnp.zeros_like(gap))
 
 
 def _settled(line, params, way: Way, modes: _Modes) -> Array:

@@ -1,9 +1,12 @@
 """Events on the way of a step: touches that leave no trace at its end."""
 
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import Array
 
 import diffcontact as dc
 from diffcontact.schemes.event_timed.events import rounding_of_time, to_event_or_end
@@ -75,16 +78,24 @@ def test_a_gap_that_the_end_of_the_step_keeps_from_closing_has_the_derivative_of
     left, zero = jnp.array(1e-3), jnp.zeros(())
     tolerance = Tolerance(gap=jnp.array(rounding), velocity=jnp.array(1e-12), slow=jnp.zeros(1))
 
-    def time(height):
-        def motion(s, arrival):
+    class Fall(NamedTuple):
+        height: Array
+
+        def advance(self, s, /):
+            return s
+
+        def gaps(self, s, _, /):
             behind = s - left
             gap = speed * late + acceleration / 2 * late**2 - speed * behind - acceleration / 2 * behind**2
-            return (height + gap)[None], -(speed + acceleration * behind)[None]
+            return (self.height + gap)[None], -(speed + acceleration * behind)[None]
 
-        until_overlap = lambda s, arrival: (s, motion(s, arrival))  # noqa: E731
-        begin, watched = motion(zero, zero), jnp.array([True])
-        found = to_event_or_end(lambda s: s, motion, until_overlap, begin, watched, tolerance, zero, left, zero)
-        return found.s, (found.s, found.found, motion(found.s, zero)[0][0])
+        def until_overlap(self, s, arrival, /):
+            return s, self.gaps(s, arrival)
+
+    def time(height):
+        fall = Fall(height)
+        found = to_event_or_end(fall, fall.gaps(zero, zero), jnp.array([True]), tolerance, zero, left, zero)
+        return found.s, (found.s, found.found, fall.gaps(found.s, zero)[0][0])
 
     slope, (s, found, missed) = jax.jacfwd(time, has_aux=True)(zero)
     assert found

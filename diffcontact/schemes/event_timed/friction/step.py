@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,7 @@ from diffcontact.batching import entangled, select, where_wanted
 from diffcontact.mass import solve
 from diffcontact.qp.friction.law import length
 from diffcontact.qp.friction.modes import Modes
-from diffcontact.schemes.event_timed.events import CandidateStep, Cubic, rounding_of_time, to_event_or_end
+from diffcontact.schemes.event_timed.events import CandidateStep, before_overlap, rounding_of_time, to_event_or_end
 from diffcontact.schemes.event_timed.friction.changes import Beginning, delay
 from diffcontact.schemes.event_timed.friction.moment import Due, pass_by
 from diffcontact.schemes.event_timed.friction.motion import Arrival, smooth
@@ -24,7 +24,7 @@ from diffcontact.schemes.event_timed.smooth_motion import Tolerance
 from diffcontact.schemes.event_timed.truncation import Truncation, winds
 from diffcontact.schemes.scheme import Info
 from diffcontact.status import Status, first
-from diffcontact.system import gap_motion, rate
+from diffcontact.system import gap_motion
 
 # The kinds of events: a gap closes; a load vanishes; a slip comes to its end, or friction reaches its bound.
 CLOSES, LETS_GO, CHANGES_GRIP = range(3)
@@ -235,82 +235,90 @@ def _to_event_or_end(system, params, t, left, q, u, piece: Piece, order: int) ->
     derivative. Where a contact lets go or starts to slip the acceleration is continuous, and the motion does not depend
     on the time to first order: it has none, and the rate of what vanishes is its mean along the way.
     """
-    around, modes, mu = piece.around, piece.modes, piece.around.place.friction
-    dtype, slips = q.dtype, piece.modes.slip
-
-    def left_of_grip(load, rub, sliding):
-        """(c,) the slip along its direction; of a contact that sticks what friction could still take."""
-        along = jnp.sum(sliding * piece.direction, axis=1)
-        return jnp.where(slips, along, lax.stop_gradient(mu * load - length(rub)))
-
-    load = lax.stop_gradient(piece.load)
-    grip = left_of_grip(piece.load, piece.rub, around.sliding)
-
-    def reactions_at(s, end: Arrival):
-        """Loads and grips (2 c,) and their rates."""
-        there = lax.stop_gradient(end)
-        moved = jnp.where(s > 0, s, 1.0)
-        grips = left_of_grip(end.load, end.rub, end.sliding)
-        accelerating = jnp.sum(there.accelerating * piece.direction, axis=1)
-        mean = (left_of_grip(there.load, there.rub, there.sliding) - grip) / moved
-        rates = jnp.concatenate([(there.load - load) / moved, jnp.where(slips, accelerating, mean)])
-        return jnp.concatenate([there.load, grips]), lax.stop_gradient(rates)
-
-    def motion(s, end: Arrival):
-        return _joined(gap_motion(system, params, t + s, end.q, end.slope), reactions_at(lax.stop_gradient(s), end))
-
-    def until_overlap(s, end: Arrival):
-        """How far the motion can be followed until a gap is negative; see `EventTimed`'s."""
-        bend = end.q - q - s * rate(system, params, q, u)
-
-        def way(f):
-            return q + f * s * rate(system, params, q, u) + f**2 * bend
-
-        here = around.place.contacts.gap, around.opening
-        dip = Cubic.between(here, gap_motion(system, params, t + s, end.q, end.slope), s).lowest(~piece.resting)
-        fractions = jnp.stack([dip, *jnp.array([0.25, 0.5, 0.75], dtype)])
-        gaps = jax.vmap(lambda f: system.gap(t + f * s, way(f), params))(fractions)
-        overlaps = jnp.any((gaps < -around.tolerance.gap) & ~piece.resting[None, :], axis=1)
-        f = jnp.min(jnp.where(overlaps, fractions, 1.0))
-        whole = f == 1.0
-        y, v = jnp.where(whole, end.q, way(f)), jnp.where(whole, end.slope, u + f * (end.slope - u))
-        there, rates = reactions_at(s, end)
-        return s * f, _joined(gap_motion(system, params, t + s * f, y, v), (reactions + f * (there - reactions), rates))
-
-    reactions = lax.stop_gradient(jnp.concatenate([load, grip]))
-    accelerating = around.place.slip.tangents @ piece.a + around.turning
-    start_rates = jnp.sum(accelerating * piece.direction, axis=1)
-    forces = jnp.full_like(load, jnp.finfo(dtype).eps ** 0.75 * jnp.max(load, initial=0.0))
-    seconds = jnp.where(left > 0, left, 1.0)
-    parts = jnp.abs(around.free) + jnp.abs(piece.a - around.free)
-    sizes = jnp.abs(around.place.slip.tangents) @ parts + jnp.abs(around.turning)
-    slip_rate = jnp.finfo(dtype).eps ** 0.75 * jnp.max(sizes, initial=0.0)
-    rounding = Tolerance(
-        gap=jnp.concatenate(
-            [jnp.full_like(load, around.tolerance.gap), forces, jnp.where(slips, around.slip_tolerance, forces)]
-        ),
-        velocity=jnp.concatenate(
-            [
-                jnp.full_like(load, around.tolerance.velocity),
-                4 * forces / seconds,
-                jnp.where(slips, slip_rate, 4 * forces / seconds),
-            ]
-        ),
-        slow=around.tolerance.slow,
-    )
-    rates = jnp.concatenate([jnp.zeros_like(load), jnp.where(slips, lax.stop_gradient(start_rates), 0.0)])
-    lasting = modes.closed & piece.regular & (left > rounding_of_time(t, left, dtype))
+    approach = _Approach(system, params, t, q, u, piece, order)
+    lasting = piece.modes.closed & piece.regular & (left > rounding_of_time(t, left, q.dtype))
+    rubs = lasting & (piece.around.place.friction > 0)
     return to_event_or_end(
-        lambda s: smooth(system, params, t, s, q, u, piece, order),
-        motion,
-        until_overlap,
-        _joined((around.place.contacts.gap, around.opening), (jnp.concatenate([piece.load, grip]), rates)),
-        jnp.concatenate([~piece.resting, lasting, lasting & (mu > 0)]),
-        lax.stop_gradient(rounding),
+        approach,
+        approach.at_begin(),
+        jnp.concatenate([~piece.resting, lasting, rubs]),
+        lax.stop_gradient(approach.rounding(left)),
         t,
         left,
-        Arrival.nowhere(q, u, around.sliding),
+        Arrival.nowhere(q, u, piece.around.sliding),
     )
+
+
+class _Approach(NamedTuple):
+    """A smooth motion, with the gaps along it and, behind them, loads and grips: the slip along its direction, or, of a
+    contact that sticks, what friction could still take."""
+
+    system: Any
+    params: Any
+    t: Array
+    q: Array
+    u: Array
+    piece: Piece
+    order: int
+
+    def advance(self, s) -> Arrival:
+        return smooth(self.system, self.params, self.t, s, self.q, self.u, self.piece, self.order)
+
+    def at_begin(self) -> tuple[Array, Array]:
+        piece, around = self.piece, self.piece.around
+        accelerating = around.place.slip.tangents @ piece.a + around.turning
+        slip_rates = lax.stop_gradient(jnp.sum(accelerating * piece.direction, axis=1))
+        rates = jnp.concatenate([jnp.zeros_like(piece.load), jnp.where(piece.modes.slip, slip_rates, 0.0)])
+        return _joined((around.place.contacts.gap, around.opening), (self.reactions(), rates))
+
+    def gaps(self, s, end: Arrival) -> tuple[Array, Array]:
+        gaps = gap_motion(self.system, self.params, self.t + s, end.q, end.slope)
+        return _joined(gaps, self.reactions_at(lax.stop_gradient(s), end))
+
+    def until_overlap(self, s, end: Arrival) -> tuple[Array, tuple[Array, Array]]:
+        around = self.piece.around
+        looked_at = (around.place.contacts.gap, around.opening), ~self.piece.resting, around.tolerance.gap
+        f, q, u = before_overlap(self.system, self.params, self.t, s, self.q, self.u, end, *looked_at)
+        reactions, (there, rates) = self.reactions(), self.reactions_at(s, end)
+        gaps = gap_motion(self.system, self.params, self.t + s * f, q, u)
+        return s * f, _joined(gaps, (reactions + f * (there - reactions), rates))
+
+    def grips(self, load, rub, sliding) -> Array:
+        along = jnp.sum(sliding * self.piece.direction, axis=1)
+        left = lax.stop_gradient(self.piece.around.place.friction * load - length(rub))
+        return jnp.where(self.piece.modes.slip, along, left)
+
+    def reactions(self) -> Array:
+        """Loads and grips (2 c,) at the beginning."""
+        piece = self.piece
+        return jnp.concatenate([piece.load, self.grips(piece.load, piece.rub, piece.around.sliding)])
+
+    def reactions_at(self, s, end: Arrival) -> tuple[Array, Array]:
+        """Loads and grips (2 c,) after s seconds, and their rates."""
+        piece, there, moved = self.piece, lax.stop_gradient(end), jnp.where(s > 0, s, 1.0)
+        load, grip = lax.stop_gradient(piece.load), self.grips(piece.load, piece.rub, piece.around.sliding)
+        accelerating = jnp.sum(there.accelerating * piece.direction, axis=1)
+        mean = (self.grips(there.load, there.rub, there.sliding) - grip) / moved
+        rates = jnp.concatenate([(there.load - load) / moved, jnp.where(piece.modes.slip, accelerating, mean)])
+        return jnp.concatenate([there.load, self.grips(end.load, end.rub, end.sliding)]), lax.stop_gradient(rates)
+
+    def rounding(self, left) -> Tolerance:
+        """Of all of them, in a piece that is `left` seconds long at most."""
+        piece, around = self.piece, self.piece.around
+        load, eps = piece.load, jnp.finfo(piece.load.dtype).eps ** 0.75
+        forces = jnp.full_like(load, eps * jnp.max(load, initial=0.0))
+        changes = 4 * forces / jnp.where(left > 0, left, 1.0)
+        parts = jnp.abs(around.free) + jnp.abs(piece.a - around.free)
+        sizes = jnp.abs(around.place.slip.tangents) @ parts + jnp.abs(around.turning)
+        slip_rate = eps * jnp.max(sizes, initial=0.0)
+        grips = jnp.where(piece.modes.slip, around.slip_tolerance, forces)
+        grip_rates = jnp.where(piece.modes.slip, slip_rate, changes)
+        tolerance = around.tolerance
+        return Tolerance(
+            gap=jnp.concatenate([jnp.full_like(load, tolerance.gap), forces, grips]),
+            velocity=jnp.concatenate([jnp.full_like(load, tolerance.velocity), changes, grip_rates]),
+            slow=tolerance.slow,
+        )
 
 
 def _joined(gaps, reactions):
