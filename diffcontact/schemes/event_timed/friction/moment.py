@@ -5,7 +5,7 @@ All of it are friction problems of one form, solved one after the other at one p
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -33,6 +33,7 @@ from diffcontact.schemes.event_timed.friction.piece import (
 from diffcontact.schemes.event_timed.friction.single_impact import Hit, struck_alone
 from diffcontact.schemes.event_timed.impacts import Bounces, Percussion, Threshold, lasting_restitution
 from diffcontact.status import Status, first
+from diffcontact.system import System
 
 
 class Due(NamedTuple):
@@ -101,44 +102,126 @@ def pass_by(system, params, t, q, u, h, left, due: Due, limits: Threshold):
     Source: J. J. Moreau, Unilateral contact and dry friction in finite freedom dynamics (1988); e_t: R. M. Brach,
     J. Appl. Mech. 56 (1989).
     """
-    place = Place.at(system, params, t, q, u.size)
-    u = where_wanted(jnp.any(due.ended), lambda: _stopped(place, u, due), u)
-    opening, sliding = place.contacts.velocity(u), place.slip.velocity(u)
-    e = jnp.broadcast_to(system.restitution_of(params, opening), opening.shape)
-    e_t = tangential_restitutions(system, params, opening.size, u.dtype)
-    struck_place = place.struck(system, params, opening)
-    takes_part = due.closed & (_reached(place, due.closed, due.contact) | ~due.alone)
-    rebound = lax.stop_gradient(-e * opening)
-    by_moreau = takes_part
-    if system.flows:
-        flows = due.strike & (jnp.sum(takes_part) == 1)
-        whole, dead = _struck_alone(system, struck_place, due.contact, e, u, flows)
-        rebound = jnp.where(flows, lax.stop_gradient(place.contacts.velocity(whole.u)), rebound)
-        by_moreau = takes_part & ~flows
-    slow = takes_part & (rebound > limits.rounding) & (rebound <= limits.slow)
+    before = _Before.at(system, params, t, q, u, h, left, due, limits)
 
-    def impact(dead) -> Question:
-        return about_impact(struck_place, by_moreau, jnp.where(dead, 0.0, e), jnp.where(dead, 0.0, e_t), u)
+    def step(so_far, number):
+        return where_wanted(before.wanted(so_far, number), lambda: before.solved(so_far, number), so_far), None
 
-    def solved(so_far: Passage, number) -> Passage:
-        around = Surroundings.at(system, params, t, q, so_far.hit.u, h, place)
-        looks_ahead = (number == AHEAD) | (number == LET_GO)
+    passage = lax.scan(step, before.nothing(), jnp.arange(7))[0]
+
+    place, opening, hit = before.place, before.opening, passage.hit
+    lasting = lasting_restitution(system, params, before.e, before.rebound)
+    bounces = Bounces(due.contact, opening, hit.normal, before.rebound, passage.closing, lasting, passage.soft)
+    coarse, unsettled, tail = limits.without(bounces, place.contacts, t)
+    coarse = coarse | jnp.any(passage.soft & _may_grip_otherwise(passage.piece, tail, limits.fastest))
+    status = first(hit.status, jnp.where(coarse, Status.TOO_COARSE, Status.OK).astype(jnp.int32))
+    struck = before.takes_part & due.strike
+    if system.speed_dependent:
+        status = first(status, system.restitution_status(params, opening, struck))
+    status = first(status, friction_status(system, params, opening, struck))
+    status = first(status, jnp.where(passage.uncertain, Status.NO_FRICTION, passage.piece.status).astype(jnp.int32))
+    contact = jnp.where(due.strike, due.contact, -1).astype(jnp.int32)
+    speeds, jump = (opening, place.contacts.velocity(hit.u), limits.slow), (q, before.u, hit.u - before.u)
+    record = Percussion(t, contact, hit.normal, *speeds, passage.soft, *jump, jnp.arange(opening.size), hit.tangential)
+    return passage, unsettled, status, record
+
+
+class _Before(NamedTuple):
+    """What is known before anything is solved.
+
+    Attributes:
+        system, params, t, q, h, left, due: as in `pass_by`; u: (d,) the velocity, slips that have ended stopped.
+        place: what belongs to the place; struck: the same with the friction of an impact of this speed.
+        opening: (c,), sliding: (c, k) velocities [m/s]; e, e_t: (c,) restitutions.
+        takes_part: (c,) contacts that the impact reaches; by_moreau: those that Moreau's law is asked for.
+        flows: () whether one takes the impact alone, by its flow; alone: that impact and its compression, or None.
+        rebound: (c,) how fast each would leave [m/s]; slow: (c,) whether so slowly that it may be back within the step.
+    """
+
+    system: System
+    params: Any
+    t: Array
+    q: Array
+    u: Array
+    h: Array
+    left: Array
+    due: Due
+    place: Place
+    struck: Place
+    opening: Array
+    sliding: Array
+    e: Array
+    e_t: Array
+    takes_part: Array
+    by_moreau: Array
+    flows: Array
+    alone: tuple[Hit, Hit] | None
+    rebound: Array
+    slow: Array
+
+    @classmethod
+    def at(cls, system, params, t, q, u, h, left, due: Due, limits: Threshold) -> _Before:
+        place = Place.at(system, params, t, q, u.size)
+        u = where_wanted(jnp.any(due.ended), lambda: _stopped(place, u, due), u)
+        opening, sliding = place.contacts.velocity(u), place.slip.velocity(u)
+        e = jnp.broadcast_to(system.restitution_of(params, opening), opening.shape)
+        e_t = tangential_restitutions(system, params, opening.size, u.dtype)
+        struck = place.struck(system, params, opening)
+        takes_part = due.closed & (_reached(place, due.closed, due.contact) | ~due.alone)
+        rebound = lax.stop_gradient(-e * opening)
+        flows, alone, by_moreau = jnp.array(False), None, takes_part
+        if system.flows:
+            flows = due.strike & (jnp.sum(takes_part) == 1)
+            alone = _struck_alone(system, struck, due.contact, e, u, flows)
+            rebound = jnp.where(flows, lax.stop_gradient(place.contacts.velocity(alone[0].u)), rebound)
+            by_moreau = takes_part & ~flows
+        slow = takes_part & (rebound > limits.rounding) & (rebound <= limits.slow)
+        return cls(
+            system, params, t, q, u, h, left, due, place, struck, opening, sliding, e, e_t,
+            takes_part, by_moreau, flows, alone, rebound, slow,
+        )  # fmt: skip
+
+    def around(self, u) -> Surroundings:
+        """The place, at this velocity."""
+        return Surroundings.at(self.system, self.params, self.t, self.q, u, self.h, self.place)
+
+    def nothing(self) -> Passage:
+        """No impact, and no motion behind it."""
+        at = self.params, self.t, self.q
+        still, none, across = entangled((self.u, jnp.zeros_like(self.opening), jnp.zeros_like(self.sliding)), at)
+        hit = Hit(still, none, across, jnp.zeros((), jnp.int32))
+        around = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(lambda: self.around(self.u)))
+        piece = entangled(Piece.nowhere(around), (still, *at))
+        return Passage(hit, self.takes_part & False, lax.stop_gradient(none), piece, jnp.array(False))
+
+    def wanted(self, so_far: Passage, number) -> Array:
+        """() whether a problem has to be solved."""
+        gains = gain(self.place, self.opening, self.sliding, so_far.hit) > 0
+        strike, softly = self.due.strike, jnp.any(so_far.soft)
+        hits = strike, strike & jnp.any(self.slow), softly, softly, strike & gains
+        return jnp.stack([*hits, jnp.array(True), so_far.uncertain])[number]
+
+    def solved(self, so_far: Passage, number) -> Passage:
+        """What a problem adds to the passage."""
+        due, place, around = self.due, self.place, self.around(so_far.hit.u)
+        looks_ahead, dead = (number == AHEAD) | (number == LET_GO), number == HIT_DEAD
         impacts, certain = (number <= HIT_DEAD) & ~looks_ahead, jnp.where(number == MODES, CERTAIN, MORE_CERTAIN)
         questions = (
-            lambda: impact(so_far.soft | (number == HIT_DEAD)),
-            lambda: _ahead(around, h),
-            lambda: about_modes(around, due.imposed, left, certain),
+            lambda: self.impact(so_far.soft | dead),
+            lambda: _ahead(around, self.h),
+            lambda: about_modes(around, due.imposed, self.left, certain),
         )
         asked = lax.switch(jnp.where(looks_ahead, 1, jnp.where(number >= MODES, 2, 0)), questions)
         found, modes = _answer(asked._replace(b=jnp.where((number == LET_GO) & so_far.soft, jnp.inf, asked.b)))
         closing = -lax.stop_gradient(place.contacts.normals @ found.u + asked.b)
         struck = Hit(found.u, found.normal, found.tangential, found.status)
-        if system.flows:
-            ends_early = so_far.soft[due.contact] | (number == HIT_DEAD)
-            struck = select(flows, select(ends_early, dead, whole), struck)
-        struck = select(number == HIT_DEAD, without_gain(place, opening, sliding, so_far.hit, struck), struck)
-        returns = slow & ((found.normal > 0) | (found.status != Status.OK))
-        piece = begin(around, due.imposed, asked, found, modes, h)
+        if self.alone is not None:
+            whole, compression = self.alone
+            ends_early = so_far.soft[due.contact] | dead
+            struck = select(self.flows, select(ends_early, compression, whole), struck)
+        struck = select(dead, without_gain(place, self.opening, self.sliding, so_far.hit, struck), struck)
+        returns = self.slow & ((found.normal > 0) | (found.status != Status.OK))
+        piece = begin(around, due.imposed, asked, found, modes, self.h)
         return Passage(
             hit=select(impacts, struck, so_far.hit),
             soft=jnp.where(number == AHEAD, returns, so_far.soft),
@@ -147,39 +230,10 @@ def pass_by(system, params, t, q, u, h, left, due: Due, limits: Threshold):
             uncertain=(number >= MODES) & lost_direction(asked, due.imposed, around, found),
         )
 
-    def wanted(so_far: Passage, number):
-        gains = gain(place, opening, sliding, so_far.hit) > 0
-        softly = jnp.any(so_far.soft)
-        hits = due.strike, due.strike & jnp.any(slow), softly, softly, due.strike & gains
-        return jnp.stack([*hits, jnp.array(True), so_far.uncertain])[number]
-
-    def step(so_far, number):
-        return where_wanted(wanted(so_far, number), lambda: solved(so_far, number), so_far), None
-
-    still, none, across = entangled((u, jnp.zeros_like(opening), jnp.zeros_like(sliding)), (params, t, q))
-    hit, never = Hit(still, none, across, jnp.zeros((), jnp.int32)), takes_part & False
-    around = jax.eval_shape(lambda: Surroundings.at(system, params, t, q, u, h, place))
-    nowhere = Piece.nowhere(jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), around))
-    passage = Passage(hit, never, lax.stop_gradient(none), entangled(nowhere, (still, params, t, q)), jnp.array(False))
-    passage = lax.scan(step, passage, jnp.arange(7))[0]
-
-    hit, soft = passage.hit, passage.soft
-    leaving = place.contacts.velocity(hit.u)
-    lasting = lasting_restitution(system, params, e, rebound)
-    bounces = Bounces(due.contact, opening, hit.normal, rebound, passage.closing, lasting, soft)
-    coarse, unsettled, tail = limits.without(bounces, place.contacts, t)
-    coarse = coarse | jnp.any(soft & _may_grip_otherwise(passage.piece, tail, limits.fastest))
-    status = first(hit.status, jnp.where(coarse, Status.TOO_COARSE, Status.OK).astype(jnp.int32))
-    if system.speed_dependent:
-        status = first(status, system.restitution_status(params, opening, takes_part & due.strike))
-    status = first(status, friction_status(system, params, opening, takes_part & due.strike))
-    status = first(status, jnp.where(passage.uncertain, Status.NO_FRICTION, passage.piece.status).astype(jnp.int32))
-    contact = jnp.where(due.strike, due.contact, -1).astype(jnp.int32)
-    numbers = jnp.arange(opening.size)
-    record = Percussion(
-        t, contact, hit.normal, opening, leaving, limits.slow, soft, q, u, hit.u - u, numbers, hit.tangential
-    )
-    return passage, unsettled, status, record
+    def impact(self, soft) -> Question:
+        """The impact in which these contacts do not bounce."""
+        e, e_t = jnp.where(soft, 0.0, self.e), jnp.where(soft, 0.0, self.e_t)
+        return about_impact(self.struck, self.by_moreau, e, e_t, self.u)
 
 
 # What may be missed of a slip where bounces are left out, of the bodies' fastest motion so far.
