@@ -15,7 +15,7 @@ rows of their own slip velocities. So events, modes, impacts and derivatives are
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -46,79 +46,8 @@ class Layers:
         """Of a system whose contacts resist (`System.rolling`)."""
         shape = jax.eval_shape(lambda: system.rolling(jnp.asarray(t, q.dtype), q, u, params)).shape
         count, many, directions = shape
-        added, d = count * many, u.size
-
-        def split(x):
-            """What belongs to the system, and to the layers (m, c)."""
-            return x[: x.size - added], x[x.size - added :].reshape(many, count)
-
-        def gap(t, q, params):
-            own, z = split(q)
-            above = jnp.concatenate([system.gap(t, own, params)[None], z])
-            return (above - jnp.concatenate([z, jnp.zeros_like(z[:1])])).ravel()
-
-        def force(t, q, u, params):
-            (own, _), (speed, _) = split(q), split(u)
-            return jnp.pad(system.force(t, own, speed, params), (0, added))
-
-        def mass(q, params):
-            own = system.mass(split(q)[0], params)
-            # Any will do; one of the size of the others is the best conditioned.
-            layer = lax.stop_gradient(jnp.max(own)) * jnp.ones(added, own.dtype)
-            if own.ndim == 1:
-                return jnp.concatenate([own, layer])
-            return jnp.zeros((d + added,) * 2, own.dtype).at[:d, :d].set(own).at[d:, d:].set(jnp.diag(layer))
-
-        def restitution(params):
-            e = jnp.broadcast_to(jnp.asarray(system.restitution(params), q.dtype), (count,))
-            return jnp.pad(e, (0, added))
-
-        def at_speed(params, speed):
-            return jnp.pad(system.restitution(params, speed[:count]), (0, added))
-
-        def slip(t, q, u, params):
-            (own, _), (speed, _) = split(q), split(u)
-            # What is open neither rolls on anything nor hands an impact on to what the body touches elsewhere.
-            near = system.gap(t, own, params) <= jnp.finfo(q.dtype).eps ** 0.5 * (1 + jnp.max(jnp.abs(own)))
-            rolling = jnp.where(near[:, None, None], system.rolling(t, own, speed, params), 0)
-            sliding = system.slip(t, own, speed, params)
-            return jnp.concatenate([sliding[None], jnp.moveaxis(rolling, 1, 0)]).reshape(-1, directions)
-
-        def with_resistance(mu, params):
-            resistance = jnp.broadcast_to(jnp.asarray(system.resistance(params), q.dtype), (count, many))
-            return jnp.concatenate([jnp.broadcast_to(mu, (1, count)), resistance.T]).ravel()
-
-        def friction(params):
-            return with_resistance(friction_coefficients(system, params, count, q.dtype), params)
-
-        def friction_at_speed(params, speed):
-            return with_resistance(jnp.asarray(system.friction(params, speed[:count]), q.dtype), params)
-
-        def rate(q, u, params):
-            (own, _), (speed, z) = split(q), split(u)
-            return jnp.concatenate([system.rate(own, speed, params), z.ravel()])
-
-        def advance(q, u, s, params):
-            (own, z), (speed, w) = split(q), split(u)
-            return jnp.concatenate([advanced(system, params, own, speed, s), (z + s * w).ravel()])
-
-        return cls(
-            System(
-                gap,
-                force,
-                mass,
-                at_speed if system.speed_dependent else restitution,
-                slip=slip,
-                friction=friction_at_speed if system.friction_by_speed else friction,
-                tangential_restitution=lambda params: jnp.pad(
-                    tangential_restitutions(system, params, count, q.dtype), (0, added)
-                ),
-                rate=None if system.rate is None else rate,
-                advance=None if system.rate is None else advance,
-            ),
-            count,
-            added,
-        )
+        piled = _Piled(system, count, many, directions, u.size, q.dtype)
+        return cls(piled.whole(), count, count * many)
 
     def lying(self, x: Array, value: float = 0.0) -> Array:
         """What belongs to the system's coordinates, with this value for those of the layers."""
@@ -145,3 +74,92 @@ class Layers:
         impulse, friction = (None if x is None else x[: self.contacts] for x in (info.impulse, info.friction))
         struck = None if info.percussions is None else self.percussion(info.percussions)
         return replace(info, impulse=impulse, friction=friction, percussions=struck)
+
+
+class _Piled(NamedTuple):
+    """The functions of a system of d coordinates and `count` contacts with `many` layers under each."""
+
+    system: Any
+    count: int
+    many: int
+    directions: int
+    d: int
+    dtype: Any
+
+    def whole(self) -> System:
+        """The system with its layers."""
+        given = self.system
+        return System(
+            self.gap,
+            self.force,
+            self.mass,
+            self.restitution_at_speed if given.speed_dependent else self.restitution,
+            slip=self.slip,
+            friction=self.friction_at_speed if given.friction_by_speed else self.friction,
+            tangential_restitution=self.tangential_restitution,
+            rate=None if given.rate is None else self.rate,
+            advance=None if given.rate is None else self.advance,
+        )
+
+    @property
+    def added(self) -> int:
+        return self.count * self.many
+
+    def split(self, x):
+        """What belongs to the system, and to the layers (m, c)."""
+        return x[: x.size - self.added], x[x.size - self.added :].reshape(self.many, self.count)
+
+    def gap(self, t, q, params):
+        own, z = self.split(q)
+        above = jnp.concatenate([self.system.gap(t, own, params)[None], z])
+        return (above - jnp.concatenate([z, jnp.zeros_like(z[:1])])).ravel()
+
+    def force(self, t, q, u, params):
+        (own, _), (speed, _) = self.split(q), self.split(u)
+        return jnp.pad(self.system.force(t, own, speed, params), (0, self.added))
+
+    def mass(self, q, params):
+        own, d = self.system.mass(self.split(q)[0], params), self.d
+        # Any will do; one of the size of the others is the best conditioned.
+        layer = lax.stop_gradient(jnp.max(own)) * jnp.ones(self.added, own.dtype)
+        if own.ndim == 1:
+            return jnp.concatenate([own, layer])
+        return jnp.zeros((d + self.added,) * 2, own.dtype).at[:d, :d].set(own).at[d:, d:].set(jnp.diag(layer))
+
+    def restitution(self, params):
+        e = jnp.broadcast_to(jnp.asarray(self.system.restitution(params), self.dtype), (self.count,))
+        return jnp.pad(e, (0, self.added))
+
+    def restitution_at_speed(self, params, speed):
+        return jnp.pad(self.system.restitution(params, speed[: self.count]), (0, self.added))
+
+    def tangential_restitution(self, params):
+        return jnp.pad(tangential_restitutions(self.system, params, self.count, self.dtype), (0, self.added))
+
+    def slip(self, t, q, u, params):
+        (own, _), (speed, _) = self.split(q), self.split(u)
+        # What is open neither rolls on anything nor hands an impact on to what the body touches elsewhere.
+        near = self.system.gap(t, own, params) <= jnp.finfo(q.dtype).eps ** 0.5 * (1 + jnp.max(jnp.abs(own)))
+        rolling = jnp.where(near[:, None, None], self.system.rolling(t, own, speed, params), 0)
+        sliding = self.system.slip(t, own, speed, params)
+        return jnp.concatenate([sliding[None], jnp.moveaxis(rolling, 1, 0)]).reshape(-1, self.directions)
+
+    def friction(self, params):
+        return self.with_resistance(friction_coefficients(self.system, params, self.count, self.dtype), params)
+
+    def friction_at_speed(self, params, speed):
+        return self.with_resistance(jnp.asarray(self.system.friction(params, speed[: self.count]), self.dtype), params)
+
+    def with_resistance(self, mu, params):
+        """Friction of all: mu of the contacts, their resistance of the layers."""
+        resistance = jnp.asarray(self.system.resistance(params), self.dtype)
+        resistance = jnp.broadcast_to(resistance, (self.count, self.many))
+        return jnp.concatenate([jnp.broadcast_to(mu, (1, self.count)), resistance.T]).ravel()
+
+    def rate(self, q, u, params):
+        (own, _), (speed, z) = self.split(q), self.split(u)
+        return jnp.concatenate([self.system.rate(own, speed, params), z.ravel()])
+
+    def advance(self, q, u, s, params):
+        (own, z), (speed, w) = self.split(q), self.split(u)
+        return jnp.concatenate([advanced(self.system, params, own, speed, s), (z + s * w).ravel()])
