@@ -10,7 +10,9 @@ import pytest
 # Nearly all of the tests' time is compilation, and half of that is optimisation, which they do without. Older and newer
 # releases may not know these flags, and XLA ends the process on a flag that it does not know.
 if jax.__version_info__[:2] == (0, 10):
+    # Two workers have no use for code generation in parallel.
     quick = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+    quick += " --xla_cpu_parallel_codegen_split_count=1"
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {quick}".strip()
 
 # Commands keep what they compile in the user's folder; tests must not.

@@ -26,8 +26,8 @@ def test_siconos_ball(reference):
 
 def test_the_first_step_is_inelastic_and_feasible():
     run = dc.simulate(BALL, {"e": 1.0}, [0.1], [-2.0], [0.0, 0.1], scheme=dc.ElasticProjection())
-    # (4): the nearest point of K, without a bounce.
-    assert run.q[1, 0] == 0.0
+    # (4): the nearest point of K, without a bounce; to the rounding of the way there.
+    assert abs(run.q[1, 0]) <= np.finfo(float).eps
 
 
 @pytest.mark.parametrize("e", [0.3, 0.8, 1.0])
