@@ -22,8 +22,8 @@ from diffcontact.products import with_full_products
 # Measured on jaxlib 0.10.1: a ball on a floor 2.1 s for 3.3 s, its 10^5 steps 0.75 s with either. Since jaxlib 0.12
 # there is one code generator.
 _QUICKLY = {"xla_cpu_use_fusion_emitters": False, "xla_backend_optimization_level": 1}
-# Seconds to compile and microseconds a step, optimised | not: a ball 3.7, 24 | 2.7, 24; three balls in a box 8.0, 95 |
-# 4.0, 125; a box that tumbles 16, 190 | 11, 390; a cube 33, 960 | 21, 2 000; ten balls in a box 14, 700 | 7, 4 000.
+# Seconds to compile and microseconds a step, optimised | not: a ball 2.2, 12 | 1.7, 14; three balls in a box 4.1, 100 |
+# 2.1, 105; a box that tumbles 16, 190 | 11, 390; a cube 33, 960 | 21, 2 000; ten balls in a box 14, 700 | 7, 4 000.
 _LITTLE = 10**5
 _UNOPTIMISED = {"xla_backend_optimization_level": 0}
 
