@@ -1,4 +1,4 @@
-"""How much a device does side by side.
+"""What suits a device: how much it does side by side, and how a loop is written for it.
 
 On a CPU a batch is as slow as its slowest lane, and its arrays should stay in the cache. An accelerator wants to be
 filled: on an H200 a step of a ball's fit takes 1.5 times as long in 65 536 copies as in one, and ten spheres take most
@@ -21,19 +21,22 @@ class SideBySide:
         simulations: of one recording, with other parameters.
         candidates: experiments that are compared.
         bench: copies in the largest batch that `doctor --bench` measures.
+        apart: whether the only step of an interval is kept apart, by a branch, from the long arrays around it. A CPU
+            runs it in half the time then (`diffcontact.stepping`); an accelerator would wait for the host.
     """
 
     ensemble: int
     simulations: int
     candidates: int
     bench: int
+    apart: bool
 
 
 # One simulation follows the other on a CPU, by the program that is compiled anyway: vmapped, a simulation takes 1.1
 # times as long there for one ball, 1.6 times for three in a box.
-_ON_CPU = SideBySide(ensemble=256, simulations=1, candidates=16, bench=1024)
+_ON_CPU = SideBySide(ensemble=256, simulations=1, candidates=16, bench=1024, apart=True)
 # A chunk of an ensemble has to fit into the memory of smaller devices too.
-_ELSEWHERE = SideBySide(ensemble=16_384, simulations=1024, candidates=1024, bench=65_536)
+_ELSEWHERE = SideBySide(ensemble=16_384, simulations=1024, candidates=1024, bench=65_536, apart=False)
 
 
 def side_by_side(platform: str | None = None) -> SideBySide:

@@ -14,6 +14,7 @@ from jax import Array, lax
 from diffcontact.batching import entangled
 from diffcontact.breaks import between, rounding, with_breaks
 from diffcontact.compilation import quick_jit
+from diffcontact.devices import side_by_side
 from diffcontact.requirements import all_requirements, initial_status
 from diffcontact.schemes.event_timed.friction.changes import ModeChange, mode_changes
 from diffcontact.schemes.event_timed.impacts import Percussion
@@ -125,7 +126,8 @@ def _each_piece(system, params, breaks, scheme, substeps, percussions):
 
     alone = isinstance(substeps, int) and substeps == 1
     # A single step is a branch although its piece is never empty, for the reason that `_carried` gives.
-    advance = piece if breaks is None and not alone else unless_empty
+    apart = alone and side_by_side().apart
+    advance = piece if breaks is None and not apart else unless_empty
     if alone:
         return advance
     # Reverse mode keeps a state per interval and, while it is there, one (and what the scheme keeps) per substep of it:

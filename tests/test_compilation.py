@@ -15,17 +15,27 @@ def _without_kernel(monkeypatch):
     monkeypatch.setenv("DIFFCONTACT_KERNEL", "jax")
 
 
-def instructions(scheme, balls=1, dimension=1, steps=10):
-    """Of a simulation in a box, of so many contacts and steps."""
+def program(scheme, balls=1, dimension=1, steps=10, substeps=1):
+    """A simulation in a box, of so many contacts and steps, before XLA optimises it."""
     box = dc.systems.balls(balls, dimension, box=(0.0, 100.0))
     params = {"mass": jnp.ones(balls), "radius": jnp.zeros(balls), "gravity": -jnp.ones(dimension), "restitution": 0.5}
     q0, times = 1.0 + jnp.arange(balls * dimension, dtype=float), jnp.linspace(0.0, 1.0, steps + 1)
 
     def end(q0):
-        return dc.simulate(box, params, q0, jnp.zeros_like(q0), times, scheme=scheme).q[-1]
+        return dc.simulate(box, params, q0, jnp.zeros_like(q0), times, scheme=scheme, substeps=substeps).q[-1]
 
-    program = jax.jit(end).lower(q0).compiler_ir("hlo").as_hlo_text()
-    return sum(" = " in line for line in program.splitlines())
+    return jax.jit(end).lower(q0).compiler_ir("hlo").as_hlo_text()
+
+
+def instructions(*args, **kwargs):
+    return sum(" = " in line for line in program(*args, **kwargs).splitlines())
+
+
+@pytest.mark.parametrize("scheme", [dc.EventTimed(), dc.VelocityProjection()])
+def test_steps_between_two_times_leave_no_long_arrays(scheme):
+    """A loop whose body touches one is run by XLA, on a CPU, as a graph of tasks, at twice the time."""
+    assert "[10]" in program(scheme)
+    assert "10007" not in program(scheme, steps=1, substeps=10_007).replace("constant(10007)", "")
 
 
 # 4 961, 5 282 and 1 218 with jax 0.10.1, and room for what another release writes otherwise.

@@ -11,6 +11,7 @@ from qp_problems import backwards, optimised
 
 from diffcontact import qp
 from diffcontact.qp import native, working_set
+from diffcontact.qp.native import layout
 from diffcontact.qp.rows.body_rows import BodyRows, dense
 from diffcontact.status import Status
 
@@ -280,3 +281,25 @@ def test_a_choice_that_is_none(monkeypatch):
 def test_numba_waits_until_there_is_something_to_compile():
     script = "import sys, diffcontact; assert not {'numba', 'llvmlite'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", script], check=True, timeout=120)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("count", "dimension"), [(2, 1), (21, 4), (24, 4), (26, 4), (12, 12), (16, 12)])
+def test_what_is_solved_on_the_stack_and_what_beside_it_is_solved_alike(rng, dtype, count, dimension):
+    """The sizes lie on both sides of the limit: nothing may be written past it."""
+    lanes = 64
+    mass, G = 10 ** rng.uniform(-1, 1, (lanes, dimension)), rng.normal(size=(lanes, count, dimension))
+    inside, v = rng.normal(size=(lanes, dimension)), 5 * rng.normal(size=(lanes, dimension))
+    b = rng.uniform(0, 1, (lanes, count)) - np.einsum("lcd,ld->lc", G, inside)
+    problem = tuple(jnp.asarray(x, dtype) for x in (mass, G, b, v))
+    expected, found = _agree(problem, 1e-11 if dtype is np.float64 else 1e-4)
+    assert np.any(np.asarray(expected.working))
+    np.testing.assert_array_equal(found.working, expected.working)
+
+
+def test_the_limit_of_the_stack_lies_among_the_sizes_tested():
+    sizes = [(2, 1), (21, 4), (24, 4), (26, 4), (12, 12), (16, 12)]
+    beside = [layout.needed_beside_stack(c, d, d, layout.most_held(c, d), False) for c, d in sizes]
+    assert 0 < beside.count(1) < len(sizes)
+    # A ball between two walls touches nothing long.
+    assert beside[0] == 1
