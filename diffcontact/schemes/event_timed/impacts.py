@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -180,66 +180,103 @@ def percussion(
 
     Source: S3 eq. (2); S1 section 4.
     """
-    mass = system.mass(q, params)
-    here = contacts(system, params, t, q)
-    before = here.velocity(u)
-    restitution = system.restitution_of(params, before)
-    e = jnp.broadcast_to(restitution, before.shape)
-    taking_part = closed & (_coupled(mass, jnp.where(closed[:, None], here.normals, 0.0), contact) | ~alone)
-    rebound = lax.stop_gradient(-e * before)
-    slow = taking_part & (rebound > threshold.rounding) & (rebound <= threshold.slow)
-    least = jnp.min(jnp.where(taking_part, e, 1.0))
-    held = None if adhesion is None else jnp.where(taking_part, adhesion, 0.0)
-    pulled = u if held is None else u - solve(mass, here.normals.T @ held)
+    before = _Before.at(system, params, t, q, u, contact, closed, threshold, alone, adhesion)
 
-    def strike(soft, e):
-        bound = jnp.where(taking_part, here.drift + jnp.where(soft, 0.0, e) * before, jnp.inf)
-        return bound, pulled
-
-    def stage(hit: _Hit, number):
-        """Five of them: all bounce; which would be back; these do not bounce; how fast they would have come back; all
-        bounce like the least elastic."""
-        predicts, lets_go = (number == 1) | (number == 3), number == 3
-        offset, target = strike(hit.soft, jnp.where(number == 4, least, e))
-
-        def ahead():
-            return lax.stop_gradient(_ahead(system, params, t, q, hit.u, here, threshold.h))
-
-        offset, target = where_wanted(predicts, ahead, (offset, target))
-        found = qp.project(mass, here.normals, jnp.where(lets_go & hit.soft, jnp.inf, offset), target)
-        returns = slow & ((found.multipliers > 0) | (found.status != Status.OK))
-        closing = -lax.stop_gradient(here.normals @ found.u + offset)
-        seen = hit._replace(soft=select(lets_go, hit.soft, returns), closing=select(lets_go, closing, hit.closing))
-        return select(predicts, seen, _Hit(found.u, found.multipliers, hit.soft, found.status, hit.closing))
-
-    def wanted(hit: _Hit, number):
-        softly = jnp.any(hit.soft)
-        return jnp.stack([number == 0, jnp.any(slow), softly, softly, _gain(here, before, hit) > 0])[number]
-
-    def next_stage(hit: _Hit, number):
-        hit = where_wanted(wanted(hit, number), lambda: stage(hit, number), hit)
+    def step(hit: _Hit, number):
+        hit = where_wanted(before.wanted(hit, number), lambda: before.solved(hit, number), hit)
         return hit, hit
 
-    still, nothing = entangled((u, jnp.zeros_like(before)))
-    begin = _Hit(still, nothing, taking_part & False, jnp.zeros((), jnp.int32), lax.stop_gradient(nothing))
-    count = 4 if restitution.ndim == 0 else 5
-    _, hits = lax.scan(next_stage, begin, jnp.arange(count))
-    hit = jax.tree.map(lambda x: x[3], hits)
-    after, impulse = hit.u, hit.impulse
-    if restitution.ndim:
-        after, impulse = _without_gain(here, before, hit, jax.tree.map(lambda x: x[4], hits))
-    lasting = lasting_restitution(system, params, e, rebound)
-    bounces = Bounces(contact, before, impulse, rebound, hit.closing, lasting, hit.soft)
+    _, hits = lax.scan(step, before.nothing(), jnp.arange(4 if before.alike else 5))
+    hit = jax.tree.map(lambda x: x[LET_GO], hits)
+    after, impulse, here, opening = hit.u, hit.impulse, before.here, before.opening
+    if not before.alike:
+        after, impulse = _without_gain(here, opening, hit, jax.tree.map(lambda x: x[HIT_ALIKE], hits))
+    lasting = lasting_restitution(system, params, before.e, before.rebound)
+    bounces = Bounces(contact, opening, impulse, before.rebound, hit.closing, lasting, hit.soft)
     coarse, unsettled, _ = threshold.without(bounces, here, t)
     status = first(hit.status, jnp.where(coarse, Status.TOO_COARSE, Status.OK).astype(jnp.int32))
     if system.speed_dependent:
-        status = first(status, system.restitution_status(params, before, taking_part))
-    if held is not None:
-        impulse = impulse - held
-    number, leaving = contact.astype(jnp.int32), here.velocity(after)
-    speeds = before, leaving, threshold.slow
-    record = Percussion(t, number, impulse, *speeds, hit.soft, q, u, after - u, jnp.arange(before.size))
-    return after, unsettled, status, record
+        status = first(status, system.restitution_status(params, opening, before.takes_part))
+    if before.held is not None:
+        impulse = impulse - before.held
+    speeds, jump = (opening, here.velocity(after), threshold.slow), (q, u, after - u)
+    number, numbers = contact.astype(jnp.int32), jnp.arange(opening.size)
+    return after, unsettled, status, Percussion(t, number, impulse, *speeds, hit.soft, *jump, numbers)
+
+
+# The problems of an impact: all bounce; which would be back within the step; these do not bounce; how fast they would
+# have come back; all bounce like the least elastic, where restitutions differ.
+HIT, AHEAD, HIT_SOFTLY, LET_GO, HIT_ALIKE = range(5)
+
+
+class _Before(NamedTuple):
+    """What is known of an impact before anything is solved.
+
+    Attributes:
+        system, params, t, q, u: as in `percussion`; h: () length of the step [s].
+        mass, here: mass and contacts there; opening: (c,) gap velocities [m/s].
+        e: (c,) restitutions; alike: whether they are one by construction.
+        takes_part: (c,) contacts that the impact reaches; held: None, or (c,) by which impulse they hold back [N s].
+        rebound: (c,) how fast each would leave [m/s]; slow: (c,) whether so slowly that it may be back within the step.
+    """
+
+    system: Any
+    params: Any
+    t: Array
+    q: Array
+    u: Array
+    h: Array
+    mass: Array
+    here: Contacts
+    opening: Array
+    e: Array
+    alike: bool
+    takes_part: Array
+    held: Array | None
+    rebound: Array
+    slow: Array
+
+    @classmethod
+    def at(cls, system, params, t, q, u, contact, closed, threshold: Threshold, alone, adhesion) -> _Before:
+        mass, here = system.mass(q, params), contacts(system, params, t, q)
+        opening = here.velocity(u)
+        restitution = system.restitution_of(params, opening)
+        e, alike = jnp.broadcast_to(restitution, opening.shape), restitution.ndim == 0
+        takes_part = closed & (_coupled(mass, jnp.where(closed[:, None], here.normals, 0.0), contact) | ~alone)
+        held = None if adhesion is None else jnp.where(takes_part, adhesion, 0.0)
+        rebound = lax.stop_gradient(-e * opening)
+        slow = takes_part & (rebound > threshold.rounding) & (rebound <= threshold.slow)
+        known = opening, e, alike, takes_part, held, rebound, slow
+        return cls(system, params, t, q, u, threshold.h, mass, here, *known)
+
+    def nothing(self) -> _Hit:
+        """No impact."""
+        still, none = entangled((self.u, jnp.zeros_like(self.opening)))
+        return _Hit(still, none, self.takes_part & False, jnp.zeros((), jnp.int32), lax.stop_gradient(none))
+
+    def wanted(self, hit: _Hit, number) -> Array:
+        """() whether a problem has to be solved."""
+        softly, gains = jnp.any(hit.soft), _gain(self.here, self.opening, hit) > 0
+        return jnp.stack([number == HIT, jnp.any(self.slow), softly, softly, gains])[number]
+
+    def solved(self, hit: _Hit, number) -> _Hit:
+        """What a problem adds to the impact."""
+        here, lets_go = self.here, number == LET_GO
+        predicts = (number == AHEAD) | lets_go
+
+        def ahead():
+            return lax.stop_gradient(_ahead(self.system, self.params, self.t, self.q, hit.u, here, self.h))
+
+        least = jnp.min(jnp.where(self.takes_part, self.e, 1.0))
+        e = jnp.where(hit.soft, 0.0, jnp.where(number == HIT_ALIKE, least, self.e))
+        pulled = self.u if self.held is None else self.u - solve(self.mass, here.normals.T @ self.held)
+        bounded = jnp.where(self.takes_part, here.drift + e * self.opening, jnp.inf)
+        offset, target = where_wanted(predicts, ahead, (bounded, pulled))
+        found = qp.project(self.mass, here.normals, jnp.where(lets_go & hit.soft, jnp.inf, offset), target)
+        returns = self.slow & ((found.multipliers > 0) | (found.status != Status.OK))
+        closing = -lax.stop_gradient(here.normals @ found.u + offset)
+        seen = hit._replace(soft=select(lets_go, hit.soft, returns), closing=select(lets_go, closing, hit.closing))
+        return select(predicts, seen, _Hit(found.u, found.multipliers, hit.soft, found.status, hit.closing))
 
 
 class _Hit(NamedTuple):
