@@ -141,7 +141,7 @@ def _told(state) -> tuple[Array, Array, Array | None]:
 
 
 def _carried(step, state, t, h, count, percussions):
-    """`count` steps of length h.
+    """`count` steps of length h from t; percussions are listed where that is asked for.
 
     Sums are carried along rather than lists kept. A loop's body that touches long arrays is run by XLA, on a CPU, as a
     graph of tasks, and one that does not as a sequence: a step of a ball takes 7 us in the one and 4 in the other.

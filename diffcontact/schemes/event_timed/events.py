@@ -87,7 +87,7 @@ def to_event_or_end(
 
 
 class _Search(NamedTuple):
-    """What `to_event_or_end` is asked for; `floor` (c,) is where closed gaps are at the beginning, and 0 for others."""
+    """What `to_event_or_end` is asked for, and `floor` (c,): where closed gaps are at first, 0 for open ones."""
 
     approach: Approach
     at_begin: tuple[Array, Array]

@@ -186,14 +186,14 @@ class _Approach(NamedTuple):
         return s * f, _joined(gaps, (loads + f * (there - loads), rates))
 
     def loads(self) -> tuple[Array, Array]:
-        """What is behind the gaps at the beginning, and its rates."""
+        """The loads (c,) at the beginning, multipliers or what is left of adhesions, and their rates."""
         multipliers = lax.stop_gradient(self.begin.multipliers)
         if self.glues is None or self.now.adhesion is None:
             return multipliers, jnp.zeros_like(multipliers)
         return jnp.where(self.glues, self.now.adhesion, multipliers), jnp.where(self.glues, multipliers, 0.0)
 
     def loads_at(self, s, end: Arrival) -> tuple[Array, Array]:
-        """The same s seconds later."""
+        """The loads (c,) after s seconds, and their rates."""
         moved = jnp.where(s > 0, s, 1.0)
         rates = (end.multipliers - lax.stop_gradient(self.begin.multipliers)) / moved
         if self.glues is None or self.now.adhesion is None:
@@ -202,7 +202,7 @@ class _Approach(NamedTuple):
         return jnp.where(self.glues, left, end.multipliers), jnp.where(self.glues, end.multipliers, rates)
 
     def rounding(self) -> Tolerance:
-        """Of all of them."""
+        """Below what gaps, loads (2 c,) and their rates are zero to rounding."""
         now, tolerance, multipliers = self.now, self.begin.tolerance, self.begin.multipliers
         eps = jnp.finfo(multipliers.dtype).eps ** 0.75
         forces = jnp.full_like(multipliers, eps * jnp.max(multipliers, initial=0.0))

@@ -141,6 +141,7 @@ def start(system, params, t, q, u, h, s, released, glued=None) -> Start:
         regular = possible & (most > tolerance.velocity)
         slow = jnp.where(number == 0, tolerance.slow + lax.stop_gradient(jnp.where(possible, pushed, 0.0)), slow)
         resting = jnp.where(number == 0, closed & (opening <= tolerance.velocity + slow), before)
+        # With the same contacts at rest another pass would find the same reaction.
         again = ~possible | jnp.any(resting != before)
         found = reaction.u, reaction.multipliers, reaction.active, regular, reaction.status
         return resting, slow, possible, again, *found

@@ -284,6 +284,7 @@ class _Approach(NamedTuple):
         return s * f, _joined(gaps, (reactions + f * (there - reactions), rates))
 
     def grips(self, load, rub, sliding) -> Array:
+        """(c,) the slip along its direction; of a contact that sticks what friction could still take."""
         along = jnp.sum(sliding * self.piece.direction, axis=1)
         left = lax.stop_gradient(self.piece.around.place.friction * load - length(rub))
         return jnp.where(self.piece.modes.slip, along, left)
@@ -303,7 +304,7 @@ class _Approach(NamedTuple):
         return jnp.concatenate([there.load, self.grips(end.load, end.rub, end.sliding)]), lax.stop_gradient(rates)
 
     def rounding(self, left) -> Tolerance:
-        """Of all of them, in a piece that is `left` seconds long at most."""
+        """Below what gaps, loads, grips (3 c,) and their rates are zero to rounding, `left` seconds before the end."""
         piece, around = self.piece, self.piece.around
         load, eps = piece.load, jnp.finfo(piece.load.dtype).eps ** 0.75
         forces = jnp.full_like(load, eps * jnp.max(load, initial=0.0))
