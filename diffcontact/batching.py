@@ -49,6 +49,38 @@ def _among_lanes_vmap(axis_size, in_batched, wanted):
     return wanted, in_batched[0]
 
 
+def once(function):
+    """`function`, for a branch or the body of a loop: traced once by each transformation.
+
+    A derivative of `lax.cond`, or a vmap of it, traces the branches twice, to learn which of their results have
+    tangents, or lanes; a vmap of `lax.while_loop` does so with the body, and all that is inside is traced again. What
+    `jax.jit` has traced JAX remembers. The compiled program is the same.
+
+    Example:
+        >>> import jax
+        >>> traced = []
+        >>> branch = lambda x: traced.append(x) or 2 * x
+        >>> jax.jvp(lambda x: jax.lax.cond(x > 0, once(branch), lambda x: x, x), (3.0,), (1.0,))[1].item(), len(traced)
+        (2.0, 1)
+    """
+    return jax.jit(function)
+
+
+def where_any(wanted, work, otherwise):
+    """`work()` where any lane of a batch wants it, else `otherwise()`; see `any_lane`.
+
+    Args:
+        wanted: () bool.
+        work, otherwise: functions without arguments that return the same structure.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> jax.vmap(lambda x: where_any(x < 0, lambda: -x, lambda: x))(jnp.array([-1.0, 2.0])).tolist()
+        [1.0, -2.0]
+    """
+    return lax.cond(any_lane(wanted), once(work), otherwise)
+
+
 def select(condition, new, old):
     """`new` where the condition holds, else `old`, leaf by leaf."""
     return jax.tree.map(lambda new, old: jnp.where(condition, new, old), new, old)
@@ -70,7 +102,7 @@ def where_wanted(wanted, new, old):
         >>> jax.vmap(lambda x: where_wanted(x < 0, lambda: -x, x))(jnp.array([-1.0, 2.0])).tolist()
         [1.0, 2.0]
     """
-    return lax.cond(any_lane(wanted), lambda: select(among_lanes(wanted), new(), old), lambda: old)
+    return where_any(wanted, lambda: select(among_lanes(wanted), new(), old), lambda: old)
 
 
 def entangled(values, others=()):
@@ -81,7 +113,7 @@ def entangled(values, others=()):
     once. The compiled program is the same.
 
     Args:
-        values: any pytree of arrays.
+        values: any pytree of arrays; integers get lanes alone.
         others: what the loop's end depends on besides, any pytree.
 
     Example:
@@ -90,6 +122,35 @@ def entangled(values, others=()):
         >>> [value.tolist() for value in values], [tangent.tolist() for tangent in tangents]
         ([1.0, [0.0, 0.0]], [3.0, [0.0, 0.0]])
     """
-    leaves = [leaf for leaf in jax.tree.leaves((values, others)) if jnp.issubdtype(jnp.result_type(leaf), jnp.floating)]
-    never, together = jnp.zeros((), bool), sum(jnp.sum(leaf) for leaf in leaves)
-    return jax.tree.map(lambda leaf: jnp.where(never, jnp.asarray(together, leaf.dtype), leaf), values)
+    return _tied(values, _together((values, others)))
+
+
+def in_lanes(values, like):
+    """`values` as they are, with lanes where `like` has some, and with no other tangents than they have.
+
+    For what a loop carries and does not differentiate; see `entangled`.
+
+    Args:
+        values, like: any pytrees of arrays.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> jax.vmap(lambda x: in_lanes(jnp.zeros((), int), x))(jnp.ones(2)).shape
+        (2,)
+    """
+    return _tied(values, lax.stop_gradient(_together(like)))
+
+
+def _together(values):
+    leaves = [leaf for leaf in jax.tree.leaves(values) if jnp.issubdtype(jnp.result_type(leaf), jnp.floating)]
+    return jnp.asarray(sum(jnp.sum(leaf) for leaf in leaves))
+
+
+def _tied(values, to):
+    never = jnp.zeros((), bool)
+
+    def tied(leaf):
+        leaf = jnp.asarray(leaf)
+        return lax.select(never, lax.broadcast(to.astype(leaf.dtype), leaf.shape), leaf)
+
+    return jax.tree.map(tied, values)

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from diffcontact.batching import entangled
+from diffcontact.batching import entangled, in_lanes, once
 from diffcontact.breaks import between, rounding, with_breaks
 from diffcontact.compilation import quick_jit
 from diffcontact.devices import side_by_side
@@ -66,7 +66,9 @@ def _stepped(system, params, q0, u0, times, breaks, scheme, substeps, percussion
     grid, places, intervals = (times, None, None) if breaks is None else with_breaks(times, breaks)
     q0, u0 = entangled((q0, u0), (params, times))
     initial = initial_state(scheme, system, params, times[0], (times[1] - times[0]) / substeps, q0, u0)
-    (end, status), (told, impulses, happened) = lax.scan(advance, (initial, status), (grid[:-1], grid[1:]))
+    (end, status), (told, impulses, happened) = lax.scan(
+        advance, in_lanes((initial, status), q0), (grid[:-1], grid[1:])
+    )
     status, (q, u, adhesion) = first(status, scheme.conclude(system, params, end)), told
     q0, u0, times = asked
     q, u = jnp.concatenate([q0[None], stay(stands, q0, q)]), jnp.concatenate([u0[None], stay(stands, u0, u)])
@@ -122,7 +124,7 @@ def _each_piece(system, params, breaks, scheme, substeps, percussions):
         shapes = jax.eval_shape(piece, carry, at)[1][1:]
         still = jax.tree.map(lambda x: jnp.full(x.shape, _nothing(x.dtype)), shapes)
         empty = at[1] - at[0] <= (0.0 if breaks is None else rounding(*at))
-        return lax.cond(empty, lambda: (carry, (_told(carry[0]), *still)), lambda: piece(carry, at))
+        return lax.cond(empty, lambda: (carry, (_told(carry[0]), *still)), once(lambda: piece(carry, at)))
 
     alone = isinstance(substeps, int) and substeps == 1
     # A single step is a branch although its piece is never empty, for the reason that `_carried` gives.
@@ -159,7 +161,8 @@ def _carried(step, state, t, h, count, percussions):
         total = Info(impulse, first(so_far.status, info.status), friction=friction)
         return (number + 1, state, total), (info.percussions if percussions else None, info.pieces)
 
-    start = jnp.zeros((), int), state, replace(nothing, percussions=None, pieces=None)
+    total = entangled(replace(nothing, percussions=None, pieces=None), (t, h, state))
+    start = jnp.zeros((), int), state, total
     if isinstance(count, int):
         (_, state, total), happened = lax.scan(one, start, length=count)
     else:

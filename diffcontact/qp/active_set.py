@@ -22,7 +22,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from diffcontact.batching import any_lane
+from diffcontact.batching import any_lane, in_lanes
 from diffcontact.qp.rows.metric import dependence_tolerance
 from diffcontact.qp.rows.slots import NONE
 
@@ -161,7 +161,7 @@ def solve_dual(A, w0, tolerance, rank, any_rank=False) -> Iterate:
     )
     # A batch goes on until its last lane is done, and a pass leaves the finished lanes as they are: the select that
     # vmap would put around the body keeps the old tableau alive, at the price of a copy per pass.
-    return lax.while_loop(lambda iterate: any_lane(iterate.entering != NONE), some, start)
+    return lax.while_loop(lambda iterate: any_lane(iterate.entering != NONE), some, in_lanes(start, (A, w0)))
 
 
 def sweep(row, working, index):

@@ -13,10 +13,9 @@ Its derivative is a projection of the same form, linear in the tangents:
 from __future__ import annotations
 
 import jax.numpy as jnp
-from jax import lax
 
 from diffcontact import mass as mass_matrix
-from diffcontact.batching import any_lane, where_wanted
+from diffcontact.batching import where_wanted
 from diffcontact.derivative_rule import Ruled
 from diffcontact.qp import native
 from diffcontact.qp.held_rows import HeldRows, at_slots, rows_at
@@ -55,10 +54,8 @@ def _hold_rows_jvp(primals, tangents):
         u, multipliers = held.solve(at_slots(slots, b), v)
         return (u, spread(slots, multipliers, b.shape[0])), _moved(held, slots, primals, tangents, u, multipliers)
 
-    def idle():
-        return (v, jnp.zeros_like(b)), (tangents[3], jnp.zeros_like(b))
-
-    return lax.cond(any_lane(jnp.any(slots != NONE)), busy, idle)
+    nothing = jnp.zeros_like(b)
+    return where_wanted(jnp.any(slots != NONE), busy, ((v, nothing), (tangents[3], nothing)))
 
 
 @Ruled
@@ -94,10 +91,7 @@ def _settle_jvp(primals, tangents):
         held = HeldRows.of(mass, G, slots)
         return _moved(held, slots, primals, tangents, u, at_slots(slots, multipliers))
 
-    def idle():
-        return tangents[3], jnp.zeros_like(b)
-
-    return (u, multipliers), lax.cond(any_lane(jnp.any(working)), busy, idle)
+    return (u, multipliers), where_wanted(jnp.any(working), busy, (tangents[3], jnp.zeros_like(b)))
 
 
 def _moved(held, slots, primals, tangents, u, multipliers):

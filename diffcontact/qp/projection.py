@@ -10,7 +10,7 @@ from jax import lax
 from jax.ad_checkpoint import checkpoint_name
 from jax.typing import ArrayLike
 
-from diffcontact.batching import any_lane
+from diffcontact.batching import where_wanted
 from diffcontact.products import with_full_products
 from diffcontact.qp import native
 from diffcontact.qp.equality import hold_rows, settle
@@ -132,9 +132,7 @@ def hold(mass: ArrayLike, G: ArrayLike | BodyRows, b: ArrayLike, v: ArrayLike, a
         step, multipliers, taken = by_kernel(fixed[0], fixed[1], product(fixed[1], fixed[3]) + fixed[2], active)
         u, multipliers = settle(mass, G, b, v, taken, step, multipliers)
         return Projection(u=u, multipliers=multipliers, active=taken, status=ok)
-    slots = lax.cond(
-        any_lane(jnp.any(active)), lambda: independent(*fixed[:2], active), lambda: free_slots(min(G.shape))
-    )
+    slots = where_wanted(jnp.any(active), lambda: independent(*fixed[:2], active), free_slots(min(G.shape)))
     u, multipliers = hold_rows(mass, G, b, v, slots)
     return Projection(u=u, multipliers=multipliers, active=members(slots, b.shape[0]), status=ok)
 

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from diffcontact import mass as mass_matrix
-from diffcontact.batching import any_lane, select
+from diffcontact.batching import any_lane, in_lanes, once, select, where_any
 from diffcontact.qp.active_set import solve_dual
 from diffcontact.qp.rows.body_rows import (
     Rows,
@@ -152,7 +152,7 @@ def find_working_set(mass, G, b, v) -> WorkingSet:
         return WorkingSet(zeros > 0, zeros, jnp.zeros_like(v), zeros, jnp.asarray(int(Status.OK), jnp.int32))
 
     # A value that is not a number, or infinitely negative, is looked at as well.
-    return lax.cond(any_lane(jnp.any(on & ~(value + noise >= 0))), violated, nothing)
+    return where_any(jnp.any(on & ~(value + noise >= 0)), violated, nothing)
 
 
 def _one_row(mass, row, value, noise) -> WorkingSet:
@@ -279,7 +279,7 @@ def _several_rows(rows) -> WorkingSet:
     zero, none = jnp.zeros((), jnp.int32), jnp.zeros_like(rows.w0)
     nowhere = jnp.zeros(rows.G.shape[1], none.dtype)
     start = _Round(zero + PLAIN, rows.w0, none > 0, none, nowhere, none, zero)
-    state = lax.while_loop(lambda state: state.stage != DONE, run, start)
+    state = lax.while_loop(lambda state: state.stage != DONE, once(run), in_lanes(start, rows.G))
     verdict = rows.verdict(state)
     # Of a mass without a factor in this precision nothing can be said: u = v.
     finite = verdict < NOT_FINITE

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from diffcontact import mass as mass_matrix
-from diffcontact.batching import any_lane
+from diffcontact.batching import where_wanted
 from diffcontact.qp.rows.body_rows import difference, squares, whitened
 from diffcontact.status import Status
 from diffcontact.system import System, gap_motion
@@ -51,7 +51,7 @@ def passage_status(system: System, params, t, h, q: Array, after: Array, impulse
         gaps = jax.vmap(lambda s: system.gap(t + s, q + s * way, params))(jnp.where(suspect, meet, 0.0))
         return jnp.any(suspect & (jnp.diagonal(gaps) <= rounding))
 
-    passed = lax.cond(any_lane(jnp.any(suspect)), lowest, lambda: jnp.zeros((), bool))
+    passed = where_wanted(jnp.any(suspect), lowest, jnp.zeros((), bool))
     return jnp.where(passed, Status.TOO_COARSE, Status.OK).astype(int)
 
 
@@ -85,7 +85,7 @@ def curvature_status(system: System, params, t, mass, start: Array, x: Array, ac
         along = (here + there - apart) / 2
         return jnp.any(acts & ((along < 0) | (along**2 < math.cos(_TURN) ** 2 * here * there)))
 
-    coarse = lax.cond(any_lane(jnp.any(acts)), turned, lambda: jnp.zeros((), bool))
+    coarse = where_wanted(jnp.any(acts), turned, jnp.zeros((), bool))
     return jnp.where(coarse, Status.TOO_COARSE, Status.OK).astype(int)
 
 

@@ -13,7 +13,7 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from diffcontact import mass as mass_matrix
-from diffcontact.batching import any_lane
+from diffcontact.batching import where_wanted
 from diffcontact.mass import solve
 from diffcontact.schemes.applicability import curvature_status, passage_status
 from diffcontact.schemes.position_projection import project_position
@@ -186,8 +186,7 @@ def _unlike_the_law(system, params, t, h, meant, mass, z, started: _Started, gai
             jnp.where(uneven & jnp.any(within), Status.UNEVEN_STEPS, jnp.where(early, Status.TOO_COARSE, Status.OK)),
         ).astype(int)
 
-    fine = jnp.zeros((), int)
-    return lax.cond(any_lane(suspect), lambda: jnp.where(suspect, judge(), fine), lambda: fine)
+    return where_wanted(suspect, judge, jnp.zeros((), int))
 
 
 def _reached(acts: Array, cosines: Array) -> Array:

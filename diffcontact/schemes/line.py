@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from diffcontact.batching import any_lane
+from diffcontact.batching import where_wanted
 from diffcontact.schemes.scheme import Info
 from diffcontact.system import ParticleLine
 
@@ -113,10 +113,9 @@ def _strike_all(line, params, now: Within, end, atoms, glide: Glide) -> Within:
         def act():
             there = glide(now, jnp.minimum(time, end))
             u, impulse = percussion(line, params, time, weight, there.u)
-            after = Within(there.time, there.q, u, there.impulse + impulse, there.status)
-            return jax.tree.map(lambda new, old: jnp.where(due, new, old), after, now)
+            return Within(there.time, there.q, u, there.impulse + impulse, there.status)
 
-        return lax.cond(any_lane(due), act, lambda: now), None
+        return where_wanted(due, act, now), None
 
     return lax.scan(strike, now, atoms)[0]
 

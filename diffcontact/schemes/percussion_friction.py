@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
-import jax
 import jax.numpy as jnp
-from jax import Array, lax
+from jax import Array
 from jax.scipy.linalg import cho_factor, cho_solve
 from jax.typing import ArrayLike
 
 from diffcontact import qp
-from diffcontact.batching import any_lane
+from diffcontact.batching import where_wanted
 from diffcontact.schemes.line import LineState, Within, advance, begin, contact, read
 from diffcontact.schemes.scheme import Info, Scheme
 from diffcontact.status import first
@@ -109,8 +108,7 @@ def glide_to(line: ParticleLine, params, now: Within, time) -> Within:
 
     def move():
         q, u, impulse, status = glide(line, params, now.time, s, now.q, now.u)
-        moved = Within(time, q, u, now.impulse + impulse, first(now.status, status.astype(int)))
-        # Nothing moves in no time, and the empty box would hold a particle at rest for good in the derivative.
-        return jax.tree.map(lambda new, old: jnp.where(s > 0, new, old), moved, now)
+        return Within(time, q, u, now.impulse + impulse, first(now.status, status.astype(int)))
 
-    return lax.cond(any_lane(s > 0), move, lambda: now)
+    # Nothing moves in no time, and the empty box would hold a particle at rest for good in the derivative.
+    return where_wanted(s > 0, move, now)

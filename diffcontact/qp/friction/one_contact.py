@@ -15,6 +15,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jax import lax
 
+from diffcontact.batching import in_lanes
 from diffcontact.qp.friction.law import length
 
 
@@ -70,7 +71,7 @@ def solve_contact(W, q, friction, iterations):
     untried = jnp.full_like(stick, jnp.inf)
     start = jnp.zeros_like(stick), stick, secant, secant, untried
     # What the last of Newton's steps leads to is tried, too.
-    root = lax.fori_loop(0, iterations + 1, halved_or_newton, start)[3]
+    root = lax.fori_loop(0, iterations + 1, halved_or_newton, in_lanes(start, (W, q, friction)))[3]
     P, B = reaction(root)
     P, size = jnp.maximum(P, 0), length(B)
     B = B * (friction * P / jnp.where(size > 0, size, 1))

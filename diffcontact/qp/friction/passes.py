@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from diffcontact.batching import in_lanes, once
 from diffcontact.qp.friction.law import assemble, linearised, natural_map
 from diffcontact.qp.friction.one_contact import solve_contact
 
@@ -73,7 +74,7 @@ def improve(contacts, r, running):
         return running & (found.residual > enough) & (found.number < PASSES)
 
     start = Reactions(r=r, residual=residual(contacts, r)[1], number=jnp.zeros((), jnp.int32))
-    return lax.while_loop(unfinished, one_more, start)
+    return lax.while_loop(unfinished, once(one_more), in_lanes(start, start.residual))
 
 
 def sweep(contacts, r, iterations):
@@ -91,7 +92,7 @@ def sweep(contacts, r, iterations):
         new = solve_contact(blocks[i], alone, contacts.friction[i], iterations)
         return r.at[i].set(new), step + (new - r[i]) @ rows
 
-    return lax.fori_loop(0, r.shape[0], one, (r, contacts.step(r)))[0]
+    return lax.fori_loop(0, r.shape[0], one, in_lanes((r, contacts.step(r)), contacts.q))[0]
 
 
 def _newton(contacts, r):

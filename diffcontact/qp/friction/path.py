@@ -23,6 +23,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.scipy.linalg import lu_factor, lu_solve
 
+from diffcontact.batching import in_lanes, once
 from diffcontact.qp.friction.law import assemble, linearised
 
 # Newton steps along the whole path, and the z at which it has arrived, as a power of the rounding. Most paths need
@@ -136,10 +137,7 @@ def follow(contacts, attempt, running):
         return running & (walk.reached[n] > near) & (walk.number < most)
 
     zero = jnp.zeros((), jnp.int32)
-    start = jnp.where(last, jnp.log(jnp.asarray(FAR, dtype)), 0)
-    walk = lax.while_loop(
-        unfinished,
-        correct,
-        Walk(start, start, -last.astype(dtype), jnp.asarray(0.3, dtype), zero, zero, jnp.ones((), dtype)),
-    )
+    far = jnp.where(last, jnp.log(jnp.asarray(FAR, dtype)), 0)
+    start = Walk(far, far, -last.astype(dtype), jnp.asarray(0.3, dtype), zero, zero, jnp.ones((), dtype))
+    walk = lax.while_loop(unfinished, once(correct), in_lanes(start, (q, pull)))
     return walk.reached[:n].reshape(shape) * unit

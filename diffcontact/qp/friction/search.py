@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from diffcontact.batching import any_lane, select
+from diffcontact.batching import in_lanes, once, select, where_any
 from diffcontact.qp.friction.modes import Modes
 from diffcontact.qp.friction.passes import accepted, improve, residual, sweep, wanted
 from diffcontact.qp.friction.path import follow
@@ -68,7 +68,7 @@ def _together(contacts):
         number, best, left = state
         running = left > enough
         away = running & (number > 0)
-        start = lax.cond(any_lane(away), lambda: follow(contacts, number, away), lambda: none)
+        start = where_any(away, lambda: follow(contacts, number, away), lambda: none)
         found = improve(contacts, start, running)
         better = running & (found.residual < left)
         return number + 1, jnp.where(better, found.r, best), jnp.where(better, found.residual, left)
@@ -77,4 +77,4 @@ def _together(contacts):
         return (state[2] > enough) & (state[0] < ATTEMPTS)
 
     start = (jnp.zeros((), jnp.int32), none, residual(contacts, none)[1])
-    return lax.while_loop(unfinished, attempt, start)[1]
+    return lax.while_loop(unfinished, once(attempt), in_lanes(start, start[2]))[1]

@@ -27,7 +27,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.scipy.linalg import cho_factor, cho_solve
 
-from diffcontact.batching import any_lane, where_wanted
+from diffcontact.batching import where_any, where_wanted
 from diffcontact.qp.friction.law import length, natural_map, onto_cone
 from diffcontact.qp.matrix_free.unit_contacts import UnitContacts
 
@@ -200,7 +200,7 @@ class ManyContacts:
         w = self.velocities(r)
         along, across = r - state.r, w - state.w
         drifts = ~failed & (state.number % DRIFT == DRIFT - 1)
-        r, w = lax.cond(any_lane(drifts), lambda: self.further(state, r, w, drifts), lambda: (r, w))
+        r, w = where_any(drifts, lambda: self.further(state, r, w, drifts), lambda: (r, w))
         steepness = jnp.sqrt(jnp.sum(across * across) / _nonzero(jnp.sum(along * along)))
         steeper = steepness > 1.05 * state.steepest
         after = self.stepped(

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from diffcontact.batching import any_lane, select
+from diffcontact.batching import where_wanted
 from diffcontact.qp.matrix_free.unit_rows import UnitRows, sums
 
 # From multipliers of zero thousands of redundant contacts take some hundreds.
@@ -175,7 +175,7 @@ class _Shifted:
         inside, outside = jnp.where(x > 0, w, 0), jnp.where(x > 0, 0, jnp.minimum(w, 0))
         gain, lost = sums(inside * jnp.minimum(x / GRADIENT_STEP, w), outside**2)
         more = lost > gain
-        state = lax.cond(any_lane(more), lambda: select(more, self.gradient_step(state), state), lambda: state)
+        state = where_wanted(more, lambda: self.gradient_step(state), state)
         state, _ = lax.scan(self.conjugate_step, state, None, length=CONJUGATE_STEPS)
         return replace(state, residual=self.residual(state.change, state.values))
 
@@ -203,7 +203,7 @@ class _Shifted:
         ahead = state.change - length * direction
         cut = _any(ahead < self.floor)
         d, motion = jnp.maximum(ahead, self.floor), state.motion - length * moved
-        motion = lax.cond(any_lane(cut), lambda: jnp.where(cut, self.rows.motion(d), motion), lambda: motion)
+        motion = where_wanted(cut, lambda: self.rows.motion(d), motion)
         square = jnp.where(square > 0, square, jnp.inf)
         w, number = self.values(d, motion), state.number + 1
         return _Iterate(d, w, motion, direction, slope, square, size, state.residual, number), None

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from diffcontact import mass as mass_matrix
+from diffcontact.batching import in_lanes, once
 from diffcontact.qp.rows.slots import NONE, free_slots, put
 
 
@@ -68,5 +69,7 @@ def independent_slots(rows, wanted):
         return residual, slots, best(residual, slots)
 
     empty = free_slots(limit)
-    _, slots, _ = lax.while_loop(lambda carry: carry[2] != NONE, take, (rows, empty, best(rows, empty)))
+    _, slots, _ = lax.while_loop(
+        lambda carry: carry[2] != NONE, once(take), in_lanes((rows, empty, best(rows, empty)), rows)
+    )
     return slots

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from diffcontact.batching import entangled, select, where_wanted
+from diffcontact.batching import entangled, in_lanes, select, where_wanted
 from diffcontact.schemes.event_timed.smooth_motion import Tolerance
 from diffcontact.system import gap_motion, rate
 
@@ -81,9 +81,9 @@ def to_event_or_end(
         return where_wanted(wanted, lambda: search.attempt(candidate, number), candidate), None
 
     zero, none = jnp.zeros((), floor.dtype), jnp.zeros((), int)
-    start = entangled((jnp.asarray(left, floor.dtype), nowhere), at_begin)
-    to_end = CandidateStep(start[0], none, none, jnp.array(False), zero, start[1])
-    return lax.scan(again, to_end, jnp.arange(1 + CANDIDATES))[0]
+    s, late, arrival = entangled((jnp.asarray(left, floor.dtype), zero, nowhere), at_begin)
+    to_end = CandidateStep(s, none, none, jnp.array(False), late, arrival)
+    return lax.scan(again, in_lanes(to_end, s), jnp.arange(1 + CANDIDATES))[0]
 
 
 class _Search(NamedTuple):

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from diffcontact import qp
-from diffcontact.batching import entangled, select, where_wanted
+from diffcontact.batching import entangled, in_lanes, select, where_wanted
 from diffcontact.mass import solve
 from diffcontact.status import Status, first
 from diffcontact.system import Contacts, acceleration, contacts, displaced, gap_acceleration
@@ -186,7 +186,7 @@ def percussion(
         hit = where_wanted(before.wanted(hit, number), lambda: before.solved(hit, number), hit)
         return hit, hit
 
-    _, hits = lax.scan(step, before.nothing(), jnp.arange(4 if before.alike else 5))
+    _, hits = lax.scan(step, in_lanes(before.nothing(), before.u), jnp.arange(4 if before.alike else 5))
     hit = jax.tree.map(lambda x: x[LET_GO], hits)
     after, impulse, here, opening = hit.u, hit.impulse, before.here, before.opening
     if not before.alike:

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from diffcontact.batching import any_lane, select
+from diffcontact.batching import where_wanted
 from diffcontact.schemes.event_timed.events import to_event_or_end
 from diffcontact.schemes.event_timed.line_flow import Way, flow, friction, friction_bound, pull
 from diffcontact.schemes.event_timed.smooth_motion import Tolerance
@@ -47,21 +47,17 @@ def glide_timed(line: ParticleLine, params, events: int, now: Within, time) -> W
 
     def round_(carry, _):
         state, pending = carry
-
-        def on():
-            return select(pending, piece(state), (state, pending))
-
-        return lax.cond(any_lane(pending), on, lambda: (state, pending)), None
+        return where_wanted(pending, lambda: piece(state), (state, pending)), None
 
     def move():
         state = _Piece(now, left, _modes(line, params, now.time, now.q, now.u, left))
         (state, pending), _ = lax.scan(round_, (state, left > 0), None, length=events + 1)
         # The end exactly: adding up pieces has rounded.
         end = state.now
-        rest = lax.cond(any_lane(pending), lambda: select(pending, _rest(line, params, end, time), end), lambda: end)
-        return select(left > 0, Within(time, rest.q, rest.u, rest.impulse, rest.status), now)
+        rest = where_wanted(pending, lambda: _rest(line, params, end, time), end)
+        return Within(time, rest.q, rest.u, rest.impulse, rest.status)
 
-    return lax.cond(any_lane(left > 0), move, lambda: now)
+    return where_wanted(left > 0, move, now)
 
 
 def _rest(line, params, now: Within, time) -> Within:

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from diffcontact import qp
-from diffcontact.batching import entangled, select, where_wanted
+from diffcontact.batching import entangled, once, select, where_wanted
 from diffcontact.mass import solve
 from diffcontact.status import Status, first
 from diffcontact.system import Contacts, acceleration, contacts, gap_acceleration
@@ -47,6 +47,7 @@ def tolerances(here: Contacts, reach: Array, u: Array, scale: Array, h) -> Toler
         scale: (c,) accelerations of the gaps [m/s^2].
         h: () length of the step [s].
     """
+    here, reach, u, scale, h = lax.stop_gradient((here, reach, u, scale, h))
     rows = jnp.abs(here.normals)
     eps = jnp.finfo(u.dtype).eps
     speed = rows @ jnp.abs(u) + jnp.abs(here.drift) + h * scale
@@ -279,7 +280,7 @@ def _supported(system, params, t, x, way, slope, arrive, begin: Start):
             offset, target = select(ends, (bends, still[-1]), (here.drift, arrive(free)))
             return offset, target, begin.active & (ends | begin.regular), carries & ~ends, begin.tolerance.velocity
 
-        offset, target, held, kept, tolerance = lax.cond(number < VELOCITY, place, motion)
+        offset, target, held, kept, tolerance = lax.cond(number < VELOCITY, once(place), once(motion))
         found = qp.hold(mass, here.normals, offset, target, held)
 
         def push():

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from diffcontact.batching import entangled, select, where_wanted
+from diffcontact.batching import entangled, in_lanes, once, select, where_wanted
 from diffcontact.friction import friction_status, tangential_restitutions
 from diffcontact.mass import solve
 from diffcontact.qp.friction.coulomb import CoulombProjection, with_modes
@@ -107,7 +107,7 @@ def pass_by(system, params, t, q, u, h, left, due: Due, limits: Threshold):
     def step(so_far, number):
         return where_wanted(before.wanted(so_far, number), lambda: before.solved(so_far, number), so_far), None
 
-    passage = lax.scan(step, before.nothing(), jnp.arange(7))[0]
+    passage = lax.scan(step, in_lanes(before.nothing(), before.u), jnp.arange(7))[0]
 
     place, opening, hit = before.place, before.opening, passage.hit
     lasting = lasting_restitution(system, params, before.e, before.rebound)
@@ -207,9 +207,9 @@ class _Before(NamedTuple):
         looks_ahead, dead = (number == AHEAD) | (number == LET_GO), number == HIT_DEAD
         impacts, certain = (number <= HIT_DEAD) & ~looks_ahead, jnp.where(number == MODES, CERTAIN, MORE_CERTAIN)
         questions = (
-            lambda: self.impact(so_far.soft | dead),
-            lambda: _ahead(around, self.h),
-            lambda: about_modes(around, due.imposed, self.left, certain),
+            once(lambda: self.impact(so_far.soft | dead)),
+            once(lambda: _ahead(around, self.h)),
+            once(lambda: about_modes(around, due.imposed, self.left, certain)),
         )
         asked = lax.switch(jnp.where(looks_ahead, 1, jnp.where(number >= MODES, 2, 0)), questions)
         found, modes = _answer(asked._replace(b=jnp.where((number == LET_GO) & so_far.soft, jnp.inf, asked.b)))

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from diffcontact import qp
-from diffcontact.batching import where_wanted
+from diffcontact.batching import once, where_wanted
 from diffcontact.friction import slip_acceleration, slips
 from diffcontact.qp.friction.held_modes import hold_modes
 from diffcontact.qp.friction.law import length
@@ -201,7 +201,7 @@ def _held(system, params, t, there: Arrival, target, piece: Piece, rest) -> Arri
             turns = slip_acceleration(system, params, t, x, w, free) - slip.tangents @ free
             return bends, turns, free
 
-        b, drift, v = lax.cond(number == VELOCITY, velocity, reaction)
+        b, drift, v = lax.cond(number == VELOCITY, velocity, once(reaction))
         rows, mu = (mass, here.normals, slip.tangents), piece.around.place.friction
         share = jnp.where(number == VELOCITY, rest, 1.0)
         near = share * piece.load, share * piece.rub

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from diffcontact.batching import entangled, select, where_wanted
+from diffcontact.batching import entangled, in_lanes, select, where_wanted
 from diffcontact.mass import solve
 from diffcontact.qp.friction.law import length
 from diffcontact.qp.friction.modes import Modes
@@ -99,7 +99,7 @@ def step_with_friction(
         return (now, pending), (select(percussion.contact >= 0, percussion, none), begun)
 
     last = jnp.arange(events + 1) >= events - 1
-    (end, pending), (percussions, pieces) = lax.scan(next_event, (now, jnp.array(True)), last)
+    (end, pending), (percussions, pieces) = lax.scan(next_event, in_lanes((now, jnp.array(True)), now.q), last)
     end = _finish(system, params, end, pending)
     return end, Info(end.impulse, end.status, percussions, end.friction, pieces)
 
@@ -117,7 +117,7 @@ def _to_next_event(system, params, h, order: int, now: _Moment, last):
     hit, piece = passage.hit, passage.piece
     candidate = _to_event_or_end(system, params, now.t, now.left, now.q, hit.u, piece, order)
     end: Arrival = candidate.arrival
-    here, tolerance = piece.around.place.contacts, piece.around.tolerance
+    here, tolerance = piece.around.place.contacts, lax.stop_gradient(piece.around.tolerance)
     count, each = now.impulse.size, jnp.arange(now.impulse.size)
     kind, contact = candidate.index // count, candidate.index % count
 
