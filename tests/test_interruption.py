@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from diffcontact import __main__ as entry
 from diffcontact import interruption
 
 ROOT = os.path.dirname(os.path.dirname(__file__))
@@ -27,7 +28,7 @@ def test_an_interruption_while_the_package_is_imported(tmp_path, called, delay):
     if called[0] == "diffcontact":
         # What pip makes of an entry point.
         script = tmp_path / "diffcontact"
-        script.write_text("import sys\nfrom diffcontact.cli import main\nsys.exit(main())\n")
+        script.write_text("import sys\nfrom diffcontact.__main__ import command\nsys.exit(command())\n")
         called = [str(script), *called[1:]]
     # Python says what it has imported: the first line of ours is the moment from which on we can do something.
     process = subprocess.Popen(
@@ -53,3 +54,30 @@ def test_other_programs_keep_their_own_ways():
     # This process is pytest.
     assert signal.getsignal(signal.SIGINT) is not interruption._end
     assert not interruption._ours()
+
+
+def _ended(monkeypatch, main):
+    """How the process would end, and the exit code; `main` is what the command does."""
+
+    def left(code):
+        raise SystemExit("at once", code)
+
+    monkeypatch.setattr(entry, "main", main)
+    monkeypatch.setattr(os, "_exit", left)
+    with pytest.raises(SystemExit) as end:
+        entry.command()
+    return end.value.args
+
+
+def test_an_interrupted_command_does_not_wait_for_what_still_compiles(monkeypatch):
+    def again():
+        raise KeyboardInterrupt
+
+    assert _ended(monkeypatch, lambda: 130) == ("at once", 130)
+    # A second time, while the first is told.
+    assert _ended(monkeypatch, again) == ("at once", 130)
+
+
+def test_an_interruption_after_the_command_changes_nothing(monkeypatch):
+    assert _ended(monkeypatch, lambda: 3) == (3,)
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
