@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Protocol
 
-import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
 from diffcontact.batching import entangled, in_lanes, select, where_wanted
 from diffcontact.schemes.event_timed.smooth_motion import Tolerance
-from diffcontact.system import gap_motion, rate
 
 
 class CandidateStep(NamedTuple):
@@ -184,36 +182,6 @@ class Cubic(NamedTuple):
         inside = watched[None, :] & (sigma > 0) & (sigma < 1)
         heights = jnp.where(inside, heights, jnp.inf)
         return jnp.where(jnp.any(inside), sigma.ravel()[jnp.argmin(heights)], 1.0)
-
-
-def before_overlap(system, params, t, s, q, u, end, at_begin, watched: Array, tolerance):
-    """How much of a motion can be followed until a gap is negative: a share, and place and velocity there.
-
-    A body may pass through another within the step and leave no trace at its end. Quarters of the way are looked at,
-    along the parabola that the smooth motion is to second order. So is the place where a gap's cubic is lowest: a touch
-    that is shallower than the cubic is right is seen there.
-
-    Args:
-        t, q, u: the beginning.
-        s: length of the motion [s].
-        end: the arrival, with place `q` and velocity `slope`.
-        at_begin: gaps and their velocities, (c,) each, there.
-        watched: (c,) gaps to look at.
-        tolerance: () a gap that is smaller than minus this is negative [m].
-    """
-    way = s * rate(system, params, q, u)
-    bend = end.q - q - way
-
-    def place(f):
-        return q + f * way + f**2 * bend
-
-    dip = Cubic.between(at_begin, gap_motion(system, params, t + s, end.q, end.slope), s).lowest(watched)
-    fractions = jnp.stack([dip, *jnp.array([0.25, 0.5, 0.75], u.dtype)])
-    gaps = jax.vmap(lambda f: system.gap(t + f * s, place(f), params))(fractions)
-    overlaps = jnp.any((gaps < -tolerance) & watched[None, :], axis=1)
-    f = jnp.min(jnp.where(overlaps, fractions, 1.0))
-    whole = f == 1.0
-    return f, jnp.where(whole, end.q, place(f)), jnp.where(whole, end.slope, u + f * (end.slope - u))
 
 
 def first_root(begin: tuple[Array, Array], end: tuple[Array, Array], s, watched: Array, tolerance: Tolerance):

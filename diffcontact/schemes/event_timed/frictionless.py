@@ -10,8 +10,10 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from diffcontact.batching import entangled, in_lanes, select, where_wanted
-from diffcontact.schemes.event_timed.events import CandidateStep, before_overlap, rounding_of_time, to_event_or_end
-from diffcontact.schemes.event_timed.impacts import Percussion, Threshold, matters, no_percussion, percussion, remainder
+from diffcontact.schemes.event_timed.events import CandidateStep, rounding_of_time, to_event_or_end
+from diffcontact.schemes.event_timed.impacts import Percussion, Threshold, matters, no_percussion, percussion
+from diffcontact.schemes.event_timed.passing import before_overlap
+from diffcontact.schemes.event_timed.remainder import remainder
 from diffcontact.schemes.event_timed.smooth_motion import Arrival, Start, Tolerance, smooth, start
 from diffcontact.schemes.event_timed.state import TimedState
 from diffcontact.schemes.event_timed.truncation import Truncation

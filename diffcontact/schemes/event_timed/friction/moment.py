@@ -293,10 +293,12 @@ def _stopped(place: Place, u, due: Due):
 
 def gain(place: Place, opening, sliding, hit: Hit):
     """() kinetic energy that an impact makes, relative to moving walls, beyond rounding [J]."""
-    normal = hit.normal * (opening + place.contacts.velocity(hit.u))
-    tangential = hit.tangential * (sliding + place.slip.velocity(hit.u))
-    rounding = 16 * jnp.finfo(opening.dtype).eps * (jnp.sum(jnp.abs(normal)) + jnp.sum(jnp.abs(tangential)))
-    return (jnp.sum(normal) + jnp.sum(tangential) - rounding) / 2
+    closing, slipping = place.contacts.velocity(hit.u), place.slip.velocity(hit.u)
+    made = jnp.sum(hit.normal * (opening + closing)) + jnp.sum(hit.tangential * (sliding + slipping))
+    normal = jnp.abs(hit.normal) * (jnp.abs(opening) + jnp.abs(closing))
+    tangential = jnp.abs(hit.tangential) * (jnp.abs(sliding) + jnp.abs(slipping))
+    rounding = 16 * jnp.finfo(opening.dtype).eps * (jnp.sum(normal) + jnp.sum(tangential))
+    return (made - lax.stop_gradient(rounding)) / 2
 
 
 def without_gain(place: Place, opening, sliding, hit: Hit, dead: Hit) -> Hit:

@@ -14,12 +14,14 @@ from diffcontact.batching import entangled, in_lanes, select, where_wanted
 from diffcontact.mass import solve
 from diffcontact.qp.friction.law import length
 from diffcontact.qp.friction.modes import Modes
-from diffcontact.schemes.event_timed.events import CandidateStep, before_overlap, rounding_of_time, to_event_or_end
+from diffcontact.schemes.event_timed.events import CandidateStep, rounding_of_time, to_event_or_end
 from diffcontact.schemes.event_timed.friction.changes import Beginning, delay
 from diffcontact.schemes.event_timed.friction.moment import Due, pass_by
 from diffcontact.schemes.event_timed.friction.motion import Arrival, smooth
 from diffcontact.schemes.event_timed.friction.piece import Imposed, Piece, Place, Surroundings
-from diffcontact.schemes.event_timed.impacts import Threshold, matters, no_percussion, remainder
+from diffcontact.schemes.event_timed.impacts import Threshold, matters, no_percussion
+from diffcontact.schemes.event_timed.passing import before_overlap
+from diffcontact.schemes.event_timed.remainder import remainder
 from diffcontact.schemes.event_timed.smooth_motion import Tolerance
 from diffcontact.schemes.event_timed.truncation import Truncation, winds
 from diffcontact.schemes.scheme import Info
