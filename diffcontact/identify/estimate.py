@@ -16,7 +16,7 @@ from diffcontact.identify.identifiability.assessment import hints, in_values
 from diffcontact.identify.identifiability.grip import half_widths
 from diffcontact.identify.identifiability.naming import least_friction, role
 from diffcontact.identify.identifiability.null_space import NullSpace, null_space
-from diffcontact.identify.problem.objective import Objective
+from diffcontact.identify.problem.objective import Objective, is_rounding
 from diffcontact.identify.problem.parameters import FreeParameters
 from diffcontact.identify.result import FitResult
 from diffcontact.identify.search.shooting import Outcome
@@ -83,21 +83,20 @@ def _seen_from_inside(objective: Objective, theta: NDArray, at: list, jacobian: 
         for step in _into(theta[j], parameters.low[j], parameters.high[j]):
             inside = joint.linearise(theta + step * (np.arange(theta.size) == j))
             secants = [_secant(here.r, there.r, step) for here, there in zip(at, inside, strict=True)]
-            if any(
-                np.any(np.any(run.index == j) & (secant != 0)) for run, secant in zip(joint.runs, secants, strict=True)
-            ):
+            holders = zip(joint.runs, secants, strict=True)
+            length = np.linalg.norm(np.concatenate([secant.ravel() for run, secant in holders if j in run.index]))
+            # What has no effect at all, like the mass of a falling body, still moves the residuals by rounding.
+            if not is_rounding(length * abs(step), objective.data_norm, objective.eps):
                 break
         else:
             continue
-        column = []
         for i, (run, here, secant) in enumerate(zip(joint.runs, at, secants, strict=True)):
             J = here.J.copy()
             J[:, :, run.index == j] = secant[:, :, None]
             at[i] = replace(here, J=J)
-            column.append(np.where(np.any(run.index == j), secant, 0.0).ravel())
         # Orthogonal to the other columns as far as its length is concerned: in rows of its own.
         rows = np.zeros((1, theta.size))
-        rows[0, j] = np.linalg.norm(np.concatenate(column))
+        rows[0, j] = length
         jacobian = np.vstack([jacobian, rows])
     return at, jacobian
 

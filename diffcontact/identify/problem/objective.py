@@ -159,7 +159,7 @@ class Objective:
             curvature[lane] += slopes.T @ slopes
         # The columns that are rounding, as in `evaluate`.
         norms = np.sqrt(np.einsum("lpp->lp", curvature))
-        seen = norms * np.maximum(np.abs(theta), 1.0) > 100 * self.eps * self.data_norm
+        seen = ~is_rounding(norms * np.maximum(np.abs(theta), 1.0), self.data_norm, self.eps)
         reach = self._reach(lanes, horizon, np.sqrt(squares / np.maximum(counts, 1)))
         return NormalEquations(
             cost, np.where(seen, gradient, 0.0), curvature * seen[:, :, None] * seen[:, None, :], reach
@@ -223,8 +223,8 @@ def negligible_columns(J: NDArray, theta: NDArray, size: float, eps: float) -> N
     """(P,) True where a column of J is zero but for rounding.
 
     A parameter that cancels, like the mass of a body in free fall, leaves rounding errors in its column. It counts as
-    zero where changing the parameter by itself (by 1 if it is smaller) moves the data by less than 100 eps of their
-    size.
+    zero where changing the parameter by itself (by 1 if it is smaller) moves the data by no more than rounding does
+    (`is_rounding`).
 
     Args:
         J: (m, P) Jacobian of the normalised residuals.
@@ -236,7 +236,18 @@ def negligible_columns(J: NDArray, theta: NDArray, size: float, eps: float) -> N
         >>> negligible_columns(np.array([[1.0, 0.0], [1.0, 1e-15]]), np.ones(2), 10.0, 2e-16).tolist()
         [False, True]
     """
-    return np.linalg.norm(J, axis=0) * np.maximum(np.abs(theta), 1.0) <= 100 * eps * size
+    return is_rounding(np.linalg.norm(J, axis=0) * np.maximum(np.abs(theta), 1.0), size, eps)
+
+
+def is_rounding(change: Any, size: float, eps: float) -> Any:
+    """Whether simulated data that change by so much (a norm, or several) do so by rounding only: 100 eps of their size.
+
+    Args:
+        change: norm of the change, in units of the noise.
+        size: norm of the measured values in units of their noise.
+        eps: machine epsilon of the simulation.
+    """
+    return change <= 100 * eps * size
 
 
 def _check(problems: Sequence[Problem]) -> None:
