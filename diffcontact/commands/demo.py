@@ -12,6 +12,7 @@ import numpy as np
 from diffcontact.commands.complaint import ExitCode
 from diffcontact.commands.fit import fit_and_report
 from diffcontact.commands.options import path
+from diffcontact.commands.overwriting import require_own
 from diffcontact.files import require_writable, write_atomically
 from diffcontact.scene import read_study
 from diffcontact.scene.units import Unit
@@ -76,8 +77,12 @@ def demo(folder: Path) -> ExitCode:
         As `fit_and_report`.
     """
     require_writable(folder)
-    write_atomically(folder / "carts.csv", measure())
-    write_atomically(folder / "carts.toml", SCENE)
+    texts = {"carts.csv": measure(), "carts.toml": SCENE}
+    for name, text in texts.items():
+        # The scene is there to be edited, and stays as it was then.
+        require_own(folder / name, text.encode().__eq__, "--out DIR")
+    for name, text in texts.items():
+        write_atomically(folder / name, text)
     code = fit_and_report(read_study(folder / "carts.toml"), folder)
     found = json.loads((folder / "result.json").read_text(encoding="utf-8"))["parameters"]
     print(f"\n{'':14}{'truth':>10}{'estimate':>12}{'stderr':>10}   95 % interval")

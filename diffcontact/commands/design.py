@@ -18,6 +18,7 @@ import numpy as np
 
 from diffcontact.commands.complaint import ExitCode, about
 from diffcontact.commands.options import add_scene, count, path
+from diffcontact.commands.overwriting import is_design, require_own
 from diffcontact.commands.setting import RANGE, parse_times, setting
 from diffcontact.files import require_writable, write_atomically
 from diffcontact.identify import Design, Interval, design
@@ -57,6 +58,9 @@ def run(options: argparse.Namespace) -> ExitCode:
     document = read_scene(options.scene)
     out = options.out or document.folder
     require_writable(out)
+    require_own(out / "design.json", is_design, "--out DIR")
+    # A picture does not say whose it is; ours has the numbers beside it.
+    require_own(out / "design.png", lambda _: (out / "design.json").exists(), "--out DIR")
     controls = dict(parse_control(text, document) for text in options.control)
     measured = bool(options.data or document.files)
     study = read_study(options.scene, options.data) if measured else _imagined(document, options)

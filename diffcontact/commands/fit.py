@@ -9,11 +9,12 @@ from pathlib import Path
 
 from diffcontact.commands.complaint import ExitCode, about, complain
 from diffcontact.commands.options import add_scene, path
+from diffcontact.commands.overwriting import is_result, require_own
 from diffcontact.files import require_writable, write_atomically
 from diffcontact.identify import FitResult, beside, compare_laws
 from diffcontact.identify.table import text_table
 from diffcontact.identify.verdict.verdict import NO
-from diffcontact.report import page
+from diffcontact.report import is_page, page
 from diffcontact.scene.result import estimates, result_document, result_report
 from diffcontact.scene.sisters import read_sisters
 from diffcontact.scene.study import Study, read_study
@@ -50,7 +51,11 @@ def run(options: argparse.Namespace) -> ExitCode:
     study = read_study(options.scene, options.data)
     # What cannot be used is refused before minutes are spent.
     sisters = read_sisters(options.like, study)
-    return fit_and_report(study, options.out or study.scene.folder, options.strict, options.laws, sisters)
+    folder = options.out or study.scene.folder
+    for sister in options.like:
+        if sister.resolve() == (folder / "result.json").resolve():
+            raise ValueError(f"{sister}: the fit would be written over it, expected another place: --out DIR")
+    return fit_and_report(study, folder, options.strict, options.laws, sisters)
 
 
 def fit_and_report(
@@ -71,9 +76,11 @@ def fit_and_report(
 
     Raises:
         ValueError: starting values that cannot be simulated.
-        OSError: the folder cannot be written.
+        OSError: the folder cannot be written, or has files of these names that are no results.
     """
     require_writable(folder)
+    require_own(folder / "result.json", is_result, "--out DIR")
+    require_own(folder / "report.html", is_page, "--out DIR")
     runs = f"{len(study.runs)} run{'s' if len(study.runs) > 1 else ''}"
     print(f"{study.scene.title}: {runs}, {study.samples} samples{_much(study)}", flush=True)
     for file, understood in {run.path: run.notes.get("recording", "") for run in study.runs}.items():

@@ -9,10 +9,11 @@ import jax.numpy as jnp
 
 from diffcontact.commands.complaint import ExitCode, about
 from diffcontact.commands.options import add_scene, path
+from diffcontact.commands.overwriting import require_own
 from diffcontact.commands.setting import RANGE, parse_times, setting
 from diffcontact.files import require_writable, write_atomically
 from diffcontact.progress import stage
-from diffcontact.report import page
+from diffcontact.report import is_page, page
 from diffcontact.report.simulated import trajectory_report
 from diffcontact.scene.document import Scene, read_scene
 from diffcontact.simulate import simulate
@@ -44,6 +45,7 @@ def run(options: argparse.Namespace) -> ExitCode:
     document = read_scene(options.scene)
     out = options.out or document.folder / "motion.html"
     require_writable(out.parent)
+    require_own(out, is_page, "--out FILE")
     params, grid, draw = setting(document, options.scene, options.data, times)
     ready = document.ready
     with about(document.file), stage("simulation"):

@@ -22,6 +22,10 @@ from diffcontact.report.sketch import sketch
 
 _SCRIPTS = ("tracks.js", "camera.js", "shapes.js", "motion.js", "charts.js", "player.js", "statistics.js", "page.js")
 _STYLES = ("uPlot.min.css", "page.css")
+_DOCTYPE = '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+_HEAD = """<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<link rel="icon" href="data:,">"""
 
 
 def page(report: Report) -> str:
@@ -29,10 +33,8 @@ def page(report: Report) -> str:
     title, found = escape(report.title), report.numbers
     groups = _groups(report.channels)
     parts = [
-        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>',
-        '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        '<meta name="color-scheme" content="light dark">',
-        '<link rel="icon" href="data:,">',
+        f"{_DOCTYPE}<title>{title}</title>",
+        _HEAD,
         *(f"<style>{_asset(name)}</style>" for name in _STYLES),
         "</head><body>",
         f"<h1>{title}</h1>",
@@ -50,6 +52,16 @@ def page(report: Report) -> str:
         "</body></html>\n",
     ]
     return "\n".join(part for part in parts if part)
+
+
+def is_page(content: bytes) -> bool:
+    """Whether a file is one that `page` made.
+
+    Example:
+        >>> is_page(b"<!DOCTYPE html>\\n<html><head><title>mine</title>")
+        False
+    """
+    return content.startswith(_DOCTYPE.encode()) and _HEAD.encode() in content
 
 
 def framed(document: str, height: int = 720) -> str:

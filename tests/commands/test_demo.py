@@ -1,6 +1,11 @@
 import json
 
+from command_line import assert_one_line
+
+from diffcontact.cli import main
 from diffcontact.commands.demo import TRUTH
+from diffcontact.commands.overwriting import is_result
+from diffcontact.report import is_page
 
 
 def test_the_demo_finds_what_it_simulated(demo):
@@ -11,3 +16,17 @@ def test_the_demo_finds_what_it_simulated(demo):
         # A fixed seed: within four standard errors, and these are small.
         assert abs(entry["value"] - TRUTH[name]) < 4 * entry["stderr"]
         assert entry["stderr"] < 1e-3
+
+
+def test_a_scene_that_was_edited_stays(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("diffcontact.commands.demo.measure", lambda: "t\n")
+    (tmp_path / "carts.toml").write_text("mine")
+    assert main(["demo", "--out", str(tmp_path)]) == 2
+    assert_one_line(capsys, "carts.toml: exists already and is not of this command, expected another place: --out DIR")
+    assert (tmp_path / "carts.toml").read_text() == "mine"
+    assert not (tmp_path / "carts.csv").exists()
+
+
+def test_what_the_demo_found_is_written_over(demo):
+    for name, own in (("result.json", is_result), ("report.html", is_page)):
+        assert own((demo / name).read_bytes())

@@ -49,3 +49,12 @@ def test_without_data_in_the_units_of_the_scene(tmp_path, capsys):
 def test_what_is_wrong_is_named(options, told, tmp_path, capsys):
     assert design(tmp_path, *options) == 2
     assert_one_line(capsys, told)
+
+
+@pytest.mark.parametrize("name", ["design.json", "design.png"])
+def test_what_is_no_design_is_not_written_over(name, tmp_path, capsys):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / name).write_text("mine")
+    assert design(tmp_path, "--times", "0:1:3") == 2
+    assert_one_line(capsys, f"{name}: exists already and is not of this command, expected another place: --out DIR")
+    assert (tmp_path / "out" / name).read_text() == "mine"

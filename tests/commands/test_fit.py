@@ -38,6 +38,25 @@ def test_a_fit_that_cannot_begin_names_the_scene(tmp_path, capsys, monkeypatch):
     assert_one_line(capsys, "carts.toml: fit(params): at the starting values")
 
 
+@pytest.mark.parametrize("name", ["result.json", "report.html"])
+def test_what_is_no_result_is_not_written_over(tmp_path, capsys, monkeypatch, name):
+    monkeypatch.setattr(Study, "fit", lambda *_: pytest.fail("stop"))
+    scene = write(tmp_path)
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / name).write_text('{"mine": 1}')
+    assert fit(scene) == 2
+    assert_one_line(capsys, f"{name}: exists already and is not of this command, expected another place: --out DIR")
+    assert (tmp_path / "out" / name).read_text() == '{"mine": 1}'
+
+
+def test_the_result_of_a_sister_is_not_written_over(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("diffcontact.commands.fit.read_sisters", lambda *_: [])
+    monkeypatch.setattr(Study, "fit", lambda *_: pytest.fail("stop"))
+    sister = tmp_path / "out" / "result.json"
+    assert fit(write(tmp_path), "--like", str(sister), "other.json") == 2
+    assert_one_line(capsys, f"{sister}: the fit would be written over it, expected another place: --out DIR")
+
+
 def test_a_disk_that_fills_up_names_the_file(demo, tmp_path, capsys, monkeypatch):
     study = read_study(demo / "carts.toml")
     done = study.fit()

@@ -6,6 +6,7 @@ import pytest
 from command_line import assert_one_line
 
 from diffcontact.cli import main
+from diffcontact.report import is_page
 
 SCENE = """\
 title = "A ball that was never filmed"
@@ -51,6 +52,9 @@ def test_a_motion_that_may_be_wrong_says_so(tmp_path, capsys):
     assert simulate(tmp_path, "--times", "0:600:7", scene=SCENE.replace("value = 0.8", "value = 0.5")) == 3
     assert "the steps are too long" in capsys.readouterr().out
     assert (tmp_path / "out" / "motion.html").exists()
+    # Its own page is written over.
+    assert is_page((tmp_path / "out" / "motion.html").read_bytes())
+    assert simulate(tmp_path, "--times", "0:600:7", scene=SCENE.replace("value = 0.8", "value = 0.5")) == 3
 
 
 def test_a_scene_with_data_begins_as_they_do(demo, tmp_path, capsys):
@@ -75,3 +79,20 @@ def test_a_scene_with_data_begins_as_they_do(demo, tmp_path, capsys):
 def test_what_is_missing_is_named(options, scene, told, tmp_path, capsys):
     assert simulate(tmp_path, *options, scene=scene) == 2
     assert_one_line(capsys, told)
+
+
+@pytest.mark.parametrize("name", ["ball.toml", "run.csv", "linked.html", "report.html"])
+def test_only_its_own_page_is_written_over(name, tmp_path, capsys):
+    (tmp_path / "run.csv").write_text("t,y\n0,1\n")
+    (tmp_path / "linked.html").symlink_to("ball.toml")
+    (tmp_path / "report.html").write_text("<!DOCTYPE html>\n<title>mine</title>")
+    (tmp_path / "ball.toml").write_text(SCENE)
+    before = (tmp_path / name).read_text()
+    assert simulate(tmp_path, "--times", "0:1:3", "--out", str(tmp_path / name)) == 2
+    assert_one_line(capsys, f"{name}: exists already and is not of this command, expected another place: --out FILE")
+    assert (tmp_path / name).read_text() == before
+
+
+def test_a_page_is_not_a_folder(tmp_path, capsys):
+    assert simulate(tmp_path, "--times", "0:1:3", "--out", str(tmp_path)) == 2
+    assert_one_line(capsys, f"{tmp_path}: Is a directory")

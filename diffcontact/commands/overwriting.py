@@ -1,0 +1,56 @@
+"""What a command may write over: what it wrote itself. A recording, a scene and what others wrote stay.
+
+Each is asked for before anything is simulated.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from diffcontact.files import read_bytes
+
+_RESULT, _DESIGN = re.compile(rb'\{\s*"converged":'), re.compile(rb'\{\s*"sentence":')
+
+
+def require_own(file: Path, own: Callable[[bytes], object], option: str) -> None:
+    """Refuse a file that is there and is another one than this command writes.
+
+    Args:
+        file: where the command is about to write.
+        own: whether a content is of its own kind.
+        option: how another place is said.
+
+    Raises:
+        OSError: it is there and not its own, or cannot be read.
+
+    Example:
+        >>> import tempfile
+        >>> file = Path(tempfile.mkdtemp(), "result.json")
+        >>> require_own(file, is_result, "--out DIR")
+        >>> _ = file.write_text("mine")
+        >>> require_own(file, is_result, "--out DIR")
+        Traceback (most recent call last):
+        FileExistsError: [Errno 17] exists already and is not of this command, expected another place: --out DIR: ...
+    """
+    if not file.exists():
+        return
+    if file.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(file))
+    # What is no file, as a pipe, would wait for somebody who writes it.
+    if not (file.is_file() and own(read_bytes(file))):
+        told = f"exists already and is not of this command, expected another place: {option}"
+        raise FileExistsError(errno.EEXIST, told, str(file))
+
+
+def is_result(content: bytes) -> bool:
+    """Whether it is what `fit` found."""
+    return _RESULT.match(content) is not None
+
+
+def is_design(content: bytes) -> bool:
+    """Whether it is what `design` found."""
+    return _DESIGN.match(content) is not None
