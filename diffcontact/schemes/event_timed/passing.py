@@ -48,7 +48,7 @@ def before_overlap(system, params, t, s, q, u, end, at_begin, watched: Array, to
     nodes = jnp.concatenate([at_begin[0][None], gaps[1:], at_end[0][None]])
     ends = jnp.abs(s) / 4 * jnp.maximum(jnp.abs(at_begin[1]), jnp.abs(at_end[1]))
     fastest = jnp.maximum(ends, jnp.max(jnp.abs(jnp.diff(nodes, axis=0)), axis=0))
-    near = jnp.any(watched & (nodes[:-1] + nodes[1:] < 1.25 * fastest))
+    near = jnp.any(watched[None, :] & (nodes[:-1] + nodes[1:] < 1.25 * fastest[None, :]))
     f = where_wanted(near, lambda: jnp.minimum(f, _meeting(path, watched, tolerance)), f)
     whole = f == 1.0
     return f, jnp.where(whole, end.q, path.place(f)), jnp.where(whole, end.slope, u + f * (end.slope - u))
