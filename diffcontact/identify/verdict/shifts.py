@@ -22,6 +22,10 @@ from numpy.typing import NDArray
 from diffcontact.identify.verdict.evidence import Evidence, RunEvidence
 
 _NAMED = 2
+# Columns that are differences are known to this power of machine epsilon; see `held`.
+_KNOWN = 0.4
+# Of the parameter that is moved most, beside its interval; what is moved by less of that is moved by rounding.
+_MOVED = 1e-3
 _TINY = np.finfo(float).tiny
 
 
@@ -76,10 +80,14 @@ class Shifts:
         return -self.slopes * (self.inverse @ self._score(parts))
 
     def left(self, parts: Mapping[int, NDArray]) -> float:
-        """The size of what no parameter makes up for of d_g (n, k), |d|^2 - b^T A^-1 b, in units of the noise."""
+        """The size of what no parameter makes up for of d_g (n, k), |d|^2 - b^T A^-1 b, in units of the noise.
+
+        Zero where that is rounding: they make up for all of it.
+        """
         whole = sum(float(np.sum(rows(d[..., None], self.evidence.runs[number]) ** 2)) for number, d in parts.items())
         b = self._score(parts)
-        return float(np.sqrt(max(whole - float(b @ self.inverse @ b), 0.0)))
+        left = max(whole - float(b @ self.inverse @ b), 0.0)
+        return float(np.sqrt(left)) if left > self.evidence.objective.eps ** (2 * _KNOWN) * whole else 0.0
 
     def _score(self, parts: Mapping[int, NDArray]) -> NDArray:
         b = np.zeros(self.slopes.size)
@@ -105,6 +113,16 @@ class Shifts:
         """(P,) how many times as far as its interval each is moved; 0 of what is not sought."""
         compared = self.sought & (self.reach > 0)
         return np.divide(np.abs(moved), self.reach, out=np.zeros_like(self.reach), where=compared)
+
+    def named(self, moved: NDArray) -> str:
+        """The sought parameters that are moved most beside their intervals; empty if there are none.
+
+        Args:
+            moved: (P,) by how much each is.
+        """
+        ratio = self.ratio(moved)
+        most = [int(j) for j in np.argsort(-ratio)[:_NAMED] if ratio[j] > _MOVED * ratio.max()]
+        return " and ".join(str(name) for name in np.array(self.evidence.result.names)[self.evidence.kept][most])
 
     def beyond(self, moved: NDArray) -> str:
         """The sought parameters that are moved further than their intervals reach, in words; empty if there are none.

@@ -11,12 +11,14 @@ which two bodies are seen. What of a fault of 1 % would be left within the noise
 its interval, is taken as right: no interval holds it, so it has to be known besides. Perspective is a scale that
 changes by that much across the picture; of its channels those are told in which it moves most. A term that is held at
 zero, as a drag, has no hundredth part: of it is told how much would just not show, where that moves an estimate
-further; and so of a resistance to motion that the model has not. Residuals that follow each other closely may be noise
+further; and so of a resistance to motion that the model has not. Of a term that does to the data what parameters do,
+however much there is of it, no size is told. Residuals that follow each other closely may be noise
 or the model's lack, an uneven rail's, and a single run cannot tell: that they are noise is taken as right, too.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import combinations
 from typing import NamedTuple
 
@@ -58,22 +60,31 @@ def taken_as_right(evidence: Evidence) -> str:
 
 def _terms(evidence: Evidence, shifts: Shifts) -> list[str]:
     """Terms that are held at zero, with how much of them would not show."""
-    noise, found = np.sqrt(max(evidence.misfit, _TINY)), []
+    found = []
     names = {name for of_run in evidence.held for name, one in of_run.items() if one.value == 0.0}
     for name in sorted(names):
         parts = {number: run[name].column[..., 0] for number, run in enumerate(evidence.held) if name in run}
-        size = _SHOWS * noise / max(shifts.left(parts), _TINY)
-        if words := shifts.beyond(size * shifts.by(parts)):
+        size, moved = _unshown(evidence, shifts, parts), shifts.by(parts)
+        if np.isinf(size):
+            if named := shifts.named(moved):
+                found.append(f"{name} = 0 (nothing tells it from {named})")
+        elif words := shifts.beyond(size * moved):
             found.append(f"{name} = 0 ({evidence.shown(name, size)} would hardly show, and moves {words})")
     return found[:_NAMED]
 
 
+def _unshown(evidence: Evidence, shifts: Shifts, parts: Mapping[int, NDArray]) -> float:
+    """How many times d_g (n, k) just do not show; infinite where parameters make up for all of it."""
+    left = shifts.left(parts)
+    return _SHOWS * float(np.sqrt(max(evidence.misfit, _TINY))) / left if left > 0 else np.inf
+
+
 def _resistance(evidence: Evidence, shifts: Shifts) -> list[str]:
     """That nothing else resists the motion, with how much of it would not show: as a part of the speed at the end."""
-    parts, noise = evidence.resistance, np.sqrt(max(evidence.misfit, _TINY))
+    parts = evidence.resistance
     if not parts:
         return []
-    size = min(_SHOWS * noise / max(shifts.left(parts), _TINY), _SLOWED)
+    size = min(_unshown(evidence, shifts, parts), _SLOWED)
     if not (words := shifts.beyond(size * shifts.by(parts))):
         return []
     return [

@@ -1,5 +1,6 @@
 """What no residual can show, and moves an estimate all the same, is said with how little of it does."""
 
+import dataclasses
 import re
 
 import dragged
@@ -88,6 +89,18 @@ def test_where_the_model_has_a_drag_that_is_held_at_zero_it_is_the_drag_that_is_
     taken = fit(run, dragged.TRUTH | {"drag": 0.0}, {"weight": Positive(), "u0": Real()}).verdict.taken
     assert "drag = 0 (" in taken
     assert "resists the motion" not in taken
+
+
+def test_a_term_that_does_what_a_parameter_does_has_no_size():
+    """A tilt of the rail and the weight pull alike: of either any size would do, and none is told."""
+    system = dataclasses.replace(
+        dragged.DRAGGED, force=lambda t, q, u, p: p["weight"] + p["tilt"] * p["mass"] - p["drag"] * u
+    )
+    pulled = 0.5 * dragged.TIMES + dragged.TIMES**2 + NOISE * np.random.default_rng(2).normal(size=dragged.TIMES.size)
+    seen = Observations(dragged.TIMES, pulled[:, None], NOISE, dragged.positions)
+    run = Problem(system, seen, dragged.start_of, dragged.SCHEME, 1)
+    taken = fit(run, dragged.TRUTH | {"tilt": 0.0}, {"weight": Positive(), "u0": Real()}).verdict.taken
+    assert "tilt = 0 (nothing tells it from weight)" in taken
 
 
 def test_an_axis_that_two_bodies_share_is_looked_at_as_one():
