@@ -11,7 +11,7 @@ from jax import Array, lax
 
 from diffcontact.batching import entangled, in_lanes, select, where_wanted
 from diffcontact.schemes.event_timed.events import CandidateStep, rounding_of_time, to_event_or_end
-from diffcontact.schemes.event_timed.impacts import Percussion, Threshold, matters, no_percussion, percussion
+from diffcontact.schemes.event_timed.impacts import Percussion, Threshold, held_into, matters, no_percussion, percussion
 from diffcontact.schemes.event_timed.passing import before_overlap
 from diffcontact.schemes.event_timed.remainder import remainder
 from diffcontact.schemes.event_timed.smooth_motion import Arrival, Start, Tolerance, smooth, start
@@ -109,8 +109,11 @@ def _to_next_event(system, params, h, now: _Moment, none: Percussion, last, orde
     lost = candidate.found & ~lets_go & ~closed & jnp.any(gaps < allowed)
     # A contact that opens, and is held because it would be closed again: that must be slow.
     opening = begin.contacts.velocity(now.u)
-    held_back = begin.active & (opening > begin.tolerance.velocity) & matters(begin.contacts, opening, 0, now.fastest)
-    coarse = jnp.where(lost | jnp.any(held_back), Status.TOO_COARSE, Status.OK).astype(jnp.int32)
+    held_back = begin.active & (opening > begin.tolerance.velocity)
+    at_rest = begin.resting & ~held_back & (begin.contacts.gap <= begin.tolerance.gap)
+    stuck = held_into(system.mass(now.q, params), begin.contacts, now.u, held_back, at_rest)
+    large = jnp.any(held_back & matters(begin.contacts, opening, 0, now.fastest))
+    coarse = jnp.where(lost | stuck | large, Status.TOO_COARSE, Status.OK).astype(jnp.int32)
     adhesion, this = now.adhesion, jnp.arange(count) == contact
     if adhesion is not None:
         left = jnp.minimum(adhesion + end.impulse, most_held(system, params, adhesion))

@@ -321,6 +321,30 @@ def matters(here: Contacts, speed: Array, e, fastest: Array) -> Array:
     return speed > jnp.minimum(1 / 8, 1 - e) * (jnp.abs(here.normals) @ fastest + jnp.abs(here.drift))
 
 
+def held_into(mass, here: Contacts, u: Array, held_back: Array, at_rest: Array):
+    """() whether to hold contacts closed that open drives the bodies into others, which are at rest.
+
+    A body that would hop and go on is stopped there for good, however small the hop: on its way up a ramp whose foot it
+    has not left, and to which it would come back within the step.
+
+    Args:
+        mass, here: mass and contacts; u: (d,) velocity before [m/s].
+        held_back: (c,) bool, contacts that open and are held closed.
+        at_rest: (c,) bool, the others.
+    """
+    mass, here, u = lax.stop_gradient((mass, here, u))
+
+    def driven():
+        rows = jnp.where((held_back | at_rest)[:, None], here.normals, 0.0)
+        delassus = rows @ solve(mass, rows.T)
+        own = jnp.diagonal(delassus)
+        pulls = jnp.where(held_back, here.velocity(u) / jnp.where(own > 0, own, 1.0), 0.0)
+        blow = jnp.max(delassus * pulls[None, :], axis=1)
+        return jnp.any(at_rest & matters(here, blow, 0, jnp.abs(u)))
+
+    return where_wanted(jnp.any(held_back) & jnp.any(at_rest), driven, jnp.array(False))
+
+
 def _gain(here: Contacts, before, hit: _Hit):
     """() kinetic energy that an impact makes, relative to moving walls, beyond rounding [J]."""
     after = here.velocity(hit.u)

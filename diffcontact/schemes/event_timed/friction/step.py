@@ -19,7 +19,7 @@ from diffcontact.schemes.event_timed.friction.changes import Beginning, delay
 from diffcontact.schemes.event_timed.friction.moment import Due, pass_by
 from diffcontact.schemes.event_timed.friction.motion import Arrival, smooth
 from diffcontact.schemes.event_timed.friction.piece import Imposed, Piece, Place, Surroundings
-from diffcontact.schemes.event_timed.impacts import Threshold, matters, no_percussion
+from diffcontact.schemes.event_timed.impacts import Threshold, held_into, matters, no_percussion
 from diffcontact.schemes.event_timed.passing import before_overlap
 from diffcontact.schemes.event_timed.remainder import remainder
 from diffcontact.schemes.event_timed.smooth_motion import Tolerance
@@ -133,7 +133,10 @@ def _to_next_event(system, params, h, order: int, now: _Moment, last):
     # Where no gap is closed after all, none may be negative: the search has been led astray until its end.
     lost = meets & ~closed & jnp.any(gaps < jnp.minimum(here.gap, 0.0) - converged)
     opening = piece.around.opening
-    held_back = piece.modes.closed & (opening > tolerance.velocity) & matters(here, opening, 0, now.fastest)
+    held_back = piece.modes.closed & (opening > tolerance.velocity)
+    at_rest = piece.around.touching & ~held_back & (opening <= tolerance.velocity)
+    lost = lost | held_into(piece.around.place.mass, here, hit.u, held_back, at_rest)
+    held_back = held_back & matters(here, opening, 0, now.fastest)
     turns = _turns(piece, end, ended, now.fastest) | _strays(piece, end, ended, candidate.s, now.fastest)
     lost = lost | winds(system, params, now.q, hit.u, candidate.s, order)
     astray = lost | jnp.any(held_back) | jnp.any(turns) | jnp.any(_pulls(piece, end))
