@@ -201,9 +201,11 @@ def first_root(begin: tuple[Array, Array], end: tuple[Array, Array], s, watched:
         time in [0, s] (s where there is none), index, and whether there is one.
     """
     (g0, v0), (g1, v1) = begin, end
+    # Two balls have no normal where their centres have come together.
+    v1 = jnp.where(jnp.isfinite(v1), v1, 0.0)
     closed = g0 <= tolerance.gap
     start = jnp.where(closed, 0.0, g0)
-    cubic = Cubic.between((start, v0), end, s)
+    cubic = Cubic.between((start, v0), (g1, v1), s)
     inner, gap_at = cubic.extrema(), cubic.value
     tiny = jnp.finfo(g0.dtype).tiny
     nodes = jnp.stack([jnp.zeros_like(g0), *inner, jnp.ones_like(g0)])

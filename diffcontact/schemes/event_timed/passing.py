@@ -16,6 +16,7 @@ from diffcontact.system import System, gap_motion, rate
 _QUARTERS = (0.25, 0.5, 0.75)
 # So many more are looked at, as long as tangents cross below zero.
 _FURTHER = 8
+_HAIR = 1 - 2**-7
 
 
 def before_overlap(system, params, t, s, q, u, end, at_begin, watched: Array, tolerance):
@@ -93,8 +94,9 @@ def _meeting(path: _Path, watched, tolerance):
         left, right, falls, rises = fractions[:-1, None], fractions[1:, None], slopes[:-1], slopes[1:]
         turns = (falls < 0) & (rises > 0) & watched[None, :]
         steep = jnp.where(turns, rises - falls, 1.0)
-        crossing = left + (gaps[:-1] - gaps[1:] + rises * (right - left)) / steep
-        crossing = jnp.clip(crossing, left, right)
+        # A hair before: two bodies that fly straight at each other have no normal where their centres meet.
+        share = (gaps[:-1] - gaps[1:] + rises * (right - left)) / steep
+        crossing = left + _HAIR * jnp.clip(share, 0.0, right - left)
         depth = jnp.where(turns, gaps[:-1] + falls * (crossing - left), jnp.inf)
         deepest = jnp.argmin(depth)
         f = jnp.where(depth.ravel()[deepest] < -tolerance, crossing.ravel()[deepest], 1.0)
