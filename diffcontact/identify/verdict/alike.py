@@ -8,7 +8,10 @@ their start, and m their mean,
 if there is nothing else, and the mean correlation of two runs, (G |m|^2 - 1) / (G - 1), is near zero. What runs have in
 common moves them all alike. Their scatter, on which intervals rest from three runs on, shows nothing of it, so what it
 may have moved is compared with the intervals (`shifts`). A slow curve is worth few independent numbers: that a few runs
-have one in common may be chance.
+have one in common may be chance. A misfit that dwarfs the noise makes any two runs look like one recording. Two that
+are one differ by less than noise would make them,
+
+    |r_g - r_h| < 2^(1/2) a sigma,    a well below 1
 """
 
 from __future__ import annotations
@@ -28,6 +31,8 @@ from diffcontact.identify.verdict.verdict import Reason
 _LEVEL = 1e-4
 # Two runs whose residuals are correlated by more are one recording, perhaps with its digits rounded.
 _SAME = 0.99
+# The part a of what noise of the stated size would make two runs differ by: noise is often stated too large.
+_ONE = 0.2
 # Part of the time between two samples by which two clocks may differ.
 _APART = 0.1
 # More runs than this are not compared two by two.
@@ -40,7 +45,7 @@ def alike(evidence: Evidence) -> Iterator[Reason]:
     numbers = range(len(evidence.runs))
     pairs = list(combinations(numbers, 2)) if len(numbers) <= _MOST else []
     level = _LEVEL / (len(pairs) + 1)
-    same = [pair for pair in pairs if _correlation(evidence, pair, level) > _SAME]
+    same = [pair for pair in pairs if _correlation(evidence, pair, level) > _SAME and _apart(evidence, *pair) < _ONE]
     if same:
         named = "; ".join(" and ".join(evidence.run(number) for number in pair) for pair in same[:_NAMED])
         yield Reason(
@@ -84,6 +89,23 @@ def _correlation(evidence: Evidence, numbers: Sequence[int], level: float) -> fl
     if fdtrc(freedom, (len(runs) - 1) * freedom, (len(runs) - 1) * common / rest) > level:
         return 0.0
     return (common - 1.0) / (len(runs) - 1)
+
+
+def _apart(evidence: Evidence, *pair: int) -> float:
+    """By how much two runs differ, beside what noise of the stated size would make them differ by.
+
+    In the channel in which they differ most.
+    """
+    n = min(len(evidence.runs[number].times) for number in pair)
+    one, other = (_in_stated_noise(evidence, number)[:n] for number in pair)
+    return max(float(np.sqrt(np.mean(d[~np.isnan(d)] ** 2) / 2)) for d in (one - other).T if not np.isnan(d).all())
+
+
+def _in_stated_noise(evidence: Evidence, number: int) -> NDArray:
+    """(n, k) residuals of what was measured sample by sample; those of a fit may be in units of an estimated noise."""
+    run, factors = evidence.runs[number], evidence.result.noise_factors
+    r = run.residual.r[:, : run.tracks]
+    return r * factors[number][: run.tracks] if factors else r
 
 
 def _in_step(runs: Sequence[RunEvidence], n: int) -> bool:

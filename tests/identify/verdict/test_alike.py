@@ -9,10 +9,10 @@ from diffcontact.identify import Real
 FREE = {"g": Real(), "u0": Real()}
 
 
-def reasons(noises):
+def reasons(noises, **options):
     """Of a joint fit of falls with these noises, each from a speed of its own."""
     runs = [fall(None, ("u0",), noise) for noise in noises]
-    verdict = fitted(runs, FREE, u0=np.zeros((len(runs), 1))).verdict
+    verdict = fitted(runs, FREE, u0=np.zeros((len(runs), 1)), **options).verdict
     return verdict.explains, " ".join(verdict.reasons)
 
 
@@ -35,6 +35,18 @@ def test_a_recording_that_is_there_twice_is_named(noise, rows):
     # A table of fewer digits is the same recording.
     rounded = [np.round(noise[i], 3 + place) for place, i in enumerate(rows)]
     assert "residuals are the same in run 0 and run " in reasons(rounded)[1]
+
+
+@pytest.mark.parametrize("options", [{}, {"noise": "estimated"}])
+def test_a_misfit_that_dwarfs_the_noise_does_not_make_two_runs_one(noise, options):
+    missing = 100 * NOISE * np.random.default_rng(6).normal(size=41)
+    for count in (2, 3):
+        explains, told = reasons(noise[:count] + missing, **options)
+        assert "residuals are the same" not in told
+    assert explains == "no"
+    assert "residuals are alike in all runs (correlation 1.00)" in told
+    # Of one recording it is seen all the same.
+    assert "residuals are the same in run 0 and run 2" in reasons(noise[[0, 1, 0]] + missing, **options)[1]
 
 
 def test_what_all_runs_lack_is_no_scatter(noise):
