@@ -46,11 +46,14 @@ def before_overlap(system, params, t, s, q, u, end, at_begin, watched: Array, to
     f = _first_overlap(fractions, gaps, watched, tolerance)
 
     # How far a gap may go within a quarter: as far as within another, or as its velocity at either end says.
-    nodes = jnp.concatenate([at_begin[0][None], gaps[1:], at_end[0][None]])
-    ends = jnp.abs(s) / 4 * jnp.maximum(jnp.abs(at_begin[1]), jnp.abs(at_end[1]))
-    fastest = jnp.maximum(ends, jnp.max(jnp.abs(jnp.diff(nodes, axis=0)), axis=0))
-    near = jnp.any(watched[None, :] & (nodes[:-1] + nodes[1:] < 1.25 * fastest[None, :]))
-    f = where_wanted(near, lambda: jnp.minimum(f, _meeting(path, watched, tolerance)), f)
+    ends = (at_begin[0], s * at_begin[1]), (at_end[0], s * at_end[1])
+    nodes = jnp.concatenate([ends[0][0][None], gaps[1:], ends[1][0][None]])
+    farthest = jnp.concatenate([jnp.diff(nodes, axis=0), jnp.stack([ends[0][1], ends[1][1]]) / 4])
+    near = nodes[:-1] + nodes[1:] < 1.25 * jnp.max(jnp.abs(farthest), axis=0)[None, :]
+    meet = where_wanted(
+        jnp.any(near & watched[None, :]), lambda: _meeting(path, ends, watched, tolerance), jnp.ones_like(f)
+    )
+    f = jnp.minimum(f, meet)
     whole = f == 1.0
     return f, jnp.where(whole, end.q, path.place(f)), jnp.where(whole, end.slope, u + f * (end.slope - u))
 
@@ -82,32 +85,40 @@ def _first_overlap(fractions, gaps, watched, tolerance):
     return jnp.min(jnp.where(overlaps, fractions, 1.0))
 
 
-def _meeting(path: _Path, watched, tolerance):
+def _meeting(path: _Path, ends, watched, tolerance):
     """() the share of the way at which bodies are found to overlap; 1 if nowhere.
 
     The distance of convex bodies that move straight is convex: it lies above its tangents, and those of two places
     cross where it may be lowest. Where they cross deepest below zero the gaps are looked at, again and again.
+
+    Args:
+        path: the motion.
+        ends: gaps (c,) and what they change by per unit of f, at its beginning and at its end.
+        watched, tolerance: see `before_overlap`.
     """
 
-    def closer(_, seen):
+    quarters = jnp.array(_QUARTERS, path.q.dtype)
+
+    def closer(number, seen):
         fractions, gaps, slopes = seen
-        left, right, falls, rises = fractions[:-1, None], fractions[1:, None], slopes[:-1], slopes[1:]
+        left, wide = fractions[:-1, None], jnp.diff(fractions)[:, None]
+        falls, rises = slopes[:-1], slopes[1:]
         turns = (falls < 0) & (rises > 0) & watched[None, :]
-        steep = jnp.where(turns, rises - falls, 1.0)
         # A hair before: two bodies that fly straight at each other have no normal where their centres meet.
-        share = (gaps[:-1] - gaps[1:] + rises * (right - left)) / steep
-        crossing = left + _HAIR * jnp.clip(share, 0.0, right - left)
-        depth = jnp.where(turns, gaps[:-1] + falls * (crossing - left), jnp.inf)
+        share = (gaps[:-1] - gaps[1:] + rises * wide) / jnp.where(turns, rises - falls, 1.0)
+        way = _HAIR * jnp.clip(share, 0.0, wide)
+        depth = jnp.where(turns, gaps[:-1] + falls * way, jnp.inf)
         deepest = jnp.argmin(depth)
-        f = jnp.where(depth.ravel()[deepest] < -tolerance, crossing.ravel()[deepest], 1.0)
-        here = f, *path.look(f)
-        # The last ones are places at 1, as long as any are to be filled.
-        seen = jax.tree.map(lambda all_, one: all_.at[-1].set(one), seen, here)
+        f = jnp.where(depth.ravel()[deepest] < -tolerance, (left + way).ravel()[deepest], 1.0)
+        f = jnp.where(number < quarters.size, quarters[jnp.minimum(number, quarters.size - 1)], f)
+        # The last ones are places at the end, as long as any are to be filled.
+        seen = jax.tree.map(lambda all_, one: all_.at[-1].set(one), seen, (f, *path.look(f)))
         order = jnp.argsort(seen[0])
         return jax.tree.map(lambda x: x[order], seen)
 
-    begin, end = jnp.zeros(1, path.q.dtype), jnp.ones(1 + _FURTHER, path.q.dtype)
-    fractions = jnp.concatenate([begin, jnp.array(_QUARTERS, path.q.dtype), end])
-    start = (fractions, *jax.vmap(path.look)(fractions))
-    fractions, gaps, _ = lax.fori_loop(0, _FURTHER, closer, in_lanes(start, (path.q, path.way)))
+    further = quarters.size + _FURTHER
+    fractions = jnp.concatenate([jnp.zeros(1, path.q.dtype), jnp.ones(1 + further, path.q.dtype)])
+    known = jax.tree.map(lambda a, b: jnp.where(fractions[:, None] > 0, b, a), *ends)
+    start = in_lanes((fractions, *known), (path.q, path.way))
+    fractions, gaps, _ = lax.fori_loop(0, further, closer, start)
     return _first_overlap(fractions, gaps, watched, tolerance)

@@ -107,5 +107,6 @@ def test_balls_that_collapsed_a_hair_apart_are_reported_when_they_are_struck():
     before = dc.simulate(LINE, params, *start, np.linspace(0.0, 0.45, 19))
     after = dc.simulate(LINE, params, *start, np.linspace(0.0, 1.0, 41))
     assert before.status == 0
-    assert np.ptp(before.u[-1]) < 1e-5
+    # What is left of a step closes their gaps.
+    assert np.ptp(before.u[-1]) < 1e-4
     assert after.status == dc.Status.TOO_COARSE
