@@ -26,8 +26,8 @@ _ENDS = re.compile(r"\r\n|\r|\n")
 _DECIMAL_COMMA = re.compile(r"\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*")
 # A header is looked for in so many lines, to tell how many stand before it.
 _HEADER = 100
-# From this part of the rows on, times that do not increase are the rule, not slips.
-_RULE = 0.02
+# From this part of the rows on, and so many, times that do not increase are the rule, not slips.
+_RULE, _SEVERAL = 0.02, 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -356,7 +356,7 @@ def _require_increasing(rows: Sequence[int], name: str, times: NDArray) -> None:
     wrong = np.flatnonzero(np.diff(times) <= 0).tolist()
     for i in wrong:
         hint = f"data.untimed = 'leave out' does without it, {line}"
-        if len(wrong) > _RULE * times.size:
+        if len(wrong) >= max(_RULE * times.size, _SEVERAL):
             hint = f"{len(wrong)} do not, as if rounded: {line}, data.rate = 240 at so many a second"
         raise ValueError(
             f"row {rows[i + 1]}, column {name!r}: {times[i + 1]:g} follows {times[i]:g}, "

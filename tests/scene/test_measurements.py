@@ -55,6 +55,15 @@ def test_every_third_row(tmp_path):
         ("t,x\n0,1\n1,inf\n", "row 3, column 'x': 'inf', expected a finite number"),
         ("t,x\n0,1\n,2\n", "row 3, column 't': the time is missing"),
         ("t,x\n0,1\n\n2,1\n2,3\n", "row 5, column 't': 2 follows 2, expected times that increase"),
+        # One row out of order, or a clock that was set back, in a short file is no rounding.
+        (
+            "t,x\n0,1\n2,2\n1,3\n3,4\n",
+            "row 4, column 't': 1 follows 2, expected times that increase; data.untimed = 'leave out' does without it",
+        ),
+        (
+            "t,x\n0,1\n0,2\n1,3\n1,4\n2,5\n2,6\n",
+            "row 3, column 't': 0 follows 0, expected times that increase; 3 do not, as if rounded: data.rate",
+        ),
         ("t,x\n0,1\n", "1 rows of data, expected at least 2"),
         (b"t,x\n0,\xff\n", "byte 6 is no UTF-8 text"),
     ],
