@@ -14,6 +14,7 @@ from diffcontact.identify.estimate import estimate
 from diffcontact.identify.identifiability.assessment import POINTS, Identifiability, assess, refuse_hopeless
 from diffcontact.identify.intervals.doubtful import with_profiles
 from diffcontact.identify.intervals.gripped import with_lower_bounds
+from diffcontact.identify.intervals.other_minima import with_other_minima
 from diffcontact.identify.intervals.profile import LowerCostError
 from diffcontact.identify.problem.objective import Objective, Progress
 from diffcontact.identify.problem.observations import Problem
@@ -21,7 +22,7 @@ from diffcontact.identify.problem.parameters import Domain, Tie
 from diffcontact.identify.problem.priors import Normal
 from diffcontact.identify.result import FitResult
 from diffcontact.identify.search.estimated_noise import with_estimated_noise
-from diffcontact.identify.search.resolved_steps import story, with_resolved_steps
+from diffcontact.identify.search.resolved_steps import story, with_resolved_steps, with_steps_for_hidden_impacts
 from diffcontact.identify.search.shooting import METHODS, SHOOTING, Outcome, search
 from diffcontact.identify.search.trust_region import solve
 from diffcontact.progress import stage
@@ -69,6 +70,10 @@ def fit(
     seen otherwise, as in a single bounce of which only the centre is filmed, both explain the same. So where contacts
     rub it is tried whether a much larger friction, or a value far from the estimate, explains the data as well; the
     interval then reaches there, and the verdict says so. Of more than 24 parameters that is asked of frictions only.
+
+    Where several starts end at other values that explain the data as well, the interval holds these, too, and so it
+    does where nobody saw how often a body bounced: in a gap between two samples in which it does so at least twice
+    other numbers of bounces are tried. The values are in `FitResult.elsewhere`.
 
     Whether the model explains the data at all is in `FitResult.verdict`: read it first.
 
@@ -144,6 +149,7 @@ def fit(
         if noise == "estimated":
             objective, found, factors = with_estimated_noise(objective, found)
             objective, found = with_resolved_steps(objective, found)
+        objective, found = with_steps_for_hidden_impacts(objective, found)
         found = replace(found, story="; ".join(filter(None, (found.story, story(objective)))))
         return replace(_with_intervals(objective, found), noise_factors=factors)
 
@@ -179,7 +185,7 @@ def _with_intervals(objective: Objective, found: Outcome) -> FitResult:
     for attempt in range(_DEEPER + 1):
         result = estimate(objective, found)
         try:
-            return with_lower_bounds(with_profiles(result))
+            return with_other_minima(with_lower_bounds(with_profiles(result)), found.ends)
         except LowerCostError as lower:
             if attempt == _DEEPER:
                 return replace(result, lower_elsewhere=str(lower))

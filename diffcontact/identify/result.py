@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import MISSING, dataclass, field, fields, replace
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 
 from diffcontact.drawing import Draw
 from diffcontact.files import write_atomically
+from diffcontact.identify.covariance.autoregression import autocorrelation
 from diffcontact.identify.covariance.error_bars import WITHIN
 from diffcontact.identify.intervals.profiled import Profile
 from diffcontact.identify.portable import decode, encode
@@ -67,6 +67,8 @@ class FitResult:
             other runs only; empty where there are no others.
         profiles: of the elements whose interval is that of their profile, because a bound is near.
         gripped: names of coefficients of friction that are only bounded from below, because every contact grips.
+        elsewhere: other minima that explain the data as well, each a dict name -> value of what lies there outside the
+            interval of the estimate's own minimum; `interval95` holds them all.
         lower_elsewhere: where intervals have met a lower cost once more than the fit would go on from; else empty.
         noise_factors: per run, (k,) estimated noise over stated noise; empty where the stated noise was taken.
         objective: what was minimised, started at the estimate: the runs with their noise as estimated, the free
@@ -98,6 +100,7 @@ class FitResult:
     noise_factors: tuple[NDArray, ...] = ()
     profiles: tuple[Profile, ...] = ()
     gripped: tuple[str, ...] = ()
+    elsewhere: tuple[dict[str, float], ...] = ()
     lower_elsewhere: str = ""
     objective: Objective | None = field(default=None, repr=False)
     stored_verdict: Verdict | None = field(default=None, repr=False)
@@ -182,7 +185,7 @@ class FitResult:
 
     def autocorrelation(self, lags: int = 1) -> tuple[NDArray, ...]:
         """Per run, correlations (lags + 1, k) of residuals so many samples apart; 1 at lag 0, NaN where none remain."""
-        return tuple(_autocorrelation(r, lags) for r in self.residuals)
+        return tuple(autocorrelation(r, lags) for r in self.residuals)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "objective": None, "stored_verdict": self.verdict}
@@ -210,6 +213,7 @@ class FitResult:
             for part, tail in ((self.stderr, ()), (self.interval95, (2,)))
         )
         unidentifiable = {name for direction in self.unidentifiable for name in direction}
+        ambiguous = {name for other in self.elsewhere for name in other}
         plain = np.sqrt(np.diag(self.covariance_plain))
         rows = []
         for j, name in enumerate(self.names):
@@ -220,6 +224,7 @@ class FitResult:
                     ("gripped: bounded from below", self.gripped),
                     ("at its bound", self.at_bound),
                     ("interval by its profile", self.profiled),
+                    ("may be elsewhere, too", ambiguous),
                 )
                 if name in holders
             ]
@@ -359,7 +364,7 @@ _FIELDS = tuple(entry.name for entry in fields(FitResult) if entry.name not in (
 # What it holds at least; what came later has a default.
 _REQUIRED = tuple(entry.name for entry in fields(FitResult) if entry.default is MISSING)
 _TUPLES = {"names", "at_bound", "start_costs", "residuals", "hints", "prediction_errors", "noise_factors"}
-_TUPLES |= {"profiles", "gripped"}
+_TUPLES |= {"profiles", "gripped", "elsewhere"}
 
 
 def resumed(result: FitResult, caller: str, all_seen: bool = False) -> Objective:
@@ -385,14 +390,6 @@ def resumed(result: FitResult, caller: str, all_seen: bool = False) -> Objective
     if all_seen and result.unidentifiable:
         raise ValueError(f"{caller}(result): {'; '.join(result.hints)}; expected priors or fewer free parameters")
     return result.objective
-
-
-def _autocorrelation(r: NDArray, lags: int) -> NDArray:
-    power = np.nanmean(r**2, axis=0)
-    with warnings.catch_warnings():
-        # A lag without any pair is NaN, and says so by being NaN.
-        warnings.simplefilter("ignore", RuntimeWarning)
-        return np.stack([np.nanmean(r[lag:] * r[: len(r) - lag], axis=0) / power for lag in range(lags + 1)])
 
 
 def _finite(value: float) -> float | None:

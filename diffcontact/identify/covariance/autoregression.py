@@ -29,6 +29,7 @@ Multivariate Analysis 3 (1973) 408, for the partial correlations; H. Akaike, IEE
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -307,3 +308,17 @@ def _orthonormal(J: NDArray) -> NDArray:
 def grid(n: int) -> int:
     """Length of the Fourier transforms for n samples: long enough that the correlation has decayed before it wraps."""
     return 8 * n
+
+
+def autocorrelation(r: NDArray, lags: int) -> NDArray:
+    """Correlations (lags + 1, k) of residuals (n, k) so many samples apart; NaN where there is no pair.
+
+    Example:
+        >>> autocorrelation(np.array([[1.0], [-1.0], [1.0]]), 1).ravel()
+        array([ 1., -1.])
+    """
+    power = np.nanmean(r**2, axis=0)
+    with warnings.catch_warnings():
+        # A lag without any pair is NaN, and says so by being NaN.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        return np.stack([np.nanmean(r[lag:] * r[: len(r) - lag], axis=0) / power for lag in range(lags + 1)])

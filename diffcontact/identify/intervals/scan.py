@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.result import FitResult, resumed
@@ -34,11 +35,7 @@ class Scan:
         scan.level = float(np.concatenate([np.ravel(q) for q in result.quantile.values()])[j]) ** 2
         slope = objective.parameters.slopes(objective.parameters.start)[j]
         scan.stderr = float(np.sqrt(result.covariance[j, j]) / slope)
-        if np.any(scan.jacobian[:, j]):
-            scan.scale = scan.stderr**2 / np.linalg.pinv(scan.jacobian.T @ scan.jacobian, hermitian=True)[j, j]
-        else:
-            # Without an effect at the estimate there is no curvature to compare: what all residuals are worth is left.
-            scan.scale = result.chi2_per_dof * result.samples / max(result.effective_samples, 1.0)
+        scan.scale = float(scales(result, objective)[j])
         return scan
 
     def __init__(self, objective: Objective, j: int):
@@ -81,6 +78,24 @@ class Scan:
             self.least, self.lowest = cost, self.theta
         self.seen[x] = min(2 * (cost - self.cost) / self.scale, self.seen.get(x, np.inf))
         return self.seen[x]
+
+
+def scales(result: FitResult, objective: Objective) -> NDArray:
+    """(P,) s^2, the scale on which the error bar of each element rests; what the data cannot see has an infinite one.
+
+    Args:
+        result: what `fit` returned.
+        objective: what was minimised, started at the estimate.
+    """
+    theta = objective.parameters.start
+    _, J = objective.evaluate(theta)
+    here = np.any(J, axis=0)
+    size = np.where(here, np.linalg.norm(J, axis=0), 1.0)
+    unscaled = np.where(here, np.diag(np.linalg.pinv((J / size).T @ (J / size), hermitian=True)), 1.0) / size**2
+    variance = np.diag(result.covariance) / objective.parameters.slopes(theta) ** 2
+    # Without an effect at the estimate there is no curvature to compare: what all residuals are worth is left.
+    worth = result.chi2_per_dof * result.samples / max(result.effective_samples, 1.0)
+    return np.where(here | np.isinf(variance), variance / unscaled, worth)
 
 
 def end_of_interval(scan: Scan, side: float) -> float:

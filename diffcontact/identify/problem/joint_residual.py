@@ -19,7 +19,7 @@ from diffcontact.identify.problem.observations import Problem
 from diffcontact.identify.problem.parameters import FreeParameters
 from diffcontact.identify.problem.residual import Samples, evaluate, linearise_lanes
 from diffcontact.identify.problem.run import Linearised, Run, cut, prepared
-from diffcontact.identify.problem.substeps import TOLERANCE
+from diffcontact.identify.problem.substeps import FINEST, TOLERANCE
 from diffcontact.status import Status, first
 
 _LINEAR = Loss()
@@ -154,6 +154,16 @@ class JointResidual:
         """The same runs with steps short enough at theta (P,), where their number was left open; never longer ones."""
         other = copy(self)
         other.runs = self._resolved(theta)
+        return other
+
+    def refined(self, factor: int) -> JointResidual:
+        """The same runs with so many times as many steps, up to the finest, where their number was left open."""
+        other, runs = copy(self), []
+        for run, problem in zip(self.runs, self.problems, strict=True):
+            number = run.model.substeps
+            more = max(number, min(factor * number, FINEST)) if problem.substeps == "auto" else number
+            runs.append(replace(run, model=replace(run.model, substeps=more)))
+        other.runs = runs
         return other
 
     def _resolved(self, theta: NDArray) -> list[Run]:

@@ -96,6 +96,10 @@ class Objective:
         """The same objective with steps short enough at theta (P,); see `JointResidual.resolved`."""
         return Objective(self.joint.resolved(theta), self.parameters, self.loss, self.priors, self.progress)
 
+    def refined(self, factor: int) -> Objective:
+        """The same objective with shorter steps; see `JointResidual.refined`."""
+        return Objective(self.joint.refined(factor), self.parameters, self.loss, self.priors, self.progress)
+
     def evaluate(self, theta: NDArray) -> tuple[NDArray, NDArray]:
         """f (M,), rows whose squares are twice the cost, and their Jacobian J (M, P).
 

@@ -8,8 +8,11 @@ import numpy as np
 
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.substeps import TOLERANCE
+from diffcontact.identify.search.hidden_impacts import gaps
 from diffcontact.identify.search.shooting import Outcome
 from diffcontact.identify.search.trust_region import solve
+
+_SHORTER = 4
 
 
 def with_resolved_steps(objective: Objective, found: Outcome) -> tuple[Objective, Outcome]:
@@ -29,6 +32,25 @@ def with_resolved_steps(objective: Objective, found: Outcome) -> tuple[Objective
             return finer, found
         objective, end = finer, solve(finer, found.end.x)
         found = replace(found, end=end, costs=(float(end.cost),))
+
+
+def with_steps_for_hidden_impacts(objective: Objective, found: Outcome) -> tuple[Objective, Outcome]:
+    """Go on with shorter steps where a gap in the data hides how often something bounces.
+
+    Steps that are short enough for few long bounces at the end of a search are not for the many short ones that may
+    have been there instead, and with too long ones these would not be found.
+
+    Args:
+        objective: with steps that are short enough at that end.
+        found: where the search ended.
+    """
+    if not gaps(objective.joint, found.end.x):
+        return objective, found
+    finer = objective.refined(_SHORTER)
+    if _numbers(finer) == _numbers(objective):
+        return objective, found
+    end = solve(finer, found.end.x)
+    return finer, replace(found, end=end, costs=(float(end.cost), *found.costs[1:]))
 
 
 def story(objective: Objective) -> str:

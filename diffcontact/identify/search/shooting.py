@@ -17,7 +17,7 @@ the simulation makes the cost rugged.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 
 import numpy as np
@@ -55,11 +55,14 @@ class Outcome:
         end: the best end, polished.
         costs: (N,) the waterfall: the cost from every start, sorted.
         story: how it was found, for the message; empty where there is nothing to tell.
+        ends: (N, P) where the starts ended, best first and not polished; None where there was one start, or where the
+            method does not ask for Jacobians.
     """
 
     end: OptimizeResult
     costs: tuple[float, ...]
     story: str
+    ends: NDArray | None = None
 
 
 def search(objective: Objective, method: str, starts: int, seed: int, shooting: str) -> Outcome:
@@ -79,27 +82,27 @@ def search(objective: Objective, method: str, starts: int, seed: int, shooting: 
         return _one_by_one(objective, method, points, seed)
     if shooting not in ("auto", "single"):
         return _by_one_way(objective, points, shooting)
-    best, costs = _polished(objective, points if starts == 1 else _together(objective, points))
-    story = f"single shooting ended at cost {best.cost:.6g}, which noise does not explain"
+    best = _polished(objective, points if starts == 1 else _together(objective, points))
+    story = f"single shooting ended at cost {best.end.cost:.6g}, which noise does not explain"
     if shooting == "single":
-        return Outcome(best, costs, _waterfall(costs))
-    if objective.explained(best.x):
-        return _next_door(objective, Outcome(best, costs, _waterfall(costs)))
+        return replace(best, story=_waterfall(best.costs))
+    if objective.explained(best.end.x):
+        return _next_door(objective, replace(best, story=_waterfall(best.costs)))
     for way in _WAYS:
         # Segments are many simulations: from the given start alone, and only if they can gain half of the cost.
         with stage(way.name):
-            led = way.lead(objective, points[:1] if way.slow else points, best.cost / 2)
+            led = way.lead(objective, points[:1] if way.slow else points, best.end.cost / 2)
         if isinstance(led, str):
             story = _joined(story, f"{way.name}: {led}")
             continue
-        end, others = _polished(objective, led)
-        won = end.cost < best.cost * (1 - 1e-6)
-        story = _joined(story, f"{way.name} found {f'{end.cost:.6g}' if won else 'nothing better'}")
+        found = _polished(objective, led)
+        won = found.end.cost < best.end.cost * (1 - 1e-6)
+        story = _joined(story, f"{way.name} found {f'{found.end.cost:.6g}' if won else 'nothing better'}")
         if won:
-            best, costs = end, others
-        if objective.explained(best.x):
+            best = found
+        if objective.explained(best.end.x):
             break
-    return _next_door(objective, Outcome(best, costs, _joined(story, _waterfall(costs))))
+    return _next_door(objective, replace(best, story=_joined(story, _waterfall(best.costs))))
 
 
 def _next_door(objective: Objective, found: Outcome) -> Outcome:
@@ -110,11 +113,11 @@ def _next_door(objective: Objective, found: Outcome) -> Outcome:
     places = neighbouring_impacts(objective, found.end.x)
     if places is None:
         return found
-    end, _ = _polished(objective, _together(objective, places))
+    end = _polished(objective, _together(objective, places)).end
     if not end.cost < found.end.cost * (1 - 1e-6):
         return found
     told = f"with an impact on the other side of a sample {end.cost:.6g}"
-    return Outcome(end, (float(end.cost), *found.costs[1:]), _joined(found.story, told))
+    return replace(found, end=end, costs=(float(end.cost), *found.costs[1:]), story=_joined(found.story, told))
 
 
 @dataclass(frozen=True)
@@ -165,8 +168,8 @@ def _by_one_way(objective: Objective, points: NDArray, key: str) -> Outcome:
         led = way.lead(objective, points, np.inf)
     if isinstance(led, str):
         raise ValueError(f"fit(shooting={key!r}): {led}")
-    end, costs = _polished(objective, led)
-    return Outcome(end, costs, _joined(f"by {way.name}", _waterfall(costs)))
+    found = _polished(objective, led)
+    return replace(found, story=_joined(f"by {way.name}", _waterfall(found.costs)))
 
 
 def _joined(*parts: str) -> str:
@@ -206,16 +209,17 @@ def _together(objective: Objective, points: NDArray) -> NDArray:
     return np.concatenate(ends)
 
 
-def _polished(objective: Objective, theta: NDArray) -> tuple[OptimizeResult, tuple[float, ...]]:
-    """The end of the best lane, polished, and the costs of all, sorted."""
+def _polished(objective: Objective, theta: NDArray) -> Outcome:
+    """The end of the best lane, polished, and where all lanes are, sorted by their costs; without a story."""
     if len(theta) == 1:
         end = _solved(objective, theta[0])
-        return end, (float(end.cost),)
+        return Outcome(end, (float(end.cost),), "")
     costs = np.concatenate([objective.normal_equations(block, np.ones(len(block))).cost for block in _blocks(theta)])
     best = int(np.argmin(costs))
     end = _solved(objective, theta[best])
     costs[best] = end.cost
-    return end, tuple(float(cost) for cost in np.sort(costs))
+    order = np.argsort(costs, kind="stable")
+    return Outcome(end, tuple(float(cost) for cost in costs[order]), "", theta[order])
 
 
 def _solved(objective: Objective, start: NDArray) -> OptimizeResult:

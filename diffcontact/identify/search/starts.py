@@ -9,7 +9,17 @@ from diffcontact.identify.problem.parameters import FreeParameters
 
 
 def starting_points(parameters: FreeParameters, starts: int, seed: int) -> NDArray:
-    """(starts, P): the given start, then a Sobol set in the bounds.
+    """(starts, P): the given start, then a Sobol set in the bounds, or around the start (`surroundings`)."""
+    low, high = surroundings(parameters)
+    from scipy.stats import qmc  # takes almost a second to import, and few fits need it
+
+    exponent = int(np.ceil(np.log2(max(starts - 1, 1))))
+    points = qmc.Sobol(parameters.start.size, rng=seed).random_base2(exponent)[: starts - 1]
+    return np.vstack([parameters.start, low + points * (high - low)])
+
+
+def surroundings(parameters: FreeParameters) -> tuple[NDArray, NDArray]:
+    """Low and high ends (P,) of where a minimum is looked for: the bounds.
 
     Where a parameter has no finite bounds: around its start, within a factor of two, or 1 about zero.
     """
@@ -22,8 +32,4 @@ def starting_points(parameters: FreeParameters, starts: int, seed: int) -> NDArr
     bounded = np.isfinite(parameters.low) & np.isfinite(parameters.high)
     low = np.where(bounded, parameters.low, np.maximum(near_low, parameters.low))
     high = np.where(bounded, parameters.high, np.minimum(near_high, parameters.high))
-    from scipy.stats import qmc  # takes almost a second to import, and few fits need it
-
-    exponent = int(np.ceil(np.log2(max(starts - 1, 1))))
-    points = qmc.Sobol(first.size, rng=seed).random_base2(exponent)[: starts - 1]
-    return np.vstack([first, low + points * (high - low)])
+    return low, high

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from diffcontact.identify.impact_law import law_of_impact
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.verdict.alike import alike
+from diffcontact.identify.verdict.ambiguity import elsewhere
 from diffcontact.identify.verdict.causes import causes
 from diffcontact.identify.verdict.contradiction import contradictions
 from diffcontact.identify.verdict.doubts import bounds, curvature, ending, priors, starts, unseen
@@ -26,7 +27,7 @@ def _law(evidence: Evidence) -> Iterator[Reason]:
         yield Reason(f"{sentence}. Try a law of the speed, restitution(params, speed)")
 
 
-_CHECKS = (ending, _law, patterns, causes, contradictions, alike, priors, starts, unseen, bounds, curvature)
+_CHECKS = (ending, _law, patterns, causes, contradictions, alike, priors, starts, elsewhere, unseen, bounds, curvature)
 # Rounding has patterns, too, and intervals of its size hold nothing.
 _OF_RESIDUALS = (_law, patterns, causes, contradictions, alike)
 
