@@ -13,6 +13,7 @@ from diffcontact.identify.identifiability.naming import explain
 from diffcontact.identify.identifiability.null_space import null_space
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.search.starts import starting_points
+from diffcontact.status import Status
 
 POINTS = 9
 
@@ -27,13 +28,16 @@ class Identifiability:
             parameters' effects are. The last over the first is 1 for effects as different as can be, 0 for a
             combination without any.
         directions: that the data cannot see, each a dict name -> weight.
-        hints: the same in words, and what would resolve it.
+        hints: the same in words, and what would resolve it; or `untrusted`.
+        untrusted: what is wrong with the simulation, where nothing can be seen because something is at all points; else
+            empty.
     """
 
     names: tuple[str, ...]
     singular_values: NDArray
     directions: list[dict[str, float]]
     hints: tuple[str, ...]
+    untrusted: str = ""
 
     @property
     def hopeless(self) -> bool:
@@ -59,7 +63,8 @@ def assess(objective: Objective, points: int = POINTS, seed: int = 0) -> Identif
         seed: of the Sobol set.
     """
     best: tuple[int, Any, NDArray, Any] | None = None
-    for theta in starting_points(objective.parameters, points, seed):
+    places = starting_points(objective.parameters, points, seed)
+    for theta in places:
         _, J = objective.evaluate(theta)
         null = null_space(J, objective.parameters.names, objective.eps)
         if best is None or len(null.directions) < best[0]:
@@ -71,12 +76,31 @@ def assess(objective: Objective, points: int = POINTS, seed: int = 0) -> Identif
     norms = np.linalg.norm(J, axis=0)
     values = np.linalg.svd(J / np.where(norms > 0, norms, 1.0), compute_uv=False)
     trajectories = [at.trajectory for at in objective.joint.linearise(theta)]
+    untrusted = _untrusted(objective, places) if null.directions else ""
     return Identifiability(
         objective.parameters.names,
         np.pad(values, (0, max(theta.size - values.size, 0))),
         [in_values(objective, direction, theta) for direction in null.directions],
-        hints(objective, theta, null.directions, trajectories),
+        (untrusted,) if untrusted else hints(objective, theta, null.directions, trajectories),
+        untrusted,
     )
+
+
+def _untrusted(objective: Objective, places: NDArray) -> str:
+    """What is wrong with a simulation at the first of the places (N, P), where something is at all of them; else empty.
+
+    A simulation that was refused, of a negative mass or on a clock that runs backwards, depends on no parameter. That
+    is not for want of an impact.
+    """
+    told = ""
+    for theta in places:
+        trajectories = objective.joint.trajectories(theta, objective.joint.linearise(theta))
+        wrong = [(i, status) for i, one in enumerate(trajectories) if (status := Status(int(one.status)))]
+        if not wrong:
+            return ""
+        (i, status), *_ = wrong
+        told = told or f"the simulation of run {i} cannot be trusted: {status.message}"
+    return told
 
 
 def refuse_hopeless(objective: Objective, strict: bool) -> None:
@@ -92,9 +116,9 @@ def refuse_hopeless(objective: Objective, strict: bool) -> None:
         ValueError: why, and what would resolve it.
     """
     if (strict or _without_effect(objective)) and (assessed := assess(objective)).hopeless:
+        expected = "a simulation with status 0" if assessed.untrusted else "other data, fewer free parameters or priors"
         raise ValueError(
-            f"fit(check): {'; '.join(assessed.hints)}; expected other data, fewer free parameters or priors "
-            "(check=False fits all the same)"
+            f"fit(check): {'; '.join(assessed.hints)}; expected {expected} (check=False fits all the same)"
         )
 
 

@@ -1,5 +1,8 @@
 """What data can determine, before any fit."""
 
+from dataclasses import replace
+
+import jax.numpy as jnp
 import pytest
 from bouncing import BALL_FREE, BALL_START, ball_problem
 
@@ -36,3 +39,12 @@ def test_identifiability_of_what_can_be_seen(rng):
     assert seen.singular_values.shape == (4,)
     assert 0 < seen.singular_values[-1] < seen.singular_values[0]
     assert "all of e, g, q0[0], u0[0] can be seen" in str(seen)
+
+
+def test_a_simulation_that_was_refused_is_not_taken_for_one_without_impacts(rng):
+    jumping = replace(ball_problem(rng), clock=lambda t, p: jnp.where(t > 0.7, t - 0.1, t))
+    told = "the simulation of run 0 cannot be trusted: times that do not increase"
+    assert check(jumping, BALL_START, {"e": Interval(0.0, 1.0)}).hints[0].startswith(told)
+    for strict in (None, True):
+        with pytest.raises(ValueError, match=rf"fit\(check\): {told}.*; expected a simulation with status 0"):
+            fit(jumping, BALL_START, {"e": Interval(0.0, 1.0)}, check=strict)
