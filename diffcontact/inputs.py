@@ -177,14 +177,44 @@ class Functions:
     def _failure(self, function, arguments, given, returned, error):
         if returned:
             return f": expected an array, got {type(returned[0]).__name__}"
-        if isinstance(error, TypeError) and (signature := _other_signature(function, given)):
-            return f": expected a function of ({arguments}), got one of {signature}"
-        params = self.params
-        if isinstance(error, KeyError) and not (isinstance(params, dict) and error.args[0] in params):
-            names = f" ({', '.join(map(repr, params))})" if isinstance(params, dict) else ""
-            return f": no parameter {error} in params{names}"
+        if why := _explained(function, arguments, given, self.params, error):
+            return why
         line = str(error).partition("\n")[0]
         return f"({arguments}), q of shape {self.q0.shape}: raised {type(error).__name__}: {line}"
+
+
+def called(name: str, arguments: str, function, params, *given):
+    """What a function returns; where it fails by its arguments or a name that is not there, that is said by `name`."""
+    try:
+        return function(*given)
+    except jax.errors.TracerArrayConversionError as error:
+        raise ValueError(f"{name}: expected a function that JAX can trace, with jax.numpy in place of numpy") from error
+    except (KeyError, TypeError) as error:
+        if why := _explained(function, arguments, given, params, error):
+            raise ValueError(f"{name}{why}") from error
+        raise
+
+
+def _explained(function, arguments: str, given, params, error: Exception) -> str:
+    """Why a function failed, for the end of a message, where it is called with what it does not take or has; else ''.
+
+    Args:
+        function: that failed.
+        arguments: what it is given, in words.
+        given: the same.
+        params: the user's parameters.
+        error: what it raised.
+
+    Example:
+        >>> _explained(lambda p: p["m"], "params", ({"mass": 1.0},), {"mass": 1.0}, KeyError("m"))
+        ": no parameter 'm' in params ('mass')"
+    """
+    if isinstance(error, TypeError) and (signature := _other_signature(function, given)):
+        return f": expected a function of ({arguments}), got one of {signature}"
+    if isinstance(error, KeyError) and not (isinstance(params, dict) and error.args[0] in params):
+        names = f" ({', '.join(map(repr, params))})" if isinstance(params, dict) else ""
+        return f": no parameter {error} in params{names}"
+    return ""
 
 
 def _other_signature(function, given):

@@ -135,7 +135,7 @@ def fit(
         >>> print(f"{result.params['e']:.2f}")
         1.00
     """
-    _check_search(method, starts, shooting)
+    _check_search(method, starts, seed, shooting)
     if noise not in NOISES:
         raise ValueError(f"fit(noise): {noise!r} does not exist; there is {', '.join(map(repr, NOISES))}")
     objective = Objective.of(
@@ -195,7 +195,7 @@ def _with_intervals(objective: Objective, found: Outcome) -> FitResult:
     raise AssertionError("unreachable: the last attempt returns")
 
 
-def _check_search(method: str, starts: int, shooting: str) -> None:
+def _check_search(method: str, starts: int, seed: int, shooting: str) -> None:
     if method not in METHODS:
         raise ValueError(f"fit(method): {method!r} does not exist; there is {', '.join(map(repr, METHODS))}")
     if shooting not in SHOOTING:
@@ -204,3 +204,5 @@ def _check_search(method: str, starts: int, shooting: str) -> None:
         raise ValueError(f"fit(shooting): {shooting!r} goes with method 'lm', not {method!r}")
     if not is_count(starts, 1):
         raise ValueError(f"fit(starts): {starts!r}, expected an integer of at least 1")
+    if not is_count(seed, 0):
+        raise ValueError(f"fit(seed): {seed!r}, expected an integer of at least 0")

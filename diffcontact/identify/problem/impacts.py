@@ -15,10 +15,13 @@ They are not for a collision of soft bumpers, which many samples smear out: wher
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from diffcontact.arguments import is_count
 
 # Samples to either side; few see impacts that follow each other, many see weak ones.
 _HALVES = (4, 6, 9, 14)
@@ -42,7 +45,7 @@ class Impacts:
         contacts: which contacts are heard; None: all.
 
     Raises:
-        ValueError: times that do not increase, noise that is not positive.
+        ValueError: times that do not increase, noise that is not positive, contacts that are no numbers from 0 on.
 
     Example:
         >>> Impacts([0.45, np.nan, 1.74], 1e-3).times.size
@@ -54,7 +57,7 @@ class Impacts:
     contacts: tuple[int, ...] | None = None
 
     def __post_init__(self):
-        times, noise = np.array(self.times, float), np.array(self.noise, float)
+        times, noise = (_numbers(name, getattr(self, name)) for name in ("times", "noise"))
         known = times[np.isfinite(times)]
         if times.ndim != 1 or known.size == 0 or np.any(np.isinf(times)) or np.any(np.diff(known) <= 0):
             raise ValueError(f"Impacts(times): {times}, expected (m,) increasing times, NaN where one was missed")
@@ -63,7 +66,17 @@ class Impacts:
         object.__setattr__(self, "times", times)
         object.__setattr__(self, "noise", noise)
         if self.contacts is not None:
-            object.__setattr__(self, "contacts", tuple(int(contact) for contact in self.contacts))
+            contacts = tuple(self.contacts) if isinstance(self.contacts, Iterable) else (self.contacts,)
+            if not contacts or not all(is_count(contact, 0) for contact in contacts):
+                raise ValueError(f"Impacts(contacts): {self.contacts!r}, expected numbers of contacts, counted from 0")
+            object.__setattr__(self, "contacts", tuple(map(int, contacts)))
+
+
+def _numbers(name: str, value) -> NDArray:
+    try:
+        return np.array(value, float)
+    except (TypeError, ValueError):
+        raise ValueError(f"Impacts({name}): {value!r}, expected numbers") from None
 
 
 def struck(impulse: NDArray) -> NDArray:

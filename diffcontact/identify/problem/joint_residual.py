@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diffcontact.devices import side_by_side
+from diffcontact.identify.problem.functions import require_functions
 from diffcontact.identify.problem.loss import Loss
 from diffcontact.identify.problem.model import Model, share_code
 from diffcontact.identify.problem.observations import Problem
@@ -56,6 +57,8 @@ class JointResidual:
             prepared(kind[0], problem.observations, parameters, i, longest[kind])
             for i, (kind, problem) in enumerate(zip(kinds, problems, strict=True))
         ]
+        for run in {run.model: run for run in self.runs}.values():
+            require_functions(run)
         self.samples = sum(int(run.present.sum()) for run in self.runs)
         self.rubs = any(getattr(run.model.system, "rubs", False) for run in self.runs)
         self.runs = self._resolved(parameters.start)

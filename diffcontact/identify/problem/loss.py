@@ -21,6 +21,7 @@ Adjustment (2000), section 4.3.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import jax.numpy as jnp
@@ -50,7 +51,7 @@ class Loss:
     def __post_init__(self):
         if self.name not in LOSSES:
             raise ValueError(f"fit(loss): {self.name!r} does not exist; there is {', '.join(map(repr, LOSSES))}")
-        if not self.scale > 0 or self.scale == float("inf"):
+        if not isinstance(self.scale, Real) or not 0 < self.scale < float("inf"):
             raise ValueError(f"fit(f_scale): {self.scale!r}, expected a positive number of standard deviations")
 
     @property

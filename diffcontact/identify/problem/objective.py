@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -63,7 +63,9 @@ class Objective:
         progress: Progress | None = None,
     ) -> Objective:
         """What `diffcontact.fit` minimises, started at `params`; arguments and errors are those of `fit`."""
-        problems = [problem] if isinstance(problem, Problem) else list(problem)
+        if progress is not None and not callable(progress):
+            raise ValueError(f"fit(progress): {progress!r}, expected a function or None")
+        problems = [problem] if isinstance(problem, Problem) or not isinstance(problem, Iterable) else list(problem)
         _check(problems)
         parameters = free_parameters(params, free, frozenset(problems[0].per_run), len(problems), tied)
         # What is refused is refused before anything is compiled.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -146,7 +146,10 @@ class Problem:
         if not (self.substeps == "auto" or is_count(self.substeps, 1)):
             raise ValueError(f"Problem(substeps): {self.substeps!r}, expected 'auto' or an integer of at least 1")
         object.__setattr__(self, "substeps", self.substeps if self.substeps == "auto" else int(self.substeps))
-        names = (self.per_run,) if isinstance(self.per_run, str) else tuple(self.per_run)
+        named = isinstance(self.per_run, Iterable)
+        names = (self.per_run,) if isinstance(self.per_run, str) or not named else tuple(self.per_run)
+        if not all(isinstance(name, str) for name in names):
+            raise ValueError(f"Problem(per_run): {self.per_run!r}, expected names of parameters")
         object.__setattr__(self, "per_run", names)
 
 

@@ -47,7 +47,11 @@ class Interval:
     log: bool = field(default=False, repr=False, kw_only=True)
 
     def __post_init__(self):
-        if not np.all(np.asarray(self.low, float) < np.asarray(self.high, float)):
+        try:
+            right = np.all(np.asarray(self.low, float) < np.asarray(self.high, float))
+        except (TypeError, ValueError):
+            raise ValueError(f"{self}: expected numbers, or arrays of one shape") from None
+        if not right:
             raise ValueError(f"{self}: bounds the wrong way round, low must be below high")
         if self.log and not np.all(np.asarray(self.low, float) > 0):
             raise ValueError(f"{self}: low must be above 0 in log scale")
@@ -239,6 +243,10 @@ def free_parameters(
         >>> free_parameters({"e": 0.7, "q0": [[1.0], [2.0]]}, {"e": Interval(0, 1), "q0": Real()}, {"q0"}, 2).names
         ('e', 'q0[0,0]', 'q0[1,0]')
     """
+    for name, given in (("params", params), ("free", free), ("tied", tied or {})):
+        if not isinstance(given, Mapping):
+            kind = type(given).__name__
+            raise ValueError(f"fit({name}): expected a dictionary with the names of parameters, got {kind}")
     if not free:
         raise ValueError("fit(free): empty, expected at least one parameter name with its domain")
     for name in per_run:

@@ -19,6 +19,7 @@ from jax import Array
 
 from diffcontact.compilation import quick_jit
 from diffcontact.identify.problem.model import Model
+from diffcontact.inputs import called
 from diffcontact.simulate import simulate
 
 
@@ -52,10 +53,12 @@ def residual(model: Model, z: Array, fixed: dict[str, Any], samples: Samples, su
     listed = max(listed, model.listed)
     number = model.substeps if substeps is None else substeps
     trajectory = simulate(model.system, params, q0, u0, times, scheme=model.scheme, substeps=number, percussions=listed)
-    seen = model.observe(trajectory, params)
+    seen = called("Observations(observe)", "trajectory, params", model.observe, params, trajectory, params)
     expected = samples.values.shape[0], samples.values.shape[1] - bool(model.impacts)
-    if jnp.shape(seen) != expected:
-        raise ValueError(f"observe returns shape {jnp.shape(seen)}, expected {expected} as the values have")
+    returned = getattr(seen, "shape", None)
+    if returned != expected:
+        returned = type(seen).__name__ if returned is None else f"shape {returned}"
+        raise ValueError(f"observe returns {returned}, expected {expected} as the values have")
     if model.impacts:
         # On the recording's clock.
         moments = jnp.interp(_heard(model, trajectory), times, samples.times)

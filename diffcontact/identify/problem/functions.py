@@ -1,0 +1,61 @@
+"""The functions of a run that the user wrote: what is wrong with them is said in one line, and nothing is compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from diffcontact.identify.problem.model import Model
+from diffcontact.identify.problem.run import Run
+from diffcontact.inputs import Functions, called
+from diffcontact.system import System
+
+
+def require_functions(run: Run) -> None:
+    """Refuse what a run's `tied`, `initial` and `clock` return, and contacts that it does not have.
+
+    Raises:
+        ValueError: one line that names the function, what was expected and what it returned.
+    """
+    model = run.model
+
+    def begin(z, fixed, times):
+        params = _parameters(model, z, fixed)
+        q0 = _initial(model, params)
+        if model.clock is not None:
+            shape = jnp.shape(called("Problem(clock)", "times, params", model.clock, params, times, params))
+            if shape != times.shape:
+                raise ValueError(f"Problem(clock): returned shape {shape}, expected {times.shape} as there are times")
+        _require_contacts(model, times[0], q0, params)
+
+    jax.eval_shape(begin, jnp.zeros(run.index.size), run.fixed, run.samples.times)
+
+
+def _parameters(model: Model, z: jax.Array, fixed: Mapping[str, Any]) -> dict[str, Any]:
+    """As `Model.parameters`, one tie after the other."""
+    params = replace(model, tied=()).parameters(z, dict(fixed))
+    for name, function in model.tied:
+        params[name] = called(f"fit(tied): {name!r}", "params", function, params, params)
+    return params
+
+
+def _initial(model: Model, params: Mapping[str, Any]) -> jax.Array:
+    returned = called("Problem(initial)", "params", model.initial, params, params)
+    pair = not isinstance(returned, Mapping) and hasattr(returned, "__len__") and len(returned) == 2
+    if not pair:
+        what = f"{len(returned)} of them" if isinstance(returned, tuple | list) else type(returned).__name__
+        raise ValueError(f"Problem(initial): expected two arrays, (q0, u0), got {what}")
+    return jnp.asarray(returned[0])
+
+
+def _require_contacts(model: Model, t: jax.Array, q0: jax.Array, params: Mapping[str, Any]) -> None:
+    """Refuse impacts that are heard of contacts that there are not."""
+    if not model.heard or not isinstance(model.system, System) or q0.ndim != 1:
+        return
+    (count,) = Functions(model.system, "System", params, q0).shape("gap", "t, q, params", t, q0, params)
+    if max(model.heard) >= count:
+        raise ValueError(f"Impacts(contacts): {model.heard}, expected numbers from 0 to {count - 1}")
