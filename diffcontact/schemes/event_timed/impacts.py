@@ -135,10 +135,10 @@ class Threshold(NamedTuple):
         struck = jnp.arange(soft.size) == contact
         passed_on = rattles & (impulse > 0) & ~struck
         slow = jnp.max(jnp.where(passed_on | struck, self.slow, 0.0))
-        blow = (jnp.any(passed_on) & (-before[contact] > slow)) | (
-            rattles[contact] & matters(here, -before, 0, self.fastest)[contact]
-        )
-        coarse = jnp.any(soft & matters(here, rebound, lasting, self.fastest)) | blow
+        blow = -before[contact]
+        fast = matters(here, jnp.full_like(before, blow), 0, self.fastest)
+        met = (jnp.any(passed_on) & (blow > slow)) | jnp.any((passed_on | (rattles & struck)) & fast)
+        coarse = jnp.any(soft & matters(here, rebound, lasting, self.fastest)) | met
 
         ratio = jnp.where(rattles, jnp.sqrt((1 + lasting**2) / 2), lasting)
         first = 2 * rebound / jnp.where(soft, jnp.maximum(closing, 2 * rebound / self.h), 1.0)
