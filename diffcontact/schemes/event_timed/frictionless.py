@@ -111,7 +111,7 @@ def _to_next_event(system, params, h, now: _Moment, none: Percussion, last, orde
     opening = begin.contacts.velocity(now.u)
     held_back = begin.active & (opening > begin.tolerance.velocity)
     at_rest = begin.resting & ~held_back & (begin.contacts.gap <= begin.tolerance.gap)
-    stuck = held_into(system.mass(now.q, params), begin.contacts, now.u, held_back, at_rest)
+    stuck = held_into(system.mass(now.q, params), begin.contacts, now.u, now.fastest, held_back, at_rest)
     large = jnp.any(held_back & matters(begin.contacts, opening, 0, now.fastest))
     coarse = jnp.where(lost | stuck | large, Status.TOO_COARSE, Status.OK).astype(jnp.int32)
     adhesion, this = now.adhesion, jnp.arange(count) == contact

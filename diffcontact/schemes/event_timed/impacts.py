@@ -321,18 +321,19 @@ def matters(here: Contacts, speed: Array, e, fastest: Array) -> Array:
     return speed > jnp.minimum(1 / 8, 1 - e) * (jnp.abs(here.normals) @ fastest + jnp.abs(here.drift))
 
 
-def held_into(mass, here: Contacts, u: Array, held_back: Array, at_rest: Array):
+def held_into(mass, here: Contacts, u: Array, fastest: Array, held_back: Array, at_rest: Array):
     """() whether to hold contacts closed that open drives the bodies into others, which are at rest.
 
     A body that would hop and go on is stopped there for good, however small the hop: on its way up a ramp whose foot it
     has not left, and to which it would come back within the step.
 
     Args:
-        mass, here: mass and contacts; u: (d,) velocity before [m/s].
+        mass, here: mass and contacts; u: (d,) velocity before [m/s]; fastest: (d,) the largest speeds so far [m/s], of
+            which an eighth may be lost.
         held_back: (c,) bool, contacts that open and are held closed.
         at_rest: (c,) bool, the others.
     """
-    mass, here, u = lax.stop_gradient((mass, here, u))
+    mass, here, u, fastest = lax.stop_gradient((mass, here, u, fastest))
 
     def driven():
         rows = jnp.where((held_back | at_rest)[:, None], here.normals, 0.0)
@@ -340,7 +341,8 @@ def held_into(mass, here: Contacts, u: Array, held_back: Array, at_rest: Array):
         own = jnp.diagonal(delassus)
         pulls = jnp.where(held_back, here.velocity(u) / jnp.where(own > 0, own, 1.0), 0.0)
         blow = jnp.max(delassus * pulls[None, :], axis=1)
-        return jnp.any(at_rest & matters(here, blow, 0, jnp.abs(u)))
+        stops = jnp.where(at_rest & matters(here, blow, 0, jnp.abs(u)), blow / jnp.where(own > 0, own, 1.0), 0.0)
+        return jnp.any(jnp.abs(solve(mass, rows.T @ stops)) > fastest / 8)
 
     return where_wanted(jnp.any(held_back) & jnp.any(at_rest), driven, jnp.array(False))
 

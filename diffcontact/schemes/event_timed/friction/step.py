@@ -135,7 +135,7 @@ def _to_next_event(system, params, h, order: int, now: _Moment, last):
     opening = piece.around.opening
     held_back = piece.modes.closed & (opening > tolerance.velocity)
     at_rest = piece.around.touching & ~held_back & (opening <= tolerance.velocity)
-    lost = lost | held_into(piece.around.place.mass, here, hit.u, held_back, at_rest)
+    lost = lost | held_into(piece.around.place.mass, here, hit.u, now.fastest, held_back, at_rest)
     held_back = held_back & matters(here, opening, 0, now.fastest)
     turns = _turns(piece, end, ended, now.fastest) | _strays(piece, end, ended, candidate.s, now.fastest)
     lost = lost | winds(system, params, now.q, hit.u, candidate.s, order)
