@@ -117,7 +117,7 @@ class Threshold(NamedTuple):
 
         They do where they are not small (`matters`), and where a blow meets them: a body that is struck while it rests
         passes the blow on at once, one that still bounces is struck alone. However small the bounce is, that makes a
-        difference as fast as the blow.
+        difference as fast as the blow. Where nothing is passed on, the bounce itself changes the blow.
 
         All bounces of one contact take 1 / (1 - e) times as long as the first. Where a body already rattles at another
         contact the two pass their motion to and fro, and an impact takes its part of one of two: in the mean they die
@@ -136,8 +136,8 @@ class Threshold(NamedTuple):
         passed_on = rattles & (impulse > 0) & ~struck
         slow = jnp.max(jnp.where(passed_on | struck, self.slow, 0.0))
         blow = -before[contact]
-        fast = matters(here, jnp.full_like(before, blow), 0, self.fastest)
-        met = (jnp.any(passed_on) & (blow > slow)) | jnp.any((passed_on | (rattles & struck)) & fast)
+        fast = matters(here, -before, 0, self.fastest)
+        met = (jnp.any(passed_on) & (blow > slow)) | (rattles & fast)[contact]
         coarse = jnp.any(soft & matters(here, rebound, lasting, self.fastest)) | met
 
         ratio = jnp.where(rattles, jnp.sqrt((1 + lasting**2) / 2), lasting)
