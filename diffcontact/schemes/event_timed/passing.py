@@ -96,7 +96,6 @@ def _meeting(path: _Path, ends, watched, tolerance):
         ends: gaps (c,) and what they change by per unit of f, at its beginning and at its end.
         watched, tolerance: see `before_overlap`.
     """
-
     quarters = jnp.array(_QUARTERS, path.q.dtype)
 
     def closer(number, seen):
