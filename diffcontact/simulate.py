@@ -61,8 +61,8 @@ def simulate(
         tolerance: of "auto", for every position and velocity at the times asked for [m, m/s].
         breaks: None, or (m,) times at which forces jump (a control that is switched) [s]: steps end there, and a force
             is never evaluated on the wrong side. Without them a jump inside a step, or rounded to its other side, costs
-            the order of the scheme. The motion has derivatives by breaks, but by one that falls on one of the times it
-            has none: such a break is taken for that time, whose derivative has its share.
+            the order of the scheme. A break that falls on one of the times is taken for that time: the derivative by
+            the break is zero then, and that by the time holds it.
         percussions: how many to list (`Trajectory.percussions`); EventTimed on a `System` knows them.
         changes: of a system whose contacts rub, how many changes between open, stick and slip to list
             (`Trajectory.changes`), those at an event at its own time, with its derivative; EventTimed knows them. What
