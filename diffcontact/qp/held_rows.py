@@ -46,7 +46,9 @@ class HeldRows:
         scale = inverse_length(jnp.sum(whitened * whitened, axis=0))
         unit = whitened * scale[None, :]
         free = jnp.diag((slots == NONE).astype(G.dtype))
-        lower = lax.linalg.cholesky(unit.T @ unit + free, symmetrize_input=False)
+        gram = unit.T @ unit + free
+        # Of one row there is nothing to factor: no call of LAPACK, which takes longer than all else here.
+        lower = jnp.sqrt(gram) if gram.size == 1 else lax.linalg.cholesky(gram, symmetrize_input=False)
         columns = mass_matrix.unwhiten(root, whitened)
         return cls(root=root, G=rows, scale=scale, lower=lower, columns=columns)
 
@@ -54,9 +56,14 @@ class HeldRows:
         """u (d,) and l_W (k,) of the rows held at G_W u + b = 0."""
         multipliers, u = jnp.zeros_like(b), v
         for _ in range(1 + refinements):
-            multipliers = multipliers - self.scale * cho_solve((self.lower, True), self.scale * (self.G @ u + b))
+            multipliers = multipliers - self.scale * self._solved(self.scale * (self.G @ u + b))
             u = v + self.columns @ multipliers
         return u, multipliers
+
+    def _solved(self, right):
+        if self.lower.size == 1:
+            return right / self.lower[0] ** 2
+        return cho_solve((self.lower, True), right)
 
 
 def at_slots(slots, x):
@@ -71,8 +78,10 @@ def rows_at(slots, G):
 
 def independent(mass, G, active):
     """(k,) slots: a largest independent subset of the active rows."""
-    if active.shape[0] == 1:
-        return jnp.where(jnp.any(dense(G) != 0, axis=1) & active, 0, free_slots(1))
+    if min(G.shape) == 1:
+        usable = jnp.any(dense(G) != 0, axis=1) & active
+        none = free_slots(1)
+        return jnp.where(jnp.any(usable), jnp.argmax(usable).astype(none.dtype), none)
     rows = whitened_rows(mass_matrix.root(mass), dense(G))
     return independent_slots(rows * inverse_length(jnp.sum(rows * rows, axis=1))[:, None], active)
 

@@ -16,6 +16,7 @@ from jax import lax
 from diffcontact import mass as mass_matrix
 from diffcontact.batching import any_lane, in_lanes, once, select, where_any
 from diffcontact.qp.active_set import solve_dual
+from diffcontact.qp.interval import nearest_in_interval
 from diffcontact.qp.rows.body_rows import (
     Rows,
     delassus,
@@ -145,7 +146,8 @@ def find_working_set(mass, G, b, v) -> WorkingSet:
     def violated():
         if b.size == 1:
             return _one_row(mass, dense(G)[0], value[0], noise[0])
-        return _several_rows(_ScaledRows.of(mass, switched(G, on), value, noise))
+        rows = _ScaledRows.of(mass, switched(G, on), value, noise)
+        return _one_coordinate(rows) if v.size == 1 else _several_rows(rows)
 
     def nothing():
         zeros = jnp.zeros_like(b)
@@ -168,6 +170,18 @@ def _one_row(mass, row, value, noise) -> WorkingSet:
     status = jnp.where(slack > 1e3 * noise, Status.INFEASIBLE, Status.OK)
     status = jnp.where(jnp.isnan(value + noise), Status.ILL_CONDITIONED, status).astype(jnp.int32)
     return WorkingSet(works[None], multiplier[None], multiplier * jnp.where(works, column, 0), slack[None], status)
+
+
+def _one_coordinate(rows) -> WorkingSet:
+    unit = rows.take(slice(None))[:, 0]
+    explained = EXPLAINED * rows.tolerance
+    weight = (jnp.min(rows.scale) / rows.scale) ** 2
+    x, working = nearest_in_interval(unit, rows.w0, rows.tolerance, explained, weight)
+    value = rows.w0 + unit * x
+    slack = jnp.where(jnp.any(value < -explained), jnp.maximum(rows.noise - value, 0), 0)
+    multipliers, step = jnp.where(working, jnp.abs(x), 0), mass_matrix.unwhiten(rows.root, x[None])
+    zero = jnp.zeros((), jnp.int32)
+    return rows.result(_Round(zero + DONE, value, working, multipliers, step, slack, zero))
 
 
 @dataclass(frozen=True)
@@ -219,6 +233,19 @@ class _ScaledRows:
         verdict = jnp.where(missed <= explained, int(Status.OK), int(Status.ILL_CONDITIONED))
         verdict = jnp.where(state.slack > explained, int(Status.INFEASIBLE), verdict)
         return jnp.max(jnp.where(missed < jnp.inf, verdict, NOT_FINITE))
+
+    def result(self, state) -> WorkingSet:
+        """What a last round has found, verified."""
+        verdict = self.verdict(state)
+        # Of a mass without a factor in this precision nothing can be said: u = v.
+        finite = verdict < NOT_FINITE
+        return WorkingSet(
+            working=state.working & finite,
+            multipliers=jnp.where(finite, jnp.maximum(state.multipliers * self.scale, 0), 0),
+            step=jnp.where(finite, state.step, 0),
+            slack=state.slack / self.scale,
+            status=jnp.minimum(verdict, int(Status.ILL_CONDITIONED)).astype(jnp.int32),
+        )
 
 
 def _several_rows(rows) -> WorkingSet:
@@ -280,16 +307,7 @@ def _several_rows(rows) -> WorkingSet:
     nowhere = jnp.zeros(rows.G.shape[1], none.dtype)
     start = _Round(zero + PLAIN, rows.w0, none > 0, none, nowhere, none, zero)
     state = lax.while_loop(lambda state: state.stage != DONE, once(run), in_lanes(start, rows.G))
-    verdict = rows.verdict(state)
-    # Of a mass without a factor in this precision nothing can be said: u = v.
-    finite = verdict < NOT_FINITE
-    return WorkingSet(
-        working=state.working & finite,
-        multipliers=jnp.where(finite, jnp.maximum(state.multipliers * rows.scale, 0), 0),
-        step=jnp.where(finite, state.step, 0),
-        slack=state.slack / rows.scale,
-        status=jnp.minimum(verdict, int(Status.ILL_CONDITIONED)).astype(jnp.int32),
-    )
+    return rows.result(state)
 
 
 def _solve(rows, unit, chosen, start, soft, relaxed):
