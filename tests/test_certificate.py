@@ -365,7 +365,7 @@ def test_what_friction_presses_against_a_wall_is_loaded(spin, found):
 
 
 def test_a_load_that_no_force_can_hold_is_told():
-    # Painleve's rod of tests/schemes/event_timed/test_friction.py.
+    # Painleve's rod of tests/schemes/event_timed/test_friction_told.py.
     half, angle = 0.5, 0.9
     rod = dc.System(
         gap=lambda t, q, p: q[1:2] - half * jnp.sin(q[2]),
