@@ -143,11 +143,14 @@ def find_working_set(mass, G, b, v) -> WorkingSet:
     noise = 16 * jnp.finfo(b.dtype).eps * (magnitudes(G, v) + jnp.abs(offset))
     value = jnp.where(on, product(G, v) + offset, jnp.inf)
 
+    # In closed form: nothing that a branch would save.
+    if b.size == 1:
+        return _one_row(mass, dense(G)[0], value[0], noise[0])
+    if v.size == 1:
+        return _one_coordinate(_ScaledRows.of(mass, switched(G, on), value, noise))
+
     def violated():
-        if b.size == 1:
-            return _one_row(mass, dense(G)[0], value[0], noise[0])
-        rows = _ScaledRows.of(mass, switched(G, on), value, noise)
-        return _one_coordinate(rows) if v.size == 1 else _several_rows(rows)
+        return _several_rows(_ScaledRows.of(mass, switched(G, on), value, noise))
 
     def nothing():
         zeros = jnp.zeros_like(b)
