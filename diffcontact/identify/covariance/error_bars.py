@@ -18,6 +18,9 @@ E = -(O^T O + Q)^-1 O^T S the change of a run's own parameters, columns O, with 
 
 of which W is by how much of its own departure the run has moved what they share.
 
+Noise that is not as large everywhere makes the form within the run larger for what rests on the noisier samples
+(`covariance.uneven`).
+
 Source: F. E. Satterthwaite, Biometrics Bulletin 2 (1946) 110, for the degrees of freedom of a variance that is itself
 estimated, here through the noise model; G. K. Smyth, Statistical Applications in Genetics and Molecular Biology 3
 (2004) 3, for taking them from the variance of a logarithm.
@@ -32,9 +35,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri, polygamma, stdtrit
 
-from diffcontact.identify.covariance.autoregression import effective_count
+from diffcontact.identify.covariance.autoregression import Autoregression, effective_count
 from diffcontact.identify.covariance.jackknife import Jackknife, RunResidual, inverse, jackknife, seen_by
 from diffcontact.identify.covariance.run_noise import run_noise, score_covariance
+from diffcontact.identify.covariance.uneven import uneven
 
 # From so many runs on their scatter gives the error bars.
 RUNS_TO_COMPARE = 3
@@ -108,6 +112,7 @@ class _Within:
         independent: effective number of samples.
         orders: of the autoregressive models.
         correlation: the strongest, of neighbours.
+        models: of the noise of each channel.
     """
 
     score: NDArray
@@ -115,6 +120,7 @@ class _Within:
     independent: float
     orders: tuple[int, ...]
     correlation: float
+    models: Sequence[Autoregression] = ()
 
 
 def _within(run: RunResidual) -> _Within:
@@ -135,6 +141,7 @@ def _within(run: RunResidual) -> _Within:
         independent=independent,
         orders=tuple(model.order for model in models),
         correlation=max((float(gamma[1] / gamma[0]) for gamma in lag_one if gamma[0] > 0), key=abs, default=0.0),
+        models=models,
     )
 
 
@@ -153,10 +160,12 @@ def _within_runs(runs, within, bread, plain, shared, prior) -> ErrorBars:
         f"{WITHIN}: {why}, so the scatter is taken from the residuals, whose correlation in time is modelled by "
         f"{_models(within)}; what would differ in another run is not in it"
     )
-    quantile = _quantile(np.diag(covariance), np.concatenate(perturbations))
+    factor, unsure = uneven(runs, [noise.models for noise in within], bread)
+    quantile = _quantile(np.diag(covariance), np.concatenate(perturbations), unsure)
     # A hundred white samples look now and then as if noise of opposite signs followed each other and cancelled. Error
     # bars that halve because of that would be wrong; so none is smaller than for independent samples.
     longer = np.sqrt(np.maximum(np.diag(plain) / np.maximum(np.diag(covariance), np.finfo(float).tiny), 1.0))
+    longer = longer * np.sqrt(factor)
     covariance = covariance * np.outer(longer, longer)
     return ErrorBars(covariance, plain, quantile, text, _independent(within), np.zeros(prior.size))
 
@@ -166,14 +175,15 @@ def _displaced(bread: NDArray, perturbations: NDArray) -> NDArray:
     return np.einsum("pi,dsij,pj->dsp", bread, perturbations, bread)
 
 
-def _quantile(variance: NDArray, displaced: NDArray) -> NDArray:
+def _quantile(variance: NDArray, displaced: NDArray, unsure: NDArray | float = 0.0) -> NDArray:
     """(P,) Student's t with the degrees of freedom that uncertain variances (P,) are worth, at least 1.
 
     The logarithm of chi^2 has the variance trigamma(freedom / 2). The logarithm of an uncertain variance has one too,
-    the sum over the directions (D, 2, P) in which it is uncertain. The freedom is where both agree.
+    the sum over the directions (D, 2, P) in which it is uncertain, and what is `unsure` besides (P,). The freedom is
+    where both agree.
     """
     below, above = (np.maximum(variance + side, np.finfo(float).tiny) for side in np.moveaxis(displaced, 1, 0))
-    scatter = np.sum((np.log(above / below) / 2) ** 2, axis=0)
+    scatter = np.sum((np.log(above / below) / 2) ** 2, axis=0) + unsure
     # trigamma falls: 1 degree of freedom is pi^2 / 2, and from 1e7 on Student's t is the normal distribution.
     freedom = np.geomspace(1.0, 1e7, 400)
     return stdtrit(np.exp(np.interp(-scatter, -polygamma(1, freedom / 2), np.log(freedom))), 0.975)
@@ -205,13 +215,16 @@ def _between_runs(runs, within, between: Jackknife, shared, plain, prior) -> Err
         at, moved = position[run.index[common]], -bread @ J_separate.T @ J_shared
         passed_on[np.ix_(separate, at)] = moved
         departing = moved @ (np.eye(between.freedom.size) - share)[at]
-        by_noise = bread @ (noise.score[np.ix_(~common, ~common)] + Q) @ bread
+        alone = RunResidual(run.r, run.J[:, :, ~common], np.arange(separate.size))
+        factor, unsure = uneven([alone], [noise.models], bread)
+        by_noise = bread @ (noise.score[np.ix_(~common, ~common)] + Q) @ bread * np.sqrt(np.outer(factor, factor))
         inside[np.ix_(separate, separate)] = by_noise + departing * between.scatter @ departing.T
         perturbations = _displaced(bread, noise.perturbations[:, :, ~common][:, :, :, ~common])
         # One standard deviation of the logarithm of chi^2 to either side.
         factors = np.exp(np.outer([-1, 1], np.sqrt(polygamma(1, between.freedom / 2)))) - 1
         uncertain = np.einsum("sk,pk->ksp", factors, departing**2 * between.scatter)
-        quantile[separate] = _quantile(np.diag(inside)[separate], np.concatenate([perturbations, uncertain]))
+        displaced = np.concatenate([perturbations * factor, uncertain])
+        quantile[separate] = _quantile(np.diag(inside)[separate], displaced, unsure)
     covariance = passed_on @ between.covariance @ passed_on.T + inside
     fewest, most = (f"{value:.2g}" for value in (between.freedom.min(), between.freedom.max()))
     freedom = fewest if fewest == most else f"{fewest} to {most}"

@@ -95,7 +95,8 @@ def patterns(evidence: Evidence) -> Iterator[Reason]:
     if unheld:
         shapes.append(unheld)
     term = bool(late) or new < _SMOOTH or any(curves) or abs(correlation) > _CORRELATED
-    advice = _advice(bool(at_impacts), term, bool(far), bool(large))
+    uneven = bool(late or early) and abs(correlation) <= _CORRELATED
+    advice = _advice(bool(at_impacts), term, bool(far), bool(large), uneven)
     if large:
         size = f"residuals are {np.sqrt(misfit):.2g} times as large as the stated noise (chi^2/dof {misfit:.3g})"
         if not shapes and misfit > _GROSS:
@@ -116,7 +117,7 @@ def patterns(evidence: Evidence) -> Iterator[Reason]:
         yield Reason(f"residuals {'; they '.join(shapes)}. Try {advice}", fatal=bool(unheld))
 
 
-def _advice(at_impacts: bool, term: bool, far: bool, large: bool) -> str:
+def _advice(at_impacts: bool, term: bool, far: bool, large: bool, uneven: bool) -> str:
     """What to try.
 
     Args:
@@ -124,8 +125,11 @@ def _advice(at_impacts: bool, term: bool, far: bool, large: bool) -> str:
         term: they look as if the model lacked a term.
         far: some samples are far off.
         large: they are larger than the noise.
+        uneven: they are larger in one part of the record, and do not follow each other there.
     """
     things = []
+    if uneven:
+        things.append("a noise for every sample, `noise` of shape (n, k), if the measuring is less sure there")
     if far:
         things.append("to flag those samples as missing, or loss='soft_l1'")
     if at_impacts:

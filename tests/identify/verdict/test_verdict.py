@@ -86,6 +86,15 @@ def test_noise_larger_than_stated_is_told_from_a_misfit(exact):
     assert {result.verdict.explains for result in results} == {"partly"}
 
 
+def test_noise_that_is_larger_in_one_half_is_named_and_held(exact):
+    scale = np.where(np.arange(SAMPLES) < SAMPLES // 2, 3.0, 0.4)[:, None]
+    noise = 0.01 * scale * np.random.default_rng(7).normal(size=(REPLICAS, SAMPLES, 1))
+    results = fit_replicas(exact, [heights(sigma=0.0) + noise])
+    assert named(results, "`noise` of shape (n, k)") == REPLICAS
+    # Of 20 intervals of the first height 19 hold it, of those that take the noise as even 15; ten of twelve is 98 %.
+    assert sum(low <= 1.0 <= high for ((low, high),) in (result.interval95["q0"] for result in results)) >= 10
+
+
 def test_restitution_that_falls_with_speed_leaves_residuals_that_follow_each_other(exact):
     seen = slowing(1.0, 0.08) + 0.01 * np.random.default_rng(2).normal(size=(REPLICAS, SAMPLES))
     results = fit_replicas(exact, [seen[:, :, None]])
