@@ -13,6 +13,7 @@ from diffcontact.identify.verdict.causes import causes
 from diffcontact.identify.verdict.contradiction import contradictions
 from diffcontact.identify.verdict.doubts import bounds, curvature, ending, priors, starts, unseen
 from diffcontact.identify.verdict.evidence import Evidence, Units
+from diffcontact.identify.verdict.outsiders import outsiders
 from diffcontact.identify.verdict.patterns import patterns
 from diffcontact.identify.verdict.taken import taken_as_right
 from diffcontact.identify.verdict.verdict import Reason, Verdict
@@ -27,9 +28,12 @@ def _law(evidence: Evidence) -> Iterator[Reason]:
         yield Reason(f"{sentence}. Try a law of the speed, restitution(params, speed)")
 
 
-_CHECKS = (ending, _law, patterns, causes, contradictions, alike, priors, starts, elsewhere, unseen, bounds, curvature)
+_CHECKS = (
+    *(ending, _law, outsiders, patterns, causes, contradictions, alike),
+    *(priors, starts, elsewhere, unseen, bounds, curvature),
+)
 # Rounding has patterns, too, and intervals of its size hold nothing.
-_OF_RESIDUALS = (_law, patterns, causes, contradictions, alike)
+_OF_RESIDUALS = (_law, outsiders, patterns, causes, contradictions, alike)
 
 
 def judge(result: FitResult, objective: Objective, units: Units | None = None, labels: Sequence[str] = ()) -> Verdict:
