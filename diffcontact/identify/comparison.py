@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,11 +57,16 @@ def compare(first: FitResult, second: FitResult, labels: tuple[str, str] = ("fir
         labels: what to call them.
 
     Raises:
-        ValueError: fits of different data.
+        ValueError: something else than two fits and two labels; fits of different data.
 
     Source: K. P. Burnham, D. R. Anderson, Model Selection and Multimodel Inference (2002), section 2.6; R. E. Kass,
     A. E. Raftery, J. American Statistical Association 90 (1995) 773.
     """
+    for name, fitted in (("first", first), ("second", second)):
+        if not isinstance(fitted, FitResult):
+            raise ValueError(f"compare({name}): expected a FitResult, what fit returns, got {type(fitted).__name__}")
+    if isinstance(labels, str) or not (isinstance(labels, Sequence) and len(labels) == 2):
+        raise ValueError(f"compare(labels): {labels!r}, expected two words")
     if [r.shape for r in first.residuals] != [r.shape for r in second.residuals] or any(
         np.any(np.isnan(a) != np.isnan(b)) for a, b in zip(first.residuals, second.residuals, strict=True)
     ):

@@ -33,3 +33,15 @@ def test_fits_of_different_data_are_not_compared(result):
     other = FitResult(**{**other.__dict__, "residuals": (other.residuals[0][:30],)})
     with pytest.raises(ValueError, match="different data"):
         compare(result, other)
+
+
+def test_what_is_no_fit_is_told_in_one_line(result):
+    for one, other, message in (
+        (result, 3, r"compare\(second\): expected a FitResult, what fit returns, got int"),
+        (None, result, r"compare\(first\): expected a FitResult, what fit returns, got NoneType"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            compare(one, other)
+    for labels in ("ab", 3, ("one",)):
+        with pytest.raises(ValueError, match=r"compare\(labels\): .*, expected two words"):
+            compare(result, result, labels)
