@@ -12,6 +12,7 @@ from typing import Any
 from diffcontact.arguments import is_count
 from diffcontact.identify.estimate import estimate
 from diffcontact.identify.identifiability.assessment import POINTS, Identifiability, assess, refuse_hopeless
+from diffcontact.identify.identifiability.finite import require_finite
 from diffcontact.identify.intervals.doubtful import with_profiles
 from diffcontact.identify.intervals.gripped import with_lower_bounds
 from diffcontact.identify.intervals.other_minima import with_other_minima
@@ -105,9 +106,10 @@ def fit(
         noise: "stated", or "estimated": each channel's noise is taken from its residuals and the fit repeated with it,
             until that settles (`FitResult.noise_factors`). For channels of unknown quality, one of which would
             otherwise outweigh the others.
-        check: None refuses a fit without hope, where no free parameter has any effect on what was measured, neither at
-            the start nor at eight other points of the bounds. True refuses already where the data cannot determine
-            every parameter (see `check`), False never. What a fit that goes on cannot see is named in the result.
+        check: None refuses a fit without hope, where no free parameter has any effect on what was measured, or where a
+            function of the run returns NaN, at the start and at eight other points of the bounds. True refuses already
+            where the data cannot determine every parameter (see `check`), False never. What a fit that goes on cannot
+            see is named in the result.
         progress: called as `progress(iteration, cost)` at every Jacobian. Within `diffcontact.progress.shown()` a
             terminal shows what goes on without it.
 
@@ -142,6 +144,7 @@ def fit(
         problem, params, free, loss=loss, f_scale=f_scale, priors=priors, tied=tied, progress=progress
     )
     if check is not False:
+        require_finite(objective)
         refuse_hopeless(objective, strict=check is True)
     with stage("fit"):
         found, factors = search(objective, method, starts, seed, shooting), ()
