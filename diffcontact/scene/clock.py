@@ -144,6 +144,17 @@ def resolution(times: NDArray) -> float:
     return 1e-9
 
 
+def backwards(times: NDArray) -> bool:
+    """Whether times fall from most rows to the next: a table whose last moment stands first.
+
+    Example:
+        >>> backwards(np.array([0.3, 0.2, np.nan, 0.1])), backwards(np.array([0.0, 0.2, 0.1, 0.3]))
+        (True, False)
+    """
+    seen = times[np.isfinite(times)]
+    return seen.size > 2 and bool(np.mean(np.diff(seen) < 0) > 0.5)
+
+
 def increasing(times: NDArray) -> NDArray:
     """(n,) True where a time is there and later than all before it.
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from diffcontact.files import read_bytes, read_text
 from diffcontact.messages import did_you_mean, shown
-from diffcontact.scene.clock import frame_clock, increasing, straight_clock
+from diffcontact.scene.clock import backwards, frame_clock, increasing, straight_clock
 from diffcontact.scene.numerals import number
 from diffcontact.scene.reading import FROM_DATA, Reading
 from diffcontact.scene.recordings import Sheet, recognised
@@ -321,6 +321,12 @@ def _clock(rows: Sequence[int], table: Mapping[str, NDArray], reading: Reading) 
     if not reading.time:
         return keep, reading.time_factor * keep.astype(float)
     name, written = reading.time, table[reading.time]
+    if backwards(written):
+        first, last = written[np.isfinite(written)][[0, -1]]
+        raise ValueError(
+            f"column {shown(name)}: the times fall from {first:g} to {last:g}, expected times that increase; sort the "
+            "rows by this column"
+        )
     if reading.leave_out:
         keep = keep[increasing(written)]
         written = written[keep]
@@ -353,11 +359,14 @@ def _require_increasing(rows: Sequence[int], name: str, times: NDArray) -> None:
         raise ValueError(
             f"row {rows[i]}, column {name!r}: the time is missing; {line}, data.untimed = 'leave out' does without it"
         )
-    wrong = np.flatnonzero(np.diff(times) <= 0).tolist()
+    wrong, back = np.flatnonzero(np.diff(times) <= 0).tolist(), int(np.sum(np.diff(times) < 0))
     for i in wrong:
         hint = f"data.untimed = 'leave out' does without it, {line}"
         if len(wrong) >= max(_RULE * times.size, _SEVERAL):
             hint = f"{len(wrong)} do not, as if rounded: {line}, data.rate = 240 at so many a second"
+            # Rounding makes times equal; it turns none round.
+            if 2 * back > len(wrong):
+                hint = f"{back} go back, as if rows were out of order: sort them by this column"
         raise ValueError(
             f"row {rows[i + 1]}, column {name!r}: {times[i + 1]:g} follows {times[i]:g}, "
             f"expected times that increase; {hint}"

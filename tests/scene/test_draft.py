@@ -51,6 +51,14 @@ def test_the_unit_of_the_times_is_stated_or_guessed(tmp_path, header, scale, uni
     np.testing.assert_allclose(found.times, scale * TIMES, atol=1e-4)
 
 
+def test_rows_that_run_backwards_are_refused(tmp_path):
+    """A column that falls and has another name is something that was measured."""
+    columns = [TIMES[::-1], 50 * np.sin(3 * TIMES)]
+    with pytest.raises(ValueError, match="column 't': the times fall from row to row; sort the rows by this column"):
+        look(tmp_path, "t,x [mm]", columns)
+    assert look(tmp_path, "y [m],x [mm]", columns).time_unit == "frame"
+
+
 def test_rows_are_counted_where_nothing_tells_the_time(tmp_path):
     found = look(tmp_path, "x,y", [300 + 50 * np.sin(3 * TIMES), 200 + 50 * np.cos(3 * TIMES)], digits=1)
     assert found.time_unit == "frame"

@@ -64,6 +64,14 @@ def test_every_third_row(tmp_path):
             "t,x\n0,1\n0,2\n1,3\n1,4\n2,5\n2,6\n",
             "row 3, column 't': 0 follows 0, expected times that increase; 3 do not, as if rounded: data.rate",
         ),
+        (
+            "t,x\n3,1\n2,2\n,3\n1,4\n0,5\n",
+            "column 't': the times fall from 3 to 0, expected times that increase; sort the rows by this column",
+        ),
+        (
+            "t,x\n0,1\n3,2\n1,3\n5,4\n4,5\n6,6\n2,7\n7,8\n",
+            "row 4, column 't': 1 follows 3, expected times that increase; 3 go back, as if rows were out of order",
+        ),
         ("t,x\n0,1\n", "1 rows of data, expected at least 2"),
         (b"t,x\n0,\xff\n", "byte 6 is no UTF-8 text"),
     ],
@@ -73,3 +81,10 @@ def test_every_mistake_is_named(tmp_path, text, message):
     with pytest.raises(ValueError) as caught:
         read_measurements(path, ["t", "x"], Reading(time="t"))
     assert str(caught.value).startswith(f"{path}: {message}")
+
+
+@pytest.mark.parametrize("options", [{"rate": "from data"}, {"lost_frames": True}, {"leave_out": True}])
+def test_rows_from_the_last_moment_to_the_first_are_told_whatever_is_done_about_times(tmp_path, options):
+    path = write(tmp_path, "t,x\n" + "".join(f"{3 - i / 10},{i}\n" for i in range(20)))
+    with pytest.raises(ValueError, match=r"column 't': the times fall from 3 to 1.1, expected times that increase"):
+        read_measurements(path, ["t", "x"], Reading(time="t", **options))

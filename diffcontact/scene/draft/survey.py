@@ -234,12 +234,19 @@ def _layout_keys(layout: Layout | None) -> list[str]:
 
 
 def _time_column(columns: Mapping[str, NDArray]) -> str:
-    """The column of times, or else of frames, or else any that goes up steadily; "" for none."""
+    """The column of times, or else of frames, or else any that goes up steadily; "" for none.
+
+    Raises:
+        ValueError: there is one of times, and it goes down steadily.
+    """
     steady = {name: values for name, values in columns.items() if _steady(values)}
     for pattern in (_TIME, _FRAME):
         for name in steady:
             if pattern.fullmatch(name.strip()):
                 return name
+    for name, values in columns.items():
+        if _TIME.fullmatch(name.strip()) and _steady(-values):
+            raise ValueError(f"column {name!r}: the times fall from row to row; sort the rows by this column")
     first = next(iter(columns))
     place = _AXIS.search(first) is not None or _unit_in(first) in _LENGTHS
     return first if first in steady and not place else ""
