@@ -55,8 +55,7 @@ class Outcome:
         end: the best end, polished.
         costs: (N,) the waterfall: the cost from every start, sorted.
         story: how it was found, for the message; empty where there is nothing to tell.
-        ends: (N, P) where the starts ended, best first and not polished; None where there was one start, or where the
-            method does not ask for Jacobians.
+        ends: (N, P) where the starts ended, best first and not polished; None where there was one start.
     """
 
     end: OptimizeResult
@@ -183,7 +182,8 @@ def _one_by_one(objective: Objective, method: str, points: NDArray, seed: int) -
     descent = {"lbfgs": first_order.lbfgs, "adam": first_order.adam}[method]
     ends = sorted((descent(objective, point, seed) for point in points), key=lambda end: end.cost)
     costs = tuple(float(end.cost) for end in ends)
-    return Outcome(ends[0], costs, _waterfall(costs))
+    places = np.stack([end.x for end in ends]) if len(ends) > 1 else None
+    return Outcome(ends[0], costs, _waterfall(costs), places)
 
 
 def _together(objective: Objective, points: NDArray) -> NDArray:
