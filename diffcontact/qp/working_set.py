@@ -140,12 +140,12 @@ def find_working_set(mass, G, b, v) -> WorkingSet:
     on = b != jnp.inf
     offset = jnp.where(on, b, 0)
     # The rounding of G v + b, row by row; a violation below it cannot be told from none.
-    noise = 16 * jnp.finfo(b.dtype).eps * (magnitudes(G, v) + jnp.abs(offset))
+    noise = jnp.where(on, 16 * jnp.finfo(b.dtype).eps * (magnitudes(G, v) + jnp.abs(offset)), 0)
     value = jnp.where(on, product(G, v) + offset, jnp.inf)
 
     # In closed form: nothing that a branch would save.
     if b.size == 1:
-        return _one_row(mass, dense(G)[0], value[0], noise[0])
+        return _one_row(mass, dense(switched(G, on))[0], value[0], noise[0])
     if v.size == 1:
         return _one_coordinate(_ScaledRows.of(mass, switched(G, on), value, noise))
 

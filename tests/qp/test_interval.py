@@ -99,3 +99,11 @@ def test_what_is_no_number_is_told():
     for b, v in (([jnp.nan, 1.0], 1.0), ([1.0, 1.0], jnp.nan), ([-jnp.inf, 1.0], 0.0)):
         found = qp.project(one, row, jnp.array(b), v * one)
         assert found.status != Status.OK
+
+
+def test_a_row_that_is_off_is_not_read():
+    for count in (1, 3):
+        G, b = jnp.ones((count, 1)).at[0].set(jnp.nan), jnp.full(count, 5.0).at[0].set(jnp.inf)
+        found = qp.project(jnp.ones(1), G, b, -9.0 * jnp.ones(1))
+        assert found.status == Status.OK
+        assert found.u == (-9.0 if count == 1 else -5.0)
