@@ -58,8 +58,9 @@ def fit(
 
     Several runs are fitted jointly: parameters are shared, except those that a problem names in `per_run`. Error bars
     come from the residuals, not from the stated noise: from three runs on by comparing the runs, otherwise with the
-    correlation of the residuals in time (`diffcontact.identify.covariance`). A parameter at its bound keeps the
-    standard error that the curvature gives it; the other errors are those with it held there.
+    correlation of the residuals in time, and wider where the samples that matter are noisier than the others
+    (`diffcontact.identify.covariance`). A parameter at its bound keeps the standard error that the curvature gives it;
+    the other errors are those with it held there.
 
     Where curvature says nothing the interval is that of the profile likelihood: at a bound, where a bound would cut it,
     and where the cost is no parabola as far as it reaches (`FitResult.profiles`, four at most). An interval of a
