@@ -57,7 +57,7 @@ _MESSAGES = {
     Status.INFEASIBLE: "no velocity or position satisfies all constraints; the least violating one was returned",
     Status.ITERATION_LIMIT: "a projection stopped at its iteration limit; constraints may be nearly dependent",
     Status.ILL_CONDITIONED: "the mass matrix or the active rows are too badly scaled, or constraints too nearly "
-    "dependent, for this precision; use float64",
+    "dependent, for this precision, or steps so short that places round by what they move; use float64",
     Status.RESTITUTION_IGNORED: "this scheme has no restitution and took a coefficient above 0 as 0; use EventTimed or "
     "ElasticProjection, or set the restitution to 0",
     Status.PROJECTION_LIMIT: "no nearest admissible position was found: the predicted one lies too deep, beyond the "

@@ -67,6 +67,7 @@ def step_without_friction(
         end = smooth(system, params, t, h, now.q, now.u, begin, order)
         nothing = jax.tree.map(lambda x: x[None], none)
         truncation = state.truncation.after(h, now.u, end.u, begin.a, 0.0, order)
+        truncation = truncation.rounded(system, params, h, (now.q, now.u, begin.a), (end.q, end.u))
         fastest = jnp.maximum(state.fastest, jnp.abs(lax.stop_gradient(end.u)))
         known = fastest, state.unsettled, truncation, state.adhesion
         return TimedState(end.q, end.u, *known), Info(end.impulse, end.status, nothing)
@@ -118,6 +119,7 @@ def _to_next_event(system, params, h, now: _Moment, none: Percussion, last, orde
     if adhesion is not None:
         left = jnp.minimum(adhesion + end.impulse, most_held(system, params, adhesion))
         adhesion = jnp.where(leaves & this, 0.0, jnp.maximum(left, 0.0))
+    truncation = now.truncation.after(candidate.s, now.u, end.u, begin.a, begin.tolerance.velocity, order)
     now = _Moment(
         t=now.t + candidate.s,
         left=now.left - candidate.s,
@@ -128,7 +130,7 @@ def _to_next_event(system, params, h, now: _Moment, none: Percussion, last, orde
         released=now.released | (leaves & this),
         fastest=jnp.maximum(now.fastest, jnp.abs(lax.stop_gradient(end.u))),
         unsettled=now.unsettled,
-        truncation=now.truncation.after(candidate.s, now.u, end.u, begin.a, begin.tolerance.velocity, order),
+        truncation=truncation.rounded(system, params, candidate.s, (now.q, now.u, begin.a), (end.q, end.u)),
         status=first(first(now.status, coarse), end.status),
         adhesion=adhesion,
     )

@@ -44,7 +44,8 @@ class EventTimed(Scheme):
     **Accuracy.** Exact to rounding for constant forces at every h; for smooth ones second order in state and
     derivative, or fourth (`order=4`, up to twice the work of a step). Where forces change so much within the steps that
     truncation may come to more than 1/32 of the way of a coordinate the status is TOO_COARSE (`truncation.Truncation`);
-    `simulate(substeps="auto")` keeps to an error of one's own.
+    `simulate(substeps="auto")` keeps to an error of one's own. In single precision steps may be too short as well:
+    where rounding takes more than 1/32 of a way, or of the fastest motion, the status is ILL_CONDITIONED.
 
     **Bounces that die away.** A contact that would be closed again within the step does not bounce, so the end of a
     Zeno sequence is found to within O(h).
@@ -157,7 +158,7 @@ class EventTimed(Scheme):
             return begin(system, params, t, h, q, u)
         adhesion = None if system.adhesion is None else no_adhesion(system, params, t, q)
         fastest, settled = jnp.abs(lax.stop_gradient(u)), jnp.full_like(u, -jnp.inf)
-        return TimedState(q, u, fastest, settled, Truncation.nothing(u), adhesion)
+        return TimedState(q, u, fastest, settled, Truncation.nothing(q, u), adhesion)
 
     def step(
         self, system: Any, params: Any, t: ArrayLike, h: ArrayLike, state: Any
@@ -170,7 +171,7 @@ class EventTimed(Scheme):
         return step_without_friction(system, params, t, h, state, self.events, self.order)
 
     def conclude(self, system: Any, params: Any, state: Any) -> Array:
-        """TOO_COARSE where forces change too much within the steps; see `Truncation`."""
+        """Whether forces change too much within the steps, or places round too much; see `Truncation`."""
         if isinstance(system, ParticleLine):
             return super().conclude(system, params, state)
         return state.truncation.status(system.mass(state.q, params), state.fastest, self.order)

@@ -1,16 +1,17 @@
-"""How much of a motion is the truncation of its steps: whether forces change too much within one."""
+"""How much of a motion is the truncation of its steps, or, in single precision, the rounding of its places."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
 from diffcontact.status import Status
-from diffcontact.system import advanced
+from diffcontact.system import advanced, rate
 
 # What truncation may come to of the way of a coordinate: some fifteen steps for a period of an oscillation.
 MOST = 1 / 32
@@ -40,7 +41,28 @@ def winds(system, params, q: Array, u: Array, s, order: int) -> Array:
     return jnp.any(jnp.abs(whole - halves) > MOST * way + rounding)
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["error", "way", "doubtful"], meta_fields=[])
+class Rounding(NamedTuple):
+    """What rounding has taken from a motion in single precision: a step that moves a body, or changes its velocity, by
+    less than rounding leaves it as it is, again and again.
+
+    Attributes:
+        lag: (n,) how far places have stayed behind what the velocities say [m].
+        reach: (n,) how far they should have moved, to and fro [m].
+        loss: (d,) how far velocities have stayed behind what forces say [m/s].
+    """
+
+    lag: Array
+    reach: Array
+    loss: Array
+
+    def counts(self, least, fastest: Array) -> Array:
+        """() whether it is a larger share than `MOST` of a place's way, or of the fastest motion (d,)."""
+        moves = self.reach > least * jnp.max(self.reach, initial=0.0)
+        places = jnp.any(moves & (jnp.abs(self.lag) > MOST * self.reach))
+        return places | jnp.any(jnp.abs(self.loss) > MOST * jnp.max(fastest, initial=0.0))
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["error", "way", "doubtful", "rounding"], meta_fields=[])
 @dataclass(frozen=True)
 class Truncation:
     """What pieces of motion sum up to, in the coordinates of u; not differentiated.
@@ -59,17 +81,35 @@ class Truncation:
         error: (d,) the sum of these [m].
         way: (d,) how far the coordinate has moved, to and fro [m].
         doubtful: (d,) the largest change of velocity that was doubtful in a piece [m/s].
+        rounding: in single precision, else None: see `Rounding`.
     """
 
     error: Array
     way: Array
     doubtful: Array
+    rounding: Rounding | None = None
 
     @classmethod
-    def nothing(cls, u: Array) -> Truncation:
-        """Before any motion."""
-        still = jnp.zeros_like(u)
-        return cls(still, still, still)
+    def nothing(cls, q: Array, u: Array) -> Truncation:
+        """Before any motion from q (n,) with the velocity u (d,)."""
+        still, there = jnp.zeros_like(u), jnp.zeros_like(q)
+        # In double precision no motion takes as many steps as that would need.
+        single = jnp.finfo(q.dtype).eps > 1e-10
+        return cls(still, still, still, Rounding(there, there, still) if single else None)
+
+    def rounded(self, system, params, s, begin, end, given=0.0) -> Truncation:
+        """And what rounding takes from a piece of s seconds.
+
+        Args:
+            begin: its place (n,), velocity (d,) and acceleration (d,) at first; end: its place and velocity then.
+            given: (d,) the part of its change of velocity that is no acceleration's [m/s].
+        """
+        if self.rounding is None:
+            return self
+        params, s, (q, u, a), (x, w), given = lax.stop_gradient((params, s, begin, end, given))
+        way, (lag, reach, loss) = s * rate(system, params, q, (u + w) / 2), self.rounding
+        grown = Rounding(lag + (way - (x - q)), reach + jnp.abs(way), loss + (s * a - (w - given - u)))
+        return replace(self, rounding=grown)
 
     def after(self, s, u: Array, w: Array, a: Array, rounding, order: int) -> Truncation:
         """And a piece of s seconds, from the velocity u with the acceleration a (d,) to the velocity w.
@@ -83,11 +123,13 @@ class Truncation:
         moved = s / 2 * (jnp.abs(u) + jnp.abs(w) + s * jnp.abs(a) + 64 * rounding)
         off = s / 3 * jnp.abs(w - u - s * a)
         doubtful = jnp.where(off > DOUBTFUL ** (2 / order) * moved, jnp.abs(w - u), 0.0)
-        return Truncation(self.error + off, self.way + moved, jnp.maximum(self.doubtful, doubtful))
+        doubtful = jnp.maximum(self.doubtful, doubtful)
+        return replace(self, error=self.error + off, way=self.way + moved, doubtful=doubtful)
 
     def status(self, mass: Array, fastest: Array, order: int) -> Array:
         """() TOO_COARSE where the truncation of a coordinate is a larger share of its way than `MOST`, or a change of
-        its velocity that is doubtful a larger share of the fastest motion than `MOST_DOUBTFUL`, or else OK.
+        its velocity that is doubtful a larger share of the fastest motion than `MOST_DOUBTFUL`; ILL_CONDITIONED where
+        rounding is more than `MOST` of a way, or of the fastest motion; or else OK.
 
         Args:
             mass: (d,) or (d, d), which tells what coordinates of different units weigh [kg].
@@ -104,4 +146,7 @@ class Truncation:
         counts = weight > least * jnp.max(weight, initial=0.0)
         long = self.error > MOST ** (2 / order) * self.way
         coarse = jnp.any(counts & (long | (self.doubtful > MOST_DOUBTFUL * fastest)))
-        return jnp.where(coarse, Status.TOO_COARSE, Status.OK).astype(jnp.int32)
+        status = jnp.asarray(int(Status.OK))
+        if self.rounding is not None:
+            status = jnp.where(self.rounding.counts(least, fastest), Status.ILL_CONDITIONED, status)
+        return jnp.where(coarse, Status.TOO_COARSE, status).astype(jnp.int32)

@@ -155,3 +155,40 @@ def test_a_body_that_tumbles_in_fast_flight_is_resolved_or_told(speed):
     assert np.max(np.abs(coarse.q[:, 3:] - fine.q[:, 3:])) > 0.5
     assert coarse.status == Status.TOO_COARSE
     assert fine.status == Status.OK
+
+
+@pytest.mark.parametrize("turns", [False, True])
+def test_steps_too_short_for_single_precision_are_told(turns):
+    """Status 0: within 1/32 of the way. A step far from the origin moves a ball by less than its place rounds."""
+
+    def turning(q, u, p):
+        # What lies behind a velocity is the place itself, but for a second angle that it does not know of.
+        return jnp.concatenate([u, u])
+
+    system = dc.System(
+        gap=lambda t, q, p: q[:1] + 1e4,
+        force=lambda t, q, u, p: -p * jnp.ones(1),
+        mass=lambda q, p: jnp.ones(1),
+        restitution=lambda p: 0.5,
+        rate=turning if turns else None,
+    )
+
+    @jax.jit
+    def end(place, speed, g, end, count):
+        q0 = jnp.stack([place] * (1 + turns))
+        run = dc.simulate(system, g, q0, speed[None], jnp.stack([0 * end, end]), substeps=count)
+        return run.q[-1, 0], run.status
+
+    seen = []
+    for place, speed, g, time, count in (
+        *((1e3, 1.0, 0.0, 1.0, count) for count in (100, 3_000, 10_000, 100_000)),
+        *((1e3, 0.0, 10.0, 1.0, count) for count in (100, 1_000, 100_000)),
+        (0.0, 100.0, 1.0, 1.0, 1_000),
+    ):
+        found, status = end(*(jnp.float32(x) for x in (place, speed, g, time)), jnp.array(count))
+        way = speed * time - g * time**2 / 2
+        seen.append(int(status))
+        assert status in (Status.OK, Status.ILL_CONDITIONED)
+        # What the way is measured from rounds by itself.
+        assert status or abs(found - place - way) < abs(way) / 32 + 1e-4
+    assert 3 <= seen.count(Status.OK) <= 6
