@@ -1,15 +1,16 @@
-r"""Noise that is larger where it matters: in one half of a record, at one end of the picture, where a body is fast.
+r"""Noise that is larger where it matters: in one half of a record, at one end of the picture, where a body is slow.
 
 Error bars of noise that is as large everywhere are too short for a parameter that rests on the noisier samples. With W
 the filter that makes the noise of a channel white (`whitening`), e = W r its innovations, and B the bread,
 
     theta_hat - theta = -sum_t b_t eta_t,    b = W^-T J B,    eta the innovations of the noise itself
-    F = sum_t b_t^2 e_t^2 / K_t  /  (sum_t b_t^2  mean e^2 / mean K),    Var e_t = K_t Var eta_t
+    F = sum_t w_t e_t^2 / K_t  /  (sum_t w_t  mean e^2 / mean K),    Var e_t = K_t Var eta_t
 
-is by how much the variance of a parameter is larger than where eta is as large everywhere in its channel. K_t, what the
-fit leaves of a sample, makes F unbiased if it is (HC2). Of as many samples as matter, (sum b^2)^2 / sum b^4 / K, the
-squares are known with as many degrees of freedom. Where F is above 1 by less than its own standard error, they count
-in part: F is so by chance in every second record.
+with w_t the mean of b^2 over a third of the record about t, is by how much the variance of a parameter is larger than
+where eta is as large everywhere in its channel. K_t, what the fit leaves of a sample, makes F unbiased if it is (HC2,
+there with b_t^2 itself, which for a parameter that rests on few samples is as uncertain as these). The squares are
+known with (sum w)^2 / sum w^2 / K degrees of freedom, which gives F a standard error. By chance F is above 1 in every
+second record: up to half of that error it counts as 1, beyond a whole one as it is, and in between in part.
 
 Source: J. G. MacKinnon, H. White, J. Econometrics 29 (1985) 305, for HC2; R. M. Bell, D. F. McCaffrey, Survey
 Methodology 28 (2002) 169, for the degrees of freedom.
@@ -22,6 +23,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_banded
+from scipy.ndimage import uniform_filter1d
 from scipy.special import polygamma
 
 from diffcontact.identify.covariance.autoregression import Autoregression, whitening
@@ -29,6 +31,8 @@ from diffcontact.identify.covariance.jackknife import RunResidual
 
 # A sample of which the fit leaves less than this part says nothing of the noise there.
 _LEFT = 1e-3
+# Of a channel's samples, the part over which the size of the noise is taken as one.
+_WINDOW = 3
 _TINY = np.finfo(float).tiny
 
 
@@ -63,19 +67,18 @@ def uneven(
             continue
         mean, left = np.sum(e**2) / np.sum(left), np.maximum(left, 0.0)
         each = np.where(left > _LEFT, e**2 / np.maximum(left, _LEFT), mean)
-        seen += each @ b**2
-        stated += mean * np.sum(b**2, axis=0)
-        squares += np.sum(mean**2 * b**4 / np.maximum(left, _LEFT)[:, None], axis=0)
+        w = uniform_filter1d(b**2, max(left.size // _WINDOW, 1), axis=0, mode="reflect")
+        seen += each @ w
+        stated += mean * np.sum(w, axis=0)
+        squares += np.sum(mean**2 * w**2 / np.maximum(left, _LEFT)[:, None], axis=0)
         count += float(np.sum(left))
-    known = (stated > 0) & (squares > 0)
+    known, count = (stated > 0) & (squares > 0), max(count, 1.0)
     F = np.divide(seen, stated, out=np.ones_like(seen), where=known)
-    freedom = np.divide(stated**2, squares, out=np.full_like(seen, np.inf), where=known)
-    less = np.maximum(2.0 / np.maximum(freedom, 1.0) - 2.0 / max(count, 1.0), 0.0)
-    share = np.clip((F - 1.0) / np.sqrt(np.maximum(less, _TINY)), 0.0, 1.0)
-    reciprocal = 1.0 / max(count, 1.0) + share * less / 2.0
-    return np.maximum(F, 1.0), np.where(
-        known & (share > 0), polygamma(1, 0.5 / reciprocal) - polygamma(1, max(count, 1.0) / 2), 0.0
-    )
+    freedom = np.maximum(np.divide(stated**2, squares, out=np.full_like(seen, np.inf), where=known), 1.0)
+    error = np.sqrt(np.maximum(2.0 / freedom - 2.0 / count, 0.0))
+    share = np.clip(2.0 * (F - 1.0) / np.maximum(error, _TINY) - 1.0, 0.0, 1.0)
+    unsure = polygamma(1, 0.5 / (1.0 / count + share * error**2 / 2.0)) - polygamma(1, 0.5 * count)
+    return 1.0 + share * np.maximum(F - 1.0, 0.0), np.where(share > 0, unsure, 0.0)
 
 
 def _channels(runs, models, bread) -> Iterator[tuple[NDArray, NDArray, NDArray, NDArray]]:

@@ -108,7 +108,8 @@ def bootstrap(result: FitResult, replicas: int = 200, seed: int = 0) -> Bootstra
     """Parametric bootstrap: simulate at the estimate, add noise like the residuals, fit again, many times.
 
     The noise of each channel is an autoregressive process with the residuals' correlation in time. A prior is a
-    measurement too: its mean is drawn anew around the estimate. What differs from run to run is not in it.
+    measurement too: its mean is drawn anew around the estimate. What differs from run to run is not in it, nor that
+    noise may be larger in the samples that matter; there the intervals of the fit are wider, and it is they that hold.
 
     Args:
         result: what `fit` returned, with loss "linear"; runs, priors and noise are those of the fit.

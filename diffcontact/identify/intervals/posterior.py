@@ -112,6 +112,9 @@ def posterior(
 ) -> Posterior:
     """Draw from the posterior, chains side by side; needs blackjax (`pip install 'diffcontact[posterior]'`).
 
+    The noise of a channel is taken to be equally large everywhere. Where it is larger in the samples that matter the
+    intervals of the fit are wider, and it is they that hold.
+
     Args:
         result: what `fit` returned, with loss "linear"; runs, priors and noise are those of the fit.
         chains, draws: how many, and of how many draws each.
