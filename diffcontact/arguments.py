@@ -81,6 +81,20 @@ def require_real(name: str, dtype: Any) -> None:
         raise ValueError(f"{name}: expected real numbers, got {dtype}")
 
 
+def require_tolerance(tolerance: Any) -> None:
+    """Refuse what is no positive number.
+
+    Example:
+        >>> require_tolerance(-1.0)
+        Traceback (most recent call last):
+        ...
+        ValueError: tolerance=-1.0: expected a positive number
+    """
+    (value,) = real_arrays(tolerance=tolerance)
+    if isinstance(value, Tracer) or value.shape or not 0 < value < jnp.inf:
+        raise ValueError(f"tolerance={tolerance!r}: expected a positive number")
+
+
 def count(name: str, value: Any, least: int) -> int:
     """`value`, an integer of any kind, as Python's.
 

@@ -23,15 +23,21 @@ class Differences:
     """A derivative and central differences.
 
     Attributes:
+        names: (p,) of the parameters' entries, as in "q0[1]".
         widths: (m,) their half-widths, relative to each parameter (absolute for those that are zero).
         sizes: (p,) of the parameters, 1 for those that are zero.
+        extent: of the motion: the largest value of each coordinate and velocity on the way, as a vector's length.
+        precision: eps of the arrays.
         derivative: (p, n + d) of q and u at the end by each of them.
         differences: (m, p, n + d) the same by differences.
-        contacts: (m, 2 p, k) those of the first k percussions of the displaced motions.
+        contacts: (m, p, 2, k) those of the first k percussions of the motions displaced to either side.
     """
 
+    names: tuple[str, ...]
     widths: np.ndarray
     sizes: np.ndarray
+    extent: float
+    precision: float
     derivative: np.ndarray
     differences: np.ndarray
     contacts: np.ndarray
@@ -68,18 +74,45 @@ class Differences:
         ends, contacts = _ends(system, params, q0, u0, batch, found.trajectory.t, scheme, substeps, percussions)
         ends = np.asarray(ends).reshape(*steps.shape, 2, -1)
         differences = (ends[:, :, 0] - ends[:, :, 1]) / (2 * steps[:, :, None])
-        return cls(wide, sizes, derivative, differences, np.asarray(contacts).reshape(len(steps), -1, percussions))
+        contacts = np.asarray(contacts).reshape(*steps.shape, 2, percussions)
+        extent = _extent(found.trajectory)
+        return cls(_entries(start), wide, sizes, extent, eps, derivative, differences, contacts)
 
     def errors(self) -> np.ndarray:
-        """(m,) |difference - derivative| / |derivative|, Frobenius."""
-        size = np.linalg.norm(self.derivative) or 1.0
-        return np.linalg.norm(self.differences - self.derivative, axis=(1, 2)) / size
+        """(m, p) |difference - derivative| by each parameter, relative to the larger one of the two.
+
+        Each parameter counts by itself and by its own size, so that no unit hides it behind another one: a derivative
+        of zero where the differences are not is off by 1. Differences come down to eps^(2/3) times what rounding works
+        on, which is the motion and what the parameters make of it. So what is below eps^(1/3) times that counts as if
+        it were as large: that a derivative is zero, and the differences are rounding, is no disagreement. What is not
+        finite is off by infinity.
+        """
+        sizes = np.linalg.norm(self.derivative, axis=1) * self.sizes
+        rounded = self.precision ** (1 / 3) * max(self.extent, np.max(sizes, initial=0.0))
+        larger = np.maximum(np.maximum(sizes, np.linalg.norm(self.differences, axis=2) * self.sizes), rounded)
+        apart = np.linalg.norm(self.differences - self.derivative, axis=2) * self.sizes
+        # Where all is zero, nothing moves at all.
+        errors = np.divide(apart, larger, out=np.zeros_like(apart), where=(larger > 0) & (larger < np.inf))
+        return np.where(np.isfinite(apart), errors, np.inf)
 
     def worst(self) -> float:
-        """The largest error by a parameter at the best width, relative to the largest derivative, both per size."""
-        columns = self.sizes * np.linalg.norm(self.differences - self.derivative, axis=2)
-        largest = np.max(self.sizes * np.linalg.norm(self.derivative, axis=1), initial=0.0) or 1.0
-        return float(np.min(np.max(columns, axis=1, initial=0.0), initial=np.inf)) / largest
+        """The largest of the errors by a parameter, each at the width that is best for it."""
+        return float(np.max(np.min(self.errors(), axis=0), initial=0.0))
+
+
+def _extent(run) -> float:
+    """Length of the vector of the largest absolute values that the coordinates and the velocities of a run have."""
+    return float(np.linalg.norm(np.concatenate([np.max(np.abs(np.asarray(x)), axis=0) for x in (run.q, run.u)])))
+
+
+def _entries(start: dict[str, Any]) -> tuple[str, ...]:
+    """Names of all entries, in the order of ravel_pytree."""
+    found = []
+    for path, leaf in jax.tree_util.tree_leaves_with_path(start):
+        name = jax.tree_util.keystr(path[:1], simple=True) + jax.tree_util.keystr(path[1:])
+        places = np.ndindex(leaf.shape)
+        found += [f"{name}[{', '.join(map(str, place))}]" if place else name for place in places]
+    return tuple(found)
 
 
 def _matrix(ends, start) -> np.ndarray:

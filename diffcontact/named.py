@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import jax
@@ -22,6 +22,8 @@ def names(params: Any, wrt: Sequence[str]) -> tuple[str, ...]:
     """
     if isinstance(wrt, str):
         raise ValueError(f"wrt: expected a list of names, got {wrt!r}; write [{wrt!r}]")
+    if not isinstance(wrt, Iterable):
+        raise ValueError(f"wrt: expected a list of names, got {wrt!r}")
     known = list(params) if isinstance(params, dict) else ["params"]
     for name in wrt:
         if name in ("q0", "u0") and name in known:

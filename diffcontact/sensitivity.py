@@ -15,7 +15,7 @@ from jax import Array, lax
 from jax.core import Tracer
 from jax.flatten_util import ravel_pytree
 
-from diffcontact.arguments import real_arrays, require_near
+from diffcontact.arguments import real_arrays, require_near, require_tolerance
 from diffcontact.certificate import certifies, certify
 from diffcontact.compilation import quick_jit
 from diffcontact.differences import Differences
@@ -78,7 +78,8 @@ def sensitivity(
             takes until halving them changes motion and derivatives by less than `tolerance`. None is "auto" there, and
             1 inside transformations.
         tolerance: of "auto", for every position and velocity at the times asked for [m, m/s], and for every derivative
-            relative to the largest one by the same parameter. None is 1e-6, in single precision 1e-3.
+            relative to the largest one by the same parameter. None is 1e-6, in single precision 1e-3. Steps of a given
+            number do not look at it.
 
     Returns:
         A `Sensitivity`. With "auto" the trajectory's `error` is the larger one of both changes. The status is
@@ -86,7 +87,7 @@ def sensitivity(
         all). Where a derivative is not finite and nothing else was wrong, the status is NO_DERIVATIVE.
 
     Raises:
-        ValueError: for names that are not there, and as `simulate`.
+        ValueError: for names that are not there, a tolerance that is no positive number, and as `simulate`.
 
     Example:
         >>> import jax.numpy as jnp, diffcontact as dc
@@ -118,6 +119,8 @@ def sensitivity(
         found = run(substeps)
         at = system, params, found.trajectory, wrt, scheme, int(substeps)
         return found if inside or not certifies(system, scheme) else _unless_at_a_tie(found, *at)
+    if tolerance is not None:
+        require_tolerance(tolerance)
     if inside or substeps != "auto":
         simulate(system, params, q0, u0, times, scheme=scheme, substeps=substeps)  # says what is wrong with it
     if tolerance is None:

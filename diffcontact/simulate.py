@@ -11,7 +11,7 @@ import numpy as np
 from jax import Array
 from jax.core import Tracer
 
-from diffcontact.arguments import count, real_arrays, require_near
+from diffcontact.arguments import count, real_arrays, require_near, require_tolerance
 from diffcontact.inputs import require_inputs
 from diffcontact.neighbours import with_room
 from diffcontact.precision import in_precision
@@ -58,7 +58,8 @@ def simulate(
             takes until halving them changes the motion by less than `tolerance` (`Trajectory.error`). A () integer
             array is a number that is known when running only: one compilation serves all, but reverse mode needs an
             int, and so do percussions.
-        tolerance: of "auto", for every position and velocity at the times asked for [m, m/s].
+        tolerance: of "auto", for every position and velocity at the times asked for [m, m/s]; steps of a given number
+            do not look at it.
         breaks: None, or (m,) times at which forces jump (a control that is switched) [s]: steps end there, and a force
             is never evaluated on the wrong side. Without them a jump inside a step, or rounded to its other side, costs
             the order of the scheme. A break that falls on one of the times is taken for that time: the derivative by
@@ -114,7 +115,7 @@ def simulate(
         return run(substeps, percussions, changes)
     if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves((params, q0, u0, times, breaks, tolerance))):
         raise ValueError('substeps="auto" works outside transformations only (jit, vmap, grad): give a number inside')
-    _require_tolerance(tolerance)
+    require_tolerance(tolerance)
     # One compilation for all numbers of substeps; only a list of percussions or changes depends on it.
     number, found = refined(lambda number: run(jnp.array(number)), tolerance)
     listed = run(number, percussions, changes) if percussions or changes else found
@@ -143,12 +144,6 @@ def _number_of(substeps, listed: int) -> int | str | Array:
     if listed:
         raise ValueError(f"substeps={substeps!r}: to list percussions or changes an int is needed, got an array")
     return substeps
-
-
-def _require_tolerance(tolerance) -> None:
-    (value,) = real_arrays(tolerance=tolerance)
-    if value.shape or not value > 0:
-        raise ValueError(f"tolerance={tolerance!r}: expected a positive number")
 
 
 def _checked_breaks(breaks, dtype) -> Array:

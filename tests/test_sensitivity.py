@@ -140,3 +140,16 @@ def test_a_touch_that_only_grazes_has_no_derivative(clearance, status):
     speed = np.sqrt(20 * (1 - clearance))
     found = dc.sensitivity(room, params, [1.0], [speed], np.linspace(0.0, 0.55, 12), wrt=["u0"], substeps=1)
     assert found.trajectory.status == status
+
+
+@pytest.mark.parametrize("tolerance", [np.nan, -1.0, 0, np.inf, [1e-3]])
+def test_a_tolerance_that_nothing_meets_or_everything_is_refused(tolerance):
+    with pytest.raises(ValueError, match=r"^tolerance=.*: expected a positive number$"):
+        dc.sensitivity(BALL, PARAMS, [1.0], [0.3], TIMES, wrt=["q0"], tolerance=tolerance)
+
+
+def test_a_tolerance_that_is_no_number_is_refused():
+    with pytest.raises(ValueError, match=r"^tolerance: expected real numbers, got 'x'$"):
+        dc.sensitivity(BALL, PARAMS, [1.0], [0.3], TIMES, wrt=["q0"], tolerance="x")
+    with pytest.raises(ValueError, match=r"^wrt: expected a list of names, got None$"):
+        dc.sensitivity(BALL, PARAMS, [1.0], [0.3], TIMES, wrt=None)
