@@ -160,7 +160,7 @@ def _within_runs(runs, within, bread, plain, shared, prior) -> ErrorBars:
         f"{WITHIN}: {why}, so the scatter is taken from the residuals, whose correlation in time is modelled by "
         f"{_models(within)}; what would differ in another run is not in it"
     )
-    factor, unsure = uneven(runs, [noise.models for noise in within], bread)
+    factor, unsure = _without_priors(uneven(runs, [noise.models for noise in within], bread), bread, prior, covariance)
     quantile = _quantile(np.diag(covariance), np.concatenate(perturbations), unsure)
     # A hundred white samples look now and then as if noise of opposite signs followed each other and cancelled. Error
     # bars that halve because of that would be wrong; so none is smaller than for independent samples.
@@ -168,6 +168,14 @@ def _within_runs(runs, within, bread, plain, shared, prior) -> ErrorBars:
     longer = longer * np.sqrt(factor)
     covariance = covariance * np.outer(longer, longer)
     return ErrorBars(covariance, plain, quantile, text, _independent(within), np.zeros(prior.size))
+
+
+def _without_priors(noisier, bread, prior, covariance) -> tuple[NDArray, NDArray]:
+    """What is noisier, (P,) factors and how unsure they are, where a part of each variance is what priors say."""
+    factor, unsure = noisier
+    told = (bread**2 @ prior) / np.maximum(np.diag(covariance), np.finfo(float).tiny)
+    share = np.clip(1.0 - told, 0.0, 1.0)
+    return 1.0 + share * (factor - 1.0), share**2 * unsure
 
 
 def _displaced(bread: NDArray, perturbations: NDArray) -> NDArray:
@@ -216,8 +224,9 @@ def _between_runs(runs, within, between: Jackknife, shared, plain, prior) -> Err
         passed_on[np.ix_(separate, at)] = moved
         departing = moved @ (np.eye(between.freedom.size) - share)[at]
         alone = RunResidual(run.r, run.J[:, :, ~common], np.arange(separate.size))
-        factor, unsure = uneven([alone], [noise.models], bread)
-        by_noise = bread @ (noise.score[np.ix_(~common, ~common)] + Q) @ bread * np.sqrt(np.outer(factor, factor))
+        by_noise = bread @ (noise.score[np.ix_(~common, ~common)] + Q) @ bread
+        factor, unsure = _without_priors(uneven([alone], [noise.models], bread), bread, prior[separate], by_noise)
+        by_noise = by_noise * np.sqrt(np.outer(factor, factor))
         inside[np.ix_(separate, separate)] = by_noise + departing * between.scatter @ departing.T
         perturbations = _displaced(bread, noise.perturbations[:, :, ~common][:, :, :, ~common])
         # One standard deviation of the logarithm of chi^2 to either side.

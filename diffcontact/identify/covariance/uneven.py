@@ -33,6 +33,9 @@ from diffcontact.identify.covariance.jackknife import RunResidual
 _LEFT = 1e-3
 # Of a channel's samples, the part over which the size of the noise is taken as one.
 _WINDOW = 3
+# Residuals this many times the stated noise, in squares, are a misfit, whose intervals nobody may use (the verdict's
+# `patterns`). As noise it is uneven, and intervals that are the longer reach past the better minimum next door.
+_GROSS = 20.0
 _TINY = np.finfo(float).tiny
 
 
@@ -58,6 +61,9 @@ def uneven(
         >>> bool(factor[0] == 1.0), bool(1.5 < factor[1] < 2.1)  # 9 instead of (1 + 9) / 2
         (True, True)
     """
+    rows = [run.rows[0] for run in runs]
+    if sum(float(r @ r) for r in rows) > _GROSS * sum(r.size for r in rows):
+        return np.ones(len(bread)), np.zeros(len(bread))
     channels = list(_channels(runs, models, bread))
     inner = sum((b.T @ b for _, _, b, _ in channels), np.zeros_like(bread))
     seen, stated, squares, count = np.zeros(len(bread)), np.zeros(len(bread)), np.zeros(len(bread)), 0.0

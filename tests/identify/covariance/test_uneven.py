@@ -74,11 +74,31 @@ def test_innovations_of_correlated_noise_are_compared(rng):
     np.testing.assert_allclose(factor, [1.0, 1.6], rtol=0.1)
 
 
+def test_a_gross_misfit_is_no_noise():
+    run = RunResidual(
+        np.repeat([[0.1], [30.0]], 50, axis=0), np.kron(np.eye(2), np.ones((50, 1)))[:, None], np.arange(2)
+    )
+    assert uneven([run], [[WHITE]], np.eye(2) / 50)[0].tolist() == [1.0, 1.0]
+
+
 def test_channels_without_noise_or_samples_change_nothing():
     run = RunResidual(np.stack([np.zeros(5), np.full(5, np.nan)], axis=1), np.ones((5, 2, 1)), np.arange(1))
     factor, unsure = uneven([run], [[Autoregression(np.ones(1), 0.0), WHITE]], np.eye(1))
     assert factor.tolist() == [1.0]
     assert unsure.tolist() == [0.0]
+
+
+def test_what_a_prior_says_is_no_noisier(rng, monkeypatch):
+    """Of two means the one in the noisier half has a prior, which says nothing, or all there is to know."""
+    monkeypatch.setattr(bars_module, "run_noise", lambda r, J: RunNoise([WHITE], []))
+    J = np.kron(np.eye(2), np.ones((50, 1)))
+    _, run = residuals(rng.normal(size=100) * np.repeat([0.5, 2.0], 50), J)
+    factor = uneven([run], [[WHITE]], np.eye(2) / 50)[0][1]
+    bare, told = (error_bars([run], 2, np.array([0.0, prior])).covariance[1, 1] for prior in (0.0, 1e6))
+    assert factor > 1.3
+    assert bare > 1.3 * (run.r[:, 0] @ run.r[:, 0]) / 98 / 50
+    # The samples add a ten-thousandth to it.
+    assert told == pytest.approx(1e-6, rel=1e-3)
 
 
 @pytest.mark.parametrize("sigmas", [(1.0, 1.0), (1.5, 0.67), (0.67, 1.5)])
