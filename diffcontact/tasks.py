@@ -146,11 +146,12 @@ class Task:
     Args:
         run: params -> any pytree of arrays.
         conditions: those of the caller.
+        name: by which this call is told from any other.
     """
 
     run: Callable[[Any], Any]
     conditions: Conditions
-    _name: str = field(default_factory=lambda: uuid.uuid4().hex, repr=False)
+    name: str = field(default_factory=lambda: uuid.uuid4().hex, repr=False)
 
     def __call__(self, lanes: Any) -> list[np.ndarray]:
         with self.conditions.held() as devices:
@@ -178,7 +179,7 @@ class Task:
 
     def __dask_tokenize__(self) -> str:
         # Dask answers a task that it knows by name with what it has: a chunk that was lost would be lost for ever.
-        return self._name
+        return self.name
 
 
 @dataclass(frozen=True)
@@ -202,9 +203,37 @@ def _opened(conditions: Conditions, packed: bytes) -> Task:
         return Task(pickle.loads(packed), conditions)
 
 
-def run_chunk(task: Callable[[Any], list[np.ndarray]], lanes: Any) -> list[np.ndarray]:
+@dataclass(frozen=True)
+class Ticket:
+    """What is handed out with a chunk and comes back beside its outputs, to say whose they are.
+
+    Attributes:
+        call: name of the task.
+        number: of the chunk.
+    """
+
+    call: str
+    number: int
+
+
+def run_chunk(task: Callable[[Any], list[np.ndarray]], ticket: Ticket, lanes: Any) -> tuple[Ticket, list[np.ndarray]]:
     """What executors are given, and call it by."""
-    return task(lanes)
+    return ticket, task(lanes)
+
+
+def _taken(answer: Any, ticket: Ticket) -> list[np.ndarray]:
+    """The outputs in what an executor brings.
+
+    Raises:
+        ValueError: they are none, or those of another ticket.
+    """
+    if not (isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[0], Ticket)):
+        raise ValueError(f"expected what the task returns, got {shown(answer)}")
+    came, outputs = answer
+    if came != ticket:
+        whose = f"chunk {came.number}" if came.call == ticket.call else "another call"
+        raise ValueError(f"the outputs of {whose} came in its place")
+    return outputs
 
 
 def require_executor(executor: Any) -> None:
@@ -247,7 +276,7 @@ def dealt(
         told: what a message calls the chunk of a number.
 
     Raises:
-        LostChunkError: after all others, of the first chunk that failed.
+        LostChunkError: after all others, of the first chunk that failed, or for which something else came.
         ModuleNotFoundError, ValueError: the task cannot be sent.
     """
     if not isinstance(executor, ThreadPoolExecutor):
@@ -256,12 +285,12 @@ def dealt(
     try:
         while True:
             while failure is None and len(under_way) < _most(executor) and (chunk := next(waiting, None)) is not None:
-                under_way.append((chunk[0], _submitted(executor, task, chunk[1])))
+                under_way.append((chunk[0], _submitted(executor, task, *chunk)))
             if not under_way:
                 break
             number, future = under_way.popleft()
             try:
-                outputs = future.result()
+                outputs = _taken(future.result(), Ticket(task.name, number))
             except Exception as error:
                 failure = failure or (number, error)
                 continue
@@ -275,10 +304,10 @@ def dealt(
         raise LostChunkError(f"ensemble(executor): {told(number)} was lost ({_line(error)})") from error
 
 
-def _submitted(executor: Any, task: Task, lanes: Any) -> Any:
+def _submitted(executor: Any, task: Task, number: int, lanes: Any) -> Any:
     """The future of a task, also where the executor does not take any more."""
     try:
-        return executor.submit(run_chunk, task, lanes)
+        return executor.submit(run_chunk, task, Ticket(task.name, number), lanes)
     except Exception as error:
         refused = Future()
         refused.set_exception(error)

@@ -176,6 +176,48 @@ def test_a_lost_chunk_is_named_and_run_again(tmp_path, whole, lost, closed, mess
     assert file.read_bytes() == whole
 
 
+class Mistaken(Here):
+    """Answers for the chunk of one number with something else: `answer`, of what it gave before and gives now."""
+
+    def __init__(self, number, answer):
+        super().__init__()
+        self.number, self.answer, self.given = number, answer, []
+
+    def submit(self, function, *arguments):
+        self.given.append(super().submit(function, *arguments).result())
+        future = Future()
+        future.set_result(self.answer(self.given) if self.submitted - 1 == self.number else self.given[-1])
+        return future
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (lambda given: given[0], "ValueError: the outputs of chunk 0 came in its place"),
+        (lambda given: None, "ValueError: expected what the task returns, got None"),
+        (lambda given: given[-1][1], r"ValueError: expected what the task returns, got \[.*"),
+    ],
+)
+def test_what_is_not_this_chunks_is_not_believed(tmp_path, whole, answer, message):
+    """Shapes and dtypes of all chunks are the same, so that nothing else tells them apart."""
+    file = tmp_path / "runs.h5"
+    with pytest.raises(RuntimeError, match=rf"^ensemble\(executor\): chunk 2 \(lanes 6 to 8\) was lost \({message}\)"):
+        dc.ensemble(_run, BATCH, chunk=3, store=file, executor=Mistaken(2, answer))
+    with h5py.File(file) as held:
+        assert held["done"][:].tolist() == [1, 1, 0, 1]
+    dc.ensemble(_run, BATCH, chunk=3, store=file)
+    assert file.read_bytes() == whole
+
+
+def test_outputs_of_another_call_are_not_believed():
+    earlier = Mistaken(-1, None)
+    dc.ensemble(_run, BATCH, chunk=3, executor=earlier)
+    with pytest.raises(
+        RuntimeError, match=r"chunk 1 \(lanes 3 to 5\) was lost \(ValueError: the outputs of another call"
+    ):
+        dc.ensemble(_run, BATCH, chunk=3, executor=Mistaken(1, lambda given: earlier.given[1]))
+
+
 def test_a_killed_process_is_one_clear_line():
     with (
         ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as executor,
