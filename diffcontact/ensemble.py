@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from contextlib import closing, nullcontext
+from contextlib import closing, nullcontext, suppress
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from diffcontact.arguments import is_count
 from diffcontact.devices import side_by_side
+from diffcontact.messages import shown as brief
 from diffcontact.processes import gathered
 from diffcontact.progress import shown, stage
 from diffcontact.status import Status
@@ -68,9 +71,11 @@ def ensemble(
         of the first process are mapped from the file, read-only, and take memory only where they are looked at.
 
     Raises:
-        ValueError: no lanes, leading axes that differ, a chunk below 1, a store of another batch or of other outputs,
-            one that is damaged or that another process writes, processes that were given different batches; an
-            executor that is none, forks or comes on top of several processes; a run that cannot be sent to a worker.
+        ValueError: a run that is no function or gives no arrays; a batch, or what is fixed, of other than numbers; no
+            lanes, leading axes that differ, a chunk below 1; a store of another batch or of other outputs, one that is
+            damaged or that another process writes, or in which two arrays would have one name; processes that were
+            given different batches; an executor that is none, forks or comes on top of several processes; a run that
+            cannot be sent to a worker.
         RuntimeError: a chunk was lost by the executor, as where a worker died, or cannot compute as this process does;
             the message names the chunk. All that were brought are in the store, and the same call goes on from there.
         OSError: the store cannot be read or written, as on a full disk; what it holds is kept, and can be resumed.
@@ -95,6 +100,7 @@ def ensemble(
         ...     np.array_equal(dc.ensemble(final_height, batch, chunk=2, executor=workers), heights)
         True
     """
+    _require_arguments(run, batch, store, fixed)
     count, devices = _lanes(batch), tuple(jax.local_devices())
     task = None
     if executor is not None:
@@ -148,6 +154,28 @@ def summary(outputs: Any) -> str:
     return "; ".join(parts)
 
 
+def _require_arguments(run, batch, store, fixed) -> None:
+    """Refuse what is no function, no numbers or no file."""
+    if not callable(run):
+        raise ValueError(f"ensemble(run={brief(run)}): expected a function of the parameters of one lane")
+    if not (store is None or isinstance(store, str | PathLike)):
+        raise ValueError(f"ensemble(store={brief(store)}): expected the name of a file, or None")
+    for what, tree in (("batch", batch), ("fixed", fixed)):
+        for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
+            if not _is_number(leaf):
+                name = what + jax.tree_util.keystr(path)
+                raise ValueError(f"ensemble({what}): {name}: expected numbers, got {brief(leaf)}")
+
+
+def _is_number(leaf) -> bool:
+    """Whether numpy knows it as an array of numbers or of truth values."""
+    try:
+        dtype = getattr(leaf, "dtype", None) or np.asarray(leaf).dtype
+    except (TypeError, ValueError):
+        return False
+    return jnp.issubdtype(dtype, np.bool_) or jnp.issubdtype(dtype, np.number)
+
+
 def _lanes(batch) -> int:
     """The common length of the leading axes."""
     leaves = jax.tree_util.tree_leaves_with_path(batch)
@@ -179,7 +207,26 @@ def _lanes_of(number, batch, chunk, count):
 def _shapes(run, batch, count):
     """Shapes and dtypes (n, ...) of the outputs; jax decides how wide a number is."""
     lane = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], jax.dtypes.canonicalize_dtype(x.dtype)), batch)
-    return jax.tree.map(lambda x: jax.ShapeDtypeStruct((count, *x.shape), x.dtype), jax.eval_shape(run, lane))
+    try:
+        shapes = jax.eval_shape(run, lane)
+    except Exception as error:
+        # Which one it is for a result that is no array depends on where in a tree it is.
+        _require_arrays(run, lane, error)
+        raise
+    if not jax.tree.leaves(shapes):
+        raise ValueError(f"ensemble(run): expected it to return at least one array, got {brief(shapes)}")
+    return jax.tree.map(lambda x: jax.ShapeDtypeStruct((count, *x.shape), x.dtype), shapes)
+
+
+def _require_arrays(run, lane, error: Exception) -> None:
+    """Refuse a run that comes to its end and returns something else; one that failed raises its own error."""
+    returned = []
+    with suppress(Exception):
+        jax.eval_shape(lambda params: returned.append(run(params)), lane)
+    for path, leaf in jax.tree_util.tree_leaves_with_path(returned[:1]):
+        if not isinstance(leaf, jax.Array) and not _is_number(leaf):
+            name = "its result" + jax.tree_util.keystr(path[1:])
+            raise ValueError(f"ensemble(run): {name}: expected an array, got {brief(leaf)}") from error
 
 
 def _by_processes(run, missing, lanes) -> Generator[tuple[int, Any], None, None]:

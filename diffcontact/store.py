@@ -79,7 +79,8 @@ class Store:
         done: (chunks,) bool, which of them the file held when it was opened.
 
     Raises:
-        ValueError: the file holds another ensemble, is none or damaged, or another process is writing it.
+        ValueError: the file holds another ensemble, is none or damaged, or another process is writing it; two arrays
+            would have one name in it.
         OSError: it cannot be made, read or written.
         ModuleNotFoundError: h5py is not installed.
     """
@@ -95,13 +96,10 @@ class Store:
         self._path = Path(path)
         self._structure, self._chunk = jax.tree.structure(outputs), chunk
         self._count = jax.tree.leaves(batch)[0].shape[0]
-        self._inputs = {
-            f"{folder}/{name}": np.asarray(leaf)
-            for folder, tree in (("parameters", batch), ("fixed", fixed))
-            for name, leaf in _named(tree).items()
-        }
+        inputs = self._datasets("parameters", batch) | self._datasets("fixed", fixed)
+        self._inputs = {name: np.asarray(leaf) for name, leaf in inputs.items()}
         chunks = -(-self._count // chunk)
-        self._outputs = {f"outputs/{name}": leaf for name, leaf in _named(outputs).items()}
+        self._outputs = self._datasets("outputs", outputs)
         self._marks = {
             "checksum": jax.ShapeDtypeStruct((chunks,), np.uint32),
             "done": jax.ShapeDtypeStruct((chunks,), np.uint8),
@@ -125,6 +123,21 @@ class Store:
 
     def _refusal(self, what: str) -> ValueError:
         return ValueError(f"ensemble(store={str(self._path)!r}): {what}")
+
+    def _datasets(self, folder: str, tree: Any) -> dict[str, Any]:
+        """The leaves by the names of their datasets, each of which stands for one of them alone."""
+        found, places = {}, set()
+        for name, leaf in _named(tree):
+            # As HDF5 reads it.
+            place = tuple(part for part in name.split("/") if part not in ("", "."))
+            if not place or any(place[: len(other)] == other[: len(place)] for other in places):
+                raise self._refusal(
+                    f"{folder} holds {name!r} twice, as itself or as a folder; expected keys that differ where their "
+                    "parts are joined by a slash"
+                )
+            places.add(place)
+            found[f"{folder}/{name}"] = leaf
+        return found
 
     def _make(self) -> None:
         """The file without any outputs, unless it is there."""
@@ -232,7 +245,7 @@ class Store:
         last = min(first + self._chunk, self._count)
         parts = {
             f"outputs/{name}": np.asarray(value[: last - first], self._outputs[f"outputs/{name}"].dtype).tobytes()
-            for name, value in _named(values).items()
+            for name, value in _named(values)
         }
         with named(self._path):
             for name, part in parts.items():
@@ -278,14 +291,14 @@ def digest(*parts) -> str:
     """
     found = hashlib.sha256()
     for part in parts:
-        for name, leaf in _named(part).items():
+        for name, leaf in _named(part):
             leaf = leaf if isinstance(leaf, jax.ShapeDtypeStruct) else np.asarray(leaf)
             found.update(f"{name} {leaf.shape} {leaf.dtype}|".encode())
             found.update(leaf.tobytes() if isinstance(leaf, np.ndarray) else b"")
     return found.hexdigest()
 
 
-def _named(tree) -> dict[str, Any]:
-    """Leaves by their path in the tree, a slash between its parts."""
+def _named(tree) -> list[tuple[str, Any]]:
+    """Leaves, each with its path in the tree, a slash between its parts; two may have the same one."""
     paths = jax.tree_util.tree_leaves_with_path(tree)
-    return {jax.tree_util.keystr(path, simple=True, separator="/") or "value": leaf for path, leaf in paths}
+    return [(jax.tree_util.keystr(path, simple=True, separator="/") or "value", leaf) for path, leaf in paths]

@@ -155,6 +155,35 @@ def test_a_store_of_something_else_is_refused_and_left_alone(tmp_path):
         dc.ensemble(_run, BATCH, store=text)
 
 
+def test_names_that_meet_in_the_store_are_refused(tmp_path):
+    """Both would be one dataset, and what differs in the other one would not be seen."""
+    file = tmp_path / "runs.h5"
+    both = {"a/b": np.ones(3), "a": {"b": np.zeros(3)}}
+    calls = {
+        "parameters": {"run": lambda p: p["a/b"] + p["a"]["b"], "batch": both},
+        "fixed": {"run": lambda p: p, "batch": np.zeros(3), "fixed": both},
+        "outputs": {"run": lambda p: {"a/b": p, "a": {"b": 2 * p}}, "batch": np.ones(3)},
+    }
+    for folder, call in calls.items():
+        with pytest.raises(ValueError, match=rf"^ensemble\(store=.*\): {folder} holds 'a/b' twice, .*") as caught:
+            dc.ensemble(**call, store=file)
+        assert "\n" not in str(caught.value)
+        assert not file.exists()
+    # What HDF5 reads as one; an array that would be a folder, too; no name at all.
+    for keys in ({"a//b": 0.0, "a": {"b": 1.0}}, {"a": 0.0, "a/b": 1.0}, {".": 1.0}):
+        with pytest.raises(ValueError, match="twice, as itself or as a folder"):
+            dc.ensemble(lambda p: p, np.zeros(3), fixed=keys, store=file)
+    # In memory nothing has a name.
+    np.testing.assert_array_equal(dc.ensemble(calls["parameters"]["run"], both), 1.0)
+
+
+def test_a_slash_alone_is_none_of_the_stores_business(tmp_path):
+    batch = {"a/b": np.ones(3), "a": {"c": np.zeros(3)}}
+    for _ in range(2):
+        out = dc.ensemble(lambda p: p["a/b"] + p["a"]["c"], batch, store=tmp_path / "runs.h5")
+        np.testing.assert_array_equal(out, 1.0)
+
+
 def test_a_lane_that_overlaps_is_told_and_leaves_its_neighbours_alone(capsys):
     wall = dc.System(
         gap=lambda t, q, p: 1.0 - q,
@@ -207,3 +236,45 @@ np.savez(sys.argv[1], **out)
 def test_bad_input_is_named(batch, chunk, message):
     with pytest.raises(ValueError, match=message):
         dc.ensemble(lambda p: p, batch, chunk=chunk)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ({"run": None}, r"^ensemble\(run=None\): expected a function of the parameters of one lane$"),
+        ({"run": lambda p: "x"}, r"^ensemble\(run\): its result: expected an array, got 'x'$"),
+        (
+            {"run": lambda p: {"a": p, "b": [p, "x"]}},
+            r"^ensemble\(run\): its result\['b'\]\[1\]: expected an array, got ",
+        ),
+        ({"run": lambda p: None}, r"^ensemble\(run\): expected it to return at least one array, got None$"),
+        ({"batch": {"a": np.array(["x"])}}, r"^ensemble\(batch\): batch\['a'\]: expected numbers, got array\(\['x'\]"),
+        (
+            {"batch": {"a": np.array([None, 1])}},
+            r"^ensemble\(batch\): batch\['a'\]: expected numbers, got array\(\[None",
+        ),
+        ({"batch": "abc"}, r"^ensemble\(batch\): batch: expected numbers, got 'abc'$"),
+        ({"store": 3}, r"^ensemble\(store=3\): expected the name of a file, or None$"),
+        ({"fixed": {"name": "abc"}}, r"^ensemble\(fixed\): fixed\['name'\]: expected numbers, got 'abc'$"),
+        ({"fixed": len}, r"^ensemble\(fixed\): fixed: expected numbers, got <built-in function len>$"),
+    ],
+)
+def test_arguments_of_another_kind_are_named(call, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        dc.ensemble(**{"run": lambda p: p, "batch": np.zeros(3), **call})
+    assert "\n" not in str(caught.value)
+
+
+def test_what_a_run_raises_itself_is_not_taken_for_its_result():
+    with pytest.raises(TypeError, match="unsupported operand"):
+        dc.ensemble(lambda p: p + "x", np.zeros(3))
+
+
+def test_numbers_of_any_kind_make_a_batch():
+    batch = {
+        "list": np.arange(3),
+        "bool": np.array([True, False, True]),
+        "jax": jnp.ones(3),
+        "half": jnp.ones(3, "bfloat16"),
+    }
+    _same(dc.ensemble(lambda p: p, batch, fixed={"a": 1, "b": True, "c": None}), jax.tree.map(np.asarray, batch))
