@@ -116,7 +116,7 @@ def certify(
     - UNDETERMINED: contacts share load and friction in more than one way, and the motion depends on it.
     - GRIPPED and NOT_UNIQUE are listed for information, and leave a certificate `clear`: an impact in the grip, through
       which nothing depends on mu; contacts that share load and friction in more than one way, on whose sum alone the
-      motion depends (a box that lies flat), each set of them once.
+      motion depends (a box that lies flat and does not pivot), each set of them once.
 
     With friction all coupled contacts that meet at one time are SIMULTANEOUS, whether their order matters or not.
     Contacts that let go do so where their load vanishes; there the derivative exists.

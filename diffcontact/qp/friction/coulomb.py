@@ -56,8 +56,9 @@ def coulomb(
     No convex relaxation: slipping does not open a contact. Pure: jit, vmap, jvp and vjp in every argument, by one
     linear solve at the frozen modes (open, stick, slip). At a tie, a closed contact without a load or a stuck one at
     its bound, the derivatives on the two sides differ, and this is one of them. Where contacts are redundant (a box
-    that lies flat) u may be unique while P and B are not: theirs are of least norm where that is in the cones, and only
-    u has a derivative that means something.
+    that lies flat) P and B are not unique, and where they slip unlike neither is u. Then they are shared evenly, as on
+    equal springs, where that is in the cones: of every y with y^T N = 0 is y^T P = 0. The derivative is that of this
+    choice.
 
     A solution exists where some u has S u + s = 0 and N u + b >= 0, as in impacts of what is at rest otherwise, but it
     need not be unique: large friction with strong coupling of the normal and the tangential rows has several, or none

@@ -7,21 +7,21 @@ Where modes do not change, the law is F(r, w, mu) = 0 with w = H u + h and M (u 
     slip     w_N = 0,    B = mu P e,    e = z/|z|,    z = B - rho w_T
 
 and all of it is linear in the tangents. Of rows that are held at w = 0 and depend on each other a largest independent
-subset is held, and the reactions of the others are kept: the derivative of u is unique, that of the split is not.
+subset is held, and the reactions go on being shared evenly (`split`).
 """
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
-from jax import lax
 
 from diffcontact import mass as mass_matrix
 from diffcontact.batching import where_wanted
 from diffcontact.derivative_rule import Ruled
 from diffcontact.qp.friction.law import assemble, length, solvable
 from diffcontact.qp.friction.modes import Modes
-from diffcontact.qp.rows.metric import independent_slots, inverse_length
-from diffcontact.qp.rows.slots import members
+from diffcontact.qp.friction.split import Sharing
+from diffcontact.qp.rows.metric import inverse_length
 
 
 @Ruled
@@ -55,9 +55,16 @@ def _settle_jvp(primals, tangents):
     freely = dv + mass_matrix.unwhiten(root, mass_matrix.whiten(root, force))
     moved = scale[:, None] * (jnp.einsum("cid,d->ci", dH, u) + dh + jnp.einsum("cid,d->ci", H, freely))
 
-    matrix, by_velocity, by_friction = _equations(H, h, friction, u, r, modes, rows, scale)
+    def even(mass, H):
+        _, rows, scale = _whitened(mass, H)
+        sharing = Sharing.of(rows, scale, modes)
+        return sharing.even, sharing
+
+    (_, sharing), (shifted, _) = jax.jvp(even, (mass, H), (dmass, dH))
+    matrix, by_velocity, by_friction = _equations(H, h, friction, u, r, modes, rows, scale, sharing)
     right = -jnp.einsum("cij,cj->ci", by_velocity, moved) - by_friction * dfriction[:, None]
-    dr = jnp.linalg.solve(matrix, right.reshape(-1)).reshape(r.shape)
+    right = jnp.where(sharing.dependent, -shifted @ r.reshape(-1), right.reshape(-1))
+    dr = jnp.linalg.solve(matrix, right).reshape(r.shape)
     du = freely + mass_matrix.unwhiten(root, jnp.einsum("cid,ci->d", rows, dr))
     return (u, r), (du, scale[:, None] * dr)
 
@@ -73,7 +80,8 @@ def leaves_open(mass, H, h, friction, v, step, r, modes):
 
     def singular():
         _, rows, scale = _whitened(mass, H)
-        matrix, *_ = _equations(H, h, friction, v + step, r, modes, rows, scale)
+        sharing = Sharing.of(rows, scale, modes)
+        matrix, *_ = _equations(H, h, friction, v + step, r, modes, rows, scale, sharing)
         return ~solvable(matrix, jnp.sin(1 + jnp.arange(r.size, dtype=r.dtype)))
 
     return where_wanted(several, singular, several & False)
@@ -87,24 +95,19 @@ def _whitened(mass, H):
     return root, rows * scale[:, None, None], scale
 
 
-def _equations(H, h, friction, u, r, modes, rows, scale):
+def _equations(H, h, friction, u, r, modes, rows, scale, sharing: Sharing):
     """The matrix of the linear system for dr, dF/dw and dF/dmu, at the velocity u (d,)."""
     reactions, velocities = r / scale[:, None], scale[:, None] * (jnp.einsum("cid,d->ci", H, u) + h)
-    by_reaction, by_velocity, by_friction = _frozen(rows, reactions, velocities, friction, modes)
+    taken = sharing.taken.reshape(r.shape)
+    by_reaction, by_velocity, by_friction = frozen(rows, reactions, velocities, friction, modes, taken)
     matrix = assemble(by_reaction, by_velocity, jnp.einsum("cid,ejd->ciej", rows, rows))
+    matrix = jnp.where(sharing.dependent[:, None], sharing.even * scale.repeat(r.shape[1])[None, :], matrix)
     return matrix, by_velocity, by_friction
 
 
-def _frozen(rows, r, w, friction, modes: Modes):
-    """dF/dr, dF/dw (c, 1 + k, 1 + k) and dF/dmu (c, 1 + k) in the modes."""
-    count, size = r.shape
-    normal = (jnp.arange(size) == 0)[None]
-    held = modes.closed[:, None] & (normal | ~modes.slip[:, None])
-    flat = rows.reshape(r.size, -1)
-    flat = lax.stop_gradient(flat * inverse_length(jnp.sum(flat * flat, axis=1))[:, None])
-    present = held & jnp.any(rows != 0, axis=2)
-    taken = members(independent_slots(flat, present.reshape(-1)), r.size).reshape(count, size)
-
+def frozen(rows, r, w, friction, modes: Modes, taken):
+    """dF/dr, dF/dw (c, 1 + k, 1 + k) and dF/dmu (c, 1 + k) in the modes; `taken` (c, 1 + k) rows are held at w = 0."""
+    size = r.shape[1]
     identity = jnp.eye(size - 1, dtype=r.dtype)[None]
     # rho makes velocities and reactions comparable; the derivative does not depend on it.
     diagonal = jnp.sum(rows[:, 1:] * rows[:, 1:], axis=(1, 2)) / (size - 1)

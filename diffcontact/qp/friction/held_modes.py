@@ -18,8 +18,8 @@ from diffcontact import mass as mass_matrix
 from diffcontact.batching import where_wanted
 from diffcontact.qp.friction.law import solvable
 from diffcontact.qp.friction.modes import Modes
-from diffcontact.qp.rows.metric import independent_slots, inverse_length
-from diffcontact.qp.rows.slots import members
+from diffcontact.qp.friction.split import Sharing
+from diffcontact.qp.rows.metric import inverse_length
 
 
 class Held(NamedTuple):
@@ -36,8 +36,8 @@ class Held(NamedTuple):
 def hold_modes(mass, normals, tangents, b, s, friction, v, modes: Modes, direction, near=None) -> Held:
     """u and the impulses of contacts that stay in their modes.
 
-    Of conditions that depend on each other (a box that lies flat) the impulses are those nearest to `near`, and only u
-    has a derivative that means something. Where slip presses a contact together as fast as its load opens it
+    Of conditions that depend on each other (a box that lies flat) the impulses are shared as `near` shares them, or
+    evenly (`split`). Where slip presses a contact together as fast as its load opens it
     (Painleve; a disc in a corner whose walls have mu = 1), no impulse holds it: then those that slip do so smoothly.
 
     Args:
@@ -49,7 +49,7 @@ def hold_modes(mass, normals, tangents, b, s, friction, v, modes: Modes, directi
         v: (d,).
         modes: of each contact; no derivative.
         direction: (c, k) of length one where a contact slips.
-        near: normal (c,) and tangential (c, k) impulses that obey the law, which the split keeps to; None means zero.
+        near: normal (c,) and tangential (c, k) impulses that obey the law, which the split keeps to; None means evenly.
 
     Example:
         A block on a slope slips downwards.
@@ -80,37 +80,32 @@ def hold_modes(mass, normals, tangents, b, s, friction, v, modes: Modes, directi
     flat = jnp.where(held[:, :, None], rows, 0).reshape(count, -1)
     right, held = -freely.reshape(count), held.reshape(count)
 
-    lengths = inverse_length(jnp.sum(flat * flat, axis=1))
-    present = held & jnp.any(flat != 0, axis=1)
-    unit = lax.stop_gradient(flat * lengths[:, None])
-    taken = members(independent_slots(unit, present), count)
+    sharing = Sharing.of(rows, scale, modes)
+    taken, dependent, unit = sharing.taken, sharing.dependent, scale.repeat(shape[1])
+    present = taken | dependent
     matrix = flat @ columns.T
-    # Least norm is meant in the unit of the impulses, friction included.
-    weight = jnp.where(first & modes.slip[:, None], jnp.sqrt(1 + friction[:, None] ** 2), 1) * scale[:, None]
-    weight = lax.stop_gradient(weight.reshape(count))
+    start = jnp.zeros(shape[:2], v.dtype) if near is None else jnp.concatenate([near[0][:, None], near[1]], axis=1)
+    start = jnp.where(present, start.reshape(count), 0)
 
-    def nearest():
-        start = jnp.zeros(shape[:2], v.dtype) if near is None else jnp.concatenate([near[0][:, None], near[1]], axis=1)
-        start = jnp.where(present, start.reshape(count) / scale.repeat(shape[1]), 0)
-        system, wanted, start = lax.stop_gradient((matrix / weight[None, :], right, start))
-        left, sizes, across = jnp.linalg.svd(jnp.where(present[:, None] & present[None, :], system, 0))
+    def shared():
+        system = lax.stop_gradient(jnp.where(present[:, None] & present[None, :], matrix, 0))
+        _, sizes, across = jnp.linalg.svd(system)
         counts = sizes > jnp.finfo(v.dtype).eps * 64 * count * sizes[0]
-        change = jnp.where(counts, (left.T @ jnp.where(present, wanted - matrix @ start, 0)) / sizes, 0) @ across
         # A load is unique where no null vector has a part of it.
         unique = jnp.sum(jnp.where(counts[:, None], across, 0) ** 2, axis=0) > 1 - jnp.finfo(v.dtype).eps ** 0.5
-        return start + change / weight, present & ~unique
+        return present & ~unique
 
-    nothing = jnp.zeros_like(right), present & False
-    given, shared = where_wanted(jnp.any(present & ~taken), nearest, nothing)
+    several = where_wanted(jnp.any(dependent), shared, present & False)
     full = jnp.where(taken[:, None], matrix, jnp.eye(count, dtype=right.dtype))
-    right = jnp.where(taken, right, given)
+    full = jnp.where(dependent[:, None], sharing.even * unit[None, :], full)
+    right = jnp.where(taken, right, jnp.where(dependent, sharing.even @ start, 0))
     found = solvable(*lax.stop_gradient((full, right)))
     columns, felt = jnp.where(found, columns, flat), jnp.where(found, friction, 0)
     smooth = jnp.where((taken[:, None] & taken[None]), flat @ flat.T, jnp.eye(count, dtype=right.dtype))
-    r = jnp.linalg.solve(jnp.where(found, full, smooth), right)
+    r = jnp.linalg.solve(jnp.where(found, full, smooth), jnp.where(found | taken, right, start / unit))
     r = jnp.where(present, r, 0)
     u = v + mass_matrix.unwhiten(root, columns.T @ r)
     r = r.reshape(shape[:2]) * scale[:, None]
     slipping = -(felt * r[:, 0])[:, None] * direction
     tangential = jnp.where(modes.slip[:, None], slipping, r[:, 1:])
-    return Held(u, r[:, 0], tangential, jnp.any(shared.reshape(shape[:2]), axis=1), found)
+    return Held(u, r[:, 0], tangential, jnp.any(several.reshape(shape[:2]), axis=1), found)

@@ -9,10 +9,10 @@ import jax.numpy as jnp
 from jax import lax
 
 from diffcontact.batching import in_lanes, once, select, where_any
+from diffcontact.qp.friction.evenly import evenly
 from diffcontact.qp.friction.modes import Modes
 from diffcontact.qp.friction.passes import accepted, improve, residual, sweep, wanted
 from diffcontact.qp.friction.path import follow
-from diffcontact.qp.friction.split import least_norm
 
 # The first is from rest; each further one follows another path.
 ATTEMPTS = 8
@@ -49,10 +49,10 @@ def search(contacts) -> Found:
     found = Found(r=r, residual=residual(contacts, r)[1], modes=modes)
     if contacts.q.shape[0] == 1:
         return found
-    lighter = least_norm(contacts, r, modes)
-    left = residual(contacts, lighter)[1]
+    shared = evenly(contacts, r, modes)
+    left = residual(contacts, shared)[1]
     as_good = left <= jnp.maximum(2 * found.residual, wanted(r.dtype))
-    return select(as_good, replace(found, r=lighter, residual=left), found)
+    return select(as_good, replace(found, r=shared, residual=left), found)
 
 
 def _alone(contacts):
