@@ -59,8 +59,8 @@ def bodies(
 
     The slip on a plane is that of the body's material point, in a plane along (n_y, -n_x), x on a floor, in space along
     x and y there; that of two bodies i < j is that of j on i. Planes tilt about lines in them. Contacts resist neither
-    rolling nor pivoting. A face that lies on a plane has a contact at each vertex, which share its load evenly; where it
-    slides and pivots the motion depends on that (`EventTimed`).
+    rolling nor pivoting. A face that lies on a plane has a contact at each vertex, which share its load evenly; where
+    it slides and pivots the motion depends on that (`EventTimed`).
 
     Args:
         shapes: one for each body, or `shapes(params) -> sequence` where their lengths are to be differentiated or

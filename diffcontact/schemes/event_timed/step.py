@@ -79,9 +79,9 @@ class EventTimed(Scheme):
       1/64 of its speed, and is faster than 1/1024 of the bodies' fastest motion so far. Below that the derivative may
       be off by a few times that share. A slip that sets out from rest in space turns at once, with what drives it: it
       is TOO_COARSE where friction that is off by that angle makes more than the same share of speed in a step.
-    - Contacts whose rows depend on each other share their load evenly, as on equal springs (`qp.coulomb`). Of a box that
-      lies flat the motion does not depend on it while all corners stick, or slip in one direction with one mu. Where it
-      pivots as it slides, or corners rub unlike, it does, and rigid bodies do not tell how: `certify` says so.
+    - Contacts whose rows depend on each other share their load evenly, as on equal springs (`qp.coulomb`). The motion
+      of a box that lies flat does not depend on it while all corners stick, or slip in one direction with one mu. Where
+      it pivots as it slides, or corners rub unlike, it does, and rigid bodies do not tell how: `certify` says so.
     - The derivative at a kink, of a body that rests at the edge of its cone or an impact between grip and slip, is that
       of one side.
     - An impact that would make energy (Newton's law with friction may) is blended with the one without restitution.
