@@ -10,14 +10,27 @@ from jax import lax
 from jax.ad_checkpoint import checkpoint_name
 from jax.typing import ArrayLike
 
+from diffcontact import mass as mass_matrix
 from diffcontact.batching import where_wanted
 from diffcontact.products import with_full_products
 from diffcontact.qp import native
 from diffcontact.qp.equality import hold_rows, settle
 from diffcontact.qp.held_rows import independent
 from diffcontact.qp.native import find_working_set
-from diffcontact.qp.rows.body_rows import BodyRows, product
-from diffcontact.qp.rows.slots import free_slots, members
+from diffcontact.qp.rows.body_rows import (
+    BodyRows,
+    dense,
+    magnitudes,
+    product,
+    squares,
+    switched,
+    take,
+    transposed_magnitudes,
+    transposed_product,
+)
+from diffcontact.qp.rows.metric import inverse_length, whitened_rows
+from diffcontact.qp.rows.slots import free_slots, members, slots_of
+from diffcontact.qp.working_set import EXPLAINED
 from diffcontact.status import Status
 
 # The name that `jax.checkpoint` knows a projection's working set by: kept, it need not be found again in reverse mode.
@@ -106,7 +119,10 @@ def hold(mass: ArrayLike, G: ArrayLike | BodyRows, b: ArrayLike, v: ArrayLike, a
 
     Returns:
         A Projection whose multipliers have either sign and whose `active` is the independent part of the rows asked
-        for: of rows that depend on each other a largest independent subset is held.
+        for: of rows that depend on each other a largest independent subset is held, and zero rows are not. Where
+        those left out contradict those that are held the status is INFEASIBLE; which are held is no choice by least
+        violation. It is ILL_CONDITIONED where another row is missed by more than rounding explains, or the mass is not
+        positive definite in this precision, and NOT_FINITE where u or an active row is not.
 
     Raises:
         ValueError: shapes that do not fit.
@@ -124,17 +140,49 @@ def hold(mass: ArrayLike, G: ArrayLike | BodyRows, b: ArrayLike, v: ArrayLike, a
     if 0 in G.shape:
         return _unconstrained(b, v, Status.OK)
 
-    ok = jnp.asarray(int(Status.OK), jnp.int32)
     fixed = lax.stop_gradient((mass, G, b, v))
     if native.ready():
         from diffcontact.qp.native.primitive import hold as by_kernel
 
         step, multipliers, taken = by_kernel(fixed[0], fixed[1], product(fixed[1], fixed[3]) + fixed[2], active)
         u, multipliers = settle(mass, G, b, v, taken, step, multipliers)
-        return Projection(u=u, multipliers=multipliers, active=taken, status=ok)
-    slots = where_wanted(jnp.any(active), lambda: independent(*fixed[:2], active), free_slots(min(G.shape)))
-    u, multipliers = hold_rows(mass, G, b, v, slots)
-    return Projection(u=u, multipliers=multipliers, active=members(slots, b.shape[0]), status=ok)
+    else:
+        slots = where_wanted(jnp.any(active), lambda: independent(*fixed[:2], active), free_slots(min(G.shape)))
+        u, multipliers = hold_rows(mass, G, b, v, slots)
+        taken = members(slots, b.shape[0])
+    status = _held_status(*fixed, active, taken, lax.stop_gradient(u))
+    return Projection(u=u, multipliers=multipliers, active=taken, status=status)
+
+
+def _held_status(mass, G, b, v, active, taken, u):
+    """() what became of `hold`; nothing of it is computed where it is not asked for, as in the schemes."""
+    root, G, b = mass_matrix.root(mass), switched(G, active), jnp.where(active, b, 0)
+    square = squares(G, 1 / mass) if mass.ndim == 1 else jnp.sum(whitened_rows(root, dense(G)) ** 2, axis=1)
+    at_v, at_u = (product(G, x) + b for x in (v, u))
+    # As in `project`: of the rows' terms, and of the largest value at v, in the unit in which rows have length one.
+    unit = jnp.sqrt(square) * jnp.max(jnp.abs(at_v) * inverse_length(square))
+    terms = magnitudes(G, jnp.abs(u) + jnp.abs(v)) + jnp.abs(b) + unit
+    explained = EXPLAINED * 16 * jnp.finfo(b.dtype).eps
+    missed = active & ~(jnp.abs(at_u) <= explained * terms)
+    left_out = missed & ~taken
+
+    def refuted():
+        """Whether the left-out row that is missed most is a sum of those held, with another offset than theirs."""
+        worst = jnp.argmax(jnp.where(left_out, jnp.abs(at_u), -1))
+        row, held = take(G, worst[None])[0], switched(G, taken)
+        slots = slots_of(taken, min(G.shape))
+        _, parts = hold_rows(mass, held, jnp.zeros_like(b), mass_matrix.solve(mass, row), slots)
+        rest, most = row + transposed_product(held, parts), jnp.abs(row) + transposed_magnitudes(held, parts)
+        apart, rounding = at_u[worst] + parts @ at_u, explained * (terms[worst] + jnp.abs(parts) @ terms)
+        return jnp.all(jnp.abs(rest) <= explained * most) & (jnp.abs(apart) > rounding)
+
+    contradicts = where_wanted(jnp.any(left_out), refuted, jnp.zeros((), bool))
+    positive = jnp.all(jnp.isfinite(1 / (root if root.ndim == 1 else jnp.diagonal(root))))
+    unsolved = jnp.any(missed & taken) | (jnp.any(active) & ~positive)
+    status = jnp.where(contradicts & ~unsolved, Status.INFEASIBLE, Status.ILL_CONDITIONED)
+    status = jnp.where(jnp.any(missed) | unsolved, status, Status.OK)
+    finite = jnp.all(jnp.isfinite(at_v)) & jnp.all(jnp.isfinite(v)) & (jnp.all(jnp.isfinite(u)) | ~positive)
+    return jnp.where(finite, status, Status.NOT_FINITE).astype(jnp.int32)
 
 
 def _unconstrained(b, v, status):

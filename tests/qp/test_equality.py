@@ -7,6 +7,8 @@ import pytest
 from qp_problems import backwards
 
 from diffcontact import qp
+from diffcontact.qp import native
+from diffcontact.status import Status
 
 ALL = (0, 1, 2, 3)
 
@@ -144,3 +146,68 @@ def test_hold_takes_dependent_rows_once(rng):
         np.testing.assert_allclose((G @ held.u + b)[np.asarray(held.active)], 0, atol=1e-11)
     gradient = jax.grad(lambda *x: jnp.sum(qp.hold(*x, active).u), ALL)(mass, G, b, v)
     assert all(np.all(np.isfinite(x)) for x in gradient)
+
+
+@pytest.mark.parametrize("kernel", native.CHOICES)
+@pytest.mark.parametrize(
+    ("mass", "b", "active", "status"),
+    [
+        # The second row is the first one twice over, the third is zero: what is not held must agree with what is.
+        ([1.0, 1.0], [1.0, 2.0, 0.0, 1.0], [1, 1, 1, 1], Status.OK),
+        ([1.0, 1.0], [1.0, 3.0, 0.0, 1.0], [1, 1, 0, 1], Status.INFEASIBLE),
+        ([1.0, 1.0], [1.0, 2.0, 1.0, 1.0], [1, 0, 1, 0], Status.INFEASIBLE),
+        ([1.0, 1.0], [np.nan, 2.0, 0.0, 1.0], [1, 0, 0, 1], Status.NOT_FINITE),
+        ([1.0, 1.0], [1.0, 2.0, 0.0, np.inf], [1, 0, 0, 1], Status.NOT_FINITE),
+        ([1.0, 1.0], [1.0, np.nan, np.inf, 1.0], [1, 0, 0, 1], Status.OK),
+        ([-1.0, 1.0], [1.0, 2.0, 0.0, 1.0], [1, 0, 0, 1], Status.ILL_CONDITIONED),
+        ([0.0, 1.0], [1.0, 2.0, 0.0, 1.0], [1, 0, 0, 0], Status.ILL_CONDITIONED),
+        ([[1.0, 2.0], [2.0, 1.0]], [1.0, 2.0, 0.0, 1.0], [1, 0, 0, 0], Status.ILL_CONDITIONED),
+        # Nothing is held, so that u = v whatever the metric.
+        ([-1.0, 1.0], [1.0, 2.0, 0.0, 1.0], [0, 0, 0, 0], Status.OK),
+    ],
+)
+def test_what_became_of_hold_is_told(kernel, mass, b, active, status, monkeypatch):
+    if kernel == "native":
+        pytest.importorskip("numba")
+    monkeypatch.setenv(native.VARIABLE, kernel)
+    G, v = jnp.array([[1.0, 1.0], [2.0, 2.0], [0.0, 0.0], [1.0, -1.0]]), jnp.array([3.0, 4.0])
+    # What is not asked for is not read.
+    G = jnp.where((jnp.array(active) == 0)[:, None], jnp.nan, G)
+    held = jax.jit(qp.hold)(jnp.array(mass), G, jnp.array(b), v, jnp.array(active, bool))
+    assert Status(int(held.status)) == status
+
+
+@pytest.mark.parametrize(("mass", "b", "status"), [(1.0, np.nan, 2), (-1.0, 0.0, 6), (1.0, 0.0, 0)])
+def test_what_became_of_one_held_row_is_told(mass, b, status):
+    held = qp.hold(jnp.array([mass]), jnp.ones((1, 1)), jnp.array([b]), jnp.ones(1), jnp.array([True]))
+    assert held.status == status
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_rows_that_can_be_held_are(rng, dtype):
+    """Consistent rows of any lengths and masses, some repeated, from points up to a thousand times farther away."""
+    lanes, rows, dimension = 300, 8, 5
+
+    def decades(spread, *shape):
+        return 10.0 ** rng.uniform(-spread, spread, shape)
+
+    mass, G = decades(1, lanes, dimension), rng.normal(size=(lanes, rows, dimension)) * decades(3, lanes, rows, 1)
+    G[:, 1], G[:, 3] = -3 * G[:, 0], G[:, 2]
+    b = -np.einsum("nij,nj->ni", G, rng.normal(size=(lanes, dimension)))
+    v = rng.normal(size=(lanes, dimension)) * decades(3, lanes, 1)
+    problem = [x.astype(dtype) for x in (mass, G, b, v)]
+    # The first four rows are two, and all of them are more than there are dimensions.
+    hold = jax.jit(jax.vmap(qp.hold, (0, 0, 0, 0, None)))
+    for active in (np.arange(rows) < 4, np.ones(rows, bool)):
+        assert not np.any(hold(*problem, active).status)
+
+
+def test_rows_that_are_lost_in_a_bad_metric_contradict_nothing(rng):
+    """Masses from 1e-3 to 1e3 in single precision: what is missed is told, and not as a contradiction."""
+    mass, G = 10.0 ** rng.uniform(-3, 3, (300, 5)), rng.normal(size=(300, 8, 5))
+    b, v = -np.einsum("nij,nj->ni", G, rng.normal(size=(300, 5))), 100 * rng.normal(size=(300, 5))
+    problem = [x.astype(np.float32) for x in (mass, G, b, v)]
+    held = jax.jit(jax.vmap(qp.hold, (0, 0, 0, 0, None)))(*problem, np.ones(8, bool))
+    missed = np.max(np.abs(np.einsum("nij,nj->ni", G, held.u) + b), axis=1)
+    assert set(np.asarray(held.status)) == {Status.OK, Status.ILL_CONDITIONED}
+    assert np.all(held.status[missed > 10] == Status.ILL_CONDITIONED)

@@ -79,6 +79,11 @@ def magnitudes(G: Rows, x):
     return product(_mapped(G, jnp.abs), jnp.abs(x))
 
 
+def transposed_magnitudes(G: Rows, multipliers):
+    """(d,) sum_i |G_ij| |multipliers_i|, what the rounding of G^T multipliers is relative to."""
+    return transposed_product(_mapped(G, jnp.abs), jnp.abs(multipliers))
+
+
 def difference(G: Rows, H: Rows) -> Rows:
     """The rows G - H, both of the same bodies."""
     if isinstance(G, BodyRows) and isinstance(H, BodyRows):
