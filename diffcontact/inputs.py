@@ -159,7 +159,8 @@ class Functions:
             result = jax.eval_shape(call)
         except Exception as error:
             if isinstance(error, ValueError) and self.explains and not returned:
-                raise
+                # Without the note on frames that JAX adds to it.
+                raise ValueError(str(error)) from error
             raise ValueError(
                 f"{self.kind}.{name}{self._failure(function, arguments, given, returned, error)}"
             ) from error
@@ -180,7 +181,8 @@ class Functions:
         if why := _explained(function, arguments, given, self.params, error):
             return why
         line = str(error).partition("\n")[0]
-        return f"({arguments}), q of shape {self.q0.shape}: raised {type(error).__name__}: {line}"
+        none = "; params is None" if self.params is None else ""
+        return f"({arguments}), q of shape {self.q0.shape}: raised {type(error).__name__}: {line}{none}"
 
 
 def called(name: str, arguments: str, function, params, *given):

@@ -93,6 +93,12 @@ def test_one_line_says_what_was_expected(message, call):
     assert "\n" not in str(caught.value)
 
 
+def test_params_that_are_none_are_named():
+    system = dc.System(**OWN)
+    with pytest.raises(ValueError, match=r"^System.force\(t, q, u, params\), .* subscriptable; params is None$"):
+        dc.simulate(system, None, [1.0, 0.0], [0.0, 0.0], [0.0, 0.1])
+
+
 def test_a_box_of_one_side_is_refused():
     with pytest.raises(ValueError, match=r"^balls\(box=1.0\): expected \(low, high\), each a number or 2 numbers$"):
         dc.systems.balls(1, 2, box=1.0)

@@ -9,6 +9,8 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from diffcontact.arguments import is_count
+
 # Registers what is refused of balls.
 from diffcontact.systems import ball_input as ball_input
 from diffcontact.systems import drawings, laws
@@ -135,9 +137,9 @@ def balls(
         -12.0 0.0 -4.0 0.0 0.0 0.0
     """
     for name, value, least in (("count", count, 1), ("dimension", dimension, 1), ("fixed", fixed, 0)):
-        if not (isinstance(value, int | np.integer) and value >= least):
+        if not is_count(value, least):
             raise ValueError(f"balls({name}={value!r}): expected an integer of at least {least}")
-    if cell is not None and not (np.ndim(cell) == 0 and 0 < float(cell) < np.inf):
+    if cell is not None and not _is_length(cell):
         raise ValueError(f"balls(cell={cell!r}): expected a positive length, at least the largest diameter, or None")
     for name, function in (("planes", planes), ("radius", radius), ("belt", belt)):
         if not (function is None or callable(function)):
@@ -167,6 +169,11 @@ def balls(
         bool(resistance),
         (restitution, friction),
     )
+
+
+def _is_length(value) -> bool:
+    """Whether it is one positive number."""
+    return np.ndim(value) == 0 and np.asarray(value).dtype.kind in "iuf" and bool(0 < value < np.inf)
 
 
 def _standing(box, dimension):

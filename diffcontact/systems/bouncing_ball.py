@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 
 import jax.numpy as jnp
-import numpy as np
 
+from diffcontact.arguments import is_count
 from diffcontact.system import System
 from diffcontact.systems import drawings, laws
 
@@ -49,7 +49,7 @@ def bouncing_ball(bounces: int = 1, *, restitution: str = "constant") -> System:
         >>> print(run.u[:, 0].round(4))
         [ 0.  5. -3.  7.  0.]
     """
-    if not (isinstance(bounces, int | np.integer) and bounces >= 1):
+    if not is_count(bounces, 1):
         raise ValueError(f"bouncing_ball(bounces={bounces!r}): expected an integer of at least 1")
     laws.named(restitution, "bouncing_ball")
     return _bouncing_ball(int(bounces), restitution)

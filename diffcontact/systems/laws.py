@@ -35,6 +35,7 @@ import numpy as np
 from jax import Array
 
 from diffcontact.messages import did_you_mean
+from diffcontact.systems.optional import given
 
 
 @dataclass(frozen=True)
@@ -149,7 +150,9 @@ def built(law: str, coefficient: Callable[[str, Any], Any]) -> Callable[..., Any
 
     def of_speed(params, speed):
         def value(name):
-            return params.get(name, 1.0) if name in choices else coefficient(name, params)
+            if name in choices:
+                return params[name] if given(name, params) else 1.0
+            return coefficient(name, params)
 
         e = jnp.asarray(found.function(value, speed))
         # Not a clip, whose derivative at 0 and 1 themselves is zero.

@@ -7,6 +7,7 @@ from functools import lru_cache
 import jax.numpy as jnp
 import numpy as np
 
+from diffcontact.arguments import is_count
 from diffcontact.system import ParticleLine
 from diffcontact.systems import drawings
 
@@ -50,7 +51,7 @@ def particle_line(count: int = 1, driven: bool = False) -> ParticleLine:
         >>> print(f"{slide.q[-1, 0]:.4f} {1.0 / (2 * 0.2 * 9.81):.4f}")  # it stops after u^2 / (2 gamma g)
         0.2548 0.2548
     """
-    if not (isinstance(count, int | np.integer) and count >= 1):
+    if not is_count(count, 1):
         raise ValueError(f"particle_line(count={count!r}): expected an integer of at least 1")
     return _particle_line(int(count), bool(driven))
 

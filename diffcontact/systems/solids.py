@@ -21,7 +21,7 @@ from jax import Array
 
 from diffcontact.shapes import Ball, Shape
 from diffcontact.system import System
-from diffcontact.systems import poses
+from diffcontact.systems import optional, poses
 from diffcontact.systems.spin import tangents
 from diffcontact.systems.surfaces import param, unit
 
@@ -253,13 +253,13 @@ class Solids:
         """
         shapes = self.of(params)
         shape = (len(shapes),)
-        if "inertia" in params:
-            given = jnp.asarray(params["inertia"], dtype)
+        if optional.given("inertia", params):
+            own = jnp.asarray(params["inertia"], dtype)
             allowed = (shape,) if self.dimension == 2 else (shape, (*shape, 3), (*shape, 3, 3))
-            if given.shape not in allowed:
+            if own.shape not in allowed:
                 expected = " or ".join(map(str, allowed))
-                raise ValueError(f"params['inertia']: expected shape {expected}, got {given.shape}")
-            return given
+                raise ValueError(f"params['inertia']: expected shape {expected}, got {own.shape}")
+            return own
         each = [jnp.asarray(one.inertia(self.dimension), dtype) for one in shapes]
         most = max(one.ndim for one in each)
         if most > 0:

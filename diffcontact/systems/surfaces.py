@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import jax
@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from diffcontact.messages import shown
 from diffcontact.qp.rows.body_rows import BodyRows
 from diffcontact.qp.rows.slots import NONE
 from diffcontact.system import System
@@ -257,8 +258,10 @@ def param(params, name, shape, dtype) -> Array:
     """The parameter by this name, an array of this shape.
 
     Raises:
-        ValueError: it is missing, or has another shape.
+        ValueError: it is missing, or has another shape; params are no dict.
     """
+    if not isinstance(params, Mapping):
+        raise ValueError(f"params: expected a dict with {name!r} of shape {shape}, got {shown(params)}")
     if name not in params:
         raise ValueError(f"params: expected {name!r} of shape {shape}, got {sorted(params)}")
     return _shaped(f"params[{name!r}]", params[name], shape, dtype)

@@ -1,0 +1,96 @@
+"""Parameters that may be missing: misspelled they are refused, and what is one's own is left alone."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import diffcontact as dc
+from diffcontact.systems.optional import OPTIONAL, given
+
+
+def floor(t, params):
+    return jnp.array([[0.0, 1.0]]), jnp.zeros(1)
+
+
+PARAMS = {
+    "mass": jnp.ones(1),
+    "radius": 0.1 * jnp.ones(1),
+    "gravity": jnp.array([0.0, -9.81]),
+    "restitution": 0.8,
+    "friction": 0.5,
+}
+TIMES = np.linspace(0.0, 0.3, 4)
+DISC = dc.systems.balls(1, 2, planes=floor, spin=True)
+AIR = dc.systems.balls(1, 2, planes=floor, spin=True, air=True, resistance=True)
+LAW = dc.systems.balls(1, 2, planes=floor, spin=True, restitution="power")
+ROD = dc.systems.bodies(dc.shapes.Box(1.0, 0.1), 2, planes=floor)
+MORE = {AIR: {"drag": 0.1, "magnus": 0.01}, LAW: {"restitution_exponent": 0.2}}
+
+
+def throw(system, **params):
+    return dc.simulate(system, PARAMS | MORE.get(system, {}) | params, [0.0, 2.0, 0.0], [1.0, 0.0, 5.0], TIMES)
+
+
+@pytest.mark.parametrize(
+    ("system", "misspelled", "meant"),
+    [
+        (DISC, "tangential_restitutoin", "tangential_restitution"),
+        (DISC, "Tangential_Restitution", "tangential_restitution"),
+        (DISC, "interia", "inertia"),
+        (AIR, "rolling_frictoin", "rolling_friction"),
+        (AIR, "dampning", "damping"),
+        (AIR, "magnus_saturaton", "magnus_saturation"),
+        (LAW, "reference_sped", "reference_speed"),
+        (ROD, "tangential_restituton", "tangential_restitution"),
+        (ROD, "inertias", "inertia"),
+    ],
+)
+def test_what_is_misspelled_is_not_left_out(system, misspelled, meant):
+    message = rf"^params\['{misspelled}'\]: no parameter of this system, did you mean '{meant}'\?$"
+    with pytest.raises(ValueError, match=message):
+        throw(system, **{misspelled: 0.7})
+    # A transformation of one's own adds a note of JAX's behind it.
+    with pytest.raises(ValueError, match=message.removesuffix("$")):
+        jax.jit(lambda value: throw(system, **{misspelled: value}).q)(0.7)
+
+
+def test_what_is_ones_own_is_left_alone():
+    """Other words, words added, a name with another letter beside the right one, and what is no name."""
+    own = {"diffusion": 1.0, "tangential_restitution_of_glass": 0.3, "my_inertia": 2.0, "tension": 3.0}
+    assert np.all(throw(DISC, **own).q == throw(DISC).q)
+    both = {"tangential_restitution": 0.7, "tangential_restitution2": 0.1}
+    assert np.all(throw(DISC, **both).u == throw(DISC, tangential_restitution=0.7).u)
+    assert not given("inertia", {1: 0.0, "mass": 1.0})
+
+
+def test_no_optional_name_is_taken_for_another_one():
+    for name in OPTIONAL:
+        assert [given(one, {name: 1.0}) for one in OPTIONAL] == [one == name for one in OPTIONAL]
+
+
+@pytest.mark.parametrize("params", [None, 3.0, [1.0]])
+def test_params_that_are_no_dict_are_named(params):
+    with pytest.raises(ValueError, match=r"^params: expected a dict with 'radius' of shape \(1,\), got "):
+        dc.simulate(DISC, params, [0.0, 2.0, 0.0], [1.0, 0.0, 5.0], TIMES)
+
+
+@pytest.mark.parametrize("cell", ["a", True, np.nan, 0.0, -1, np.inf, [1.0], 1j])
+def test_a_cell_that_is_no_length_is_refused(cell):
+    with pytest.raises(ValueError, match=r"^balls\(cell=.*\): expected a positive length, at least "):
+        dc.systems.balls(2, 2, cell=cell)
+
+
+@pytest.mark.parametrize(
+    ("system", "argument"),
+    [
+        (dc.systems.balls, "count"),
+        (dc.systems.bouncing_ball, "bounces"),
+        (dc.systems.particle_line, "count"),
+    ],
+)
+def test_truth_is_no_number(system, argument):
+    more = {"dimension": 2} if system is dc.systems.balls else {}
+    with pytest.raises(ValueError, match=rf"^{system.__name__}\({argument}=True\): expected an integer of at least 1$"):
+        system(**{argument: True}, **more)
+    assert system(**{argument: np.int64(1)}, **more) is system(**{argument: 1}, **more)
