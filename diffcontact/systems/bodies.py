@@ -8,6 +8,7 @@ from functools import lru_cache
 import jax.numpy as jnp
 import numpy as np
 
+from diffcontact.arguments import is_count
 from diffcontact.shapes import Shape
 
 # Registers what is refused of bodies.
@@ -105,7 +106,7 @@ def bodies(
     """
     if dimension not in (2, 3):
         raise ValueError(f"bodies(dimension={dimension!r}): expected 2 or 3")
-    if not (isinstance(fixed, int | np.integer) and fixed >= 0):
+    if not is_count(fixed, 0):
         raise ValueError(f"bodies(fixed={fixed!r}): expected an integer of at least 0")
     for name, function in (("planes", planes), ("belt", belt)):
         if not (function is None or callable(function)):

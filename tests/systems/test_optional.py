@@ -94,3 +94,12 @@ def test_truth_is_no_number(system, argument):
     with pytest.raises(ValueError, match=rf"^{system.__name__}\({argument}=True\): expected an integer of at least 1$"):
         system(**{argument: True}, **more)
     assert system(**{argument: np.int64(1)}, **more) is system(**{argument: 1}, **more)
+
+
+def test_truth_is_no_number_of_fixed_balls():
+    for make in (
+        lambda: dc.systems.balls(1, 2, fixed=True),
+        lambda: dc.systems.bodies(dc.shapes.Ball(0.1), 2, fixed=True),
+    ):
+        with pytest.raises(ValueError, match=r"\(fixed=True\): expected an integer of at least 0$"):
+            make()
