@@ -67,7 +67,7 @@ def step_without_friction(
         end = smooth(system, params, t, h, now.q, now.u, begin, order)
         nothing = jax.tree.map(lambda x: x[None], none)
         truncation = state.truncation.after(h, now.u, end.u, begin.a, 0.0, order)
-        truncation = truncation.rounded(system, params, h, (now.q, now.u, begin.a), (end.q, end.u))
+        truncation = truncation.rounded(system, params, h, (now.q, now.u, begin.a), (end.q, end.u), now.slow)
         fastest = jnp.maximum(state.fastest, jnp.abs(lax.stop_gradient(end.u)))
         known = fastest, state.unsettled, truncation, state.adhesion
         return TimedState(end.q, end.u, *known), Info(end.impulse, end.status, nothing)
@@ -120,6 +120,7 @@ def _to_next_event(system, params, h, now: _Moment, none: Percussion, last, orde
         left = jnp.minimum(adhesion + end.impulse, most_held(system, params, adhesion))
         adhesion = jnp.where(leaves & this, 0.0, jnp.maximum(left, 0.0))
     truncation = now.truncation.after(candidate.s, now.u, end.u, begin.a, begin.tolerance.velocity, order)
+    begins, ends = (now.q, now.u, begin.a), (end.q, end.u)
     now = _Moment(
         t=now.t + candidate.s,
         left=now.left - candidate.s,
@@ -130,7 +131,7 @@ def _to_next_event(system, params, h, now: _Moment, none: Percussion, last, orde
         released=now.released | (leaves & this),
         fastest=jnp.maximum(now.fastest, jnp.abs(lax.stop_gradient(end.u))),
         unsettled=now.unsettled,
-        truncation=truncation.rounded(system, params, candidate.s, (now.q, now.u, begin.a), (end.q, end.u)),
+        truncation=truncation.rounded(system, params, candidate.s, begins, ends, begin.tolerance.slow),
         status=first(first(now.status, coarse), end.status),
         adhesion=adhesion,
     )

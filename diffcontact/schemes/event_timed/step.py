@@ -176,7 +176,7 @@ class EventTimed(Scheme):
         """Whether forces change too much within the steps, or places round too much; see `Truncation`."""
         if isinstance(system, ParticleLine):
             return super().conclude(system, params, state)
-        return state.truncation.status(system.mass(state.q, params), state.fastest, self.order)
+        return state.truncation.status(system.mass(state.q, params), state.fastest, state.q, self.order)
 
     def _step_with_friction(self, system, params, t, h, state: TimedState) -> tuple[TimedState, Info]:
         if system.rolling is None:

@@ -49,17 +49,23 @@ class Rounding(NamedTuple):
         lag: (n,) how far places have stayed behind what the velocities say [m].
         reach: (n,) how far they should have moved, to and fro [m].
         loss: (d,) how far velocities have stayed behind what forces say [m/s].
+        slowly: () how fast a few steps make a body; at rest nothing is faster [m/s]. still: () how far it would have
+            moved with that [m].
     """
 
     lag: Array
     reach: Array
     loss: Array
+    slowly: Array
+    still: Array
 
-    def counts(self, least, fastest: Array) -> Array:
-        """() whether it is a larger share than `MOST` of a place's way, or of the fastest motion (d,)."""
+    def counts(self, least, fastest: Array, q: Array) -> Array:
+        """() whether it is a larger share than `MOST` of a place's way, or of the fastest motion (d,), and beyond what
+        a place q (n,) rounds by anyhow."""
         moves = self.reach > least * jnp.max(self.reach, initial=0.0)
-        places = jnp.any(moves & (jnp.abs(self.lag) > MOST * self.reach))
-        return places | jnp.any(jnp.abs(self.loss) > MOST * jnp.max(fastest, initial=0.0))
+        known = 64 * jnp.finfo(q.dtype).eps * jnp.max(jnp.abs(q)) + self.still
+        places = jnp.any(moves & (jnp.abs(self.lag) > MOST * self.reach + known))
+        return places | jnp.any(jnp.abs(self.loss) > MOST * jnp.max(fastest, initial=0.0) + self.slowly)
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["error", "way", "doubtful", "rounding"], meta_fields=[])
@@ -95,20 +101,24 @@ class Truncation:
         still, there = jnp.zeros_like(u), jnp.zeros_like(q)
         # In double precision no motion takes as many steps as that would need.
         single = jnp.finfo(q.dtype).eps > 1e-10
-        return cls(still, still, still, Rounding(there, there, still) if single else None)
+        zero = jnp.zeros((), u.dtype)
+        return cls(still, still, still, Rounding(there, there, still, zero, zero) if single else None)
 
-    def rounded(self, system, params, s, begin, end, given=0.0) -> Truncation:
+    def rounded(self, system, params, s, begin, end, slow: Array, given=0.0) -> Truncation:
         """And what rounding takes from a piece of s seconds.
 
         Args:
             begin: its place (n,), velocity (d,) and acceleration (d,) at first; end: its place and velocity then.
+            slow: (c,) speeds [m/s] below which contacts do not bounce, half of what a step makes (`Tolerance`).
             given: (d,) the part of its change of velocity that is no acceleration's [m/s].
         """
         if self.rounding is None:
             return self
-        params, s, (q, u, a), (x, w), given = lax.stop_gradient((params, s, begin, end, given))
-        way, (lag, reach, loss) = s * rate(system, params, q, (u + w) / 2), self.rounding
-        grown = Rounding(lag + (way - (x - q)), reach + jnp.abs(way), loss + (s * a - (w - given - u)))
+        params, s, (q, u, a), (x, w), slow, given = lax.stop_gradient((params, s, begin, end, slow, given))
+        way, (lag, reach, loss, slowly, still) = s * rate(system, params, q, (u + w) / 2), self.rounding
+        lag, loss = lag + (way - (x - q)), loss + (s * a - (w - given - u))
+        few = 8 * jnp.max(slow, initial=0.0)
+        grown = Rounding(lag, reach + jnp.abs(way), loss, jnp.maximum(slowly, few), still + s * few)
         return replace(self, rounding=grown)
 
     def after(self, s, u: Array, w: Array, a: Array, rounding, order: int) -> Truncation:
@@ -126,7 +136,7 @@ class Truncation:
         doubtful = jnp.maximum(self.doubtful, doubtful)
         return replace(self, error=self.error + off, way=self.way + moved, doubtful=doubtful)
 
-    def status(self, mass: Array, fastest: Array, order: int) -> Array:
+    def status(self, mass: Array, fastest: Array, q: Array, order: int) -> Array:
         """() TOO_COARSE where the truncation of a coordinate is a larger share of its way than `MOST`, or a change of
         its velocity that is doubtful a larger share of the fastest motion than `MOST_DOUBTFUL`; ILL_CONDITIONED where
         rounding is more than `MOST` of a way, or of the fastest motion; or else OK.
@@ -134,11 +144,12 @@ class Truncation:
         Args:
             mass: (d,) or (d, d), which tells what coordinates of different units weigh [kg].
             fastest: (d,) the largest |u| of the motion [m/s].
+            q: (n,) the place in the end [m].
             order: as in `after`.
 
         Example:
             >>> swinging = Truncation(jnp.array([0.1, 0.0]), jnp.array([1.0, 1.0]), jnp.zeros(2))
-            >>> [Status(int(swinging.status(jnp.ones(2), jnp.ones(2), order))).name for order in (2, 4)]
+            >>> [Status(int(swinging.status(jnp.ones(2), jnp.ones(2), jnp.ones(2), order))).name for order in (2, 4)]
             ['TOO_COARSE', 'OK']
         """
         weight = jnp.sqrt(mass if mass.ndim == 1 else jnp.diagonal(mass)) * self.way
@@ -148,5 +159,7 @@ class Truncation:
         coarse = jnp.any(counts & (long | (self.doubtful > MOST_DOUBTFUL * fastest)))
         status = jnp.asarray(int(Status.OK))
         if self.rounding is not None:
-            status = jnp.where(self.rounding.counts(least, fastest), Status.ILL_CONDITIONED, status)
+            status = jnp.where(
+                self.rounding.counts(least, fastest, lax.stop_gradient(q)), Status.ILL_CONDITIONED, status
+            )
         return jnp.where(coarse, Status.TOO_COARSE, status).astype(jnp.int32)

@@ -84,7 +84,7 @@ def step_with_friction(
         around = Surroundings.at(system, params, t, q, u, h, Place.at(system, params, t, q, u.size))
         end = smooth(system, params, t, h, q, u, Piece.nowhere(around)._replace(a=around.free), order)
         truncation = truncation.after(h, u, end.u - end.given, around.free, 0.0, order)
-        truncation = truncation.rounded(system, params, h, (q, u, around.free), (end.q, end.u), end.given)
+        truncation = truncation.rounded(system, params, h, (q, u, around.free), (end.q, end.u), now.slow, end.given)
         coarse = jnp.where(winds(system, params, q, u, h, order), Status.TOO_COARSE, Status.OK).astype(jnp.int32)
         now = now._replace(q=end.q, u=end.u, truncation=truncation)
         now = now._replace(fastest=jnp.maximum(fastest, jnp.abs(lax.stop_gradient(end.u))))
@@ -167,7 +167,7 @@ def _to_next_event(system, params, h, order: int, now: _Moment, last):
         rounding=tolerance.velocity,
         fastest=jnp.maximum(now.fastest, jnp.abs(lax.stop_gradient(end.u))),
         unsettled=unsettled,
-        truncation=truncation.rounded(system, params, candidate.s, begins, ends, end.given),
+        truncation=truncation.rounded(system, params, candidate.s, begins, ends, tolerance.slow, end.given),
         status=first(first(first(now.status, status), coarse), end.status),
     )
     if now.delay is None:
