@@ -192,3 +192,15 @@ def test_steps_too_short_for_single_precision_are_told(turns):
         # What the way is measured from rounds by itself.
         assert status or abs(found - place - way) < abs(way) / 32 + 1e-4
     assert 3 <= seen.count(Status.OK) <= 6
+
+
+@pytest.mark.parametrize("times", [100, 10_000])
+def test_rest_in_single_precision_is_no_lost_motion(times):
+    """Three balls on each other and one beside them: all that moves is rounding."""
+    pile = dc.systems.balls(4, 2, box=((0.0, 0.0), (1.0, 1.0)))
+    params = {"mass": jnp.ones(4), "radius": jnp.full(4, 0.05), "gravity": jnp.array([0.0, -9.81]), "restitution": 0.5}
+    q0 = jnp.array([0.5, 0.05, 0.5, 0.15, 0.5, 0.25, 0.8, 0.05])
+    given = jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), (params, q0, jnp.zeros(8), jnp.array([0.0, 1.0])))
+    run = dc.simulate(pile, *given, substeps=jnp.array(times))
+    assert run.status == Status.OK
+    np.testing.assert_allclose(run.q[-1], q0, atol=1e-6)
