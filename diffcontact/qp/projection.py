@@ -77,11 +77,14 @@ def project(mass: ArrayLike, G: ArrayLike | BodyRows, b: ArrayLike, v: ArrayLike
     Returns:
         A Projection. Where no u satisfies all rows the status is INFEASIBLE, and u is the projection of v onto the rows
         relaxed by the violation of least sum of squares. It is finite, and so are the derivatives. Where the conditions
-        of optimality are missed by more than rounding explains the status is ILL_CONDITIONED.
+        of optimality are missed by more than rounding explains, or rows by what proves no contradiction, the status is
+        ILL_CONDITIONED.
 
-        Rounding is 16 eps of a row's terms and of the largest violation of any row at v, in the unit in which rows have
-        length one: in single precision a row that is violated by less than 2e-6 of the worst one may be left so, though
-        the two have nothing to do with each other. Problems of very different scales belong apart, or in float64.
+        Rounding is 16 eps of a row's terms plus 16 eps of the largest violation of any row at v, in the unit in which
+        rows have length one. A row that is violated by less than that does not push; one that is missed at u by up to
+        100 times that leaves the status OK, as large multipliers that cancel may cost so much. In single precision
+        these are 2e-6 and 2e-4 of each, though the rows may have nothing to do with each other: u >= 300 and u <= 0 are
+        OK from v = -1e6. Problems of very different scales belong apart, or in float64.
 
     Raises:
         ValueError: shapes that do not fit.

@@ -60,7 +60,9 @@ def test_equalities_as_opposite_rows_in_single_precision(solve):
 @pytest.mark.parametrize("violation", [1.0, 2.0**-10, 2.0**-30])
 def test_the_least_violation(solve, violation):
     error, status = solve(*_many(contradiction, SMALL, violation))
-    assert np.all(status == Status.INFEASIBLE)
+    assert np.all(status != Status.OK)
+    # Where the least violation is not found to a few digits, it proves nothing.
+    assert np.mean(status == Status.INFEASIBLE) >= 0.98
     # The conflict's own condition multiplies some hundreds of roundings.
     assert np.max(error) < 1e-9
     assert np.median(error) < 1e-14
@@ -71,6 +73,53 @@ def test_a_violation_that_rounding_explains(solve):
     error, status = solve(*_many(contradiction, SMALL, 2.0**-46))
     assert not np.any(status)
     assert np.max(error) < 1e-11
+
+
+@pytest.mark.parametrize("d", [1, 2])
+def test_what_single_precision_does_not_tell(solve, d):
+    """u >= gap and u <= 0 from v = -1e6, also as one of two coordinates, and what the docstring says of it."""
+    gap = np.array([0.0, 100.0, 300.0, 1e3, 1e4])
+    ones, down = np.ones((5, d)), np.zeros((5, d))
+    G, b = np.zeros((5, 2, d)), np.stack([-gap, 0 * gap], axis=1)
+    G[:, 0, 0], G[:, 1, 0], down[:, 0] = 1.0, -1.0, -1e6
+    _, status = solve((ones, G, b, down), down, np.float32)
+    # 2e-4 of the terms and of the largest violation, 200 each; half of a gap is missed by each row where both give way.
+    assert status[3:].tolist() == [Status.INFEASIBLE] * 2
+    assert status[2] == status[0] == Status.OK
+    _, status = solve((ones, G, b, down), down)
+    assert status.tolist() == [Status.OK] + [Status.INFEASIBLE] * 4
+
+
+def _in_a_bad_metric(rng, decades):
+    """Six rows that hold at a known point of three dimensions, masses from 10^-decades to 10^decades."""
+    G, u = rng.normal(size=(500, 6, 3)), rng.normal(size=(500, 3))
+    b, v = 0.01 - np.einsum("nij,nj->ni", G, u), rng.normal(size=(500, 3))
+    return 10.0 ** rng.uniform(-decades, decades, (500, 3)), G, b, v
+
+
+def test_a_metric_that_spoils_the_solution_is_no_contradiction(solve, rng):
+    problem = _in_a_bad_metric(rng, 6)
+    status = solve(problem, problem[3])[1]
+    assert set(status) == {Status.OK, Status.ILL_CONDITIONED}
+    assert np.mean(status == Status.OK) > 0.9
+
+
+def test_contradictions_in_a_fair_metric_are_told_as_such(solve, rng):
+    """One more row, the opposite of a sum of two, that wants one more than they leave it."""
+    mass, G, b, v = _in_a_bad_metric(rng, 2)
+    weights = rng.uniform(0.25, 1, (500, 2))
+    G = np.concatenate([G, -np.einsum("ni,nij->nj", weights, G[:, :2])[:, None]], axis=1)
+    b = np.concatenate([b, -1 - np.sum(weights * b[:, :2], axis=1, keepdims=True)], axis=1)
+    status = solve((mass, G, b, v), v)[1]
+    assert np.all(status != Status.OK)
+    assert np.mean(status == Status.INFEASIBLE) >= 0.99
+
+
+def test_a_metric_that_is_none_is_told():
+    for mass in ([-1.0], [-1.0, 1.0]):
+        d = len(mass)
+        found = qp.project(np.array(mass), np.ones((1, d)), np.zeros(1), -np.ones(d))
+        assert found.status == Status.ILL_CONDITIONED
 
 
 def _nearly_dependent(solve, lanes):

@@ -206,14 +206,13 @@ def to_unit_length(space, count, eps):
     worst = 0.0
     for i in range(count):
         square = space.scale[i]
-        # Squares of rows that are zero, or off, become negative ones.
-        space.scale[i] = -1.0 if square == 0 else 1 / np.sqrt(square)
+        space.scale[i] = 1.0 if square == 0 else 1 / np.sqrt(square)
     for i in range(count):
         scale = space.scale[i]
+        # Entries whose squares are zero stay: a row of such is not one that nothing satisfies.
+        on = space.value[i] < np.inf or space.value[i] != space.value[i]
         for e in range(space.start[i], space.start[i + 1]):
-            space.entry[e] *= 0.0 if scale < 0 else scale
-        scale = abs(scale)
-        space.scale[i] = scale
+            space.entry[e] *= scale if on else 0.0
         space.value[i] *= scale
         space.noise[i] *= scale
         worst = max(worst, -space.value[i])

@@ -7,7 +7,7 @@ import numpy as np
 from diffcontact.qp.native.active_set import EPS, HELD, NOWHERE, hold_violated, look_at, pivots, refine, rounding
 from diffcontact.qp.native.compiled import compiled
 from diffcontact.qp.native.rows import clear, product, to_unit_length, unwhiten
-from diffcontact.qp.working_set import EXPLAINED, ROUNDS, SOFTNESS
+from diffcontact.qp.working_set import EXPLAINED, LEFT_OVER, ROUNDS, SOFTNESS
 from diffcontact.status import Status
 
 # Cube roots of the rounding, taken once: a power takes as long as many rows.
@@ -55,6 +55,8 @@ def find(space, count, dimension, most, rank, full, eps):
         size = _solve(space, worst, count, dimension, entries, most, rank, False, dependent_below)
         _arrive(space, count)
     status = _verdict(space, count, size, eps)
+    if status == INFEASIBLE and not _refuted(space, count, dimension):
+        status = ILL_CONDITIONED
     unwhiten(space, dimension, full)
     finite = True
     for j in range(dimension):
@@ -185,3 +187,22 @@ def _verdict(space, count, size, eps):
         if not -share * space.multiplier[j] <= EXPLAINED * space.tolerance[space.held[j]]:
             status = ILL_CONDITIONED
     return status
+
+
+@compiled
+def _refuted(space, count, dimension):
+    """Whether the violations that are left prove that the rows contradict each other."""
+    left, terms = space.way, space.dense
+    clear(left, dimension)
+    for i in range(count):
+        if space.slack[i] > 0:
+            violation, unknown = space.change[i], EXPLAINED * space.tolerance[i]
+            for e in range(space.start[i], space.start[i + 1]):
+                entry = space.entry[e] / space.soft[i]
+                left[space.index[e]] += entry * violation
+                terms[space.index[e]] += abs(entry) * (abs(violation) + unknown)
+    proven = True
+    for j in range(dimension):
+        proven &= abs(left[j]) <= LEFT_OVER * terms[j]
+    clear(terms, dimension)
+    return proven
