@@ -10,6 +10,7 @@ from jax import lax
 from jax.scipy.linalg import solve
 from jax.typing import ArrayLike
 
+from diffcontact.arguments import real_arrays
 from diffcontact.products import with_full_products
 from diffcontact.qp.native import find_working_set
 from diffcontact.status import Status
@@ -101,7 +102,7 @@ def _checked_kkt(A, b, excess, x, low, high, status):
 
 
 def _checked(A, b, lower, upper):
-    A, b, lower, upper = map(jnp.asarray, (A, b, lower, upper))
+    A, b, lower, upper = real_arrays(A=A, b=b, lower=lower, upper=upper)
     if b.ndim != 1:
         raise ValueError(f"b has the shape {b.shape}; expected (n,)")
     count = b.shape[0]
@@ -110,7 +111,4 @@ def _checked(A, b, lower, upper):
     for name, bound in (("lower", lower), ("upper", upper)):
         if bound.shape != (count,):
             raise ValueError(f"{name} has the shape {bound.shape}; expected ({count},)")
-    dtype = jnp.result_type(A, b, lower, upper)
-    if not jnp.issubdtype(dtype, jnp.floating):
-        dtype = jnp.result_type(float)
-    return tuple(x.astype(dtype) for x in (A, b, lower, upper))
+    return A, b, lower, upper

@@ -11,6 +11,7 @@ from jax.ad_checkpoint import checkpoint_name
 from jax.typing import ArrayLike
 
 from diffcontact import mass as mass_matrix
+from diffcontact.arguments import real_arrays
 from diffcontact.batching import where_wanted
 from diffcontact.products import with_full_products
 from diffcontact.qp import native
@@ -19,6 +20,7 @@ from diffcontact.qp.held_rows import independent
 from diffcontact.qp.native import find_working_set
 from diffcontact.qp.rows.body_rows import (
     BodyRows,
+    check_bodies,
     dense,
     magnitudes,
     product,
@@ -194,11 +196,16 @@ def _unconstrained(b, v, status):
 
 
 def _checked(mass, G, b, v):
-    mass, b, v = map(jnp.asarray, (mass, b, v))
     if isinstance(G, BodyRows):
-        _check_bodies(G, mass)
+        mass, numbers, b, v = real_arrays(mass=mass, normals=G.normals, b=b, v=v)
+        G = replace(G, normals=numbers)
+        check_bodies(G)
+        if mass.ndim != 1:
+            raise ValueError(
+                f"mass has the shape {mass.shape}; expected ({G.shape[1]},): rows between bodies need a diagonal"
+            )
     else:
-        G = jnp.asarray(G)
+        mass, G, b, v = real_arrays(mass=mass, G=G, b=b, v=v)
         if G.ndim != 2:
             raise ValueError(f"G has the shape {G.shape}; expected (c, d): one row per constraint")
     count, dimension = G.shape
@@ -208,20 +215,4 @@ def _checked(mass, G, b, v):
         raise ValueError(f"b has the shape {b.shape}; expected ({count},), one entry per row of G")
     if v.shape != (dimension,):
         raise ValueError(f"v has the shape {v.shape}; expected ({dimension},), one entry per column of G")
-    dtype = jnp.result_type(mass, G.dtype, b, v)
-    if not jnp.issubdtype(dtype, jnp.floating):
-        dtype = jnp.result_type(float)
-    G = replace(G, normals=G.normals.astype(dtype)) if isinstance(G, BodyRows) else G.astype(dtype)
-    return mass.astype(dtype), G, b.astype(dtype), v.astype(dtype)
-
-
-def _check_bodies(G, mass):
-    if G.normals.ndim != 3 or G.normals.shape[1] not in (1, 2):
-        raise ValueError(f"G.normals has the shape {G.normals.shape}; expected (c, 2, m) or (c, 1, m): normals per row")
-    expected = G.normals.shape[0], 2
-    if G.bodies.shape != expected:
-        raise ValueError(f"G.bodies has the shape {G.bodies.shape}; expected {expected}: two bodies per row")
-    if mass.ndim != 1:
-        raise ValueError(
-            f"mass has the shape {mass.shape}; expected ({G.shape[1]},): rows between bodies need a diagonal"
-        )
+    return mass, G, b, v

@@ -10,22 +10,25 @@ Lengths for each group of touching bodies (sums by group) make an iteration two 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.ad_checkpoint import checkpoint_name
+from jax.core import Tracer
 from jax.scipy.sparse.linalg import cg
 from jax.typing import ArrayLike
 
+from diffcontact.arguments import real_arrays, require_tolerance
 from diffcontact.batching import any_lane
 from diffcontact.products import with_full_products
 from diffcontact.qp import native
 from diffcontact.qp.matrix_free.conjugate_gradients import ITERATIONS, Dual
 from diffcontact.qp.matrix_free.unit_rows import UnitRows
 from diffcontact.qp.projection import WORKING_SET, Projection
-from diffcontact.qp.rows.body_rows import BodyRows, magnitudes, product, squares, transposed_product
+from diffcontact.qp.rows.body_rows import BodyRows, check_bodies, magnitudes, product, squares, transposed_product
 from diffcontact.qp.rows.metric import inverse_length
 from diffcontact.status import Status
 
@@ -71,10 +74,11 @@ def project_many(
 
     Returns:
         A `Projection`; `active` are the rows with a multiplier, which may depend on each other. Its status is
-        ITERATION_LIMIT where the residual was not reached, INFEASIBLE where rows contradict each other.
+        ITERATION_LIMIT where the residual was not reached, INFEASIBLE where rows contradict each other, ILL_CONDITIONED
+        where a mass is not positive.
 
     Raises:
-        ValueError: rows that are not `BodyRows`, shapes that do not fit.
+        ValueError: rows that are not `BodyRows`, shapes that do not fit, a tolerance that is not positive.
 
     Reference:
         Z. Dostal, Optimal Quadratic Programming Algorithms, Springer 2009, chapter 5 (which rows are worked on);
@@ -89,6 +93,11 @@ def project_many(
     """
     if not isinstance(G, BodyRows):
         raise ValueError(f"G: expected BodyRows, got {type(G).__name__}; for dense rows take project")
+    (normals,) = real_arrays(normals=G.normals)
+    G = replace(G, normals=normals)
+    check_bodies(G)
+    if tolerance is not None and not isinstance(tolerance, Tracer):
+        require_tolerance(tolerance)
     count, dimension = G.shape
     expected = {"mass": (dimension,), "b": (count,), "v": (dimension,), "multipliers": (count,)}
     start = jnp.zeros(count, G.dtype) if multipliers is None else multipliers
@@ -104,6 +113,7 @@ def project_many(
     found = _minimised(*lax.stop_gradient((mass, G, b, v)), lax.stop_gradient(start), on, tolerance)
     working, active, status = checkpoint_name(found, WORKING_SET)
     u, settled = _settle(mass, G, b, v, active, working)
+    status = jnp.where(jnp.all(mass > 0), status, Status.ILL_CONDITIONED)
     status = jnp.where(jnp.all(jnp.isfinite(u)) & jnp.all(jnp.isfinite(b)), status, Status.NOT_FINITE)
     return Projection(u=u, multipliers=settled, active=active, status=status.astype(jnp.int32))
 

@@ -8,6 +8,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from diffcontact.qp.rows.metric import whitened_rows
 from diffcontact.qp.rows.slots import NONE
@@ -24,7 +25,8 @@ class BodyRows:
     out.
 
     Args:
-        bodies: (c, 2) int, the two bodies of each row, or -1 where there is none (a wall).
+        bodies: (c, 2) int, the two bodies of each row, or -1 where there is none (a wall). Others than these are
+            refused where they are known, and not looked for where they are traced.
         normals: (c, 2, m) the row's entries for them, not read where there is no body; or (c, 1, m) those for the
             second body, of which the first's are the opposite.
         count: how many bodies there are, static.
@@ -50,6 +52,31 @@ class BodyRows:
 
 
 Rows = jax.Array | BodyRows
+
+
+def check_bodies(G: BodyRows) -> None:
+    """Refuse shapes that do not fit, and bodies that there are not; traced ones are not known and not looked at.
+
+    Raises:
+        ValueError: one line that names what is wrong.
+
+    Example:
+        >>> check_bodies(BodyRows(jnp.array([[0, 5]]), jnp.ones((1, 2, 1)), 2))
+        Traceback (most recent call last):
+        ...
+        ValueError: G.bodies: expected numbers from -1 (none) to 1, got 5
+    """
+    if G.normals.ndim != 3 or G.normals.shape[1] not in (1, 2):
+        raise ValueError(f"G.normals has the shape {G.normals.shape}; expected (c, 2, m) or (c, 1, m): normals per row")
+    expected = G.normals.shape[0], 2
+    if G.bodies.shape != expected:
+        raise ValueError(f"G.bodies has the shape {G.bodies.shape}; expected {expected}: two bodies per row")
+    if isinstance(G.bodies, Tracer):
+        return
+    bodies = np.asarray(G.bodies)
+    wrong = bodies[(bodies < NONE) | (bodies >= G.count)]
+    if wrong.size:
+        raise ValueError(f"G.bodies: expected numbers from -1 (none) to {G.count - 1}, got {wrong[0]}")
 
 
 def product(G: Rows, x):
