@@ -104,7 +104,7 @@ class Truncation:
         zero = jnp.zeros((), u.dtype)
         return cls(still, still, still, Rounding(there, there, still, zero, zero) if single else None)
 
-    def rounded(self, system, params, s, begin, end, slow: Array, given=0.0) -> Truncation:
+    def rounded(self, system, params, s, begin, end, slow: Array, given: Array | float = 0.0) -> Truncation:
         """And what rounding takes from a piece of s seconds.
 
         Args:
