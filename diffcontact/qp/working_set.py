@@ -149,14 +149,15 @@ def find_working_set(mass, G, b, v) -> WorkingSet:
     noise = jnp.where(on, 16 * jnp.finfo(b.dtype).eps * (magnitudes(G, v) + jnp.abs(offset)), 0)
     value = jnp.where(on, product(G, v) + offset, jnp.inf)
 
-    # In closed form: nothing that a branch would save.
-    if b.size == 1:
-        return _one_row(mass, dense(switched(G, on))[0], value[0], noise[0])
-    if v.size == 1:
-        return _one_coordinate(_ScaledRows.of(mass, switched(G, on), value, noise))
+    G = switched(G, on)
+    if v.size == 1 < b.size:
+        # In closed form: nothing that a branch would save.
+        return _one_coordinate(_ScaledRows.of(mass, G, value, noise))
 
     def violated():
-        return _several_rows(_ScaledRows.of(mass, switched(G, on), value, noise))
+        if b.size == 1:
+            return _one_row(mass, dense(G)[0], value[0], noise[0])
+        return _several_rows(_ScaledRows.of(mass, G, value, noise))
 
     def nothing():
         zeros = jnp.zeros_like(b)
