@@ -63,7 +63,7 @@ class Rounding(NamedTuple):
         """() whether it is a larger share than `MOST` of a place's way, or of the fastest motion (d,), and beyond what
         a place q (n,) rounds by anyhow."""
         moves = self.reach > least * jnp.max(self.reach, initial=0.0)
-        known = 64 * jnp.finfo(q.dtype).eps * jnp.max(jnp.abs(q)) + self.still
+        known = 64 * jnp.finfo(q.dtype).eps * jnp.abs(q) + self.still
         places = jnp.any(moves & (jnp.abs(self.lag) > MOST * self.reach + known))
         return places | jnp.any(jnp.abs(self.loss) > MOST * jnp.max(fastest, initial=0.0) + self.slowly)
 

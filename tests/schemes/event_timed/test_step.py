@@ -7,7 +7,6 @@ import pytest
 from problems.reference import load
 
 import diffcontact as dc
-from diffcontact.status import Status
 
 # Constant forces: exact at every step length up to the rounding of at most 1200 steps.
 EXACT = ["bounce", "two_balls_box_2d", "vibrating_table", "round_obstacle", "growing_balls"]
@@ -374,9 +373,7 @@ def test_a_body_far_away_moves_nobody(dtype):
         }
         system = dc.systems.balls(count, 2, box=(0.0, np.inf))
         run = dc.simulate(system, params, q0[: 2 * count], u0[: 2 * count], times)
-        # The third one falls by less than its grid in many steps, which is told.
-        rounds = count == 3 and dtype == np.float32
-        assert run.status == (Status.ILL_CONDITIONED if rounds else Status.OK)
+        assert run.status == 0
         return np.asarray(run.q[:, :4])
 
     alone = two(2)
