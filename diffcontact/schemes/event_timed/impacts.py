@@ -117,7 +117,8 @@ class Threshold(NamedTuple):
 
         They do where they are not small (`matters`), and where a blow meets them: a body that is struck while it rests
         passes the blow on at once, one that still bounces is struck alone. However small the bounce is, that makes a
-        difference as fast as the blow. Where nothing is passed on, the bounce itself changes the blow.
+        difference as fast as the blow. Where nothing is passed on, the bounce itself changes the
+        blow, by an eighth or more if the blow is not eight times as fast as such a bounce may be.
 
         All bounces of one contact take 1 / (1 - e) times as long as the first. Where a body already rattles at another
         contact the two pass their motion to and fro, and an impact takes its part of one of two: in the mean they die
@@ -137,7 +138,9 @@ class Threshold(NamedTuple):
         slow = jnp.max(jnp.where(passed_on | struck, self.slow, 0.0))
         blow = -before[contact]
         fast = matters(here, -before, 0, self.fastest)
-        met = (jnp.any(passed_on) & (blow > slow)) | (rattles & fast)[contact]
+        # What still bounces moves no faster than `slow`: a blow that is much faster than that is changed by little.
+        changed = blow < 8 * jnp.max(jnp.where(rattles, self.slow, 0.0))
+        met = (jnp.any(passed_on) & (blow > slow)) | ((rattles & fast)[contact] & changed)
         coarse = jnp.any(soft & matters(here, rebound, lasting, self.fastest)) | met
 
         ratio = jnp.where(rattles, jnp.sqrt((1 + lasting**2) / 2), lasting)
