@@ -60,9 +60,9 @@ def test_a_thousand_dice_come_to_rest():
         up = np.abs(np.asarray(poses.rotation(q))[:, 2])
         np.testing.assert_allclose(np.max(up, axis=1), 1, atol=1e-9)
         np.testing.assert_allclose(q[:, 2], SIDE / 2, atol=1e-10)
-    # What was resolved is told from what was not: measured 39 % of 100 such throws at 2 ms; 43 % before a blow to a die
-    # that would still bounce was told where it passes nothing on. Then, of the first 50, 23 had status 0, all but one
-    # within 4.6e-5 m of steps of 0.25 ms and that one off by 3.3e-4 m; six land on a face while an edge of it rattles,
+    # What was resolved is told from what was not: measured 43 % of 100 such throws at 2 ms, and 40 % or more now that a
+    # blow to a die is told whose bounce changes it by an eighth. Of the first 50, 23 had status 0, all but one within
+    # 4.6e-5 m of steps of 0.25 ms and that one off by 3.3e-4 m; six land on a face while an edge of it rattles,
     # which is told, and yet end within 1.3e-5 m; of the other 21 the worst is off by 3.6e-4 m.
     assert set(told) <= {dc.Status.OK, dc.Status.TOO_COARSE, dc.Status.TOO_MANY_EVENTS}
-    assert told.count(0) > 0.35 * len(told)
+    assert told.count(0) > 0.4 * len(told)
