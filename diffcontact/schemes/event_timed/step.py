@@ -52,8 +52,9 @@ class EventTimed(Scheme):
 
     - TOO_COARSE: such a bounce is as fast as an eighth of what the bodies have moved with, or would not die away
       (e = 1); a body that would still bounce is struck elsewhere, so that it passes the blow on, or as fast as that and
-      no more than eight times as fast as it may still bounce; one that is held, where it would hop and be back within the step, is driven into another contact by that (it comes to
-      a ramp so slowly that it would be off it again within the step), where it would stay for good.
+      no more than eight times as fast as it may still bounce; one that is held, where it would hop and be back within
+      the step, is driven into another contact by that (it comes to a ramp so slowly that it would be off it again
+      within the step), where it would stay for good.
     - Until a sequence that was left out has ended, about h / (1 - e) after its first bounce, or
       h / (1 - sqrt((1 + e^2) / 2)) where a body rattles between two contacts, a velocity may be off by up to that
       eighth and its derivative by all of it: ask for no time there, or take shorter steps.
