@@ -50,12 +50,12 @@ class Layers:
         return cls(piled.whole(), count, count * many)
 
     def lying(self, x: Array, value: float = 0.0) -> Array:
-        """What belongs to the system's coordinates, with this value for those of the layers."""
-        return jnp.pad(x, (0, self.coordinates), constant_values=value)
+        """What belongs to the system's coordinates, with this value for those of the layers; one number as it is."""
+        return jnp.pad(x, (0, self.coordinates), constant_values=value) if x.ndim else x
 
     def without(self, x: Array) -> Array:
-        """What belongs to the system's coordinates (..., d)."""
-        return x[..., : x.shape[-1] - self.coordinates]
+        """What belongs to the system's coordinates (..., d); one number as it is."""
+        return x[..., : x.shape[-1] - self.coordinates] if x.ndim else x
 
     def of_all(self, x: Array) -> Array:
         """What a contact says (c,), said by all in its pile."""

@@ -37,8 +37,8 @@ def hold_modes(mass, normals, tangents, b, s, friction, v, modes: Modes, directi
     """u and the impulses of contacts that stay in their modes.
 
     Of conditions that depend on each other (a box that lies flat) the impulses are shared as `near` shares them, or
-    evenly (`split`). Where slip presses a contact together as fast as its load opens it
-    (Painleve; a disc in a corner whose walls have mu = 1), no impulse holds it: then those that slip do so smoothly.
+    evenly (`split`). Where slip presses a contact together as fast as its load opens it (Painleve; a disc in a corner
+    whose walls have mu = 1), no impulse holds it: then those that slip do so smoothly.
 
     Args:
         mass: (d,) or (d, d).
