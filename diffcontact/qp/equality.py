@@ -101,7 +101,7 @@ def _moved(held, slots, primals, tangents, u, multipliers):
     dG_held = rows_at(slots, along(G, dG))
     force = mass_matrix.apply(dmass, v - u) + dG_held.T @ multipliers
     y = dv + mass_matrix.unwhiten(held.root, mass_matrix.whiten(held.root, force))
-    du, dmultipliers = held.solve(dG_held @ u + at_slots(slots, db), y, refinements=0)
+    du, dmultipliers = held.solve(dG_held @ u + at_slots(slots, db), y)
     return du, spread(slots, dmultipliers, b.shape[0])
 
 

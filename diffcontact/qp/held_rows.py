@@ -14,10 +14,6 @@ from diffcontact.qp.rows.body_rows import dense, take
 from diffcontact.qp.rows.metric import independent_slots, inverse_length, whitened_rows
 from diffcontact.qp.rows.slots import NONE, free_slots, members, spread
 
-# A step of iterative refinement regains the digits that the condition of A_WW costs. Tangents do without one: their
-# error is relative to them, and nothing builds up from step to step.
-REFINEMENTS = 1
-
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
@@ -52,12 +48,17 @@ class HeldRows:
         columns = mass_matrix.unwhiten(root, whitened)
         return cls(root=root, G=rows, scale=scale, lower=lower, columns=columns)
 
-    def solve(self, b, v, refinements=REFINEMENTS):
-        """u (d,) and l_W (k,) of the rows held at G_W u + b = 0."""
+    def solve(self, b, v):
+        """u (d,) and l_W (k,) of the rows held at G_W u + b = 0.
+
+        A step of iterative refinement regains the digits that the condition of A_WW costs; tangents, which the
+        multipliers of a wedge enter, lose more of them than values. u is corrected, not computed anew: large
+        multipliers cancel in it.
+        """
         multipliers, u = jnp.zeros_like(b), v
-        for _ in range(1 + refinements):
-            multipliers = multipliers - self.scale * self._solved(self.scale * (self.G @ u + b))
-            u = v + self.columns @ multipliers
+        for _ in range(2):
+            correction = self.scale * self._solved(self.scale * (self.G @ u + b))
+            multipliers, u = multipliers - correction, u - self.columns @ correction
         return u, multipliers
 
     def _solved(self, right):

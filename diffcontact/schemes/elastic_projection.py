@@ -123,13 +123,14 @@ class ElasticProjection(Scheme):
         w = q + h * ((1 - e) * u + gain) / (1 + e)
         meant = t + h * (1 - e) / (1 + e)
         z = project_position(system, params, meant, mass, q, w)
-        after = u + gain + (1 + e) * z.shift / h
+        jump = (1 + e) * z.shift / h
+        after = u + gain + jump
         ahead = q + h * (u + gain) + (1 + e) * z.shift
         impulse = (1 + e) * z.multipliers / h
         mean = w + z.shift
         unlike = _unlike_the_law(system, params, t, h, meant, mass, mean, state, gain, impulse)
         # The way of a step, not that to Z: for e = 1 W stands still, and the contact pushes straight out.
-        curved = curvature_status(system, params, meant, mass, mean - h * u, mean, impulse > 0)
+        curved = curvature_status(system, params, meant, mass, mean - h * u, mean, impulse > 0, impulse, jump)
         passed = passage_status(system, params, t, h, q, ahead, impulse)
         status = first(first(z.status, unlike), first(curved, passed))
         return _Started(ahead, after, jnp.asarray(h, q.dtype)), Info(impulse, status)

@@ -209,6 +209,6 @@ class VelocityProjection(Scheme):
             after = replace(state, q=advanced(system, params, q, move.u, h), u=move.u)
         # Of a gap that is concave in q, as inside of a bowl, the linearised constraint may never act.
         acts = (normal != 0) | (system.gap(t + h, after.q, params) < 0)
-        curved = curvature_status(system, params, t + h, mass, q, after.q, acts)
+        curved = curvature_status(system, params, t + h, mass, q, after.q, acts, normal, move.u - free)
         status = first(first(move.status, inelastic_status(system, params)), curved)
         return after, Info(normal, status, friction=friction)
