@@ -69,9 +69,9 @@ def passage_status(system: System, params, t, h, q: Array, after: Array, impulse
 # prox-regularity for the way of a step.
 _TURN = 0.25
 
-# The jump of a contact may be eps ** -_WEDGED times what all jumps together make of the velocity. Of three spheres that
-# are pressed into one line between walls the jumps double from step to step. At this bound the middle one lies off the
-# line by some 1e-5 radii, and within a few more steps rounding decides to which side it is squeezed out.
+# The jump of a contact may be eps ** -_WEDGED times what all jumps together make of the velocity. Where spheres are
+# pressed into a line that they just fill, between walls, jumps double from step to step. At this bound the normals are
+# some 3e-5 rad from one line, and within a few more steps rounding decides which sphere is squeezed out, and when.
 _WEDGED = 0.25
 
 

@@ -211,3 +211,30 @@ def test_rows_that_are_lost_in_a_bad_metric_contradict_nothing(rng):
     missed = np.max(np.abs(np.einsum("nij,nj->ni", G, held.u) + b), axis=1)
     assert set(np.asarray(held.status)) == {Status.OK, Status.ILL_CONDITIONED}
     assert np.all(held.status[missed > 10] == Status.ILL_CONDITIONED)
+
+
+@pytest.mark.parametrize("kernel", native.CHOICES)
+@pytest.mark.parametrize(("dtype", "angles"), [(np.float64, (1e-2, 1e-3, 1e-4)), (np.float32, (0.1, 0.03, 0.01))])
+def test_the_derivative_in_a_wedge_keeps_what_its_condition_leaves(kernel, dtype, angles, rng, monkeypatch):
+    """Two rows at a small angle, multipliers as large as its inverse: u = -G^-1 b whatever v, and its derivative."""
+    if kernel == "native":
+        pytest.importorskip("numba")
+    monkeypatch.setenv(native.VARIABLE, kernel)
+    # What is chosen is decided where it is traced, and derivatives are traced once for all.
+    jax.clear_caches()
+    v = np.array([-1.0, 0.1], dtype)
+    moved = jax.jit(lambda G, b, dG: jax.jvp(lambda G: qp.project(np.ones(2, dtype), G, b, v), (G,), (dG,)))
+    for angle in angles:
+        for _ in range(10):
+            dG, up, down = rng.normal(size=(2, 2)).astype(dtype), *(1 + 0.1 * rng.normal(size=2))
+            G, b = np.array([[angle * up, 1], [angle, -down]], dtype), angle * rng.uniform(-0.3, 0.3, 2).astype(dtype)
+            found, tangent = moved(G, b, dG)
+            assert found.status == Status.OK
+            assert found.active.all()
+            inverse = np.linalg.inv(G.astype(float))
+            u = -inverse @ b
+            du = -inverse @ dG @ u
+            # The condition of A_WW is 1/angle^2; so many roundings are lost, and a digit.
+            lost = np.finfo(dtype).eps * (8 / angle + angle**-2)
+            assert np.max(np.abs(found.u - u)) <= lost * np.max(np.abs(u))
+            assert np.max(np.abs(tangent.u - du)) <= lost * np.max(np.abs(du))
