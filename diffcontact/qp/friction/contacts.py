@@ -88,7 +88,11 @@ class Contacts:
 
     def response(self, reactions):
         """W r (c, 1 + k)."""
-        return jnp.einsum("cid,d->ci", self.rows, self.step(reactions))
+        return self.along(self.step(reactions))
+
+    def along(self, way):
+        """(c, 1 + k) what a way (d,) of L^T u changes of the velocities."""
+        return jnp.einsum("cid,d->ci", self.rows, way)
 
     def step(self, reactions):
         """(d,) L^-1 H^T r."""

@@ -1,11 +1,12 @@
-"""Of reactions in the same modes, those that contacts share evenly: the load of a box that lies on four corners."""
+"""Of reactions in the same modes, those that hold to the last digit, and that contacts share evenly: the load of a box
+that lies on four corners."""
 
 from __future__ import annotations
 
 import jax.numpy as jnp
 from jax import lax
 
-from diffcontact.batching import where_wanted
+from diffcontact.batching import select, where_wanted
 from diffcontact.qp.friction.derivative import frozen
 from diffcontact.qp.friction.law import assemble
 from diffcontact.qp.friction.modes import Modes, slip_direction
@@ -15,10 +16,14 @@ from diffcontact.qp.friction.split import Sharing
 FRACTIONS = (1.0, 0.5, 0.25, 0.125)
 # Newton's steps: one where slips have known directions, more where these depend on the reactions.
 STEPS = 5
+# Reactions that are so many times the way they lead together cancel in it: what held rows are then missed by is many
+# times as much in the way.
+CANCELS = 8
 
 
 def evenly(contacts, r, modes: Modes):
-    """The reactions (c, 1 + k) in these modes that are shared evenly (`split`); r where nothing is shared.
+    """The reactions (c, 1 + k) in these modes that are shared evenly (`split`), r where nothing is shared and nothing
+    cancels; and the way (d,) that they lead, L^-1 H^T r, to more digits than large reactions tell it.
 
     Args:
         contacts: `Contacts`.
@@ -29,25 +34,31 @@ def evenly(contacts, r, modes: Modes):
     taken, dependent = sharing.taken.reshape(count, size), sharing.dependent
     even = sharing.even * contacts.scale.repeat(size)[None, :]
 
-    def closer(r, _):
-        w = contacts.velocities(r)
+    def closer(found, _):
+        r, way = found
+        w = contacts.along(way) + contacts.q
         rubs = r[:, 1:] - contacts.friction[:, None] * r[:, :1] * slip_direction(r, w, contacts.strides())
         missed = jnp.where(taken, w, 0)
         missed = missed.at[:, 1:].set(jnp.where(modes.slip[:, None], rubs, missed[:, 1:])).reshape(-1)
         by_reaction, by_velocity, _ = frozen(contacts.rows, r, w, contacts.friction, modes, taken)
         matrix = jnp.where(dependent[:, None], even, assemble(by_reaction, by_velocity, contacts.W))
         missed = jnp.where(dependent, even @ r.reshape(-1), missed)
-        return r - jnp.linalg.solve(matrix, missed).reshape(r.shape), None
+        change = -jnp.linalg.solve(matrix, missed).reshape(r.shape)
+        return (r + change, way + contacts.step(change)), None
+
+    way = contacts.step(r)
 
     def shared():
-        found, _ = lax.scan(closer, r, length=STEPS)
-        return jnp.where(jnp.all(jnp.isfinite(found)), found, r)
+        found, _ = lax.scan(closer, (r, way), length=STEPS)
+        return select(jnp.all(jnp.isfinite(found[0])), found, (r, way))
 
-    change = where_wanted(jnp.any(dependent), shared, r) - r
+    cancels = jnp.max(jnp.abs(r)) ** 2 > CANCELS**2 * jnp.sum(way * way)
+    there, along = where_wanted(jnp.any(dependent) | cancels, shared, (r, way))
     fractions = jnp.asarray((*FRACTIONS, 0), r.dtype)
-    candidates = r[None] + fractions[:, None, None] * change[None]
+    candidates = r[None] + fractions[:, None, None] * (there - r)[None]
     normal, tangential = candidates[:, :, 0], candidates[:, :, 1:]
     bound = contacts.friction[None] * normal
     within = jnp.sum(tangential * tangential, axis=2) <= bound * bound
     possible = (normal >= 0) & (within | ~(modes.closed & ~modes.slip)[None])
-    return candidates[jnp.argmax(jnp.all(possible, axis=1).at[-1].set(True))]
+    chosen = jnp.argmax(jnp.all(possible, axis=1).at[-1].set(True))
+    return candidates[chosen], way + fractions[chosen] * (along - way)

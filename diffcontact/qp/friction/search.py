@@ -25,11 +25,13 @@ class Found:
 
     Args:
         r: (c, 1 + k) reactions in the unit of `Contacts`.
+        way: (d,) L^-1 H^T r.
         residual: () relative natural map.
         modes: `Modes`.
     """
 
     r: jax.Array
+    way: jax.Array
     residual: jax.Array
     modes: Modes
 
@@ -46,13 +48,13 @@ def search(contacts) -> Found:
     left = residual(contacts, r)[1]
     modes = Modes.of(r, w, contacts.friction, strides, jnp.where(left <= accepted(r.dtype), left, 0) * contacts.unit)
     r = modes.apply(r, w, contacts.friction, strides)
-    found = Found(r=r, residual=residual(contacts, r)[1], modes=modes)
+    found = Found(r=r, way=contacts.step(r), residual=residual(contacts, r)[1], modes=modes)
     if contacts.q.shape[0] == 1:
         return found
-    shared = evenly(contacts, r, modes)
+    shared, way = evenly(contacts, r, modes)
     left = residual(contacts, shared)[1]
     as_good = left <= jnp.maximum(2 * found.residual, wanted(r.dtype))
-    return select(as_good, replace(found, r=shared, residual=left), found)
+    return select(as_good, replace(found, r=shared, way=way, residual=left), found)
 
 
 def _alone(contacts):

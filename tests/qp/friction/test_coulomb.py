@@ -257,3 +257,21 @@ def test_no_contact_approaches_however_large_its_friction(mu):
     assert np.min(hit.u @ normals[0]) > -1e-7
     assert np.all((hit.status == 0) | (hit.status == Status.NO_FRICTION))
     assert mu > 1e4 or np.all(hit.status == 0)
+
+
+@pytest.mark.parametrize(("dtype", "angles"), [(np.float64, (1e-2, 1e-3, 1e-4, 1e-5)), (np.float32, (0.03, 0.01))])
+def test_a_wedge_keeps_what_its_condition_leaves(dtype, angles, rng):
+    """Two contacts at a small angle, whose reactions are as large as its inverse, hold u at -N^-1 b."""
+    v, still, smooth = np.array([-1.0, 0.1], dtype), np.zeros((2, 1), dtype), np.zeros(2, dtype)
+    solve = jax.jit(lambda N, S, b: qp.coulomb(np.ones(2, dtype), N, S, b, still, smooth, v))
+    for angle in angles:
+        for _ in range(10):
+            up, down = 1 + 0.1 * rng.normal(size=2)
+            N, b = np.array([[angle * up, 1], [angle, -down]], dtype), angle * rng.uniform(-0.3, 0.3, 2).astype(dtype)
+            found = solve(N, np.stack([N[:, 1], -N[:, 0]], axis=1)[:, None, :], b)
+            assert found.status == Status.OK
+            assert np.all(found.normal > 0)
+            u = -np.linalg.solve(N.astype(float), b.astype(float))
+            # The condition of the Delassus matrix is 1/angle^2; so many roundings are lost, and a digit.
+            lost = np.finfo(dtype).eps * (8 / angle + angle**-2)
+            assert np.max(np.abs(found.u - u)) <= lost * np.max(np.abs(u))
