@@ -69,7 +69,9 @@ class VelocityProjection(Scheme):
     What converges: every computed position is feasible (proposition 2.1, for convex gaps, also when they move); the
     total variation of u is bounded (2.4); a subsequence of (q, u, lambda) converges to a solution, u in L1, lambda
     weakly as a measure (theorem 1.3). In practice the state is first order in h. A contact is a tangent within a step:
-    the status is TOO_COARSE where the normal of one that acts, or ends in an overlap, turns by more than 1/4.
+    the status is TOO_COARSE where the normal of one that acts, or ends in an overlap, turns by more than 1/4. It is
+    ILL_CONDITIONED where bodies are wedged in, so that their impulses cancel but for one part in eps^(-1/4), 8000 in
+    double precision: spheres that are pressed into a line that they just fill.
 
     Where contacts rub, with slip velocities v_T = S v + s at (t', q), the step obeys Coulomb's law::
 
