@@ -107,7 +107,7 @@ def curvature_status(
         coarse = jnp.any(acts & ((along < 0) | (along**2 < math.cos(_TURN) ** 2 * here * there)))
         most = float(jnp.finfo(x.dtype).eps) ** -_WEDGED
         jumps = jnp.where(apart > 0, impulse**2 * here, 0)
-        wedged = jnp.max(jumps) > most**2 * (change @ mass_matrix.apply(mass, change))
+        wedged = jnp.any(jumps > most**2 * (change @ mass_matrix.apply(mass, change)))
         return jnp.where(coarse, Status.TOO_COARSE, jnp.where(wedged, Status.ILL_CONDITIONED, Status.OK)).astype(int)
 
     return where_wanted(jnp.any(acts), looked_at, jnp.asarray(int(Status.OK)))
