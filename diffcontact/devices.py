@@ -23,6 +23,7 @@ class SideBySide:
         bench: copies in the largest batch that `doctor --bench` measures.
         apart: whether the only step of an interval is kept apart, by a branch, from the long arrays around it. A CPU
             runs it in half the time then (`diffcontact.stepping`); an accelerator would wait for the host.
+        factored: work of a batch of factorizations that goes to LAPACK as one call; None: all of it (`diffcontact.linear`).
     """
 
     ensemble: int
@@ -30,13 +31,22 @@ class SideBySide:
     candidates: int
     bench: int
     apart: bool
+    factored: int | None
 
 
 # One simulation follows the other on a CPU, by the program that is compiled anyway: vmapped, a simulation takes 1.1
 # times as long there for one ball, 1.6 times for three in a box.
-_ON_CPU = SideBySide(ensemble=256, simulations=1, candidates=16, bench=1024, apart=True)
+# From a work of 200 000, number of entries times rows, jaxlib deals factorizations out to threads.
+_ON_CPU = SideBySide(
+    ensemble=256,
+    simulations=1,
+    candidates=16,
+    bench=1024,
+    apart=True,
+    factored=200_000 if jax.__version_info__ < (0, 11) else None,
+)
 # A chunk of an ensemble has to fit into the memory of smaller devices too.
-_ELSEWHERE = SideBySide(ensemble=16_384, simulations=1024, candidates=1024, bench=65_536, apart=False)
+_ELSEWHERE = SideBySide(ensemble=16_384, simulations=1024, candidates=1024, bench=65_536, apart=False, factored=None)
 
 
 def side_by_side(platform: str | None = None) -> SideBySide:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import jax.numpy as jnp
-from jax import lax
-from jax.scipy.linalg import solve as dense_solve
-from jax.scipy.linalg import solve_triangular
+
+from diffcontact import linear
 
 
 def apply(mass, x):
@@ -39,7 +38,7 @@ def solve(mass, x):
         >>> solve(jnp.array([[4.0, 0.0], [0.0, 1.0]]), jnp.array([8.0, 1.0])).tolist()
         [2.0, 1.0]
     """
-    return _scale(1 / mass, x) if mass.ndim == 1 else dense_solve(mass, x, assume_a="pos")
+    return _scale(1 / mass, x) if mass.ndim == 1 else linear.solve_positive(mass, x)
 
 
 def root(mass):
@@ -49,7 +48,7 @@ def root(mass):
         >>> root(jnp.array([4.0, 9.0])).tolist()
         [2.0, 3.0]
     """
-    return jnp.sqrt(mass) if mass.ndim == 1 else lax.linalg.cholesky(mass)
+    return jnp.sqrt(mass) if mass.ndim == 1 else linear.cholesky((mass + mass.T) / 2)
 
 
 def whiten(root_of_mass, x):
@@ -65,7 +64,7 @@ def whiten(root_of_mass, x):
     """
     if root_of_mass.ndim == 1:
         return _scale(1 / root_of_mass, x)
-    return solve_triangular(root_of_mass, x, lower=True)
+    return linear.solve_lower(root_of_mass, x)
 
 
 def unwhiten(root_of_mass, x):
@@ -81,7 +80,7 @@ def unwhiten(root_of_mass, x):
     """
     if root_of_mass.ndim == 1:
         return _scale(1 / root_of_mass, x)
-    return solve_triangular(root_of_mass, x, lower=True, trans="T")
+    return linear.solve_lower(root_of_mass, x, transposed=True)
 
 
 def _scale(diagonal, x):

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
-from jax import lax
-from jax.scipy.linalg import cho_solve
 
+from diffcontact import linear
 from diffcontact import mass as mass_matrix
 from diffcontact.qp.rows.body_rows import dense, take
 from diffcontact.qp.rows.metric import independent_slots, inverse_length, whitened_rows
@@ -43,8 +42,7 @@ class HeldRows:
         unit = whitened * scale[None, :]
         free = jnp.diag((slots == NONE).astype(G.dtype))
         gram = unit.T @ unit + free
-        # Of one row there is nothing to factor: no call of LAPACK, which takes longer than all else here.
-        lower = jnp.sqrt(gram) if gram.size == 1 else lax.linalg.cholesky(gram, symmetrize_input=False)
+        lower = linear.cholesky(gram)
         columns = mass_matrix.unwhiten(root, whitened)
         return cls(root=root, G=rows, scale=scale, lower=lower, columns=columns)
 
@@ -57,14 +55,9 @@ class HeldRows:
         """
         multipliers, u = jnp.zeros_like(b), v
         for _ in range(2):
-            correction = self.scale * self._solved(self.scale * (self.G @ u + b))
+            correction = self.scale * linear.solve_cholesky(self.lower, self.scale * (self.G @ u + b))
             multipliers, u = multipliers - correction, u - self.columns @ correction
         return u, multipliers
-
-    def _solved(self, right):
-        if self.lower.size == 1:
-            return right / self.lower[0] ** 2
-        return cho_solve((self.lower, True), right)
 
 
 def at_slots(slots, x):

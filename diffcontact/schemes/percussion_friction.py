@@ -8,10 +8,9 @@ from typing import Any, ClassVar
 
 import jax.numpy as jnp
 from jax import Array
-from jax.scipy.linalg import cho_factor, cho_solve
 from jax.typing import ArrayLike
 
-from diffcontact import qp
+from diffcontact import linear, qp
 from diffcontact.batching import where_wanted
 from diffcontact.schemes.line import LineState, Within, advance, begin, contact, read
 from diffcontact.schemes.scheme import Info, Scheme
@@ -93,12 +92,12 @@ def glide(line: ParticleLine, params, t, s, q: Array, u: Array) -> tuple[Array, 
     load, normal, gamma, drift = read(
         q.dtype, line.load(end, params), line.normal(end, params), *contact(line, params, end)
     )
-    factor = cho_factor(jnp.diag(mass) + s * damping + s**2 * stiffness)
-    free = cho_solve(factor, mass * u + s * (load - stiffness @ q))
+    factor = linear.cholesky(jnp.diag(mass) + s * damping + s**2 * stiffness)
+    free = linear.solve_cholesky(factor, mass * u + s * (load - stiffness @ q))
     bound = s * gamma * normal
-    compliance = cho_solve(factor, jnp.eye(mass.size, dtype=q.dtype))
+    compliance = linear.solve_cholesky(factor, jnp.eye(mass.size, dtype=q.dtype))
     reaction = qp.box(compliance, free - drift, -bound, bound)
-    after = free + cho_solve(factor, reaction.x)
+    after = free + linear.solve_cholesky(factor, reaction.x)
     return q + s * after, after, reaction.x, reaction.status
 
 

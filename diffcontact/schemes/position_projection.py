@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from diffcontact import qp
+from diffcontact import linear, qp
 from diffcontact.batching import where_wanted
 from diffcontact.mass import solve
 from diffcontact.status import Status, first
@@ -108,7 +108,7 @@ def _newton(system, params, t, mass, w, settled) -> ProjectedPosition:
 
     curvature = lax.stop_gradient(jax.hessian(lagrangian)(x))
     # Beyond the radius of curvature the point is no minimiser; the plain linear step keeps the numbers finite there.
-    regular = jnp.all(jnp.isfinite(lax.linalg.cholesky(lax.stop_gradient(metric) - curvature)))
+    regular = jnp.all(jnp.isfinite(linear.cholesky(lax.stop_gradient(metric) - curvature)))
     curvature = jnp.where(regular, curvature, 0.0)
     here = contacts(system, params, t, x)
     target = -solve(metric - curvature, curvature @ (x - w))

@@ -15,6 +15,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
+from diffcontact import linear
 from diffcontact import mass as mass_matrix
 from diffcontact.batching import where_wanted
 from diffcontact.derivative_rule import Ruled
@@ -53,7 +54,6 @@ def _settle_jvp(primals, tangents):
 
     force = mass_matrix.apply(dmass, v - u) + jnp.einsum("cid,ci->d", dH, r)
     freely = dv + mass_matrix.unwhiten(root, mass_matrix.whiten(root, force))
-    moved = scale[:, None] * (jnp.einsum("cid,d->ci", dH, u) + dh + jnp.einsum("cid,d->ci", H, freely))
 
     def even(mass, H):
         _, rows, scale = _whitened(mass, H)
@@ -61,11 +61,18 @@ def _settle_jvp(primals, tangents):
         return sharing.even, sharing
 
     (_, sharing), (shifted, _) = jax.jvp(even, (mass, H), (dmass, dH))
-    matrix, by_velocity, by_friction = _equations(H, h, friction, u, r, modes, rows, scale, sharing)
-    right = -jnp.einsum("cij,cj->ci", by_velocity, moved) - by_friction * dfriction[:, None]
-    right = jnp.where(sharing.dependent, -shifted @ r.reshape(-1), right.reshape(-1))
-    dr = jnp.linalg.solve(matrix, right).reshape(r.shape)
-    du = freely + mass_matrix.unwhiten(root, jnp.einsum("cid,ci->d", rows, dr))
+    matrix, by_reaction, by_velocity, by_friction = _equations(H, h, friction, u, r, modes, rows, scale, sharing)
+    factored = linear.LU.of(matrix)
+
+    # The second pass regains the digits that reactions cost which cancel: those of contacts that face each other.
+    dr, du = jnp.zeros_like(r), freely
+    for _ in range(2):
+        dw = scale[:, None] * (jnp.einsum("cid,d->ci", dH, u) + dh + jnp.einsum("cid,d->ci", H, du))
+        missed = jnp.einsum("cij,cj->ci", by_reaction, dr) + jnp.einsum("cij,cj->ci", by_velocity, dw)
+        missed = (missed + by_friction * dfriction[:, None]).reshape(-1)
+        uneven = sharing.even @ (scale[:, None] * dr).reshape(-1) + shifted @ r.reshape(-1)
+        change = factored.solve(jnp.where(sharing.dependent, uneven, missed)).reshape(r.shape)
+        dr, du = dr - change, du - mass_matrix.unwhiten(root, jnp.einsum("cid,ci->d", rows, change))
     return (u, r), (du, scale[:, None] * dr)
 
 
@@ -102,7 +109,7 @@ def _equations(H, h, friction, u, r, modes, rows, scale, sharing: Sharing):
     by_reaction, by_velocity, by_friction = frozen(rows, reactions, velocities, friction, modes, taken)
     matrix = assemble(by_reaction, by_velocity, jnp.einsum("cid,ejd->ciej", rows, rows))
     matrix = jnp.where(sharing.dependent[:, None], sharing.even * scale.repeat(r.shape[1])[None, :], matrix)
-    return matrix, by_velocity, by_friction
+    return matrix, by_reaction, by_velocity, by_friction
 
 
 def frozen(rows, r, w, friction, modes: Modes, taken):

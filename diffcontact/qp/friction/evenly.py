@@ -6,6 +6,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jax import lax
 
+from diffcontact import linear
 from diffcontact.batching import select, where_wanted
 from diffcontact.qp.friction.derivative import frozen
 from diffcontact.qp.friction.law import assemble
@@ -43,7 +44,7 @@ def evenly(contacts, r, modes: Modes):
         by_reaction, by_velocity, _ = frozen(contacts.rows, r, w, contacts.friction, modes, taken)
         matrix = jnp.where(dependent[:, None], even, assemble(by_reaction, by_velocity, contacts.W))
         missed = jnp.where(dependent, even @ r.reshape(-1), missed)
-        change = -jnp.linalg.solve(matrix, missed).reshape(r.shape)
+        change = -linear.solve(matrix, missed).reshape(r.shape)
         return (r + change, way + contacts.step(change)), None
 
     way = contacts.step(r)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import Array, lax
 
+from diffcontact import linear
 from diffcontact import mass as mass_matrix
 from diffcontact.batching import where_wanted
 from diffcontact.qp.friction.law import solvable
@@ -89,7 +90,7 @@ def hold_modes(mass, normals, tangents, b, s, friction, v, modes: Modes, directi
 
     def shared():
         system = lax.stop_gradient(jnp.where(present[:, None] & present[None, :], matrix, 0))
-        _, sizes, across = jnp.linalg.svd(system)
+        _, sizes, across = linear.svd(system)
         counts = sizes > jnp.finfo(v.dtype).eps * 64 * count * sizes[0]
         # A load is unique where no null vector has a part of it.
         unique = jnp.sum(jnp.where(counts[:, None], across, 0) ** 2, axis=0) > 1 - jnp.finfo(v.dtype).eps ** 0.5
@@ -102,7 +103,7 @@ def hold_modes(mass, normals, tangents, b, s, friction, v, modes: Modes, directi
     found = solvable(*lax.stop_gradient((full, right)))
     columns, felt = jnp.where(found, columns, flat), jnp.where(found, friction, 0)
     smooth = jnp.where((taken[:, None] & taken[None]), flat @ flat.T, jnp.eye(count, dtype=right.dtype))
-    r = jnp.linalg.solve(jnp.where(found, full, smooth), jnp.where(found | taken, right, start / unit))
+    r = linear.solve(jnp.where(found, full, smooth), jnp.where(found | taken, right, start / unit))
     r = jnp.where(present, r, 0)
     u = v + mass_matrix.unwhiten(root, columns.T @ r)
     r = r.reshape(shape[:2]) * scale[:, None]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
+from diffcontact import linear
+
 
 def length(x):
     """|x| along the last axis, differentiable at zero."""
@@ -118,6 +120,6 @@ def assemble(by_reaction, by_velocity, W):
 
 def solvable(matrix, right):
     """() bool, whether matrix x = right (n,) has a solution, one that is not all cancellation."""
-    x = jnp.linalg.solve(matrix, right)
+    x = linear.solve(matrix, right)
     largest = jnp.finfo(right.dtype).eps ** -0.75 * jnp.max(jnp.abs(right))
     return jnp.all(jnp.isfinite(x)) & (jnp.max(jnp.abs(x)) <= largest)

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from diffcontact import linear
 from diffcontact.batching import in_lanes, once
 from diffcontact.qp.friction.law import assemble, linearised, natural_map
 from diffcontact.qp.friction.one_contact import solve_contact
@@ -105,7 +106,7 @@ def _newton(contacts, r):
     count, size = r.shape
     compliance = accepted(r.dtype) * jnp.eye(count * size, dtype=r.dtype).reshape(count, size, count, size)
     matrix = assemble(by_reaction, by_velocity, contacts.W + compliance)
-    dr = jnp.linalg.solve(matrix, -jnp.ravel(F)).reshape(r.shape)
+    dr = linear.solve(matrix, -jnp.ravel(F)).reshape(r.shape)
     dr = jnp.where(jnp.all(jnp.isfinite(dr)), dr, 0)
 
     def left(fraction):

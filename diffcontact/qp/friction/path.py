@@ -21,8 +21,8 @@ from dataclasses import dataclass, replace
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax.scipy.linalg import lu_factor, lu_solve
 
+from diffcontact import linear
 from diffcontact.batching import in_lanes, once
 from diffcontact.qp.friction.law import assemble, linearised
 
@@ -105,11 +105,10 @@ def follow(contacts, attempt, running):
 
     def correct(walk):
         F, derivative, width = equations(walk.trial)
-        factor, swaps = lu_factor(jnp.concatenate([derivative, walk.tangent[None]]))
+        factors = linear.LU.of(jnp.concatenate([derivative, walk.tangent[None]]))
         right = jnp.stack([jnp.append(-F, 0), last.astype(dtype)], axis=1)
-        across, tangent = lu_solve((factor, swaps), right).T
-        odd = jnp.sum(swaps != jnp.arange(n + 1)) % 2 == 1
-        sign = jnp.prod(jnp.sign(jnp.diagonal(factor))) * jnp.where(odd, -1, 1)
+        across, tangent = factors.solve(right).T
+        sign = factors.sign()
         orientation = jnp.where(walk.number == 0, sign, walk.orientation)
         tangent = tangent * (jnp.where(sign == orientation, 1, -1) / jnp.sqrt(jnp.sum(tangent * tangent)))
 

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 from jax import Array, lax
-from jax.scipy.linalg import cho_factor, cho_solve
 
+from diffcontact import linear
 from diffcontact.batching import where_wanted
 from diffcontact.qp.friction.modes import Modes
 from diffcontact.qp.rows.metric import independent_slots, inverse_length
@@ -52,9 +52,9 @@ class Sharing(NamedTuple):
 
         def combined():
             own = jnp.where(taken[:, None], flat, 0)
-            gram = cho_factor(own @ own.T + jnp.diag((~taken).astype(flat.dtype)))
+            gram = own @ own.T + jnp.diag((~taken).astype(flat.dtype))
             # flat = X^T own, row by row: what is left of a row by these is zero.
-            left = jnp.eye(present.size, dtype=flat.dtype) - cho_solve(gram, own @ flat.T).T
+            left = jnp.eye(present.size, dtype=flat.dtype) - linear.solve_positive(gram, own @ flat.T).T
             return jnp.where(dependent[:, None], left * scale.repeat(size)[None, :], 0)
 
         nothing = jnp.zeros((present.size, present.size), flat.dtype)

@@ -25,8 +25,8 @@ from dataclasses import dataclass, replace
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax.scipy.linalg import cho_factor, cho_solve
 
+from diffcontact import linear
 from diffcontact.batching import where_any, where_wanted
 from diffcontact.qp.friction.law import length, natural_map, onto_cone
 from diffcontact.qp.matrix_free.unit_contacts import UnitContacts
@@ -259,7 +259,7 @@ class ManyContacts:
         softness = jnp.finfo(gram.dtype).eps ** (2 / 3) * jnp.trace(gram)
         diagonal = jnp.where(state.kept & (softness > 0), softness, 1)
         along = jnp.where(state.kept, state.steps @ state.step.ravel(), 0)
-        return cho_solve(cho_factor(gram + jnp.diag(diagonal)), along)
+        return linear.solve_positive(gram + jnp.diag(diagonal), along)
 
     def remembered(self, after: _Iterate, before: _Iterate, worth) -> _Iterate:
         """The iterate with what it differs by from that before, where that is `worth` () it; else with nothing."""
