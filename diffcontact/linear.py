@@ -121,7 +121,8 @@ class LU(NamedTuple):
         """Factor A (n, n). No derivative is taken of the factors: `solve` has its own."""
         fixed = lax.stop_gradient(A)
         none = jnp.zeros(1, jnp.int32)
-        return cls(A, fixed, none, none) if A.size == 1 else cls(A, *_lu(fixed))
+        factors, swaps = (fixed, none) if A.size == 1 else _lu(fixed)
+        return cls(A, factors, swaps, lax.linalg.lu_pivots_to_permutation(swaps, A.shape[0]))
 
     def sign(self) -> Array:
         """() the sign of the determinant."""
@@ -184,9 +185,14 @@ def _in_lanes(function, cost):
         work = cost(*(x.shape[-2:] for x in arrays))
         if not lanes or most is None or prod(lanes) * work < most:
             return function(*arrays)
-        flat = [x.reshape(-1, *x.shape[-2:]) for x in arrays]
-        found = lax.map(lambda some: function(*some), flat, batch_size=max(1, (most - 1) // work))
-        return jax.tree.map(lambda x: x.reshape(*lanes, *x.shape[1:]), found)
+        # Column by column, as LAPACK has them, so that no part is copied.
+        flat = [x.reshape(-1, *x.shape[-2:]).mT for x in arrays]
+
+        def one(some):
+            return jax.tree.map(jnp.transpose, function(*map(jnp.transpose, some)))
+
+        found = lax.map(one, flat, batch_size=max(1, (most - 1) // work))
+        return jax.tree.map(lambda x: jax.vmap(jnp.transpose)(x).reshape(*lanes, *x.shape[:0:-1]), found)
 
     @called.def_vmap
     def more_lanes(axis_size, in_batched, *arrays):
@@ -205,7 +211,7 @@ def _cubed(shape, *_):
 
 
 _cholesky = _in_lanes(lambda A: lax.linalg.cholesky(A, symmetrize_input=False), _cubed)
-_lu = _in_lanes(lambda A: tuple(lax.linalg.lu(A)), _cubed)
+_lu = _in_lanes(lambda A: tuple(lax.linalg.lu(A)[:2]), _cubed)
 # jaxlib counts a multiple of the cube, and one lane at a time is never dealt out.
 _svd = _in_lanes(lambda A: tuple(jnp.linalg.svd(A)), lambda shape: 1_000_000 * prod(shape))
 

@@ -261,17 +261,27 @@ def test_no_contact_approaches_however_large_its_friction(mu):
 
 @pytest.mark.parametrize(("dtype", "angles"), [(np.float64, (1e-2, 1e-3, 1e-4, 1e-5)), (np.float32, (0.03, 0.01))])
 def test_a_wedge_keeps_what_its_condition_leaves(dtype, angles, rng):
-    """Two contacts at a small angle, whose reactions are as large as its inverse, hold u at -N^-1 b."""
+    """Two contacts at a small angle, whose reactions are as large as its inverse, hold u at -N^-1 b, and so do tangents."""
     v, still, smooth = np.array([-1.0, 0.1], dtype), np.zeros((2, 1), dtype), np.zeros(2, dtype)
-    solve = jax.jit(lambda N, S, b: qp.coulomb(np.ones(2, dtype), N, S, b, still, smooth, v))
+
+    def solve(N, b):
+        sideways = jnp.stack([N[:, 1], -N[:, 0]], axis=1)[:, None, :]
+        found = qp.coulomb(np.ones(2, dtype), N, sideways, b, still, smooth, v)
+        return found.u, found
+
+    moved = jax.jit(lambda N, b, dN, db: jax.jvp(solve, (N, b), (dN, db), has_aux=True))
     for angle in angles:
         for _ in range(10):
             up, down = 1 + 0.1 * rng.normal(size=2)
             N, b = np.array([[angle * up, 1], [angle, -down]], dtype), angle * rng.uniform(-0.3, 0.3, 2).astype(dtype)
-            found = solve(N, np.stack([N[:, 1], -N[:, 0]], axis=1)[:, None, :], b)
+            dN, db = angle * rng.normal(size=(2, 2)).astype(dtype), angle * rng.normal(size=2).astype(dtype)
+            _, du, found = moved(N, b, dN, db)
             assert found.status == Status.OK
             assert np.all(found.normal > 0)
             u = -np.linalg.solve(N.astype(float), b.astype(float))
             # The condition of the Delassus matrix is 1/angle^2; so many roundings are lost, and a digit.
             lost = np.finfo(dtype).eps * (8 / angle + angle**-2)
             assert np.max(np.abs(found.u - u)) <= lost * np.max(np.abs(u))
+            # A second pass leaves tangents what the condition of N costs, 1/angle, and the truth has as much of it.
+            exact = -np.linalg.solve(N.astype(float), db.astype(float) + dN.astype(float) @ u)
+            assert np.max(np.abs(du - exact)) <= 30 * np.finfo(dtype).eps / angle * np.max(np.abs(exact))

@@ -1,0 +1,96 @@
+"""Small dense systems: what is solved, its derivatives, and batches that LAPACK gets in parts."""
+
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from diffcontact import linear
+
+# name -> (what is solved, by A (n, n) that is regular and b, and what A x of it should be)
+SYSTEMS = {
+    "lu": (linear.solve, lambda A: A),
+    "cholesky": (lambda A, b: linear.solve_cholesky(linear.cholesky(A @ A.T), b), lambda A: A @ A.T),
+    "positive": (lambda A, b: linear.solve_positive(A @ A.T, b), lambda A: A @ A.T),
+    "lower": (linear.solve_lower, jnp.tril),
+    "lower, transposed": (lambda A, b: linear.solve_lower(A, b, transposed=True), lambda A: jnp.tril(A).T),
+}
+
+
+@pytest.fixture(params=["whole", "in parts"])
+def parts(request, monkeypatch):
+    """Batches as one call of LAPACK, or in parts of two or three lanes, with a rest."""
+    monkeypatch.setattr(
+        linear, "side_by_side", lambda: SimpleNamespace(factored={"whole": None}.get(request.param, 500))
+    )
+    # What was traced with the other length is another program.
+    jax.clear_caches()
+    yield
+    jax.clear_caches()
+
+
+@pytest.mark.parametrize("size", [1, 5])
+@pytest.mark.parametrize("columns", [(), (3,)])
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_the_solution_and_its_derivatives(name, columns, size, parts, rng):
+    """A x = b, A dx = db - dA x; reverse mode is the transpose; lanes that share A or b are lanes like others."""
+    solve, matrix = SYSTEMS[name]
+    A, dA = rng.normal(size=(2, 7, size, size)) + np.array([4.0, 0.0])[:, None, None, None] * np.eye(size)
+    b, db, back = rng.normal(size=(3, 7, size, *columns))
+
+    def one(A, b, dA, db, back):
+        x, dx = jax.jvp(solve, (A, b), (dA, db))
+        _, dx_twice = jax.jvp(lambda A, b: jax.jvp(solve, (A, b), (dA, db))[1], (A, b), (dA, db))
+        pulled = jax.vjp(solve, A, b)[1](back)
+        M, dM = jax.jvp(matrix, (A,), (dA,))
+        ddM = jax.jvp(lambda A: jax.jvp(matrix, (A,), (dA,))[1], (A,), (dA,))[1]
+        products = jnp.sum(pulled[0] * dA) + jnp.sum(pulled[1] * db) - jnp.sum(back * dx)
+        return M @ x - b, M @ dx + dM @ x - db, M @ dx_twice + 2 * dM @ dx + ddM @ x, products
+
+    # Rounding of systems whose condition is below 100.
+    tolerance = 1e-11
+    for axes in ((0, 0), (None, 0), (0, None)):
+        args = [x if axis == 0 else x[0] for x, axis in zip((A, b, dA, db), axes * 2, strict=True)]
+        for missed in jax.jit(jax.vmap(one, (*axes * 2, 0)))(*args, back):
+            assert np.max(np.abs(missed)) < tolerance
+    twice = jax.vmap(jax.vmap(solve))(np.stack([A, A + 1]), np.stack([b, b]))
+    assert np.max(np.abs(twice[1] - jax.vmap(solve)(A + 1, b))) < tolerance
+
+
+def test_parts_are_parts(parts, rng):
+    """A batch in parts is a loop; the tests above are of both."""
+    text = str(jax.make_jaxpr(jax.vmap(linear.solve))(rng.normal(size=(7, 5, 5)), rng.normal(size=(7, 5))))
+    assert ("scan" in text) == (linear.side_by_side().factored is not None)
+
+
+def test_the_sign_is_the_determinants(parts, rng):
+    A = rng.normal(size=(40, 4, 4))
+    assert np.array_equal(jax.vmap(lambda A: linear.LU.of(A).sign())(A), np.sign(np.linalg.det(A)))
+
+
+def test_singular_values(parts, rng):
+    A = rng.normal(size=(5, 3, 4))
+    U, s, Vt = jax.vmap(linear.svd)(A)
+    assert U.shape == (5, 3, 3)
+    assert Vt.shape == (5, 4, 4)
+    assert np.max(np.abs((U * s[:, None]) @ Vt[:, :3] - A)) < 1e-13
+
+
+AT_ONCE = """
+import jax, numpy as np
+from diffcontact import linear
+def one(A):
+    return sum(linear.solve_positive(A[k] @ A[k].T, A[k - 1]) for k in range(8))
+A = np.random.default_rng(0).normal(size=(4, 16, 8, 36, 36)) + 10 * np.eye(36)
+for _ in range(5):
+    jax.block_until_ready(jax.jit(lambda A: jax.lax.map(jax.vmap(one), A))(A))
+"""
+
+
+def test_eight_batches_at_once_do_not_wait_for_each_other():
+    """jaxlib 0.10 blocks its threads so on a machine with two (`jnp.linalg.solve` in the place of ours: for ever)."""
+    subprocess.run([sys.executable, "-c", AT_ONCE], check=True, timeout=120)
