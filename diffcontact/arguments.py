@@ -90,8 +90,11 @@ def require_tolerance(tolerance: Any) -> None:
         ...
         ValueError: tolerance=-1.0: expected a positive number
     """
-    (value,) = real_arrays(tolerance=tolerance)
-    if isinstance(value, Tracer) or value.shape or not 0 < value < jnp.inf:
+    # Inside jit, too, a number is a number.
+    with jax.ensure_compile_time_eval():
+        (value,) = real_arrays(tolerance=tolerance)
+        positive = not isinstance(value, Tracer) and not value.shape and bool(0 < value < jnp.inf)
+    if not positive:
         raise ValueError(f"tolerance={tolerance!r}: expected a positive number")
 
 

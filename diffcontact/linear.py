@@ -7,7 +7,7 @@ for ever. So a batch goes there in parts that are not dealt out; `diffcontact.de
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from math import prod
 from typing import NamedTuple
 
@@ -15,10 +15,11 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
+from diffcontact.derivative_rule import Ruled
 from diffcontact.devices import side_by_side
 
 
-@jax.custom_jvp
+@Ruled
 def cholesky(A: Array) -> Array:
     """The lower triangular L with A = L L^T; NaN where there is none.
 
@@ -225,8 +226,14 @@ def _substituted(T, b, kind, transposed):
 
 @cache
 def _substitution(kind, transposed):
-    options = dict(left_side=True, lower=kind != "upper", transpose_a=transposed, unit_diagonal=kind == "unit")
-    in_lanes = _in_lanes(lambda T, b: lax.linalg.triangular_solve(T, b, **options), lambda _, b: b[0] * b[0] * b[1])
+    solve = partial(
+        lax.linalg.triangular_solve,
+        left_side=True,
+        lower=kind != "upper",
+        transpose_a=transposed,
+        unit_diagonal=kind == "unit",
+    )
+    in_lanes = _in_lanes(solve, lambda _, b: b[0] * b[0] * b[1])
 
     @jax.custom_batching.custom_vmap
     def called(T, b):

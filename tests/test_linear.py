@@ -61,6 +61,35 @@ def test_the_solution_and_its_derivatives(name, columns, size, parts, rng):
     assert np.max(np.abs(twice[1] - jax.vmap(solve)(A + 1, b))) < tolerance
 
 
+THEIRS = SimpleNamespace(
+    solve=jnp.linalg.solve,
+    cholesky=jnp.linalg.cholesky,
+    solve_positive=jnp.linalg.solve,
+    solve_cholesky=lambda L, b: jax.scipy.linalg.cho_solve((L, True), b),
+    solve_lower=lambda L, b, transposed: jax.scipy.linalg.solve_triangular(L, b, lower=True, trans=int(transposed)),
+)
+
+
+def test_second_derivatives_of_a_loop(rng):
+    """A loop's derivative of either mode takes rules of derivatives apart, and must not lose them."""
+
+    def end(tools, A, c):
+        def body(x, k):
+            M = A @ A.T + jnp.eye(4) * (1 + x[0] ** 2)
+            y = tools.solve_cholesky(tools.cholesky(M), x) + tools.solve(M + A, c * k) + tools.solve_positive(M, c)
+            return jnp.sin(y + tools.solve_lower(A + 5 * jnp.eye(4), x, True)), None
+
+        return jnp.sum(jax.lax.scan(jax.checkpoint(body), c, jnp.arange(3.0))[0])
+
+    A, c = rng.normal(size=(5, 4, 4)), rng.normal(size=(5, 4))
+    ours, theirs = (
+        jax.jit(jax.vmap(jax.hessian(lambda A, c, tools=tools: end(tools, A, c), (0, 1))))(A, c)
+        for tools in (linear, THEIRS)
+    )
+    for found, true in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
+        assert np.max(np.abs(found - true)) < 1e-12 * np.max(np.abs(true))
+
+
 def test_parts_are_parts(parts, rng):
     """A batch in parts is a loop; the tests above are of both."""
     text = str(jax.make_jaxpr(jax.vmap(linear.solve))(rng.normal(size=(7, 5, 5)), rng.normal(size=(7, 5))))

@@ -4,6 +4,7 @@ import re
 from dataclasses import replace
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -43,6 +44,25 @@ def test_what_is_no_problem_is_refused_in_one_line(call, line):
     with pytest.raises(ValueError, match=f"^{re.escape(line)}") as refused:
         call()
     assert "\n" not in str(refused.value)
+
+
+CROWD = np.ones(2), ROW, (ROW,), -np.ones(1), np.zeros((1, 1)), np.zeros(1), np.zeros(2)
+
+
+@pytest.mark.parametrize(
+    "many",
+    [
+        lambda **tolerance: qp.project_many(np.ones(2), ROW, -np.ones(1), np.zeros(2), **tolerance),
+        lambda **tolerance: qp.coulomb_many(*CROWD, **tolerance),
+    ],
+)
+def test_a_tolerance_is_a_number_under_jit_as_outside(many):
+    for run in (lambda f: f(), lambda f: jax.jit(f)()):
+        rough, fine = run(lambda: many(tolerance=1e-2).u), run(lambda: many(tolerance=1e-9).u)
+        np.testing.assert_allclose(rough, [1.0, 0.0], atol=1e-2)
+        np.testing.assert_allclose(fine, [1.0, 0.0], atol=1e-9)
+        with pytest.raises(ValueError, match=r"tolerance=0\.0: expected a positive number"):
+            run(lambda: many(tolerance=0.0).u)
 
 
 def test_many_rows_in_integers_and_with_a_mass_that_is_none():

@@ -7,8 +7,10 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.core import Tracer
 from jax.typing import ArrayLike
 
+from diffcontact.arguments import require_tolerance
 from diffcontact.batching import any_lane
 from diffcontact.products import with_full_products
 from diffcontact.qp import native
@@ -86,7 +88,7 @@ def coulomb_many(
         contradict each other; NOT_FINITE where input or result is not finite.
 
     Raises:
-        ValueError: rows that are not `BodyRows`, shapes that do not fit.
+        ValueError: rows that are not `BodyRows`, shapes that do not fit, a tolerance that is not positive.
         NotImplementedError: a derivative is asked for.
 
     Reference:
@@ -105,6 +107,8 @@ def coulomb_many(
         2.0000 2.0000 -1.0000
     """
     mass, b, s, friction, v, start = _checked(mass, normals, tangents, b, s, friction, v, reactions)
+    if tolerance is not None and not isinstance(tolerance, Tracer):
+        require_tolerance(tolerance)
     if tolerance is None:
         tolerance = max(1e-6, 64 * float(jnp.finfo(v.dtype).eps))
     return _without_derivative((mass, normals, tangents, b, s, friction, v), start, tolerance, iterate)

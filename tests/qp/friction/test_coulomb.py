@@ -261,7 +261,7 @@ def test_no_contact_approaches_however_large_its_friction(mu):
 
 @pytest.mark.parametrize(("dtype", "angles"), [(np.float64, (1e-2, 1e-3, 1e-4, 1e-5)), (np.float32, (0.03, 0.01))])
 def test_a_wedge_keeps_what_its_condition_leaves(dtype, angles, rng):
-    """Two contacts at a small angle, whose reactions are as large as its inverse, hold u at -N^-1 b, and so do tangents."""
+    """Two contacts at a small angle, whose reactions are as large as its inverse, hold u = -N^-1 b and its tangent."""
     v, still, smooth = np.array([-1.0, 0.1], dtype), np.zeros((2, 1), dtype), np.zeros(2, dtype)
 
     def solve(N, b):
