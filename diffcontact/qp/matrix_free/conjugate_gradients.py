@@ -80,8 +80,14 @@ class Dual:
     def solved(self, x):
         """Iterate from the multipliers x (c,): those found, and their residual, small enough or as small as it gets."""
         shifted = self.shifted(x, x.dtype)
+
+        def steps(state):
+            state = shifted.steps(state)
+            # What steps have added up is rounded: a residual counts that is computed anew.
+            return where_wanted(state.residual <= self.enough, lambda: shifted.afresh(state), state)
+
         end = lax.while_loop(
-            lambda state: (state.residual > self.enough) & (state.number < ITERATIONS), shifted.steps, shifted.begin()
+            lambda state: (state.residual > self.enough) & (state.number < ITERATIONS), steps, shifted.begin()
         )
         return shifted.multipliers(x, end), end.residual
 
@@ -168,6 +174,12 @@ class _Shifted:
         still = jnp.zeros_like(state.motion)
         return replace(state, change=none, values=w, motion=still, residual=self.residual(none, w))
 
+    def afresh(self, state: _Iterate) -> _Iterate:
+        """The same iterate, with its motion, its values and its residual computed anew from the change."""
+        motion = self.rows.motion(state.change)
+        w = self.values(state.change, motion)
+        return replace(state, motion=motion, values=w, residual=self.residual(state.change, w))
+
     def steps(self, state: _Iterate) -> _Iterate:
         """A gradient step of all rows if it pays, then conjugate steps of those with a multiplier, and the residual."""
         x, w = state.change - self.floor, state.values
@@ -202,8 +214,20 @@ class _Shifted:
         length = (square + ratio * across) / jnp.where(curvature > 0, curvature, 1)
         ahead = state.change - length * direction
         cut = _any(ahead < self.floor)
-        d, motion = jnp.maximum(ahead, self.floor), state.motion - length * moved
-        motion = where_wanted(cut, lambda: self.rows.motion(d), motion)
+
+        def bent():
+            # Where the first multiplier is zero it stays so while the others go on, as long as the dual gains by it:
+            # rows that depend on each other have a direction of no curvature, and a length without a bound.
+            d = jnp.maximum(ahead, self.floor)
+            motion = self.rows.motion(d)
+            way, change = d - state.change, motion - state.motion
+            gains = sums(state.values * way)[0] + (self.rows.square(change) + self.soft * sums(way * way)[0]) / 2 <= 0
+            falls = direction > 0
+            first = jnp.min((state.change - self.floor) / jnp.where(falls, direction, 1), initial=jnp.inf, where=falls)
+            short = jnp.maximum(state.change - first * direction, self.floor)
+            return jnp.where(gains, d, short), jnp.where(gains, motion, state.motion - first * moved)
+
+        d, motion = where_wanted(cut, bent, (ahead, state.motion - length * moved))
         square = jnp.where(square > 0, square, jnp.inf)
         w, number = self.values(d, motion), state.number + 1
         return _Iterate(d, w, motion, direction, slope, square, size, state.residual, number), None

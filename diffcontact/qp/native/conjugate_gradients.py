@@ -39,6 +39,11 @@ def solve(space, number, soft, enough):
             last, size = _conjugate_step(space, number, soft, last, size)
         count += CONJUGATE_STEPS
         residual = _residual(space, number, soft)
+        if residual <= enough:
+            # What steps have added up is rounded: a residual counts that is computed anew.
+            move(space, number, space.change, space.motion)
+            meet(space, number, space.motion, soft, space.change, space.there, space.values)
+            residual = _residual(space, number, soft)
     return residual
 
 
@@ -124,11 +129,37 @@ def _conjugate_step(space, number, soft, last, size):
     length = (steep + ratio * across) / (curvature if curvature > 0 else 1.0)
     cut = False
     for i in range(number):
-        ahead = change[i] - length * direction[i]
-        cut |= ahead < floor[i]
-        change[i] = max(ahead, floor[i])
+        cut |= change[i] - length * direction[i] < floor[i]
     if cut:
-        move(space, number, change, space.motion)
-        length = 0.0
+        length = _bent(space, number, soft, length)
+    else:
+        for i in range(number):
+            change[i] -= length * direction[i]
     _go(space, number, soft, length)
     return steep if steep > 0 else np.inf, size
+
+
+@summed
+def _bent(space, number, soft, length):
+    """A step on which multipliers become zero and stay so, or one as far as the first, if the dual does not gain by it.
+
+    Returns:
+        The length of the step along what is then in `moved`.
+    """
+    change, floor, direction, way = space.change, space.floor, space.direction, space.tried
+    across, size, first = 0.0, 0.0, np.inf
+    for i in range(number):
+        way[i] = max(change[i] - length * direction[i], floor[i]) - change[i]
+        across += space.values[i] * way[i]
+        size += way[i] * way[i]
+        if direction[i] > 0:
+            first = min(first, (change[i] - floor[i]) / direction[i])
+    move(space, number, way, space.moved)
+    gains = across + (square(space, space.moved) + soft * size) / 2 <= 0
+    if not gains:
+        # Rows that depend on each other have a direction of no curvature, and a length without a bound.
+        length = first
+        move(space, number, direction, space.moved)
+    for i in range(number):
+        change[i] = max(change[i] - length * direction[i], floor[i])
+    return -1.0 if gains else first
