@@ -94,22 +94,25 @@ def impact(system: Any, params: Any, t: Any, q: Any, u: Any, closed: Any = None)
 @partial(quick_jit, static_argnums=0)
 def _struck(system, params, t, q, u, closed) -> tuple[Percussion, Array]:
     """The percussion, and the smallest gap."""
-    if system.rolling is None:
-        return _percussion(system, params, t, q, u, closed)
-    layers = Layers.under(system, params, t, q, u)
-    # Layers take part where their contact does.
-    asked = None if closed is None else layers.of_all(jnp.broadcast_to(jnp.asarray(closed, bool), (layers.contacts,)))
-    found, _ = _percussion(layers.system, params, t, layers.lying(q), layers.lying(u), asked)
-    return layers.percussion(found), jnp.min(system.gap(t, q, params))
-
-
-def _percussion(system, params, t, q, u, closed) -> tuple[Percussion, Array]:
     place = Place.at(system, params, t, q, u.size)
-    gaps, opening, sliding = place.contacts.gap, place.contacts.velocity(u), place.slip.velocity(u)
+    gaps, smallest = place.contacts.gap, jnp.min(place.contacts.gap, initial=jnp.inf)
     if closed is None:
         size = jnp.max(place.reach + jnp.abs(gaps), initial=0.0)
         closed = gaps <= jnp.finfo(jnp.float32).eps ** 0.75 * size
     closed = jnp.broadcast_to(jnp.asarray(closed, bool), gaps.shape)
+    if system.rolling is None:
+        return _percussion(system, params, t, q, u, closed, place), smallest
+    layers = Layers.under(system, params, t, q, u)
+    q, u = layers.lying(q), layers.lying(u)
+    place = Place.at(layers.system, layers.params, t, q, u.size)
+    # Layers take part where their contact does.
+    found = _percussion(layers.system, layers.params, t, q, u, layers.of_all(closed), place)
+    return layers.percussion(found), smallest
+
+
+def _percussion(system, params, t, q, u, closed, place: Place) -> Percussion:
+    """That of the contacts (c,) that are closed, at this place."""
+    gaps, opening, sliding = place.contacts.gap, place.contacts.velocity(u), place.slip.velocity(u)
     approach = jnp.where(closed, opening, jnp.inf)
     contact = jnp.argmin(approach)
     due = approach[contact] < 0
@@ -137,7 +140,6 @@ def _percussion(system, params, t, q, u, closed) -> tuple[Percussion, Array]:
     friction = hit.tangential if system.rubs else None
     status = first(hit.status, system.restitution_status(params, opening, closed & due))
     status = first(status, friction_status(system, params, opening, closed & due))
-    record = Percussion(
+    return Percussion(
         *(t, number, hit.normal, opening, after, none, none > 0, q, u, hit.u - u, numbers, friction), status=status
     )
-    return record, jnp.min(gaps, initial=jnp.inf)

@@ -10,6 +10,9 @@ A layer is a coordinate z of its own. It lies under its contact and takes no par
 No force acts on a layer and no gap lets it move: z = 0 always. So M_z z'' = P_2 - P_1 = 0, and all contacts of such a
 pile bear the load of the first, at rest, in motion and in an impact, whatever M_z is. What they rub is the body, by the
 rows of their own slip velocities. So events, modes, impacts and derivatives are those of contacts that rub.
+
+In an event-driven step the layers of contacts that are open rub nothing: they would have slips that end, and hand on
+impacts between bodies that do not touch. Where one solution says what closes and what it bears, they are told by it.
 """
 
 from __future__ import annotations
@@ -22,6 +25,8 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from diffcontact.friction import friction_coefficients, tangential_restitutions
+from diffcontact.mass import solve
+from diffcontact.schemes.event_timed.friction.piece import Place
 from diffcontact.schemes.event_timed.impacts import Percussion
 from diffcontact.schemes.scheme import Info
 from diffcontact.system import Params, System, advanced
@@ -33,21 +38,37 @@ class Layers:
 
     Attributes:
         system: the `System` of all of them, contacts and coordinates of the layers behind its own, layer by layer.
+        params: its params.
         contacts: c, how many contacts the given system has.
         coordinates: c m, those of m layers under each.
     """
 
     system: System
+    params: Params
     contacts: int
     coordinates: int
 
     @classmethod
-    def under(cls, system: Any, params: Params, t, q: Array, u: Array) -> Layers:
-        """Of a system whose contacts resist (`System.rolling`)."""
+    def under(cls, system: Any, params: Params, t, q: Array, u: Array, way: Array | None = None) -> Layers:
+        """Of a system whose contacts resist (`System.rolling`), for a step from (q, u) at t.
+
+        Args:
+            way: None where all layers rub, or (d,), how far each coordinate may go in an event-driven step: layers of
+                contacts that are open by more than rounding then rub nothing.
+        """
         shape = jax.eval_shape(lambda: system.rolling(jnp.asarray(t, q.dtype), q, u, params)).shape
         count, many, directions = shape
         piled = _Piled(system, count, many, directions, u.size, q.dtype)
-        return cls(piled.whole(), count, count * many)
+        place = lax.stop_gradient(Place.at(system, params, t, q, u.size))
+        normals, mass = place.contacts.normals, place.mass
+        inverse = jnp.sum(normals * solve(mass, normals.T).T, axis=1)
+        like = jnp.where(inverse > 0, 1 / jnp.where(inverse > 0, inverse, 1), jnp.max(mass))
+        below = jnp.array(jnp.inf, q.dtype)
+        if way is not None:
+            # A gap that is met is zero to the root of the precision; it may grow as it goes.
+            size = jnp.max(place.reach + jnp.abs(normals) @ lax.stop_gradient(way), initial=0.0)
+            below = 4 * jnp.finfo(q.dtype).eps ** 0.5 * size
+        return cls(piled.whole(), _Given(params, like, below), count, count * many)
 
     def lying(self, x: Array, value: float = 0.0) -> Array:
         """What belongs to the system's coordinates, with this value for those of the layers; one number as it is."""
@@ -74,6 +95,16 @@ class Layers:
         impulse, friction = (None if x is None else x[: self.contacts] for x in (info.impulse, info.friction))
         struck = None if info.percussions is None else self.percussion(info.percussions)
         return replace(info, impulse=impulse, friction=friction, percussions=struck)
+
+
+class _Given(NamedTuple):
+    """What is known of a system with layers: the params of the system itself; the mass (c,) of a layer under each
+    contact [kg], any will do, and one like that of the bodies is the best conditioned; the gap () up to which a contact
+    counts as touching [m]."""
+
+    own: Params
+    mass: Array
+    below: Array
 
 
 class _Piled(NamedTuple):
@@ -109,57 +140,56 @@ class _Piled(NamedTuple):
         """What belongs to the system, and to the layers (m, c)."""
         return x[: x.size - self.added], x[x.size - self.added :].reshape(self.many, self.count)
 
-    def gap(self, t, q, params):
+    def gap(self, t, q, given):
         own, z = self.split(q)
-        above = jnp.concatenate([self.system.gap(t, own, params)[None], z])
+        above = jnp.concatenate([self.system.gap(t, own, given.own)[None], z])
         return (above - jnp.concatenate([z, jnp.zeros_like(z[:1])])).ravel()
 
-    def force(self, t, q, u, params):
+    def force(self, t, q, u, given):
         (own, _), (speed, _) = self.split(q), self.split(u)
-        return jnp.pad(self.system.force(t, own, speed, params), (0, self.added))
+        return jnp.pad(self.system.force(t, own, speed, given.own), (0, self.added))
 
-    def mass(self, q, params):
-        own, d = self.system.mass(self.split(q)[0], params), self.d
-        # Any will do; one of the size of the others is the best conditioned.
-        layer = lax.stop_gradient(jnp.max(own)) * jnp.ones(self.added, own.dtype)
+    def mass(self, q, given):
+        own, d = self.system.mass(self.split(q)[0], given.own), self.d
+        layer = jnp.tile(given.mass, self.many)
         if own.ndim == 1:
             return jnp.concatenate([own, layer])
         return jnp.zeros((d + self.added,) * 2, own.dtype).at[:d, :d].set(own).at[d:, d:].set(jnp.diag(layer))
 
-    def restitution(self, params):
-        e = jnp.broadcast_to(jnp.asarray(self.system.restitution(params), self.dtype), (self.count,))
+    def restitution(self, given):
+        e = jnp.broadcast_to(jnp.asarray(self.system.restitution(given.own), self.dtype), (self.count,))
         return jnp.pad(e, (0, self.added))
 
-    def restitution_at_speed(self, params, speed):
-        return jnp.pad(self.system.restitution(params, speed[: self.count]), (0, self.added))
+    def restitution_at_speed(self, given, speed):
+        return jnp.pad(self.system.restitution(given.own, speed[: self.count]), (0, self.added))
 
-    def tangential_restitution(self, params):
-        return jnp.pad(tangential_restitutions(self.system, params, self.count, self.dtype), (0, self.added))
+    def tangential_restitution(self, given):
+        return jnp.pad(tangential_restitutions(self.system, given.own, self.count, self.dtype), (0, self.added))
 
-    def slip(self, t, q, u, params):
+    def slip(self, t, q, u, given):
         (own, _), (speed, _) = self.split(q), self.split(u)
-        # What is open neither rolls on anything nor hands an impact on to what the body touches elsewhere.
-        near = self.system.gap(t, own, params) <= jnp.finfo(q.dtype).eps ** 0.5 * (1 + jnp.max(jnp.abs(own)))
-        rolling = jnp.where(near[:, None, None], self.system.rolling(t, own, speed, params), 0)
-        sliding = self.system.slip(t, own, speed, params)
+        touching = self.system.gap(t, own, given.own) <= given.below
+        rolling = jnp.where(touching[:, None, None], self.system.rolling(t, own, speed, given.own), 0)
+        sliding = self.system.slip(t, own, speed, given.own)
         return jnp.concatenate([sliding[None], jnp.moveaxis(rolling, 1, 0)]).reshape(-1, self.directions)
 
-    def friction(self, params):
-        return self.with_resistance(friction_coefficients(self.system, params, self.count, self.dtype), params)
+    def friction(self, given):
+        return self.with_resistance(friction_coefficients(self.system, given.own, self.count, self.dtype), given)
 
-    def friction_at_speed(self, params, speed):
-        return self.with_resistance(jnp.asarray(self.system.friction(params, speed[: self.count]), self.dtype), params)
+    def friction_at_speed(self, given, speed):
+        mu = jnp.asarray(self.system.friction(given.own, speed[: self.count]), self.dtype)
+        return self.with_resistance(mu, given)
 
-    def with_resistance(self, mu, params):
+    def with_resistance(self, mu, given):
         """Friction of all: mu of the contacts, their resistance of the layers."""
-        resistance = jnp.asarray(self.system.resistance(params), self.dtype)
+        resistance = jnp.asarray(self.system.resistance(given.own), self.dtype)
         resistance = jnp.broadcast_to(resistance, (self.count, self.many))
         return jnp.concatenate([jnp.broadcast_to(mu, (1, self.count)), resistance.T]).ravel()
 
-    def rate(self, q, u, params):
+    def rate(self, q, u, given):
         (own, _), (speed, z) = self.split(q), self.split(u)
-        return jnp.concatenate([self.system.rate(own, speed, params), z.ravel()])
+        return jnp.concatenate([self.system.rate(own, speed, given.own), z.ravel()])
 
-    def advance(self, q, u, s, params):
+    def advance(self, q, u, s, given):
         (own, z), (speed, w) = self.split(q), self.split(u)
-        return jnp.concatenate([advanced(self.system, params, own, speed, s), (z + s * w).ravel()])
+        return jnp.concatenate([advanced(self.system, given.own, own, speed, s), (z + s * w).ravel()])

@@ -173,7 +173,7 @@ class VelocityProjection(Scheme):
         if system.rolling is not None:
             layers = Layers.under(system, params, t, state.q, state.u)
             lying = replace(state, q=layers.lying(state.q), u=layers.lying(state.u))
-            after, info = self.step(layers.system, params, t, h, lying)
+            after, info = self.step(layers.system, layers.params, t, h, lying)
             return replace(after, q=layers.without(after.q), u=layers.without(after.u)), layers.reported(info)
         q, u = state.q, state.u
         mass, force = system.mass(q, params), system.force(t + h / 2, q, u, params)

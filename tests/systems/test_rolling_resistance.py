@@ -176,6 +176,45 @@ def test_an_impact_has_its_moments():
     )
 
 
+def test_an_impact_that_is_asked_for_has_its_moments_whatever_the_gap():
+    """A measured position closes no gap."""
+    u = jnp.array([9.0, 0, -2.0, 0, 30.0, 40.0])
+    there, above = (
+        dc.impact(SPHERE, PARAMS, 0.0, jnp.array([0, 0, z, 1, 0, 0, 0.0]), u, closed=True) for z in (0.1, 0.11)
+    )
+    np.testing.assert_allclose(above.jump, there.jump, rtol=1e-13)
+
+
+def test_a_step_that_lands_has_the_moments_of_the_impact():
+    """Without gravity the step in which a contact closes is the impact, with e = 0."""
+    q, u = jnp.array([0, 0, 0.1, 1, 0, 0, 0.0]), jnp.array([9.0, 0, -2.0, 0, 30.0, 40.0])
+    params = PARAMS | {"gravity": jnp.zeros(3)}
+    hit = dc.impact(SPHERE, params, 0.0, q, u)
+    times = np.linspace(0.0, 0.1, 4)
+    run = dc.simulate(SPHERE, params, q.at[2].set(0.15), u, times, scheme=dc.VelocityProjection())
+    assert run.status == dc.Status.OK
+    np.testing.assert_allclose(run.u[-1], u + hit.jump, atol=1e-11)
+
+
+@pytest.mark.parametrize("length", [2.0**-20, 2.0**20])
+def test_resistance_knows_no_unit_of_length(length):
+    """A disc that lands, slips and rolls, with all lengths so many times as long."""
+
+    def run(scale):
+        disc = dc.systems.balls(1, 2, box=((-np.inf, 0.0), (np.inf, np.inf)), spin=True, resistance=True)
+        params = {"mass": jnp.ones(1), "radius": jnp.array([0.1 * scale]), "gravity": jnp.array([0.0, -10.0 * scale])}
+        params |= {"restitution": 0.5, "friction": 0.3, "rolling_friction": 0.05}
+        units = np.array([scale, scale, 1.0])
+        q0, u0 = np.array([0.0, 0.3, 0.0]) * units, np.array([1.0, 0.0, 5.0]) * units
+        run = dc.simulate(disc, params, q0, u0, np.linspace(0.0, 2.0, 41))
+        return np.asarray(run.q) / units, run.status
+
+    (known, fine), (found, status) = run(1.0), run(length)
+    assert fine == status == dc.Status.OK
+    # Powers of two change no digit; what the solver scales by is rounded.
+    np.testing.assert_allclose(found, known, atol=1e-13)
+
+
 def test_two_balls_roll_by_their_relative_spin():
     """r = r_i r_j / (r_i + r_j) of a pair, r_i on a wall; in space the normal part is the pivoting."""
     system = dc.systems.balls(2, 3, planes=slope, spin=True, resistance=True)

@@ -20,7 +20,7 @@ from diffcontact.schemes.gluing import no_adhesion
 from diffcontact.schemes.layers import Layers
 from diffcontact.schemes.line import LineState, advance, begin
 from diffcontact.schemes.scheme import Info, Scheme
-from diffcontact.system import ParticleLine, System
+from diffcontact.system import ParticleLine, System, acceleration
 
 
 @dataclass(frozen=True)
@@ -184,11 +184,12 @@ class EventTimed(Scheme):
             known = state.q, state.u, state.fastest, state.unsettled, state.truncation
             end, info = step_with_friction(system, params, t, h, *known, self.events, self.order, self.changes)
             return TimedState(end.q, end.u, end.fastest, end.unsettled, end.truncation), info
-        layers = Layers.under(system, params, t, state.q, state.u)
+        way = jnp.abs(h) * (state.fastest + jnp.abs(h * acceleration(system, params, t, state.q, state.u)))
+        layers = Layers.under(system, params, t, state.q, state.u, way)
         q, u, fastest = (layers.lying(x) for x in (state.q, state.u, state.fastest))
         truncation = jax.tree.map(layers.lying, state.truncation)
         lying = TimedState(q, u, fastest, layers.lying(state.unsettled, -jnp.inf), truncation)
-        end, info = self._step_with_friction(layers.system, params, t, h, lying)
+        end, info = self._step_with_friction(layers.system, layers.params, t, h, lying)
         return jax.tree.map(layers.without, end), layers.reported(info)
 
 
