@@ -1,7 +1,8 @@
 """The contacts of a friction problem in one unit: the relation w = W r + q between reactions and contact velocities.
 
 The rows of a contact are whitened by the mass, scaled so that its normal row has length one, and its tangential rows
-are turned into the eigenbasis of what the normal row leaves of them. Coulomb's law is the same before and after.
+are turned into the eigenbasis of what the normal row leaves of them. Coulomb's law is the same before and after, and in
+any unit: velocities and reactions are in one in which their squares are numbers of a float, however light the bodies.
 """
 
 from __future__ import annotations
@@ -26,9 +27,10 @@ class Contacts:
         scale: (c,) what rows and velocities of a contact were multiplied by.
         turn: (c, k, k) rotation of its tangential directions.
         W: (c, 1 + k, c, 1 + k) Delassus matrix of the rows.
+        measure: () the unit of velocities and reactions, a power of two.
         q: (c, 1 + k) velocities without reactions; a contact that is switched off moves away as fast as any.
         friction: (c,) mu.
-        unit: () the largest of |q|.
+        unit: () the largest of |q|, from 1/2 to 1 where one is not zero.
         noise: () the rounding of q.
     """
 
@@ -37,6 +39,7 @@ class Contacts:
     scale: jax.Array
     turn: jax.Array
     W: jax.Array
+    measure: jax.Array
     q: jax.Array
     friction: jax.Array
     unit: jax.Array
@@ -63,7 +66,10 @@ class Contacts:
         turn = _eigenbasis(rows)
         rows = jnp.concatenate([rows[:, :1], jnp.einsum("cij,cjd->cid", turn, rows[:, 1:])], axis=1)
         q = jnp.concatenate([q[:, :1], jnp.einsum("cij,cj->ci", turn, q[:, 1:])], axis=1)
-        unit = jnp.max(jnp.abs(jnp.where(on[:, None], q, 0)))
+        q = jnp.where(on[:, None], q, 0)
+        measure = _power_of_two(jnp.max(jnp.abs(q)))
+        q, size = q / measure, size / measure
+        unit = jnp.max(jnp.abs(q))
         away = jnp.where((jnp.arange(shape[1]) == 0) & (unit > 0), unit, 0)
         return cls(
             root=root,
@@ -71,6 +77,7 @@ class Contacts:
             scale=scale,
             turn=turn,
             W=jnp.einsum("cid,ejd->ciej", rows, rows),
+            measure=measure,
             q=jnp.where(on[:, None], q, away[None, :]),
             friction=friction,
             unit=unit,
@@ -95,7 +102,7 @@ class Contacts:
         return jnp.einsum("cid,d->ci", self.rows, way)
 
     def step(self, reactions):
-        """(d,) L^-1 H^T r."""
+        """(d,) L^-1 H^T r, in the unit of the reactions."""
         return jnp.einsum("cid,ci->d", self.rows, reactions)
 
     def strides(self):
@@ -109,7 +116,13 @@ class Contacts:
     def original(self, reactions):
         """Reactions (c, 1 + k) in the directions and the unit of the rows that were given."""
         tangential = jnp.einsum("cij,ci->cj", self.turn, reactions[:, 1:])
-        return self.scale[:, None] * jnp.concatenate([reactions[:, :1], tangential], axis=1)
+        return self.measure * self.scale[:, None] * jnp.concatenate([reactions[:, :1], tangential], axis=1)
+
+
+def _power_of_two(x):
+    """The least one above x >= 0, as far as its inverse is a number too; 1 for 0."""
+    least = int(jnp.finfo(x.dtype).minexp) + 2
+    return jnp.where(x > 0, jnp.ldexp(jnp.ones_like(x), jnp.clip(jnp.frexp(x)[1], least, -least)), 1)
 
 
 def _eigenbasis(rows):

@@ -130,7 +130,7 @@ def _solution(mass, H, h, friction, v, on):
     """The way from v (d,), the reactions (c, 1 + k) in the unit of the rows, their modes, and a status."""
     contacts = Contacts.of(mass, H, h, friction, v, on)
     found = search(contacts)
-    step = mass_matrix.unwhiten(contacts.root, found.way)
+    step = contacts.measure * mass_matrix.unwhiten(contacts.root, found.way)
     reactions = contacts.original(found.r)
     solved = found.solved & jnp.all(jnp.isfinite(step)) & jnp.all(jnp.isfinite(reactions))
     solved = solved & ~leaves_open(mass, H, h, friction, v, step, reactions, found.modes)
