@@ -97,7 +97,8 @@ def _struck(system, params, t, q, u, closed) -> tuple[Percussion, Array]:
     place = Place.at(system, params, t, q, u.size)
     gaps, smallest = place.contacts.gap, jnp.min(place.contacts.gap, initial=jnp.inf)
     if closed is None:
-        size = jnp.max(place.reach + jnp.abs(gaps), initial=0.0)
+        # A side that is open is infinitely far.
+        size = jnp.max(jnp.where(jnp.isfinite(gaps), place.reach + jnp.abs(gaps), 0.0), initial=0.0)
         closed = gaps <= jnp.finfo(jnp.float32).eps ** 0.75 * size
     closed = jnp.broadcast_to(jnp.asarray(closed, bool), gaps.shape)
     if system.rolling is None:

@@ -96,7 +96,7 @@ def _checked_kkt(A, b, excess, x, low, high, status):
     # Two thirds of the digits: far above rounding, far below an error that matters.
     loose = jnp.finfo(A.dtype).eps ** (2 / 3)
     wrong = (low & (force < -loose * scale)) | (high & (force > loose * scale))
-    outside = jnp.abs(excess) > loose * (1 + jnp.abs(x))
+    outside = jnp.abs(excess) > loose * scale / jnp.abs(jnp.diagonal(A))
     bad = jnp.any(wrong | outside | ~jnp.isfinite(x))
     return jnp.where((status == Status.OK) & bad, Status.ILL_CONDITIONED, status)
 

@@ -11,7 +11,7 @@ from jax import Array, lax
 
 from diffcontact import linear, qp
 from diffcontact.batching import where_wanted
-from diffcontact.mass import solve
+from diffcontact.mass import apply, solve
 from diffcontact.status import Status, first
 from diffcontact.system import contacts
 
@@ -78,17 +78,20 @@ def _settle(system, params, t, mass, start, w):
     # The Newton step squares what is left; inactive constraints are violated by its square times their curvature.
     tolerance = jnp.finfo(w.dtype).eps ** 0.75
 
+    def length(x):
+        """In the metric, in which places and angles can be added."""
+        return jnp.sqrt(jnp.sum(x * apply(mass, x)))
+
     def linearise(carry):
         x, _, _, _, _, count = carry
         here = contacts(system, params, t, x)
         solution = qp.project(mass, here.normals, here.gap + here.normals @ (w - x), jnp.zeros_like(w))
-        moved = jnp.max(jnp.abs(w + solution.u - x))
+        moved = length(w + solution.u - x)
         return w + solution.u, moved, solution.multipliers, solution.active, solution.status.astype(int), count + 1
 
     def unfinished(carry):
         x, moved, _, _, _, count = carry
-        scale = jnp.max(jnp.abs(x)) + jnp.max(jnp.abs(w))
-        return (moved > tolerance * scale) & (count < _PASSES)
+        return (moved > tolerance * (length(x) + length(w))) & (count < _PASSES)
 
     shape = jax.eval_shape(lambda: system.gap(t, w, params))
     idle = jnp.zeros(shape.shape, bool)

@@ -173,14 +173,14 @@ class CellListBalls(Balls):
             gap = jnp.where(wall == NONE, gap, gaps[begin, wall])
             facing = -surfaces.normals(t, params, q.dtype)[wall]
             direction = jnp.where((wall == NONE)[:, None], direction, facing)
-        return jnp.where(listed.taken, gap, 1.0), jnp.where(listed.taken[:, None], direction, 0.0)
+        return jnp.where(listed.taken, gap, jnp.inf), jnp.where(listed.taken[:, None], direction, 0.0)
 
 
 @dataclass(frozen=True)
 class ListedContacts(System):
     """The System of the contacts of a neighbour list, for one step of balls that move among many.
 
-    Its gap is 1 in free places, which no motion closes.
+    Its gap is infinite in free places, as on sides that are open.
 
     Args:
         balls: all of them.
