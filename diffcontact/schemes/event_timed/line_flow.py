@@ -59,8 +59,9 @@ def belt_acceleration(line: ParticleLine, params, t, dtype) -> Array:
 def flow(line: ParticleLine, params, t, s, q: Array, u: Array, modes: Array) -> Way:
     """The motion over s seconds in fixed modes.
 
-    With z = (q, u / omega, 1, sigma, sigma^2) and sigma = time / s the law is dz/dsigma = A z; one exponential of A / 4
-    advances by a quarter. omega balances the norms of A's blocks; it cancels out of the result.
+    With z = (q, u / omega, x, x sigma, x sigma^2) and sigma = time / s the law is dz/dsigma = A z; one exponential of
+    A / 4 advances by a quarter. The frequency omega and the length x balance the norms of A's blocks, in any unit; they
+    cancel out of the result.
 
     Args:
         s: length of the motion [s]; it may be zero.
@@ -81,13 +82,16 @@ def flow(line: ParticleLine, params, t, s, q: Array, u: Array, modes: Array) -> 
     forces = jnp.stack([first, 4 * middle - 3 * first - last, 2 * first - 4 * middle + 2 * last], axis=1)
     per_mass = jnp.where(slips, 1.0 / mass, 0.0)[:, None]
     spring = jnp.max(jnp.sum(jnp.abs(per_mass * stiffness), axis=1))
-    omega = lax.stop_gradient(jnp.where(spring > 0, jnp.sqrt(jnp.where(spring > 0, spring, 1.0)), 1.0))
     quarter = s / QUARTERS
+    once = 1 / jnp.where(quarter > 0, quarter, 1.0)
+    omega = lax.stop_gradient(jnp.where(spring > 0, jnp.sqrt(jnp.where(spring > 0, spring, 1.0)), once))
+    driven = lax.stop_gradient(jnp.max(jnp.abs(quarter / omega * forces)))
+    x = jnp.where(driven > 0, QUARTERS * driven, 1.0)
     block = jnp.zeros((2 * count + 3, 2 * count + 3), dtype)
     block = block.at[:count, count:-3].set(quarter * omega * jnp.eye(count, dtype=dtype))
     block = block.at[count:-3, :count].set(-quarter / omega * per_mass * stiffness)
     block = block.at[count:-3, count:-3].set(-quarter * per_mass * damping)
-    block = block.at[count:-3, -3:].set(quarter / omega * forces)
+    block = block.at[count:-3, -3:].set(quarter / omega * forces / x)
     # d sigma = 1, d sigma^2 = 2 sigma.
     block = block.at[-2, -3].set(1 / QUARTERS).at[-1, -2].set(2 / QUARTERS)
     step = expm(block, max_squarings=SQUARINGS)
@@ -96,7 +100,7 @@ def flow(line: ParticleLine, params, t, s, q: Array, u: Array, modes: Array) -> 
         z = step @ z
         return z, z
 
-    begin = jnp.concatenate([q, u / omega, jnp.array([1.0, 0.0, 0.0], dtype)])
+    begin = jnp.concatenate([q, u / omega, jnp.stack([x, jnp.zeros_like(x), jnp.zeros_like(x)])])
     z = jnp.concatenate([begin[None], lax.scan(go, begin, None, length=QUARTERS)[1]])
     times = t + s * jnp.arange(QUARTERS + 1, dtype=dtype) / QUARTERS
     carried = jax.vmap(lambda time: jnp.asarray(belt(line, params, time), dtype))(times)
