@@ -22,7 +22,15 @@ TIMES = np.linspace(0.0, 1.0, 21)
 def problems():
     """Friction problems of two contacts in space, eight of them."""
     rng = np.random.default_rng(4)
-    shapes = {"mass": (4,), "normals": (2, 4), "tangents": (2, 2, 4), "b": (2,), "s": (2, 2), "friction": (2,), "v": (4,)}
+    shapes = {
+        "mass": (4,),
+        "normals": (2, 4),
+        "tangents": (2, 2, 4),
+        "b": (2,),
+        "s": (2, 2),
+        "friction": (2,),
+        "v": (4,),
+    }
     drawn = {name: rng.normal(size=(8, *shape)) for name, shape in shapes.items()}
     return drawn | {"mass": np.exp(drawn["mass"]), "friction": np.abs(drawn["friction"])}
 
