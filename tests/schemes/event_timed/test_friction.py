@@ -307,3 +307,35 @@ def test_a_sphere_rolls_down_a_groove():
     slides = g * np.sin(tilt) - 0.05 * g * np.cos(tilt) / np.cos(half)
     np.testing.assert_allclose(run.q[:, -1, 0], [rolls / 2, slides / 2], rtol=1e-12)
     np.testing.assert_allclose(run.u[0, -1, 4] * r * np.cos(half), rolls, rtol=1e-12)
+
+
+@pytest.mark.parametrize("wrt", ["restitution", "tangential_restitution"])
+def test_what_sticks_where_it_lands_stays_there_whatever_grows_from_zero(wrt):
+    """Bounces of e = 0 that begin to grow are over at once: where a body comes to rest they count to second order.
+
+    M couples the normal and the tangential velocity, so that what the normal one leaves would go along the contact.
+    """
+    mass = np.array([[2.0, 0.8], [0.8, 1.0]])
+    system = dc.System(
+        gap=lambda t, q, p: q[:1],
+        force=lambda t, q, u, p: jnp.array([-10.0, 1.0]),
+        mass=lambda q, p: jnp.asarray(mass),
+        restitution=lambda p: p["restitution"],
+        slip=lambda t, q, u, p: u[None, 1:],
+        friction=lambda p: 5.0,
+        tangential_restitution=lambda p: p["tangential_restitution"],
+    )
+    q0, u0, times = np.array([0.33, 0.0]), np.array([-1.0, 0.4]), np.linspace(0.0, 1.0, 11)
+
+    def end(value):
+        params = {"restitution": 0.0, "tangential_restitution": 0.0, wrt: value}
+        run = dc.simulate(system, params, q0, u0, times)
+        return jnp.concatenate([run.q[-1], run.u[-1]]), run.status
+
+    found, slope, status = jax.jvp(end, (0.0,), (1.0,), has_aux=True)
+    assert status == dc.Status.OK
+    # Constant accelerations until it lands, and no motion behind that.
+    a = np.linalg.solve(mass, [-10.0, 1.0])
+    s = (-u0[0] - np.sqrt(u0[0] ** 2 - 2 * a[0] * q0[0])) / a[0]
+    np.testing.assert_allclose(found, [0.0, u0[1] * s + a[1] * s**2 / 2, 0.0, 0.0], atol=1e-14)
+    np.testing.assert_allclose(slope, 0.0, atol=1e-12)

@@ -175,7 +175,8 @@ class _Before(NamedTuple):
             alone = _struck_alone(system, struck, due.contact, e, u, flows)
             rebound = jnp.where(flows, lax.stop_gradient(place.contacts.velocity(alone[0].u)), rebound)
             by_moreau = takes_part & ~flows
-        slow = takes_part & (rebound > limits.rounding) & (rebound <= limits.slow)
+        # Of e = 0, too: what it does to first order if it grows is that of a bounce that is left out.
+        slow = takes_part & (opening < -limits.rounding) & (rebound <= limits.slow)
         return cls(
             system, params, t, q, u, h, left, due, place, struck, opening, sliding, e, e_t,
             takes_part, by_moreau, flows, alone, rebound, slow,
