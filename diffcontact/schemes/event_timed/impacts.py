@@ -111,7 +111,7 @@ class Threshold(NamedTuple):
     fastest: Array
     unsettled: Array
 
-    def without(self, bounces: Bounces, here: Contacts, t) -> tuple[Array, Array, Array]:
+    def without(self, left_out: Bounces, here: Contacts, t) -> tuple[Array, Array, Array]:
         """Whether bounces that an impact leaves out make a difference (), what is unsettled behind it (d,), and how
         long the bounces would have gone on (c,) [s].
 
@@ -126,11 +126,11 @@ class Threshold(NamedTuple):
         seen to end in.
 
         Args:
-            bounces: those of the impact.
+            left_out: those of the impact.
             here: the contacts there.
             t: when [s].
         """
-        contact, before, impulse, rebound, closing, lasting, soft = bounces
+        contact, before, impulse, rebound, closing, lasting, soft = left_out
         moves = jnp.abs(here.normals) > 0
         rattles = jnp.any(moves & (self.unsettled > t)[None, :], axis=1)
         struck = jnp.arange(soft.size) == contact
@@ -144,7 +144,8 @@ class Threshold(NamedTuple):
         coarse = jnp.any(soft & matters(here, rebound, lasting, self.fastest)) | met
 
         ratio = jnp.where(rattles, jnp.sqrt((1 + lasting**2) / 2), lasting)
-        first = 2 * rebound / jnp.where(soft, jnp.maximum(closing, 2 * rebound / self.h), 1.0)
+        bounces = soft & (rebound > 0)
+        first = 2 * rebound / jnp.where(bounces, jnp.maximum(closing, 2 * rebound / self.h), 1.0)
         tail = first / jnp.where(soft, 1 - ratio, 1.0)
         until = jnp.max(jnp.where(moves & soft[:, None], (t + tail)[:, None], -jnp.inf), axis=0, initial=-jnp.inf)
         return coarse, *lax.stop_gradient((jnp.maximum(self.unsettled, until), tail))
@@ -251,7 +252,8 @@ class _Before(NamedTuple):
         takes_part = closed & (_coupled(mass, jnp.where(closed[:, None], here.normals, 0.0), contact) | ~alone)
         held = None if adhesion is None else jnp.where(takes_part, adhesion, 0.0)
         rebound = lax.stop_gradient(-e * opening)
-        slow = takes_part & (rebound > threshold.rounding) & (rebound <= threshold.slow)
+        # Of e = 0, too: what it does to first order if it grows is that of a bounce that is left out.
+        slow = takes_part & (opening < -threshold.rounding) & (rebound <= threshold.slow)
         known = opening, e, alike, takes_part, held, rebound, slow
         return cls(system, params, t, q, u, threshold.h, mass, here, *known)
 

@@ -1,5 +1,6 @@
 """Bounces that a step leaves out, and what they do to the impacts after them."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -110,3 +111,24 @@ def test_balls_that_collapsed_a_hair_apart_are_reported_when_they_are_struck():
     # What is left of a step closes their gaps.
     assert np.ptp(before.u[-1]) < 1e-4
     assert after.status == dc.Status.TOO_COARSE
+
+
+def test_what_is_pulled_into_a_corner_does_not_depend_on_a_restitution_that_grows_from_zero():
+    """Bounces of e = 0 that begin to grow are over at once, on the way of three discs into a corner that pulls them."""
+    discs = dc.systems.balls(3, 2, box=(0.0, 2.0))
+    params = {"mass": np.array([2.155, 2.38, 1.544]), "radius": np.array([0.224, 0.141, 0.105])}
+    params["gravity"] = np.array([-4.909, 3.716])
+    q0, u0 = (
+        np.array([0.739, 1.027, 0.807, 0.307, 1.427, 1.124]),
+        np.array([-0.711, -0.487, -0.608, -0.076, 0.39, -0.124]),
+    )
+
+    def end(e):
+        run = dc.simulate(discs, params | {"restitution": e}, q0, u0, np.linspace(0.0, 1.0, 41))
+        return jnp.concatenate([run.q[-1], run.u[-1]]), run.status
+
+    found, slope, status = jax.jvp(end, (0.0,), (1.0,), has_aux=True)
+    assert status == dc.Status.OK
+    # As they are with bounces that are left out.
+    np.testing.assert_allclose(end(1e-4)[0], found, atol=1e-12)
+    np.testing.assert_allclose(slope, 0.0, atol=1e-11)
