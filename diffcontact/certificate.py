@@ -118,6 +118,8 @@ def certify(
       which nothing depends on mu; contacts that share load and friction in more than one way, on whose sum alone the
       motion depends (a box that lies flat and does not pivot), each set of them once.
 
+    Where e = 0, contacts that have met are taken to stay closed, and derivatives by e are those of such contacts. If e
+    grows from zero they part, and come to the next impact one after the other: of that a certificate says nothing.
     With friction all coupled contacts that meet at one time are SIMULTANEOUS, whether their order matters or not.
     Contacts that let go do so where their load vanishes; there the derivative exists.
 
