@@ -111,7 +111,7 @@ class Threshold(NamedTuple):
     fastest: Array
     unsettled: Array
 
-    def without(self, left_out: Bounces, here: Contacts, t) -> tuple[Array, Array, Array]:
+    def without(self, bounces: Bounces, here: Contacts, t) -> tuple[Array, Array, Array]:
         """Whether bounces that an impact leaves out make a difference (), what is unsettled behind it (d,), and how
         long the bounces would have gone on (c,) [s].
 
@@ -126,11 +126,11 @@ class Threshold(NamedTuple):
         seen to end in.
 
         Args:
-            left_out: those of the impact.
+            bounces: those of the impact.
             here: the contacts there.
             t: when [s].
         """
-        contact, before, impulse, rebound, closing, lasting, soft = left_out
+        contact, before, impulse, rebound, closing, lasting, soft = bounces
         moves = jnp.abs(here.normals) > 0
         rattles = jnp.any(moves & (self.unsettled > t)[None, :], axis=1)
         struck = jnp.arange(soft.size) == contact
@@ -144,8 +144,7 @@ class Threshold(NamedTuple):
         coarse = jnp.any(soft & matters(here, rebound, lasting, self.fastest)) | met
 
         ratio = jnp.where(rattles, jnp.sqrt((1 + lasting**2) / 2), lasting)
-        bounces = soft & (rebound > 0)
-        first = 2 * rebound / jnp.where(bounces, jnp.maximum(closing, 2 * rebound / self.h), 1.0)
+        first = 2 * rebound / jnp.where(soft, jnp.maximum(closing, 2 * rebound / self.h), 1.0)
         tail = first / jnp.where(soft, 1 - ratio, 1.0)
         until = jnp.max(jnp.where(moves & soft[:, None], (t + tail)[:, None], -jnp.inf), axis=0, initial=-jnp.inf)
         return coarse, *lax.stop_gradient((jnp.maximum(self.unsettled, until), tail))
@@ -199,7 +198,8 @@ def percussion(
     if not before.alike:
         after, impulse = _without_gain(here, opening, hit, jax.tree.map(lambda x: x[HIT_ALIKE], hits))
     lasting = lasting_restitution(system, params, before.e, before.rebound)
-    bounces = Bounces(contact, opening, impulse, before.rebound, hit.closing, lasting, hit.soft)
+    soft = hit.soft & (before.rebound > threshold.rounding)
+    bounces = Bounces(contact, opening, impulse, before.rebound, hit.closing, lasting, soft)
     coarse, unsettled, _ = threshold.without(bounces, here, t)
     status = first(hit.status, jnp.where(coarse, Status.TOO_COARSE, Status.OK).astype(jnp.int32))
     if system.speed_dependent:
@@ -208,7 +208,7 @@ def percussion(
         impulse = impulse - before.held
     speeds, jump = (opening, here.velocity(after), threshold.slow), (q, u, after - u)
     number, numbers = contact.astype(jnp.int32), jnp.arange(opening.size)
-    return after, unsettled, status, Percussion(t, number, impulse, *speeds, hit.soft, *jump, numbers)
+    return after, unsettled, status, Percussion(t, number, impulse, *speeds, soft, *jump, numbers)
 
 
 # The problems of an impact: all bounce; which would be back within the step; these do not bounce; how fast they would
@@ -252,7 +252,7 @@ class _Before(NamedTuple):
         takes_part = closed & (_coupled(mass, jnp.where(closed[:, None], here.normals, 0.0), contact) | ~alone)
         held = None if adhesion is None else jnp.where(takes_part, adhesion, 0.0)
         rebound = lax.stop_gradient(-e * opening)
-        # Of e = 0, too: what it does to first order if it grows is that of a bounce that is left out.
+        # Of e = 0, too, though nothing is left out: what it does to first order if it grows is that of such a bounce.
         slow = takes_part & (opening < -threshold.rounding) & (rebound <= threshold.slow)
         known = opening, e, alike, takes_part, held, rebound, slow
         return cls(system, params, t, q, u, threshold.h, mass, here, *known)

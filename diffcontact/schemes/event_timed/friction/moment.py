@@ -111,9 +111,10 @@ def pass_by(system, params, t, q, u, h, left, due: Due, limits: Threshold):
 
     place, opening, hit = before.place, before.opening, passage.hit
     lasting = lasting_restitution(system, params, before.e, before.rebound)
-    bounces = Bounces(due.contact, opening, hit.normal, before.rebound, passage.closing, lasting, passage.soft)
+    soft = passage.soft & (before.rebound > limits.rounding)
+    bounces = Bounces(due.contact, opening, hit.normal, before.rebound, passage.closing, lasting, soft)
     coarse, unsettled, tail = limits.without(bounces, place.contacts, t)
-    coarse = coarse | jnp.any(passage.soft & _may_grip_otherwise(passage.piece, tail, limits.fastest))
+    coarse = coarse | jnp.any(soft & _may_grip_otherwise(passage.piece, tail, limits.fastest))
     status = first(hit.status, jnp.where(coarse, Status.TOO_COARSE, Status.OK).astype(jnp.int32))
     struck = before.takes_part & due.strike
     if system.speed_dependent:
@@ -122,7 +123,7 @@ def pass_by(system, params, t, q, u, h, left, due: Due, limits: Threshold):
     status = first(status, jnp.where(passage.uncertain, Status.NO_FRICTION, passage.piece.status).astype(jnp.int32))
     contact = jnp.where(due.strike, due.contact, -1).astype(jnp.int32)
     speeds, jump = (opening, place.contacts.velocity(hit.u), limits.slow), (q, before.u, hit.u - before.u)
-    record = Percussion(t, contact, hit.normal, *speeds, passage.soft, *jump, jnp.arange(opening.size), hit.tangential)
+    record = Percussion(t, contact, hit.normal, *speeds, soft, *jump, jnp.arange(opening.size), hit.tangential)
     return passage, unsettled, status, record
 
 
@@ -175,7 +176,7 @@ class _Before(NamedTuple):
             alone = _struck_alone(system, struck, due.contact, e, u, flows)
             rebound = jnp.where(flows, lax.stop_gradient(place.contacts.velocity(alone[0].u)), rebound)
             by_moreau = takes_part & ~flows
-        # Of e = 0, too: what it does to first order if it grows is that of a bounce that is left out.
+        # Of e = 0, too, though nothing is left out: what it does to first order if it grows is that of such a bounce.
         slow = takes_part & (opening < -limits.rounding) & (rebound <= limits.slow)
         return cls(
             system, params, t, q, u, h, left, due, place, struck, opening, sliding, e, e_t,
