@@ -64,7 +64,6 @@ def test_friction_in_single_precision_is_that_of_light_bodies():
 
 
 def test_a_box_problem_is_that_of_any_unit():
-    """A component that is clipped, far below one, is not let through."""
     A, b = np.array([[2.0, 0.3], [0.3, 1.0]]), np.array([-3.0, 0.2])
     one, other = (qp.box(A, b * x, -np.ones(2) * x, np.ones(2) * x) for x in (1.0, 2.0**-60))
     np.testing.assert_array_equal(one.x, other.x * 2.0**60)
