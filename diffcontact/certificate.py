@@ -19,7 +19,7 @@ from diffcontact.singularities.course import course
 from diffcontact.singularities.grips import grips, slides
 from diffcontact.singularities.singularity import Finding, Singularity
 from diffcontact.singularities.strikes import kinks, meetings, slow_strikes
-from diffcontact.singularities.touches import passes, unloaded
+from diffcontact.singularities.touches import passes, stayed, unloaded
 from diffcontact.status import Status, first
 from diffcontact.system import System
 
@@ -114,12 +114,15 @@ def certify(
     - SLIP_GRAZES: a slip comes within `change` of the fastest to zero and does not end, or ends with a rate that
       vanishes. Otherwise the edge between stick and slip is crossed in time, and there the derivative exists.
     - UNDETERMINED: contacts share load and friction in more than one way, and the motion depends on it.
-    - GRIPPED and NOT_UNIQUE are listed for information, and leave a certificate `clear`: an impact in the grip, through
-      which nothing depends on mu; contacts that share load and friction in more than one way, on whose sum alone the
-      motion depends (a box that lies flat and does not pivot), each set of them once.
 
-    Where e = 0, contacts that have met are taken to stay closed, and derivatives by e are those of such contacts. If e
-    grows from zero they part, and come to the next impact one after the other: of that a certificate says nothing.
+    Listed for information, so that a certificate is `clear` with them:
+
+    - GRIPPED: an impact in the grip, through which nothing depends on mu.
+    - NOT_UNIQUE: contacts share load and friction in more than one way, on whose sum alone the motion depends (a box
+      that lies flat and does not pivot), each set of them once.
+    - STAYED: contacts met with e = 0, touch without a load, and take part in an impact later. With a small e they would
+      have parted: by e, and by nothing else, the derivative may not exist.
+
     With friction all coupled contacts that meet at one time are SIMULTANEOUS, whether their order matters or not.
     Contacts that let go do so where their load vanishes; there the derivative exists.
 
@@ -176,6 +179,7 @@ def certify(
         *meetings(way, change),
         *passes(way, scheme, change),
         *unloaded(way),
+        *stayed(way),
         *grips(way, change),
         *slides(way, change),
     ]
@@ -213,6 +217,7 @@ _WORST = [
     Singularity.UNRESOLVED,
     Singularity.GRIPPED,
     Singularity.NOT_UNIQUE,
+    Singularity.STAYED,
 ]
 
 

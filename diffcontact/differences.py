@@ -1,4 +1,4 @@
-"""Central differences of the state at the end of a motion, of several widths, beside its derivative."""
+"""Differences of the state at the end of a motion, of several widths, beside its derivative."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from jax.flatten_util import ravel_pytree
 from diffcontact.compilation import quick_jit
 from diffcontact.named import gather, put
 from diffcontact.simulate import simulate
+from diffcontact.status import Status
 
 
 @dataclass(frozen=True)
 class Differences:
-    """A derivative and central differences.
+    """A derivative and differences: central ones, and of one side at the edge of what a parameter may be (e = 0).
 
     Attributes:
         names: (p,) of the parameters' entries, as in "q0[1]".
@@ -71,11 +72,17 @@ class Differences:
         steps = wide[:, None] * sizes[None, :]
         moves = steps[:, :, None, None] * np.array([1.0, -1.0])[:, None] * np.eye(at.size)[:, None, :]
         batch = jax.vmap(unravel)(jnp.asarray(np.asarray(at) + moves.reshape(-1, at.size), at.dtype))
-        ends, contacts = _ends(system, params, q0, u0, batch, found.trajectory.t, scheme, substeps, percussions)
-        ends = np.asarray(ends).reshape(*steps.shape, 2, -1)
-        differences = (ends[:, :, 0] - ends[:, :, 1]) / (2 * steps[:, :, None])
+        run = found.trajectory
+        ends, contacts, outside = _ends(system, params, q0, u0, batch, run.t, scheme, substeps, percussions)
+        outside = np.asarray(outside).reshape(*steps.shape, 2)
+        beyond = outside & ~outside[:, :, ::-1]
+        here = np.concatenate([run.q[-1], run.u[-1]])
+        ends = np.where(beyond[..., None], here, np.asarray(ends).reshape(*steps.shape, 2, -1))
+        differences = (ends[:, :, 0] - ends[:, :, 1]) / (steps * np.where(np.any(beyond, axis=2), 1, 2))[:, :, None]
         contacts = np.asarray(contacts).reshape(*steps.shape, 2, percussions)
-        extent = _extent(found.trajectory)
+        # Of a motion that does not exist no other contacts are told.
+        contacts = np.where(beyond[..., None], contacts[:, :, ::-1], contacts)
+        extent = _extent(run)
         return cls(_entries(start), wide, sizes, extent, eps, derivative, differences, contacts)
 
     def errors(self) -> np.ndarray:
@@ -125,12 +132,16 @@ def _matrix(ends, start) -> np.ndarray:
 
 @partial(quick_jit, static_argnames=("system", "scheme", "substeps", "percussions"))
 def _ends(system, params, q0, u0, batch, times, scheme, substeps, percussions):
-    """State at the end and contacts of the percussions, for each lane of the batch."""
+    """Of each lane the state at the end, contacts of the percussions, and whether a parameter is out of its range."""
 
     def run(moved):
         place = put(params, q0, u0, moved)
         end = simulate(system, *place, times, scheme=scheme, substeps=substeps, percussions=percussions)
         assert end.percussions is not None
-        return jnp.concatenate([end.q[-1], end.u[-1]]), end.percussions.contact
+        return jnp.concatenate([end.q[-1], end.u[-1]]), end.percussions.contact, _outside(end.status)
 
     return jax.vmap(run)(batch)
+
+
+def _outside(status: Array) -> Array:
+    return (status == Status.BAD_INPUT) | (status == Status.BAD_RESTITUTION)

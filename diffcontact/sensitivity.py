@@ -23,6 +23,7 @@ from diffcontact.named import gather, names, put
 from diffcontact.refinement import HALVINGS, astride, change, halved, judged
 from diffcontact.schemes.scheme import Scheme
 from diffcontact.simulate import Trajectory, simulate
+from diffcontact.singularities.singularity import Singularity
 from diffcontact.status import Status, first
 from diffcontact.stepping import work
 
@@ -154,13 +155,28 @@ def _unless_at_a_tie(found: Sensitivity, system, params, run: Trajectory, wrt, s
     close, agreement = _TIE * eps**0.5, max(_AGREES, 2 * eps ** (1 / 3))
     at = params, run.q[0], run.u[0]
     seen = certify(system, *at, run.t, scheme=scheme, substeps=substeps, change=close)
-    if not any(finding.singularity.one_sided for finding in seen.findings):
+    met = {finding.singularity for finding in seen.findings}
+    if not any(singularity.one_sided for singularity in met):
+        wrt = _of_restitution(system, *at, wrt) if Singularity.STAYED in met else []
+    if not wrt:
         return found
     beside = Differences.of(found, system, *at, wrt, scheme, substeps)
     if beside.worst() <= agreement:
         return found
     status = jnp.asarray(Status.NO_DERIVATIVE, run.status.dtype)
     return replace(found, trajectory=replace(run, status=status))
+
+
+def _of_restitution(system, params, q0, u0, wrt) -> list[str]:
+    """Those of the names that a restitution may depend on."""
+    if system.speed_dependent:
+        return wrt
+
+    def restitution(start):
+        return system.coefficients(put(params, q0, u0, start)[0], q0)
+
+    slopes = jax.jacobian(restitution)(gather(params, q0, u0, wrt))
+    return [name for name in wrt if any(jnp.any(slope != 0) for slope in jax.tree.leaves(slopes[name]))]
 
 
 def _change(one: Sensitivity, other: Sensitivity, values: dict[str, Any]) -> float:

@@ -132,6 +132,49 @@ def test_at_a_tie_a_derivative_of_one_side_is_told(wrt, status):
         np.testing.assert_allclose(found.dq["restitution"][-1], [-0.7, 0.0, 0.7], atol=1e-12)
 
 
+@pytest.mark.parametrize("wrt", [["restitution"], ["q0"], ["restitution", "q0"]])
+def test_with_no_restitution_what_stays_in_touch_has_none_by_it(wrt):
+    """A ball strikes another one, and they go on together to a wall, at which both stop. With a small e they part.
+
+    With e they come to the wall one after the other, and strike each other and the wall again and again.
+    """
+    alley = dc.systems.balls(2, 1, box=(-jnp.inf, 1.1))
+    params = {"mass": jnp.ones(2), "radius": 0.05 * jnp.ones(2), "gravity": jnp.zeros(1), "restitution": 0.0}
+    run = [-0.5, 0.0], [1.0, 0.0], np.linspace(0.0, 4.0, 9)
+    found = dc.sensitivity(alley, params, *run, wrt=wrt)
+    by_restitution = "restitution" in wrt
+    assert found.trajectory.status == (Status.NO_DERIVATIVE if by_restitution else Status.OK)
+    np.testing.assert_allclose(found.trajectory.q[-1], [0.95, 1.05], atol=1e-12)
+    if by_restitution:
+        away = dc.simulate(alley, {**params, "restitution": 1e-5}, *run)
+        slope = (away.q[-1] - found.trajectory.q[-1]) / 1e-5
+        assert np.max(np.abs(slope - found.dq["restitution"][-1])) > 0.3
+    else:
+        np.testing.assert_allclose(found.dq["q0"][-1], 0.0, atol=1e-12)
+    certificate = dc.certify(alley, params, *run)
+    assert certificate.clear
+    # After 0.4 s at 1 m/s, 1.05 m at half of it.
+    told = [(finding.singularity.name, finding.name) for finding in certificate.findings]
+    assert told == [("STAYED", "ball 0 and ball 1")]
+    np.testing.assert_allclose(certificate.findings[0].time, 0.4 + 1.05 / 0.5, rtol=1e-12)
+
+
+def test_with_no_restitution_what_rests_under_a_load_has_a_derivative_by_it():
+    """A ball that falls on the floor at e = 0 and is then struck by another one from above."""
+    room = dc.systems.balls(2, 1, box=(0.0, jnp.inf))
+    params = {"mass": jnp.array([1.0, 0.5]), "radius": 0.05 * jnp.ones(2), "gravity": -10 * jnp.ones(1)}
+    run = [0.5, 1.5], [0.0, 0.0], np.linspace(0.0, 0.8, 9)
+    found = dc.sensitivity(room, {**params, "restitution": 0.0}, *run, wrt=["restitution"])
+    assert found.trajectory.status == Status.OK
+    assert not dc.certify(room, {**params, "restitution": 0.0}, *run).findings
+
+
+def test_at_the_edge_of_what_a_parameter_may_be_one_side_is_compared():
+    """With e < 0 nothing is simulated; the ball of the first test stays on the floor."""
+    check = dc.check_gradient(BALL, {**PARAMS, "restitution": 0.0}, [1.0], [0.3], TIMES[:6], wrt=["restitution", "q0"])
+    assert check.verdict == "the derivative is right: differences agree with it"
+
+
 @pytest.mark.parametrize(("clearance", "status"), [(0.0, Status.NO_DERIVATIVE), (0.1, Status.OK), (-0.1, Status.OK)])
 def test_a_touch_that_only_grazes_has_no_derivative(clearance, status):
     """A ball is thrown up at a ceiling 1 m higher, which it just reaches, misses or strikes."""

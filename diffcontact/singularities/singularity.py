@@ -29,11 +29,12 @@ class Singularity(IntEnum):
     NOT_UNIQUE = 12
     UNDETERMINED = 13
     KINK = 14
+    STAYED = 15
 
     @property
     def harmless(self) -> bool:
         """Whether it only says what a derivative does not depend on, and leaves it as it is."""
-        return self in (Singularity.NONE, Singularity.GRIPPED, Singularity.NOT_UNIQUE)
+        return self in (Singularity.NONE, Singularity.GRIPPED, Singularity.NOT_UNIQUE, Singularity.STAYED)
 
     @property
     def one_sided(self) -> bool:
@@ -75,6 +76,8 @@ _MESSAGES = (
     "the impulses of single contacts mean nothing",
     "contacts share load and friction in more than one way, and the motion depends on it: rigid bodies do not tell",
     "the restitution jumps or has a kink at this speed of approach: one-sided derivatives differ",
+    "for information: bodies that met with e = 0 touch without a load until they are struck again; with a small e they "
+    "would have parted, and what the motion becomes may be another one: there derivatives by e mean nothing",
 )
 
 

@@ -146,15 +146,37 @@ def unloaded(course: Course) -> list[Found]:
     return found
 
 
-def _stuck(course: Course, times) -> np.ndarray:
-    """(m, c) whether the last impact of a contact before a time brought it to rest."""
+def stayed(course: Course) -> list[Found]:
+    """Contacts that met with e = 0, touch without a load and are struck again, in which they take part.
+
+    If e grew from zero they would have opened, by a gap that is as small as e, and be struck one after the other. Where
+    a load presses them together such a gap closes at once.
+    """
+    impacts, (closed, slow) = course.impacts, course.rounding
+    dead = course.restitution(impacts.before) == 0
+    found = []
+    for k in range(impacts.count if np.any(dead) else 0):
+        rests = (impacts.gaps[k] <= closed) & (np.abs(impacts.before[k]) <= slow)
+        again = rests & (impacts.impulse[k] > 0) & _stuck(course, _before(impacts.time[k]), dead)[0]
+        if np.any(again):
+            again &= ~_loaded(course, k, impacts.u[k], rests)
+        found += [(Singularity.STAYED, float(impacts.time[k]), int(contact)) for contact in np.flatnonzero(again)]
+    return found
+
+
+def _stuck(course: Course, times, those=True) -> np.ndarray:
+    """(m, c) whether the last impact of a contact up to a time brought it to rest, and was one of `those` (k, c)."""
     impacts, (_, slow) = course.impacts, course.rounding
     stuck = np.zeros((len(times), course.begin.gap.shape[1]), bool)
+    rested = (np.abs(impacts.after) <= slow) & those
     for k in range(impacts.count):
         struck = impacts.impulse[k] > 0
-        later = times >= impacts.time[k]
-        stuck[np.ix_(later, struck)] = (np.abs(impacts.after[k]) <= slow)[struck][None, :]
+        stuck[np.ix_(times >= impacts.time[k], struck)] = rested[k, struck]
     return stuck
+
+
+def _before(time) -> np.ndarray:
+    return np.nextafter(time, -np.inf)[None]
 
 
 def held(course: Course, k: int) -> np.ndarray:
@@ -167,7 +189,7 @@ def held(course: Course, k: int) -> np.ndarray:
     rests = (impacts.gaps[k] <= closed) & (np.abs(impacts.before[k]) <= slow)
     if time <= course.begin.t[0] or not np.any(rests):
         return rests & False
-    stuck = _stuck(course, np.array([np.nextafter(time, -np.inf)]))[0]
+    stuck = _stuck(course, _before(time))[0]
     return rests & (stuck | _loaded(course, k, impacts.u[k], rests))
 
 

@@ -105,6 +105,8 @@ def _surfaces(system, params, t, q0):
     surfaces, dtype = system.surfaces, q0.dtype
     radius = surfaces.radii(t, params, dtype)
     found = [finite("radius", radius, params), not_negative("radius", radius)]
+    if surfaces.dimension == 1:
+        found.append(must(jnp.sum(radius == 0) < 2, Status.BAD_INPUT, _points, radius))
     if surfaces.spin:
         found += _turning(surfaces, params, radius[: surfaces.count], q0)
     if callable(surfaces.box):
@@ -130,6 +132,10 @@ def _turning(surfaces, params, radius, q0):
         lengths = jnp.sqrt(jnp.sum(q0.reshape(surfaces.count, -1)[:, 3:] ** 2, axis=1))
         found.append(must(jnp.all(jnp.abs(lengths - 1) <= 1e-5), Status.BAD_INPUT, _no_rotation, lengths))
     return found
+
+
+def _points(radius):
+    return f"radius: expected at most one zero on a line, where points pass through each other, got {radius}"
 
 
 def _no_radius(radius):

@@ -50,9 +50,9 @@ def balls(
         planes      n_k . q_i - offset_k - r_i  (ball-major, plane-minor)
         pairs       |q_j - q_i| - r_i - r_j     i < j, the fixed balls numbered after the others; not two fixed ones
 
-    Params of the system: `mass` (count,) [kg], `radius` (count,) [m], `gravity` (dimension,) [m/s^2] as an acceleration
-    vector, `restitution` () or (c,); with fixed balls `fixed_centre` (fixed, dimension) and `fixed_radius` (fixed,)
-    [m]; with k materials `restitution` (k, k), symmetric, for each pair of them.
+    Params of the system: `mass` (count,) [kg], `radius` (count,) [m], on a line at most one of them 0, `gravity`
+    (dimension,) [m/s^2] as an acceleration vector, `restitution` () or (c,); with fixed balls `fixed_centre` (fixed,
+    dimension) and `fixed_radius` (fixed,) [m]; with k materials `restitution` (k, k), symmetric, for each pair of them.
 
     With `spin` they turn and rub, by Coulomb's law: discs in a plane with q = (x, y, angle) each and u alike, spheres
     in space with q = (centre (3), unit quaternion w x y z), u = (velocity (3), angular velocity (3), along fixed axes).

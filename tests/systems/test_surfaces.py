@@ -187,6 +187,16 @@ def test_bad_input_is_refused_by_name(message, call, changed, cell):
         dc.simulate(system, params | changed, [0.0, 0.0, 1.0, 0.0], jnp.zeros(4), [0.0, 0.1])
 
 
+def test_on_a_line_points_do_not_meet():
+    """Nothing would stop them; a point and a ball meet."""
+    row, run = dc.systems.balls(2, 1), ([0.0, 1.0], [1.0, 0.0], [0.0, 2.0])
+    params = {"mass": jnp.ones(2), "gravity": jnp.zeros(1), "restitution": 1.0}
+    with pytest.raises(ValueError, match=r"radius: expected at most one zero on a line.*got \[0\. 0\.\]"):
+        dc.simulate(row, params | {"radius": jnp.zeros(2)}, *run)
+    met = dc.simulate(row, params | {"radius": jnp.array([0.0, 0.1])}, *run)
+    np.testing.assert_allclose(met.q[-1], [0.9, 2.1], rtol=1e-14)
+
+
 def test_what_overlaps_is_named():
     with pytest.raises(ValueError, match="ball 2 overlaps fixed ball 0 by 0"):
         dc.simulate(LISTED, PARAMS | {"fixed_centre": START[None, 4:6] + jnp.array([[0.5, 0.0]])}, START, SPEED, TIMES)
