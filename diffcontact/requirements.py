@@ -265,11 +265,15 @@ def impact_law(system: System, params, q0: Array) -> list[Requirement]:
     ]
 
 
-def no_overlap(gap, q0, where, *more):
-    """No gap is negative, but for what rounding of the positions makes of a gap that is meant to be zero."""
+def no_overlap(gap, q0, where, *more, left=0.0):
+    """No gap is negative, but for what rounding of the positions makes of a gap that is meant to be zero.
+
+    Args:
+        left: what a solver may leave of an overlap [m]: what a run ends with the next one begins with.
+    """
     if not gap.size:
         return must(jnp.array(True), Status.OVERLAP, None)
-    tolerance = jnp.finfo(q0.dtype).eps ** 0.75 * (1 + jnp.max(jnp.abs(q0)))
+    tolerance = left + jnp.finfo(q0.dtype).eps ** 0.75 * (1 + jnp.max(jnp.abs(q0)))
     row = jnp.argmin(gap)
 
     def line(row, gap, *more):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -76,7 +77,7 @@ _WEDGED = 0.25
 
 
 def curvature_status(
-    system: System, params, t, mass, start: Array, x: Array, acts: Array, impulse: Array, change: Array
+    system: System, params, t, mass, start: Array, x: Array, acts: Callable, impulse: Array, change: Array
 ) -> Array:
     """() OK, or why contacts that act are not what their tangents are.
 
@@ -90,7 +91,7 @@ def curvature_status(
         t: time at which the contacts are taken [s].
         mass: (d,) or (d, d), the metric.
         start, x: (n,) where the step comes from, and where it leads to [m].
-        acts: (c,) bool, the contacts that act.
+        acts: () -> (c,) bool, the contacts that act.
         impulse: (c,) theirs [N s].
         change: (d,) what the impulses make of the velocity [m/s].
 
@@ -98,19 +99,28 @@ def curvature_status(
     """
     params, t, mass, start, x, impulse, change = lax.stop_gradient((params, t, mass, start, x, impulse, change))
 
-    def looked_at():
+    most = float(jnp.finfo(x.dtype).eps) ** (-2 * _WEDGED) * (change @ mass_matrix.apply(mass, change))
+
+    def looked_at(acts):
         root = mass_matrix.root(mass)
         before, after = (whitened(root, system.linearised(params, t, at)[1]) for at in (start, x))
         ones = jnp.ones(before.shape[1], before.dtype)
         here, there, apart = (squares(rows, ones) for rows in (before, after, difference(after, before)))
         along = (here + there - apart) / 2
         coarse = jnp.any(acts & ((along < 0) | (along**2 < math.cos(_TURN) ** 2 * here * there)))
-        most = float(jnp.finfo(x.dtype).eps) ** -_WEDGED
-        jumps = jnp.where(apart > 0, impulse**2 * here, 0)
-        wedged = jnp.any(jumps > most**2 * (change @ mass_matrix.apply(mass, change)))
+        wedged = jnp.any(jnp.where(apart > 0, impulse**2 * here, 0) > most)
         return jnp.where(coarse, Status.TOO_COARSE, jnp.where(wedged, Status.ILL_CONDITIONED, Status.OK)).astype(int)
 
-    return where_wanted(jnp.any(acts), looked_at, jnp.asarray(int(Status.OK)))
+    def each():
+        acting = acts()
+        return where_wanted(jnp.any(acting), lambda: looked_at(acting), fine)
+
+    fine, bounds = jnp.asarray(int(Status.OK)), system.turning(params, t, mass, start, x)
+    if bounds is None:
+        return each()
+    sine, square = bounds
+    calm = (sine < math.sin(_TURN)) & (jnp.max(impulse**2, initial=0) * square <= most)
+    return where_wanted(~calm, each, fine)
 
 
 def _rounding(q):

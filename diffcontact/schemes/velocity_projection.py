@@ -210,7 +210,7 @@ class VelocityProjection(Scheme):
                 normal = move.multipliers
             after = replace(state, q=advanced(system, params, q, move.u, h), u=move.u)
         # Of a gap that is concave in q, as inside of a bowl, the linearised constraint may never act.
-        acts = (normal != 0) | (system.gap(t + h, after.q, params) < 0)
+        acts = lambda: (normal != 0) | (system.gap(t + h, after.q, params) < 0)  # noqa: E731
         curved = curvature_status(system, params, t + h, mass, q, after.q, acts, normal, move.u - free)
         status = first(first(move.status, inelastic_status(system, params)), curved)
         return after, Info(normal, status, friction=friction)

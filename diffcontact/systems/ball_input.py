@@ -81,7 +81,8 @@ def _(system: Balls, params, t, q0, u0):
 @requirements.register
 def _(system: CellListBalls, params, t, q0, u0):
     surfaces, cell = system.surfaces, system.cell
-    widest = 2 * jnp.max(surfaces.radii(t, params, q0.dtype))
+    radius = surfaces.radii(t, params, q0.dtype)
+    widest = 2 * jnp.max(radius)
     listed = system.within(params, t, q0, jnp.zeros((), q0.dtype))
     gap = system.listed_contacts(listed).gap(t, q0, params)
 
@@ -97,8 +98,12 @@ def _(system: CellListBalls, params, t, q0, u0):
         *(friction_law(params["friction"], params.get("tangential_restitution", 0.0), params) if surfaces.spin else []),
         finite("System.force", system.force(t, q0, u0, params), params, of="force"),
         must(widest <= cell, Status.BAD_INPUT, too_wide, widest),
-        no_overlap(gap, q0, overlap, listed.first, listed.partner),
+        no_overlap(gap, q0, overlap, listed.first, listed.partner, left=_LEFT * jnp.min(radius)),
     ]
+
+
+# What `qp.project_many` leaves of overlaps, in radii: 1e-6 of the velocity at which a step would close gaps too far.
+_LEFT = 1e-6
 
 
 def _surfaces(system, params, t, q0):

@@ -203,6 +203,9 @@ class ListedContacts(System):
         gap, direction = self.balls.measured(listed, params, t, q)
         return gap, self.balls.surfaces.rows(*listed.surfaces, direction)
 
+    def turning(self, params, t, mass: Array, start: Array, x: Array) -> tuple[Array, Array]:
+        return self.balls.turning(params, t, mass, start, x)
+
     def overlooked(self, q: Array, after: Array) -> Array:
         """() NEIGHBOURS_FULL where the list was too short, NEIGHBOURS_MISSED where a ball moved too far, or OK."""
         moved = jnp.linalg.norm(self.balls.surfaces.translation(after - q), axis=1)

@@ -211,6 +211,12 @@ class Surfaces:
         material = np.asarray(self.materials)
         return table[jnp.asarray(material)[first], jnp.asarray(material)[second]]
 
+    def turning(self, t, mass: Array, start: Array, x: Array, params) -> tuple[Array, Array]:
+        """The bounds of `System.turning`, for balls that overlap by less than the smallest radius."""
+        way = jnp.sqrt(jnp.max(jnp.sum(self.translation(x - start) ** 2, axis=1)))
+        nearest = jnp.min(self.radii(t, params, x.dtype))
+        return 2 * way / nearest, 2 / jnp.min(self.translation(mass))
+
     def closing(self, t, h, q: Array, params) -> Array:
         """() by how much a gap may get smaller within h seconds while the balls stay where they are [m].
 
@@ -239,6 +245,9 @@ class Balls(System):
     surfaces: Surfaces = field(kw_only=True)
     law: str = field(default="constant", kw_only=True)
     friction_law: str = field(default="constant", kw_only=True)
+
+    def turning(self, params, t, mass: Array, start: Array, x: Array) -> tuple[Array, Array]:
+        return self.surfaces.turning(t, mass, start, x, params)
 
 
 def unit(apart: Array) -> tuple[Array, Array]:

@@ -1,6 +1,7 @@
 """Balls with a cell list: the same motion and derivative as with all pairs, and nothing dropped silently."""
 
 from dataclasses import replace
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -172,3 +173,19 @@ def test_bad_input_is_refused_by_name():
         dc.simulate(LISTED, params | {"restitution": jnp.zeros(COUNT)}, q0, u0, TIMES, scheme=SCHEME)
     with pytest.raises(ValueError, match="VelocityProjection is for restitution 0"):
         dc.simulate(LISTED, params | {"restitution": 0.5}, q0, u0, TIMES, scheme=SCHEME)
+
+
+def test_a_run_goes_on_from_where_another_one_ended():
+    """What the solver leaves of overlaps, 1e-7 radii, is no overlap to begin with; 1e-5 radii are."""
+    system = dc.systems.balls(27, 3, box=((0.0, 0.0, 0.0), (0.7, 0.7, jnp.inf)), cell=0.22)
+    params = {"mass": jnp.ones(27), "radius": jnp.full(27, 0.1), "gravity": jnp.array([0.0, 0.0, -9.81])}
+    params["restitution"] = 0.0
+    grid = 0.11 + 0.22 * np.stack(np.meshgrid(*3 * [np.arange(3)], indexing="ij"), axis=-1).reshape(-1)
+    speed = 0.3 * np.random.default_rng(0).normal(size=81)
+    run = partial(dc.simulate, system, params, scheme=dc.VelocityProjection())
+    settled = run(grid, speed, np.linspace(0.0, 1.0, 201))
+    assert settled.status == 0
+    assert run(settled.q[-1], settled.u[-1], np.linspace(0.0, 0.1, 11)).status == 0
+    lower = settled.q[-1].at[2::3].add(-1e-6)
+    with pytest.raises(ValueError, match=r"overlaps side 2 of the box by 1\.?0?\d*e-06$|by 9\.\d*e-07$"):
+        run(lower, settled.u[-1], np.linspace(0.0, 0.1, 11))

@@ -207,3 +207,37 @@ def test_what_overlaps_is_named():
         "side 3 of the box",
         "plane 0",
     ]
+
+
+@pytest.mark.parametrize("spin", [False, True])
+def test_no_normal_turns_by_more_than_the_bound(spin):
+    """Of balls that do not overlap; the way of a step is up to a tenth of a radius, and most bounds are small."""
+    rng, radius = np.random.default_rng(0), np.array([0.1, 0.25, 0.15, 0.2])
+    system = dc.systems.balls(4, 3, box=(0.0, 2.0), fixed=1, spin=spin)
+    params = {"mass": jnp.array([1.0, 0.5, 3.0, 2.0]), "radius": jnp.asarray(radius), "gravity": jnp.zeros(3)}
+    params |= {"fixed_centre": jnp.ones((1, 3)), "fixed_radius": jnp.array([0.3]), "friction": 0.5, "restitution": 0.0}
+    pairs = np.arange(4 * 6, 4 * 6 + 10)
+
+    def looked_at(start, x):
+        mass = np.asarray(system.mass(start, params))
+        rows = [np.asarray(body_rows.dense(system.linearised(params, 0.0, at)[1])) for at in (start, x)]
+        here, there, both = (np.sum(a * b / mass, axis=1) for a, b in ((rows[0],) * 2, (rows[1],) * 2, rows))
+        sines = np.sqrt(np.maximum(1 - both**2 / (here * there), 0))
+        return sines, here, system.turning(params, 0.0, jnp.asarray(mass), start, x)
+
+    count, near = 0, 0
+    for _ in range(200):
+        place, way = rng.uniform(0.0, 2.0, (4, 3)), rng.normal(size=(4, 3))
+        way *= rng.uniform(0, 0.01) / np.max(np.linalg.norm(way, axis=1))
+        still = np.tile([1.0, 0, 0, 0], (4, 1))
+        start, x = (np.hstack([at, still]) if spin else at for at in (place, place + way))
+        start, x = jnp.asarray(start.ravel()), jnp.asarray(x.ravel())
+        if np.min(system.gap(0.0, start, params)[pairs]) < 0 or np.min(system.gap(0.0, x, params)[pairs]) < 0:
+            continue
+        sines, here, (sine, square) = looked_at(start, x)
+        assert np.max(sines) <= sine * (1 + 1e-9) + 1e-7
+        assert np.max(here) <= square * (1 + 1e-9)
+        count, near = count + 1, near + (np.max(sines) > sine / 8)
+    # No bound that is never approached.
+    assert count > 30
+    assert near > 3
