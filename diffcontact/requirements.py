@@ -265,7 +265,7 @@ def impact_law(system: System, params, q0: Array) -> list[Requirement]:
     ]
 
 
-def no_overlap(gap, q0, where, *more, left=0.0):
+def no_overlap(gap, q0, where, *more, left: Array | float = 0.0):
     """No gap is negative, but for what rounding of the positions makes of a gap that is meant to be zero.
 
     Args:
