@@ -119,7 +119,7 @@ def curvature_status(
     if bounds is None:
         return each()
     sine, square = bounds
-    calm = (sine < math.sin(_TURN)) & (jnp.max(impulse**2, initial=0) * square <= most)
+    calm = (sine < math.sin(_TURN)) & (impulse @ impulse * square <= most)
     return where_wanted(~calm, each, fine)
 
 
