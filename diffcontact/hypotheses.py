@@ -45,7 +45,7 @@ def active_set(system: System, params: Any, t: Any, q: Array, rho: Any = 0.0) ->
         >>> active_set(system, params, 0.0, jnp.zeros(1)).tolist()
         [True, False]
     """
-    rounding = jnp.finfo(q.dtype).eps ** 0.75 * (1 + jnp.max(jnp.abs(q)))
+    rounding = jnp.finfo(q.dtype).eps ** 0.75 * jnp.max(jnp.abs(q))
     return system.gap(t, q, params) <= rho + rounding
 
 
@@ -306,7 +306,7 @@ def report(system: Any, params: Any, t: Any, q: Any, u: Any, *, rho: float = 0.0
 def _(system: System, params, t, q, u, *, rho=0.0, duration=1.0):
     q, u = (jnp.asarray(x, float) for x in (q, u))
     here = contacts(system, params, t, q)
-    rounding = float(jnp.finfo(q.dtype).eps ** 0.75 * (1 + jnp.max(jnp.abs(q))))
+    rounding = float(jnp.finfo(q.dtype).eps ** 0.75 * jnp.max(jnp.abs(q)))
     near = np.asarray(active_set(system, params, t, q, rho))
     gap, speed = np.asarray(here.gap), np.asarray(here.velocity(u))
     triangle = reverse_triangle(system, params, t, q, rho)

@@ -121,9 +121,11 @@ def requirements(system, params, t, q0: Array, u0: Array) -> list[Requirement]:
 @requirements.register
 def of_system(system: System, params, t, q0, u0):
     """What must hold of any `System`."""
-    # A gradient that is not finite shows along any direction.
-    direction = jnp.cos(jnp.arange(q0.size, dtype=q0.dtype))
-    gap, speed = jax.jvp(lambda q: system.gap(t, q, params), (q0,), (direction,))
+    gap, pushforward = jax.linearize(lambda q: system.gap(t, q, params), q0)
+    # A gradient that is not finite shows along any direction, and |grad gap| |q| along q turned by phases.
+    phases = jnp.arange(q0.size, dtype=q0.dtype)
+    speed = pushforward(jnp.cos(phases))
+    reach = jnp.abs(pushforward(q0 * jnp.cos(phases))) + jnp.abs(pushforward(q0 * jnp.sin(phases)))
     return [
         *impact_law(system, params, q0),
         finite("System.force", system.force(t, q0, u0, params), params, of="force"),
@@ -134,7 +136,7 @@ def of_system(system: System, params, t, q0, u0):
             gap,
             of="gap",
         ),
-        no_overlap(gap, q0, lambda row, gap: f"gap[{row}] = {gap:.6g} at the first time"),
+        no_overlap(gap, reach, lambda row, gap: f"gap[{row}] = {gap:.6g} at the first time"),
         must(jnp.all(jnp.isfinite(speed)), Status.NO_DERIVATIVE, None),
         *(_slip(system, params, t, q0, u0) if system.rubs else []),
         *([] if system.rate is None else [finite("System.rate", system.rate(q0, u0, params), params, of="rate")]),
@@ -265,15 +267,19 @@ def impact_law(system: System, params, q0: Array) -> list[Requirement]:
     ]
 
 
-def no_overlap(gap, q0, where, *more, left: Array | float = 0.0):
+def no_overlap(gap, reach, where, *more, left: Array | float = 0.0):
     """No gap is negative, but for what rounding of the positions makes of a gap that is meant to be zero.
 
     Args:
+        gap: (c,) [m].
+        reach: (c,) or () the sizes of the terms that cancel in the gaps [m]. Where all are zero nothing is known of
+            them, and it is 1 m.
         left: what a solver may leave of an overlap [m]: what a run ends with the next one begins with.
     """
     if not gap.size:
         return must(jnp.array(True), Status.OVERLAP, None)
-    tolerance = left + jnp.finfo(q0.dtype).eps ** 0.75 * (1 + jnp.max(jnp.abs(q0)))
+    size = jnp.max(jnp.where(jnp.isfinite(gap) & jnp.isfinite(reach), reach, 0.0))
+    tolerance = left + jnp.finfo(gap.dtype).eps ** 0.75 * jnp.where(size > 0, size, 1.0)
     row = jnp.argmin(gap)
 
     def line(row, gap, *more):

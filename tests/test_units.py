@@ -3,7 +3,7 @@
 Units are powers of two, which change no digit. Where many are added up the order may differ, by a rounding or two.
 """
 
-from functools import cache
+from functools import cache, partial
 
 import jax
 import jax.numpy as jnp
@@ -146,3 +146,40 @@ def test_sides_that_are_open_take_no_part_in_an_impact():
     hit = dc.impact(disc, params, 0.0, q, u)
     P = 1.5
     np.testing.assert_allclose(hit.jump, [-0.3 * P, P, -0.3 * P * 0.1 / 0.005, 0, 0, 0], atol=1e-14)
+
+
+@pytest.mark.parametrize("length", [1.0, 2.0**-20, 2.0**-40])
+@pytest.mark.parametrize("cell", [None, 0.3])
+@pytest.mark.parametrize("spin", [False, True])
+def test_what_overlaps_by_a_percent_is_told_in_any_unit(length, cell, spin):
+    """Two balls of some 0.1 m, 0.1 um and 0.1 pm, in single precision, and two that touch."""
+    system = dc.systems.balls(2, 3, cell=None if cell is None else cell * length, spin=spin)
+    lengths = {"radius": np.full(2, 0.1), "gravity": np.zeros(3)}
+    params = {name: np.float32(length * x) for name, x in lengths.items()} | {"mass": np.ones(2, np.float32)}
+    params |= {"restitution": np.float32(0.5)} | ({"friction": np.float32(0.5)} if spin else {})
+
+    def start(apart):
+        centre = np.float32(length * np.array([[0.3, 0.4, 0.5], [0.3 + apart, 0.4, 0.5]]))
+        still = np.tile(np.float32([1, 0, 0, 0]), (2, 1))
+        return np.hstack([centre, still]).ravel() if spin else centre.ravel()
+
+    run = partial(dc.simulate, system, params, u0=np.zeros(12 if spin else 6, np.float32), times=np.float32([0, 1]))
+    assert run(start(0.2)).status == 0
+    with pytest.raises(ValueError, match="expected no overlap"):
+        run(start(0.198))
+
+
+@pytest.mark.parametrize("scheme", [dc.CatchingUp(), dc.ElasticProjection(), dc.EventTimed()])
+def test_what_is_passed_through_is_told_in_any_unit(scheme):
+    """A ball that a step carries past another one, or into a stop of EventTimed: the status is that of metres."""
+    system = dc.systems.balls(1, 2, fixed=1)
+
+    def status(length):
+        lengths = {"radius": [0.1], "fixed_radius": [0.1], "fixed_centre": [[0.0, 0.0]], "gravity": [0.0, 0.0]}
+        params = {name: np.float32(length) * np.array(x, np.float32) for name, x in lengths.items()}
+        params |= {"mass": np.ones(1, np.float32), "restitution": np.float32(0)}
+        state = (np.float32(length) * np.array(x, np.float32) for x in ([-0.5, 0.05], [1.0, 0.0]))
+        return int(dc.simulate(system, params, *state, np.float32([0, 1, 2]), scheme=scheme).status)
+
+    told = [status(length) for length in (1.0, 2.0**-20, 2.0**-40)]
+    assert told == [dc.Status.OK if isinstance(scheme, dc.EventTimed) else dc.Status.TOO_COARSE] * 3

@@ -125,4 +125,4 @@ def curvature_status(
 
 def _rounding(q):
     """The rounding of a gap [m]."""
-    return jnp.finfo(q.dtype).eps ** 0.75 * (1 + jnp.max(jnp.abs(q)))
+    return jnp.finfo(q.dtype).eps ** 0.75 * jnp.max(jnp.abs(q))

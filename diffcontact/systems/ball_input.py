@@ -82,7 +82,7 @@ def _(system: Balls, params, t, q0, u0):
 def _(system: CellListBalls, params, t, q0, u0):
     surfaces, cell = system.surfaces, system.cell
     radius = surfaces.radii(t, params, q0.dtype)
-    widest = 2 * jnp.max(radius)
+    widest, reach = 2 * jnp.max(radius), jnp.max(jnp.abs(surfaces.translation(q0)))
     listed = system.within(params, t, q0, jnp.zeros((), q0.dtype))
     gap = system.listed_contacts(listed).gap(t, q0, params)
 
@@ -98,7 +98,7 @@ def _(system: CellListBalls, params, t, q0, u0):
         *(friction_law(params["friction"], params.get("tangential_restitution", 0.0), params) if surfaces.spin else []),
         finite("System.force", system.force(t, q0, u0, params), params, of="force"),
         must(widest <= cell, Status.BAD_INPUT, too_wide, widest),
-        no_overlap(gap, q0, overlap, listed.first, listed.partner, left=_LEFT * jnp.min(radius)),
+        no_overlap(gap, reach, overlap, listed.first, listed.partner, left=_LEFT * jnp.min(radius)),
     ]
 
 

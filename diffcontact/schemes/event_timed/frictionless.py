@@ -253,7 +253,7 @@ def _finish(system, params, h, at_start: _Moment, now: _Moment, pending) -> _Mom
     depth = jnp.min(system.gap(now.t, now.q, params), initial=0.0)
     allowed = jnp.min(system.gap(at_start.t, at_start.q, params), initial=0.0)
     length = jnp.max(jnp.abs(at_start.q)) + h * jnp.max(jnp.abs(at_start.u))
-    overlaps = ~pending & (depth < allowed - jnp.finfo(now.q.dtype).eps ** 0.75 * (1 + length))
+    overlaps = ~pending & (depth < allowed - jnp.finfo(now.q.dtype).eps ** 0.75 * length)
     wanted = pending | overlaps
 
     def inelastic():
