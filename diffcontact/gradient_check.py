@@ -107,7 +107,8 @@ def check_gradient(
 ) -> GradientCheck:
     """Compare the derivative of the state at the end with central differences of several widths, and say what to think.
 
-    Each parameter is compared by itself, so that also a derivative is found that is zero and should not be, as behind
+    At the edge of what a parameter may be (a restitution or a friction of 0) differences are of one side. Each
+    parameter is compared by itself, so that also a derivative is found that is zero and should not be, as behind
     `lax.stop_gradient`, rounding or integers.
 
     Args:
