@@ -189,3 +189,20 @@ def test_a_run_goes_on_from_where_another_one_ended():
     lower = settled.q[-1].at[2::3].add(-1e-6)
     with pytest.raises(ValueError, match=r"overlaps side 2 of the box by 1\.?0?\d*e-06$|by 9\.\d*e-07$"):
         run(lower, settled.u[-1], np.linspace(0.0, 0.1, 11))
+
+
+def test_in_single_precision_what_settles_is_solved():
+    """Ten balls fall into a box: behind an impact one contact's multiplier is found, then those of its neighbours.
+
+    Conjugate gradients went on along the direction of the first, stretched by rounding over rounding, and ended at
+    their limit in one step of twenty.
+    """
+    system, low = dc.systems.balls(10, 3, box=(0.0, 1.0), cell=0.22), np.float32(0)
+    params = {"mass": np.ones(10), "radius": np.full(10, 0.1), "gravity": np.array([0.0, 0.0, -9.81])}
+    params = {name: np.float32(x) for name, x in params.items()} | {"restitution": low}
+    grid = np.array([[x, y, z] for z in (0.15, 0.4, 0.65) for x in (0.25, 0.75) for y in (0.25, 0.75)])[:10]
+    rng, times = np.random.default_rng(1), np.float32(5e-3 * np.arange(201))
+    start = np.float32(grid + rng.uniform(-0.02, 0.02, (10, 3))).ravel(), rng.normal(size=30).astype(np.float32)
+    settled = dc.simulate(system, params, *start, times, scheme=dc.VelocityProjection())
+    assert settled.q.dtype == np.float32
+    assert settled.status == 0

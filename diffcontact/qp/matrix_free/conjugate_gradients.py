@@ -206,7 +206,9 @@ class _Shifted:
         square, across, alike = sums(slope * slope, slope * state.direction, slope * state.slope)
         # Of Polak and Ribiere: where rows have lost their multiplier since, the others' directions go on.
         ratio = jnp.maximum(square - alike, 0) / state.square
-        ratio = jnp.where(square + ratio * across > 0.1 * square, ratio, 0)
+        # Behind a minimum among fewer rows the ratio is rounding, and nothing of the gradient would be left beside it.
+        follows = (square + ratio * across > 0.1 * square) & (_eps(slope) * ratio**2 * state.size <= square)
+        ratio = jnp.where(follows, ratio, 0)
         direction = jnp.where(state.change > self.floor, state.values + ratio * state.direction, 0)
         size = square + 2 * ratio * across + ratio**2 * state.size
         moved = self.rows.motion(direction)

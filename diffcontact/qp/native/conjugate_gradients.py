@@ -9,6 +9,7 @@ import numpy as np
 
 from diffcontact.qp.matrix_free.conjugate_gradients import CONJUGATE_STEPS, GRADIENT_STEP, ITERATIONS
 from diffcontact.qp.native.compiled import compiled, summed
+from diffcontact.qp.native.frame import EPS64
 from diffcontact.qp.native.pushes import meet, move, square
 
 
@@ -119,7 +120,8 @@ def _conjugate_step(space, number, soft, last, size):
         alike += now * slope[i]
         slope[i] = now
     ratio = max(steep - alike, 0.0) / last
-    if not steep + ratio * across > 0.1 * steep:
+    # Behind a minimum among fewer rows the ratio is rounding, and nothing of the gradient would be left beside it.
+    if not (steep + ratio * across > 0.1 * steep and EPS64 * ratio * ratio * size <= steep):
         ratio = 0.0
     for i in range(number):
         direction[i] = values[i] + ratio * direction[i] if change[i] > floor[i] else 0.0
