@@ -201,8 +201,9 @@ def test_in_single_precision_what_settles_is_solved():
     params = {"mass": np.ones(10), "radius": np.full(10, 0.1), "gravity": np.array([0.0, 0.0, -9.81])}
     params = {name: np.float32(x) for name, x in params.items()} | {"restitution": low}
     grid = np.array([[x, y, z] for z in (0.15, 0.4, 0.65) for x in (0.25, 0.75) for y in (0.25, 0.75)])[:10]
-    rng, times = np.random.default_rng(1), np.float32(5e-3 * np.arange(201))
-    start = np.float32(grid + rng.uniform(-0.02, 0.02, (10, 3))).ravel(), rng.normal(size=30).astype(np.float32)
-    settled = dc.simulate(system, params, *start, times, scheme=dc.VelocityProjection())
-    assert settled.q.dtype == np.float32
-    assert settled.status == 0
+    rng, times = np.random.default_rng(0), np.float32(5e-3 * np.arange(201))
+    for _ in range(6):
+        start = np.float32(grid + rng.uniform(-0.02, 0.02, (10, 3))).ravel(), rng.normal(size=30).astype(np.float32)
+        settled = dc.simulate(system, params, *start, times, scheme=dc.VelocityProjection())
+        assert settled.q.dtype == np.float32
+        assert settled.status == 0
