@@ -111,7 +111,9 @@ def _surfaces(system, params, t, q0):
     radius = surfaces.radii(t, params, dtype)
     found = [finite("radius", radius, params), not_negative("radius", radius)]
     if surfaces.dimension == 1:
-        found.append(must(jnp.sum(radius == 0) < 2, Status.BAD_INPUT, _points, radius))
+        # Two fixed ones are no contact.
+        meet = jnp.any(radius[: surfaces.count] == 0) & (jnp.sum(radius == 0) > 1)
+        found.append(must(~meet, Status.BAD_INPUT, _points, radius))
     if surfaces.spin:
         found += _turning(surfaces, params, radius[: surfaces.count], q0)
     if callable(surfaces.box):
@@ -140,7 +142,7 @@ def _turning(surfaces, params, radius, q0):
 
 
 def _points(radius):
-    return f"radius: expected at most one zero on a line, where points pass through each other, got {radius}"
+    return f"radius: expected no two zeros that meet on a line, where points pass through each other, got {radius}"
 
 
 def _no_radius(radius):

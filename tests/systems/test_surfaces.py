@@ -191,10 +191,14 @@ def test_on_a_line_points_do_not_meet():
     """Nothing would stop them; a point and a ball meet."""
     row, run = dc.systems.balls(2, 1), ([0.0, 1.0], [1.0, 0.0], [0.0, 2.0])
     params = {"mass": jnp.ones(2), "gravity": jnp.zeros(1), "restitution": 1.0}
-    with pytest.raises(ValueError, match=r"radius: expected at most one zero on a line.*got \[0\. 0\.\]"):
+    with pytest.raises(ValueError, match=r"radius: expected no two zeros that meet on a line.*got \[0\. 0\.\]"):
         dc.simulate(row, params | {"radius": jnp.zeros(2)}, *run)
     met = dc.simulate(row, params | {"radius": jnp.array([0.0, 0.1])}, *run)
     np.testing.assert_allclose(met.q[-1], [0.9, 2.1], rtol=1e-14)
+    alley = dc.systems.balls(1, 1, fixed=2)
+    posts = {"mass": jnp.ones(1), "gravity": jnp.zeros(1), "restitution": 1.0, "fixed_radius": jnp.zeros(2)}
+    posts |= {"radius": jnp.array([0.1]), "fixed_centre": jnp.array([[-1.0], [1.0]])}
+    np.testing.assert_allclose(dc.simulate(alley, posts, [0.0], [1.0], [0.0, 2.0]).q[-1], [-0.2], rtol=1e-14)
 
 
 def test_what_overlaps_is_named():
