@@ -38,7 +38,7 @@ def needed(count, dimension, entries, most, full):
     size = dimension * dimension if full else dimension
     rows = 4 * count * entries + 16 * count + 1
     filled = in_blocks(most)
-    return 8 * (rows + size + 3 * dimension + 2 * most + 2 * filled + factor_size(filled))
+    return 8 * (rows + size + 4 * dimension + 2 * most + 2 * filled + factor_size(filled))
 
 
 def needed_beside_stack(count, dimension, entries, most, full):

@@ -15,9 +15,14 @@ from diffcontact.qp.native.rows import (
     clear,
     factor_diagonal,
     factor_full,
-    mark_within,
+    how_many_within,
+    list_negative,
+    name_all,
+    name_masked,
+    name_within,
     read_bodies,
     read_dense,
+    square_of_step,
     survey_bodies,
     survey_dense,
     to_unit_length,
@@ -101,12 +106,14 @@ def _workspace(frame, number, batch, stack):
 
 
 @compiled
-def _read_rows(space, batch, given, lane, mask, masked):
+def _read_rows(space, batch, given, lane, number):
+    """Read the rows in `name`."""
     rows = past(given.rows, lane * batch.to_rows)
     if batch.sparse:
         bodies = past(given.bodies, lane * batch.to_bodies)
-        return read_bodies(space, bodies, rows, batch.count, batch.sides, batch.components, mask, masked)
-    return read_dense(space, rows, batch.count, batch.dimension, mask, masked)
+        read_bodies(space, bodies, rows, number, batch.sides, batch.components)
+    else:
+        read_dense(space, rows, number, batch.dimension)
 
 
 @compiled
@@ -156,17 +163,21 @@ def _find_working_set(frame, batch, given, numbers, eps):
         size, rows, status[lane] = 0, 0, OK
         if violated:
             simple = ordinary and not batch.full
-            found = simple and _hold_only_violated(space, batch, given, lane, eps)
+            negative = list_negative(space, count)
+            found = simple and _hold_only_violated(space, batch, given, lane, negative, eps)
             if found:
                 size = 1
             elif simple and count > ALL_CANDIDATES_UP_TO:
                 # Most of many rows are never near: those within the largest violation are enough, or all are read.
-                size, rows, found = _find_among_near(space, batch, given, lane, working, eps)
+                size, rows, found = _find_among_near(
+                    space, batch, given, lane, negative, working, eps
+                )  # fmt: skip
             if not found:
                 # The survey of the whole may have been followed by another one.
                 clear(space.step, dimension)
                 _survey(space, batch, given, lane, eps)
-                rows = _read(space, batch, given, lane, working, False)
+                rows = name_all(space, count)
+                _read(space, batch, given, lane, rows)
                 size, status[lane] = find(space, rows, dimension, batch.most, min(count, dimension), batch.full, eps)
         for i in range(count):
             working[i], multipliers[i], slack[i] = 0, 0.0, 0.0
@@ -180,18 +191,19 @@ def _find_working_set(frame, batch, given, numbers, eps):
 
 
 @compiled
-def _hold_only_violated(space, batch, given, lane, eps):
+def _hold_only_violated(space, batch, given, lane, negative, eps):
     """Hold the row that is violated, if it is the only one; whether that is the solution: the others are satisfied.
 
     Afterwards `held`, `name`, `multiplier` and `step` are what `find` leaves behind. Else the survey is of v as before.
     """
     count, dimension = batch.count, batch.dimension
-    only, several = NONE, False
-    for i in range(count):
-        if space.seen[i] < -space.blur[i]:
-            several |= only != NONE
-            only = i
-    if several or only == NONE or not space.square[only] > 0:
+    only, violated = NONE, 0
+    for k in range(negative):
+        row = space.candidate[k]
+        wrong = space.seen[row] < -space.blur[row]
+        violated += wrong
+        only = row if wrong else only
+    if violated != 1 or not space.square[only] > 0:
         return False
     multiplier = -space.seen[only] / space.square[only]
     worst = multiplier * np.sqrt(space.square[only])
@@ -211,10 +223,10 @@ def _hold_only_violated(space, batch, given, lane, eps):
 @compiled
 def _push(space, batch, given, lane, row, multiplier):
     """step += M^-1 G_row^T multiplier, for a diagonal mass."""
-    numbers, root = past(given.rows, lane * batch.to_rows), space.root
+    numbers, weight = past(given.rows, lane * batch.to_rows), space.weight
     if not batch.sparse:
         for j in range(batch.dimension):
-            space.step[j] += multiplier * root[j] ** 2 * numbers[row * batch.dimension + j]
+            space.step[j] += multiplier * weight[j] * numbers[row * batch.dimension + j]
         return
     bodies = past(given.bodies, lane * batch.to_bodies)
     for side in range(2):
@@ -225,33 +237,32 @@ def _push(space, batch, given, lane, row, multiplier):
         push = -multiplier if batch.sides == 1 and side == 0 else multiplier
         for j in range(batch.components):
             at = body * batch.components + j
-            space.step[at] += push * root[at] ** 2 * normal[j]
+            space.step[at] += push * weight[at] * normal[j]
 
 
 @compiled
-def _find_among_near(space, batch, given, lane, near, eps):
-    """The working set among the rows whose values are within the largest violation, marked in `near`.
+def _find_among_near(space, batch, given, lane, negative, near, eps):
+    """The working set among the rows whose values are within the largest violation.
 
     Returns:
         How many rows are held, how many were read, and whether this is the solution: the others are satisfied, too.
     """
     count, dimension = batch.count, batch.dimension
-    worst = worst_of(space, count)
-    mark_within(space, count, worst, near)
-    rows = _read(space, batch, given, lane, near, True)
+    worst = worst_of(space, negative)
+    rows = name_within(space, worst, count)
+    _read(space, batch, given, lane, rows)
     size, status = find(space, rows, dimension, batch.most, min(count, dimension), batch.full, eps)
     if status != OK:
         return size, rows, False
-    way = 0.0
-    for j in range(dimension):
-        way += (space.step[j] / space.root[j]) ** 2
+    way = square_of_step(space, dimension)
     # A row of length one changes by no more than the way is long, and those that are not near are not violated.
-    missed = False
-    for i in range(count):
-        missed |= near[i] == 0 and space.seen[i] * space.seen[i] < way * space.square[i]
-    if not missed:
+    if way <= worst**2 or how_many_within(space, way, count) == rows:
         return size, rows, True
     _survey(space, batch, given, lane, eps)
+    for i in range(count):
+        near[i] = 0
+    for i in range(rows):
+        near[space.name[i]] = 1
     missed = False
     for i in range(count):
         allowed = 2 * (space.blur[i] + 16 * eps * worst * np.sqrt(space.square[i]))
@@ -260,13 +271,12 @@ def _find_among_near(space, batch, given, lane, near, eps):
 
 
 @compiled
-def _read(space, batch, given, lane, mask, masked):
-    """Read all rows, or those of a mask, with what the survey saw of them; how many."""
-    rows = _read_rows(space, batch, given, lane, mask, masked)
+def _read(space, batch, given, lane, rows):
+    """Read the rows in `name`, with what the survey saw of them."""
+    _read_rows(space, batch, given, lane, rows)
     for i in range(rows):
         space.value[i], space.noise[i] = space.seen[space.name[i]], space.blur[space.name[i]]
     _whiten(space, batch, rows)
-    return rows
 
 
 @compiled
@@ -282,7 +292,8 @@ def _hold(frame, batch, given, numbers, eps):
     for lane in range(ffi.lanes(ffi.result(frame, 0), 1)):
         x, y, taken = past(all_x, lane * dimension), past(all_y, lane * count), past(all_taken, lane * count)
         s, f = past(given.first, lane * batch.to_first), past(given.second, lane * batch.to_second)
-        rows = _read_rows(space, batch, given, lane, past(masks, lane * to_mask), True)
+        rows = name_masked(space, past(masks, lane * to_mask), count)
+        _read_rows(space, batch, given, lane, rows)
         idle = rows == 0
         for j in range(dimension):
             idle &= f[j] == 0

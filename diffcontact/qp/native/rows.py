@@ -10,69 +10,93 @@ from diffcontact.qp.rows.slots import NONE
 
 
 @compiled
-def read_dense(space, G, count, dimension, mask, masked):
-    """Rows that are stored whole, without their zeros: all, or those of a mask, by their `name`; how many."""
-    filled, number = 0, 0
+def name_all(space, count):
+    """All rows are to be read: `name` has their numbers."""
     for i in range(count):
-        if masked and mask[i] == 0:
-            continue
-        space.start[number], space.name[number] = filled, i
-        number += 1
-        for j in range(dimension):
-            entry = G[i * dimension + j]
-            space.entry[filled] = entry
-            space.index[filled] = j
-            # The place is written whatever the entry, and kept if it is not zero: no branch.
-            filled += entry != 0
-    space.start[number] = filled
+        space.name[i] = i
+    return count
+
+
+@compiled
+def name_masked(space, mask, count):
+    """Those of a mask are; how many. As below, a number is written whatever the row is, and kept: no branch."""
+    number = 0
+    for i in range(count):
+        space.name[number] = i
+        number += mask[i] != 0
     return number
 
 
 @compiled
-def read_bodies(space, bodies, normals, count, sides, components, mask, masked):
-    """Read rows between two bodies each, as `read_dense` does; of one normal the first body's is the opposite."""
-    filled, number = 0, 0
+def name_within(space, reach, count):
+    """Those are whose value, in the unit of the rows of length one, is below `reach`; how many."""
+    number, square = 0, reach * reach
     for i in range(count):
-        if masked and mask[i] == 0:
-            continue
-        space.start[number], space.name[number] = filled, i
-        number += 1
+        seen = space.seen[i]
+        space.name[number] = i
+        number += (seen < 0) | (seen * seen < square * space.square[i])
+    return number
+
+
+@compiled
+def read_dense(space, G, number, dimension):
+    """The rows in `name`, which are stored whole, without their zeros."""
+    filled = 0
+    for i in range(number):
+        space.start[i] = filled
+        row = past(G, space.name[i] * dimension)
+        for j in range(dimension):
+            entry = row[j]
+            space.entry[filled] = entry
+            space.index[filled] = j
+            filled += entry != 0
+    space.start[number] = filled
+
+
+@compiled
+def read_bodies(space, bodies, normals, number, sides, components):
+    """Read rows between two bodies each, as `read_dense` does; of one normal the first body's is the opposite."""
+    filled = 0
+    for i in range(number):
+        row = space.name[i]
+        space.start[i] = filled
         for side in range(2):
-            body = bodies[2 * i + side]
+            body = bodies[2 * row + side]
             if body == NONE:
                 continue
-            at = (i * sides + (side if sides == 2 else 0)) * components
+            normal = past(normals, (row * sides + (side if sides == 2 else 0)) * components)
             sign = -1.0 if sides == 1 and side == 0 else 1.0
             for j in range(components):
-                entry = sign * normals[at + j]
+                entry = sign * normal[j]
                 space.entry[filled] = entry
                 space.index[filled] = body * components + j
                 filled += entry != 0
     space.start[number] = filled
-    return number
 
 
 @summed
 def survey_dense(space, G, b, v, count, dimension, eps):
     """What all rows are at v, before any is read: see `_survey`."""
-    root, violated, ordinary = space.root, False, True
+    weight = space.weight
     for i in range(count):
         row = past(G, i * dimension)
         total, size, square = 0.0, 0.0, 0.0
         for j in range(dimension):
-            term, part = row[j] * v[j], row[j] * root[j]
-            total += term
-            size += abs(term)
-            square += part * part
-        wrong, finite = _survey(space, i, b[i], total, size, square, eps)
-        violated, ordinary = violated | wrong, ordinary & finite
-    return violated, ordinary
+            entry = np.float64(row[j])
+            total += entry * v[j]
+            size += abs(entry * v[j])
+            square += entry * entry * weight[j]
+        space.seen[i], space.blur[i], space.square[i] = total, size, square
+    return _survey(space, b, count, eps)
 
 
 @summed
 def survey_bodies(space, bodies, normals, b, v, count, sides, components, eps):
     """What all rows between bodies are at v, before any is read: see `_survey`."""
-    root, violated, ordinary = space.root, False, True
+    if sides == 1 and components == 3:
+        _survey_in_space(space, bodies, normals, v, count)
+        return _survey(space, b, count, eps)
+    weight = space.weight
     for i in range(count):
         total, size, square = 0.0, 0.0, 0.0
         for side in range(2):
@@ -80,68 +104,108 @@ def survey_bodies(space, bodies, normals, b, v, count, sides, components, eps):
             if body == NONE:
                 continue
             normal = past(normals, (i * sides + (side if sides == 2 else 0)) * components)
-            flipped = sides == 1 and side == 0
-            first = body * components
-            # In space, without a loop.
-            if components == 3:
-                x, y, z = normal[0] * v[first], normal[1] * v[first + 1], normal[2] * v[first + 2]
-                term = x + y + z
-                total += -term if flipped else term
-                size += abs(x) + abs(y) + abs(z)
-                x, y, z = normal[0] * root[first], normal[1] * root[first + 1], normal[2] * root[first + 2]
-                square += x * x + y * y + z * z
-                continue
+            sign = -1.0 if sides == 1 and side == 0 else 1.0
             for j in range(components):
-                term = normal[j] * v[first + j]
-                total += -term if flipped else term
+                entry = sign * normal[j]
+                term = entry * v[body * components + j]
+                total += term
                 size += abs(term)
-                part = normal[j] * root[first + j]
-                square += part * part
-        wrong, finite = _survey(space, i, b[i], total, size, square, eps)
-        violated, ordinary = violated | wrong, ordinary & finite
-    return violated, ordinary
+                square += entry * entry * weight[body * components + j]
+        space.seen[i], space.blur[i], space.square[i] = total, size, square
+    return _survey(space, b, count, eps)
+
+
+@summed
+def _survey_in_space(space, bodies, normals, v, count):
+    """The same of rows with one normal of three components, without loops over them: those of spheres."""
+    weight = space.weight
+    for i in range(count):
+        one, two, normal = bodies[2 * i], bodies[2 * i + 1], past(normals, 3 * i)
+        x, y, z = np.float64(normal[0]), np.float64(normal[1]), np.float64(normal[2])
+        total, size, square = 0.0, 0.0, 0.0
+        if one != NONE:
+            at, per = past(v, 3 * one), past(weight, 3 * one)
+            total = -(x * at[0] + y * at[1] + z * at[2])
+            size = abs(x * at[0]) + abs(y * at[1]) + abs(z * at[2])
+            square = x * x * per[0] + y * y * per[1] + z * z * per[2]
+        if two != NONE:
+            at, per = past(v, 3 * two), past(weight, 3 * two)
+            total += x * at[0] + y * at[1] + z * at[2]
+            size += abs(x * at[0]) + abs(y * at[1]) + abs(z * at[2])
+            square += x * x * per[0] + y * y * per[1] + z * z * per[2]
+        space.seen[i], space.blur[i], space.square[i] = total, size, square
 
 
 @compiled
-def _survey(space, i, offset, total, size, square, eps):
-    """Keep a row's value, +inf where it is off, its rounding and the square of its length, for a diagonal mass.
+def _survey(space, b, count, eps):
+    """Make of the products with v, of the sums of their terms' sizes and of the squares of the lengths what is kept.
+
+    These are a row's value, +inf where it is off, its rounding, and the square of its length for a diagonal mass.
 
     Returns:
-        Whether it is violated or NaN, and whether these numbers are finite.
+        Whether a row is violated or NaN, and whether all these numbers are finite.
     """
-    on = offset != np.inf
-    size = size + abs(offset) if on else size
-    total = total + offset if on else np.inf
-    space.seen[i], space.blur[i], space.square[i] = total, 16 * eps * size, square
-    # np.isfinite subtracts a number from itself: where terms may be reordered that is zero, also for NaN.
-    return on and not total + 16 * eps * size >= 0, not on or size + square < np.inf
+    violated, unlimited = 0, 0
+    for i in range(count):
+        offset = np.float64(b[i])
+        on = offset != np.inf
+        size = space.blur[i] + (abs(offset) if on else 0.0)
+        total = space.seen[i] + offset if on else np.inf
+        blur = 16 * eps * size
+        space.seen[i], space.blur[i] = total, blur
+        violated += on & (not total + blur >= 0)
+        # np.isfinite subtracts a number from itself: where terms may be reordered that is zero, also for NaN.
+        unlimited += on & (not size + space.square[i] < np.inf)
+    return violated > 0, unlimited == 0
 
 
 @compiled
-def worst_of(space, count):
-    """The largest violation, in the unit of the rows of length one."""
-    worst = 0.0
+def list_negative(space, count):
+    """The rows whose values are negative, in `candidate`; how many. As in `name_masked` there is no branch."""
+    number = 0
     for i in range(count):
+        space.candidate[number] = i
+        number += space.seen[i] < 0
+    return number
+
+
+@compiled
+def worst_of(space, negative):
+    """The largest violation of the rows in `candidate`, in the unit of the rows of length one."""
+    worst = 0.0
+    for k in range(negative):
+        i = space.candidate[k]
         seen, square = space.seen[i], space.square[i]
-        if seen < 0 and seen * seen > worst * square:
+        if seen * seen > worst * square:
             worst = seen * seen / square
     return np.sqrt(worst)
 
 
-@compiled
-def mark_within(space, count, reach, marks):
-    """Mark the rows whose value, in the unit of the rows of length one, is below `reach`."""
-    square = reach * reach
+@summed
+def square_of_step(space, dimension):
+    """The square of the step's length, of the whitened rows, for the step of others and a diagonal mass."""
+    total = 0.0
+    for j in range(dimension):
+        total += space.step[j] * space.step[j] / space.weight[j]
+    return total
+
+
+@summed
+def how_many_within(space, square, count):
+    """How many rows `name_within` would name for the square of a reach."""
+    number = 0
     for i in range(count):
         seen = space.seen[i]
-        marks[i] = seen < 0 or seen * seen < square * space.square[i]
+        number += (seen < 0) | (seen * seen < square * space.square[i])
+    return number
 
 
 @compiled
 def factor_diagonal(space, mass, dimension):
-    """The inverse square roots of the masses."""
+    """The inverse masses and their square roots."""
     for j in range(dimension):
-        space.root[j] = 1 / np.sqrt(np.float64(mass[j]))
+        space.weight[j] = 1 / np.float64(mass[j])
+        space.root[j] = np.sqrt(space.weight[j])
 
 
 @summed

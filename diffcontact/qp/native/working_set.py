@@ -40,7 +40,6 @@ def find(space, count, dimension, most, rank, full, eps):
     for i in range(count):
         space.base[i] = space.value[i]
     size = _solve(space, worst, count, dimension, entries, most, rank, False, dependent_below)
-    _arrive(space, count)
     if _contradicted(space, count):
         _soften(space, count, eps, dependent_below)
         for i in range(count):
@@ -53,7 +52,6 @@ def find(space, count, dimension, most, rank, full, eps):
             space.slack[i] = max(space.noise[i] - space.base[i], 0.0)
             space.base[i] = space.value[i] + space.slack[i]
         size = _solve(space, worst, count, dimension, entries, most, rank, False, dependent_below)
-        _arrive(space, count)
     status = _verdict(space, count, size, eps)
     if status == INFEASIBLE and not _refuted(space, count, dimension):
         status = ILL_CONDITIONED
@@ -78,14 +76,6 @@ def _longest(space, count):
     for i in range(count):
         entries = max(entries, space.start[i + 1] - space.start[i])
     return entries
-
-
-@compiled
-def _arrive(space, count):
-    """The values of the rows, in `change`, at the point that the step from v leads to, without their slack."""
-    for i in range(count):
-        value = space.value[i]
-        space.change[i] = value + product(space, i, space.step) if value < np.inf else value
 
 
 @compiled
@@ -115,26 +105,26 @@ def _solve(space, worst, count, dimension, entries, most, rank, relaxed, depende
 
 @compiled
 def _check(space, candidates, count, size, relaxed):
-    """The rows' values where the step leads to; a violated one becomes a candidate.
+    """The rows' values where the step leads to, in `change` without their slack; a violated one becomes a candidate.
 
     Returns:
         How many candidates there are, whether there is more to do, and whether candidates contradict the held rows.
     """
     again, contradiction, unknown = False, False, rounding(space, size, relaxed)
     for i in range(count):
-        place = space.place[i]
+        value, change, place = space.value[i], product(space, i, space.step), space.place[i]
+        space.change[i] = value + change if value < np.inf else value
         if space.base[i] == np.inf or place == HELD:
             continue
-        value = space.base[i] + product(space, i, space.step) + unknown
-        violated = value < -2 * space.tolerance[i]
+        arrived = space.base[i] + change + unknown
+        violated = arrived < -2 * space.tolerance[i]
         if place != NOWHERE:
-            space.now[place] = value + space.tolerance[i]
+            space.now[place] = arrived + space.tolerance[i]
             again |= violated and not relaxed
             if not relaxed:
-                left = value - unknown - space.base[i] + space.value[i] + space.slack[i]
-                contradiction |= left < -EXPLAINED * space.tolerance[i]
+                contradiction |= value + change + space.slack[i] < -EXPLAINED * space.tolerance[i]
         elif violated:
-            look_at(space, i, value, candidates)
+            look_at(space, i, arrived, candidates)
             candidates += 1
             again = True
     return candidates, again, contradiction

@@ -18,6 +18,7 @@ _in_blocks, _factor_size = compiled(in_blocks), compiled(factor_size)
 #     value, noise, scale, tolerance (c)    of the rows at v, as in diffcontact.qp.working_set
 #     soft, slack, base (c)                 addition to the dual's diagonal, relaxation, values at v + relaxation
 #     root (d) or (d d)                     inverse square roots of the masses, or the Cholesky factor of the mass
+#     weight (d)                            the inverse masses, where the mass is diagonal
 #     step, way, dense (d)                  for the whitened rows: way from v, direction of a pivot, a row spread out
 #     candidate, place (c)                  the rows looked at, none of them held, and where each row is among them
 #     column, unit (e c)                    the candidates' columns and values, entry by entry
@@ -28,8 +29,8 @@ _in_blocks, _factor_size = compiled(in_blocks), compiled(factor_size)
 #                                           room for whole blocks
 Workspace = namedtuple(
     "Workspace",
-    "start index entry name seen blur square value noise scale tolerance soft slack base root step way dense candidate "
-    "place column unit now change held multiplier inverse own turn",
+    "start index entry name seen blur square value noise scale tolerance soft slack base root weight step way dense "
+    "candidate place column unit now change held multiplier inverse own turn",
 )
 
 
@@ -59,6 +60,7 @@ def carve(at, count, dimension, entries, most, full):
     now, at = _doubles(at, count)
     change, at = _doubles(at, count)
     root, at = _doubles(at, size)
+    weight, at = _doubles(at, dimension)
     step, at = _doubles(at, dimension)
     way, at = _doubles(at, dimension)
     dense, at = _doubles(at, dimension)
@@ -67,8 +69,8 @@ def carve(at, count, dimension, entries, most, full):
     turn, at = _doubles(at, filled)
     inverse, at = _doubles(at, _factor_size(filled))
     return Workspace(
-        start, index, entry, name, seen, blur, square, value, noise, scale, tolerance, soft, slack, base, root, step,
-        way, dense, candidate, place, column, unit, now, change, held, multiplier, inverse, own, turn,
+        start, index, entry, name, seen, blur, square, value, noise, scale, tolerance, soft, slack, base, root, weight,
+        step, way, dense, candidate, place, column, unit, now, change, held, multiplier, inverse, own, turn,
     )  # fmt: skip
 
 
