@@ -19,8 +19,9 @@ NOWHERE, HELD = -1, -2
 
 # The squared sine of the angle between a row and those before it from which on it is held at once.
 WELL_INDEPENDENT = 1e-4
-# How often violated rows are held all at once.
-AT_ONCE = 10
+# How often violated rows are held all at once, and down to which part of the largest violation. With less violated ones
+# many come in that leave again: of 64 discs in a pyramid a third of the time, of 32 spheres a quarter.
+AT_ONCE, PART = 20, 1 / 3
 
 # The kernel works in double precision, whatever it is given.
 EPS = float(np.finfo(np.float64).eps)
@@ -77,27 +78,25 @@ def _most_violated(space, candidates, size, relaxed):
 
 @compiled
 def hold_violated(space, candidates, dimension, most):
-    """Begin with all violated rows at once, without those that would pull, as long as fewer and fewer are violated.
+    """Begin with the most violated rows, all at once and again and again, without those that would pull.
 
-    Their multipliers are positive and their values zero, which is all that the pivots ask of where they begin. Often
+    Their multipliers are positive and their values zero, which is all that the pivots ask of where they begin. Mostly
     there is nothing left to do for them: a body that lies on others is violated wherever it is pressed. Rows that
     depend on held ones, or nearly so, are left to the pivots.
 
     Returns:
         How many candidates there are then, and how many rows are held.
     """
-    size, before = 0, candidates + 1
+    size = 0
     for _ in range(AT_ONCE):
-        allowed, violated = -rounding(space, size, False), 0
-        for i in range(candidates):
-            violated += space.now[i] < allowed
-        if violated == 0 or violated >= before:
+        worst = _most_violated(space, candidates, size, False)
+        if worst < 0:
             break
-        before, i, had = violated, 0, size
+        below, i, had = PART * space.now[worst], 0, size
         while i < candidates and size < most:
             row = space.candidate[i]
             schur = 0.0
-            if space.now[i] < allowed:
+            if space.now[i] <= below:
                 products(space, row, size)
                 schur = product(space, row, space.dense) - apply(space, size)
                 gather(space, row)
