@@ -21,6 +21,7 @@ from diffcontact.schemes.event_timed.impacts import Percussion
 from diffcontact.schemes.scheme import Info, Scheme
 from diffcontact.standstill import harmless, stay
 from diffcontact.status import Status, first, stands_still
+from diffcontact.system import System
 from diffcontact.trajectory import Trajectory
 
 
@@ -43,7 +44,8 @@ def one_step(scheme: Scheme, system, params, t, h, state) -> tuple[Any, Info]:
     if info.pieces is not None and listed.numbers is not None:
         raise ValueError("changes: expected a system whose contacts keep their numbers, got one with a cell list")
     friction = info.friction if listed.numbers is None else None
-    return after, Info(listed.reported(info.impulse), status, happened, friction, info.pieces)
+    truncation = scheme.truncated(listed, params, t, h, state, after, info.impulse)
+    return after, Info(listed.reported(info.impulse), status, happened, friction, info.pieces, truncation)
 
 
 def _stepped(system, params, q0, u0, times, breaks, scheme, substeps, percussions, changes, sound) -> Trajectory:
@@ -65,11 +67,16 @@ def _stepped(system, params, q0, u0, times, breaks, scheme, substeps, percussion
     advance = _each_piece(system, params, breaks, scheme, substeps, percussions)
     grid, places, intervals = (times, None, None) if breaks is None else with_breaks(times, breaks)
     q0, u0 = entangled((q0, u0), (params, times))
-    initial = initial_state(scheme, system, params, times[0], (times[1] - times[0]) / substeps, q0, u0)
-    (end, status), (told, impulses, happened) = lax.scan(
-        advance, in_lanes((initial, status), q0), (grid[:-1], grid[1:])
+    at_first = system, params, times[0], (times[1] - times[0]) / substeps
+    initial = initial_state(scheme, *at_first, q0, u0)
+    truncation = _zeros_like(jax.eval_shape(partial(one_step, scheme, *at_first), initial)[1].truncation)
+    (end, status, truncation), (told, impulses, happened) = lax.scan(
+        advance, in_lanes((initial, status, truncation), q0), (grid[:-1], grid[1:])
     )
     status, (q, u, adhesion) = first(status, scheme.conclude(system, params, end)), told
+    if truncation is not None:
+        mass = system.mass(end.q, params) if isinstance(system, System) else system.mass(params)
+        status = first(status, truncation.status(mass, jnp.zeros_like(end.u), end.q, 2))
     q0, u0, times = asked
     q, u = jnp.concatenate([q0[None], stay(stands, q0, q)]), jnp.concatenate([u0[None], stay(stands, u0, u)])
     impulses = jax.tree.map(lambda impulse: jnp.where(stands, 0, impulse), impulses)
@@ -102,8 +109,8 @@ counted_steps = quick_jit(_stepped, work, static_argnames=("system", "scheme", "
 
 
 def _each_piece(system, params, breaks, scheme, substeps, percussions):
-    """A function that carries (state, status) over the piece of time (begin, end), and what it tells: q, u and adhesion
-    at the end, impulses, and what happened, percussions and changes of modes."""
+    """A function that carries (state, status, truncation) over the piece of time (begin, end), and what it tells: q, u
+    and adhesion at the end, impulses, and what happened, percussions and changes of modes."""
 
     def step(within, state, at):
         t, h = at
@@ -113,11 +120,13 @@ def _each_piece(system, params, breaks, scheme, substeps, percussions):
     step = jax.checkpoint(step, prevent_cse=False, policy=keep, static_argnums=0)
 
     def piece(carry, at):
-        state, status = carry
+        state, status, truncation = carry
         begin, end = at
         within = partial(step, system if breaks is None else between(system, begin, end))
         state, total, happened = _carried(within, state, begin, (end - begin) / substeps, substeps, percussions)
-        return (state, first(status, total.status)), (_told(state), (total.impulse, total.friction), happened)
+        truncation = jax.tree.map(jnp.add, truncation, total.truncation)
+        carry = state, first(status, total.status), truncation
+        return carry, (_told(state), (total.impulse, total.friction), happened)
 
     def unless_empty(carry, at):
         """A break at one of the times makes a piece of length zero."""
@@ -137,6 +146,10 @@ def _each_piece(system, params, breaks, scheme, substeps, percussions):
     return jax.checkpoint(advance, prevent_cse=False)
 
 
+def _zeros_like(shapes):
+    return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
+
+
 def _told(state) -> tuple[Array, Array, Array | None]:
     """What a trajectory tells of a state."""
     return state.q, state.u, getattr(state, "adhesion", None)
@@ -152,13 +165,16 @@ def _carried(step, state, t, h, count, percussions):
         The state after them; the sum of the impulses with the first status; of each step percussions, if asked for, and
         pieces, where the number of steps is known when tracing.
     """
-    nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(step, state, (t, h))[1])
+    nothing = _zeros_like(jax.eval_shape(step, state, (t, h))[1])
 
     def one(carry, _):
         number, state, so_far = carry
         state, info = step(state, (t + h * number.astype(h.dtype), h))
-        impulse, friction = jax.tree.map(jnp.add, (so_far.impulse, so_far.friction), (info.impulse, info.friction))
-        total = Info(impulse, first(so_far.status, info.status), friction=friction)
+        impulse, friction, truncation = (
+            jax.tree.map(jnp.add, getattr(so_far, name), getattr(info, name))
+            for name in ("impulse", "friction", "truncation")
+        )
+        total = Info(impulse, first(so_far.status, info.status), friction=friction, truncation=truncation)
         return (number + 1, state, total), (info.percussions if percussions else None, info.pieces)
 
     total = entangled(replace(nothing, percussions=None, pieces=None), (t, h, state))

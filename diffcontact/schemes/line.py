@@ -12,6 +12,8 @@ from jax import Array, lax
 
 from diffcontact.batching import where_wanted
 from diffcontact.schemes.scheme import Info
+from diffcontact.schemes.truncation import Truncation
+from diffcontact.schemes.unseen import MOST_UNSEEN, SIMPSON, Unseen, beside
 from diffcontact.system import ParticleLine
 
 
@@ -63,6 +65,21 @@ def advance(line: ParticleLine, params, t, h, state: LineState, glide: Glide) ->
     now = _strike_all(line, params, now, end, atoms, glide)
     state = LineState(now.q, now.u, jnp.zeros_like(now.impulse), state.struck + jnp.sum(due))
     return state, Info(now.impulse, now.status)
+
+
+def of_line(line: ParticleLine, params, t, h, before: LineState, after: LineState) -> Truncation:
+    """What loads, normal reactions and the belt do within a step beside the times that it asks for."""
+    params, u, w = lax.stop_gradient((params, before.u, after.u))
+    mass, gamma = read(u.dtype, line.mass(params), line.friction(params))
+
+    def given(t):
+        load, normal = read(u.dtype, line.load(t, params), line.normal(t, params))
+        return jnp.stack([load, gamma * normal]) / mass[None]
+
+    none, forces = jnp.zeros_like(u), Unseen.nothing(u).after(given, t, h, SIMPSON)
+    off, slip = beside(lambda t: u - read(u.dtype, belt(line, params, t))[0], t, h, SIMPSON)
+    blind = jnp.any(off > MOST_UNSEEN * slip).astype(u.dtype)
+    return Truncation(none, h / 2 * (jnp.abs(u) + jnp.abs(w)), none, jnp.abs(h), forces, blind)
 
 
 def percussion(line: ParticleLine, params, t, weight, u: Array) -> tuple[Array, Array]:

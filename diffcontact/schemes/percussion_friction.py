@@ -12,7 +12,7 @@ from jax.typing import ArrayLike
 
 from diffcontact import linear, qp
 from diffcontact.batching import where_wanted
-from diffcontact.schemes.line import LineState, Within, advance, begin, contact, read
+from diffcontact.schemes.line import LineState, Within, advance, begin, contact, of_line, read
 from diffcontact.schemes.scheme import Info, Scheme
 from diffcontact.status import first
 from diffcontact.system import ParticleLine
@@ -77,6 +77,10 @@ class PercussionFriction(Scheme):
     def step(self, system: Any, params: Any, t: ArrayLike, h: ArrayLike, state: LineState) -> tuple[LineState, Info]:
         """Glide to each percussion that is due, through it, and on to the end of the step."""
         return advance(system, params, t, h, state, partial(glide_to, system, params))
+
+    def truncated(self, system: Any, params: Any, t: ArrayLike, h: ArrayLike, before: Any, after: Any, impulse: Array):
+        """Of what is given as a function of time; implicit Euler damps what springs and dashpots do within a step."""
+        return of_line(system, params, t, h, before, after)
 
 
 def glide(line: ParticleLine, params, t, s, q: Array, u: Array) -> tuple[Array, Array, Array, Array]:

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
 
+from diffcontact.schemes.truncation import Truncation
 from diffcontact.system import ParticleLine, System
 
 
@@ -26,20 +27,22 @@ class State:
 
 @partial(
     jax.tree_util.register_dataclass,
-    data_fields=["impulse", "status", "percussions", "friction", "pieces"],
+    data_fields=["impulse", "status", "percussions", "friction", "pieces", "truncation"],
     meta_fields=[],
 )
 @dataclass(frozen=True)
 class Info:
     """What a step reports and does not carry: impulse per contact (c,) [N s], status (), and, from a scheme that puts
     impacts at their own times, its `Percussion`s (m, ...); where contacts rub, the impulse of friction (c, k) [N s],
-    and from a scheme that tells changes of modes, the `Beginning`s (m, ...) of its pieces of motion."""
+    and from a scheme that tells changes of modes, the `Beginning`s (m, ...) of its pieces of motion. The
+    `Truncation` of the step is added in `stepping`."""
 
     impulse: Array
     status: Array
     percussions: Any = None
     friction: Array | None = None
     pieces: Any = None
+    truncation: Truncation | None = None
 
 
 class Scheme(ABC):
@@ -76,6 +79,13 @@ class Scheme(ABC):
     @abstractmethod
     def step(self, system: Any, params: Any, t: ArrayLike, h: ArrayLike, state: Any) -> tuple[Any, Info]:
         """From the state at t to the state at t + h."""
+
+    def truncated(self, system: Any, params: Any, t: ArrayLike, h: ArrayLike, before: Any, after: Any, impulse: Array):
+        """The `Truncation` of a step from one state to another, or None where states know that of the whole motion.
+
+        That of a scheme of first order, unless it knows better.
+        """
+        return Truncation.of_step(system, params, t, h, before, after, impulse)
 
     def conclude(self, system: Any, params: Any, state: Any) -> Array:
         """() status of the motion as a whole, from the state at its end; fine unless the scheme knows better."""

@@ -16,9 +16,10 @@ from diffcontact.schemes.event_timed.passing import before_overlap
 from diffcontact.schemes.event_timed.remainder import remainder
 from diffcontact.schemes.event_timed.smooth_motion import Arrival, Start, Tolerance, smooth, start
 from diffcontact.schemes.event_timed.state import TimedState
-from diffcontact.schemes.event_timed.truncation import Truncation
 from diffcontact.schemes.gluing import most_held
 from diffcontact.schemes.scheme import Info
+from diffcontact.schemes.truncation import Truncation
+from diffcontact.schemes.unseen import ENDS, SIMPSON, given_forces
 from diffcontact.status import Status, first
 from diffcontact.system import System, gap_motion
 
@@ -66,7 +67,9 @@ def step_without_friction(
         begin = start(system, params, t, now.q, now.u, h, h, now.released)
         end = smooth(system, params, t, h, now.q, now.u, begin, order)
         nothing = jax.tree.map(lambda x: x[None], none)
-        truncation = state.truncation.after(h, now.u, end.u, begin.a, 0.0, order)
+        given = given_forces(system, params, now.q, now.u)
+        forces = state.truncation.forces.after(given, t, h, ENDS if order == 2 else SIMPSON)
+        truncation = state.truncation.after(h, now.u, end.u, begin.a, forces, 0.0, order)
         truncation = truncation.rounded(system, params, h, (now.q, now.u, begin.a), (end.q, end.u), now.slow)
         fastest = jnp.maximum(state.fastest, jnp.abs(lax.stop_gradient(end.u)))
         known = fastest, state.unsettled, truncation, state.adhesion
@@ -119,7 +122,9 @@ def _to_next_event(system, params, h, now: _Moment, none: Percussion, last, orde
     if adhesion is not None:
         left = jnp.minimum(adhesion + end.impulse, most_held(system, params, adhesion))
         adhesion = jnp.where(leaves & this, 0.0, jnp.maximum(left, 0.0))
-    truncation = now.truncation.after(candidate.s, now.u, end.u, begin.a, begin.tolerance.velocity, order)
+    given = given_forces(system, params, now.q, now.u)
+    forces = now.truncation.forces.after(given, now.t, candidate.s, ENDS if order == 2 else SIMPSON)
+    truncation = now.truncation.after(candidate.s, now.u, end.u, begin.a, forces, begin.tolerance.velocity, order)
     begins, ends = (now.q, now.u, begin.a), (end.q, end.u)
     now = _Moment(
         t=now.t + candidate.s,

@@ -8,7 +8,7 @@ from functools import partial
 import jax
 from jax import Array
 
-from diffcontact.schemes.event_timed.truncation import Truncation
+from diffcontact.schemes.truncation import Truncation
 
 
 @partial(

@@ -15,11 +15,11 @@ from diffcontact.schemes.event_timed.friction.step import step_with_friction
 from diffcontact.schemes.event_timed.frictionless import step_without_friction
 from diffcontact.schemes.event_timed.line_slip import glide_timed
 from diffcontact.schemes.event_timed.state import TimedState
-from diffcontact.schemes.event_timed.truncation import Truncation
 from diffcontact.schemes.gluing import no_adhesion
 from diffcontact.schemes.layers import Layers
-from diffcontact.schemes.line import LineState, advance, begin
+from diffcontact.schemes.line import LineState, advance, begin, of_line
 from diffcontact.schemes.scheme import Info, Scheme
+from diffcontact.schemes.truncation import Truncation
 from diffcontact.system import ParticleLine, System, acceleration
 
 
@@ -172,6 +172,10 @@ class EventTimed(Scheme):
         if _turns_or_rubs(system):
             return self._step_with_friction(system, params, t, h, state)
         return step_without_friction(system, params, t, h, state, self.events, self.order)
+
+    def truncated(self, system: Any, params: Any, t: ArrayLike, h: ArrayLike, before: Any, after: Any, impulse: Array):
+        """That of a line; a System's state knows its own."""
+        return of_line(system, params, t, h, before, after) if isinstance(system, ParticleLine) else None
 
     def conclude(self, system: Any, params: Any, state: Any) -> Array:
         """Whether forces change too much within the steps, or places round too much; see `Truncation`."""

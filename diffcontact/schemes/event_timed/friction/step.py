@@ -23,8 +23,9 @@ from diffcontact.schemes.event_timed.impacts import Threshold, held_into, matter
 from diffcontact.schemes.event_timed.passing import before_overlap
 from diffcontact.schemes.event_timed.remainder import remainder
 from diffcontact.schemes.event_timed.smooth_motion import Tolerance
-from diffcontact.schemes.event_timed.truncation import Truncation, winds
 from diffcontact.schemes.scheme import Info
+from diffcontact.schemes.truncation import Truncation, winds
+from diffcontact.schemes.unseen import SIMPSON, belts_hide, given_forces
 from diffcontact.status import Status, first
 from diffcontact.system import gap_motion
 
@@ -83,7 +84,8 @@ def step_with_friction(
     if now.impulse.size == 0:
         around = Surroundings.at(system, params, t, q, u, h, Place.at(system, params, t, q, u.size))
         end = smooth(system, params, t, h, q, u, Piece.nowhere(around)._replace(a=around.free), order)
-        truncation = truncation.after(h, u, end.u - end.given, around.free, 0.0, order)
+        forces = truncation.forces.after(given_forces(system, params, q, u), t, h, SIMPSON)
+        truncation = truncation.after(h, u, end.u - end.given, around.free, forces, 0.0, order)
         truncation = truncation.rounded(system, params, h, (q, u, around.free), (end.q, end.u), now.slow, end.given)
         coarse = jnp.where(winds(system, params, q, u, h, order), Status.TOO_COARSE, Status.OK).astype(jnp.int32)
         now = now._replace(q=end.q, u=end.u, truncation=truncation)
@@ -153,7 +155,12 @@ def _to_next_event(system, params, h, order: int, now: _Moment, last):
         direction=jnp.where(starts[:, None], onset, due.imposed.direction),
     )
     is_closed = (gaps <= tolerance.gap) | (this & struck)
-    truncation = now.truncation.after(candidate.s, hit.u, end.u - end.given, piece.a, tolerance.velocity, order)
+    forces = now.truncation.forces.after(given_forces(system, params, now.q, hit.u), now.t, candidate.s, SIMPSON)
+    truncation = now.truncation.after(
+        candidate.s, hit.u, end.u - end.given, piece.a, forces, tolerance.velocity, order
+    )  # fmt: skip
+    hidden = belts_hide(system, params, now.t, candidate.s, now.q, hit.u, piece.modes.closed)
+    truncation = replace(truncation, blind=truncation.blind + hidden)
     begins, ends = (now.q, hit.u, piece.a), (end.q, end.u)
     after = _Moment(
         t=now.t + candidate.s,

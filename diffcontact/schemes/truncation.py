@@ -10,8 +10,9 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
+from diffcontact.schemes.unseen import ENDS, MATTERS, Unseen, belts_hide, given_forces, walls_hide
 from diffcontact.status import Status
-from diffcontact.system import advanced, rate
+from diffcontact.system import acceleration, advanced, rate
 
 # What truncation may come to of the way of a coordinate: some fifteen steps for a period of an oscillation.
 MOST = 1 / 32
@@ -68,7 +69,11 @@ class Rounding(NamedTuple):
         return places | jnp.any(jnp.abs(self.loss) > MOST * jnp.max(fastest, initial=0.0) + self.slowly)
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["error", "way", "doubtful", "rounding"], meta_fields=[])
+@partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["error", "way", "doubtful", "time", "forces", "blind", "rounding"],
+    meta_fields=[],
+)
 @dataclass(frozen=True)
 class Truncation:
     """What pieces of motion sum up to, in the coordinates of u; not differentiated.
@@ -87,13 +92,38 @@ class Truncation:
         error: (d,) the sum of these [m].
         way: (d,) how far the coordinate has moved, to and fro [m].
         doubtful: (d,) the largest change of velocity that was doubtful in a piece [m/s].
+        time: () how long the motion has gone on [s].
+        forces: (d,) what is unseen of forces that are given as functions of time [m/s].
+        blind: () in how many steps a wall or a belt did what they cannot see.
         rounding: in single precision, else None: see `Rounding`.
     """
 
     error: Array
     way: Array
     doubtful: Array
+    time: Array
+    forces: Unseen
+    blind: Array
     rounding: Rounding | None = None
+
+    @classmethod
+    def of_step(cls, system, params, t, h, before, after, impulse: Array) -> Truncation:
+        """That of a step of first order with h, from one state to another.
+
+        Forces are taken at one time and place. How much place and velocity change them is asked at that time: what
+        rests under a load that changes is where it belongs.
+        """
+        params, t, h, impulse = lax.stop_gradient((params, t, h, impulse))
+        q, u, x, w = lax.stop_gradient((before.q, before.u, after.q, after.u))
+        given = given_forces(system, params, q, u)
+        a, there = given(t), acceleration(system, params, t, x, w)
+        moved = h / 2 * (jnp.abs(u) + jnp.abs(w) + h * jnp.abs(a))
+        forces = Unseen.nothing(u).after(given, t, h, ENDS)
+        blind = walls_hide(system, params, t, h, q, impulse)
+        if system.rubs:
+            blind = blind | belts_hide(system, params, t, h, q, u, impulse != 0)
+        off, none = h**2 / 6 * jnp.abs(there - a), jnp.zeros_like(u)
+        return cls(off, moved, none, jnp.abs(h), forces, blind.astype(u.dtype))
 
     @classmethod
     def nothing(cls, q: Array, u: Array) -> Truncation:
@@ -102,7 +132,8 @@ class Truncation:
         # In double precision no motion takes as many steps as that would need.
         single = jnp.finfo(q.dtype).eps > 1e-10
         zero = jnp.zeros((), u.dtype)
-        return cls(still, still, still, Rounding(there, there, still, zero, zero) if single else None)
+        rounding = Rounding(there, there, still, zero, zero) if single else None
+        return cls(still, still, still, zero, Unseen.nothing(u), zero, rounding)
 
     def rounded(self, system, params, s, begin, end, slow: Array, given: Array | float = 0.0) -> Truncation:
         """And what rounding takes from a piece of s seconds.
@@ -121,10 +152,11 @@ class Truncation:
         grown = Rounding(lag, reach + jnp.abs(way), loss, jnp.maximum(slowly, few), still + s * few)
         return replace(self, rounding=grown)
 
-    def after(self, s, u: Array, w: Array, a: Array, rounding, order: int) -> Truncation:
+    def after(self, s, u: Array, w: Array, a: Array, forces: Unseen, rounding, order: int) -> Truncation:
         """And a piece of s seconds, from the velocity u with the acceleration a (d,) to the velocity w.
 
         Args:
+            forces: with what this piece adds to them.
             rounding: () a velocity that is zero to rounding [m/s].
             order: of the motion, 2 or 4. Of fourth order truncation is about the square of that of second, per way.
         """
@@ -134,11 +166,13 @@ class Truncation:
         off = s / 3 * jnp.abs(w - u - s * a)
         doubtful = jnp.where(off > DOUBTFUL ** (2 / order) * moved, jnp.abs(w - u), 0.0)
         doubtful = jnp.maximum(self.doubtful, doubtful)
-        return replace(self, error=self.error + off, way=self.way + moved, doubtful=doubtful)
+        error, way, time = self.error + off, self.way + moved, self.time + jnp.abs(s)
+        return replace(self, error=error, way=way, doubtful=doubtful, time=time, forces=forces)
 
     def status(self, mass: Array, fastest: Array, q: Array, order: int) -> Array:
-        """() TOO_COARSE where the truncation of a coordinate is a larger share of its way than `MOST`, or a change of
-        its velocity that is doubtful a larger share of the fastest motion than `MOST_DOUBTFUL`; ILL_CONDITIONED where
+        """() TOO_COARSE where the truncation of a coordinate is a larger share of its way than `MOST`, a change of its
+        velocity that is doubtful a larger share of the fastest motion than `MOST_DOUBTFUL`, or much of what drives it,
+        or of a contact's surface, is `Unseen`; ILL_CONDITIONED where
         rounding is more than `MOST` of a way, or of the fastest motion; or else OK.
 
         Args:
@@ -148,7 +182,8 @@ class Truncation:
             order: as in `after`.
 
         Example:
-            >>> swinging = Truncation(jnp.array([0.1, 0.0]), jnp.array([1.0, 1.0]), jnp.zeros(2))
+            >>> rest = Truncation.nothing(jnp.zeros(2), jnp.zeros(2))
+            >>> swinging = replace(rest, error=jnp.array([0.1, 0.0]), way=jnp.array([1.0, 1.0]))
             >>> [Status(int(swinging.status(jnp.ones(2), jnp.ones(2), jnp.ones(2), order))).name for order in (2, 4)]
             ['TOO_COARSE', 'OK']
         """
@@ -156,7 +191,9 @@ class Truncation:
         least = float(jnp.finfo(weight.dtype).eps) ** LEAST_WAY
         counts = weight > least * jnp.max(weight, initial=0.0)
         long = self.error > MOST ** (2 / order) * self.way
-        coarse = jnp.any(counts & (long | (self.doubtful > MOST_DOUBTFUL * fastest)))
+        blind = self.forces.large & (self.forces.missed * self.time / 2 > MATTERS * self.way)
+        coarse = jnp.any(counts & (long | blind | (self.doubtful > MOST_DOUBTFUL * fastest)))
+        coarse = coarse | (self.blind > 0)
         status = jnp.asarray(int(Status.OK))
         if self.rounding is not None:
             status = jnp.where(

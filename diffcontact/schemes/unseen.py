@@ -1,0 +1,110 @@
+"""What forces, walls and belts that are given as functions of time do beside the times that steps ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from diffcontact.system import acceleration
+
+# Where they are looked at beside the times that are asked for: at parts of a step that no oscillation with a whole
+# number of periods in it repeats itself at, the golden section and its cube.
+PROBES = np.array([5**0.5 - 2, (5**0.5 - 1) / 2])
+# The parts of a step that are asked for: by most schemes, or at least known to them, and by Simpson's rule.
+ENDS, SIMPSON = (0.0, 1.0), (0.0, 0.5, 1.0)
+# Such a share may be unseen, an oscillation in six steps, or in two with Simpson's rule.
+MOST_UNSEEN = 1 / 8
+# Forces matter where all that is unseen of them might make more than that of the way.
+MATTERS = 1 / 32
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["missed", "felt"], meta_fields=[])
+@dataclass(frozen=True)
+class Unseen:
+    """How much of the forces that are given as functions of time steps cannot see; not differentiated.
+
+    All that a scheme knows of them is their values at some times of a step. What oscillates as often as steps are
+    taken, like a table that shakes at 50 Hz under steps of 20 ms, does not change for it.
+
+    Attributes:
+        missed: (d,) the sum over steps of what accelerations differ from the polynomial through the values that are
+            asked for, times their lengths [m/s]. felt: (d,) that of these values [m/s].
+    """
+
+    missed: Array
+    felt: Array
+
+    @classmethod
+    def nothing(cls, u: Array) -> Unseen:
+        """Before any motion with the velocity u (d,)."""
+        return cls(jnp.zeros_like(u), jnp.zeros_like(u))
+
+    def after(self, given: Callable, t, s, nodes: tuple[float, ...]) -> Unseen:
+        """And a piece of s seconds from t.
+
+        Args:
+            given: t -> (..., d), of which several are added up.
+            nodes: the parts of the piece that they are asked for.
+        """
+        length = jnp.abs(lax.stop_gradient(s))
+        missed, felt = (length * x.reshape(-1, self.felt.size).sum(axis=0) for x in beside(given, t, s, nodes))
+        return Unseen(self.missed + missed, self.felt + felt)
+
+    @property
+    def large(self) -> Array:
+        """(d,) whether that is a large share.
+
+        Example:
+            >>> for hertz in (1.0, 50.0):
+            ...     shaken = lambda t: jnp.sin(2 * jnp.pi * hertz * t + jnp.ones(1))
+            ...     print(Unseen.nothing(jnp.zeros(1)).after(shaken, 0.0, 0.02, ENDS).large)
+            [False]
+            [ True]
+        """
+        return self.missed > MOST_UNSEEN * self.felt
+
+
+def beside(given: Callable, t, s, nodes: tuple[float, ...]) -> tuple[Array, Array]:
+    """The largest difference from the polynomial through the values at the nodes, and the largest of these values."""
+    t, s = lax.stop_gradient((t, s))
+    times = t + s * jnp.asarray(np.append(nodes, PROBES), jnp.result_type(t, s))
+    values = lax.stop_gradient(jax.vmap(given)(times))
+    # What does not depend on time has no rounding then.
+    change = values - values[:1]
+    told = jnp.tensordot(jnp.asarray(_weights(nodes), values.dtype), change[: len(nodes)], 1)
+    return jnp.max(jnp.abs(change[len(nodes) :] - told), axis=0), jnp.max(jnp.abs(values[: len(nodes)]), axis=0)
+
+
+def _weights(nodes) -> np.ndarray:
+    """(probes, nodes) those of the polynomial through values at the nodes."""
+    nodes = np.asarray(nodes)
+    others = [np.delete(nodes, i) for i in range(nodes.size)]
+    return np.stack([np.prod((PROBES[:, None] - x) / (node - x), 1) for node, x in zip(nodes, others, strict=True)], 1)
+
+
+def given_forces(system, params, q: Array, u: Array) -> Callable:
+    """t -> (d,) the acceleration where forces are as they are at the place and with the velocity (q, u) [m/s^2]."""
+    params, q, u = lax.stop_gradient((params, q, u))
+    return lambda t: acceleration(system, params, t, q, u)
+
+
+def walls_hide(system, params, t, s, q: Array, impulse: Array) -> Array:
+    """() whether a wall that acted, or might have, does much within s seconds that steps cannot see."""
+    params, t, q, impulse = lax.stop_gradient((params, t, q, impulse))
+    now = system.gap(t, q, params)
+    off, change = beside(lambda t: system.gap(t, q, params) - now, t, s, SIMPSON)
+    near = (impulse != 0) | ((off > 0) & (now <= off))
+    return jnp.any(near & (off > MOST_UNSEEN * change))
+
+
+def belts_hide(system, params, t, s, q: Array, u: Array, touching: Array) -> Array:
+    """() whether a surface that a contact rubs on does, against the slip there; touching: (c,)."""
+    params, q, u = lax.stop_gradient((params, q, u))
+    off, size = beside(lambda t: system.slip(t, q, u, params), t, s, SIMPSON)
+    return jnp.any(touching[:, None] & (off > MOST_UNSEEN * size))
