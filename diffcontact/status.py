@@ -67,10 +67,10 @@ _MESSAGES = {
     Status.NEIGHBOURS_MISSED: "a ball moved further in a step than was thought, so that contacts may be missing; "
     "outside transformations simulate repeats the run with twice the reach, inside take "
     "system.larger(Status.NEIGHBOURS_MISSED)",
-    Status.TOO_COARSE: "the steps are too long for what happens in them: forces change too much within one, a bounce "
-    "that matters was shorter than a step and taken as inelastic, a body was passed through, or a curved contact was "
-    'met with a step that is not short against its radius of curvature; give more times, or substeps="auto" with a '
-    "tolerance",
+    Status.TOO_COARSE: "the steps are too long for what happens in them: forces, walls or belts change too much within "
+    "one, a bounce that matters was shorter than a step and taken as inelastic, a body was passed through, or a curved "
+    "contact was met with a step that is not short against its radius of curvature; give more times, or "
+    'substeps="auto" with a tolerance',
     Status.BAD_INPUT: "a parameter is out of its range (a negative radius, say), and nothing was simulated; called "
     "outside transformations, simulate names it",
     Status.BAD_TIMES: "times that do not increase, or are not finite: nothing was simulated",

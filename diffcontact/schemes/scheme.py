@@ -81,9 +81,12 @@ class Scheme(ABC):
         """From the state at t to the state at t + h."""
 
     def truncated(self, system: Any, params: Any, t: ArrayLike, h: ArrayLike, before: Any, after: Any, impulse: Array):
-        """The `Truncation` of a step from one state to another, or None where states know that of the whole motion.
+        """The `Truncation` of a step from one state to another, impulse (c,) [N s], or None where states know that of
+        the whole motion.
 
-        That of a scheme of first order, unless it knows better.
+        That of a scheme of first order, unless it knows better: the status of a motion is TOO_COARSE where place and
+        velocity change forces so much within steps that this may come to 1/32 of the way, or where forces, walls and
+        belts do much between the times of a step that no step sees (`unseen`).
         """
         return Truncation.of_step(system, params, t, h, before, after, impulse)
 

@@ -52,6 +52,8 @@ class Unseen:
             given: t -> (..., d), of which several are added up.
             nodes: the parts of the piece that they are asked for.
         """
+        if not depends_on_time(given, t):
+            return self
         length = jnp.abs(lax.stop_gradient(s))
         missed, felt = (length * x.reshape(-1, self.felt.size).sum(axis=0) for x in beside(given, t, s, nodes))
         return Unseen(self.missed + missed, self.felt + felt)
@@ -68,6 +70,16 @@ class Unseen:
             [ True]
         """
         return self.missed > MOST_UNSEEN * self.felt
+
+
+def depends_on_time(given: Callable, t) -> bool:
+    """Whether a function of time is none but in name; known when tracing, so that nothing is computed of such."""
+    try:
+        jax.vmap(given, out_axes=None)(jnp.stack([t, t]))
+    except ValueError:
+        # So vmap says that what it gives differs from time to time.
+        return True
+    return False
 
 
 def beside(given: Callable, t, s, nodes: tuple[float, ...]) -> tuple[Array, Array]:
@@ -97,6 +109,8 @@ def given_forces(system, params, q: Array, u: Array) -> Callable:
 def walls_hide(system, params, t, s, q: Array, impulse: Array) -> Array:
     """() whether a wall that acted, or might have, does much within s seconds that steps cannot see."""
     params, t, q, impulse = lax.stop_gradient((params, t, q, impulse))
+    if not depends_on_time(lambda t: system.gap(t, q, params), t):
+        return jnp.array(False)
     now = system.gap(t, q, params)
     off, change = beside(lambda t: system.gap(t, q, params) - now, t, s, SIMPSON)
     near = (impulse != 0) | ((off > 0) & (now <= off))
@@ -106,5 +120,11 @@ def walls_hide(system, params, t, s, q: Array, impulse: Array) -> Array:
 def belts_hide(system, params, t, s, q: Array, u: Array, touching: Array) -> Array:
     """() whether a surface that a contact rubs on does, against the slip there; touching: (c,)."""
     params, q, u = lax.stop_gradient((params, q, u))
-    off, size = beside(lambda t: system.slip(t, q, u, params), t, s, SIMPSON)
+
+    def slip(t):
+        return system.slip(t, q, u, params)
+
+    if not depends_on_time(slip, t):
+        return jnp.array(False)
+    off, size = beside(slip, t, s, SIMPSON)
     return jnp.any(touching[:, None] & (off > MOST_UNSEEN * size))

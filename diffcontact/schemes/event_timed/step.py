@@ -43,7 +43,8 @@ class EventTimed(Scheme):
 
     **Accuracy.** Exact to rounding for constant forces at every h; for smooth ones second order in state and
     derivative, or fourth (`order=4`, up to twice the work of a step). Where forces change so much within the steps that
-    truncation may come to more than 1/32 of the way of a coordinate the status is TOO_COARSE (`truncation.Truncation`);
+    truncation may come to more than 1/32 of the way of a coordinate the status is TOO_COARSE (`truncation.Truncation`),
+    and where forces or belts do much between the times that a step asks for, as often as steps are taken (`unseen`);
     `simulate(substeps="auto")` keeps to an error of one's own. In single precision steps may be too short as well:
     where rounding takes more than 1/32 of a way, or of the fastest motion, the status is ILL_CONDITIONED.
 

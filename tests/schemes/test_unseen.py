@@ -1,0 +1,179 @@
+"""What is given as a function of time, and does much between the times of steps, is told."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import diffcontact as dc
+from diffcontact.schemes.unseen import ENDS, SIMPSON, beside, depends_on_time
+
+STEP = 0.05
+TIMES = np.linspace(0.0, 0.6, 13)
+# One, two and four periods a step, and nearly so: table and camera at the same rate.
+ALIASES = [2 * np.pi * k / STEP * (1 + off) for k, off in ((1, 0.0), (1, 0.003), (2, 0.0), (4, 0.001))]
+SCHEMES = {
+    "EventTimed": dc.EventTimed(),
+    "EventTimed 4": dc.EventTimed(order=4),
+    "VelocityProjection": dc.VelocityProjection(),
+    "ElasticProjection": dc.ElasticProjection(),
+    "CatchingUp": dc.CatchingUp(),
+}
+
+
+def shaking(t, p):
+    return p["amplitude"] * jnp.sin(p["omega"] * t + p["phase"])
+
+
+# A mass far from everything.
+FREE = dc.System(
+    gap=lambda t, q, p: q + 1e6,
+    force=lambda t, q, u, p: shaking(t, p) * jnp.ones(1),
+    mass=lambda q, p: jnp.ones(1),
+    restitution=lambda p: 0.0,
+)
+TABLE = dc.System(
+    gap=lambda t, q, p: q - shaking(t, p),
+    force=lambda t, q, u, p: -10 * jnp.ones(1),
+    mass=lambda q, p: jnp.ones(1),
+    restitution=lambda p: 0.0,
+)
+BELT = dc.System(
+    gap=lambda t, q, p: q[:1],
+    force=lambda t, q, u, p: jnp.array([-10.0, 1.0]),
+    mass=lambda q, p: jnp.ones(2),
+    restitution=lambda p: 0.0,
+    slip=lambda t, q, u, p: (u[1:] - shaking(t, p))[None],
+    friction=lambda p: 0.4,
+)
+
+
+def line(load, belt):
+    return dc.ParticleLine(
+        mass=lambda p: jnp.ones(1),
+        damping=lambda p: jnp.zeros((1, 1)),
+        stiffness=lambda p: jnp.zeros((1, 1)),
+        load=lambda t, p: load * shaking(t, p) * jnp.ones(1),
+        friction=lambda p: 0.3,
+        normal=lambda t, p: 10 * jnp.ones(1),
+        percussion_times=[0.33],
+        percussions=lambda p: jnp.zeros(1),
+        belt=lambda t, p: belt * shaking(t, p),
+    )
+
+
+def exact(omega, phase, amplitude, t):
+    """The place of the free mass, from 0 with 1 m/s."""
+    return t + amplitude / omega**2 * (np.sin(phase) - np.sin(omega * t + phase) + omega * t * np.cos(phase))
+
+
+@pytest.mark.parametrize("scheme", SCHEMES.values(), ids=SCHEMES)
+@pytest.mark.parametrize("phase", [0.0, 1.0, 2.5])
+def test_a_force_is_right_or_told(scheme, phase):
+    told = []
+    for omega in (*np.geomspace(0.5, 3000, 40), *ALIASES):
+        # As large as the mass moves by otherwise: half a metre.
+        p = {"omega": omega, "phase": phase, "amplitude": 3.0}
+        run = dc.simulate(FREE, p, [0.0], [1.0], TIMES, scheme=scheme)
+        off = np.max(np.abs(run.q[:, 0] - exact(omega, phase, 3.0, TIMES)))
+        # First order: the way of half a step, and what the force makes of it. Second order is far better where it is
+        # not told; the share of the way that truncation may come to, twice, for it is an estimate.
+        first_order = not isinstance(scheme, dc.EventTimed)
+        allowed = STEP * (1 + 3.0 * TIMES[-1]) if first_order else 2 / 32 * 1.5
+        told.append(run.status == dc.Status.TOO_COARSE)
+        assert told[-1] or off < allowed, (omega, off)
+    # Ten steps for a period are enough for what drives no more than a part of the way; none at all are not.
+    assert not any(told[:10])
+    assert all(told[-len(ALIASES) :])
+
+
+@pytest.mark.parametrize("omega", ALIASES)
+def test_a_force_that_comes_to_nothing_is_not_told(omega):
+    p = {"omega": omega, "phase": 1.0, "amplitude": 1e-3}
+    for scheme in SCHEMES.values():
+        run = dc.simulate(FREE, p, [0.0], [1.0], TIMES, scheme=scheme)
+        assert run.status == dc.Status.OK
+        # All that a constant force of this size does.
+        assert np.max(np.abs(run.q[:, 0] - TIMES)) <= 1e-3 * TIMES[-1] ** 2
+
+
+@pytest.mark.parametrize("name", [name for name in SCHEMES if "Event" not in name])
+@pytest.mark.parametrize("omega", ALIASES)
+def test_a_table_that_shakes_as_often_as_steps_are_taken(name, omega):
+    p = {"omega": omega, "phase": 0.7, "amplitude": 0.01}
+    run = dc.simulate(TABLE, p, [0.05], [0.0], TIMES, scheme=SCHEMES[name])
+    assert run.status == dc.Status.TOO_COARSE
+    # The same one, out of reach, has no part in the motion.
+    above = dc.simulate(TABLE, p, [5.0], [0.0], TIMES, scheme=SCHEMES[name])
+    assert above.status == dc.Status.OK
+    # Slowly it may shake: a body at rest stays on it.
+    slow = dc.simulate(
+        TABLE, p | {"omega": 5.0}, [0.01 * np.sin(0.7)], [0.05 * np.cos(0.7)], TIMES, scheme=SCHEMES[name]
+    )
+    assert slow.status == dc.Status.OK
+
+
+@pytest.mark.parametrize("scheme", [dc.EventTimed(), dc.VelocityProjection()], ids=["EventTimed", "VelocityProjection"])
+@pytest.mark.parametrize("omega", ALIASES[::2])
+def test_a_belt_that_shakes_as_often_as_steps_are_taken(scheme, omega):
+    # A cosine: with these steps it runs at 1 m/s for ever.
+    p = {"omega": omega, "phase": np.pi / 2, "amplitude": 1.0}
+    run = dc.simulate(BELT, p, [0.0, 0.0], [0.0, 0.5], TIMES, scheme=scheme)
+    assert run.status == dc.Status.TOO_COARSE
+    slow = dc.simulate(BELT, p | {"omega": 5.0}, [0.0, 0.0], [0.0, 0.5], TIMES, scheme=scheme)
+    assert slow.status == dc.Status.OK
+
+
+@pytest.mark.parametrize("scheme", [dc.EventTimed(), dc.PercussionFriction()], ids=["EventTimed", "PercussionFriction"])
+@pytest.mark.parametrize("system", [line(1.0, 0.0), line(0.0, 1.0)], ids=["load", "belt"])
+def test_a_line_that_is_shaken_as_often_as_steps_are_taken(scheme, system):
+    for omega in ALIASES[::2]:
+        p = {"omega": omega, "phase": np.pi / 2, "amplitude": 20.0}
+        assert dc.simulate(system, p, [0.0], [1.0], TIMES, scheme=scheme).status == dc.Status.TOO_COARSE
+    slow = {"omega": 5.0, "phase": np.pi / 2, "amplitude": 20.0}
+    assert dc.simulate(system, slow, [0.0], [1.0], TIMES, scheme=scheme).status == dc.Status.OK
+
+
+@pytest.mark.parametrize("name", [name for name in SCHEMES if "Event" not in name])
+def test_a_spring_that_is_too_stiff_for_a_published_scheme(name):
+    spring = dc.System(
+        gap=lambda t, q, p: q + 1e6,
+        force=lambda t, q, u, p: -p["k"] * q,
+        mass=lambda q, p: jnp.ones(1),
+        restitution=lambda p: 0.0,
+    )
+    # A period in three steps: (omega h)^2 is above 4, and explicit steps explode. And in sixty.
+    for steps, status in ((3, dc.Status.TOO_COARSE), (60, dc.Status.OK)):
+        k = (2 * np.pi / (steps * STEP)) ** 2
+        run = dc.simulate(spring, {"k": k}, [1.0], [0.0], TIMES, scheme=SCHEMES[name])
+        assert run.status == status
+
+
+@pytest.mark.parametrize("name", [name for name in SCHEMES if "Event" not in name])
+def test_what_rests_under_a_load_that_changes_is_right(name):
+    loaded = dc.System(
+        gap=lambda t, q, p: q,
+        force=lambda t, q, u, p: (-20.0 - shaking(t, p)) * jnp.ones(1),
+        mass=lambda q, p: jnp.ones(1),
+        restitution=lambda p: 0.0,
+    )
+    # From rest to full load in three steps.
+    run = dc.simulate(
+        loaded, {"omega": 10.0, "phase": 0.0, "amplitude": 19.0}, [0.0], [0.0], TIMES, scheme=SCHEMES[name]
+    )
+    assert run.status == dc.Status.OK
+    np.testing.assert_allclose(run.q, 0, atol=1e-15)
+
+
+@pytest.mark.parametrize("nodes", [ENDS, SIMPSON])
+def test_polynomials_of_their_degree_are_seen(nodes):
+    degree = len(nodes) - 1
+    off, size = beside(lambda t: jnp.stack([t**degree, t ** (degree + 1)]), 2.0, 0.5, nodes)
+    # To rounding of numbers up to 2.5^3, a few times over.
+    assert off[0] < 1e-14 < off[1]
+    np.testing.assert_allclose(size, [2.5**degree, 2.5 ** (degree + 1)], rtol=1e-15)
+
+
+def test_what_is_no_function_of_time_costs_nothing():
+    assert depends_on_time(lambda t: jnp.sin(t), jnp.zeros(()))
+    assert not depends_on_time(lambda t: jnp.ones(3), jnp.zeros(()))
+    assert not depends_on_time(lambda t: FREE.gap(t, jnp.ones(1), {}), jnp.zeros(()))
