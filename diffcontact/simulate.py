@@ -47,6 +47,9 @@ def simulate(
     Second derivatives are right through impacts, but lack what the time of a lift-off contributes: the motion does not
     depend on it to first order, and it is not differentiated.
 
+    Forces, walls and belts that are functions of time are looked at between the times of steps, too. What they do there
+    without any step seeing it, as when a table shakes as often as steps are taken, has the status TOO_COARSE.
+
     Args:
         system: a `System`, or a `ParticleLine` (for `EventTimed` and `PercussionFriction`).
         params: what the system's functions are given, any pytree of numbers.

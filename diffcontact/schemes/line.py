@@ -13,7 +13,7 @@ from jax import Array, lax
 from diffcontact.batching import where_wanted
 from diffcontact.schemes.scheme import Info
 from diffcontact.schemes.truncation import Truncation
-from diffcontact.schemes.unseen import MOST_UNSEEN, SIMPSON, Unseen, beside
+from diffcontact.schemes.unseen import SIMPSON, Unseen, beside, hides
 from diffcontact.system import ParticleLine
 
 
@@ -78,7 +78,7 @@ def of_line(line: ParticleLine, params, t, h, before: LineState, after: LineStat
 
     none, forces = jnp.zeros_like(u), Unseen.nothing(u).after(given, t, h, SIMPSON)
     off, slip = beside(lambda t: u - read(u.dtype, belt(line, params, t))[0], t, h, SIMPSON)
-    blind = jnp.any(off > MOST_UNSEEN * slip).astype(u.dtype)
+    blind = jnp.any(hides(off, slip, u)).astype(u.dtype)
     return Truncation(none, h / 2 * (jnp.abs(u) + jnp.abs(w)), none, jnp.abs(h), forces, blind)
 
 

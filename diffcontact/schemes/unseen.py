@@ -22,6 +22,8 @@ ENDS, SIMPSON = (0.0, 1.0), (0.0, 0.5, 1.0)
 MOST_UNSEEN = 1 / 8
 # Forces matter where all that is unseen of them might make more than that of the way.
 MATTERS = 1 / 32
+# What surfaces that hardly move round by, in eps of the largest coordinate.
+_ROUNDING = 64
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["missed", "felt"], meta_fields=[])
@@ -106,6 +108,11 @@ def given_forces(system, params, q: Array, u: Array) -> Callable:
     return lambda t: acceleration(system, params, t, q, u)
 
 
+def hides(off: Array, size: Array, among: Array) -> Array:
+    """Whether a surface does much that is unseen: more than what is seen of it, and than coordinates like these round."""
+    return off > MOST_UNSEEN * size + _ROUNDING * jnp.finfo(among.dtype).eps * jnp.max(jnp.abs(among))
+
+
 def walls_hide(system, params, t, s, q: Array, impulse: Array) -> Array:
     """() whether a wall that acted, or might have, does much within s seconds that steps cannot see."""
     params, t, q, impulse = lax.stop_gradient((params, t, q, impulse))
@@ -113,8 +120,8 @@ def walls_hide(system, params, t, s, q: Array, impulse: Array) -> Array:
         return jnp.array(False)
     now = system.gap(t, q, params)
     off, change = beside(lambda t: system.gap(t, q, params) - now, t, s, SIMPSON)
-    near = (impulse != 0) | ((off > 0) & (now <= off))
-    return jnp.any(near & (off > MOST_UNSEEN * change))
+    near = (impulse != 0) | (now <= off)
+    return jnp.any(near & hides(off, change, q))
 
 
 def belts_hide(system, params, t, s, q: Array, u: Array, touching: Array) -> Array:
@@ -127,4 +134,4 @@ def belts_hide(system, params, t, s, q: Array, u: Array, touching: Array) -> Arr
     if not depends_on_time(slip, t):
         return jnp.array(False)
     off, size = beside(slip, t, s, SIMPSON)
-    return jnp.any(touching[:, None] & (off > MOST_UNSEEN * size))
+    return jnp.any(touching[:, None] & hides(off, size, u))
