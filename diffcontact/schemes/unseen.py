@@ -109,7 +109,7 @@ def given_forces(system, params, q: Array, u: Array) -> Callable:
 
 
 def hides(off: Array, size: Array, among: Array) -> Array:
-    """Whether a surface does much that is unseen: more than what is seen of it, and than coordinates like these round."""
+    """Whether a surface does much that is unseen, beside what is seen and beyond rounding of such coordinates."""
     return off > MOST_UNSEEN * size + _ROUNDING * jnp.finfo(among.dtype).eps * jnp.max(jnp.abs(among))
 
 

@@ -181,15 +181,15 @@ def test_what_is_no_function_of_time_costs_nothing():
 
 @pytest.mark.parametrize("name", [name for name in SCHEMES if "Event" not in name])
 def test_a_table_that_hardly_moves_is_no_noise(name):
-    # In single precision, a nanometre a step and ten metres away: all that is seen of it is rounding.
+    # In single precision, a tenth of a micrometre a step, ten metres away: all that is seen of it is rounding.
     table = dc.System(
-        gap=lambda t, q, p: q - (10.0 + 2e-8 * t),
+        gap=lambda t, q, p: q - (10.0 + 2e-6 * t),
         force=lambda t, q, u, p: -10 * jnp.ones(1, q.dtype),
         mass=lambda q, p: jnp.ones(1, q.dtype),
         restitution=lambda p: 0.0,
     )
-    q, times = np.full(1, 10.00003, np.float32), np.linspace(1000.0, 1006.0, 121).astype(np.float32)
+    q, times = np.full(1, 10.00201, np.float32), np.linspace(1000.0, 1006.0, 121).astype(np.float32)
     run = dc.simulate(table, {}, q, np.zeros(1, np.float32), times, scheme=SCHEMES[name])
     assert run.status in (dc.Status.OK, dc.Status.UNEVEN_STEPS)
     assert run.q.dtype == np.float32
-    np.testing.assert_allclose(run.q[:, 0], 10.0 + 2e-8 * times, rtol=8 * np.finfo(np.float32).eps)
+    np.testing.assert_allclose(run.q[1:, 0], 10.0 + 2e-6 * times[1:], rtol=8 * np.finfo(np.float32).eps)
