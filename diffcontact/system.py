@@ -227,6 +227,11 @@ class System(AllContacts):
         t = jnp.asarray(t, q.dtype)
         return self.gap(t, q, params), self.normals(t, q, params)
 
+    @property
+    def convex(self) -> bool:
+        """Whether all gaps are known to be convex in q: between two places on one line none is below its tangents."""
+        return False
+
     def turning(self, params: Params, t: Any, mass: Array, start: Array, x: Array) -> tuple[Array, Array] | None:
         """What bounds, for all contacts, the sine of the angle by which its normal n turns from one place to another,
         and n M^-1 n; both (). None where nothing is known without looking at each."""

@@ -12,6 +12,7 @@ from jax import Array, lax
 from diffcontact import mass as mass_matrix
 from diffcontact.batching import where_wanted
 from diffcontact.qp.rows.body_rows import difference, magnitudes, product, squares, whitened
+from diffcontact.schemes.unseen import PROBES
 from diffcontact.status import Status
 from diffcontact.system import System, gap_motion
 
@@ -105,9 +106,18 @@ def curvature_status(
         root = mass_matrix.root(mass)
         before, after = (whitened(root, system.linearised(params, t, at)[1]) for at in (start, x))
         ones = jnp.ones(before.shape[1], before.dtype)
-        here, there, apart = (squares(rows, ones) for rows in (before, after, difference(after, before)))
-        along = (here + there - apart) / 2
-        coarse = jnp.any(acts & ((along < 0) | (along**2 < math.cos(_TURN) ** 2 * here * there)))
+
+        def turned(later):
+            here, there, apart = (squares(rows, ones) for rows in (before, later, difference(later, before)))
+            along = (here + there - apart) / 2
+            return jnp.any(acts & ((along < 0) | (along**2 < math.cos(_TURN) ** 2 * here * there))), here, apart
+
+        coarse, here, apart = turned(after)
+        if not system.convex:
+            # What turns to and fro within the way of a step.
+            for share in PROBES:
+                within = system.linearised(params, t, start + share * (x - start))[1]
+                coarse = coarse | turned(whitened(root, within))[0]
         wedged = jnp.any(jnp.where(apart > 0, impulse**2 * here, 0) > most)
         return jnp.where(coarse, Status.TOO_COARSE, jnp.where(wedged, Status.ILL_CONDITIONED, Status.OK)).astype(int)
 

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from diffcontact.schemes.unseen import ENDS, MATTERS, Unseen, belts_hide, given_forces, walls_hide
+from diffcontact.schemes.unseen import ENDS, MATTERS, Unseen, belts_hide, given_forces, obstacles_hide, walls_hide
 from diffcontact.status import Status
 from diffcontact.system import acceleration, advanced, rate
 
@@ -94,7 +94,7 @@ class Truncation:
         doubtful: (d,) the largest change of velocity that was doubtful in a piece [m/s].
         time: () how long the motion has gone on [s].
         forces: (d,) what is unseen of forces that are given as functions of time [m/s].
-        blind: () in how many steps a wall or a belt did what they cannot see.
+        blind: () in how many steps a wall, a belt or an obstacle did what they cannot see.
         rounding: in single precision, else None: see `Rounding`.
     """
 
@@ -120,6 +120,7 @@ class Truncation:
         moved = h / 2 * (jnp.abs(u) + jnp.abs(w) + h * jnp.abs(a))
         forces = Unseen.nothing(u).after(given, t, h, ENDS)
         blind = walls_hide(system, params, t, h, q, impulse)
+        blind = blind | obstacles_hide(system, params, t, h, lambda f: q + f * (x - q), h / 2 * (u + w))
         if system.rubs:
             blind = blind | belts_hide(system, params, t, h, q, u, impulse != 0)
         off, none = h**2 / 6 * jnp.abs(there - a), jnp.zeros_like(u)
@@ -134,6 +135,15 @@ class Truncation:
         zero = jnp.zeros((), u.dtype)
         rounding = Rounding(there, there, still, zero, zero) if single else None
         return cls(still, still, still, zero, Unseen.nothing(u), zero, rounding)
+
+    def through(self, system, params, t, s, q: Array, u: Array, end: Array, moved: Array, watched: Array) -> Truncation:
+        """And whether a piece of s seconds from (q, u) to the place `end`, on a parabola, goes through an obstacle."""
+        params, s, q, u, end = lax.stop_gradient((params, s, q, u, end))
+        way = s * rate(system, params, q, u)
+        hidden = obstacles_hide(
+            system, params, t, s, lambda f: q + f * way + f**2 * (end - q - way), moved, lax.stop_gradient(watched)
+        )  # fmt: skip
+        return replace(self, blind=self.blind + hidden)
 
     def rounded(self, system, params, s, begin, end, slow: Array, given: Array | float = 0.0) -> Truncation:
         """And what rounding takes from a piece of s seconds.

@@ -1,4 +1,4 @@
-"""What forces, walls and belts that are given as functions of time do beside the times that steps ask for."""
+"""What forces, walls, belts and obstacles do between the times and places that steps ask for."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from diffcontact import mass as mass_matrix
+from diffcontact.batching import where_wanted
+from diffcontact.qp.rows.body_rows import squares, whitened
 from diffcontact.system import acceleration
 
 # Where they are looked at beside the times that are asked for: at parts of a step that no oscillation with a whole
@@ -24,6 +27,11 @@ MOST_UNSEEN = 1 / 8
 MATTERS = 1 / 32
 # What surfaces that hardly move round by, in eps of the largest coordinate.
 _ROUNDING = 64
+# So deep a straight way may dip into an obstacle, against its length: as a quarter of the radius does in a bowl.
+_SHALLOW = 1 / 32
+# Where obstacles are looked for on the way: one place in each twelfth of it, so uneven that of up to eight waves in a
+# step no more than a quarter is left out.
+_PLACES = (np.arange(12) + np.arange(1, 13) ** 2 * PROBES[1] % 1) / 12
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["missed", "felt"], meta_fields=[])
@@ -135,3 +143,40 @@ def belts_hide(system, params, t, s, q: Array, u: Array, touching: Array) -> Arr
         return jnp.array(False)
     off, size = beside(slip, t, s, SIMPSON)
     return jnp.any(touching[:, None] & hides(off, size, u))
+
+
+def obstacles_hide(system, params, t, h, place: Callable, moved: Array, watched: Array | None = None) -> Array:
+    """() whether the way of a step goes through an obstacle.
+
+    Where gaps are convex each is above its tangents, which schemes know. A washboard whose waves are as long as the way
+    of a step is flat to them. What is narrower than a tenth of the way, or shallower than 1/32 of it, may be missed.
+
+    Args:
+        place: share of the way, 0 to 1 -> (n,) the place there [m].
+        moved: (d,) how far that is, in the coordinates of u [m].
+        watched: (c,) the gaps to look at, all the way to its end; None for all, which may overlap at the end.
+    """
+    if system.convex:
+        return jnp.array(False)
+    params, t, h, moved = lax.stop_gradient((params, t, h, moved))
+    shares = jnp.asarray(np.append([0.0, 1.0], _PLACES), moved.dtype)
+    # All at one time: what walls do meanwhile is their own matter.
+    gaps = lax.stop_gradient(jax.vmap(lambda f: system.gap(t + h, place(f), params))(shares))
+    q = lax.stop_gradient(place(jnp.zeros((), moved.dtype)))
+    floor = jnp.minimum(jnp.min(gaps[: 2 if watched is None else 1], axis=0), 0.0)
+    dips = floor - jnp.min(gaps, axis=0)
+    suspect = (True if watched is None else watched) & (dips > _ROUNDING * jnp.finfo(q.dtype).eps * jnp.max(jnp.abs(q)))
+
+    def deep():
+        mass = system.mass(q, params)
+        root, length = mass_matrix.root(mass), jnp.sqrt(moved @ mass_matrix.apply(mass, moved))
+
+        def slope(f):
+            rows = whitened(root, system.linearised(params, t + h, place(f))[1])
+            return jnp.sqrt(squares(rows, jnp.ones(rows.shape[1], rows.dtype)))
+
+        # A gap may be steep somewhere: the smallest slope tells how deep a place is.
+        slopes = jnp.min(jax.vmap(slope)(shares), axis=0)
+        return jnp.any(suspect & (dips > _SHALLOW * slopes * length))
+
+    return where_wanted(jnp.any(suspect), deep, jnp.zeros((), bool))

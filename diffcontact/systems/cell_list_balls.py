@@ -203,6 +203,10 @@ class ListedContacts(System):
         gap, direction = self.balls.measured(listed, params, t, q)
         return gap, self.balls.surfaces.rows(*listed.surfaces, direction)
 
+    @property
+    def convex(self) -> bool:
+        return True
+
     def turning(self, params, t, mass: Array, start: Array, x: Array) -> tuple[Array, Array]:
         return self.balls.turning(params, t, mass, start, x)
 

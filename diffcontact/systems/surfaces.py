@@ -246,6 +246,10 @@ class Balls(System):
     law: str = field(default="constant", kw_only=True)
     friction_law: str = field(default="constant", kw_only=True)
 
+    @property
+    def convex(self) -> bool:
+        return True
+
     def turning(self, params, t, mass: Array, start: Array, x: Array) -> tuple[Array, Array]:
         return self.surfaces.turning(t, mass, start, x, params)
 

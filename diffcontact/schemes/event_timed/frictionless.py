@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -19,7 +20,7 @@ from diffcontact.schemes.event_timed.state import TimedState
 from diffcontact.schemes.gluing import most_held
 from diffcontact.schemes.scheme import Info
 from diffcontact.schemes.truncation import Truncation
-from diffcontact.schemes.unseen import ENDS, SIMPSON, given_forces
+from diffcontact.schemes.unseen import ENDS, SIMPSON, given_forces, obstacles_hide
 from diffcontact.status import Status, first
 from diffcontact.system import System, gap_motion
 
@@ -125,6 +126,8 @@ def _to_next_event(system, params, h, now: _Moment, none: Percussion, last, orde
     given = given_forces(system, params, now.q, now.u)
     forces = now.truncation.forces.after(given, now.t, candidate.s, ENDS if order == 2 else SIMPSON)
     truncation = now.truncation.after(candidate.s, now.u, end.u, begin.a, forces, begin.tolerance.velocity, order)
+    moved = candidate.s / 2 * (now.u + end.u)
+    truncation = truncation.through(system, params, now.t, candidate.s, now.q, now.u, end.q, moved, ~begin.resting)
     begins, ends = (now.q, now.u, begin.a), (end.q, end.u)
     now = _Moment(
         t=now.t + candidate.s,
@@ -270,6 +273,10 @@ def _finish(system, params, h, at_start: _Moment, now: _Moment, pending) -> _Mom
         status = first(status, jnp.where(bounced, Status.TOO_MANY_EVENTS, Status.OK).astype(jnp.int32))
         unsettled = jnp.where(stopped, jnp.inf, since.unsettled)
         impulse, status = since.impulse + impulse, first(since.status, status)
-        return since._replace(q=x, u=w, impulse=impulse, unsettled=unsettled, status=status)
+        # What was seen on the way stays known, and what this one passes through is told as well.
+        place, moved = lambda f: since.q + f * (x - since.q), since.left / 2 * (since.u + w)
+        hidden = obstacles_hide(system, params, since.t, since.left, place, moved)
+        truncation = replace(now.truncation, blind=now.truncation.blind + hidden)
+        return since._replace(q=x, u=w, impulse=impulse, unsettled=unsettled, truncation=truncation, status=status)
 
     return where_wanted(wanted, inelastic, now)

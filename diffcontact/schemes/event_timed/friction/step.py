@@ -161,6 +161,8 @@ def _to_next_event(system, params, h, order: int, now: _Moment, last):
     )  # fmt: skip
     hidden = belts_hide(system, params, now.t, candidate.s, now.q, hit.u, piece.modes.closed)
     truncation = replace(truncation, blind=truncation.blind + hidden)
+    moved = candidate.s / 2 * (hit.u + end.u)
+    truncation = truncation.through(system, params, now.t, candidate.s, now.q, hit.u, end.q, moved, ~piece.resting)
     begins, ends = (now.q, hit.u, piece.a), (end.q, end.u)
     after = _Moment(
         t=now.t + candidate.s,
