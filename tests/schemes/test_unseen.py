@@ -224,8 +224,8 @@ def test_a_washboard_with_waves_as_long_as_steps(name):
     exact, sure = jax.vmap(lambda p: run(p, dc.EventTimed(), 128))(worlds)
     fine = np.asarray((status == dc.Status.OK) & (sure == dc.Status.OK))
     off = np.max(np.abs(q - exact), axis=(1, 2))
-    # A mass that slides in a valley turns within few steps: truncation may come to 1/32 of the way, twice, for that is an
-    # estimate. The published schemes may be off by a step's way.
+    # A mass that slides in a valley turns within few steps: truncation may come to 1/32 of the way, twice, as that is
+    # an estimate. The published schemes may be off by a step's way.
     allowed = 2 * TIMES[-1] / 32 if "Event" in name else STEP
     assert np.all(off[fine] < allowed), (waves[fine], off[fine])
     # Above all crests there is nothing to tell, but by a scheme that takes a contact for its tangent.
