@@ -13,7 +13,7 @@ from jax import Array, lax
 from diffcontact.batching import where_wanted
 from diffcontact.schemes.scheme import Info
 from diffcontact.schemes.truncation import Truncation
-from diffcontact.schemes.unseen import SIMPSON, Unseen, beside, hides
+from diffcontact.schemes.unseen import SIMPSON, Unseen, beside, unseen_surface
 from diffcontact.system import ParticleLine
 
 
@@ -78,8 +78,8 @@ def of_line(line: ParticleLine, params, t, h, before: LineState, after: LineStat
 
     none, forces = jnp.zeros_like(u), Unseen.nothing(u).after(given, t, h, SIMPSON)
     off, slip = beside(lambda t: u - read(u.dtype, belt(line, params, t))[0], t, h, SIMPSON)
-    blind = jnp.any(hides(off, slip, u)).astype(u.dtype)
-    return Truncation(none, h / 2 * (jnp.abs(u) + jnp.abs(w)), none, jnp.abs(h), forces, blind)
+    belts = unseen_surface(off, slip, jnp.ones(u.shape, bool), u, h)
+    return Truncation(none, h / 2 * (jnp.abs(u) + jnp.abs(w)), none, jnp.abs(h), forces, belts, jnp.zeros_like(h))
 
 
 def percussion(line: ParticleLine, params, t, weight, u: Array) -> tuple[Array, Array]:

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from diffcontact.schemes.unseen import ENDS, MATTERS, Unseen, belts_hide, given_forces, obstacles_hide, walls_hide
+from diffcontact.schemes.unseen import ENDS, MATTERS, Unseen, given_forces, obstacles_hide, unseen_belts, unseen_walls
 from diffcontact.status import Status
 from diffcontact.system import acceleration, advanced, rate
 
@@ -71,7 +71,7 @@ class Rounding(NamedTuple):
 
 @partial(
     jax.tree_util.register_dataclass,
-    data_fields=["error", "way", "doubtful", "time", "forces", "blind", "rounding"],
+    data_fields=["error", "way", "doubtful", "time", "forces", "surfaces", "blind", "rounding"],
     meta_fields=[],
 )
 @dataclass(frozen=True)
@@ -94,7 +94,8 @@ class Truncation:
         doubtful: (d,) the largest change of velocity that was doubtful in a piece [m/s].
         time: () how long the motion has gone on [s].
         forces: (d,) what is unseen of forces that are given as functions of time [m/s].
-        blind: () in how many steps a wall, a belt or an obstacle did what they cannot see.
+        surfaces: () for how long walls and belts did what steps cannot see, and for how long they had a part [s].
+        blind: () how many steps went through an obstacle.
         rounding: in single precision, else None: see `Rounding`.
     """
 
@@ -103,6 +104,7 @@ class Truncation:
     doubtful: Array
     time: Array
     forces: Unseen
+    surfaces: Unseen
     blind: Array
     rounding: Rounding | None = None
 
@@ -119,12 +121,12 @@ class Truncation:
         a, there = given(t), acceleration(system, params, t, x, w)
         moved = h / 2 * (jnp.abs(u) + jnp.abs(w) + h * jnp.abs(a))
         forces = Unseen.nothing(u).after(given, t, h, ENDS)
-        blind = walls_hide(system, params, t, h, q, impulse)
-        blind = blind | obstacles_hide(system, params, t, h, lambda f: q + f * (x - q), h / 2 * (u + w))
+        surfaces = unseen_walls(system, params, t, h, q, impulse)
         if system.rubs:
-            blind = blind | belts_hide(system, params, t, h, q, u, impulse != 0)
+            surfaces = surfaces.plus(unseen_belts(system, params, t, h, q, u, impulse != 0))
+        blind = obstacles_hide(system, params, t, h, lambda f: q + f * (x - q), h / 2 * (u + w))
         off, none = h**2 / 6 * jnp.abs(there - a), jnp.zeros_like(u)
-        return cls(off, moved, none, jnp.abs(h), forces, blind.astype(u.dtype))
+        return cls(off, moved, none, jnp.abs(h), forces, surfaces, blind.astype(u.dtype))
 
     @classmethod
     def nothing(cls, q: Array, u: Array) -> Truncation:
@@ -134,7 +136,7 @@ class Truncation:
         single = jnp.finfo(q.dtype).eps > 1e-10
         zero = jnp.zeros((), u.dtype)
         rounding = Rounding(there, there, still, zero, zero) if single else None
-        return cls(still, still, still, zero, Unseen.nothing(u), zero, rounding)
+        return cls(still, still, still, zero, Unseen.nothing(u), Unseen.nothing(zero), zero, rounding)
 
     def through(self, system, params, t, s, q: Array, u: Array, end: Array, moved: Array, watched: Array) -> Truncation:
         """And whether a piece of s seconds from (q, u) to the place `end`, on a parabola, goes through an obstacle."""
@@ -182,7 +184,7 @@ class Truncation:
     def status(self, mass: Array, fastest: Array, q: Array, order: int) -> Array:
         """() TOO_COARSE where the truncation of a coordinate is a larger share of its way than `MOST`, a change of its
         velocity that is doubtful a larger share of the fastest motion than `MOST_DOUBTFUL`, or much of what drives it,
-        or of a contact's surface, is `Unseen`; ILL_CONDITIONED where
+        or of contacts' surfaces, is `Unseen`; ILL_CONDITIONED where
         rounding is more than `MOST` of a way, or of the fastest motion; or else OK.
 
         Args:
@@ -203,7 +205,7 @@ class Truncation:
         long = self.error > MOST ** (2 / order) * self.way
         blind = self.forces.large & (self.forces.missed * self.time / 2 > MATTERS * self.way)
         coarse = jnp.any(counts & (long | blind | (self.doubtful > MOST_DOUBTFUL * fastest)))
-        coarse = coarse | (self.blind > 0)
+        coarse = coarse | self.surfaces.large | (self.blind > 0)
         status = jnp.asarray(int(Status.OK))
         if self.rounding is not None:
             status = jnp.where(

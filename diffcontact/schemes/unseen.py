@@ -44,7 +44,8 @@ class Unseen:
 
     Attributes:
         missed: (d,) the sum over steps of what accelerations differ from the polynomial through the values that are
-            asked for, times their lengths [m/s]. felt: (d,) that of these values [m/s].
+            asked for, times their lengths [m/s]. felt: (d,) that of these values [m/s]. Of surfaces () how long each
+            was the case: see `unseen_surface`.
     """
 
     missed: Array
@@ -52,8 +53,12 @@ class Unseen:
 
     @classmethod
     def nothing(cls, u: Array) -> Unseen:
-        """Before any motion with the velocity u (d,)."""
+        """Before any motion, of the shape of u."""
         return cls(jnp.zeros_like(u), jnp.zeros_like(u))
+
+    def plus(self, other: Unseen) -> Unseen:
+        """Both together."""
+        return Unseen(self.missed + other.missed, self.felt + other.felt)
 
     def after(self, given: Callable, t, s, nodes: tuple[float, ...]) -> Unseen:
         """And a piece of s seconds from t.
@@ -66,7 +71,7 @@ class Unseen:
             return self
         length = jnp.abs(lax.stop_gradient(s))
         missed, felt = (length * x.reshape(-1, self.felt.size).sum(axis=0) for x in beside(given, t, s, nodes))
-        return Unseen(self.missed + missed, self.felt + felt)
+        return self.plus(Unseen(missed, felt))
 
     @property
     def large(self) -> Array:
@@ -116,33 +121,42 @@ def given_forces(system, params, q: Array, u: Array) -> Callable:
     return lambda t: acceleration(system, params, t, q, u)
 
 
-def hides(off: Array, size: Array, among: Array) -> Array:
-    """Whether a surface does much that is unseen, beside what is seen and beyond rounding of such coordinates."""
-    return off > MOST_UNSEEN * size + _ROUNDING * jnp.finfo(among.dtype).eps * jnp.max(jnp.abs(among))
+def unseen_surface(off: Array, size: Array, touching: Array, among: Array, s) -> Unseen:
+    """For how long a surface is touched that does much beside what is seen of it, and for how long one is; () each [s].
+
+    Not one step, but a share of them: a belt that starts at once does so within one.
+
+    Args:
+        off, size: as `beside` gives them.
+        touching: which of them are touched.
+        among: coordinates whose rounding counts for nothing.
+        s: length of the step [s].
+    """
+    hides = off > MOST_UNSEEN * size + _ROUNDING * jnp.finfo(among.dtype).eps * jnp.max(jnp.abs(among))
+    length = jnp.abs(lax.stop_gradient(s)).astype(among.dtype)
+    return Unseen(length * jnp.any(touching & hides), length * jnp.any(touching))
 
 
-def walls_hide(system, params, t, s, q: Array, impulse: Array) -> Array:
-    """() whether a wall that acted, or might have, does much within s seconds that steps cannot see."""
+def unseen_walls(system, params, t, s, q: Array, impulse: Array) -> Unseen:
+    """That of walls that acted, or might have within s seconds."""
     params, t, q, impulse = lax.stop_gradient((params, t, q, impulse))
     if not depends_on_time(lambda t: system.gap(t, q, params), t):
-        return jnp.array(False)
+        return Unseen.nothing(jnp.zeros((), q.dtype))
     now = system.gap(t, q, params)
     off, change = beside(lambda t: system.gap(t, q, params) - now, t, s, SIMPSON)
-    near = (impulse != 0) | (now <= off)
-    return jnp.any(near & hides(off, change, q))
+    return unseen_surface(off, change, (impulse != 0) | (now <= off), q, s)
 
 
-def belts_hide(system, params, t, s, q: Array, u: Array, touching: Array) -> Array:
-    """() whether a surface that a contact rubs on does, against the slip there; touching: (c,)."""
+def unseen_belts(system, params, t, s, q: Array, u: Array, touching: Array) -> Unseen:
+    """That of what contacts rub on, against the slip there; touching: (c,)."""
     params, q, u = lax.stop_gradient((params, q, u))
 
     def slip(t):
         return system.slip(t, q, u, params)
 
     if not depends_on_time(slip, t):
-        return jnp.array(False)
-    off, size = beside(slip, t, s, SIMPSON)
-    return jnp.any(touching[:, None] & hides(off, size, u))
+        return Unseen.nothing(jnp.zeros((), u.dtype))
+    return unseen_surface(*beside(slip, t, s, SIMPSON), touching[:, None], u, s)
 
 
 def obstacles_hide(system, params, t, h, place: Callable, moved: Array, watched: Array | None = None) -> Array:

@@ -1,5 +1,7 @@
 """What is given as a function of time, and does much between the times of steps, is told."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -122,6 +124,16 @@ def test_a_belt_that_shakes_as_often_as_steps_are_taken(scheme, omega):
     assert run.status == dc.Status.TOO_COARSE
     slow = dc.simulate(BELT, p | {"omega": 5.0}, [0.0, 0.0], [0.0, 0.5], TIMES, scheme=scheme)
     assert slow.status == dc.Status.OK
+
+
+def test_a_belt_that_starts_at_once():
+    # Within one step of many; twelve are few enough to count it.
+    starting = replace(BELT, slip=lambda t, q, u, p: (u[1:] - jnp.where(t > 0.31, 1.0, 0.0))[None])
+    times = np.linspace(0.0, 0.6, 25)
+    run = dc.simulate(starting, {}, [0.0, 0.0], [0.0, 0.0], times, scheme=dc.VelocityProjection())
+    assert run.status == dc.Status.OK
+    # First held, then drawn along with g mu and driven with 1 m/s^2, to the order of the scheme.
+    np.testing.assert_allclose(run.q[-1, 1], 0.5 * 5 * 0.2**2 + 0.09 * 1.0, atol=times[1])
 
 
 @pytest.mark.parametrize("scheme", [dc.EventTimed(), dc.PercussionFriction()], ids=["EventTimed", "PercussionFriction"])

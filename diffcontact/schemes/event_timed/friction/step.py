@@ -25,7 +25,7 @@ from diffcontact.schemes.event_timed.remainder import remainder
 from diffcontact.schemes.event_timed.smooth_motion import Tolerance
 from diffcontact.schemes.scheme import Info
 from diffcontact.schemes.truncation import Truncation, winds
-from diffcontact.schemes.unseen import SIMPSON, belts_hide, given_forces
+from diffcontact.schemes.unseen import SIMPSON, given_forces, unseen_belts
 from diffcontact.status import Status, first
 from diffcontact.system import gap_motion
 
@@ -159,8 +159,8 @@ def _to_next_event(system, params, h, order: int, now: _Moment, last):
     truncation = now.truncation.after(
         candidate.s, hit.u, end.u - end.given, piece.a, forces, tolerance.velocity, order
     )  # fmt: skip
-    hidden = belts_hide(system, params, now.t, candidate.s, now.q, hit.u, piece.modes.closed)
-    truncation = replace(truncation, blind=truncation.blind + hidden)
+    belts = unseen_belts(system, params, now.t, candidate.s, now.q, hit.u, piece.modes.closed)
+    truncation = replace(truncation, surfaces=truncation.surfaces.plus(belts))
     moved = candidate.s / 2 * (hit.u + end.u)
     truncation = truncation.through(system, params, now.t, candidate.s, now.q, hit.u, end.q, moved, ~piece.resting)
     begins, ends = (now.q, hit.u, piece.a), (end.q, end.u)
