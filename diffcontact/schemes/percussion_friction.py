@@ -14,6 +14,7 @@ from diffcontact import linear, qp
 from diffcontact.batching import where_wanted
 from diffcontact.schemes.line import LineState, Within, advance, begin, contact, of_line, read
 from diffcontact.schemes.scheme import Info, Scheme
+from diffcontact.schemes.truncation import Truncation
 from diffcontact.status import first
 from diffcontact.system import ParticleLine
 
@@ -78,7 +79,9 @@ class PercussionFriction(Scheme):
         """Glide to each percussion that is due, through it, and on to the end of the step."""
         return advance(system, params, t, h, state, partial(glide_to, system, params))
 
-    def truncated(self, system: Any, params: Any, t: ArrayLike, h: ArrayLike, before: Any, after: Any, impulse: Array):
+    def truncated(
+        self, system: Any, params: Any, t: ArrayLike, h: ArrayLike, before: Any, after: Any, impulse: Array
+    ) -> Truncation:
         """Of what is given as a function of time; implicit Euler damps what springs and dashpots do within a step."""
         return of_line(system, params, t, h, before, after)
 

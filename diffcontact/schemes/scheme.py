@@ -80,7 +80,9 @@ class Scheme(ABC):
     def step(self, system: Any, params: Any, t: ArrayLike, h: ArrayLike, state: Any) -> tuple[Any, Info]:
         """From the state at t to the state at t + h."""
 
-    def truncated(self, system: Any, params: Any, t: ArrayLike, h: ArrayLike, before: Any, after: Any, impulse: Array):
+    def truncated(
+        self, system: Any, params: Any, t: ArrayLike, h: ArrayLike, before: Any, after: Any, impulse: Array
+    ) -> Truncation | None:
         """The `Truncation` of a step from one state to another, impulse (c,) [N s], or None where states know that of
         the whole motion.
 

@@ -121,9 +121,8 @@ class Truncation:
         a, there = given(t), acceleration(system, params, t, x, w)
         moved = h / 2 * (jnp.abs(u) + jnp.abs(w) + h * jnp.abs(a))
         forces = Unseen.nothing(u).after(given, t, h, ENDS)
-        surfaces = unseen_walls(system, params, t, h, q, impulse)
-        if system.rubs:
-            surfaces = surfaces.plus(unseen_belts(system, params, t, h, q, u, impulse != 0))
+        belts = unseen_belts(system, params, t, h, q, u, impulse != 0)
+        surfaces = unseen_walls(system, params, t, h, q, impulse).plus(belts)
         blind = obstacles_hide(system, params, t, h, lambda f: q + f * (x - q), h / 2 * (u + w))
         off, none = h**2 / 6 * jnp.abs(there - a), jnp.zeros_like(u)
         return cls(off, moved, none, jnp.abs(h), forces, surfaces, blind.astype(u.dtype))

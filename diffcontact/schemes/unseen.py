@@ -154,7 +154,7 @@ def unseen_belts(system, params, t, s, q: Array, u: Array, touching: Array) -> U
     def slip(t):
         return system.slip(t, q, u, params)
 
-    if not depends_on_time(slip, t):
+    if not (system.rubs and depends_on_time(slip, t)):
         return Unseen.nothing(jnp.zeros((), u.dtype))
     return unseen_surface(*beside(slip, t, s, SIMPSON), touching[:, None], u, s)
 

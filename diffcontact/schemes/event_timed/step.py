@@ -174,7 +174,9 @@ class EventTimed(Scheme):
             return self._step_with_friction(system, params, t, h, state)
         return step_without_friction(system, params, t, h, state, self.events, self.order)
 
-    def truncated(self, system: Any, params: Any, t: ArrayLike, h: ArrayLike, before: Any, after: Any, impulse: Array):
+    def truncated(
+        self, system: Any, params: Any, t: ArrayLike, h: ArrayLike, before: Any, after: Any, impulse: Array
+    ) -> Truncation | None:
         """That of a line; a System's state knows its own."""
         return of_line(system, params, t, h, before, after) if isinstance(system, ParticleLine) else None
 
