@@ -178,10 +178,16 @@ def obstacles_hide(system, params, t, h, place: Callable, moved: Array, watched:
     gaps = lax.stop_gradient(jax.vmap(lambda f: system.gap(t + h, place(f), params))(shares))
     q = lax.stop_gradient(place(jnp.zeros((), moved.dtype)))
     floor = jnp.minimum(jnp.min(gaps[: 2 if watched is None else 1], axis=0), 0.0)
-    dips = floor - jnp.min(gaps, axis=0)
-    suspect = (True if watched is None else watched) & (dips > _ROUNDING * jnp.finfo(q.dtype).eps * jnp.max(jnp.abs(q)))
+    deepest = jnp.min(gaps, axis=0)
+    dips = floor - deepest
+    eps, size = jnp.finfo(q.dtype).eps, jnp.max(jnp.abs(q))
+    if watched is not None:
+        # Of a smooth motion this is the way itself, and no chord. Its events are found to the root of the rounding.
+        deep = dips > _SHALLOW * (jnp.max(gaps, axis=0) - deepest) + eps**0.5 * size
+        return jnp.any(watched & deep)
+    suspect = dips > _ROUNDING * eps * size
 
-    def deep():
+    def through():
         mass = system.mass(q, params)
         root, length = mass_matrix.root(mass), jnp.sqrt(moved @ mass_matrix.apply(mass, moved))
 
@@ -193,4 +199,4 @@ def obstacles_hide(system, params, t, h, place: Callable, moved: Array, watched:
         slopes = jnp.min(jax.vmap(slope)(shares), axis=0)
         return jnp.any(suspect & (dips > _SHALLOW * slopes * length))
 
-    return where_wanted(jnp.any(suspect), deep, jnp.zeros((), bool))
+    return where_wanted(jnp.any(suspect), through, jnp.zeros((), bool))
