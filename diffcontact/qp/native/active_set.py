@@ -20,7 +20,7 @@ NOWHERE, HELD = -1, -2
 # The squared sine of the angle between a row and those before it from which on it is held at once.
 WELL_INDEPENDENT = 1e-4
 # How often violated rows are held all at once, and down to which part of the largest violation. With less violated ones
-# many come in that leave again: of 64 discs in a pyramid a third of the time, of 32 spheres a quarter.
+# many come in that leave again: of 15 discs in a pyramid a third of the time, of 32 spheres a quarter.
 AT_ONCE, PART = 20, 1 / 3
 
 # The kernel works in double precision, whatever it is given.
