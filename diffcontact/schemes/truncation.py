@@ -123,7 +123,7 @@ class Truncation:
         forces = Unseen.nothing(u).after(given, t, h, ENDS)
         belts = unseen_belts(system, params, t, h, q, u, impulse != 0)
         surfaces = unseen_walls(system, params, t, h, q, impulse).plus(belts)
-        blind = obstacles_hide(system, params, t, h, lambda f: q + f * (x - q), h / 2 * (u + w))
+        blind = obstacles_hide(system, params, t, h, lambda f: q + f * (x - q), moved=h / 2 * (u + w))
         off, none = h**2 / 6 * jnp.abs(there - a), jnp.zeros_like(u)
         return cls(off, moved, none, jnp.abs(h), forces, surfaces, blind.astype(u.dtype))
 
@@ -137,12 +137,12 @@ class Truncation:
         rounding = Rounding(there, there, still, zero, zero) if single else None
         return cls(still, still, still, zero, Unseen.nothing(u), Unseen.nothing(zero), zero, rounding)
 
-    def through(self, system, params, t, s, q: Array, u: Array, end: Array, moved: Array, watched: Array) -> Truncation:
+    def through(self, system, params, t, s, q: Array, u: Array, end: Array, watched: Array) -> Truncation:
         """And whether a piece of s seconds from (q, u) to the place `end`, on a parabola, goes through an obstacle."""
         params, s, q, u, end = lax.stop_gradient((params, s, q, u, end))
         way = s * rate(system, params, q, u)
         hidden = obstacles_hide(
-            system, params, t, s, lambda f: q + f * way + f**2 * (end - q - way), moved, lax.stop_gradient(watched)
+            system, params, t, s, lambda f: q + f * way + f**2 * (end - q - way), watched=lax.stop_gradient(watched)
         )  # fmt: skip
         return replace(self, blind=self.blind + hidden)
 

@@ -159,7 +159,9 @@ def unseen_belts(system, params, t, s, q: Array, u: Array, touching: Array) -> U
     return unseen_surface(*beside(slip, t, s, SIMPSON), touching[:, None], u, s)
 
 
-def obstacles_hide(system, params, t, h, place: Callable, moved: Array, watched: Array | None = None) -> Array:
+def obstacles_hide(
+    system, params, t, h, place: Callable, *, moved: Array | None = None, watched: Array | None = None
+) -> Array:
     """() whether the way of a step goes through an obstacle.
 
     Where gaps are convex each is above its tangents, which schemes know. A washboard whose waves are as long as the way
@@ -167,16 +169,16 @@ def obstacles_hide(system, params, t, h, place: Callable, moved: Array, watched:
 
     Args:
         place: share of the way, 0 to 1 -> (n,) the place there [m].
-        moved: (d,) how far that is, in the coordinates of u [m].
-        watched: (c,) the gaps to look at, all the way to its end; None for all, which may overlap at the end.
+        moved: (d,) how far a straight way leads, in the coordinates of u [m]; all gaps may overlap at its end.
+        watched: (c,) or, of a smooth motion, the gaps to look at, all the way to its end.
     """
     if system.convex:
         return jnp.array(False)
     params, t, h, moved = lax.stop_gradient((params, t, h, moved))
-    shares = jnp.asarray(np.append([0.0, 1.0], _PLACES), moved.dtype)
+    q = lax.stop_gradient(place(0.0))
+    shares = jnp.asarray(np.append([0.0, 1.0], _PLACES), q.dtype)
     # All at one time: what walls do meanwhile is their own matter.
     gaps = lax.stop_gradient(jax.vmap(lambda f: system.gap(t + h, place(f), params))(shares))
-    q = lax.stop_gradient(place(jnp.zeros((), moved.dtype)))
     floor = jnp.minimum(jnp.min(gaps[: 2 if watched is None else 1], axis=0), 0.0)
     deepest = jnp.min(gaps, axis=0)
     dips = floor - deepest

@@ -126,8 +126,7 @@ def _to_next_event(system, params, h, now: _Moment, none: Percussion, last, orde
     given = given_forces(system, params, now.q, now.u)
     forces = now.truncation.forces.after(given, now.t, candidate.s, ENDS if order == 2 else SIMPSON)
     truncation = now.truncation.after(candidate.s, now.u, end.u, begin.a, forces, begin.tolerance.velocity, order)
-    moved = candidate.s / 2 * (now.u + end.u)
-    truncation = truncation.through(system, params, now.t, candidate.s, now.q, now.u, end.q, moved, ~begin.resting)
+    truncation = truncation.through(system, params, now.t, candidate.s, now.q, now.u, end.q, ~begin.resting)
     begins, ends = (now.q, now.u, begin.a), (end.q, end.u)
     now = _Moment(
         t=now.t + candidate.s,
@@ -275,7 +274,7 @@ def _finish(system, params, h, at_start: _Moment, now: _Moment, pending) -> _Mom
         impulse, status = since.impulse + impulse, first(since.status, status)
         # What was seen on the way stays known, and what this one passes through is told as well.
         place, moved = lambda f: since.q + f * (x - since.q), since.left / 2 * (since.u + w)
-        hidden = obstacles_hide(system, params, since.t, since.left, place, moved)
+        hidden = obstacles_hide(system, params, since.t, since.left, place, moved=moved)
         truncation = replace(now.truncation, blind=now.truncation.blind + hidden)
         return since._replace(q=x, u=w, impulse=impulse, unsettled=unsettled, truncation=truncation, status=status)
 

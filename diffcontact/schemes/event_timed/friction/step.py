@@ -161,8 +161,7 @@ def _to_next_event(system, params, h, order: int, now: _Moment, last):
     )  # fmt: skip
     belts = unseen_belts(system, params, now.t, candidate.s, now.q, hit.u, piece.modes.closed)
     truncation = replace(truncation, surfaces=truncation.surfaces.plus(belts))
-    moved = candidate.s / 2 * (hit.u + end.u)
-    truncation = truncation.through(system, params, now.t, candidate.s, now.q, hit.u, end.q, moved, ~piece.resting)
+    truncation = truncation.through(system, params, now.t, candidate.s, now.q, hit.u, end.q, ~piece.resting)
     begins, ends = (now.q, hit.u, piece.a), (end.q, end.u)
     after = _Moment(
         t=now.t + candidate.s,
