@@ -31,8 +31,8 @@ from diffcontact.versions import versions
 _EACH, _UNKNOWN = 2, 16
 # What jax computes by, as it is called in `jax` and, with jax_ before it, in `jax.config`.
 _SETTINGS = ("enable_x64", "default_matmul_precision", "default_prng_impl", "threefry_partitionable")
-# Of a worker's threads one opens a task for all.
-_OPENING = Lock()
+# Of threads that want the same, one makes it for all: an `lru_cache` alone lets two of them make it at once.
+_MAKING = Lock()
 
 
 class LostChunkError(RuntimeError):
@@ -155,7 +155,9 @@ class Task:
 
     def __call__(self, lanes: Any) -> list[np.ndarray]:
         with self.conditions.held() as devices:
-            return jax.tree.leaves(vectorised(self.run, devices)(lanes))
+            with _MAKING:
+                compute = vectorised(self.run, devices)
+            return jax.tree.leaves(compute(lanes))
 
     @cached_property
     def packed(self) -> bytes:
@@ -190,7 +192,7 @@ class _Packed:
     run: bytes
 
     def __call__(self, lanes: Any) -> list[np.ndarray]:
-        with _OPENING:
+        with _MAKING:
             task = _opened(self.conditions, self.run)
         return task(lanes)
 

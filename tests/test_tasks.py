@@ -125,8 +125,15 @@ def test_few_chunks_are_under_way_at_a_time(workers, most):
     assert (executor.submitted, executor.most) == (30, most)
 
 
-def test_threads_compile_once():
-    traced = []
+def test_threads_compile_once(monkeypatch):
+    """Also where the second thread comes while the first has only just begun."""
+    traced, vmap = [], jax.vmap
+
+    def slow(*arguments, **options):
+        time.sleep(0.05)
+        return vmap(*arguments, **options)
+
+    monkeypatch.setattr(jax, "vmap", slow)
 
     def run(a):
         traced.append(threading.current_thread())
