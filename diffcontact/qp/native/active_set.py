@@ -13,15 +13,10 @@ from diffcontact.qp.native.compiled import compiled, summed
 from diffcontact.qp.native.factor import append, apply, remove
 from diffcontact.qp.native.frame import past
 from diffcontact.qp.native.rows import add, clear, gather, product, spread
+from diffcontact.qp.working_set import EXPLAINED
 
 # The place of a row that is no candidate, because nothing asks for it or because it is held.
 NOWHERE, HELD = -1, -2
-
-# The squared sine of the angle between a row and those before it from which on it is held at once.
-WELL_INDEPENDENT = 1e-4
-# How often violated rows are held all at once, and down to which part of the largest violation. With less violated ones
-# many come in that leave again: of 15 discs in a pyramid a third of the time, of 32 spheres a quarter.
-AT_ONCE, PART = 20, 1 / 3
 
 # The kernel works in double precision, whatever it is given.
 EPS = float(np.finfo(np.float64).eps)
@@ -46,7 +41,16 @@ def _lay_out(space, number, entries, count):
 
 
 @compiled
-def _look_away(space, number, last):
+def _longest(space, count):
+    """How many entries a row has at most."""
+    entries = 0
+    for i in range(count):
+        entries = max(entries, space.start[i + 1] - space.start[i])
+    return entries
+
+
+@compiled
+def look_away(space, number, last):
     """The candidate of this number is held; the last one takes its place."""
     space.place[space.candidate[number]] = HELD
     if number != last:
@@ -67,7 +71,7 @@ def rounding(space, size, relaxed):
 
 
 @compiled
-def _most_violated(space, candidates, size, relaxed):
+def most_violated(space, candidates, size, relaxed):
     """The candidate that is violated most, by more than rounding, or -1."""
     worst, found = -rounding(space, size, relaxed), -1
     for i in range(candidates):
@@ -77,75 +81,34 @@ def _most_violated(space, candidates, size, relaxed):
 
 
 @compiled
-def hold_violated(space, candidates, dimension, most):
-    """Begin with the most violated rows, all at once and again and again, without those that would pull.
-
-    Their multipliers are positive and their values zero, which is all that the pivots ask of where they begin. Mostly
-    there is nothing left to do for them: a body that lies on others is violated wherever it is pressed. Rows that
-    depend on held ones, or nearly so, are left to the pivots.
+def check(space, candidates, count, size, relaxed):
+    """The rows' values where the step leads to, in `change` without their slack; a violated one becomes a candidate.
 
     Returns:
-        How many candidates there are then, and how many rows are held.
+        How many candidates there are, whether there is more to do, and whether candidates contradict the held rows.
     """
-    size = 0
-    for _ in range(AT_ONCE):
-        worst = _most_violated(space, candidates, size, False)
-        if worst < 0:
-            break
-        below, i, had = PART * space.now[worst], 0, size
-        while i < candidates and size < most:
-            row = space.candidate[i]
-            schur = 0.0
-            if space.now[i] <= below:
-                products(space, row, size)
-                schur = product(space, row, space.dense) - apply(space, size)
-                gather(space, row)
-            if schur > WELL_INDEPENDENT:
-                append(space, size, schur)
-                space.held[size] = row
-                size += 1
-                candidates -= 1
-                _look_away(space, i, candidates)
-            else:
-                i += 1
-        if size == had:
-            break
-        candidates, size = _let_go_what_pulls(space, candidates, size)
-        clear(space.step, dimension)
-        add_up(space, space.multiplier, size)
-        for i in range(candidates):
-            row = space.candidate[i]
-            space.now[i] = space.base[row] + product(space, row, space.step) + space.tolerance[row]
-    return candidates, size
-
-
-@compiled
-def _let_go_what_pulls(space, candidates, size):
-    """Make the values of the held rows zero, by multipliers that are positive: how many candidates and held rows."""
-    held, multiplier = space.held, space.multiplier
-    pulling = True
-    while pulling:
-        for j in range(size):
-            space.own[j] = space.base[held[j]]
-        apply(space, size)
-        for j in range(size):
-            multiplier[j] = -space.turn[j]
-        pulling = False
-        for gone in range(size - 1, -1, -1):
-            if multiplier[gone] > space.tolerance[held[gone]]:
-                continue
-            pulling = True
-            look_at(space, held[gone], 0.0, candidates)
+    again, contradiction, unknown = False, False, rounding(space, size, relaxed)
+    for i in range(count):
+        value, change, place = space.value[i], product(space, i, space.step), space.place[i]
+        space.change[i] = value + change if value < np.inf else value
+        if space.base[i] == np.inf or place == HELD:
+            continue
+        arrived = space.base[i] + change + unknown
+        violated = arrived < -2 * space.tolerance[i]
+        if place != NOWHERE:
+            space.now[place] = arrived + space.tolerance[i]
+            again |= violated and not relaxed
+            if not relaxed:
+                contradiction |= value + change + space.slack[i] < -EXPLAINED * space.tolerance[i]
+        elif violated:
+            look_at(space, i, arrived, candidates)
             candidates += 1
-            remove(space, size, gone)
-            size -= 1
-            for j in range(gone, size):
-                held[j], multiplier[j] = held[j + 1], multiplier[j + 1]
-    return candidates, size
+            again = True
+    return candidates, again, contradiction
 
 
 @compiled
-def pivots(space, candidates, count, dimension, entries, size, most, rank, relaxed, dependent_below):
+def pivots(space, candidates, count, dimension, size, most, rank, relaxed, dependent_below):
     """Take rows in and out until none of the candidates is violated: how many there are then, and how many rows held.
 
     A row that contradicts the held ones is taken for satisfied: its value in `base` becomes what satisfies it.
@@ -153,8 +116,9 @@ def pivots(space, candidates, count, dimension, entries, size, most, rank, relax
     held, multiplier, turn, now = space.held, space.multiplier, space.turn, space.now
     limit = 10 * count + 20
     done = 0
-    entering = _most_violated(space, candidates, size, relaxed)
+    entering, entries = most_violated(space, candidates, size, relaxed), 0
     if entering >= 0:
+        entries = _longest(space, count)
         for i in range(candidates):
             _lay_out(space, i, entries, count)
     while entering >= 0:
@@ -188,7 +152,7 @@ def pivots(space, candidates, count, dimension, entries, size, most, rank, relax
                     space.base[row] = space.value[row] + space.slack[row]
                 size += 1
                 candidates -= 1
-                _look_away(space, entering, candidates)
+                look_away(space, entering, candidates)
                 if entering < candidates:
                     _lay_out(space, entering, entries, count)
                 break
@@ -202,7 +166,7 @@ def pivots(space, candidates, count, dimension, entries, size, most, rank, relax
         gather(space, row)
         # Where a row was given up on its way in, values and multipliers have to be computed anew.
         halfway = space.place[row] != HELD and arrived > 0
-        entering = -1 if halfway or done == limit else _most_violated(space, candidates, size, relaxed)
+        entering = -1 if halfway or done == limit else most_violated(space, candidates, size, relaxed)
     return candidates, size
 
 

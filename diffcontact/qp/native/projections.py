@@ -16,6 +16,7 @@ from diffcontact.qp.native.rows import (
     factor_diagonal,
     factor_full,
     how_many_within,
+    invert_diagonal,
     list_negative,
     name_all,
     name_masked,
@@ -36,6 +37,9 @@ from diffcontact.qp.rows.slots import NONE
 from diffcontact.status import Status
 
 OK = int(Status.OK)
+# The rows within so many times the largest violation are read first. Of ten spheres in a box 14 of 105 are within one,
+# and in a tenth of the steps another one turns out to matter; within two it does in a fortieth.
+REACH = 2
 _most_held = compiled(most_held)
 
 # What all problems of a batch have in common: the shapes, and how far it is from one to the next in each operand.
@@ -117,12 +121,19 @@ def _read_rows(space, batch, given, lane, number):
 
 
 @compiled
+def _weigh(space, batch, given, lane):
+    """What the survey needs of a mass."""
+    if not batch.full:
+        invert_diagonal(space, past(given.mass, lane * batch.to_mass), batch.dimension)
+
+
+@compiled
 def _factor(space, batch, given, lane):
-    mass = past(given.mass, lane * batch.to_mass)
+    """What rows need of it that are read."""
     if batch.full:
-        factor_full(space, mass, batch.dimension)
+        factor_full(space, past(given.mass, lane * batch.to_mass), batch.dimension)
     else:
-        factor_diagonal(space, mass, batch.dimension)
+        factor_diagonal(space, batch.dimension)
 
 
 @compiled
@@ -153,11 +164,13 @@ def _find_working_set(frame, batch, given, numbers, eps):
     all_working, all_multipliers = ffi.octets(ffi.result(frame, 0)[3]), numbers(ffi.result(frame, 1)[3])
     all_steps, all_slack = numbers(ffi.result(frame, 2)[3]), numbers(ffi.result(frame, 3)[3])
     status = ffi.integers(ffi.result(frame, 4)[3])
+    factored = False
     for lane in range(ffi.lanes(ffi.result(frame, 4), 0)):
         working, multipliers = past(all_working, lane * count), past(all_multipliers, lane * count)
         step, slack = past(all_steps, lane * dimension), past(all_slack, lane * count)
         if lane == 0 or batch.to_mass != 0:
-            _factor(space, batch, given, lane)
+            _weigh(space, batch, given, lane)
+            factored = False
         clear(space.step, dimension)
         violated, ordinary = _survey(space, batch, given, lane, eps)
         size, rows, status[lane] = 0, 0, OK
@@ -165,10 +178,13 @@ def _find_working_set(frame, batch, given, numbers, eps):
             simple = ordinary and not batch.full
             negative = list_negative(space, count)
             found = simple and _hold_only_violated(space, batch, given, lane, negative, eps)
+            if not (found or factored):
+                _factor(space, batch, given, lane)
+                factored = True
             if found:
                 size = 1
             elif simple and count > ALL_CANDIDATES_UP_TO:
-                # Most of many rows are never near: those within the largest violation are enough, or all are read.
+                # Most of many rows are never near: the near ones are enough, or all are read.
                 size, rows, found = _find_among_near(
                     space, batch, given, lane, negative, working, eps
                 )  # fmt: skip
@@ -242,21 +258,22 @@ def _push(space, batch, given, lane, row, multiplier):
 
 @compiled
 def _find_among_near(space, batch, given, lane, negative, near, eps):
-    """The working set among the rows whose values are within the largest violation.
+    """The working set among the rows whose values are within `REACH` of the largest violation.
 
     Returns:
         How many rows are held, how many were read, and whether this is the solution: the others are satisfied, too.
     """
     count, dimension = batch.count, batch.dimension
     worst = worst_of(space, negative)
-    rows = name_within(space, worst, count)
+    reach = REACH * worst
+    rows = name_within(space, reach, count)
     _read(space, batch, given, lane, rows)
     size, status = find(space, rows, dimension, batch.most, min(count, dimension), batch.full, eps)
     if status != OK:
         return size, rows, False
     way = square_of_step(space, dimension)
     # A row of length one changes by no more than the way is long, and those that are not near are not violated.
-    if way <= worst**2 or how_many_within(space, way, count) == rows:
+    if way <= reach**2 or how_many_within(space, way, count) == rows:
         return size, rows, True
     _survey(space, batch, given, lane, eps)
     for i in range(count):
@@ -306,6 +323,7 @@ def _hold(frame, batch, given, numbers, eps):
             continue
         for i in range(rows):
             space.value[i], space.noise[i] = 0.0, 0.0
+        _weigh(space, batch, given, lane)
         _factor(space, batch, given, lane)
         _whiten(space, batch, rows)
         to_unit_length(space, rows, eps)

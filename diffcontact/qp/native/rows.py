@@ -29,12 +29,17 @@ def name_masked(space, mask, count):
 
 @compiled
 def name_within(space, reach, count):
-    """Those are whose value, in the unit of the rows of length one, is below `reach`; how many."""
+    """Those are whose value, in the unit of the rows of length one, is below `reach`; how many.
+
+    What a row's value squared is beyond the reach, with its sign, is put where its value is read to afterwards.
+    """
     number, square = 0, reach * reach
     for i in range(count):
         seen = space.seen[i]
+        space.value[i] = seen * abs(seen) - square * space.square[i]
+    for i in range(count):
         space.name[number] = i
-        number += (seen < 0) | (seen * seen < square * space.square[i])
+        number += space.value[i] < 0
     return number
 
 
@@ -201,10 +206,16 @@ def how_many_within(space, square, count):
 
 
 @compiled
-def factor_diagonal(space, mass, dimension):
-    """The inverse masses and their square roots."""
+def invert_diagonal(space, mass, dimension):
+    """The inverse masses."""
     for j in range(dimension):
         space.weight[j] = 1 / np.float64(mass[j])
+
+
+@compiled
+def factor_diagonal(space, dimension):
+    """Their square roots."""
+    for j in range(dimension):
         space.root[j] = np.sqrt(space.weight[j])
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from diffcontact.qp.native.active_set import EPS, HELD, NOWHERE, hold_violated, look_at, pivots, refine, rounding
+from diffcontact.qp.native.active_set import EPS, HELD, NOWHERE, check, look_at, pivots, refine
+from diffcontact.qp.native.at_once import hold_violated
 from diffcontact.qp.native.compiled import compiled
 from diffcontact.qp.native.rows import clear, product, to_unit_length, unwhiten
 from diffcontact.qp.working_set import EXPLAINED, LEFT_OVER, ROUNDS, SOFTNESS
@@ -33,25 +34,24 @@ def find(space, count, dimension, most, rank, full, eps):
     relaxation.
     """
     worst = to_unit_length(space, count, eps)
-    entries = _longest(space, count)
     clear(space.slack, count)
     clear(space.dense, dimension)
     dependent_below = dependence_tolerance(most, eps)
     for i in range(count):
         space.base[i] = space.value[i]
-    size = _solve(space, worst, count, dimension, entries, most, rank, False, dependent_below)
+    size = _solve(space, worst, count, dimension, most, rank, False, dependent_below)
     if _contradicted(space, count):
         _soften(space, count, eps, dependent_below)
         for i in range(count):
             space.base[i] = space.value[i]
         for _ in range(ROUNDS):
-            size = _solve(space, worst, count, dimension, entries, most, rank, True, dependent_below)
+            size = _solve(space, worst, count, dimension, most, rank, True, dependent_below)
             if not _gave_way(space, count, eps):
                 break
         for i in range(count):
             space.slack[i] = max(space.noise[i] - space.base[i], 0.0)
             space.base[i] = space.value[i] + space.slack[i]
-        size = _solve(space, worst, count, dimension, entries, most, rank, False, dependent_below)
+        size = _solve(space, worst, count, dimension, most, rank, False, dependent_below)
     status = _verdict(space, count, size, eps)
     if status == INFEASIBLE and not _refuted(space, count, dimension):
         status = ILL_CONDITIONED
@@ -70,16 +70,7 @@ def find(space, count, dimension, most, rank, full, eps):
 
 
 @compiled
-def _longest(space, count):
-    """How many entries a row has at most."""
-    entries = 0
-    for i in range(count):
-        entries = max(entries, space.start[i + 1] - space.start[i])
-    return entries
-
-
-@compiled
-def _solve(space, worst, count, dimension, entries, most, rank, relaxed, dependent_below):
+def _solve(space, worst, count, dimension, most, rank, relaxed, dependent_below):
     """Find the working set for the values `base`: among the rows nearest to violation, and others as they become so."""
     candidates = 0
     for i in range(count):
@@ -89,45 +80,18 @@ def _solve(space, worst, count, dimension, entries, most, rank, relaxed, depende
             look_at(space, i, base, candidates)
             candidates += 1
     clear(space.step, dimension)
-    size = 0
+    size, done = 0, False
     if not relaxed:
-        candidates, size = hold_violated(space, candidates, dimension, min(most, rank))
+        candidates, size, done = hold_violated(space, candidates, count, dimension, min(most, rank))
+    if done:
+        return size
     for _ in range(ROUNDS):
-        candidates, size = pivots(
-            space, candidates, count, dimension, entries, size, most, rank, relaxed, dependent_below
-        )  # fmt: skip
+        candidates, size = pivots(space, candidates, count, dimension, size, most, rank, relaxed, dependent_below)
         refine(space, dimension, size, relaxed)
-        candidates, again, contradiction = _check(space, candidates, count, size, relaxed)
+        candidates, again, contradiction = check(space, candidates, count, size, relaxed)
         if not again or contradiction:
             break
     return size
-
-
-@compiled
-def _check(space, candidates, count, size, relaxed):
-    """The rows' values where the step leads to, in `change` without their slack; a violated one becomes a candidate.
-
-    Returns:
-        How many candidates there are, whether there is more to do, and whether candidates contradict the held rows.
-    """
-    again, contradiction, unknown = False, False, rounding(space, size, relaxed)
-    for i in range(count):
-        value, change, place = space.value[i], product(space, i, space.step), space.place[i]
-        space.change[i] = value + change if value < np.inf else value
-        if space.base[i] == np.inf or place == HELD:
-            continue
-        arrived = space.base[i] + change + unknown
-        violated = arrived < -2 * space.tolerance[i]
-        if place != NOWHERE:
-            space.now[place] = arrived + space.tolerance[i]
-            again |= violated and not relaxed
-            if not relaxed:
-                contradiction |= value + change + space.slack[i] < -EXPLAINED * space.tolerance[i]
-        elif violated:
-            look_at(space, i, arrived, candidates)
-            candidates += 1
-            again = True
-    return candidates, again, contradiction
 
 
 @compiled
