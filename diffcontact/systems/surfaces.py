@@ -11,7 +11,7 @@ import numpy as np
 from jax import Array
 
 from diffcontact.messages import shown
-from diffcontact.qp.rows.body_rows import BodyRows
+from diffcontact.qp.rows.body_rows import BodyRows, Rows
 from diffcontact.qp.rows.slots import NONE
 from diffcontact.system import System
 
@@ -150,33 +150,47 @@ class Surfaces:
         shape = self.normals(t, params, dtype).shape
         return _shaped("balls(belt=...)", self.belt(t, params), shape, dtype)
 
+    def between(self, q: Array, params) -> tuple[Array, Array]:
+        """The distances (p,) of the centres of each two balls [m], and unit vectors (p, m) from one to the other."""
+        first, second = np.triu_indices(self.count, 1, self.spheres)
+        centre = self.centres(q, params)
+        return unit(centre[second] - centre[first])
+
     def gap(self, t, q: Array, params) -> Array:
         """(c,) the gaps of all contacts [m], in the order of `balls`."""
+        return self._gap(t, q, params, self.between(q, params)[0])
+
+    def _gap(self, t, q, params, distance):
         blocks = []
-        if self.spheres > 1:
-            centre, radius = self.centres(q, params), self.radii(t, params, q.dtype)
+        if distance.size:
+            radius = self.radii(t, params, q.dtype)
             first, second = np.triu_indices(self.count, 1, self.spheres)
-            blocks = [length(centre[second] - centre[first]) - radius[first] - radius[second]]
+            blocks = [distance - radius[first] - radius[second]]
         walls = [gap.ravel() for gap in self.wall_gaps(t, q, params)]
         return jnp.concatenate([*walls, *blocks]) if walls or blocks else jnp.zeros(0, q.dtype)
 
     def facing(self, t, q: Array, params) -> tuple[np.ndarray, np.ndarray, Array]:
         """The numbers (c,) of the two surfaces of each contact, and unit vectors (c, m) from one to the other."""
+        return self._facing(t, q, params, self.between(q, params)[1])
+
+    def _facing(self, t, q, params, direction):
         blocks, walls = [], 0
         if self.box is not None or self.planes is not None:
             normals = self.normals(t, params, q.dtype)
             walls = len(normals)
             for wall in np.split(np.arange(walls), [] if self.box is None else self.dimension * np.arange(1, 3)):
                 blocks.append(-jnp.tile(normals[wall], (self.count, 1)))
-        first, second = np.triu_indices(self.count, 1, self.spheres)
-        centre = self.centres(q, params)
-        blocks.append(unit(centre[second] - centre[first])[1])
         first, second = self.pairs(walls - (0 if self.box is None else 2 * self.dimension))
-        return first.astype(np.int32), second.astype(np.int32), jnp.concatenate(blocks)
+        return first.astype(np.int32), second.astype(np.int32), jnp.concatenate([*blocks, direction])
 
     def gradients(self, t, q: Array, params) -> BodyRows:
         """The gradients of the gaps as rows between the balls, in the order of `balls`."""
         return self.rows(*self.facing(t, q, params))
+
+    def linearised(self, t, q: Array, params) -> tuple[Array, BodyRows]:
+        """The gaps and their gradients, in one pass over the pairs."""
+        distance, direction = self.between(q, params)
+        return self._gap(t, q, params, distance), self.rows(*self._facing(t, q, params, direction))
 
     def rows(self, first, second, direction: Array) -> BodyRows:
         """The gradients of the gaps (c,) between these surfaces, in directions (c, m) from the first to the second.
@@ -249,6 +263,11 @@ class Balls(System):
     @property
     def convex(self) -> bool:
         return True
+
+    def linearised(self, params, t, q: Array) -> tuple[Array, Rows]:
+        if self.normals is None:
+            return super().linearised(params, t, q)
+        return self.surfaces.linearised(jnp.asarray(t, q.dtype), q, params)
 
     def turning(self, params, t, mass: Array, start: Array, x: Array) -> tuple[Array, Array]:
         return self.surfaces.turning(t, mass, start, x, params)
