@@ -29,7 +29,7 @@ from jax import Array, lax
 from diffcontact.approach import approach, takes_speed
 from diffcontact.mass import solve
 from diffcontact.neighbours import AllContacts
-from diffcontact.qp.rows.body_rows import BodyRows, Rows
+from diffcontact.qp.rows.body_rows import BodyRows, Rows, magnitudes
 from diffcontact.status import Status
 
 Params = Any
@@ -226,6 +226,12 @@ class System(AllContacts):
             return here.gap, here.normals
         t = jnp.asarray(t, q.dtype)
         return self.gap(t, q, params), self.normals(t, q, params)
+
+    def terms(self, params: Params, t: Any, q: Array, gap: Array, rows: Rows) -> Array:
+        """(c,) sizes of the terms of the gaps [m], which their rounding is relative to; rows are the gradients."""
+        del params, t
+        places = q if self.rate is None else jnp.full(rows.shape[1], jnp.max(jnp.abs(q)))
+        return magnitudes(rows, places) + jnp.abs(gap)
 
     @property
     def convex(self) -> bool:

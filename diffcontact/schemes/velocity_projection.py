@@ -15,7 +15,6 @@ from diffcontact import qp
 from diffcontact.friction import slip_rows
 from diffcontact.mass import solve
 from diffcontact.neighbours import carried_over, taken
-from diffcontact.qp.rows.body_rows import magnitudes
 from diffcontact.schemes.applicability import curvature_status, inelastic_status
 from diffcontact.schemes.gluing import glued, no_adhesion
 from diffcontact.schemes.layers import Layers
@@ -196,8 +195,7 @@ class VelocityProjection(Scheme):
             after = WarmState(advanced(system, params, q, move.u, h), move.u, system.numbers, multipliers, rubbing)
         else:
             # Bodies that just fit contradict each other by the rounding of their places.
-            places = q if system.rate is None else jnp.full(u.shape, jnp.max(jnp.abs(q)))
-            rounding = 4 * jnp.finfo(q.dtype).eps * (magnitudes(rows, places) + jnp.abs(gap))
+            rounding = 4 * jnp.finfo(q.dtype).eps * system.terms(params, t + h, q, gap, rows)
             offset, free = (gap + lax.stop_gradient(rounding)) / h, u + h * solve(mass, force)
             if system.rubs:
                 move = rubbed(system, params, t + h, q, mass, rows, offset, free, self.iterate)

@@ -192,6 +192,19 @@ class Surfaces:
         distance, direction = self.between(q, params)
         return self._gap(t, q, params, distance), self.rows(*self._facing(t, q, params, direction))
 
+    def terms(self, t, q: Array, params, direction: Array) -> Array:
+        """(c,) |n| |x| of the centres x of the balls that meet in directions n (c, m), of walls of one ball [m]."""
+        centre = jnp.abs(self.centres(q, params))
+        own = centre[: self.count]
+        blocks = [] if self.box is None else [own.ravel(), own.ravel()]
+        if self.planes is not None:
+            normals = jnp.abs(self.inclined(t, params, q.dtype)[0])
+            blocks.append(jnp.sum(own[:, None, :] * normals[None, :, :], axis=2).ravel())
+        first, second = np.triu_indices(self.count, 1, self.spheres)
+        if first.size:
+            blocks.append(jnp.sum(jnp.abs(direction[-first.size :]) * (centre[first] + centre[second]), axis=1))
+        return jnp.concatenate(blocks)
+
     def rows(self, first, second, direction: Array) -> BodyRows:
         """The gradients of the gaps (c,) between these surfaces, in directions (c, m) from the first to the second.
 
@@ -268,6 +281,12 @@ class Balls(System):
         if self.normals is None:
             return super().linearised(params, t, q)
         return self.surfaces.linearised(jnp.asarray(t, q.dtype), q, params)
+
+    def terms(self, params, t, q: Array, gap: Array, rows: Rows) -> Array:
+        if not isinstance(rows, BodyRows):
+            return super().terms(params, t, q, gap, rows)
+        direction = rows.normals[:, 0, : self.surfaces.dimension]
+        return self.surfaces.terms(jnp.asarray(t, q.dtype), q, params, direction) + jnp.abs(gap)
 
     def turning(self, params, t, mass: Array, start: Array, x: Array) -> tuple[Array, Array]:
         return self.surfaces.turning(t, mass, start, x, params)

@@ -9,6 +9,7 @@ import pytest
 
 import diffcontact as dc
 from diffcontact.qp.rows.body_rows import dense
+from diffcontact.system import System
 
 
 def test_gaps_are_ordered_low_walls_high_walls_pairs():
@@ -31,7 +32,7 @@ def test_gradients_are_finite_where_centres_coincide():
     assert np.all(np.isfinite(jacobian))
 
 
-@pytest.mark.parametrize(
+WALLED = pytest.mark.parametrize(
     ("count", "dimension", "box", "more"),
     [
         (4, 2, ((0.0, -1.0), (np.inf, 3.0)), {}),
@@ -44,13 +45,38 @@ def test_gradients_are_finite_where_centres_coincide():
         ),
     ],
 )
-def test_the_sparse_normals_are_the_gradients_of_the_gaps(count, dimension, box, more):
-    system = dc.systems.balls(count, dimension, box=box, **more)
+
+
+def _somewhere(count, dimension, box, more):
+    """The system, and places and params of its balls."""
     rng = np.random.default_rng(0)
     q = jnp.asarray(rng.normal(size=count * dimension))
     params = {"radius": jnp.full(count, 0.1), "fixed_radius": jnp.ones(2), "fixed_centre": rng.normal(size=(2, 2))}
+    return dc.systems.balls(count, dimension, box=box, **more), q, params
+
+
+@WALLED
+def test_the_sparse_normals_are_the_gradients_of_the_gaps(count, dimension, box, more):
+    system, q, params = _somewhere(count, dimension, box, more)
     gradients = jax.jacfwd(system.gap, argnums=1)(0.0, q, params)
-    np.testing.assert_allclose(dense(system.normals(0.0, q, params)), gradients, atol=1e-15)
+    gap, rows = system.linearised(params, 0.0, q)
+    np.testing.assert_array_equal(gap, system.gap(0.0, q, params))
+    for sparse in (system.normals(0.0, q, params), rows):
+        np.testing.assert_allclose(dense(sparse), gradients, atol=1e-15)
+
+
+@WALLED
+def test_gaps_are_rounded_as_their_terms_are(count, dimension, box, more):
+    """|grad g| |q| + |g|, and as much for the fixed balls, whose places are subtracted, too."""
+    system, q, params = _somewhere(count, dimension, box, more)
+    gap, rows = system.linearised(params, 0.0, q)
+    expected = System.terms(system, params, 0.0, q, gap, rows)
+    if system.surfaces.fixed:
+        _, second, direction = system.surfaces.facing(0.0, q, params)
+        met = (second >= count) & (second < count + 2)
+        centre = np.abs(params["fixed_centre"])[np.where(met, second - count, 0)]
+        expected += np.where(met, np.sum(np.abs(direction) * centre, axis=1), 0)
+    np.testing.assert_allclose(system.terms(params, 0.0, q, gap, rows), expected, rtol=1e-14)
 
 
 def test_a_step_with_sparse_normals_is_one_with_dense_normals():
