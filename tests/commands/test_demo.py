@@ -1,4 +1,6 @@
 import json
+import re
+from pathlib import Path
 
 from command_line import assert_one_line
 
@@ -16,6 +18,20 @@ def test_the_demo_finds_what_it_simulated(demo):
         # A fixed seed: within four standard errors, and these are small.
         assert abs(entry["value"] - TRUTH[name]) < 4 * entry["stderr"]
         assert entry["stderr"] < 1e-3
+
+
+def test_the_readme_shows_what_the_demo_finds(demo):
+    """To the digits that are shown: 0.6 of the last one, as another processor may round otherwise."""
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    shown = re.findall(r"^    (\w+) +\S+ +(\S+) +(\S+)   holds the truth$", readme, re.MULTILINE)
+    found = json.loads((demo / "result.json").read_text())["parameters"]
+    found = {name.partition("[")[0]: entry for name, entry in found.items()}
+    assert [name for name, *_ in shown] == [name for name in TRUTH if name in found]
+    for name, estimate, stderr in shown:
+        for text, value in ((estimate, found[name]["value"]), (stderr, found[name]["stderr"])):
+            number, _, exponent = text.partition("e")
+            digit = 10.0 ** (int(exponent or 0) - len(number.partition(".")[2]))
+            assert abs(value - float(text)) < 0.6 * digit
 
 
 def test_a_scene_that_was_edited_stays(tmp_path, capsys, monkeypatch):
