@@ -174,13 +174,15 @@ class Surfaces:
         return self._facing(t, q, params, self.between(q, params)[1])
 
     def _facing(self, t, q, params, direction):
-        blocks, walls = [], 0
-        if self.box is not None or self.planes is not None:
-            normals = self.normals(t, params, q.dtype)
-            walls = len(normals)
-            for wall in np.split(np.arange(walls), [] if self.box is None else self.dimension * np.arange(1, 3)):
-                blocks.append(-jnp.tile(normals[wall], (self.count, 1)))
-        first, second = self.pairs(walls - (0 if self.box is None else 2 * self.dimension))
+        blocks, planes = [], 0
+        if self.box is not None:
+            along = np.tile(np.eye(self.dimension, dtype=q.dtype), (self.count, 1))
+            blocks += [-along, along]
+        if self.planes is not None:
+            normals = self.inclined(t, params, q.dtype)[0]
+            planes = len(normals)
+            blocks.append(-jnp.tile(normals, (self.count, 1)))
+        first, second = self.pairs(planes)
         return first.astype(np.int32), second.astype(np.int32), jnp.concatenate([*blocks, direction])
 
     def gradients(self, t, q: Array, params) -> BodyRows:
@@ -215,7 +217,9 @@ class Surfaces:
 
     def bodies(self, first, second) -> Array:
         """(c, 2) the balls that move themselves among these surfaces."""
-        return jnp.stack([jnp.asarray(first), jnp.where(second < self.count, second, NONE)], axis=1)
+        # What is known here needs no computing in every step.
+        xp = np if isinstance(second, np.ndarray) else jnp
+        return jnp.asarray(xp.stack([first, xp.where(second < self.count, second, xp.int32(NONE))], axis=1))
 
     def coefficients(self, name: str, params):
         """() or (c,) the coefficient by this name of all contacts, in the order of `balls`."""
