@@ -158,10 +158,7 @@ class Surfaces:
 
     def gap(self, t, q: Array, params) -> Array:
         """(c,) the gaps of all contacts [m], in the order of `balls`."""
-        return self._gap(t, q, params, self.between(q, params)[0])
-
-    def _gap(self, t, q, params, distance):
-        blocks = []
+        blocks, distance = [], self.between(q, params)[0]
         if distance.size:
             radius = self.radii(t, params, q.dtype)
             first, second = np.triu_indices(self.count, 1, self.spheres)
@@ -171,9 +168,6 @@ class Surfaces:
 
     def facing(self, t, q: Array, params) -> tuple[np.ndarray, np.ndarray, Array]:
         """The numbers (c,) of the two surfaces of each contact, and unit vectors (c, m) from one to the other."""
-        return self._facing(t, q, params, self.between(q, params)[1])
-
-    def _facing(self, t, q, params, direction):
         blocks, planes = [], 0
         if self.box is not None:
             along = np.tile(np.eye(self.dimension, dtype=q.dtype), (self.count, 1))
@@ -183,16 +177,11 @@ class Surfaces:
             planes = len(normals)
             blocks.append(-jnp.tile(normals, (self.count, 1)))
         first, second = self.pairs(planes)
-        return first.astype(np.int32), second.astype(np.int32), jnp.concatenate([*blocks, direction])
+        return first.astype(np.int32), second.astype(np.int32), jnp.concatenate([*blocks, self.between(q, params)[1]])
 
     def gradients(self, t, q: Array, params) -> BodyRows:
         """The gradients of the gaps as rows between the balls, in the order of `balls`."""
         return self.rows(*self.facing(t, q, params))
-
-    def linearised(self, t, q: Array, params) -> tuple[Array, BodyRows]:
-        """The gaps and their gradients, in one pass over the pairs."""
-        distance, direction = self.between(q, params)
-        return self._gap(t, q, params, distance), self.rows(*self._facing(t, q, params, direction))
 
     def terms(self, t, q: Array, params, direction: Array) -> Array:
         """(c,) |n| |x| of the centres x of the balls that meet in directions n (c, m), of walls of one ball [m]."""
@@ -281,13 +270,9 @@ class Balls(System):
     def convex(self) -> bool:
         return True
 
-    def linearised(self, params, t, q: Array) -> tuple[Array, Rows]:
-        if self.normals is None:
-            return super().linearised(params, t, q)
-        return self.surfaces.linearised(jnp.asarray(t, q.dtype), q, params)
-
     def terms(self, params, t, q: Array, gap: Array, rows: Rows) -> Array:
-        if not isinstance(rows, BodyRows):
+        # Who replaces the gaps of balls by others, replaces their gradients.
+        if not isinstance(rows, BodyRows) or self.normals != self.surfaces.gradients:
             return super().terms(params, t, q, gap, rows)
         direction = rows.normals[:, 0, : self.surfaces.dimension]
         return self.surfaces.terms(jnp.asarray(t, q.dtype), q, params, direction) + jnp.abs(gap)
