@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
+from diffcontact.adapted import Adapted
 from diffcontact.system import ParticleLine, System
 
 # Those that return rows between bodies, not arrays.
@@ -17,18 +16,13 @@ _ROWS = ("normals", "tangents")
 
 
 @dataclass(frozen=True)
-class _In:
-    """A function whose result is converted to an array of one precision; equal where functions and precisions are."""
+class _Array:
+    """Converts to an array of one precision; equal where precisions are."""
 
     dtype: Any
-    function: Callable
 
-    def __call__(self, *args):
-        return jnp.asarray(self.function(*args), self.dtype)
-
-    @property
-    def __signature__(self):
-        return inspect.signature(self.function)
+    def __call__(self, value):
+        return jnp.asarray(value, self.dtype)
 
 
 def in_precision(system: System | ParticleLine, dtype) -> System | ParticleLine:
@@ -44,5 +38,5 @@ def in_precision(system: System | ParticleLine, dtype) -> System | ParticleLine:
     if not isinstance(system, System):
         return system
     optional = [name for name in system.optional if name not in _ROWS]
-    functions = {name: getattr(system, name) for name in ("gap", "force", "mass", "restitution", *optional)}
-    return replace(system, **{name: _In(np.dtype(dtype), function) for name, function in functions.items()})
+    names, array = ("gap", "force", "mass", "restitution", *optional), _Array(np.dtype(dtype))
+    return replace(system, **{name: Adapted(getattr(system, name), array) for name in names})

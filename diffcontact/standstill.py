@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import wraps
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from diffcontact.adapted import Adapted
 from diffcontact.requirements import Requirement
 
 
@@ -49,15 +49,12 @@ def stay(stands: Array, start: Array, way: Array) -> Array:
 
 
 def _without(system, name, broken):
-    function = getattr(system, name)
-
-    @wraps(function)
-    def instead(*args):
-        value = jnp.asarray(function(*args))
+    def change(value):
+        value = jnp.asarray(value)
         neutral = np.eye(len(value)) if value.ndim == 2 and name != "slip" else float(name in ("mass", "gap"))
         return jnp.where(broken, jnp.asarray(neutral, value.dtype), value)
 
-    return instead
+    return Adapted(getattr(system, name), change)
 
 
 def _without_nan(x):

@@ -227,7 +227,7 @@ def _balls(count, dimension, box, cell, planes, radius, fixed, materials, spin, 
     if resistance:
         functions |= resisting(surfaces, surfaces.facing, coefficient)
     if cell is not None:
-        return CellListBalls(**functions, surfaces=surfaces, law=law, cell=cell)
+        return CellListBalls(**functions, surfaces=surfaces, law=law, built=functions, cell=cell)
     if count > DENSE_GRADIENTS_UP_TO:
         functions["normals"] = surfaces.gradients
     else:

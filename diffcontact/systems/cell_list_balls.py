@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 import jax.numpy as jnp
 from jax import Array, lax
 
+from diffcontact.adapted import core
 from diffcontact.approach import approach
 from diffcontact.qp.rows.body_rows import BodyRows
 from diffcontact.qp.rows.slots import NONE
@@ -28,6 +30,7 @@ class CellListBalls(Balls):
 
     Args:
         surfaces, law: as of `Balls`.
+        built: its functions by name. Those of contacts cannot be replaced: the contacts of a list have their own.
         cell: edge of the cells, at least the largest diameter [m].
         candidates: room for pairs of balls in neighbouring cells, per ball; None: what balls of about one size take
             that are packed.
@@ -35,6 +38,7 @@ class CellListBalls(Balls):
         stretch: how much faster than the fastest ball before a projection one may be after it.
     """
 
+    built: Mapping[str, Callable] = field(kw_only=True, compare=False, repr=False)
     cell: float = field(kw_only=True)
     candidates: int | None = field(default=None, kw_only=True)
     per_ball: int = field(default=8, kw_only=True)
@@ -42,6 +46,9 @@ class CellListBalls(Balls):
 
     def __post_init__(self):
         super().__post_init__()
+        for name in sorted({"gap", "restitution", *self.optional} - {"adhesion", "rolling"}):
+            if core(getattr(self, name)) is not self.built.get(name):
+                raise ValueError(f"balls(cell=...): expected its own {name}, which the contacts of its list keep to")
         for name in ("adhesion", "rolling"):
             if getattr(self, name) is not None:
                 raise ValueError(f"balls(cell=...): expected no {name}=... with it, which the contacts of a list lack")

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from diffcontact.adapted import core
 from diffcontact.messages import shown
 from diffcontact.qp.rows.body_rows import BodyRows, Rows
 from diffcontact.qp.rows.slots import NONE
@@ -267,18 +268,23 @@ class Balls(System):
     friction_law: str = field(default="constant", kw_only=True)
 
     @property
+    def measures(self) -> bool:
+        """Whether gaps and gradients are those of the surfaces: somebody may have replaced them."""
+        own = (self.surfaces.gap, None if self.normals is None else self.surfaces.gradients)
+        return (core(self.gap), core(self.normals)) == own
+
+    @property
     def convex(self) -> bool:
-        return True
+        return self.measures
 
     def terms(self, params, t, q: Array, gap: Array, rows: Rows) -> Array:
-        # Who replaces the gaps of balls by others, replaces their gradients.
-        if not isinstance(rows, BodyRows) or self.normals != self.surfaces.gradients:
+        if not isinstance(rows, BodyRows) or not self.measures:
             return super().terms(params, t, q, gap, rows)
         direction = rows.normals[:, 0, : self.surfaces.dimension]
         return self.surfaces.terms(jnp.asarray(t, q.dtype), q, params, direction) + jnp.abs(gap)
 
-    def turning(self, params, t, mass: Array, start: Array, x: Array) -> tuple[Array, Array]:
-        return self.surfaces.turning(t, mass, start, x, params)
+    def turning(self, params, t, mass: Array, start: Array, x: Array) -> tuple[Array, Array] | None:
+        return self.surfaces.turning(t, mass, start, x, params) if self.measures else None
 
 
 def unit(apart: Array) -> tuple[Array, Array]:

@@ -9,6 +9,7 @@ import pytest
 
 import diffcontact as dc
 from diffcontact.qp.rows.body_rows import BodyRows, dense, switched
+from diffcontact.status import Status
 from diffcontact.system import System
 
 
@@ -81,6 +82,22 @@ def test_gaps_that_are_replaced_with_their_gradients_are_those_that_act():
     run = dc.simulate(system, params, [1.0, 2.0, 5.0, 8.9], [1.0, 0, 0, 2.0], times, scheme=dc.VelocityProjection())
     np.testing.assert_allclose(run.q[-1], [3.0, 2.0, 5.0, 9.9], atol=1e-12)
     assert run.status == 0
+
+
+@pytest.mark.parametrize("scheme", [dc.VelocityProjection(), dc.ElasticProjection(), dc.CatchingUp()])
+@pytest.mark.parametrize("count", [1, 4])
+def test_replaced_gaps_are_not_taken_for_convex_ones(count, scheme):
+    """A spike, 0.2 m high and a twentieth wide, is between two places of a ball that flies through it in one step."""
+
+    def spike(t, q, params):
+        x, y = q.reshape(-1, 2).T
+        return y - 0.2 * jnp.exp(-((x / 0.05) ** 2))
+
+    system = replace(dc.systems.balls(count, 2), gap=spike, normals=None)
+    params = {"mass": np.ones(count), "radius": np.ones(count), "gravity": np.zeros(2), "restitution": 0.0}
+    q0, u0 = np.tile([-0.5, 0.1], count), np.tile([1.0, 0.0], count)
+    run = dc.simulate(system, params, q0, u0, np.linspace(0.0, 1.0, 6), scheme=scheme)
+    assert run.status == Status.TOO_COARSE
 
 
 @WALLED

@@ -207,3 +207,25 @@ def test_in_single_precision_what_settles_is_solved():
         settled = dc.simulate(system, params, *start, times, scheme=dc.VelocityProjection())
         assert settled.q.dtype == np.float32
         assert settled.status == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "function"),
+    [
+        ("gap", lambda t, q, params: q.reshape(-1, 2)[:, 1]),
+        ("restitution", lambda params: 0.3),
+        ("normals", PAIRS.normals),
+        ("advance", lambda q, u, s, params: q + s * u),
+    ],
+)
+def test_functions_that_a_list_would_not_follow_are_refused(name, function):
+    more = {"rate": lambda q, u, params: u} if name == "advance" else {}
+    with pytest.raises(ValueError, match=rf"balls\(cell=\.\.\.\): expected its own {name}, which the contacts"):
+        replace(LISTED, **{name: function}, **more)
+
+
+def test_a_force_of_ones_own_acts_on_balls_of_a_list():
+    params, q0, u0 = _start(0)
+    lifted = replace(LISTED, force=lambda t, q, u, params: jnp.zeros_like(u))
+    run = dc.simulate(lifted, params, q0, jnp.zeros_like(u0), TIMES, scheme=SCHEME)
+    np.testing.assert_array_equal(run.q[-1], q0)
