@@ -215,7 +215,7 @@ class ListedContacts(System):
         return True
 
     def turning(self, params, t, mass: Array, start: Array, x: Array) -> tuple[Array, Array]:
-        return self.balls.turning(params, t, mass, start, x)
+        return self.balls.surfaces.turning(t, mass, start, x, params)
 
     def overlooked(self, q: Array, after: Array) -> Array:
         """() NEIGHBOURS_FULL where the list was too short, NEIGHBOURS_MISSED where a ball moved too far, or OK."""
