@@ -18,8 +18,8 @@ from diffcontact.schemes.event_timed.smooth_motion import Tolerance
 class CandidateStep(NamedTuple):
     """A smooth piece of motion, s seconds long, aimed at the event `index` where one was found.
 
-    `late` is how far the next one goes back, after so many `corrections` of the same aim; `arrival` is what the motion
-    is there, any pytree.
+    `late` is how far the next one goes back, after so many `corrections` of the same aim, and `settled` whether that is
+    rounding; `arrival` is what the motion is there, any pytree.
     """
 
     s: Array
@@ -27,12 +27,16 @@ class CandidateStep(NamedTuple):
     corrections: Array
     found: Array
     late: Array
+    settled: Array
     arrival: Any
 
 
 # The cubic's root is good to O(s^4): the first candidate corrects the time, the second its derivative, the third
 # arrives. More run only where rounding is not reached, or another event turns out to have come before.
 CANDIDATES = 7
+# What closes together has to be closed together, as at the corners of a box that falls flat: the one that was aimed at
+# is left open by no more than this part of what counts as closed.
+LEFT_OPEN = 1 / 128
 
 
 class Approach(Protocol):
@@ -71,21 +75,23 @@ def to_event_or_end(
     """
     rounding = rounding_of_time(t, left, at_begin[0].dtype)
     floor = lax.stop_gradient(jnp.where(at_begin[0] <= tolerance.gap, at_begin[0], 0.0))
-    search = _Search(approach, at_begin, watched, tolerance, left, floor)
+    search = _Search(approach, at_begin, watched, tolerance, left, floor, rounding)
 
     def again(candidate: CandidateStep, number):
-        unsettled = (candidate.corrections < 3) | (jnp.abs(candidate.late) > rounding)
+        unsettled = (candidate.corrections < 3) | ~candidate.settled
         wanted = (number == 0) | (candidate.found & unsettled)
         return where_wanted(wanted, lambda: search.attempt(candidate, number), candidate), None
 
     zero, none = jnp.zeros((), floor.dtype), jnp.zeros((), int)
     s, late, arrival = entangled((jnp.asarray(left, floor.dtype), zero, nowhere), at_begin)
-    to_end = CandidateStep(s, none, none, jnp.array(False), late, arrival)
+    no = jnp.array(False)
+    to_end = CandidateStep(s, none, none, no, late, no, arrival)
     return lax.scan(again, in_lanes(to_end, s), jnp.arange(1 + CANDIDATES))[0]
 
 
 class _Search(NamedTuple):
-    """What `to_event_or_end` is asked for, and `floor` (c,): where closed gaps are at first, 0 for open ones."""
+    """What `to_event_or_end` is asked for, `floor` (c,): where closed gaps are at first, 0 for open ones, and the
+    rounding of tau."""
 
     approach: Approach
     at_begin: tuple[Array, Array]
@@ -93,19 +99,22 @@ class _Search(NamedTuple):
     tolerance: Tolerance
     left: Array
     floor: Array
+    rounding: Array
 
     def attempt(self, candidate: CandidateStep, number) -> CandidateStep:
         """The next candidate: earlier by how late this one was, and corrected, or aimed anew."""
         s = candidate.s - candidate.late
         s = s + lax.stop_gradient(jnp.clip(s, 0.0, self.left) - s)
         candidate = candidate._replace(s=s, arrival=self.approach.advance(s))
-        # The aim was at the first root of cubics; where another gap is negative, it closed earlier than they told. What
-        # is still open there is not first, whatever its cubic tells: a gap may have a kink.
+        # The aim was at the first root of cubics. Where another gap is negative it closed earlier than they told,
+        # unless the correction opens it, too: what closes together is late together. What is still open there is not
+        # first, whatever its cubic tells: a gap may have a kink.
         others = self.watched & (jnp.arange(self.floor.size) != candidate.index)
         gaps, rates = self.approach.gaps(s, candidate.arrival)
-        astray = jnp.any((gaps < self.floor - self.tolerance.gap) & others)
-        closed = self.watched & ((number == 0) | others | (gaps <= self.floor + self.tolerance.gap))
         corrected = self.correct(candidate, gaps, rates)
+        overlap = self.floor - gaps
+        astray = jnp.any((overlap > self.tolerance.gap) & ~(overlap + corrected.late * rates <= overlap / 8) & others)
+        closed = self.watched & ((number == 0) | others | (gaps <= self.floor + self.tolerance.gap))
 
         def aim_anew():
             anew = self.look(candidate, closed)
@@ -130,10 +139,14 @@ class _Search(NamedTuple):
         """
         # From where a closed gap is, not from zero: a slow approach would take long for what is rounding.
         missed, rate = (gaps - self.floor)[candidate.index], lax.stop_gradient(rates[candidate.index])
+        zero, slow = (jnp.broadcast_to(x, gaps.shape)[candidate.index] for x in self.tolerance[:2])
         # Grazing: without an approach there is no time to correct.
-        approaching = rate < -jnp.broadcast_to(self.tolerance.velocity, gaps.shape)[candidate.index]
+        approaching = rate < -slow
         late = jnp.where(approaching, missed / jnp.where(approaching, rate, -1.0), 0.0)
-        return candidate._replace(late=late, corrections=candidate.corrections + 1)
+        # The rounding of a late time is much of a way; loads and grips, behind the gaps, have no such need.
+        open_ = approaching & (jnp.abs(missed) > LEFT_OPEN * zero) & (candidate.index < self.tolerance.slow.size)
+        settled = (jnp.abs(late) <= self.rounding) & ~open_
+        return candidate._replace(late=late, corrections=candidate.corrections + 1, settled=settled)
 
 
 def rounding_of_time(t, left, dtype) -> Array:

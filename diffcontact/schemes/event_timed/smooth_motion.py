@@ -32,13 +32,13 @@ class Tolerance(NamedTuple):
     slow: Array
 
 
-def tolerances(here: Contacts, reach: Array, u: Array, scale: Array, h) -> Tolerance:
+def tolerances(here: Contacts, reach: Array, u: Array, scale: Array, h, t) -> Tolerance:
     """Rounding of gaps and gap velocities, from the sizes of the terms that cancel in them.
 
     One bound for all contacts that may close within the step: in a pile, the rounding of one contact is the motion of
     its neighbours. eps^(3/4) rather than eps: a projection on closed contacts is exact to a few hundred eps, and
     impacts that belong together must not be split by rounding. Nor is anything faster than zero that moves less than
-    eps in the whole step.
+    eps in the whole step. Walls that move are where they are by the rounding of the time, too.
 
     Args:
         here: the contacts.
@@ -46,15 +46,19 @@ def tolerances(here: Contacts, reach: Array, u: Array, scale: Array, h) -> Toler
         u: (d,) velocity [m/s].
         scale: (c,) accelerations of the gaps [m/s^2].
         h: () length of the step [s].
+        t: () time [s].
     """
-    here, reach, u, scale, h = lax.stop_gradient((here, reach, u, scale, h))
+    here, reach, u, scale, h, t = lax.stop_gradient((here, reach, u, scale, h, t))
     rows = jnp.abs(here.normals)
     eps = jnp.finfo(u.dtype).eps
     speed = rows @ jnp.abs(u) + jnp.abs(here.drift) + h * scale
     near = may_close(here, reach, u, scale, h)
-    size, speed = (jnp.max(jnp.where(near, x, 0.0), initial=0.0) for x in (reach + h * speed, speed))
+    parts = reach + h * speed, speed, jnp.abs(t * here.drift)
+    size, speed, moved = (jnp.max(jnp.where(near, x, 0.0), initial=0.0) for x in parts)
     return Tolerance(
-        gap=eps**0.75 * size, velocity=jnp.maximum(eps**0.75 * speed, eps * size / jnp.abs(h)), slow=h / 2 * scale
+        gap=eps**0.75 * size + 8 * eps * moved,
+        velocity=jnp.maximum(eps**0.75 * speed, eps * size / jnp.abs(h)),
+        slow=h / 2 * scale,
     )
 
 
@@ -120,7 +124,7 @@ def start(system, params, t, q, u, h, s, released, glued=None) -> Start:
     # Two bodies that fall together have no relative acceleration: the terms' sizes count, not their sum.
     rows, still = lax.stop_gradient((jnp.abs(here.normals), here))
     scale = lax.stop_gradient(jnp.maximum(jnp.abs(normal_acceleration), rows @ jnp.abs(free)))
-    tolerance = tolerances(still, rows @ jnp.abs(lax.stop_gradient(q)), *lax.stop_gradient((u, scale, h)))
+    tolerance = tolerances(still, rows @ jnp.abs(lax.stop_gradient(q)), *lax.stop_gradient((u, scale, h, t)))
     touching = (here.gap <= tolerance.gap) & (opening >= -tolerance.velocity)
     closed = touching & ~released
     length = jnp.where(jnp.abs(s) > jnp.finfo(q.dtype).tiny, s, 1.0)

@@ -31,7 +31,7 @@ from diffcontact.schemes.event_timed.friction.piece import (
     lost_direction,
 )
 from diffcontact.schemes.event_timed.friction.single_impact import Hit, struck_alone
-from diffcontact.schemes.event_timed.impacts import Bounces, Percussion, Threshold, lasting_restitution
+from diffcontact.schemes.event_timed.impacts import Bounces, Percussion, Threshold, held_at_zero, lasting_restitution
 from diffcontact.status import Status, first
 from diffcontact.system import System
 
@@ -222,7 +222,8 @@ class _Before(NamedTuple):
             ends_early = so_far.soft[due.contact] | dead
             struck = select(self.flows, select(ends_early, compression, whole), struck)
         struck = select(dead, without_gain(place, self.opening, self.sliding, so_far.hit, struck), struck)
-        returns = self.slow & ((found.normal > 0) | (found.status != Status.OK))
+        stays = held_at_zero(place.contacts.normals, asked.b, asked.v, found.u)
+        returns = self.slow & (stays | (found.status != Status.OK))
         piece = begin(around, due.imposed, asked, found, modes, self.h)
         return Passage(
             hit=select(impacts, struck, so_far.hit),

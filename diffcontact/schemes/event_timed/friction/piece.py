@@ -112,7 +112,7 @@ class Surroundings(NamedTuple):
         bends, turns = (of(system, params, t, q, u, free) for of in (gap_acceleration, slip_acceleration))
         scale = jnp.maximum(jnp.abs(bends), jnp.abs(here.normals) @ jnp.abs(free))
         known = lax.stop_gradient((here, place.reach, u, scale, h))
-        tolerance, near = tolerances(*known), may_close(*known)
+        tolerance, near = tolerances(*known, t), may_close(*known)
         across = jnp.abs(slip.tangents) @ (jnp.abs(u) + h * jnp.abs(free)) + jnp.abs(slip.drift)
         fastest = jnp.max(jnp.where(near[:, None], across, 0.0), initial=0.0)
         rounding = jnp.maximum(jnp.finfo(u.dtype).eps ** 0.75 * fastest, tolerance.velocity)
