@@ -46,7 +46,7 @@ class CellListBalls(Balls):
 
     def __post_init__(self):
         super().__post_init__()
-        for name in sorted({"gap", "restitution", *self.optional} - {"adhesion", "rolling"}):
+        for name in sorted({*self.built, *self.optional} - {"force", "mass", "draw", "adhesion", "rolling"}):
             if core(getattr(self, name)) is not self.built.get(name):
                 raise ValueError(f"balls(cell=...): expected its own {name}, which the contacts of its list keep to")
         for name in ("adhesion", "rolling"):

@@ -210,18 +210,19 @@ def test_in_single_precision_what_settles_is_solved():
 
 
 @pytest.mark.parametrize(
-    ("name", "function"),
+    ("name", "functions"),
     [
-        ("gap", lambda t, q, params: q.reshape(-1, 2)[:, 1]),
-        ("restitution", lambda params: 0.3),
-        ("normals", PAIRS.normals),
-        ("advance", lambda q, u, s, params: q + s * u),
+        ("gap", {"gap": lambda t, q, params: q.reshape(-1, 2)[:, 1]}),
+        ("restitution", {"restitution": lambda params: 0.3}),
+        ("normals", {"normals": PAIRS.normals}),
+        ("advance", {"rate": lambda q, u, params: u, "advance": lambda q, u, s, params: q + s * u}),
+        ("friction", {"slip": None, "tangents": None, "friction": None, "tangential_restitution": None}),
     ],
 )
-def test_functions_that_a_list_would_not_follow_are_refused(name, function):
-    more = {"rate": lambda q, u, params: u} if name == "advance" else {}
+def test_functions_that_a_list_would_not_follow_are_refused(name, functions):
+    listed = dc.systems.balls(COUNT, 2, box=BOX, cell=0.25, spin=name == "friction")
     with pytest.raises(ValueError, match=rf"balls\(cell=\.\.\.\): expected its own {name}, which the contacts"):
-        replace(LISTED, **{name: function}, **more)
+        replace(listed, **functions)
 
 
 def test_a_force_of_ones_own_acts_on_balls_of_a_list():
