@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -41,6 +43,15 @@ def test_only_event_timed_on_a_system_lists_percussions():
 def test_what_would_leave_a_certificate_blind_is_refused(options, message):
     with pytest.raises(ValueError, match=message):
         dc.certify(BALL, FALL, [1.0], [0.0], TIMES, **options)
+
+
+def test_gaps_of_ones_own_are_not_called_by_the_names_of_those_of_balls():
+    """One wall for one of two balls, which touch nothing else."""
+    one = replace(dc.systems.balls(2, 1), gap=lambda t, q, params: 9.0 - q[1:])
+    params = {"mass": np.ones(2), "radius": np.ones(2), "gravity": np.zeros(1), "restitution": 0.5}
+    certificate = dc.certify(one, params, [1.0, 2.0], [2.0, 1.0], np.linspace(0.0, 8.0, 81))
+    assert certificate.clear
+    np.testing.assert_allclose(certificate.trajectory.percussions.time[0], 7.0, atol=1e-12)
 
 
 def test_a_certificate_is_for_values_that_are_known():

@@ -227,7 +227,7 @@ def _impacts(system, params, run: Trajectory, numbers) -> Impacts:
 def _numbers(system, params, t, q) -> tuple[np.ndarray, list[str]]:
     """(c,) how percussions number the contacts, and their names."""
     count = jax.eval_shape(lambda q: system.gap(t, q, params), q).size
-    if not isinstance(system, Balls):
+    if not (isinstance(system, Balls) and system.measures):
         return np.arange(count), [""] * count
     surfaces = system.surfaces
     pairs = surfaces.count * (2 * surfaces.spheres - surfaces.count - 1) // 2
