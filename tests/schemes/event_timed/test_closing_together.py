@@ -78,5 +78,5 @@ def test_feet_that_strike_together_are_closed_to_rounding():
     gaps = jax.vmap(jax.vmap(lambda q: system.gap(0.0, q, {"floor": 0.0, "begin": 0.0})))(run.percussions.q)
     met = np.take_along_axis(np.asarray(gaps), np.maximum(run.percussions.contact, 0)[..., None], axis=-1)[..., 0]
     assert np.sum(struck) > 100
-    # A hundred roundings of the half length; it was 10^5 of them.
+    # A hundred roundings of the half length: where the search goes to and fro it is 10^6 of them.
     assert np.max(np.abs(met[struck])) < 100 * np.finfo(float).eps * HALF_LENGTH
