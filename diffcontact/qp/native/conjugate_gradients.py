@@ -1,57 +1,117 @@
 """Projected conjugate gradients on the dual, as `diffcontact.qp.matrix_free.conjugate_gradients`, in loops.
 
-The same method with the same constants, always in double precision; its iterates differ by rounding.
+The same method with the same constants, of however many rows in single precision first; its iterates differ by
+rounding. What an iteration costs is what it reads and writes, so that each pass over the rows does all it can.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from diffcontact.qp.matrix_free.conjugate_gradients import CONJUGATE_STEPS, GRADIENT_STEP, ITERATIONS
+from diffcontact.qp.matrix_free.conjugate_gradients import (
+    CONJUGATE_STEPS,
+    GRADIENT_STEP,
+    ITERATIONS,
+    SINGLE_REDUCTION,
+    SINGLE_STEPS,
+)
 from diffcontact.qp.native.compiled import compiled, summed
-from diffcontact.qp.native.frame import EPS64
-from diffcontact.qp.native.pushes import meet, move, square
+from diffcontact.qp.native.frame import like
+from diffcontact.qp.native.pushes import meet, move, push, rate, weigh
+from diffcontact.qp.native.rows import clear
 
 
 @compiled
-def solve(space, number, soft, enough):
-    """From the multipliers -`floor` of so many rows to `change` and the residual, as small as asked or as it gets.
+def solve(space, single, number, enough):
+    """From the multipliers -`floor` of so many rows to better ones, in `floor` too; their residual.
 
     Args:
         space: the rows, and their values at v in `there`.
+        single: the rows in single precision.
         number: of rows.
-        soft: what is added to the dual's diagonal.
-        enough: the residual that is asked for.
+        enough: the residual that is asked for; it may end above, as small as it gets.
     """
-    for i in range(number):
-        space.slope[i], space.direction[i], space.change[i] = 0.0, 0.0, -space.floor[i]
-    move(space, number, space.change, space.motion)
-    meet(space, number, space.motion, soft, space.change, space.there, space.values)
-    for i in range(number):
-        space.change[i], space.there[i] = 0.0, space.values[i]
-    for j in range((space.bodies + 1) * space.components):
-        space.motion[j] = 0.0
-    count, last, size = 0, np.inf, 0.0
-    residual = _residual(space, number, soft)
-    while residual > enough and count < ITERATIONS:
-        if _pays(space, number):
-            _gradient_step(space, number, soft)
-        for _ in range(CONJUGATE_STEPS):
-            last, size = _conjugate_step(space, number, soft, last, size)
-        count += CONJUGATE_STEPS
-        residual = _residual(space, number, soft)
-        if residual <= enough:
-            # What steps have added up is rounded: a residual counts that is computed anew.
-            move(space, number, space.change, space.motion)
-            meet(space, number, space.motion, soft, space.change, space.there, space.values)
-            residual = _residual(space, number, soft)
+    _stop(single, number)
+    residual, before, memory = _values(space, number), np.inf, (np.inf, 0.0, 0)
+    while residual > enough and residual < before / 2:
+        _begin(space, single, number)
+        goal, before = max(0.9 * enough, SINGLE_REDUCTION * residual), residual
+        _, memory = _iterated(single, number, goal, memory[2] + SINGLE_STEPS, memory)
+        _end(space, single, number)
+        residual = _values(space, number)
+    if residual > enough:
+        _stop(space, number)
+        _begin(space, space, number)
+        residual, _ = _iterated(space, number, enough, ITERATIONS, (np.inf, 0.0, 0))
+        _end(space, space, number)
     return residual
 
 
 @compiled
-def _residual(space, number, soft):
+def _stop(space, number):
+    """Forget the directions."""
+    clear(space.slope, number)
+    clear(space.direction, number)
+
+
+@compiled
+def _values(space, number):
+    """The values at the multipliers, in `values`; their residual."""
+    for i in range(number):
+        space.change[i] = -space.floor[i]
+    move(space, number, space.change, space.motion)
+    meet(space, number, space.motion, space.change, space.there, space.values)
+    clear(space.change, number)
+    return _residual(space, number)
+
+
+@compiled
+def _begin(space, at, number):
+    """Let `at` begin at the multipliers and the values of `space`."""
+    for i in range(number):
+        at.floor[i], at.there[i], at.values[i], at.change[i] = space.floor[i], space.values[i], space.values[i], 0.0
+    clear(at.motion, space.places * space.components)
+
+
+@compiled
+def _end(space, at, number):
+    """Take the change that `at` has found over into the multipliers of `space`."""
+    for i in range(number):
+        x = at.change[i] - space.floor[i] if at.change[i] > at.floor[i] else 0.0
+        space.floor[i] = -max(x, 0.0)
+
+
+@compiled
+def _iterated(space, number, goal, limit, memory):
+    """The residual, small enough or after so many steps, and what goes on from `memory`.
+
+    Args:
+        space, number: of the rows, and how many there are.
+        goal, limit: the residual that is asked for, and the number of steps, all told.
+        memory: the sum of squares of `slope`, infinite before the first step; that of `direction`, or a little more;
+            the number of steps so far.
+    """
+    last, size, count = memory
+    residual = _residual(space, number)
+    while residual > goal and count < limit:
+        if _pays(space, number):
+            _gradient_step(space, number)
+        for _ in range(CONJUGATE_STEPS):
+            last, size = _conjugate_step(space, number, last, size)
+        count += CONJUGATE_STEPS
+        residual = _residual(space, number)
+        if residual <= goal:
+            # What steps have added up is rounded: a residual counts that is computed anew.
+            move(space, number, space.change, space.motion)
+            meet(space, number, space.motion, space.change, space.there, space.values)
+            residual = _residual(space, number)
+    return residual, (last, size, count)
+
+
+@compiled
+def _residual(space, number):
     """Of the optimality conditions, less what rounding of the change explains."""
-    largest, changed = 0.0, 0.0
+    largest = changed = like(space.values, 0.0)
     for i in range(number):
         x, w = space.change[i] - space.floor[i], space.values[i]
         wrong, change = abs(w if w < x else x), abs(space.change[i])
@@ -59,52 +119,61 @@ def _residual(space, number, soft):
             largest = wrong
         if change > changed:
             changed = change
-    return largest - soft * changed
+    return np.float64(largest) - space.eps * changed
 
 
 @summed
 def _pays(space, number):
     """Whether there is more to gain by a step of all rows than among those with a multiplier."""
+    zero, most = like(space.values, 0.0), like(space.values, 1 / GRADIENT_STEP)
     gain, lost = 0.0, 0.0
     for i in range(number):
         x, w = space.change[i] - space.floor[i], space.values[i]
-        if x > 0:
-            gain += w * min(x / GRADIENT_STEP, w)
-        elif w < 0:
-            lost += w * w
+        gain += w * min(x * most, w) if x > 0 else zero
+        lost += zero if x > 0 or w > 0 else w * w
     return lost > gain
 
 
 @summed
-def _gradient_step(space, number, soft):
-    """One step against the gradient of all rows, as far as no multiplier becomes negative; directions stay."""
-    change, floor, values, way = space.change, space.floor, space.values, space.tried
-    across = 0.0
-    for i in range(number):
-        way[i] = change[i] - max(change[i] - GRADIENT_STEP * values[i], floor[i])
-        across += values[i] * way[i]
-    move(space, number, way, space.moved)
-    curvature = square(space, space.moved)
-    length = min(across / (curvature if curvature > 0 else 1.0), 1.0)
-    for i in range(number):
-        change[i] = max(change[i] - length * way[i], floor[i])
-    _go(space, number, soft, length)
-
-
-@compiled
-def _go(space, number, soft, length):
-    """The motion and the values after a step of this length along what was `moved`."""
-    for j in range(space.bodies * space.components):
+def _go(space, number, length, along):
+    """Go this length along what was `moved`, the multipliers by `along` times the direction: motion and values there."""
+    change, eps = space.change, like(space.change, space.eps)
+    length, along = like(change, length), like(change, along)
+    for j in range(space.places * space.components):
         space.motion[j] -= length * space.moved[j]
-    meet(space, number, space.motion, soft, space.change, space.there, space.values)
+    for i in range(number):
+        change[i] -= along * space.direction[i]
+        space.values[i] = space.there[i] + rate(space, i, space.motion) + eps * change[i]
 
 
 @summed
-def _conjugate_step(space, number, soft, last, size):
+def _gradient_step(space, number):
+    """One step against the gradient of all rows, as far as no multiplier becomes negative; directions stay."""
+    change, floor, values, way = space.change, space.floor, space.values, space.tried
+    far, across = like(values, GRADIENT_STEP), 0.0
+    for i in range(number):
+        way[i] = change[i] - max(change[i] - far * values[i], floor[i])
+        across += values[i] * way[i]
+    curvature = move(space, number, way, space.moved)
+    length = min(across / (curvature if curvature > 0 else 1.0), 1.0)
+    _shorten(space, number, length, way)
+    _go(space, number, length, 0.0)
+
+
+@compiled
+def _shorten(space, number, length, way):
+    """Go this length back along a way of the multipliers, where they stay zero that become so."""
+    change, floor, length = space.change, space.floor, like(space.change, length)
+    for i in range(number):
+        change[i] = max(change[i] - length * way[i], floor[i])
+
+
+@summed
+def _conjugate_step(space, number, last, size):
     """One step of conjugate gradients among the rows with a multiplier; those that would pull lose it.
 
     Args:
-        space, number, soft: as in `solve`.
+        space, number: as in `solve`.
         last: the sum of squares of `slope`, infinite before the first step.
         size: that of `direction`, or a little more.
 
@@ -112,56 +181,79 @@ def _conjugate_step(space, number, soft, last, size):
         The same two of this step.
     """
     change, floor, values, slope, direction = space.change, space.floor, space.values, space.slope, space.direction
-    steep, across, alike = 0.0, 0.0, 0.0
+    zero, steep, across, alike = like(values, 0.0), 0.0, 0.0, 0.0
     for i in range(number):
-        now = values[i] if change[i] > floor[i] else 0.0
+        now = values[i] if change[i] > floor[i] else zero
         steep += now * now
         across += now * direction[i]
         alike += now * slope[i]
-        slope[i] = now
     ratio = max(steep - alike, 0.0) / last
     # Behind a minimum among fewer rows the ratio is rounding, and nothing of the gradient would be left beside it.
-    if not (steep + ratio * across > 0.1 * steep and EPS64 * ratio * ratio * size <= steep):
+    if not (steep + ratio * across > 0.1 * steep and space.eps * ratio * ratio * size <= steep):
         ratio = 0.0
-    for i in range(number):
-        direction[i] = values[i] + ratio * direction[i] if change[i] > floor[i] else 0.0
+    curvature = _turn(space, number, ratio)
     size = steep + 2 * ratio * across + ratio * ratio * size
-    move(space, number, direction, space.moved)
-    curvature = square(space, space.moved) + soft * size
+    curvature += space.eps * size
     length = (steep + ratio * across) / (curvature if curvature > 0 else 1.0)
-    cut = False
-    for i in range(number):
-        cut |= change[i] - length * direction[i] < floor[i]
-    if cut:
-        length = _bent(space, number, soft, length)
+    if _pulls(space, number, length):
+        _go(space, number, _bent(space, number, length), 0.0)
     else:
-        for i in range(number):
-            change[i] -= length * direction[i]
-    _go(space, number, soft, length)
+        _go(space, number, length, length)
     return steep if steep > 0 else np.inf, size
 
 
 @summed
-def _bent(space, number, soft, length):
+def _turn(space, number, ratio):
+    """The next direction, with so much of the last one in it, and what it moves; their curvature."""
+    change, floor, values, slope, direction = space.change, space.floor, space.values, space.slope, space.direction
+    zero, ratio = like(values, 0.0), like(values, ratio)
+    clear(space.moved, space.places * space.components)
+    for i in range(number):
+        if change[i] > floor[i]:
+            slope[i] = values[i]
+            direction[i] = values[i] + ratio * direction[i]
+            push(space, i, direction[i], space.moved)
+        else:
+            slope[i] = direction[i] = zero
+    return weigh(space, space.moved)
+
+
+@compiled
+def _pulls(space, number, length):
+    """Whether a multiplier would be negative behind this length against the direction."""
+    length, negative = like(space.change, length), False
+    for i in range(number):
+        negative |= space.change[i] - length * space.direction[i] < space.floor[i]
+    return negative
+
+
+@summed
+def _bent(space, number, length):
     """A step on which multipliers become zero and stay so, or one as far as the first, if the dual does not gain by it.
 
     Returns:
-        The length of the step along what is then in `moved`.
+        The length of the step along what is then in `moved`; the multipliers are there.
     """
     change, floor, direction, way = space.change, space.floor, space.direction, space.tried
-    across, size, first = 0.0, 0.0, np.inf
+    far, across, size = like(change, length), 0.0, 0.0
     for i in range(number):
-        way[i] = max(change[i] - length * direction[i], floor[i]) - change[i]
+        way[i] = max(change[i] - far * direction[i], floor[i]) - change[i]
         across += space.values[i] * way[i]
         size += way[i] * way[i]
-        if direction[i] > 0:
-            first = min(first, (change[i] - floor[i]) / direction[i])
-    move(space, number, way, space.moved)
-    gains = across + (square(space, space.moved) + soft * size) / 2 <= 0
+    gains = across + (move(space, number, way, space.moved) + space.eps * size) / 2 <= 0
     if not gains:
         # Rows that depend on each other have a direction of no curvature, and a length without a bound.
-        length = first
+        length = _first(space, number)
         move(space, number, direction, space.moved)
+    _shorten(space, number, length, direction)
+    return -1.0 if gains else length
+
+
+@compiled
+def _first(space, number):
+    """The length against the direction at which the first multiplier is zero."""
+    first = np.inf
     for i in range(number):
-        change[i] = max(change[i] - length * direction[i], floor[i])
-    return -1.0 if gains else first
+        if space.direction[i] > 0:
+            first = min(first, np.float64((space.change[i] - space.floor[i]) / space.direction[i]))
+    return first

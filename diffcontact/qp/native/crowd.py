@@ -117,9 +117,9 @@ def _primitive(name: str, results: Callable, in_jax: Callable) -> Primitive:
 
 
 def _of_rows(at_v, bodies, normals, inverse, x, mask, enough):
-    batch, (components, count) = enough.shape, normals.shape[-2:]
+    batch, (sides, components, count) = enough.shape, normals.shape[-3:]
     own = [(x.shape, x.dtype), (batch, x.dtype)]
-    return batch, own, needed_by_rows(count, inverse.shape[-1] - 1, components)
+    return batch, own, needed_by_rows(count, inverse.shape[-1], components, sides)
 
 
 def _of_contacts(free, bodies, entries, inverse, friction, r, mask, enough, coulomb):

@@ -64,6 +64,19 @@ def _past(_, pointer, count):
 past: Any = _past
 
 
+@intrinsic
+def _like(_, pointer, value):
+
+    def generate(context, builder, signature, arguments):
+        return context.cast(builder, arguments[1], value, pointer.dtype)
+
+    return pointer.dtype(pointer, value), generate
+
+
+# A number, a second argument, in the precision of those that a pointer, a first one, leads to.
+like: Any = _like
+
+
 def on_stack(octets) -> Any:
     """A function that gives the address of so many bytes, which are there until its caller returns."""
 

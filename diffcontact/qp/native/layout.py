@@ -47,9 +47,14 @@ def needed_beside_stack(count, dimension, entries, most, full):
     return whole if whole > STACK else 1
 
 
-def needed_by_rows(count, bodies, components):
-    """Bytes of a `pushes.Space`."""
-    return 8 * (10 * count + 2 * count * components + 2 * (bodies + 1) * components)
+def in_fours(components):
+    """How many numbers of a body lie beside each other: three take the room of four, which are read at once."""
+    return 4 if components == 3 else components
+
+
+def needed_by_rows(count, places, components, sides):
+    """Bytes of what `pushes.carve` gives: two words a row, and the numbers of a space in double and single precision."""
+    return 16 * count + (8 + 4) * (7 * count + (sides * count + 3 * places) * in_fours(components))
 
 
 def needed_by_contacts(count, bodies, components, directions):

@@ -8,7 +8,9 @@ from diffcontact.qp.native import anderson, conjugate_gradients, contacts, pushe
 from diffcontact.qp.native import frame as ffi
 from diffcontact.qp.native.compiled import compiled
 from diffcontact.qp.native.frame import EPS32, EPS64, past
-from diffcontact.qp.native.layout import CONTACTS_ARGUMENTS
+from diffcontact.qp.native.layout import CONTACTS_ARGUMENTS, in_fours
+
+_in_fours = compiled(in_fours)
 
 
 @compiled
@@ -69,16 +71,17 @@ def _search_rows(frame, numbers, eps):
     all_normals, inverses = numbers(normals[3]), numbers(inverse[3])
     start, masks, enough = numbers(ffi.argument(frame, 4)[3]), ffi.octets(mask[3]), numbers(ffi.argument(frame, 6)[3])
     found, residual = numbers(ffi.result(frame, 0)[3]), numbers(ffi.result(frame, 1)[3])
-    space = pushes.carve(ffi.result(frame, 2)[3], count, bodies, components)
+    name, space, single = pushes.carve(ffi.result(frame, 2)[3], count, bodies + 1, _in_fours(components), sides, eps, EPS32)
     for lane in range(ffi.lanes(mask, 1)):
         x, begin = past(found, lane * count), past(start, lane * count)
         number = pushes.read(
-            space, past(at_v, lane * count), past(pairs, lane * 2 * count),
+            name, space, past(at_v, lane * count), past(pairs, lane * 2 * count),
             past(all_normals, lane * sides * components * count), past(inverses, lane * components * (bodies + 1)),
-            begin, past(masks, lane * count), count, sides,
+            begin, past(masks, lane * count), count, components,
         )  # fmt: skip
-        residual[lane] = conjugate_gradients.solve(space, number, eps, np.float64(enough[lane]))
+        pushes.copied(space, single, number)
+        residual[lane] = conjugate_gradients.solve(space, single, number, np.float64(enough[lane]))
         for i in range(count):
             x[i] = begin[i]
         for i in range(number):
-            x[space.name[i]] = max(space.change[i] - space.floor[i], 0.0)
+            x[name[i]] = max(-space.floor[i], 0.0)
