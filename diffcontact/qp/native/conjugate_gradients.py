@@ -17,7 +17,7 @@ from diffcontact.qp.matrix_free.conjugate_gradients import (
 )
 from diffcontact.qp.native.compiled import compiled, summed
 from diffcontact.qp.native.frame import like
-from diffcontact.qp.native.pushes import meet, move, push, rate, weigh
+from diffcontact.qp.native.pushes import curvature, gather, meet, move, push
 from diffcontact.qp.native.rows import clear
 
 
@@ -59,8 +59,7 @@ def _values(space, number):
     """The values at the multipliers, in `values`; their residual."""
     for i in range(number):
         space.change[i] = -space.floor[i]
-    move(space, number, space.change, space.motion)
-    meet(space, number, space.motion, space.change, space.there, space.values)
+    _refresh(space, number)
     clear(space.change, number)
     return _residual(space, number)
 
@@ -102,8 +101,7 @@ def _iterated(space, number, goal, limit, memory):
         residual = _residual(space, number)
         if residual <= goal:
             # What steps have added up is rounded: a residual counts that is computed anew.
-            move(space, number, space.change, space.motion)
-            meet(space, number, space.motion, space.change, space.there, space.values)
+            _refresh(space, number)
             residual = _residual(space, number)
     return residual, (last, size, count)
 
@@ -134,16 +132,19 @@ def _pays(space, number):
     return lost > gain
 
 
-@summed
-def _go(space, number, length, along):
-    """Go this length along what was `moved`, the multipliers by `along` times the direction: motion and values there."""
-    change, eps = space.change, like(space.change, space.eps)
-    length, along = like(change, length), like(change, along)
-    for j in range(space.places * space.components):
-        space.motion[j] -= length * space.moved[j]
-    for i in range(number):
-        change[i] -= along * space.direction[i]
-        space.values[i] = space.there[i] + rate(space, i, space.motion) + eps * change[i]
+@compiled
+def _refresh(space, number):
+    """The motion and the values, computed anew from the change."""
+    clear(space.motion, space.places * space.components)
+    gather(space, number, space.change)
+    _go(space, number, 1.0)
+
+
+@compiled
+def _go(space, number, length):
+    """The motion and the values behind this length along what is pushed."""
+    move(space, length)
+    meet(space, number, space.change, space.there, space.values)
 
 
 @summed
@@ -154,10 +155,11 @@ def _gradient_step(space, number):
     for i in range(number):
         way[i] = change[i] - max(change[i] - far * values[i], floor[i])
         across += values[i] * way[i]
-    curvature = move(space, number, way, space.moved)
-    length = min(across / (curvature if curvature > 0 else 1.0), 1.0)
+    gather(space, number, way)
+    curved = curvature(space)
+    length = min(across / (curved if curved > 0 else 1.0), 1.0)
     _shorten(space, number, length, way)
-    _go(space, number, length, 0.0)
+    _go(space, number, -length)
 
 
 @compiled
@@ -191,31 +193,31 @@ def _conjugate_step(space, number, last, size):
     # Behind a minimum among fewer rows the ratio is rounding, and nothing of the gradient would be left beside it.
     if not (steep + ratio * across > 0.1 * steep and space.eps * ratio * ratio * size <= steep):
         ratio = 0.0
-    curvature = _turn(space, number, ratio)
+    _turn(space, number, ratio)
     size = steep + 2 * ratio * across + ratio * ratio * size
-    curvature += space.eps * size
-    length = (steep + ratio * across) / (curvature if curvature > 0 else 1.0)
+    curved = curvature(space) + space.eps * size
+    length = (steep + ratio * across) / (curved if curved > 0 else 1.0)
     if _pulls(space, number, length):
-        _go(space, number, _bent(space, number, length), 0.0)
+        length = _bent(space, number, length)
     else:
-        _go(space, number, length, length)
+        _shorten(space, number, length, direction)
+    _go(space, number, -length)
     return steep if steep > 0 else np.inf, size
 
 
 @summed
 def _turn(space, number, ratio):
-    """The next direction, with so much of the last one in it, and what it moves; their curvature."""
+    """The next direction, with so much of the last one in it, and what it pushes."""
     change, floor, values, slope, direction = space.change, space.floor, space.values, space.slope, space.direction
     zero, ratio = like(values, 0.0), like(values, ratio)
-    clear(space.moved, space.places * space.components)
+    clear(space.pushed, space.places * space.components)
     for i in range(number):
         if change[i] > floor[i]:
             slope[i] = values[i]
             direction[i] = values[i] + ratio * direction[i]
-            push(space, i, direction[i], space.moved)
+            push(space, i, direction[i], space.pushed)
         else:
             slope[i] = direction[i] = zero
-    return weigh(space, space.moved)
 
 
 @compiled
@@ -232,21 +234,28 @@ def _bent(space, number, length):
     """A step on which multipliers become zero and stay so, or one as far as the first, if the dual does not gain by it.
 
     Returns:
-        The length of the step along what is then in `moved`; the multipliers are there.
+        The length of the step against what is then pushed; the multipliers are there.
     """
-    change, floor, direction, way = space.change, space.floor, space.direction, space.tried
+    change, floor, direction = space.change, space.floor, space.direction
     far, across, size = like(change, length), 0.0, 0.0
     for i in range(number):
-        way[i] = max(change[i] - far * direction[i], floor[i]) - change[i]
-        across += space.values[i] * way[i]
-        size += way[i] * way[i]
-    gains = across + (move(space, number, way, space.moved) + space.eps * size) / 2 <= 0
+        way = max(change[i] - far * direction[i], floor[i]) - change[i]
+        across += space.values[i] * way
+        size += way * way
+    # What is pushed on this way differs by the rows that would pull, which are few.
+    for j in range(space.places * space.components):
+        space.pushed[j] *= far
+    for i in range(number):
+        pulled = change[i] - far * direction[i] - floor[i]
+        if pulled < 0:
+            push(space, i, pulled, space.pushed)
+    gains = across + (curvature(space) + space.eps * size) / 2 <= 0
     if not gains:
         # Rows that depend on each other have a direction of no curvature, and a length without a bound.
         length = _first(space, number)
-        move(space, number, direction, space.moved)
+        gather(space, number, direction)
     _shorten(space, number, length, direction)
-    return -1.0 if gains else length
+    return 1.0 if gains else length
 
 
 @compiled

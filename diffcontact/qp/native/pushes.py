@@ -13,15 +13,17 @@ from diffcontact.qp.native.rows import clear
 #     entry (c sides m)            the two bodies' entries after each other, or, of one side, the second's, of which the
 #                                  first's are the opposite
 #     inverse (n + 1) m            M^-1; the last body stands for none
-#     motion, moved (n + 1) m      how the bodies move by the change and by a direction
+#     motion (n + 1) m             M^-1 N^T change, how the bodies move by the change
+#     pushed (n + 1) m             N^T d of a direction d
 #     floor, there (c)             minus the multipliers to start from, and the values there
 #     change, values (c)           of the multipliers, and the values where it leads
 #     direction, slope, tried (c)  what `conjugate_gradients` remembers, and its step of all rows
+#     sides, sign                  2 and 1, or 1 and -1 where the first body's entries are the opposite of the second's
 #     eps                          the rounding, which is added to the dual's diagonal
 Space = namedtuple(
     "Space",
-    "first second entry inverse motion moved floor there change values direction slope tried places components sides "
-    "eps",
+    "first second entry inverse motion pushed floor there change values direction slope tried places components sides "
+    "sign eps",
 )
 
 
@@ -42,7 +44,7 @@ def _space(at, numbers, size, first, second, count, places, components, sides, e
     entry, at = numbers(at), at + rows * sides * components
     inverse, at = numbers(at), at + bodies
     motion, at = numbers(at), at + bodies
-    moved, at = numbers(at), at + bodies
+    pushed, at = numbers(at), at + bodies
     floor, at = numbers(at), at + rows
     there, at = numbers(at), at + rows
     change, at = numbers(at), at + rows
@@ -51,8 +53,8 @@ def _space(at, numbers, size, first, second, count, places, components, sides, e
     slope, at = numbers(at), at + rows
     tried, at = numbers(at), at + rows
     space = Space(
-        first, second, entry, inverse, motion, moved, floor, there, change, values, direction, slope, tried, places,
-        components, sides, eps,
+        first, second, entry, inverse, motion, pushed, floor, there, change, values, direction, slope, tried, places,
+        components, sides, -1.0 if sides == 1 else 1.0, eps,
     )  # fmt: skip
     return space, at
 
@@ -96,20 +98,20 @@ def copied(space, single, number):
 
 
 @compiled
-def push(space, i, x, total):
-    """total += x times row i."""
-    m = space.components
-    e, y, z = past(space.entry, space.sides * m * i), past(total, space.first[i]), past(total, space.second[i])
-    f, sign = past(e, (space.sides - 1) * m), -x if space.sides == 1 else x
+def push(space, i, x, pushed):
+    """pushed += x times row i."""
+    m, back = space.components, x * like(space.entry, space.sign)
+    e, y, z = past(space.entry, space.sides * m * i), past(pushed, space.first[i]), past(pushed, space.second[i])
+    f = past(e, (space.sides - 1) * m)
     if m == 4:
         # Without inner loops, and all is read before anything is written.
-        y0, y1, y2, y3 = y[0] + sign * e[0], y[1] + sign * e[1], y[2] + sign * e[2], y[3] + sign * e[3]
+        y0, y1, y2, y3 = y[0] + back * e[0], y[1] + back * e[1], y[2] + back * e[2], y[3] + back * e[3]
         y[0], y[1], y[2], y[3] = y0, y1, y2, y3
         z0, z1, z2, z3 = z[0] + x * f[0], z[1] + x * f[1], z[2] + x * f[2], z[3] + x * f[3]
         z[0], z[1], z[2], z[3] = z0, z1, z2, z3
         return
     for j in range(m):
-        y[j] += sign * e[j]
+        y[j] += back * e[j]
     for j in range(m):
         z[j] += x * f[j]
 
@@ -117,42 +119,48 @@ def push(space, i, x, total):
 @summed
 def rate(space, i, motion):
     """Row i times the motion."""
-    m = space.components
+    m, sign = space.components, like(space.entry, space.sign)
     e, y, z = past(space.entry, space.sides * m * i), past(motion, space.first[i]), past(motion, space.second[i])
     f = past(e, (space.sides - 1) * m)
-    if m == 4 and space.sides == 1:
-        a, b, c, d = z[0] - y[0], z[1] - y[1], z[2] - y[2], z[3] - y[3]
-        return (e[0] * a + e[1] * b) + (e[2] * c + e[3] * d)
-    sign, total = like(e, -1.0 if space.sides == 1 else 1.0), like(e, 0.0)
+    if m == 4:
+        a, b = f[0] * z[0] + sign * y[0] * e[0], f[1] * z[1] + sign * y[1] * e[1]
+        c, d = f[2] * z[2] + sign * y[2] * e[2], f[3] * z[3] + sign * y[3] * e[3]
+        return (a + b) + (c + d)
+    total = like(e, 0.0)
     for j in range(m):
-        total += sign * e[j] * y[j] + f[j] * z[j]
+        total += f[j] * z[j] + sign * y[j] * e[j]
     return total
 
 
 @summed
-def move(space, number, x, motion):
-    """motion = M^-1 N^T x, for multipliers x of so many rows; x^T N M^-1 N^T x."""
-    clear(motion, space.places * space.components)
+def gather(space, number, x):
+    """pushed = N^T x, for multipliers x of so many rows."""
+    clear(space.pushed, space.places * space.components)
     for i in range(number):
         if x[i] != 0:
-            push(space, i, x[i], motion)
-    return weigh(space, motion)
+            push(space, i, x[i], space.pushed)
 
 
 @summed
-def weigh(space, motion):
-    """motion = M^-1 times itself; the product of the two."""
+def curvature(space):
+    """pushed^T M^-1 pushed, which is d^T A d."""
     total = 0.0
     for j in range(space.places * space.components):
-        before = motion[j]
-        motion[j] *= space.inverse[j]
-        total += before * motion[j]
+        total += space.inverse[j] * space.pushed[j] * space.pushed[j]
     return total
 
 
 @summed
-def meet(space, number, motion, x, start, values):
+def move(space, length):
+    """Go this length along what is pushed."""
+    length = like(space.motion, length)
+    for j in range(space.places * space.components):
+        space.motion[j] += length * space.inverse[j] * space.pushed[j]
+
+
+@summed
+def meet(space, number, x, start, values):
     """values = start + N motion + eps x, of so many rows."""
-    soft = like(values, space.eps)
+    eps = like(values, space.eps)
     for i in range(number):
-        values[i] = start[i] + rate(space, i, motion) + soft * x[i]
+        values[i] = start[i] + rate(space, i, space.motion) + eps * x[i]
