@@ -95,8 +95,9 @@ def _iterated(space, number, goal, limit, memory):
     while residual > goal and count < limit:
         if _pays(space, number):
             _gradient_step(space, number)
+        loaded = _load(space, number)
         for _ in range(CONJUGATE_STEPS):
-            last, size = _conjugate_step(space, number, last, size)
+            last, size = _conjugate_step(space, number, loaded, last, size)
         count += CONJUGATE_STEPS
         residual = _residual(space, number)
         if residual <= goal:
@@ -170,12 +171,24 @@ def _shorten(space, number, length, way):
         change[i] = max(change[i] - length * way[i], floor[i])
 
 
+@compiled
+def _load(space, number):
+    """Note the rows with a multiplier; how many they are. Conjugate steps only make them fewer."""
+    loaded = 0
+    for i in range(number):
+        # No branch: which rows have one cannot be predicted.
+        space.loaded[loaded] = i
+        loaded += space.change[i] > space.floor[i]
+    return loaded
+
+
 @summed
-def _conjugate_step(space, number, last, size):
+def _conjugate_step(space, number, loaded, last, size):
     """One step of conjugate gradients among the rows with a multiplier; those that would pull lose it.
 
     Args:
         space, number: as in `solve`.
+        loaded: how many rows are, all that have a multiplier among them.
         last: the sum of squares of `slope`, infinite before the first step.
         size: that of `direction`, or a little more.
 
@@ -193,7 +206,7 @@ def _conjugate_step(space, number, last, size):
     # Behind a minimum among fewer rows the ratio is rounding, and nothing of the gradient would be left beside it.
     if not (steep + ratio * across > 0.1 * steep and space.eps * ratio * ratio * size <= steep):
         ratio = 0.0
-    _turn(space, number, ratio)
+    _turn(space, number, loaded, ratio)
     size = steep + 2 * ratio * across + ratio * ratio * size
     curved = curvature(space) + space.eps * size
     length = (steep + ratio * across) / (curved if curved > 0 else 1.0)
@@ -206,18 +219,18 @@ def _conjugate_step(space, number, last, size):
 
 
 @summed
-def _turn(space, number, ratio):
+def _turn(space, number, loaded, ratio):
     """The next direction, with so much of the last one in it, and what it pushes."""
     change, floor, values, slope, direction = space.change, space.floor, space.values, space.slope, space.direction
     zero, ratio = like(values, 0.0), like(values, ratio)
-    clear(space.pushed, space.places * space.components)
     for i in range(number):
-        if change[i] > floor[i]:
-            slope[i] = values[i]
-            direction[i] = values[i] + ratio * direction[i]
-            push(space, i, direction[i], space.pushed)
-        else:
-            slope[i] = direction[i] = zero
+        there = change[i] > floor[i]
+        slope[i] = values[i] if there else zero
+        direction[i] = values[i] + ratio * direction[i] if there else zero
+    clear(space.pushed, space.places * space.components)
+    for k in range(loaded):
+        i = space.loaded[k]
+        push(space, i, direction[i], space.pushed)
 
 
 @compiled

@@ -53,8 +53,8 @@ def in_fours(components):
 
 
 def needed_by_rows(count, places, components, sides):
-    """Bytes of what `pushes.carve` gives: two words a row, and the numbers of a space in double and single precision."""
-    return 16 * count + (8 + 4) * (7 * count + (sides * count + 3 * places) * in_fours(components))
+    """Bytes of what `pushes.carve` gives: three words a row, and the numbers of a space in double and single precision."""
+    return 24 * count + (8 + 4) * (7 * count + (sides * count + 3 * places) * in_fours(components))
 
 
 def needed_by_contacts(count, bodies, components, directions):

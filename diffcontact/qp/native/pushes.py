@@ -18,11 +18,12 @@ from diffcontact.qp.native.rows import clear
 #     floor, there (c)             minus the multipliers to start from, and the values there
 #     change, values (c)           of the multipliers, and the values where it leads
 #     direction, slope, tried (c)  what `conjugate_gradients` remembers, and its step of all rows
+#     loaded (c)                   the numbers of the rows that are pushed along a direction
 #     sides, sign                  2 and 1, or 1 and -1 where the first body's entries are the opposite of the second's
 #     eps                          the rounding, which is added to the dual's diagonal
 Space = namedtuple(
     "Space",
-    "first second entry inverse motion pushed floor there change values direction slope tried places components sides "
+    "first second entry inverse motion pushed floor there change values direction slope tried loaded places components sides "
     "sign eps",
 )
 
@@ -31,14 +32,15 @@ Space = namedtuple(
 def carve(at, count, places, components, sides, eps, single_eps):
     """The memory at an address for so many rows: their numbers, and two spaces, the second in single precision."""
     name, at = words(at), at + 8 * count
-    first, second, at = integers(at), integers(at + 4 * count), at + 8 * count
-    space, at = _space(at, doubles, 8, first, second, count, places, components, sides, eps)
-    single, at = _space(at, singles, 4, first, second, count, places, components, sides, single_eps)
+    common = integers(at), integers(at + 4 * count), integers(at + 8 * count)
+    at += 16 * count
+    space, at = _space(at, doubles, 8, common, count, places, components, sides, eps)
+    single, at = _space(at, singles, 4, common, count, places, components, sides, single_eps)
     return name, space, single
 
 
 @compiled
-def _space(at, numbers, size, first, second, count, places, components, sides, eps):
+def _space(at, numbers, size, common, count, places, components, sides, eps):
     """A space in the memory at an address, of numbers of so many bytes, and the address behind it."""
     rows, bodies = size * count, size * places * components
     entry, at = numbers(at), at + rows * sides * components
@@ -52,9 +54,10 @@ def _space(at, numbers, size, first, second, count, places, components, sides, e
     direction, at = numbers(at), at + rows
     slope, at = numbers(at), at + rows
     tried, at = numbers(at), at + rows
+    first, second, loaded = common
     space = Space(
-        first, second, entry, inverse, motion, pushed, floor, there, change, values, direction, slope, tried, places,
-        components, sides, -1.0 if sides == 1 else 1.0, eps,
+        first, second, entry, inverse, motion, pushed, floor, there, change, values, direction, slope, tried, loaded,
+        places, components, sides, -1.0 if sides == 1 else 1.0, eps,
     )  # fmt: skip
     return space, at
 
