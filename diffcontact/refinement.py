@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import NDArray
+from jax.core import Tracer
 
 from diffcontact.status import Status, first
 from diffcontact.trajectory import Trajectory
@@ -45,7 +45,7 @@ def refined(run: Callable[[int], Trajectory], tolerance: float) -> tuple[int, Tr
 
 def halved(
     run: Callable[[int], T],
-    change: Callable[[T, T], float],
+    change: Callable[[T, T], Any],
     status: Callable[[T], Any],
     tolerance: float,
     halvings: int,
@@ -68,37 +68,44 @@ def halved(
             return substeps, coarse, np.nan
         substeps *= 2
         fine = run(substeps)
-        error, coarse = change(coarse, fine), fine
+        error, coarse = float(change(coarse, fine)), fine
         if error <= tolerance and int(status(fine)) == Status.OK:
             break
     return substeps, coarse, error
 
 
-def judged(found: Trajectory, error: float, tolerance: float) -> Trajectory:
+def judged(found: Trajectory, error: Any, tolerance: float) -> Trajectory:
     """The trajectory with its error; TOO_COARSE where that is above the tolerance."""
     missed = jnp.where(error > tolerance, Status.TOO_COARSE, Status.OK).astype(found.status.dtype)
     return replace(found, status=first(found.status, missed), error=jnp.asarray(error, found.q.dtype))
 
 
-def change(one: Trajectory, other: Trajectory) -> float:
-    """The largest difference between two runs of any position [m] and of any velocity [m/s], at the same times.
+def change(one: Trajectory, other: Trajectory) -> Any:
+    """() the largest difference between two runs of any position [m] and any velocity [m/s], at the same times.
 
     A velocity is left out where an impact falls on the output time itself; see `astride`.
     """
-    q, u = (np.abs(np.asarray(a) - np.asarray(b)) for a, b in ((one.q, other.q), (one.u, other.u)))
-    if not all(np.all(np.isfinite(x)) for x in (q, u)):
-        return np.inf
-    return float(max(np.max(q), np.max(u[~astride(one, other)], initial=0.0)))
+    numbers = _numbers(one)
+    q, u = (abs(numbers.asarray(a) - numbers.asarray(b)) for a, b in ((one.q, other.q), (one.u, other.u)))
+    largest = numbers.maximum(q.max(), numbers.where(astride(one, other)[:, None], 0, u).max())
+    finite = numbers.isfinite(q).all() & numbers.isfinite(u).all()
+    return numbers.where(finite, largest, np.inf)
 
 
-def astride(one: Trajectory, other: Trajectory) -> NDArray:
+def _numbers(run: Trajectory) -> Any:
+    """numpy, whose operations need no compilation, or what traces them within a transformation."""
+    return jnp if isinstance(run.q, Tracer) else np
+
+
+def astride(one: Trajectory, other: Trajectory) -> Any:
     """(n + 1,) where an impact falls on the output time itself and two runs put it on either side.
 
     Its impulse belongs to the interval before in one of them and to the one after in the other. Positions agree there,
     velocities and derivatives need not.
     """
-    moved = np.asarray(one.impulse) - np.asarray(other.impulse)
-    both = np.abs(moved[:-1] + moved[1:]) <= 1e-3 * np.maximum(np.abs(moved[:-1]), np.abs(moved[1:]))
-    across = both & (np.abs(moved[:-1]) > 1e-3 * np.max(np.abs(np.asarray(one.impulse)), initial=0.0))
-    inner = np.any(across, axis=tuple(range(1, across.ndim)))
-    return np.concatenate([[False], inner, [False]])
+    numbers = _numbers(one)
+    impulse = numbers.asarray(one.impulse)
+    moved = impulse - numbers.asarray(other.impulse)
+    both = abs(moved[:-1] + moved[1:]) <= 1e-3 * numbers.maximum(abs(moved[:-1]), abs(moved[1:]))
+    across = both & (abs(moved[:-1]) > 1e-3 * numbers.max(abs(impulse), initial=0.0))
+    return numbers.pad(across.any(axis=tuple(range(1, across.ndim))), 1)

@@ -187,7 +187,7 @@ def _change(one: Sensitivity, other: Sensitivity, values: dict[str, Any]) -> flo
         values: the parameters.
     """
     counts = ~astride(one.trajectory, other.trajectory)
-    largest = change(one.trajectory, other.trajectory)
+    largest = float(change(one.trajectory, other.trajectory))
     for state, before, after in (
         (other.trajectory.q, one.dq, other.dq),
         (other.trajectory.u, one.du, other.du),

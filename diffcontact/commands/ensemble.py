@@ -8,12 +8,15 @@ q0[1]=20:40:5               one element of it, counted from 0
 from __future__ import annotations
 
 import argparse
+import hashlib
+import json
 import logging
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +27,14 @@ from numpy.typing import NDArray
 from diffcontact.commands.complaint import ExitCode, about
 from diffcontact.commands.options import add_scene, count, path
 from diffcontact.commands.setting import RANGE, parse_times, read_values, setting
+from diffcontact.commands.steps import enough, halved, tolerance
 from diffcontact.ensemble import ensemble
 from diffcontact.files import require_writable
 from diffcontact.messages import did_you_mean, shown
 from diffcontact.scene.document import Scene, read_scene
 from diffcontact.scene.ties import followed
 from diffcontact.simulate import simulate
+from diffcontact.status import Status
 
 HELP = "simulate a scene for many values of its parameters"
 
@@ -167,7 +172,8 @@ def vary(
     The other parameters have the scene's values, and those of its first run where they come from measurements. The
     file holds, in the system's units (SI; px and frames for films), `parameters/NAME` (n, ...) for what varies and what
     follows from it, `fixed/NAME` for all else, `fixed/t` (m,), and `outputs/q`, `u` (n, m, d), `impulse` (n, m - 1, c)
-    and `status` (n,). The last of the variations is the one that changes from lane to lane.
+    and `status` (n,). The last of the variations is the one that changes from lane to lane. Steps are as short as
+    `simulate` takes them for the scene; `outputs/error` (n,) is what half as many steps change.
 
     Args:
         scene: the TOML document.
@@ -191,20 +197,35 @@ def vary(
     batch = _batch(document, variations, params)
     fixed = {name: jnp.asarray(value) for name, value in params.items() if name not in batch}
 
-    def run(varied):
+    def moved(varied, substeps):
         everything = {**fixed, **varied}
         q0, u0 = document.ready.initial(everything)
         with about(document.file):
-            motion = simulate(document.ready.system, everything, q0, u0, grid)
-        return {"q": motion.q, "u": motion.u, "impulse": motion.impulse, "status": motion.status}
+            return simulate(document.ready.system, everything, q0, u0, grid, substeps=substeps)
+
+    lanes, allowed, given = next(iter(batch.values())).shape[0], tolerance(document), document.substeps
+    auto = isinstance(given, str)
+    substeps = enough(moved, batch, grid.size - 1, allowed) if isinstance(given, str) else given
+
+    def run(varied):
+        motion = halved(partial(moved, varied), substeps, allowed) if auto else moved(varied, substeps)
+        found = {"q": motion.q, "u": motion.u, "impulse": motion.impulse, "status": motion.status}
+        return {**found, "error": motion.error} if auto else found
 
     sizes = " x ".join(f"{variation.values.size} values of {variation.label}" for variation in variations)
-    lanes, unit = next(iter(batch.values())).shape[0], document.ready.time
-    span = f"{grid.size} times from {grid[0]:g} to {grid[-1]:g} {unit}"
-    print(f"{document.title}: {sizes}, {lanes} lanes; {span}", flush=True)
-    ensemble(run, batch, chunk=chunk, progress=True, store=out, fixed={**fixed, "t": grid}, executor=executor)
+    span = f"{grid.size} times from {grid[0]:g} to {grid[-1]:g} {document.ready.time}"
+    print(f"{document.title}: {sizes}, {lanes} lanes; {span}, {substeps} steps from one to the next", flush=True)
+    same = {**fixed, "t": grid, "substeps": substeps, "allowed": allowed, "system": _identity(document)}
+    found = ensemble(run, batch, chunk=chunk, progress=True, store=out, fixed=same, executor=executor)
     print(f"wrote {out}")
-    return ExitCode.DONE
+    return ExitCode.DONE if np.all(found["status"] == Status.OK) else ExitCode.NOT_CONVERGED
+
+
+def _identity(document: Scene) -> NDArray:
+    """(32,) what tells one scene's system from another's, whatever its parameters: its table, in the data's units."""
+    stated = {name: document.stated[name] for name in ("system", "data", "preparation")}
+    stated["data"] = {key: value for key, value in stated["data"].items() if key != "files"}
+    return np.frombuffer(hashlib.sha256(json.dumps(stated, sort_keys=True, default=str).encode()).digest(), np.uint8)
 
 
 def _require_possible(document: Scene, variations: Sequence[Variation]) -> None:

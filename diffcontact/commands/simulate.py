@@ -11,6 +11,7 @@ from diffcontact.commands.complaint import ExitCode, about
 from diffcontact.commands.options import add_scene, path
 from diffcontact.commands.overwriting import require_own
 from diffcontact.commands.setting import RANGE, parse_times, setting
+from diffcontact.commands.steps import tolerance
 from diffcontact.files import require_writable, write_atomically
 from diffcontact.progress import stage
 from diffcontact.report import is_page, page
@@ -25,9 +26,6 @@ HELP = "play a scene at its parameters' values, with data or without"
 
 # Impacts that the page marks, at most.
 _LISTED = 256
-# Of the motion, where the noise is not one of lengths.
-_TOLERANCE = 1e-6
-_PART_OF_NOISE = 0.1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -65,7 +63,6 @@ def _motion(document: Scene, params: dict, grid) -> Trajectory:
     system = document.ready.system
     params = {name: jnp.asarray(value) for name, value in params.items()}
     q0, u0 = document.ready.initial(params)
-    tolerance = _TOLERANCE if document.preparation.hears else _PART_OF_NOISE * document.noise
     strikes = isinstance(system, System)
     return simulate(
         system,
@@ -74,7 +71,7 @@ def _motion(document: Scene, params: dict, grid) -> Trajectory:
         u0,
         grid,
         substeps=document.substeps,
-        tolerance=tolerance,
+        tolerance=tolerance(document),
         percussions=_LISTED if strikes else 0,
         changes=_LISTED if strikes and system.rubs else 0,
     )

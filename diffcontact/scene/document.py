@@ -89,6 +89,7 @@ class Scene:
         substeps: steps from one row that is used to the next, or "auto"; see `identify.Problem`.
         files: the runs, relative to the scene's folder.
         folder: where the results go, relative to the current folder.
+        stated: the document as it was read, table by table.
     """
 
     file: str
@@ -106,6 +107,7 @@ class Scene:
     substeps: int | str
     files: tuple[Path, ...]
     folder: Path
+    stated: Mapping[str, Any]
 
     @property
     def system(self) -> str:
@@ -236,6 +238,7 @@ def parse_scene(table: Table, folder: Path) -> Scene:
         substeps=_substeps(table.table("fit", {})),
         files=tuple(folder / name for name in (data.file_names("files") if "files" in data else ())),
         folder=Path(output.file_name("folder", f"out/{Path(table.file).stem}")),
+        stated=table.data,
     )
     for i, name in enumerate(scene.columns):
         if name in scene.columns[:i]:

@@ -35,33 +35,37 @@ def inelastic_status(system: System, params) -> Array:
 _GRAZING = 1 / 32
 
 
-def passage_status(system: System, params, t, h, q: Array, after: Array, impulse: Array) -> Array:
-    """() OK, or TOO_COARSE where a step passed through a body: a gap that no impulse opens closes first, then opens.
+def passage_status(system: System, params, t, h, mass, q: Array, after: Array, impulse: Array) -> Array:
+    """() OK, or TOO_COARSE where a step passed through a body: a gap closes first, then opens.
 
     Such a gap is looked at where its two tangents meet. That is the bottom of a gap that is convex along the way, as
     those of balls are, but for what a shallow hit would bend. A contact that is approached at less than 1/32 rad, or
-    with that share of its own motion, is grazed and not passed through.
+    with that share of its own motion, is grazed and not passed through. Of one that acts, or is closed before or after,
+    such as a body that slides round another has, the normal must turn by more than 1/4, too.
 
     Args:
         t, h: beginning and length of the step [s].
+        mass: (d,) or (d, d), the metric.
         q, after: (d,) position at its beginning and end [m].
         impulse: (c,) of the contacts that were seen.
     """
-    params, t, h, q, after, impulse = lax.stop_gradient((params, t, h, q, after, impulse))
+    params, t, h, mass, q, after, impulse = lax.stop_gradient((params, t, h, mass, q, after, impulse))
     way, rounding = (after - q) / h, _rounding(q)
     (first_gap, first_rate), (last_gap, last_rate) = (
         gap_motion(system, params, at, x, way) for at, x in ((t, q), (t + h, after))
     )
-    unseen = (impulse == 0) & (jnp.abs(first_gap) > rounding) & (jnp.abs(last_gap) > rounding)
-    turns = unseen & (first_rate < 0) & (last_rate > 0)
+    flies = (impulse == 0) & (jnp.abs(first_gap) > rounding) & (jnp.abs(last_gap) > rounding)
+    turns = (first_rate < 0) & (last_rate > 0)
     meet = (last_gap - first_gap - h * last_rate) / jnp.where(turns, first_rate - last_rate, 1.0)
     suspect = turns & (first_gap + meet * first_rate <= rounding)
 
     def lowest():
         gaps = jax.vmap(lambda s: system.gap(t + s, q + s * way, params))(jnp.where(suspect, meet, 0.0))
-        rows = system.linearised(params, t, q)[1]
-        most = magnitudes(rows, way) + jnp.abs(first_rate - product(rows, way))
-        return jnp.any(suspect & (jnp.diagonal(gaps) <= rounding) & (-first_rate > _GRAZING * most))
+        before, behind = (system.linearised(params, at, x)[1] for at, x in ((t, q), (t + h, after)))
+        steep = -first_rate > _GRAZING * (magnitudes(before, way) + jnp.abs(first_rate - product(before, way)))
+        root = mass_matrix.root(mass)
+        far = _turned(whitened(root, before), whitened(root, behind))
+        return jnp.any(suspect & (jnp.diagonal(gaps) <= rounding) & jnp.where(flies, steep, far))
 
     passed = where_wanted(jnp.any(suspect), lowest, jnp.zeros((), bool))
     return jnp.where(passed, Status.TOO_COARSE, Status.OK).astype(int)
@@ -105,20 +109,14 @@ def curvature_status(
     def looked_at(acts):
         root = mass_matrix.root(mass)
         before, after = (whitened(root, system.linearised(params, t, at)[1]) for at in (start, x))
-        ones = jnp.ones(before.shape[1], before.dtype)
-
-        def turned(later):
-            here, there, apart = (squares(rows, ones) for rows in (before, later, difference(later, before)))
-            along = (here + there - apart) / 2
-            return jnp.any(acts & ((along < 0) | (along**2 < math.cos(_TURN) ** 2 * here * there))), here, apart
-
-        coarse, here, apart = turned(after)
+        coarse = jnp.any(acts & _turned(before, after))
         if not system.convex:
             # What turns to and fro within the way of a step.
             for share in PROBES:
                 within = system.linearised(params, t, start + share * (x - start))[1]
-                coarse = coarse | turned(whitened(root, within))[0]
-        wedged = jnp.any(jnp.where(apart > 0, impulse**2 * here, 0) > most)
+                coarse = coarse | jnp.any(acts & _turned(before, whitened(root, within)))
+        moves = _square(difference(after, before)) > 0
+        wedged = jnp.any(jnp.where(moves, impulse**2 * _square(before), 0) > most)
         return jnp.where(coarse, Status.TOO_COARSE, jnp.where(wedged, Status.ILL_CONDITIONED, Status.OK)).astype(int)
 
     def each():
@@ -131,6 +129,18 @@ def curvature_status(
     sine, square = bounds
     calm = (sine < math.sin(_TURN)) & (impulse @ impulse * square <= most)
     return where_wanted(~calm, each, fine)
+
+
+def _turned(before, after) -> Array:
+    """(c,) whether whitened normals turn by more than `_TURN`."""
+    here, there, apart = (_square(rows) for rows in (before, after, difference(after, before)))
+    along = (here + there - apart) / 2
+    return (along < 0) | (along**2 < math.cos(_TURN) ** 2 * here * there)
+
+
+def _square(rows) -> Array:
+    """(c,) of the length of whitened rows."""
+    return squares(rows, jnp.ones(rows.shape[1], rows.dtype))
 
 
 def _rounding(q):

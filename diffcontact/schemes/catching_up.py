@@ -80,6 +80,6 @@ class CatchingUp(Scheme):
         after = free + caught.shift / h
         ahead, impulse = predicted + caught.shift, caught.multipliers / h
         curved = curvature_status(system, params, t + h, mass, q, ahead, lambda: impulse > 0, impulse, caught.shift / h)
-        passed = passage_status(system, params, t, h, q, ahead, impulse)
+        passed = passage_status(system, params, t, h, mass, q, ahead, impulse)
         status = first(first(caught.status, inelastic_status(system, params)), first(curved, passed))
         return State(ahead, after), Info(impulse, status)

@@ -131,7 +131,7 @@ class ElasticProjection(Scheme):
         unlike = _unlike_the_law(system, params, t, h, meant, mass, mean, state, gain, impulse)
         # The way of a step, not that to Z: for e = 1 W stands still, and the contact pushes straight out.
         curved = curvature_status(system, params, meant, mass, mean - h * u, mean, lambda: impulse > 0, impulse, jump)
-        passed = passage_status(system, params, t, h, q, ahead, impulse)
+        passed = passage_status(system, params, t, h, mass, q, ahead, impulse)
         status = first(first(z.status, unlike), first(curved, passed))
         return _Started(ahead, after, jnp.asarray(h, q.dtype)), Info(impulse, status)
 

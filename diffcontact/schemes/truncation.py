@@ -10,7 +10,16 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from diffcontact.schemes.unseen import ENDS, MATTERS, Unseen, given_forces, obstacles_hide, unseen_belts, unseen_walls
+from diffcontact.schemes.unseen import (
+    ENDS,
+    MATTERS,
+    Unseen,
+    given_forces,
+    obstacles_hide,
+    unseen_belts,
+    unseen_walls,
+    walls_kick,
+)
 from diffcontact.status import Status
 from diffcontact.system import acceleration, advanced, rate
 
@@ -95,7 +104,7 @@ class Truncation:
         time: () how long the motion has gone on [s].
         forces: (d,) what is unseen of forces that are given as functions of time [m/s].
         surfaces: () for how long walls and belts did what steps cannot see, and for how long they had a part [s].
-        blind: () how many steps went through an obstacle.
+        blind: () how many steps went through an obstacle, or did not see how a wall throws a body.
         rounding: in single precision, else None: see `Rounding`.
     """
 
@@ -124,6 +133,7 @@ class Truncation:
         belts = unseen_belts(system, params, t, h, q, u, impulse != 0)
         surfaces = unseen_walls(system, params, t, h, q, impulse).plus(belts)
         blind = obstacles_hide(system, params, t, h, lambda f: q + f * (x - q), moved=h / 2 * (u + w))
+        blind = blind | walls_kick(system, params, t, h, q, u, w, impulse)
         off, none = h**2 / 6 * jnp.abs(there - a), jnp.zeros_like(u)
         return cls(off, moved, none, jnp.abs(h), forces, surfaces, blind.astype(u.dtype))
 

@@ -44,6 +44,61 @@ def test_an_ensemble_is_the_scene_at_every_point_of_the_grid(tmp_path, capsys):
     assert (tmp_path / "runs.h5").read_bytes() == before
 
 
+FLIGHT = """
+[system]
+kind = "balls"
+count = 1
+dimension = 2
+planes = [[0, 1]]
+air = true
+[data]
+time = "t"
+noise = { value = 1, unit = "mm" }
+[preparation]
+kind = "coordinates"
+columns = ["x", "y"]
+[parameters]
+mass = { value = 1 }
+radius = { value = 0 }
+restitution = { value = 0.8 }
+plane_offset = { value = 0 }
+gravity = { value = [0, 0] }
+damping = { value = 2 }
+drag = { value = 0 }
+q0 = { value = [0, 1] }
+u0 = { value = [5, 0] }
+"""
+
+
+def test_another_system_with_the_same_parameters_is_another_ensemble(tmp_path, capsys):
+    """A plane that leans has the same parameters by name and shape: its motions are not those of one that does not."""
+    grid = ("--vary", "damping=1:4:2", "--times", "0:1:3")
+    assert ensemble(tmp_path, *grid, scene=FLIGHT) == 0
+    before = (tmp_path / "runs.h5").read_bytes()
+    capsys.readouterr()
+    assert ensemble(tmp_path, *grid, scene=FLIGHT.replace("[[0, 1]]", "[[0.3, 1]]")) == 2
+    assert_one_line(capsys, "runs.h5'): holds another ensemble")
+    assert (tmp_path / "runs.h5").read_bytes() == before
+
+
+@pytest.mark.parametrize("times", [5, 17])
+def test_the_steps_of_an_ensemble_are_as_short_as_those_of_one_motion(tmp_path, times):
+    """Whatever the times that are asked for: what is damped comes to within a tenth of the noise of where it does."""
+    assert ensemble(tmp_path, "--vary", "damping=1:4:12", "--times", f"0:2:{times}", scene=FLIGHT) == 0
+    with h5py.File(tmp_path / "runs.h5") as held:
+        t, c = held["fixed/t"][:], held["parameters/damping"][:][:, None]
+        np.testing.assert_allclose(held["outputs/q"][:, :, 0], 5 / c * (1 - np.exp(-c * t)), atol=1e-4)
+        assert np.all(held["outputs/status"][:] == 0)
+        assert np.all(held["outputs/error"][:] <= 1e-4)
+
+
+def test_lanes_that_may_be_wrong_end_with_the_code_for_it(tmp_path, capsys):
+    """One step from time to time, as the scene asks: bounces come and go within it."""
+    thrown = FLIGHT.replace("[0, 0]", "[0, -9.81]") + "[fit]\nsubsteps = 1\n"
+    assert ensemble(tmp_path, "--vary", "restitution=0.5:0.9:2", "--times", "0:2:5", scene=thrown) == 3
+    assert "0 of 2 lanes are fine; 2 TOO_COARSE" in capsys.readouterr().out
+
+
 TIED = """
 [system]
 kind = "balls"
@@ -85,18 +140,21 @@ def test_ties_are_followed_in_every_lane(tmp_path, capsys):
 
 def test_an_ensemble_takes_what_it_needs_from_the_first_run(tmp_path, monkeypatch):
     calls = []
-    monkeypatch.setattr(
-        "diffcontact.commands.ensemble.ensemble", lambda run, batch, **options: calls.append((batch, options))
-    )
+
+    def noted(run, batch, **options):
+        calls.append((batch, options))
+        return {"status": np.zeros(3)}
+
+    monkeypatch.setattr("diffcontact.commands.ensemble.ensemble", noted)
     scene = write(tmp_path)
     assert main(["ensemble", str(scene), "--vary", "q0[1]=30:50:3", "--out", str(tmp_path / "runs.h5")]) == 0
     ((batch, options),) = calls
     expected = read_study(scene).params(0)
     np.testing.assert_allclose(batch["q0"], [[expected["q0"][0], x] for x in (0.03, 0.04, 0.05)], rtol=1e-12)
     np.testing.assert_allclose(options["fixed"].pop("t"), 0.1 * np.arange(31), rtol=1e-12)
-    assert options["fixed"].keys() == expected.keys() - {"q0"}
-    for name, value in options["fixed"].items():
-        np.testing.assert_array_equal(value, expected[name])
+    assert options["fixed"].keys() == (expected.keys() - {"q0"}) | {"substeps", "allowed", "system"}
+    for name in expected.keys() - {"q0"}:
+        np.testing.assert_array_equal(options["fixed"][name], expected[name])
     assert options["store"] == tmp_path / "runs.h5"
 
 

@@ -85,6 +85,28 @@ def test_a_step_that_passes_through_a_body_is_reported(scheme):
     assert statuses.tolist() == [dc.Status.TOO_COARSE] * 3 + [dc.Status.OK] * 2
 
 
+@pytest.mark.parametrize("e", [0.0, 0.5])
+@pytest.mark.parametrize("h", [0.1, 0.09])
+def test_no_start_leads_through_a_body(e, h):
+    """Head-on, whatever share of the last way is left: the step that lands must not be followed by one through it.
+
+    Steps of 0.5 m meet a chord of 0.4 m.
+    """
+    system = dc.systems.balls(1, 2, fixed=1)
+    params = {"mass": jnp.ones(1), "radius": 0.1 * jnp.ones(1), "gravity": jnp.zeros(2), "restitution": e}
+    params |= {"fixed_centre": jnp.array([[1.2, 0.0]]), "fixed_radius": 0.1 * jnp.ones(1)}
+    starts = jnp.linspace(0.0, 0.499, 60)
+    for scheme in (dc.ElasticProjection(), *([dc.CatchingUp()] if e == 0 else [])):
+
+        @jax.vmap
+        def run(start, scheme=scheme):
+            at = jnp.stack([start, 0.0])
+            return dc.simulate(system, params, at, jnp.array([5.0, 0.0]), h * jnp.arange(9), scheme=scheme)
+
+        runs = run(starts)
+        assert not np.any((runs.status == dc.Status.OK) & (runs.q[:, -1, 0] > 1.0 + 1e-9))
+
+
 def _round_obstacle():
     """A point mass falls on a disc off its top, slides down and leaves it: system, q0, duration."""
     system = dc.System(

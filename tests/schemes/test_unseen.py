@@ -126,6 +126,68 @@ def test_a_belt_that_shakes_as_often_as_steps_are_taken(scheme, omega):
     assert slow.status == dc.Status.OK
 
 
+WALL = dc.System(
+    gap=lambda t, q, p: q,
+    force=lambda t, q, u, p: -10 * jnp.ones(1),
+    mass=lambda q, p: jnp.ones(1),
+    restitution=lambda p: 0.0,
+)
+
+
+def wall(shape, t):
+    """A ball that lies on a floor whose height is a function of time."""
+    system = replace(WALL, gap=lambda t, q, p: q - shape(t))
+    return lambda scheme: dc.simulate(system, {}, shape(jnp.array([0.0])), [0.0], t, scheme=SCHEMES[scheme])
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+@pytest.mark.parametrize("steps", [1, 24])
+def test_a_table_that_shakes_for_some_steps_of_many(name, steps):
+    """Once a step, by 2 cm: it throws the ball by two metres, which is no share of the time that it lay there."""
+    t = np.arange(201) / 100
+
+    def shape(time):
+        x = (time - 1.0) * 100
+        return jnp.where((x > 0) & (x < steps), 0.02 * jnp.sin(jnp.pi * x) ** 2, 0.0)
+
+    run = wall(shape, t)(name)
+    assert run.status == dc.Status.TOO_COARSE
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+@pytest.mark.parametrize("height", [0.1, -0.1], ids=["up", "down"])
+def test_a_floor_that_jumps_has_no_answer_and_one_that_falls_has(name, height):
+    """Upwards it throws the ball as fast as steps are short. Downwards the ball falls, and where to is known."""
+    n = 100
+    t = np.arange(n + 1) / n
+    run = wall(lambda time: jnp.where(time > 0.5051, height, 0.0), t)(name)
+    if height > 0:
+        assert run.status == dc.Status.TOO_COARSE
+    else:
+        assert run.status == dc.Status.OK
+        # A fall that begins two steps early or late at most, and ends on the new floor.
+        early, late = (-5 * np.maximum(t - begin, 0) ** 2 for begin in (0.5051 - 2 / n, 0.5051 + 2 / n))
+        assert np.all(run.q[:, 0] >= np.maximum(early, height) - 1e-9)
+        assert np.all(run.q[:, 0] <= np.maximum(late, height) + 1e-9)
+
+
+@pytest.mark.parametrize("name", [name for name in SCHEMES if "Event" not in name])
+def test_a_piston_that_starts_and_stops_at_once_is_seen(name):
+    """Wherever within a step that is: its way is the ball's to within a step's, and nothing is told.
+
+    EventTimed, which promises times of impact, says that it needs `breaks` there.
+    """
+    for share in (0.01, 0.3, 0.5, 0.655, 0.9):
+
+        def shape(time, begin=0.2 + share / 50):
+            return jnp.clip(time - begin, 0.0, 0.3)
+
+        t = np.linspace(0, 0.45, 24)
+        run = wall(shape, t)(name)
+        assert run.status == dc.Status.OK
+        np.testing.assert_allclose(run.q[:, 0], shape(t), atol=0.02)
+
+
 def test_a_belt_that_starts_at_once():
     # Within one step of many; twelve are few enough to count it.
     starting = replace(BELT, slip=lambda t, q, u, p: (u[1:] - jnp.where(t > 0.31, 1.0, 0.0))[None])

@@ -53,7 +53,7 @@ def in_fours(components):
 
 
 def needed_by_rows(count, places, components, sides):
-    """Bytes of what `pushes.carve` gives: three words a row, and the numbers of a space in double and single precision."""
+    """Bytes of what `pushes.carve` gives: three words a row, and a space in double and one in single precision."""
     return 24 * count + (8 + 4) * (7 * count + (sides * count + 3 * places) * in_fours(components))
 
 

@@ -23,8 +23,8 @@ from diffcontact.qp.native.rows import clear
 #     eps                          the rounding, which is added to the dual's diagonal
 Space = namedtuple(
     "Space",
-    "first second entry inverse motion pushed floor there change values direction slope tried loaded places components sides "
-    "sign eps",
+    "first second entry inverse motion pushed floor there change values direction slope tried loaded places "
+    "components sides sign eps",
 )
 
 

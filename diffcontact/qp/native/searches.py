@@ -66,17 +66,17 @@ def _search_rows(frame, numbers, eps):
     """The multipliers of the rows of a mask, and the residual; the others keep theirs."""
     normals, inverse, mask = ffi.argument(frame, 2), ffi.argument(frame, 3), ffi.argument(frame, 5)
     count, components, sides = ffi.extent(normals, 1), ffi.extent(normals, 2), ffi.extent(normals, 3)
-    bodies = ffi.extent(inverse, 1) - 1
+    places, width = ffi.extent(inverse, 1), _in_fours(components)
     at_v, pairs = numbers(ffi.argument(frame, 0)[3]), ffi.integers(ffi.argument(frame, 1)[3])
     all_normals, inverses = numbers(normals[3]), numbers(inverse[3])
     start, masks, enough = numbers(ffi.argument(frame, 4)[3]), ffi.octets(mask[3]), numbers(ffi.argument(frame, 6)[3])
     found, residual = numbers(ffi.result(frame, 0)[3]), numbers(ffi.result(frame, 1)[3])
-    name, space, single = pushes.carve(ffi.result(frame, 2)[3], count, bodies + 1, _in_fours(components), sides, eps, EPS32)
+    name, space, single = pushes.carve(ffi.result(frame, 2)[3], count, places, width, sides, eps, EPS32)
     for lane in range(ffi.lanes(mask, 1)):
         x, begin = past(found, lane * count), past(start, lane * count)
         number = pushes.read(
             name, space, past(at_v, lane * count), past(pairs, lane * 2 * count),
-            past(all_normals, lane * sides * components * count), past(inverses, lane * components * (bodies + 1)),
+            past(all_normals, lane * sides * components * count), past(inverses, lane * components * places),
             begin, past(masks, lane * count), count, components,
         )  # fmt: skip
         pushes.copied(space, single, number)

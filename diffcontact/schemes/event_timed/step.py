@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -20,6 +20,7 @@ from diffcontact.schemes.layers import Layers
 from diffcontact.schemes.line import LineState, advance, begin, of_line
 from diffcontact.schemes.scheme import Info, Scheme
 from diffcontact.schemes.truncation import Truncation
+from diffcontact.schemes.unseen import walls_kick
 from diffcontact.system import ParticleLine, System, acceleration
 
 
@@ -171,8 +172,11 @@ class EventTimed(Scheme):
         if isinstance(system, ParticleLine):
             return advance(system, params, t, h, state, partial(glide_timed, system, params, self.events))
         if _turns_or_rubs(system):
-            return self._step_with_friction(system, params, t, h, state)
-        return step_without_friction(system, params, t, h, state, self.events, self.order)
+            end, info = self._step_with_friction(system, params, t, h, state)
+        else:
+            end, info = step_without_friction(system, params, t, h, state, self.events, self.order)
+        thrown = walls_kick(system, params, t, h, state.q, state.u, end.u, info.impulse)
+        return replace(end, truncation=replace(end.truncation, blind=end.truncation.blind + thrown)), info
 
     def truncated(
         self, system: Any, params: Any, t: ArrayLike, h: ArrayLike, before: Any, after: Any, impulse: Array
