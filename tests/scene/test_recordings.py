@@ -152,3 +152,12 @@ def test_mistakes_in_them_are_named(tmp_path, content, column, message):
     with pytest.raises(ValueError) as caught:
         read(tmp_path, content, [column], time)
     assert str(caught.value).startswith(f"{tmp_path}/recording.txt: {message}")
+
+
+@pytest.mark.parametrize("header", ["Time,x", "Time,x,y", "Time,ball/x,ball/y", "Time,ball/0/X", "Time,a/0/X,b/0/Y"])
+def test_a_time_and_columns_that_are_no_points_of_kinovea_are_a_csv(tmp_path, header):
+    """The two columns of a point of Kinovea are named by their object, the point and the axis."""
+    name = header.split(",")[-1]
+    found = read(tmp_path, f"{header}\n{header.count(',') * '0,'}1\n{header.count(',') * '1,'}2\n", [name], "Time")
+    assert found.columns[name].tolist() == [1.0, 2.0]
+    assert found.understood == ""
