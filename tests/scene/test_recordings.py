@@ -143,6 +143,10 @@ def test_how_sure_a_net_must_be_is_a_key(tmp_path):
         (TRACKER.replace("-6,786", "-6,7a"), "mass A x", "row 4, column 'mass A x': '-6,7a' is not a number"),
         (DEEPLABCUT.replace("hand,hand,hand", "hand"), "ball x [px]", "rows 1 to 3 have [7, 5, 7] fields"),
         (KINOVEA.replace("0.04 1.5", "0.0.4 1.5"), "ball x", "row 6: '0.0.4', expected a time in seconds"),
+        (KINOVEA.replace("hand", "ball"), "ball x", "row 8: a second trajectory 'ball', expected a name of its own"),
+        (KINOVEA.replace("0.08", "0.04"), "ball x", "row 10: the time 0.04 is there twice, in row 9 too, and other"),
+        (TWO_TRACKS.replace(",,,\n", ",,7,8\n").replace("0.0,5", "0.2,5"), "mass_B x", "row 4, field 4: '', expected"),
+        (TWO_TRACKS.replace("2,,,", "2,,,,7"), "mass_A x", "row 4 has 7 fields, expected 6 as the header has"),
         (KINOVEA.replace("7 8", "7"), "ball x", "row 9 has 2 fields, expected a time and two coordinates"),
         (PHYPHOX.replace("2.314", "0.000"), "impact [s]", "row 2 has 2 times of impacts, expected at least 3"),
     ],
@@ -161,3 +165,37 @@ def test_a_time_and_columns_that_are_no_points_of_kinovea_are_a_csv(tmp_path, he
     found = read(tmp_path, f"{header}\n{header.count(',') * '0,'}1\n{header.count(',') * '1,'}2\n", [name], "Time")
     assert found.columns[name].tolist() == [1.0, 2.0]
     assert found.understood == ""
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_rounded_times_cost_no_row(tmp_path, count):
+    """Hundredths of a second tell one frame in two of a 240 fps film from the one before."""
+    frames = np.arange(48)
+    rows = "".join(f"0:00:00:{int(100 * i / 240 + 1e-9):02d} {i}.5 {2 * i}\n" for i in frames)
+    content = "#Kinovea Trajectory data export\n#T X Y\n" + "".join(f"\n# p{i}\n{rows}" for i in range(count))
+    with pytest.raises(ValueError, match="28 do not, as if rounded: data"):
+        read(tmp_path, content, ["p0 x"], "time [s]")
+    found = read(tmp_path, content, [f"p{count - 1} x"], "time [s]", rate="from data")
+    assert found.columns[f"p{count - 1} x"].tolist() == (frames + 0.5).tolist()
+    # Times cut to 10 ms are uniform within that; a line through 48 of them is good to 2 * 10 ms / sqrt(12 * 48).
+    np.testing.assert_allclose(np.diff(found.times), 1 / 240, rtol=0.05)
+
+
+@pytest.mark.parametrize("delimiter", ["\t", ";"])
+def test_tracks_of_other_frames_are_joined_by_their_times(tmp_path, delimiter):
+    """The second track was marked two frames later: each of its places belongs to the time beside it."""
+    header = "\tA\t\t\tB\t\nt\tx\ty\tt\tx\ty\n"
+    rows = [f"{i / 10:.1f}\t{i}\t0\t{(i + 2) / 10:.1f}\t{100 + i + 2}\t0\n" for i in range(4)]
+    content = (header + "".join(rows)).replace(".", ",").replace("\t", delimiter)
+    found = read(tmp_path, content, ["A x", "B x"], "time [s]")
+    np.testing.assert_allclose(found.times, np.arange(6) / 10, atol=1e-12)
+    np.testing.assert_array_equal(found.columns["A x"], [0, 1, 2, 3, np.nan, np.nan])
+    np.testing.assert_array_equal(found.columns["B x"], [np.nan, np.nan, 102, 103, 104, 105])
+
+
+def test_tracks_that_share_rounded_times_keep_their_rows(tmp_path):
+    """Also where one of them was not marked, and has no time either."""
+    content = "A,,B,\nt,x,t,x\n" + "0.0,0,0.0,5\n0.0,1,,\n0.1,2,0.1,7\n0.1,3,0.1,8\n"
+    found = read(tmp_path, content, ["A x", "B x"], "time [s]", rate="from data")
+    np.testing.assert_array_equal(found.columns["A x"], [0, 1, 2, 3])
+    np.testing.assert_array_equal(found.columns["B x"], [5, np.nan, 7, 8])
