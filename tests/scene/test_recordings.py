@@ -139,6 +139,10 @@ def test_how_sure_a_net_must_be_is_a_key(tmp_path):
         (QUALISYS.replace("FREQUENCY\t200", "FREQUENCY\t"), "left x [mm]", "key FREQUENCY: [''], expected a number"),
         (QUALISYS.replace("left\tright", "left"), "left x [mm]", "key MARKER_NAMES: 1 names, expected 2 as NO_OF"),
         (QUALISYS.replace("5.0\t6.0\n", "5.0\n", 1), "left x [mm]", "row 12 has 5 fields, expected 6, three for each"),
+        (WITH_TIMES.replace("\t5\t6\n4", "\t5\n4"), "left x [mm]", "row 13 has 7 fields, expected 8, three for each"),
+        (WITH_TIMES.replace("\t6\n4", "\t6\t7\n4"), "left x [mm]", "row 13 has 9 fields, expected 8, three for each"),
+        (WITH_TIMES.replace("Frame\tTime\t", "Frame\t"), "left x [mm]", "row 13 has 8 fields, expected 7, three for"),
+        (WITH_TIMES.replace("right Z", "right Z\tleft Q\tright Q"), "left x [mm]", "row 12 has 10 fields, expected 6,"),
         (QUALISYS.replace("1.5\t", "1.5x\t", 1), "left x [mm]", "row 13, column 'left x [mm]': '1.5x' is not a number"),
         (TRACKER.replace("-6,786", "-6,7a"), "mass A x", "row 4, column 'mass A x': '-6,7a' is not a number"),
         (DEEPLABCUT.replace("hand,hand,hand", "hand"), "ball x [px]", "rows 1 to 3 have [7, 5, 7] fields"),
@@ -199,3 +203,36 @@ def test_tracks_that_share_rounded_times_keep_their_rows(tmp_path):
     found = read(tmp_path, content, ["A x", "B x"], "time [s]", rate="from data")
     np.testing.assert_array_equal(found.columns["A x"], [0, 1, 2, 3])
     np.testing.assert_array_equal(found.columns["B x"], [5, np.nan, 7, 8])
+
+
+@pytest.mark.parametrize(
+    ("heading", "before"),
+    [
+        ("Frame\tTime\tleft X\tleft Y\tleft Z\tright X\tright Y\tright Z\n", "{i}\t{t:.3f}\t"),
+        ("Time\tleft X\tleft Y\tleft Z\tright X\tright Y\tright Z\n", "{t:.3f}\t"),
+        ("", "{i}\t{t:.3f}\t"),
+        ("", "{i}\t"),
+        ("", ""),
+    ],
+)
+@pytest.mark.parametrize("end", ["\n", "\t\n"])
+@pytest.mark.parametrize("lost", [0, 1, 2])
+def test_a_marker_with_three_empty_fields_is_lost_and_moves_none(tmp_path, heading, before, end, lost):
+    """Whichever row it is in; rows that are empty are no frames."""
+    left, right = np.arange(12.0).reshape(4, 3), 20 + np.arange(12.0).reshape(4, 3)
+    places = [["\t".join(f"{x:g}" for x in place) for place in marker] for marker in (left, right)]
+    places[1][lost] = "\t\t"
+    rows = [before.format(i=i + 1, t=i / 200) + "\t".join(row) + end for i, row in enumerate(zip(*places, strict=True))]
+    content = QUALISYS.partition("1.0\t")[0] + heading + rows[0] + "\n" + "".join(rows[1:]) + "\n\n"
+    found = read(tmp_path, content, [f"{name} {axis} [mm]" for name in ("left", "right") for axis in "xyz"], "time [s]")
+    right[lost] = np.nan
+    np.testing.assert_array_equal(np.transpose(list(found.columns.values())[:6]), np.hstack([left, right]))
+    np.testing.assert_allclose(found.times, np.arange(4) / 200, atol=1e-12)
+
+
+def test_a_frame_in_which_all_markers_are_lost_takes_its_time(tmp_path):
+    found = read(
+        tmp_path, QUALISYS.replace("1.5\t0.000\t3.0\t0.000\t0.000\t0.000", 5 * "\t"), ["left x [mm]"], "time [s]"
+    )
+    np.testing.assert_array_equal(found.columns["left x [mm]"], [1, np.nan, 2, 2.5])
+    np.testing.assert_allclose(found.times, np.arange(4) / 200, atol=1e-12)
