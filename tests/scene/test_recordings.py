@@ -97,6 +97,13 @@ def read(folder, content, columns, time, **keys):
             {"ball x [px]": [245.3, np.nan, 247.3], "hand y [px]": [2, 2, np.nan]},
             "a DeepLabCut export, ball, hand in px, y downwards, one row per frame; samples of small likelihood",
         ),
+        (
+            '"' + DEEPLABCUT.replace(",", '","').replace("\n", '"\n"').removesuffix('"'),
+            "frame",
+            [0, 1, 2],
+            {"ball x [px]": [245.3, np.nan, 247.3], "hand y [px]": [2, 2, np.nan]},
+            "a DeepLabCut export, ball, hand in px, y downwards, one row per frame; samples of small likelihood",
+        ),
         (ONE_AXIS, "frame", [0, 1], {"ball x [px]": [1, np.nan]}, "a DeepLabCut export, ball in px"),
         (ANIMALS, "frame", [0, 1], {"a ball y [px]": [2, 4]}, "a DeepLabCut export, a ball in px"),
         (

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from diffcontact.messages import one_line
 from diffcontact.scene.document import Scene, parse_scene
 from diffcontact.scene.draft.balls import bouncing, heard
 from diffcontact.scene.draft.bodies import one_body, several
@@ -100,14 +101,13 @@ def _single(survey: Survey, marker: Marker) -> Iterator[Draft]:
 
 def _text(survey: Survey, draft: Draft, folder: Path, notes: Sequence[str] = (), rough: float = 0.0) -> str:
     told = [
-        f"# {text[0].upper()}{text[1:]}."
+        f"{text[0].upper()}{text[1:]}."
         for text in (*survey.remarks, *([survey.understood] if survey.understood else []))
     ]
-    found = [f"# Found: {', '.join(notes)}."] if notes else []
+    found = [f"Found: {', '.join(notes)}."] if notes else []
+    start = f"Drafted from {survey.path.name}, taken for {draft.what}: a start, to be looked at line by line."
     parts = [
-        f"# Drafted from {survey.path.name}, taken for {draft.what}: a start, to be looked at line by line.",
-        *told,
-        *found,
+        *(f"# {one_line(text)}" for text in (start, *told, *found)),
         f"title = {quoted(survey.path.stem)}",
         "",
         "[system]",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,8 +20,10 @@ from diffcontact.scene.preparation.film import roughness
 from diffcontact.scene.reading import Reading
 from diffcontact.scene.recordings import Sheet, recognised
 
-_TIME = re.compile(r"(t|time|zeit|temps|tid|tiempo|tempo|seconds?|sek|timestamp)\b.*|t_(s|ms)", re.IGNORECASE)
-_FRAME = re.compile(r"(frame|row|image|picture|bild|index|nr|no|#)\b.*|.*frame.*", re.IGNORECASE)
+_TIME = re.compile(
+    r"(t|time|zeit|temps|tid|tiempo|tempo|seconds?|sek|timestamp)\b.*|t_(s|ms)", re.IGNORECASE | re.DOTALL
+)
+_FRAME = re.compile(r"(frame|row|image|picture|bild|index|nr|no|#)\b.*|.*frame.*", re.IGNORECASE | re.DOTALL)
 _UNIT = re.compile(r"[\[(]\s*([^\])]*?)\s*[\])]|_([mc]?m_s2?|px_s|mm|cm|m|px|deg|rad|ms|s|N)(?=_|$)", re.IGNORECASE)
 _KNOWN = {"mm", "cm", "m", "px", "deg", "rad", "s", "ms", "us", "min", "frame", "N"}
 _LENGTHS = ("m", "cm", "mm", "px")
@@ -211,11 +214,11 @@ def quoted(text: str) -> str:
     """A TOML string.
 
     Example:
-        >>> print(quoted("t [s]"))
-        "t [s]"
+        >>> print(quoted("t\\n[s]"))
+        "t\\n[s]"
     """
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\t", "\\t")
-    return f'"{escaped}"'
+    # JSON's escapes are TOML's, which has one more.
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _layout_keys(layout: Layout | None) -> list[str]:
