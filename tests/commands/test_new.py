@@ -339,6 +339,21 @@ def test_a_file_that_is_there_stays(recording, tmp_path, capsys):
     assert 'files = ["../phyphox.txt"]' in (tmp_path / "scenes" / "mine.toml").read_text()
 
 
+@pytest.mark.parametrize("out", ["link/mine.toml", "there/deep/mine.toml", "link/new/mine.toml", "mine.toml"])
+@pytest.mark.parametrize("linked", [False, True])
+def test_a_draft_finds_its_recording_through_links(recording, tmp_path, out, linked):
+    """A folder may be a link, that of the scene or that of the recording; a linked file keeps its name."""
+    file = recording("phyphox")
+    (tmp_path / "there" / "deep").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "there" / "deep")
+    if linked:
+        (tmp_path / "there" / "deep" / "named.txt").symlink_to(file)
+        file = tmp_path / "link" / "named.txt"
+    assert main(["new", str(file.relative_to(tmp_path)), "--out", out]) == 0
+    (run,) = read_study(out).runs
+    assert run.path.endswith(file.name)
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

@@ -114,7 +114,7 @@ def _text(survey: Survey, draft: Draft, folder: Path, notes: Sequence[str] = (),
         *draft.system,
         "",
         "[data]",
-        f"files = [{quoted(relpath(survey.path, folder))}]",
+        f"files = [{quoted(_way(folder, survey.path))}]",
         *survey.keys,
         *draft.data,
         *([_noise(draft.columns, rough)] if draft.columns else []),
@@ -128,6 +128,11 @@ def _text(survey: Survey, draft: Draft, folder: Path, notes: Sequence[str] = (),
         *draft.more,
     ]
     return "\n".join(parts) + "\n"
+
+
+def _way(folder: Path, file: Path) -> str:
+    """From a folder to a file, which keeps its name; ".." of a link is where that leads to, whatever its own place."""
+    return relpath(file.parent.resolve() / file.name, folder.resolve())
 
 
 def _noise(columns: Sequence[Column], rough: float) -> str:
