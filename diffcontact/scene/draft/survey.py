@@ -168,7 +168,7 @@ def _surveyed(
 ) -> Survey:
     time = sheet.time or _time_column(columns)
     unit, guessed = _time_unit(time, columns)
-    keys, remarks = _layout_keys(layout), []
+    keys, remarks = _layout_keys(layout), list(layout.remarks) if layout else []
     if reading.encoding != "UTF-8":
         keys.insert(0, f'encoding = "{reading.encoding}"')
     written = columns[time] if time else np.arange(next(iter(columns.values())).size, dtype=float)
