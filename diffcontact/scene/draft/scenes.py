@@ -17,7 +17,8 @@ from diffcontact.scene.draft.carts import carts, on_a_line
 from diffcontact.scene.draft.motion import curvature, oscillates
 from diffcontact.scene.draft.oscillators import driven, oscillation, swings, track
 from diffcontact.scene.draft.parts import Draft
-from diffcontact.scene.draft.survey import Column, Marker, Survey, quoted
+from diffcontact.scene.draft.survey import Column, Marker, Survey
+from diffcontact.scene.draft.toml import quoted
 from diffcontact.scene.draft.tumbling import tumbling
 from diffcontact.scene.keys import Table
 from diffcontact.scene.preparation import PreparedRun

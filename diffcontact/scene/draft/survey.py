@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,6 +14,7 @@ from diffcontact.files import read_bytes, read_text
 from diffcontact.scene.clock import increasing, straight_clock
 from diffcontact.scene.draft.layout import Layout, encoding_of, layout_of
 from diffcontact.scene.draft.orientation import is_angle, quaternions_in
+from diffcontact.scene.draft.toml import quoted, quoted_names
 from diffcontact.scene.measurements import lines_of, open_sheet, read_measurements
 from diffcontact.scene.preparation.film import roughness
 from diffcontact.scene.reading import Reading
@@ -210,17 +210,6 @@ def _surveyed(
     )
 
 
-def quoted(text: str) -> str:
-    """A TOML string.
-
-    Example:
-        >>> print(quoted("t\\n[s]"))
-        "t\\n[s]"
-    """
-    # JSON's escapes are TOML's, which has one more.
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
 def _layout_keys(layout: Layout | None) -> list[str]:
     if layout is None:
         return []
@@ -230,9 +219,9 @@ def _layout_keys(layout: Layout | None) -> list[str]:
     if layout.skip != (0, 0):
         keys.append(f"skip = [{layout.skip[0]}, {layout.skip[1]}]  # lines before the header and after it")
     if layout.names is not None:
-        keys.append(f"names = [{', '.join(map(quoted, layout.names))}]  # a guess: there is no header")
+        keys.append(f"names = {quoted_names(layout.names)}  # a guess: there is no header")
     if layout.missing:
-        keys.append(f"missing = [{', '.join(map(quoted, layout.missing))}]")
+        keys.append(f"missing = {quoted_names(layout.missing)}")
     return keys
 
 
