@@ -38,6 +38,16 @@ def did_you_mean(name: str, known: Iterable[str], listed: str = "known are") -> 
     return f"{listed} {', '.join(map(shown, known[:_MOST])) or 'nothing'}"
 
 
+def one_line(text: str) -> str:
+    """A text on one line, whatever names it quotes: the headers of spreadsheets have line breaks.
+
+    Example:
+        >>> one_line("2 of 60 samples of height\\n[mm] are lost")
+        '2 of 60 samples of height [mm] are lost'
+    """
+    return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
+
+
 def shown(value: Any) -> str:
     """A value as messages show it: short, whatever it is.
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from diffcontact.commands.complaint import ExitCode
 from diffcontact.commands.options import path
 from diffcontact.files import named, require_writable
+from diffcontact.messages import one_line
 
 HELP = "look at a recording and write a scene to start from"
 
@@ -41,9 +42,9 @@ def run(options: argparse.Namespace) -> ExitCode:
     # "x": what another program put there meanwhile stays.
     with named(out), open(out, "x", encoding="utf-8", newline="\n") as file:
         file.write(text)
-    print(f"{options.file}: {found.understood or 'a CSV'}")
+    print(f"{options.file}: {one_line(found.understood or 'a CSV')}")
     for remark in found.remarks:
-        print(f"  {remark}")
-    print(f"taken for {what}; wrote {out}, where each guess says that it is one")
+        print(f"  {one_line(remark)}")
+    print(f"taken for {one_line(what)}; wrote {out}, where each guess says that it is one")
     print(f"then: python -m diffcontact fit {out}")
     return ExitCode.DONE

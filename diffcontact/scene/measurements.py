@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from diffcontact.files import read_bytes, read_text
 from diffcontact.messages import did_you_mean, shown
 from diffcontact.scene.clock import backwards, frame_clock, increasing, straight_clock
-from diffcontact.scene.numerals import number
+from diffcontact.scene.numerals import is_number, number
 from diffcontact.scene.reading import FROM_DATA, Reading
 from diffcontact.scene.recordings import Sheet, recognised
 from diffcontact.scene.recordings.sheet import rows_of
@@ -158,7 +158,7 @@ def _column(name: str, sheet: Sheet, lines: Sequence[str], reading: Reading) -> 
     if name in names:
         return names.index(name)
     if "*" in name or "?" in name:
-        pattern = re.compile(re.escape(name).replace(r"\*", ".*").replace(r"\?", "."))
+        pattern = re.compile(re.escape(name).replace(r"\*", ".*").replace(r"\?", "."), re.DOTALL)
         fit = [i for i, other in enumerate(names) if pattern.fullmatch(other)]
         if len(fit) == 1:
             return fit[0]
@@ -185,19 +185,11 @@ def _hint(name: str, sheet: Sheet, lines: Sequence[str], reading: Reading) -> st
             comma = other != "," and any(_DECIMAL_COMMA.fullmatch(field) for field in fields)
             more = "; numbers with a decimal comma want data.decimal = ','" if comma else ""
             return f"its fields seem to be between {other!r}, expected {delimiter!r} (data.delimiter = {other!r}){more}"
-        if reading.names is None and names and all(_is_number(field) for field in names):
+        if reading.names is None and names and all(is_number(field.replace(",", ".")) for field in names):
             listed = did_you_mean(name, names, listed="the header has")
             return f"{listed}; data.names = [...] would name the columns of a file without one"
     hint = did_you_mean(name, names, listed="the header has")
     return f"{hint} ({sheet.understood})" if sheet.understood else hint
-
-
-def _is_number(field: str) -> bool:
-    try:
-        number(field.replace(",", "."))
-    except ValueError:
-        return False
-    return True
 
 
 def _require_distinct(found: Mapping[str, int]) -> None:

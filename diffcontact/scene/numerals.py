@@ -42,6 +42,20 @@ def number(text: str) -> float:
     return value
 
 
+def is_number(text: str) -> bool:
+    """Whether `number` takes a text.
+
+    Example:
+        >>> is_number("-1.5e3"), is_number("-"), is_number("nan")
+        (True, False, False)
+    """
+    try:
+        number(text)
+    except ValueError:
+        return False
+    return True
+
+
 def whole(text: str) -> int:
     """The whole number that a text spells, of 18 digits at most.
 

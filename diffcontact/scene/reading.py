@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from diffcontact.messages import shown
 from diffcontact.scene.keys import Table
-from diffcontact.scene.numerals import number
+from diffcontact.scene.numerals import is_number
 
 KEYS = {
     "time": "the column of the times; without it rows are counted, as frames",
@@ -47,7 +47,7 @@ class Reading:
         encoding: of the text.
         delimiter, decimal, skip, names: None where the scene does not say: a recording whose writer is known by its
             header is read as that writes it, any other as CSV with a header.
-        missing: words, and groups of words, that stand for lost samples.
+        missing: what stands for a lost sample, and groups of numbers that do so together.
         likelihood: below it a sample is lost.
     """
 
@@ -169,10 +169,5 @@ def _missing(data: Table) -> tuple[tuple[str, ...], ...]:
         words = tuple(entry.split())
         if not words:
             raise data.fail("missing", f"{shown(entry)}, expected a text; an empty field is lost in any case")
-        if len(words) > 1:
-            try:
-                [number(word) for word in words]
-            except ValueError as error:
-                raise data.fail("missing", f"{shown(entry)}: {error}, expected numbers that stand together") from None
-        groups.append(words)
+        groups.append(words if all(map(is_number, words)) else (entry.strip(),))
     return tuple(groups)

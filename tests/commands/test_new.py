@@ -291,6 +291,44 @@ def test_other_encodings_are_read_and_said(recording, tmp_path, encoding):
     assert "Höhe" in run.notes["recording"]
 
 
+def as_csv(names, heights, times):
+    rows = [names, *zip([f"{t:.4f}" for t in times], heights, strict=True)]
+    return "".join(",".join('"' + field.replace('"', '""') + '"' for field in row) + "\n" for row in rows)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [("t\n[s]", "height\n[mm]"), ("t [s]", 'the "height"\r\n\t[mm]'), ("time\nof\x7frow", "\x01\\height [mm]\x1f")],
+)
+def test_a_header_may_hold_whatever_a_cell_of_a_spreadsheet_may(tmp_path, capsys, monkeypatch, names):
+    """Names of columns stand in keys, where they must be what they are, and in remarks, which are one line each."""
+    monkeypatch.chdir(tmp_path)
+    times = np.arange(90) / 60
+    heights = [f"{1e3 * y:.2f}" for y in ball(times) + 5e-4 * np.random.default_rng(1).normal(size=90)]
+    heights[20] = ""
+    (tmp_path / "run.csv").write_bytes(as_csv(names, heights, times).encode())
+    assert main(["new", "run.csv"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 4
+    (run,) = read_study("run.toml").runs
+    assert np.isin(run.times.round(4), times.round(4)).all()
+    assert "# 1 of 90 samples of " in (tmp_path / "run.toml").read_text()
+
+
+@pytest.mark.parametrize("lost", ["not found", "n/a", "-"])
+def test_words_for_lost_samples_and_a_header_that_is_repeated_are_read_as_such(tmp_path, monkeypatch, lost):
+    monkeypatch.chdir(tmp_path)
+    times = np.arange(90) / 60
+    heights = [f"{1e3 * y:.2f}" for y in ball(times) + 5e-4 * np.random.default_rng(1).normal(size=90)]
+    heights[20] = lost
+    rows = as_csv(("t [s]", "height [mm]"), heights, times).splitlines(keepends=True)
+    (tmp_path / "run.csv").write_text("".join(rows[:60] + rows[:1] + rows[60:]))
+    assert main(["new", "run.csv"]) == 0
+    scene = (tmp_path / "run.toml").read_text()
+    assert f'\nmissing = ["t [s]", "{lost}", "height [mm]"]\n' in scene
+    assert '\nuntimed = "leave out"' in scene
+    read_study("run.toml")
+
+
 def test_a_file_that_is_there_stays(recording, tmp_path, capsys):
     file = recording("phyphox")
     (tmp_path / "phyphox.toml").write_text("mine")
@@ -299,6 +337,21 @@ def test_a_file_that_is_there_stays(recording, tmp_path, capsys):
     assert (tmp_path / "phyphox.toml").read_text() == "mine"
     assert main(["new", str(file), "--out", "scenes/mine.toml"]) == 0
     assert 'files = ["../phyphox.txt"]' in (tmp_path / "scenes" / "mine.toml").read_text()
+
+
+@pytest.mark.parametrize("out", ["link/mine.toml", "there/deep/mine.toml", "link/new/mine.toml", "mine.toml"])
+@pytest.mark.parametrize("linked", [False, True])
+def test_a_draft_finds_its_recording_through_links(recording, tmp_path, out, linked):
+    """A folder may be a link, that of the scene or that of the recording; a linked file keeps its name."""
+    file = recording("phyphox")
+    (tmp_path / "there" / "deep").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "there" / "deep")
+    if linked:
+        (tmp_path / "there" / "deep" / "named.txt").symlink_to(file)
+        file = tmp_path / "link" / "named.txt"
+    assert main(["new", str(file.relative_to(tmp_path)), "--out", out]) == 0
+    (run,) = read_study(out).runs
+    assert run.path.endswith(file.name)
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,12 @@ def look(folder, header, columns, digits=4, delimiter=","):
         (["0.5,1,3", "1.5,2,3"], (",", ".", (0, 0), ("t", "x", "y"), ("t", "x", "y"), ())),
         (["A", "", "t,x,who", "s,mm,", "0,1,me", "1,N/A,me"], (",", ".", (2, 1), None, ("t",), ())),
         (["t,x,who", "0,1,me", "1,N/A,me", "2,3,me"], (",", ".", (0, 0), None, ("t", "x"), ("N/A",))),
+        (["t,x", "0,1", "1,2", "2,behind the wall", "3,1"], (",", ".", (0, 0), None, ("t", "x"), ("behind the wall",))),
+        (["t,x", "0,1", "1,#DIV/0!", "2,3"], (",", ".", (0, 0), None, ("t", "x"), ("#DIV/0!",))),
+        (["t,x1", "0,1", "1,2", "t,x1", "0,3"], (",", ".", (0, 0), None, ("t", "x1"), ("t", "x1"))),
+        (["t,x,day", "0,1,2026-01-02", "1,2,2026-01-02"], (",", ".", (0, 0), None, ("t", "x"), ())),
+        (["t\tx", "0.5\t", "1.5\t2", "2.5\t3"], ("\t", ".", (0, 0), None, ("t", "x"), ())),
+        (["t\t\tx", "0.5\t\t1", "1.5\t\t2", "10.55555\t3"], (" ", ".", (0, 0), None, ("t", "x"), ())),
     ],
 )
 def test_layouts(lines, expected):
@@ -39,6 +45,74 @@ def test_layouts(lines, expected):
 def test_a_layout_of_nothing_is_refused():
     with pytest.raises(ValueError, match="no columns of numbers; it begins with 'Dear diary'"):
         layout_of(["Dear diary", "nothing moved"])
+
+
+@pytest.mark.parametrize("header", [["t;x;y;z"], ["t;x;y;z", "s;mm;mm;mm"], []])
+@pytest.mark.parametrize("lost", ["", "-"])
+def test_rows_in_which_most_is_lost_are_data_from_the_first_on(header, lost):
+    """A marker may be seen before all others; a line of units has no numbers."""
+    first, rest = f"0;1;{lost};{lost}", ["1;2;3;4", f"2;{lost};{lost};5", "3;3;4;5", "4;3;4;5"]
+    found = layout_of([*header, first, first, *rest])
+    assert found.skip == (0, max(len(header) - 1, 0))
+    assert len(found.columns) == 4
+    assert found.missing == ((lost,) if lost else ())
+    assert found.remarks == ()
+
+
+def test_rows_with_numbers_that_are_passed_over_are_remarked():
+    found = layout_of(["t,x,y", "0,gone,gone", "1,gone,gone", "2,1,1", "3,4,4"])
+    assert found.skip == (0, 2)
+    assert found.remarks == (
+        "row 2 has numbers, and 1 more do, but is taken for a line behind the header, not for data",
+    )
+
+
+@pytest.mark.parametrize("delimiter", ["\t", ";"])
+@pytest.mark.parametrize("every", [1, 2, 5])
+@pytest.mark.parametrize(
+    ("spelt", "message"),
+    [
+        ("1,500.5", "'1,500.5' has a separator of thousands, expected digits alone"),
+        ("-1 500.5", "'-1 500.5' has a separator of thousands"),
+        ("12'500", '"12\'500" has a separator of thousands'),
+        ("1\u00a0500", "'1\\xa0500' has a separator of thousands"),
+        ("\u221212.5", "'\u221212.5' begins with U+2212, expected the minus sign '-'"),
+        ("\u201312.5", "'\u201312.5' begins with U+2013, expected the minus sign '-'"),
+        ("12.5 mm", "'12.5 mm' has the unit 'mm', expected it in the header"),
+        ("12.5m/s", "'12.5m/s' has the unit 'm/s', expected it in the header"),
+    ],
+)
+def test_a_number_that_cannot_be_read_is_no_lost_sample(delimiter, every, spelt, message):
+    """Neither is its row a line of the header, be it the first, or all of them."""
+    rows = [f"{i}.5{delimiter}{spelt if i % every == 0 else i * i}" for i in range(60)]
+    with pytest.raises(ValueError) as caught:
+        layout_of([f"t{delimiter}x", *rows])
+    assert str(caught.value).startswith(f"row 2, column 'x': {message}")
+
+
+@pytest.mark.parametrize(
+    ("field", "message"),
+    [
+        ('"1,5"', "'1,5' has a comma in a text whose fields are between commas, expected a point"),
+        ('"1,500.0"', "'1,500.0' has a separator of thousands"),
+        ("12b", "'12b' is not a number, expected one or an empty field"),
+        ("about 12.5 to 13", "'about 12.5 to 13' is not a number"),
+        ("0x10", "'0x10' is not a number"),
+    ],
+)
+def test_what_has_digits_is_no_word_for_lost_samples(tmp_path, field, message):
+    path = tmp_path / "run.csv"
+    path.write_text("t,x\n" + "".join(f"{i},{i * i}\n" for i in range(60)) + f"60,{field}\n")
+    with pytest.raises(ValueError) as caught:
+        survey(path)
+    assert str(caught.value).startswith(f"{path}: row 62, column 'x': {message}")
+
+
+def test_what_was_noticed_of_the_layout_is_a_remark(tmp_path):
+    path = tmp_path / "run.csv"
+    rows = "".join(f"{t:.3f},{np.sin(3 * t):.4f},{np.cos(3 * t):.4f}\n" for t in TIMES)
+    path.write_text(f"t [s],x [m],y [m]\n-0.1,gone,gone\n{rows}")
+    assert survey(path).remarks == ("row 2 has numbers but is taken for a line behind the header, not for data",)
 
 
 @pytest.mark.parametrize(

@@ -97,6 +97,13 @@ def read(folder, content, columns, time, **keys):
             {"ball x [px]": [245.3, np.nan, 247.3], "hand y [px]": [2, 2, np.nan]},
             "a DeepLabCut export, ball, hand in px, y downwards, one row per frame; samples of small likelihood",
         ),
+        (
+            '"' + DEEPLABCUT.replace(",", '","').replace("\n", '"\n"').removesuffix('"'),
+            "frame",
+            [0, 1, 2],
+            {"ball x [px]": [245.3, np.nan, 247.3], "hand y [px]": [2, 2, np.nan]},
+            "a DeepLabCut export, ball, hand in px, y downwards, one row per frame; samples of small likelihood",
+        ),
         (ONE_AXIS, "frame", [0, 1], {"ball x [px]": [1, np.nan]}, "a DeepLabCut export, ball in px"),
         (ANIMALS, "frame", [0, 1], {"a ball y [px]": [2, 4]}, "a DeepLabCut export, a ball in px"),
         (
@@ -139,10 +146,18 @@ def test_how_sure_a_net_must_be_is_a_key(tmp_path):
         (QUALISYS.replace("FREQUENCY\t200", "FREQUENCY\t"), "left x [mm]", "key FREQUENCY: [''], expected a number"),
         (QUALISYS.replace("left\tright", "left"), "left x [mm]", "key MARKER_NAMES: 1 names, expected 2 as NO_OF"),
         (QUALISYS.replace("5.0\t6.0\n", "5.0\n", 1), "left x [mm]", "row 12 has 5 fields, expected 6, three for each"),
+        (WITH_TIMES.replace("\t5\t6\n4", "\t5\n4"), "left x [mm]", "row 13 has 7 fields, expected 8, three for each"),
+        (WITH_TIMES.replace("\t6\n4", "\t6\t7\n4"), "left x [mm]", "row 13 has 9 fields, expected 8, three for each"),
+        (WITH_TIMES.replace("Frame\tTime\t", "Frame\t"), "left x [mm]", "row 13 has 8 fields, expected 7, three for"),
+        (WITH_TIMES.replace("right Z", "right Z\tleft Q\tright Q"), "left x [mm]", "row 12 has 10 fields, expected 6,"),
         (QUALISYS.replace("1.5\t", "1.5x\t", 1), "left x [mm]", "row 13, column 'left x [mm]': '1.5x' is not a number"),
         (TRACKER.replace("-6,786", "-6,7a"), "mass A x", "row 4, column 'mass A x': '-6,7a' is not a number"),
         (DEEPLABCUT.replace("hand,hand,hand", "hand"), "ball x [px]", "rows 1 to 3 have [7, 5, 7] fields"),
         (KINOVEA.replace("0.04 1.5", "0.0.4 1.5"), "ball x", "row 6: '0.0.4', expected a time in seconds"),
+        (KINOVEA.replace("hand", "ball"), "ball x", "row 8: a second trajectory 'ball', expected a name of its own"),
+        (KINOVEA.replace("0.08", "0.04"), "ball x", "row 10: the time 0.04 is there twice, in row 9 too, and other"),
+        (TWO_TRACKS.replace(",,,\n", ",,7,8\n").replace("0.0,5", "0.2,5"), "mass_B x", "row 4, field 4: '', expected"),
+        (TWO_TRACKS.replace("2,,,", "2,,,,7"), "mass_A x", "row 4 has 7 fields, expected 6 as the header has"),
         (KINOVEA.replace("7 8", "7"), "ball x", "row 9 has 2 fields, expected a time and two coordinates"),
         (PHYPHOX.replace("2.314", "0.000"), "impact [s]", "row 2 has 2 times of impacts, expected at least 3"),
     ],
@@ -152,3 +167,79 @@ def test_mistakes_in_them_are_named(tmp_path, content, column, message):
     with pytest.raises(ValueError) as caught:
         read(tmp_path, content, [column], time)
     assert str(caught.value).startswith(f"{tmp_path}/recording.txt: {message}")
+
+
+@pytest.mark.parametrize("header", ["Time,x", "Time,x,y", "Time,ball/x,ball/y", "Time,ball/0/X", "Time,a/0/X,b/0/Y"])
+def test_a_time_and_columns_that_are_no_points_of_kinovea_are_a_csv(tmp_path, header):
+    """The two columns of a point of Kinovea are named by their object, the point and the axis."""
+    name = header.split(",")[-1]
+    found = read(tmp_path, f"{header}\n{header.count(',') * '0,'}1\n{header.count(',') * '1,'}2\n", [name], "Time")
+    assert found.columns[name].tolist() == [1.0, 2.0]
+    assert found.understood == ""
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_rounded_times_cost_no_row(tmp_path, count):
+    """Hundredths of a second tell one frame in two of a 240 fps film from the one before."""
+    frames = np.arange(48)
+    rows = "".join(f"0:00:00:{int(100 * i / 240 + 1e-9):02d} {i}.5 {2 * i}\n" for i in frames)
+    content = "#Kinovea Trajectory data export\n#T X Y\n" + "".join(f"\n# p{i}\n{rows}" for i in range(count))
+    with pytest.raises(ValueError, match="28 do not, as if rounded: data"):
+        read(tmp_path, content, ["p0 x"], "time [s]")
+    found = read(tmp_path, content, [f"p{count - 1} x"], "time [s]", rate="from data")
+    assert found.columns[f"p{count - 1} x"].tolist() == (frames + 0.5).tolist()
+    # Times cut to 10 ms are uniform within that; a line through 48 of them is good to 2 * 10 ms / sqrt(12 * 48).
+    np.testing.assert_allclose(np.diff(found.times), 1 / 240, rtol=0.05)
+
+
+@pytest.mark.parametrize("delimiter", ["\t", ";"])
+def test_tracks_of_other_frames_are_joined_by_their_times(tmp_path, delimiter):
+    """The second track was marked two frames later: each of its places belongs to the time beside it."""
+    header = "\tA\t\t\tB\t\nt\tx\ty\tt\tx\ty\n"
+    rows = [f"{i / 10:.1f}\t{i}\t0\t{(i + 2) / 10:.1f}\t{100 + i + 2}\t0\n" for i in range(4)]
+    content = (header + "".join(rows)).replace(".", ",").replace("\t", delimiter)
+    found = read(tmp_path, content, ["A x", "B x"], "time [s]")
+    np.testing.assert_allclose(found.times, np.arange(6) / 10, atol=1e-12)
+    np.testing.assert_array_equal(found.columns["A x"], [0, 1, 2, 3, np.nan, np.nan])
+    np.testing.assert_array_equal(found.columns["B x"], [np.nan, np.nan, 102, 103, 104, 105])
+
+
+def test_tracks_that_share_rounded_times_keep_their_rows(tmp_path):
+    """Also where one of them was not marked, and has no time either."""
+    content = "A,,B,\nt,x,t,x\n" + "0.0,0,0.0,5\n0.0,1,,\n0.1,2,0.1,7\n0.1,3,0.1,8\n"
+    found = read(tmp_path, content, ["A x", "B x"], "time [s]", rate="from data")
+    np.testing.assert_array_equal(found.columns["A x"], [0, 1, 2, 3])
+    np.testing.assert_array_equal(found.columns["B x"], [5, np.nan, 7, 8])
+
+
+@pytest.mark.parametrize(
+    ("heading", "before"),
+    [
+        ("Frame\tTime\tleft X\tleft Y\tleft Z\tright X\tright Y\tright Z\n", "{i}\t{t:.3f}\t"),
+        ("Time\tleft X\tleft Y\tleft Z\tright X\tright Y\tright Z\n", "{t:.3f}\t"),
+        ("", "{i}\t{t:.3f}\t"),
+        ("", "{i}\t"),
+        ("", ""),
+    ],
+)
+@pytest.mark.parametrize("end", ["\n", "\t\n"])
+@pytest.mark.parametrize("lost", [0, 1, 2])
+def test_a_marker_with_three_empty_fields_is_lost_and_moves_none(tmp_path, heading, before, end, lost):
+    """Whichever row it is in; rows that are empty are no frames."""
+    left, right = np.arange(12.0).reshape(4, 3), 20 + np.arange(12.0).reshape(4, 3)
+    places = [["\t".join(f"{x:g}" for x in place) for place in marker] for marker in (left, right)]
+    places[1][lost] = "\t\t"
+    rows = [before.format(i=i + 1, t=i / 200) + "\t".join(row) + end for i, row in enumerate(zip(*places, strict=True))]
+    content = QUALISYS.partition("1.0\t")[0] + heading + rows[0] + "\n" + "".join(rows[1:]) + "\n\n"
+    found = read(tmp_path, content, [f"{name} {axis} [mm]" for name in ("left", "right") for axis in "xyz"], "time [s]")
+    right[lost] = np.nan
+    np.testing.assert_array_equal(np.transpose(list(found.columns.values())[:6]), np.hstack([left, right]))
+    np.testing.assert_allclose(found.times, np.arange(4) / 200, atol=1e-12)
+
+
+def test_a_frame_in_which_all_markers_are_lost_takes_its_time(tmp_path):
+    found = read(
+        tmp_path, QUALISYS.replace("1.5\t0.000\t3.0\t0.000\t0.000\t0.000", 5 * "\t"), ["left x [mm]"], "time [s]"
+    )
+    np.testing.assert_array_equal(found.columns["left x [mm]"], [1, np.nan, 2, 2.5])
+    np.testing.assert_allclose(found.times, np.arange(4) / 200, atol=1e-12)

@@ -8,7 +8,8 @@ import numpy as np
 
 from diffcontact.scene.draft.motion import fall
 from diffcontact.scene.draft.parts import Draft, drag_key, metres, metric_keys, unit_key
-from diffcontact.scene.draft.survey import Column, Survey, quoted
+from diffcontact.scene.draft.survey import Column, Survey
+from diffcontact.scene.draft.toml import quoted
 from diffcontact.scene.units import factor
 
 # A ball on a slope falls more slowly, what is smoothed or rough anyhow: a unit of length is ten or a hundred times off.

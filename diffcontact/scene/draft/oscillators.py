@@ -6,7 +6,8 @@ import numpy as np
 
 from diffcontact.scene.draft.motion import LEFT, oscillates, pushed
 from diffcontact.scene.draft.parts import Draft, metres, metric_keys, names_of, seconds, unit_key
-from diffcontact.scene.draft.survey import Column, Survey, quoted
+from diffcontact.scene.draft.survey import Column, Survey
+from diffcontact.scene.draft.toml import quoted
 
 # So many samples from the start are still where they differ by less than so many times their roughness.
 _START, _STILL = 10, 6.0

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from numpy.typing import NDArray
 
-from diffcontact.scene.draft.survey import Column, Survey, quoted
+from diffcontact.scene.draft.survey import Column, Survey
+from diffcontact.scene.draft.toml import quoted_names
 from diffcontact.scene.units import factor
 
 # Drag of a ball in air [1/m]: rho C_d A / 2 m is 0.003 for steel, 0.02 for a tennis ball, 0.14 in table tennis.
@@ -73,8 +74,3 @@ def unit_key(columns: Sequence[Column]) -> str:
 def names_of(columns: Sequence[Column]) -> str:
     """A TOML list."""
     return quoted_names([column.name for column in columns])
-
-
-def quoted_names(names: Sequence[str]) -> str:
-    """A TOML list."""
-    return f"[{', '.join(map(quoted, names))}]"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from diffcontact.messages import one_line
 from diffcontact.scene.document import Scene, parse_scene
 from diffcontact.scene.draft.balls import bouncing, heard
 from diffcontact.scene.draft.bodies import one_body, several
@@ -16,7 +17,8 @@ from diffcontact.scene.draft.carts import carts, on_a_line
 from diffcontact.scene.draft.motion import curvature, oscillates
 from diffcontact.scene.draft.oscillators import driven, oscillation, swings, track
 from diffcontact.scene.draft.parts import Draft
-from diffcontact.scene.draft.survey import Column, Marker, Survey, quoted
+from diffcontact.scene.draft.survey import Column, Marker, Survey
+from diffcontact.scene.draft.toml import quoted
 from diffcontact.scene.draft.tumbling import tumbling
 from diffcontact.scene.keys import Table
 from diffcontact.scene.preparation import PreparedRun
@@ -100,21 +102,20 @@ def _single(survey: Survey, marker: Marker) -> Iterator[Draft]:
 
 def _text(survey: Survey, draft: Draft, folder: Path, notes: Sequence[str] = (), rough: float = 0.0) -> str:
     told = [
-        f"# {text[0].upper()}{text[1:]}."
+        f"{text[0].upper()}{text[1:]}."
         for text in (*survey.remarks, *([survey.understood] if survey.understood else []))
     ]
-    found = [f"# Found: {', '.join(notes)}."] if notes else []
+    found = [f"Found: {', '.join(notes)}."] if notes else []
+    start = f"Drafted from {survey.path.name}, taken for {draft.what}: a start, to be looked at line by line."
     parts = [
-        f"# Drafted from {survey.path.name}, taken for {draft.what}: a start, to be looked at line by line.",
-        *told,
-        *found,
+        *(f"# {one_line(text)}" for text in (start, *told, *found)),
         f"title = {quoted(survey.path.stem)}",
         "",
         "[system]",
         *draft.system,
         "",
         "[data]",
-        f"files = [{quoted(relpath(survey.path, folder))}]",
+        f"files = [{quoted(_way(folder, survey.path))}]",
         *survey.keys,
         *draft.data,
         *([_noise(draft.columns, rough)] if draft.columns else []),
@@ -128,6 +129,11 @@ def _text(survey: Survey, draft: Draft, folder: Path, notes: Sequence[str] = (),
         *draft.more,
     ]
     return "\n".join(parts) + "\n"
+
+
+def _way(folder: Path, file: Path) -> str:
+    """From a folder to a file, which keeps its name; ".." of a link is where that leads to, whatever its own place."""
+    return relpath(file.parent.resolve() / file.name, folder.resolve())
 
 
 def _noise(columns: Sequence[Column], rough: float) -> str:

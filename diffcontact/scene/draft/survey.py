@@ -14,13 +14,16 @@ from diffcontact.files import read_bytes, read_text
 from diffcontact.scene.clock import increasing, straight_clock
 from diffcontact.scene.draft.layout import Layout, encoding_of, layout_of
 from diffcontact.scene.draft.orientation import is_angle, quaternions_in
+from diffcontact.scene.draft.toml import quoted, quoted_names
 from diffcontact.scene.measurements import lines_of, open_sheet, read_measurements
 from diffcontact.scene.preparation.film import roughness
 from diffcontact.scene.reading import Reading
 from diffcontact.scene.recordings import Sheet, recognised
 
-_TIME = re.compile(r"(t|time|zeit|temps|tid|tiempo|tempo|seconds?|sek|timestamp)\b.*|t_(s|ms)", re.IGNORECASE)
-_FRAME = re.compile(r"(frame|row|image|picture|bild|index|nr|no|#)\b.*|.*frame.*", re.IGNORECASE)
+_TIME = re.compile(
+    r"(t|time|zeit|temps|tid|tiempo|tempo|seconds?|sek|timestamp)\b.*|t_(s|ms)", re.IGNORECASE | re.DOTALL
+)
+_FRAME = re.compile(r"(frame|row|image|picture|bild|index|nr|no|#)\b.*|.*frame.*", re.IGNORECASE | re.DOTALL)
 _UNIT = re.compile(r"[\[(]\s*([^\])]*?)\s*[\])]|_([mc]?m_s2?|px_s|mm|cm|m|px|deg|rad|ms|s|N)(?=_|$)", re.IGNORECASE)
 _KNOWN = {"mm", "cm", "m", "px", "deg", "rad", "s", "ms", "us", "min", "frame", "N"}
 _LENGTHS = ("m", "cm", "mm", "px")
@@ -165,7 +168,7 @@ def _surveyed(
 ) -> Survey:
     time = sheet.time or _time_column(columns)
     unit, guessed = _time_unit(time, columns)
-    keys, remarks = _layout_keys(layout), []
+    keys, remarks = _layout_keys(layout), list(layout.remarks) if layout else []
     if reading.encoding != "UTF-8":
         keys.insert(0, f'encoding = "{reading.encoding}"')
     written = columns[time] if time else np.arange(next(iter(columns.values())).size, dtype=float)
@@ -207,17 +210,6 @@ def _surveyed(
     )
 
 
-def quoted(text: str) -> str:
-    """A TOML string.
-
-    Example:
-        >>> print(quoted("t [s]"))
-        "t [s]"
-    """
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\t", "\\t")
-    return f'"{escaped}"'
-
-
 def _layout_keys(layout: Layout | None) -> list[str]:
     if layout is None:
         return []
@@ -227,9 +219,9 @@ def _layout_keys(layout: Layout | None) -> list[str]:
     if layout.skip != (0, 0):
         keys.append(f"skip = [{layout.skip[0]}, {layout.skip[1]}]  # lines before the header and after it")
     if layout.names is not None:
-        keys.append(f"names = [{', '.join(map(quoted, layout.names))}]  # a guess: there is no header")
+        keys.append(f"names = {quoted_names(layout.names)}  # a guess: there is no header")
     if layout.missing:
-        keys.append(f"missing = [{', '.join(map(quoted, layout.missing))}]")
+        keys.append(f"missing = {quoted_names(layout.missing)}")
     return keys
 
 

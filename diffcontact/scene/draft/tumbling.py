@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from diffcontact.scene.draft.bodies import gravity_of
-from diffcontact.scene.draft.parts import Draft, metres, metric_keys, names_of, quoted_names, unit_key
-from diffcontact.scene.draft.survey import Column, Marker, Survey, quoted
+from diffcontact.scene.draft.parts import Draft, metres, metric_keys, names_of, unit_key
+from diffcontact.scene.draft.survey import Column, Marker, Survey
+from diffcontact.scene.draft.toml import quoted, quoted_names
 
 # What a body is taken to measure where the floor is not at zero [m].
 _SIDE = 0.1

@@ -22,10 +22,10 @@ def recognise(lines: Sequence[str]) -> Sheet | None:
     Raises:
         ValueError: header rows of different lengths.
     """
-    if not lines or not lines[0].startswith("scorer,"):
+    if not lines or lines[0].split(",")[0].strip('" ') != "scorer":
         return None
-    header = [line.split(",") for line in lines[:4]]
-    count = next((i + 1 for i, row in enumerate(header) if row[0] == "coords"), 0)
+    header = [row.fields for row in rows_of(lines[:4], ",")]
+    count = next((i + 1 for i, row in enumerate(header) if row[:1] == ["coords"]), 0)
     if not count:
         return None
     levels = header[1:count]

@@ -19,7 +19,9 @@ import re
 from collections.abc import Sequence
 
 from diffcontact.messages import shown
-from diffcontact.scene.recordings.sheet import Row, Sheet, decimal_of, listed, rows_of
+from diffcontact.scene.numerals import number
+from diffcontact.scene.recordings.sheet import Sheet, decimal_of, listed, rows_of
+from diffcontact.scene.recordings.tracks import Sample, joined
 
 TIME = "time [s]"
 _CLOCK = re.compile(r"(\d+):(\d\d):(\d\d)[:.](\d\d)")
@@ -29,25 +31,20 @@ def recognise(lines: Sequence[str]) -> Sheet | None:
     """The sheet of a file that begins as above, one row for every time that a trajectory has, or None.
 
     Raises:
-        ValueError: a row that is not a time and pairs of coordinates.
+        ValueError: a row that is not a time and pairs of coordinates; two trajectories of one name; times that do not
+            tell which samples belong together.
     """
     if not lines or not lines[0].startswith("#Kinovea"):
         return _side_by_side(lines)
     sections, decimal = _sections(lines), "."
-    names = tuple(f"{name} {axis}" for name in sections for axis in "xy")
-    rows: dict[float, tuple[int, dict[str, str]]] = {}
-    for name, samples in sections.items():
-        for line, time, x, y in samples:
-            decimal = "," if "," in time + x + y else decimal
-            at = rows.setdefault(_seconds(time, line), (line, {}))
-            at[1].update({f"{name} x": x, f"{name} y": y})
-    ordered = sorted(rows.items())
+    tracks = []
+    for i, samples in enumerate(sections.values()):
+        if any("," in text for sample in samples for text in sample[1:]):
+            decimal = ","
+        tracks.append([Sample(line, _seconds(t, line), {2 * i + 1: x, 2 * i + 2: y}) for line, t, x, y in samples])
     return Sheet(
-        names=(TIME, *names),
-        rows=[
-            Row(line, line, [repr(time).replace(".", decimal), *(fields.get(name, "") for name in names)])
-            for time, (line, fields) in ordered
-        ],
+        names=(TIME, *(f"{name} {axis}" for name in sections for axis in "xy")),
+        rows=joined(tracks, 2 * len(tracks), decimal),
         header=2,
         time=TIME,
         decimal=decimal,
@@ -63,8 +60,7 @@ def _side_by_side(lines: Sequence[str]) -> Sheet | None:
     rows = rows_of(lines, delimiter)
     head, *columns = (field.strip() for field in next(rows).fields)
     parts = [column.rsplit("/", 2) for column in columns]
-    pairs = list(zip(parts[::2], parts[1::2], strict=False))
-    if head != "Time" or len(parts) % 2 or not all(a[1:] + b[1:] == [a[1], "X", a[1], "Y"] for a, b in pairs):
+    if head != "Time" or not _are_points(parts):
         return None
     points = [name if point == "0" else f"{name} {point}" for name, point, _ in parts[::2]]
     decimal = decimal_of(field for row in rows_of(lines[1:21], delimiter) for field in row.fields)
@@ -78,6 +74,12 @@ def _side_by_side(lines: Sequence[str]) -> Sheet | None:
     )
 
 
+def _are_points(columns: Sequence[Sequence[str]]) -> bool:
+    """Whether columns, each split into object, point and axis, are X and Y of one point after the other."""
+    pairs = zip(columns[::2], columns[1::2], strict=False)
+    return len(columns) % 2 == 0 and all(len(x) == 3 and x[2] == "X" and list(y) == [*x[:2], "Y"] for x, y in pairs)
+
+
 def _sections(lines: Sequence[str]) -> dict[str, list[tuple[int, str, str, str]]]:
     """Name -> (line, time, x, y) of each sample; a section without a name is counted."""
     sections: dict[str, list[tuple[int, str, str, str]]] = {}
@@ -86,6 +88,8 @@ def _sections(lines: Sequence[str]) -> dict[str, list[tuple[int, str, str, str]]
         fields = line.split()
         if not fields or line.startswith("#"):
             name = line.lstrip("# ").strip()
+            if name in sections:
+                raise ValueError(f"row {i}: a second trajectory {shown(name)}, expected a name of its own")
             continue
         if len(fields) < 3:
             raise ValueError(f"row {i} has {len(fields)} fields, expected a time and two coordinates")
@@ -100,6 +104,6 @@ def _seconds(text: str, line: int) -> float:
         hours, minutes, seconds, hundredths = map(int, clock.groups())
         return 3600 * hours + 60 * minutes + seconds + hundredths / 100
     try:
-        return float(text.replace(",", "."))
+        return number(text.replace(",", "."))
     except ValueError:
         raise ValueError(f"row {line}: {shown(text)}, expected a time in seconds") from None

@@ -8,7 +8,7 @@
     (Frame <tab> Time <tab> left X <tab> left Y <tab> left Z ...)          where the export includes them
     1 <tab> 0.00000 <tab> 786.7 <tab> -34.0 <tab> 1064.4 ...
 
-Positions are in mm. A marker that is lost has 0 0 0.
+Positions are in mm. A marker that is lost has 0 0 0, or three empty fields.
 """
 
 from __future__ import annotations
@@ -39,14 +39,16 @@ def recognise(lines: Sequence[str]) -> Sheet | None:
     names = [name for name in header.get("MARKER_NAMES", []) if name]
     if len(names) != markers:
         raise ValueError(f"key MARKER_NAMES: {len(names)} names, expected {markers} as NO_OF_MARKERS says")
-    if end < len(lines) and lines[end].lower().startswith(("frame", "time")):
-        end += 1
     columns = tuple(f"{name} {axis} [mm]" for name in names for axis in "xyz")
+    heading: list[str] = []
+    if end < len(lines) and lines[end].lower().startswith(("frame", "time")):
+        heading = lines[end].lower().rstrip().split("\t")
+        end += 1
     decimal = decimal_of(lines[end : end + 20])
     lost = tuple(columns[i : i + 3] for i in range(0, len(columns), 3))
     return Sheet(
         names=(TIME, *columns),
-        rows=_rows(lines, end, len(columns), rate, decimal),
+        rows=_rows(lines, end, len(columns), heading, rate, decimal),
         header=end,
         time=TIME,
         rate=rate,
@@ -69,16 +71,37 @@ def _positive(text: str) -> bool:
         return False
 
 
-def _rows(lines: Sequence[str], skip: int, width: int, rate: float, decimal: str) -> Iterator[Row]:
+def _rows(
+    lines: Sequence[str], skip: int, width: int, heading: Sequence[str], rate: float, decimal: str
+) -> Iterator[Row]:
     """Rows of a time and the positions; what may stand before them are a frame number and a time."""
-    for i, (first, last, fields) in enumerate(rows_of(lines, "\t", skip)):
-        fields = list(fields)
-        while fields and not fields[-1].strip():
-            fields.pop()
-        if not fields:
+    before, count = _before(heading, width, skip) if heading else None, 0
+    for first, last, fields in rows_of(lines, "\t", skip):
+        empty = not any(map(str.strip, fields))
+        # Without anything before the positions it is a frame in which all markers are lost.
+        if empty and (before != 0 or len(fields) < width):
             continue
-        before = len(fields) - width
-        if before not in (0, 1, 2):
-            raise ValueError(f"row {first} has {len(fields)} fields, expected {width}, three for each marker")
-        time = fields[1] if before == 2 else repr(i / rate).replace(".", decimal)
-        yield Row(first, last, [time, *fields[before:]])
+        if before is None:
+            before = _before(fields, width, first)
+        if len(fields) < before + width or any(map(str.strip, fields[before + width :])):
+            behind = f", behind {before}" if before else ""
+            raise ValueError(
+                f"row {first} has {len(fields)} fields, expected {before + width}, three for each marker{behind}"
+            )
+        timed = before == 2 or heading[:before] == ["time"]
+        time = fields[before - 1] if timed else repr(count / rate).replace(".", decimal)
+        yield Row(first, last, [time, *fields[before : before + width]])
+        count += 1
+
+
+def _before(fields: Sequence[str], width: int, row: int) -> int:
+    """How many fields of a row stand before the positions; behind these nothing does.
+
+    A lost marker may have three empty fields, and there may be an empty one at the end of the row.
+    """
+    known = [n for n in range(3) if len(fields) >= n + width and not any(map(str.strip, fields[n + width :]))]
+    if not known:
+        raise ValueError(f"row {row} has {len(fields)} fields, expected {width}, three for each marker")
+    there = [bool(field.strip()) for field in fields]
+    broken = [sum(len(set(there[i : i + 3])) > 1 for i in range(n, n + width, 3)) for n in known]
+    return min(zip(broken, [-n for n in known], known, strict=True))[-1]

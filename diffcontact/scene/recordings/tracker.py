@@ -4,16 +4,19 @@
     t <tab> x <tab> y <tab>
     0,000 <tab> -4,796 <tab> 13,51 <tab>        with the decimal mark of the country
 
-Where several tracks stand side by side each has its columns, the time perhaps among them. A time is in seconds, a
-length in the unit of the calibration, which the file does not state. A row in which a track was not marked has empty
-fields.
+Where several tracks stand side by side each has its columns, the time perhaps among them: a track that was marked in
+other frames has other times in a row. A time is in seconds, a length in the unit of the calibration, which the file
+does not state. A row in which a track was not marked has empty fields.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+from diffcontact.messages import shown
+from diffcontact.scene.numerals import number
 from diffcontact.scene.recordings.sheet import Row, Sheet, decimal_of, listed, rows_of
+from diffcontact.scene.recordings.tracks import Sample, joined
 
 TIME = "time [s]"
 
@@ -29,19 +32,23 @@ def recognise(lines: Sequence[str]) -> Sheet | None:
     if below[0] != "t" or "x" not in below or not any(above) or _number(above[0]) or "t" in above:
         return None
     names, track = [TIME], next(name for name in above if name)
-    tracks, wanted = [track], [0]
+    tracks, clock = [track], 0
+    columns: dict[int, list[int]] = {clock: []}
     for i, variable in enumerate(below[1:], 1):
         if i < len(above) and above[i] and above[i] != track:
             track = above[i]
             tracks.append(track)
-        # The time is the same for all tracks; what follows the last column is empty.
-        if variable and variable != "t":
+        if variable == "t":
+            clock = i
+            columns[clock] = []
+        # What follows the last column is empty.
+        elif variable:
             names.append(f"{track} {variable}")
-            wanted.append(i)
+            columns[clock].append(i)
     decimal = "." if delimiter == "," else decimal_of(lines[2:22])
     return Sheet(
         names=tuple(names),
-        rows=_rows(lines, delimiter, wanted, len(below)),
+        rows=_rows(lines, delimiter, columns, len(below), decimal),
         header=2,
         time=TIME,
         decimal=decimal,
@@ -50,13 +57,53 @@ def recognise(lines: Sequence[str]) -> Sheet | None:
     )
 
 
-def _rows(lines: Sequence[str], delimiter: str, wanted: Sequence[int], width: int) -> Iterator[Row]:
-    for first, last, fields in rows_of(lines, delimiter, 2):
-        if not any(map(str.strip, fields)):
+def _rows(
+    lines: Sequence[str], delimiter: str, columns: Mapping[int, Sequence[int]], width: int, decimal: str
+) -> Iterator[Row]:
+    """Rows of a time and the fields of all tracks; `columns` has those that belong to each column of times."""
+    if len(columns) == 1 or all(len(_times(row, columns)) <= 1 for row in _whole(lines, delimiter, columns, width)):
+        for row in _whole(lines, delimiter, columns, width):
+            time = next(iter(_times(row, columns)), "")
+            yield Row(row.first, row.last, [time, *(row.fields[i] for group in columns.values() for i in group)])
+        return
+    tracks, before = [], 1
+    for clock, group in columns.items():
+        track = []
+        for row in _whole(lines, delimiter, columns, width):
+            fields = {position: row.fields[i] for position, i in enumerate(group, before)}
+            if any(map(str.strip, (row.fields[clock], *fields.values()))):
+                track.append(Sample(row.last, _seconds(row, clock), fields))
+        tracks.append(track)
+        before += len(group)
+    yield from joined(tracks, before - 1, decimal)
+
+
+def _whole(lines: Sequence[str], delimiter: str, columns: Mapping[int, Sequence[int]], width: int) -> Iterator[Row]:
+    """The rows that are not empty.
+
+    Raises:
+        ValueError: a row that lacks a column, or has more than the header.
+    """
+    last = max(i for clock, group in columns.items() for i in (clock, *group))
+    for row in rows_of(lines, delimiter, 2):
+        if not any(map(str.strip, row.fields)):
             continue
-        if not max(wanted) < len(fields) <= width + 1:
-            raise ValueError(f"row {first} has {len(fields)} fields, expected {width} as the header has")
-        yield Row(first, last, [fields[i] for i in wanted])
+        if not last < len(row.fields) or any(map(str.strip, row.fields[width:])):
+            raise ValueError(f"row {row.first} has {len(row.fields)} fields, expected {width} as the header has")
+        yield row
+
+
+def _times(row: Row, columns: Mapping[int, Sequence[int]]) -> set[str]:
+    """The times that stand in a row."""
+    return {row.fields[clock].strip() for clock in columns} - {""}
+
+
+def _seconds(row: Row, clock: int) -> float:
+    try:
+        return number(row.fields[clock].replace(",", "."))
+    except ValueError:
+        text = shown(row.fields[clock].strip())
+        raise ValueError(f"row {row.last}, field {clock + 1}: {text}, expected the time of the track") from None
 
 
 def _number(text: str) -> bool:
