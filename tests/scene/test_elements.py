@@ -323,6 +323,11 @@ def test_measured_angles_are_fitted_beyond_full_turns(tmp_path):
         ('angle_noise = { value = 0.1, unit = "deg" }', "", "preparation.angle_noise: missing, expected a table"),
         ("angle_noise = { value = 0", "angle_noise = { value = -0", "preparation.angle_noise: -0.0017"),
         ('angle0 = { value = "from data", unit = "deg" }', "", "parameters.angle0: missing, expected { value = 'from"),
+        (
+            'unit = "rad/s"',
+            'unit = "Hz"',
+            "two.toml: parameters.spin0.unit: unit 'Hz' cannot be converted to 'rad/s': of",
+        ),
         ('angle_unit = "deg"', 'angle_unit = "mm"', "preparation.angle_unit: unit 'mm' cannot be converted to 'rad'"),
     ],
 )
