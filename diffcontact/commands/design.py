@@ -1,7 +1,8 @@
 """`python -m diffcontact design`: what to film next.
 
 u0[1]=-20:20                a parameter's element anywhere in between, in the unit that the scene gives
-frame_rate=120,240,480      one of these
+duration=500:2000           in the scene's unit of time; in the system's where that is the frame
+frame_rate=120,240,480      one of these, per second, or per unit of the system's time
 u0=[0,40],[40,0]            a whole vector
 channels=[0],[0,1]          which channels are seen, counted from 0
 """
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from diffcontact.commands.overwriting import is_design, require_own
 from diffcontact.commands.setting import RANGE, parse_times, setting
 from diffcontact.files import require_writable, write_atomically
 from diffcontact.identify import Design, Interval, design
-from diffcontact.identify.experiment.controls import DURATION, FRAME_RATE, RECORDING
+from diffcontact.identify.experiment.controls import CHANNELS, DURATION, FRAME_RATE, RECORDING, RUNS
 from diffcontact.messages import shown
 from diffcontact.scene.document import Scene, read_scene
 from diffcontact.scene.numerals import number
@@ -45,8 +46,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUES",
-        help="LOW:HIGH or VALUE,VALUE,... of a parameter, its element NAME[0], or frame_rate, duration, runs, "
-        "channels; default: frame rate, duration and the initial velocities",
+        help="LOW:HIGH or VALUE,VALUE,... of a parameter, its element NAME[0], or frame_rate (per second), duration, "
+        "runs, channels; default: frame rate, duration and the initial velocities",
     )
     parser.add_argument("--candidates", type=count, default=60, metavar="N", help="how many are scanned, about (60)")
     parser.add_argument("--draws", type=count, default=3, metavar="N", help="of the parameters, for the mean (3)")
@@ -61,7 +62,7 @@ def run(options: argparse.Namespace) -> ExitCode:
     require_own(out / "design.json", is_design, "--out DIR")
     # A picture does not say whose it is; ours has the numbers beside it.
     require_own(out / "design.png", lambda _: (out / "design.json").exists(), "--out DIR")
-    controls = dict(parse_control(text, document) for text in options.control)
+    controls = _controls(options.control, document)
     measured = bool(options.data or document.files)
     study = read_study(options.scene, options.data) if measured else _imagined(document, options)
     with about(document.file):
@@ -72,6 +73,18 @@ def run(options: argparse.Namespace) -> ExitCode:
     return ExitCode.DONE
 
 
+def _controls(texts: Sequence[str], scene: Scene) -> dict[str, Any]:
+    """What all --control say, each of something else."""
+    found: dict[str, Any] = {}
+    for text in texts:
+        name, domain = parse_control(text, scene)
+        whole = name.partition("[")[0]
+        if name in found or whole in found or name in {other.partition("[")[0] for other in found}:
+            raise ValueError(f"--control {shown(text)}: {name} is controlled twice, expected once")
+        found[name] = domain
+    return found
+
+
 def parse_control(text: str, scene: Scene) -> tuple[str, Any]:
     """Read NAME=LOW:HIGH or NAME=VALUE,VALUE,...; values in the unit that the scene gives become the system's.
 
@@ -80,20 +93,45 @@ def parse_control(text: str, scene: Scene) -> tuple[str, Any]:
     """
     at = f"--control {shown(text)}"
     name, equals, values = (part.strip() for part in text.partition("="))
-    parameter = scene.parameters.get(name.partition("[")[0])
-    factor = 1.0 if parameter is None or name in RECORDING else parameter.factor
     if not (name and equals and values):
         raise ValueError(f"{at}: expected NAME=LOW:HIGH or NAME=VALUE,VALUE")
+    factor = _factor(name, scene)
     try:
         if ":" in values:
             low, high = (factor * number(part) for part in values.split(":"))
             return name, Interval(low, high)
         given = json.loads(f"[{values}]")
-        if not given or name in ("runs", "channels"):
+        _require_numbers(given)
+        if not given or name in (RUNS, CHANNELS):
             return name, [tuple(value) if isinstance(value, list) else value for value in given]
         return name, [factor * np.asarray(value, float)[()] for value in given]
     except (ValueError, TypeError) as wrong:
         raise ValueError(f"{at}: {shown(values)}, expected LOW:HIGH or VALUE,VALUE ({wrong})") from None
+
+
+def _factor(name: str, scene: Scene) -> float:
+    """From the unit in which a control is given to the system's; a frame rate is one per second as data.rate is."""
+    if name in RECORDING:
+        return _unit_of_durations(scene)[1] if name == DURATION else 1.0
+    parameter = scene.parameters.get(name.partition("[")[0])
+    return 1.0 if parameter is None else parameter.factor
+
+
+def _unit_of_durations(scene: Scene) -> tuple[str, float]:
+    """The scene's unit of time with its factor to the system's, but no frame: it is as long as the rate makes it."""
+    reading = scene.reading
+    return (scene.ready.time, 1.0) if reading.time_unit == "frame" else (reading.time_unit, reading.time_factor)
+
+
+def _require_numbers(values: Sequence[Any]) -> None:
+    """Refuse what numpy would take for a number: true, a text, null."""
+    for value in values:
+        if isinstance(value, list):
+            _require_numbers(value)
+        elif isinstance(value, bool) or not isinstance(value, int | float):
+            raise ValueError(f"{shown(json.dumps(value))[1:-1]} is not a number")
+        else:
+            number(repr(value))
 
 
 def _imagined(scene: Scene, options: argparse.Namespace) -> Study:
@@ -124,7 +162,7 @@ def _designed(study: Study, measured: bool, controls: Mapping[str, Any], options
         **task.known,
     )
     units = {name: (known.unit, known.factor) for name, known in scene.parameters.items()}
-    return found.in_units(units, scene.ready.time)
+    return found.in_units(units | {DURATION: _unit_of_durations(scene)}, scene.ready.time)
 
 
 def _usual(study: Study, params: Mapping[str, Any]) -> dict[str, Any]:

@@ -32,6 +32,7 @@ from diffcontact.ensemble import ensemble
 from diffcontact.files import require_writable
 from diffcontact.messages import did_you_mean, shown
 from diffcontact.scene.document import Scene, read_scene
+from diffcontact.scene.study import require_possible
 from diffcontact.scene.ties import followed
 from diffcontact.simulate import simulate
 from diffcontact.status import Status
@@ -273,4 +274,9 @@ def _batch(document: Scene, variations: Sequence[Variation], params: Mapping[str
     held = followed(
         {name: batch.get(name, np.asarray(value, float)[None]) for name, value in params.items()}, document.ties
     )
-    return batch | {tie.name: held[tie.name] for tie in document.ties if tie.source in batch}
+    led = {tie.name: held[tie.name] for tie in document.ties if tie.source in batch}
+    for name, lanes in led.items():
+        if not document.ready.quantities[name].allows(lanes):
+            for lane in lanes:
+                require_possible(document.parameters[name], document, lane)
+    return batch | led

@@ -13,7 +13,7 @@ from diffcontact.messages import shown
 from diffcontact.scene.document import Scene
 from diffcontact.scene.numerals import number, whole
 from diffcontact.scene.reading import FROM_DATA
-from diffcontact.scene.study import read_study
+from diffcontact.scene.study import read_study, require_possible
 from diffcontact.scene.ties import followed
 
 RANGE = "LOW:HIGH:COUNT"
@@ -100,4 +100,9 @@ def setting(
             raise ValueError(f"{parameter.at}.value: {FROM_DATA!r} without any, expected a number, {others}--data")
         params[name] = np.zeros(document.ready.quantities[name].shape) if parameter.value is None else parameter.value
     held = followed({name: np.asarray(value, float)[None] for name, value in params.items()}, document.ties)
-    return {name: value[0] for name, value in held.items()}, grid, None
+    params = {name: value[0] for name, value in held.items()}
+    later = {*given, *(tie.name for tie in document.ties if tie.source in given)}
+    for name, parameter in document.parameters.items():
+        if name not in later:
+            require_possible(parameter, document, params[name])
+    return params, grid, None

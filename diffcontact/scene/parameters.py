@@ -42,6 +42,7 @@ class Parameter:
         prior: what is known of it besides the data [SI], or None.
         per_run: whether every run has its own.
         held: flat positions of the elements that stay at their value while the others move.
+        bounded: whether the scene gives it bounds.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Parameter:
     prior: Normal | None
     per_run: bool
     held: tuple[int, ...] = ()
+    bounded: bool = False
 
 
 def read_parameters(
@@ -95,6 +97,7 @@ def _parameter(name: str, table: Table, quantity: Quantity, suggested: tuple[str
         prior=_prior(table, factor, quantity, free),
         per_run=table.flag("per_run", False),
         held=tuple(np.flatnonzero(~free).tolist()) if free.any() else (),
+        bounded="bounds" in table,
     )
 
 

@@ -15,7 +15,7 @@ KEYS = {
     "lost_frames": "true: times were rounded or late, and frames in which nothing was found have no row (false)",
     "untimed": '"leave out": rows whose time is missing or does not increase',
     "window": "[from, to] in time_unit: only this part of a record",
-    "every": "10: every tenth row of a record that is too long (1)",
+    "every": "10: every tenth row of a record that is too long (1); of what drives the system all rows count",
     "encoding": 'of the text: "UTF-8" (default), "UTF-16" or "Latin-1"',
     "delimiter": 'between fields, one character (",")',
     "decimal": 'within numbers: "." (default) or ","',
@@ -38,7 +38,8 @@ class Reading:
 
     Attributes:
         time: column of the times; "" counts rows.
-        time_factor: from its unit to the system's.
+        time_unit: of that column, and of times that are given elsewhere.
+        time_factor: from that to the system's.
         rate: rows per unit of the system's time, or "from data"; None: the times are as they stand.
         lost_frames: whether rows are of frames that are equally spaced, and some frames have none.
         leave_out: whether rows without a time, or whose time does not increase, are left out.
@@ -52,6 +53,7 @@ class Reading:
     """
 
     time: str = ""
+    time_unit: str = "s"
     time_factor: float = 1.0
     rate: float | str | None = None
     lost_frames: bool = False
@@ -86,6 +88,7 @@ class Reading:
         window = _window(data, factor)
         return cls(
             time=column,
+            time_unit=unit,
             time_factor=factor,
             rate=rate,
             lost_frames=_lost_frames(data, column),

@@ -126,7 +126,8 @@ def read_study(scene: str | Path, files: Sequence[str | Path] = ()) -> Study:
     start = {name: _start(parameter, document, runs) for name, parameter in document.parameters.items()}
     start = tied_start(start, document.ties, document.parameters)
     for name, parameter in document.parameters.items():
-        _require_in_range(parameter, document, start[name])
+        require_possible(parameter, document, start[name])
+        _require_within_bounds(parameter, document, start[name])
     given = {name: _stacked([run.given[name] for run in runs]) for name in document.ready.given}
     study = Study(document, runs, start, given)
     if isinstance(document.ready.system, System):
@@ -174,21 +175,32 @@ def _stacked(arrays: Sequence[NDArray]) -> NDArray:
     return np.stack([np.pad(array, width, mode="edge") for array, width in zip(arrays, more, strict=True)])
 
 
-def _require_in_range(parameter: Parameter, scene: Scene, start: NDArray) -> None:
-    # In the scene's unit, without the rounding of having been converted.
-    written = np.vectorize(lambda x: float(f"{x:.12g}"), otypes=[float])(start / parameter.factor).tolist()
-    origin = " (suggested by the data)" if parameter.value is None else ""
+def require_possible(parameter: Parameter, scene: Scene, value: NDArray) -> None:
+    """Refuse a value [SI] that physics does not allow."""
     quantity = scene.ready.quantities[parameter.name]
-    if not quantity.allows(start):
-        raise ValueError(f"{parameter.at}.value: {written}{origin}, expected {quantity.range} (SI)")
+    if not quantity.allows(value):
+        written = _written(parameter, scene, value)
+        raise ValueError(f"{parameter.at}.value: {written}, expected {quantity.range} (SI)")
+
+
+def _require_within_bounds(parameter: Parameter, scene: Scene, start: NDArray) -> None:
     if parameter.domain is None:
         return
     low, high = (np.asarray(bound, float) for bound in (parameter.domain.low, parameter.domain.high))
-    moves = np.ones(quantity.shape, bool)
+    moves = np.ones(scene.ready.quantities[parameter.name].shape, bool)
     moves.flat[list(parameter.held)] = False
     if not np.all((low <= start) & (start <= high) | ~moves):
         bounds = [(low / parameter.factor).tolist(), (high / parameter.factor).tolist()]
-        raise ValueError(f"{parameter.at}.value: the start {written}{origin} is outside its bounds {bounds}")
+        written = _written(parameter, scene, start)
+        raise ValueError(f"{parameter.at}.value: the start {written} is outside its bounds {bounds}")
+
+
+def _written(parameter: Parameter, scene: Scene, value: NDArray) -> str:
+    """A value in the scene's unit, without the rounding of having been converted, and whence it is."""
+    numbers = np.vectorize(lambda x: float(f"{x:.12g}"), otypes=[float])(value / parameter.factor).tolist()
+    if any(tie.name == parameter.name for tie in scene.ties):
+        return f"{numbers} (by [ties])"
+    return f"{numbers} (suggested by the data)" if parameter.value is None else str(numbers)
 
 
 def _require_apart(study: Study, system: System, i: int, run: PreparedRun) -> None:

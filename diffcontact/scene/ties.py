@@ -24,11 +24,13 @@ from numpy.typing import NDArray
 from diffcontact.identify import Interval, Normal, Positive, Real
 from diffcontact.messages import did_you_mean, shown
 from diffcontact.scene.keys import Table
+from diffcontact.scene.numerals import number
 from diffcontact.scene.parameters import Parameter
 
-_NAME = r"([A-Za-z_]\w*)(?:\[([0-9, ]+)\])?"
+_INDEX = r"\s*[0-9]{1,9}\s*"
+_NAME = rf"([A-Za-z_]\w*)(?:\[({_INDEX}(?:,{_INDEX})*)\])?"
 _TARGET = re.compile(_NAME)
-_SOURCE = re.compile(rf"(?:([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?)\s*\*\s*)?{_NAME}")
+_SOURCE = re.compile(rf"(?:([^*]+)\*\s*)?{_NAME}")
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,7 @@ def read_ties(
         target, source = _TARGET.fullmatch(key.strip()), _SOURCE.fullmatch(table.text(key).strip())
         if target is None or source is None:
             raise table.fail(key, f'{shown(table.text(key))}, expected a tie like "mass[1]" = "1.06 * mass[0]"')
-        factor = float(source.group(1) or 1.0)
+        factor = _factor(table, key, source.group(1))
         to = _positions(table, key, target.group(1), target.group(2), parameters, shapes)
         of = _positions(table, key, source.group(2), source.group(3), parameters, shapes)
         if len(of) not in (1, len(to)):
@@ -96,6 +98,7 @@ def read_ties(
             Tie(follows.name, i, factor, leads.name, j) for i, j in zip(to, of * (len(to) // len(of)), strict=True)
         ]
     _require_one_step(table, ties)
+    _require_nothing_lost(table, ties, parameters, shapes)
     return tuple(ties)
 
 
@@ -107,6 +110,15 @@ def wholly_tied(table: Table, shapes: Mapping[str, tuple[int, ...]]) -> set[str]
     return whole | {name for name, count in single.items() if count == int(np.prod(shapes.get(name, (0,)), dtype=int))}
 
 
+def _factor(table: Table, key: str, written: str | None) -> float:
+    if written is None:
+        return 1.0
+    try:
+        return number(written)
+    except ValueError as error:
+        raise table.fail(key, f"{error}, in {shown(table.text(key))}") from None
+
+
 def _positions(
     table: Table, key: str, name: str, index: str | None, parameters: Mapping[str, Parameter], shapes: Mapping
 ) -> list[int]:
@@ -115,7 +127,7 @@ def _positions(
     shape = shapes[name]
     if index is None:
         return list(range(int(np.prod(shape, dtype=int))))
-    place = tuple(int(part) for part in index.split(",") if part.strip())
+    place = tuple(map(int, index.split(",")))
     if len(place) != len(shape) or any(i >= n for i, n in zip(place, shape, strict=False)):
         raise table.fail(key, f"element {list(place)} of {name}, whose shape is {shape}")
     return [int(np.ravel_multi_index(place, shape))]
@@ -128,6 +140,20 @@ def _require_one_step(table: Table, ties: list[Tie]) -> None:
             raise table.fail(tie.name, f"follows from element {tie.of} of {tie.source}, which follows itself")
         if tied.count((tie.name, tie.at)) > 1:
             raise table.fail(tie.name, f"element {tie.at} follows from two others, expected one")
+
+
+def _require_nothing_lost(
+    table: Table, ties: list[Tie], parameters: Mapping[str, Parameter], shapes: Mapping[str, tuple[int, ...]]
+) -> None:
+    """Refuse bounds and a prior of what follows wherever it is free: a fit has no place for them."""
+    for name in dict.fromkeys(tie.name for tie in ties):
+        parameter = parameters[name]
+        still = {*parameter.held, *(tie.at for tie in ties if tie.name == name)}
+        if parameter.domain is None or len(still) < np.prod(shapes[name], dtype=int):
+            continue
+        for key, given in (("prior", parameter.prior is not None), ("bounds", parameter.bounded)):
+            if given:
+                raise table.fail(name, f"follows wherever it is free, so its {key} would not count; expected no {key}")
 
 
 def tied_start(start: Mapping[str, NDArray], ties: tuple[Tie, ...], parameters: Mapping[str, Parameter]) -> dict:

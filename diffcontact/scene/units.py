@@ -12,13 +12,15 @@ from dataclasses import dataclass
 
 from diffcontact.messages import did_you_mean, shown
 
-# name -> (factor to SI, powers of length, mass, time); angles and counts are numbers, a pixel is a length of its own,
-# a frame of a film a time of its own.
+# name -> (factor to SI, powers of length, mass, time, angle); counts are numbers, a pixel is a length of its own, a
+# frame of a film a time of its own. An angle is no number: 5 Hz, as a spin, might be 5 rad/s or 5 turns a second.
 _BASE: dict[str, tuple[float, dict[str, int]]] = {
     "1": (1.0, {}),
-    "rad": (1.0, {}),
-    "deg": (math.pi / 180.0, {}),
     "%": (1e-2, {}),
+    "rad": (1.0, {"rad": 1}),
+    "deg": (math.pi / 180.0, {"rad": 1}),
+    "turn": (2 * math.pi, {"rad": 1}),
+    "rpm": (2 * math.pi / 60.0, {"rad": 1, "s": -1}),
     "m": (1.0, {"m": 1}),
     "um": (1e-6, {"m": 1}),
     "mm": (1e-3, {"m": 1}),
@@ -122,10 +124,23 @@ def factor(text: str, expected: str, local: Mapping[str, Unit] | None = None) ->
         >>> factor("mm", "s")
         Traceback (most recent call last):
         ValueError: unit 'mm' cannot be converted to 's'
+        >>> factor("Hz", "rad/s")
+        Traceback (most recent call last):
+        ValueError: unit 'Hz' cannot be converted to 'rad/s': of no angle, expected as in 'rad/s', 'deg/s', 'turn/s'
         >>> factor("px/frame", "m/s", {"px": Unit.parse("mm"), "frame": Unit.parse("ms")})
         1.0
     """
     given, wanted = Unit.parse(text, local), Unit.parse(expected, local)
     if not given.same_dimension(wanted):
-        raise ValueError(f"unit {shown(given.symbol)} cannot be converted to {wanted.symbol!r}")
+        raise ValueError(
+            f"unit {shown(given.symbol)} cannot be converted to {wanted.symbol!r}{_missing_angle(given, wanted)}"
+        )
     return given.factor / wanted.factor
+
+
+def _missing_angle(given: Unit, wanted: Unit) -> str:
+    """How a unit that lacks nothing but an angle would have it, for the end of a message."""
+    if given.dimension != tuple((base, power) for base, power in wanted.dimension if base != "rad"):
+        return ""
+    as_in = ", ".join(repr(wanted.symbol.replace("rad", angle)) for angle in ("rad", "deg", "turn"))
+    return f": of no angle, expected as in {as_in}"

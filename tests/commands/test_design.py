@@ -6,6 +6,9 @@ import pytest
 from command_line import BALL, assert_one_line
 
 from diffcontact.cli import main
+from diffcontact.commands.design import parse_control
+from diffcontact.identify import Interval
+from diffcontact.scene.document import read_scene
 
 
 def design(folder, *options, scene=BALL):
@@ -44,11 +47,62 @@ def test_without_data_in_the_units_of_the_scene(tmp_path, capsys):
         (("--times", "0:1:3", "--control", "q0"), "--control 'q0': expected NAME=LOW:HIGH"),
         (("--times", "0:1:3", "--control", "duration=1:x"), "--control 'duration=1:x': '1:x', expected LOW:HIGH"),
         (("--times", "0:1:3", "--control", "q1=0:1"), "no parameter 'q1'; did you mean 'q0'?"),
+        (("--times", "0:1:3", "--control", "q0[0]=true"), "--control 'q0[0]=true': 'true', expected LOW:HIGH or VALUE"),
+        (("--times", "0:1:3", "--control", 'q0[0]=1,"5"'), '("5" is not a number)'),
+        (("--times", "0:1:3", "--control", f"q0=[1{400 * '0'}]"), "expected 0 or a size from 1e-40 to 1e+40)"),
+        (
+            ("--times", "0:1:3", "--control", "q0[0]=1:2", "--control", "q0[0]=5:6"),
+            "--control 'q0[0]=5:6': q0[0] is controlled twice, expected once",
+        ),
+        # The whole vector and an element of it are two values of one number, too.
+        (
+            ("--times", "0:1:3", "--control", "q0=[0],[5]", "--control", "q0[0]=5:6"),
+            "--control 'q0[0]=5:6': q0[0] is controlled twice, expected once",
+        ),
+        (
+            ("--times", "0:1:3", "--control", "q0[0]=5:6", "--control", "q0=[0],[5]"),
+            "--control 'q0=[0],[5]': q0 is controlled twice, expected once",
+        ),
     ],
 )
 def test_what_is_wrong_is_named(options, told, tmp_path, capsys):
     assert design(tmp_path, *options) == 2
     assert_one_line(capsys, told)
+
+
+# In milliseconds a run is 1875 long; a film counts its frames, which last as long as the rate makes them.
+IN_FRAMES = 'time_unit = "frame"\nrate = 240'
+
+
+@pytest.mark.parametrize(
+    ("time_unit", "text", "seconds"),
+    [
+        ('time_unit = "ms"', "duration=500:2000", Interval(0.5, 2.0)),
+        ('time_unit = "ms"', "duration=500,2000", [0.5, 2.0]),
+        ('time_unit = "s"', "duration=0.5:2", Interval(0.5, 2.0)),
+        (IN_FRAMES, "duration=0.5:2", Interval(0.5, 2.0)),
+        # As data.rate: frames a second, whatever the times are in.
+        ('time_unit = "ms"', "frame_rate=120,240", [120.0, 240.0]),
+        (IN_FRAMES, "frame_rate=120,240", [120.0, 240.0]),
+        ('time_unit = "ms"', "floor=500:600", Interval(5.0, 6.0)),
+    ],
+)
+def test_a_control_is_in_the_units_of_the_scene(time_unit, text, seconds, tmp_path):
+    (tmp_path / "ball.toml").write_text(BALL.replace('time_unit = "ms"', time_unit))
+    _, domain = parse_control(text, read_scene(tmp_path / "ball.toml"))
+    assert domain == seconds
+
+
+@pytest.mark.slow
+def test_durations_are_told_in_the_unit_in_which_they_are_given(tmp_path, capsys):
+    """A fall of 1 s and a record of 0.95 s: whoever asks for 950 of the scene's milliseconds sees no bounce."""
+    times = ("--times", "0:1875:76", "--control", "duration=950,1875", "--draws", "1")
+    assert design(tmp_path, *times, scene=HELD) == 0
+    assert "1 show nothing of restitution" in capsys.readouterr().out
+    found = json.loads((tmp_path / "out" / "design.json").read_text())
+    assert {one["setting"]["duration"] for one in found["candidates"]} == {950.0, 1875.0}
+    assert design(tmp_path, "--times", "0:1500:61", "--control", "duration=1875", "--draws", "1", scene=HELD) == 0
+    assert "duration 1875 ms: stderr of restitution" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", ["design.json", "design.png"])

@@ -138,6 +138,31 @@ def test_ties_are_followed_in_every_lane(tmp_path, capsys):
     assert_one_line(capsys, "element 1 of mass follows element 0 of mass by [ties]; expected that to be varied")
 
 
+@pytest.mark.parametrize(
+    ("tie", "vary", "told"),
+    [
+        # What nobody varies is wrong in every lane, and what follows from what is varied in some.
+        ("-2 * mass[0]", "restitution=0.5:1:2", "ball.toml: parameters.mass.value: [1.0, -2.0] (by [ties]), expected"),
+        (
+            "0.5 * gravity[0]",
+            "gravity=1:-1:3",
+            "ball.toml: parameters.mass.value: [1.0, 0.0] (by [ties]), expected above",
+        ),
+    ],
+)
+def test_a_tied_value_that_is_impossible_is_no_lane(tie, vary, told, tmp_path, capsys):
+    scene = TIED.replace("2 * mass[0]", tie)
+    assert ensemble(tmp_path, "--times", "0:1:3", "--vary", vary, scene=scene) == 2
+    assert_one_line(capsys, told)
+    assert not (tmp_path / "runs.h5").exists()
+
+
+def test_a_tie_to_what_is_varied_is_no_more_impossible_than_its_lanes(tmp_path):
+    """The scene itself has a mass of zero here, and no lane has."""
+    scene = TIED.replace("2 * mass[0]", "0.5 * gravity[0]")
+    assert ensemble(tmp_path, "--times", "0:1:3", "--vary", "gravity=1:2:2", scene=scene) == 0
+
+
 def test_an_ensemble_takes_what_it_needs_from_the_first_run(tmp_path, monkeypatch):
     calls = []
 

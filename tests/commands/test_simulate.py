@@ -74,6 +74,11 @@ def test_a_scene_with_data_begins_as_they_do(demo, tmp_path, capsys):
             "parameters.restitution.value: 'from data' without any, expected a number, --data",
         ),
         (("--times", "0:1"), SCENE, "--times '0:1'"),
+        (
+            ("--times", "0:1:3"),
+            SCENE + '[ties]\nrestitution = "2 * gravity"\n',
+            "ball.toml: parameters.restitution.value: 6.0 (by [ties]), expected within [0, 1] (SI)",
+        ),
     ],
 )
 def test_what_is_missing_is_named(options, scene, told, tmp_path, capsys):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from diffcontact.identify import Interval, Positive
+from diffcontact.identify import Interval, Normal, Positive
 from diffcontact.scene import read_study
 from diffcontact.scene.ties import free_elements
 
@@ -117,6 +117,11 @@ RADIUS, TIE = "radius = { value = [50, 40]", '"radius[1]" = "0.6 * radius[0]"'
         (changed(TIE, '"radius[2]" = "radius[0]"'), "ties.radius[2]: element [2] of radius, whose shape is (2,)"),
         (changed(TIE, '"radius[1]" = "radii[0]"'), "ties.radius[1]: no parameter 'radii'; did you mean 'radius'"),
         (changed(TIE, '"radius[1]" = "radius[0] + 1"'), "ties.radius[1]: 'radius[0] + 1', expected a tie like"),
+        # Each would read, to the end, as what it is not: two elements, or a number with two points.
+        (changed(TIE, '"radius[0 1]" = "mass[0]"'), "two.toml: ties.radius[0 1]: 'mass[0]', expected a tie like"),
+        (changed(TIE, '"radius[1]" = "1.2.3 * mass[0]"'), "two.toml: ties.radius[1]: '1.2.3' is not a number, in '1.2"),
+        (changed(TIE, '"radius[1]" = ". * mass[0]"'), "two.toml: ties.radius[1]: '.' is not a number, in '. * m"),
+        (changed(TIE, '"radius[1]" = "1e999 * mass[0]"'), "two.toml: ties.radius[1]: '1e999', expected 0 or a size"),
         (
             changed(TIE, '"radius[1]" = "u0[0]"'),
             "ties.radius[1]: u0 differs from run to run, expected radius with per_",
@@ -132,6 +137,40 @@ def test_bad_elements_and_ties_are_named(tmp_path, scene, message):
     with pytest.raises(ValueError) as caught:
         read_study(*write(tmp_path, scene))
     assert message in str(caught.value)
+
+
+PRIOR, BOUNDS = "prior = { mean = 0.5, sigma = 0.1 }", "bounds = [0.4, 0.6]"
+
+
+@pytest.mark.parametrize(
+    ("scene", "message"),
+    [
+        (
+            changed("0.5 }", f"0.5, {PRIOR} }}").replace(TIE, 'restitution = "2 * mass[1]"'),
+            "two.toml: ties.restitution: follows wherever it is free, so its prior would not count; expected no prior",
+        ),
+        (
+            changed("0.5 }", f"0.5, {BOUNDS} }}").replace(TIE, 'restitution = "2 * mass[1]"'),
+            "two.toml: ties.restitution: follows wherever it is free, so its bounds would not count; expected no",
+        ),
+        # The other mass is held: none of its elements is found by the fit.
+        (
+            changed("bounds = [[0.1, 1], [0.1, 3]]", PRIOR).replace(TIE, '"mass[0]" = "0.5 * restitution"'),
+            "two.toml: ties.mass: follows wherever it is free, so its prior would not count; expected no prior",
+        ),
+    ],
+)
+def test_what_is_known_of_a_parameter_is_not_lost_by_a_tie(tmp_path, scene, message):
+    with pytest.raises(ValueError) as caught:
+        read_study(*write(tmp_path, scene))
+    assert message in str(caught.value)
+
+
+def test_what_is_known_of_a_parameter_holds_for_the_elements_that_do_not_follow(tmp_path):
+    scene = changed("free = [true, false], bounds = [[0.1, 1], [0.1, 3]]", "prior = { mean = 0.3, sigma = 0.1 }")
+    study = read_study(*write(tmp_path, scene.replace(TIE, '"mass[1]" = "0.8 * mass[0]"')))
+    given = free_elements(study.start, study.scene.parameters, study.scene.ties)
+    assert given.priors == {"mass[0]": Normal(0.3, 0.1)}
 
 
 FILM = """\
@@ -206,6 +245,12 @@ def test_bad_scales_are_named(tmp_path, old, new, message):
     assert message in str(caught.value)
 
 
+def test_a_scale_with_an_error_of_its_own_follows_nothing(tmp_path):
+    scene = FILM + '[ties]\nscale = "0.002 * restitution"\n'
+    with pytest.raises(ValueError, match=r"two\.toml: ties\.scale: follows wherever it is free, so its prior would"):
+        read_study(*write(tmp_path, scene, [0.0], dropped, "t,y"))
+
+
 def test_a_fixed_scale_is_a_unit_and_nothing_else(tmp_path):
     scene = FILM.replace("sigma = 0.2, ", "").replace("1e9", "20")
     study = read_study(*write(tmp_path, scene, [0.0], dropped, "t,y"))
@@ -278,6 +323,11 @@ def test_measured_angles_are_fitted_beyond_full_turns(tmp_path):
         ('angle_noise = { value = 0.1, unit = "deg" }', "", "preparation.angle_noise: missing, expected a table"),
         ("angle_noise = { value = 0", "angle_noise = { value = -0", "preparation.angle_noise: -0.0017"),
         ('angle0 = { value = "from data", unit = "deg" }', "", "parameters.angle0: missing, expected { value = 'from"),
+        (
+            'unit = "rad/s"',
+            'unit = "Hz"',
+            "two.toml: parameters.spin0.unit: unit 'Hz' cannot be converted to 'rad/s': of",
+        ),
         ('angle_unit = "deg"', 'angle_unit = "mm"', "preparation.angle_unit: unit 'mm' cannot be converted to 'rad'"),
     ],
 )

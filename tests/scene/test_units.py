@@ -12,6 +12,9 @@ from diffcontact.scene.units import Unit, factor
         ("m", "mm", 1e3),
         ("min", "s", 60.0),
         ("deg", "rad", math.pi / 180.0),
+        ("turn", "deg", 360.0),
+        ("rpm", "turn/s", 1 / 60.0),
+        ("deg/ms", "rad/s", 1e3 * math.pi / 180.0),
         ("", "1", 1.0),
         ("%", "", 1e-2),
         ("mm/s^2", "m/s^2", 1e-3),
@@ -25,9 +28,18 @@ def test_converts(unit, wanted, expected):
     assert math.isclose(factor(unit, wanted), expected, rel_tol=1e-15)  # a few rounded products
 
 
-@pytest.mark.parametrize(("unit", "wanted"), [("mm", "s"), ("kg", "N"), ("px", "m"), ("rad", "m")])
+@pytest.mark.parametrize(("unit", "wanted"), [("mm", "s"), ("kg", "N"), ("px", "m"), ("rad", "m"), ("rad/s", "Hz")])
 def test_other_dimension_is_refused(unit, wanted):
     with pytest.raises(ValueError, match=f"unit '{unit}' cannot be converted to '{wanted}'"):
+        factor(unit, wanted)
+
+
+@pytest.mark.parametrize(("unit", "wanted"), [("Hz", "rad/s"), ("1/min", "rad/s"), ("", "rad")])
+def test_a_number_is_no_angle(unit, wanted):
+    """5 Hz are five turns a second to one, 5 rad/s to another: a factor of 2 pi."""
+    with pytest.raises(
+        ValueError, match=f"cannot be converted to '{wanted}': of no angle, .* '{wanted}', 'deg.*', 'turn"
+    ):
         factor(unit, wanted)
 
 

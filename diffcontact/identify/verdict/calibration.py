@@ -66,27 +66,30 @@ def faults_of_measuring(evidence: Evidence, number: int) -> dict[str, NDArray]:
 
 
 class _Seen:
-    """What the model says of a run's samples: y and its derivative (n, tracks) where they are measured, and which are.
+    """What the model says of a run's samples: y and its derivative (n, tracks), and which of them are measured.
 
-    Samples that are missing have the model's values only where the others surround them.
+    Samples that are missing have values, too: they are missing about impacts above all, which the others, as a line
+    through them, would not show.
     """
 
     def __init__(self, evidence: Evidence, number: int):
         run, data = evidence.runs[number], evidence.objective.joint.runs[number].samples
         n, tracks = len(run.times), run.tracks
-        self.sigma, values = (np.asarray(part, float)[:n, :tracks] for part in (data.sigma, data.values))
+        self.sigma = np.asarray(data.sigma, float)[:n, :tracks]
         self.present, self.shape = run.present[:, :tracks], run.residual.r.shape
-        y = values - np.nan_to_num(run.residual.r[:, :tracks]) * self.sigma
         self.channels = [c for c in range(tracks) if self.present[:, c].sum() >= 2]
-        self.y, self.speed = np.zeros_like(y), np.zeros_like(y)
+        self.y, self.speed, self.ends = np.zeros((n, tracks)), np.zeros((n, tracks)), np.zeros((2, tracks))
         for c in self.channels:
-            here = self.present[:, c]
-            self.y[:, c] = np.interp(run.times, run.times[here], y[here, c])
+            y, here = evidence.seen[number][:, c], self.present[:, c]
+            # Where nothing was measured nobody minds what is not finite.
+            known = here | np.isfinite(y)
+            self.y[:, c] = np.interp(run.times, run.times[known], y[known])
             self.speed[:, c] = _speed(run.times, self.y[:, c], _impacts(run))
+            self.ends[:, c] = np.min(y[here]), np.max(y[here])
 
     def bent(self, c: int, i: int) -> NDArray:
         """(n,) what channel c sees of a scale that changes along channel i by 1 over the widest range."""
-        middle, width = (self.y.max(0) + self.y.min(0)) / 2, max(float(np.max(np.ptp(self.y, axis=0))), _TINY)
+        middle, width = self.ends.mean(0), max(float(np.max(np.ptp(self.ends, axis=0))), _TINY)
         return (self.y[:, i] - middle[i]) * (self.y[:, c] - middle[c]) / width
 
     def weighed(self, d: NDArray) -> NDArray:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
@@ -133,6 +134,14 @@ class Evidence:
         return self.result.chi2_per_dof
 
     @cached_property
+    def seen(self) -> list[NDArray]:
+        """(n, tracks) of every run, what the model says of its samples, of those that are missing, too."""
+        return [
+            _seen(run, self.theta, trajectory)
+            for run, trajectory in zip(self.objective.joint.runs, self.result.trajectories, strict=True)
+        ]
+
+    @cached_property
     def held(self) -> list[dict[str, Held]]:
         """Of every run, the numbers that the fit holds fixed and that its samples would see."""
         return [held(run, self.theta) for run in self.objective.joint.runs]
@@ -172,6 +181,11 @@ def _cosine(one: Mapping[int, NDArray], other: Mapping[int, NDArray]) -> float:
     dot = sum(float(np.nansum(one[g] * other[g])) for g in one.keys() & other.keys())
     squares = [sum(float(np.nansum(d**2)) for d in parts.values()) for parts in (one, other)]
     return abs(dot) / max(np.sqrt(squares[0] * squares[1]), np.finfo(float).tiny)
+
+
+def _seen(run: Run, theta: NDArray, trajectory) -> NDArray:
+    params = run.model.parameters(jnp.asarray(theta[run.index]), run.fixed)
+    return np.asarray(run.model.observe(trajectory, params), float)
 
 
 def _struck(trajectory) -> NDArray:

@@ -8,7 +8,9 @@ from scipy.signal import lfilter
 
 import diffcontact as dc
 from diffcontact.identify import fit_replicas
+from diffcontact.identify.verdict.calibration import faults_of_measuring
 from diffcontact.identify.verdict.evidence import Evidence
+from diffcontact.identify.verdict.faults import Projected
 from diffcontact.identify.verdict.shifts import Shifts
 
 TIMES = np.linspace(0.0, 2.0, 201)
@@ -48,9 +50,13 @@ def replicas(base, **really):
     return fit_replicas(base, [rode(**really) + noise])
 
 
-def shifts_of(result):
+def evidence_of(result):
     assert result.objective is not None
-    return Shifts(Evidence.of(result, result.objective, {}))
+    return Evidence.of(result, result.objective, {})
+
+
+def shifts_of(result):
+    return Shifts(evidence_of(result))
 
 
 def size(verdict, name):
@@ -108,3 +114,37 @@ def test_what_a_start_depends_on_is_not_sought(base):
         "u0[0]": False,
         "u0[1]": False,
     }
+
+
+def without_contact(values, width=0.05):
+    """The samples (n, 2) without those taken while bumpers may push: a gap of 0.7 m closes at 0.8 m/s."""
+    return np.where(np.abs(TIMES - 0.7 / 0.8)[:, None] < width, np.nan, values)
+
+
+def seen_without_contact(values):
+    seen = dc.Observations(TIMES, without_contact(values), NOISE, lambda trajectory, params: trajectory.q)
+    return dc.fit(dc.Problem(CARTS, seen, lambda params: (params["q0"], params["u0"])), TRUTH, FREE)
+
+
+def test_samples_that_are_missing_about_an_impact_change_no_fault(base):
+    """What a fault adds to the samples that are there does not depend on others: an impact has its jump of speed."""
+    clean = rode() + NOISE * np.random.default_rng(5).normal(size=(TIMES.size, 2))
+    (whole,), gap = fit_replicas(base, [clean[None]]), seen_without_contact(clean)
+    faults = [faults_of_measuring(evidence_of(result), 0) for result in (whole, gap)]
+    there = np.isfinite(without_contact(clean))
+    for name in ("moment [s] of the impacts", "time [s] that impacts last", "delay [s] of channel 0"):
+        # At two estimates that differ by their noise, a thousandth.
+        expected, found = (np.where(there[..., None], fault[name], 0.0) for fault in faults)
+        np.testing.assert_allclose(found, expected, rtol=0.02, atol=0.02 * np.abs(expected).max())
+
+
+def test_impacts_about_which_nothing_is_measured_are_not_late_by_ages():
+    """The second track is late by a frame: what that asks for, of any time, is of the size of a frame."""
+    late = np.column_stack([rode()[:, 0], np.append(rode()[1:, 1], np.nan)])
+    noise = NOISE * np.random.default_rng(5).normal(size=(TIMES.size, 2))
+    evidence = evidence_of(seen_without_contact(late + noise))
+    faults = {name: d for name, d in faults_of_measuring(evidence, 0).items() if "[s]" in name}
+    assert "moment [s] of the impacts" in faults
+    for name, columns in faults.items():
+        fault = Projected(evidence).fault(name, {0: columns})
+        assert fault is None or np.all(np.abs(fault.size) < 10 * TIMES[1]), name
