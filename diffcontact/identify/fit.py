@@ -99,7 +99,8 @@ def fit(
             not explain what is left. Where it might not, it looks next door last, with each impact on the other side of
             a sample. The message says what each found.
         loss, f_scale: "linear", "soft_l1", "huber" or "cauchy" as in scipy's `least_squares`; beyond f_scale standard
-            deviations of the stated noise a residual counts as an outlier.
+            deviations of the noise a residual counts as an outlier. It must not lie far within it: what is left to fit
+            then is a few samples.
         priors: name -> `Normal(mean, sigma)`, what is known of free parameters besides the data.
         tied: name -> function of the (run's) parameters, for those that follow from others. `{"restitution": lambda p:
             p["e"] * jnp.ones(9)}` gives nine contacts one coefficient. `{"mass": lambda p: jnp.stack([p["ratio"],
