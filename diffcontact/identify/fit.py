@@ -26,6 +26,7 @@ from diffcontact.identify.search.estimated_noise import with_estimated_noise
 from diffcontact.identify.search.resolved_steps import story, with_resolved_steps, with_steps_for_hidden_impacts
 from diffcontact.identify.search.shooting import METHODS, SHOOTING, Outcome, search
 from diffcontact.identify.search.trust_region import solve
+from diffcontact.identify.search.weightless import without_weightless
 from diffcontact.progress import stage
 
 NOISES = ("stated", "estimated")
@@ -99,7 +100,8 @@ def fit(
             not explain what is left. Where it might not, it looks next door last, with each impact on the other side of
             a sample. The message says what each found.
         loss, f_scale: "linear", "soft_l1", "huber" or "cauchy" as in scipy's `least_squares`; beyond f_scale standard
-            deviations of the stated noise a residual counts as an outlier.
+            deviations of the noise a residual counts as an outlier. It must not lie far within it: what is left to fit
+            then is a few samples.
         priors: name -> `Normal(mean, sigma)`, what is known of free parameters besides the data.
         tied: name -> function of the (run's) parameters, for those that follow from others. `{"restitution": lambda p:
             p["e"] * jnp.ones(9)}` gives nine contacts one coefficient. `{"mass": lambda p: jnp.stack([p["ratio"],
@@ -150,6 +152,7 @@ def fit(
     with stage("fit"):
         found, factors = search(objective, method, starts, seed, shooting), ()
         objective, found = with_resolved_steps(objective, found)
+        objective, found = without_weightless(objective, found)
         if noise == "estimated":
             objective, found, factors = with_estimated_noise(objective, found)
             objective, found = with_resolved_steps(objective, found)

@@ -1,4 +1,4 @@
-"""Doubts about the estimate itself: how the fit ended, starts, bounds, priors, a cost that is no parabola."""
+"""Doubts about the estimate itself: how the fit ended, starts, its loss, bounds, priors, a cost that is no parabola."""
 
 from __future__ import annotations
 
@@ -36,6 +36,18 @@ def starts(evidence: Evidence) -> Iterator[Reason]:
             f"{together} of {costs.size} starts ended at the best cost {costs[0]:.4g}, the next at "
             f"{costs[min(together, costs.size - 1)]:.4g}, so a better minimum may exist. Try more starts, or a start "
             "from the fit of a similar run"
+        )
+
+
+def outlying(evidence: Evidence) -> Iterator[Reason]:
+    """Whether the loss takes noise for outliers."""
+    if evidence.within_noise:
+        loss, part = evidence.objective.loss, evidence.objective.loss.scale / evidence.spread
+        yield Reason(
+            f"loss={loss.name!r} takes the noise for outliers: f_scale = {loss.scale:.3g} is {part:.2g} standard "
+            "deviations of the residuals. The estimate follows the few samples that it happens to meet, and the "
+            "intervals are too short. State the noise as it is, or noise='estimated', and an f_scale of 1 or more",
+            fatal=True,
         )
 
 

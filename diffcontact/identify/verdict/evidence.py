@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diffcontact.identify.covariance.autoregression import effective_count
+from diffcontact.identify.covariance.influence import LEAST_SLOPE, noise_seen, slope_in_noise
 from diffcontact.identify.covariance.jackknife import RunResidual
 from diffcontact.identify.covariance.run_noise import RunNoise, run_noise
 from diffcontact.identify.problem.impacts import struck
@@ -127,6 +128,17 @@ class Evidence:
     def exact(self) -> bool:
         """Whether nothing is left but rounding: data that were simulated, without noise."""
         return all(run.rounding for run in self.runs)
+
+    @cached_property
+    def spread(self) -> float:
+        """The standard deviation of most residuals, in units of the noise of the fit."""
+        return noise_seen(np.concatenate([run.residual.r.ravel() for run in self.runs]))
+
+    @cached_property
+    def within_noise(self) -> bool:
+        """Whether a robust loss takes most of the noise for outliers, so that its intervals rest on a few samples."""
+        loss = self.objective.loss
+        return loss.robust and self.spread > 0 and slope_in_noise(loss, self.spread) < LEAST_SLOPE
 
     @property
     def misfit(self) -> float:

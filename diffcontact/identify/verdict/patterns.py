@@ -107,9 +107,10 @@ def patterns(evidence: Evidence) -> Iterator[Reason]:
                 fatal=True,
             )
         elif not shapes:
+            rest = "" if evidence.within_noise else " The intervals rest on the residuals."
             yield Reason(
-                f"{size}, but without a pattern: the noise is larger than stated. The intervals rest on the residuals; "
-                "state the noise as it is, or noise='estimated'; else try more starts"
+                f"{size}, but without a pattern: the noise is larger than stated.{rest} State the noise as it is, or "
+                "noise='estimated'; else try more starts"
             )
         else:
             yield Reason(f"{size} and {'; they '.join(shapes)}. Try {advice}", fatal=misfit > _GROSS or bool(unheld))

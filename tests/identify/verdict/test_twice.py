@@ -1,0 +1,131 @@
+"""A recording that is there twice is found however it was cut or thinned, and nothing else is taken for one."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from falling import FALLING, NOISE, positions, start_of
+
+from diffcontact.identify import Observations, Problem, Real, fit
+from diffcontact.identify.covariance.jackknife import RunResidual
+from diffcontact.identify.verdict.evidence import RunEvidence
+from diffcontact.identify.verdict.twice import twice
+
+FREE = {"g": Real(), "u0": Real(), "height": Real()}
+FILM = np.linspace(0.0, 1.0, 61)
+
+
+def placed(params):
+    return params["height"], start_of(params)[1]
+
+
+def film(seed):
+    """Heights and their times."""
+    noise = NOISE * np.random.default_rng(seed).normal(size=FILM.size)
+    return FILM, (0.4 * FILM - 9.81 * FILM**2 / 2 + noise)[:, None]
+
+
+def told(*recordings, sigma=NOISE):
+    """What is told of a joint fit of (times, heights), and the verdict."""
+    runs = [
+        Problem(FALLING, Observations(*seen, sigma, positions), placed, None, 1, ("u0", "height"))
+        for seen in recordings
+    ]
+    start = {"g": 9.0, "u0": np.zeros((len(runs), 1)), "height": np.zeros((len(runs), 1))}
+    verdict = fit(runs, start, FREE).verdict
+    return verdict.explains, " ".join(verdict.reasons)
+
+
+def cut(recording, rows):
+    times, heights = recording
+    return times[rows], heights[rows]
+
+
+def later(recording, by):
+    times, heights = recording
+    return times + by, heights
+
+
+CUTS = {
+    "without its first picture": (slice(None), slice(1, None)),
+    "without its last pictures": (slice(None), slice(0, -4)),
+    "every second picture": (slice(None), slice(None, None, 2)),
+    "every third, from the second on": (slice(None), slice(1, None, 3)),
+    "windows that overlap by half": (slice(0, 40), slice(20, 61)),
+    "a window of the pictures that another lacks": (slice(5, 61, 2), slice(0, 50)),
+}
+
+
+@pytest.mark.parametrize("kind", CUTS)
+def test_a_part_of_a_recording_is_found(kind):
+    one, other = (cut(film(0), rows) for rows in CUTS[kind])
+    for pair in ((one, other), (other, later(one, 7.3))):
+        explains, reasons = told(*pair, film(1))
+        assert explains == "no"
+        assert "residuals are the same in run 0 and run 1, though" in reasons
+
+
+def test_a_table_of_fewer_digits_with_pictures_lost_is_found():
+    times, heights = film(0)
+    kept = np.delete(np.arange(61), [0, 13, 30, 31])
+    assert "run 0 and run 2, though" in told((times, heights), film(1), (times[kept], np.round(heights[kept], 3)))[1]
+
+
+def test_windows_that_do_not_overlap_are_two_runs():
+    one = film(0)
+    assert told(cut(one, slice(0, 30)), cut(one, slice(31, 61)), film(1))[0] == "yes"
+
+
+def evidence(residuals, J=None, times=None, sigma=1.0):
+    """Of runs with these residuals (n,), as far as `twice` looks at it."""
+    runs = []
+    for r in residuals:
+        n = len(r)
+        columns = np.stack([np.ones(n), np.arange(n)], axis=1) if J is None else J
+        r = r - columns @ np.linalg.lstsq(columns, r, rcond=None)[0]
+        when = np.arange(float(n)) if times is None else times
+        residual = RunResidual(r[:, None], columns[:, None], np.arange(columns.shape[1]))
+        runs.append(RunEvidence(residual, when, np.zeros(n, bool), 1, np.ones(columns.shape[1], bool)))
+    samples = [SimpleNamespace(samples=SimpleNamespace(sigma=np.full((len(r), 1), sigma))) for r in residuals]
+    objective = SimpleNamespace(joint=SimpleNamespace(runs=samples), eps=np.finfo(float).eps)
+    return SimpleNamespace(runs=runs, objective=objective, result=SimpleNamespace(noise_factors=()))
+
+
+@pytest.mark.parametrize("n", [3, 4, 5, 6, 8, 12, 40])
+@pytest.mark.parametrize("sigma", [1.0, 100.0])
+def test_noise_is_another_in_every_run_however_few_its_samples(n, sigma):
+    """Also of a noise that is stated so large that nothing differs by it."""
+    noise = np.random.default_rng(n).normal(size=(60, n))
+    assert not twice(evidence(noise, sigma=sigma))
+
+
+@pytest.mark.parametrize("sigma", [1.0, 100.0])
+def test_an_outlier_in_each_run_does_not_make_them_one(sigma):
+    noise = np.random.default_rng(0).normal(size=(4, 40))
+    noise[np.arange(4), [5, 9, 20, 33]] += 1e4
+    assert not twice(evidence(noise, sigma=sigma))
+
+
+def test_bodies_at_rest_are_not_one_recording():
+    """At heights that no parameter knows of, and that a camera gives in whole pixels: one of them now and then off."""
+    still = np.full((4, 50), 0.3)
+    assert not twice(evidence(still, J=np.zeros((50, 1))))
+    still[np.arange(4), [5, 9, 20, 33]] += 1.0
+    assert not twice(evidence(still, J=np.zeros((50, 1))))
+    assert not twice(evidence(np.zeros((3, 50))))
+
+
+def test_curves_that_are_alike_are_not_one_recording():
+    """A model that lacks the same in all runs, under noise stated ten times too large."""
+    t = np.arange(60.0)
+    curves = [0.3 * np.sin(0.1 * t + phase) for phase in (0.0, 0.5, 1.0, 2.0)]
+    assert not twice(evidence(curves + 0.1 * np.random.default_rng(0).normal(size=(4, 60))))
+
+
+def test_times_of_any_spacing_may_be_cut():
+    rng = np.random.default_rng(0)
+    noise, times = rng.normal(size=50), np.cumsum(rng.uniform(0.5, 2.0, 50))
+    whole, part = evidence([noise], times=times), evidence([noise[7:]], times=times[7:] - 3.0)
+    both = evidence([noise, noise[7:]])
+    both.runs[:] = [*whole.runs, *part.runs]
+    assert twice(both) == [(0, 1)]
