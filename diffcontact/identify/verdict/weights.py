@@ -55,6 +55,6 @@ def weights(evidence: Evidence) -> Iterator[Reason]:
     yield Reason(
         f"samples whose noise is stated as larger than that of others in their channel are off by {np.sqrt(large):.2g} "
         f"of it, the others by {np.sqrt(small):.2g} of theirs: the ratios are not as stated. Intervals take one scale "
-        f"for all, and those of what rests on the others are too {length}. State the noise of every sample as it is; what "
-        "is not to count is missing (NaN)"
+        f"for all, and those of what rests on the others are too {length}. State the noise of every sample as it is; "
+        "what is not to count is missing (NaN)"
     )

@@ -6,10 +6,10 @@ from scipy.signal import lfilter
 from diffcontact.identify.covariance.autoregression import (
     Autoregression,
     _Moments,
-    orthonormal,
     _polynomials,
     autoregression,
     effective_count,
+    orthonormal,
     whitening,
 )
 
