@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.core import Tracer
+from numpy.typing import NDArray
 
 # Times may be rounded by so many times what they would be if they were counted from the first.
 _AWAY = 100
@@ -32,6 +33,28 @@ def real_arrays(**values: Any) -> tuple[Array, ...]:
     arrays = [_real(name, value) for name, value in values.items()]
     dtype = jnp.result_type(float, *arrays)
     return tuple(jnp.asarray(array, dtype) for array in arrays)
+
+
+def numbers(value: Any) -> NDArray:
+    """An array of floats, with NaN for what is masked.
+
+    Raises:
+        TypeError, ValueError: for what is no numbers, dates and durations among it: they have a unit of their own.
+
+    Example:
+        >>> numbers(np.ma.masked_array([1, 2], [False, True]))
+        array([ 1., nan])
+        >>> numbers(np.array(["2026-01-01"], "datetime64[s]"))
+        Traceback (most recent call last):
+        ...
+        TypeError: expected numbers, got datetime64[s]
+    """
+    kind = getattr(value, "dtype", None)
+    if kind is not None and np.dtype(kind).kind in "mM":
+        raise TypeError(f"expected numbers, got {kind}")
+    if isinstance(value, np.ma.MaskedArray):
+        return np.ma.filled(value.astype(float), np.nan)
+    return np.array(value, float)
 
 
 def _real(name, value):

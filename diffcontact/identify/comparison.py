@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from diffcontact.identify.result import FitResult
 
@@ -57,7 +58,8 @@ def compare(first: FitResult, second: FitResult, labels: tuple[str, str] = ("fir
         labels: what to call them.
 
     Raises:
-        ValueError: something else than two fits and two labels; fits of different data.
+        ValueError: something else than two fits and two labels; fits of different data, or, as far as is known, by
+            another loss or with another noise stated: their costs are in different units.
 
     Source: K. P. Burnham, D. R. Anderson, Model Selection and Multimodel Inference (2002), section 2.6; R. E. Kass,
     A. E. Raftery, J. American Statistical Association 90 (1995) 773.
@@ -71,15 +73,47 @@ def compare(first: FitResult, second: FitResult, labels: tuple[str, str] = ("fir
         np.any(np.isnan(a) != np.isnan(b)) for a, b in zip(first.residuals, second.residuals, strict=True)
     ):
         raise ValueError("compare: the two fits are of different data; expected the same samples of the same runs")
+    _require_same_units(first, second)
     better = min(first, second, key=lambda result: result.cost)
     n, tiny = better.effective_samples, np.finfo(float).tiny
-    misfit = n * np.log(max(first.cost, tiny) / max(second.cost, tiny))
+    misfit = n * (np.log(max(first.cost, tiny) / max(second.cost, tiny)) + _size(first) - _size(second))
     more = len(first.names) - len(second.names)
     aic, bic = float(misfit + 2 * more), float(misfit + np.log(max(n, 1.0)) * more)
     prediction = _on_unseen_runs(first), _on_unseen_runs(second)
     return Comparison(
         labels, (first.chi2_per_dof, second.chi2_per_dof), aic, bic, prediction, _verdict(labels, aic, bic, prediction)
     )
+
+
+def _require_same_units(first: FitResult, second: FitResult) -> None:
+    """Refuse costs that count in different units."""
+    if bool(first.noise_factors) != bool(second.noise_factors):
+        raise ValueError(
+            "compare: one of the fits has estimated its noise; expected noise='estimated' in both or neither"
+        )
+    if first.objective is None or second.objective is None:
+        return
+    losses = first.objective.loss, second.objective.loss
+    if losses[0] != losses[1]:
+        told = " and ".join(f"loss={loss.name!r}, f_scale={loss.scale:g}" for loss in losses)
+        raise ValueError(f"compare: fits by {told}, expected the same loss in both")
+    for i, (one, other) in enumerate(zip(_stated(first), _stated(second), strict=True)):
+        if not np.allclose(one, other, rtol=1e-6, atol=0.0):
+            raise ValueError(
+                f"compare: run {i} is fitted with two different sigma, expected the same noise in both fits"
+            )
+
+
+def _stated(fit: FitResult) -> list[NDArray]:
+    """(n, k) of each run, the noise as it was stated."""
+    runs = [] if fit.objective is None else fit.objective.joint.runs
+    factors = fit.noise_factors or (1.0,) * len(runs)
+    return [np.asarray(run.samples.sigma)[: run.length] / f for run, f in zip(runs, factors, strict=True)]
+
+
+def _size(fit: FitResult) -> float:
+    """The mean of log factor^2, by which residuals count in units of a noise that the fit has estimated."""
+    return float(np.mean(np.log(np.concatenate(fit.noise_factors) ** 2))) if fit.noise_factors else 0.0
 
 
 def _on_unseen_runs(fit: FitResult) -> float:

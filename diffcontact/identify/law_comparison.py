@@ -150,8 +150,10 @@ def compare_laws(
         for name, one in against.items()
         if _supported(name, one, results[name], speed, len(results[name].names) < size)
     }
-    best = min(supported, key=lambda name: supported[name].aic + supported[name].bic, default=given)
-    return LawComparison(given, results, against, speed, best, _verdict(given, best, results, speeds))
+    worth = {name: (one.aic + one.bic) / 2 for name, one in supported.items()}
+    best = min(worth, key=lambda name: worth[name], default=given)
+    alike = [name for name in worth if name != best and worth[name] - worth[best] < _WORTH_NOTICE]
+    return LawComparison(given, results, against, speed, best, _verdict(given, best, alike, results, speeds))
 
 
 @dataclass(frozen=True)
@@ -282,7 +284,7 @@ def _slope(name: str, result: FitResult, speeds: NDArray) -> float:
     return float(high - low)
 
 
-def _verdict(given: str, best: str, results: Mapping[str, FitResult], speeds: NDArray) -> str:
+def _verdict(given: str, best: str, alike: list[str], results: Mapping[str, FitResult], speeds: NDArray) -> str:
     before, after = results[given].chi2_per_dof, results[best].chi2_per_dof
     if best == given == "constant":
         return "a constant restitution is supported: no law of the speed does better, beyond what runs scatter"
@@ -292,9 +294,10 @@ def _verdict(given: str, best: str, results: Mapping[str, FitResult], speeds: ND
         return f"one constant restitution does for all contacts: chi^2/dof {before:.3g} -> {after:.3g}"
     way = "falls" if _slope(best, results[best], speeds) < 0 else "rises"
     rejected = "constant e is rejected" if given == "constant" else "one e per contact is not needed"
+    tied = f"; the data do not tell it from {' and '.join(map(repr, alike))}" if alike else ""
     return (
         f"e {way} with the speed of approach, best by the law {best!r}, {LAWS[best].formula}: {rejected}, "
-        f"chi^2/dof {before:.3g} -> {after:.3g}"
+        f"chi^2/dof {before:.3g} -> {after:.3g}{tied}"
     )
 
 

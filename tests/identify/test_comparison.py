@@ -1,5 +1,7 @@
 """Two fits of the same bouncing ball: with the true impact law and with a wrong one."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from bouncing import BALL_FREE, BALL_START, ball_problem
@@ -32,6 +34,21 @@ def test_fits_of_different_data_are_not_compared(result):
     other = fit(ball_problem(np.random.default_rng(1), end=0.4), BALL_START, BALL_FREE)
     other = FitResult(**{**other.__dict__, "residuals": (other.residuals[0][:30],)})
     with pytest.raises(ValueError, match="different data"):
+        compare(result, other)
+
+
+@pytest.mark.parametrize("change", ["loss", "noise", "sigma"])
+def test_costs_in_different_units_are_not_compared(run, result, change):
+    """The same samples fitted alike, but for the unit of the cost: no data would decide between them."""
+    observations = replace(run.observations, noise=0.03)
+    other = {
+        "loss": lambda: fit(run, BALL_START, BALL_FREE, loss="huber"),
+        "noise": lambda: fit(run, BALL_START, BALL_FREE, noise="estimated"),
+        "sigma": lambda: fit(replace(run, observations=observations), BALL_START, BALL_FREE),
+    }[change]()
+    with pytest.raises(
+        ValueError, match={"loss": "same loss", "noise": "estimated", "sigma": "two different sigma"}[change]
+    ):
         compare(result, other)
 
 

@@ -122,7 +122,7 @@ def design(
     if not is_count(candidates, 1) or not is_count(draws, 1):
         raise ValueError(f"design(candidates, draws): {candidates!r}, {draws!r}, expected integers of at least 1")
     one = _single(problems, params, free, like)
-    objective = Objective.of(*one, priors=_shared_priors(priors, problems, like), tied=tied)
+    objective = Objective.of(*one, priors=_shared_priors(priors, problems, params, like), tied=tied)
     elements = _elements(objective.parameters)
     if late := [name for name in controls if name in elements and elements[name][0] in (tied or {})]:
         raise ValueError(f"design(controls): {late[0]!r} is tied, so it follows from others; expected those")
@@ -174,15 +174,18 @@ def _single(problems: Sequence[Problem], params, free, like: int) -> tuple[Probl
     )
 
 
-def _shared_priors(priors: Mapping[str, Normal] | None, problems: Sequence[Problem], like: int):
+def _shared_priors(
+    priors: Mapping[str, Normal] | None, problems: Sequence[Problem], params: Mapping[str, Any], like: int
+):
     """The priors of one run."""
-    own, runs = set(problems[0].per_run), len(problems)
+    own = set(problems[0].per_run)
 
-    def pick(part):
-        return part[like] if np.ndim(part) and np.shape(part)[0] == runs else part
+    def pick(part, name):
+        # As a fit has it: of whatever shape, it stands for the values of all runs.
+        return np.broadcast_to(part, np.shape(params[name]))[like]
 
     return {
-        name: Normal(pick(prior.mean), pick(prior.sigma)) if name in own else prior
+        name: Normal(pick(prior.mean, name), pick(prior.sigma, name)) if name in own else prior
         for name, prior in (priors or {}).items()
     }
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from diffcontact.arguments import is_count
+from diffcontact.arguments import is_count, numbers
 
 # Samples to either side; few see impacts that follow each other, many see weak ones.
 _HALVES = (4, 6, 9, 14)
@@ -74,7 +74,7 @@ class Impacts:
 
 def _numbers(name: str, value) -> NDArray:
     try:
-        return np.array(value, float)
+        return numbers(value)
     except (TypeError, ValueError):
         raise ValueError(f"Impacts({name}): {value!r}, expected numbers") from None
 

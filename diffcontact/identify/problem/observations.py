@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from diffcontact.arguments import is_count
+from diffcontact.arguments import is_count, numbers
 from diffcontact.identify.problem.impacts import Impacts
 
 
@@ -155,7 +155,7 @@ class Problem:
 
 def _numbers(observations: Observations, name: str) -> NDArray:
     try:
-        array = np.array(getattr(observations, name), float)
+        array = numbers(getattr(observations, name))
     except (TypeError, ValueError):
         raise ValueError(f"Observations({name}): expected an array of numbers") from None
     array.setflags(write=False)

@@ -1,6 +1,7 @@
 """Experiments by what they would tell: closed forms of Fisher's information, and what must not be proposed."""
 
 import json
+from dataclasses import replace
 
 import jax.numpy as jnp
 import numpy as np
@@ -79,6 +80,25 @@ def test_criteria_and_priors_are_what_they_say():
     found = design(ball(), KNOWN, FREE, {"height": [1.0]}, target=["e", "g"], criterion="A", priors=known)
     assert found.best.criterion == pytest.approx(np.log((C[0, 0] / 0.8**2 + C[1, 1] / G**2) / 2), rel=1e-7)
     assert (found.now["e"], found.now["g"]) == (np.inf, pytest.approx(0.02))
+
+
+@pytest.mark.parametrize("like", [0, 1])
+def test_priors_of_two_runs_with_two_numbers_each_are_those_of_a_fit(like):
+    """Of a parameter (2 runs, 2 numbers) a prior (2,) is one for each number, as it is for `fit`, not for each run."""
+    mean, sigma = np.array([0.5, 0.0]), np.array([1.0, 1e-5])
+    problem = replace(ball(), initial=lambda p: (p["start"][:1], p["start"][1:]), per_run=("start",))
+    known = {"e": 0.8, "g": G, "start": np.array([[1.0, 0.0], [1.0, 0.0]])}
+    free = {"e": FREE["e"], "g": FREE["g"], "start": Real()}
+
+    def now(prior):
+        return design(
+            [problem] * 2, known, free, {"start[0]": [1.0]}, target=["e"], priors={"start": prior}, like=like
+        ).default
+
+    short, written_out = (
+        now(Normal(m, s)) for m, s in ((mean, sigma), (np.tile(mean, (2, 1)), np.tile(sigma, (2, 1))))
+    )
+    assert short.stderr["e"] == pytest.approx(written_out.stderr["e"], rel=1e-9)
 
 
 def test_the_ascent_ends_at_the_best_height():

@@ -22,6 +22,21 @@ def test_missing_samples_need_no_noise():
     assert observations.sigma.ravel().tolist() == [0.1, 1.0, 0.2]
 
 
+def test_masked_samples_are_missing():
+    values = np.ma.masked_array([[1.0], [7.0], [3.0]], [[False], [True], [False]])
+    observations = Observations([0, 1, 2], values, 0.1, positions)
+    assert observations.present.ravel().tolist() == [True, False, True]
+    with pytest.raises(ValueError, match="row 1"):
+        Observations(np.ma.masked_array([0.0, 1.0, 2.0], [False, True, False]), [[1.0], [2.0], [3.0]], 0.1, positions)
+
+
+def test_dates_are_no_seconds():
+    dates = np.datetime64("2026-01-01T00:00:00", "ms") + np.arange(3) * np.timedelta64(10, "ms")
+    for times in (dates, dates - dates[0]):
+        with pytest.raises(ValueError, match=r"Observations\(times\): expected an array of numbers"):
+            Observations(times, [[1.0], [2.0], [3.0]], 0.1, positions)
+
+
 def test_noise_per_channel():
     observations = Observations([0, 1], [[1.0, 2.0], [3.0, 4.0]], [0.1, 0.2], positions)
     assert observations.sigma.tolist() == [[0.1, 0.2], [0.1, 0.2]]
