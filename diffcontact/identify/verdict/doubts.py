@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+from scipy.special import chdtri
 
 from diffcontact.identify.intervals.parabola import misjudged
 from diffcontact.identify.verdict.evidence import Evidence
@@ -13,6 +14,8 @@ from diffcontact.status import Status
 
 # Standard deviations of a prior: once in 400 fits, and never.
 _UNUSUAL, _IMPOSSIBLE = 3.0, 5.0
+# One false alarm in a thousand fits, as in `patterns`.
+_LEVEL = 1e-3
 
 
 def ending(evidence: Evidence) -> Iterator[Reason]:
@@ -23,6 +26,18 @@ def ending(evidence: Evidence) -> Iterator[Reason]:
     for i, trajectory in enumerate(result.trajectories):
         if status := Status(int(trajectory.status)):
             yield Reason(f"the simulation of {evidence.run(i)} cannot be trusted: {status.message}", fatal=True)
+
+
+def rounded(evidence: Evidence) -> Iterator[Reason]:
+    """Whether rounding is larger than the noise was stated to be: then nothing tests the model, either."""
+    n = evidence.samples
+    if evidence.exact and evidence.misfit > chdtri(n, _LEVEL) / n:
+        single = evidence.objective.eps > np.finfo(float).eps
+        yield Reason(
+            f"residuals are {np.sqrt(evidence.misfit):.2g} times as large as the stated noise, and no larger than the "
+            "rounding of the simulation, so nothing was looked for in them. "
+            + ("Compute in double precision (jax_enable_x64)" if single else "State the noise as it is, or fewer steps")
+        )
 
 
 def starts(evidence: Evidence) -> Iterator[Reason]:
