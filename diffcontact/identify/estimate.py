@@ -16,8 +16,9 @@ from diffcontact.identify.identifiability.assessment import hints, in_values
 from diffcontact.identify.identifiability.grip import half_widths
 from diffcontact.identify.identifiability.naming import least_friction, role
 from diffcontact.identify.identifiability.null_space import NullSpace, null_space
-from diffcontact.identify.problem.objective import Objective, is_rounding
+from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.parameters import FreeParameters
+from diffcontact.identify.problem.rounding import is_rounding
 from diffcontact.identify.result import FitResult
 from diffcontact.identify.search.shooting import Outcome
 from diffcontact.identify.search.trust_region import MAX_EVALUATIONS

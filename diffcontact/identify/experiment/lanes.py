@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 from diffcontact.compilation import quick_jit
 from diffcontact.devices import side_by_side
 from diffcontact.identify.experiment.controls import CHANNELS, DURATION, FRAME_RATE, Setting
-from diffcontact.identify.problem.objective import Objective, negligible_columns
+from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.residual import Samples, residual
+from diffcontact.identify.problem.rounding import negligible_columns
 from diffcontact.identify.problem.run import Run
 from diffcontact.identify.problem.substeps import enough
 from diffcontact.status import Status

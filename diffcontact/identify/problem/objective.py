@@ -15,6 +15,7 @@ from diffcontact.identify.problem.normal_equations import NormalEquations
 from diffcontact.identify.problem.observations import Problem
 from diffcontact.identify.problem.parameters import Domain, FreeParameters, Tie, free_parameters
 from diffcontact.identify.problem.priors import Normal, Priors
+from diffcontact.identify.problem.rounding import is_rounding, negligible_columns
 from diffcontact.identify.problem.run import Linearised
 from diffcontact.progress import note
 
@@ -44,6 +45,7 @@ class Objective:
         self.joint, self.parameters, self.progress, self.loss, self.priors = joint, parameters, progress, loss, priors
         scaled = [(run.samples.values / run.samples.sigma).ravel() for run in joint.runs]
         self.data_norm = float(np.linalg.norm(np.concatenate(scaled)))
+        self.rounding = float(np.linalg.norm(np.concatenate([run.rounding.ravel() for run in joint.runs])))
         self.eps = float(jnp.finfo(jnp.result_type(float)).eps)
         # Where it was evaluated last, with what came out.
         self._last = np.empty(0), np.empty(0), np.empty((0, 0))
@@ -124,12 +126,13 @@ class Objective:
 
     def exact(self, cost: float) -> bool:
         """Whether a cost is that of exact data: residuals are rounding, and so is whatever a cost rises by."""
-        return bool(np.sqrt(2 * cost) <= np.sqrt(self.eps) * self.data_norm)
+        return bool(np.sqrt(2 * cost) <= self.rounding)
 
     def cost(self, theta: NDArray) -> float:
-        """Half the squares of the rows at theta (P,); what was asked for there, but for rounding, is remembered."""
+        """Half the squares of the rows at theta (P,); what was asked for there is remembered."""
         for place, cost in self._costs:
-            if np.allclose(theta, place, rtol=1e-9, atol=0):
+            # To the last digit: a start far from the origin moves by noise where it moves by 1e-9 of its size.
+            if np.array_equal(theta, place):
                 return cost
         f, _ = self.evaluate(theta)
         self._costs.append((theta.copy(), 0.5 * float(f @ f)))
@@ -204,7 +207,7 @@ class Objective:
         if not self.finite(at):
             return False
         misfit = self.misfit(theta)
-        if np.sqrt(misfit * self.freedom) <= np.sqrt(self.eps) * self.data_norm:
+        if self.exact(misfit * self.freedom / 2):
             return True
         if 0.5 < misfit < 2.0:
             return bool(abs(misfit - 1.0) <= 3 * np.sqrt(2.0 / self.freedom))
@@ -227,37 +230,6 @@ def white(r: NDArray) -> bool:
     counts = np.sum(pairs != 0, axis=0)
     power = np.nanmean(r**2, axis=0)
     return bool(np.all(np.abs(pairs.sum(axis=0)) <= 3 * np.sqrt(np.maximum(counts, 1)) * power))
-
-
-def negligible_columns(J: NDArray, theta: NDArray, size: float, eps: float) -> NDArray:
-    """(P,) True where a column of J is zero but for rounding.
-
-    A parameter that cancels, like the mass of a body in free fall, leaves rounding errors in its column. It counts as
-    zero where changing the parameter by itself (by 1 if it is smaller) moves the data by no more than rounding does
-    (`is_rounding`).
-
-    Args:
-        J: (m, P) Jacobian of the normalised residuals.
-        theta: (P,) parameters.
-        size: norm of the measured values in units of their noise.
-        eps: machine epsilon of the simulation.
-
-    Example:
-        >>> negligible_columns(np.array([[1.0, 0.0], [1.0, 1e-15]]), np.ones(2), 10.0, 2e-16).tolist()
-        [False, True]
-    """
-    return is_rounding(np.linalg.norm(J, axis=0) * np.maximum(np.abs(theta), 1.0), size, eps)
-
-
-def is_rounding(change: Any, size: float, eps: float) -> Any:
-    """Whether simulated data that change by so much (a norm, or several) do so by rounding only: 100 eps of their size.
-
-    Args:
-        change: norm of the change, in units of the noise.
-        size: norm of the measured values in units of their noise.
-        eps: machine epsilon of the simulation.
-    """
-    return change <= 100 * eps * size
 
 
 def _check(problems: Sequence[Problem]) -> None:

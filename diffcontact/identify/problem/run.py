@@ -21,6 +21,7 @@ from diffcontact.identify.problem.observations import Observations
 from diffcontact.identify.problem.parameters import FreeParameters
 from diffcontact.identify.problem.residual import Samples, evaluate, linearise
 from diffcontact.identify.problem.resistance import RESISTANCE
+from diffcontact.identify.problem.rounding import rounding
 from diffcontact.identify.problem.substeps import enough
 
 # How much shorter steps may be simulated with derivatives that nobody asked for: twice the time of a simulation, and
@@ -59,6 +60,12 @@ class Run:
         """(n,) how far into the run each sample was taken, from 0 to 1."""
         times = np.asarray(self.samples.times, float)[: self.length]
         return (times - times[0]) / (times[-1] - times[0])
+
+    @property
+    def rounding(self) -> NDArray:
+        """(n, k) how large rounding of its simulated samples is, in units of their noise."""
+        values, sigma = (np.asarray(x)[: self.length] for x in (self.samples.values, self.samples.sigma))
+        return rounding(values, sigma, self.present, self.length * self.model.substeps)
 
     def under_way(self, z: NDArray, samples: Samples):
         """J, r and the trajectory at z (P_i,), not waited for."""

@@ -54,16 +54,20 @@ def with_estimated_noise(objective: Objective, found: Outcome) -> tuple[Objectiv
 
 def _scales(objective: Objective, theta: NDArray) -> list[NDArray]:
     """Per run, (k,) how much larger the residuals of each channel are than stated."""
-    residuals = [at.r for at in objective.joint.linearise(theta)]
+    residuals = [np.where(np.isfinite(at.r), at.r, np.nan) for at in objective.joint.linearise(theta)]
+    roundings = [np.where(run.present, run.rounding, np.nan) for run in objective.joint.runs]
     spare = max(1.0 - objective.joint.size / objective.joint.samples, 1.0 / objective.joint.samples)
-    scales = []
-    for r in residuals:
-        alike = np.concatenate([other for other in residuals if other.shape[1] == r.shape[1]])
-        alike = np.where(np.isfinite(alike), alike, np.nan)
+
+    def size(parts: list[NDArray], channels: int) -> NDArray:
+        alike = np.concatenate([part for part in parts if part.shape[1] == channels])
         if objective.loss.robust:
-            scale = 1.4826 * np.nanmedian(np.abs(alike), axis=0)
-        else:
-            scale = np.sqrt(np.nanmean(alike**2, axis=0) / spare)
-        # A channel that is fitted exactly, or has no sample, keeps its noise.
-        scales.append(np.where(np.isfinite(scale) & (scale > 1e-6), scale, 1.0))
+            return 1.4826 * np.nanmedian(np.abs(alike), axis=0)
+        return np.sqrt(np.nanmean(alike**2, axis=0) / spare)
+
+    scales = []
+    for run in objective.joint.runs:
+        channels = run.present.shape[1]
+        scale, rounding = size(residuals, channels), size(roundings, channels)
+        # A channel that is fitted to rounding, holds nothing but zeros, or has no sample, keeps its noise.
+        scales.append(np.where((rounding > 0) & (scale > rounding), scale, 1.0))
     return scales

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+from scipy.special import chdtri
 
 from diffcontact.identify.intervals.parabola import misjudged
 from diffcontact.identify.verdict.evidence import Evidence
@@ -13,6 +14,11 @@ from diffcontact.status import Status
 
 # Standard deviations of a prior: once in 400 fits, and never.
 _UNUSUAL, _IMPOSSIBLE = 3.0, 5.0
+# One false alarm in a thousand fits, as in `patterns`.
+_LEVEL = 1e-3
+# A fit that misses all samples together by so much of their noise passes through them: it moves no estimate by more
+# than that part of its error.
+_PASSES = 1e-3
 
 
 def ending(evidence: Evidence) -> Iterator[Reason]:
@@ -23,6 +29,40 @@ def ending(evidence: Evidence) -> Iterator[Reason]:
     for i, trajectory in enumerate(result.trajectories):
         if status := Status(int(trajectory.status)):
             yield Reason(f"the simulation of {evidence.run(i)} cannot be trusted: {status.message}", fatal=True)
+
+
+def untested(evidence: Evidence) -> Iterator[Reason]:
+    """Whether anything is left over to test the model with, and where not, whether it passes through all samples."""
+    objective, result = evidence.objective, evidence.result
+    if result.dof > 0:
+        return
+    priors = f" and {objective.priors.count} priors" if objective.priors.count else ""
+    free = f"{evidence.samples} samples{priors} are not more than {objective.joint.size} free parameters"
+    missed = np.sqrt(2 * result.cost)
+    if missed <= _PASSES or objective.exact(result.cost):
+        yield Reason(
+            f"{free}: the model passes through all of them, right or wrong, and nothing tests it. Measure more, or "
+            "hold parameters"
+        )
+    else:
+        yield Reason(
+            f"{free}, so nothing tests the model; it could pass through all of them and misses them by {missed:.2g} "
+            "standard deviations: this is no minimum but where a bound or a local one has stopped the fit. Try more "
+            "starts, measure more, or hold parameters, those first that the data cannot see",
+            fatal=True,
+        )
+
+
+def rounded(evidence: Evidence) -> Iterator[Reason]:
+    """Whether rounding is larger than the noise was stated to be: then nothing tests the model, either."""
+    n = evidence.samples
+    if evidence.exact and evidence.misfit > chdtri(n, _LEVEL) / n:
+        single = evidence.objective.eps > np.finfo(float).eps
+        yield Reason(
+            f"residuals are {np.sqrt(evidence.misfit):.2g} times as large as the stated noise, and no larger than the "
+            "rounding of the simulation, so nothing was looked for in them. "
+            + ("Compute in double precision (jax_enable_x64)" if single else "State the noise as it is, or fewer steps")
+        )
 
 
 def starts(evidence: Evidence) -> Iterator[Reason]:

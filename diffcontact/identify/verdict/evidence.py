@@ -17,7 +17,7 @@ from diffcontact.identify.covariance.jackknife import RunResidual
 from diffcontact.identify.covariance.run_noise import RunNoise, run_noise
 from diffcontact.identify.problem.impacts import struck
 from diffcontact.identify.problem.objective import Objective
-from diffcontact.identify.problem.run import Run
+from diffcontact.identify.problem.rounding import are_rounding
 from diffcontact.identify.verdict.held import Held, held, resistance
 from diffcontact.system import System
 
@@ -110,7 +110,7 @@ class Evidence:
             times = np.asarray(run.samples.times, float)[: run.length]
             touched = _struck(trajectory) if isinstance(run.model.system, System) else np.zeros(run.length, bool)
             tracks = run.present.shape[1] - bool(run.model.impacts)
-            rounding = _are_rounding(residual.r, run)
+            rounding = are_rounding(np.where(run.present, residual.r, 0.0), run.rounding)
             runs.append(RunEvidence(residual, times, touched, tracks, seen[residual.index] == 1, rounding))
         return cls(result, objective, theta, tuple(runs), kept, units, labels)
 
@@ -204,10 +204,3 @@ def _struck(trajectory) -> NDArray:
     """(n,) samples at either end of an interval in which a contact struck."""
     interval = struck(trajectory.impulse)
     return np.append(interval, False) | np.append(False, interval)
-
-
-def _are_rounding(r: NDArray, run: Run) -> bool:
-    """Whether residuals (n, k) are, in every channel, rounding of the largest value there, summed up along the way."""
-    values, sigma = (np.asarray(x)[: run.length] for x in (run.samples.values, run.samples.sigma))
-    largest = np.nanmax(np.where(run.present, np.abs(values), 0.0), axis=0, initial=0.0)
-    return bool(np.all(~run.present | (np.abs(r) * sigma <= np.finfo(values.dtype).eps ** 0.75 * largest)))

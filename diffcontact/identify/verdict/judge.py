@@ -11,7 +11,17 @@ from diffcontact.identify.verdict.alike import alike
 from diffcontact.identify.verdict.ambiguity import elsewhere
 from diffcontact.identify.verdict.causes import causes
 from diffcontact.identify.verdict.contradiction import contradictions
-from diffcontact.identify.verdict.doubts import bounds, curvature, ending, outlying, priors, starts, unseen
+from diffcontact.identify.verdict.doubts import (
+    bounds,
+    curvature,
+    ending,
+    outlying,
+    priors,
+    rounded,
+    starts,
+    unseen,
+    untested,
+)
 from diffcontact.identify.verdict.evidence import Evidence, Units
 from diffcontact.identify.verdict.outsiders import outsiders
 from diffcontact.identify.verdict.patterns import patterns
@@ -30,7 +40,7 @@ def _law(evidence: Evidence) -> Iterator[Reason]:
 
 
 _CHECKS = (
-    *(ending, _law, outsiders, patterns, weights, causes, contradictions, alike),
+    *(ending, untested, rounded, _law, outsiders, patterns, weights, causes, contradictions, alike),
     *(outlying, priors, starts, elsewhere, unseen, bounds, curvature),
 )
 # Rounding has patterns, too, and intervals of its size hold nothing.

@@ -54,6 +54,7 @@ def taken_as_right(evidence: Evidence) -> str:
         *_terms(evidence, shifts),
         *_resistance(evidence, shifts),
         *_slow_noise(evidence, shifts),
+        *_rounding(evidence),
     ]
     return f"taken as right, for these data cannot show it: {'; '.join(told)}" if told else ""
 
@@ -104,6 +105,11 @@ def _slow_noise(evidence: Evidence, shifts: Shifts) -> list[str]:
         f"that residuals are noise, of which {evidence.samples} samples are worth {evidence.effective:.2g} (a misfit "
         f"as large, in the shape that does most, moves {words})"
     ]
+
+
+def _rounding(evidence: Evidence) -> list[str]:
+    """That what is left is rounding: no pattern is looked for in it."""
+    return ["that residuals are rounding of the simulation, in which nothing is looked for"] if evidence.exact else []
 
 
 def _unseen(evidence: Evidence, shifts: Shifts, of_runs: list[dict[str, NDArray]], kinds: tuple[str, ...]):

@@ -1,13 +1,29 @@
 """What is minimised, at one place after the other."""
 
+from dataclasses import replace
+
+import jax
 import numpy as np
 import pytest
-from falling import fall
+from falling import TIMES, fall
 
-from diffcontact.identify import Positive, Real
-from diffcontact.identify.problem.objective import Objective, negligible_columns
+from diffcontact import EventTimed
+from diffcontact.identify import Observations, Positive, Real
+from diffcontact.identify.problem.objective import Objective
+from diffcontact.identify.problem.rounding import negligible_columns
 
 EPS = float(np.finfo(float).eps)
+FREE = {"g": Positive(), "u0": Real(), "q0": Real()}
+
+
+def far_from_the_origin(origin, noise=0.0):
+    """Heights of a falling body, with so much noise, about an origin elsewhere; they are stated to 0.1 m."""
+    run = fall(None, noise=noise * np.random.default_rng(0).normal(size=41))
+    values = run.observations.values + origin
+    values[7:9] = (0.4 * TIMES - 9.81 * TIMES**2 / 2)[7:9, None] + origin
+    observed = Observations(TIMES, values, 0.1, lambda trajectory, params: trajectory.q + params["q0"])
+    # Forces are constant: this scheme is exact.
+    return replace(run, observations=observed, scheme=EventTimed())
 
 
 def test_values_and_slopes_are_those_of_the_place_that_was_asked_for(rng):
@@ -27,6 +43,29 @@ def test_a_cost_is_remembered_for_its_place_and_no_other(rng, monkeypatch):
     np.testing.assert_allclose([at.cost(place) for place in places], costs, rtol=1e-12)
     monkeypatch.setattr(at, "evaluate", lambda theta: pytest.fail("asked for again"))
     np.testing.assert_allclose([at.cost(place) for place in reversed(places)], costs[::-1], rtol=1e-12)
+
+
+def test_a_cost_next_to_a_place_is_another():
+    """Next to 5e6 m the millimetres count, though they are 1e-9 of that."""
+    at = Objective.of(far_from_the_origin(5e6), {"g": 9.81, "u0": [0.4], "q0": 5e6}, FREE)
+    near = at.parameters.start.copy()
+    near[at.parameters.names.index("q0")] += 1e-3
+    here, there = at.cost(at.parameters.start), at.cost(near)
+    # 41 samples that are off by a hundredth of the noise: a model that is right to 1e-9 m.
+    assert here < 1e-6
+    assert there == pytest.approx(41 / 2 * 1e-4, rel=1e-4)
+
+
+@pytest.mark.parametrize(("double", "origin"), [(True, 0.0), (True, 5e6), (False, 0.0), (False, 20.0)])
+def test_noise_is_no_rounding_however_far_from_the_origin(double, origin):
+    with jax.enable_x64(double):
+        start = {"g": 9.81, "u0": [0.4], "q0": origin}
+        exact = Objective.of(far_from_the_origin(origin), start, FREE)
+        assert exact.exact(exact.cost(exact.parameters.start))
+        # A noise of 3 mm; of 0.1 of that, 50 times the spacing of floats at 20 m in single precision.
+        for noise in (3e-3, 3e-4):
+            noisy = Objective.of(far_from_the_origin(origin, noise), start, FREE)
+            assert not noisy.exact(noisy.cost(noisy.parameters.start))
 
 
 def test_rounding_is_no_information(rng):

@@ -20,7 +20,8 @@ class Runs:
 
     def __init__(self, rows, count, shared, chosen=None):
         size = shared + count
-        self.rows, self.chosen, self.eps, self.data_norm = rows, range(count) if chosen is None else chosen, 2e-16, 1.0
+        self.rows, self.chosen, self.rounding = rows, range(count) if chosen is None else chosen, 1e-14
+        self.eps = 2e-16
         self.parameters = SimpleNamespace(
             low=np.full(size, -np.inf),
             high=np.full(size, np.inf),

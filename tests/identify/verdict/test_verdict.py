@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from bouncing import BALL_FREE, BALL_TRUTH, SAMPLES, ball_problem, bounces
+from bouncing import BALL, BALL_FREE, BALL_TRUTH, SAMPLES, ball_problem, bounces, positions, start_of
 
-from diffcontact.identify import FitResult, Interval, Normal, fit, fit_replicas
+from diffcontact.identify import FitResult, Interval, Normal, Observations, Problem, fit, fit_replicas
 
 TIMES = np.linspace(0.0, 1.5, SAMPLES)
 REPLICAS = 12
@@ -222,3 +222,38 @@ def test_a_verdict_goes_with_its_result(exact, tmp_path):
     assert back.verdict.explains == "partly"
     assert str(back).startswith("explains the data, but for what follows\n  - residuals are")
     assert BALL_TRUTH["e"] == 0.8
+
+
+def few(samples, speed):
+    """The fit of a ball with so few samples, started at that speed."""
+    times = np.linspace(0.0, 1.4, samples)
+    seen = bounces(0.8, 9.81, 1.0, 0.3, times) + 0.01 * np.random.default_rng(0).normal(size=samples)
+    run = Problem(BALL, Observations(times, seen[:, None], 0.01, positions), start_of, substeps=1)
+    return fit(run, {"e": 0.79, "g": 9.75, "q0": [1.01], "u0": [speed]}, BALL_FREE)
+
+
+def test_what_passes_through_as_many_samples_as_it_has_parameters_is_not_tested_by_them():
+    for samples, speed in ((4, 0.29), (4, -3.0), (3, -3.0)):
+        found = few(samples, speed)
+        assert found.cost < 1e-20
+        assert found.verdict.explains == "partly"
+        assert named([found], "nothing tests it")
+
+
+def test_what_could_pass_through_all_samples_and_does_not_has_not_arrived():
+    """Without gravity, which is stopped at zero: a straight line through three samples, 5 standard deviations off."""
+    found = few(3, 0.29)
+    assert found.dof == -1
+    assert found.cost > 10
+    assert found.verdict.explains == "no"
+    assert named([found], "nothing tests the model; it could pass through all of them")
+
+
+def test_priors_count_among_what_tests_a_model():
+    """Four samples and a prior for four parameters."""
+    times = np.linspace(0.0, 1.4, 4)
+    seen = bounces(0.8, 9.81, 1.0, 0.3, times)[:, None]
+    problem = Problem(BALL, Observations(times, seen, 0.01, positions), start_of, substeps=1)
+    known = fit(problem, BALL_TRUTH, BALL_FREE, priors={"g": Normal(9.81, 0.01)})
+    assert known.dof == 1
+    assert not known.verdict.reasons
