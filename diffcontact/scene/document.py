@@ -134,19 +134,17 @@ class Scene:
             ValueError: one line that names the file, and row or column.
         """
         drive = self.ready.drive
-        measurements = read_measurements(path, self.columns, self.reading)
-        times = measurements.times
-        runs = self.preparation(times, measurements)
+        measurements = read_measurements(path, self.columns, self.reading, (drive.column,) if drive else ())
+        runs = self.preparation(measurements.times, measurements)
         if measurements.understood:
             told = {"recording": measurements.understood}
             runs = tuple(replace(run, notes={**told, **run.notes}) for run in runs)
         if drive is None:
             return runs
-        force = drive.factor * measurements.columns[drive.column]
-        seen = np.isfinite(force)
-        if not seen.any():
+        times, force = measurements.entire[drive.column]
+        if not times.size:
             raise ValueError(f"{measurements.path}: column {drive.column!r} is empty, expected what drives the system")
-        given = {"drive_times": times[seen], "drive": force[seen]}
+        given = {"drive_times": times, "drive": drive.factor * force}
         return tuple(replace(run, given={**run.given, **given}) for run in runs)
 
 

@@ -39,6 +39,7 @@ class Measurements:
         columns: name -> (n,) numbers as they stand in the file, NaN where a field is empty.
         sha256: of the file's bytes.
         times: (n,) of the rows, in the system's unit.
+        entire: name -> times and numbers (m,) of a column that is known where it has a number, also between the rows.
         understood: what the header says, in words; "" for a CSV.
     """
 
@@ -46,10 +47,13 @@ class Measurements:
     columns: Mapping[str, NDArray]
     sha256: str
     times: NDArray = field(default_factory=lambda: np.empty(0))
+    entire: Mapping[str, tuple[NDArray, NDArray]] = field(default_factory=dict)
     understood: str = ""
 
 
-def read_measurements(path: str | Path, columns: Sequence[str], reading: Reading) -> Measurements:
+def read_measurements(
+    path: str | Path, columns: Sequence[str], reading: Reading, entire: Sequence[str] = ()
+) -> Measurements:
     """Read the named columns of a recording; an empty field is a lost sample.
 
     A recording whose writer is known by its header (`recordings`) is read as that writes it, any other as a CSV with
@@ -60,6 +64,7 @@ def read_measurements(path: str | Path, columns: Sequence[str], reading: Reading
         columns: names of the columns that are needed, as the header spells them; `*` stands for any text and `?` for
             any letter, in a name that fits one column.
         reading: how times, numbers and lost samples are written.
+        entire: of the columns, those of which every row counts, also where data.every takes one in so many.
 
     Returns:
         `Measurements`.
@@ -99,6 +104,7 @@ def read_measurements(path: str | Path, columns: Sequence[str], reading: Reading
                 f"{times[0] / reading.time_factor:.6g} to {times[-1] / reading.time_factor:.6g}"
             )
         keep, times = keep[inside], times[inside]
+    whole = {name: _numbers(times, table[name][keep]) for name in entire}
     keep, times = keep[:: reading.every], times[:: reading.every]
     if times.size < 2:
         raise ValueError(
@@ -109,8 +115,15 @@ def read_measurements(path: str | Path, columns: Sequence[str], reading: Reading
         columns={name: table[name][keep] for name in wanted},
         sha256=hashlib.sha256(content).hexdigest(),
         times=times,
+        entire=whole,
         understood=sheet.understood,
     )
+
+
+def _numbers(times: NDArray, column: NDArray) -> tuple[NDArray, NDArray]:
+    """A column where it has a number, and when that is."""
+    seen = np.isfinite(column)
+    return times[seen], column[seen]
 
 
 def _text(path: str | Path, content: bytes, encoding: str) -> str:

@@ -15,7 +15,7 @@ KEYS = {
     "lost_frames": "true: times were rounded or late, and frames in which nothing was found have no row (false)",
     "untimed": '"leave out": rows whose time is missing or does not increase',
     "window": "[from, to] in time_unit: only this part of a record",
-    "every": "10: every tenth row of a record that is too long (1)",
+    "every": "10: every tenth row of a record that is too long (1); of what drives the system all rows count",
     "encoding": 'of the text: "UTF-8" (default), "UTF-16" or "Latin-1"',
     "delimiter": 'between fields, one character (",")',
     "decimal": 'within numbers: "." (default) or ","',

@@ -76,6 +76,16 @@ def test_a_measured_force_reaches_every_run_in_newton(tmp_path):
         np.testing.assert_allclose(np.array(at) - rest, [1.3, end], rtol=1e-12)
 
 
+def test_a_force_is_not_thinned_with_the_rows(tmp_path):
+    """A blow between two rows that are used moves the body, too."""
+    force = np.where(np.arange(81) == 13, 1000.0, 0.0)
+    found = study(tmp_path, ("noise = {", "every = 5\nwindow = [0.2, 3.9]\nnoise = {"), force=force)
+    assert found.runs[-1].times.size == 12
+    given = found.params(len(found.runs) - 1)
+    at = np.interp([0.6, 0.65, 0.675, 0.7], given["drive_times"], given["drive"])
+    np.testing.assert_allclose(at, [0.0, 1.0, 0.5, 0.0], atol=1e-12)
+
+
 SURROUNDED = """\
 [system]
 kind = "balls"
