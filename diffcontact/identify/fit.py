@@ -26,6 +26,7 @@ from diffcontact.identify.search.estimated_noise import with_estimated_noise
 from diffcontact.identify.search.resolved_steps import story, with_resolved_steps, with_steps_for_hidden_impacts
 from diffcontact.identify.search.shooting import METHODS, SHOOTING, Outcome, search
 from diffcontact.identify.search.trust_region import solve
+from diffcontact.identify.search.weightless import without_weightless
 from diffcontact.progress import stage
 
 NOISES = ("stated", "estimated")
@@ -151,6 +152,7 @@ def fit(
     with stage("fit"):
         found, factors = search(objective, method, starts, seed, shooting), ()
         objective, found = with_resolved_steps(objective, found)
+        objective, found = without_weightless(objective, found)
         if noise == "estimated":
             objective, found, factors = with_estimated_noise(objective, found)
             objective, found = with_resolved_steps(objective, found)

@@ -105,7 +105,7 @@ def autoregression(r: NDArray, J: NDArray) -> Autoregression:
     scale = np.sqrt(np.mean(r[present] ** 2)) if present.any() else 0.0
     if scale == 0.0:
         return Autoregression(np.ones(1), 0.0)
-    X = np.column_stack([_orthonormal(np.where(present[:, None], J, 0.0)), np.where(present, r / scale, 0.0)])
+    X = np.column_stack([orthonormal(np.where(present[:, None], J, 0.0)), np.where(present, r / scale, 0.0)])
     count, rank = int(present.sum()), X.shape[1] - 1
     if count <= rank:
         return Autoregression(np.ones(1), float(scale), freedom=1.0)
@@ -297,7 +297,7 @@ def spacing(present: NDArray) -> int:
     return int(np.argmax(np.bincount(apart))) if apart.size else 1
 
 
-def _orthonormal(J: NDArray) -> NDArray:
+def orthonormal(J: NDArray) -> NDArray:
     """(n, rank) orthonormal basis of the columns of J."""
     norms = np.linalg.norm(J, axis=0)
     Q, R = np.linalg.qr(J[:, norms > 0] / norms[norms > 0])

@@ -146,6 +146,17 @@ class JointResidual:
         other.runs = runs
         return other
 
+    def seeing(self, present: Sequence[NDArray]) -> JointResidual:
+        """The same runs of which other samples (n_i, k_i) are missing, none of those that were; nothing is compiled."""
+        runs = []
+        for run, seen in zip(self.runs, present, strict=True):
+            padded = np.zeros(run.samples.present.shape, bool)
+            padded[: run.length] = seen
+            runs.append(replace(run, present=seen, samples=replace(run.samples, present=jnp.asarray(padded))))
+        other = copy(self)
+        other.runs, other.samples = runs, sum(int(seen.sum()) for seen in present)
+        return other
+
     def of_run(self, i: int) -> JointResidual:
         """Run i alone, as a function of the same theta."""
         other = copy(self)

@@ -94,6 +94,10 @@ class Objective:
         """The same objective on other measured `values`, or with another `sigma`; nothing is compiled anew."""
         return Objective(self.joint.replaced(name, arrays), self.parameters, self.loss, self.priors, self.progress)
 
+    def seeing(self, present: Sequence[NDArray]) -> Objective:
+        """The same objective on fewer samples; see `JointResidual.seeing`."""
+        return Objective(self.joint.seeing(present), self.parameters, self.loss, self.priors, self.progress)
+
     def resolved(self, theta: NDArray) -> Objective:
         """The same objective with steps short enough at theta (P,); see `JointResidual.resolved`."""
         return Objective(self.joint.resolved(theta), self.parameters, self.loss, self.priors, self.progress)

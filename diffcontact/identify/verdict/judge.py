@@ -17,6 +17,7 @@ from diffcontact.identify.verdict.outsiders import outsiders
 from diffcontact.identify.verdict.patterns import patterns
 from diffcontact.identify.verdict.taken import taken_as_right
 from diffcontact.identify.verdict.verdict import Reason, Verdict
+from diffcontact.identify.verdict.weights import weights
 
 if TYPE_CHECKING:
     from diffcontact.identify.result import FitResult
@@ -29,11 +30,11 @@ def _law(evidence: Evidence) -> Iterator[Reason]:
 
 
 _CHECKS = (
-    *(ending, _law, outsiders, patterns, causes, contradictions, alike),
+    *(ending, _law, outsiders, patterns, weights, causes, contradictions, alike),
     *(outlying, priors, starts, elsewhere, unseen, bounds, curvature),
 )
 # Rounding has patterns, too, and intervals of its size hold nothing.
-_OF_RESIDUALS = (_law, outsiders, patterns, causes, contradictions, alike)
+_OF_RESIDUALS = (_law, outsiders, patterns, weights, causes, contradictions, alike)
 
 
 def judge(result: FitResult, objective: Objective, units: Units | None = None, labels: Sequence[str] = ()) -> Verdict:

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from scipy.signal import correlate
 from scipy.special import fdtrc
 
+from diffcontact.identify.covariance.autoregression import orthonormal
 from diffcontact.identify.verdict.evidence import Evidence, RunEvidence
 
 # One false alarm in ten thousand fits of several runs.
@@ -113,7 +114,7 @@ def _equal(runs: _Two, measured: _Residuals, noise: NDArray, shift: float, level
         return False
     constant = np.broadcast_to(np.eye(runs[0].tracks), (*present.shape, runs[0].tracks))
     columns = np.concatenate([runs[0].residual.J[here, : runs[0].tracks], constant], axis=-1)[present]
-    basis, whole = _basis(columns), u[:, present]
+    basis, whole = orthonormal(columns), u[:, present]
     rest = whole - (whole @ basis) @ basis.T
     if np.any(np.linalg.norm(rest, axis=1) <= slight * np.linalg.norm(whole, axis=1)):
         return False
@@ -161,13 +162,6 @@ def _together(one: NDArray, other: NDArray) -> tuple[NDArray, NDArray]:
     rows = np.minimum(np.searchsorted(one, other - slack), one.size - 1)
     there = np.flatnonzero(np.abs(one[rows] - other) < slack)
     return rows[there], there
-
-
-def _basis(columns: NDArray) -> NDArray:
-    """(m, rank) orthonormal, of what columns (m, P) span."""
-    size = np.linalg.norm(columns, axis=0)
-    U, s, _ = np.linalg.svd(columns[:, size > 0] / size[size > 0], full_matrices=False)
-    return U[:, s > np.sqrt(np.finfo(float).eps)]
 
 
 def _spacing(run: RunEvidence) -> float:

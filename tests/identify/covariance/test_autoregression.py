@@ -6,10 +6,10 @@ from scipy.signal import lfilter
 from diffcontact.identify.covariance.autoregression import (
     Autoregression,
     _Moments,
-    _orthonormal,
     _polynomials,
     autoregression,
     effective_count,
+    orthonormal,
     whitening,
 )
 
@@ -38,7 +38,7 @@ def test_autocovariance_solves_the_yule_walker_equations():
 def test_restricted_likelihood_is_the_dense_one(rng):
     n = 60
     r = noise(rng, _polynomials(KAPPA)[-1], n)[:, 0]
-    Q = _orthonormal(design(n))
+    Q = orthonormal(design(n))
     moments = _Moments(np.column_stack([Q, r]), np.ones(n, bool), 3)
     differences = []
     for kappa in (KAPPA, np.array([0.5, 0.1, -0.2]), np.zeros(3)):
