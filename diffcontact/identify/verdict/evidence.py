@@ -18,6 +18,7 @@ from diffcontact.identify.covariance.run_noise import RunNoise, run_noise
 from diffcontact.identify.problem.impacts import struck
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.rounding import are_rounding
+from diffcontact.identify.problem.run import Run
 from diffcontact.identify.verdict.held import Held, held, resistance
 from diffcontact.system import System
 
