@@ -47,8 +47,8 @@ def untested(evidence: Evidence) -> Iterator[Reason]:
     else:
         yield Reason(
             f"{free}, so nothing tests the model; it could pass through all of them and misses them by {missed:.2g} "
-            "standard deviations: this is no minimum but where a bound or a local one has stopped the fit. Try more "
-            "starts, measure more, or hold parameters, those first that the data cannot see",
+            "standard deviations: a bound or a local minimum has stopped the fit. Try more starts, measure more, or "
+            "hold parameters, those first that the data cannot see",
             fatal=True,
         )
 

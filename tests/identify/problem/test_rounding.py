@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from numpy.typing import ArrayLike
 
 import diffcontact as dc
 from diffcontact.identify import Observations, Problem, Real, fit
@@ -19,10 +20,10 @@ FREE = {"pull": Real(), "q0": Real(), "u0": Real()}
 START = {"pull": 0.12, "q0": [0.19], "u0": [0.31]}
 
 
-def pulled(samples, substeps, noise, added=0.0):
+def pulled(samples, substeps, noise, added: ArrayLike = 0.0):
     """The fit of a sled under a constant pull, of which the motion is known by hand; `added` to its places."""
     times = np.linspace(0.0, 1.5, samples)
-    seen = (0.2 + 0.3 * times + 0.1 * times**2 / 2 + added)[:, None]
+    seen = (0.2 + 0.3 * times + 0.1 * times**2 / 2 + np.asarray(added))[:, None]
     run = Observations(times, seen, noise, lambda trajectory, params: trajectory.q)
     return fit(Problem(SLED, run, lambda params: (params["q0"], params["u0"]), substeps=substeps), START, FREE)
 
