@@ -22,7 +22,6 @@ from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.signal import correlate
 from scipy.special import fdtrc
 
 from diffcontact.identify.covariance.autoregression import orthonormal
@@ -130,6 +129,8 @@ def _equal(runs: _Two, measured: _Residuals, noise: NDArray, shift: float, level
 
 def _shifts(runs: _Two, measured: _Residuals) -> Iterator[float]:
     """How far the clock of the second run is put on: to begin with the first, and where the two look most alike."""
+    from scipy.signal import correlate  # takes half a second to import, and fits of one run do without
+
     a, b = runs
     yield float(a.times[0] - b.times[0])
     s = max(round(_spacing(b) / max(_spacing(a), _TINY)), 1)
