@@ -299,7 +299,7 @@ def test_cubes_dropped_and_thrown_come_to_rest():
     # and 1.1e-4 of the quaternion, three by up to 8.3e-5 m and 5.5e-4, one by 1.3e-4 m and 1.1e-3 (three corners strike
     # within 4e-5 s, in another order). A face that lands while its edge rattles is told: 4 and 29 were off by 6e-4 m.
     assert told[4] == told[29] == dc.Status.TOO_COARSE
-    assert told.count(0) > 36
+    assert told.count(0) > 32
 
 
 FLAT = lambda t, p: (jnp.array([[0.0, 1.0]]), jnp.zeros(1))  # noqa: E731
