@@ -294,12 +294,14 @@ def test_cubes_dropped_and_thrown_come_to_rest():
         np.testing.assert_allclose(height, np.sum(expected) / 2, atol=1e-9)
     # What was resolved is told from what was not.
     assert set(told) <= {dc.Status.OK, dc.Status.TOO_COARSE, dc.Status.TOO_MANY_EVENTS}
+    # Of one toss it depends on rounding, and so on how it was compiled, whether a step has eight percussions or more.
+    assert told.count(dc.Status.TOO_MANY_EVENTS) <= 1
     assert told[:3] == [0, 0, 0]
     # Measured: 37 of such 64 tosses at 2 ms. From steps of 0.25 ms 33 of these differ at the end by at most 2.5e-5 m
     # and 1.1e-4 of the quaternion, three by up to 8.3e-5 m and 5.5e-4, one by 1.3e-4 m and 1.1e-3 (three corners strike
     # within 4e-5 s, in another order). A face that lands while its edge rattles is told: 4 and 29 were off by 6e-4 m.
     assert told[4] == told[29] == dc.Status.TOO_COARSE
-    assert told.count(0) > 32
+    assert told.count(0) > 35
 
 
 FLAT = lambda t, p: (jnp.array([[0.0, 1.0]]), jnp.zeros(1))  # noqa: E731
