@@ -31,6 +31,12 @@ def is_plain(field: str, delimiter: str) -> bool:
 
 
 def has_decimal_comma(field: str) -> bool:
+    """Whether a field is a number with a comma for its decimal point.
+
+    Example:
+        >>> has_decimal_comma("-1,5"), has_decimal_comma("1.5")
+        (True, False)
+    """
     return bool(_COMMA.fullmatch(field))
 
 
