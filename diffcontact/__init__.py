@@ -10,12 +10,13 @@ from diffcontact.ensemble import ensemble
 from diffcontact.gradient_check import GradientCheck, check_gradient
 from diffcontact.identify import FitResult, Interval, Observations, Positive, Problem, Real, fit
 from diffcontact.impact import impact
+from diffcontact.particle_line import ParticleLine
 from diffcontact.schemes import CatchingUp, ElasticProjection, EventTimed, PercussionFriction, VelocityProjection
 from diffcontact.schemes.event_timed.friction.changes import Mode, ModeChange
 from diffcontact.sensitivity import Sensitivity, sensitivity
 from diffcontact.simulate import Trajectory, simulate
 from diffcontact.status import Status
-from diffcontact.system import ParticleLine, System
+from diffcontact.system import System
 
 __all__ = [
     "CatchingUp",

@@ -8,7 +8,8 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array
 
-from diffcontact.system import ParticleLine, System
+from diffcontact.particle_line import ParticleLine
+from diffcontact.system import System
 
 # What adding up times can do to one, in units of eps |t|.
 _ROUNDINGS = 16

@@ -25,8 +25,9 @@ from jax import Array
 
 from diffcontact import mass as mass_matrix
 from diffcontact import qp
+from diffcontact.particle_line import ParticleLine
 from diffcontact.status import Status
-from diffcontact.system import ParticleLine, System, contacts
+from diffcontact.system import System, contacts
 
 _result = partial(jax.tree_util.register_dataclass, meta_fields=[])
 

@@ -19,11 +19,12 @@ from jax import Array
 from jax.core import Tracer
 
 from diffcontact.arguments import require_real
+from diffcontact.particle_line import ParticleLine
 from diffcontact.precision import in_precision
 from diffcontact.qp.rows import body_rows
 from diffcontact.requirements import require_values
 from diffcontact.schemes.scheme import Scheme
-from diffcontact.system import ParticleLine, System, gap_motion
+from diffcontact.system import System, gap_motion
 
 
 def require_inputs(system, params, q0: Array, u0: Array, times: Array, scheme) -> bool:

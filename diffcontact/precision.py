@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from diffcontact.adapted import Adapted
-from diffcontact.system import ParticleLine, System
+from diffcontact.particle_line import ParticleLine
+from diffcontact.system import System
 
 # Those that return rows between bodies, not arrays.
 _ROWS = ("normals", "tangents")

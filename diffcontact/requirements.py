@@ -19,8 +19,9 @@ from jax.core import Tracer
 
 from diffcontact.compilation import quick_jit
 from diffcontact.friction import stated_friction, tangential_restitutions
+from diffcontact.particle_line import ParticleLine
 from diffcontact.status import Status, first
-from diffcontact.system import ParticleLine, System
+from diffcontact.system import System
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["holds", "values"], meta_fields=["status", "line", "of"])

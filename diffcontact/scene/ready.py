@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from diffcontact.system import ParticleLine, System
+from diffcontact.particle_line import ParticleLine
+from diffcontact.system import System
 
 IMPACT_LAW = "M(q) du = f dt + impacts, u+ = -e u- + (1 + e) Proj_M(T_K(q), u-), every impact at its own time"
 

@@ -11,10 +11,10 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from diffcontact.batching import where_wanted
+from diffcontact.particle_line import ParticleLine
 from diffcontact.schemes.scheme import Info
 from diffcontact.schemes.truncation import Truncation
 from diffcontact.schemes.unseen import SIMPSON, Unseen, beside, unseen_surface
-from diffcontact.system import ParticleLine
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["q", "u", "impulse", "struck"], meta_fields=[])

@@ -12,11 +12,11 @@ from jax.typing import ArrayLike
 
 from diffcontact import linear, qp
 from diffcontact.batching import where_wanted
+from diffcontact.particle_line import ParticleLine
 from diffcontact.schemes.line import LineState, Within, advance, begin, contact, of_line, read
 from diffcontact.schemes.scheme import Info, Scheme
 from diffcontact.schemes.truncation import Truncation
 from diffcontact.status import first
-from diffcontact.system import ParticleLine
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,9 @@ import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
 
+from diffcontact.particle_line import ParticleLine
 from diffcontact.schemes.truncation import Truncation
-from diffcontact.system import ParticleLine, System
+from diffcontact.system import System
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["q", "u"], meta_fields=[])

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from diffcontact.identify.problem.objective import Objective
-from diffcontact.system import ParticleLine
+from diffcontact.particle_line import ParticleLine
 
 # Exponents of products like e^2 h: small whole numbers, recognised to the accuracy of a null direction.
 _LARGEST_EXPONENT = 4

@@ -18,8 +18,8 @@ from diffcontact.identify.problem.impacts import Impacts, kinks
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.run import Run, with_impacts
 from diffcontact.identify.search.levenberg_marquardt import descend
+from diffcontact.particle_line import ParticleLine
 from diffcontact.schemes.event_timed import EventTimed
-from diffcontact.system import ParticleLine
 
 # One impact moves little that the samples before it and after it do not show.
 _FEWEST = 2

@@ -18,8 +18,8 @@ import jax.numpy as jnp
 from jax import Array, lax
 from jax.scipy.linalg import expm
 
+from diffcontact.particle_line import ParticleLine
 from diffcontact.schemes.line import belt, read
-from diffcontact.system import ParticleLine
 
 # Where the motion is looked at: the ends of its quarters, which one exponential serves; Boole's weights on them.
 QUARTERS = 4

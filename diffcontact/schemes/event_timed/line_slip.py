@@ -9,13 +9,13 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from diffcontact.batching import where_wanted
+from diffcontact.particle_line import ParticleLine
 from diffcontact.schemes.event_timed.events import to_event_or_end
 from diffcontact.schemes.event_timed.line_flow import Way, flow, friction, friction_bound, pull
 from diffcontact.schemes.event_timed.smooth_motion import Tolerance
 from diffcontact.schemes.line import Within, belt
 from diffcontact.schemes.percussion_friction import glide_to
 from diffcontact.status import Status, first
-from diffcontact.system import ParticleLine
 
 
 class _Piece(NamedTuple):

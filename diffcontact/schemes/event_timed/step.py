@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 from jax.typing import ArrayLike
 
+from diffcontact.particle_line import ParticleLine
 from diffcontact.schemes.event_timed.friction.step import step_with_friction
 from diffcontact.schemes.event_timed.frictionless import step_without_friction
 from diffcontact.schemes.event_timed.line_slip import glide_timed
@@ -21,7 +22,7 @@ from diffcontact.schemes.line import LineState, advance, begin, of_line
 from diffcontact.schemes.scheme import Info, Scheme
 from diffcontact.schemes.truncation import Truncation
 from diffcontact.schemes.unseen import walls_kick
-from diffcontact.system import ParticleLine, System, acceleration
+from diffcontact.system import System, acceleration
 
 
 @dataclass(frozen=True)
