@@ -26,7 +26,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -37,6 +36,7 @@ import jax.numpy as jnp
 import numpy as np
 from measuring import clock
 from problems import reference
+from qp_peers import OUTSIDE, by_boxcdqp, by_osqp, by_qpax, installed
 
 from diffcontact import qp
 from diffcontact.qp import native
@@ -118,62 +118,6 @@ def built() -> Problems:
 # %% The methods: one problem each, mapped over the batch afterwards.
 def ours(mass, G, b, v):
     return qp.project(mass, G, b, v).u
-
-
-def by_qpax(mass, G, b, v):
-    import qpax
-
-    nothing = jnp.zeros((0, v.shape[0]), v.dtype), jnp.zeros(0, v.dtype)
-    return qpax.solve_qp_primal(jnp.diag(mass), -mass * v, *nothing, -G, b, solver_tol=1e-8)
-
-
-def by_osqp(mass, G, b, v):
-    import jaxopt
-
-    solver = jaxopt.OSQP(tol=1e-6, maxiter=4000)
-    return solver.run(params_obj=(jnp.diag(mass), -mass * v), params_ineq=(-G, b)).params.primal
-
-
-def by_boxcdqp(mass, G, b, v):
-    """Coordinate descent on the dual, 1/2 l^T A l + l^T (G v + b) with l >= 0 and A = G M^-1 G^T."""
-    import jaxopt
-
-    weighted = G / mass[None, :]
-    dual = weighted @ G.T, G @ v + b
-    bounds = jnp.zeros_like(b), jnp.full_like(b, jnp.inf)
-    solver = jaxopt.BoxCDQP(maxiter=2000, tol=1e-10 if b.dtype == jnp.float64 else 1e-5)
-    return v + solver.run(jnp.zeros_like(b), params_obj=dual, params_ineq=bounds).params @ weighted
-
-
-# Outside JAX: one problem at a time, and its solver's set-up is part of the time.
-def by_quadprog(mass, G, b, v):
-    import quadprog
-
-    return quadprog.solve_qp(np.diag(mass), mass * v, np.ascontiguousarray(G.T), -b)[0]
-
-
-def by_daqp(mass, G, b, v):
-    import daqp
-
-    # Its default primal tolerance is 1e-6.
-    return daqp.solve(np.diag(mass), -mass * v, G, np.full(len(b), 1e30), -b, primal_tol=1e-12)[0]
-
-
-def by_proxsuite(mass, G, b, v):
-    from proxsuite import proxqp
-
-    qp = proxqp.dense.QP(len(v), 0, len(b))
-    qp.settings.eps_abs = 1e-9
-    qp.init(np.diag(mass), -mass * v, None, None, G, -b, None)
-    qp.solve()
-    return qp.results.x
-
-
-OUTSIDE = {"quadprog": by_quadprog, "daqp": by_daqp, "proxsuite": by_proxsuite}
-
-
-def installed(*names: str) -> bool:
-    return all(importlib.util.find_spec(name) is not None for name in names)
 
 
 def one_by_one(method: Callable, problems: Problems) -> np.ndarray:

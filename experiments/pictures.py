@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import runpy
 import tempfile
@@ -22,8 +21,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import study_pictures as studies
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter
+from study_pictures import BALL, FALL, blank
 
 import diffcontact as dc
 from diffcontact.commands.demo import TRUTH
@@ -127,172 +127,10 @@ def carriage() -> Figure:
 
 
 # %% [markdown]
-# ## Studies
+# ## Bodies that move
 
 
 # %%
-BALL = dc.systems.balls(1, 1, box=(0.0, jnp.inf))
-FALL = {"mass": jnp.ones(1), "radius": jnp.zeros(1), "gravity": jnp.array([-9.81]), "restitution": jnp.array(0.8)}
-
-
-def last_height(height, scheme=None, substeps=50, end=1.5):
-    times = jnp.array([0.0, end])
-    return dc.simulate(BALL, FALL, jnp.array([height]), jnp.zeros(1), times, scheme=scheme, substeps=substeps).q[-1, 0]
-
-
-def convergence() -> Figure:
-    """A ball of two impacts: by how much its height and its derivative are off, over the step."""
-    exact = float(last_height(1.0, dc.EventTimed(), 400)), float(jax.jacfwd(last_height)(1.0))
-    figure, axes = blank("step [s]", "error")
-    counts = np.array([20, 40, 80, 160, 320, 640])
-    for k, scheme in enumerate((dc.ElasticProjection(), dc.EventTimed())):
-
-        @jax.jit
-        def both(substeps, scheme=scheme):
-            return last_height(1.0, scheme, substeps), jax.jacfwd(lambda h: last_height(h, scheme, substeps))(1.0)
-
-        found = np.array([[float(part) for part in both(jnp.array(int(n)))] for n in counts])
-        off = np.maximum(np.abs(found - exact), 1e-16)
-        name = type(scheme).__name__
-        axes.loglog(1.5 / counts, off[:, 0], "o-", color=f"C{k}", label=f"{name}, height [m]")
-        axes.loglog(1.5 / counts, off[:, 1], "s--", color=f"C{k}", mfc="none", label=f"{name}, its derivative")
-    axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.legend(frameon=False)
-    return figure
-
-
-def orders() -> Figure:
-    """A pendulum that hits a stop: errors of state and Jacobian over the step, by the order of the scheme."""
-    from orders import PENDULUM, event_exact, solver
-
-    system, unpack = PENDULUM.model()
-    truth = event_exact(system, unpack, PENDULUM.theta, PENDULUM.T)
-    counts = np.array([50, 100, 200, 400, 800])
-    figure, axes = blank("step [s]", "relative error")
-    for k, order in enumerate((2, 4)):
-        solve = solver(system, unpack, dc.EventTimed(order=order))
-        rows = []
-        for count in counts:
-            jacobian, state = solve(jnp.asarray(PENDULUM.theta), jnp.asarray(PENDULUM.T), count)
-            pairs = ((state, truth.state), (jacobian, truth.jacobian))
-            rows.append([np.max(np.abs(a - b)) / np.max(np.abs(b)) for a, b in pairs])
-        errors_over(axes, PENDULUM.T / counts, np.array(rows), f"order {order}", k)
-    axes.legend(frameon=False)
-    return figure
-
-
-def friction_orders() -> Figure:
-    """A block that is driven to and fro on a rough slope sticks and slips: errors over the step."""
-    from friction_orders import FOLDER, coulomb, errors
-
-    data = json.loads((Path(FOLDER) / "coulomb" / "driven_block.json").read_text())
-    run, counts = data["runs"][0], np.array([50, 100, 200, 400])
-    theta = jnp.array(list(data["parameters"].values()))
-    rows, statuses = errors(coulomb.PROBLEMS["driven_block"], run, theta, counts)
-    assert not statuses.any()
-    figure, axes = blank("step [s]", "relative error")
-    errors_over(axes, run["T"] / counts, rows, "driven block", 0)
-    axes.legend(frameon=False)
-    return figure
-
-
-def errors_over(axes: Any, steps, rows: np.ndarray, name: str, colour: int) -> None:
-    """Errors (m, 2) of state and Jacobian over the steps (m,)."""
-    axes.loglog(steps, rows[:, 0], "o-", color=f"C{colour}", label=f"{name}, state")
-    axes.loglog(steps, rows[:, 1], "s--", color=f"C{colour}", mfc="none", label=f"{name}, Jacobian")
-    axes.xaxis.set_minor_formatter(NullFormatter())
-
-
-def impact_gradients() -> Figure:
-    """The height at the end over the initial height: a curve, and what a published step map makes of it."""
-    figure, axes = blank("dropped from [m]", "height after 1.5 s [m]")
-    heights = jnp.linspace(0.9, 1.0, 400)
-    for scheme in (dc.ElasticProjection(), dc.EventTimed()):
-        curve = jax.jit(jax.vmap(lambda h, scheme=scheme: last_height(h, scheme)))(heights)
-        axes.plot(heights, curve, lw=1.2, label=type(scheme).__name__)
-    axes.legend(frameon=False)
-    return figure
-
-
-def contact_gradients() -> Figure:
-    """Where a sliding block stops, over the friction, with tangents."""
-    block = dc.System(
-        gap=lambda t, q, p: q[1:],
-        force=lambda t, q, u, p: jnp.array([0.0, -9.81]),
-        mass=lambda q, p: jnp.ones(2),
-        restitution=lambda p: 0.0,
-        slip=lambda t, q, u, p: u[None, :1],
-        friction=lambda p: p["mu"],
-    )
-
-    @jax.jit
-    @jax.vmap
-    def stop(mu):
-        def place(mu):
-            return dc.simulate(block, {"mu": mu}, jnp.zeros(2), jnp.array([2.0, 0.0]), jnp.linspace(0.0, 2.0, 21)).q[
-                -1, 0
-            ]
-
-        return place(mu), jax.jacfwd(place)(mu)
-
-    mu = np.linspace(0.15, 0.8, 14)
-    places, slopes = (np.asarray(part) for part in stop(mu))
-    figure, axes = blank("friction coefficient", "where it stops [m]")
-    for at, place, slope in zip(mu, places, slopes, strict=True):
-        step = 0.03 * np.array([-1.0, 1.0])
-        axes.plot(at + step, place + slope * step, color="C1", lw=2)
-    axes.plot(mu, places, "o", color="C0", ms=4)
-    return figure
-
-
-def interval_coverage() -> Figure:
-    """A ball's film, measured sixty times with other noise: the interval of e from each."""
-    from interval_coverage import ball, fit_replicas, noise
-
-    case = ball()
-    q = case.positions()
-    results = fit_replicas(case.fit(q), [q + noise(np.random.default_rng(3), (60, *q.shape), 0.0)])
-    figure, axes = blank("measurement", "restitution")
-    intervals(axes, np.array([result.interval95["e"] for result in results]), case.truth["e"])
-    return figure
-
-
-def run_to_run() -> Figure:
-    """Balls whose restitution differs from run to run: intervals of one run each, and of six runs together."""
-    from run_to_run import FAMILIES, joint, within
-
-    family = FAMILIES["ball"]()
-    scatter = {name: 4.0 * value for name, value in within(family).items()}
-    figure = Figure(figsize=(6.4, 3.2), layout="constrained")
-    for axes, runs in zip(figure.subplots(1, 2, sharey=True), (1, 6), strict=True):
-        fits = joint(family, runs, scatter, 30, seed=runs)
-        intervals(axes, np.array([fit.interval95["e"] for fit in fits]), family.truth["e"])
-        axes.set(title=f"{runs} run{'s' if runs > 1 else ''}", xlabel="experiment")
-    figure.axes[0].set_ylabel("restitution")
-    return figure
-
-
-def intervals(axes: Any, ends: np.ndarray, truth: float) -> None:
-    """Intervals (m, 2) side by side, those that miss the truth in another colour."""
-    for i, (low, high) in enumerate(ends):
-        axes.plot([i, i], [low, high], color="C0" if low <= truth <= high else "C1", lw=2)
-    axes.axhline(truth, color="k", lw=0.8)
-
-
-def verdicts() -> Figure:
-    """Residuals of three measurements of a ball, and what the verdict says of each."""
-    from verdicts import NOISE, TIMES, faults
-
-    figure = Figure(figsize=(6.4, 4.4), layout="constrained")
-    rows = figure.subplots(3, sharex=True)
-    for axes, (name, make) in zip(rows, faults(smoke=True).items(), strict=True):
-        (result,) = make().results(1)
-        axes.plot(TIMES, 1e3 * NOISE * result.residuals[0][:, 0], ".-", lw=0.6, ms=4)
-        axes.axhline(0.0, color="k", lw=0.8)
-        axes.set_title(f"{name.removeprefix('clean: ')}: {result.verdict.headline.partition(':')[0]}", fontsize=9)
-    rows[1].set_ylabel("measured - fitted [mm]")
-    rows[-1].set_xlabel("time [s]")
-    return figure
 
 
 def ellipse() -> Figure:
@@ -352,87 +190,6 @@ def ensemble_bounces() -> Figure:
     return figure
 
 
-def projections() -> Figure:
-    """Velocities before a corner of two walls, and where `qp.project` puts them: on the cone of what is admissible."""
-    G = jnp.array([[0.0, 1.0], [0.8, -0.2]])
-    v = jnp.array(np.random.default_rng(2).uniform(-1.0, 1.0, (60, 2)))
-    u = np.asarray(jax.vmap(lambda v: dc.qp.project(jnp.ones(2), G, jnp.zeros(2), v).u)(v))
-    figure, axes = blank("velocity x [m/s]", "velocity y [m/s]")
-    axes.fill([0, 1.3, 1.3, 0.325], [0, 0, 1.3, 1.3], color="C2", alpha=0.15, lw=0)
-    for before, after in zip(np.asarray(v), u, strict=True):
-        axes.plot(*np.stack([before, after]).T, color="0.6", lw=0.7)
-    axes.plot(*v.T, "o", ms=3, color="0.4", label="before")
-    axes.plot(*u.T, "o", ms=4, color="C0", label="projected")
-    axes.set(xlim=(-1.1, 1.3), ylim=(-1.1, 1.1), aspect="equal")
-    figure.legend(frameon=False, loc="outside right center")
-    return figure
-
-
-def cones() -> Figure:
-    """Impulses of a sphere that strikes a floor in many ways: within Coulomb's cone it grips, on it it slips."""
-    sphere = dc.systems.balls(1, 3, planes=lambda t, p: (jnp.array([[0.0, 0.0, 1.0]]), jnp.zeros(1)), spin=True)
-    params = {"mass": jnp.ones(1), "radius": jnp.full(1, 0.1), "gravity": jnp.zeros(3), "restitution": 0.6}
-    q = jnp.array([0.0, 0.0, 0.1, 1.0, 0.0, 0.0, 0.0])
-    rng = np.random.default_rng(0)
-    u = np.concatenate([rng.uniform(-1, 1, (300, 2)), rng.uniform(-2, -0.2, (300, 1)), np.zeros((300, 3))], axis=1)
-
-    @jax.jit
-    @jax.vmap
-    def struck(u):
-        hit = dc.impact(sphere, params | {"friction": 0.25}, 0.0, q, u)
-        return hit.impulse[0], jnp.linalg.norm(hit.friction[0])
-
-    normal, friction = (np.asarray(part) for part in struck(jnp.asarray(u)))
-    slips = friction > 0.25 * normal * (1 - 1e-9)
-    figure, axes = blank("normal impulse [N s]", "friction [N s]")
-    axes.plot([0.0, normal.max()], [0.0, 0.25 * normal.max()], color="k", lw=0.8, label="friction coefficient 0.25")
-    axes.plot(normal[slips], friction[slips], "o", ms=3, color="C1", label="slips")
-    axes.plot(normal[~slips], friction[~slips], "o", ms=3, color="C0", label="grips")
-    axes.legend(frameon=False)
-    return figure
-
-
-def compare_fits() -> Figure:
-    """Where fits of a ball end that start nearby, with exact derivatives and with differences."""
-    from compare_fits import ARRIVED, differences, exact, near
-    from starts import ball
-
-    figure, axes = blank("simulations, those for differences included; Jacobians where they are exact", "misfit")
-    cases = [ball(seed) for seed in range(12)]
-    begins = [near(case, np.random.default_rng(100 + seed)) for seed, case in enumerate(cases)]
-    for way, label in ((exact, "exact derivatives"), (differences, "finite differences")):
-        ends = [way(case, begin) for case, begin in zip(cases, begins, strict=True)]
-        axes.semilogx([end.evaluations for end in ends], [end.misfit for end in ends], "o", alpha=0.7, label=label)
-    axes.axhline(ARRIVED, color="k", lw=0.8, label="arrived below it")
-    axes.set_ylim(0.0, 2.2)
-    axes.legend(frameon=False, ncols=3, loc="upper center")
-    return figure
-
-
-def starts() -> Figure:
-    """Why bad starts are hard: the cost of a fit over one of its parameters."""
-    times = jnp.linspace(0.0, 8.0, 161)
-
-    @jax.jit
-    @jax.vmap
-    def height(g):
-        return dc.simulate(BALL, {**FALL, "restitution": 0.95, "gravity": g[None]}, jnp.ones(1), jnp.zeros(1), times).q[
-            :, 0
-        ]
-
-    g = np.linspace(-16.0, -5.0, 500)
-    off = np.asarray(height(jnp.append(g, -9.81)))
-    figure, axes = blank("gravity [m/s^2]", "mean squared misfit [m^2]")
-    axes.plot(g, np.mean((off[:-1] - off[-1]) ** 2, axis=1), lw=1.2)
-    return figure
-
-
-def next_experiment() -> Figure:
-    import next_experiment
-
-    return next_experiment.ball().design(80).plot()
-
-
 def random_worlds() -> Figure:
     """One of them: discs in a box, without gravity."""
     discs = dc.systems.balls(4, 2, box=(0.0, 1.0))
@@ -474,33 +231,19 @@ def disc(axes: Any, centre, radius: float, colour: str) -> None:
     axes.add_patch(Circle(tuple(centre), radius, fc=colour, ec="k", lw=0.4, alpha=0.7))
 
 
-def blank(x: str, y: str) -> tuple[Figure, Any]:
-    """A figure with one pair of axes, without pyplot."""
-    figure = Figure(figsize=(6.4, 3.2), layout="constrained")
-    axes = figure.subplots()
-    axes.set(xlabel=x, ylabel=y)
-    return figure, axes
-
-
 # %%
+STUDIES = (
+    *(studies.convergence, studies.orders, studies.friction_orders, studies.impact_gradients),
+    *(studies.contact_gradients, studies.starts, studies.next_experiment, studies.interval_coverage),
+    *(studies.run_to_run, studies.verdicts, studies.compare_fits, studies.projections, studies.cones),
+)
 PICTURES: dict[str, Callable[[], Figure]] = {
     made.__name__: made
     for made in (
         *(bounce, carts, own_system, all_devices, sensitivities),
         *(airtrack, bouncing_ball, halfpipe, spring, carriage),
-        *(convergence, orders, friction_orders, impact_gradients, contact_gradients, random_worlds, crowds, starts),
-        next_experiment,
-        *(
-            tumbling,
-            ellipse,
-            interval_coverage,
-            run_to_run,
-            verdicts,
-            compare_fits,
-            ensemble_bounces,
-            projections,
-            cones,
-        ),
+        *(tumbling, ellipse, ensemble_bounces, random_worlds, crowds),
+        *STUDIES,
     )
 }
 
