@@ -15,6 +15,9 @@ if jax.__version_info__[:2] == (0, 10):
     quick += " --xla_cpu_parallel_codegen_split_count=1"
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {quick}".strip()
 
+# Nor for threads of numpy, which wait for their next piece of work by counting. The workers begin after this.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 # Commands keep what they compile in the user's folder; tests must not.
 os.environ["DIFFCONTACT_CACHE"] = "off"
 

@@ -88,7 +88,7 @@ class JointResidual:
         factors = []
         for run, at in zip(self.runs, self.linearise(theta), strict=True):
             r, J = run.finite_rows(at.r[run.present], at.J[run.present], loss)
-            factors.append(np.linalg.qr(np.column_stack([J, r]), mode="r"))
+            factors.append(_triangular_factor(np.column_stack([J, r])))
         rows = np.cumsum([0, *(factor.shape[0] for factor in factors)])
         f, J = np.zeros(rows[-1]), np.zeros((rows[-1], self.size))
         for run, factor, begin, end in zip(self.runs, factors, rows[:-1], rows[1:], strict=True):
@@ -242,3 +242,18 @@ class JointResidual:
 
 def _with_values(samples: Samples, values: Any) -> Samples:
     return replace(samples, values=jnp.asarray(values, samples.sigma.dtype))
+
+
+# A product of fewer entries is done by the calling thread alone, in OpenBLAS. Its other threads wait for the next one by
+# counting: beside any other work they cost a hundred times what they do here.
+_ENTRIES = 8192
+
+
+def _triangular_factor(A: NDArray) -> NDArray:
+    """R (n, n) with R^T R = A^T A of A (m, n), from the factors of its blocks of rows; (m, n) where m < n."""
+    rows = max(2 * A.shape[1], _ENTRIES // A.shape[1])
+    if len(A) <= rows:
+        return np.linalg.qr(A, mode="r")
+    blocks = np.zeros((-(-len(A) // rows), rows, A.shape[1]))
+    blocks.reshape(-1, A.shape[1])[: len(A)] = A
+    return _triangular_factor(np.linalg.qr(blocks, mode="r").reshape(-1, A.shape[1]))
