@@ -94,3 +94,12 @@ def size(problem, u):
     mass, _, _, v = problem
     largest = np.maximum(np.abs(u).max(axis=1), np.abs(v).max(axis=1))[:, None]
     return largest + np.sum(np.sqrt(mass) * np.abs(v - u), axis=1, keepdims=True) / np.sqrt(mass)
+
+
+def narrow(rng, count, dimension):
+    """Rows in random directions that leave next to no room at a random point: some of those that hold there are at
+    angles of 1e-4 to the span of others. In single precision; the solution is not built in."""
+    G, u = rng.normal(size=(count, dimension)), rng.normal(size=dimension)
+    b = 10 ** rng.uniform(-6, -2.5) * rng.uniform(0, 1, count) - G @ u
+    problem = np.exp(rng.normal(size=dimension)), G, b, u + rng.normal(size=dimension)
+    return tuple(x.astype(np.float32) for x in problem), u
