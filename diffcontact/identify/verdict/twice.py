@@ -85,8 +85,10 @@ def correlated(r: NDArray, freedom: float, level: float) -> float:
 
 def _same(evidence: Evidence, one: int, other: int, level: float) -> bool:
     """Whether two runs of a fit hold the same recording."""
-    pair = [(evidence.runs[number], _measured(evidence, number), _stated(evidence, number)) for number in (one, other)]
-    return one_recording(*pair, level, float(evidence.objective.eps))
+    first, second = (
+        (evidence.runs[number], _measured(evidence, number), _stated(evidence, number)) for number in (one, other)
+    )
+    return one_recording(first, second, level, float(evidence.objective.eps))
 
 
 def one_recording(one: Seen, other: Seen, level: float, eps: float) -> bool:
@@ -97,15 +99,13 @@ def one_recording(one: Seen, other: Seen, level: float, eps: float) -> bool:
         level: of false alarms.
         eps: what numbers are rounded by.
     """
-    (a, *first), (b, *second) = sorted((one, other), key=lambda seen: _spacing(seen[0]))
+    (a, finer, noise), (b, coarser, _) = sorted((one, other), key=lambda seen: _spacing(seen[0]))
     if a.tracks != b.tracks or any(run.rounding or len(run.times) < 2 for run in (a, b)):
         return False
-    measured, noise = (first[0], second[0]), first[1]
     # As many shifts as there are, of which the likeliest are tested.
     level /= len(a.times) + len(b.times)
-    return any(
-        _equal((a, b), measured, noise, shift, level, float(np.sqrt(eps))) for shift in _shifts((a, b), measured)
-    )
+    measured, slight = (finer, coarser), float(np.sqrt(eps))
+    return any(_equal((a, b), measured, noise, shift, level, slight) for shift in _shifts((a, b), measured))
 
 
 def _equal(runs: _Two, measured: _Residuals, noise: NDArray, shift: float, level: float, slight: float) -> bool:
