@@ -95,18 +95,42 @@ def parse_control(text: str, scene: Scene) -> tuple[str, Any]:
     name, equals, values = (part.strip() for part in text.partition("="))
     if not (name and equals and values):
         raise ValueError(f"{at}: expected NAME=LOW:HIGH or NAME=VALUE,VALUE")
-    factor = _factor(name, scene)
+    factor, between = _factor(name, scene), ":" in values
     try:
-        if ":" in values:
-            low, high = (factor * number(part) for part in values.split(":"))
-            return name, Interval(low, high)
-        given = json.loads(f"[{values}]")
+        given = [number(part) for part in values.split(":")] if between else json.loads(f"[{values}]")
         _require_numbers(given)
-        if not given or name in (RUNS, CHANNELS):
-            return name, [tuple(value) if isinstance(value, list) else value for value in given]
-        return name, [factor * np.asarray(value, float)[()] for value in given]
+        if between:
+            low, high = given
+            Interval(low, high)
     except (ValueError, TypeError) as wrong:
         raise ValueError(f"{at}: {shown(values)}, expected LOW:HIGH or VALUE,VALUE ({wrong})") from None
+    if name in (RUNS, CHANNELS):
+        return name, Interval(*given) if between else [tuple(v) if isinstance(v, list) else v for v in given]
+    for value in given:
+        _require_possible(at, name, value, factor, scene, between)
+    if between:
+        return name, Interval(*(factor * value for value in given))
+    return name, [factor * np.asarray(value, float)[()] for value in given]
+
+
+def _require_possible(at: str, name: str, value: Any, factor: float, scene: Scene, between: bool) -> None:
+    """Refuse, as it was written, a value of the wrong shape or one that cannot be; what is unknown `design` names."""
+    written = shown(json.dumps(value))[1:-1]
+    if name in RECORDING:
+        if isinstance(value, list) or not value > 0:
+            raise ValueError(f"{at}: {written}, expected numbers above 0")
+        return
+    whole, _, element = name.partition("[")
+    quantity = scene.ready.quantities.get(whole)
+    if quantity is None:
+        return
+    shape = () if element else quantity.shape
+    if between and shape:
+        raise ValueError(f"{at}: {name} is of shape {shape}, expected LOW:HIGH of one element, as {name}[0]")
+    if np.shape(np.array(value, object)) != shape:
+        raise ValueError(f"{at}: {written}, expected values of shape {shape}")
+    if not quantity.allows(factor * np.asarray(value, float)):
+        raise ValueError(f"{at}: {written}, expected {quantity.range} (SI)")
 
 
 def _factor(name: str, scene: Scene) -> float:

@@ -63,6 +63,7 @@ def estimate(objective: Objective, search: Outcome) -> FitResult:
         hints=hints(objective, theta, null.directions, trajectories),
         effective_samples=errors.effective,
         prediction_errors=errors.prediction_errors,
+        recordings=tuple(run.digest for run in joint.runs),
         objective=objective.started_at(theta),
     )
 

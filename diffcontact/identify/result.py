@@ -71,6 +71,7 @@ class FitResult:
             interval of the estimate's own minimum; `interval95` holds them all.
         lower_elsewhere: where intervals have met a lower cost once more than the fit would go on from; else empty.
         noise_factors: per run, (k,) estimated noise over stated noise; empty where the stated noise was taken.
+        recordings: per run, a digest of what was measured; empty in files of older versions.
         objective: what was minimised, started at the estimate: the runs with their noise as estimated, the free
             parameters, the loss and the priors. `profile`, `bootstrap` and `posterior` go on from it. None in a result
             that was read from a file or unpickled: it consists of functions, which neither holds.
@@ -102,6 +103,7 @@ class FitResult:
     gripped: tuple[str, ...] = ()
     elsewhere: tuple[dict[str, float], ...] = ()
     lower_elsewhere: str = ""
+    recordings: tuple[str, ...] = ()
     objective: Objective | None = field(default=None, repr=False)
     stored_verdict: Verdict | None = field(default=None, repr=False)
 
@@ -364,7 +366,7 @@ _FIELDS = tuple(entry.name for entry in fields(FitResult) if entry.name not in (
 # What it holds at least; what came later has a default.
 _REQUIRED = tuple(entry.name for entry in fields(FitResult) if entry.default is MISSING)
 _TUPLES = {"names", "at_bound", "start_costs", "residuals", "hints", "prediction_errors", "noise_factors"}
-_TUPLES |= {"profiles", "gripped", "elsewhere"}
+_TUPLES |= {"profiles", "gripped", "elsewhere", "recordings"}
 
 
 def resumed(result: FitResult, caller: str, all_seen: bool = False) -> Objective:

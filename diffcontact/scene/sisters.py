@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from diffcontact.identify import FitResult
+from diffcontact.identify.intervals.recordings import one_recording_twice
 from diffcontact.identify.intervals.sisters import require_single_runs
 from diffcontact.scene.study import Study
 
@@ -37,6 +38,10 @@ def read_sisters(paths: Sequence[Path], study: Study) -> list[FitResult]:
             if digests & has and _overlap(window, at):
                 raise ValueError(f"{path}: is of the same recording as {other}, expected every run once")
         known.append((str(path), digests, window))
+    if same := one_recording_twice(sisters):
+        raise ValueError(
+            f"{paths[same[1]]}: is of the same recording as {paths[same[0]]}, whole or in part, expected every run once"
+        )
     return sisters
 
 

@@ -200,7 +200,7 @@ def free_elements(
     start: Mapping[str, NDArray], parameters: Mapping[str, Parameter], ties: tuple[Tie, ...]
 ) -> FreeElements:
     """Whole parameters as they are, and those of which only some elements are free piece by piece."""
-    pieces = {}
+    pieces, domains = {}, _within_those_that_follow(start, parameters, ties)
     for name, parameter in parameters.items():
         fixed = {*parameter.held, *(tie.at for tie in ties if tie.name == name)}
         moving = [i for i in range(_size(parameter, start[name])) if i not in fixed]
@@ -211,14 +211,14 @@ def free_elements(
         if parameter.domain is None:
             continue
         if name not in pieces:
-            free[name] = parameter.domain
+            free[name] = domains[name]
             if parameter.prior:
                 priors[name] = parameter.prior
             continue
         for i, piece in pieces[name].items():
             element = _by_run(start[name], parameter)[:, i]
             params[piece] = element if parameter.per_run else element[0]
-            free[piece] = _of_element(parameter.domain, i)
+            free[piece] = _of_element(domains[name], i)
             if parameter.prior:
                 priors[piece] = Normal(*(_at(part, i) for part in (parameter.prior.mean, parameter.prior.sigma)))
             if parameter.per_run:
@@ -230,6 +230,33 @@ def free_elements(
             links = tuple((tie.at, tie.factor, *_known_as(tie, pieces)) for tie in own)
             tied[name] = Assembled(name, tuple(pieces.get(name, {}).items()), links)
     return FreeElements(params, free, priors, tied, tuple(per_run))
+
+
+def _within_those_that_follow(
+    start: Mapping[str, NDArray], parameters: Mapping[str, Parameter], ties: tuple[Tie, ...]
+) -> dict[str, Any]:
+    """The domains of free parameters, as far as what follows from them stays within its own.
+
+    low <= factor source <= high, what of the two is an inner bound of the source.
+    """
+    domains = {name: parameter.domain for name, parameter in parameters.items() if parameter.domain is not None}
+    for tie in ties:
+        source, target = domains.get(tie.source), domains.get(tie.name)
+        if source is None or target is None or tie.factor == 0:
+            continue
+        ends = sorted(_at(bound, tie.at) / tie.factor for bound in (target.low, target.high))
+        if _at(source.low, tie.of) >= ends[0] and _at(source.high, tie.of) <= ends[1]:
+            continue
+        low, high = (_elements(bound, start[tie.source], parameters[tie.source]) for bound in (source.low, source.high))
+        low[tie.of], high[tie.of] = max(low[tie.of], ends[0]), min(high[tie.of], ends[1])
+        shape = start[tie.source].shape[1 if parameters[tie.source].per_run else 0 :]
+        domains[tie.source] = Interval(low.reshape(shape)[()], high.reshape(shape)[()])
+    return domains
+
+
+def _elements(bound: Any, start: NDArray, parameter: Parameter) -> NDArray:
+    """(elements,) a bound of each, a copy."""
+    return np.array(np.broadcast_to(np.ravel(bound), _size(parameter, start)), float)
 
 
 def _known_as(tie: Tie, pieces: Mapping[str, Mapping[int, str]]) -> tuple[str, int]:

@@ -5,6 +5,7 @@ import errno
 import json
 import os
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -178,13 +179,17 @@ def test_sister_runs_are_read_before_anything_is_fitted(tmp_path, capsys, monkey
 def test_sister_runs_are_other_runs_of_the_same_system(demo, tmp_path, capsys, monkeypatch):
     study, (header, *rows) = read_study(demo / "carts.toml"), (demo / "carts.csv").read_text().splitlines()
     done = study.fit()
-    monkeypatch.setattr(Study, "fit", lambda *_: done)
-    others = []
+    others, rng = [], np.random.default_rng(0)
     for number in (1, 2):
-        (file := tmp_path / f"run{number}.csv").write_text("\n".join([header, *rows[:-number]]) + "\n")
+        # Noise three times that of the demo makes another recording of it.
+        cells = np.array([[field or "nan" for field in row.split(",")] for row in rows], float)
+        cells[:, 1:] += 0.3 * rng.normal(size=cells[:, 1:].shape)
+        lines = [",".join("" if np.isnan(value) else f"{value:.6g}" for value in row) for row in cells]
+        (file := tmp_path / f"run{number}.csv").write_text("\n".join([header, *lines]) + "\n")
         folder = tmp_path / str(number)
         assert main(["fit", str(demo / "carts.toml"), "--data", str(file), "--out", str(folder)]) == 0
         others.append(str(folder / "result.json"))
+    monkeypatch.setattr(Study, "fit", lambda *_: done)
     again = ["fit", str(demo / "carts.toml"), "--out", str(tmp_path / "out"), "--like"]
     assert main([*again, *others]) == 0
     capsys.readouterr()
@@ -193,13 +198,23 @@ def test_sister_runs_are_other_runs_of_the_same_system(demo, tmp_path, capsys, m
     assert main([*again, *others, others[0]]) == 2
     assert_one_line(capsys, f"1/result.json: is of the same recording as {others[0]}, expected every run once")
     # Two parts of one record are two runs.
-    document = json.loads((tmp_path / "1" / "result.json").read_text())
+    documents = [json.loads(Path(other).read_text()) for other in others]
     parts = []
-    for part, window in enumerate(([0, 1], [1, 2])):
-        (file := tmp_path / f"part{part}.json").write_text(json.dumps(document | {"window": window}))
+    for part, (document, window) in enumerate(zip(documents, ([0, 1], [1, 2]), strict=True)):
+        same = {"window": window, "data_sha256": documents[0]["data_sha256"]}
+        (file := tmp_path / f"part{part}.json").write_text(json.dumps(document | same))
         parts.append(str(file))
     assert main([*again, *parts]) == 0
     capsys.readouterr()
+    # A copy of a file whose last line is lost is another file, and no other recording.
+    (short := tmp_path / "short.csv").write_text("\n".join([header, *lines[:-1]]) + "\n")
+    monkeypatch.undo()
+    assert main(["fit", str(demo / "carts.toml"), "--data", str(short), "--out", str(tmp_path / "short")]) == 0
+    capsys.readouterr()
+    monkeypatch.setattr(Study, "fit", lambda *_: pytest.fail("fitted"))
+    assert main([*again, *others, str(tmp_path / "short" / "result.json")]) == 2
+    assert_one_line(capsys, f"short/result.json: is of the same recording as {others[1]}, whole or in part")
+    document = documents[0]
     (tmp_path / "1" / "result.json").write_text(json.dumps(document | {"system": "bouncing ball, in px and frame"}))
     assert main([*again, *others]) == 2
     assert_one_line(capsys, "is a fit of bouncing ball, in px and frame, expected one of carts, in m and s")

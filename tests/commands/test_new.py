@@ -354,6 +354,76 @@ def test_a_draft_finds_its_recording_through_links(recording, tmp_path, out, lin
     assert run.path.endswith(file.name)
 
 
+def dropped(head, time=1.0, length=1.0, delimiter=","):
+    """A ball's bounces, times and heights in such parts of a second and a metre."""
+    times = np.arange(120) / 60
+    height = ball(times) + 5e-4 * np.random.default_rng(0).normal(size=times.size)
+    return head + table([times / time, height / length], delimiter, 9)
+
+
+@pytest.mark.parametrize(
+    ("content", "time", "length"),
+    [
+        (dropped("time (h),height [in]\n", 3600, 0.0254), "h", "in"),
+        (dropped("t/ms,height/cm\n", 1e-3, 1e-2), "ms", "cm"),
+        (dropped("t_min,y_ft\n", 60, 0.3048), "min", "ft"),
+        (dropped("time in minutes,height in inches\n", 60, 0.0254), "min", "in"),
+        (dropped("Time [µs],HEIGHT (MM)\n", 1e-6, 1e-3), "us", "mm"),
+        (dropped("time,height\ns,inches\n", 1, 0.0254), "s", "in"),
+        (dropped("# tracked by me, today\ntime [ms];height [km]\n", 1e-3, 1e3, ";"), "ms", "km"),
+        (dropped("# t/ms y/cm\n", 1e-3, 1e-2, " "), "ms", "cm"),
+    ],
+)
+def test_units_that_a_header_states_are_those_of_the_scene(tmp_path, monkeypatch, content, time, length):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run.csv").write_text(content)
+    assert main(["new", "run.csv"]) == 0
+    scene = (tmp_path / "run.toml").read_text()
+    assert re.search(rf'^time_unit = "{time}"$', scene, re.MULTILINE)
+    assert re.search(rf'^unit = "{length}"$', scene, re.MULTILINE)
+    study = read_study(tmp_path / "run.toml")
+    # A metre of free fall in noise of half a millimetre; the start is found from the first bounces.
+    assert study.start["gravity"] == pytest.approx(9.81, rel=0.02)
+
+
+@pytest.mark.parametrize("marks", ["# ", "% "])
+def test_a_comment_is_no_header(tmp_path, capsys, monkeypatch, marks):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run.csv").write_text(dropped(f"{marks}made by me, today\n"))
+    assert main(["new", "run.csv"]) == 0
+    assert f"row 1, '{marks}made by me, today', is taken for a comment" in capsys.readouterr().out
+    assert 'names = ["t", "x"]  # a guess: there is no header' in (tmp_path / "run.toml").read_text()
+    (tmp_path / "named.csv").write_text(dropped(f"{marks}t, y\n"))
+    assert main(["new", "named.csv"]) == 0
+    assert 'names = ["t", "y"]  # of the comment in line 1' in (tmp_path / "named.toml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("head", "message"),
+    [
+        ("time (weeks),height [m]", "'time (weeks)': 'weeks' is no unit of time that is known, expected s, ms,"),
+        ("t [kg],height [m]", "'t [kg]': 'kg' is no unit of time"),
+        ("time (s),height [yd]", "'height [yd]': 'yd' is no unit of length that is known, expected m, cm, mm"),
+        ("time (s),height (yards)", "'height (yards)': 'yards' is no unit of length"),
+        ("time,height\ns,fathoms", "'height': 'fathoms' is no unit of length"),
+    ],
+)
+def test_units_that_nobody_knows_are_refused_by_name(tmp_path, capsys, monkeypatch, head, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run.csv").write_text(dropped(f"{head}\n"))
+    assert main(["new", "run.csv"]) == 2
+    assert_one_line(capsys, f"run.csv: column {message}")
+    assert not (tmp_path / "run.toml").exists()
+
+
+@pytest.mark.parametrize("name", ["height (left)", "height (1)", "height (A)"])
+def test_what_is_no_unit_in_brackets_stays_a_label(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run.csv").write_text(dropped(f"t,{name}\n"))
+    assert main(["new", "run.csv"]) == 0
+    assert 'unit = "m"  # a guess' in (tmp_path / "run.toml").read_text()
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

@@ -94,6 +94,37 @@ def test_what_follows_in_all_elements_needs_no_value(tmp_path):
     np.testing.assert_allclose(given.tied["radius"]({**given.params, "restitution": 0.7}), [0.07, 0.07])
 
 
+def tied_masses(tie, bounds):
+    """The scene with a free mass that another follows, of these bounds [kg]."""
+    free = "free = [true, false], bounds = [[0.1, 1], [0.1, 3]]"
+    return SCENE.replace(free, f"bounds = {bounds}") + f'"mass[1]" = "{tie}"\n'
+
+
+@pytest.mark.parametrize(
+    ("tie", "bounds", "expected"),
+    [
+        # 0.2 kg <= 0.8 m <= 0.24 kg is the narrower one at either end, at one, at none.
+        ("0.8 * mass[0]", "[[0.1, 1], [0.16, 0.24]]", (0.2, 0.3)),
+        ("0.8 * mass[0]", "[[0.22, 1], [0.16, 0.24]]", (0.22, 0.3)),
+        ("0.8 * mass[0]", "[[0.22, 0.28], [0.16, 0.24]]", (0.22, 0.28)),
+        ("2 * mass[0]", "[0.1, 1]", (0.1, 0.5)),
+    ],
+)
+def test_bounds_of_what_follows_bound_what_it_follows_from(tmp_path, tie, bounds, expected):
+    study = read_study(*write(tmp_path, tied_masses(tie, bounds)))
+    found = free_elements(study.start, study.scene.parameters, study.scene.ties).free["mass[0]"]
+    assert (found.low, found.high) == pytest.approx(expected, rel=1e-12)
+
+
+def test_negative_factors_turn_bounds_round(tmp_path):
+    scene = SCENE.replace(
+        "per_run = true, free = [true, false] }", "per_run = true, bounds = [[-5e3, 5e3], [-50, 1e3]] }"
+    )
+    study = read_study(*write(tmp_path, scene + '"u0[1]" = "-0.1 * u0[0]"\n'))
+    found = free_elements(study.start, study.scene.parameters, study.scene.ties).free["u0[:,0]"]
+    assert (found.low, found.high) == pytest.approx((-5.0, 0.5), rel=1e-12)  # m/s
+
+
 def changed(old, new):
     assert SCENE.count(old) == 1
     return SCENE.replace(old, new)

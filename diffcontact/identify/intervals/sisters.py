@@ -35,6 +35,7 @@ from numpy.typing import NDArray
 from scipy.optimize import root_scalar
 from scipy.special import betaincinv, chdtri, ndtr, stdtr, stdtrit
 
+from diffcontact.identify.intervals.recordings import one_recording_twice
 from diffcontact.identify.problem.parameters import Real
 from diffcontact.identify.result import FitResult
 
@@ -57,7 +58,8 @@ def beside(result: FitResult, sisters: Sequence[FitResult], names: Sequence[str]
         names: the elements that runs of one kind have in common.
 
     Raises:
-        ValueError: too few sister runs, or joint fits; an element that some sister does not have.
+        ValueError: too few sister runs, or joint fits; two fits of one recording, which would seem to show how well
+            runs agree; an element that some sister does not have.
 
     Example:
         >>> import diffcontact as dc
@@ -81,9 +83,18 @@ def beside(result: FitResult, sisters: Sequence[FitResult], names: Sequence[str]
         >>> bool(0.25 < high - low < 0.4)  # the runs differ by 0.08
         True
     """
+    for fitted in (result, *sisters):
+        if not isinstance(fitted, FitResult):
+            raise ValueError(f"beside(sisters): {type(fitted).__name__}, expected FitResults, what fit returns")
     require_single_runs([len(fitted.residuals) for fitted in (result, *sisters)])
+    if same := one_recording_twice([result, *sisters]):
+        first, second = (f"sister {i - 1}" if i else "the result" for i in same)
+        raise ValueError(
+            f"beside(sisters): {second} is of the same recording as {first}, whole or in part, so that they agree "
+            "whatever another run would give; expected every recording once"
+        )
     values, spans = result.estimate, {name: np.array(part, float) for name, part in result.interval95.items()}
-    growth = np.ones(len(result.names))
+    growth, unknown = np.ones(len(result.names)), []
     for name in names:
         for fitted in (result, *sisters):
             if name not in fitted.names:
@@ -96,6 +107,7 @@ def beside(result: FitResult, sisters: Sequence[FitResult], names: Sequence[str]
         ]
         x, variance = (np.array(part) for part in zip(*known, strict=True))
         if not np.all(np.isfinite(variance)):
+            unknown.append(name)
             continue
         growth[j] = np.sqrt(1.0 + _moments(x, variance) / variance[0])
         half = _half_width(x, variance)
@@ -106,12 +118,16 @@ def beside(result: FitResult, sisters: Sequence[FitResult], names: Sequence[str]
     for name, factor in zip(result.names, growth, strict=True):
         parameter, index = result.place(name)
         errors[parameter][index] *= factor
+    held = [name for name in names if name not in unknown]
+    told = f"beside {len(sisters)} sister runs, whose scatter {', '.join(held) or 'no interval'} hold"
+    if unknown:
+        told += f" (not {', '.join(unknown)}, which some of them do not see)"
     return replace(
         result,
         interval95=spans,
         stderr={name: part[()] for name, part in errors.items()},
         covariance=result.covariance * np.outer(growth, growth),
-        error_bars=f"beside {len(sisters)} sister runs, whose scatter {', '.join(names)} hold; {result.error_bars}",
+        error_bars=f"{told}; {result.error_bars}",
     )
 
 

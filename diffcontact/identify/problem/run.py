@@ -5,6 +5,7 @@ Shorter runs are continued past their end to the length of the longest, with mis
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -66,6 +67,19 @@ class Run:
         """(n, k) how large rounding of its simulated samples is, in units of their noise."""
         values, sigma = (np.asarray(x)[: self.length] for x in (self.samples.values, self.samples.sigma))
         return rounding(values, sigma, self.present, self.length * self.model.substeps)
+
+    @property
+    def digest(self) -> str:
+        """What two recordings share only if they are one, whatever their clocks and the order of their channels.
+
+        SHA-256 of what was measured; empty where nothing changes, as of bodies at rest.
+        """
+        values = np.asarray(self.samples.values, float)[: self.length]
+        channels = np.where(self.present, values, np.nan).T
+        if all(np.unique(channel[~np.isnan(channel)]).size < 2 for channel in channels):
+            return ""
+        # A sum with zero turns -0 into 0.
+        return hashlib.sha256(b"|".join(sorted((channel + 0.0).tobytes() for channel in channels))).hexdigest()
 
     def under_way(self, z: NDArray, samples: Samples):
         """J, r and the trajectory at z (P_i,), not waited for."""

@@ -20,7 +20,12 @@ from numpy.typing import NDArray
 
 from diffcontact.identify.verdict.evidence import Evidence, RunEvidence
 
-SCALE, PERSPECTIVE, CLOCK = "scale of channel ", "perspective in channel ", "rate of the clock"
+SCALE, PERSPECTIVE, ZERO, CLOCK = (
+    "scale of channel ",
+    "perspective in channel ",
+    "zero of channel ",
+    "rate of the clock",
+)
 JUMP = "jump of the clock [s]"
 _TINY = np.finfo(float).tiny
 # Where a clock may jump, at most so many places; more impacts are not looked at one by one, nor more channels in pairs.
@@ -36,7 +41,7 @@ def directions(evidence: Evidence, number: int) -> dict[str, NDArray]:
         shapes = {
             f"{PERSPECTIVE}{c}": seen.bent(c, c),
             f"{SCALE}{c}": seen.y[:, c],
-            f"zero of channel {c}": np.ones(len(run.times)),
+            f"{ZERO}{c}": np.ones(len(run.times)),
             f"delay [s] of channel {c}": -seen.speed[:, c],
         }
         for name, shape in shapes.items():

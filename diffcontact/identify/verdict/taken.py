@@ -9,7 +9,9 @@ residuals what no parameter makes up for,
 all in units of the noise. A scale is looked at channel by channel, and of two channels together, as of one axis along
 which two bodies are seen. What of a fault of 1 % would be left within the noise, and brings an estimate to the end of
 its interval, is taken as right: no interval holds it, so it has to be known besides. Perspective is a scale that
-changes by that much across the picture; of its channels those are told in which it moves most. A term that is held at
+changes by that much across the picture; of its channels those are told in which it moves most. A zero, the height of a
+floor for one, may be off by as much of the way; of it is told how much would just not show. Where nothing at all would
+show, it is a place from which places are counted, and nothing is told. A term that is held at
 zero, as a drag, has no hundredth part: of it is told how much would just not show, where that moves an estimate
 further; and so of a resistance to motion that the model has not. Of a term that does to the data what parameters do,
 however much there is of it, no size is told. Residuals that follow each other closely may be noise
@@ -26,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diffcontact.identify.covariance.error_bars import RUNS_TO_COMPARE
-from diffcontact.identify.verdict.calibration import CLOCK, PERSPECTIVE, SCALE, directions
+from diffcontact.identify.verdict.calibration import CLOCK, PERSPECTIVE, SCALE, ZERO, directions
 from diffcontact.identify.verdict.evidence import Evidence
 from diffcontact.identify.verdict.shifts import Shifts
 
@@ -51,6 +53,7 @@ def taken_as_right(evidence: Evidence) -> str:
     told = [
         *_scales_and_clocks(evidence, shifts, of_runs),
         *_perspective(evidence, shifts, of_runs),
+        *_zeros(evidence, shifts, of_runs),
         *_terms(evidence, shifts),
         *_resistance(evidence, shifts),
         *_slow_noise(evidence, shifts),
@@ -130,6 +133,31 @@ def _perspective(evidence: Evidence, shifts: Shifts, of_runs: list[dict[str, NDA
     return [f"{worst} ({100 * _ORDINARY:g} % across the picture moves {words})"]
 
 
+def _zeros(evidence: Evidence, shifts: Shifts, of_runs: list[dict[str, NDArray]]) -> list[str]:
+    """The zero, of one channel or of two together, that would hardly show and moves most."""
+    found = {}
+    for fault in sorted(name for name in set().union(*of_runs) if name.startswith(ZERO.rstrip())):
+        parts = {number: faults[fault] for number, faults in enumerate(of_runs) if fault in faults}
+        size = _unshown(evidence, shifts, parts)
+        if np.isfinite(size):
+            found[fault] = min(size, _ORDINARY * _way(evidence, parts)), shifts.by(parts)
+    worst = max(found, key=lambda name: shifts.ratio(found[name][0] * found[name][1]).max(), default="")
+    if not worst or not (words := shifts.beyond(found[worst][0] * found[worst][1])):
+        return []
+    return [f"{worst} ({found[worst][0]:.2g} off it would hardly show, and moves {words})"]
+
+
+def _way(evidence: Evidence, parts: Mapping[int, NDArray]) -> float:
+    """How far what is seen goes, in the channels that a fault touches."""
+    ways = [
+        np.ptp(evidence.seen[number][run.present[:, c], c])
+        for number, d in parts.items()
+        for run in [evidence.runs[number]]
+        for c in np.flatnonzero(np.any(d[:, : run.tracks] != 0, axis=0))
+    ]
+    return float(np.max(ways, initial=0.0))
+
+
 def _scales_and_clocks(evidence: Evidence, shifts: Shifts, of_runs: list[dict[str, NDArray]]) -> list[str]:
     """Those of which 1 % would not show, with how little moves an estimate as far as its interval goes."""
     unseen = _unseen(evidence, shifts, of_runs, ("scale", CLOCK))
@@ -150,9 +178,9 @@ def _scales_and_clocks(evidence: Evidence, shifts: Shifts, of_runs: list[dict[st
 
 
 def _with_shared(faults: dict[str, NDArray]) -> dict[str, NDArray]:
-    """The same, and a scale or a perspective that two channels have in common, of each two."""
+    """The same, and a scale, a zero or a perspective that two channels have in common, of each two."""
     pairs = {}
-    for kind in (SCALE, PERSPECTIVE):
+    for kind in (SCALE, PERSPECTIVE, ZERO):
         alone = {name.removeprefix(kind): d for name, d in faults.items() if name.startswith(kind)}
         pairs |= {f"{kind.rstrip()}s {i} and {j}": alone[i] + alone[j] for i, j in combinations(alone, 2)}
     return faults | pairs

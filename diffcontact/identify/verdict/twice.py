@@ -48,6 +48,7 @@ _TINY = np.finfo(float).tiny
 
 _Two = tuple[RunEvidence, RunEvidence]
 _Residuals = tuple[NDArray, NDArray]
+Seen = tuple[RunEvidence, NDArray, NDArray]
 
 
 def twice(evidence: Evidence) -> list[tuple[int, int]]:
@@ -83,16 +84,28 @@ def correlated(r: NDArray, freedom: float, level: float) -> float:
 
 
 def _same(evidence: Evidence, one: int, other: int, level: float) -> bool:
-    """Whether two runs hold the same recording, under some shift of their clocks."""
-    a, b = sorted((one, other), key=lambda number: _spacing(evidence.runs[number]))
-    runs = evidence.runs[a], evidence.runs[b]
-    if runs[0].tracks != runs[1].tracks or any(run.rounding or len(run.times) < 2 for run in runs):
+    """Whether two runs of a fit hold the same recording."""
+    first, second = (
+        (evidence.runs[number], _measured(evidence, number), _stated(evidence, number)) for number in (one, other)
+    )
+    return one_recording(first, second, level, float(evidence.objective.eps))
+
+
+def one_recording(one: Seen, other: Seen, level: float, eps: float) -> bool:
+    """Whether two runs hold the same recording, under some shift of their clocks.
+
+    Args:
+        one, other: a run, its residuals (n, k) in the units of what was measured, and the noise stated of them.
+        level: of false alarms.
+        eps: what numbers are rounded by.
+    """
+    (a, finer, noise), (b, coarser, _) = sorted((one, other), key=lambda seen: _spacing(seen[0]))
+    if a.tracks != b.tracks or any(run.rounding or len(run.times) < 2 for run in (a, b)):
         return False
-    noise, measured = _stated(evidence, a), (_measured(evidence, a), _measured(evidence, b))
     # As many shifts as there are, of which the likeliest are tested.
-    level /= len(runs[0].times) + len(runs[1].times)
-    slight = float(np.sqrt(evidence.objective.eps))
-    return any(_equal(runs, measured, noise, shift, level, slight) for shift in _shifts(runs, measured))
+    level /= len(a.times) + len(b.times)
+    measured, slight = (finer, coarser), float(np.sqrt(eps))
+    return any(_equal((a, b), measured, noise, shift, level, slight) for shift in _shifts((a, b), measured))
 
 
 def _equal(runs: _Two, measured: _Residuals, noise: NDArray, shift: float, level: float, slight: float) -> bool:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import codecs
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from diffcontact.messages import shown
+from diffcontact.scene.draft.headings import is_name, read_unit
 from diffcontact.scene.draft.spelling import has_decimal_comma, is_meant, is_plain, require_word
 from diffcontact.scene.recordings.sheet import Row, rows_of
 
 # Numbers begin in one of so many lines.
 _HEAD = 200
+# What lines begin with that are no data.
+_COMMENTS = "#%"
 # What columns without a header usually are, by how many there are.
 _USUAL = {
     2: ("t", "x"),
@@ -31,7 +34,9 @@ class Layout:
         delimiter: between the fields; " " is any run of blanks.
         decimal: "." or ",".
         skip: lines before the header and between it and the numbers.
-        names: of the columns, where there is no header; else None.
+        names: of the columns, where there is no header that is read as one; else None.
+        named_in: the comment that has these names, 0 where they are a guess.
+        units: name -> what stands below it in a row of units.
         columns: those that hold numbers.
         missing: words that stand for lost samples.
         remarks: what was noticed, in words.
@@ -44,6 +49,8 @@ class Layout:
     columns: tuple[str, ...]
     missing: tuple[str, ...]
     remarks: tuple[str, ...] = ()
+    named_in: int = 0
+    units: Mapping[str, str] = field(default_factory=dict)
 
 
 def encoding_of(content: bytes) -> str:
@@ -105,7 +112,7 @@ class _Table:
 
 
 def _table(lines: Sequence[str], delimiter: str) -> _Table | None:
-    rows = [row for row in rows_of(lines, delimiter) if any(map(str.strip, row.fields))]
+    rows = [row for row in map(_unmarked, rows_of(lines, delimiter)) if any(map(str.strip, row.fields))]
     width = Counter(len(row.fields) for row in rows[-50:]).most_common(1)[0][0] if rows else 0
     numbers = [_meant(row.fields, delimiter) for row in rows]
     begin = next((i for i, row in enumerate(rows[:_HEAD]) if len(row.fields) == width and 2 * numbers[i] > width), None)
@@ -116,6 +123,13 @@ def _table(lines: Sequence[str], delimiter: str) -> _Table | None:
     # "0,1;2,5" has two numbers between commas, too, but with "1;2" between them.
     part = made / max(width * len(rows[begin:]), sum(len(row.fields) for row in rows[begin:]))
     return _Table(delimiter, before, data, _columns(data, delimiter), made * min(width, 2), part)
+
+
+def _unmarked(row: Row) -> Row:
+    """Where blanks divide a line, a mark of a comment would be a field of its own."""
+    if len(row.fields) > 1 and row.fields[0] in tuple(_COMMENTS):
+        return row._replace(fields=[row.fields[0] + row.fields[1], *row.fields[2:]])
+    return row
 
 
 def _columns(data: Sequence[Row], delimiter: str) -> tuple[int, ...]:
@@ -145,15 +159,22 @@ def _with_first(table: _Table) -> _Table:
 
 
 def _layout(table: _Table) -> Layout:
-    (*before,), data, delimiter = table.before, table.data, table.delimiter
-    header, width = (before[0] if before else None), len(data[0].fields)
-    columns = tuple(field.strip() for field in header.fields) if header else ()
+    data, delimiter = table.data, table.delimiter
+    header, width = _header(table.before), len(data[0].fields)
+    between = [row for row in table.before if header is not None and row.first > header.last]
+    noted = header is not None and _is_comment(header)
+    columns = tuple(field.lstrip(_COMMENTS).strip() for field in header.fields) if header else ()
     named = header is not None and len(set(columns)) == len(columns)
-    names = None if named else _USUAL.get(width, tuple(f"column {i + 1}" for i in range(width)))
-    skip = (header.first - 1, data[0].first - 1 - header.last) if named and header else (data[0].first - 1, 0)
+    names = columns if named and noted else None
+    if not named:
+        names = _USUAL.get(width, tuple(f"column {i + 1}" for i in range(width)))
+    kept = named and not noted
+    skip = (header.first - 1, data[0].first - 1 - header.last) if kept and header else (data[0].first - 1, 0)
     comma = delimiter != "," and any(has_decimal_comma(field) for row in data for field in row.fields)
     every, numeric = names or columns, table.columns
     words = dict.fromkeys(word for i in numeric for word in _words(data, i, delimiter, every[i]))
+    units = next((row for row in between if _is_of_units(row)), None)
+    passed = [row for row in between if row is not units] if named else list(table.before)
     return Layout(
         delimiter=delimiter,
         decimal="," if comma else ".",
@@ -161,8 +182,30 @@ def _layout(table: _Table) -> Layout:
         names=names,
         columns=tuple(every[i] for i in numeric),
         missing=tuple(words),
-        remarks=_passed([row for row in before[1:] if any(is_meant(row.fields[i], delimiter) for i in numeric)]),
+        remarks=_passed(passed, lambda row: any(is_meant(row.fields[i], delimiter) for i in numeric)),
+        named_in=header.first if header and named and noted else 0,
+        units=dict(zip(every, map(str.strip, units.fields), strict=True)) if units else {},
     )
+
+
+def _is_comment(row: Row) -> bool:
+    return row.fields[0].lstrip().startswith(tuple(_COMMENTS))
+
+
+def _header(before: Sequence[Row]) -> Row | None:
+    """The row that names the columns: the first of those that hold most of the usual names; a comment only with one."""
+    best, most = None, -1
+    for row in before:
+        usual = sum(is_name(field.lstrip(_COMMENTS)) for field in row.fields)
+        if usual > most and not _is_of_units(row) and (usual or not _is_comment(row)):
+            best, most = row, usual
+    return best
+
+
+def _is_of_units(row: Row) -> bool:
+    """Whether half of what stands in a row are units."""
+    stated = [field.lstrip(_COMMENTS) for field in row.fields if field.lstrip(_COMMENTS).strip()]
+    return 2 * sum(bool(read_unit(field)) for field in stated) >= max(len(stated), 1)
 
 
 def _words(data: Sequence[Row], column: int, delimiter: str, name: str) -> list[str]:
@@ -181,9 +224,15 @@ def _words(data: Sequence[Row], column: int, delimiter: str, name: str) -> list[
     return words
 
 
-def _passed(rows: Sequence[Row]) -> tuple[str, ...]:
-    """A remark on rows with numbers that were taken for lines of the header."""
-    if not rows:
-        return ()
-    among = f", and {len(rows) - 1} more do," if len(rows) > 1 else ""
-    return (f"row {rows[0].first} has numbers{among} but is taken for a line behind the header, not for data",)
+def _passed(rows: Sequence[Row], with_numbers: Callable[[Row], bool]) -> tuple[str, ...]:
+    """Remarks on rows of as many fields as the data have that are neither header nor units."""
+    numbers = [row for row in rows if with_numbers(row)]
+    remarks = []
+    if numbers:
+        among = f", and {len(numbers) - 1} more do," if len(numbers) > 1 else ""
+        remarks.append(
+            f"row {numbers[0].first} has numbers{among} but is taken for a line behind the header, not for data"
+        )
+    for row in (row for row in rows if row not in numbers):
+        remarks.append(f"row {row.first}, {shown(', '.join(row.fields))}, is taken for a comment")
+    return tuple(remarks)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from diffcontact.files import read_bytes, read_text
 from diffcontact.scene.clock import increasing, straight_clock
+from diffcontact.scene.draft.headings import AXIS, FRAME, FULL_TURN, LENGTHS, TIME, TIMES, Headings, core
 from diffcontact.scene.draft.layout import Layout, encoding_of, layout_of
 from diffcontact.scene.draft.orientation import is_angle, quaternions_in
 from diffcontact.scene.draft.toml import quoted, quoted_names
@@ -20,29 +21,6 @@ from diffcontact.scene.preparation.film import roughness
 from diffcontact.scene.reading import Reading
 from diffcontact.scene.recordings import Sheet, recognised
 
-_TIME = re.compile(
-    r"(t|time|zeit|temps|tid|tiempo|tempo|seconds?|sek|timestamp)\b.*|t_(s|ms)", re.IGNORECASE | re.DOTALL
-)
-_FRAME = re.compile(r"(frame|row|image|picture|bild|index|nr|no|#)\b.*|.*frame.*", re.IGNORECASE | re.DOTALL)
-_UNIT = re.compile(r"[\[(]\s*([^\])]*?)\s*[\])]|_([mc]?m_s2?|px_s|mm|cm|m|px|deg|rad|ms|s|N)(?=_|$)", re.IGNORECASE)
-_KNOWN = {"mm", "cm", "m", "px", "deg", "rad", "s", "ms", "us", "min", "frame", "N"}
-_LENGTHS = ("m", "cm", "mm", "px")
-_SPELT = {
-    "pixel": "px",
-    "pixels": "px",
-    "pix": "px",
-    "°": "deg",
-    "sec": "s",
-    "seconds": "s",
-    "meter": "m",
-    "metre": "m",
-}
-_AXIS = re.compile(r"(?:^|(?<=[\s_.\-]))([xyzXYZ])(?=[\s_.\-]|\d|$)")
-# Velocities, accelerations, forces and momenta by their letter, other quantities by their name.
-_OTHER = re.compile(
-    r"(?:^|[\s_.\-])(?:[vapF]_?\{?[xyz]?\}?|speed|vel\w*|acc\w*|force|likelihood|score|conf\w*|step|omega|pixel[xy])$"
-)
-_FULL_TURN = {"rad": 2 * np.pi, "deg": 360.0}
 # Whatever is thrown seldom turns more often while it is filmed.
 _MANY_TURNS = 6
 # A column moves if it goes that many times further than it is rough.
@@ -166,8 +144,9 @@ def _numbers(path, sheet: Sheet, layout: Layout | None, reading: Reading) -> dic
 def _surveyed(
     path: Path, sheet: Sheet, layout: Layout | None, reading: Reading, columns: Mapping[str, NDArray]
 ) -> Survey:
-    time = sheet.time or _time_column(columns)
-    unit, guessed = _time_unit(time, columns)
+    headings = Headings({} if layout is None else layout.units)
+    time = sheet.time or _time_column(columns, headings)
+    unit, guessed = _time_unit(time, columns, headings)
     keys, remarks = _layout_keys(layout), list(layout.remarks) if layout else []
     if reading.encoding != "UTF-8":
         keys.insert(0, f'encoding = "{reading.encoding}"')
@@ -183,16 +162,24 @@ def _surveyed(
         keys.append(f"every = {-(-written.size // _MANY)}  # of {written.size} rows; 1 uses all and takes longer")
     quaternions = quaternions_in({name: columns[name] for name in left})
     left = [name for name in left if not any(name in names for names in quaternions)]
-    angles = [name for name in left if _may_be_angle(name)]
-    positions = [name for name in left if name not in angles and _may_be_position(name)]
-    length = _length_unit([columns[name] for name in positions if not _unit_in(name)], unit == "frame")
-    found = [_column(name, columns[name][keep], length) for name in positions]
-    markers = _markers([column for column in found if _goes(column, times)])
+    angles = [name for name in left if _may_be_angle(name, headings)]
+    positions = [name for name in left if name not in angles and headings.may_be_position(name)]
+    length = _length_unit([columns[name] for name in positions if not headings.unit(name)], unit == "frame")
+    found = [_column(name, columns[name][keep], headings.unit(name), length) for name in positions]
+    moving = [column for column in found if _goes(column, times)]
+    for names, what, among in (
+        ([column.name for column in moving], "length", LENGTHS),
+        (angles, "angle", tuple(FULL_TURN)),
+    ):
+        for name in names:
+            headings.require_known(name, what, among)
+    markers = _markers(moving)
     if not markers and not _are_impacts(times):
         raise ValueError(
             f"no position that moves among the columns {', '.join(map(quoted, left[:8])) or 'but the time'}"
         )
     remarks += [text for marker in markers for text in _lost(marker)]
+    remarks += _in_other_units(moving, markers)
     return Survey(
         path=path,
         understood=sheet.understood,
@@ -203,9 +190,9 @@ def _surveyed(
         times=times,
         markers=tuple(markers),
         flags=flags,
-        angles=tuple(_angle(name, columns[name][keep]) for name in angles),
+        angles=tuple(_angle(name, columns[name][keep], headings.unit(name)) for name in angles),
         quaternions=quaternions,
-        forces={name: columns[name][keep] for name in left if _unit_in(name) == "N"},
+        forces={name: columns[name][keep] for name in left if headings.unit(name) == "N"},
         remarks=tuple(remarks),
     )
 
@@ -219,29 +206,30 @@ def _layout_keys(layout: Layout | None) -> list[str]:
     if layout.skip != (0, 0):
         keys.append(f"skip = [{layout.skip[0]}, {layout.skip[1]}]  # lines before the header and after it")
     if layout.names is not None:
-        keys.append(f"names = {quoted_names(layout.names)}  # a guess: there is no header")
+        source = f"of the comment in line {layout.named_in}" if layout.named_in else "a guess: there is no header"
+        keys.append(f"names = {quoted_names(layout.names)}  # {source}")
     if layout.missing:
         keys.append(f"missing = {quoted_names(layout.missing)}")
     return keys
 
 
-def _time_column(columns: Mapping[str, NDArray]) -> str:
+def _time_column(columns: Mapping[str, NDArray], headings: Headings) -> str:
     """The column of times, or else of frames, or else any that goes up steadily; "" for none.
 
     Raises:
         ValueError: there is one of times, and it goes down steadily.
     """
     steady = {name: values for name, values in columns.items() if _steady(values)}
-    for pattern in (_TIME, _FRAME):
+    for pattern in (TIME, FRAME):
         for name in steady:
             if pattern.fullmatch(name.strip()):
                 return name
     for name, values in columns.items():
-        if _TIME.fullmatch(name.strip()) and _steady(-values):
+        if TIME.fullmatch(name.strip()) and _steady(-values):
             raise ValueError(f"column {name!r}: the times fall from row to row; sort the rows by this column")
     first = next(iter(columns))
-    place = _AXIS.search(first) is not None or _unit_in(first) in _LENGTHS
-    return first if first in steady and not place else ""
+    other = AXIS.search(first) is not None or headings.unit(first) not in ("", *TIMES)
+    return first if first in steady and not other else ""
 
 
 def _steady(values: NDArray) -> bool:
@@ -257,28 +245,18 @@ def _are_impacts(times: NDArray) -> bool:
     return 3 <= times.size <= _MOST_IMPACTS and bool(np.all(np.diff(times, 2) < 0))
 
 
-def _time_unit(name: str, columns: Mapping[str, NDArray]) -> tuple[str, bool]:
+def _time_unit(name: str, columns: Mapping[str, NDArray], headings: Headings) -> tuple[str, bool]:
     if not name:
         return "frame", False
-    stated = _unit_in(name)
-    if stated in ("s", "ms", "us", "min", "frame"):
+    headings.require_known(name, "time", TIMES)
+    if stated := headings.unit(name):
         return stated, False
-    if _FRAME.fullmatch(name.strip()) and not _TIME.fullmatch(name.strip()):
+    if FRAME.fullmatch(name.strip()) and not TIME.fullmatch(name.strip()):
         return "frame", False
     seen = columns[name][np.isfinite(columns[name])]
     if np.all(seen == np.round(seen)) and np.median(np.diff(seen)) == 1:
         return "frame", True
     return ("ms" if np.median(np.diff(seen)) >= 1 else "s"), True
-
-
-def _unit_in(name: str) -> str:
-    """The unit that a name states, or ""."""
-    for found in _UNIT.finditer(name):
-        text = (found.group(1) or found.group(2) or "").strip()
-        unit = _SPELT.get(text.lower(), text)
-        if unit in _KNOWN:
-            return unit
-    return ""
 
 
 def _clock(written: NDArray) -> tuple[NDArray, NDArray, list[str], list[str]]:
@@ -324,23 +302,21 @@ def _flags(columns: Mapping[str, NDArray]) -> dict[str, str]:
     return flags
 
 
-def _column(name: str, values: NDArray, length: str) -> Column:
-    stated = _unit_in(name)
+def _column(name: str, values: NDArray, stated: str, length: str) -> Column:
     return Column(name, values, stated or length, not stated, roughness(values))
 
 
-def _may_be_angle(name: str) -> bool:
+def _may_be_angle(name: str, headings: Headings) -> bool:
     """Whether a column is an angle, by its unit, or by its name where it states none."""
-    stated = _unit_in(name)
-    return stated in _FULL_TURN or (not stated and is_angle(_UNIT.sub("", name).strip(" _")))
+    stated = headings.unit(name)
+    return stated in FULL_TURN or (not stated and is_angle(core(name)))
 
 
-def _angle(name: str, values: NDArray) -> Column:
+def _angle(name: str, values: NDArray, stated: str) -> Column:
     """A column of angles: in degrees where radians would be many turns."""
-    stated = _unit_in(name)
-    guess = "deg" if np.nanmax(np.abs(values), initial=0.0) > _MANY_TURNS * _FULL_TURN["rad"] else "rad"
+    guess = "deg" if np.nanmax(np.abs(values), initial=0.0) > _MANY_TURNS * FULL_TURN["rad"] else "rad"
     unit = stated or guess
-    whole = np.unwrap(values[np.isfinite(values)], period=_FULL_TURN[unit])
+    whole = np.unwrap(values[np.isfinite(values)], period=FULL_TURN[unit])
     return Column(name, values, unit, not stated, roughness(whole) if whole.size else 0.0)
 
 
@@ -356,14 +332,6 @@ def _length_unit(columns: Sequence[NDArray], film: bool) -> str:
     return "m"
 
 
-def _may_be_position(name: str) -> bool:
-    """Whether a column may be a place, by its name."""
-    core = _UNIT.sub("", name).strip(" _")
-    stated = _unit_in(name)
-    clock = _FRAME.fullmatch(name.strip()) or _TIME.fullmatch(name.strip())
-    return stated in _LENGTHS if stated else not (clock or _OTHER.search(core))
-
-
 def _goes(column: Column, times: NDArray) -> bool:
     """Whether a column changes, and neither counts the rows nor goes as another clock would, in other units."""
     seen = np.isfinite(column.values)
@@ -371,7 +339,7 @@ def _goes(column: Column, times: NDArray) -> bool:
         return False
     line = np.polynomial.polynomial.polyfit(times[seen], column.values[seen], 1)
     off = column.values[seen] - np.polynomial.polynomial.polyval(times[seen], line)
-    named = _AXIS.search(column.name) is not None or not column.guessed
+    named = AXIS.search(column.name) is not None or not column.guessed
     return named or float(np.max(np.abs(off))) > 1e-3 * column.span
 
 
@@ -379,15 +347,24 @@ def _markers(columns: Sequence[Column]) -> list[Marker]:
     """Points whose coordinates move, by what their columns have in common besides the axis."""
     points: dict[str, dict[str, Column]] = {}
     for column in columns:
-        core = _UNIT.sub("", column.name).strip(" _")
-        found = _AXIS.search(core) or re.fullmatch(r"([xyzXYZ])\w*", core)
+        point = core(column.name)
+        found = AXIS.search(point) or re.fullmatch(r"([xyzXYZ])\w*", point)
         axis = found.group(1).lower() if found else ""
-        name = (core[: found.start(1)] + core[found.end(1) :]).strip(" _.-") if found else core
+        name = (point[: found.start(1)] + point[found.end(1) :]).strip(" _.-") if found else point
         axes = points.setdefault(name, {})
         if all(other.unit == column.unit for other in axes.values()):
             axes.setdefault(axis, column)
     markers = [Marker(name, axes) for name, axes in points.items()]
     return [marker for marker in markers if marker.moving]
+
+
+def _in_other_units(columns: Sequence[Column], markers: Sequence[Marker]) -> list[str]:
+    """A scene has one unit of length: what its drafts do without."""
+    used = {column.name for marker in markers for column in marker.axes.values()}
+    units = list(dict.fromkeys(column.unit for column in columns))
+    left = [column for column in columns if column.name not in used]
+    told = [f"{column.name} is left out: it is in {column.unit}, other places are not" for column in left]
+    return told if len(units) > 1 else []
 
 
 def _lost(marker: Marker) -> list[str]:

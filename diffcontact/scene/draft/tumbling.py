@@ -12,7 +12,7 @@ from diffcontact.scene.draft.toml import quoted, quoted_names
 # What a body is taken to measure where the floor is not at zero [m].
 _SIDE = 0.1
 # An angle is right to so much at best, whatever its scatter from sample to sample is.
-_FINEST = {"rad": 0.01, "deg": 0.5}
+_FINEST = {"rad": 0.01, "deg": 0.5, "turn": 0.0015}
 
 
 def tumbling(survey: Survey, marker: Marker) -> Draft | None:

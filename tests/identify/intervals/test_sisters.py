@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from bouncing import BALL_FREE, ball_problem
+from bouncing import BALL_FREE, BALL_TRUTH, ball_problem
 
-from diffcontact.identify import beside, fit
+from diffcontact.identify import FitResult, beside, fit
 from diffcontact.identify.intervals.sisters import _half_width, _moments, _own_quantile, _scatter
 
 SCATTER, WITHIN = 0.02, 0.005
@@ -19,6 +19,8 @@ def runs():
     start = {"e": 0.8, "g": 9.81, "q0": np.ones(1), "u0": np.full(1, 0.3)}
     one = fit(ball_problem(rng), start, BALL_FREE)
     found = []
+    # Each has noise of its own, and none has the recording that the first was fitted to.
+    one = replace(one, objective=None, recordings=())
     for e in 0.8 + np.hypot(SCATTER, WITHIN) * rng.normal(size=60):
         covariance = one.covariance.copy()
         covariance[0, :] *= WITHIN / one.stderr["e"]
@@ -31,6 +33,7 @@ def runs():
                 stderr=one.stderr | {"e": WITHIN},
                 interval95=one.interval95 | {"e": ends},
                 covariance=covariance,
+                residuals=(rng.normal(size=one.residuals[0].shape),),
             )
         )
     return found
@@ -97,11 +100,51 @@ def test_coverage_beside_sisters_whatever_the_scatter(rng, sisters, scatter, err
         assert held / 400 < 0.98 + 0.01
 
 
+def dropped(seed, sigma=0.005, rows=slice(None), **start):
+    """A fit of a ball's bounces, whose times and heights may be cut."""
+    problem = ball_problem(np.random.default_rng(seed), sigma)
+    seen = problem.observations
+    seen = replace(seen, times=seen.times[rows] + start.pop("later", 0.0), values=seen.values[rows])
+    return fit(replace(problem, observations=seen), {**BALL_TRUTH, "e": 0.78} | start, BALL_FREE)
+
+
+def test_one_recording_is_not_its_own_sister(tmp_path):
+    """Nor from another start, on another clock, in part, out of a file, or where it has no noise."""
+    one, others = dropped(0), [dropped(seed) for seed in (1, 2)]
+    assert "beside 2 sister runs, whose scatter e hold;" in beside(one, others, ["e"]).error_bars
+    with pytest.raises(ValueError, match="sister 0 is of the same recording as the result, whole or in part"):
+        beside(one, [one, one, one], ["e"])
+    with pytest.raises(ValueError, match="sister 2 is of the same recording as sister 0"):
+        beside(one, [*others, others[0]], ["e"])
+    part = dropped(0, rows=slice(0, 50))
+    for again in (dropped(0, e=0.81), dropped(0, later=3.0), part):
+        with pytest.raises(ValueError, match="sister 2 is of the same recording as the result"):
+            beside(one, [*others, again], ["e"])
+    for fitted in (part, one):
+        fitted.save(tmp_path / "part.json")
+        loaded = FitResult.load(tmp_path / "part.json")
+        for known in (loaded, replace(loaded, recordings=())):  # older files have no digest
+            with pytest.raises(ValueError, match="sister 2 is of the same recording as the result"):
+                beside(one, [*others, known], ["e"])
+    exact = dropped(0, sigma=0.0)
+    with pytest.raises(ValueError, match="sister 2 is of the same recording as sister 1"):
+        beside(one, [others[0], exact, exact], ["e"])
+
+
+def test_a_parameter_that_a_sister_does_not_see_is_said_not_to_be_held(runs):
+    blind = replace(runs[2], covariance=np.diag([np.inf, 1.0, 1.0, 1.0]))
+    wider = beside(runs[0], [runs[1], blind], ["e", "g"])
+    assert "scatter g hold (not e, which some of them do not see)" in wider.error_bars
+    assert wider.interval95["e"] == pytest.approx(runs[0].interval95["e"])
+
+
 def test_what_does_not_fit_together_is_named(runs):
     with pytest.raises(ValueError, match="at least 2 sisters"):
         beside(runs[0], runs[1:2], ["e"])
     with pytest.raises(ValueError, match="no element 'mu'"):
         beside(runs[0], runs[1:4], ["mu"])
+    with pytest.raises(ValueError, match=r"beside\(sisters\): str, expected FitResults"):
+        beside(runs[0], "ab", ["e"])
     joint = replace(runs[1], residuals=runs[1].residuals * 2)
     with pytest.raises(ValueError, match=r"fits of \[1, 2, 1\] runs"):
         beside(runs[0], [joint, runs[2]], ["e"])

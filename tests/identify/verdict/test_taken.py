@@ -44,6 +44,31 @@ def test_where_gravity_is_known_a_scale_would_show():
     assert fell(FREE, priors={"g": Normal(G, 1e-4)}).verdict.taken == ""
 
 
+def zero(taken: str) -> tuple[float, float]:
+    """How much a zero may be off, and by how much that moves g."""
+    (found,) = re.findall(r"zero of channel 0 \((\S+) off it would hardly show, and moves g by (\S+),", taken)
+    return float(found[0]), float(found[1])
+
+
+def test_a_zero_that_nobody_sought_is_taken_as_right():
+    """A height that is off by 1 where h = u0 t - g t^2 / 2: what u0 and g make up for of it they are moved by."""
+    result = fell(FREE)
+    size, moved = zero(result.verdict.taken)
+    observations = fall(None, noise=0.0).observations
+    t, sigma = TIMES[observations.present[:, 0]], observations.sigma[0, 0]
+    made_up, left, *_ = np.linalg.lstsq(np.column_stack([t, -(t**2) / 2]), np.ones(t.size))
+    # Three standard deviations of the noise as the residuals show it, and no hundredth of the fall, of 4.5 m; steps of
+    # first order, two digits.
+    expected = 3 * sigma * np.sqrt(result.chi2_per_dof / left[0])
+    assert expected < 0.045
+    np.testing.assert_allclose(size, expected, rtol=0.06)
+    np.testing.assert_allclose(moved, abs(made_up[1]) * expected, rtol=0.06)
+    # Where the height at the start is sought, too, it makes up for all of it, and nothing else is moved.
+    observed = fall(None, noise=1e-3 * np.random.default_rng(2).normal(size=41))
+    placed = dataclasses.replace(observed, initial=lambda p: (p["height"], start_of(p)[1]))
+    assert "zero" not in fit(placed, {"g": G, "u0": [0.4], "height": [0.0]}, {**FREE, "height": Real()}).verdict.taken
+
+
 def resistance(taken: str) -> tuple[float, float]:
     """Which part of the speed would hardly show, and by how much that moves g."""
     (found,) = re.findall(

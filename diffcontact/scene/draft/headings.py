@@ -1,0 +1,155 @@
+"""What a column's name says: a time, a frame, a place along an axis; and in which unit, as people write units."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from diffcontact.messages import shown
+from diffcontact.scene.units import Unit
+
+TIME = re.compile(
+    r"(t|time|zeit|temps|tid|tiempo|tempo|seconds?|sek|timestamp)\b.*|(t|time)_(s|ms|us|min|h|hr|sec\w*|min\w*|hour\w*)",
+    re.IGNORECASE | re.DOTALL,
+)
+FRAME = re.compile(r"(frame|row|image|picture|bild|index|nr|no|#)\b.*|.*frame.*", re.IGNORECASE | re.DOTALL)
+AXIS = re.compile(r"(?:^|(?<=[\s_.\-]))([xyzXYZ])(?=[\s_.\-]|\d|$)")
+LENGTHS = ("m", "cm", "mm", "um", "km", "in", "ft", "px")
+TIMES = ("s", "ms", "us", "min", "h", "frame")
+FULL_TURN = {"rad": 6.283185307179586, "deg": 360.0, "turn": 1.0}
+
+# As people spell what the table of units has.
+_WORDS = {
+    "px": "pixel pixels pix",
+    "deg": "° degree degrees",
+    "rad": "radian radians",
+    "turn": "turns rev revs revolution revolutions",
+    "s": "sec secs second seconds sek sekunde sekunden",
+    "ms": "msec msecs millisecond milliseconds",
+    "us": "µs μs usec microsecond microseconds",
+    "min": "mins minute minutes",
+    "h": "hr hrs hour hours stunden",
+    "m": "meter meters metre metres",
+    "cm": "centimeter centimeters centimetre centimetres",
+    "mm": "millimeter millimeters millimetre millimetres",
+    "um": "µm μm micron microns micrometer micrometers micrometre micrometres",
+    "km": "kilometer kilometers kilometre kilometres",
+    "in": 'inch inches " ″',
+    "ft": "foot feet ' ′",
+    "frame": "frames",
+}
+_SPELT = {word: unit for unit, words in _WORDS.items() for word in words.split()}
+_BRACKETS = re.compile(r"\[\s*([^\]]*?)\s*\]|\(\s*([^)]*?)\s*\)")
+# Behind a stroke, as in t/ms, a comma, an underscore or "in"; behind a blank where one letter might be a label.
+_TOKENS = "|".join(["[cm]?m_s2?", "px_s", *sorted({*LENGTHS, *TIMES, *FULL_TURN, "N", *filter(str.isalpha, _SPELT)})])
+_BEHIND = re.compile(rf"(?:\s*/\s*|\s*,\s*|_|\s+in\s+)({_TOKENS})(?=_|$)|\s({_TOKENS})$", re.IGNORECASE)
+# Rather a unit than a word on what is measured: "(yd)" and not "(left)". A capital is a label.
+_LIKE_UNIT = re.compile(r"[a-zµμ°\"'′″]|[A-Za-zµμ°]{2,3}|[a-zµμ]+/[a-z]+\S*")
+# Units of length, time and angle that the table lacks, as words.
+_FOREIGN = re.compile(
+    r"(yard|mile|nano\w+|deci\w+|day|week|month|year|tick|arc(min|sec)|milliradian|point|count|sample|field)s?|angstrom"
+    r"|grad|mrad|gon",
+    re.IGNORECASE,
+)
+# Velocities, accelerations, forces and momenta by their letter, other quantities by their name.
+_OTHER = re.compile(
+    r"(?:^|[\s_.\-])(?:[vapF]_?\{?[xyz]?\}?|speed|vel\w*|acc\w*|force|likelihood|score|conf\w*|step|omega|pixel[xy])$"
+)
+
+
+@dataclass(frozen=True)
+class Headings:
+    """Names of columns, and the units that stand in a row of their own.
+
+    Attributes:
+        units: name -> text of that row; empty where there is none.
+    """
+
+    units: Mapping[str, str] = field(default_factory=dict)
+
+    def unit(self, name: str) -> str:
+        """The unit that is stated, as the table spells it, or "".
+
+        Example:
+            >>> [Headings().unit(name) for name in ("x [mm]", "t/ms", "height (inches)", "x_cm", "v_m_s", "x (left)")]
+            ['mm', 'ms', 'in', 'cm', 'm/s', '']
+        """
+        return _stated(name)[0] or read_unit(self.units.get(name, ""))
+
+    def require_known(self, name: str, what: str, among: tuple[str, ...]) -> None:
+        """Refuse a column with a unit that cannot be read, or that is none of what it seems to be.
+
+        Raises:
+            ValueError: a guess would take it for another.
+        """
+        unit, unknown = self.unit(name), _stated(name)[1] or self.units.get(name, "")
+        if unit in among or not (unit or unknown):
+            return
+        raise ValueError(
+            f"column {shown(name)}: {shown(unit or unknown)} is no unit of {what} that is known, expected "
+            f"{', '.join(among)}"
+        )
+
+    def may_be_position(self, name: str) -> bool:
+        """Whether a column may be a place, by its name and unit."""
+        unit = self.unit(name)
+        clock = FRAME.fullmatch(name.strip()) or TIME.fullmatch(name.strip())
+        return unit in LENGTHS if unit else not (clock or _OTHER.search(core(name)))
+
+
+def core(name: str) -> str:
+    """A name without its unit."""
+    return _BEHIND.sub("", _BRACKETS.sub("", name)).strip(" _")
+
+
+def is_name(text: str) -> bool:
+    """Whether a text names what a column of a recording usually holds."""
+    text = text.strip()
+    return bool(TIME.fullmatch(text) or FRAME.fullmatch(text) or AXIS.search(core(text)) or _stated(text)[0])
+
+
+def read_unit(text: str) -> str:
+    """The unit that a text is, as the table spells it, or "".
+
+    Example:
+        >>> [read_unit(text) for text in ("MM", "µs", "in pixels", "cm, from the wall", "[m]", "yd", "1")]
+        ['mm', 'us', 'px', 'cm', 'm', '', '']
+    """
+    text = re.sub(r"^in\s+", "", text.strip().strip("[]()").strip().replace("²", "^2"))
+    for part in (text, text.partition(",")[0].strip(), text.partition(" ")[0]):
+        lower = part.lower() if len(part) > 1 else part
+        for unit in (_SPELT.get(lower, part), lower):
+            if unit and not unit[0].isdigit() and _is_unit(unit):
+                return unit
+    return ""
+
+
+def _stated(name: str) -> tuple[str, str]:
+    """The unit that a name states, and what stands in the place of one that is not known."""
+    unknown = ""
+    for square, round_ in _BRACKETS.findall(name):
+        if unit := read_unit(square or round_):
+            return unit, ""
+        word = square or (round_ if _LIKE_UNIT.fullmatch(round_) or _FOREIGN.fullmatch(round_) else "")
+        unknown = unknown or word
+    clock = TIME.fullmatch(name.strip()) is not None
+    for found in _BEHIND.finditer(name):
+        text, alone = found.group(1) or found.group(2), found.group(1) is None
+        text = text.replace("_s", "/s").replace("s2", "s^2")
+        # A letter may be a label; x_min is the least x, and t_in when something came in.
+        label = len(text) == 1 and (alone or (text not in "msh" and text != "N"))
+        if label or text in (("in",) if clock else ("min", "h")):
+            continue
+        if unit := read_unit(text):
+            return unit, ""
+    # "seconds", as the whole name.
+    return _SPELT.get(name.strip().lower(), "") if name.strip().isalpha() else "", unknown
+
+
+def _is_unit(text: str) -> bool:
+    try:
+        Unit.parse(text)
+    except ValueError:
+        return False
+    return True
