@@ -244,8 +244,8 @@ def _with_values(samples: Samples, values: Any) -> Samples:
     return replace(samples, values=jnp.asarray(values, samples.sigma.dtype))
 
 
-# A product of fewer entries is done by the calling thread alone, in OpenBLAS. Its other threads wait for the next one by
-# counting: beside any other work they cost a hundred times what they do here.
+# A product of fewer entries is done by the calling thread alone, in OpenBLAS. Its other threads wait for the next one
+# by counting: beside any other work they cost a hundred times what they do here.
 _ENTRIES = 8192
 
 

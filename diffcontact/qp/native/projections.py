@@ -31,12 +31,10 @@ from diffcontact.qp.native.rows import (
     whiten_full,
     worst_of,
 )
-from diffcontact.qp.native.working_set import ALL_CANDIDATES_UP_TO, dependence_tolerance, find
+from diffcontact.qp.native.working_set import ALL_CANDIDATES_UP_TO, ILL_CONDITIONED, OK, dependence_tolerance, find
 from diffcontact.qp.native.workspace import carve
 from diffcontact.qp.rows.slots import NONE
-from diffcontact.status import Status
 
-OK = int(Status.OK)
 # The rows within so many times the largest violation are read first. Of ten spheres in a box 14 of 105 are within one,
 # and in a tenth of the steps another one turns out to matter; within two it does in a fortieth.
 REACH = 2
@@ -122,9 +120,13 @@ def _read_rows(space, batch, given, lane, number):
 
 @compiled
 def _weigh(space, batch, given, lane):
-    """What the survey needs of a mass."""
+    """What the survey needs of a mass; of a full one only whether its diagonal is positive."""
+    mass, dimension = past(given.mass, lane * batch.to_mass), batch.dimension
     if not batch.full:
-        invert_diagonal(space, past(given.mass, lane * batch.to_mass), batch.dimension)
+        invert_diagonal(space, mass, dimension)
+        return
+    for j in range(dimension):
+        space.weight[j] = 1.0 if 0 < mass[j * dimension + j] < np.inf else np.nan
 
 
 @compiled
@@ -173,7 +175,9 @@ def _find_working_set(frame, batch, given, numbers, eps):
             factored = False
         clear(space.step, dimension)
         violated, ordinary = _survey(space, batch, given, lane, eps)
-        size, rows, status[lane] = 0, 0, OK
+        # What is no number may be in a row that looks open, or is never near.
+        known = ordinary or _all_numbers(space, batch, given, lane)
+        size, rows, status[lane] = 0, 0, OK if known else ILL_CONDITIONED
         if violated:
             simple = ordinary and not batch.full
             negative = list_negative(space, count)
@@ -194,7 +198,8 @@ def _find_working_set(frame, batch, given, numbers, eps):
                 _survey(space, batch, given, lane, eps)
                 rows = name_all(space, count)
                 _read(space, batch, given, lane, rows)
-                size, status[lane] = find(space, rows, dimension, batch.most, min(count, dimension), batch.full, eps)
+                size, told = find(space, rows, dimension, batch.most, min(count, dimension), batch.full, eps)
+                status[lane] = told if known else ILL_CONDITIONED
         for i in range(count):
             working[i], multipliers[i], slack[i] = 0, 0.0, 0.0
         for i in range(rows):
@@ -204,6 +209,20 @@ def _find_working_set(frame, batch, given, numbers, eps):
         for j in range(size):
             row = space.name[space.held[j]]
             working[row], multipliers[row] = 1, space.multiplier[j]
+
+
+@compiled
+def _all_numbers(space, batch, given, lane):
+    """Whether the entries of all rows that are on are finite, and the masses positive; their products may overflow."""
+    b, found = past(given.first, lane * batch.to_first), True
+    _read_rows(space, batch, given, lane, name_all(space, batch.count))
+    for i in range(batch.count):
+        if b[i] != np.inf:
+            for e in range(space.start[i], space.start[i + 1]):
+                found &= abs(space.entry[e]) < np.inf
+    for j in range(batch.dimension):
+        found &= space.weight[j] >= 0
+    return found
 
 
 @compiled

@@ -207,9 +207,9 @@ def how_many_within(space, square, count):
 
 @compiled
 def invert_diagonal(space, mass, dimension):
-    """The inverse masses."""
+    """The inverse masses, NaN where a mass is not positive: the survey tells."""
     for j in range(dimension):
-        space.weight[j] = 1 / np.float64(mass[j])
+        space.weight[j] = 1 / np.float64(mass[j]) if mass[j] > 0 else np.nan
 
 
 @compiled

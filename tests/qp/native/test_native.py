@@ -157,6 +157,29 @@ def test_an_offset_that_is_no_number_is_told(rng, count, sides, entry):
     assert np.all(np.isfinite(found.u))
 
 
+@pytest.mark.parametrize("count", [3, 40])
+@pytest.mark.parametrize("form", ["dense", "sparse", "full mass"])
+@pytest.mark.parametrize(("where", "entry"), [("G", np.inf), ("G", -np.inf), ("mass", -np.inf), ("mass", np.nan)])
+def test_a_row_or_a_mass_that_is_no_number_is_told(rng, count, form, where, entry):
+    """Whether that row looks open, and whether any is violated; the lanes beside it are as ever."""
+    lanes, d = 32, 6
+    mass, G, v = np.ones((lanes, d)), rng.normal(size=(lanes, count, d)), rng.normal(size=(lanes, d))
+    b, wrong = rng.uniform(0.0, 1.0, (lanes, count)), np.arange(lanes) % 2 == 0
+    # Half of those lanes have no row that is violated.
+    b[::4] += 100.0
+    place = (wrong, rng.integers(0, count, 16), rng.integers(0, d, 16)) if where == "G" else (wrong, -1)
+    {"G": G, "mass": mass}[where][place] = entry
+    rows = jnp.asarray(G)
+    if form == "sparse":
+        ends = jnp.broadcast_to(jnp.array([0, 1]), (lanes, count, 2))
+        rows = BodyRows(ends, jnp.asarray(G.reshape(lanes, count, 2, 3)), 2)
+    if form == "full mass":
+        mass = np.where(np.eye(d) > 0, mass[:, :, None], 0.0)
+    found = jax.jit(jax.vmap(qp.project))(jnp.asarray(mass), rows, jnp.asarray(b), jnp.asarray(v))
+    np.testing.assert_array_equal(np.asarray(found.status) != 0, wrong)
+    assert np.all(np.isfinite(found.u))
+
+
 @pytest.mark.parametrize("sparse", [False, True])
 def test_rows_that_are_not_read_at_first_are_looked_at_afterwards(sparse):
     """Two rows, violated by 1, push by 4 together, against a third one that is 2 away; twenty are out of reach."""
