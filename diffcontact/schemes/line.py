@@ -12,6 +12,7 @@ from jax import Array, lax
 
 from diffcontact.batching import where_wanted
 from diffcontact.particle_line import ParticleLine
+from diffcontact.schemes.blows import belts_shake, forces_blow
 from diffcontact.schemes.scheme import Info
 from diffcontact.schemes.truncation import Truncation
 from diffcontact.schemes.unseen import SIMPSON, Unseen, beside, unseen_surface
@@ -77,9 +78,15 @@ def of_line(line: ParticleLine, params, t, h, before: LineState, after: LineStat
         return jnp.stack([load, gamma * normal]) / mass[None]
 
     none, forces = jnp.zeros_like(u), Unseen.nothing(u).after(given, t, h, SIMPSON)
-    off, slip = beside(lambda t: u - read(u.dtype, belt(line, params, t))[0], t, h, SIMPSON)
-    belts = unseen_surface(off, slip, jnp.ones(u.shape, bool), u, h)
-    return Truncation(none, h / 2 * (jnp.abs(u) + jnp.abs(w)), none, jnp.abs(h), forces, belts, jnp.zeros_like(h))
+    everywhere = jnp.ones(u.shape, bool)
+
+    def slip(t):
+        return (u - read(u.dtype, belt(line, params, t))[0])[:, None]
+
+    belts = unseen_surface(*beside(slip, t, h, SIMPSON), everywhere[:, None], u, h)
+    shaken = belts_shake(slip, t, h, everywhere).astype(u.dtype)
+    blows, way = forces_blow(given, t, h, jnp.sqrt(mass)), h / 2 * (jnp.abs(u) + jnp.abs(w))
+    return Truncation(none, way, none, jnp.abs(h), forces, belts, shaken, blows)
 
 
 def percussion(line: ParticleLine, params, t, weight, u: Array) -> tuple[Array, Array]:

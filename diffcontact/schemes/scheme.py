@@ -89,7 +89,7 @@ class Scheme(ABC):
 
         That of a scheme of first order, unless it knows better: the status of a motion is TOO_COARSE where place and
         velocity change forces so much within steps that this may come to 1/32 of the way, or where forces, walls and
-        belts do much between the times of a step that no step sees (`unseen`).
+        belts do much between the times of a step that no step sees (`unseen`), or much at once (`blows`).
         """
         return Truncation.of_step(system, params, t, h, before, after, impulse)
 

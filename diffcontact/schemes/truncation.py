@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
+from diffcontact.schemes.blows import forces_blow, surfaces_strike
 from diffcontact.schemes.unseen import (
     ENDS,
     MATTERS,
@@ -18,7 +19,6 @@ from diffcontact.schemes.unseen import (
     obstacles_hide,
     unseen_belts,
     unseen_walls,
-    walls_kick,
 )
 from diffcontact.status import Status
 from diffcontact.system import acceleration, advanced, rate
@@ -80,7 +80,7 @@ class Rounding(NamedTuple):
 
 @partial(
     jax.tree_util.register_dataclass,
-    data_fields=["error", "way", "doubtful", "time", "forces", "surfaces", "blind", "rounding"],
+    data_fields=["error", "way", "doubtful", "time", "forces", "surfaces", "blind", "blows", "rounding"],
     meta_fields=[],
 )
 @dataclass(frozen=True)
@@ -105,6 +105,7 @@ class Truncation:
         forces: (d,) what is unseen of forces that are given as functions of time [m/s].
         surfaces: () for how long walls and belts did what steps cannot see, and for how long they had a part [s].
         blind: () how many steps went through an obstacle, or did not see how a wall throws a body.
+        blows: (d,) the sum of blows that single steps did not see [m/s].
         rounding: in single precision, else None: see `Rounding`.
     """
 
@@ -115,6 +116,7 @@ class Truncation:
     forces: Unseen
     surfaces: Unseen
     blind: Array
+    blows: Array
     rounding: Rounding | None = None
 
     @classmethod
@@ -133,9 +135,10 @@ class Truncation:
         belts = unseen_belts(system, params, t, h, q, u, impulse != 0)
         surfaces = unseen_walls(system, params, t, h, q, impulse).plus(belts)
         blind = obstacles_hide(system, params, t, h, lambda f: q + f * (x - q), moved=h / 2 * (u + w))
-        blind = blind | walls_kick(system, params, t, h, q, u, w, impulse)
+        blind = blind | surfaces_strike(system, params, t, h, q, u, w, impulse)
         off, none = h**2 / 6 * jnp.abs(there - a), jnp.zeros_like(u)
-        return cls(off, moved, none, jnp.abs(h), forces, surfaces, blind.astype(u.dtype))
+        blows = forces_blow(given, t, h, root_of_diagonal(system.mass(q, params)))
+        return cls(off, moved, none, jnp.abs(h), forces, surfaces, blind.astype(u.dtype), blows)
 
     @classmethod
     def nothing(cls, q: Array, u: Array) -> Truncation:
@@ -145,7 +148,7 @@ class Truncation:
         single = jnp.finfo(q.dtype).eps > 1e-10
         zero = jnp.zeros((), u.dtype)
         rounding = Rounding(there, there, still, zero, zero) if single else None
-        return cls(still, still, still, zero, Unseen.nothing(u), Unseen.nothing(zero), zero, rounding)
+        return cls(still, still, still, zero, Unseen.nothing(u), Unseen.nothing(zero), zero, still, rounding)
 
     def through(self, system, params, t, s, q: Array, u: Array, end: Array, watched: Array) -> Truncation:
         """And whether a piece of s seconds from (q, u) to the place `end`, on a parabola, goes through an obstacle."""
@@ -208,16 +211,22 @@ class Truncation:
             >>> [Status(int(swinging.status(jnp.ones(2), jnp.ones(2), jnp.ones(2), order))).name for order in (2, 4)]
             ['TOO_COARSE', 'OK']
         """
-        weight = jnp.sqrt(mass if mass.ndim == 1 else jnp.diagonal(mass)) * self.way
+        weight = root_of_diagonal(mass) * self.way
         least = float(jnp.finfo(weight.dtype).eps) ** LEAST_WAY
         counts = weight > least * jnp.max(weight, initial=0.0)
         long = self.error > MOST ** (2 / order) * self.way
         blind = self.forces.large & (self.forces.missed * self.time / 2 > MATTERS * self.way)
         coarse = jnp.any(counts & (long | blind | (self.doubtful > MOST_DOUBTFUL * fastest)))
         coarse = coarse | self.surfaces.large | (self.blind > 0)
+        coarse = coarse | jnp.any(self.blows * self.time / 2 > MATTERS * self.way)
         status = jnp.asarray(int(Status.OK))
         if self.rounding is not None:
             status = jnp.where(
                 self.rounding.counts(least, fastest, lax.stop_gradient(q)), Status.ILL_CONDITIONED, status
             )
         return jnp.where(coarse, Status.TOO_COARSE, status).astype(jnp.int32)
+
+
+def root_of_diagonal(mass: Array) -> Array:
+    """(d,) what coordinates weigh by themselves, mass (d,) or (d, d)."""
+    return jnp.sqrt(mass if mass.ndim == 1 else jnp.diagonal(mass))

@@ -13,7 +13,7 @@ from jax import Array, lax
 
 from diffcontact import mass as mass_matrix
 from diffcontact.batching import where_wanted
-from diffcontact.qp.rows.body_rows import magnitudes, squares, whitened
+from diffcontact.qp.rows.body_rows import squares, whitened
 from diffcontact.system import acceleration
 
 # Where they are looked at beside the times that are asked for: at parts of a step that no oscillation with a whole
@@ -29,12 +29,9 @@ MATTERS = 1 / 32
 _ROUNDING = 64
 # So deep a straight way may dip into an obstacle, against its length: as a quarter of the radius does in a bowl.
 _SHALLOW = 1 / 32
-# A wall may come in by that share of the way of a step unlike what is seen of it. One that starts at once does so by up
-# to 0.146 of its own way.
-_THROWN = 3 / 16
-# Where obstacles are looked for on the way: one place in each twelfth of it, so uneven that of up to eight waves in a
-# step no more than a quarter is left out.
-_PLACES = (np.arange(12) + np.arange(1, 13) ** 2 * PROBES[1] % 1) / 12
+# Where obstacles and blows are looked for on the way: one place in each twelfth of it, so uneven that of up to eight
+# waves in a step no more than a quarter is left out.
+PLACES = (np.arange(12) + np.arange(1, 13) ** 2 * PROBES[1] % 1) / 12
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["missed", "felt"], meta_fields=[])
@@ -124,6 +121,11 @@ def given_forces(system, params, q: Array, u: Array) -> Callable:
     return lambda t: acceleration(system, params, t, q, u)
 
 
+def hides(off: Array, size: Array, among: Array) -> Array:
+    """Whether a surface does much beside what is seen of it, and more than `among` rounds by; of the shape of off."""
+    return off > MOST_UNSEEN * size + _ROUNDING * jnp.finfo(among.dtype).eps * jnp.max(jnp.abs(among))
+
+
 def unseen_surface(off: Array, size: Array, touching: Array, among: Array, s) -> Unseen:
     """For how long a surface is touched that does much beside what is seen of it, and for how long one is; () each [s].
 
@@ -135,9 +137,8 @@ def unseen_surface(off: Array, size: Array, touching: Array, among: Array, s) ->
         among: coordinates whose rounding counts for nothing.
         s: length of the step [s].
     """
-    hides = off > MOST_UNSEEN * size + _ROUNDING * jnp.finfo(among.dtype).eps * jnp.max(jnp.abs(among))
     length = jnp.abs(lax.stop_gradient(s)).astype(among.dtype)
-    return Unseen(length * jnp.any(touching & hides), length * jnp.any(touching))
+    return Unseen(length * jnp.any(touching & hides(off, size, among)), length * jnp.any(touching))
 
 
 def unseen_walls(system, params, t, s, q: Array, impulse: Array) -> Unseen:
@@ -148,31 +149,6 @@ def unseen_walls(system, params, t, s, q: Array, impulse: Array) -> Unseen:
     now = system.gap(t, q, params)
     off, change = beside(lambda t: system.gap(t, q, params) - now, t, s, SIMPSON)
     return unseen_surface(off, change, (impulse != 0) | (now <= off), q, s)
-
-
-def walls_kick(system, params, t, s, q: Array, u: Array, w: Array, impulse: Array) -> Array:
-    """() whether a wall comes in within s seconds, unlike what is seen of it, so fast that a body there is thrown.
-
-    One step is enough, however long the body has been at rest: a floor that jumps throws it the further the shorter the
-    step is. A wall that opens throws nothing.
-
-    Args:
-        q, u: the place and the velocity at the beginning; w: (d,) the velocity at the end.
-        impulse: (c,) of the contacts that acted [N s].
-    """
-    params, t, q, u, w, impulse = lax.stop_gradient((params, t, q, u, w, impulse))
-
-    def gap(t):
-        return system.gap(t, q, params)
-
-    if not depends_on_time(gap, t):
-        return jnp.array(False)
-    now, off = gap(t), beside(gap, t, s, SIMPSON)[0]
-    inwards = now - jnp.min(jax.vmap(gap)(t + s * jnp.asarray(np.append(SIMPSON, PROBES), q.dtype)), axis=0)
-    rows = system.linearised(params, t, q)[1]
-    speed = jnp.maximum(jnp.abs(u), jnp.abs(w)) + s * jnp.abs(acceleration(system, params, t, q, u))
-    known = _THROWN * s * magnitudes(rows, speed) + _ROUNDING * jnp.finfo(q.dtype).eps * jnp.max(jnp.abs(q))
-    return jnp.any(((impulse != 0) | (now <= off)) & (jnp.minimum(off, inwards) > known))
 
 
 def unseen_belts(system, params, t, s, q: Array, u: Array, touching: Array) -> Unseen:
@@ -204,7 +180,7 @@ def obstacles_hide(
         return jnp.array(False)
     params, t, h, moved = lax.stop_gradient((params, t, h, moved))
     q = lax.stop_gradient(place(0.0))
-    shares = jnp.asarray(np.append([0.0, 1.0], _PLACES), q.dtype)
+    shares = jnp.asarray(np.append([0.0, 1.0], PLACES), q.dtype)
     # All at one time: what walls do meanwhile is their own matter.
     gaps = lax.stop_gradient(jax.vmap(lambda f: system.gap(t + h, place(f), params))(shares))
     floor = jnp.minimum(jnp.min(gaps[: 2 if watched is None else 1], axis=0), 0.0)

@@ -30,9 +30,11 @@ class Modes:
         At a tie, a closed contact without a load or a stuck one at its bound, rounding decides between open and closed,
         and stick is preferred to slip. Without friction contacts slip. `error` is what the velocities are wrong by.
         """
-        # Slip at less than a thousand roundings of what is compared is none, nor is slip at less than its own error.
-        margin = 1e3 * jnp.finfo(r.dtype).eps * (jnp.max(jnp.abs(r)) + jnp.max(jnp.abs(w))) + 8 * error
         closed = r[:, 0] > stride[:, 0] * w[:, 0]
+        # Slip at less than a thousand roundings of what is compared is none, nor is slip at less than its own error.
+        # How fast open contacts go apart, of which a wall far away does by gap / h, is no part of it.
+        compared = jnp.max(jnp.abs(r)) + jnp.max(jnp.where(closed[:, None], jnp.abs(w), 0))
+        margin = 1e3 * jnp.finfo(r.dtype).eps * compared + 8 * error
         excess = length(r[:, 1:] - stride[:, 1:] * w[:, 1:]) - friction * r[:, 0]
         return cls(closed=closed, slip=closed & ((excess > margin) | (friction == 0)))
 

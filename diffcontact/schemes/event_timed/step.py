@@ -12,6 +12,7 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from diffcontact.particle_line import ParticleLine
+from diffcontact.schemes.blows import forces_blow, surfaces_strike
 from diffcontact.schemes.event_timed.friction.step import step_with_friction
 from diffcontact.schemes.event_timed.frictionless import step_without_friction
 from diffcontact.schemes.event_timed.line_slip import glide_timed
@@ -20,8 +21,8 @@ from diffcontact.schemes.gluing import no_adhesion
 from diffcontact.schemes.layers import Layers
 from diffcontact.schemes.line import LineState, advance, begin, of_line
 from diffcontact.schemes.scheme import Info, Scheme
-from diffcontact.schemes.truncation import Truncation
-from diffcontact.schemes.unseen import walls_kick
+from diffcontact.schemes.truncation import Truncation, root_of_diagonal
+from diffcontact.schemes.unseen import given_forces
 from diffcontact.system import System, acceleration
 
 
@@ -46,9 +47,11 @@ class EventTimed(Scheme):
     **Accuracy.** Exact to rounding for constant forces at every h; for smooth ones second order in state and
     derivative, or fourth (`order=4`, up to twice the work of a step). Where forces change so much within the steps that
     truncation may come to more than 1/32 of the way of a coordinate the status is TOO_COARSE (`truncation.Truncation`),
-    and where forces or belts do much between the times that a step asks for, as often as steps are taken (`unseen`);
-    `simulate(substeps="auto")` keeps to an error of one's own. In single precision steps may be too short as well:
-    where rounding takes more than 1/32 of a way, or of the fastest motion, the status is ILL_CONDITIONED.
+    and where forces or belts do much between the times that a step asks for, as often as steps are taken (`unseen`), or
+    by one blow (`blows`); a force that is switched within a step and stays is not told, but late or early by up to half
+    a step: that is what `breaks` are for. `simulate(substeps="auto")` keeps to an error of one's own. In single
+    precision steps may be too short as well: where rounding takes more than 1/32 of a way, or of the fastest motion,
+    the status is ILL_CONDITIONED.
 
     **Bounces that die away.** A contact that would be closed again within the step does not bounce, so the end of a
     Zeno sequence is found to within O(h).
@@ -176,8 +179,11 @@ class EventTimed(Scheme):
             end, info = self._step_with_friction(system, params, t, h, state)
         else:
             end, info = step_without_friction(system, params, t, h, state, self.events, self.order)
-        thrown = walls_kick(system, params, t, h, state.q, state.u, end.u, info.impulse)
-        return replace(end, truncation=replace(end.truncation, blind=end.truncation.blind + thrown)), info
+        thrown = surfaces_strike(system, params, t, h, state.q, state.u, end.u, info.impulse)
+        weight = root_of_diagonal(system.mass(state.q, params))
+        struck = forces_blow(given_forces(system, params, state.q, state.u), t, h, weight)
+        known = end.truncation
+        return replace(end, truncation=replace(known, blind=known.blind + thrown, blows=known.blows + struck)), info
 
     def truncated(
         self, system: Any, params: Any, t: ArrayLike, h: ArrayLike, before: Any, after: Any, impulse: Array

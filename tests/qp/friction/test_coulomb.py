@@ -285,3 +285,19 @@ def test_a_wedge_keeps_what_its_condition_leaves(dtype, angles, rng):
             # A second pass leaves tangents what the condition of N costs, 1/angle, and the truth has as much of it.
             exact = -np.linalg.solve(N.astype(float), db.astype(float) + dN.astype(float) @ u)
             assert np.max(np.abs(du - exact)) <= 30 * np.finfo(dtype).eps / angle * np.max(np.abs(exact))
+
+
+def test_a_wall_far_away_does_not_stop_a_slip_in_single_precision():
+    """A disc of 1 kg, r = 0.1 m, that slips on a floor, with sides 0.9 m away: at 10 ms these are at 90 m/s."""
+    f32, h, g, mu = np.float32, 0.01, 9.81, 0.3
+    normals = np.array([[1, 0, 0], [0, 1, 0], [-1, 0, 0]], f32)
+    tangents = np.array([[[0, -1, 0.1]], [[1, 0, 0.1]], [[0, 1, 0.1]]], f32)
+    b, still, frictions = np.array([0.9 / h, 0, 0.9 / h], f32), np.zeros((3, 1), f32), np.full(3, mu, f32)
+    mass = np.array([1, 1, 0.005], f32)
+    for slip in (0.09, 0.1, 0.2, 1.0):
+        hit = qp.coulomb(mass, normals, tangents, b, still, frictions, np.array([slip, -g * h, 0.0], f32))
+        assert hit.status == Status.OK
+        # 1 / m + r^2 / I = 3 of what friction pushes; to the rounding of the fastest contact.
+        atol = np.finfo(f32).eps * 0.9 / h
+        np.testing.assert_allclose(tangents[1] @ hit.u, slip - 3 * mu * g * h, atol=atol)
+        np.testing.assert_allclose(hit.tangential[1], -mu * g * h, atol=atol)
