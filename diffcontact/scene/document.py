@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from diffcontact.identify.search.shooting import SHOOTING
 from diffcontact.messages import shown
 from diffcontact.scene.keys import Table
 from diffcontact.scene.kinds import KINDS
-from diffcontact.scene.measurements import read_measurements
+from diffcontact.scene.measurements import Measurements, read_measurements
 from diffcontact.scene.numerals import SIZES
 from diffcontact.scene.parameters import Parameter, read_parameters
 from diffcontact.scene.preparation import PREPARATIONS, Preparation, PreparedRun
@@ -128,15 +128,21 @@ class Scene:
         lengths = len(self.preparation.channels) - angles
         return np.array([self.noise] * lengths + [self.preparation.angle_noise] * angles) if angles else self.noise
 
-    def read_runs(self, path: str | Path) -> tuple[PreparedRun, ...]:
+    def read_runs(
+        self, path: str | Path, read: Callable[..., Measurements] = read_measurements
+    ) -> tuple[PreparedRun, ...]:
         """Read one file of measurements and prepare the run or runs that it holds.
+
+        Args:
+            path: of the file.
+            read: as `read_measurements`; one that remembers reads a file once for several scenes.
 
         Raises:
             OSError: the file cannot be read.
             ValueError: one line that names the file, and row or column.
         """
         drive = self.ready.drive
-        measurements = read_measurements(path, self.columns, self.reading, (drive.column,) if drive else ())
+        measurements = read(path, self.columns, self.reading, (drive.column,) if drive else ())
         runs = self.preparation(measurements.times, measurements)
         if measurements.understood:
             told = {"recording": measurements.understood}

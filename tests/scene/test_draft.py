@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from diffcontact.scene.draft import survey
+from diffcontact.scene.draft import layout, survey
 from diffcontact.scene.draft.layout import layout_of
 from diffcontact.scene.draft.motion import curvature, oscillates, strikes, wall_run
+from diffcontact.scene.draft.spelling import is_meant
 
 TIMES = np.arange(60) / 30
 
@@ -203,6 +204,30 @@ def test_long_records_are_thinned(tmp_path):
     times = np.arange(12_000) / 1000
     found = look(tmp_path, "t [s],x [m]", [times, np.sin(3 * times)])
     assert "every = 3  # of 12000 rows; 1 uses all and takes longer" in found.keys
+
+
+def test_of_a_long_text_only_rows_that_are_not_plain_are_taken_apart(monkeypatch):
+    # Asking every field whether it is a number took minutes for a million rows; a count does not depend on the machine.
+    asked = []
+    monkeypatch.setattr(layout, "is_meant", lambda field, mark: asked.append(field) or is_meant(field, mark))
+    counts = []
+    for rows in (20_000, 40_000):
+        asked.clear()
+        lines = ["t,x", *(f"{i / 1000},{i % 7}.5" for i in range(rows)), "40.0,lost", "40.1,1 000"]
+        with pytest.raises(ValueError, match=f"row {rows + 3}, column 'x': '1 000' has a separator"):
+            layout_of(lines)
+        found = layout_of(lines[:-1])
+        assert (found.columns, found.missing, found.skip) == (("t", "x"), ("lost",), (0, 0))
+        counts.append(len(asked))
+    assert counts[0] == counts[1]
+
+
+def test_a_long_recording_is_looked_at_in_a_part_of_its_rows(tmp_path):
+    times = np.arange(50_000) / 1000
+    found = look(tmp_path, "t [s],x [m]", [times, np.sin(3 * times)])
+    assert found.times.size == found.markers[0].axes["x"].values.size == 16_667
+    assert found.remarks == (found.thinned,)
+    assert found.thinned.startswith("looked at one row in 3 of 50000")
 
 
 def test_roughness_is_the_noise_whatever_the_motion(tmp_path, rng):

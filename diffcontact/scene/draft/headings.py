@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from diffcontact.messages import shown
-from diffcontact.scene.units import Unit
+from diffcontact.scene.units import is_unit
 
 TIME = re.compile(
     r"(t|time|zeit|temps|tid|tiempo|tempo|seconds?|sek|timestamp)\b.*|(t|time)_(s|ms|us|min|h|hr|sec\w*|min\w*|hour\w*)",
@@ -120,7 +120,7 @@ def read_unit(text: str) -> str:
     for part in (text, text.partition(",")[0].strip(), text.partition(" ")[0]):
         lower = part.lower() if len(part) > 1 else part
         for unit in (_SPELT.get(lower, part), lower):
-            if unit and not unit[0].isdigit() and _is_unit(unit):
+            if unit and not unit[0].isdigit() and is_unit(unit):
                 return unit
     return ""
 
@@ -145,11 +145,3 @@ def _stated(name: str) -> tuple[str, str]:
             return unit, ""
     # "seconds", as the whole name.
     return _SPELT.get(name.strip().lower(), "") if name.strip().isalpha() else "", unknown
-
-
-def _is_unit(text: str) -> bool:
-    try:
-        Unit.parse(text)
-    except ValueError:
-        return False
-    return True

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import codecs
+import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from diffcontact.messages import shown
@@ -14,6 +15,9 @@ from diffcontact.scene.recordings.sheet import Row, rows_of
 
 # Numbers begin in one of so many lines.
 _HEAD = 200
+# So many lines of a long text say what divides it; of the others only those are kept that are not plain numbers.
+_LOOKED_AT = 5000
+_PLAIN = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 # What lines begin with that are no data.
 _COMMENTS = "#%"
 # What columns without a header usually are, by how many there are.
@@ -80,14 +84,17 @@ def layout_of(lines: Sequence[str]) -> Layout:
         >>> found.delimiter, found.decimal, found.skip, found.columns, found.missing
         (';', ',', (1, 1), ('t', 'x'), ('-',))
     """
-    found = {mark: table for mark in ",;\t " if (table := _table(lines, mark)) is not None}
+    found = _tables(lines[:_LOOKED_AT]) or _tables(lines)
     if not found:
         raise ValueError(f"no columns of numbers; it begins with {shown(lines[0] if lines else '')}")
     tabs, blanks = found.get("\t"), found.get(" ")
     # A blank between tabs is one within a field, as in 1 500.
     if tabs and blanks and len(tabs.data[0].fields) > 1 and tabs.part >= blanks.part:
         del found[" "]
-    return _layout(_with_first(max(found.values(), key=lambda table: (table.numbers, table.part))))
+    best = max(found.values(), key=lambda table: (table.numbers, table.part))
+    if len(lines) > _LOOKED_AT:
+        best = _table(lines, best.delimiter) or best
+    return _layout(_with_first(best))
 
 
 @dataclass(frozen=True)
@@ -97,7 +104,7 @@ class _Table:
     Attributes:
         delimiter: which one.
         before: rows of as many fields as the data have, before them.
-        data: rows of numbers.
+        data: rows of numbers; of a long text without those that hold plain numbers only.
         columns: positions of those that are numbers.
         numbers: how many it makes; twice, where there are several columns.
         part: of the fields that are numbers.
@@ -111,18 +118,41 @@ class _Table:
     part: float
 
 
+def _tables(lines: Sequence[str]) -> dict[str, _Table]:
+    """The tables that a text may be, by what stands between their fields."""
+    return {mark: table for mark in ",;\t " if (table := _table(lines, mark)) is not None}
+
+
 def _table(lines: Sequence[str], delimiter: str) -> _Table | None:
-    rows = [row for row in map(_unmarked, rows_of(lines, delimiter)) if any(map(str.strip, row.fields))]
+    # A quote may hold lines together wherever it stands.
+    whole = len(lines) <= _LOOKED_AT or any('"' in line for line in lines)
+    rows = _filled(rows_of(lines if whole else lines[:_LOOKED_AT], delimiter))
     width = Counter(len(row.fields) for row in rows[-50:]).most_common(1)[0][0] if rows else 0
+    more, plain = ([], 0) if whole else _beyond(lines, delimiter, width)
+    rows += more
     numbers = [_meant(row.fields, delimiter) for row in rows]
     begin = next((i for i, row in enumerate(rows[:_HEAD]) if len(row.fields) == width and 2 * numbers[i] > width), None)
     if width < 1 or begin is None:
         return None
     before, data = (tuple(row for row in part if len(row.fields) == width) for part in (rows[:begin], rows[begin:]))
-    made = sum(numbers[begin:])
+    made = sum(numbers[begin:]) + width * plain
     # "0,1;2,5" has two numbers between commas, too, but with "1;2" between them.
-    part = made / max(width * len(rows[begin:]), sum(len(row.fields) for row in rows[begin:]))
-    return _Table(delimiter, before, data, _columns(data, delimiter), made * min(width, 2), part)
+    fields = max(width * len(rows[begin:]), sum(len(row.fields) for row in rows[begin:])) + width * plain
+    return _Table(delimiter, before, data, _columns(data, delimiter, plain), made * min(width, 2), made / fields)
+
+
+def _filled(rows: Iterable[Row]) -> list[Row]:
+    return [row for row in map(_unmarked, rows) if any(map(str.strip, row.fields))]
+
+
+def _beyond(lines: Sequence[str], delimiter: str, width: int) -> tuple[list[Row], int]:
+    """Of the lines behind those looked at: the rows that are not plain numbers, and how many are."""
+    between, around = (r"\s+", r"\s*") if delimiter == " " else (f" *{re.escape(delimiter)} *", " *")
+    plain = re.compile(around + between.join([_PLAIN] * max(width, 1)) + around)
+    rest = range(_LOOKED_AT, len(lines))
+    odd = [i for i in rest if plain.fullmatch(lines[i]) is None]
+    rows = [row._replace(first=i + 1, last=i + 1) for i in odd for row in rows_of([lines[i]], delimiter)]
+    return _filled(rows), len(rest) - len(odd)
 
 
 def _unmarked(row: Row) -> Row:
@@ -132,10 +162,14 @@ def _unmarked(row: Row) -> Row:
     return row
 
 
-def _columns(data: Sequence[Row], delimiter: str) -> tuple[int, ...]:
-    """Positions of the columns that are numbers for the most part, where they are not empty."""
+def _columns(data: Sequence[Row], delimiter: str, plain: int) -> tuple[int, ...]:
+    """Positions of the columns that are numbers for the most part, where they are not empty; so they are in all of
+    `plain` rows more.
+    """
     table = enumerate(zip(*(row.fields for row in data), strict=True))
-    return tuple(i for i, fields in table if 2 * _meant(fields, delimiter) > sum(map(bool, map(str.strip, fields))))
+    return tuple(
+        i for i, fields in table if 2 * _meant(fields, delimiter) + plain > sum(map(bool, map(str.strip, fields)))
+    )
 
 
 def _meant(fields: Sequence[str], delimiter: str) -> int:

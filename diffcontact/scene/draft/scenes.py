@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterator, Sequence
+from functools import cache
 from os.path import relpath
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from diffcontact.scene.draft.survey import Column, Marker, Survey
 from diffcontact.scene.draft.toml import quoted
 from diffcontact.scene.draft.tumbling import tumbling
 from diffcontact.scene.keys import Table
+from diffcontact.scene.measurements import read_measurements
 from diffcontact.scene.preparation import PreparedRun
 from diffcontact.scene.preparation.film import roughness
 
@@ -44,19 +46,21 @@ def draft(survey: Survey, folder: Path, name: str) -> tuple[str, str]:
     Raises:
         ValueError: nothing that this library simulates was recognised; one line that says what was tried.
     """
-    tried = []
+    # Candidates differ in what they make of the same columns.
+    tried, read = [], cache(read_measurements)
     for candidate in _candidates(survey):
         text = _text(survey, candidate, folder)
         try:
             scene = parse_scene(Table(tomllib.loads(text), name), folder)
-            runs = scene.read_runs(survey.path)
+            runs = scene.read_runs(survey.path, read)
         except ValueError as error:
             tried.append(f"{candidate.what} ({str(error).removeprefix(f'{survey.path}: ')})")
             continue
         notes = [f"{key} {value}" for run in runs[:1] for key, value in run.notes.items() if key != "recording"]
         rough = _rough(scene, runs) if candidate.columns else 0.0
         return candidate.what, _text(survey, candidate, folder, notes, rough)
-    raise ValueError(f"{survey.path}: no scene fits; tried: {'; '.join(dict.fromkeys(tried)) or 'nothing'}")
+    seen = f"; {survey.thinned}" if survey.thinned else ""
+    raise ValueError(f"{survey.path}: no scene fits; tried: {'; '.join(dict.fromkeys(tried)) or 'nothing'}{seen}")
 
 
 def _candidates(survey: Survey) -> Iterator[Draft]:

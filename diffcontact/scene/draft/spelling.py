@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from diffcontact.messages import shown
-from diffcontact.scene.units import Unit
+from diffcontact.scene.units import is_unit
 
 _PLAIN = r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?"
 _NUMBER = re.compile(rf"\s*{_PLAIN}\s*")
@@ -75,14 +75,6 @@ def _mistake(text: str) -> str:
     if _GROUPED.fullmatch(text):
         return "has a separator of thousands, expected digits alone"
     measured = _MEASURED.fullmatch(text)
-    if measured and _is_unit(measured["unit"]):
+    if measured and is_unit(measured["unit"]):
         return f"has the unit {measured['unit']!r}, expected it in the header"
     return ""
-
-
-def _is_unit(text: str) -> bool:
-    try:
-        Unit.parse(text)
-    except ValueError:
-        return False
-    return True

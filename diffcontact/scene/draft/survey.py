@@ -29,6 +29,8 @@ _MOVES = 12.0
 _MOST_IMPACTS = 60
 # A fit of more rows takes minutes.
 _MANY = 5000
+# What a motion is taken for is seen in so many of its rows; kinks are looked for around each of them.
+_LOOKED_AT = 20_000
 # From this part of the rows on, times that do not increase were rounded.
 _ROUNDED = 0.02
 
@@ -83,6 +85,7 @@ class Survey:
         quaternions: the names of four columns each that say so in space.
         forces: columns in newton, by name.
         remarks: what was noticed, in words.
+        thinned: of these, how many rows were looked at; "" for all.
     """
 
     path: Path
@@ -98,6 +101,7 @@ class Survey:
     quaternions: tuple[tuple[str, ...], ...] = ()
     forces: Mapping[str, NDArray] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
+    thinned: str = ""
 
 
 def survey(path: str | Path) -> Survey:
@@ -155,6 +159,12 @@ def _surveyed(
     if time:
         keys += [f"time = {quoted(time)}", f'time_unit = "{unit}"{"  # a guess" if guessed else ""}', *clock]
     remarks += told
+    step = -(-keep.size // _LOOKED_AT)
+    keep, times = keep[::step], times[::step]
+    thinned = (
+        f"looked at one row in {step} of {written.size}; a short motion is seen in a part of them" if step > 1 else ""
+    )
+    remarks += [thinned] if thinned else []
     reading = _with_clock(reading, time, clock)
     flags = _flags(columns)
     left = [name for name in columns if name != time and name not in flags.values()]
@@ -194,6 +204,7 @@ def _surveyed(
         quaternions=quaternions,
         forces={name: columns[name][keep] for name in left if headings.unit(name) == "N"},
         remarks=tuple(remarks),
+        thinned=thinned,
     )
 
 

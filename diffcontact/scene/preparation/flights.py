@@ -71,8 +71,8 @@ def flights(t: NDArray, y: NDArray) -> list[Flight]:
     if y.size < _ENOUGH:
         return found
     way, left, parabolas = span(y), np.ones(y.size, bool), _drawn(t, y)
+    near = np.abs(_at(parabolas, t) - y) < _ON * way
     while len(parabolas):
-        near = np.abs(_at(parabolas, t) - y) < _ON * way
         # Samples of another flight end every stretch.
         score, begin, end = _best_stretch(np.where(left, np.where(near, 1.0, _AGAINST), -float(y.size)))
         best = int(np.argmax(score))
@@ -83,11 +83,13 @@ def flights(t: NDArray, y: NDArray) -> list[Flight]:
         parabola = Polynomial(polyfit(t[on], y[on], 2))
         if not abs(parabola.coef[2] / parabolas[best, 2] - 1) < _ALIKE:
             # Most of what is near this parabola is on another curve, as where a hand keeps still.
-            parabolas = np.delete(parabolas, best, axis=0)
+            parabolas, near = (np.delete(part, best, axis=0) for part in (parabolas, near))
             continue
         found.append(Flight(parabola, int(rows[0]), int(rows[-1]), on.size))
         left[rows] = False
-        parabolas = parabolas[np.abs(parabolas[:, 2] / found[0].parabola.coef[2] - 1) < _ALIKE]
+        alike = np.abs(parabolas[:, 2] / found[0].parabola.coef[2] - 1) < _ALIKE
+        if not alike.all():
+            parabolas, near = parabolas[alike], near[alike]
     return sorted(found, key=lambda flight: flight.begin)
 
 
