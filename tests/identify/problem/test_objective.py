@@ -9,6 +9,7 @@ from falling import TIMES, fall
 
 from diffcontact import EventTimed
 from diffcontact.identify import Observations, Positive, Real
+from diffcontact.identify.problem.joint_residual import _triangular_factor
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.rounding import negligible_columns
 
@@ -71,3 +72,13 @@ def test_noise_is_no_rounding_however_far_from_the_origin(double, origin):
 def test_rounding_is_no_information(rng):
     J = rng.normal(size=(50, 2)) * [1.0, 1e-15]
     assert negligible_columns(J, np.array([1.0, 2.0]), 100.0, EPS).tolist() == [False, True]
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(3, 5), (40, 5), (5_000, 5), (1_639, 5), (700, 120), (260, 129)])
+def test_a_triangular_factor_has_the_products_of_all_rows(rng, rows, columns):
+    """In one block or in several, of many rows or of many columns: R^T R = A^T A."""
+    A = rng.normal(size=(rows, columns))
+    R = _triangular_factor(A)
+    assert R.shape == (min(rows, columns), columns)
+    # Rounding of sums of as many terms as there are rows, each of order one.
+    np.testing.assert_allclose(R.T @ R, A.T @ A, rtol=0, atol=1e-15 * rows * columns**0.5 + 1e-13)
