@@ -253,7 +253,7 @@ def _triangular_factor(A: NDArray) -> NDArray:
     """R (n, n) with R^T R = A^T A of A (m, n), from the factors of its blocks of rows; (m, n) where m < n."""
     rows = max(2 * A.shape[1], _ENTRIES // A.shape[1])
     if len(A) <= rows:
-        return np.linalg.qr(A, mode="r")
+        return np.asarray(np.linalg.qr(A, mode="r"))
     blocks = np.zeros((-(-len(A) // rows), rows, A.shape[1]))
     blocks.reshape(-1, A.shape[1])[: len(A)] = A
-    return _triangular_factor(np.linalg.qr(blocks, mode="r").reshape(-1, A.shape[1]))
+    return _triangular_factor(np.asarray(np.linalg.qr(blocks, mode="r")).reshape(-1, A.shape[1]))
