@@ -6,18 +6,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from all_schemes import SCHEMES
 
 import diffcontact as dc
 
 STEP, START = 0.02, 10.0
 TIMES = np.arange(530) * STEP
-SCHEMES = {
-    "EventTimed": dc.EventTimed(),
-    "EventTimed 4": dc.EventTimed(order=4),
-    "VelocityProjection": dc.VelocityProjection(),
-    "ElasticProjection": dc.ElasticProjection(),
-    "CatchingUp": dc.CatchingUp(),
-}
 PUBLISHED = [name for name in SCHEMES if "Event" not in name]
 # Where in a step it begins: everywhere, at both ends too.
 PHASES = START + STEP * np.linspace(0.0, 1.0, 11)

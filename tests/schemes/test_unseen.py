@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from all_schemes import SCHEMES
 
 import diffcontact as dc
 from diffcontact.schemes.unseen import ENDS, SIMPSON, beside, depends_on_time
@@ -14,13 +15,6 @@ STEP = 0.05
 TIMES = np.linspace(0.0, 0.6, 13)
 # One, two and four periods a step, and nearly so: table and camera at the same rate.
 ALIASES = [2 * np.pi * k / STEP * (1 + off) for k, off in ((1, 0.0), (1, 0.003), (2, 0.0), (4, 0.001))]
-SCHEMES = {
-    "EventTimed": dc.EventTimed(),
-    "EventTimed 4": dc.EventTimed(order=4),
-    "VelocityProjection": dc.VelocityProjection(),
-    "ElasticProjection": dc.ElasticProjection(),
-    "CatchingUp": dc.CatchingUp(),
-}
 
 
 def shaking(t, p):
