@@ -20,6 +20,7 @@ import jax
 
 from diffcontact.commands.cache import use_cache
 from diffcontact.commands.complaint import ExitCode, complain, unforeseen
+from diffcontact.commands.threads import products_by_one_thread
 from diffcontact.progress import shown
 from diffcontact.tasks import LostChunkError
 
@@ -44,6 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Parameters are wanted to more digits than float32 has; a library must not decide that, a program must.
         jax.config.update("jax_enable_x64", True)
         use_cache()
+        products_by_one_thread()
         # Tracing makes millions of small objects that live on: looking through them for cycles takes a fifth of a fit.
         gc.set_threshold(100_000, 50, 10)
         with warnings.catch_warnings():

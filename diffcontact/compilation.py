@@ -22,9 +22,10 @@ from diffcontact.products import with_full_products
 # Measured on jaxlib 0.10.1: a ball on a floor 2.1 s for 3.3 s, its 10^5 steps 0.75 s with either. Since jaxlib 0.12
 # there is one code generator.
 _QUICKLY = {"xla_cpu_use_fusion_emitters": False, "xla_backend_optimization_level": 1}
-# Seconds to compile and microseconds a step, optimised | not: a ball 2.2, 12 | 1.7, 14; three balls in a box 4.1, 100 |
-# 2.1, 105; a box that tumbles 16, 190 | 11, 390; a cube 33, 960 | 21, 2 000; ten balls in a box 14, 700 | 7, 4 000.
-_LITTLE = 10**5
+# Seconds to compile and microseconds a step, optimised | not: a ball 1.7, 3.7 | 1.1, 4.8; a ball in a box 3.0, 4.7 |
+# 2.0, 7.2; three balls in a box 4.1, 100 | 2.1, 105; a box that tumbles 16, 190 | 11, 390; a cube 33, 960 | 21, 2 000;
+# ten balls in a box 14, 700 | 7, 4 000. At this much work a call loses at most half of what it has gained.
+_LITTLE = 1_250_000
 _UNOPTIMISED = {"xla_backend_optimization_level": 0}
 
 
@@ -34,7 +35,8 @@ def quick_jit(function: Callable, work: Callable[..., int] | None = None, **opti
     Args:
         function, options: as for `jax.jit`.
         work: called with the same arguments as the function, about how much there is to do: the number of steps times
-            the cube of the number of coordinates. Where it is little, the code is not optimised. None: it always is.
+            what one takes, in units of some nanoseconds. Where it is little, the code is not optimised. None: it always
+            is.
 
     Example:
         >>> import jax, jax.numpy as jnp

@@ -64,12 +64,12 @@ def _stepped(system, params, q0, u0, times, breaks, scheme, substeps, percussion
         status = initial_status(found)
         stands = stands_still(status)
         system, params, q0, u0, times = harmless(found, stands, system, params, *asked)
-    advance = _each_piece(system, params, breaks, scheme, substeps, percussions)
+    step, advance = _each_piece(system, params, breaks, scheme, substeps, percussions)
     grid, places, intervals = (times, None, None) if breaks is None else with_breaks(times, breaks)
     q0, u0 = entangled((q0, u0), (params, times))
-    at_first = system, params, times[0], (times[1] - times[0]) / substeps
-    initial = initial_state(scheme, *at_first, q0, u0)
-    truncation = _zeros_like(jax.eval_shape(partial(one_step, scheme, *at_first), initial)[1].truncation)
+    at_first = times[0], (times[1] - times[0]) / substeps
+    initial = initial_state(scheme, system, params, *at_first, q0, u0)
+    truncation = _zeros_like(jax.eval_shape(partial(step, system), initial, at_first)[1].truncation)
     (end, status, truncation), (told, impulses, happened) = lax.scan(
         advance, in_lanes((initial, status, truncation), q0), (grid[:-1], grid[1:])
     )
@@ -99,7 +99,8 @@ def _stepped(system, params, q0, u0, times, breaks, scheme, substeps, percussion
 
 def work(system, params, q0, u0, times, breaks, scheme, substeps, *_) -> int:
     """What `quick_jit` asks for; a number of substeps that one program serves for all is taken for eight."""
-    return times.size * (substeps if isinstance(substeps, int) else 8) * q0.size**3
+    friction = 10 if getattr(system, "rubs", False) else 1
+    return times.size * (substeps if isinstance(substeps, int) else 8) * friction * (4 + q0.size**3)
 
 
 # So many substeps, known when tracing: both modes of differentiation, percussions.
@@ -109,8 +110,9 @@ counted_steps = quick_jit(_stepped, work, static_argnames=("system", "scheme", "
 
 
 def _each_piece(system, params, breaks, scheme, substeps, percussions):
-    """A function that carries (state, status, truncation) over the piece of time (begin, end), and what it tells: q, u
-    and adhesion at the end, impulses, and what happened, percussions and changes of modes."""
+    """A step of (system, state, (t, h)), traced once wherever it is asked for; and a function that carries (state,
+    status, truncation) over the piece of time (begin, end), and what it tells: q, u and adhesion at the end, impulses,
+    and what happened, percussions and changes of modes."""
 
     def step(within, state, at):
         t, h = at
@@ -140,10 +142,10 @@ def _each_piece(system, params, breaks, scheme, substeps, percussions):
     apart = alone and side_by_side().apart
     advance = piece if breaks is None and not apart else unless_empty
     if alone:
-        return advance
+        return step, advance
     # Reverse mode keeps a state per interval and, while it is there, one (and what the scheme keeps) per substep of it:
     # with as many substeps as intervals its memory grows like the root of the number of steps.
-    return jax.checkpoint(advance, prevent_cse=False)
+    return step, jax.checkpoint(advance, prevent_cse=False)
 
 
 def _zeros_like(shapes):

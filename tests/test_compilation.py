@@ -47,6 +47,16 @@ def test_a_simulation_is_a_small_program(scheme, most):
     assert instructions(scheme) <= most
 
 
+@pytest.mark.parametrize("substeps", [1, 3])
+@pytest.mark.parametrize("scheme", [dc.EventTimed(), dc.VelocityProjection()])
+def test_a_step_is_traced_once(scheme, substeps, monkeypatch):
+    """What a step costs is asked of its shapes more than once: tracing takes a quarter of a first call."""
+    traced = []
+    monkeypatch.setattr(type(scheme), "step", lambda *args, step=type(scheme).step: traced.append(1) or step(*args))
+    program(scheme, substeps=substeps)
+    assert len(traced) == 1
+
+
 def test_neither_steps_nor_contacts_make_it_larger():
     """Loops run over both. Balls that can touch each other have gaps that balls alone have not."""
     few = instructions(dc.EventTimed(), balls=2, dimension=2)
@@ -87,7 +97,7 @@ def test_code_that_has_little_to_do_is_not_optimised(monkeypatch):
         little, much = (dict(compilation._known(little)) for little in (True, False))
         assert little["xla_backend_optimization_level"] == 0 < much["xla_backend_optimization_level"]
         double = quick_jit(lambda x: 2 * x, work=lambda x: x.size)
-        for size, counts in ((3, (1, 0)), (10**6, (1, 1)), (4, (2, 1))):
+        for size, counts in ((3, (1, 0)), (2 * 10**6, (1, 1)), (4, (2, 1))):
             np.testing.assert_array_equal(double(jnp.ones(size)), np.full(size, 2.0))
             assert tuple(double.quick(little)._cache_size() for little in (True, False)) == counts
         assert double.programs() == 3
