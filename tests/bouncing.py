@@ -19,14 +19,14 @@ SAMPLES = 60
 
 
 def bounces(e, g, height, speed, times):
-    """Heights of a ball from its flights put end to end: the exact solution, for up to ten impacts."""
+    """Heights of a ball from its flights put end to end: the exact solution, for up to ten impacts, e that of each."""
     heights, start, q, u = np.empty_like(times), times[0], height, speed
-    for _ in range(11):
+    for each in np.broadcast_to(e, 11):
         flight = (u + np.sqrt(u * u + 2 * g * q)) / g
         later = times >= start
         s = times[later] - start
         heights[later] = q + u * s - g * s**2 / 2
-        start, q, u = start + flight, 0.0, e * (g * flight - u)
+        start, q, u = start + flight, 0.0, each * (g * flight - u)
     return heights
 
 

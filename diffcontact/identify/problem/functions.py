@@ -15,8 +15,11 @@ from diffcontact.inputs import Functions, called
 from diffcontact.system import System
 
 
-def require_functions(run: Run) -> None:
+def require_functions(run: Run) -> int:
     """Refuse what a run's `tied`, `initial` and `clock` return, and contacts that it does not have.
+
+    Returns:
+        d, how many velocities `initial` returns.
 
     Raises:
         ValueError: one line that names the function, what was expected and what it returned.
@@ -25,14 +28,15 @@ def require_functions(run: Run) -> None:
 
     def begin(z, fixed, times):
         params = _parameters(model, z, fixed)
-        q0 = _initial(model, params)
+        q0, u0 = _initial(model, params)
         if model.clock is not None:
             shape = jnp.shape(called("Problem(clock)", "times, params", model.clock, params, times, params))
             if shape != times.shape:
                 raise ValueError(f"Problem(clock): returned shape {shape}, expected {times.shape} as there are times")
         _require_contacts(model, times[0], q0, params)
+        return u0
 
-    jax.eval_shape(begin, jnp.zeros(run.index.size), run.fixed, run.samples.times)
+    return jax.eval_shape(begin, jnp.zeros(run.index.size), run.fixed, run.samples.times).size
 
 
 def _parameters(model: Model, z: jax.Array, fixed: Mapping[str, Any]) -> dict[str, Any]:
@@ -43,13 +47,13 @@ def _parameters(model: Model, z: jax.Array, fixed: Mapping[str, Any]) -> dict[st
     return params
 
 
-def _initial(model: Model, params: Mapping[str, Any]) -> jax.Array:
+def _initial(model: Model, params: Mapping[str, Any]) -> tuple[jax.Array, jax.Array]:
     returned = called("Problem(initial)", "params", model.initial, params, params)
     pair = not isinstance(returned, Mapping) and hasattr(returned, "__len__") and len(returned) == 2
     if not pair:
         what = f"{len(returned)} of them" if isinstance(returned, tuple | list) else type(returned).__name__
         raise ValueError(f"Problem(initial): expected two arrays, (q0, u0), got {what}")
-    return jnp.asarray(returned[0])
+    return jnp.asarray(returned[0]), jnp.asarray(returned[1])
 
 
 def _require_contacts(model: Model, t: jax.Array, q0: jax.Array, params: Mapping[str, Any]) -> None:

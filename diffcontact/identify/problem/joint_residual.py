@@ -57,8 +57,8 @@ class JointResidual:
             prepared(kind[0], problem.observations, parameters, i, longest[kind])
             for i, (kind, problem) in enumerate(zip(kinds, problems, strict=True))
         ]
-        for run in {run.model: run for run in self.runs}.values():
-            require_functions(run)
+        velocities = {model: require_functions(run) for model, run in {run.model: run for run in self.runs}.items()}
+        self.runs = [run.kickable(velocities[run.model]) for run in self.runs]
         self.samples = sum(int(run.present.sum()) for run in self.runs)
         self.rubs = any(getattr(run.model.system, "rubs", False) for run in self.runs)
         self.runs = self._resolved(parameters.start)
@@ -237,7 +237,8 @@ class JointResidual:
             r = at.r[:, : again.shape[1]]
             finite = np.isfinite(r)
             if not np.allclose(again[finite], r[finite], tolerance, tolerance):
-                self.runs[i] = replace(prepared(run.model, observations, parameters, i, run.length), change=run.change)
+                anew = prepared(run.model, observations, parameters, i, run.length)
+                self.runs[i] = replace(anew, fixed=run.fixed, change=run.change)
 
 
 def _with_values(samples: Samples, values: Any) -> Samples:

@@ -10,9 +10,9 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array
 
+from diffcontact.identify.problem.disturbance import Disturbed, disturbed
 from diffcontact.identify.problem.observations import Problem
 from diffcontact.identify.problem.parameters import Block, insert
-from diffcontact.identify.problem.resistance import Resisted, resisted
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +37,7 @@ class Model:
 
     def parameters(self, z: Array, fixed: dict[str, Any]) -> dict[str, Any]:
         """What the run's functions are given: fixed and free parameters, and those tied to them; traceable."""
-        params = Resisted.of(insert(self.view, z, fixed))
+        params = Disturbed.of(insert(self.view, z, fixed))
         for name, function in self.tied:
             params[name] = function(params)
         return params
@@ -82,7 +82,7 @@ def share_code(
 
     return [
         Model(
-            system=resisted(problem.system),
+            system=disturbed(problem.system),
             scheme=problem.scheme,
             substeps=1 if isinstance(problem.substeps, str) else problem.substeps,
             observe=first_alike(problem.observations.observe),

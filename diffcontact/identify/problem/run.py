@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diffcontact.arguments import require_near
+from diffcontact.identify.problem.disturbance import KICK, RESISTANCE, no_kick
 from diffcontact.identify.problem.impacts import Impacts
 from diffcontact.identify.problem.loss import Loss
 from diffcontact.identify.problem.model import Model
 from diffcontact.identify.problem.observations import Observations
 from diffcontact.identify.problem.parameters import FreeParameters
 from diffcontact.identify.problem.residual import Samples, evaluate, linearise
-from diffcontact.identify.problem.resistance import RESISTANCE
 from diffcontact.identify.problem.rounding import rounding
 from diffcontact.identify.problem.substeps import enough
 
@@ -80,6 +80,10 @@ class Run:
             return ""
         # A sum with zero turns -0 into 0.
         return hashlib.sha256(b"|".join(sorted((channel + 0.0).tobytes() for channel in channels))).hexdigest()
+
+    def kickable(self, d: int) -> Run:
+        """The run, with a kick of nothing for its d velocities held fixed; see `disturbance`."""
+        return replace(self, fixed=self.fixed | {KICK: no_kick(d, self.samples.times.dtype)})
 
     def under_way(self, z: NDArray, samples: Samples):
         """J, r and the trajectory at z (P_i,), not waited for."""

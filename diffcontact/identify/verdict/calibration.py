@@ -18,7 +18,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from diffcontact.identify.verdict.evidence import Evidence, RunEvidence
+from diffcontact.identify.verdict.evidence import Evidence
 
 SCALE, PERSPECTIVE, ZERO, CLOCK = (
     "scale of channel ",
@@ -62,7 +62,7 @@ def faults_of_measuring(evidence: Evidence, number: int) -> dict[str, NDArray]:
     for j in range(2, len(run.times) - 1, max(len(run.times) // _PLACES, 1)):
         late = (np.arange(len(run.times)) >= j)[:, None]
         found[f"{JUMP} at t = {run.times[j]:.4g}"] = seen.columns([late * seen.speed])
-    if impacts := _impacts(run):
+    if impacts := run.impacts:
         passed = np.sum([np.arange(len(run.times)) >= behind for _, behind in impacts], axis=0)
         found["time [s] that impacts last"] = seen.columns([-passed[:, None] * seen.speed])
         if len(impacts) <= _IMPACTS:
@@ -89,7 +89,7 @@ class _Seen:
             # Where nothing was measured nobody minds what is not finite.
             known = here | np.isfinite(y)
             self.y[:, c] = np.interp(run.times, run.times[known], y[known])
-            self.speed[:, c] = _speed(run.times, self.y[:, c], _impacts(run))
+            self.speed[:, c] = _speed(run.times, self.y[:, c], run.impacts)
             self.ends[:, c] = np.min(y[here]), np.max(y[here])
 
     def bent(self, c: int, i: int) -> NDArray:
@@ -122,12 +122,6 @@ def _only(c: int, shape: NDArray, whole: tuple[int, ...]) -> NDArray:
     found = np.zeros(whole)
     found[:, c] = shape
     return found
-
-
-def _impacts(run: RunEvidence) -> list[tuple[int, int]]:
-    """The samples before and behind every impact; of impacts that follow each other closely those about them all."""
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], run.struck, [False]]).astype(int)))
-    return [(int(a), int(b) - 1) for a, b in zip(edges[::2], edges[1::2], strict=True)]
 
 
 def _late(y: NDArray, times: NDArray, impacts: list[tuple[int, int]]) -> list[NDArray]:

@@ -1,4 +1,5 @@
-r"""What would explain the residuals, if one thing would: a fault of the measuring, a term held fixed, a resistance.
+r"""What would explain the residuals, if one thing would: a fault of the measuring, a term held fixed, a resistance,
+impacts that are not all alike.
 
 Each is tried by Rao's score test (`faults`), and the one is told that makes the residuals likeliest, by chi^2 with a
 penalty of p log n for its p numbers (Schwarz), if it is certain, and takes half of what chi^2 has too much. Others that
@@ -24,16 +25,17 @@ from diffcontact.identify.verdict.faults import Fault, Projected
 from diffcontact.identify.verdict.shifts import Shifts
 from diffcontact.identify.verdict.verdict import Reason
 
-# One false alarm in two hundred fits, shared by terms of the model, a resistance that it has not, jumps of the clock,
-# and all others: the model's own terms are few, and are not to pay for the many places at which a clock may jump.
+# One false alarm in two hundred fits, shared by terms of the model, a resistance that it has not, impacts, jumps of the
+# clock, and all others: the model's own terms are few, and are not to pay for the many places where a clock may jump.
 _LEVEL = 5e-3
-_KINDS = 4
+_KINDS = 5
 # Of the excess of chi^2, the part that a fault must explain to be named.
 _MOST = 0.5
 # In chi^2 over its mean: what is less likely by more than e^4.5 is another thing.
 _ALIKE = 9.0
 _NAMED = 3
 _RESISTANCE = "a resistance that the model has not, which takes a part of the speed from start to end,"
+_UNLIKE = "impacts that are not all alike, as where restitution or friction differs from one to the next,"
 # Of those that are nearly as likely: each has the noise estimated anew.
 _TRIED = 3
 
@@ -93,6 +95,7 @@ def _candidates(evidence: Evidence) -> list[_Candidate]:
         ("{}", [faults_of_measuring(evidence, number) for number in numbers]),
         ("{}, held fixed,", [{name: one.column for name, one in run.items()} for run in evidence.held]),
         ("{}", [{_RESISTANCE: evidence.resistance[i][..., None]} if i in evidence.resistance else {} for i in numbers]),
+        ("{}", [_unlike(evidence, number) for number in numbers]),
     )
     found = []
     for words, of_runs in families:
@@ -111,6 +114,14 @@ def _candidates(evidence: Evidence) -> list[_Candidate]:
             rivals = jumps if _is_jump(told) else len(several) - jumps
             found.append(_Candidate(fault, told, likely, _LEVEL / _KINDS / rivals))
     return found
+
+
+def _unlike(evidence: Evidence, number: int) -> dict[str, NDArray]:
+    """(n, k, m) what each of the m impacts of all runs would add to a run if it alone were another."""
+    if len(evidence.impacts) < 2:
+        return {}
+    nothing = np.zeros(evidence.runs[number].residual.r.shape)
+    return {_UNLIKE: np.stack([impact.get(number, nothing) for impact in evidence.impacts], axis=-1)}
 
 
 def _is_jump(told: str) -> bool:

@@ -19,7 +19,7 @@ from diffcontact.identify.problem.impacts import struck
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.rounding import are_rounding
 from diffcontact.identify.problem.run import Run
-from diffcontact.identify.verdict.held import Held, held, resistance
+from diffcontact.identify.verdict.held import Held, held, impacts, resistance
 from diffcontact.system import System
 
 if TYPE_CHECKING:
@@ -55,6 +55,12 @@ class RunEvidence:
     def noise(self) -> RunNoise:
         """What the residuals look like as noise."""
         return run_noise(self.residual.r, self.residual.J)
+
+    @cached_property
+    def impacts(self) -> list[tuple[int, int]]:
+        """The samples before and behind every impact; of those that follow each other closely those about them all."""
+        edges = np.flatnonzero(np.diff(np.concatenate([[False], self.struck, [False]]).astype(int)))
+        return [(int(a), int(b) - 1) for a, b in zip(edges[::2], edges[1::2], strict=True)]
 
     @property
     def present(self) -> NDArray:
@@ -172,6 +178,16 @@ class Evidence:
             if _cosine(found, known) > _ALIKE:
                 return {}
         return found
+
+    @cached_property
+    def impacts(self) -> list[dict[int, NDArray]]:
+        """Per impact of all runs, what it would add to the samples (n, k) of its run if it changed the velocity by
+        twice as much."""
+        return [
+            {number: column}
+            for number, (run, seen) in enumerate(zip(self.objective.joint.runs, self.runs, strict=True))
+            for column in impacts(run, self.theta, self.result.trajectories[number], seen.impacts)
+        ]
 
     def run(self, number: int) -> str:
         """What a run is called."""

@@ -1,11 +1,13 @@
 """What a fit holds fixed, as columns of the data: how each sample would change with it.
 
 A term that a model has and a fit does not use stands among the parameters, most often at zero: the damping of a film of
-air, a tilt. Whether the data want it is seen without fitting it. So it is with a resistance that the model has not.
+air, a tilt. Whether the data want it is seen without fitting it. So it is with a resistance that the model has not, and
+with impacts that are not all alike.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -14,8 +16,8 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
+from diffcontact.identify.problem.disturbance import KICK, RESISTANCE, kick
 from diffcontact.identify.problem.residual import linearise
-from diffcontact.identify.problem.resistance import RESISTANCE
 from diffcontact.identify.problem.run import Run
 
 # Arrays of more are places and shapes rather than terms, and each entry costs a simulation.
@@ -33,7 +35,7 @@ def held(run: Run, theta: NDArray) -> dict[str, Held]:
     """The numbers that a run holds fixed, of which its samples would see a change at theta (P,)."""
     columns, found = _Columns(run, theta), dict[str, Held]()
     for name, value in run.fixed.items():
-        if name == RESISTANCE or not _is_number(value):
+        if name in (RESISTANCE, KICK) or not _is_number(value):
             continue
         for entry in np.ndindex(np.shape(value)):
             if len(found) == _ALTOGETHER:
@@ -56,6 +58,32 @@ def resistance(run: Run, theta: NDArray) -> NDArray | None:
     # Between rounding and what is no longer a derivative.
     share = float(jnp.finfo(rate.dtype).eps) ** 0.4
     return _Columns(run, theta).by(RESISTANCE, rate + share * most, share)
+
+
+def impacts(run: Run, theta: NDArray, trajectory: Any, struck: Sequence[tuple[int, int]]) -> list[NDArray]:
+    """Per impact, (n, k) how a run's samples would change, in noise, if it alone changed the velocity by twice as much.
+
+    To first order, by a kick behind it; where no sample sees that, none.
+
+    Args:
+        run, theta, trajectory: at theta (P,).
+        struck: the samples before and behind each impact.
+    """
+    t, u = (np.asarray(array, float)[: run.length] for array in (trajectory.t, trajectory.u))
+    columns, found = _Columns(run, theta), list[NDArray]()
+    share = float(jnp.finfo(run.samples.times.dtype).eps) ** 0.4
+    for before, behind in struck[:_ALTOGETHER]:
+        if behind + 2 >= run.length:
+            continue
+        # What forces did meanwhile is no impact's.
+        first = before - 1 if before else behind
+        slope = (u[first + 1] - u[first]) / (t[first + 1] - t[first])
+        change = u[behind] - u[before] - (t[behind] - t[before]) * slope
+        moment, width = t[behind + 1], t[behind + 2] - t[behind + 1]
+        column = columns.by(KICK, kick(moment, width, share * change).astype(run.samples.times.dtype), share)
+        if column is not None:
+            found.append(column)
+    return found
 
 
 class _Columns:

@@ -13,7 +13,8 @@ changes by that much across the picture; of its channels those are told in which
 floor for one, may be off by as much of the way; of it is told how much would just not show. Where nothing at all would
 show, it is a place from which places are counted, and nothing is told. A term that is held at
 zero, as a drag, has no hundredth part: of it is told how much would just not show, where that moves an estimate
-further; and so of a resistance to motion that the model has not. Of a term that does to the data what parameters do,
+further; and so of a resistance to motion that the model has not, and of impacts that are not all alike: the restitution
+of a ball is not the same in each. Of a term that does to the data what parameters do,
 however much there is of it, no size is told. Residuals that follow each other closely may be noise
 or the model's lack, an uneven rail's, and a single run cannot tell: that they are noise is taken as right, too.
 """
@@ -38,6 +39,11 @@ _ORDINARY = 1e-2
 _SHOWS = 3.0
 # What takes more of the speed from start to end than this does not stay out of a model.
 _SLOWED = 0.2
+# What impacts scatter by has no shape that is known before, and looks like correlated noise: of simulated bounces half
+# are found where it leaves so many standard deviations.
+_SCATTER_SHOWS = 10.0
+# No two impacts of real bodies change velocities by the same to better than this.
+_ALIKE = 2e-3
 _NAMED = 3
 # Samples that follow each other closely are worth less than this part of their number.
 _CLOSELY = 0.1
@@ -56,6 +62,7 @@ def taken_as_right(evidence: Evidence) -> str:
         *_zeros(evidence, shifts, of_runs),
         *_terms(evidence, shifts),
         *_resistance(evidence, shifts),
+        *_impacts(evidence, shifts),
         *_slow_noise(evidence, shifts),
         *_rounding(evidence),
     ]
@@ -94,6 +101,24 @@ def _resistance(evidence: Evidence, shifts: Shifts) -> list[str]:
     return [
         "that nothing resists the motion besides what the model has (what takes "
         f"{100 * size:.2g} % of the speed until the end would hardly show, and moves {words})"
+    ]
+
+
+def _impacts(evidence: Evidence, shifts: Shifts) -> list[str]:
+    """That impacts are all alike, where as much as they scatter anyhow would not show.
+
+    Runs that are compared with each other hold it in their intervals.
+    """
+    if len(evidence.runs) >= RUNS_TO_COMPARE or len(evidence.impacts) < 2:
+        return []
+    left = float(np.linalg.norm([shifts.left(parts) for parts in evidence.impacts]))
+    shows = _SCATTER_SHOWS * float(np.sqrt(max(evidence.misfit, _TINY))) / left if left > 0 else np.inf
+    size, moved = min(shows, _ORDINARY), np.linalg.norm([shifts.by(parts) for parts in evidence.impacts], axis=0)
+    if size < _ALIKE or not (words := shifts.beyond(size * moved)):
+        return []
+    return [
+        f"that impacts are all alike (a scatter of {100 * size:.2g} % from one to the next, in what they change of the "
+        f"velocity, would hardly show, and moves {words})"
     ]
 
 
