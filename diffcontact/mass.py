@@ -1,4 +1,7 @@
-"""The mass matrix as an operator: a vector of masses or a full symmetric positive definite matrix, one interface."""
+"""The mass matrix as an operator: a vector of masses or a full symmetric positive definite matrix, one interface.
+
+Of a full matrix only the symmetric part counts, so that its derivative is symmetric, too.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ def apply(mass, x):
         >>> apply(jnp.array([1.0, 2.0]), jnp.array([3.0, 4.0])).tolist()
         [3.0, 8.0]
     """
-    return _scale(mass, x) if mass.ndim == 1 else mass @ x
+    return _scale(mass, x) if mass.ndim == 1 else _symmetric(mass) @ x
 
 
 def solve(mass, x):
@@ -38,7 +41,7 @@ def solve(mass, x):
         >>> solve(jnp.array([[4.0, 0.0], [0.0, 1.0]]), jnp.array([8.0, 1.0])).tolist()
         [2.0, 1.0]
     """
-    return _scale(1 / mass, x) if mass.ndim == 1 else linear.solve_positive(mass, x)
+    return _scale(1 / mass, x) if mass.ndim == 1 else linear.solve_positive(_symmetric(mass), x)
 
 
 def root(mass):
@@ -48,7 +51,7 @@ def root(mass):
         >>> root(jnp.array([4.0, 9.0])).tolist()
         [2.0, 3.0]
     """
-    return jnp.sqrt(mass) if mass.ndim == 1 else linear.cholesky((mass + mass.T) / 2)
+    return jnp.sqrt(mass) if mass.ndim == 1 else linear.cholesky(_symmetric(mass))
 
 
 def whiten(root_of_mass, x):
@@ -81,6 +84,10 @@ def unwhiten(root_of_mass, x):
     if root_of_mass.ndim == 1:
         return _scale(1 / root_of_mass, x)
     return linear.solve_lower(root_of_mass, x, transposed=True)
+
+
+def _symmetric(mass):
+    return (mass + mass.T) / 2
 
 
 def _scale(diagonal, x):

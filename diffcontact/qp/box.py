@@ -40,10 +40,10 @@ def box(A: ArrayLike, b: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> BoxSo
     held exactly, and the free components are solved for. Pure: jit, vmap, jvp and vjp in every argument.
 
     The derivative holds the working set fixed. At a tie, a component on its bound with a vanishing force, the component
-    counts as held if and only if the working set names it.
+    counts as held if and only if the working set names it. A component whose bounds are equal is always held.
 
     Args:
-        A: (n, n) symmetric positive definite.
+        A: (n, n) positive definite. Only its symmetric part counts.
         b: (n,).
         lower, upper: (n,), infinite where there is no bound, equal where the component is given.
 
@@ -62,11 +62,15 @@ def box(A: ArrayLike, b: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> BoxSo
     count = b.shape[0]
     if count == 0:
         return BoxSolution(x=b, status=jnp.asarray(int(Status.OK), jnp.int32))
+    A = (A + A.T) / 2
     crossed = lower > upper
     middle = jnp.where(crossed, (jnp.where(crossed, lower, 0) + jnp.where(crossed, upper, 0)) / 2, 0)
     lower, upper = jnp.where(crossed, middle, lower), jnp.where(crossed, middle, upper)
 
     low, high, status = _active_bounds(*map(lax.stop_gradient, (A, b, lower, upper)))
+    # Where -A^-1 b already is what a component is given, the working set names neither of its bounds.
+    given = (lower == upper) & jnp.isfinite(lower)
+    low = low | (given & ~high)
     free = ~(low | high)
     bound = jnp.where(low, lower, jnp.where(high, upper, 0))
     # Held components solve x_i = bound_i; the free ones their rows of A x + b = 0.
@@ -76,7 +80,8 @@ def box(A: ArrayLike, b: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> BoxSo
     x = x + solve(matrix, right - matrix @ x, assume_a="pos")
     x = jnp.where(free, x, bound)
     within = jnp.clip(lax.stop_gradient(x), lax.stop_gradient(lower), lax.stop_gradient(upper))
-    status = jnp.where(jnp.any(crossed), Status.INFEASIBLE, _checked_kkt(A, b, x - within, within, low, high, status))
+    checked = _checked_kkt(A, b, x - within, within, low & ~given, high & ~given, status)
+    status = jnp.where(jnp.any(crossed), Status.INFEASIBLE, checked)
     return BoxSolution(x=x + (within - lax.stop_gradient(x)), status=status.astype(jnp.int32))
 
 
@@ -90,7 +95,10 @@ def _active_bounds(A, b, lower, upper):
 
 
 def _checked_kkt(A, b, excess, x, low, high, status):
-    """ILL_CONDITIONED where rounding has led to wrong bounds: a force of the wrong sign, or a component outside."""
+    """ILL_CONDITIONED where rounding has led to wrong bounds: a force of the wrong sign, or a component outside.
+
+    `low` and `high` are bounds that push in one direction only: not those of a component that is given.
+    """
     force = A @ x + b
     scale = jnp.abs(A) @ jnp.abs(x) + jnp.abs(b)
     # Two thirds of the digits: far above rounding, far below an error that matters.

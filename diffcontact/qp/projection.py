@@ -65,7 +65,8 @@ def project(mass: ArrayLike, G: ArrayLike | BodyRows, b: ArrayLike, v: ArrayLike
 
     Pure: jit, vmap, jvp and vjp in every argument. The derivative holds the working set W (`Projection.active`) fixed.
     At a tie, a row with value zero *and* multiplier zero, the two one-sided derivatives differ: the row counts as
-    active if and only if it is in W. A row that the unconstrained v merely touches is not in W.
+    active if and only if it is in W. A row that the unconstrained v merely touches is not in W; nor are two opposite
+    ones, between which u has no room. There both sides have one derivative, that of `hold`, which is for equalities.
 
     A large batch of large problems is faster on a CPU in chunks, `jax.lax.map(..., batch_size=16)`, than in one vmap.
     The slowest problem of a batch decides how long all take, and the tableaux of a chunk stay in the cache.
@@ -86,10 +87,12 @@ def project(mass: ArrayLike, G: ArrayLike | BodyRows, b: ArrayLike, v: ArrayLike
         rows have length one. A row that is violated by less than that does not push; one that is missed at u by up to
         8 times that leaves the status OK. In single precision these are 2e-6 and 1.5e-5 of each, though the rows may
         have nothing to do with each other: u >= 10 and u <= 0 are OK from v = -1e6. Problems of very different scales
-        belong apart, or in float64. With status OK u is the projection onto rows that are moved by no more than that;
-        where it rests on rows at a small angle to each other, this over the angle is the error of u: at angles of
-        0.001 that was 4e-3 of u in single precision, in one of ten thousand problems, and at 1e-5 it was 1e-7 of u in
-        double. The kernel, which adds 16 eps of double precision of the largest multiplier, was off by 1e-5 there.
+        belong apart, or in float64. With status OK u is the projection onto rows that are moved by no more than that,
+        and the derivative is that of the working set there: at angles of 0.002 in single precision, and of 1e-7 in
+        double, it may lack a row with half of all the load. Where u rests on rows at a small angle to each other, this
+        over the angle is the error of u: at angles of 0.001 that was 4e-3 of u in single precision, in one of ten
+        thousand problems, and at 1e-5 it was 1e-7 of u in double. The kernel, which adds 16 eps of double precision of
+        the largest multiplier, was off by 1e-5 there.
 
     Raises:
         ValueError: shapes that do not fit.

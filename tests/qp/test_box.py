@@ -84,6 +84,30 @@ def test_bounds_the_wrong_way_round(rng):
     np.testing.assert_allclose(found.x, -0.5)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_equal_bounds_are_held_where_the_free_minimiser_lies_on_them(dtype):
+    A, there = np.array([[2.0, 1.0], [1.0, 2.0]]), np.array([1.0, 0.5])
+    lower, upper = np.array([1.0, -3.0]), np.array([1.0, 3.0])
+    problem = tuple(x.astype(dtype) for x in (A, -A @ there, lower, upper))
+    assert int(_solve(problem).status) == Status.OK
+    # x_0 = lower_0 is given, and 2 x_1 = -b_1 - x_0.
+    by_b, by_lower, by_upper = jax.jacfwd(lambda *x: qp.box(*x).x, argnums=(1, 2, 3))(*problem)
+    np.testing.assert_allclose(by_b, [[0, 0], [0, -0.5]], atol=1e-6)
+    np.testing.assert_allclose(by_lower + by_upper, [[1, 0], [-0.5, 0]], atol=1e-6)
+
+
+def test_only_the_symmetric_part_of_a_matrix_counts(rng):
+    A, *rest = _problem(rng)
+    skew = rng.normal(size=(N, N))
+    skew = skew - skew.T
+    found, expected = _solve((A + skew, *rest)), _solve((A, *rest))
+    assert int(found.status) == int(expected.status) == Status.OK
+    # Rounding, with the condition of A.
+    np.testing.assert_allclose(found.x, expected.x, atol=1e-13 * np.linalg.cond(A))
+    along = jax.jvp(lambda A: qp.box(A, *rest).x, (A,), (skew,))[1]
+    np.testing.assert_allclose(along, 0, atol=1e-13 * np.linalg.cond(A))
+
+
 def test_a_shape_that_does_not_fit():
     with pytest.raises(ValueError, match=r"upper has the shape \(3,\); expected \(2,\)"):
         qp.box(jnp.eye(2), jnp.ones(2), -jnp.ones(2), jnp.ones(3))

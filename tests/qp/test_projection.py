@@ -226,3 +226,19 @@ def test_one_row_alone_is_as_beside_one_that_is_off(rng, full):
         held_beside = qp.hold(mass, jnp.concatenate([G, G]), jnp.array([min(b, 9.0), 0.0]), v, jnp.array([True, False]))
         np.testing.assert_allclose(held.u, held_beside.u, atol=1e-14)
         assert held.active[0] == held_beside.active[0]
+
+
+def test_only_the_symmetric_part_of_a_mass_counts_in_derivatives_too(rng):
+    dimension, count = 3, 2
+    factor, skew = rng.normal(size=(2, dimension, dimension))
+    mass, skew = factor @ factor.T + np.eye(dimension), skew - skew.T
+    G, b, v = rng.normal(size=(count, dimension)), -np.ones(count), -np.ones(dimension)
+    tangents, none, mu = rng.normal(size=(count, 1, dimension)), np.zeros((count, 1)), np.full(count, 0.3)
+    for u in (
+        lambda mass: qp.project(mass, G, b, v).u,
+        lambda mass: qp.hold(mass, G, b, v, np.ones(count, bool)).u,
+        lambda mass: qp.coulomb(mass, G, tangents, b, none, mu, v).u,
+    ):
+        # Some hundred roundings: the mass is not ill conditioned.
+        np.testing.assert_allclose(u(mass + skew), u(mass), atol=1e-13)
+        np.testing.assert_allclose(jax.jvp(u, (mass,), (skew,))[1], 0, atol=1e-13)

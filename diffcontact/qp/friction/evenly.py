@@ -20,11 +20,16 @@ STEPS = 5
 # Reactions that are so many times the way they lead together cancel in it: what held rows are then missed by is many
 # times as much in the way.
 CANCELS = 8
+# A load of so many roundings of the largest reaction is none.
+IDLE = 4
 
 
 def evenly(contacts, r, modes: Modes):
     """The reactions (c, 1 + k) in these modes that are shared evenly (`split`), r where nothing is shared and nothing
-    cancels; and the way (d,) that they lead, L^-1 H^T r, to more digits than large reactions tell it.
+    cancels; the way (d,) that they lead, L^-1 H^T r, to more digits than large reactions tell it; and the modes.
+
+    Of contacts that share their loads, those that bear none are open: of a block in a slot without play the wall that
+    it is not pressed against. Closed, it would have half of every further load, with a minus.
 
     Args:
         contacts: `Contacts`.
@@ -62,4 +67,7 @@ def evenly(contacts, r, modes: Modes):
     within = jnp.sum(tangential * tangential, axis=2) <= bound * bound
     possible = (normal >= 0) & (within | ~(modes.closed & ~modes.slip)[None])
     chosen = jnp.argmax(jnp.all(possible, axis=1).at[-1].set(True))
-    return candidates[chosen], way + fractions[chosen] * (along - way)
+    r, way = candidates[chosen], way + fractions[chosen] * (along - way)
+    idle = jnp.any(dependent) & modes.closed & (r[:, 0] <= IDLE * jnp.finfo(r.dtype).eps * jnp.max(jnp.abs(r)))
+    modes = Modes(closed=modes.closed & ~idle, slip=modes.slip & ~idle)
+    return jnp.where(idle[:, None], 0, r), way, modes

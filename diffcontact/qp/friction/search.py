@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
@@ -51,10 +51,10 @@ def search(contacts) -> Found:
     found = Found(r=r, way=contacts.step(r), residual=residual(contacts, r)[1], modes=modes)
     if contacts.q.shape[0] == 1:
         return found
-    shared, way = evenly(contacts, r, modes)
+    shared, way, modes = evenly(contacts, r, modes)
     left = residual(contacts, shared)[1]
     as_good = left <= jnp.maximum(2 * found.residual, wanted(r.dtype))
-    return select(as_good, replace(found, r=shared, way=way, residual=left), found)
+    return select(as_good, Found(r=shared, way=way, residual=left, modes=modes), found)
 
 
 def _alone(contacts):

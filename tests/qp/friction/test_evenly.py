@@ -86,3 +86,24 @@ def test_loads_that_cannot_be_even_obey_the_law():
     assert np.min(found.normal) >= 0
     assert np.min(opening) > -1e-13
     assert np.max(np.abs(found.normal * opening)) < 1e-13
+
+
+@pytest.mark.parametrize(("dtype", "within"), [(np.float64, 1e-12), (np.float32, 1e-4)])
+def test_a_wall_that_a_block_in_a_slot_is_not_pressed_against_has_no_share(dtype, within):
+    """v = (3, -2) in the slot's directions: u = (3 - 0.5 * 2, 0), and only the lower wall (mu 0.5) rubs."""
+    none = jnp.zeros((2, 1), dtype)
+
+    def along_and_across(angle, v):
+        """u by v, both in the slot's directions; how the slot lies decides how they round."""
+        along, across = jnp.array([[jnp.cos(angle), jnp.sin(angle)], [-jnp.sin(angle), jnp.cos(angle)]])
+        walls, tangents = jnp.stack([across, -across]), jnp.stack([along, along])[:, None]
+        mu = jnp.array([0.5, 0.3], dtype)
+        found = qp.coulomb(jnp.ones(2, dtype), walls, tangents, none[:, 0], none, mu, v[0] * along + v[1] * across)
+        return jnp.stack([along, across]) @ found.u, found
+
+    by_v = jax.jit(jax.vmap(jax.jacfwd(along_and_across, argnums=1, has_aux=True), (0, None)))
+    slope, found = by_v(jnp.linspace(0, 6, 20, dtype=dtype), jnp.array([3.0, -2.0], dtype))
+    np.testing.assert_array_equal(found.status, 0)
+    # Roundings of a velocity of 3, some tens of them; a share would change the slope by 0.4.
+    np.testing.assert_allclose(found.normal, [[2.0, 0.0]] * 20, atol=within)
+    np.testing.assert_allclose(slope, [[[1.0, 0.5], [0.0, 0.0]]] * 20, atol=within)
