@@ -115,8 +115,8 @@ class Posterior:
         if self.missed:
             others = "; ".join(", ".join(f"{name} = {value:.4g}" for name, value in one.items()) for one in self.missed)
             found.append(
-                f"the fit knows other minima that no draw is near: {others}; these intervals do not hold them, those of "
-                "the fit do"
+                f"the fit knows other minima that no draw is near: {others}; these intervals do not hold them, the "
+                "fit's do"
             )
         if self.divergences > _ROUGH * chains * n:
             found.append("many draws diverged: what is possible may reach further; compare with `profile`")
@@ -139,7 +139,10 @@ class Posterior:
         ]
         chains, n, _ = self.draws.shape
         lines = [text_table(rows, self.scope, "" if self.verdict is None else self.verdict.taken)]
-        lines += [f"{chains} chains of {n} draws, {self.divergences} divergences", *self.doubts]
+        lines += [
+            f"{chains} chain{'s' if chains > 1 else ''} of {n} draws, {self.divergences} divergences",
+            *self.doubts,
+        ]
         return "\n".join(lines if self.verdict is None else [f"{self.verdict}\n", *lines])
 
 
