@@ -223,6 +223,8 @@ class Store:
         file.visit(names.append)
         known = leaves.keys() | self._marks.keys()
         found += [f"with {name}" for name in names if name not in known and hasattr(file.get(name), "shape")]
+        # What comes out differs because of what went in.
+        found.sort(key=lambda told: "outputs/" in told)
         more = f" and {len(found) - _TOLD} more" if len(found) > _TOLD else ""
         return ", ".join(found[:_TOLD]) + more if found else f"its chunks are not of {self._chunk} lanes"
 
