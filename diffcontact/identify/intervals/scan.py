@@ -9,9 +9,11 @@ from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.result import FitResult, resumed
 from diffcontact.identify.search.trust_region import MAX_EVALUATIONS, descent
 
-# The search for an end stops within this part of a standard error.
+# The search for an end stops within this part of a standard error, or of the way there.
 RESOLUTION = 0.02
 _FARTHEST = 64.0
+# After so many secants to one side the interval is halved.
+_SAME_SIDE = 3
 
 
 class Scan:
@@ -118,17 +120,21 @@ def end_of_interval(scan: Scan, side: float) -> float:
             return float(bound)
         else:
             inside, length = x, 1.5 * length
-    while abs(outside - inside) > RESOLUTION * stderr:
+    again = 0
+    # A standard error may be far longer than the interval, where a bound or a kink ends it.
+    while abs(outside - inside) > RESOLUTION * min(stderr, abs(outside - start[j])):
         # The root of the rise is nearly a straight line.
         low, high = np.sqrt(max(scan.rise(inside), 0.0)), np.sqrt(scan.rise(outside))
         part = np.clip((np.sqrt(level) - low) / max(high - low, 1e-12), 0.02, 0.98) if np.isfinite(high) else 0.5
+        # Beside a cliff the line leads to one side again and again.
+        part = part if abs(again) < _SAME_SIDE else 0.5
         x = float(inside + part * (outside - inside))
         if x in (inside, outside):
             break  # an interval of a few roundings
         if scan.rise(x) > level:
-            outside = x
+            outside, again = x, max(again, 0) + 1
         else:
-            inside = x
+            inside, again = x, min(again, 0) - 1
         if abs(scan.rise(x) - level) < RESOLUTION * level:
             return x
     return (inside + outside) / 2
