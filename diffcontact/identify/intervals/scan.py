@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from diffcontact.identify.intervals.parabola import inverse_diagonal
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.result import FitResult, resumed
 from diffcontact.identify.search.trust_region import MAX_EVALUATIONS, descent
@@ -92,8 +93,9 @@ def scales(result: FitResult, objective: Objective) -> NDArray:
     theta = objective.parameters.start
     _, J = objective.evaluate(theta)
     here = np.any(J, axis=0)
-    size = np.where(here, np.linalg.norm(J, axis=0), 1.0)
-    unscaled = np.where(here, np.diag(np.linalg.pinv((J / size).T @ (J / size), hermitian=True)), 1.0) / size**2
+    at = np.array([name in result.at_bound for name in result.names])
+    # As the error bars have it: what is at a bound is held in those of the others.
+    unscaled = np.where(at, inverse_diagonal(J), inverse_diagonal(np.where(at, 0.0, J)))
     variance = np.diag(result.covariance) / objective.parameters.slopes(theta) ** 2
     # Without an effect at the estimate there is no curvature to compare: what all residuals are worth is left.
     worth = result.chi2_per_dof * result.samples / max(result.effective_samples, 1.0)
