@@ -24,6 +24,8 @@ from numpy.typing import NDArray
 from diffcontact.files import SparseFile, alone_in, lock, named, put
 
 _ANEW = "expected a whole file, or a name that is not taken"
+# So many differences from another ensemble are told.
+_TOLD = 3
 
 
 class Arrays:
@@ -187,8 +189,8 @@ class Store:
                 held = file.attrs.get("identity", b"")
                 if held not in (self._identity, self._identity.encode()):
                     raise self._refusal(
-                        "holds another ensemble (parameters, what is fixed, outputs or chunk differ); expected the "
-                        "same one, to be resumed, or a name that is not taken"
+                        f"holds another ensemble ({self._otherwise(file)}); expected the same one, to be resumed, or a "
+                        "name that is not taken"
                     )
                 for name in (*self._inputs, *self._outputs, *self._marks):
                     if name not in file:
@@ -205,6 +207,26 @@ class Store:
             raise self._refusal(f"damaged: {missing.args[0]}; {_ANEW}") from missing
         except (OSError, RuntimeError, TypeError, AttributeError) as broken:
             raise self._refusal(f"not an HDF5 file, or a damaged one ({broken})") from broken
+
+    def _otherwise(self, file) -> str:
+        """What differs in the file of another ensemble, or in one of something else."""
+        leaves, found = self._inputs | self._outputs, []
+        for name, leaf in leaves.items():
+            held = file.get(name)
+            if getattr(held, "shape", None) is None:
+                found.append(f"without {name}")
+            elif (held.shape, held.dtype) != (leaf.shape, leaf.dtype):
+                found.append(f"{name} is {held.dtype} {held.shape}, not {leaf.dtype} {leaf.shape}")
+            elif name in self._inputs and held[()].tobytes() != leaf.tobytes():
+                found.append(f"{name} has other values")
+        names: list[str] = []
+        file.visit(names.append)
+        known = leaves.keys() | self._marks.keys()
+        found += [f"with {name}" for name in names if name not in known and hasattr(file.get(name), "shape")]
+        # What comes out differs because of what went in.
+        found.sort(key=lambda told: "outputs/" in told)
+        more = f" and {len(found) - _TOLD} more" if len(found) > _TOLD else ""
+        return ", ".join(found[:_TOLD]) + more if found else f"its chunks are not of {self._chunk} lanes"
 
     def _place(self, dataset, name: str, leaf) -> int:
         held = [getattr(dataset, what, None) for what in ("dtype", "shape", "chunks")]

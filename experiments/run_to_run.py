@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax
 import jax.numpy as jnp
@@ -34,6 +34,7 @@ from starts import BALL, positions, state
 
 import diffcontact as dc
 from diffcontact.identify import FitResult, beside, fit_replicas
+from diffcontact.identify.verdict.verdict import Verdict
 
 jax.config.update("jax_enable_x64", True)
 
@@ -144,9 +145,10 @@ def joint(family: Family, runs: int, scatter: dict[str, float], replicas: int, s
 def alone_beside(family: Family, sisters: int, scatter: dict[str, float], replicas: int, seed: int) -> list[FitResult]:
     """Fits of one run, each widened by so many others; all start alike."""
     base, (seen,) = measured(family, np.random.default_rng(seed), replicas * (sisters + 1), 1, scatter)
-    fits = fit_replicas(base, [seen])
+    # The model is the one that made them: no verdict is asked of thousands.
+    fits = [replace(fit, stored_verdict=Verdict.of([])) for fit in fit_replicas(base, [seen])]
     groups = [fits[i::replicas] for i in range(replicas)]
-    return [beside(one, others, list(family.free)) for one, *others in groups]
+    return [beside(one, others, list(family.free)) for one, *others in groups if all(fit.converged for fit in others)]
 
 
 def coverage(family: Family, fits: list[FitResult]) -> dict[str, float]:

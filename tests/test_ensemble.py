@@ -144,10 +144,18 @@ def test_a_store_of_something_else_is_refused_and_left_alone(tmp_path):
     file = tmp_path / "runs.h5"
     dc.ensemble(_run, BATCH, chunk=5, store=file)
     before = file.read_bytes()
-    for change in ({"chunk": 2}, {"batch": {**BATCH, "a": BATCH["a"] + 1e-9}}):
-        call = {"batch": BATCH, "chunk": 5, **change}
-        with pytest.raises(ValueError, match="holds another ensemble"):
-            dc.ensemble(_run, call["batch"], chunk=call["chunk"], store=file)
+    longer = {name: np.concatenate([part, part]) for name, part in BATCH.items()}
+    for change, told in (
+        ({"chunk": 2}, "its chunks are not of 2 lanes"),
+        ({"batch": {**BATCH, "a": BATCH["a"] + 1e-9}}, "parameters/a has other values"),
+        ({"batch": longer}, r"parameters/a is float64 \(10,\), not float64 \(20,\), .* and \d more"),
+        ({"fixed": {"g": 9.81}}, "without fixed/g"),
+    ):
+        call = {"batch": BATCH, "chunk": 5, "fixed": None, **change}
+        with pytest.raises(ValueError, match=rf"holds another ensemble \({told}\)"):
+            dc.ensemble(_run, call["batch"], chunk=call["chunk"], fixed=call["fixed"], store=file)
+    with pytest.raises(ValueError, match="with parameters/b"):
+        dc.ensemble(lambda batch: batch["a"], {"a": BATCH["a"]}, chunk=5, store=file)
     assert file.read_bytes() == before
     text = tmp_path / "notes.txt"
     text.write_text("not HDF5")

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
 from pathlib import Path
 
 from diffcontact.commands.complaint import ExitCode, about, complain
 from diffcontact.commands.options import add_scene, path
 from diffcontact.commands.overwriting import is_result, require_own
 from diffcontact.files import require_writable, write_atomically
-from diffcontact.identify import FitResult, beside, compare_laws
+from diffcontact.identify import beside, compare_laws
 from diffcontact.identify.table import text_table
 from diffcontact.identify.verdict.verdict import NO
 from diffcontact.report import is_page, page
 from diffcontact.scene.result import estimates, result_document, result_report
-from diffcontact.scene.sisters import read_sisters
+from diffcontact.scene.sisters import NONE, Sisters, read_sisters
 from diffcontact.scene.study import Study, read_study
 
 HELP = "fit the parameters of a scene to measured runs"
@@ -59,7 +58,7 @@ def run(options: argparse.Namespace) -> ExitCode:
 
 
 def fit_and_report(
-    study: Study, folder: Path, strict: bool = False, laws: bool = False, sisters: Sequence[FitResult] = ()
+    study: Study, folder: Path, strict: bool = False, laws: bool = False, sisters: Sisters = NONE
 ) -> ExitCode:
     """Fit, print verdict and table, write `result.json` and `report.html` into the folder.
 
@@ -89,8 +88,8 @@ def fit_and_report(
     with about(study.scene.file):
         result = study.fit()
         compared = compare_laws(result) if laws and result.converged else None
-        if sisters:
-            result = beside(result, sisters, study.common(result.names))
+        if sisters.results:
+            result = beside(result, sisters.results, study.common(result.names), sisters.labels)
     document = result_document(study, result)
     if laws:
         document["laws"] = None if compared is None else {**compared.to_dict(), "unit_of_speed": study.unit_of_speed}

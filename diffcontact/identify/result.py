@@ -23,7 +23,7 @@ from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.observations import Problem
 from diffcontact.identify.problem.parameters import Domain
 from diffcontact.identify.reporting import Labels, fit_report
-from diffcontact.identify.table import INTERVAL, text_table
+from diffcontact.identify.table import INTERVAL, text_table, within
 from diffcontact.identify.verdict.evidence import Units
 from diffcontact.identify.verdict.judge import judge
 from diffcontact.identify.verdict.verdict import Reason, Verdict
@@ -135,7 +135,7 @@ class FitResult:
         """What the intervals are called: those of fewer runs than can be compared hold within these runs."""
         if not self.error_bars.startswith(WITHIN):
             return INTERVAL
-        return "within this run" if len(self.residuals) == 1 else "within these runs"
+        return within(len(self.residuals))
 
     @property
     def profiled(self) -> tuple[str, ...]:

@@ -12,6 +12,16 @@ _COLUMNS = ("parameter", "value", "stderr", INTERVAL, "unit", "note")
 _LEFT = ("parameter", "unit", "note")
 
 
+def within(runs: int) -> str:
+    """What intervals are called that hold nothing of what differs between runs.
+
+    Example:
+        >>> within(1), within(2)
+        ('within this run', 'within these runs')
+    """
+    return "within this run" if runs == 1 else "within these runs"
+
+
 def caveat(scope: str) -> str:
     """What to know of intervals that are called otherwise than `INTERVAL`; nothing of those.
 

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diffcontact.files import read_text
-from diffcontact.identify.problem.loss import LOSSES
+from diffcontact.identify.problem.loss import LOSSES, ROBUST
 from diffcontact.identify.search.shooting import SHOOTING
 from diffcontact.messages import shown
 from diffcontact.scene.keys import Table
@@ -284,6 +284,8 @@ def _fit_options(table: Table) -> dict[str, Any]:
         options["f_scale"] = table.number("f_scale")
         if not options["f_scale"] > 0:
             raise table.fail("f_scale", f"{options['f_scale']}, expected above 0")
+        if options.get("loss", LOSSES[0]) == LOSSES[0]:
+            raise table.fail("f_scale", f"of the sum of squares, which knows no outliers; {ROBUST}")
     if "starts" in table:
         options["starts"] = table.integer("starts", least=1)
     if "shooting" in table:

@@ -28,6 +28,8 @@ def result_document(study: Study, result: FitResult) -> dict[str, Any]:
     return document | {
         "scene": study.scene.file,
         "system": study.scene.system,
+        "law": study.scene.ready.law,
+        "quantities": {name: study.scene.ready.quantities[name].unit for name in study.scene.parameters},
         "window": study.scene.reading.window,
         "runs": [run.label for run in study.runs],
         "versions": versions(),

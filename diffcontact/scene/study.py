@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from diffcontact.identify import FitResult, Observations, Problem, fit
 from diffcontact.identify.fit import Progress
 from diffcontact.identify.problem.impacts import Impacts
+from diffcontact.identify.problem.parameters import free_parameters
 from diffcontact.report.numbers import short
 from diffcontact.scene.document import Scene, read_scene
 from diffcontact.scene.parameters import Parameter
@@ -61,6 +62,11 @@ class Study:
     def common(self, names: Sequence[str]) -> tuple[str, ...]:
         """Those elements of free parameters that runs of one kind have in common."""
         return tuple(name for name in names if name.partition("[")[0] not in self.per_run)
+
+    def free_names(self) -> tuple[str, ...]:
+        """The elements of its free parameters, as a fit calls them."""
+        problems, params, free, _ = self.task()
+        return free_parameters(params, free, frozenset(problems[0].per_run), len(problems)).names
 
     def task(self) -> Task:
         """What `diffcontact.fit` is asked."""

@@ -291,6 +291,7 @@ CASES = {
     "unknown option of the fit": fit_option("los = 1", "los: unknown key; did you mean 'loss'"),
     "unknown loss": fit_option('loss = "hubr"', "loss: no such loss 'hubr'; did you mean 'huber'"),
     "scale of a loss": fit_option("f_scale = 0", "f_scale: 0.0, expected above 0"),
+    "scale without a loss": fit_option("f_scale = 3", "f_scale: of the sum of squares, which knows no outliers"),
     "infinite scale of a loss": fit_option("f_scale = inf", "f_scale: inf, expected a finite number"),
     "no start": fit_option("starts = 0", "starts: 0, expected at least 1"),
     "two starts and a half": fit_option("starts = 2.5", "starts: 2.5, expected a whole number"),

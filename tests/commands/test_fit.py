@@ -218,3 +218,16 @@ def test_sister_runs_are_other_runs_of_the_same_system(demo, tmp_path, capsys, m
     (tmp_path / "1" / "result.json").write_text(json.dumps(document | {"system": "bouncing ball, in px and frame"}))
     assert main([*again, *others]) == 2
     assert_one_line(capsys, "is a fit of bouncing ball, in px and frame, expected one of carts, in m and s")
+    refused = [
+        ({"law": "e = 0"}, "is a fit under the law e = 0; expected M(q) du"),
+        ({"quantities": {"restitution": "m"}}, "result.json: restitution is in m, expected 1"),
+        ({"fit_result": {**document["fit_result"], "converged": False}}, "result.json: the fit did not converge, "),
+        (
+            {"fit_result": {**document["fit_result"], "names": [f"k{i}" for i in range(len(done.names))]}},
+            "expected restitution among them, which the scene fits",
+        ),
+    ]
+    for wrong, expected in refused:
+        (tmp_path / "1" / "result.json").write_text(json.dumps(document | wrong))
+        assert main([*again, *others]) == 2
+        assert_one_line(capsys, expected)

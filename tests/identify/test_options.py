@@ -70,6 +70,7 @@ def test_outliers_do_not_spoil_a_robust_fit(rng, loss):
         ({"noise": "guessed"}, "fit\\(noise\\): 'guessed'"),
         ({"loss": "square"}, "fit\\(loss\\): 'square'"),
         ({"f_scale": -1.0}, "fit\\(f_scale\\): -1.0"),
+        ({"f_scale": 3.0}, "fit\\(f_scale\\): 3.0 with loss 'linear', .* expected loss 'soft_l1', 'huber' or 'cauchy'"),
     ],
 )
 def test_bad_input_is_named(rng, arguments, message):

@@ -1,7 +1,7 @@
 """Where a standard error says nothing: intervals by profile likelihood, unasked.
 
-At a bound, within reach of one, and where the cost is no parabola as far as the interval reaches: a restitution near
-zero is one of these, since what is seen of it goes with its square.
+At a bound, within reach of one, beside one at a bound that does the same, and where the cost is no parabola as far as
+the interval reaches: a restitution near zero is one of these, since what is seen of it goes with its square.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from diffcontact.identify.intervals.grip_or_slip import further
-from diffcontact.identify.intervals.parabola import misjudged
+from diffcontact.identify.intervals.parabola import leaning, misjudged
 from diffcontact.identify.intervals.profile import LowerCostError, profile
 from diffcontact.identify.intervals.scan import Scan
 from diffcontact.identify.result import FitResult
@@ -39,7 +39,7 @@ def with_profiles(result: FitResult) -> FitResult:
     if lower := [end for end in curved if end.lower_than_the_estimate]:
         end = min(lower, key=lambda end: end.risen)
         raise LowerCostError(f"the cost is lower at an end of the interval of {end.name}", end.theta)
-    named = (*_between(result), *_near(result), *(end.name for end in curved))
+    named = (*_between(result), *_near(result), *leaning(result, result.objective), *(end.name for end in curved))
     for name in list(dict.fromkeys(named))[:_AT_MOST]:
         with stage(f"profile of {name}", note=""):
             along = profile(result, name)

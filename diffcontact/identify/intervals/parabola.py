@@ -7,6 +7,9 @@ Moving theta_j by h to an end of its interval, the others following as they woul
 Where it rises by much less, the interval is too short. Where it falls, the estimate was a local minimum. Where it rises
 by more, the interval is longer than it has to be.
 
+What is at a bound is held there, in the error bars of the others. Where they would be longer were it free, an interval
+without it is too short: the truth may be inside.
+
 Twice as far is looked at, too: behind the edge where a contact that slips grips, or grips no longer, a cost that has
 risen as it should rises no more.
 """
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
 _PARABOLA = 3.0
 # Parameters whose intervals are looked at; each takes four simulations of all runs.
 _LOOKED_AT = 24
+# By how much a standard error grows, at least, with what is at a bound free.
+_LEANS = 1.1
 # How far, in half widths of the interval.
 _FAR = 1.0, 2.0
 
@@ -99,3 +104,27 @@ def misjudged(result: FitResult, objective: Objective) -> list[Misjudged]:
                     break
     objective.evaluate(theta)
     return found
+
+
+def leaning(result: FitResult, objective: Objective) -> list[str]:
+    """Elements whose standard error would be longer by a tenth, were what is at a bound free; no run's own, if many.
+
+    Args:
+        result: at whose standard errors to look.
+        objective: what was minimised, started at the estimate.
+    """
+    at, parameters = np.array([name in result.at_bound for name in result.names]), objective.parameters
+    if not at.any():
+        return []
+    _, J = objective.evaluate(parameters.start)
+    own = parameters.own & (parameters.runs > 1)
+    looked_at = np.isfinite(np.diag(result.covariance)) & np.any(J, axis=0) & ~at & ~own
+    longer = inverse_diagonal(J) > _LEANS**2 * inverse_diagonal(np.where(at, 0.0, J))
+    return [name for name, here in zip(result.names, looked_at & longer, strict=True) if here]
+
+
+def inverse_diagonal(J: NDArray) -> NDArray:
+    """(P,) the diagonal of (J^T J)^-1 of J (m, P); 1 where a column is zero."""
+    here = np.any(J, axis=0)
+    size = np.where(here, np.linalg.norm(J, axis=0), 1.0)
+    return np.where(here, np.diag(np.linalg.pinv((J / size).T @ (J / size), hermitian=True)), 1.0) / size**2

@@ -34,8 +34,10 @@ from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.residual import residual
 from diffcontact.identify.problem.run import Linearised, Run
 from diffcontact.identify.result import FitResult, resumed
-from diffcontact.identify.table import text_table
+from diffcontact.identify.table import text_table, within
+from diffcontact.identify.verdict.verdict import Verdict
 from diffcontact.progress import stage
+from diffcontact.status import Status
 
 # The draws are made in so many pieces, at most.
 _PIECES = 20
@@ -44,6 +46,14 @@ _FLAT = 3.0 / np.pi**2
 # Chains begin so many times as far from the estimate as they will end, so that r-hat has something to show.
 _DISPERSION = 2.0
 _MIXED = 1.01
+# Percentiles 2.5 and 97.5 of fewer independent draws are off by a fifth of a standard deviation and more.
+_ENOUGH = 100
+# Two for each half of each chain, as its variance takes.
+_FEWEST = 4
+# More divergences than the jumps of a contact problem cost.
+_ROUGH = 0.01
+# So many draws are simulated once more, for the status of their motions.
+_TRIED = 50
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,11 +63,16 @@ class Posterior:
     Attributes:
         names: (P,) as in the fit.
         draws: (chains, n, P) of the parameters.
-        r_hat: (P,) scatter of all draws over that within the chains: 1 where the chains agree, below 1.01 if they may
-            be trusted.
+        r_hat: (P,) scatter of all draws over that within the halves of the chains: 1 where these agree, below 1.01 if
+            they may be trusted.
         effective: (P,) how many independent draws they are worth.
         divergences: how many draws met a place too rough for the sampler. A few per thousand are what the jumps of a
             contact problem cost; many mean that the draws avoid some of what is possible.
+        verdict: whether the model explains the data, by the fit; where it does not, no draw is of any use. None if
+            nobody knows.
+        scope: what the intervals are called: what differs between runs is never in them.
+        missed: other minima of the fit that no draw is near, each a dict name -> value as in `FitResult.elsewhere`.
+        failure: what is wrong with the simulation at some of the draws; empty if nothing.
     """
 
     names: tuple[str, ...]
@@ -65,6 +80,10 @@ class Posterior:
     r_hat: NDArray
     effective: NDArray
     divergences: int
+    verdict: Verdict | None = None
+    scope: str = within(1)
+    missed: tuple[dict[str, float], ...] = ()
+    failure: str = ""
 
     @property
     def mean(self) -> NDArray:
@@ -83,23 +102,48 @@ class Posterior:
 
     @property
     def mixed(self) -> bool:
-        """Whether the chains agree on every parameter."""
-        return bool(np.all(self.r_hat < _MIXED))
+        """Whether the chains agree on every parameter, with draws enough for percentiles."""
+        return bool(np.all((self.r_hat < _MIXED) & (self.effective >= _ENOUGH)))
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """What speaks against the draws, in sentences; the verdict speaks of the model."""
+        chains, n, _ = self.draws.shape
+        found = []
+        if not self.mixed:
+            found.append("the chains do not agree yet, or are too short: more warmup and draws")
+        if self.missed:
+            others = "; ".join(", ".join(f"{name} = {value:.4g}" for name, value in one.items()) for one in self.missed)
+            found.append(
+                f"the fit knows other minima that no draw is near: {others}; these intervals do not hold them, the "
+                "fit's do"
+            )
+        if self.divergences > _ROUGH * chains * n:
+            found.append("many draws diverged: what is possible may reach further; compare with `profile`")
+        if self.failure:
+            found.append(f"the simulation cannot be trusted at some of the draws: {self.failure}")
+        return tuple(found)
 
     def __str__(self) -> str:
+        ambiguous = {name for other in self.missed for name in other}
         rows = [
             {
                 "name": name,
                 "value": float(self.mean[j]),
                 "stderr": float(self.stderr[j]),
                 "interval95": self.interval95[j].tolist(),
-                "note": f"r-hat {self.r_hat[j]:.3f}, {self.effective[j]:.0f} effective draws",
+                "note": f"r-hat {self.r_hat[j]:.3f}, {self.effective[j]:.0f} effective draws"
+                + (", may be elsewhere, too" if name in ambiguous else ""),
             }
             for j, name in enumerate(self.names)
         ]
-        told = "" if self.mixed else "the chains do not agree yet: more warmup and draws; "
         chains, n, _ = self.draws.shape
-        return f"{text_table(rows)}\n{told}{chains} chains of {n} draws, {self.divergences} divergences"
+        lines = [text_table(rows, self.scope, "" if self.verdict is None else self.verdict.taken)]
+        lines += [
+            f"{chains} chain{'s' if chains > 1 else ''} of {n} draws, {self.divergences} divergences",
+            *self.doubts,
+        ]
+        return "\n".join(lines if self.verdict is None else [f"{self.verdict}\n", *lines])
 
 
 def posterior(
@@ -115,21 +159,24 @@ def posterior(
     The noise of a channel is taken to be equally large everywhere. Where it is larger in the samples that matter the
     intervals of the fit are wider, and it is they that hold.
 
+    The chains begin around the estimate. They rarely cross to another minimum, however well they agree: what the fit
+    has found elsewhere is `missed`.
+
     Args:
         result: what `fit` returned, with loss "linear"; runs, priors and noise are those of the fit.
-        chains, draws: how many, and of how many draws each.
+        chains, draws: how many, and of how many draws each, at least 4.
         warmup: draws of each chain that tune the sampler and are thrown away.
         seed: of everything random.
 
     Raises:
-        ValueError: numbers that are not positive integers; a robust loss, which is not the logarithm of a density.
+        ValueError: numbers that are no such integers; a robust loss, which is not the logarithm of a density.
             A direction that the data cannot see; a channel that is fitted exactly, so that its noise is unknown.
             A fit that did not converge; a result that was read from a file.
         ImportError: blackjax is absent.
     """
-    for name, value in (("chains", chains), ("draws", draws), ("warmup", warmup)):
-        if not is_count(value, 1):
-            raise ValueError(f"posterior({name}): {value!r}, expected an integer of at least 1")
+    for name, value, least in (("chains", chains, 1), ("draws", draws, _FEWEST), ("warmup", warmup, 1)):
+        if not is_count(value, least):
+            raise ValueError(f"posterior({name}): {value!r}, expected an integer of at least {least}")
     objective = resumed(result, "posterior", all_seen=True)
     if objective.loss.robust:
         raise ValueError(f"posterior(result): loss {objective.loss.name!r} is no log-density, expected 'linear'")
@@ -139,7 +186,36 @@ def posterior(
     x, divergent = _sample(sphere.log_density, jax.random.split(key, chains), starts, draws, warmup)
     theta = np.asarray(jax.vmap(jax.vmap(sphere.theta))(x), float)
     values = objective.parameters.values(theta)
-    return Posterior(result.names, values, *_diagnostics(values), int(np.sum(np.asarray(divergent))))
+    return Posterior(
+        result.names,
+        values,
+        *_diagnostics(values),
+        int(np.sum(np.asarray(divergent))),
+        verdict=result.verdict,
+        scope=within(len(result.residuals)),
+        missed=_missed(result, values),
+        failure=_failure(objective, theta.reshape(-1, theta.shape[-1])),
+    )
+
+
+def _missed(result: FitResult, values: NDArray) -> tuple[dict[str, float], ...]:
+    """Other minima of the fit with a value further out than any draw."""
+    low, high = values.min(axis=(0, 1)), values.max(axis=(0, 1))
+
+    def out(name: str, value: float) -> bool:
+        j = result.names.index(name)
+        return not low[j] <= value <= high[j]
+
+    return tuple(other for other in result.elsewhere if any(out(name, value) for name, value in other.items()))
+
+
+def _failure(objective: Objective, theta: NDArray) -> str:
+    """What is wrong with the simulation at some of the draws theta (N, P), in as many as are tried."""
+    for i in np.unique(np.linspace(0, len(theta) - 1, _TRIED).astype(int)):
+        for trajectory in objective.joint.trajectories(theta[i], objective.joint.linearise(theta[i])):
+            if status := Status(int(trajectory.status)):
+                return status.message
+    return ""
 
 
 def _blackjax() -> Any:
@@ -183,8 +259,12 @@ def _sample(log_density: Callable, keys: Array, starts: Array, draws: int, warmu
 
 
 def _diagnostics(values: NDArray) -> tuple[NDArray, NDArray]:
-    """r-hat and effective size (P,) of values (chains, n, P)."""
-    measures = _blackjax().diagnostics
+    """r-hat and effective size (P,) of values (chains, n, P), from the halves of the chains.
+
+    Halves tell of chains that all still move the same way, and of a single one.
+    """
+    measures, half = _blackjax().diagnostics, values.shape[1] // 2
+    values = np.concatenate([values[:, :half], values[:, -half:]])
     r_hat, effective = measures.potential_scale_reduction(values), measures.effective_sample_size(values)
     # blackjax drops the axis of a single parameter.
     return np.reshape(r_hat, values.shape[2:]).astype(float), np.reshape(effective, values.shape[2:]).astype(float)

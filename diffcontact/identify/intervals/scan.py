@@ -5,13 +5,16 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from diffcontact.identify.intervals.parabola import inverse_diagonal
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.result import FitResult, resumed
 from diffcontact.identify.search.trust_region import MAX_EVALUATIONS, descent
 
-# The search for an end stops within this part of a standard error.
+# The search for an end stops within this part of a standard error, or of the way there.
 RESOLUTION = 0.02
 _FARTHEST = 64.0
+# After so many secants to one side the interval is halved.
+_SAME_SIDE = 3
 
 
 class Scan:
@@ -90,8 +93,9 @@ def scales(result: FitResult, objective: Objective) -> NDArray:
     theta = objective.parameters.start
     _, J = objective.evaluate(theta)
     here = np.any(J, axis=0)
-    size = np.where(here, np.linalg.norm(J, axis=0), 1.0)
-    unscaled = np.where(here, np.diag(np.linalg.pinv((J / size).T @ (J / size), hermitian=True)), 1.0) / size**2
+    at = np.array([name in result.at_bound for name in result.names])
+    # As the error bars have it: what is at a bound is held in those of the others.
+    unscaled = np.where(at, inverse_diagonal(J), inverse_diagonal(np.where(at, 0.0, J)))
     variance = np.diag(result.covariance) / objective.parameters.slopes(theta) ** 2
     # Without an effect at the estimate there is no curvature to compare: what all residuals are worth is left.
     worth = result.chi2_per_dof * result.samples / max(result.effective_samples, 1.0)
@@ -118,17 +122,21 @@ def end_of_interval(scan: Scan, side: float) -> float:
             return float(bound)
         else:
             inside, length = x, 1.5 * length
-    while abs(outside - inside) > RESOLUTION * stderr:
+    again = 0
+    # A standard error may be far longer than the interval, where a bound or a kink ends it.
+    while abs(outside - inside) > RESOLUTION * min(stderr, abs(outside - start[j])):
         # The root of the rise is nearly a straight line.
         low, high = np.sqrt(max(scan.rise(inside), 0.0)), np.sqrt(scan.rise(outside))
         part = np.clip((np.sqrt(level) - low) / max(high - low, 1e-12), 0.02, 0.98) if np.isfinite(high) else 0.5
+        # Beside a cliff the line leads to one side again and again.
+        part = part if abs(again) < _SAME_SIDE else 0.5
         x = float(inside + part * (outside - inside))
         if x in (inside, outside):
             break  # an interval of a few roundings
         if scan.rise(x) > level:
-            outside = x
+            outside, again = x, max(again, 0) + 1
         else:
-            inside = x
+            inside, again = x, min(again, 0) - 1
         if abs(scan.rise(x) - level) < RESOLUTION * level:
             return x
     return (inside + outside) / 2

@@ -38,6 +38,7 @@ from scipy.special import betaincinv, chdtri, ndtr, stdtr, stdtrit
 from diffcontact.identify.intervals.recordings import one_recording_twice
 from diffcontact.identify.problem.parameters import Real
 from diffcontact.identify.result import FitResult
+from diffcontact.identify.verdict.verdict import NO
 
 _FEWEST = 2
 _LEVEL = 0.95
@@ -46,20 +47,24 @@ _NODES, _WEIGHTS = (0.5 * part for part in np.polynomial.legendre.leggauss(64))
 _NODES = _NODES + 0.5
 
 
-def beside(result: FitResult, sisters: Sequence[FitResult], names: Sequence[str]) -> FitResult:
+def beside(
+    result: FitResult, sisters: Sequence[FitResult], names: Sequence[str], labels: Sequence[str] = ()
+) -> FitResult:
     """The result of one run with intervals that hold what differs between runs, as its sister runs tell it.
 
     Parameters that all have under the same name are widened. Those of which the sisters know nothing, like an initial
-    state that every run has to itself, keep their interval within the run: leave them out of `names`.
+    state that every run has to itself, keep their interval within the run: leave them out of `names`. A sister whose
+    model does not explain its data may lie anywhere: the verdict then says so.
 
     Args:
         result: what `fit` returned for one run.
         sisters: fits of other single runs of the same kind, at least two, also read from files.
         names: the elements that runs of one kind have in common.
+        labels: what the sisters are called; empty: by their numbers.
 
     Raises:
-        ValueError: too few sister runs, or joint fits; two fits of one recording, which would seem to show how well
-            runs agree; an element that some sister does not have.
+        ValueError: too few sister runs, or joint fits; a sister whose fit did not converge; two fits of one recording,
+            which would seem to show how well runs agree; an element that some sister does not have.
 
     Example:
         >>> import diffcontact as dc
@@ -87,8 +92,14 @@ def beside(result: FitResult, sisters: Sequence[FitResult], names: Sequence[str]
         if not isinstance(fitted, FitResult):
             raise ValueError(f"beside(sisters): {type(fitted).__name__}, expected FitResults, what fit returns")
     require_single_runs([len(fitted.residuals) for fitted in (result, *sisters)])
+    called = ["the result", *(labels or (f"sister {i}" for i in range(len(sisters))))]
+    for label, sister in zip(called[1:], sisters, strict=True):
+        if not sister.converged:
+            raise ValueError(
+                f"beside(sisters): {label} did not converge, {sister.message}; expected fits with an estimate"
+            )
     if same := one_recording_twice([result, *sisters]):
-        first, second = (f"sister {i - 1}" if i else "the result" for i in same)
+        first, second = (called[i] for i in same)
         raise ValueError(
             f"beside(sisters): {second} is of the same recording as {first}, whole or in part, so that they agree "
             "whatever another run would give; expected every recording once"
@@ -96,9 +107,9 @@ def beside(result: FitResult, sisters: Sequence[FitResult], names: Sequence[str]
     values, spans = result.estimate, {name: np.array(part, float) for name, part in result.interval95.items()}
     growth, unknown = np.ones(len(result.names)), []
     for name in names:
-        for fitted in (result, *sisters):
+        for label, fitted in zip(called, (result, *sisters), strict=True):
             if name not in fitted.names:
-                raise ValueError(f"beside(names): no element {name!r} in a fit of {', '.join(fitted.names)}")
+                raise ValueError(f"beside(names): {label} has no {name!r}, but {', '.join(fitted.names)}")
         j, (parameter, index) = result.names.index(name), result.place(name)
         known = [
             (fitted.estimate[k], fitted.covariance[k, k])
@@ -122,8 +133,11 @@ def beside(result: FitResult, sisters: Sequence[FitResult], names: Sequence[str]
     told = f"beside {len(sisters)} sister runs, whose scatter {', '.join(held) or 'no interval'} hold"
     if unknown:
         told += f" (not {', '.join(unknown)}, which some of them do not see)"
+    wrong = [label for label, sister in zip(called[1:], sisters, strict=True) if sister.verdict.explains == NO]
+    doubt = f"{', '.join(wrong)}: the fit does not explain its data, and the scatter between runs rests on it"
     return replace(
         result,
+        stored_verdict=result.verdict.but(doubt) if wrong else result.stored_verdict,
         interval95=spans,
         stderr={name: part[()] for name, part in errors.items()},
         covariance=result.covariance * np.outer(growth, growth),

@@ -27,6 +27,7 @@ from typing import Any
 import jax.numpy as jnp
 
 LOSSES = ("linear", "soft_l1", "huber", "cauchy")
+ROBUST = f"expected loss {', '.join(map(repr, LOSSES[1:-1]))} or {LOSSES[-1]!r}"
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diffcontact.identify.problem.joint_residual import JointResidual
-from diffcontact.identify.problem.loss import Loss
+from diffcontact.identify.problem.loss import ROBUST, Loss
 from diffcontact.identify.problem.normal_equations import NormalEquations
 from diffcontact.identify.problem.observations import Problem
 from diffcontact.identify.problem.parameters import Domain, FreeParameters, Tie, free_parameters
@@ -72,6 +72,9 @@ class Objective:
         parameters = free_parameters(params, free, frozenset(problems[0].per_run), len(problems), tied)
         # What is refused is refused before anything is compiled.
         of, known = Loss(loss, f_scale), Priors(priors or {}, parameters)
+        if not of.robust and f_scale != 1.0:
+            # It would change nothing, while whoever gave it believes that outliers count less.
+            raise ValueError(f"fit(f_scale): {f_scale!r} with loss 'linear', which knows no outliers; {ROBUST}")
         return cls(JointResidual(problems, parameters), parameters, of, known, progress)
 
     def started_at(self, theta: NDArray) -> Objective:

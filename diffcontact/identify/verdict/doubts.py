@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from scipy.special import chdtri
 
-from diffcontact.identify.intervals.parabola import misjudged
+from diffcontact.identify.intervals.parabola import leaning, misjudged
 from diffcontact.identify.verdict.evidence import Evidence
 from diffcontact.identify.verdict.verdict import Reason
 from diffcontact.status import Status
@@ -127,6 +127,11 @@ def bounds(evidence: Evidence) -> Iterator[Reason]:
             f"{name} = {evidence.shown(name, result.estimate[j])} is at its bound: its standard error means nothing, "
             "only the interval does. If the bound is not a law of nature, widen it; else the model may lack what "
             "pushes it there"
+        )
+    if short := [name for name in leaning(result, evidence.objective) if name not in result.profiled]:
+        yield Reason(
+            f"the intervals of {', '.join(short)} hold only with {', '.join(result.at_bound)} at its bound: were it "
+            "free they would be longer, so they may be too short. Use identify.profile"
         )
 
 

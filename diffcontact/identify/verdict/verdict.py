@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 YES, PARTLY, NO = "yes", "partly", "no"
@@ -52,6 +52,17 @@ class Verdict:
         ordered = sorted(reasons, key=lambda reason: not reason.fatal)
         explains = YES if not ordered else NO if ordered[0].fatal else PARTLY
         return cls(explains, tuple(reason.text for reason in ordered), taken)
+
+    def but(self, *reasons: str) -> Verdict:
+        """The same with more reasons, none of them fatal.
+
+        Example:
+            >>> Verdict.of([]).but("a sister run is doubtful").explains
+            'partly'
+        """
+        if not reasons:
+            return self
+        return replace(self, explains=NO if self.explains == NO else PARTLY, reasons=(*self.reasons, *reasons))
 
     @property
     def headline(self) -> str:

@@ -7,17 +7,18 @@ import pytest
 from falling import fall, fitted
 from scipy.stats import truncnorm
 
-from diffcontact.identify import Interval, Normal, Positive, Real, posterior
+from diffcontact.identify import Interval, Normal, Positive, Posterior, Real, fit, posterior
 from diffcontact.identify.covariance import error_bars as bars_module
-from diffcontact.identify.intervals.posterior import _diagnostics, _Sphere
+from diffcontact.identify.intervals.posterior import _diagnostics, _failure, _missed, _Sphere
 from diffcontact.identify.result import resumed
+from diffcontact.identify.verdict.verdict import Reason, Verdict
 
 
 def test_a_robust_loss_and_bad_numbers_are_named(rng):
     run, free = fall(rng), {"g": Positive(), "u0": Real()}
     result = fitted(run, free)
-    with pytest.raises(ValueError, match="posterior\\(draws\\): 0, expected an integer"):
-        posterior(result, draws=0)
+    with pytest.raises(ValueError, match="posterior\\(draws\\): 3, expected an integer of at least 4"):
+        posterior(result, draws=3)
     with pytest.raises(ValueError, match="loss 'huber' is no log-density"):
         posterior(fitted(run, free, loss="huber"))
 
@@ -49,6 +50,62 @@ def test_a_single_parameter_has_diagnostics(rng):
     # Independent draws of one distribution: each counts, up to the scatter of the estimate.
     assert r_hat[0] < 1.01
     assert 1500 < effective[0] < 3000
+
+
+def test_a_single_chain_is_told_by_its_halves(rng):
+    pytest.importorskip("blackjax", reason="the extra 'posterior' is not installed")
+    still, moving = rng.normal(size=(1, 400, 1)), rng.normal(size=(1, 400, 1)) + np.linspace(0.0, 3.0, 400)[:, None]
+    assert _diagnostics(still)[0] < 1.01
+    assert _diagnostics(moving)[0] > 1.2
+    # Two chains that move the same way have the same mean.
+    assert _diagnostics(np.concatenate([moving, moving + 0.01]))[0] > 1.2
+
+
+def test_what_is_printed_begins_with_the_verdict_of_the_fit(rng):
+    draws = rng.normal(1.0, 0.1, size=(2, 200, 1))
+    no = Verdict.of([Reason("it moves otherwise", fatal=True)], "that nothing resists")
+    told = str(Posterior(("e",), draws, np.ones(1), np.array([300.0]), 0, no))
+    assert told.startswith("does not explain the data: do not use these intervals\n  - it moves otherwise\n\nparameter")
+    assert "within this run: another run may differ" in told
+    assert "that nothing resists" in told
+    assert "95 % interval" not in told
+
+
+def test_what_speaks_against_the_draws_is_told(rng):
+    draws = rng.normal(1.0, 0.1, size=(2, 200, 2))
+    fine = Posterior(("a", "b"), draws, np.ones(2), np.full(2, 300.0), 1)
+    assert fine.doubts == ()
+    poor = Posterior(
+        ("a", "b"), draws, np.ones(2), np.array([300.0, 40.0]), 20, missed=({"b": -1.0},), failure="it overlaps"
+    )
+    assert not poor.mixed
+    for part in (
+        "more warmup and draws",
+        "no draw is near: b = -1; these",
+        "many draws diverged",
+        "draws: it overlaps",
+    ):
+        assert any(part in doubt for doubt in poor.doubts)
+        assert part in str(poor)
+    assert "40 effective draws, may be elsewhere, too" in str(poor)
+
+
+def test_another_minimum_is_missed_unless_draws_surround_it(rng):
+    """Of a speed that is the square of a parameter the data do not show the sign."""
+    tied, free = {"u0": lambda p: p["unused"] ** 2 * jnp.ones(1)}, {"unused": Interval(-1.0, 1.0)}
+    held = {"g": 9.81, "u0": [0.0], "unused": 0.5}
+    result = fit(fall(rng), held, free, tied=tied, starts=4, shooting="single")
+    assert len(result.elsewhere) == 1
+    around = result.params["unused"] + 0.01 * rng.normal(size=(4, 100, 1))
+    assert _missed(result, around) == result.elsewhere
+    assert _missed(result, np.concatenate([around, -around])) == ()
+
+
+def test_draws_whose_motions_cannot_be_trusted_are_told(rng):
+    result = fitted(fall(rng), {"g": Positive(), "u0": Real()})
+    objective, theta = resumed(result, "test"), resumed(result, "test").parameters.start
+    assert _failure(objective, np.tile(theta, (10, 1))) == ""
+    assert "not finite" in _failure(objective, np.vstack([np.tile(theta, (9, 1)), [np.nan, 0.0]]))
 
 
 @pytest.mark.slow

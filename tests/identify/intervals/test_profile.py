@@ -1,6 +1,7 @@
 """Profiles of linear models, where they are the fit's own intervals whatever it was fitted with; and of a ball."""
 
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from scipy.signal import lfilter
 
 from diffcontact.identify import Interval, Normal, Positive, Real, fit, profile
 from diffcontact.identify.intervals.profile import LowerCostError
+from diffcontact.identify.intervals.scan import end_of_interval
 
 FREE = {"g": Positive(), "u0": Real()}
 # The module; its function hides it.
@@ -120,3 +122,22 @@ def test_a_fit_that_never_arrives_at_the_lowest_cost_says_so(monkeypatch):
 def test_where_the_bounds_stop_the_search_the_end_is_the_bound(rng):
     result = fitted(fall(rng), {"g": Interval(9.0, 9.8), "u0": Real()})
     assert profile(result, "g").interval95[1] == pytest.approx(9.8)
+
+
+@pytest.mark.parametrize("stderr", [1e6, 1.0, 0.1])
+@pytest.mark.parametrize("cliff", [0.0, 1e4, np.inf])
+def test_the_end_is_found_whatever_the_standard_error(stderr, cliff):
+    """Nothing depends on a friction that grips, so its standard error is endless; with too little a block slides."""
+    asked = []
+
+    def rise(x):
+        asked.append(x)
+        return 0.0 if x > 0.5 else cliff + 100.0 * (0.5 - x)
+
+    parameters = SimpleNamespace(low=np.zeros(1), high=np.full(1, 10.0), start=np.full(1, 5.0))
+    objective = SimpleNamespace(parameters=parameters)
+    scan = SimpleNamespace(objective=objective, j=0, stderr=stderr, level=4.0, rise=rise, theta=None)
+    low = end_of_interval(scan, -1.0)  # pyright: ignore[reportArgumentType]
+    assert low == pytest.approx(0.5 if cliff else 0.46, abs=0.1)
+    assert end_of_interval(scan, 1.0) == 10.0  # pyright: ignore[reportArgumentType]
+    assert len(set(asked)) < 40

@@ -8,6 +8,7 @@ from bouncing import BALL_FREE, BALL_TRUTH, ball_problem
 
 from diffcontact.identify import FitResult, beside, fit
 from diffcontact.identify.intervals.sisters import _half_width, _moments, _own_quantile, _scatter
+from diffcontact.identify.verdict.verdict import Reason, Verdict
 
 SCATTER, WITHIN = 0.02, 0.005
 
@@ -138,10 +139,26 @@ def test_a_parameter_that_a_sister_does_not_see_is_said_not_to_be_held(runs):
     assert wider.interval95["e"] == pytest.approx(runs[0].interval95["e"])
 
 
+def test_a_sister_that_does_not_explain_its_data_is_told(runs):
+    yes, no = Verdict.of([]), Verdict.of([Reason("it moves otherwise", fatal=True)])
+    result, *others = (replace(run, stored_verdict=yes) for run in runs[:4])
+    assert beside(result, others, ["e"]).verdict is yes
+    told = beside(result, [others[0], replace(others[1], stored_verdict=no), others[2]], ["e"]).verdict
+    assert told.explains == "partly"
+    assert told.reasons[-1].startswith("sister 1: the fit does not explain its data")
+    worse = beside(
+        replace(result, stored_verdict=no), [replace(one, stored_verdict=no) for one in others], ["e"], "abc"
+    )
+    assert worse.verdict.explains == "no"
+    assert worse.verdict.reasons[-1].startswith("a, b, c: the fit does not")
+
+
 def test_what_does_not_fit_together_is_named(runs):
+    with pytest.raises(ValueError, match="sister 1 did not converge, stopped; expected fits with an estimate"):
+        beside(runs[0], [runs[1], replace(runs[2], converged=False, message="stopped")], ["e"])
     with pytest.raises(ValueError, match="at least 2 sisters"):
         beside(runs[0], runs[1:2], ["e"])
-    with pytest.raises(ValueError, match="no element 'mu'"):
+    with pytest.raises(ValueError, match=r"beside\(names\): the result has no 'mu', but e, g"):
         beside(runs[0], runs[1:4], ["mu"])
     with pytest.raises(ValueError, match=r"beside\(sisters\): str, expected FitResults"):
         beside(runs[0], "ab", ["e"])
