@@ -18,6 +18,11 @@ from jax import Array, lax
 from diffcontact.derivative_rule import Ruled
 from diffcontact.devices import side_by_side
 
+# Triangles of so many rows are written out. In a batch LAPACK takes four to eight times as long for each.
+_WRITTEN_OUT = 3
+# A batch in so many parts is written out, too: a loop takes each part out of it, and puts it back.
+_PARTS = 4
+
 
 @Ruled
 def cholesky(A: Array) -> Array:
@@ -30,7 +35,13 @@ def cholesky(A: Array) -> Array:
         >>> cholesky(jnp.array([[4.0, 2.0], [2.0, 10.0]])).tolist()
         [[2.0, 0.0], [1.0, 3.0]]
     """
-    return jnp.sqrt(A) if A.size == 1 else _cholesky(A)
+    if A.shape[0] > _WRITTEN_OUT:
+        return _cholesky(A)
+    columns: list[Array] = []
+    for j in range(A.shape[0]):
+        column = A[:, j] - sum((done * done[j] for done in columns), jnp.zeros_like(A[:, j]))
+        columns.append(jnp.where(jnp.arange(A.shape[0]) < j, 0, column) / jnp.sqrt(column[j]))
+    return jnp.stack(columns, axis=1)
 
 
 @cholesky.defjvp
@@ -186,14 +197,20 @@ def _in_lanes(function, cost):
         work = cost(*(x.shape[-2:] for x in arrays))
         if not lanes or most is None or prod(lanes) * work < most:
             return function(*arrays)
-        # Column by column, as LAPACK has them, so that no part is copied.
-        flat = [x.reshape(-1, *x.shape[-2:]).mT for x in arrays]
+        count = prod(lanes)
+        size = _part(count, max(1, (most - 1) // work))
+        flat = [x.reshape(-1, *x.shape[-2:]) for x in arrays]
+        if count <= _PARTS * size:
+            parts = [function(*(x[first : first + size] for x in flat)) for first in range(0, count, size)]
+            found = jax.tree.map(lambda *some: jnp.concatenate(some), *parts)
+        else:
+            # Column by column, as LAPACK has them, so that no part is copied.
+            def one(some):
+                return jax.tree.map(jnp.transpose, function(*map(jnp.transpose, some)))
 
-        def one(some):
-            return jax.tree.map(jnp.transpose, function(*map(jnp.transpose, some)))
-
-        found = lax.map(one, flat, batch_size=max(1, (most - 1) // work))
-        return jax.tree.map(lambda x: jax.vmap(jnp.transpose)(x).reshape(*lanes, *x.shape[:0:-1]), found)
+            found = lax.map(one, [x.mT for x in flat], batch_size=size)
+            found = jax.tree.map(lambda x: jax.vmap(jnp.transpose)(x), found)
+        return jax.tree.map(lambda x: x.reshape(*lanes, *x.shape[1:]), found)
 
     @called.def_vmap
     def more_lanes(axis_size, in_batched, *arrays):
@@ -205,6 +222,12 @@ def _in_lanes(function, cost):
         return found, jax.tree.map(lambda _: True, found)
 
     return called
+
+
+def _part(count, most):
+    """How many of `count` to do at a time, `most` or fewer: so that none are left over, if that takes half of it."""
+    whole = next(size for size in range(min(most, count), 0, -1) if count % size == 0)
+    return whole if 2 * whole >= most else most
 
 
 def _cubed(shape, *_):
@@ -219,6 +242,13 @@ _svd = _in_lanes(lambda A: tuple(jnp.linalg.svd(A)), lambda shape: 1_000_000 * p
 
 def _substituted(T, b, kind, transposed):
     """x with T x = b, T's triangle of that kind, or its transpose."""
+    if T.shape[0] <= _WRITTEN_OUT:
+        T, order = T.T if transposed else T, range(T.shape[0])
+        x: dict[int, Array] = {}
+        for i in order if (kind == "upper") == transposed else reversed(order):
+            left = b[i] - sum((T[i, j] * done for j, done in x.items()), jnp.zeros_like(b[i]))
+            x[i] = left if kind == "unit" else left / T[i, i]
+        return jnp.stack([x[i] for i in order])
     if b.ndim == 1:
         return _substitution(kind, transposed)(T, b[:, None])[:, 0]
     return _substitution(kind, transposed)(T, b)

@@ -21,19 +21,21 @@ SYSTEMS = {
 }
 
 
-@pytest.fixture(params=["whole", "in parts"])
+# From what work on a batch goes to LAPACK in parts: of seven lanes, three or four at a time with a rest, or one by one.
+PARTS = {"whole": None, "written out": 500, "in a loop": 130}
+
+
+@pytest.fixture(params=PARTS)
 def parts(request, monkeypatch):
-    """Batches as one call of LAPACK, or in parts of two or three lanes, with a rest."""
-    monkeypatch.setattr(
-        linear, "side_by_side", lambda: SimpleNamespace(factored={"whole": None}.get(request.param, 500))
-    )
+    """Batches as one call of LAPACK, in some parts that are written out, or in a loop over many."""
+    monkeypatch.setattr(linear, "side_by_side", lambda: SimpleNamespace(factored=PARTS[request.param]))
     # What was traced with the other length is another program.
     jax.clear_caches()
-    yield
+    yield request.param
     jax.clear_caches()
 
 
-@pytest.mark.parametrize("size", [1, 5])
+@pytest.mark.parametrize("size", [1, 3, 5])
 @pytest.mark.parametrize("columns", [(), (3,)])
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_the_solution_and_its_derivatives(name, columns, size, parts, rng):
@@ -91,9 +93,10 @@ def test_second_derivatives_of_a_loop(rng):
 
 
 def test_parts_are_parts(parts, rng):
-    """A batch in parts is a loop; the tests above are of both."""
-    text = str(jax.make_jaxpr(jax.vmap(linear.solve))(rng.normal(size=(7, 5, 5)), rng.normal(size=(7, 5))))
-    assert ("scan" in text) == (linear.side_by_side().factored is not None)
+    """Many parts are a loop, some are written out; the tests above are of all."""
+    text = jax.jit(jax.vmap(linear.cholesky)).lower(rng.normal(size=(7, 5, 5))).as_text()
+    assert ("while" in text) == (parts == "in a loop")
+    assert text.count("@lapack_dpotrf_ffi") == {"whole": 1, "written out": 3, "in a loop": 1}[parts]
 
 
 def test_the_sign_is_the_determinants(parts, rng):

@@ -96,13 +96,13 @@ def _settle_jvp(primals, tangents):
 
 def _moved(held, slots, primals, tangents, u, multipliers):
     """The tangents of u (d,) and of the multipliers (c,)."""
-    G, b, v = primals[1:4]
+    mass, G, b, v = primals[:4]
     dmass, dG, db, dv = tangents[:4]
     dG_held = rows_at(slots, along(G, dG))
     force = mass_matrix.apply(dmass, v - u) + dG_held.T @ multipliers
-    y = dv + mass_matrix.unwhiten(held.root, mass_matrix.whiten(held.root, force))
-    du, dmultipliers = held.solve(dG_held @ u + at_slots(slots, db), y)
-    return du, spread(slots, dmultipliers, b.shape[0])
+    right = dG_held @ u + at_slots(slots, db) + held.G @ dv
+    x, y = held.solve_linear(mass, force, -right)
+    return dv + x, spread(slots, -y, b.shape[0])
 
 
 def _moved_natively(primals, tangents, u, multipliers):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
 from diffcontact import linear
 from diffcontact import mass as mass_matrix
@@ -24,14 +25,14 @@ class HeldRows:
         G: (k, d), zero for free slots.
         scale: (k,) S, which makes the diagonal of S A_WW S one.
         lower: (k, k) Cholesky factor of S A_WW S. Free slots have a unit there, so that their multipliers are zero.
-        columns: (d, k) M^-1 G_W^T.
+        free: (k,) bool, slots without a row.
     """
 
     root: jax.Array
     G: jax.Array
     scale: jax.Array
     lower: jax.Array
-    columns: jax.Array
+    free: jax.Array
 
     @classmethod
     def of(cls, mass, G, slots):
@@ -40,11 +41,9 @@ class HeldRows:
         whitened = mass_matrix.whiten(root, rows.T)
         scale = inverse_length(jnp.sum(whitened * whitened, axis=0))
         unit = whitened * scale[None, :]
-        free = jnp.diag((slots == NONE).astype(G.dtype))
-        gram = unit.T @ unit + free
-        lower = linear.cholesky(gram)
-        columns = mass_matrix.unwhiten(root, whitened)
-        return cls(root=root, G=rows, scale=scale, lower=lower, columns=columns)
+        free = slots == NONE
+        lower = linear.cholesky(unit.T @ unit + jnp.diag(free.astype(G.dtype)))
+        return cls(root=root, G=rows, scale=scale, lower=lower, free=free)
 
     def solve(self, b, v):
         """u (d,) and l_W (k,) of the rows held at G_W u + b = 0.
@@ -56,8 +55,32 @@ class HeldRows:
         multipliers, u = jnp.zeros_like(b), v
         for _ in range(2):
             correction = self.scale * linear.solve_cholesky(self.lower, self.scale * (self.G @ u + b))
-            multipliers, u = multipliers - correction, u - self.columns @ correction
+            multipliers, u = multipliers - correction, u - self.moved(self.G.T @ correction)
         return u, multipliers
+
+    def moved(self, force):
+        """M^-1 force."""
+        return mass_matrix.unwhiten(self.root, mass_matrix.whiten(self.root, force))
+
+    def solve_linear(self, mass, f, s):
+        """x (d,) and y (k,) with M x + G_W^T y = f and G_W x = s, free slots with y = s.
+
+        Linear in f and s, and its own transpose: reverse mode solves with the same factor, and keeps that factor alone.
+        """
+        dimension, fixed = f.shape[0], lax.stop_gradient(self)
+
+        def equations(unknown):
+            x, y = unknown[:dimension], unknown[dimension:]
+            return jnp.concatenate([mass_matrix.apply(mass, x) + self.G.T @ y, self.G @ x + jnp.where(self.free, y, 0)])
+
+        def solve(_, right):
+            f, s = right[:dimension], right[dimension:]
+            x, multipliers = fixed.solve(-s, fixed.moved(f))
+            return jnp.concatenate([x, jnp.where(self.free, s, -multipliers)])
+
+        # As one vector: of a pair JAX transposes either all or nothing.
+        found = lax.custom_linear_solve(equations, jnp.concatenate([f, s]), solve, symmetric=True)
+        return found[:dimension], found[dimension:]
 
 
 def at_slots(slots, x):
