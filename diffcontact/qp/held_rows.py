@@ -106,6 +106,5 @@ def independent(mass, G, active):
 def solve_slots(mass, G, slots, f, s):
     """x (d,) and y (c,) with M x + G_W^T y = f, G_W x = s_W for the rows W in the slots, and y = s elsewhere."""
     held = HeldRows.of(mass, G, slots)
-    freely = mass_matrix.unwhiten(held.root, mass_matrix.whiten(held.root, f))
-    x, multipliers = held.solve(-at_slots(slots, s), freely)
+    x, multipliers = held.solve(-at_slots(slots, s), held.moved(f))
     return x, jnp.where(members(slots, s.shape[0]), -spread(slots, multipliers, s.shape[0]), s)
