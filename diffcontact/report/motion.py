@@ -117,7 +117,8 @@ def _drawn(drawing: Drawing, params: Any, t: NDArray, q: NDArray) -> list[Shape]
         return _listed(drawing(time, place, params))
 
     try:
-        found = jax.vmap(one)(jnp.asarray(times), jnp.asarray(places))
+        # One program, where each of the few dozen operations would be one.
+        found = jax.jit(jax.vmap(one))(jnp.asarray(times), jnp.asarray(places))
         return [jax.tree.map(lambda leaf: np.asarray(leaf, float)[: t.size], shape) for shape in found]
     except (jax.errors.JAXTypeError, jax.errors.JAXIndexError, TypeError, ValueError):
         frames = [one(float(time), place) for time, place in zip(t, q, strict=True)]

@@ -63,7 +63,7 @@ def assess(objective: Objective, points: int = POINTS, seed: int = 0) -> Identif
         seed: of the Sobol set.
     """
     best: tuple[int, Any, NDArray, Any] | None = None
-    places = starting_points(objective.parameters, points, seed)
+    places = list(starting_points(objective.parameters, points, seed))
     for theta in places:
         _, J = objective.evaluate(theta)
         null = null_space(J, objective.parameters.names, objective.eps)
@@ -86,8 +86,8 @@ def assess(objective: Objective, points: int = POINTS, seed: int = 0) -> Identif
     )
 
 
-def _untrusted(objective: Objective, places: NDArray) -> str:
-    """What is wrong with a simulation at the first of the places (N, P), where something is at all of them; else empty.
+def _untrusted(objective: Objective, places: Sequence[NDArray]) -> str:
+    """What is wrong with a simulation at the first of the places (P,), where something is at all of them; else empty.
 
     A simulation that was refused, of a negative mass or on a clock that runs backwards, depends on no parameter. That
     is not for want of an impact.

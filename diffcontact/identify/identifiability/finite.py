@@ -26,10 +26,10 @@ def require_finite(objective: Objective) -> None:
     Raises:
         ValueError: which function, which of its numbers, and in which run.
     """
-    start, *others = starting_points(objective.parameters, POINTS, seed=0)
     for not_finite in (_to_begin_with, _observed):
-        told = next(not_finite(objective, start), None)
-        if told and all(any(not_finite(objective, theta)) for theta in others):
+        points = starting_points(objective.parameters, POINTS, seed=0)
+        told = next(not_finite(objective, next(points)), None)
+        if told and all(any(not_finite(objective, theta)) for theta in points):
             raise ValueError(told)
 
 

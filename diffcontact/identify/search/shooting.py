@@ -76,7 +76,7 @@ def search(objective: Objective, method: str, starts: int, seed: int, shooting: 
             they happen, "multiple" in segments. "auto" does one after the other, until noise explains what is left, and
             keeps the best end. Methods of first order take the whole record.
     """
-    points = starting_points(objective.parameters, starts, seed)
+    points = np.array([*starting_points(objective.parameters, starts, seed)])
     if method != "lm":
         return _one_by_one(objective, method, points, seed)
     if shooting not in ("auto", "single"):

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
 from diffcontact.identify.problem.parameters import FreeParameters
 
 
-def starting_points(parameters: FreeParameters, starts: int, seed: int) -> NDArray:
-    """(starts, P): the given start, then a Sobol set in the bounds, or around the start (`surroundings`)."""
-    low, high = surroundings(parameters)
-    from scipy.stats import qmc  # takes almost a second to import, and few fits need it
+def starting_points(parameters: FreeParameters, starts: int, seed: int) -> Iterator[NDArray]:
+    """(P,) each: the given start, then a Sobol set in the bounds, or around the start (`surroundings`)."""
+    yield parameters.start
+    if starts == 1:
+        return
+    from scipy.stats import qmc  # takes half a second to import, and few fits look beyond their start
 
+    low, high = surroundings(parameters)
     exponent = int(np.ceil(np.log2(max(starts - 1, 1))))
     points = qmc.Sobol(parameters.start.size, rng=seed).random_base2(exponent)[: starts - 1]
-    return np.vstack([parameters.start, low + points * (high - low)])
+    yield from low + points * (high - low)
 
 
 def surroundings(parameters: FreeParameters) -> tuple[NDArray, NDArray]:

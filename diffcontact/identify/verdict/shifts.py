@@ -154,6 +154,6 @@ def _of_the_start(evidence: Evidence) -> NDArray:
         def start(z, run=run):
             return run.model.initial(run.model.parameters(z, run.fixed))
 
-        slopes = jax.tree.leaves(jax.jacfwd(start)(evidence.theta[run.index]))
+        slopes = jax.tree.leaves(jax.jit(jax.jacfwd(start))(evidence.theta[run.index]))
         found[run.index] |= np.any([np.any(np.asarray(s) != 0, axis=tuple(range(np.ndim(s) - 1))) for s in slopes], 0)
     return found
