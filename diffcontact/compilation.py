@@ -77,12 +77,15 @@ def _known(little: bool = False) -> tuple[tuple[str, Any], ...]:
         return ()
     told = os.environ.get("XLA_FLAGS", "")
     wanted = _QUICKLY | _UNOPTIMISED if little else _QUICKLY
-    return tuple((name, value) for name, value in wanted.items() if name not in told and _knows(name, value))
+    untold = {name: value for name, value in wanted.items() if name not in told}
+    # Each question is a compilation: a few hundredths of the first call.
+    known = untold if _knows(untold) else {name: value for name, value in untold.items() if _knows({name: value})}
+    return tuple(known.items())
 
 
-def _knows(name: str, value: Any) -> bool:
+def _knows(options: dict[str, Any]) -> bool:
     try:
-        jax.jit(lambda: jnp.zeros(()), compiler_options={name: value})()
+        jax.jit(lambda: jnp.zeros(()), compiler_options=options)()
     except Exception:  # What XLA raises for an option that it does not know is nobody's contract.
         return False
     return True
