@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 import jax.numpy as jnp
 from jax import Array, lax
 
-from diffcontact.batching import entangled, in_lanes, select, where_wanted
+from diffcontact.batching import computed_again, entangled, in_lanes, select, where_wanted
 from diffcontact.schemes.event_timed.smooth_motion import Tolerance
 
 
@@ -86,7 +86,7 @@ def to_event_or_end(
     s, late, arrival = entangled((jnp.asarray(left, floor.dtype), zero, nowhere), at_begin)
     no = jnp.array(False)
     to_end = CandidateStep(s, none, none, no, late, no, arrival)
-    return lax.scan(again, in_lanes(to_end, s), jnp.arange(1 + CANDIDATES))[0]
+    return lax.scan(computed_again(again), in_lanes(to_end, s), jnp.arange(1 + CANDIDATES))[0]
 
 
 class _Search(NamedTuple):

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from diffcontact.batching import entangled, in_lanes, select, where_wanted
+from diffcontact.batching import computed_again, entangled, in_lanes, select, where_wanted
 from diffcontact.schemes.event_timed.events import CandidateStep, rounding_of_time, to_event_or_end
 from diffcontact.schemes.event_timed.impacts import Percussion, Threshold, held_into, matters, no_percussion, percussion
 from diffcontact.schemes.event_timed.passing import before_overlap
@@ -83,7 +83,7 @@ def step_without_friction(
         return (now, pending), percussion
 
     last = jnp.arange(events + 1) >= events - 1
-    (end, pending), percussions = lax.scan(next_event, in_lanes((now, jnp.array(True)), now.q), last)
+    (end, pending), percussions = lax.scan(computed_again(next_event), in_lanes((now, jnp.array(True)), now.q), last)
     end = _finish(system, params, h, now, end, pending)
     known = end.fastest, end.unsettled, end.truncation, end.adhesion
     return TimedState(end.q, end.u, *known), Info(end.impulse, end.status, percussions)

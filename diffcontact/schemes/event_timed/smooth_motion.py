@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from diffcontact import qp
-from diffcontact.batching import entangled, once, select, where_wanted
+from diffcontact.batching import computed_again, entangled, once, select, where_wanted
 from diffcontact.mass import solve
 from diffcontact.status import Status, first
 from diffcontact.system import Contacts, acceleration, contacts, gap_acceleration
@@ -295,7 +295,7 @@ def _supported(system, params, t, x, way, slope, arrive, begin: Start):
         end, multipliers, status = where_wanted(misses, push, (found.u, found.multipliers, jnp.zeros((), jnp.int32)))
         return (select(number < VELOCITY, end, y), select(number == VELOCITY, end, w)), (multipliers, status)
 
-    (x, w), (multipliers, status) = lax.scan(correct, (x, slope), jnp.arange(5))
+    (x, w), (multipliers, status) = lax.scan(computed_again(correct), (x, slope), jnp.arange(5))
     return x, w, multipliers[VELOCITY], lax.stop_gradient(multipliers[REACTION]), status[VELOCITY]
 
 

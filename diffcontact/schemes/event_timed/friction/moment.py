@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from diffcontact.batching import entangled, in_lanes, once, select, where_wanted
+from diffcontact.batching import computed_again, entangled, in_lanes, once, select, where_wanted
 from diffcontact.friction import friction_status, tangential_restitutions
 from diffcontact.mass import solve
 from diffcontact.qp.friction.coulomb import CoulombProjection, with_modes
@@ -107,7 +107,7 @@ def pass_by(system, params, t, q, u, h, left, due: Due, limits: Threshold):
     def step(so_far, number):
         return where_wanted(before.wanted(so_far, number), lambda: before.solved(so_far, number), so_far), None
 
-    passage = lax.scan(step, in_lanes(before.nothing(), before.u), jnp.arange(7))[0]
+    passage = lax.scan(computed_again(step), in_lanes(before.nothing(), before.u), jnp.arange(7))[0]
 
     place, opening, hit = before.place, before.opening, passage.hit
     lasting = lasting_restitution(system, params, before.e, before.rebound)

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from diffcontact.batching import entangled, in_lanes, select, where_wanted
+from diffcontact.batching import computed_again, entangled, in_lanes, select, where_wanted
 from diffcontact.mass import solve
 from diffcontact.qp.friction.law import length
 from diffcontact.qp.friction.modes import Modes
@@ -104,7 +104,9 @@ def step_with_friction(
         return (now, pending), (select(percussion.contact >= 0, percussion, none), begun)
 
     last = jnp.arange(events + 1) >= events - 1
-    (end, pending), (percussions, pieces) = lax.scan(next_event, in_lanes((now, jnp.array(True)), now.q), last)
+    (end, pending), (percussions, pieces) = lax.scan(
+        computed_again(next_event), in_lanes((now, jnp.array(True)), now.q), last
+    )
     end = _finish(system, params, end, pending)
     return end, Info(end.impulse, end.status, percussions, end.friction, pieces)
 
