@@ -67,10 +67,16 @@ class VelocityProjection(Scheme):
 
     What converges: every computed position is feasible (proposition 2.1, for convex gaps, also when they move); the
     total variation of u is bounded (2.4); a subsequence of (q, u, lambda) converges to a solution, u in L1, lambda
-    weakly as a measure (theorem 1.3). In practice the state is first order in h. A contact is a tangent within a step:
-    the status is TOO_COARSE where the normal of one that acts, or ends in an overlap, turns by more than 1/4. It is
-    ILL_CONDITIONED where bodies are wedged in, so that their impulses cancel but for one part in eps^(-1/4), 8000 in
-    double precision: spheres that are pressed into a line that they just fill.
+    weakly as a measure (theorem 1.3). In practice the state is first order in h: a place is off by about the way of a
+    step, which is much of a hop of few steps. A block of 1 kg that 15 N sin(2 pi t / T), T = 1 s, lifts off the floor
+    by 22 cm is off by 24, 16, 8 and 4 % of that with 20, 40, 80 and 160 steps for a period T; one that 12 N lifts by
+    5 cm is off by 17, 11 and 7 % with 40, 80 and 160. All that has the status 0. Where such a force changes so much
+    within steps that this alone may come to 1/32 of the way of a coordinate, as with 15 steps for a period of 15 N
+    and with 20 of 12 N, the status is TOO_COARSE. EventTimed is off by 0.4 and 0.9 % with 40.
+
+    A contact is a tangent within a step: the status is TOO_COARSE where the normal of one that acts, or ends in an
+    overlap, turns by more than 1/4. It is ILL_CONDITIONED where bodies are wedged in, so that their impulses cancel but
+    for one part in eps^(-1/4), 8000 in double precision: spheres that are pressed into a line that they just fill.
 
     Where contacts rub, with slip velocities v_T = S v + s at (t', q), the step obeys Coulomb's law::
 
