@@ -91,8 +91,8 @@ class VelocityProjection(Scheme):
 
     Where slip presses a contact together as fast as its load opens it (Painleve's paradox), no finite reaction exists.
     The step then takes an impulse that ends the slip at once, at status 0; EventTimed, which seeks a reaction, has the
-    status NO_FRICTION. Close to that, where a rod of 2 m bears eleven times its weight on its tip, steps of 5 ms do the same
-    though the reaction is finite, and its centre ends 0.7 m short of 3 m; steps of 0.5 ms follow it to 2 mm.
+    status NO_FRICTION. Close to that, where a rod of 2 m bears eleven times its weight on its tip, steps of 5 ms do the
+    same though the reaction is finite, and its centre ends 0.7 m short of 3 m; steps of 0.5 ms follow it to 2 mm.
 
     Contacts may hold back (`System(adhesion=...)`), like bodies on a viscous film. Each has an adhesion a_i >= 0, the
     impulse that it has taken up and not given back, up to the system's bound A_i; it begins with 0::
