@@ -42,7 +42,8 @@ class CatchingUp(Scheme):
     goes right through one, the status is TOO_COARSE; where the projection is not reached, PROJECTION_LIMIT.
 
     What converges: all positions are feasible, eq. (29); u is bounded in BV; a subsequence of (q, u) converges to a
-    solution. In practice the state is first order in h.
+    solution. In practice the state is first order in h: a place is off by about the way of a step, and hops of few
+    steps by as much as with VelocityProjection, which has the figures.
 
     Its derivative: as that of VelocityProjection, with which it agrees to O(h): right for flat walls that stand
     still and for a mass that stays caught (first order in h); wrong at every h where the *time* of an impact

@@ -79,7 +79,9 @@ class ElasticProjection(Scheme):
 
     What converges: a subsequence of the piecewise linear positions, uniformly, to a solution of the impact problem
     with u+ = -e u- + (1 + e) Proj_M(T_K(q), u-); velocities are bounded in BV (theorem 1 and 2). In practice the
-    state is first order in h.
+    state is first order in h: a block of 1 kg that 40 N sin(2 pi t / T), T = 1 s, lifts off the floor by 3.2 m, e = 0,
+    is off by 28, 21, 10 and 4 % of that with 20, 40, 80 and 160 steps for a period T, at status 0; with 15 N and 22 cm
+    by 3 and 1 % with 20 and 40 (VelocityProjection has more of this). With fewer than some 15 the status is TOO_COARSE.
 
     Its derivative: wrong at every h where the *time* of an impact matters later: by 100 % for a bouncing ball after
     two impacts, whose dq/dq_0 has the wrong sign, by 28 % for two spheres that meet obliquely, by 5 to 20 % for a

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
 
 import jax.numpy as jnp
-from jax import Array
+from jax import Array, lax
 from jax.typing import ArrayLike
 
 from diffcontact import linear, qp
@@ -16,6 +16,7 @@ from diffcontact.particle_line import ParticleLine
 from diffcontact.schemes.line import LineState, Within, advance, begin, contact, of_line, read
 from diffcontact.schemes.scheme import Info, Scheme
 from diffcontact.schemes.truncation import Truncation
+from diffcontact.schemes.unseen import Unseen
 from diffcontact.status import first
 
 
@@ -43,7 +44,11 @@ class PercussionFriction(Scheme):
     finitely many percussions the solution exists and is unique, for as long as one likes (theorem 2.1, section 3). The
     estimate (4.2) is `hypotheses.velocity_bound`.
 
-    What converges: the state, first order in h; the step is stable for every h. Jumps are exact.
+    What converges: the state, first order in h; the step is stable for every h. Jumps are exact. That is much of slips
+    that last for few steps: a particle of 1 kg with friction 9.81 N that 15 N sin(2 pi t / T), T = 1 s, moves to and
+    fro by 22 cm is off by 11, 5 and 3 % of that with 40, 80 and 160 steps for a period T; with 12 N, and 5 cm, by 14, 7
+    and 4 %. Where load and friction change so much within steps that this alone may come
+    to 1/32 of the way of particles that no spring moves, the status is TOO_COARSE.
 
     Its derivative: right, first order in h, for particles that slide, are struck, and stop for good. Wrong at every
     h, by 50 to 100 % for a chain with springs, once a slip velocity reverses. It should cross zero with the factor
@@ -82,8 +87,29 @@ class PercussionFriction(Scheme):
     def truncated(
         self, system: Any, params: Any, t: ArrayLike, h: ArrayLike, before: Any, after: Any, impulse: Array
     ) -> Truncation:
-        """Of what is given as a function of time; implicit Euler damps what springs and dashpots do within a step."""
-        return of_line(system, params, t, h, before, after)
+        """Of what is given as a function of time; implicit Euler damps what springs and dashpots do within a step. Of
+        particles that slide, and that neither touch, the change of load and friction within a step counts, too."""
+        found = of_line(system, params, t, h, before, after)
+        return replace(found, timed=_timed(system, params, t, h, before, after, impulse))
+
+
+def _timed(line: ParticleLine, params, t, h, before: LineState, after: LineState, impulse: Array) -> Unseen:
+    """`Truncation.timed` of a step; nothing missed where a particle sticks, or feels more than load and friction."""
+    params, t, h, impulse = lax.stop_gradient((params, t, h, impulse))
+    u, w = lax.stop_gradient((before.u, after.u))
+    mass, drift = read(u.dtype, line.mass(params), contact(line, params, t + h)[1])
+    sign = jnp.sign(w - drift)
+
+    def driven(t):
+        load, normal, gamma = read(u.dtype, line.load(t, params), line.normal(t, params), line.friction(params))
+        return load, gamma * normal
+
+    (load, friction), begin = driven(t + h), driven(t)
+    sizes = jnp.abs(u) + jnp.abs(w) + jnp.abs(drift) + jnp.abs(impulse) / mass
+    rounding = 64 * jnp.finfo(u.dtype).eps * sizes
+    alone = (jnp.abs(w - drift) > rounding) & (jnp.abs(w - u - (h * load + impulse) / mass) <= rounding)
+    change = jnp.abs(load - begin[0] - sign * (friction - begin[1])) / mass
+    return Unseen(h**2 / 6 * jnp.where(alone, change, 0.0), h / 2 * (jnp.abs(u) + jnp.abs(w) + jnp.abs(w - u)))
 
 
 def glide(line: ParticleLine, params, t, s, q: Array, u: Array) -> tuple[Array, Array, Array, Array]:

@@ -88,8 +88,9 @@ class Scheme(ABC):
         the whole motion.
 
         That of a scheme of first order, unless it knows better: the status of a motion is TOO_COARSE where place and
-        velocity change forces so much within steps that this may come to 1/32 of the way, or where forces, walls and
-        belts do much between the times of a step that no step sees (`unseen`), or much at once (`blows`).
+        velocity, or time where no contact acts, change forces so much within steps that this may come to 1/32 of the
+        way, or where forces, walls and belts do much between the times of a step that no step sees (`unseen`), or much
+        at once (`blows`).
         """
         return Truncation.of_step(system, params, t, h, before, after, impulse)
 

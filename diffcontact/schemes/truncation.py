@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
@@ -15,6 +16,7 @@ from diffcontact.schemes.unseen import (
     ENDS,
     MATTERS,
     Unseen,
+    depends_on_time,
     given_forces,
     obstacles_hide,
     unseen_belts,
@@ -80,7 +82,7 @@ class Rounding(NamedTuple):
 
 @partial(
     jax.tree_util.register_dataclass,
-    data_fields=["error", "way", "doubtful", "time", "forces", "surfaces", "blind", "blows", "rounding"],
+    data_fields=["error", "way", "doubtful", "time", "forces", "surfaces", "blind", "blows", "rounding", "timed"],
     meta_fields=[],
 )
 @dataclass(frozen=True)
@@ -107,6 +109,9 @@ class Truncation:
         blind: () how many steps went through an obstacle, or did not see how a wall throws a body.
         blows: (d,) the sum of blows that single steps did not see [m/s].
         rounding: in single precision, else None: see `Rounding`.
+        timed: where steps of first order know forces that are given as functions of time, else None: (d,) what their
+            change within steps adds to the place, and how far the coordinate has moved [m]. That is not `way`, which a
+            weight has a part in that rests on a floor.
     """
 
     error: Array
@@ -118,13 +123,15 @@ class Truncation:
     blind: Array
     blows: Array
     rounding: Rounding | None = None
+    timed: Unseen | None = None
 
     @classmethod
     def of_step(cls, system, params, t, h, before, after, impulse: Array) -> Truncation:
         """That of a step of first order with h, from one state to another.
 
         Forces are taken at one time and place. How much place and velocity change them is asked at that time: what
-        rests under a load that changes is where it belongs.
+        rests under a load that changes is where it belongs. How much time changes them counts where a coordinate moves
+        and feels nothing but them.
         """
         params, t, h, impulse = lax.stop_gradient((params, t, h, impulse))
         q, u, x, w = lax.stop_gradient((before.q, before.u, after.q, after.u))
@@ -138,7 +145,8 @@ class Truncation:
         blind = blind | surfaces_strike(system, params, t, h, q, u, w, impulse)
         off, none = h**2 / 6 * jnp.abs(there - a), jnp.zeros_like(u)
         blows = forces_blow(given, t, h, root_of_diagonal(system.mass(q, params)))
-        return cls(off, moved, none, jnp.abs(h), forces, surfaces, blind.astype(u.dtype), blows)
+        timed = _timed(given, t, h, u, w) if depends_on_time(given, t) else None
+        return cls(off, moved, none, jnp.abs(h), forces, surfaces, blind.astype(u.dtype), blows, timed=timed)
 
     @classmethod
     def nothing(cls, q: Array, u: Array) -> Truncation:
@@ -218,6 +226,8 @@ class Truncation:
         blind = self.forces.large & (self.forces.missed * self.time / 2 > MATTERS * self.way)
         coarse = jnp.any(counts & (long | blind | (self.doubtful > MOST_DOUBTFUL * fastest)))
         coarse = coarse | self.surfaces.large | (self.blind > 0)
+        if self.timed is not None:
+            coarse = coarse | jnp.any(counts & (self.timed.missed > MOST * self.timed.felt))
         coarse = coarse | jnp.any(self.blows * self.time / 2 > MATTERS * self.way)
         status = jnp.asarray(int(Status.OK))
         if self.rounding is not None:
@@ -225,6 +235,17 @@ class Truncation:
                 self.rounding.counts(least, fastest, lax.stop_gradient(q)), Status.ILL_CONDITIONED, status
             )
         return jnp.where(coarse, Status.TOO_COARSE, status).astype(jnp.int32)
+
+
+def _timed(given: Callable, t, h, u: Array, w: Array) -> Unseen:
+    """`Truncation.timed` of a step with h from the velocity u (d,) to w, accelerations (d,) given as functions of time;
+    nothing missed where a contact has taken part."""
+    # Schemes take a force at the beginning of a step or in its middle.
+    begin, middle, end = lax.stop_gradient(jax.vmap(given)(t + h * jnp.asarray([0.0, 0.5, 1.0], u.dtype)))
+    rounding = 64 * jnp.finfo(u.dtype).eps * (jnp.abs(u) + jnp.abs(w))
+    alone = jnp.minimum(jnp.abs(w - u - h * begin), jnp.abs(w - u - h * middle)) <= rounding
+    missed = h**2 / 6 * jnp.where(alone, jnp.abs(end - begin), 0.0)
+    return Unseen(missed, h / 2 * (jnp.abs(u) + jnp.abs(w) + jnp.abs(w - u)))
 
 
 def root_of_diagonal(mass: Array) -> Array:

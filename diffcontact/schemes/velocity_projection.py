@@ -67,10 +67,16 @@ class VelocityProjection(Scheme):
 
     What converges: every computed position is feasible (proposition 2.1, for convex gaps, also when they move); the
     total variation of u is bounded (2.4); a subsequence of (q, u, lambda) converges to a solution, u in L1, lambda
-    weakly as a measure (theorem 1.3). In practice the state is first order in h. A contact is a tangent within a step:
-    the status is TOO_COARSE where the normal of one that acts, or ends in an overlap, turns by more than 1/4. It is
-    ILL_CONDITIONED where bodies are wedged in, so that their impulses cancel but for one part in eps^(-1/4), 8000 in
-    double precision: spheres that are pressed into a line that they just fill.
+    weakly as a measure (theorem 1.3). In practice the state is first order in h: a place is off by about the way of a
+    step, which is much of a hop of few steps. A block of 1 kg that 15 N sin(2 pi t / T), T = 1 s, lifts off the floor
+    by 22 cm is off by 24, 16, 8 and 4 % of that with 20, 40, 80 and 160 steps for a period T; one that 12 N lifts by
+    5 cm is off by 17, 11 and 7 % with 40, 80 and 160. All that has the status 0. Where such a force changes so much
+    within steps that this alone may come to 1/32 of the way of a coordinate, as with 15 steps for a period of 15 N
+    and with 20 of 12 N, the status is TOO_COARSE. EventTimed is off by 0.4 and 0.9 % with 40.
+
+    A contact is a tangent within a step: the status is TOO_COARSE where the normal of one that acts, or ends in an
+    overlap, turns by more than 1/4. It is ILL_CONDITIONED where bodies are wedged in, so that their impulses cancel but
+    for one part in eps^(-1/4), 8000 in double precision: spheres that are pressed into a line that they just fill.
 
     Where contacts rub, with slip velocities v_T = S v + s at (t', q), the step obeys Coulomb's law::
 
@@ -82,6 +88,11 @@ class VelocityProjection(Scheme):
     N v + g/h >= mu |S v + s|, which takes slip for a part of the gap velocity. What slips then lifts off. A block that
     is set on the floor at 2 m/s, mu = 0.3, hops to 15 mm, at any h, and comes down to float where g = h mu |w_T|: at
     2.5 mm when it has slowed down to 0.83 m/s, for h = 0.01 s. Its speed there is right to 0.003 m/s.
+
+    Where slip presses a contact together as fast as its load opens it (Painleve's paradox), no finite reaction exists.
+    The step then takes an impulse that ends the slip at once, at status 0; EventTimed, which seeks a reaction, has the
+    status NO_FRICTION. Close to that, where a rod of 2 m bears eleven times its weight on its tip, steps of 5 ms do the
+    same though the reaction is finite, and its centre ends 0.7 m short of 3 m; steps of 0.5 ms follow it to 2 mm.
 
     Contacts may hold back (`System(adhesion=...)`), like bodies on a viscous film. Each has an adhesion a_i >= 0, the
     impulse that it has taken up and not given back, up to the system's bound A_i; it begins with 0::
