@@ -27,7 +27,8 @@ from diffcontact.singularities.singularity import Singularity
 from diffcontact.status import Status, first
 from diffcontact.stepping import work
 
-# A pass of reverse mode recomputes every step and costs eight or nine passes of forward mode (EventTimed; one ball, and three in a box).
+# A pass of reverse mode recomputes every step. It costs eight or nine passes of forward mode (EventTimed; one ball, and
+# three in a box).
 REVERSE_COST = 9
 # So many passes are vectorised; more are done one lot after the other, to bound memory.
 PASSES_AT_ONCE = 64
