@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
 
+# What of a document is sealed: what a result is made of again.
+_SEALED = ("fit_result", "verdict")
 _ARRAY = {"shape", "dtype", "data"}
 
 
@@ -53,3 +57,15 @@ def decode(value: Any) -> Any:
 
 def _number(value: Any) -> Any:
     return str(value) if isinstance(value, float) and not np.isfinite(value) else value
+
+
+def checksum(document: Mapping[str, Any]) -> str:
+    """SHA-256 of what a result is made of again, the same before it was written and after it was read.
+
+    Example:
+        >>> written = {"verdict": {"explains": "yes"}, "fit_result": {"cost": 1.5, "names": ("e",)}, "title": "a fit"}
+        >>> checksum(written) == checksum(json.loads(json.dumps(written)) | {"title": "another"})
+        True
+    """
+    parts = {name: document.get(name) for name in _SEALED}
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

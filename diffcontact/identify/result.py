@@ -18,7 +18,7 @@ from diffcontact.files import write_atomically
 from diffcontact.identify.covariance.autoregression import autocorrelation
 from diffcontact.identify.covariance.error_bars import WITHIN
 from diffcontact.identify.intervals.profiled import Profile
-from diffcontact.identify.portable import decode, encode
+from diffcontact.identify.portable import checksum, decode, encode
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.observations import Problem
 from diffcontact.identify.problem.parameters import Domain
@@ -244,7 +244,7 @@ class FitResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for `json.dumps`: no infinities, no arrays; `from_dict` takes it back."""
-        return {
+        document = {
             "converged": self.converged,
             "message": self.message,
             "verdict": self.verdict.to_dict(),
@@ -267,24 +267,26 @@ class FitResult:
             "noise_factors": [factors.tolist() for factors in self.noise_factors],
             "fit_result": {name: encode(getattr(self, name)) for name in _FIELDS},
         }
+        return document | {"checksum": checksum(document)}
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> FitResult:
         """The result that `to_dict` wrote, also out of a document with further keys (`result.json`); in SI units.
 
         Raises:
-            ValueError: a document that holds no result.
+            ValueError: a document that holds no result, or a damaged one.
         """
         stored = document.get("fit_result")
         if not isinstance(stored, Mapping) or not set(_REQUIRED) <= set(stored):
             raise ValueError("FitResult.from_dict: the document has no complete 'fit_result'")
+        if document.get("checksum") not in (None, checksum(document)):
+            raise ValueError("FitResult.from_dict: damaged, 'fit_result' or 'verdict' is not what was written")
         values = {name: decode(part) for name, part in stored.items() if name in _FIELDS}
         values["trajectories"] = tuple(Trajectory(**trajectory) for trajectory in values["trajectories"])
         values["profiles"] = [Profile(**along) for along in values.get("profiles", ())]
         for name in _TUPLES & values.keys():
             values[name] = tuple(values[name])
-        verdict = document.get("verdict")
-        return cls(**values, stored_verdict=None if verdict is None else Verdict.from_dict(verdict))
+        return cls(**values, stored_verdict=Verdict.from_dict(told) if (told := document.get("verdict")) else None)
 
     def save(self, path: str | Path) -> None:
         """Write the result as JSON."""
@@ -300,14 +302,14 @@ class FitResult:
         """
         try:
             document = json.loads(Path(path).read_text(encoding="utf-8"))
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        except ValueError as error:
             raise ValueError(f"{path}: not a JSON document: {error}") from None
         if not isinstance(document, dict):
             raise ValueError(f"{path}: expected a JSON object, got {type(document).__name__}")
         try:
             return cls.from_dict(document)
-        except ValueError as error:
-            raise ValueError(f"{path}: {error}") from None
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise ValueError(f"{path}: {error if isinstance(error, ValueError) else f'damaged ({error})'}") from None
 
     def report(
         self, path: str | Path, *, draw: Draw | None = None, title: str = "A fit", profiles: Sequence[Profile] = ()

@@ -36,7 +36,7 @@ from diffcontact.scene.preparation import PREPARATIONS, Preparation, PreparedRun
 from diffcontact.scene.reading import KEYS as READING_KEYS
 from diffcontact.scene.reading import Reading, rate_of
 from diffcontact.scene.ready import Quantity, ReadySystem
-from diffcontact.scene.scale import UNIT, Scaled, read_scale
+from diffcontact.scene.scale import UNIT, Scaled, read_scale, require_pixels
 from diffcontact.scene.ties import Tie, read_ties, wholly_tied
 from diffcontact.scene.units import Unit
 
@@ -198,7 +198,7 @@ def parse_scene(table: Table, folder: Path) -> Scene:
     ready = KINDS[kind](system)
     data.expect(*DATA_KEYS)
     scale = read_scale(data)
-    table = Table(table.data, table.file, table.path, _units(data, ready, scale))
+    table = Table(table.data, table.file, table.path, _units(table, data, ready, scale))
     data, preparation = table.table("data"), table.table("preparation")
     prepare = PREPARATIONS[preparation.choice("kind", PREPARATIONS)].from_table(preparation, ready)
     measured = ready.time if prepare.hears else ready.length
@@ -252,14 +252,19 @@ def parse_scene(table: Table, folder: Path) -> Scene:
     return scene
 
 
-def _units(data: Table, ready: ReadySystem, scale: tuple[float, Parameter | None] | None) -> dict[str, Unit]:
+def _units(
+    table: Table, data: Table, ready: ReadySystem, scale: tuple[float, Parameter | None] | None
+) -> dict[str, Unit]:
     """What px and frame mean in this scene, where it says so."""
     units, rate = {}, rate_of(data)
     if scale is not None:
         if ready.length == "px":
             raise data.fail("scale", "of a system that counts pixels, expected length = 'm' in [system]")
+        require_pixels(data, table)
         units["px"] = Unit("px", scale[0], Unit.parse("m").dimension)
-    if rate is not None and ready.time != "frame":
+    if rate is not None and ready.time == "frame":
+        raise data.fail("rate", "of a system that counts frames, expected time = 's' in [system]")
+    if rate is not None:
         units["frame"] = Unit("frame", 1.0 / rate, Unit.parse("s").dimension)
     return units
 

@@ -129,6 +129,10 @@ def _balls(options: Table) -> ReadySystem:
     rubbing = friction_law(options)
     count, fixed = options.integer("count", most=_BODIES), options.integer("fixed", 0, most=_BODIES)
     dimension, spin, air = options.integer("dimension", most=3), options.flag("spin", False), options.flag("air", False)
+    if "unit" in options and "box" not in options:
+        raise options.fail("unit", "of no box, expected system.box with it")
+    if "friction" in options and not spin:
+        raise options.fail("friction", "of balls that do not spin, expected spin = true")
     box = options.numbers("box") * options.factor("unit", "m") if "box" in options else None
     if box is not None and (box.ndim < 1 or len(box) != 2):
         raise options.fail("box", f"{shown(box.tolist())}, expected [low, high]")

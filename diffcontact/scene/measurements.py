@@ -26,6 +26,8 @@ _ENDS = re.compile(r"\r\n|\r|\n")
 _DECIMAL_COMMA = re.compile(r"\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*")
 # A header is looked for in so many lines, to tell how many stand before it.
 _HEADER = 100
+# Below it DeepLabCut itself takes a point as not seen.
+_LIKELIHOOD = 0.6
 # From this part of the rows on, and so many, times that do not increase are the rule, not slips.
 _RULE, _SEVERAL = 0.02, 3
 
@@ -295,10 +297,17 @@ def _lose(table: dict[int, NDArray], sheet: Sheet, reading: Reading) -> None:
             gone = np.all([part == 0 for part in parts], axis=0)
             for part in parts:
                 part[gone] = np.nan
+    least, told = _LIKELIHOOD if reading.likelihood is None else reading.likelihood, False
     for name, telling in sheet.likelihood.items():
         if position[name] in table and position[telling] in table:
             # Written so that an unknown likelihood loses the sample.
-            table[position[name]][~(table[position[telling]] >= reading.likelihood)] = np.nan
+            table[position[name]][~(table[position[telling]] >= least)] = np.nan
+            told = True
+    if reading.likelihood is not None and not told:
+        raise ValueError(
+            f"data.likelihood: {least:g}, but of no column that is used the file says how sure a tracker was; expected "
+            "it left out"
+        )
 
 
 def _lose_together(columns: Sequence[NDArray], reading: Reading) -> None:

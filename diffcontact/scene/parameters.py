@@ -17,13 +17,13 @@ from diffcontact.scene.ready import Quantity
 KEYS = {
     "value": 'where the fit starts, or what is held: a number, one for each element, or "from data"',
     "unit": "in which the scene gives it and the result reports it; the system's by default",
-    "bounds": "[low, high], or that for each element; by default all that is possible",
+    "bounds": "[low, high], or that for each element, of what is fitted; by default all that is possible",
     "free": "whether it is fitted (true); a list of true and false for each element",
     "per_run": "whether every run has its own (false)",
-    "prior": "{ mean, sigma }: what is known of it besides the data",
+    "prior": "{ mean, sigma }: what is known of it besides the data, if it is fitted",
 }
 PRIOR_KEYS = {
-    "mean": "in the parameter's unit, one number or one for each element",
+    "mean": "in the parameter's unit, one number or one for each element; beyond its bounds by 2 sigma at most",
     "sigma": "its standard deviation, likewise",
 }
 
@@ -85,6 +85,8 @@ def _parameter(name: str, table: Table, quantity: Quantity, suggested: tuple[str
     table.expect(*KEYS)
     factor = table.factor("unit", quantity.unit)
     free, domain = _free(table, quantity), _domain(table, factor, quantity)
+    if "bounds" in table and not free.any():
+        raise table.fail("bounds", "of a parameter that is not free, expected none")
     return Parameter(
         name=name,
         at=f"{table.file}: {'.'.join(table.path)}",
@@ -94,7 +96,7 @@ def _parameter(name: str, table: Table, quantity: Quantity, suggested: tuple[str
         if follows and "value" not in table
         else _value(name, table, factor, quantity, suggested),
         domain=domain if free.any() else None,
-        prior=_prior(table, factor, quantity, free),
+        prior=_prior(table, factor, quantity, free, domain),
         per_run=table.flag("per_run", False),
         held=tuple(np.flatnonzero(~free).tolist()) if free.any() else (),
         bounded="bounds" in table,
@@ -139,14 +141,22 @@ def _unknown(quantity: Quantity) -> NDArray:
     return np.full(quantity.shape, np.nan)
 
 
-def _prior(table: Table, factor: float, quantity: Quantity, free: NDArray) -> Normal | None:
+def _prior(
+    table: Table, factor: float, quantity: Quantity, free: NDArray, domain: Interval | Positive | Real
+) -> Normal | None:
     if "prior" not in table:
         return None
     if not free.any():
         raise table.fail("prior", "of a parameter that is not free, expected none")
     prior = table.table("prior")
     prior.expect(*PRIOR_KEYS)
-    return Normal(*(_known(prior, key, factor, quantity) for key in ("mean", "sigma")))
+    known = Normal(*(_known(prior, key, factor, quantity) for key in ("mean", "sigma")))
+    if np.any(known.contradicts(domain) & free):
+        bounds = [(np.asarray(bound) / factor).tolist() for bound in (domain.low, domain.high)]
+        raise prior.fail(
+            "mean", f"{shown(prior.data['mean'])} is beyond the bounds {bounds} by more than 2 sigma, expected within"
+        )
+    return known
 
 
 def _known(prior: Table, key: str, factor: float, quantity: Quantity) -> float | NDArray:

@@ -27,8 +27,6 @@ KEYS = {
 ENCODINGS = ("UTF-8", "UTF-16", "Latin-1")
 FROM_DATA = "from data"
 LEAVE_OUT = "leave out"
-# Below it DeepLabCut itself takes a point as not seen.
-_LIKELIHOOD = 0.6
 _LINES = 10**4
 
 
@@ -49,7 +47,7 @@ class Reading:
         delimiter, decimal, skip, names: None where the scene does not say: a recording whose writer is known by its
             header is read as that writes it, any other as CSV with a header.
         missing: what stands for a lost sample, and groups of numbers that do so together.
-        likelihood: below it a sample is lost.
+        likelihood: below it a sample is lost; None: below 0.6, where a tracker says how sure it was.
     """
 
     time: str = ""
@@ -66,7 +64,7 @@ class Reading:
     skip: tuple[int, int] | None = None
     names: tuple[str, ...] | None = None
     missing: tuple[tuple[str, ...], ...] = ()
-    likelihood: float = _LIKELIHOOD
+    likelihood: float | None = None
 
     @classmethod
     def from_table(cls, data: Table, time: str) -> Reading:
@@ -92,14 +90,14 @@ class Reading:
             time_factor=factor,
             rate=rate,
             lost_frames=_lost_frames(data, column),
-            leave_out="untimed" in data and data.choice("untimed", (LEAVE_OUT,)) == LEAVE_OUT,
+            leave_out=_leave_out(data, column),
             window=window,
             every=data.integer("every", 1, least=1),
             encoding=data.choice("encoding", ENCODINGS, "UTF-8"),
             **_layout(data),
             names=data.names("names") if "names" in data else None,
             missing=_missing(data),
-            likelihood=data.number("likelihood", _LIKELIHOOD),
+            likelihood=_likelihood(data),
         )
 
 
@@ -133,6 +131,23 @@ def _lost_frames(data: Table, column: str) -> bool:
     if lost and data.data.get("rate") == FROM_DATA:
         raise data.fail("lost_frames", f"with data.rate = {FROM_DATA!r}, expected frames a second, or no rate")
     return lost
+
+
+def _leave_out(data: Table, column: str) -> bool:
+    if "untimed" not in data:
+        return False
+    if not column:
+        raise data.fail("untimed", "without data.time, expected the column of the times with it")
+    return data.choice("untimed", (LEAVE_OUT,)) == LEAVE_OUT
+
+
+def _likelihood(data: Table) -> float | None:
+    if "likelihood" not in data:
+        return None
+    likelihood = data.number("likelihood")
+    if not 0 <= likelihood <= 1:
+        raise data.fail("likelihood", f"{likelihood}, expected from 0 to 1")
+    return likelihood
 
 
 def _window(data: Table, factor: float) -> tuple[float, float] | None:

@@ -10,7 +10,8 @@ that its uncertainty is in every error bar, and data that know better, as by a k
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,7 @@ from diffcontact.scene.keys import Table
 from diffcontact.scene.parameters import Parameter
 
 NAME, UNIT = "scale", "m/px"
+_PIXEL = re.compile(r"\bpx\b")
 KEYS = {
     "value": "how long a pixel is",
     "sigma": "its standard deviation; with it the scale is fitted, with that prior",
@@ -46,6 +48,26 @@ class Scaled:
         seen = self.observe(trajectory, params)
         stretch = self.stated / params[NAME]
         return seen.at[:, : self.lengths].multiply(stretch)
+
+
+def require_pixels(data: Table, scene: Table) -> None:
+    """Refuse a scale in a scene in which nothing is in pixels: it would count for nothing.
+
+    Raises:
+        ValueError: one line that names the key.
+    """
+    if not any(_PIXEL.search(unit) for unit in _units(scene.data)):
+        raise data.fail(NAME, "of a scene without a unit in px, expected one, as unit = 'px' in [preparation]")
+
+
+def _units(tree: Any, key: str = "") -> Iterator[str]:
+    """Every unit that stands in a document, but for that of the scale itself."""
+    if isinstance(tree, Mapping):
+        for name, part in tree.items():
+            if name != NAME:
+                yield from _units(part, name)
+    elif isinstance(tree, str) and key.endswith("unit"):
+        yield tree
 
 
 def read_scale(data: Table) -> tuple[float, Parameter | None] | None:

@@ -13,6 +13,7 @@ from command_line import assert_one_line, write
 
 from diffcontact.cli import main
 from diffcontact.commands.demo import SCENE
+from diffcontact.identify.portable import checksum
 from diffcontact.scene.study import Study, read_study
 
 
@@ -25,7 +26,8 @@ DISTANCE = 'distance = { value = "from data", unit = "mm", per_run = true }'
 
 
 def test_nothing_free(tmp_path, capsys):
-    scene = re.sub(r"(\w+ = \{.*?)(, free = false)? \}", r"\1, free = false }", SCENE.partition("[parameters]")[2])
+    unbounded = re.sub(r", bounds = \[.*?\]", "", SCENE.partition("[parameters]")[2])
+    scene = re.sub(r"(\w+ = \{.*?)(, free = false)? \}", r"\1, free = false }", unbounded)
     assert fit(write(tmp_path, scene=SCENE.partition("[parameters]")[0] + "[parameters]" + scene)) == 2
     assert_one_line(capsys, "carts.toml: parameters: none is free")
 
@@ -228,6 +230,7 @@ def test_sister_runs_are_other_runs_of_the_same_system(demo, tmp_path, capsys, m
         ),
     ]
     for wrong, expected in refused:
-        (tmp_path / "1" / "result.json").write_text(json.dumps(document | wrong))
+        other = document | wrong
+        (tmp_path / "1" / "result.json").write_text(json.dumps(other | {"checksum": checksum(other)}))
         assert main([*again, *others]) == 2
         assert_one_line(capsys, expected)

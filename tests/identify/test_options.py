@@ -67,6 +67,10 @@ def test_outliers_do_not_spoil_a_robust_fit(rng, loss):
         ({"priors": {"mass": Normal(1.0, 1.0)}}, "fit\\(priors\\): 'mass' is not free; free are 'drag', 'u0'"),
         ({"priors": {"drag": 1.0}}, "expected Normal"),
         ({"priors": {"u0": Normal([1.0, 2.0], 1.0)}}, "does not broadcast to its shape \\(1,\\)"),
+        (
+            {"priors": {"drag": Normal(-3.0, 1.0)}},
+            "'drag' is beyond its bounds .* by more than 2 sigma, expected within",
+        ),
         ({"noise": "guessed"}, "fit\\(noise\\): 'guessed'"),
         ({"loss": "square"}, "fit\\(loss\\): 'square'"),
         ({"f_scale": -1.0}, "fit\\(f_scale\\): -1.0"),

@@ -70,6 +70,37 @@ def test_files_that_hold_no_result_are_named(tmp_path, text, message):
         FitResult.load(path)
 
 
+def test_a_damaged_file_is_told_by_name(result, tmp_path):
+    """Any digit of what a result is made of again, and any part of the file; what nobody reads again may differ."""
+    path = tmp_path / "result.json"
+    result.save(path)
+    whole = path.read_text()
+    document = json.loads(whole)
+    cost = f'"cost": {json.dumps(document["fit_result"]["cost"])}'
+    explains = f'"explains": "{document["verdict"]["explains"]}"'
+    last = whole.rindex(cost)
+    for damaged in (
+        whole[:last] + whole[last:].replace(cost, '"cost": 7.0'),
+        whole.replace(explains, '"explains": "no"'),
+        json.dumps(document | {"fit_result": {**document["fit_result"], "stderr": None}}),
+        *(whole[:size] for size in (0, 1, 3000, len(whole) - 3)),
+    ):
+        path.write_text(damaged)
+        with pytest.raises(ValueError, match=r"result\.json: (FitResult\.from_dict: damaged|not a JSON document)"):
+            FitResult.load(path)
+    path.write_text(json.dumps(document | {"title": "with a note"}))
+    assert str(FitResult.load(path)) == str(result)
+
+
+def test_a_damaged_file_of_an_older_version_is_told_by_name(result, tmp_path):
+    document = result.to_dict()
+    del document["checksum"]
+    document["fit_result"]["trajectories"] = [None]
+    (tmp_path / "old.json").write_text(json.dumps(document))
+    with pytest.raises(ValueError, match=r"old\.json: damaged"):
+        FitResult.load(tmp_path / "old.json")
+
+
 def test_criteria_are_those_of_their_definitions(result):
     n, m, P = result.effective_samples, 60, 4
     assert result.samples == m

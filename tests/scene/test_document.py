@@ -1,3 +1,6 @@
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -72,3 +75,62 @@ def test_domains_come_from_bounds_or_from_physics(study):
     assert parameters["gravity"].domain == Real()
     assert parameters["radius"].domain == Interval(0.01, 0.1)
     assert parameters["restitution"].domain is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            "free = false",
+            "free = false, bounds = [0, 1]",
+            "parameters.restitution.bounds: of a parameter that is not free",
+        ),
+        (
+            "bounds = [1, 10] }",
+            "bounds = [1, 10], prior = { mean = 12, sigma = 0.9 } }",
+            "parameters.radius.prior.mean: 12 is beyond the bounds [1.0, 10.0] by more than 2 sigma, expected within",
+        ),
+        (
+            'unit = "g" }',
+            'unit = "g", prior = { mean = [100, -3], sigma = 1 } }',
+            "parameters.mass.prior.mean: [100, -3] is beyond the bounds [0.0, inf] by more than 2 sigma",
+        ),
+        ("box = [0, 1000]", "", "system.unit: of no box, expected system.box with it"),
+        ("dimension = 1", 'dimension = 1\nfriction = "constant"', "system.friction: of balls that do not spin"),
+        (
+            "first_samples = 3",
+            'first_samples = 3\nangle_unit = "deg"',
+            "preparation.angle_unit: without preparation.angles, expected the columns of the angles with it",
+        ),
+        (
+            "first_samples = 3",
+            'first_samples = 3\nangle_noise = { value = 1, unit = "deg" }',
+            "preparation.angle_noise: without preparation.angles",
+        ),
+        ("[data]", "[data]\nlikelihood = 1.5", "data.likelihood: 1.5, expected from 0 to 1"),
+        ("[data]", "[data]\nscale = { value = 2 }", "data.scale: of a scene without a unit in px, expected one"),
+        ('time = "t"\ntime_unit = "ms"', 'rate = 50\nuntimed = "leave out"', "data.untimed: without data.time"),
+    ],
+)
+def test_what_would_not_be_read_or_makes_no_sense_is_refused(tmp_path, old, new, message):
+    assert SCENE.count(old) == 1
+    (tmp_path / "balls.toml").write_text(SCENE.replace(old, new))
+    (tmp_path / "one.csv").write_text("t,a,b\n" + "".join(f"{10 * i},{200 + i},{700 - 2 * i}\n" for i in range(5)))
+    with pytest.raises(ValueError, match=r"balls\.toml: .*" + re.escape(message)):
+        read_study(tmp_path / "balls.toml", [tmp_path / "one.csv"])
+
+
+def test_a_prior_may_be_beyond_a_bound_by_its_error(tmp_path):
+    (tmp_path / "balls.toml").write_text(
+        SCENE.replace("bounds = [1, 10] }", "bounds = [1, 10], prior = { mean = 12, sigma = 1.1 } }")
+    )
+    assert read_scene(tmp_path / "balls.toml").parameters["radius"].prior.mean == pytest.approx(0.12)
+
+
+def test_the_rate_of_a_system_that_counts_frames_is_refused(tmp_path):
+    film = Path(__file__).parents[2] / "experiments" / "bouncing_ball.toml"
+    (tmp_path / "film.toml").write_text(film.read_text().replace("[data]", "[data]\nrate = 30"))
+    with pytest.raises(
+        ValueError, match=r"film\.toml: data\.rate: of a system that counts frames, expected time = 's'"
+    ):
+        read_scene(tmp_path / "film.toml")

@@ -139,6 +139,11 @@ def test_how_sure_a_net_must_be_is_a_key(tmp_path):
     assert np.isfinite(found.columns["ball x [px]"]).all()
 
 
+def test_a_likelihood_of_what_has_none_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"recording\.txt: data\.likelihood: 0\.1, but of no column that is used"):
+        read(tmp_path, KINOVEA, ["ball x"], "time [s]", likelihood=0.1)
+
+
 @pytest.mark.parametrize(
     ("content", "column", "message"),
     [

@@ -34,7 +34,7 @@ SCENES = {
     },
     "coordinates": {
         "system": {"kind": "balls", "unit": "m", **FULL["balls"]},
-        "data": {"noise": quantity("mm"), "time": "t", "scale": {"value": 0.5, "sigma": 0.1, "unit": "mm/px"}},
+        "data": {"noise": quantity("px"), "time": "t", "scale": {"value": 0.5, "sigma": 0.1, "unit": "mm/px"}},
         "preparation": {
             "columns": ["a", "b", "c", "d"],
             "angles": ["e", "f"],

@@ -5,8 +5,8 @@ Nothing is compiled for a replica: only the measured values differ.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,14 +15,25 @@ from diffcontact.arguments import is_count
 from diffcontact.identify.covariance.autoregression import Autoregression
 from diffcontact.identify.covariance.run_noise import run_noise
 from diffcontact.identify.estimate import estimate
+from diffcontact.identify.intervals.other_minima import listed, missed
 from diffcontact.identify.result import FitResult, resumed
 from diffcontact.identify.search.levenberg_marquardt import descend
 from diffcontact.identify.search.shooting import Outcome
 from diffcontact.identify.search.trust_region import solve
+from diffcontact.identify.table import text_table, within
+from diffcontact.identify.verdict.verdict import Verdict
 from diffcontact.progress import stage
+from diffcontact.status import Status
 
 _ITERATIONS = 30
 _TOLERANCE = 1e-6
+# A refit lies astray that is so many times as far from their median as half of them: of normal numbers two in 10^9 are.
+# Of fewer refits than these half is too few to tell.
+_ASTRAY, _SEVERAL = 9.0, 10
+# Where more than this part of the refits end at a bound their scatter says nothing.
+_PILED = 0.25
+# The standard deviation of 40 refits is off by a third at most.
+_WIDER = 1.5
 
 
 def fit_replicas(result: FitResult, values: Sequence[NDArray], prior_means: NDArray | None = None) -> list[FitResult]:
@@ -87,6 +98,8 @@ def fit_replicas(result: FitResult, values: Sequence[NDArray], prior_means: NDAr
 class Bootstrap:
     """What the estimate would have been, had the noise been another.
 
+    Printed it begins with the verdict of the fit and ends with what speaks against the intervals.
+
     Attributes:
         names: (P,) as in the fit.
         estimates: (N, P) of the replicas.
@@ -94,6 +107,15 @@ class Bootstrap:
         interval95: (P, 2) their percentiles 2.5 and 97.5.
         bias: (P,) their median minus the estimate that they were made from.
         unconverged: how many replicas did not converge; their last values are among the estimates.
+        verdict: whether the model explains the data, by the fit; where it does not, replicas that it made are of no
+            use. None if nobody knows.
+        scope: what the intervals are called: what differs between runs is never in them.
+        at_bound: name -> how many replicas ended at a bound of it.
+        unseen: how many replicas do not determine all parameters.
+        missed: other minima of the fit that no replica is near, each a dict name -> value as in
+            `FitResult.elsewhere`.
+        wider: names of the elements whose standard error is much larger by the fit.
+        failure: what is wrong with the simulation of some of the replicas; empty if nothing.
     """
 
     names: tuple[str, ...]
@@ -102,6 +124,72 @@ class Bootstrap:
     interval95: NDArray
     bias: NDArray
     unconverged: int
+    verdict: Verdict | None = None
+    scope: str = within(1)
+    at_bound: Mapping[str, int] = field(default_factory=dict)
+    unseen: int = 0
+    missed: tuple[dict[str, float], ...] = ()
+    wider: tuple[str, ...] = ()
+    failure: str = ""
+
+    @property
+    def astray(self) -> int:
+        """How many replicas ended far from the others, as in another minimum."""
+        count = len(self.estimates)
+        spread = [self.at_bound.get(name, 0) <= _PILED * count for name in self.names]
+        off = np.abs(self.estimates - np.median(self.estimates, axis=0))[:, spread]
+        return int(np.any(off > _ASTRAY * np.median(off, axis=0), axis=1).sum()) if count >= _SEVERAL else 0
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """What speaks against the intervals, in sentences; the verdict speaks of the model."""
+        of, found = f"of {len(self.estimates)} replicas", []
+        if self.unconverged:
+            found.append(f"{self.unconverged} {of} did not converge: their last values are among the estimates")
+        if self.unseen:
+            found.append(f"{self.unseen} {of} do not determine all parameters: their values mean little")
+        if self.astray:
+            found.append(
+                f"{self.astray} {of} ended far from the others, as in another minimum: a standard error says little; "
+                "look at `estimates`, and compare with `profile`"
+            )
+        if self.missed:
+            found.append(
+                f"the fit knows other minima that no replica is near: {listed(self.missed)}; these intervals do not "
+                "hold them, the fit's do"
+            )
+        if self.wider:
+            found.append(
+                f"the fit's standard error is more than {_WIDER:g} times as large: {', '.join(self.wider)}; it knows "
+                "of noise that these replicas do not have, and its intervals hold"
+            )
+        if self.failure:
+            found.append(f"the simulation cannot be trusted in some of the replicas: {self.failure}")
+        return tuple(found)
+
+    def __str__(self) -> str:
+        centre, count = np.median(self.estimates, axis=0), len(self.estimates)
+        ambiguous = {name for other in self.missed for name in other}
+        rows = [
+            {
+                "name": name,
+                "value": float(centre[j] - self.bias[j]),
+                "stderr": float(self.stderr[j]),
+                "interval95": self.interval95[j].tolist(),
+                "note": ", ".join(
+                    text
+                    for text, holds in (
+                        (f"{self.at_bound.get(name, 0)} of {count} at a bound", name in self.at_bound),
+                        ("may be elsewhere, too", name in ambiguous),
+                    )
+                    if holds
+                ),
+            }
+            for j, name in enumerate(self.names)
+        ]
+        lines = [text_table(rows, self.scope, "" if self.verdict is None else self.verdict.taken)]
+        lines += [f"percentiles of {count} replicas", *self.doubts]
+        return "\n".join(lines if self.verdict is None else [f"{self.verdict}\n", *lines])
 
 
 def bootstrap(result: FitResult, replicas: int = 200, seed: int = 0) -> Bootstrap:
@@ -141,14 +229,30 @@ def bootstrap(result: FitResult, replicas: int = 200, seed: int = 0) -> Bootstra
     means = objective.parameters.values(theta)[priors.index] + priors.sigma * rng.normal(size=(replicas, priors.count))
     fits = fit_replicas(result, values, means)
     estimates = np.stack([fitted.estimate for fitted in fits])
+    stderr = estimates.std(axis=0, ddof=1)
+    arrived = {name: sum(name in fitted.at_bound for fitted in fits) for name in result.names}
+    wider = np.sqrt(np.diag(result.covariance)) > _WIDER * stderr
     return Bootstrap(
         names=result.names,
         estimates=estimates,
-        stderr=estimates.std(axis=0, ddof=1),
+        stderr=stderr,
         interval95=np.percentile(estimates, [2.5, 97.5], axis=0).T,
         bias=np.median(estimates, axis=0) - result.estimate,
         unconverged=sum(not fitted.converged for fitted in fits),
+        verdict=result.verdict,
+        scope=within(len(result.residuals)),
+        at_bound={name: times for name, times in arrived.items() if times},
+        unseen=sum(bool(fitted.unidentifiable) for fitted in fits),
+        missed=missed(result, estimates),
+        wider=tuple(name for name, is_wider in zip(result.names, wider, strict=True) if is_wider and not arrived[name]),
+        failure=_failure(fits),
     )
+
+
+def _failure(fits: Sequence[FitResult]) -> str:
+    """What is wrong with the first simulation that cannot be trusted."""
+    ends = (Status(int(trajectory.status)) for fitted in fits for trajectory in fitted.trajectories)
+    return next((status.message for status in ends if status), "")
 
 
 def _noise(rng: np.random.Generator, model: Autoregression, n: int, replicas: int) -> NDArray:

@@ -11,6 +11,7 @@ search ended, and where bounces that nobody saw are counted otherwise (`hidden_i
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -67,6 +68,28 @@ def with_other_minima(result: FitResult, ends: NDArray | None) -> FitResult:
         interval95={name: _hull([interval[name] for interval in intervals]) for name in result.interval95},
         elsewhere=tuple(here.outside(end.x) for end in found),
     )
+
+
+def missed(result: FitResult, values: NDArray) -> tuple[dict[str, float], ...]:
+    """Other minima of the fit with a value further out than any of some estimates or draws (..., P)."""
+    flat = values.reshape(-1, values.shape[-1])
+    low, high = flat.min(axis=0), flat.max(axis=0)
+
+    def out(name: str, value: float) -> bool:
+        j = result.names.index(name)
+        return not low[j] <= value <= high[j]
+
+    return tuple(other for other in result.elsewhere if any(out(name, value) for name, value in other.items()))
+
+
+def listed(minima: Sequence[Mapping[str, float]]) -> str:
+    """Some minima by the values there.
+
+    Example:
+        >>> listed([{"e": 0.25, "drag": 0.1}, {"e": -1.0}])
+        'e = 0.25, drag = 0.1; e = -1'
+    """
+    return "; ".join(", ".join(f"{name} = {value:.4g}" for name, value in one.items()) for one in minima)
 
 
 def _hull(intervals: list[NDArray]) -> NDArray:

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from diffcontact.arguments import is_count
 from diffcontact.identify.covariance.autoregression import whitening
 from diffcontact.identify.covariance.run_noise import run_noise
+from diffcontact.identify.intervals.other_minima import listed, missed
 from diffcontact.identify.intervals.unbounded import Unbounded
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.residual import residual
@@ -113,10 +114,9 @@ class Posterior:
         if not self.mixed:
             found.append("the chains do not agree yet, or are too short: more warmup and draws")
         if self.missed:
-            others = "; ".join(", ".join(f"{name} = {value:.4g}" for name, value in one.items()) for one in self.missed)
             found.append(
-                f"the fit knows other minima that no draw is near: {others}; these intervals do not hold them, the "
-                "fit's do"
+                f"the fit knows other minima that no draw is near: {listed(self.missed)}; these intervals do not hold "
+                "them, the fit's do"
             )
         if self.divergences > _ROUGH * chains * n:
             found.append("many draws diverged: what is possible may reach further; compare with `profile`")
@@ -193,20 +193,9 @@ def posterior(
         int(np.sum(np.asarray(divergent))),
         verdict=result.verdict,
         scope=within(len(result.residuals)),
-        missed=_missed(result, values),
+        missed=missed(result, values),
         failure=_failure(objective, theta.reshape(-1, theta.shape[-1])),
     )
-
-
-def _missed(result: FitResult, values: NDArray) -> tuple[dict[str, float], ...]:
-    """Other minima of the fit with a value further out than any draw."""
-    low, high = values.min(axis=(0, 1)), values.max(axis=(0, 1))
-
-    def out(name: str, value: float) -> bool:
-        j = result.names.index(name)
-        return not low[j] <= value <= high[j]
-
-    return tuple(other for other in result.elsewhere if any(out(name, value) for name, value in other.items()))
 
 
 def _failure(objective: Objective, theta: NDArray) -> str:

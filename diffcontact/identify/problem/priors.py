@@ -10,12 +10,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from diffcontact.identify.problem.parameters import FreeParameters
+from diffcontact.identify.problem.parameters import Domain, FreeParameters
+
+# A measurement may be beyond what is possible, by its error: by so many of its standard deviations.
+_BEYOND = 2.0
 
 
 @dataclass(frozen=True)
 class Normal:
     """A parameter known from elsewhere: `mean` with standard deviation `sigma`, numbers or arrays that broadcast.
+
+    What was measured elsewhere may lie beyond the parameter's bounds, as a restitution of 1.01, but by two standard
+    deviations at most.
 
     Raises:
         ValueError: a standard deviation that is not positive, a mean that is not finite.
@@ -33,6 +39,17 @@ class Normal:
         if not (np.all(np.isfinite(mean)) and np.all(np.isfinite(sigma)) and np.all(sigma > 0)):
             raise ValueError(f"{self}: expected a finite mean and a positive finite sigma")
 
+    def contradicts(self, domain: Domain) -> NDArray:
+        """Where the mean is beyond the bounds of a domain by more than two standard deviations.
+
+        Example:
+            >>> from diffcontact.identify import Interval
+            >>> Normal([0.5, 1.01, 3.0], 0.1).contradicts(Interval(0.0, 1.0)).tolist()
+            [False, False, True]
+        """
+        mean, room = np.asarray(self.mean, float), _BEYOND * np.asarray(self.sigma, float)
+        return (mean < np.asarray(domain.low) - room) | (mean > np.asarray(domain.high) + room)
+
 
 class Priors:
     """Rows (parameter - mean) / sigma as functions of theta.
@@ -42,7 +59,7 @@ class Priors:
         parameters: the layout of theta.
 
     Raises:
-        ValueError: a name that is not free, a shape that does not fit.
+        ValueError: a name that is not free, a shape that does not fit, a mean far beyond the parameter's bounds.
     """
 
     def __init__(self, priors: Mapping[str, Normal], parameters: FreeParameters):
@@ -62,6 +79,11 @@ class Priors:
             except ValueError:
                 shape = mean[name].shape
                 raise ValueError(f"fit(priors): {prior} of {name!r} does not broadcast to its shape {shape}") from None
+            if np.any(prior.contradicts(domain := parameters.free[name])):
+                raise ValueError(
+                    f"fit(priors): {prior} of {name!r} is beyond its bounds {domain} by more than {_BEYOND:g} sigma, "
+                    "expected within"
+                )
         everything = [np.concatenate([np.ravel(part) for part in parts.values()]) for parts in (mean, sigma)]
         self.index = np.flatnonzero(np.isfinite(everything[1]))
         self.mean, self.sigma = (part[self.index] for part in everything)

@@ -84,7 +84,7 @@ def one_body(survey: Survey, marker: Marker) -> Draft | None:
         (*metric_keys(survey, columns), *cut),
         ('kind = "coordinates"', f"columns = {names_of(columns)}", unit_key(columns)),
         (
-            f"restitution = {{ value = {_restitution(run):.2f}, bounds = [0, 1]{'' if walls else ', free = false'} }}",
+            f"restitution = {{ value = {_restitution(run):.2f}, {'bounds = [0, 1]' if walls else 'free = false'} }}",
             "mass = { value = 1, free = false }",
             "radius = { value = 0, free = false }  # the walls are where the centre meets them",
             *(

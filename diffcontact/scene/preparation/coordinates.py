@@ -56,6 +56,9 @@ class Coordinates(Preparation):
         count = table.integer("first_samples", default=10, least=2)
         names, scale = table.names("columns"), table.factor("unit", ready.length)
         if "angles" not in table:
+            for key in ("angle_unit", "angle_noise"):
+                if key in table:
+                    raise table.fail(key, "without preparation.angles, expected the columns of the angles with it")
             return cls(names, scale, count)
         angles = table.names("angles")
         if ready.turned is None:

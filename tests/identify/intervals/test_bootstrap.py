@@ -7,7 +7,19 @@ from bouncing import BALL_FREE, BALL_START, ball_problem
 from falling import SCHEME, TIMES, fall, fitted, positions
 
 import diffcontact as dc
-from diffcontact.identify import Normal, Observations, Positive, Problem, Real, bootstrap, fit, fit_replicas
+from diffcontact.identify import (
+    Bootstrap,
+    Interval,
+    Normal,
+    Observations,
+    Positive,
+    Problem,
+    Real,
+    bootstrap,
+    fit,
+    fit_replicas,
+)
+from diffcontact.identify.verdict.verdict import Reason, Verdict
 
 FREE = {"g": Positive(), "u0": Real()}
 
@@ -107,3 +119,80 @@ def test_a_robust_loss_and_too_few_replicas_are_named(rng):
         bootstrap(fitted(fall(rng), FREE, loss="huber"))
     with pytest.raises(ValueError, match="bootstrap\\(replicas\\): 1, expected an integer of at least 2"):
         bootstrap(fitted(fall(rng), FREE), replicas=1)
+
+
+def test_what_is_printed_begins_with_the_verdict_of_the_fit(rng):
+    """Noise forty times what it is said to be: the fit says no, and so does what is made of it."""
+    result = fitted(fall(rng, noise=1.2 * rng.normal(size=41)), FREE)
+    assert result.verdict.explains == "no"
+    boot = bootstrap(result, replicas=20)
+    assert str(boot).startswith(f"{result.verdict}\n\nparameter")
+    assert "within this run: another run may differ" in str(boot)
+    assert "95 % interval" not in str(boot)
+    assert "percentiles of 20 replicas" in str(boot)
+
+
+def test_nothing_speaks_against_the_bootstrap_of_a_fit_that_explains_its_data(rng):
+    boot = bootstrap(fitted(fall(rng), FREE, noise="estimated"), replicas=100)
+    assert boot.doubts == ()
+    assert str(boot).startswith("explains the data")
+
+
+def test_what_speaks_against_the_replicas_is_told(rng):
+    estimates = rng.normal(1.0, 0.1, size=(50, 2))
+    estimates[3:5, 1] = -4.0
+    told = {
+        "missed": ({"b": 9.0},),
+        "at_bound": {"a": 7},
+        "unseen": 3,
+        "wider": ("a",),
+        "failure": "it overlaps",
+        "verdict": Verdict.of([Reason("it moves otherwise", fatal=True)], "that nothing resists"),
+    }
+    ends = np.percentile(estimates, [2.5, 97.5], axis=0).T
+    poor = Bootstrap(("a", "b"), estimates, estimates.std(axis=0), ends, np.zeros(2), 6, **told)
+    for part in (
+        "6 of 50 replicas did not converge",
+        "3 of 50 replicas do not determine",
+        "2 of 50 replicas ended far from the others",
+        "no replica is near: b = 9; these",
+        "times as large: a; it knows",
+        "replicas: it overlaps",
+    ):
+        assert any(part in doubt for doubt in poor.doubts)
+        assert part in str(poor)
+    assert "7 of 50 at a bound" in str(poor)
+    assert "may be elsewhere, too" in str(poor)
+    assert "that nothing resists" in str(poor)
+    assert str(poor).startswith("does not explain the data: do not use these intervals\n  - it moves otherwise")
+
+
+def test_replicas_at_a_bound_are_counted(rng):
+    """The bound is where the estimate is without it: half of the replicas would be beyond."""
+    run = fall(rng)
+    bound = fitted(run, FREE).params["g"]
+    boot = bootstrap(fitted(run, {"g": Interval(5.0, bound), "u0": Real()}, noise="estimated"), replicas=40)
+    # Three standard deviations of a binomial number.
+    assert 10 <= boot.at_bound["g"] <= 30
+    # A hundredth of a standard error, 3e-4, is at the bound.
+    assert boot.at_bound["g"] == np.sum(boot.estimates[:, 0] > bound - 3e-4)
+    assert f"{boot.at_bound['g']} of 40 at a bound" in str(boot)
+
+
+def test_minima_that_no_replica_is_near_are_told(rng):
+    """Of a speed that is the square of a parameter the data do not show the sign."""
+    tied, free = {"u0": lambda p: p["unused"] ** 2 * jnp.ones(1)}, {"unused": Interval(-1.0, 1.0)}
+    result = fit(fall(rng), {"g": 9.81, "u0": [0.0], "unused": 0.5}, free, tied=tied, starts=4, shooting="single")
+    boot = bootstrap(result, replicas=20)
+    assert boot.missed == result.elsewhere
+    assert "may be elsewhere, too" in str(boot)
+
+
+def test_noise_that_the_replicas_do_not_have_is_told(rng):
+    """Ten times as much noise in the last eighth, which says most about g: replicas have the average everywhere."""
+    noise = 2e-3 * rng.normal(size=41) * np.where(np.arange(41) > 35, 10.0, 1.0)
+    result = fitted(fall(rng, noise=noise), FREE, noise="estimated")
+    boot = bootstrap(result, replicas=100)
+    narrow = boot.stderr < np.sqrt(np.diag(result.covariance)) / 1.5
+    assert narrow.any()
+    assert boot.wider == tuple(np.array(boot.names)[narrow])

@@ -9,7 +9,8 @@ from scipy.stats import truncnorm
 
 from diffcontact.identify import Interval, Normal, Positive, Posterior, Real, fit, posterior
 from diffcontact.identify.covariance import error_bars as bars_module
-from diffcontact.identify.intervals.posterior import _diagnostics, _failure, _missed, _Sphere
+from diffcontact.identify.intervals.other_minima import missed
+from diffcontact.identify.intervals.posterior import _diagnostics, _failure, _Sphere
 from diffcontact.identify.result import resumed
 from diffcontact.identify.verdict.verdict import Reason, Verdict
 
@@ -97,8 +98,8 @@ def test_another_minimum_is_missed_unless_draws_surround_it(rng):
     result = fit(fall(rng), held, free, tied=tied, starts=4, shooting="single")
     assert len(result.elsewhere) == 1
     around = result.params["unused"] + 0.01 * rng.normal(size=(4, 100, 1))
-    assert _missed(result, around) == result.elsewhere
-    assert _missed(result, np.concatenate([around, -around])) == ()
+    assert missed(result, around) == result.elsewhere
+    assert missed(result, np.concatenate([around, -around])) == ()
 
 
 def test_draws_whose_motions_cannot_be_trusted_are_told(rng):
