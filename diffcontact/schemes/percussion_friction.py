@@ -47,8 +47,8 @@ class PercussionFriction(Scheme):
     What converges: the state, first order in h; the step is stable for every h. Jumps are exact. That is much of slips
     that last for few steps: a particle of 1 kg with friction 9.81 N that 15 N sin(2 pi t / T), T = 1 s, moves to and
     fro by 22 cm is off by 11, 5 and 3 % of that with 40, 80 and 160 steps for a period T; with 12 N, and 5 cm, by 14, 7
-    and 4 %. Where load and friction change so much within steps that this alone may come
-    to 1/32 of the way of particles that no spring moves, the status is TOO_COARSE.
+    and 4 %. Where load and friction change so much within steps that this alone may come to 1/32 of the way of
+    particles that no spring moves, the status is TOO_COARSE.
 
     Its derivative: right, first order in h, for particles that slide, are struck, and stop for good. Wrong at every
     h, by 50 to 100 % for a chain with springs, once a slip velocity reverses. It should cross zero with the factor
