@@ -5,7 +5,7 @@ import numpy as np
 
 from diffcontact.compilation import _knows
 
-_LEVEL = "xla_backend_optimization_level", 1
+_LEVEL = {"xla_backend_optimization_level": 1}
 
 
 def optimised(function):
@@ -14,7 +14,7 @@ def optimised(function):
     Without optimisation rounding differs from processor to processor, and on some the search takes one stored problem
     of s32, whose rows are nearly dependent, for infeasible.
     """
-    return jax.jit(function, compiler_options=dict([_LEVEL]) if _knows(*_LEVEL) else None)
+    return jax.jit(function, compiler_options=_LEVEL if _knows(_LEVEL) else None)
 
 
 def backwards(rng, count, dimension, active, *, full=False, redundant=0, masses=1.0):
