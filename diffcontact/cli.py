@@ -21,6 +21,7 @@ import jax
 from diffcontact.commands.cache import use_cache
 from diffcontact.commands.complaint import ExitCode, complain, unforeseen
 from diffcontact.commands.threads import products_by_one_thread
+from diffcontact.messages import say
 from diffcontact.progress import shown
 from diffcontact.tasks import LostChunkError
 
@@ -61,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ValueError, MemoryError, ModuleNotFoundError, LostChunkError) as error:
         return int(complain(error))
     except KeyboardInterrupt:
-        print(f"interrupted; {interrupted}", file=sys.stderr)
+        say(f"interrupted; {interrupted}", error=True)
         return int(ExitCode.INTERRUPTED)
     except Exception as error:
         return int(unforeseen(error))

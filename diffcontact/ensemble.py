@@ -14,6 +14,7 @@ import numpy as np
 
 from diffcontact.arguments import is_count
 from diffcontact.devices import side_by_side
+from diffcontact.messages import say
 from diffcontact.messages import shown as brief
 from diffcontact.processes import gathered
 from diffcontact.progress import shown, stage
@@ -127,7 +128,7 @@ def ensemble(
             at(min(before + written * chunk, count))
         outputs = results.outputs()
     if told and (said := summary(outputs)):
-        print(said, flush=True)
+        say(said)
     return outputs
 
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import errno
 import io
 import os
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
+
+CACHE_VARIABLE = "DIFFCONTACT_CACHE"
 
 
 def read_bytes(path: str | Path) -> bytes:
@@ -78,17 +81,66 @@ def named(path: str | Path) -> Iterator[None]:
         raise OSError(number, os.strerror(number), str(path)) from error
 
 
-def write_atomically(path: str | Path, text: str) -> None:
-    """Write a text file so that an interruption leaves the old file or none, never half of one.
+def require_no_link(path: str | Path) -> None:
+    """Refuse a symbolic link where a file is about to be written: the file that it leads to is somebody else's.
 
-    The text goes to a temporary file in the same folder, which then takes the name in one operation.
+    Folders on the way may be links.
+
+    Raises:
+        FileExistsError: it is one, whether it leads anywhere or not.
+
+    Example:
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> (folder / "result.json").symlink_to(folder / "notes.txt")
+        >>> require_no_link(folder / "result.json")
+        Traceback (most recent call last):
+        FileExistsError: [Errno 17] a symbolic link, expected a file, or a name that is not taken: '...result.json'
+    """
+    if os.path.islink(path):
+        told = "a symbolic link, expected a file, or a name that is not taken"
+        raise FileExistsError(errno.EEXIST, told, str(path))
+
+
+@contextmanager
+def replacing(path: str | Path) -> Iterator[IO[bytes]]:
+    """A file to be written, which takes the name and the place of the old one when the block ends without an error.
+
+    Until then it is a temporary file of a name of its own in the same folder: an interruption leaves the old file or
+    none, never half of one.
 
     Args:
         path: of the file; its folder is made if need be.
-        text: its content, UTF-8.
 
     Raises:
+        FileExistsError: the path is a symbolic link.
         OSError: the folder or the file cannot be written.
+    """
+    path = Path(path)
+    require_no_link(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with named(path):
+        # Made by O_EXCL: nothing that is there already is opened. A name has room for 255 bytes.
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.")
+        try:
+            with os.fdopen(handle, "wb", buffering=0) as stream:
+                yield stream
+            # mkstemp makes files private; a report is as readable as any other file.
+            os.chmod(temporary, 0o666 & ~_umask())
+            os.replace(temporary, path)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+
+
+def write_atomically(path: str | Path, content: str | bytes) -> None:
+    """Write a file so that an interruption leaves the old file or none, never half of one.
+
+    Args:
+        path: of the file; its folder is made if need be.
+        content: bytes, or a text that is written as UTF-8.
+
+    Raises:
+        OSError: the folder or the file cannot be written, or the path is a symbolic link.
 
     Example:
         >>> folder = tempfile.mkdtemp()
@@ -96,20 +148,103 @@ def write_atomically(path: str | Path, text: str) -> None:
         >>> os.listdir(folder)
         ['result.json']
     """
+    with replacing(path) as stream:
+        _write(stream, content)
+
+
+def write_new(path: str | Path, content: str | bytes) -> None:
+    """Write a file where there is none: what another program puts there meanwhile stays.
+
+    Args:
+        path, content: as of `write_atomically`.
+
+    Raises:
+        FileExistsError: there is something, a symbolic link that leads nowhere among it.
+        OSError: the folder or the file cannot be written.
+    """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     with named(path):
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        stream = open(path, "xb", buffering=0)  # noqa: SIM115  (only what was made here may be removed)
         try:
-            # The name of a file may hold bytes that are no text: they must not cost the result that names it.
-            with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace", newline="\n") as stream:
-                stream.write(text)
-            # mkstemp makes files private; a report is as readable as any other file.
-            os.chmod(temporary, 0o666 & ~_umask())
-            os.replace(temporary, path)
+            with stream:
+                _write(stream, content)
         except BaseException:
-            os.unlink(temporary)
+            os.unlink(path)
             raise
+
+
+def write_aside(name: str, content: str | bytes) -> Path:
+    """Write a file among the temporary ones, under a name that is not taken; for what would be lost otherwise.
+
+    Args:
+        name: the end of its name.
+        content: as of `write_atomically`.
+
+    Returns:
+        Its path.
+
+    Raises:
+        OSError: there is no room for it either.
+
+    Example:
+        >>> write_aside("result.json", "{}").read_text()
+        '{}'
+    """
+    handle, path = tempfile.mkstemp(prefix="diffcontact-", suffix=f"-{name}")
+    try:
+        with os.fdopen(handle, "wb", buffering=0) as stream:
+            _write(stream, content)
+    except BaseException:
+        os.unlink(path)
+        raise
+    return Path(path)
+
+
+def open_in_place(path: str | Path) -> IO[bytes]:
+    """An existing file, to be read and changed where it is; no symbolic link.
+
+    Raises:
+        OSError: it is one, or cannot be opened.
+    """
+    require_no_link(path)
+    with named(path):
+        # A link that is put there from now on is refused by the system.
+        follow = getattr(os, "O_NOFOLLOW", 0)
+        return open(path, "r+b", buffering=0, opener=lambda name, flags: os.open(name, flags | follow))
+
+
+def _write(stream: IO[bytes], content: str | bytes) -> None:
+    """All of it: a system may take a part at a time."""
+    # The name of a file may hold bytes that are no text: they must not cost the result that names it.
+    left = memoryview(content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content)
+    while left:
+        left = left[stream.write(left) :]
+
+
+def cache_folder() -> Path | None:
+    """Where compiled programs are kept: DIFFCONTACT_CACHE, or a folder where this system keeps caches.
+
+    Returns:
+        None where DIFFCONTACT_CACHE is "off", and where this user has no home, as in a container.
+
+    Example:
+        >>> os.environ["DIFFCONTACT_CACHE"] = "off"
+        >>> print(cache_folder())
+        None
+    """
+    wanted = os.environ.get(CACHE_VARIABLE, "")
+    if wanted.lower() == "off":
+        return None
+    try:
+        if wanted:
+            return Path(wanted).expanduser()
+        if sys.platform == "darwin":
+            return Path.home() / "Library" / "Caches" / "diffcontact"
+        caches = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA") or Path.home() / ".cache"
+    except RuntimeError:
+        return None
+    return Path(caches) / "diffcontact"
 
 
 def put(handle: int, content: bytes, at: int) -> None:

@@ -1,9 +1,10 @@
-"""Parts of messages: a value shown short, and what a wrong name was perhaps meant to be."""
+"""Messages: how they are printed, a value shown short, and what a wrong name was perhaps meant to be."""
 
 from __future__ import annotations
 
 import difflib
 import reprlib
+import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -38,6 +39,47 @@ def did_you_mean(name: str, known: Iterable[str], listed: str = "known are") -> 
     return f"{listed} {', '.join(map(shown, known[:_MOST])) or 'nothing'}"
 
 
+def say(*lines: str, error: bool = False) -> None:
+    """Print lines, whatever names and titles they quote: none of these begins a line or speaks to the terminal.
+
+    All that the package prints is printed here.
+
+    Args:
+        lines: each is one line, an empty one by default.
+        error: to stderr.
+
+    Example:
+        >>> say("carts\\nthe model explains the data\\x1b[2J: 2 runs")
+        carts the model explains the data\\x1b[2J: 2 runs
+    """
+    text = "\n".join(map(printable, lines))
+    if error:
+        print(text, file=sys.stderr, flush=True)
+    else:
+        print(text, flush=True)
+
+
+def printable(text: str) -> str:
+    """A text in one line without control characters: ends of lines and tabs as spaces, others as Python writes them.
+
+    Example:
+        >>> printable("height\\t[mm]\\r\\n"), printable("\\x1b[31mred\\u202e")
+        ('height [mm]  ', '\\\\x1b[31mred\\\\u202e')
+    """
+    if text.isprintable():
+        return text
+    return "".join(letter if _harmless(letter) else " " if letter.isspace() else _escaped(letter) for letter in text)
+
+
+def _harmless(letter: str) -> bool:
+    # Joiners are part of how words are spelled, in Persian for instance.
+    return letter.isprintable() or letter in "\u200c\u200d"
+
+
+def _escaped(letter: str) -> str:
+    return letter.encode("unicode_escape").decode("ascii")
+
+
 def one_line(text: str) -> str:
     """A text on one line, whatever names it quotes: the headers of spreadsheets have line breaks.
 
@@ -45,7 +87,7 @@ def one_line(text: str) -> str:
         >>> one_line("2 of 60 samples of height\\n[mm] are lost")
         '2 of 60 samples of height [mm] are lost'
     """
-    return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
+    return " ".join(printable(text).split())
 
 
 def shown(value: Any) -> str:

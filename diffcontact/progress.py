@@ -21,6 +21,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
+from diffcontact.messages import printable
+
 # Between two looks at the clock [s]: who compiles for a minute says nothing of its own.
 _TICK = 0.5
 _WITH_TOTAL = "{desc} {percentage:3.0f} % |{bar:20}| {elapsed}, {remaining} to go{postfix}"
@@ -120,7 +122,14 @@ class _Terminal(_Nothing):
         with self._lock:
             layout = _WITHOUT if total is None else _WITH_TOTAL
             opened = Stage(
-                self._tqdm(desc=what, total=total, initial=before, leave=False, bar_format=layout, dynamic_ncols=True)
+                self._tqdm(
+                    desc=printable(what),
+                    total=total,
+                    initial=before,
+                    leave=False,
+                    bar_format=layout,
+                    dynamic_ncols=True,
+                )
             )
             opened.bar.set_postfix_str(note)
             self._open.append(opened)

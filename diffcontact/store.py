@@ -21,7 +21,7 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from diffcontact.files import SparseFile, alone_in, lock, named, put
+from diffcontact.files import SparseFile, alone_in, lock, named, open_in_place, put, replacing, require_no_link
 
 _ANEW = "expected a whole file, or a name that is not taken"
 # So many differences from another ensemble are told.
@@ -109,8 +109,7 @@ class Store:
         self._identity = digest(batch, fixed, outputs, chunk)
         self._make()
         self._offsets = self._places()
-        with named(self._path):
-            self._file = open(self._path, "r+b", buffering=0)  # noqa: SIM115  (held until `close`)
+        self._file = open_in_place(self._path)
         try:
             if not lock(self._file):
                 raise self._refusal("another process is writing it, expected it to be done")
@@ -145,18 +144,11 @@ class Store:
         """The file without any outputs, unless it is there."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         with alone_in(self._path.parent):
+            require_no_link(self._path)
             if self._path.exists():
                 return
-            # Under another name until it is whole.
-            new = self._path.with_name(f".{self._path.name}.new")
-            with named(self._path):
-                try:
-                    with open(new, "wb", buffering=0) as file:
-                        self._layout().copy_to(file.fileno())
-                    os.replace(new, self._path)
-                except BaseException:
-                    new.unlink(missing_ok=True)
-                    raise
+            with replacing(self._path) as file:
+                self._layout().copy_to(file.fileno())
 
     def _layout(self) -> SparseFile:
         """The file as HDF5 lays it out, with the parameters in it and room for the outputs."""
@@ -186,8 +178,8 @@ class Store:
         try:
             # Without HDF5's lock: somebody who looks at the file meanwhile must not end a run of hours.
             with self._h5.File(self._path, "r", locking=False) as file:
-                held = file.attrs.get("identity", b"")
-                if held not in (self._identity, self._identity.encode()):
+                held = file.attrs.get("identity")
+                if not isinstance(held, bytes | str) or held not in (self._identity, self._identity.encode()):
                     raise self._refusal(
                         f"holds another ensemble ({self._otherwise(file)}); expected the same one, to be resumed, or a "
                         "name that is not taken"

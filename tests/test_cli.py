@@ -5,9 +5,15 @@ import os
 import subprocess
 import sys
 
+import pytest
 from command_line import assert_one_line, write
 
+from diffcontact import files
 from diffcontact.cli import main
+from diffcontact.commands.complaint import complain
+from diffcontact.commands.demo import SCENE
+from diffcontact.commands.results import written_all_the_same
+from diffcontact.messages import say
 from diffcontact.scene.study import Study
 
 print_ = print
@@ -76,3 +82,80 @@ def test_what_few_commands_need_is_not_waited_for():
     wanted = f"import sys, diffcontact.cli; diffcontact.cli._parser(); print([*{heavy} & {{*sys.modules}}])"
     found = subprocess.run([sys.executable, "-c", wanted], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
+
+
+FORGED = r'''"carts\u001b[2J\u001b[H\nthe model explains the data\u0007"'''
+
+
+def test_a_title_neither_forges_a_line_nor_speaks_to_the_terminal(tmp_path, capsys, monkeypatch):
+    """Nor does the name of a file."""
+    recording = tmp_path / "run\x1b[31m\nexplains the data.csv"
+    scene = write(tmp_path, SCENE.replace('"Two simulated carts"', FORGED))
+    (tmp_path / "carts.csv").rename(recording)
+    monkeypatch.setattr(Study, "fit", lambda self: (_ for _ in ()).throw(ValueError(self.runs[0].label)))
+    assert main(["fit", str(scene), "--data", str(recording), "--out", str(tmp_path / "out")]) == 2
+    said = capsys.readouterr()
+    for line in (*said.out.splitlines(), *said.err.splitlines()):
+        assert line.isprintable()
+        assert not line.startswith(("the model", "explains"))
+    assert said.out.startswith(r"carts\x1b[2J\x1b[H the model explains the data\x07: 1 run")
+    assert r"run\x1b[31m explains the data.csv" in said.err
+
+
+def no_room(monkeypatch, *folders):
+    """From now on the disks of these folders are full."""
+    replacing, mkstemp = files.replacing, files.tempfile.mkstemp
+
+    def full(path=None, **options):
+        folder = path.parent if path else options.get("dir") or files.tempfile.gettempdir()
+        if folder in folders:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        return replacing(path) if path else mkstemp(**options)
+
+    monkeypatch.setattr(files, "replacing", full)
+    monkeypatch.setattr(files.tempfile, "mkstemp", full)
+
+
+def test_a_full_disk_costs_no_result(tmp_path, capsys, monkeypatch):
+    """What was found is printed, and written elsewhere."""
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    no_room(monkeypatch, tmp_path / "out")
+    with pytest.raises(OSError) as caught, written_all_the_same(tmp_path / "out", {"result.json": lambda: "{}"}):
+        say("e = 0.8")
+    assert capsys.readouterr().out == "e = 0.8\n"
+    (kept,) = (tmp_path / "temporary").iterdir()
+    assert kept.read_text() == "{}"
+    assert complain(caught.value) == 2
+    assert_one_line(capsys, f"{tmp_path / 'out' / 'result.json'}: No space left on device; kept as {kept}")
+
+
+def test_where_nothing_has_room_another_place_is_asked_for(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    no_room(monkeypatch, tmp_path / "out", str(tmp_path))
+    with pytest.raises(OSError) as caught, written_all_the_same(tmp_path / "out", {"result.json": lambda: "{}"}):
+        say("e = 0.8")
+    assert capsys.readouterr().out == "e = 0.8\n"
+    complain(caught.value)
+    assert_one_line(
+        capsys, "No space left on device; and no room among the temporary files; expected another place: --out"
+    )
+
+
+def test_a_closed_terminal_costs_no_result(tmp_path):
+    with pytest.raises(BrokenPipeError), written_all_the_same(tmp_path, {"result.json": lambda: "{}"}):
+        raise BrokenPipeError
+    assert (tmp_path / "result.json").read_text() == "{}"
+
+
+@pytest.mark.parametrize("leads", ["to a result", "nowhere"])
+def test_a_link_in_the_place_of_a_result_is_refused_before_the_fit(leads, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(Study, "fit", lambda self: pytest.fail("fitted"))
+    scene, out = write(tmp_path), tmp_path / "out"
+    out.mkdir()
+    (out / "result.json").symlink_to(tmp_path / "other.json")
+    if leads == "to a result":
+        (tmp_path / "other.json").write_text('{"converged": true}')
+    assert fit(scene) == 2
+    assert_one_line(capsys, "result.json: exists already and is not of this command, expected another place: --out DIR")
+    assert (out / "result.json").is_symlink()

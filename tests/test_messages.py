@@ -1,6 +1,10 @@
+import ast
+from pathlib import Path
+
 import pytest
 
-from diffcontact.messages import did_you_mean, shown
+import diffcontact
+from diffcontact.messages import did_you_mean, printable, say, shown
 
 
 @pytest.mark.parametrize(
@@ -30,3 +34,30 @@ def test_long_lists_and_long_names_are_cut():
 )
 def test_values_of_any_size_are_shown_short(value):
     assert len(shown(value)) < 500
+
+
+@pytest.mark.parametrize("text", ["two carts", "Wurf  (zweimal)", "پرتاب می\u200cکنم", "投球 №2 ½", "e = 0.8 ± 0.1"])
+def test_ordinary_text_is_printed_as_it_is(text):
+    assert printable(text) == text
+
+
+@pytest.mark.parametrize(
+    "letter", [*map(chr, range(32)), *map(chr, range(0x7F, 0xA0)), *"\u2028\u2029\u202e\u2066\udc1b"]
+)
+def test_no_control_character_is_printed(letter, capsys):
+    say(f"carts{letter}the model explains the data")
+    said = capsys.readouterr().out
+    assert said.count("\n") == 1
+    assert said.strip().isprintable()
+
+
+def test_everything_is_printed_in_one_place():
+    """Else a title could speak to the terminal there."""
+    package = Path(diffcontact.__file__).parent
+    found = {
+        file.relative_to(package).as_posix()
+        for file in package.rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
+    }
+    assert found == {"messages.py"}

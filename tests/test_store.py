@@ -180,7 +180,9 @@ def test_fifty_killed_ensembles_end_up_the_same(tmp_path, whole):
         assert file.read_bytes() == whole
     # Some of them were killed in the middle.
     assert any(0 < number < CHUNKS for number in done)
-    assert not [name for name in os.listdir(tmp_path) if name.endswith(".new")]
+    # One that is killed before it is whole leaves a file of another name.
+    left = [name for name in os.listdir(tmp_path) if not name[0].isdigit()]
+    assert all(name.startswith(".") for name in left)
 
 
 def test_flipped_bits_are_never_taken_for_numbers(tmp_path, whole):
@@ -201,6 +203,24 @@ def test_flipped_bits_are_never_taken_for_numbers(tmp_path, whole):
             assert content(file.read_bytes(), file) == expected
     # What is left are gaps between the datasets, which hold nothing.
     assert refused > 300
+
+
+@pytest.mark.parametrize("leads", ["to a file", "nowhere"])
+@pytest.mark.parametrize("at", ["runs.h5", ".runs.h5.new"])
+def test_a_link_is_not_followed_and_not_replaced(tmp_path, whole, at, leads):
+    """Neither in the place of the file, nor where a temporary one of a known name would be."""
+    victim, link = tmp_path / "thesis.tex", tmp_path / at
+    if leads == "to a file":
+        victim.write_text("mine")
+    link.symlink_to(victim)
+    if at == "runs.h5":
+        with pytest.raises(FileExistsError, match="a symbolic link, expected a file"):
+            write(tmp_path / "runs.h5")
+    else:
+        write(tmp_path / "runs.h5")
+        assert (tmp_path / "runs.h5").read_bytes() == whole
+    assert link.readlink() == victim
+    assert victim.read_text() == "mine" if leads == "to a file" else not victim.exists()
 
 
 def content(file_bytes, file):
@@ -261,6 +281,7 @@ DAMAGES = {
     "another checksum": (changed("checksum", 4, 1), r"chunk 4 \(lanes 4 to 4\) is damaged"),
     "another identity": (lambda held: held.attrs.modify("identity", np.bytes_(b"x")), "holds another ensemble"),
     "no identity": (lambda held: held.attrs.__delitem__("identity"), "holds another ensemble"),
+    "an array for identity": (lambda held: held.attrs.__setitem__("identity", np.zeros(3)), "holds another ensemble"),
 }
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from diffcontact import qp
 from diffcontact.devices import side_by_side
+from diffcontact.messages import say
 from diffcontact.schemes import VelocityProjection
 from diffcontact.simulate import simulate
 from diffcontact.systems import balls
@@ -33,14 +34,14 @@ def bench(most: int | None = None) -> bool:
         Whether every correctness check held.
     """
     device = jax.devices()[0]
-    print(f"{'device':30} {device.platform}, {device.device_kind}; {jnp.result_type(float)}")
+    say(f"{'device':30} {device.platform}, {device.device_kind}; {jnp.result_type(float)}")
     sound = True
     for name, error, tolerance in _errors():
         right = error <= tolerance
         sound &= right
-        print(f"{name:30} error {error:.1e} of {tolerance:.0e} allowed: {'right' if right else 'WRONG'}")
+        say(f"{name:30} error {error:.1e} of {tolerance:.0e} allowed: {'right' if right else 'WRONG'}")
     most = side_by_side(device.platform).bench if most is None else most
-    print(f"\n{'':30} {'copies':>7} {'compile [s]':>12} {'run [ms]':>10} {'per second':>12}")
+    say("", f"{'':30} {'copies':>7} {'compile [s]':>12} {'run [ms]':>10} {'per second':>12}")
     for name, unit, run, lanes in _cases(most):
         _row(name, unit, run, lanes)
     return sound
@@ -56,9 +57,7 @@ def _row(name: str, per_lane: int, run: Callable, lanes: Any) -> None:
         seconds.append(time.perf_counter() - begin)
     median = float(np.median(seconds[1:]))
     compilation = max(seconds[0] - median, 0.0)
-    print(
-        f"{name:30} {count:7d} {compilation:12.1f} {1e3 * median:10.2f} {count * per_lane / median:12.3g}", flush=True
-    )
+    say(f"{name:30} {count:7d} {compilation:12.1f} {1e3 * median:10.2f} {count * per_lane / median:12.3g}")
 
 
 def _errors() -> Iterator[tuple[str, float, float]]:

@@ -6,13 +6,14 @@ JAX's own persistent cache, in the user's cache folder. Only the command line se
 from __future__ import annotations
 
 import os
-import sys
 import warnings
 from pathlib import Path
 
 import jax
 
-VARIABLE = "DIFFCONTACT_CACHE"
+from diffcontact.files import CACHE_VARIABLE as VARIABLE
+from diffcontact.files import cache_folder as cache_folder
+
 # A command compiles some 80 programs, 1 to 2 MB in all, most of them small; a hundred scenes fit.
 LIMIT = 256 * 2**20
 
@@ -37,30 +38,13 @@ def use_cache() -> None:
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 
-def cache_folder() -> Path | None:
-    """Where programs are kept: DIFFCONTACT_CACHE, or a folder where this system keeps caches; None for "off".
-
-    Example:
-        >>> import os
-        >>> os.environ["DIFFCONTACT_CACHE"] = "off"
-        >>> print(cache_folder())
-        None
-    """
-    wanted = os.environ.get(VARIABLE, "")
-    if wanted.lower() == "off":
-        return None
-    if wanted:
-        return Path(wanted).expanduser()
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "diffcontact"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "diffcontact"
-
-
 def described() -> str:
     """The folder and how much it holds, in a line."""
     folder = cache_folder()
     if folder is None:
-        return f"off ({VARIABLE})"
+        return (
+            f"off ({VARIABLE})" if os.environ.get(VARIABLE) else f"none, as this user has no home ({VARIABLE}=FOLDER)"
+        )
     files = _programs(folder)
     size = sum(size for _, size, _ in files)
     return f"{folder}: {len(files)} programs, {size / 2**20:.1f} of {LIMIT >> 20} MB ({VARIABLE}=FOLDER or off)"

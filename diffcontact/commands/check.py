@@ -12,6 +12,7 @@ from diffcontact.commands.complaint import ExitCode, about
 from diffcontact.commands.options import add_scene
 from diffcontact.commands.steps import tolerance
 from diffcontact.hypotheses import report
+from diffcontact.messages import say
 from diffcontact.scene.study import Study, read_study
 from diffcontact.simulate import Trajectory, simulate
 from diffcontact.status import Status
@@ -30,7 +31,7 @@ def run(options: argparse.Namespace) -> ExitCode:
     study = read_study(options.scene, options.data)
     with about(study.scene.file):
         checked = check(study)
-    print(checked)
+    say(*checked.splitlines())
     return ExitCode.DONE
 
 

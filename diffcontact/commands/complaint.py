@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +10,9 @@ from enum import IntEnum
 from pathlib import Path
 
 import numpy as np
+
+from diffcontact.files import write_aside
+from diffcontact.messages import one_line, say
 
 
 class ExitCode(IntEnum):
@@ -29,7 +31,7 @@ def complain(error: Exception | str) -> ExitCode:
         error = f"{error.filename}: {error.strerror}"
     if isinstance(error, MemoryError):
         error = f"not enough memory: {error}, expected something smaller"
-    _say(str(error))
+    say(one_line(str(error)), error=True)
     return ExitCode.BAD_INPUT
 
 
@@ -37,14 +39,12 @@ def unforeseen(error: Exception) -> ExitCode:
     """Say on one line of stderr that the program itself failed, and keep the traceback in a file."""
     text = "".join(traceback.format_exception(error))
     try:
-        with tempfile.NamedTemporaryFile(
-            "w", prefix="diffcontact-", suffix=".txt", delete=False, encoding="utf-8", errors="backslashreplace"
-        ) as file:
-            file.write(f"{sys.version}\n{sys.argv}\n\n{text}")
-        kept = f"the traceback is in {file.name}"
+        written = write_aside("traceback.txt", "\n".join((sys.version, str(sys.argv), "", text)))
+        kept = f"the traceback is in {written}"
     except OSError as failure:
         kept = f"the traceback could not be written ({failure.strerror}): {text[-2000:]}"
-    _say(f"an error of diffcontact, not of the input: {type(error).__name__}; please report it, {kept}")
+    told = f"an error of diffcontact, not of the input: {type(error).__name__}; please report it, {kept}"
+    say(one_line(told), error=True)
     return ExitCode.BROKEN
 
 
@@ -68,7 +68,3 @@ def about(file: str | Path) -> Iterator[None]:
         if str(error).startswith(f"{file}: "):
             raise
         raise ValueError(f"{file}: {error}") from error
-
-
-def _say(text: str) -> None:
-    print(" ".join(text.split()), file=sys.stderr)

@@ -14,6 +14,7 @@ from diffcontact.commands.fit import fit_and_report
 from diffcontact.commands.options import path
 from diffcontact.commands.overwriting import require_own
 from diffcontact.files import require_writable, write_atomically
+from diffcontact.messages import say
 from diffcontact.scene import read_study
 from diffcontact.scene.units import Unit
 from diffcontact.simulate import simulate
@@ -85,7 +86,7 @@ def demo(folder: Path) -> ExitCode:
         write_atomically(folder / name, text)
     code = fit_and_report(read_study(folder / "carts.toml"), folder)
     found = json.loads((folder / "result.json").read_text(encoding="utf-8"))["parameters"]
-    print(f"\n{'':14}{'truth':>10}{'estimate':>12}{'stderr':>10}   95 % interval")
+    say("", f"{'':14}{'truth':>10}{'estimate':>12}{'stderr':>10}   95 % interval")
     for name, truth in TRUTH.items():
         entry = found.get(name) or found.get(f"{name}[0]")
         if entry is None:
@@ -93,7 +94,7 @@ def demo(folder: Path) -> ExitCode:
         truth /= Unit.parse(entry["unit"]).factor
         low, high = entry["interval95"]
         verdict = "holds the truth" if low <= truth <= high else "misses the truth"
-        print(f"{name:14}{truth:10.5g}{entry['value']:12.5g}{entry['stderr']:10.2g}   {verdict}")
+        say(f"{name:14}{truth:10.5g}{entry['value']:12.5g}{entry['stderr']:10.2g}   {verdict}")
     return code
 
 

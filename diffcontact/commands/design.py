@@ -10,6 +10,7 @@ channels=[0],[0,1]          which channels are seen, counted from 0
 from __future__ import annotations
 
 import argparse
+import io
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,11 +21,12 @@ import numpy as np
 from diffcontact.commands.complaint import ExitCode, about
 from diffcontact.commands.options import add_scene, count, path
 from diffcontact.commands.overwriting import is_design, require_own
+from diffcontact.commands.results import written_all_the_same
 from diffcontact.commands.setting import RANGE, parse_times, setting
 from diffcontact.files import require_writable, write_atomically
 from diffcontact.identify import Design, Interval, design
 from diffcontact.identify.experiment.controls import CHANNELS, DURATION, FRAME_RATE, RECORDING, RUNS
-from diffcontact.messages import shown
+from diffcontact.messages import say, shown
 from diffcontact.scene.document import Scene, read_scene
 from diffcontact.scene.numerals import number
 from diffcontact.scene.preparation import PreparedRun
@@ -67,8 +69,9 @@ def run(options: argparse.Namespace) -> ExitCode:
     study = read_study(options.scene, options.data) if measured else _imagined(document, options)
     with about(document.file):
         found = _designed(study, measured, controls, options)
-    write_atomically(out / "design.json", json.dumps(found.to_dict(), indent=2, allow_nan=False) + "\n")
-    print(f"{document.title}\n\n{found}\n\nwrote {out / 'design.json'}")
+    texts = {"design.json": lambda: json.dumps(found.to_dict(), indent=2, allow_nan=False) + "\n"}
+    with written_all_the_same(out, texts):
+        say(document.title, "", *str(found).splitlines(), "")
     _draw(found, out / "design.png")
     return ExitCode.DONE
 
@@ -211,7 +214,9 @@ def _draw(found: Design, file: Path) -> None:
     try:
         figure = found.plot()
     except ImportError as missing:
-        print(f"no picture: {missing}")
+        say(f"no picture: {missing}")
         return
-    figure.savefig(file, dpi=110)
-    print(f"wrote {file}")
+    picture = io.BytesIO()
+    figure.savefig(picture, dpi=110, format="png")
+    write_atomically(file, picture.getvalue())
+    say(f"wrote {file}")

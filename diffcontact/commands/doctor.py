@@ -15,6 +15,7 @@ import numpy as np
 from diffcontact.commands import cache
 from diffcontact.commands.bench import bench
 from diffcontact.commands.complaint import ExitCode
+from diffcontact.messages import say
 from diffcontact.qp import native
 from diffcontact.simulate import simulate
 from diffcontact.systems import balls
@@ -46,20 +47,20 @@ def doctor() -> ExitCode:
         DONE, or BROKEN where a test failed.
     """
     for name, version in versions().items():
-        print(f"{name:12} {version}")
-    print(f"{'devices':12} {', '.join(str(device) for device in jax.devices())}")
-    print(f"{'projection':12} {native.described()}")
-    print(f"{'cache':12} {cache.described()}")
+        say(f"{name:12} {version}")
+    say(f"{'devices':12} {', '.join(str(device) for device in jax.devices())}")
+    say(f"{'projection':12} {native.described()}")
+    say(f"{'cache':12} {cache.described()}")
     dtype = jnp.result_type(float)
-    print(f"{'precision':12} {dtype}, spacing of numbers at 1: {jnp.finfo(dtype).eps:.3g}")
+    say(f"{'precision':12} {dtype}, spacing of numbers at 1: {jnp.finfo(dtype).eps:.3g}")
     wrong = wrong_matrix_products()
     verdict = "as numpy has them" if not wrong else "BROKEN: install another jax release (jax issue 39103)"
-    print(f"{'self-test':12} {_BATCH} matrix-vector products, {wrong} wrong: {verdict}")
+    say(f"{'self-test':12} {_BATCH} matrix-vector products, {wrong} wrong: {verdict}")
     first, again, impacts, energy = _reference_simulation()
-    print(f"{'simulation':12} two balls in a box, {_STEPS} steps, {impacts} impacts: {again:.3f} s")
-    print(f"{'compilation':12} {first - again:.1f} s")
+    say(f"{'simulation':12} two balls in a box, {_STEPS} steps, {impacts} impacts: {again:.3f} s")
+    say(f"{'compilation':12} {first - again:.1f} s")
     sound = impacts > 0 and abs(energy) < _energy_tolerance(dtype)
-    print(f"{'energy':12} changed by {energy:.1e} of itself: {'sound' if sound else 'BROKEN'}")
+    say(f"{'energy':12} changed by {energy:.1e} of itself: {'sound' if sound else 'BROKEN'}")
     return ExitCode.DONE if sound and not wrong else ExitCode.BROKEN
 
 

@@ -30,7 +30,7 @@ from diffcontact.commands.setting import RANGE, parse_times, read_values, settin
 from diffcontact.commands.steps import enough, halved, tolerance
 from diffcontact.ensemble import ensemble
 from diffcontact.files import require_writable
-from diffcontact.messages import did_you_mean, shown
+from diffcontact.messages import did_you_mean, say, shown
 from diffcontact.scene.document import Scene, read_scene
 from diffcontact.scene.study import require_possible
 from diffcontact.scene.ties import followed
@@ -109,7 +109,7 @@ def _workers(address: str | None) -> Iterator[Any]:
         raise ValueError(f"{at}: {error}; expected the address of a scheduler, as tcp://HOST:8786") from error
     with client:
         workers: Any = client.nthreads()
-        print(f"{len(workers)} workers of {address}", flush=True)
+        say(f"{len(workers)} workers of {address}")
         yield client.get_executor()
 
 
@@ -215,10 +215,10 @@ def vary(
 
     sizes = " x ".join(f"{variation.values.size} values of {variation.label}" for variation in variations)
     span = f"{grid.size} times from {grid[0]:g} to {grid[-1]:g} {document.ready.time}"
-    print(f"{document.title}: {sizes}, {lanes} lanes; {span}, {substeps} steps from one to the next", flush=True)
+    say(f"{document.title}: {sizes}, {lanes} lanes; {span}, {substeps} steps from one to the next")
     same = {**fixed, "t": grid, "substeps": substeps, "allowed": allowed, "system": _identity(document)}
     found = ensemble(run, batch, chunk=chunk, progress=True, store=out, fixed=same, executor=executor)
-    print(f"wrote {out}")
+    say(f"wrote {out}")
     return ExitCode.DONE if np.all(found["status"] == Status.OK) else ExitCode.NOT_CONVERGED
 
 

@@ -9,10 +9,12 @@ from pathlib import Path
 from diffcontact.commands.complaint import ExitCode, about, complain
 from diffcontact.commands.options import add_scene, path
 from diffcontact.commands.overwriting import is_result, require_own
-from diffcontact.files import require_writable, write_atomically
+from diffcontact.commands.results import written_all_the_same
+from diffcontact.files import require_writable
 from diffcontact.identify import beside, compare_laws
 from diffcontact.identify.table import text_table
 from diffcontact.identify.verdict.verdict import NO
+from diffcontact.messages import say
 from diffcontact.report import is_page, page
 from diffcontact.scene.result import estimates, result_document, result_report
 from diffcontact.scene.sisters import NONE, Sisters, read_sisters
@@ -81,10 +83,10 @@ def fit_and_report(
     require_own(folder / "result.json", is_result, "--out DIR")
     require_own(folder / "report.html", is_page, "--out DIR")
     runs = f"{len(study.runs)} run{'s' if len(study.runs) > 1 else ''}"
-    print(f"{study.scene.title}: {runs}, {study.samples} samples{_much(study)}", flush=True)
+    say(f"{study.scene.title}: {runs}, {study.samples} samples{_much(study)}")
     for file, understood in {run.path: run.notes.get("recording", "") for run in study.runs}.items():
         if understood:
-            print(f"{file}: {understood}", flush=True)
+            say(f"{file}: {understood}")
     with about(study.scene.file):
         result = study.fit()
         compared = compare_laws(result) if laws and result.converged else None
@@ -93,21 +95,19 @@ def fit_and_report(
     document = result_document(study, result)
     if laws:
         document["laws"] = None if compared is None else {**compared.to_dict(), "unit_of_speed": study.unit_of_speed}
-    # First the files, each before the next is made: a terminal that is closed meanwhile must not cost them.
     texts = {
         "result.json": lambda: json.dumps(document, indent=2, allow_nan=False) + "\n",
         "report.html": lambda: page(result_report(study, result, document)),
     }
-    for name, text in texts.items():
-        write_atomically(folder / name, text())
-    print(f"\n{result.verdict}\n\n{text_table(estimates(document), result.scope, result.verdict.taken)}\n")
-    print(f"cost {result.cost:.6g}, {result.dof} degrees of freedom; {result.message}\nerror bars {result.error_bars}")
-    if compared is not None:
-        print(f"\n{compared}\nspeeds in {study.unit_of_speed}\n")
-    elif laws:
-        print("laws of impact: nothing to compare, no contact with a constant and free restitution was struck")
-    for name in texts:
-        print(f"wrote {folder / name}")
+    with written_all_the_same(folder, texts):
+        table = text_table(estimates(document), result.scope, result.verdict.taken)
+        say("", *str(result.verdict).splitlines(), "", *table.splitlines(), "")
+        say(f"cost {result.cost:.6g}, {result.dof} degrees of freedom; {result.message}")
+        say(f"error bars {result.error_bars}")
+        if compared is not None:
+            say("", *str(compared).splitlines(), f"speeds in {study.unit_of_speed}", "")
+        elif laws:
+            say("laws of impact: nothing to compare, no contact with a constant and free restitution was struck")
     directions = [direction for direction in result.unidentifiable if not set(direction) <= set(result.gripped)]
     if directions:
         unseen = "; ".join(" with ".join(direction) for direction in directions)

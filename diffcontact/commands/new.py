@@ -8,8 +8,8 @@ from pathlib import Path
 
 from diffcontact.commands.complaint import ExitCode
 from diffcontact.commands.options import path
-from diffcontact.files import named, require_writable
-from diffcontact.messages import one_line
+from diffcontact.files import require_writable, write_new
+from diffcontact.messages import one_line, say
 
 HELP = "look at a recording and write a scene to start from"
 
@@ -38,13 +38,10 @@ def run(options: argparse.Namespace) -> ExitCode:
     require_writable(out.parent)
     found = survey(options.file)
     what, text = draft(found, out.parent, str(out))
-    out.parent.mkdir(parents=True, exist_ok=True)
-    # "x": what another program put there meanwhile stays.
-    with named(out), open(out, "x", encoding="utf-8", newline="\n") as file:
-        file.write(text)
-    print(f"{options.file}: {one_line(found.understood or 'a CSV')}")
+    write_new(out, text)
+    say(f"{options.file}: {one_line(found.understood or 'a CSV')}")
     for remark in found.remarks:
-        print(f"  {one_line(remark)}")
-    print(f"taken for {one_line(what)}; wrote {out}, where each guess says that it is one")
-    print(f"then: python -m diffcontact fit {out}")
+        say(f"  {one_line(remark)}")
+    say(f"taken for {one_line(what)}; wrote {out}, where each guess says that it is one")
+    say(f"then: python -m diffcontact fit {out}")
     return ExitCode.DONE

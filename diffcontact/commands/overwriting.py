@@ -36,12 +36,12 @@ def require_own(file: Path, own: Callable[[bytes], object], option: str) -> None
         Traceback (most recent call last):
         FileExistsError: [Errno 17] exists already and is not of this command, expected another place: --out DIR: ...
     """
-    if not file.exists():
+    if not os.path.lexists(file):
         return
     if file.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(file))
-    # What is no file, as a pipe, would wait for somebody who writes it.
-    if not (file.is_file() and own(read_bytes(file))):
+    # What is no file, as a pipe, would wait for somebody who writes it; a link leads to what is somebody else's.
+    if file.is_symlink() or not (file.is_file() and own(read_bytes(file))):
         told = f"exists already and is not of this command, expected another place: {option}"
         raise FileExistsError(errno.EEXIST, told, str(file))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from diffcontact.commands.complaint import ExitCode
+from diffcontact.messages import say
 from diffcontact.scene.reference import reference
 
 HELP = "print every key that a scene may hold, and every parameter of the ready-made systems"
@@ -17,5 +18,5 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> ExitCode:
     """Print the reference of scenes."""
     del options
-    print(reference())
+    say(*reference().splitlines())
     return ExitCode.DONE

@@ -10,9 +10,11 @@ import jax.numpy as jnp
 from diffcontact.commands.complaint import ExitCode, about
 from diffcontact.commands.options import add_scene, path
 from diffcontact.commands.overwriting import require_own
+from diffcontact.commands.results import written_all_the_same
 from diffcontact.commands.setting import RANGE, parse_times, setting
 from diffcontact.commands.steps import tolerance
-from diffcontact.files import require_writable, write_atomically
+from diffcontact.files import require_writable
+from diffcontact.messages import say
 from diffcontact.progress import stage
 from diffcontact.report import is_page, page
 from diffcontact.report.simulated import trajectory_report
@@ -50,11 +52,10 @@ def run(options: argparse.Namespace) -> ExitCode:
         motion = _motion(document, params, grid)
     shown = trajectory_report(motion, ready.system, params, draw, title=document.title)
     channels = [replace(one, unit=ready.length) if one.unit == "m" else one for one in shown.channels]
-    write_atomically(out, page(replace(shown, channels=channels, time=ready.time)))
-    print(f"{document.title}: {grid.size} times from {grid[0]:g} to {grid[-1]:g} {ready.time}")
     status = Status(int(motion.status))
-    print("status 0: right" if status == Status.OK else f"status {int(status)}: {status.message}")
-    print(f"wrote {out}")
+    with written_all_the_same(out.parent, {out.name: lambda: page(replace(shown, channels=channels, time=ready.time))}):
+        say(f"{document.title}: {grid.size} times from {grid[0]:g} to {grid[-1]:g} {ready.time}")
+        say("status 0: right" if status == Status.OK else f"status {int(status)}: {status.message}")
     return ExitCode.DONE if status == Status.OK else ExitCode.NOT_CONVERGED
 
 

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from diffcontact.messages import printable
+
 YES, PARTLY, NO = "yes", "partly", "no"
 _HEADLINES = {
     YES: "explains the data",
@@ -81,4 +83,4 @@ class Verdict:
         )
 
     def __str__(self) -> str:
-        return "\n".join([self.headline, *(f"  - {reason}" for reason in self.reasons)])
+        return "\n".join([self.headline, *(f"  - {printable(reason)}" for reason in self.reasons)])

@@ -10,18 +10,18 @@ anew.
 from __future__ import annotations
 
 import hashlib
-import os
 import platform
 import re
 import sys
-import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import llvmlite.binding as llvm
+
+from diffcontact.files import cache_folder, write_atomically
 
 KERNEL = Path(__file__).parent
 # The kernel's modules, and those that it takes numbers from.
@@ -136,20 +136,9 @@ def _digest(code: bytes) -> bytes:
     return hashlib.sha256(code).digest()
 
 
-def folder() -> Path | None:
-    """Where the code is kept: in the user's cache folder or what DIFFCONTACT_CACHE names; None where that is "off"."""
-    named = os.environ.get("DIFFCONTACT_CACHE")
-    if named:
-        if named.lower() == "off":
-            return None
-        return Path(named)
-    home = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA") or Path.home() / ".cache"
-    return Path(home) / "diffcontact"
-
-
 def kept(handler: str) -> bytes | None:
     """The code on disk, or None where there is none or the file is damaged."""
-    place = folder()
+    place = cache_folder()
     if place is None:
         return None
     try:
@@ -162,15 +151,10 @@ def kept(handler: str) -> bytes | None:
 
 def keep(handler: str, code: bytes) -> bytes:
     """Write the code under another name and move it, so that no process ever reads half of it."""
-    place = folder()
+    place = cache_folder()
     if place is None:
         return code
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=place, delete=False) as file:
-            file.write(_digest(code) + code)
-        os.replace(file.name, place / _name(handler))
-    except OSError:
-        # A folder that cannot be written to costs the next process the compilation, nothing else.
-        pass
+    # A folder that cannot be written to costs the next process the compilation, nothing else.
+    with suppress(OSError):
+        write_atomically(place / _name(handler), _digest(code) + code)
     return code

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diffcontact.drawing import Draw
+from diffcontact.messages import printable
 from diffcontact.scene.measurements import Measurements
 
 
@@ -44,7 +45,7 @@ class PreparedRun:
     @property
     def label(self) -> str:
         """The file, and which part of it, for messages and headings."""
-        return f"{self.path}, {self.part}" if self.part else self.path
+        return printable(f"{self.path}, {self.part}" if self.part else self.path)
 
 
 class Preparation(Protocol):
