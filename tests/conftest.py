@@ -6,6 +6,9 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
+from budget import Budget
+
+from diffcontact.commands import cache
 
 # Nearly all of the tests' time is compilation, and half of that is optimisation, which they do without. Older and newer
 # releases may not know these flags, and XLA ends the process on a flag that it does not know.
@@ -18,7 +21,15 @@ if jax.__version_info__[:2] == (0, 10):
 # Nor for threads of numpy, which wait for their next piece of work by counting. The workers begin after this.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-# Commands keep what they compile in the user's folder; tests must not.
+ROOT = Path(__file__).resolve().parents[1]
+BEGAN = time.monotonic()
+
+# Programs are kept from one run of the tests to the next, and for the other worker: it only traces them.
+PROGRAMS = os.environ.setdefault("DIFFCONTACT_TEST_CACHE", os.environ.get("DIFFCONTACT_CACHE") or f"{ROOT}/.jax_cache")
+if PROGRAMS != "off":
+    jax.config.update("jax_compilation_cache_dir", PROGRAMS)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
+# Commands keep theirs in the user's folder; tests must not. Workers, too, have this environment.
 os.environ["DIFFCONTACT_CACHE"] = "off"
 
 # Tracing makes millions of small objects that live on: looking through them for cycles takes a fifth of the time.
@@ -27,24 +38,40 @@ gc.set_threshold(100_000, 50, 10)
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
-ROOT = Path(__file__).resolve().parents[1]
-BEGAN = time.monotonic()
+# What only runs on demand: the purpose of a test, not its time, says where it belongs.
+TIERS = ("full", "studies")
+
+
+def pytest_configure(config):
+    if PROGRAMS != "off" and not hasattr(config, "workerinput"):
+        cache._trim(Path(PROGRAMS), 2**30)
+    config.pluginmanager.register(Budget(config), "budget")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """What is in `tests/experiments` is of the tier `studies`; modules take turns: DIFFCONTACT_TEST_TURN, a number.
+
+    Every second module comes first when that number is even, the others when it is odd.
+    """
+    for item in items:
+        if ROOT / "tests" / "experiments" in item.path.parents:
+            item.add_marker("studies")
+    if turn := os.environ.get("DIFFCONTACT_TEST_TURN"):
+        modules = sorted({item.path for item in items if _tier(item)})
+        modules = [*modules[int(turn) % 2 :: 2], *modules[(int(turn) + 1) % 2 :: 2]]
+        items.sort(key=lambda item: modules.index(item.path) if item.path in modules else -1)
 
 
 def pytest_runtest_setup(item):
-    """Slow tests begin only while there is time: DIFFCONTACT_SLOW_SECONDS, without it always."""
-    limit = os.environ.get("DIFFCONTACT_SLOW_SECONDS")
-    if limit and item.get_closest_marker("slow") and time.monotonic() - BEGAN > float(limit):
-        pytest.skip(f"the {limit} s for slow tests are over")
+    """None of a tier begins after DIFFCONTACT_TEST_SECONDS, where those are given."""
+    limit = os.environ.get("DIFFCONTACT_TEST_SECONDS")
+    if limit and _tier(item) and time.monotonic() - BEGAN > float(limit):
+        pytest.skip(f"the {limit} s are over")
 
 
-def pytest_collection_modifyitems(items):
-    """Where time is short, slow tests take turns in being first: DIFFCONTACT_SLOW_FROM, a number that changes."""
-    turn = int(os.environ.get("DIFFCONTACT_SLOW_FROM", 0))
-    slow = [i for i, item in enumerate(items) if item.get_closest_marker("slow")]
-    turned = [items[slow[(k + 37 * turn) % len(slow)]] for k in range(len(slow))]
-    for i, item in zip(slow, turned, strict=True):
-        items[i] = item
+def _tier(item):
+    return any(item.get_closest_marker(tier) for tier in TIERS)
 
 
 # Each compiled program holds some memory mappings; Linux allows a process 65 530 of them, and XLA crashes there.
@@ -59,8 +86,8 @@ def _few_mappings():
 
 
 def pytest_runtest_teardown(item):
-    """Slow tests compile so much that the end of their module would be too late."""
-    if item.get_closest_marker("slow"):
+    """Tests of a tier compile so much that the end of their module would be too late."""
+    if _tier(item):
         _forget_where_many()
 
 

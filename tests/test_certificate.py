@@ -58,7 +58,7 @@ def test_a_certificate_is_for_values_that_are_known():
         jax.jit(lambda q0: dc.certify(BALL, FALL, q0, [0.0], TIMES, substeps=1).first()[1])(jnp.ones(1))
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_clear_bounce_has_a_derivative_that_differences_agree_with():
     check = dc.check_gradient(BALL, FALL, [1.0], [0.0], TIMES, wrt=["restitution", "q0", "u0"])
     assert check.certificate.clear

@@ -56,7 +56,7 @@ def test_the_ten_lines_print_what_is_printed_below_them(tmp_path, monkeypatch, c
     assert names["result"].interval95["restitution"][0] < 0.8 < names["result"].interval95["restitution"][1]
 
 
-@pytest.mark.parametrize("double", [pytest.param(True, marks=pytest.mark.slow), False])
+@pytest.mark.parametrize("double", [pytest.param(True, marks=pytest.mark.full), False])
 def test_the_recipes_run_in_both_precisions(double, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     names = {}
@@ -80,7 +80,7 @@ def test_the_recipes_run_in_both_precisions(double, tmp_path, monkeypatch, capsy
         np.testing.assert_allclose(names["result"].params["restitution"], 0.7, atol=5e-3)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_recording_of_ones_own(tmp_path, monkeypatch, capsys):
     new, fit, _ = re.findall(
         r"^    \.venv/bin/python -m diffcontact (.*)$", chapter(README, "## From a CSV to parameters"), re.MULTILINE

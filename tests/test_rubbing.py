@@ -21,7 +21,7 @@ def test_a_stop_has_the_derivative_of_its_formula():
     np.testing.assert_allclose(found.du["mu"][-1], 0.0, atol=1e-13)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_differences_agree_with_the_derivative_of_a_stop():
     check = dc.check_gradient(BLOCK, SLIDES, *START, TIMES, wrt=["mu"], substeps=1)
     assert check.certificate.clear

@@ -39,7 +39,7 @@ def test_a_bounce_has_the_derivative_of_its_formula():
     assert found.dq["restitution"][1] == 0.0
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_forward_and_reverse_mode_agree(monkeypatch):
     times = TIMES[:3]
     forward = dc.sensitivity(BALL, PARAMS, [1.0], [-3.0], times, wrt=["gravity", "q0"])

@@ -32,7 +32,7 @@ def test_eager_jit_and_vmap_agree():
         np.testing.assert_allclose(lane, _end(PARAMS, q0, START[1]), atol=1e-13)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_forward_and_reverse_derivatives_agree_with_each_other_and_with_differences(rng):
     tangent = jnp.asarray(rng.normal(size=2))
     cotangent = jnp.asarray(rng.normal(size=4))
@@ -90,7 +90,7 @@ def test_steps_are_the_same_however_they_are_counted(monkeypatch):
     np.testing.assert_allclose(told(0.7, 1, events=7), told(0.7, jnp.array(1)), atol=1e-13)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_lane_that_overlaps_is_reported_and_leaves_its_neighbours_alone():
     starts = jnp.array([[0.3, 1.2], [0.3, 0.35]])
     runs = jax.vmap(lambda q0: dc.simulate(SYSTEM, PARAMS, q0, START[1], TIMES))(starts)

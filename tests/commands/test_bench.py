@@ -32,7 +32,7 @@ def test_the_closed_form_is_a_bounce(rng):
     assert energy == pytest.approx(bench._BOUNCE**4 * bench._GRAVITY * bench._HEIGHT, rel=1e-12)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_this_device_is_right(capsys):
     assert bench.bench(1)
     said = capsys.readouterr().out

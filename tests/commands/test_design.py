@@ -22,7 +22,7 @@ for name in ("gravity", "drag", "floor", "floor_drift", "q0", "u0"):
     HELD = HELD.replace(f"{name} = {{ ", f"{name} = {{ free = false, ")
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_without_data_in_the_units_of_the_scene(tmp_path, capsys):
     assert design(tmp_path, "--times", "0:1875:76", "--control", "q0=[0],[50],[480]", "--draws", "1", scene=HELD) == 0
     printed = capsys.readouterr().out
@@ -106,7 +106,7 @@ def test_a_control_is_in_the_units_of_the_scene(time_unit, text, seconds, tmp_pa
     assert domain == seconds
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_durations_are_told_in_the_unit_in_which_they_are_given(tmp_path, capsys):
     """A fall of 1 s and a record of 0.95 s: whoever asks for 950 of the scene's milliseconds sees no bounce."""
     times = ("--times", "0:1875:76", "--control", "duration=950,1875", "--draws", "1")

@@ -79,7 +79,7 @@ def test_a_draft_is_a_scene_whose_starts_make_sense(recording, tmp_path, capsys,
     assert f"taken for {CASES[name][1]}" in (tmp_path / f"{name}.toml").read_text()
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("name", CASES)
 def test_a_draft_is_fitted_without_editing(recording, tmp_path, name):
     file = recording(name)

@@ -43,7 +43,6 @@ def test_rebounds_are_runs_and_hits_by_the_hand_are_none(tmp_path, rng):
         assert "bounce near t = " in run.label
 
 
-@pytest.mark.slow
 def test_simulated_rebounds(tmp_path, rng):
     found = fitted("air_hockey.toml", [played(tmp_path / "puck.csv", rng)], tmp_path / "out")
     for name, truth in (("restitution", E), ("friction", MU), ("tangential_restitution", E_T)):
@@ -51,7 +50,6 @@ def test_simulated_rebounds(tmp_path, rng):
         assert found[name]["stderr"] < 0.1
 
 
-@pytest.mark.slow
 def test_the_measured_puck(data, tmp_path):
     found = fitted("air_hockey.toml", [measured(data, "pucks", "air_hockey.csv")], tmp_path)
     # By hand, a straight line on each side: 0.38 to 0.73 for these, half of them from 0.54 to 0.67.

@@ -21,7 +21,6 @@ def fitted(folder, files):
     return json.loads((folder / "result.json").read_text())["parameters"]
 
 
-@pytest.mark.slow
 def test_six_runs_jointly_agree_with_the_scales(runs, tmp_path):
     found = fitted(tmp_path, sorted(runs.glob("A2_*.csv"))[:6])["mass_ratio"]
     weighed, (low, high) = 0.1817 / 0.1831, found["interval95"]
@@ -31,7 +30,6 @@ def test_six_runs_jointly_agree_with_the_scales(runs, tmp_path):
     assert 0.01 < (high - low) / 2 < 0.04
 
 
-@pytest.mark.slow
 def test_the_bumpers_that_stick(runs, tmp_path):
     assert 0 <= fitted(tmp_path, sorted(runs.glob("A3_*.csv"))[:3])["restitution"]["value"] < 0.03
 

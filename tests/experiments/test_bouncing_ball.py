@@ -4,7 +4,6 @@ import itertools
 
 import jax.numpy as jnp
 import numpy as np
-import pytest
 from fitting import fitted, measured, write_csv
 
 import diffcontact as dc
@@ -44,7 +43,6 @@ def simulated(path, rng):
     return write_csv(path, header, np.arange(rows.size, dtype=float), rows, nothing, nothing)
 
 
-@pytest.mark.slow
 def test_two_measured_films_of_one_ball_agree(data, tmp_path):
     found = {name: fitted("bouncing_ball.toml", [film(data, name)], tmp_path / name) for name in NAMES}
     first = [found[name]["restitution"] for name in NAMES]
@@ -53,14 +51,12 @@ def test_two_measured_films_of_one_ball_agree(data, tmp_path):
     assert found["ball1_3"]["gravity[0]"]["unit"] == "px/frame^2"
 
 
-@pytest.mark.slow
 def test_two_measured_films_jointly(data, tmp_path):
     found = fitted("bouncing_ball.toml", [film(data, name) for name in NAMES], tmp_path)
     assert 0.74 < found["restitution"]["value"] < 0.8
     assert {"later_restitution[0,0]", "later_restitution[1,0]"} <= found.keys()
 
 
-@pytest.mark.slow
 def test_without_flags_false_detections_and_repeated_frames_do_no_harm(data, tmp_path):
     header, *rows = film(data, "ball1_4").read_text().splitlines()
     assert header.endswith("duplicate_frame,outlier")
@@ -71,7 +67,6 @@ def test_without_flags_false_detections_and_repeated_frames_do_no_harm(data, tmp
     assert 0.74 < found["value"] < 0.8
 
 
-@pytest.mark.slow
 def test_a_simulated_film(tmp_path, rng):
     found = fitted("bouncing_ball.toml", [simulated(tmp_path / "film.csv", rng)], tmp_path)
     # One draw of the noise: within four standard errors, and these are small.

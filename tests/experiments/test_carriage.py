@@ -2,7 +2,6 @@
 
 import jax.numpy as jnp
 import numpy as np
-import pytest
 from fitting import fitted, holds, measured, write_csv
 
 import diffcontact as dc
@@ -28,7 +27,6 @@ def simulated(path, rng):
     return write_csv(path, "t_s,x_m,F_N", TIMES, position, force)
 
 
-@pytest.mark.slow
 def test_the_measured_carriage(data, tmp_path):
     found = fitted("carriage.toml", [measured(data, "driven_mass_friction", "run_a3.csv")], tmp_path)
     assert abs(found["mass"]["value"] / 24.7 - 1) < 0.05
@@ -38,7 +36,6 @@ def test_the_measured_carriage(data, tmp_path):
     assert holds(found["damping"], 42.0)
 
 
-@pytest.mark.slow
 def test_a_simulated_carriage(tmp_path, rng):
     found = fitted("carriage.toml", [simulated(tmp_path / "stroke.csv", rng)], tmp_path)
     # One draw of the noise: within four standard errors, and these are small.

@@ -1,10 +1,8 @@
 """Three ways to fit the same data, in the study's smoke mode."""
 
 import compare_fits
-import pytest
 
 
-@pytest.mark.slow
 def test_differences_find_what_exact_jacobians_find_with_more_simulations():
     rows = compare_fits.main(["--smoke"])["ball"]
     ours, theirs = rows["diffcontact"], rows["differences"]

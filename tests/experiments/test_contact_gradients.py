@@ -15,9 +15,7 @@ from contact_gradients.peers import Peer, peer
 LONG = {"box_tumbles", "cube_tumbles", "pendulum", "stick_slip"}
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name == "pendulum")) for name in scene.names()]
-)
+@pytest.mark.parametrize("name", scene.names())
 def test_a_second_computation_agrees(name):
     assert closed_form.disagreement(scene.read(name)) < 1e-10
 
@@ -64,16 +62,12 @@ def errors(ours, name, h):
     return np.array([row.state, row.jacobian])
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["bounce", *(pytest.param(x, marks=pytest.mark.slow) for x in ("cradle", "disc_bounce", "sphere_rolls", "zeno"))],
-)
+@pytest.mark.parametrize("name", ["bounce", "cradle", "disc_bounce", "sphere_rolls", "zeno"])
 def test_ours_is_exact_where_forces_are_constant(ours, name):
     """To rounding, at a step that is shorter than the shortest bounce of the disc, 83 ms."""
     assert np.all(errors(ours, name, 0.02) < 1e-12)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["pendulum", "stick_slip"])
 def test_ours_is_of_second_order_elsewhere(ours, name):
     coarse, fine = errors(ours, name, 0.02), errors(ours, name, 0.005)

@@ -24,14 +24,12 @@ def test_a_heap_with_friction_keeps_its_bounds(tmp_path):
     assert rows[-1]["contacts"] > 0
 
 
-@pytest.mark.slow
 def test_billiards_bounce_without_overlap():
     rows = crowds.main(["--scene", "billiards", "--side", "3", "--steps", "400"])
     # EventTimed's positions are exact to rounding of lengths of 1 m over radii of 0.03 m.
     assert max(row["overlap"] for row in rows) < 1e-10
 
 
-@pytest.mark.slow
 def test_the_table_of_scaling(tmp_path):
     found = bench_scaling.main(["--smoke", "--out", str(tmp_path)])
     assert [row[0] for row in found["balls"]] == [8, 18]

@@ -39,7 +39,6 @@ def test_an_archive_becomes_files_that_the_scene_reads(tmp_path, rng, capsys):
         np.testing.assert_allclose(run.values[:, :3], toss[:, :3], atol=1e-7)
 
 
-@pytest.mark.slow
 def test_flights_are_predicted_as_they_are(tmp_path, rng):
     file, _ = archive(tmp_path / "tosses.npz", rng)
     found = cube.predicted(read_study(cube.SCENE, cube.write_tosses(file, tmp_path / "csv")), 0.1, 0.2)
@@ -73,7 +72,6 @@ def test_the_nearest_pair_is_found_between_those_tried_with_its_scatter(rng):
     np.testing.assert_array_equal(cube.nearest(pairs, np.array([e + mu for e, mu in pairs])), pairs[0])
 
 
-@pytest.mark.slow
 def test_measured_tosses_are_predicted_as_near_as_the_best_that_was_published(data, capsys):
     if not (data / "contactnets_cube" / "tosses.npz").is_file():
         pytest.skip("contactnets_cube/tosses.npz is absent: the head of cube.py says where it comes from")

@@ -1,6 +1,5 @@
 import ellipse
 import numpy as np
-import pytest
 
 
 def test_without_data_it_says_so(tmp_path, capsys):
@@ -39,7 +38,6 @@ def test_one_impact_that_is_far_off_moves_the_squares_not_the_lengths(tmp_path):
     np.testing.assert_allclose(found.absolute, [0.6, 0.2], atol=2e-3)
 
 
-@pytest.mark.slow
 def test_measured_impacts_rule_newtons_law_out(data):
     found = ellipse.main([str(data / "ellipse_bounces"), "--smoke"])
     for one in found.values():

@@ -40,7 +40,6 @@ def bounced(e, height, time, g=9.81):
     return e * speed * time - g / 2 * time**2
 
 
-@pytest.mark.slow
 def test_first_steps(left, tmp_path):
     found = left("first_steps")
     np.testing.assert_allclose(found["slope"], found["difference"], rtol=1e-6)
@@ -73,7 +72,6 @@ def test_all_devices(left, capsys):
     assert np.array_equal(found["again"]["height"], found["found"]["height"])
 
 
-@pytest.mark.slow
 def test_sensitivities(left):
     found = left("sensitivities")
     # 0.3 m at 1 m/s.

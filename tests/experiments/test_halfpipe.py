@@ -2,7 +2,6 @@
 
 import jax.numpy as jnp
 import numpy as np
-import pytest
 from fitting import EXPERIMENTS, fitted, measured, write_csv
 
 import diffcontact as dc
@@ -29,7 +28,6 @@ def test_the_measured_ball(data, tmp_path):
     assert gamma["stderr"] > 1.5 * gamma["stderr_plain"]
 
 
-@pytest.mark.slow
 def test_a_simulated_ball_that_comes_to_rest(tmp_path, rng, capsys):
     run = simulated(tmp_path / "ball.csv", rng, gamma=0.12)
     found = fitted("halfpipe.toml", [run], tmp_path)

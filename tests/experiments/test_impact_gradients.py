@@ -1,9 +1,7 @@
 import impact_gradients
 import numpy as np
-import pytest
 
 
-@pytest.mark.slow
 def test_known_derivatives_control_and_heights(tmp_path):
     found = impact_gradients.main(["--smoke", "--out", str(tmp_path)])
     np.testing.assert_allclose(found["floor"], [-1.0, -1.0], atol=1e-12)

@@ -1,9 +1,7 @@
 import interval_coverage
 import numpy as np
-import pytest
 
 
-@pytest.mark.slow
 def test_intervals_cover_and_medians_are_unbiased():
     found = interval_coverage.main(["--smoke"])
     assert set(found) == {("ball", 0.0), ("ball", 0.9)}
@@ -14,7 +12,6 @@ def test_intervals_cover_and_medians_are_unbiased():
         assert np.all(np.abs(result.bias) < 4)
 
 
-@pytest.mark.slow
 def test_restitution_friction_and_unseen_spin_of_a_disc_are_covered():
     """200 replicas: 96.5, 93.5 and 97.5 %."""
     result = interval_coverage.cover(interval_coverage.CASES["disc"](), 0.0, 20)
@@ -24,7 +21,6 @@ def test_restitution_friction_and_unseen_spin_of_a_disc_are_covered():
     assert np.all(np.abs(result.bias) < 4)
 
 
-@pytest.mark.slow
 def test_restitution_friction_and_unseen_spin_of_a_tossed_box_are_covered():
     """200 replicas: 95, 94 and 96 %."""
     result = interval_coverage.cover(interval_coverage.CASES["toss"](), 0.0, 20)

@@ -1,8 +1,6 @@
 import next_experiment
-import pytest
 
 
-@pytest.mark.slow
 def test_what_a_design_promises_is_what_one_gets():
     plan, was, proposed = next_experiment.main(["--smoke"])["ball"]
     for one in (was, proposed):

@@ -33,7 +33,6 @@ def test_a_mass_that_slides_down_a_dome_lets_go():
     np.testing.assert_allclose(found.state[1], height - speed_down * fallen - gravity * fallen**2 / 2, atol=1e-11)
 
 
-@pytest.mark.slow
 def test_both_orders_in_state_and_jacobian():
     found = orders.main(smoke=True)[orders.PENDULUM]
     for order, errors in found.items():

@@ -70,7 +70,6 @@ def test_the_flight_before_the_bounce_gives_a_start(tracks):
         np.testing.assert_allclose(steps, np.round(steps), atol=1e-9)
 
 
-@pytest.mark.slow
 def test_restitution_friction_and_unseen_spins_are_found(tracks, tmp_path):
     found = fitted("pingpong.toml", tracks, tmp_path / "out")
     # One draw of the noise: within four standard errors.
@@ -159,7 +158,6 @@ def test_measured_tracks_with_a_bounce(data):
     assert not {"003", "042", "120"} & set(names)
 
 
-@pytest.mark.slow
 def test_measured_tracks(data, tmp_path):
     files = [measured(data, "pingpong_spin", f"{name}.csv") for name in ("006", "066", "108")]
     found = fitted("pingpong.toml", files, tmp_path)

@@ -41,7 +41,6 @@ def reasons(folder):
     return " ".join(json.loads((folder / "result.json").read_text())["verdict"]["reasons"])
 
 
-@pytest.mark.slow
 def test_a_simulated_collision_bounds_friction_from_below(tmp_path, rng):
     found = fitted("pucks.toml", [collision(tmp_path / "pucks.csv", rng)], tmp_path / "out")
     for name, truth in (("restitution", 0.88), ("mass[1]", 31.638), ("damping", 0.1)):
@@ -54,7 +53,6 @@ def test_a_simulated_collision_bounds_friction_from_below(tmp_path, rng):
     assert "mass[1]" not in told
 
 
-@pytest.mark.slow
 def test_the_measured_collision_contradicts_the_scales(data, tmp_path):
     found = fitted("pucks.toml", [measured(data, "pucks", "collision.csv")], tmp_path)
     assert found["restitution"]["value"] == pytest.approx(0.88, abs=0.02)

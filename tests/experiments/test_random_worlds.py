@@ -1,11 +1,9 @@
 """The study of random worlds, in its smoke mode."""
 
 import numpy as np
-import pytest
 import random_worlds
 
 
-@pytest.mark.slow
 def test_smoke():
     rows = random_worlds.main(["--smoke"])
     assert len(rows) == 5

@@ -1,8 +1,6 @@
-import pytest
 import run_to_run
 
 
-@pytest.mark.slow
 def test_three_runs_that_scatter_hold_what_they_have_in_common():
     found = run_to_run.main(["--smoke"])
     assert set(found) == {("ball", "joint", 3, 4.0)}

@@ -2,7 +2,6 @@
 
 import jax.numpy as jnp
 import numpy as np
-import pytest
 from fitting import fitted, holds, measured, write_csv
 
 import diffcontact as dc
@@ -18,7 +17,6 @@ def simulated(path, rng, gamma):
     return write_csv(path, "time [s],y [mm]", TIMES, height)
 
 
-@pytest.mark.slow
 def test_the_measured_spring_has_no_dry_friction(data, tmp_path):
     found = fitted("spring.toml", [measured(data, "spring_mass", "F1V1.csv")], tmp_path)
     assert 48 < found["stiffness"]["value"] < 50
@@ -30,7 +28,6 @@ def test_the_measured_spring_has_no_dry_friction(data, tmp_path):
     assert 0 < found["gamma"]["interval95"][1] < 0.01
 
 
-@pytest.mark.slow
 def test_a_simulated_spring_with_dry_friction(tmp_path, rng):
     # A tenth of the spring's decay, or less: 4 gamma / k = 0.08 mm per period.
     found = fitted("spring.toml", [simulated(tmp_path / "hang.csv", rng, 0.001)], tmp_path)

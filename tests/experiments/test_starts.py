@@ -1,9 +1,7 @@
 """The study of bad starts, in its smoke mode."""
 
-import pytest
 import starts
 
 
-@pytest.mark.slow
 def test_bad_starts_reach_the_global_optimum():
     assert starts.main(["--smoke"])["ball"]["automatic"][0] == 6

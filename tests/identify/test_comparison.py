@@ -19,7 +19,7 @@ def result(run):
     return fit(run, BALL_START, BALL_FREE)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_data_support_the_true_impact_law(run, result):
     elastic = fit(run, BALL_START | {"e": 0.995}, BALL_FREE | {"e": Interval(0.99, 1.0)})
     comparison = compare(elastic, result, ("elastic", "restitution"))

@@ -45,7 +45,7 @@ def test_laws_between_which_the_data_do_not_decide_are_both_named():
     assert found.to_dict()["verdict"] == found.verdict
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_law_takes_the_place_of_one_coefficient_for_each_bounce():
     """Three bounces of a line e = 0.9 - 0.05 v, fitted with one e each, and with one for all."""
     ball = dc.systems.bouncing_ball(3)

@@ -22,7 +22,7 @@ def _scene(rng):
     return params, grid.reshape(-1), rng.normal(size=96)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_thousand_steps(rng):
     params, q0, u0 = _scene(rng)
     run = dc.simulate(BOX, params, q0, u0, H * np.arange(STEPS + 1), scheme=dc.VelocityProjection())

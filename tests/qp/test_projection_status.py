@@ -178,7 +178,7 @@ def test_numbers_that_are_none(solve, count):
     assert solve((mass, wrong, off, v), v)[1] == Status.OK
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_status_ok_is_right(solve):
     """Twenty thousand problems of all kinds; prints what was found."""
     lanes = 1000

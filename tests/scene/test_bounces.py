@@ -108,7 +108,7 @@ WANDERING = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("way", WANDERING)
 def test_hardly_ever_is_a_first_bounce_mislabelled_by_six_false_detections(way):
     """The second fall's time tells: another pair of bounces, or one a picture off, has another. Most are found."""

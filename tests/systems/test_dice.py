@@ -41,7 +41,7 @@ def throws(count, rng):
     return np.column_stack([place, turned]), speed
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_thousand_dice_come_to_rest():
     told, rng = [], np.random.default_rng(0)
     for _ in range(20):

@@ -189,7 +189,7 @@ def test_two_discs_that_meet_obliquely(reference):
     np.testing.assert_allclose(jacobian, known["runs"][0]["jacobian"], atol=10 * ROUNDING)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_cell_list_leads_to_the_motion_of_all_pairs():
     params = {
         "mass": jnp.array([1.0, 1.2, 0.9]),

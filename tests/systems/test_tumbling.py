@@ -145,7 +145,7 @@ def _slid(slope, mu, begin):
     return np.concatenate([begin, np.zeros(3)]) + each[0], each[1]
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_block_that_falls_on_its_corner_has_the_state_and_derivative_of_the_reference(reference):
     corner = json.loads((reference / "coulomb" / "box_corner.json").read_text())
     lanes = np.vstack([[*corner["parameters"].values(), 0.0, 0.0], LANES[1]])
@@ -186,7 +186,7 @@ TOSS = (
 )
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_toss_of_a_cube_is_followed_to_second_order_in_state_and_derivative():
     """It strikes with four corners, rolls over edges and slides; its derivative is that of the trajectory."""
     given, *rest = (jnp.asarray(each) for each in TOSS)
@@ -212,7 +212,7 @@ def test_a_toss_of_a_cube_is_followed_to_second_order_in_state_and_derivative():
 EGG = dc.systems.bodies(shapes.Ellipsoid(0.06, 0.05, 0.04), 3, FLOOR)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_an_ellipsoid_that_tumbles_and_bounces_is_followed_to_second_order():
     """With three different moments of inertia; its support point moves over its surface."""
     given, q0, v0, _ = (jnp.asarray(each) for each in TOSS)
@@ -238,7 +238,7 @@ def test_an_ellipsoid_that_tumbles_and_bounces_is_followed_to_second_order():
     np.testing.assert_allclose(errors[0] / errors[1], 4, rtol=0.15)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_an_ellipsoid_that_starts_to_slip_is_right_or_told():
     """It bounces to rest, rolls, and slips from rest in a direction that turns: of first order there, and told."""
     quaternion = np.array([0.21, -0.55, 0.62, 0.52])
@@ -266,7 +266,7 @@ def test_an_ellipsoid_that_starts_to_slip_is_right_or_told():
     assert told.count(0) > len(told) / 2
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_cubes_dropped_and_thrown_come_to_rest():
     """Dropped on a face, an edge and a corner they stay on it, which is a balance; thrown they end on a face."""
 
@@ -308,7 +308,7 @@ FLAT = lambda t, p: (jnp.array([[0.0, 1.0]]), jnp.zeros(1))  # noqa: E731
 WHEEL = dc.systems.bodies(shapes.Ellipse(0.035, 0.025), 2, FLAT)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_an_ellipse_rolls_to_second_order():
     """Without slip it has one freedom: its energy says how fast it turns at each angle."""
     a, b, theta, w, end = 0.035, 0.025, 0.4, 6.0, 0.6

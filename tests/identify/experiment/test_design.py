@@ -124,7 +124,7 @@ def test_what_cannot_show_it_is_not_proposed():
     assert "as it was shows nothing of it" in one.sentence
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_friction_is_sought_where_something_slips():
     block = dc.System(
         gap=lambda t, q, p: q[1:],

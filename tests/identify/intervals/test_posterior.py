@@ -109,7 +109,7 @@ def test_draws_whose_motions_cannot_be_trusted_are_told(rng):
     assert "not finite" in _failure(objective, np.vstack([np.tile(theta, (9, 1)), [np.nan, 0.0]]))
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.usefixtures("_even")
 def test_where_the_model_is_linear_the_posterior_is_what_the_fit_says(rng):
     pytest.importorskip("blackjax", reason="the extra 'posterior' is not installed")
@@ -127,7 +127,7 @@ def test_where_the_model_is_linear_the_posterior_is_what_the_fit_says(rng):
     assert "r-hat 1.0" in str(found)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_bound_cuts_the_posterior_and_a_prior_narrows_it(rng):
     pytest.importorskip("blackjax", reason="the extra 'posterior' is not installed")
     run = fall(rng)

@@ -114,7 +114,7 @@ def test_segments_of_a_sphere_that_spins_repeat_its_motion(rng):
     assert 20 < pieced.apart < 123
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_what_depends_on_the_whole_motion_cannot_be_cut():
     def mean_height(trajectory, params):
         return trajectory.q - jnp.mean(trajectory.q)

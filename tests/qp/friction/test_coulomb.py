@@ -87,7 +87,7 @@ def test_random_problems_are_solved(make, k):
     assert residuals(problems, found)[solved].max() < 1e-10
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("k", [1, 2])
 @pytest.mark.parametrize("make", [random_problems, random_bodies])
 def test_ten_thousand_random_problems_are_solved(make, k):

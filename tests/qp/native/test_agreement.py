@@ -64,7 +64,7 @@ def _random(rng, stored, lanes):
     return (mass, G, b, v), kind
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("name", NUMBERS)
 # A thousand roundings of single precision; the kernel works in double, and rounds once.
 @pytest.mark.parametrize(("dtype", "within"), [(np.float64, 1e-11), (np.float32, 1.2e-4)])

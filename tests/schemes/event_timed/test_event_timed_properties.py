@@ -97,7 +97,7 @@ def test_no_penetration_no_gain_momentum_kept_and_derivatives_finite(case, seed)
     _holds(case, seed)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @settings(max_examples=3000, deadline=None, derandomize=True, database=None)
 @given(CASES, st.integers(0, 2**31))
 def test_thousands_of_cases(case, seed):
@@ -116,7 +116,7 @@ def _generic(rng):
     }
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @settings(max_examples=500, deadline=None, derandomize=True, database=None)
 @given(st.integers(0, 2**31))
 def test_forward_and_reverse_agree(seed):

@@ -71,7 +71,7 @@ def newton(W, w, mu, e, law):
 
 
 @pytest.mark.parametrize(
-    "law", [pytest.param("newton", marks=pytest.mark.slow), pytest.param("poisson", marks=pytest.mark.slow), "stronge"]
+    "law", [pytest.param("newton", marks=pytest.mark.full), pytest.param("poisson", marks=pytest.mark.full), "stronge"]
 )
 def test_a_rod_that_falls_on_its_end(law):
     """Constant forces: exact at every step length, state and Jacobian."""

@@ -96,7 +96,7 @@ def test_a_corner_whose_walls_carry_a_disc_at_mu_of_one():
         assert np.all(np.isfinite(found))
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_slip_that_passes_near_zero_is_told_or_right():
     """A block thrown up a slope too steep to hold it turns at its highest point, the faster the straighter it went."""
     block = dc.System(

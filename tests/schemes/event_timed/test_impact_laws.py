@@ -262,7 +262,7 @@ def test_derivatives_of_a_plane_impact(law):
             assert np.all(np.abs(forward[i][:, 0]) <= rounding)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_derivatives_of_an_impact_in_space():
     """Of slips that turn, by Stronge's law, which has all events; and of one that sticks, on which mu has no effect."""
     W, params, w, _, _, status = outcome(2, "stronge")

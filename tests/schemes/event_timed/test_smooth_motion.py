@@ -76,7 +76,7 @@ def test_a_mass_that_is_lifted(order):
 
 
 # How far each observed order may be judged: rounding ends it where forces are constant.
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("order", [2, 4])
 @pytest.mark.parametrize("name", ["hopper", "table_chatter", "block_bounce", "cartpole_walls", "triple_pendulum"])
 def test_orders_on_hybrid_systems(reference, name, order):
