@@ -202,8 +202,8 @@ MUTATIONS = (
         19,
         "schemes",
         "schemes/elastic_projection.py",
-        "coupled = begun & jnp.any((mutual > slight[:, None])",
-        "coupled = ~begun & jnp.any((mutual > slight[:, None])",
+        "jnp.where(coupled, Status.COUPLED_IMPACTS, Status.OK),",
+        "jnp.asarray(int(Status.OK)),",
         "impacts that act on each other are not reported",
     ),
     Mutation(
@@ -988,4 +988,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    # The tests that run are in sessions of their own, and end with the tool only by its own hand.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     sys.exit(main())
