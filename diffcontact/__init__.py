@@ -6,6 +6,7 @@ from diffcontact import interruption
 # All that takes long to import comes after what waits for Ctrl-C meanwhile.
 from diffcontact import drawing, hypotheses, identify, qp, shapes, systems
 from diffcontact.certificate import Certificate, certify
+from diffcontact.compilation import clear_caches
 from diffcontact.ensemble import ensemble
 from diffcontact.gradient_check import GradientCheck, check_gradient
 from diffcontact.identify import FitResult, Interval, Observations, Positive, Problem, Real, fit
@@ -41,6 +42,7 @@ __all__ = [
     "VelocityProjection",
     "certify",
     "check_gradient",
+    "clear_caches",
     "drawing",
     "ensemble",
     "fit",

@@ -1,22 +1,33 @@
-"""How a program is compiled that a call waits for: quickly.
+"""How a program is compiled that a call waits for, quickly, and how long it is kept.
 
 XLA spends as long on compiling a simulation as it takes to simulate 10^6 steps of it. Half of that is code generation
 for fused loops over arrays, which in a simulation have a handful of entries. On a CPU we ask for the simpler one, where
 a call outside all transformations waits for it, and leave out the optimisation of code that has little to do. What
 somebody compiles with `jax.jit` is compiled as they say.
+
+Programs are kept for systems and functions that are interchangeable (`fingerprint`), not for objects: a system made
+anew in a loop finds them again. The programs used least recently go first. Each holds some hundred memory mappings, of
+which Linux gives a process 65 530, and XLA crashes where there are no more.
 """
 
 from __future__ import annotations
 
+import gc
+import inspect
 import os
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
 from functools import lru_cache, update_wrapper
+from pathlib import Path
+from threading import RLock
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.core import Tracer
 
+from diffcontact.fingerprint import TracedError, fingerprint
 from diffcontact.products import with_full_products
 
 # Measured on jaxlib 0.10.1: a ball on a floor 2.1 s for 3.3 s, its 10^5 steps 0.75 s with either. Since jaxlib 0.12
@@ -27,16 +38,25 @@ _QUICKLY = {"xla_cpu_use_fusion_emitters": False, "xla_backend_optimization_leve
 # ten balls in a box 14, 700 | 7, 4 000. At this much work a call loses at most half of what it has gained.
 _LITTLE = 1_250_000
 _UNOPTIMISED = {"xla_backend_optimization_level": 0}
+# How many programs are kept: a fit compiles up to eight.
+MOST = 64
+# Of the memory mappings that Linux gives a process: from here on the older half of the programs goes, from here on all,
+# and from here on nothing is compiled any more.
+_MANY, _TOO_MANY, _FULL = 0.5, 0.75, 0.9
+# What a program is traced by besides the arguments and JAX's own settings.
+_VARIABLE = "DIFFCONTACT_KERNEL"
+_NUMBER = np.zeros(())
 
 
-def quick_jit(function: Callable, work: Callable[..., int] | None = None, **options: Any) -> _QuickJit:
-    """`jax.jit(function, **options)` that compiles quickly where a call waits for it, with full products.
+def quick_jit(function: Callable, work: Callable[..., int] | None = None, static: Sequence[str] = ()) -> _QuickJit:
+    """Compile a function quickly where a call waits for it, with full products.
 
     Args:
-        function, options: as for `jax.jit`.
+        function: as for `jax.jit`.
         work: called with the same arguments as the function, about how much there is to do: the number of steps times
             what one takes, in units of some nanoseconds. Where it is little, the code is not optimised. None: it always
             is.
+        static: names of arguments that are code: systems, functions, sizes. Interchangeable ones share a program.
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -44,48 +64,149 @@ def quick_jit(function: Callable, work: Callable[..., int] | None = None, **opti
         >>> double(jnp.ones(())).item(), jax.jit(double)(jnp.ones(())).item(), jax.grad(double)(1.0).item()
         (2.0, 2.0, 2.0)
     """
-    return _QuickJit(with_full_products(function), work, options)
+    return _QuickJit(with_full_products(function), work, tuple(static))
+
+
+def clear_caches() -> None:
+    """Forget all compiled programs, those of `jax.jit` too, and give their memory back.
+
+    The library keeps the last 64 programs that its functions have compiled. Where a process comes near the number of
+    memory mappings that Linux allows it (`vm.max_map_count`), the library calls this function itself.
+
+    Example:
+        >>> import diffcontact as dc
+        >>> dc.clear_caches()
+    """
+    _PROGRAMS.clear()
+    jax.clear_caches()
+    gc.collect()
+
+
+class _Programs:
+    """The programs used last, by what distinguishes them."""
+
+    def __init__(self, most: int):
+        self.most = most
+        self._kept: OrderedDict[Hashable, Callable] = OrderedDict()
+        self._lock = RLock()
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def get(self, key: Hashable, make: Callable[[], Callable]) -> Callable:
+        """The program of this key; where there is none, `make()`.
+
+        Raises:
+            MemoryError: the process has no memory mappings left for another one.
+        """
+        with self._lock:
+            program = self._kept.get(key)
+            if program is None:
+                self._make_room()
+                program = self._kept[key] = make()
+            self._kept.move_to_end(key)
+            return program
+
+    def clear(self) -> None:
+        """Forget all."""
+        with self._lock:
+            self._kept.clear()
+
+    def count(self, of: Callable[[Hashable], bool]) -> int:
+        """How many there are whose keys are of a kind."""
+        with self._lock:
+            return sum(map(of, self._kept))
+
+    def _make_room(self) -> None:
+        while len(self._kept) >= self.most:
+            self._kept.popitem(last=False)
+        if _mapped() > _MANY:
+            for _ in range(len(self._kept) // 2):
+                self._kept.popitem(last=False)
+            gc.collect()
+        if _mapped() > _TOO_MANY:
+            clear_caches()
+        if (full := _mapped()) > _FULL:
+            raise MemoryError(
+                f"memory mappings: {full:.0%} of those that this process may have (vm.max_map_count) are in use, "
+                "expected room for another compiled program; restart the process, or raise the limit"
+            )
+
+
+_PROGRAMS = _Programs(MOST)
+
+
+def _mapped() -> float:
+    """Which part of the memory mappings that this process may have is in use; 0 where that is not known."""
+    try:
+        limit = int(Path("/proc/sys/vm/max_map_count").read_text())
+        return Path("/proc/self/maps").read_bytes().count(b"\n") / limit
+    except (OSError, ValueError):
+        return 0.0
 
 
 class _QuickJit:
-    """A function and its compiled programs: those that calls wait for, and those inside others."""
+    """A function whose programs are found by its code: those that calls wait for, and those inside others."""
 
-    def __init__(self, function: Callable, work: Callable[..., int] | None, options: dict[str, Any]):
-        self.plain: Any = jax.jit(function, **options)
-        self.work = work
-        self.quick: Any = lru_cache(lambda little: jax.jit(function, compiler_options=dict(_known(little)), **options))
+    def __init__(self, function: Callable, work: Callable[..., int] | None, static: tuple[str, ...]):
+        self.function, self.work, self.static = function, work, static
+        self.signature = inspect.signature(function)
         update_wrapper(self, function)
 
     def __call__(self, *args, **kwargs):
+        given = self.signature.bind(*args, **kwargs).arguments
+        code = {name: given.pop(name) for name in self.static if name in given}
+        leaves, structure = jax.tree.flatten(given)
         # Inside a transformation JAX takes no options; it compiles the whole.
-        inside = any(isinstance(leaf, Tracer) for leaf in (jnp.zeros(()), *jax.tree.leaves((args, kwargs))))
-        if inside or not _known():
-            return self.plain(*args, **kwargs)
-        little = self.work is not None and self.work(*args, **kwargs) <= _LITTLE
-        return self.quick(little)(*args, **kwargs)
+        inside = any(isinstance(leaf, Tracer) for leaf in (jax.device_put(_NUMBER), *leaves))
+        options = {}
+        if not inside:
+            options = _known(self.work is not None and self.work(*args, **kwargs) <= _LITTLE)
+        try:
+            which = fingerprint(code)
+        except TracedError:
+            # What is traced now must not be kept.
+            return self._compiled(code, given, options)(*given.values())
+        shapes = tuple(map(jax.typeof, leaves))
+        read = os.environ.get(_VARIABLE), jax.default_backend()
+        key = self, which, structure, shapes, inside, tuple(options.items()), read
+        return _PROGRAMS.get(key, lambda: self._compiled(code, given, options))(*given.values())
+
+    def _compiled(self, code: dict[str, Any], given: dict[str, Any], options: dict[str, Any]) -> Callable:
+        function, names = self.function, tuple(given)
+
+        def program(*values):
+            return function(**code, **dict(zip(names, values, strict=True)))
+
+        program.__name__ = program.__qualname__ = function.__name__
+        return jax.jit(program, compiler_options=options or None)
 
     def programs(self) -> int:
-        """How many have been compiled."""
-        quick = sum(self.quick(little)._cache_size() for little in (False, True)) if _known() else 0
-        return self.plain._cache_size() + quick
+        """How many are kept of those that calls wait for."""
+        return _PROGRAMS.count(lambda key: key[0] is self and not key[4])
+
+
+def _known(little: bool = False) -> dict[str, Any]:
+    """The options that this XLA knows, on a CPU; without those that `XLA_FLAGS` says something of."""
+    if jax.default_backend() != "cpu":
+        return {}
+    told = os.environ.get("XLA_FLAGS", "")
+    wanted = _QUICKLY | _UNOPTIMISED if little else _QUICKLY
+    untold = tuple(name for name in wanted if name not in told)
+    return {name: wanted[name] for name in _understood(tuple((name, _QUICKLY[name]) for name in untold))}
 
 
 @lru_cache
-def _known(little: bool = False) -> tuple[tuple[str, Any], ...]:
-    """The options that this XLA knows, on a CPU; without those that `XLA_FLAGS` says something of."""
-    if jax.default_backend() != "cpu":
-        return ()
-    told = os.environ.get("XLA_FLAGS", "")
-    wanted = _QUICKLY | _UNOPTIMISED if little else _QUICKLY
-    untold = {name: value for name, value in wanted.items() if name not in told}
-    # Each question is a compilation: a few hundredths of the first call.
-    known = untold if _knows(untold) else {name: value for name, value in untold.items() if _knows({name: value})}
-    return tuple(known.items())
+def _understood(options: tuple[tuple[str, Any], ...]) -> tuple[str, ...]:
+    """Those of the options that this XLA knows. Each question is a compilation: a few hundredths of the first call."""
+    if not options or _knows(options):
+        return tuple(name for name, _ in options)
+    return tuple(option[0] for option in options if _knows((option,)))
 
 
-def _knows(options: dict[str, Any]) -> bool:
+def _knows(options: tuple[tuple[str, Any], ...]) -> bool:
     try:
-        jax.jit(lambda: jnp.zeros(()), compiler_options=options)()
+        jax.jit(lambda: jnp.zeros(()), compiler_options=dict(options))()
     except Exception:  # What XLA raises for an option that it does not know is nobody's contract.
         return False
     return True

@@ -130,7 +130,7 @@ def _matrix(ends, start) -> np.ndarray:
     return np.concatenate(columns, axis=1).T
 
 
-@partial(quick_jit, static_argnames=("system", "scheme", "substeps", "percussions"))
+@partial(quick_jit, static=("system", "scheme", "substeps", "percussions"))
 def _ends(system, params, q0, u0, batch, times, scheme, substeps, percussions):
     """Of each lane the state at the end, contacts of the percussions, and whether a parameter is out of its range."""
 

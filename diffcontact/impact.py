@@ -91,7 +91,7 @@ def impact(system: Any, params: Any, t: Any, q: Any, u: Any, closed: Any = None)
     return found
 
 
-@partial(quick_jit, static_argnums=0)
+@partial(quick_jit, static=("system",))
 def _struck(system, params, t, q, u, closed) -> tuple[Percussion, Array]:
     """The percussion, and the smallest gap."""
     place = Place.at(system, params, t, q, u.size)

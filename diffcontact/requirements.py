@@ -347,4 +347,4 @@ def must(holds, status, line, *values, of=None):
     return Requirement(holds, values, status, line, of)
 
 
-_all_requirements = quick_jit(all_requirements, lambda system, params, q0, u0, times: q0.size**2, static_argnums=0)
+_all_requirements = quick_jit(all_requirements, lambda system, params, q0, u0, times: q0.size**2, static=("system",))

@@ -221,9 +221,9 @@ def _derived(system, params, q0, u0, times, wrt, scheme, substeps):
     return jax.tree.map(lambda x: x[:, : q0.size], per_name), jax.tree.map(lambda x: x[:, q0.size :], per_name)
 
 
-_derivatives = quick_jit(_derived, work, static_argnames=("system", "wrt", "scheme", "substeps"))
+_derivatives = quick_jit(_derived, work, static=("system", "wrt", "scheme", "substeps"))
 # One compilation for all numbers of substeps; forward mode only.
-_counted_derivatives = quick_jit(_derived, work, static_argnames=("system", "wrt", "scheme"))
+_counted_derivatives = quick_jit(_derived, work, static=("system", "wrt", "scheme"))
 
 
 def _forward(start: dict[str, Any], values: int) -> bool:

@@ -104,9 +104,9 @@ def work(system, params, q0, u0, times, breaks, scheme, substeps, *_) -> int:
 
 
 # So many substeps, known when tracing: both modes of differentiation, percussions.
-steps = quick_jit(_stepped, work, static_argnames=("system", "scheme", "substeps", "percussions", "changes", "sound"))
+steps = quick_jit(_stepped, work, static=("system", "scheme", "substeps", "percussions", "changes", "sound"))
 # So many, known when running: one compilation serves all numbers. No reverse mode, no percussions.
-counted_steps = quick_jit(_stepped, work, static_argnames=("system", "scheme", "percussions", "changes", "sound"))
+counted_steps = quick_jit(_stepped, work, static=("system", "scheme", "percussions", "changes", "sound"))
 
 
 def _each_piece(system, params, breaks, scheme, substeps, percussions):

@@ -89,7 +89,7 @@ def test_neither_steps_nor_contacts_make_it_larger():
 
 def test_nobody_who_compiles_by_himself_is_told_how():
     """JAX takes options from whoever compiles the whole; a call inside must bring none."""
-    double = quick_jit(lambda x, times: times * x, static_argnames="times")
+    double = quick_jit(lambda x, times: times * x, static=("times",))
     x = jnp.arange(3.0)
     expected = 2 * x
     for transformed in (jax.jit(lambda x: double(x, times=2)), jax.vmap(lambda x: double(x, times=2))):
@@ -105,33 +105,23 @@ def test_options_that_xla_does_not_know_are_left_out(monkeypatch):
     monkeypatch.setenv("XLA_FLAGS", "")
     options = {"xla_of_another_release": True, "xla_backend_optimization_level": 1}
     monkeypatch.setattr(compilation, "_QUICKLY", options)
-    compilation._known.cache_clear()
-    try:
-        assert quick_jit(lambda x: 2 * x)(1.0) == 2
-        assert dict(compilation._known()) == {"xla_backend_optimization_level": 1}
-    finally:
-        compilation._known.cache_clear()
+    assert quick_jit(lambda x: 2 * x)(1.0) == 2
+    assert compilation._known() == {"xla_backend_optimization_level": 1}
 
 
 def test_code_that_has_little_to_do_is_not_optimised(monkeypatch):
     monkeypatch.setenv("XLA_FLAGS", "")
-    compilation._known.cache_clear()
-    try:
-        little, much = (dict(compilation._known(little)) for little in (True, False))
-        assert little["xla_backend_optimization_level"] == 0 < much["xla_backend_optimization_level"]
-        double = quick_jit(lambda x: 2 * x, work=lambda x: x.size)
-        for size, counts in ((3, (1, 0)), (2 * 10**6, (1, 1)), (4, (2, 1))):
-            np.testing.assert_array_equal(double(jnp.ones(size)), np.full(size, 2.0))
-            assert tuple(double.quick(little)._cache_size() for little in (True, False)) == counts
-        assert double.programs() == 3
-    finally:
-        compilation._known.cache_clear()
+    little, much = (compilation._known(little) for little in (True, False))
+    assert little["xla_backend_optimization_level"] == 0 < much["xla_backend_optimization_level"]
+    asked, known = [], compilation._known
+    monkeypatch.setattr(compilation, "_known", lambda little: asked.append(little) or known(little))
+    double = quick_jit(lambda x: 2 * x, work=lambda x: x.size)
+    for size in (3, 2 * 10**6, 4):
+        np.testing.assert_array_equal(double(jnp.ones(size)), np.full(size, 2.0))
+    assert asked == [True, False, True]
+    assert double.programs() == 3
 
 
 def test_what_xla_flags_say_holds(monkeypatch):
     monkeypatch.setenv("XLA_FLAGS", "--xla_backend_optimization_level=0")
-    compilation._known.cache_clear()
-    try:
-        assert "xla_backend_optimization_level" not in dict(compilation._known())
-    finally:
-        compilation._known.cache_clear()
+    assert "xla_backend_optimization_level" not in compilation._known()

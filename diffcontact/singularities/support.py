@@ -9,6 +9,7 @@ import jax
 import numpy as np
 from jax import lax
 
+from diffcontact.compilation import quick_jit
 from diffcontact.friction import friction_coefficients, slip_acceleration, slips
 from diffcontact.mass import solve
 from diffcontact.system import acceleration, contacts, gap_acceleration
@@ -61,7 +62,7 @@ def support(system, params, t, q, u, closed, still: float) -> Support:
     return Support(*(np.array(x) for x in zip(*found, strict=True)))
 
 
-@partial(jax.jit, static_argnames="system")
+@partial(quick_jit, static=("system",))
 def _places(system, params, t, q, u):
     def one(at):
         t, q, u = at

@@ -202,10 +202,10 @@ class NextRun:
         return other
 
 
-_simulate = quick_jit(residual, static_argnums=0)
+_simulate = quick_jit(residual, static=("model",))
 
 
-@partial(quick_jit, static_argnums=0)
+@partial(quick_jit, static=("model",))
 def _look(model, z, fixed, samples):
     """r (N, n, k), J (N, n, k, P), status (N,) and impulses (N, n - 1, ...) of N lanes."""
 

@@ -77,10 +77,10 @@ def _heard(model: Model, trajectory) -> Array:
     return jnp.where(heard[first], listed.time[first], trajectory.t[-1])
 
 
-evaluate = quick_jit(residual, static_argnums=0)
+evaluate = quick_jit(residual, static=("model",))
 
 
-@partial(quick_jit, static_argnums=0)
+@partial(quick_jit, static=("model",))
 def linearise(model: Model, z: Array, fixed: dict[str, Any], samples: Samples, substeps: Array | None = None):
     """J (n, k, P_i), r (n, k) and the trajectory, in one pass of forward mode; `substeps` as in `residual`."""
 
@@ -92,7 +92,7 @@ def linearise(model: Model, z: Array, fixed: dict[str, Any], samples: Samples, s
     return J, r, trajectory
 
 
-@partial(quick_jit, static_argnums=0)
+@partial(quick_jit, static=("model",))
 def linearise_lanes(model: Model, z: Array, fixed: dict[str, Any], samples: Samples, substeps: Array | None = None):
     """J (N, n, k, P_i) and r (N, n, k) of N lanes z (N, P_i) whose measured values (N, n, k) may differ as well;
     `substeps` as in `residual`."""

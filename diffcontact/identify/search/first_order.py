@@ -24,6 +24,7 @@ import optax
 from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult, minimize
 
+from diffcontact.compilation import quick_jit
 from diffcontact.identify.problem.loss import Loss
 from diffcontact.identify.problem.model import Model
 from diffcontact.identify.problem.objective import Objective
@@ -38,7 +39,7 @@ _ADAM_ITERATIONS = 2000
 _ADAM_RATE = 0.05
 
 
-@partial(jax.jit, static_argnums=(0, 1))
+@partial(quick_jit, static=("model", "loss"))
 def _cost_and_gradient(model: Model, loss: Loss, z, fixed, samples):
     def cost(z):
         s, _ = loss.squared(residual(model, z, fixed, samples)[0])
@@ -47,7 +48,7 @@ def _cost_and_gradient(model: Model, loss: Loss, z, fixed, samples):
     return jax.value_and_grad(cost)(z)
 
 
-@partial(jax.jit, static_argnums=(0, 1))
+@partial(quick_jit, static=("model", "loss"))
 def _pulled_back(model: Model, loss: Loss, z, fixed, samples, probes):
     """(probes, P_i) J^T v for random signs v (probes, n, k)."""
     _, pullback = jax.vjp(lambda z: loss.squared(residual(model, z, fixed, samples)[0])[0], z)

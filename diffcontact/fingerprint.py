@@ -1,0 +1,186 @@
+"""Which functions and systems are interchangeable: a program compiled for one then serves for the other.
+
+A notebook's cell or a loop makes its functions anew each time. Two of them are interchangeable where their code is the
+same and everything that the code refers to is: constants, numbers, arrays, and functions of which the same holds. What
+may change between two looks at it (an object, a class or a module of the user's) makes a function equal to itself only.
+"""
+
+from __future__ import annotations
+
+import dis
+import hashlib
+import sys
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import fields, is_dataclass
+from functools import partial
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import jax
+import numpy as np
+from jax.core import Tracer
+
+# Modules whose names mean the same at any time, and what is defined in them.
+_LIBRARIES = frozenset({"builtins", "math", "operator", "functools", "numpy", "scipy", "jax", "jaxlib", "diffcontact"})
+_LARGE = 256
+
+
+class TracedError(Exception):
+    """A function refers to a value that JAX traces."""
+
+
+class _OpaqueError(Exception):
+    """A function refers to something that may change."""
+
+
+def fingerprint(value: Any) -> Hashable:
+    """Something to compare and hash, equal for values that are interchangeable in a program.
+
+    Args:
+        value: a function, a system, a scheme, any of what `jax.jit` would be given as static.
+
+    Raises:
+        TracedError: a function refers to a value that JAX traces.
+
+    Example:
+        >>> def scaled(factor):
+        ...     return lambda x: factor * x
+        >>> fingerprint(scaled(2.0)) == fingerprint(scaled(2.0)), fingerprint(scaled(2.0)) == fingerprint(scaled(3.0))
+        (True, False)
+        >>> settings = {"factor": 2.0}
+        >>> def changeable():
+        ...     return lambda x: settings["factor"] * x
+        >>> one = fingerprint(changeable())
+        >>> settings["factor"] = 3.0
+        >>> fingerprint(changeable()) == one
+        False
+    """
+    return _of(value, _outside)
+
+
+class _Same:
+    """An object, equal to itself only."""
+
+    def __init__(self, held: Any):
+        self.held = held
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.held is other.held
+
+    def __hash__(self) -> int:
+        return id(self.held)
+
+
+# What a function in use refers to must not change: it is looked at once. None: it is equal to itself only.
+_KNOWN: WeakKeyDictionary[FunctionType, Hashable | None] = WeakKeyDictionary()
+
+
+def _outside(value: Any) -> Hashable:
+    """What stands in no function: a function, or an object that is compared by its own equality, where it has one."""
+    if isinstance(value, FunctionType):
+        if value not in _KNOWN:
+            try:
+                _KNOWN[value] = _of_function(value, frozenset())
+            except (_OpaqueError, RecursionError):
+                _KNOWN[value] = None
+        return _KNOWN[value] or _Same(value)
+    try:
+        hash(value)
+    except TypeError:
+        return _Same(value)
+    return type(value), value
+
+
+def _inside(value: Any, reading: frozenset[int]) -> Hashable:
+    """What a function refers to. Whoever makes the function anew expects to see what has changed by then."""
+    if not isinstance(value, FunctionType):
+        raise _OpaqueError(type(value).__name__)
+    return ("recursion", value.__code__) if id(value) in reading else _of_function(value, reading)
+
+
+def _of(value: Any, other: Callable[[Any], Hashable]) -> Hashable:
+    match value:
+        case None | bool() | int() | str() | bytes():
+            return type(value), value
+        case float() | complex():
+            # Zeros of either sign are equal, and NaN is not.
+            return type(value), repr(value)
+        case tuple() | list():
+            return type(value), tuple(_of(x, other) for x in value)
+        case dict():
+            return type(value), tuple((_of(key, other), _of(x, other)) for key, x in value.items())
+        case Tracer():
+            raise TracedError
+        case np.ndarray() | np.generic() | jax.Array():
+            return _of_array(value, other)
+        case MethodType():
+            return MethodType, _of(value.__func__, other), _of(value.__self__, other)
+        case partial():
+            return partial, *(_of(x, other) for x in (value.func, value.args, value.keywords))
+    if _is_settled(value):
+        return _Same(value)
+    if is_dataclass(value) and not isinstance(value, type) and _is_frozen(value):
+        compared = (getattr(value, field.name, None) for field in fields(value) if field.compare)
+        return type(value), tuple(_of(x, other) for x in compared)
+    return other(value)
+
+
+def _is_frozen(value: Any) -> bool:
+    return value.__dataclass_params__.frozen
+
+
+def _is_settled(value: Any) -> bool:
+    """Whether a module, class or function is a library's, at the top of one of its modules: there for good."""
+    match value:
+        case ModuleType():
+            return _is_library(value.__name__)
+        case np.ufunc() | np.dtype():
+            return True
+        case type() | FunctionType() | BuiltinFunctionType():
+            return _is_library(value.__module__) and "<" not in value.__qualname__
+    # Functions of JAX that are compiled, or have a rule for derivatives.
+    return callable(value) and hasattr(value, "__wrapped__") and _is_settled(value.__wrapped__)
+
+
+def _is_library(module: str | None) -> bool:
+    return isinstance(module, str) and module.partition(".")[0] in _LIBRARIES
+
+
+def _of_array(value: Any, other: Callable[[Any], Hashable]) -> Hashable:
+    array = np.asarray(value)
+    if array.dtype.hasobject:
+        return other(value)
+    content = array.tobytes()
+    if len(content) > _LARGE:
+        content = hashlib.sha256(content).digest()
+    return type(value), array.dtype.str, array.shape, getattr(value, "weak_type", False), content
+
+
+def _of_function(function: FunctionType, reading: frozenset[int]) -> Hashable:
+    reading = reading | {id(function)}
+    referred = tuple(_of(x, lambda value: _inside(value, reading)) for x in _referred(function))
+    return FunctionType, function.__code__, referred
+
+
+def _referred(function: FunctionType) -> Iterator[Any]:
+    """What a function refers to: defaults, variables of the functions around it, and globals."""
+    yield function.__defaults__
+    yield function.__kwdefaults__
+    for cell in function.__closure__ or ():
+        try:
+            yield cell.cell_contents
+        except ValueError:
+            raise _OpaqueError("a variable that has no value yet") from None
+    module = sys.modules.get(function.__module__ or "")
+    if _is_library(function.__module__) and module is not None and function.__globals__ is module.__dict__:
+        return
+    for name in sorted(_globals_of(function.__code__)):
+        if name in function.__globals__:
+            yield name
+            yield function.__globals__[name]
+
+
+def _globals_of(code: CodeType) -> set[str]:
+    found = {one.argval for one in dis.get_instructions(code) if one.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    return found.union(*(_globals_of(inner) for inner in code.co_consts if isinstance(inner, CodeType)))
