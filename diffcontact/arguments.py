@@ -32,7 +32,23 @@ def real_arrays(**values: Any) -> tuple[Array, ...]:
     """
     arrays = [_real(name, value) for name, value in values.items()]
     dtype = jnp.result_type(float, *arrays)
-    return tuple(jnp.asarray(array, dtype) for array in arrays)
+    return tuple(placed(array, dtype) for array in arrays)
+
+
+def placed(value: Any, dtype: Any = None) -> Array:
+    """A value as an array of JAX's; `jnp.asarray` compiles a program for each shape, and this compiles none.
+
+    Example:
+        >>> placed([1, 2], float).tolist()
+        [1.0, 2.0]
+    """
+    if isinstance(value, Tracer) or (isinstance(value, Array) and dtype in (None, value.dtype)):
+        return value if dtype is None else jnp.asarray(value, dtype)
+    try:
+        return jax.device_put(np.asarray(value, dtype))
+    except (TypeError, jax.errors.TracerArrayConversionError):
+        # A list that holds traced values.
+        return jnp.asarray(value, dtype)
 
 
 def numbers(value: Any) -> NDArray:
@@ -58,8 +74,11 @@ def numbers(value: Any) -> NDArray:
 
 
 def _real(name, value):
+    if isinstance(value, bool | int | float):
+        # Takes the precision of the other arguments.
+        return value
     try:
-        array = jnp.asarray(value)
+        array = placed(value)
     except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"{name}: expected real numbers, got {reprlib.repr(value)}") from error
     if jnp.issubdtype(array.dtype, jnp.floating) and array.dtype.itemsize < 4:

@@ -18,7 +18,7 @@ import numpy as np
 from jax import Array
 from jax.core import Tracer
 
-from diffcontact.arguments import require_real
+from diffcontact.arguments import placed, require_real
 from diffcontact.compilation import quick_jit
 from diffcontact.particle_line import ParticleLine
 from diffcontact.precision import in_precision
@@ -64,7 +64,8 @@ def require_inputs(system, params, q0: Array, u0: Array, times: Array, scheme) -
         if not isinstance(leaf, Array | np.ndarray | np.generic | bool | int | float | complex):
             name = "params" + jax.tree_util.keystr(path)
             raise ValueError(f"{name}: expected numbers, got {reprlib.repr(leaf)}")
-    require_shapes(system, params, times[0], q0, u0)
+    began = times[0] if isinstance(times, Tracer) else placed(np.asarray(times)[0])
+    require_shapes(system, params, began, q0, u0)
     scheme.require(system)
     if any(isinstance(leaf, Tracer) for leaf in (q0, u0, times, *jax.tree.leaves(params))):
         return False
@@ -72,7 +73,7 @@ def require_inputs(system, params, q0: Array, u0: Array, times: Array, scheme) -
     holds = require_values(system, params, q0, u0, times)
     _require_restitution(system, params, q0, scheme)
     if isinstance(system, System) and system.normals is not None:
-        _require_rows(system, params, times[0], q0, u0)
+        _require_rows(system, params, began, q0, u0)
     return holds
 
 

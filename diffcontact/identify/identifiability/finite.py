@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
@@ -36,11 +35,11 @@ def require_finite(objective: Objective) -> None:
 def _to_begin_with(objective: Objective, theta: NDArray) -> Iterator[str]:
     """What `initial` and `clock` return at theta (P,) that is not finite, in words."""
     for number, run in enumerate(objective.joint.runs):
-        params = run.model.parameters(jnp.asarray(theta[run.index]), run.fixed)
-        for name, state in zip(("q0", "u0"), run.model.initial(params), strict=True):
+        states, times, _ = run.beginning(theta)
+        for name, state in zip(("q0", "u0"), states, strict=True):
             if shown := _first(state):
                 yield _told(objective, "Problem(initial)", f"{shown} of {name}", number)
-        if run.model.clock is not None and (shown := _first(run.model.clock(run.samples.times, params))):
+        if times is not None and (shown := _first(times)):
             yield _told(objective, "Problem(clock)", shown, number)
 
 
@@ -55,8 +54,7 @@ def _observed(objective: Objective, theta: NDArray) -> Iterator[str]:
     for number, (run, at) in enumerate(zip(runs, objective.joint.linearise(theta), strict=True)):
         if not (np.all(np.isfinite(at.trajectory.q)) and np.all(np.isfinite(at.trajectory.u))):
             continue
-        params = run.model.parameters(jnp.asarray(theta[run.index]), run.fixed)
-        seen = np.asarray(run.model.observe(at.trajectory, params), float)[: run.length]
+        seen = run.observed(theta, at.trajectory)
         # Where nothing was measured nobody looks.
         if shown := _first(np.where(run.present[:, : seen.shape[1]], seen, 0.0), "row {}, channel {}"):
             yield _told(objective, "Observations(observe)", f"{shown}, of a trajectory that is finite", number)

@@ -17,9 +17,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike
 
+from diffcontact.arguments import placed
 from diffcontact.mass import apply
 from diffcontact.system import System
 
@@ -29,14 +31,14 @@ RESISTANCE, KICK = "resistance to motion", "kick"
 
 def no_kick(d: int, dtype: Any) -> Array:
     """(2 + d,) a kick that changes d velocities by nothing: see `kick`."""
-    return kick(0.0, 1.0, jnp.zeros(d, dtype))
+    return kick(0.0, 1.0, np.zeros(d, dtype))
 
 
 def kick(moment: ArrayLike, width: ArrayLike, change: ArrayLike) -> Array:
     """(2 + d,) a kick at a moment [s], T = width [s], that changes the velocity by `change` (d,) [m/s], as parameters
     hold it."""
-    change = jnp.asarray(change)
-    return jnp.concatenate([jnp.asarray([moment, width], change.dtype), change])
+    change = np.asarray(change)
+    return placed(np.concatenate([np.asarray([moment, width], change.dtype), change]))
 
 
 @jax.tree_util.register_pytree_with_keys_class

@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from diffcontact.identify.problem.model import Model
 from diffcontact.identify.problem.run import Run
@@ -36,7 +37,7 @@ def require_functions(run: Run) -> int:
         _require_contacts(model, times[0], q0, params)
         return u0
 
-    return jax.eval_shape(begin, jnp.zeros(run.index.size), run.fixed, run.samples.times).size
+    return jax.eval_shape(begin, np.zeros(run.index.size), run.fixed, run.samples.times).size
 
 
 def _parameters(model: Model, z: jax.Array, fixed: Mapping[str, Any]) -> dict[str, Any]:

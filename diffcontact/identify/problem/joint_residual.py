@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from diffcontact.arguments import placed
 from diffcontact.devices import side_by_side
 from diffcontact.identify.problem.functions import require_functions
 from diffcontact.identify.problem.loss import Loss
@@ -128,7 +129,7 @@ class JointResidual:
         rows = np.minimum(np.arange(-(-count // chunk) * chunk), count - 1).reshape(-1, chunk)
         model, number = run.model.counted()
         parts = [
-            linearise_lanes(model, jnp.asarray(z[row]), run.fixed, _with_values(run.samples, measured[row]), number)
+            linearise_lanes(model, z[row], run.fixed, _with_values(run.samples, measured[row]), number)
             for row in rows
         ]
         both = [run.measured(r, J) for J_lanes, r_lanes in parts for J, r in zip(J_lanes, r_lanes, strict=True)]
@@ -141,7 +142,7 @@ class JointResidual:
             old = getattr(run.samples, name)
             new = np.array(old, float)
             new[: run.length][run.present] = np.asarray(array, float)[run.present]
-            runs.append(replace(run, samples=replace(run.samples, **{name: jnp.asarray(new, old.dtype)})))
+            runs.append(replace(run, samples=replace(run.samples, **{name: placed(new, old.dtype)})))
         other = copy(self)
         other.runs = runs
         return other
@@ -152,7 +153,7 @@ class JointResidual:
         for run, seen in zip(self.runs, present, strict=True):
             padded = np.zeros(run.samples.present.shape, bool)
             padded[: run.length] = seen
-            runs.append(replace(run, present=seen, samples=replace(run.samples, present=jnp.asarray(padded))))
+            runs.append(replace(run, present=seen, samples=replace(run.samples, present=placed(padded))))
         other = copy(self)
         other.runs, other.samples = runs, sum(int(seen.sum()) for seen in present)
         return other
@@ -208,11 +209,11 @@ class JointResidual:
             trajectory = linearised.trajectory
             if run.padded and int(trajectory.status):
                 # What went wrong may lie beyond the end of the data: ask again without the continuation.
-                samples = jax.tree.map(lambda leaf, n=run.length: leaf[:n], run.samples)
+                samples = jax.tree.map(lambda leaf, n=run.length: np.asarray(leaf)[:n], run.samples)
                 model, number = run.model.counted()
-                _, trajectory = evaluate(model, jnp.asarray(theta[run.index]), run.fixed, samples, number)
+                _, trajectory = evaluate(model, theta[run.index], run.fixed, samples, number)
             if run.change > TOLERANCE:
-                coarse = jnp.asarray(Status.TOO_COARSE, trajectory.status.dtype)
+                coarse = np.asarray(Status.TOO_COARSE, trajectory.status.dtype)
                 trajectory = replace(trajectory, status=first(trajectory.status, coarse))
             results.append(cut(trajectory, run.length))
         return tuple(results)
@@ -221,7 +222,7 @@ class JointResidual:
         """The trajectory of run i at theta (P,), with so many percussions listed."""
         run = self.runs[i]
         model = replace(run.model, listed=percussions)
-        _, trajectory = evaluate(model, jnp.asarray(theta[run.index]), run.fixed, run.samples)
+        _, trajectory = evaluate(model, theta[run.index], run.fixed, run.samples)
         return cut(trajectory, run.length)
 
     def _unpad_where_observe_looks_ahead(self, problems: Sequence[Problem], parameters: FreeParameters) -> None:
@@ -230,8 +231,7 @@ class JointResidual:
             return
         for i, at in enumerate(self.linearise(parameters.start)):
             run, observations = self.runs[i], problems[i].observations
-            params = run.model.parameters(jnp.asarray(parameters.start[run.index]), run.fixed)
-            seen = np.asarray(run.model.observe(cut(at.trajectory, run.length), params), float)
+            seen = run.observed(parameters.start, cut(at.trajectory, run.length))
             again = (observations.values - seen) / observations.sigma
             tolerance = float(jnp.finfo(run.samples.values.dtype).eps) ** 0.5  # other summation order, same numbers
             r = at.r[:, : again.shape[1]]
@@ -242,7 +242,7 @@ class JointResidual:
 
 
 def _with_values(samples: Samples, values: Any) -> Samples:
-    return replace(samples, values=jnp.asarray(values, samples.sigma.dtype))
+    return replace(samples, values=placed(values, samples.sigma.dtype))
 
 
 # A product of fewer entries is done by the calling thread alone, in OpenBLAS. Its other threads wait for the next one

@@ -24,7 +24,9 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 
 LOSSES = ("linear", "soft_l1", "huber", "cauchy")
 ROBUST = f"expected loss {', '.join(map(repr, LOSSES[1:-1]))} or {LOSSES[-1]!r}"
@@ -61,17 +63,18 @@ class Loss:
 
     def rho(self, z: Any) -> tuple[Any, Any, Any]:
         """rho and its first two derivatives at z >= 0."""
-        z = jnp.asarray(z)
+        xp = _module_of(z)
+        z = xp.asarray(z)
         if self.name == "linear":
-            return z, jnp.ones_like(z), jnp.zeros_like(z)
+            return z, xp.ones_like(z), xp.zeros_like(z)
         if self.name == "soft_l1":
-            root = jnp.sqrt(1 + z)
+            root = xp.sqrt(1 + z)
             return 2 * z / (root + 1), 1 / root, -0.5 / root**3
         if self.name == "huber":
-            root = jnp.sqrt(jnp.maximum(z, 1.0))
+            root = xp.sqrt(xp.maximum(z, 1.0))
             far = z > 1
-            return jnp.where(far, 2 * root - 1, z), 1 / root, jnp.where(far, -0.5 / root**3, 0.0)
-        return jnp.log1p(z), 1 / (1 + z), -1 / (1 + z) ** 2
+            return xp.where(far, 2 * root - 1, z), 1 / root, xp.where(far, -0.5 / root**3, 0.0)
+        return xp.log1p(z), 1 / (1 + z), -1 / (1 + z) ** 2
 
     def squared(self, r: Any) -> tuple[Any, Any]:
         """s whose squares are the loss of the residuals r, and ds/dr; both shaped like r.
@@ -81,13 +84,14 @@ class Loss:
             >>> s.tolist(), slope.tolist()
             ([0.5, -2.0], [1.0, 0.5])
         """
+        xp = _module_of(r)
         if not self.robust:
-            return r, jnp.ones_like(r)
+            return r, xp.ones_like(r)
         z = (r / self.scale) ** 2
         rho, first, _ = self.rho(z)
         # sqrt(rho / z), which goes to 1 where z goes to 0.
-        near = z < jnp.finfo(z.dtype).eps ** 0.5
-        ratio = jnp.sqrt(jnp.where(near, 1.0, rho / jnp.where(near, 1.0, z)))
+        near = z < xp.finfo(z.dtype).eps ** 0.5
+        ratio = xp.sqrt(xp.where(near, 1.0, rho / xp.where(near, 1.0, z)))
         return r * ratio, first / ratio
 
     def influence(self, r: Any) -> tuple[Any, Any]:
@@ -95,3 +99,7 @@ class Loss:
         z = (r / self.scale) ** 2
         _, first, second = self.rho(z)
         return first * r, first + 2 * z * second
+
+
+def _module_of(x: Any) -> Any:
+    return jnp if isinstance(x, jax.Array) else np

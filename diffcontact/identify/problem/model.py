@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from types import FunctionType
 from typing import Any
 
-import jax.numpy as jnp
 from jax import Array
 
+from diffcontact.arguments import placed
 from diffcontact.identify.problem.disturbance import Disturbed, disturbed
 from diffcontact.identify.problem.observations import Problem
 from diffcontact.identify.problem.parameters import Block, insert
@@ -54,7 +54,7 @@ class Model:
         """
         if self.lists:
             return self, None
-        return replace(self, substeps=1), jnp.array(self.substeps)
+        return replace(self, substeps=1), placed(self.substeps)
 
     def _identity(self):
         functions = self.system, self.scheme, self.observe, self.initial, self.clock

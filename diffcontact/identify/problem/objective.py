@@ -43,7 +43,7 @@ class Objective:
         progress: Progress | None = None,
     ):
         self.joint, self.parameters, self.progress, self.loss, self.priors = joint, parameters, progress, loss, priors
-        scaled = [(run.samples.values / run.samples.sigma).ravel() for run in joint.runs]
+        scaled = [np.ravel(np.asarray(run.samples.values) / np.asarray(run.samples.sigma)) for run in joint.runs]
         self.data_norm = float(np.linalg.norm(np.concatenate(scaled)))
         self.rounding = float(np.linalg.norm(np.concatenate([run.rounding.ravel() for run in joint.runs])))
         self.eps = float(jnp.finfo(jnp.result_type(float)).eps)

@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from diffcontact.arguments import placed
 from diffcontact.messages import did_you_mean
 
 
@@ -184,7 +185,7 @@ class FreeParameters:
             for name, value in self.params.items()
             if name not in free
         }
-        return _map(jnp.asarray, pick)
+        return _map(placed, pick)
 
     def split(self, values: NDArray) -> dict[str, Any]:
         """(P, ...) values per element as a dictionary of arrays in the parameters' shapes (numbers for scalars)."""
@@ -202,7 +203,7 @@ class FreeParameters:
         A tied parameter that differs from run to run has a leading axis that counts the runs.
         """
         merged = {**self.params, **self.split(self.values(theta))}
-        runs = [self._of_run(merged, i) for i in range(self.runs)]
+        runs = [self._of_run(merged, i) for i in range(self.runs)] if self.tied else []
         for name, function in self.tied.items():
             for params in runs:
                 # What is tied may follow from what is tied before it.
@@ -214,9 +215,9 @@ class FreeParameters:
 
     def _of_run(self, params: Mapping[str, Any], run: int) -> dict[str, Any]:
         def entry(leaf):
-            return jnp.asarray(leaf)[run]
+            return placed(np.asarray(leaf)[run])
 
-        return {name: _map(entry if name in self.per_run else jnp.asarray, value) for name, value in params.items()}
+        return {name: _map(entry if name in self.per_run else placed, value) for name, value in params.items()}
 
 
 def free_parameters(

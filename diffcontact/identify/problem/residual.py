@@ -77,6 +77,26 @@ def _heard(model: Model, trajectory) -> Array:
     return jnp.where(heard[first], listed.time[first], trajectory.t[-1])
 
 
+@partial(quick_jit, static=("model",))
+def observed(model: Model, z: Array, fixed: dict[str, Any], trajectory: Any):
+    """(n, k) what the model's `observe` makes of a trajectory."""
+    return model.observe(trajectory, model.parameters(z, fixed))
+
+
+@partial(quick_jit, static=("model",))
+def beginning(model: Model, z: Array, fixed: dict[str, Any], times: Array):
+    """The state (q0, u0) in which a run begins; the system's times of its samples, None without a clock; and the
+    derivatives of the state by z."""
+
+    def begun(z):
+        params = model.parameters(z, fixed)
+        state = model.initial(params)
+        return state, (state, None if model.clock is None else model.clock(times, params))
+
+    slopes, (state, times) = jax.jacfwd(begun, has_aux=True)(z)
+    return state, times, slopes
+
+
 evaluate = quick_jit(residual, static=("model",))
 
 

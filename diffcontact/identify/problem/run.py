@@ -14,14 +14,14 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from diffcontact.arguments import require_near
+from diffcontact.arguments import placed, require_near
 from diffcontact.identify.problem.disturbance import KICK, RESISTANCE, no_kick
 from diffcontact.identify.problem.impacts import Impacts
 from diffcontact.identify.problem.loss import Loss
 from diffcontact.identify.problem.model import Model
 from diffcontact.identify.problem.observations import Observations
 from diffcontact.identify.problem.parameters import FreeParameters
-from diffcontact.identify.problem.residual import Samples, evaluate, linearise
+from diffcontact.identify.problem.residual import Samples, beginning, evaluate, linearise, observed
 from diffcontact.identify.problem.rounding import rounding
 from diffcontact.identify.problem.substeps import enough
 
@@ -88,7 +88,28 @@ class Run:
     def under_way(self, z: NDArray, samples: Samples):
         """J, r and the trajectory at z (P_i,), not waited for."""
         model, number = self.model.counted()
-        return linearise(model, jnp.asarray(z), self.fixed, samples, number)
+        return linearise(model, z, self.fixed, samples, number)
+
+    def observed(self, theta: NDArray, trajectory: Any) -> NDArray:
+        """(n, k) what would have been seen of a trajectory at theta (P,), on its own times or on the padded ones."""
+        samples, missing = trajectory.t.shape[0], self.samples.times.shape[0] - trajectory.t.shape[0]
+
+        def continued(leaf):
+            if np.ndim(leaf) == 0 or leaf.shape[0] not in (samples, samples - 1):
+                return leaf
+            leaf = np.asarray(leaf)
+            # Nobody looks beyond the end: see `JointResidual`.
+            beyond = np.full((missing, *leaf.shape[1:]), np.nan if np.issubdtype(leaf.dtype, np.floating) else 0)
+            return np.concatenate([leaf, beyond.astype(leaf.dtype)])
+
+        if missing:
+            listed = trajectory.percussions
+            trajectory = replace(jax.tree.map(continued, replace(trajectory, percussions=None)), percussions=listed)
+        return np.asarray(observed(self.model, theta[self.index], self.fixed, trajectory), float)[: self.length]
+
+    def beginning(self, theta: NDArray) -> tuple[Any, Any, Any]:
+        """State, times and slopes of the state at theta (P,); see `residual.beginning`."""
+        return beginning(self.model, theta[self.index], self.fixed, self.samples.times)
 
     def measured(self, r: Any, J: Any) -> tuple[NDArray, NDArray]:
         """Residuals and Jacobian on its own samples: NaN and zero where missing, infinite where not finite."""
@@ -109,10 +130,10 @@ class Run:
 
     def enough(self, theta: NDArray) -> tuple[int, float]:
         """How many substeps the run needs at theta, and what half as long steps would change; see `substeps.enough`."""
-        model, samples, z = self.model, self.samples, jnp.asarray(theta[self.index])
+        model, samples, z = self.model, self.samples, theta[self.index]
         if model.impacts:
             # Percussions are listed for numbers that are known when compiling; the samples know as much.
-            arrays = (array[:, :-1] for array in (samples.values, samples.sigma, samples.present))
+            arrays = (placed(np.asarray(array)[:, :-1]) for array in (samples.values, samples.sigma, samples.present))
             samples = Samples(samples.times, *arrays)
         counted, number = model.counted()
         model = replace(model, substeps=1, impacts=0, heard=None)
@@ -120,8 +141,8 @@ class Run:
         def simulated(substeps: int):
             # What the fit compiles anyway tells as much, together with derivatives that a few simulations can afford.
             if number is not None and substeps <= _WITH_DERIVATIVES * self.model.substeps:
-                return linearise(counted, z, self.fixed, samples, jnp.array(substeps))[1:]
-            return evaluate(model, z, self.fixed, samples, jnp.array(substeps))
+                return linearise(counted, z, self.fixed, samples, placed(substeps))[1:]
+            return evaluate(model, z, self.fixed, samples, placed(substeps))
 
         return enough(simulated, self.model.substeps)
 
@@ -148,20 +169,20 @@ def prepared(model: Model, observations: Observations, parameters: FreeParameter
     beyond = observations.times[-1] + np.median(np.diff(observations.times)) * np.arange(1, missing + 1)
     present = observations.present
 
-    def pad(array, value):
-        return jnp.asarray(np.pad(array, ((0, missing), (0, 0)), constant_values=value))
+    values, real = np.where(present, observations.values, 0.0), jnp.result_type(float)
 
-    values = np.where(present, observations.values, 0.0)
-    real = jnp.result_type(float)
+    def pad(array, value, dtype=real):
+        return placed(np.pad(array, ((0, missing), (0, 0)), constant_values=value), dtype)
+
     require_near("Observations(times)", observations.times, real)
     samples = Samples(
-        times=jnp.asarray(np.concatenate([observations.times, beyond]), real),
-        values=pad(values, 0.0).astype(real),
-        sigma=pad(observations.sigma, 1.0).astype(real),
-        present=pad(present, False),
+        times=placed(np.concatenate([observations.times, beyond]), real),
+        values=pad(values, 0.0),
+        sigma=pad(observations.sigma, 1.0),
+        present=pad(present, False, bool),
     )
     penalty = 1e3 * (1.0 + float(np.max(np.abs(values / observations.sigma))))
-    fixed = parameters.fixed(i) | {RESISTANCE: jnp.zeros((), real)}
+    fixed = parameters.fixed(i) | {RESISTANCE: placed(0.0, real)}
     run = Run(model, samples, fixed, parameters.index(i), present, penalty)
     return run if observations.impacts is None else with_impacts(run, observations.impacts)
 
@@ -180,7 +201,7 @@ def with_impacts(run: Run, impacts: Impacts) -> Run:
     values[rows], sigma[rows] = impacts.times[which], np.broadcast_to(impacts.noise, impacts.times.shape)[which]
 
     def beside(old, new):
-        return jnp.concatenate([old, jnp.asarray(new, old.dtype)[:, None]], axis=1)
+        return placed(np.column_stack([np.asarray(old), np.asarray(new, old.dtype)]))
 
     old = run.samples
     samples = Samples(
@@ -188,7 +209,7 @@ def with_impacts(run: Run, impacts: Impacts) -> Run:
         beside(old.values, values),
         beside(old.sigma, sigma),
         beside(old.present, present),
-        jnp.asarray(impact),
+        placed(impact),
     )
     return replace(
         run,
@@ -203,8 +224,11 @@ def cut(trajectory: Any, length: int) -> Any:
     samples = trajectory.t.shape[0]
 
     def shortened(leaf):
-        if jnp.ndim(leaf) == 0:
+        if np.ndim(leaf) == 0:
             return leaf
-        return leaf[: length if leaf.shape[0] == samples else length - 1]
+        return placed(np.asarray(leaf)[: length if leaf.shape[0] == samples else length - 1])
+
+    if length == samples:
+        return trajectory
 
     return replace(jax.tree.map(shortened, replace(trajectory, percussions=None)), percussions=trajectory.percussions)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
@@ -213,8 +212,7 @@ def _cosine(one: Mapping[int, NDArray], other: Mapping[int, NDArray]) -> float:
 
 
 def _seen(run: Run, theta: NDArray, trajectory) -> NDArray:
-    params = run.model.parameters(jnp.asarray(theta[run.index]), run.fixed)
-    return np.asarray(run.model.observe(trajectory, params), float)
+    return run.observed(theta, trajectory)
 
 
 def _struck(trajectory) -> NDArray:

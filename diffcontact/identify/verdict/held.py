@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
 from numpy.typing import NDArray
 
 from diffcontact.identify.problem.disturbance import KICK, RESISTANCE, kick
@@ -43,7 +42,9 @@ def held(run: Run, theta: NDArray) -> dict[str, Held]:
             number = float(value[entry])
             # Between rounding and what is no longer a derivative.
             step = (abs(number) or 1.0) * float(jnp.finfo(value.dtype).eps) ** 0.4
-            if (column := columns.by(name, value.at[entry].add(step), step)) is not None:
+            moved = np.array(value)
+            moved[entry] += step
+            if (column := columns.by(name, moved, step)) is not None:
                 found[name + "".join(f"[{i}]" for i in entry)] = Held(number, column[..., None])
     return found
 
@@ -54,10 +55,11 @@ def resistance(run: Run, theta: NDArray) -> NDArray | None:
     By what takes all of the speed, to first order, until the run's end; None where no sample would see it.
     """
     rate = run.fixed[RESISTANCE]
-    most = 1.0 / float(run.samples.times[run.length - 1] - run.samples.times[0])
+    times = np.asarray(run.samples.times, float)[: run.length]
+    most = 1.0 / (times[-1] - times[0])
     # Between rounding and what is no longer a derivative.
     share = float(jnp.finfo(rate.dtype).eps) ** 0.4
-    return _Columns(run, theta).by(RESISTANCE, rate + share * most, share)
+    return _Columns(run, theta).by(RESISTANCE, np.asarray(rate) + np.asarray(share * most, rate.dtype), share)
 
 
 def impacts(run: Run, theta: NDArray, trajectory: Any, struck: Sequence[tuple[int, int]]) -> list[NDArray]:
@@ -80,7 +82,7 @@ def impacts(run: Run, theta: NDArray, trajectory: Any, struck: Sequence[tuple[in
         slope = (u[first + 1] - u[first]) / (t[first + 1] - t[first])
         change = u[behind] - u[before] - (t[behind] - t[before]) * slope
         moment, width = t[behind + 1], t[behind + 2] - t[behind + 1]
-        column = columns.by(KICK, kick(moment, width, share * change).astype(run.samples.times.dtype), share)
+        column = columns.by(KICK, kick(moment, width, (share * change).astype(run.samples.times.dtype)), share)
         if column is not None:
             found.append(column)
     return found
@@ -90,7 +92,7 @@ class _Columns:
     """How the samples of a run at theta change with what it holds fixed, without compiling anything anew."""
 
     def __init__(self, run: Run, theta: NDArray):
-        self.run, self.z = run, jnp.asarray(theta[run.index])
+        self.run, self.z = run, theta[run.index]
 
     def residuals(self, fixed: dict[str, Any]) -> NDArray:
         model, substeps = self.run.model.counted()
@@ -101,7 +103,7 @@ class _Columns:
     def here(self) -> NDArray:
         return self.residuals(self.run.fixed)
 
-    def by(self, name: str, value: Array, step: float) -> NDArray | None:
+    def by(self, name: str, value: NDArray, step: float) -> NDArray | None:
         """(n, k) the change by a step to this value, over the step; None where nothing changes or it is not finite."""
         moved = self.residuals(self.run.fixed | {name: value})
         # NaN is a missing sample.

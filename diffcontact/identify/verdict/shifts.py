@@ -13,14 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 
 import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from diffcontact.compilation import quick_jit
-from diffcontact.identify.problem.model import Model
 from diffcontact.identify.verdict.evidence import Evidence, RunEvidence
 
 _NAMED = 2
@@ -148,15 +146,10 @@ def _far(ratio: float) -> str:
     return f"{'further than' if ratio < 1.95 else f'{ratio:.2g} times as far as'} its interval reaches"
 
 
-@partial(quick_jit, static=("model",))
-def _slopes_of_the_start(model: Model, z, fixed):
-    return jax.jacfwd(lambda z: model.initial(model.parameters(z, fixed)))(z)
-
-
 def _of_the_start(evidence: Evidence) -> NDArray:
     """(P,) parameters on which the initial state of a run depends."""
     found = np.zeros(evidence.theta.size, bool)
     for run in evidence.objective.joint.runs:
-        slopes = jax.tree.leaves(_slopes_of_the_start(run.model, evidence.theta[run.index], run.fixed))
+        slopes = jax.tree.leaves(run.beginning(evidence.theta)[2])
         found[run.index] |= np.any([np.any(np.asarray(s) != 0, axis=tuple(range(np.ndim(s) - 1))) for s in slopes], 0)
     return found
