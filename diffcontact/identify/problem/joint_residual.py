@@ -129,8 +129,7 @@ class JointResidual:
         rows = np.minimum(np.arange(-(-count // chunk) * chunk), count - 1).reshape(-1, chunk)
         model, number = run.model.counted()
         parts = [
-            linearise_lanes(model, z[row], run.fixed, _with_values(run.samples, measured[row]), number)
-            for row in rows
+            linearise_lanes(model, z[row], run.fixed, _with_values(run.samples, measured[row]), number) for row in rows
         ]
         both = [run.measured(r, J) for J_lanes, r_lanes in parts for J, r in zip(J_lanes, r_lanes, strict=True)]
         return np.stack([r for r, _ in both[:count]]), np.stack([J for _, J in both[:count]])
