@@ -10,6 +10,8 @@ import pytest
 
 import diffcontact as dc
 
+pytestmark = pytest.mark.full
+
 OWN = {
     "gap": lambda t, q, p: q[:1],
     "force": lambda t, q, u, p: -p["g"] * jnp.ones(2),

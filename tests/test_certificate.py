@@ -8,6 +8,8 @@ import pytest
 import diffcontact as dc
 from diffcontact.singularities.singularity import Singularity
 
+pytestmark = pytest.mark.full
+
 BALL = dc.systems.balls(1, 1, box=(0.0, jnp.inf))
 FALL = {"mass": jnp.ones(1), "radius": jnp.zeros(1), "gravity": jnp.array([-9.81]), "restitution": 0.8}
 TIMES = np.linspace(0.0, 1.5, 151)
@@ -58,7 +60,6 @@ def test_a_certificate_is_for_values_that_are_known():
         jax.jit(lambda q0: dc.certify(BALL, FALL, q0, [0.0], TIMES, substeps=1).first()[1])(jnp.ones(1))
 
 
-@pytest.mark.full
 def test_a_clear_bounce_has_a_derivative_that_differences_agree_with():
     check = dc.check_gradient(BALL, FALL, [1.0], [0.0], TIMES, wrt=["restitution", "q0", "u0"])
     assert check.certificate.clear

@@ -8,6 +8,8 @@ from rubbing import BLOCK, SLIDES
 import diffcontact as dc
 from diffcontact.singularities.singularity import Singularity
 
+pytestmark = pytest.mark.full
+
 DISC = dc.systems.balls(1, 2, planes=lambda t, p: (jnp.array([[0.0, 1.0]]), jnp.zeros(1)), spin=True)
 
 

@@ -9,6 +9,8 @@ import diffcontact as dc
 from diffcontact import compilation
 from diffcontact.compilation import quick_jit
 
+pytestmark = pytest.mark.full
+
 
 @pytest.fixture(autouse=True)
 def _without_kernel(monkeypatch):

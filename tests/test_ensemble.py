@@ -14,6 +14,8 @@ import pytest
 import diffcontact as dc
 from diffcontact import store as stores
 
+pytestmark = pytest.mark.full
+
 BATCH = {"a": np.linspace(0.0, 1.0, 10), "b": np.arange(30.0).reshape(10, 3)}
 
 

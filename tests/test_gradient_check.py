@@ -10,6 +10,8 @@ import pytest
 import diffcontact as dc
 from diffcontact.differences import Differences
 
+pytestmark = pytest.mark.full
+
 # A piston of 1 mm^2 that a pressure of 1e5 Pa drives with 0.1 N: all but weightless beside gravity's 9.81.
 AREA = 1e-6
 PISTON = dc.System(

@@ -14,6 +14,8 @@ from diffcontact.hypotheses import (
     velocity_bound,
 )
 
+pytestmark = pytest.mark.full
+
 
 def planes(rows):
     """Half-spaces <row, q> >= 0 with mass diag(1, 4, 9, ...)."""

@@ -8,6 +8,8 @@ import pytest
 import diffcontact as dc
 from diffcontact.refinement import change
 
+pytestmark = pytest.mark.full
+
 BALL = dc.systems.balls(1, 1, box=(0.0, 10.0))
 
 

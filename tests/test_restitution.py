@@ -10,6 +10,8 @@ from event_exact import event_exact
 
 import diffcontact as dc
 
+pytestmark = pytest.mark.full
+
 G = 9.81
 
 
@@ -77,7 +79,6 @@ def test_a_mean_coefficient_has_another_derivative():
     assert np.max(np.abs(law - held)) > 0.1
 
 
-@pytest.mark.full
 def test_second_order_through_air_against_an_event_exact_motion():
     """State and derivative; the reference has the saltation of each impact, with de/dspeed in it."""
     ball = replace(BALL, force=lambda t, q, u, p: -G - 0.1 * jnp.abs(u) * u)

@@ -8,6 +8,8 @@ from rubbing import BLOCK, DISC, DROP, SLIDES, dropped
 import diffcontact as dc
 from diffcontact.identify import Interval, Observations, Positive, Problem, Real, fit, profile
 
+pytestmark = pytest.mark.full
+
 START = [0.0, 0.0], [2.0, 0.0]
 TIMES = np.linspace(0.0, 1.0, 8)
 
@@ -21,7 +23,6 @@ def test_a_stop_has_the_derivative_of_its_formula():
     np.testing.assert_allclose(found.du["mu"][-1], 0.0, atol=1e-13)
 
 
-@pytest.mark.full
 def test_differences_agree_with_the_derivative_of_a_stop():
     check = dc.check_gradient(BLOCK, SLIDES, *START, TIMES, wrt=["mu"], substeps=1)
     assert check.certificate.clear

@@ -9,6 +9,8 @@ import pytest
 import diffcontact as dc
 from diffcontact.status import Status
 
+pytestmark = pytest.mark.full
+
 BALL = dc.System(
     gap=lambda t, q, p: q,
     force=lambda t, q, u, p: -p["gravity"] * jnp.ones(1),
@@ -39,7 +41,6 @@ def test_a_bounce_has_the_derivative_of_its_formula():
     assert found.dq["restitution"][1] == 0.0
 
 
-@pytest.mark.full
 def test_forward_and_reverse_mode_agree(monkeypatch):
     times = TIMES[:3]
     forward = dc.sensitivity(BALL, PARAMS, [1.0], [-3.0], times, wrt=["gravity", "q0"])

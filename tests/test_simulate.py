@@ -11,6 +11,8 @@ import diffcontact as dc
 from diffcontact import stepping
 from diffcontact.devices import side_by_side
 
+pytestmark = pytest.mark.full
+
 SYSTEM = dc.systems.balls(2, 1, box=(0.0, 2.0))
 PARAMS = {"mass": jnp.array([1.0, 2.0]), "radius": 0.1 * jnp.ones(2), "gravity": jnp.zeros(1), "restitution": 0.7}
 TIMES = jnp.linspace(0.0, 2.0, 21)
@@ -32,7 +34,6 @@ def test_eager_jit_and_vmap_agree():
         np.testing.assert_allclose(lane, _end(PARAMS, q0, START[1]), atol=1e-13)
 
 
-@pytest.mark.full
 def test_forward_and_reverse_derivatives_agree_with_each_other_and_with_differences(rng):
     tangent = jnp.asarray(rng.normal(size=2))
     cotangent = jnp.asarray(rng.normal(size=4))
@@ -90,7 +91,6 @@ def test_steps_are_the_same_however_they_are_counted(monkeypatch):
     np.testing.assert_allclose(told(0.7, 1, events=7), told(0.7, jnp.array(1)), atol=1e-13)
 
 
-@pytest.mark.full
 def test_a_lane_that_overlaps_is_reported_and_leaves_its_neighbours_alone():
     starts = jnp.array([[0.3, 1.2], [0.3, 0.35]])
     runs = jax.vmap(lambda q0: dc.simulate(SYSTEM, PARAMS, q0, START[1], TIMES))(starts)

@@ -8,6 +8,8 @@ import pytest
 import diffcontact as dc
 from diffcontact.status import Status
 
+pytestmark = pytest.mark.full
+
 WELL = {"mass": np.ones(2), "radius": np.full(2, 0.1), "gravity": np.array([-9.81]), "restitution": np.array(0.8)}
 BALLS = dc.systems.balls(2, 1, box=(0.0, np.inf))
 Q0, U0, TIMES = np.array([0.5, 1.0]), np.array([0.3, -0.2]), np.linspace(0.0, 0.6, 13)

@@ -18,6 +18,8 @@ import pytest
 import diffcontact as dc
 from diffcontact import tasks
 
+pytestmark = pytest.mark.full
+
 BATCH = {"a": np.linspace(0.1, 1.0, 10), "b": np.arange(30.0).reshape(10, 3)}
 
 

@@ -13,6 +13,8 @@ import pytest
 import diffcontact as dc
 from diffcontact import qp
 
+pytestmark = pytest.mark.full
+
 # Factors of length, mass and time: from a nanometre to 1e6 km, 1e-24 kg, 1e9 s.
 UNITS = [(2.0**-30, 1.0, 1.0), (2.0**30, 1.0, 1.0), (1.0, 2.0**-80, 1.0), (2.0**-20, 2.0**-40, 2.0**30)]
 TIMES = np.linspace(0.0, 1.0, 21)

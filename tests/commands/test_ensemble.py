@@ -11,6 +11,8 @@ from diffcontact.cli import main
 from diffcontact.scene.study import read_study
 from diffcontact.tasks import LostChunkError
 
+pytestmark = pytest.mark.full
+
 
 def ensemble(folder, *options, scene=BALL):
     (folder / "ball.toml").write_text(scene)

@@ -16,6 +16,8 @@ from diffcontact.commands.demo import SCENE
 from diffcontact.identify.portable import checksum
 from diffcontact.scene.study import Study, read_study
 
+pytestmark = pytest.mark.full
+
 
 def fit(scene, *options):
     return main(["fit", str(scene), "--out", str(scene.parent / "out"), *options])
@@ -155,7 +157,6 @@ def test_a_fit_that_did_not_converge_says_so(demo, tmp_path, monkeypatch):
     assert "<p class=bad>stopped after 1 evaluation</p>" in (tmp_path / "report.html").read_text()
 
 
-@pytest.mark.full
 def test_laws_are_compared_below_the_table(demo, tmp_path, capsys):
     """The demo's bumpers have one restitution: no law of the speed does better."""
     assert main(["fit", str(demo / "carts.toml"), "--laws", "--out", str(tmp_path)]) == 0

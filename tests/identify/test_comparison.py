@@ -8,6 +8,8 @@ from bouncing import BALL_FREE, BALL_START, ball_problem
 
 from diffcontact.identify import FitResult, Interval, compare, fit
 
+pytestmark = pytest.mark.full
+
 
 @pytest.fixture(scope="module")
 def run():
@@ -19,7 +21,6 @@ def result(run):
     return fit(run, BALL_START, BALL_FREE)
 
 
-@pytest.mark.full
 def test_the_data_support_the_true_impact_law(run, result):
     elastic = fit(run, BALL_START | {"e": 0.995}, BALL_FREE | {"e": Interval(0.99, 1.0)})
     comparison = compare(elastic, result, ("elastic", "restitution"))

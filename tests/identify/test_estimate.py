@@ -12,6 +12,8 @@ from scipy.optimize import OptimizeResult
 from diffcontact.identify import Interval, fit
 from diffcontact.identify.estimate import _at_bound
 
+pytestmark = pytest.mark.full
+
 
 @pytest.mark.parametrize("size", [1e-12, 7e-7, 1.0, 1e9])
 @pytest.mark.parametrize(

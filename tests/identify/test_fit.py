@@ -14,6 +14,8 @@ from diffcontact.identify.problem import residual as residual_module
 from diffcontact.identify.problem.joint_residual import JointResidual
 from diffcontact.identify.problem.parameters import free_parameters
 
+pytestmark = pytest.mark.full
+
 
 def joint(problems, params, free):
     problems = problems if isinstance(problems, list) else [problems]
@@ -84,7 +86,6 @@ def test_restitution_cannot_be_seen_without_an_impact(rng):
     assert (row["stderr"], row["note"]) == (None, "not seen by the data")
 
 
-@pytest.mark.full
 def test_a_start_that_leaves_for_infinity_is_no_fit_and_says_so(rng):
     result = fit(ball_problem(rng), {**BALL_START, "u0": [1e30]}, BALL_FREE)
     assert not result.converged
@@ -207,7 +208,6 @@ def test_padding_changes_nothing(rng):
     np.testing.assert_allclose(np.where(run.present, alone, np.nan), at.r, atol=1e-9)  # sigma = 1e-3: 1e-12 m
 
 
-@pytest.mark.full
 def test_an_observe_that_looks_ahead_is_not_padded(rng):
     times = np.linspace(0.0, 0.2, 21)
 
@@ -224,7 +224,6 @@ def test_an_observe_that_looks_ahead_is_not_padded(rng):
     np.testing.assert_allclose([np.mean(a.r) for a in at], 0.0, atol=1e-12)
 
 
-@pytest.mark.full
 def test_carts_that_stick_are_at_the_bound(rng):
     problems, start = three_collisions(rng, 0.0)
     for problem in problems:  # push e below zero: what an inward slope after the impact would look like
@@ -244,7 +243,6 @@ def test_carts_that_stick_are_at_the_bound(rng):
     assert "at a bound: e" in result.message
 
 
-@pytest.mark.full
 def test_only_the_ratio_of_two_masses_is_seen(rng):
     system = carts(lambda p: p["mass"])
     problem = Problem(system, collision(rng, 0.8, 101, 0.5), start_of, substeps=1)
@@ -285,7 +283,6 @@ def test_an_observe_of_the_wrong_shape_is_named(rng):
         fit(problem, BALL_START, BALL_FREE)
 
 
-@pytest.mark.full
 def test_bodies_that_stick_have_a_restitution_near_zero_and_not_an_unseen_one():
     # Pressed together after the impact, they stay so for all small e: the derivative by e vanishes, a secant does not.
     riders = dc.System(

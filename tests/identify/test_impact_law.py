@@ -11,6 +11,8 @@ import diffcontact as dc
 from diffcontact.identify import Interval, Observations, Problem, Real, fit
 from diffcontact.identify.impact_law import law_of_impact, speed_test
 
+pytestmark = pytest.mark.full
+
 
 def test_bumpers_that_fall_with_speed_are_told_and_bumpers_that_scatter_are_not():
     rng = np.random.default_rng(3)
@@ -21,7 +23,6 @@ def test_bumpers_that_fall_with_speed_are_told_and_bumpers_that_scatter_are_not(
     assert law_of_impact(experiment(np.full(RUNS, 0.35), rng)) is None
 
 
-@pytest.mark.full
 def test_it_tells_in_95_of_100_and_is_silent_in_95_of_100_clean_ones():
     rng, told = np.random.default_rng(0), {"falls": 0, "scatters": 0, "clean": 0}
     for _ in range(100):

@@ -10,6 +10,8 @@ from bumpers import FIXED, RUNS, SCATTER, SPEEDS, experiment, falling
 import diffcontact as dc
 from diffcontact.identify import Interval, Observations, Problem, Real, compare_laws, fit
 
+pytestmark = pytest.mark.full
+
 
 def test_the_law_that_the_bumpers_follow_is_found_and_scatter_supports_none():
     rng = np.random.default_rng(3)
@@ -45,7 +47,6 @@ def test_laws_between_which_the_data_do_not_decide_are_both_named():
     assert found.to_dict()["verdict"] == found.verdict
 
 
-@pytest.mark.full
 def test_a_law_takes_the_place_of_one_coefficient_for_each_bounce():
     """Three bounces of a line e = 0.9 - 0.05 v, fitted with one e each, and with one for all."""
     ball = dc.systems.bouncing_ball(3)

@@ -7,6 +7,8 @@ from dragged import DRAGGED, FREE, NOISE, SCHEME, START, TIMES, inside, late, po
 from diffcontact.identify import Normal, Observations, Positive, Problem, Real, fit
 from diffcontact.identify.problem.joint_residual import JointResidual
 
+pytestmark = pytest.mark.full
+
 
 def test_log_scale_changes_the_path_and_not_the_end(rng):
     plain = fit(problem(rng), START, FREE)

@@ -11,6 +11,8 @@ from bouncing import BALL, BALL_FREE, BALL_START, ball_problem, positions, start
 
 from diffcontact.identify import FitResult, Observations, Problem, fit
 
+pytestmark = pytest.mark.full
+
 
 @pytest.fixture(scope="module")
 def run():

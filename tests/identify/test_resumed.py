@@ -10,6 +10,8 @@ from diffcontact.identify import FitResult, Normal, Positive, Real, bootstrap, p
 from diffcontact.identify.result import resumed
 from diffcontact.identify.search import trust_region
 
+pytestmark = pytest.mark.full
+
 FREE = {"g": Positive(), "u0": Real()}
 INTERVALS = [lambda result: profile(result, "g"), bootstrap, posterior]
 

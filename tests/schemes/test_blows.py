@@ -10,6 +10,8 @@ from all_schemes import SCHEMES
 
 import diffcontact as dc
 
+pytestmark = pytest.mark.full
+
 STEP, START = 0.02, 10.0
 TIMES = np.arange(530) * STEP
 PUBLISHED = [name for name in SCHEMES if "Event" not in name]

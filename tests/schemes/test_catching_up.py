@@ -9,6 +9,8 @@ import diffcontact as dc
 from diffcontact.hypotheses import penetration
 from diffcontact.system import contacts
 
+pytestmark = pytest.mark.full
+
 
 def test_the_first_step_is_free_and_exact():
     system = dc.System(

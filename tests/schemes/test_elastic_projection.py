@@ -7,6 +7,8 @@ import pytest
 import diffcontact as dc
 from diffcontact.hypotheses import penetration
 
+pytestmark = pytest.mark.full
+
 BALL = dc.System(
     gap=lambda t, q, p: q,
     force=lambda t, q, u, p: -9.81 * jnp.ones(1),

@@ -10,6 +10,8 @@ import pytest
 
 import diffcontact as dc
 
+pytestmark = pytest.mark.full
+
 FILM = dc.System(
     gap=lambda t, q, p: q,
     force=lambda t, q, u, p: jnp.where(t < p["from"], 0.0, p["pull"]) * jnp.ones(1),
@@ -123,7 +125,7 @@ def _exact(at):
     return jnp.concatenate([none, away**2 * m / (2 * pull), none, away, jnp.stack(held), jnp.maximum(left, 0.0)])
 
 
-@pytest.mark.parametrize("order", [2, pytest.param(4, marks=pytest.mark.full)])
+@pytest.mark.parametrize("order", [2, 4])
 @pytest.mark.parametrize("adhesion", [1e3, 0.9], ids=["unbounded", "bounded"])
 def test_event_timed_is_exact_in_places_velocities_and_derivatives(adhesion, order):
     at = jnp.array([*(FALL[name] for name in FREE[:2]), 0.4, FALL["pull"], adhesion])
@@ -134,7 +136,6 @@ def test_event_timed_is_exact_in_places_velocities_and_derivatives(adhesion, ord
     np.testing.assert_allclose(slopes, jax.jacfwd(_exact)(at), atol=1e-11)
 
 
-@pytest.mark.full
 def test_event_timed_in_reverse_and_side_by_side():
     at = jnp.array([[0.7, 2.0, 0.4, 1.7, 1e3], [0.7, 2.0, 0.4, 1.7, 0.9], [0.8, 2.5, 0.4, 1.5, 5.0]])
     gradients, told = _gradients(at)

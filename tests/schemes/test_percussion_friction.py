@@ -8,6 +8,8 @@ import diffcontact as dc
 from diffcontact.hypotheses import velocity_bound
 from diffcontact.schemes.line import percussion
 
+pytestmark = pytest.mark.full
+
 SCHEME = dc.PercussionFriction()
 
 

@@ -6,6 +6,8 @@ import pytest
 import diffcontact as dc
 from diffcontact.schemes.position_projection import project_position
 
+pytestmark = pytest.mark.full
+
 
 @jax.jit
 def project(w, radius, sign=1.0, mass=((1.0, 0.0), (0.0, 1.0))):

@@ -9,6 +9,8 @@ import pytest
 
 import diffcontact as dc
 
+pytestmark = pytest.mark.full
+
 # A mass falls on a round hill beside a slope: curved and flat contact, an impact and then sliding.
 HILL = dc.System(
     gap=lambda t, q, p: jnp.stack([jnp.linalg.norm(q) - p["radius"], q[1] + 0.3 * q[0] - p["level"] - 0.1 * t]),

@@ -11,6 +11,8 @@ import pytest
 
 import diffcontact as dc
 
+pytestmark = pytest.mark.full
+
 
 def scopi(reference, name):
     """Setup and final state of one of SCoPI's own tests."""

@@ -11,6 +11,8 @@ from all_schemes import SCHEMES
 import diffcontact as dc
 from diffcontact.schemes.unseen import ENDS, SIMPSON, beside, depends_on_time
 
+pytestmark = pytest.mark.full
+
 STEP = 0.05
 TIMES = np.linspace(0.0, 0.6, 13)
 # One, two and four periods a step, and nearly so: table and camera at the same rate.

@@ -10,6 +10,8 @@ from problems import closed_form
 import diffcontact as dc
 from diffcontact.system import contacts
 
+pytestmark = pytest.mark.full
+
 SWELLING = closed_form.growing_spheres(3, [], np.zeros(21), 1.0, 0.0, "three growing spheres")
 H = 0.02
 

@@ -11,6 +11,8 @@ from diffcontact.friction import slips
 from diffcontact.schemes.rubbing import rubbed_many
 from diffcontact.system import contacts
 
+pytestmark = pytest.mark.full
+
 G = 9.81
 COULOMB, CONVEX = dc.VelocityProjection(), dc.VelocityProjection(iterate=False)
 

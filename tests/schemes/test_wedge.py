@@ -9,6 +9,8 @@ import pytest
 import diffcontact as dc
 from diffcontact.status import Status
 
+pytestmark = pytest.mark.full
+
 TIMES = np.arange(60) * 0.01
 SCHEMES = [dc.VelocityProjection(), dc.CatchingUp(), dc.ElasticProjection(), dc.EventTimed()]
 

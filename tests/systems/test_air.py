@@ -8,6 +8,8 @@ import pytest
 import diffcontact as dc
 from diffcontact.systems.air import of_the_air
 
+pytestmark = pytest.mark.full
+
 TIMES = np.linspace(0.0, 1.0, 101)
 
 

@@ -12,6 +12,8 @@ from diffcontact.qp.rows.body_rows import BodyRows, dense, switched
 from diffcontact.status import Status
 from diffcontact.system import System
 
+pytestmark = pytest.mark.full
+
 
 def test_gaps_are_ordered_low_walls_high_walls_pairs():
     system = dc.systems.balls(3, 2, box=((0.0, -1.0), (2.0, 3.0)))

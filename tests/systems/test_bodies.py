@@ -14,6 +14,8 @@ from diffcontact.requirements import require_values
 from diffcontact.system import acceleration, contacts, rate
 from diffcontact.systems import poses
 
+pytestmark = pytest.mark.full
+
 KITE = shapes.Polygon([[0.3, 0.0], [0.0, 0.2], [-0.1, 0.0], [0.0, -0.2]])
 WEDGE = shapes.Polyhedron(np.random.default_rng(0).normal(size=(7, 3)) / 5).centred()
 # Of each dimension, and points of their surfaces; a body that is not a polytope has many.

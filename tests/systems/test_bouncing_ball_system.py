@@ -5,6 +5,8 @@ import pytest
 
 import diffcontact as dc
 
+pytestmark = pytest.mark.full
+
 PARAMS = {
     "restitution": jnp.asarray(0.8),
     "later_restitution": jnp.array([0.6]),

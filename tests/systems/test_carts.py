@@ -5,6 +5,8 @@ import pytest
 
 import diffcontact as dc
 
+pytestmark = pytest.mark.full
+
 PARAMS = {"restitution": 0.7, "mass_ratio": 1.4, "distance": 0.1, "tilt": 0.02, "sag": 0.03, "drag": 0.05}
 Q0, U0 = jnp.array([0.0, 0.5]), jnp.array([0.4, -0.1])
 

@@ -11,6 +11,8 @@ import pytest
 import diffcontact as dc
 from diffcontact.status import Status
 
+pytestmark = pytest.mark.full
+
 COUNT = 12
 BOX = (0.0, 1.6)
 PAIRS = dc.systems.balls(COUNT, 2, box=BOX)
@@ -76,7 +78,6 @@ def test_the_derivative_is_that_of_all_pairs_in_both_modes():
     np.testing.assert_allclose(weight @ listed, back, rtol=30 * 1e-6)
 
 
-@pytest.mark.full
 def test_impacts_at_their_own_times_are_those_of_all_pairs():
     params, q0, u0 = _start(3)
     params["gravity"] = jnp.zeros(2)

@@ -3,10 +3,13 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import diffcontact as dc
 from diffcontact import shapes
 from diffcontact.systems import poses
+
+pytestmark = pytest.mark.full
 
 COUNT, WIDTH, HEIGHT, APART = 3, 0.1, 0.06, 0.002
 CORNERS = np.array([[-WIDTH / 2, -HEIGHT / 2], [-WIDTH / 2, HEIGHT / 2]])

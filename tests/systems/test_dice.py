@@ -9,6 +9,8 @@ import diffcontact as dc
 from diffcontact import shapes
 from diffcontact.systems import poses
 
+pytestmark = pytest.mark.full
+
 SIDE, MASS, G = 0.016, 0.005, 9.81
 FLOOR = lambda t, p: (jnp.array([[0.0, 0.0, 1.0]]), jnp.zeros(1))  # noqa: E731
 DIE = dc.systems.bodies(shapes.Box(SIDE, SIDE, SIDE), 3, FLOOR)
@@ -41,7 +43,6 @@ def throws(count, rng):
     return np.column_stack([place, turned]), speed
 
 
-@pytest.mark.full
 def test_a_thousand_dice_come_to_rest():
     told, rng = [], np.random.default_rng(0)
     for _ in range(20):

@@ -11,6 +11,8 @@ import diffcontact as dc
 from diffcontact.singularities.singularity import Singularity
 from diffcontact.systems import laws
 
+pytestmark = pytest.mark.full
+
 # A disc of mass 1 and radius 0.5 on a floor; a law of the friction for each, by an exponent of the speed.
 FLOOR = {"planes": lambda t, params: (jnp.array([[0.0, 1.0]]), jnp.zeros(1))}
 DISC = dc.systems.balls(1, 2, spin=True, friction="linear", **FLOOR)

@@ -9,6 +9,8 @@ import diffcontact as dc
 from diffcontact.approach import approach
 from diffcontact.systems.laws import LAWS, restitution
 
+pytestmark = pytest.mark.full
+
 PARAMS = {
     "restitution": 0.6,
     "restitution_loss": 0.2,

@@ -4,6 +4,8 @@ import pytest
 
 import diffcontact as dc
 
+pytestmark = pytest.mark.full
+
 PARAMS = {"mass": 0.5, "stiffness": 30.0, "damping": 0.2, "gamma": 0.4, "normal": 2.0, "rest": 0.1}
 
 

@@ -9,6 +9,8 @@ import pytest
 
 import diffcontact as dc
 
+pytestmark = pytest.mark.full
+
 # Constant forces and straight ways: exact at every step, but for rounding.
 ROUNDING = 1e-11
 
@@ -91,7 +93,6 @@ def _stays(params, speed, turning, pivoting):
     return jnp.stack([0.0, _pivots(params, pivoting, 1.0)])
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(
     ("truth", "params", "start"),
     [
@@ -123,7 +124,6 @@ def test_a_sphere_that_resists_moves_as_in_closed_form(truth, params, start):
 DISCS = dc.systems.balls(2, 2, box=(0.0, 1.0), spin=True, resistance=True)
 
 
-@pytest.mark.full
 def test_discs_that_resist_make_no_energy_and_come_to_rest():
     """Discs in a box, with gravity, that collide, land and roll to rest."""
     rng, n = np.random.default_rng(3), 16

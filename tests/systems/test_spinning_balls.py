@@ -17,6 +17,8 @@ from diffcontact.status import Status
 from diffcontact.system import contacts
 from diffcontact.systems.spin import _POLE, tangents
 
+pytestmark = pytest.mark.full
+
 COUNT = 4
 
 

@@ -10,6 +10,8 @@ import pytest
 import diffcontact as dc
 from diffcontact.status import Status
 
+pytestmark = pytest.mark.full
+
 # Constant forces and straight contacts: exact at every step, but for rounding.
 ROUNDING = 1e-12
 
@@ -189,7 +191,6 @@ def test_two_discs_that_meet_obliquely(reference):
     np.testing.assert_allclose(jacobian, known["runs"][0]["jacobian"], atol=10 * ROUNDING)
 
 
-@pytest.mark.full
 def test_a_cell_list_leads_to_the_motion_of_all_pairs():
     params = {
         "mass": jnp.array([1.0, 1.2, 0.9]),

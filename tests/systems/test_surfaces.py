@@ -9,6 +9,8 @@ import diffcontact as dc
 from diffcontact.qp.rows import body_rows
 from diffcontact.status import Status
 
+pytestmark = pytest.mark.full
+
 G, TILT, END = 10.0, 0.5, 0.6
 TIMES = jnp.linspace(0.0, END, 13)
 PLANE = jnp.array([[np.sin(TILT), np.cos(TILT)]])
@@ -73,9 +75,7 @@ def _closed_form(params):
     return jnp.concatenate([*q, *u])
 
 
-@pytest.mark.parametrize(
-    "system", [DENSE, pytest.param(LISTED, marks=pytest.mark.full)], ids=["all pairs", "cell list"]
-)
+@pytest.mark.parametrize("system", [DENSE, LISTED], ids=["all pairs", "cell list"])
 def test_impacts_and_their_derivatives_are_the_closed_forms(system):
     def end(params):
         run = dc.simulate(system, params, START, SPEED, TIMES)
@@ -120,7 +120,6 @@ def test_listed_contacts_have_the_gaps_gradients_and_restitutions_of_all():
     np.testing.assert_allclose(body_rows.dense(rows), jax.jacfwd(few.gap, argnums=1)(t, q, PARAMS), atol=1e-13)
 
 
-@pytest.mark.full
 def test_inelastic_motion_is_that_of_all_contacts():
     params = PARAMS | {"restitution": 0 * TABLE}
     scheme = dc.VelocityProjection()
@@ -132,7 +131,7 @@ def test_inelastic_motion_is_that_of_all_contacts():
     assert np.all(np.asarray(listed.impulse).sum(axis=0) > 0)
 
 
-@pytest.mark.parametrize("scheme", [dc.VelocityProjection(), pytest.param(dc.EventTimed(), marks=pytest.mark.full)])
+@pytest.mark.parametrize("scheme", [dc.VelocityProjection(), dc.EventTimed()])
 def test_a_wall_and_balls_that_close_faster_than_any_ball_moves_are_seen(scheme):
     # All are at rest, and in one step the wall comes by more than a diameter, and the balls grow by half.
     row = dc.systems.balls(

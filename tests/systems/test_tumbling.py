@@ -12,6 +12,8 @@ import diffcontact as dc
 from diffcontact import shapes
 from diffcontact.systems import poses
 
+pytestmark = pytest.mark.full
+
 TOP = dc.systems.bodies(shapes.Box(0.3, 0.2, 0.1), 3)
 
 
@@ -145,7 +147,6 @@ def _slid(slope, mu, begin):
     return np.concatenate([begin, np.zeros(3)]) + each[0], each[1]
 
 
-@pytest.mark.full
 def test_a_block_that_falls_on_its_corner_has_the_state_and_derivative_of_the_reference(reference):
     corner = json.loads((reference / "coulomb" / "box_corner.json").read_text())
     lanes = np.vstack([[*corner["parameters"].values(), 0.0, 0.0], LANES[1]])
@@ -186,7 +187,6 @@ TOSS = (
 )
 
 
-@pytest.mark.full
 def test_a_toss_of_a_cube_is_followed_to_second_order_in_state_and_derivative():
     """It strikes with four corners, rolls over edges and slides; its derivative is that of the trajectory."""
     given, *rest = (jnp.asarray(each) for each in TOSS)
@@ -212,7 +212,6 @@ def test_a_toss_of_a_cube_is_followed_to_second_order_in_state_and_derivative():
 EGG = dc.systems.bodies(shapes.Ellipsoid(0.06, 0.05, 0.04), 3, FLOOR)
 
 
-@pytest.mark.full
 def test_an_ellipsoid_that_tumbles_and_bounces_is_followed_to_second_order():
     """With three different moments of inertia; its support point moves over its surface."""
     given, q0, v0, _ = (jnp.asarray(each) for each in TOSS)
@@ -238,7 +237,6 @@ def test_an_ellipsoid_that_tumbles_and_bounces_is_followed_to_second_order():
     np.testing.assert_allclose(errors[0] / errors[1], 4, rtol=0.15)
 
 
-@pytest.mark.full
 def test_an_ellipsoid_that_starts_to_slip_is_right_or_told():
     """It bounces to rest, rolls, and slips from rest in a direction that turns: of first order there, and told."""
     quaternion = np.array([0.21, -0.55, 0.62, 0.52])
@@ -266,7 +264,6 @@ def test_an_ellipsoid_that_starts_to_slip_is_right_or_told():
     assert told.count(0) > len(told) / 2
 
 
-@pytest.mark.full
 def test_cubes_dropped_and_thrown_come_to_rest():
     """Dropped on a face, an edge and a corner they stay on it, which is a balance; thrown they end on a face."""
 
@@ -308,7 +305,6 @@ FLAT = lambda t, p: (jnp.array([[0.0, 1.0]]), jnp.zeros(1))  # noqa: E731
 WHEEL = dc.systems.bodies(shapes.Ellipse(0.035, 0.025), 2, FLAT)
 
 
-@pytest.mark.full
 def test_an_ellipse_rolls_to_second_order():
     """Without slip it has one freedom: its energy says how fast it turns at each angle."""
     a, b, theta, w, end = 0.035, 0.025, 0.4, 6.0, 0.6

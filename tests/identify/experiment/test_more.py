@@ -7,6 +7,8 @@ from falling import FALLING, NOISE, SCHEME, TIMES, fitted, positions, start_of
 from diffcontact.identify import Observations, Problem, Real, what_helps
 from diffcontact.identify.experiment.more import sentence
 
+pytestmark = pytest.mark.full
+
 FREE = {"g": Real(), "u0": Real()}
 
 

@@ -8,6 +8,8 @@ from bouncing import BALL_FREE, BALL_START, ball_problem
 
 from diffcontact.identify import Interval, Normal, check, fit
 
+pytestmark = pytest.mark.full
+
 
 def test_a_start_without_an_impact_is_not_without_hope_but_data_without_one_are(rng):
     # Thrown up so fast that it is still in the air at the end of the record; other points of the bounds are not.

@@ -7,6 +7,8 @@ from falling import FALLING, SCHEME, TIMES, positions, start_of
 
 from diffcontact.identify import Interval, Observations, Problem, Real, fit
 
+pytestmark = pytest.mark.full
+
 SEEN = (0.4 * TIMES - 9.81 * TIMES**2 / 2)[:, None] + 1e-2 * np.random.default_rng(4).normal(size=(41, 1))
 
 

@@ -9,6 +9,8 @@ import diffcontact as dc
 from diffcontact.identify import Interval, Observations, Positive, Problem, check, fit
 from diffcontact.identify.identifiability.naming import combination
 
+pytestmark = pytest.mark.full
+
 TIMES = np.linspace(0.0, 1.0, 41)
 
 

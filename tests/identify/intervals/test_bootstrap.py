@@ -21,6 +21,8 @@ from diffcontact.identify import (
 )
 from diffcontact.identify.verdict.verdict import Reason, Verdict
 
+pytestmark = pytest.mark.full
+
 FREE = {"g": Positive(), "u0": Real()}
 
 

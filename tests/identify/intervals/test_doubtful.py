@@ -9,6 +9,8 @@ from diffcontact.identify import Interval, Positive, Real, fit
 from diffcontact.identify.intervals import doubtful
 from diffcontact.identify.intervals.parabola import inverse_diagonal, leaning, misjudged
 
+pytestmark = pytest.mark.full
+
 TIMES = np.linspace(0.0, 1.5, SAMPLES)
 START = {"e": 0.1, "g": 9.81, "q0": np.ones(1), "u0": np.full(1, 0.3)}
 

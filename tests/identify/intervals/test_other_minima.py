@@ -10,6 +10,8 @@ from diffcontact.identify.problem.joint_residual import JointResidual
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.search.hidden_impacts import behind_gaps, gaps
 
+pytestmark = pytest.mark.full
+
 HELD = {"g": 9.81, "q0": [1.0], "u0": [0.0]}
 FREE = {"e": Interval(0.0, 1.0)}
 
@@ -37,7 +39,7 @@ def test_bounces_that_nobody_saw_may_be_more_or_fewer(hidden, start, tmp_path):
     assert FitResult.load(tmp_path / "result.json").elsewhere == result.elsewhere
 
 
-@pytest.mark.parametrize("method", ["lm", pytest.param("lbfgs", marks=pytest.mark.full)])
+@pytest.mark.parametrize("method", ["lm", "lbfgs"])
 def test_starts_that_end_elsewhere_at_the_same_cost_are_told(rng, method):
     """Of a speed that is the square of a parameter the data do not show the sign."""
     tied = {"u0": lambda p: p["root"] ** 2 * jnp.ones(1)}

@@ -14,6 +14,8 @@ from diffcontact.identify.intervals.posterior import _diagnostics, _failure, _Sp
 from diffcontact.identify.result import resumed
 from diffcontact.identify.verdict.verdict import Reason, Verdict
 
+pytestmark = pytest.mark.full
+
 
 def test_a_robust_loss_and_bad_numbers_are_named(rng):
     run, free = fall(rng), {"g": Positive(), "u0": Real()}
@@ -109,7 +111,6 @@ def test_draws_whose_motions_cannot_be_trusted_are_told(rng):
     assert "not finite" in _failure(objective, np.vstack([np.tile(theta, (9, 1)), [np.nan, 0.0]]))
 
 
-@pytest.mark.full
 @pytest.mark.usefixtures("_even")
 def test_where_the_model_is_linear_the_posterior_is_what_the_fit_says(rng):
     pytest.importorskip("blackjax", reason="the extra 'posterior' is not installed")
@@ -127,7 +128,6 @@ def test_where_the_model_is_linear_the_posterior_is_what_the_fit_says(rng):
     assert "r-hat 1.0" in str(found)
 
 
-@pytest.mark.full
 def test_a_bound_cuts_the_posterior_and_a_prior_narrows_it(rng):
     pytest.importorskip("blackjax", reason="the extra 'posterior' is not installed")
     run = fall(rng)

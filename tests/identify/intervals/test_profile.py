@@ -13,6 +13,8 @@ from diffcontact.identify import Interval, Normal, Positive, Real, fit, profile
 from diffcontact.identify.intervals.profile import LowerCostError
 from diffcontact.identify.intervals.scan import end_of_interval
 
+pytestmark = pytest.mark.full
+
 FREE = {"g": Positive(), "u0": Real()}
 # The module; its function hides it.
 FIT = sys.modules["diffcontact.identify.fit"]

@@ -10,6 +10,8 @@ from diffcontact.identify import FitResult, beside, fit
 from diffcontact.identify.intervals.sisters import _half_width, _moments, _own_quantile, _scatter
 from diffcontact.identify.verdict.verdict import Reason, Verdict
 
+pytestmark = pytest.mark.full
+
 SCATTER, WITHIN = 0.02, 0.005
 
 

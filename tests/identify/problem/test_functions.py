@@ -8,6 +8,8 @@ from falling import FALLING, SCHEME, TIMES, positions, start_of
 from diffcontact.identify import Impacts, Interval, Observations, Problem, Real, fit
 from diffcontact.identify.problem import joint_residual
 
+pytestmark = pytest.mark.full
+
 VALUES = np.zeros((TIMES.size, 1))
 
 

@@ -9,6 +9,8 @@ from diffcontact.identify.problem.impacts import kinks
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.run import with_impacts
 
+pytestmark = pytest.mark.full
+
 
 def times_of_bounces(e, g, height, speed, count):
     """From energy: the first fall, then flights that last e times as long each."""
@@ -50,7 +52,6 @@ def test_a_missed_impact_keeps_its_number_and_another_clock_is_followed():
     assert found.params["rate"] == pytest.approx(25.0, abs=1e-5)
 
 
-@pytest.mark.full
 def test_what_the_samples_and_the_sound_say_is_weighed(rng):
     """Samples of 1 cm and a sound of 1 ms: the error of e is below that of the samples alone, and true."""
     times = np.linspace(0.0, 1.5, 60)

@@ -3,6 +3,8 @@ import pytest
 
 from diffcontact.identify import Observations, Problem
 
+pytestmark = pytest.mark.full
+
 
 def positions(trajectory, params):
     return trajectory.q

@@ -6,6 +6,8 @@ from dragged import FREE, START, TRUTH, inside, problem
 
 from diffcontact.identify import Normal, Positive, Real, fit
 
+pytestmark = pytest.mark.full
+
 
 def test_a_prior_is_a_measurement_more(rng):
     run = problem(rng)

@@ -5,6 +5,8 @@ from dragged import DRAGGED, FREE, SCHEME, START, TIMES, inside, motion, start_o
 
 from diffcontact.identify import Observations, Problem, fit
 
+pytestmark = pytest.mark.full
+
 
 def both(trajectory, params):
     return jnp.concatenate([trajectory.q, trajectory.q], axis=1)

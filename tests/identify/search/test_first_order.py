@@ -5,6 +5,8 @@ from dragged import START, TRUTH, problem
 
 from diffcontact.identify import Interval, Real, fit
 
+pytestmark = pytest.mark.full
+
 
 @pytest.mark.parametrize(("method", "high"), [("lbfgs", 3.0), ("lbfgs", 0.5), ("adam", 0.5)])
 def test_methods_of_first_order_end_where_least_squares_do_also_at_a_bound(rng, method, high):

@@ -13,6 +13,8 @@ from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.search.multiple_shooting import LEAST, CutRun, _Pieces, cuts, piece_together
 from diffcontact.identify.search.trust_region import solve
 
+pytestmark = pytest.mark.full
+
 BAD = {"e": 0.87, "g": 7.92, "q0": [1.08], "u0": [0.24]}
 
 
@@ -114,7 +116,6 @@ def test_segments_of_a_sphere_that_spins_repeat_its_motion(rng):
     assert 20 < pieced.apart < 123
 
 
-@pytest.mark.full
 def test_what_depends_on_the_whole_motion_cannot_be_cut():
     def mean_height(trajectory, params):
         return trajectory.q - jnp.mean(trajectory.q)

@@ -12,6 +12,8 @@ from diffcontact.identify.search import shooting
 from diffcontact.identify.search.neighbouring_impacts import neighbouring_impacts
 from diffcontact.identify.search.shooting import search
 
+pytestmark = pytest.mark.full
+
 SPACING = 1.5 / (SAMPLES - 1)
 START = BALL_TRUTH | {"q0": np.ones(1), "u0": np.full(1, 0.3)}
 

@@ -10,6 +10,8 @@ import diffcontact as dc
 import diffcontact.identify.problem.residual as residual_module
 from diffcontact.identify import Observations, Positive, Real, fit
 
+pytestmark = pytest.mark.full
+
 FREE = {"g": Positive(), "u0": Real()}
 H = TIMES[1]
 

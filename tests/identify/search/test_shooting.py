@@ -8,6 +8,8 @@ from diffcontact.identify import Interval, fit
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.search.trust_region import solve
 
+pytestmark = pytest.mark.full
+
 # From here single shooting ends in a local minimum.
 BAD = {"e": 0.87, "g": 7.92, "q0": [1.08], "u0": [0.24]}
 TRUTH = {"e": 0.8, "g": 9.81, "q0": 1.0, "u0": 0.3}

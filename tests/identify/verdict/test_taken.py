@@ -6,9 +6,12 @@ import re
 import dragged
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from falling import FALLING, SCHEME, TIMES, fall, fitted, start_of
 
 from diffcontact.identify import FitResult, Normal, Observations, Positive, Problem, Real, fit
+
+pytestmark = pytest.mark.full
 
 FREE = {"g": Real(), "u0": Real()}
 G, NOISE = 9.81, 1e-3

@@ -8,6 +8,8 @@ from bouncing import BALL, BALL_FREE, BALL_TRUTH, SAMPLES, ball_problem, bounces
 
 from diffcontact.identify import FitResult, Interval, Normal, Observations, Problem, fit, fit_replicas
 
+pytestmark = pytest.mark.full
+
 TIMES = np.linspace(0.0, 1.5, SAMPLES)
 REPLICAS = 12
 START = {"e": 0.8, "g": 9.81, "q0": np.ones(1), "u0": np.full(1, 0.3)}

@@ -8,6 +8,8 @@ import pytest
 import diffcontact as dc
 from diffcontact.status import Status
 
+pytestmark = pytest.mark.full
+
 G = 9.81
 
 
@@ -102,7 +104,6 @@ def test_a_block_on_a_belt_sticks_slips_and_sticks(order):
             np.testing.assert_allclose(found, known, atol=bound * np.max(np.abs(known)))
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("order", [2, 4])
 def test_a_sphere_rolls_in_a_circle_on_a_turntable(order):
     params = jnp.array([0.05, 3.0, 0.4, -0.2, 0.3, 0.5])

@@ -10,6 +10,8 @@ import pytest
 import diffcontact as dc
 from diffcontact.status import Status
 
+pytestmark = pytest.mark.full
+
 HALF_LENGTH, HALF_WIDTH = 0.5, 0.4
 ALONG, ACROSS = np.array([-1.0, -1.0, 1.0, 1.0]), np.array([-1.0, 1.0, -1.0, 1.0])
 TIMES = jnp.linspace(0.0, 1.0, 41)

@@ -10,6 +10,8 @@ from hypothesis.extra.numpy import arrays
 
 import diffcontact as dc
 
+pytestmark = pytest.mark.full
+
 BALLS, D, CONTACTS = 3, 6, 15
 BOX = dc.systems.balls(BALLS, 2, box=(0.0, 1.0))
 RADII = {"radius": jnp.full(BALLS, 0.1)}
@@ -97,7 +99,6 @@ def test_no_penetration_no_gain_momentum_kept_and_derivatives_finite(case, seed)
     _holds(case, seed)
 
 
-@pytest.mark.full
 @settings(max_examples=3000, deadline=None, derandomize=True, database=None)
 @given(CASES, st.integers(0, 2**31))
 def test_thousands_of_cases(case, seed):
@@ -116,7 +117,6 @@ def _generic(rng):
     }
 
 
-@pytest.mark.full
 @settings(max_examples=500, deadline=None, derandomize=True, database=None)
 @given(st.integers(0, 2**31))
 def test_forward_and_reverse_agree(seed):

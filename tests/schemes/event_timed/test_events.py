@@ -12,6 +12,8 @@ import diffcontact as dc
 from diffcontact.schemes.event_timed.events import rounding_of_time, to_event_or_end
 from diffcontact.schemes.event_timed.smooth_motion import Tolerance
 
+pytestmark = pytest.mark.full
+
 # A point that flies past a disc of radius 1, e = 1.
 PASSING = dc.System(
     gap=lambda t, q, p: (jnp.linalg.norm(q) - 1.0)[None],

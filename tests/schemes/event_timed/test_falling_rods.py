@@ -10,6 +10,8 @@ from routh import ROD, routh
 
 import diffcontact as dc
 
+pytestmark = pytest.mark.full
+
 # A rod's end that falls on the floor and bounces once; half a metre from its centre, of mass 1.
 LENGTH, GRAVITY, END = 0.5, 9.81, 0.6
 # e, mu, height of the centre, its velocity, leaning and spin.
@@ -70,9 +72,7 @@ def newton(W, w, mu, e, law):
     return r, "grips"
 
 
-@pytest.mark.parametrize(
-    "law", [pytest.param("newton", marks=pytest.mark.full), pytest.param("poisson", marks=pytest.mark.full), "stronge"]
-)
+@pytest.mark.parametrize("law", ["newton", "poisson", "stronge"])
 def test_a_rod_that_falls_on_its_end(law):
     """Constant forces: exact at every step length, state and Jacobian."""
     cases = []

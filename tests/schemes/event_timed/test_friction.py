@@ -12,12 +12,10 @@ from problems import coulomb
 import diffcontact as dc
 from diffcontact.status import Status
 
-QUICK = ("disc_superball", "ladder")
+pytestmark = pytest.mark.full
 
 
-@pytest.mark.parametrize(
-    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.full) for name in coulomb.PROBLEMS]
-)
+@pytest.mark.parametrize("name", coulomb.PROBLEMS)
 def test_the_references(reference, name):
     data = json.loads((reference / f"coulomb/{name}.json").read_text())
     theta = jnp.array(list(data["parameters"].values()))
@@ -34,7 +32,6 @@ def test_the_references(reference, name):
             assert np.all(found < 2e-11)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("name", coulomb.PROBLEMS)
 def test_the_references_by_reverse_mode(reference, name):
     data = json.loads((reference / f"coulomb/{name}.json").read_text())
@@ -47,7 +44,7 @@ def test_the_references_by_reverse_mode(reference, name):
         assert np.all(found < {"ladder": 3e-4, "driven_block": 1e-7}.get(name, 2e-11))
 
 
-@pytest.mark.parametrize("name", ["ladder", pytest.param("driven_block", marks=pytest.mark.full)])
+@pytest.mark.parametrize("name", ["ladder", "driven_block"])
 def test_fourth_order(reference, name):
     """A mass matrix and friction that turn, and a drive, through slips that end and begin."""
     data = json.loads((reference / f"coulomb/{name}.json").read_text())
@@ -221,7 +218,6 @@ def test_a_box_that_lies_flat_sticks_slides_and_is_carried():
     np.testing.assert_allclose(np.asarray(run.impulse).sum(axis=2), 0.05 * weight, rtol=1e-12)
 
 
-@pytest.mark.full
 def test_derivatives_agree_eager_jitted_mapped_and_both_ways():
     params = {"mu": jnp.array(0.5), "push": jnp.array(6.0), "belt": jnp.array(0.3)}
 
@@ -242,7 +238,6 @@ def test_derivatives_agree_eager_jitted_mapped_and_both_ways():
     np.testing.assert_allclose(jax.vmap(end)(lanes)[0], end(params), rtol=1e-13, atol=1e-15)
 
 
-@pytest.mark.full
 def test_a_slip_that_passes_by_zero_is_followed_or_told():
     """A block in a plane, pushed against its slip: what it has across is not lost without a word."""
     block = dc.System(
@@ -276,7 +271,6 @@ def test_a_slip_that_passes_by_zero_is_followed_or_told():
     assert status == 0
 
 
-@pytest.mark.full
 def test_a_sphere_rolls_down_a_groove():
     """Two contacts that stick, whose friction is not unique: a = g sin(slope) / (1 + 2/5 / cos^2(half angle))."""
     tilt, half, r, g = 0.3, np.pi / 4, 0.1, 9.81

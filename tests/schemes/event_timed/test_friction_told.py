@@ -11,6 +11,8 @@ from scipy.integrate import solve_ivp
 import diffcontact as dc
 from diffcontact.status import Status
 
+pytestmark = pytest.mark.full
+
 
 def test_what_slips_behind_bounces_that_are_left_out_is_told_or_right():
     """A block bounces to rest on a table that is shaken up, down and sideways, and does not always stick in the end."""
@@ -96,7 +98,6 @@ def test_a_corner_whose_walls_carry_a_disc_at_mu_of_one():
         assert np.all(np.isfinite(found))
 
 
-@pytest.mark.full
 def test_a_slip_that_passes_near_zero_is_told_or_right():
     """A block thrown up a slope too steep to hold it turns at its highest point, the faster the straighter it went."""
     block = dc.System(

@@ -7,6 +7,8 @@ import pytest
 
 import diffcontact as dc
 
+pytestmark = pytest.mark.full
+
 STEEP = np.pi / 3
 FLOOR_AND_RAMP = np.array([[0.0, 1.0], [-np.sin(STEEP), np.cos(STEEP)]])
 

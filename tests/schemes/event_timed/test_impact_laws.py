@@ -13,6 +13,8 @@ from scipy.integrate import solve_ivp
 import diffcontact as dc
 from diffcontact.status import Status
 
+pytestmark = pytest.mark.full
+
 LAWS = ("newton", "poisson", "stronge")
 
 
@@ -262,7 +264,6 @@ def test_derivatives_of_a_plane_impact(law):
             assert np.all(np.abs(forward[i][:, 0]) <= rounding)
 
 
-@pytest.mark.full
 def test_derivatives_of_an_impact_in_space():
     """Of slips that turn, by Stronge's law, which has all events; and of one that sticks, on which mu has no effect."""
     W, params, w, _, _, status = outcome(2, "stronge")

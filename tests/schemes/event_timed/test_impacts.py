@@ -3,8 +3,11 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import diffcontact as dc
+
+pytestmark = pytest.mark.full
 
 LINE = dc.systems.balls(3, 1, box=(0.0, 2.0))
 # The second ball still bounces, 1 mm high, when the third one falls on it.

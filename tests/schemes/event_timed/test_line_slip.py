@@ -6,6 +6,8 @@ from problems.reference import load
 
 import diffcontact as dc
 
+pytestmark = pytest.mark.full
+
 SCHEME = dc.EventTimed()
 
 
@@ -106,7 +108,6 @@ def test_fourth_order_in_state_and_jacobian():
     assert np.all(errors[-1] < 1e-5)
 
 
-@pytest.mark.full
 def test_derivatives_agree_with_each_other_and_with_differences():
     line = chain(2, times=(0.0, 0.31, 0.31))
     theta, times = jnp.array([1.0, 100.0, 0.2, 0.05, 1.0, 0.02, 0.01, 0.03]), jnp.linspace(0.0, 0.8, 41)
@@ -146,7 +147,6 @@ def test_stiff_springs_and_dashpots_are_stable_at_any_step():
     assert np.max(np.abs(run.q[-1])) < 1e-8
 
 
-@pytest.mark.full
 def test_reference_slider_and_chain(reference):
     slider = load("slider_percussions")
     for run in slider.runs:

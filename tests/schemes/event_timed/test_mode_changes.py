@@ -9,6 +9,8 @@ from rubbing import BLOCK, DISC, DROP, SLIDES
 import diffcontact as dc
 from diffcontact import Mode
 
+pytestmark = pytest.mark.full
+
 # Mass 1, weight 10: v' = push + jerk t -+ mu (10 - lift t).
 PULLED = dc.System(
     gap=lambda t, q, p: q[1:],

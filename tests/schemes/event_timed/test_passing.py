@@ -7,6 +7,8 @@ import pytest
 
 import diffcontact as dc
 
+pytestmark = pytest.mark.full
+
 RADIUS, RATE, E = 0.01, 60.0, 0.8
 
 

@@ -11,6 +11,8 @@ from problems import hybrid
 
 import diffcontact as dc
 
+pytestmark = pytest.mark.full
+
 # A mass on a spring whose other end is drawn up as w t^2: it lies on the floor until k w t^2 = g, and then leaves it
 # with an acceleration that begins at zero.
 LIFTED = dc.System(
@@ -76,7 +78,6 @@ def test_a_mass_that_is_lifted(order):
 
 
 # How far each observed order may be judged: rounding ends it where forces are constant.
-@pytest.mark.full
 @pytest.mark.parametrize("order", [2, 4])
 @pytest.mark.parametrize("name", ["hopper", "table_chatter", "block_bounce", "cartpole_walls", "triple_pendulum"])
 def test_orders_on_hybrid_systems(reference, name, order):

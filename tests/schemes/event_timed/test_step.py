@@ -8,6 +8,8 @@ from problems.reference import load
 
 import diffcontact as dc
 
+pytestmark = pytest.mark.full
+
 # Constant forces: exact at every step length up to the rounding of at most 1200 steps.
 EXACT = ["bounce", "two_balls_box_2d", "vibrating_table", "round_obstacle", "growing_balls"]
 ALSO_EXACT = ["inelastic_obstacle", "landing_slope", "onto_resting_ball"]
@@ -47,7 +49,6 @@ def test_constant_forces_are_exact(reference, name):
     assert np.all(_errors(name, 1e-2) < 1e-10)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("jacobian", [jax.jacfwd, jax.jacrev])
 @pytest.mark.parametrize("h", [1e-2, 1e-3])
 @pytest.mark.parametrize("name", EXACT)
@@ -55,7 +56,6 @@ def test_both_modes_and_two_step_lengths(reference, name, h, jacobian):
     assert np.all(_errors(name, h, jacobian) < 1e-9)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(
     "name",
     [*EXACT, "landing_bowl", "pendulum_stop", "double_pendulum_wall", "slider_percussions", "two_particle_chain"],
@@ -71,12 +71,10 @@ def test_single_precision_on_the_references(reference, name):
     assert np.max(np.abs(end - np.array(run["state"]))) < 1e-3
 
 
-@pytest.mark.full
 def test_reverse_mode(reference):
     assert np.all(_errors("round_obstacle", 1e-2, jax.jacrev) < 1e-10)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("name", ["landing_bowl", "pendulum_stop", "double_pendulum_wall"])
 def test_second_order_in_state_and_jacobian(reference, name):
     coarse, fine = _errors(name, 1e-2), _errors(name, 1e-3)
@@ -84,7 +82,6 @@ def test_second_order_in_state_and_jacobian(reference, name):
     assert np.all(np.log10(coarse / fine) > 1.8)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("name", ["pendulum_stop", "double_pendulum_wall"])
 def test_fourth_order_in_state_and_jacobian(reference, name):
     coarse, fine = _errors(name, 1e-2, order=4), _errors(name, 2e-3, order=4)
@@ -120,7 +117,6 @@ def test_a_struck_ball_on_a_wall_keeps_the_energy():
     assert run.status == 0
 
 
-@pytest.mark.full
 def test_free_fall_onto_a_ball_before_the_impact(reference):
     problem = load("onto_resting_ball")
     state = problem.end(jnp.asarray(problem.theta), 0.3, 1e-2)
@@ -269,7 +265,6 @@ def test_a_dropped_stack_comes_to_rest():
     assert np.max(np.diff(_energy(params, run))) < 1e-13
 
 
-@pytest.mark.full
 def test_a_pile_settles_without_penetration(rng):
     # Five diameters are 1.0: a box of exactly that width has one place only for five on the floor.
     system, params = _balls(6, 2, box=(0.0, jnp.array([1.03, 1.0])), gravity=jnp.array([0.0, -9.81]))
@@ -325,7 +320,6 @@ def test_an_order_that_does_not_exist():
         dc.EventTimed(order=3)
 
 
-@pytest.mark.full
 def test_no_lane_depends_on_its_neighbours():
     # Five discs in a box. A pile needs many candidates in its projections and three passes for its reaction, discs in
     # flight need none: what one lane asks for must not change the rounding of another.

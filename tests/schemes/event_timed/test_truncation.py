@@ -8,6 +8,8 @@ import pytest
 import diffcontact as dc
 from diffcontact.status import Status
 
+pytestmark = pytest.mark.full
+
 # sin'' = -sin, from (0, 1): a period is 2 pi, the way of a period 4, and the wall is never reached.
 OSCILLATOR = dc.System(
     gap=lambda t, q, p: q + 10.0,

@@ -1,0 +1,10 @@
+"""A box over a rough floor, by one program."""
+
+import pytest
+import references
+import zoo
+
+
+@pytest.mark.parametrize("name", references.of(zoo.BOX))
+def test_states_and_derivatives_are_the_exact_ones(reference, name):
+    references.check(reference, name)

@@ -1,0 +1,10 @@
+"""A ladder between floor and wall, by one program."""
+
+import pytest
+import references
+import zoo
+
+
+@pytest.mark.parametrize("name", references.of(zoo.LADDER))
+def test_states_and_derivatives_are_the_exact_ones(reference, name):
+    references.check(reference, name)
