@@ -21,6 +21,7 @@ import jax
 from diffcontact.commands.cache import use_cache
 from diffcontact.commands.complaint import ExitCode, complain, unforeseen
 from diffcontact.commands.threads import products_by_one_thread
+from diffcontact.interruption import heeded
 from diffcontact.messages import say
 from diffcontact.progress import shown
 from diffcontact.tasks import LostChunkError
@@ -52,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with warnings.catch_warnings():
             # numpy's, of numbers that overflow: what came of them is refused by file and key.
             warnings.simplefilter("ignore", RuntimeWarning)
-            with shown(not options.quiet):
+            with shown(not options.quiet), heeded(lambda: f"interrupted; {interrupted}"):
                 code = int(options.run(options))
         sys.stdout.flush()
         return code

@@ -5,6 +5,7 @@ A task has the same numbers in another process as here: it takes along what they
 
 from __future__ import annotations
 
+import os
 import pickle
 import platform
 import uuid
@@ -33,6 +34,14 @@ _EACH, _UNKNOWN = 2, 16
 _SETTINGS = ("enable_x64", "default_matmul_precision", "default_prng_impl", "threefry_partitionable")
 # Of threads that want the same, one makes it for all: an `lru_cache` alone lets two of them make it at once.
 _MAKING = Lock()
+
+
+# A process that was forked since has JAX's locks without the threads that hold them: it would wait for ever.
+_IMPORTED_BY = os.getpid()
+_FORKED = (
+    "the worker was forked from a process that uses jax, in which jax hangs; expected workers that are spawned, as of "
+    "ProcessPoolExecutor(mp_context=multiprocessing.get_context('spawn'))"
+)
 
 
 class LostChunkError(RuntimeError):
@@ -192,6 +201,8 @@ class _Packed:
     run: bytes
 
     def __call__(self, lanes: Any) -> list[np.ndarray]:
+        if os.getpid() != _IMPORTED_BY:
+            raise RuntimeError(_FORKED)
         with _MAKING:
             task = _opened(self.conditions, self.run)
         return task(lanes)

@@ -1,4 +1,4 @@
-"""Ctrl-C at any moment of a command: exit code 130 and no traceback."""
+"""Ctrl-C at any moment of a command: exit code 130 and no traceback. A library leaves signals as they are."""
 
 import os
 import signal
@@ -50,10 +50,76 @@ def test_an_interruption_while_the_package_is_imported(tmp_path, called, delay):
     assert not [line for line in told if "Traceback" in line or "KeyboardInterrupt" in line]
 
 
-def test_other_programs_keep_their_own_ways():
-    # This process is pytest.
-    assert signal.getsignal(signal.SIGINT) is not interruption._end
-    assert not interruption._ours()
+_LIBRARY = """
+import os, signal, sys
+import jax, jax.numpy
+def seen():
+    return dict(os.environ), {number: signal.getsignal(number) for number in signal.valid_signals()}
+before = seen()
+import diffcontact
+assert seen() == before
+"""
+
+
+def test_an_import_sets_no_signal_handler_and_no_environment_variable(tmp_path):
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "__init__.py").write_text(_LIBRARY)
+    (tmp_path / "other" / "__main__.py").write_text("")
+    environment = {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
+    environment["PYTHONPATH"] = os.pathsep.join([ROOT, str(tmp_path)])
+    # The second is another program that is started by -m, with our name among its arguments.
+    for called in (["-c", _LIBRARY], ["-m", "other", "diffcontact"]):
+        subprocess.run([sys.executable, *called], env=environment, check=True)
+
+
+@pytest.mark.parametrize(
+    ("interpreter", "arguments", "ours"),
+    [
+        (["-m", "diffcontact"], ["fit"], True),
+        (["-Im", "diffcontact"], [], True),
+        (["-mdiffcontact"], ["fit"], True),
+        (["-m", "pytest"], ["diffcontact"], False),
+        (["-m", "diffcontact.other"], [], False),
+    ],
+)
+def test_only_a_process_of_the_command_is_ours(monkeypatch, interpreter, arguments, ours):
+    monkeypatch.setattr(sys, "orig_argv", ["python", *interpreter, *arguments])
+    monkeypatch.setattr(sys, "argv", ["-m", *arguments])
+    assert interruption._is_command() is ours
+
+
+_BUSY = """
+import hashlib
+from diffcontact import interruption
+with interruption.heeded(lambda: "interrupted; all is well"):
+    print("begun", flush=True)
+    hashlib.pbkdf2_hmac("sha256", b"in", b"C", 10**9)
+"""
+
+
+def test_an_interruption_while_no_python_runs():
+    """As when XLA compiles: Python would call its handler when that is over."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", _BUSY],
+        env=os.environ | {"PYTHONPATH": ROOT},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "begun\n"
+    # Until the digest is under way.
+    time.sleep(2)
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert told == "interrupted; all is well\n"
+
+
+def test_signals_are_as_before_when_the_command_is_over():
+    with interruption.heeded(lambda: ""):
+        pass
+    assert signal.set_wakeup_fd(-1) == -1
 
 
 def _ended(monkeypatch, main):

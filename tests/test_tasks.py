@@ -321,6 +321,22 @@ def test_outputs_of_another_kind_are_refused(monkeypatch):
         dc.ensemble(_run, BATCH, executor=Here())
 
 
+class Hidden:
+    """A pool of processes behind an object of one's own."""
+
+    def __init__(self, pool):
+        self.submit = pool.submit
+
+
+@pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning", "ignore:This process:DeprecationWarning")
+def test_a_worker_that_was_forked_says_so():
+    with (
+        ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("fork")) as forks,
+        pytest.raises(RuntimeError, match=r"the worker was forked from a process that uses jax.*expected.*spawn"),
+    ):
+        dc.ensemble(_run, BATCH, executor=Hidden(forks))
+
+
 def test_what_is_no_executor_is_refused():
     with pytest.raises(ValueError, match=r"ensemble\(executor='tcp://a:1'\): expected an object with submit"):
         dc.ensemble(_run, BATCH, executor="tcp://a:1")
