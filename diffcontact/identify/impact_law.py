@@ -365,7 +365,7 @@ def speeds_of(run: Run, at: Linearised, mask: NDArray) -> NDArray:
 
 def _restitution(run: Run, theta: NDArray, mask: NDArray, speeds) -> NDArray:
     """Restitution of the contacts of the mask at these speeds (m,); NaN where they differ in it."""
-    params = run.model.parameters(jnp.asarray(theta[run.index]), run.fixed)
+    params = run.beginning(theta).params
     each = [np.asarray(run.model.system.restitution(params, jnp.full(mask.shape, v))) for v in speeds]
     each = [e[mask] if e.ndim else e[None] for e in each]
     return np.array([e[0] if np.ptp(e) < 1e-9 else np.nan for e in each])

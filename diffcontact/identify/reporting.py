@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from diffcontact.arguments import placed
 from diffcontact.drawing import Draw, Drawing, drawing_of
 from diffcontact.identify.experiment.more import sentence
 from diffcontact.identify.problem.impacts import struck
@@ -106,7 +107,7 @@ def _measured_runs(
     theta, channels, runs = objective.parameters.start, list(labels.channels), []
     for i, name in enumerate(names):
         run, trajectory = objective.joint.runs[i], result.trajectories[i]
-        params = run.model.parameters(jnp.asarray(theta[run.index]), run.fixed)
+        params = run.beginning(theta).params
         trajectory = _listed(objective, theta, i, trajectory)
         drawing = drawing_of(run.model.system, draw or (labels.draws[i] if labels.draws else None))
         view = _Observed(
@@ -195,10 +196,10 @@ class _Observed:
         if rows < 2:
             return None
         dense = Trajectory(
-            t=jnp.asarray(found.t),
-            q=jnp.asarray(found.q),
-            u=jnp.asarray(found.u),
-            impulse=jnp.zeros((rows - 1, *contacts)),
+            t=placed(found.t),
+            q=placed(found.q),
+            u=placed(found.u),
+            impulse=placed(np.zeros((rows - 1, *contacts))),
             status=given.status,
         )
         try:

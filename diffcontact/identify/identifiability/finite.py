@@ -35,11 +35,11 @@ def require_finite(objective: Objective) -> None:
 def _to_begin_with(objective: Objective, theta: NDArray) -> Iterator[str]:
     """What `initial` and `clock` return at theta (P,) that is not finite, in words."""
     for number, run in enumerate(objective.joint.runs):
-        states, times, _ = run.beginning(theta)
-        for name, state in zip(("q0", "u0"), states, strict=True):
+        begun = run.beginning(theta)
+        for name, state in zip(("q0", "u0"), begun.state, strict=True):
             if shown := _first(state):
                 yield _told(objective, "Problem(initial)", f"{shown} of {name}", number)
-        if times is not None and (shown := _first(times)):
+        if begun.times is not None and (shown := _first(begun.times)):
             yield _told(objective, "Problem(clock)", shown, number)
 
 

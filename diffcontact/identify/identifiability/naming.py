@@ -139,7 +139,7 @@ def _moved(objective: Objective, theta: Any, name: str):
     j, theta = objective.parameters.names.index(name), np.asarray(theta, float)
     moved = theta + (1e-3 * max(abs(theta[j]), 1.0)) * (np.arange(theta.size) == j)
     for run in objective.joint.runs:
-        yield run, *(run.model.parameters(jnp.asarray(at[run.index]), run.fixed) for at in (theta, moved))
+        yield run, *(run.beginning(at).params for at in (theta, moved))
 
 
 def least_friction(objective: Objective, theta: Any, name: str, trajectories: Sequence[Any]) -> float:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -83,18 +83,33 @@ def observed(model: Model, z: Array, fixed: dict[str, Any], trajectory: Any):
     return model.observe(trajectory, model.parameters(z, fixed))
 
 
+class Beginning(NamedTuple):
+    """How a run begins.
+
+    Attributes:
+        params: what its functions are given.
+        state: (q0, u0).
+        slopes: the derivatives of the state by z.
+        times: the system's times of its samples; None without a clock.
+    """
+
+    params: Any
+    state: Any
+    slopes: Any
+    times: Array | None
+
+
 @partial(quick_jit, static=("model",))
-def beginning(model: Model, z: Array, fixed: dict[str, Any], times: Array):
-    """The state (q0, u0) in which a run begins; the system's times of its samples, None without a clock; and the
-    derivatives of the state by z."""
+def beginning(model: Model, z: Array, fixed: dict[str, Any], times: Array) -> Beginning:
+    """How a run begins at z (P_i,)."""
 
     def begun(z):
         params = model.parameters(z, fixed)
         state = model.initial(params)
-        return state, (state, None if model.clock is None else model.clock(times, params))
+        return state, (params, state, None if model.clock is None else model.clock(times, params))
 
-    slopes, (state, times) = jax.jacfwd(begun, has_aux=True)(z)
-    return state, times, slopes
+    slopes, (params, state, clock) = jax.jacfwd(begun, has_aux=True)(z)
+    return Beginning(params, state, slopes, clock)
 
 
 evaluate = quick_jit(residual, static=("model",))

@@ -21,7 +21,7 @@ from diffcontact.identify.problem.loss import Loss
 from diffcontact.identify.problem.model import Model
 from diffcontact.identify.problem.observations import Observations
 from diffcontact.identify.problem.parameters import FreeParameters
-from diffcontact.identify.problem.residual import Samples, beginning, evaluate, linearise, observed
+from diffcontact.identify.problem.residual import Beginning, Samples, beginning, evaluate, linearise, observed
 from diffcontact.identify.problem.rounding import rounding
 from diffcontact.identify.problem.substeps import enough
 
@@ -107,8 +107,8 @@ class Run:
             trajectory = replace(jax.tree.map(continued, replace(trajectory, percussions=None)), percussions=listed)
         return np.asarray(observed(self.model, theta[self.index], self.fixed, trajectory), float)[: self.length]
 
-    def beginning(self, theta: NDArray) -> tuple[Any, Any, Any]:
-        """State, times and slopes of the state at theta (P,); see `residual.beginning`."""
+    def beginning(self, theta: NDArray) -> Beginning:
+        """How it begins at theta (P,)."""
         return beginning(self.model, theta[self.index], self.fixed, self.samples.times)
 
     def measured(self, r: Any, J: Any) -> tuple[NDArray, NDArray]:

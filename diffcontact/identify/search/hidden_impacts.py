@@ -48,7 +48,7 @@ def gaps(joint: JointResidual, theta: NDArray) -> list[tuple[int, int]]:
         return []
     found = []
     for i, (run, at) in enumerate(zip(joint.runs, joint.linearise(theta), strict=True)):
-        hit = room[i] * struck(at.trajectory.impulse[: run.length - 1])
+        hit = room[i] * struck(np.asarray(at.trajectory.impulse)[: run.length - 1])
         found += [(i, b) for a, b in wide[i] if hit[a:b].sum() > 1]
     return found
 

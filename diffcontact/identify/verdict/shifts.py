@@ -150,6 +150,6 @@ def _of_the_start(evidence: Evidence) -> NDArray:
     """(P,) parameters on which the initial state of a run depends."""
     found = np.zeros(evidence.theta.size, bool)
     for run in evidence.objective.joint.runs:
-        slopes = jax.tree.leaves(run.beginning(evidence.theta)[2])
+        slopes = jax.tree.leaves(run.beginning(evidence.theta).slopes)
         found[run.index] |= np.any([np.any(np.asarray(s) != 0, axis=tuple(range(np.ndim(s) - 1))) for s in slopes], 0)
     return found
