@@ -9,6 +9,7 @@ import pytest
 from budget import Budget
 
 from diffcontact.commands import cache
+from diffcontact.compilation import clear_caches
 
 # Nearly all of the tests' time is compilation, and half of that is optimisation, which they do without. Older and newer
 # releases may not know these flags, and XLA ends the process on a flag that it does not know.
@@ -94,8 +95,7 @@ def pytest_runtest_teardown(item):
 def _forget_where_many():
     mappings = Path("/proc/self/maps")
     if mappings.exists() and mappings.read_bytes().count(b"\n") > MAPPINGS:
-        jax.clear_caches()
-        gc.collect()
+        clear_caches()
 
 
 def _folder(variable, default):

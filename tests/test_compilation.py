@@ -1,5 +1,8 @@
 """How much there is to compile, and how: before XLA sees a program its instructions are counted."""
 
+import sys
+import weakref
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -122,6 +125,56 @@ def test_code_that_has_little_to_do_is_not_optimised(monkeypatch):
         np.testing.assert_array_equal(double(jnp.ones(size)), np.full(size, 2.0))
     assert asked == [True, False, True]
     assert double.programs() == 3
+
+
+def test_the_programs_used_least_recently_go_first(monkeypatch):
+    kept, made = compilation._Programs(2), []
+
+    def get(name):
+        kept.get(name, lambda: made.append(name) or name)
+
+    for name in ("a", "b", "a", "c", "a", "b"):
+        get(name)
+    assert made == ["a", "b", "c", "b"]
+    # The older half goes where memory mappings become many; the one that is asked for is never among it.
+    kept.most = 10
+    monkeypatch.setattr(compilation, "_mapped", lambda: 0.6)
+    get("d")
+    assert list(kept._kept) == ["b", "d"]
+
+
+def test_a_program_goes_with_its_last_reference():
+    """XLA crashes where a process has no memory mappings left: each program holds some."""
+
+    class Watched:
+        pass
+
+    watched = Watched()
+    gone = weakref.ref(watched)
+    double = quick_jit(lambda x, code: 2 * x, static=("code",))
+    assert double(1.0, watched) == 2
+    del watched
+    dc.clear_caches()
+    assert gone() is None
+    assert double.programs() == 0
+
+
+def test_near_the_limit_of_mappings_all_programs_go_or_an_error_says_so(monkeypatch):
+    kept, cleared = compilation._Programs(2), []
+    monkeypatch.setattr(compilation, "clear_caches", lambda: cleared.append(1))
+    monkeypatch.setattr(compilation, "_mapped", lambda: 0.8 if len(cleared) == 0 else 0.1)
+    kept.get("a", lambda: "program")
+    assert cleared == [1]
+    monkeypatch.setattr(compilation, "_mapped", lambda: 0.95)
+    with pytest.raises(MemoryError, match=r"memory mappings: 95% .* vm.max_map_count.*expected room"):
+        kept.get("b", lambda: "program")
+    # What is there can be used.
+    assert kept.get("a", lambda: pytest.fail("compiled")) == "program"
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc")
+def test_mappings_are_counted():
+    assert 0 < compilation._mapped() < 1
 
 
 def test_what_xla_flags_say_holds(monkeypatch):
