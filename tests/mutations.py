@@ -162,9 +162,9 @@ MUTATIONS = (
         14,
         "schemes",
         "schemes/position_projection.py",
-        "solution = qp.project(mass, here.normals,",
-        "solution = qp.project(jnp.ones_like(w), here.normals,",
-        "a position is projected as if all masses were one",
+        "outside = jnp.any(system.gap(t, w, params) < 0)",
+        "outside = jnp.any(system.gap(t, w, params) < -1e-3)",
+        "bodies may overlap by a millimetre before a position is projected",
     ),
     Mutation(
         15,
