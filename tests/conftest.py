@@ -3,6 +3,9 @@ import os
 import time
 from pathlib import Path
 
+# XLA says at length, of programs that are kept, that it prefers other instructions here.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
 import jax
 import numpy as np
 import pytest
@@ -47,6 +50,15 @@ def pytest_configure(config):
     if PROGRAMS != "off" and not hasattr(config, "workerinput"):
         cache._trim(Path(PROGRAMS), 2**30)
     config.pluginmanager.register(Budget(config), "budget")
+
+
+def pytest_ignore_collect(collection_path, config):
+    """What the default suite leaves out whole is not imported: that takes many seconds and compiles programs."""
+    if config.option.markexpr != "not full and not studies" or collection_path.suffix != ".py":
+        return None
+    studies = ROOT / "tests" / "experiments" in collection_path.parents
+    full = collection_path.match("test_*.py") and "\npytestmark = pytest.mark.full\n" in collection_path.read_text()
+    return True if studies or full else None
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -77,10 +77,10 @@ def run(model, rows, scheme=None, *, derivative=True, single=False):
 
 
 def alone(model, row, scheme=None):
-    """The `Motion` of a row by a plain call."""
+    """The `Motion` of a row by a plain call, which knows the number of substeps when it is traced."""
     params, times, substeps = _arguments(model, row, np.float64)
-    q0, u0 = model.start(params)
-    return _motion(None, dc.simulate(model.system, params, q0, u0, times, scheme=scheme, substeps=substeps), params)
+    motion = dc.simulate(model.system, params, *model.start(params), times, scheme=scheme, substeps=int(substeps))
+    return _motion(None, motion, params)
 
 
 @cache
