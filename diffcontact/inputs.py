@@ -20,6 +20,7 @@ from jax.core import Tracer
 
 from diffcontact.arguments import placed, require_real
 from diffcontact.compilation import quick_jit
+from diffcontact.parameter_names import Recorded, require_names
 from diffcontact.particle_line import ParticleLine
 from diffcontact.precision import in_precision
 from diffcontact.qp.rows import body_rows
@@ -57,7 +58,7 @@ def require_inputs(system, params, q0: Array, u0: Array, times: Array, scheme) -
         if u0.ndim != 1 or u0.size == 0:
             raise ValueError(f"u0: expected shape (d,) with d >= 1, got {u0.shape}")
     elif u0.shape != q0.shape:
-        raise ValueError(f"u0: expected the shape of q0, {q0.shape}, got {u0.shape}")
+        raise ValueError(_unlike(system, params, q0, u0))
     if times.ndim != 1 or times.size < 2:
         raise ValueError(f"times: expected shape (n + 1,) with n >= 1, got {times.shape}")
     for path, leaf in jax.tree_util.tree_leaves_with_path(params):
@@ -65,9 +66,10 @@ def require_inputs(system, params, q0: Array, u0: Array, times: Array, scheme) -
             name = "params" + jax.tree_util.keystr(path)
             raise ValueError(f"{name}: expected numbers, got {reprlib.repr(leaf)}")
     began = times[0] if isinstance(times, Tracer) else placed(np.asarray(times)[0])
-    require_shapes(system, params, began, q0, u0)
+    traced = any(isinstance(leaf, Tracer) for leaf in (q0, u0, times, *jax.tree.leaves(params)))
+    _require_functions_and_names(system, params, began, q0, u0, traced)
     scheme.require(system)
-    if any(isinstance(leaf, Tracer) for leaf in (q0, u0, times, *jax.tree.leaves(params))):
+    if traced:
         return False
     system = in_precision(system, q0.dtype)
     holds = require_values(system, params, q0, u0, times)
@@ -75,6 +77,21 @@ def require_inputs(system, params, q0: Array, u0: Array, times: Array, scheme) -
     if isinstance(system, System) and system.normals is not None:
         _require_rows(system, params, began, q0, u0)
     return holds
+
+
+def _require_functions_and_names(system, params, t, q0, u0, traced: bool) -> None:
+    """As `require_shapes`; of a dict also keys that are misspelled."""
+    if not isinstance(params, dict):
+        require_shapes(system, params, t, q0, u0)
+        return
+    recorded = Recorded(params)
+    try:
+        require_shapes(system, recorded, t, q0, u0)
+    except Exception:
+        # What is wrong is said of the params as they were given. And functions may take no dict but Python's own.
+        require_shapes(system, params, t, q0, u0)
+        return
+    require_names(recorded, known=not traced)
 
 
 @singledispatch
@@ -137,6 +154,21 @@ def _(system: ParticleLine, params, t, q0, u0):
         own.expect(name, own.shape(name, "t, params", t, params), shape)
 
 
+_JAX = "expected a function that JAX can trace, with jax.numpy in place of numpy"
+
+
+def _unlike(system, params, q0: Array, u0: Array) -> str:
+    """Which of q0 and u0 has the wrong shape: the one that the mass does not have."""
+    try:
+        given = (params,) if isinstance(system, ParticleLine) else (q0, params)
+        mass = jax.eval_shape(lambda: jnp.asarray(system.mass(*given))).shape[-1:]
+    except Exception:  # Whatever a function of the user's raises of a q0 of another shape.
+        mass = ()
+    if mass == u0.shape:
+        return f"q0: expected the shape of u0, {u0.shape}, as the mass has it, got {q0.shape}"
+    return f"u0: expected the shape of q0, {q0.shape}, got {u0.shape}"
+
+
 class Functions:
     """The functions of a system, called abstractly.
 
@@ -183,6 +215,8 @@ class Functions:
             return f": expected an array, got {type(returned[0]).__name__}"
         if why := _explained(function, arguments, given, self.params, error):
             return why
+        if isinstance(error, jax.errors.TracerArrayConversionError):
+            return f": {_JAX}"
         line = str(error).partition("\n")[0]
         none = "; params is None" if self.params is None else ""
         return f"({arguments}), q of shape {self.q0.shape}: raised {type(error).__name__}: {line}{none}"
@@ -193,7 +227,7 @@ def called(name: str, arguments: str, function, params, *given):
     try:
         return function(*given)
     except jax.errors.TracerArrayConversionError as error:
-        raise ValueError(f"{name}: expected a function that JAX can trace, with jax.numpy in place of numpy") from error
+        raise ValueError(f"{name}: {_JAX}") from error
     except (KeyError, TypeError) as error:
         if why := _explained(function, arguments, given, params, error):
             raise ValueError(f"{name}{why}") from error

@@ -22,6 +22,9 @@ from diffcontact.stepping import counted_steps, steps
 from diffcontact.system import System
 from diffcontact.trajectory import Trajectory
 
+# [m, m/s]
+_TOLERANCE = 1e-6
+
 
 def simulate(
     system: Any,
@@ -32,7 +35,7 @@ def simulate(
     *,
     scheme: Scheme | None = None,
     substeps: int | str | Array = 1,
-    tolerance: float = 1e-6,
+    tolerance: float | None = None,
     breaks: Any = None,
     percussions: int = 0,
     changes: int = 0,
@@ -52,7 +55,9 @@ def simulate(
 
     Args:
         system: a `System`, or a `ParticleLine` (for `EventTimed` and `PercussionFriction`).
-        params: what the system's functions are given, any pytree of numbers.
+        params: what the system's functions are given, any pytree of numbers. A dict may hold keys that they do not
+            read, for `initial` or other runs; one that looks misspelled is refused, or told by a warning where the
+            right one is there, too.
         q0: (d,) position at times[0] [m]; no gap may be negative.
         u0: (d,) velocity at times[0] [m/s].
         times: (n + 1,) increasing, any spacing [s].
@@ -61,8 +66,8 @@ def simulate(
             takes until halving them changes the motion by less than `tolerance` (`Trajectory.error`). A () integer
             array is a number that is known when running only: one compilation serves all, but reverse mode needs an
             int, and so do percussions.
-        tolerance: of "auto", for every position and velocity at the times asked for [m, m/s]; steps of a given number
-            do not look at it.
+        tolerance: of "auto", for every position and velocity at the times asked for [m, m/s]; None: 1e-6. Steps of a
+            given number take none.
         breaks: None, or (m,) times at which forces jump (a control that is switched) [s]: steps end there, and a force
             is never evaluated on the wrong side. Without them a jump inside a step, or rounded to its other side, costs
             the order of the scheme. A break that falls on one of the times is taken for that time: the derivative by
@@ -115,7 +120,10 @@ def simulate(
         return with_room(lambda system: stepped(system, *given), system)
 
     if not isinstance(substeps, str):
+        if tolerance is not None:
+            raise ValueError(f'tolerance={tolerance!r}: expected substeps="auto" with it, got substeps={substeps!r}')
         return run(substeps, percussions, changes)
+    tolerance = _TOLERANCE if tolerance is None else tolerance
     if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves((params, q0, u0, times, breaks, tolerance))):
         raise ValueError('substeps="auto" works outside transformations only (jit, vmap, grad): give a number inside')
     require_tolerance(tolerance)

@@ -10,7 +10,7 @@ import numpy as np
 
 from diffcontact.commands.complaint import ExitCode, about
 from diffcontact.commands.options import add_scene
-from diffcontact.commands.steps import tolerance
+from diffcontact.commands.steps import accuracy
 from diffcontact.hypotheses import report
 from diffcontact.messages import say
 from diffcontact.scene.study import Study, read_study
@@ -53,8 +53,7 @@ def check(study: Study) -> str:
     for i, run in enumerate(study.runs):
         params = {name: jnp.asarray(value) for name, value in study.params(i).items()}
         q0, u0 = ready.initial(params)
-        accuracy = {"substeps": study.scene.substeps, "tolerance": tolerance(study.scene)}
-        motion = simulate(ready.system, params, q0, u0, run.times, **accuracy)
+        motion = simulate(ready.system, params, q0, u0, run.times, **accuracy(study.scene))
         if isinstance(ready.system, System):
             closest, gap = _closest(ready.system, params, motion)
             places = [("at the start", 0, {"rho": 0.0}), ("closest", closest, {"rho": max(gap, 0.0)})]

@@ -12,7 +12,7 @@ from diffcontact.commands.options import add_scene, path
 from diffcontact.commands.overwriting import require_own
 from diffcontact.commands.results import written_all_the_same
 from diffcontact.commands.setting import RANGE, parse_times, setting
-from diffcontact.commands.steps import tolerance
+from diffcontact.commands.steps import accuracy
 from diffcontact.files import require_writable
 from diffcontact.messages import say
 from diffcontact.progress import stage
@@ -71,8 +71,7 @@ def _motion(document: Scene, params: dict, grid) -> Trajectory:
         q0,
         u0,
         grid,
-        substeps=document.substeps,
-        tolerance=tolerance(document),
+        **accuracy(document),
         percussions=_LISTED if strikes else 0,
         changes=_LISTED if strikes and system.rubs else 0,
     )

@@ -22,6 +22,13 @@ _PART_OF_NOISE = 0.1
 _ASKED, _MOST_STEPS = 9, 2**16
 
 
+def accuracy(document: Scene) -> dict[str, Any]:
+    """What `simulate` is told of a scene's steps: their number, or what shorter ones may change."""
+    if isinstance(document.substeps, str):
+        return {"substeps": document.substeps, "tolerance": tolerance(document)}
+    return {"substeps": document.substeps}
+
+
 def tolerance(document: Scene) -> float:
     """What shorter steps may change of a position or a velocity, in the system's units."""
     return _TOLERANCE if document.preparation.hears else _PART_OF_NOISE * document.noise

@@ -5,8 +5,6 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jax import Array
 
-from diffcontact.systems.optional import given
-
 
 def of_the_air(u: Array, dimension: int, params) -> Array:
     r"""(count, dimension) accelerations of balls by the air [m/s^2]::
@@ -39,12 +37,12 @@ def of_the_air(u: Array, dimension: int, params) -> Array:
     v, w = u[:, :dimension], u[:, dimension:]
     speed = _length(v)
     slowed = -_of_each("drag", params, u) * speed * v
-    if given("damping", params):
+    if "damping" in params:
         slowed -= _of_each("damping", params, u) * v
     if w.shape[1] == 0:
         return slowed
     across = jnp.cross(w, v) if dimension == 3 else w * jnp.stack([-v[:, 1], v[:, 0]], axis=1)
-    if given("magnus_saturation", params):
+    if "magnus_saturation" in params:
         whole = speed + _of_each("magnus_saturation", params, u) * _length(w)
         across *= jnp.where(whole > 0, speed / jnp.where(whole > 0, whole, 1), 1)
     return slowed + _of_each("magnus", params, u) * across

@@ -10,7 +10,7 @@ import numpy as np
 from diffcontact.inputs import require_functions, require_shapes
 from diffcontact.requirements import finite, must, not_negative, of_system, requirements
 from diffcontact.status import Status
-from diffcontact.systems import laws, optional, poses
+from diffcontact.systems import laws, poses
 from diffcontact.systems.solids import Bodies
 from diffcontact.systems.surfaces import param
 
@@ -30,7 +30,6 @@ def _(system: Bodies, params, t, q0, u0):
             f"{surfaces - count - solids.fixed} planes, got {len(materials)}"
         )
     require_functions(system, params, t, q0, u0, explains=True)
-    optional.given("tangential_restitution", params)
 
 
 @requirements.register

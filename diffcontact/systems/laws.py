@@ -35,7 +35,6 @@ import numpy as np
 from jax import Array
 
 from diffcontact.messages import did_you_mean
-from diffcontact.systems.optional import given
 
 
 @dataclass(frozen=True)
@@ -151,7 +150,7 @@ def built(law: str, coefficient: Callable[[str, Any], Any]) -> Callable[..., Any
     def of_speed(params, speed):
         def value(name):
             if name in choices:
-                return params[name] if given(name, params) else 1.0
+                return params.get(name, 1.0)
             return coefficient(name, params)
 
         e = jnp.asarray(found.function(value, speed))

@@ -21,7 +21,7 @@ from jax import Array
 
 from diffcontact.shapes import Ball, Shape
 from diffcontact.system import System
-from diffcontact.systems import optional, poses
+from diffcontact.systems import poses
 from diffcontact.systems.spin import tangents
 from diffcontact.systems.surfaces import param, unit
 
@@ -253,7 +253,7 @@ class Solids:
         """
         shapes = self.of(params)
         shape = (len(shapes),)
-        if optional.given("inertia", params):
+        if "inertia" in params:
             own = jnp.asarray(params["inertia"], dtype)
             allowed = (shape,) if self.dimension == 2 else (shape, (*shape, 3), (*shape, 3, 3))
             if own.shape not in allowed:

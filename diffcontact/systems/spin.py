@@ -19,7 +19,6 @@ from jax import Array
 
 from diffcontact.qp.rows.body_rows import BodyRows, product
 from diffcontact.systems import poses
-from diffcontact.systems.optional import given
 from diffcontact.systems.surfaces import Surfaces, param
 
 # No field of frames is smooth on the whole sphere. That of pairs of balls is, but for one direction, opposite to this
@@ -41,7 +40,7 @@ def rubbing(surfaces: Surfaces, facing: Callable, coefficient: Callable) -> dict
         "slip": lambda t, q, u, params: slip(surfaces, t, u, params, *facing(t, q, params)),
         "tangents": lambda t, q, params: tangent_rows(surfaces, t, params, *facing(t, q, params)),
         "friction": coefficient("friction"),
-        "tangential_restitution": lambda params: e_t(params) if given("tangential_restitution", params) else 0.0,
+        "tangential_restitution": lambda params: e_t(params) if "tangential_restitution" in params else 0.0,
     }
     return functions | (SPACE if surfaces.dimension == 3 else {})
 
@@ -51,7 +50,7 @@ def resisting(surfaces: Surfaces, facing: Callable, coefficient: Callable) -> di
     names = ("rolling_friction",) if surfaces.dimension == 2 else ("rolling_friction", "pivoting_friction")
 
     def resistance(params):
-        each = [jnp.asarray(coefficient(name)(params) if given(name, params) else 0.0) for name in names]
+        each = [jnp.asarray(coefficient(name)(params) if name in params else 0.0) for name in names]
         return jnp.stack(jnp.broadcast_arrays(*each), axis=-1)
 
     return {
@@ -154,7 +153,7 @@ def _cross(a: Array, b: Array) -> Array:
 
 def moments_of_inertia(surfaces: Surfaces, mass: Array, params) -> Array:
     """(count,) `params["inertia"]`, or those of homogeneous discs and spheres [kg m^2]."""
-    if given("inertia", params) or surfaces.radius is not None:
+    if "inertia" in params or surfaces.radius is not None:
         return param(params, "inertia", (surfaces.count,), mass.dtype)
     radius = surfaces.radii(0.0, params, mass.dtype)[: surfaces.count]
     return {2: 1 / 2, 3: 2 / 5}[surfaces.dimension] * mass * radius**2

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import diffcontact as dc
-from diffcontact.systems.optional import OPTIONAL, given
 
 
 def floor(t, params):
@@ -61,12 +60,13 @@ def test_what_is_ones_own_is_left_alone():
     assert np.all(throw(DISC, **own).q == throw(DISC).q)
     both = {"tangential_restitution": 0.7, "tangential_restitution2": 0.1}
     assert np.all(throw(DISC, **both).u == throw(DISC, tangential_restitution=0.7).u)
-    assert not given("inertia", {1: 0.0, "mass": 1.0})
 
 
-def test_no_optional_name_is_taken_for_another_one():
-    for name in OPTIONAL:
-        assert [given(one, {name: 1.0}) for one in OPTIONAL] == [one == name for one in OPTIONAL]
+def test_a_key_beside_the_right_one_is_told():
+    """It changes nothing; whoever wrote it meant that it does."""
+    with pytest.warns(UserWarning, match=r"^params\['restitutoin'\]: no parameter .*, did you mean 'restitution'\?$"):
+        there = throw(DISC, restitutoin=0.2)
+    assert np.all(there.u == throw(DISC).u)
 
 
 @pytest.mark.parametrize("params", [None, 3.0, [1.0]])

@@ -49,9 +49,12 @@ class Interval:
 
     def __post_init__(self):
         try:
-            right = np.all(np.asarray(self.low, float) < np.asarray(self.high, float))
+            low, high = np.asarray(self.low, float), np.asarray(self.high, float)
+            right = np.all(low < high)
         except (TypeError, ValueError):
             raise ValueError(f"{self}: expected numbers, or arrays of one shape") from None
+        if np.any(np.isnan(low)) or np.any(np.isnan(high)):
+            raise ValueError(f"{self}: a bound is NaN, expected numbers; -inf and inf are no bounds")
         if not right:
             raise ValueError(f"{self}: bounds the wrong way round, low must be below high")
         if self.log and not np.all(np.asarray(self.low, float) > 0):
