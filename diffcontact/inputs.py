@@ -186,12 +186,14 @@ class Functions:
         """The shape of what the function by this name returns; `arguments` says what it is given, in words."""
         function, returned = getattr(self.system, name), []
 
-        def call():
-            returned.append(function(*given))
+        def call(*traced):
+            # As in a simulation times and states are traced; params record what they are asked for.
+            state = iter(traced)
+            returned.append(function(*(one if one is self.params else next(state) for one in given)))
             return jnp.asarray(returned[0])
 
         try:
-            result = jax.eval_shape(call)
+            result = jax.eval_shape(call, *(one for one in given if one is not self.params))
         except Exception as error:
             if isinstance(error, ValueError) and self.explains and not returned:
                 # Without the note on frames that JAX adds to it.

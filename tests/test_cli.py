@@ -6,14 +6,16 @@ import subprocess
 import sys
 
 import pytest
-from command_line import assert_one_line, write
+from command_line import BALL, assert_one_line, write
 
 from diffcontact import files
 from diffcontact.cli import main
 from diffcontact.commands.complaint import complain
 from diffcontact.commands.demo import SCENE
+from diffcontact.commands.overwriting import results_folder
 from diffcontact.commands.results import written_all_the_same
 from diffcontact.messages import say
+from diffcontact.scene.document import read_scene
 from diffcontact.scene.study import Study
 
 print_ = print
@@ -159,3 +161,21 @@ def test_a_link_in_the_place_of_a_result_is_refused_before_the_fit(leads, tmp_pa
     assert fit(scene) == 2
     assert_one_line(capsys, "result.json: exists already and is not of this command, expected another place: --out DIR")
     assert (out / "result.json").is_symlink()
+
+
+@pytest.mark.parametrize("folder", ["../../x", "..", "/tmp", "out/../../../x"])
+def test_a_scene_does_not_write_elsewhere_unasked(folder, tmp_path, capsys, monkeypatch):
+    """Results go into the current folder or that of the scene, and anywhere by --out."""
+    here, scenes = tmp_path / "here" / "deep", tmp_path / "scenes" / "deep"
+    here.mkdir(parents=True)
+    scenes.mkdir(parents=True)
+    monkeypatch.chdir(here)
+    scene = scenes / "ball.toml"
+    scene.write_text(f'{BALL}\n[output]\nfolder = "{folder}"\n')
+    assert main(["simulate", str(scene), "--times", "0:1:3"]) == 2
+    assert_one_line(capsys, f"ball.toml: output.folder: '{folder}' is neither in the current folder nor in that of")
+    read = read_scene(scene)
+    assert results_folder(tmp_path, read) == tmp_path
+    for allowed in ("out", "./a/../b", str(scenes / "out"), str(here)):
+        scene.write_text(f'{BALL}\n[output]\nfolder = "{allowed}"\n')
+        assert str(results_folder(None, read_scene(scene))) == allowed.removeprefix("./")

@@ -20,7 +20,7 @@ import numpy as np
 
 from diffcontact.commands.complaint import ExitCode, about
 from diffcontact.commands.options import add_scene, count, path
-from diffcontact.commands.overwriting import is_design, require_own
+from diffcontact.commands.overwriting import is_design, require_own, results_folder
 from diffcontact.commands.results import written_all_the_same
 from diffcontact.commands.setting import RANGE, parse_times, setting
 from diffcontact.files import require_writable, write_atomically
@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> ExitCode:
     """Fit the scene's runs, if there are any, and look for the next one."""
     document = read_scene(options.scene)
-    out = options.out or document.folder
+    out = results_folder(options.out, document)
     require_writable(out)
     require_own(out / "design.json", is_design, "--out DIR")
     # A picture does not say whose it is; ours has the numbers beside it.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from diffcontact.commands.complaint import ExitCode, about, complain
 from diffcontact.commands.options import add_scene, path
-from diffcontact.commands.overwriting import is_result, require_own
+from diffcontact.commands.overwriting import is_result, require_own, results_folder
 from diffcontact.commands.results import written_all_the_same
 from diffcontact.files import require_writable
 from diffcontact.identify import beside, compare_laws
@@ -52,7 +52,7 @@ def run(options: argparse.Namespace) -> ExitCode:
     study = read_study(options.scene, options.data)
     # What cannot be used is refused before minutes are spent.
     sisters = read_sisters(options.like, study)
-    folder = options.out or study.scene.folder
+    folder = results_folder(options.out, study.scene)
     for sister in options.like:
         if sister.resolve() == (folder / "result.json").resolve():
             raise ValueError(f"{sister}: the fit would be written over it, expected another place: --out DIR")

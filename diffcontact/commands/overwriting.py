@@ -12,6 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from diffcontact.files import read_bytes
+from diffcontact.messages import shown
+from diffcontact.scene.document import Scene
 
 _RESULT, _DESIGN = re.compile(rb'\{\s*"converged":'), re.compile(rb'\{\s*"sentence":')
 
@@ -44,6 +46,34 @@ def require_own(file: Path, own: Callable[[bytes], object], option: str) -> None
     if file.is_symlink() or not (file.is_file() and own(read_bytes(file))):
         told = f"exists already and is not of this command, expected another place: {option}"
         raise FileExistsError(errno.EEXIST, told, str(file))
+
+
+def results_folder(out: Path | None, scene: Scene) -> Path:
+    """Where results go: as the command line says, else as the scene does.
+
+    A scene may be somebody else's. So what it says is taken only within the current folder or that of the scene; of
+    links on the way nothing is asked, they are this user's own.
+
+    Args:
+        out: the folder of --out, or None.
+        scene: that was read.
+
+    Raises:
+        ValueError: the scene's folder is elsewhere.
+    """
+    if out is not None:
+        return out
+    folder, around = _absolute(scene.folder), (Path.cwd(), _absolute(Path(scene.file).parent))
+    if not any(folder.is_relative_to(place) for place in around):
+        raise ValueError(
+            f"{scene.file}: output.folder: {shown(str(scene.folder))} is neither in the current folder nor in that of "
+            "the scene, expected one within, or --out"
+        )
+    return scene.folder
+
+
+def _absolute(path: Path) -> Path:
+    return Path(os.path.abspath(path))
 
 
 def is_result(content: bytes) -> bool:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from diffcontact.commands.complaint import ExitCode, about
 from diffcontact.commands.options import add_scene, path
-from diffcontact.commands.overwriting import require_own
+from diffcontact.commands.overwriting import require_own, results_folder
 from diffcontact.commands.results import written_all_the_same
 from diffcontact.commands.setting import RANGE, parse_times, setting
 from diffcontact.commands.steps import accuracy
@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> ExitCode:
     """Simulate the scene and write the page."""
     times = None if options.times is None else parse_times(options.times)
     document = read_scene(options.scene)
-    out = options.out or document.folder / "motion.html"
+    out = options.out or results_folder(None, document) / "motion.html"
     require_writable(out.parent)
     require_own(out, is_page, "--out FILE")
     params, grid, draw = setting(document, options.scene, options.data, times)

@@ -63,7 +63,7 @@ FIT_KEYS = {
     "shooting": f"the way from a bad start: {', '.join(map(repr, SHOOTING))}",
     "substeps": "steps from one row to the next, or 'auto' (default): as many as the noise asks for",
 }
-OUTPUT_KEYS = {"folder": "relative to the current one; out/SCENE by default"}
+OUTPUT_KEYS = {"folder": "relative to the current one, in it or in that of the scene; out/SCENE by default"}
 
 _SUBSTEPS = 10**4
 _ENDLESS = re.compile(r"[0-9_]{4300}")

@@ -1,4 +1,4 @@
-"""Balls among walls and fixed balls, in any dimension."""
+"""Balls among walls and fixed balls, on a line, in a plane and in space."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def balls(
 
     Args:
         count: number of balls.
-        dimension: of the space they move in, 1 and up.
+        dimension: of the space they move in, 1, 2 or 3.
         box: None, or (low, high), numbers or (dimension,) each [m]; infinite entries leave a side open. Or, for sides
             that move or that are to be differentiated, a function `box(t, params) -> (low, high)`.
         cell: None for all pairs, or the edge of the list's cells, at least the largest diameter [m].
@@ -104,8 +104,9 @@ def balls(
         A `System`; equal arguments return the same one.
 
     Raises:
-        ValueError: for counts below 1, boxes that are not (low, high) with low < high, and cells that are not positive;
-            for what should be a function and is none, and materials that are not numbers from 0 for each surface.
+        ValueError: for counts below 1, a dimension above 3, boxes that are not (low, high) with low < high, and cells
+            that are not positive; for what should be a function and is none, and materials that are not numbers from 0
+            for each surface.
 
     Example:
         >>> import jax.numpy as jnp, diffcontact as dc
@@ -136,9 +137,11 @@ def balls(
         >>> print(*(f"{a / 2.7e-3:.1f}" for a in ball.force(0.0, jnp.zeros(7), u, params)))
         -12.0 0.0 -4.0 0.0 0.0 0.0
     """
-    for name, value, least in (("count", count, 1), ("dimension", dimension, 1), ("fixed", fixed, 0)):
+    for name, value, least in (("count", count, 1), ("fixed", fixed, 0)):
         if not is_count(value, least):
             raise ValueError(f"balls({name}={value!r}): expected an integer of at least {least}")
+    if not (is_count(dimension, 1) and dimension <= 3):
+        raise ValueError(f"balls(dimension={dimension!r}): expected an integer from 1 to 3")
     if cell is not None and not _is_length(cell):
         raise ValueError(f"balls(cell={cell!r}): expected a positive length, at least the largest diameter, or None")
     for name, function in (("planes", planes), ("radius", radius), ("belt", belt)):

@@ -296,6 +296,10 @@ def test_what_is_no_unit_in_brackets_stays_a_label(tmp_path, monkeypatch, name):
         ("", "run.csv: no columns of numbers; it begins with ''"),
         ("Dear diary\nnothing moved today\n", "run.csv: no columns of numbers; it begins with 'Dear diary'"),
         ("t,x\n" + "".join(f"{i},5\n" for i in range(40)), "run.csv: no position that moves among the columns"),
+        (
+            "t [s],phi [deg]\n" + "".join(f"{i / 60},{i}\n" for i in range(40)),
+            'run.csv: nothing but angles, "phi [deg]"; expected positions of a point that moves',
+        ),
         ("t,x\n0,1\n1,2\n", "run.csv: no position that moves among the columns"),
         (b"\xff\xfe\x00", "run.csv: byte 2 is no UTF-16 text, expected a recording as text"),
         (b"\x89PNG\r\n\0\0", "run.csv: row 2: a null byte, expected a recording as text in Latin-1"),

@@ -184,6 +184,11 @@ def _surveyed(
         for name in names:
             headings.require_known(name, what, among)
     markers = _markers(moving)
+    if angles and not markers:
+        raise ValueError(
+            f"nothing but angles, {', '.join(map(quoted, angles[:8]))}; expected positions of a point that moves, as "
+            "x [mm], too; what only turns is a System of one's own, as in experiments/own_system.py"
+        )
     if not markers and not _are_impacts(times):
         raise ValueError(
             f"no position that moves among the columns {', '.join(map(quoted, left[:8])) or 'but the time'}"
