@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from diffcontact.batching import entangled, in_lanes, once
+from diffcontact.batching import entangled, in_lanes, once, where_wanted
 from diffcontact.breaks import between, rounding, with_breaks
 from diffcontact.compilation import quick_jit
 from diffcontact.devices import side_by_side
@@ -21,7 +21,7 @@ from diffcontact.schemes.event_timed.impacts import Percussion
 from diffcontact.schemes.scheme import Info, Scheme
 from diffcontact.standstill import harmless, stay
 from diffcontact.status import Status, first, stands_still
-from diffcontact.system import System
+from diffcontact.system import System, gap_acceleration, gap_motion
 from diffcontact.trajectory import Trajectory
 
 
@@ -37,6 +37,8 @@ def one_step(scheme: Scheme, system, params, t, h, state) -> tuple[Any, Info]:
     if getattr(system, "normalise", None) is not None:
         after = replace(after, q=system.normalise(after.q))
     status = first(listed.overlooked(state.q, after.q), info.status)
+    if isinstance(listed, System):
+        status = first(status, enters_closed(listed, params, t, h, state, after))
     happened = info.percussions
     if happened is not None and listed.numbers is not None:
         happened = happened.numbered(listed.numbers)
@@ -46,6 +48,39 @@ def one_step(scheme: Scheme, system, params, t, h, state) -> tuple[Any, Info]:
     friction = info.friction if listed.numbers is None else None
     truncation = scheme.truncated(listed, params, t, h, state, after, info.impulse)
     return after, Info(listed.reported(info.impulse), status, happened, friction, info.pieces, truncation)
+
+
+def enters_closed(system: System, params, t, h, before, after) -> Array:
+    """() OK, or TOO_COARSE where a step ends at a closed gap with a velocity into it.
+
+    A contact that is closed at both ends of a step, g0 and g1, must not approach any faster there than it has on the
+    way, (g1 - g0) / h, but for what curvature and moving walls make of its velocity in a step. Otherwise an impact is
+    put off, perhaps for ever. A scheme whose velocity is the way of a step comes to a wall with that velocity and gives
+    it up in the next step: that one begins at a closed gap.
+
+    Args:
+        t, h: beginning and length of the step [s].
+        before, after: the states at its ends.
+    """
+    params, t, h = lax.stop_gradient((params, t, h))
+    q, x, u = lax.stop_gradient((before.q, after.q, after.u))
+    gaps = system.gap(t, q, params)
+    if gaps.size == 0:
+        return jnp.asarray(int(Status.OK), jnp.int32)
+    ends, rates = gap_motion(system, params, t + h, x, u)
+    eps = jnp.finfo(x.dtype).eps
+    size = jnp.max(jnp.abs(x), initial=0.0) + h * jnp.max(jnp.abs(u), initial=0.0)
+    # A gap velocity is right to the root of the rounding, a mean one to that of the places.
+    speed = jnp.maximum(jnp.max(jnp.abs(u), initial=0.0), jnp.max(jnp.where(jnp.isfinite(rates), jnp.abs(rates), 0.0)))
+    further = (ends - gaps) / h - rates - eps**0.5 * speed - 64 * eps * size / h
+    suspect = (jnp.maximum(gaps, ends) <= eps**0.75 * size) & (rates < 0) & (further > 0)
+
+    def judge():
+        bends = gap_acceleration(system, params, t + h, x, u, jnp.zeros_like(u))
+        into = jnp.any(suspect & (further > h * jnp.abs(bends)))
+        return jnp.where(into, Status.TOO_COARSE, Status.OK).astype(jnp.int32)
+
+    return where_wanted(jnp.any(suspect), judge, jnp.asarray(int(Status.OK), jnp.int32))
 
 
 def _stepped(system, params, q0, u0, times, breaks, scheme, substeps, percussions, changes, sound) -> Trajectory:

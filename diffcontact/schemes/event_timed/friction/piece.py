@@ -220,8 +220,8 @@ def begin(around: Surroundings, imposed: Imposed, question: Question, found, mod
     onset = -rub / jnp.where(size > 0, size, 1.0)[:, None]
     direction = jnp.where(starts[:, None], onset, direction)
     slip = modes.closed & (modes.slip | slides)
-    closed = question.b < jnp.inf
-    resting = modes.closed | (around.touching & (~closed | (around.opening <= around.tolerance.velocity)))
+    # A contact that opens faster than it could close again is in flight: its gap may close before the step ends.
+    resting = modes.closed | (around.touching & (imposed.released | (around.opening <= around.tolerance.velocity)))
     pushed = h / 2 * jnp.max(jnp.abs(around.place.contacts.normals) @ jnp.abs(found.u - around.free), initial=0.0)
     return Piece(
         around=around,
