@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import Any
 
 import jax
@@ -17,6 +19,7 @@ from diffcontact.schemes.scheme import Scheme
 from diffcontact.simulate import Trajectory, simulate
 from diffcontact.singularities.course import course
 from diffcontact.singularities.grips import grips, slides
+from diffcontact.singularities.sides import differing
 from diffcontact.singularities.singularity import Finding, Singularity
 from diffcontact.singularities.strikes import kinks, meetings, slow_strikes
 from diffcontact.singularities.touches import passes, stayed, unloaded
@@ -35,6 +38,17 @@ class Certificate:
 
     trajectory: Trajectory
     findings: tuple[Finding, ...]
+    _compare_sides: Callable[[], tuple[str, ...]] | None = field(default=None, repr=False, compare=False)
+
+    @cached_property
+    def differing(self) -> tuple[str, ...]:
+        """The entries of params, q0 and u0 by which one-sided derivatives of the state at the last time differ.
+
+        Where a finding has derivatives of one side only, the motion is simulated to either side of each entry, at the
+        first call; else none is named. By an entry that is not named the derivative is the one that is computed.
+        """
+        one_sided = any(finding.singularity.one_sided for finding in self.findings)
+        return self._compare_sides() if one_sided and self._compare_sides is not None else ()
 
     @property
     def clear(self) -> bool:
@@ -66,6 +80,9 @@ class Certificate:
         if status != Status.OK:
             lines.append(f"status {status.name}: {status.message}")
         lines = lines or [f"{Singularity.NONE.name}: {Singularity.NONE.message}"]
+        if any(finding.singularity.one_sided for finding in self.findings):
+            named = ", ".join(self.differing[:_NAMED]) + (", ..." if len(self.differing) > _NAMED else "")
+            lines.append(f"one-sided derivatives of the last state differ by {named or 'no parameter'}")
         for kind in _WORST:
             alike = [finding for finding in self.findings if finding.singularity == kind and kind.harmless]
             more = f" (and {len(alike) - 1} more)" if len(alike) > 1 else ""
@@ -125,6 +142,9 @@ def certify(
 
     With friction all coupled contacts that meet at one time are SIMULTANEOUS, whether their order matters or not.
     Contacts that let go do so where their load vanishes; there the derivative exists.
+
+    A tie is a matter of some parameters and not of others: where bodies touch, the motion has one derivative by their
+    masses and two by where they start. `Certificate.differing` names the parameters by which the two differ.
 
     Args:
         system, params, q0, u0, times, scheme, substeps, tolerance, breaks: as in `simulate`, with EventTimed on a
@@ -190,7 +210,9 @@ def certify(
         singularities.append((Singularity.UNRESOLVED, float(impacts.time[-1]), int(impacts.contact[-1])))
     # The worst first where there are several at one time.
     singularities = sorted(dict.fromkeys(singularities), key=lambda one: (one[1], _WORST.index(one[0]), one[2]))
-    return Certificate(_at(run, times), tuple(Finding(*one, way.names[one[2]]) for one in singularities))
+    findings = tuple(Finding(*one, way.names[one[2]]) for one in singularities)
+    sides = partial(differing, system, params, run.q[0], run.u[0], run.t, scheme, breaks)
+    return Certificate(_at(run, times), findings, sides)
 
 
 def _require_share(change) -> None:
@@ -200,8 +222,8 @@ def _require_share(change) -> None:
         raise ValueError(f"change={change!r}: expected a number between 0 and 1")
 
 
-# So many are printed.
-_SHOWN = 5
+# So many findings are printed, and so many parameters.
+_SHOWN, _NAMED = 5, 12
 _WORST = [
     Singularity.SIMULTANEOUS,
     Singularity.UNLOADED,

@@ -83,7 +83,7 @@ class Differences:
         # Of a motion that does not exist no other contacts are told.
         contacts = np.where(beyond[..., None], contacts[:, :, ::-1], contacts)
         extent = _extent(run)
-        return cls(_entries(start), wide, sizes, extent, eps, derivative, differences, contacts)
+        return cls(entries(start), wide, sizes, extent, eps, derivative, differences, contacts)
 
     def errors(self) -> np.ndarray:
         """(m, p) |difference - derivative| by each parameter, relative to the larger one of the two.
@@ -112,7 +112,7 @@ def _extent(run) -> float:
     return float(np.linalg.norm(np.concatenate([np.max(np.abs(np.asarray(x)), axis=0) for x in (run.q, run.u)])))
 
 
-def _entries(start: dict[str, Any]) -> tuple[str, ...]:
+def entries(start: dict[str, Any]) -> tuple[str, ...]:
     """Names of all entries, in the order of ravel_pytree."""
     found = []
     for path, leaf in jax.tree_util.tree_leaves_with_path(start):

@@ -134,7 +134,7 @@ def bowl_drift(counts) -> np.ndarray:
     """Print and return the largest change of the energy of a mass that slides to and fro in a bowl for T = 3 [J]."""
     system, _ = model("landing_bowl")
     params, q0, T = {"gravity": jnp.array(9.81)}, jnp.array([0.8, -0.6]), 3.0
-    scheme = dc.EventTimed()
+    scheme = dc.EventTimed(order=2)
 
     @jax.jit
     def drift(steps):

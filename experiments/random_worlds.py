@@ -44,7 +44,7 @@ MARGIN = 4.0
 TIMES = np.linspace(0.0, DURATION, STEPS + 1)
 SCHEMES = {
     "EventTimed": dc.EventTimed(),
-    "EventTimed 4": dc.EventTimed(order=4),
+    "EventTimed 2": dc.EventTimed(order=2),
     "ElasticProjection": dc.ElasticProjection(),
     "CatchingUp": dc.CatchingUp(),
     "VelocityProjection": dc.VelocityProjection(),

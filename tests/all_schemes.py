@@ -4,7 +4,7 @@ import diffcontact as dc
 
 SCHEMES = {
     "EventTimed": dc.EventTimed(),
-    "EventTimed 4": dc.EventTimed(order=4),
+    "EventTimed 2": dc.EventTimed(order=2),
     "VelocityProjection": dc.VelocityProjection(),
     "ElasticProjection": dc.ElasticProjection(),
     "CatchingUp": dc.CatchingUp(),

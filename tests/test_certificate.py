@@ -184,6 +184,18 @@ def test_a_cradle_has_a_derivative_only_with_gaps(gap, singularity):
     assert (certificate.first()[0] == Singularity.UNLOADED) == (gap == 0)
 
 
+def test_a_touching_cradle_says_by_which_parameters_it_has_a_derivative():
+    """What opens or presses the contact of the balls that rest has two sides; masses and the blow have not."""
+    params = {"mass": jnp.array([1.0, 1.0, 2.0]), "radius": 0.1 * jnp.ones(3), "gravity": jnp.zeros(1)}
+    run = {**params, "restitution": 0.95}, [-0.5, 0.0, 0.2], [1.0, 0.0, 0.0], np.linspace(0.0, 1.0, 11)
+    certificate = dc.certify(dc.systems.balls(3, 1), *run, substeps=1)
+    assert {Singularity.SIMULTANEOUS, Singularity.UNLOADED} <= {one.singularity for one in certificate.findings}
+    # A larger first ball comes earlier, and no more.
+    expected = {"radius[1]", "radius[2]", "q0[1]", "q0[2]", "u0[1]", "u0[2]"}
+    assert set(certificate.differing) == expected
+    assert "differ by radius[1]" in str(certificate)
+
+
 @pytest.mark.parametrize("restitution", [0.0, 0.6])
 def test_a_ball_on_one_that_rests_under_its_weight_has_a_derivative(restitution):
     # The upper one falls on the lower one, which nothing small can lift off the floor before: reference

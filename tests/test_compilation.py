@@ -43,10 +43,10 @@ def test_steps_between_two_times_leave_no_long_arrays(scheme):
     assert "10007" not in program(scheme, steps=1, substeps=10_007).replace("constant(10007)", "")
 
 
-# 5 627, 5 981 and 1 258 with jax 0.10.1, and room for what another release writes otherwise.
+# 5 981, 5 627 and 1 258 with jax 0.10.1, and room for what another release writes otherwise.
 @pytest.mark.parametrize(
     ("scheme", "most"),
-    [(dc.EventTimed(), 5_730), (dc.EventTimed(order=4), 6_080), (dc.VelocityProjection(), 1_280)],
+    [(dc.EventTimed(), 6_080), (dc.EventTimed(order=2), 5_730), (dc.VelocityProjection(), 1_280)],
 )
 def test_a_simulation_is_a_small_program(scheme, most):
     assert instructions(scheme) <= most
@@ -64,7 +64,7 @@ def test_a_step_is_traced_once(scheme, substeps, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("spin", "scheme"), [(False, dc.EventTimed()), (False, dc.EventTimed(order=4)), (True, dc.EventTimed())]
+    ("spin", "scheme"), [(False, dc.EventTimed()), (False, dc.EventTimed(order=2)), (True, dc.EventTimed())]
 )
 def test_reverse_mode_keeps_little_of_a_step(spin, scheme):
     """Room for all that nine pieces of motion of eight attempts each may compute is cleared and read in every step."""

@@ -34,7 +34,7 @@ class EventTimed(Scheme):
 
         step(h) = smooth(h - tau_1 - ... - tau_K) o percussion_K o ... o percussion_1 o smooth(tau_1)
 
-    - `smooth`: free flight and resting contact, second order (`smooth_motion.smooth`);
+    - `smooth`: free flight and resting contact, of fourth order or second (`smooth_motion.smooth`);
     - `tau`: the first root of a gap along it; the last Newton step carries the derivative (implicit function theorem);
     - `percussion`: u+ = -e u- + (1 + e) Proj_M(T_K(q), u-) (`impacts.percussion`).
 
@@ -44,14 +44,16 @@ class EventTimed(Scheme):
 
     A contact lets go at the time its reaction vanishes.
 
-    **Accuracy.** Exact to rounding for constant forces at every h; for smooth ones second order in state and
-    derivative, or fourth (`order=4`, up to twice the work of a step). Where forces change so much within the steps that
-    truncation may come to more than 1/32 of the way of a coordinate the status is TOO_COARSE (`truncation.Truncation`),
-    and where forces or belts do much between the times that a step asks for, as often as steps are taken (`unseen`), or
-    by one blow (`blows`); a force that is switched within a step and stays is not told, but late or early by up to half
-    a step: that is what `breaks` are for. `simulate(substeps="auto")` keeps to an error of one's own. In single
-    precision steps may be too short as well: where rounding takes more than 1/32 of a way, or of the fastest motion,
-    the status is ILL_CONDITIONED.
+    **Accuracy.** Exact to rounding for constant forces at every h; for smooth ones fourth order in state and
+    derivative, or second (`order=2`, down to half the work of a step). A force that is not smooth costs the order in
+    the steps that it is not smooth in, whatever the order: a jump inside a step leaves an error of h |jump| / 4 or so
+    in the velocity, a kink one of h^2; `breaks` put both between steps. Where forces change so much within the steps
+    that truncation may come to more than 1/32 of the way of a coordinate the status is TOO_COARSE
+    (`truncation.Truncation`), and where forces or belts do much between the times that a step asks for, as often as
+    steps are taken (`unseen`), or by one blow (`blows`); a force that is switched within a step and stays is not told,
+    but late or early by up to half a step: that is what `breaks` are for. `simulate(substeps="auto")` keeps to an error
+    of one's own. In single precision steps may be too short as well: where rounding takes more than 1/32 of a way, or
+    of the fastest motion, the status is ILL_CONDITIONED.
 
     **Bounces that die away.** A contact that would be closed again within the step does not bounce, so the end of a
     Zeno sequence is found to within O(h).
@@ -75,9 +77,9 @@ class EventTimed(Scheme):
     system of these modes (`friction`, the package). Impacts are Moreau's with Coulomb's law. Further events are a slip
     that comes to its end, whose time carries its derivative, friction that reaches its bound and a load that vanishes:
     there the acceleration is continuous, and nothing depends on the time to first order. Exact for constant forces and
-    flat contacts; given forces of time are integrated to fourth order, all else to second, in state and derivative, or
-    all to fourth with `order=4`, but for a slip in space that comes to its end on a bent path, whose derivative stays
-    of second (`experiments/friction_orders.py`).
+    flat contacts; all else is of fourth order in state and derivative, but for a slip in space that comes to its end on
+    a bent path, whose derivative is of second. With `order=2` given forces of time are integrated to fourth order, all
+    else to second (`experiments/friction_orders.py`).
 
     - NO_FRICTION: there may be no finite reaction, because bodies jam, or slip presses a contact together as fast as
       its load opens it (Painleve's paradox). Friction is left out there. Where it presses faster than that and the
@@ -111,7 +113,7 @@ class EventTimed(Scheme):
     Args:
         events: how many percussions one step resolves one by one. What is left of a step with more is taken as
             inelastic: feasible, dissipative, and reported as `Status.TOO_MANY_EVENTS`.
-        order: of a `System`'s smooth motion, 2 or 4.
+        order: of a `System`'s smooth motion, 4 or 2.
         changes: whether steps with friction tell in which modes they go from event to event; `simulate` sets it.
 
     Source: design of this library; impact law S3 eq. (2).
@@ -133,7 +135,7 @@ class EventTimed(Scheme):
     glues: ClassVar[bool] = True
 
     events: int = 8
-    order: int = 2
+    order: int = 4
     changes: bool = field(default=False, repr=False)
 
     def __post_init__(self):

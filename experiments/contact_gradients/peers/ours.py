@@ -23,8 +23,8 @@ TOLD = (
 )
 
 SCHEMES = {
-    "diffcontact": dc.EventTimed(),
-    "diffcontact, order 4": dc.EventTimed(order=4),
+    "diffcontact": dc.EventTimed(order=2),
+    "diffcontact, order 4": dc.EventTimed(),
     "ElasticProjection": dc.ElasticProjection(),
     "VelocityProjection": dc.VelocityProjection(),
     "CatchingUp": dc.CatchingUp(),
