@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from diffcontact.schemes.blows import forces_blow, surfaces_strike
+from diffcontact.schemes.margins import Margins
 from diffcontact.schemes.unseen import (
     ENDS,
     MATTERS,
@@ -82,7 +83,9 @@ class Rounding(NamedTuple):
 
 @partial(
     jax.tree_util.register_dataclass,
-    data_fields=["error", "way", "doubtful", "time", "forces", "surfaces", "blind", "blows", "rounding", "timed"],
+    data_fields=[
+        *("error", "way", "doubtful", "time", "forces", "surfaces", "blind", "blows", "rounding", "timed", "margins")
+    ],
     meta_fields=[],
 )
 @dataclass(frozen=True)
@@ -112,6 +115,7 @@ class Truncation:
         timed: where steps of first order know forces that are given as functions of time, else None: (d,) what their
             change within steps adds to the place, and how far the coordinate has moved [m]. That is not `way`, which a
             weight has a part in that rests on a floor.
+        margins: where impacts have times of their own, else None: the error that is carried, see `Margins`.
     """
 
     error: Array
@@ -124,6 +128,7 @@ class Truncation:
     blows: Array
     rounding: Rounding | None = None
     timed: Unseen | None = None
+    margins: Margins | None = None
 
     @classmethod
     def of_step(cls, system, params, t, h, before, after, impulse: Array) -> Truncation:
@@ -156,7 +161,8 @@ class Truncation:
         single = jnp.finfo(q.dtype).eps > 1e-10
         zero = jnp.zeros((), u.dtype)
         rounding = Rounding(there, there, still, zero, zero) if single else None
-        return cls(still, still, still, zero, Unseen.nothing(u), Unseen.nothing(zero), zero, still, rounding)
+        seen = Unseen.nothing(u), Unseen.nothing(zero)
+        return cls(still, still, still, zero, *seen, zero, still, rounding, margins=Margins.nothing(u))
 
     def through(self, system, params, t, s, q: Array, u: Array, end: Array, watched: Array) -> Truncation:
         """And whether a piece of s seconds from (q, u) to the place `end`, on a parabola, goes through an obstacle."""
@@ -166,6 +172,16 @@ class Truncation:
             system, params, t, s, lambda f: q + f * way + f**2 * (end - q - way), watched=lax.stop_gradient(watched)
         )  # fmt: skip
         return replace(self, blind=self.blind + hidden)
+
+    def decided(self, *piece) -> Truncation:
+        """And what a piece has decided, as `Margins.judged` takes it."""
+        return self if self.margins is None else replace(self, margins=self.margins.judged(*piece))
+
+    def struck(self, happens, normal: Array, speed: Array, jump: Array) -> Truncation:
+        """And an impact; see `Margins.through`."""
+        return (
+            self if self.margins is None else replace(self, margins=self.margins.through(happens, normal, speed, jump))
+        )
 
     def rounded(self, system, params, s, begin, end, slow: Array, given: Array | float = 0.0) -> Truncation:
         """And what rounding takes from a piece of s seconds.
@@ -199,7 +215,8 @@ class Truncation:
         doubtful = jnp.where(off > DOUBTFUL ** (2 / order) * moved, jnp.abs(w - u), 0.0)
         doubtful = jnp.maximum(self.doubtful, doubtful)
         error, way, time = self.error + off, self.way + moved, self.time + jnp.abs(s)
-        return replace(self, error=error, way=way, doubtful=doubtful, time=time, forces=forces)
+        margins = None if self.margins is None else self.margins.after(s, s / 3 * (w - u - s * a), moved, order)
+        return replace(self, error=error, way=way, doubtful=doubtful, time=time, forces=forces, margins=margins)
 
     def status(self, mass: Array, fastest: Array, q: Array, order: int) -> Array:
         """() TOO_COARSE where the truncation of a coordinate is a larger share of its way than `MOST`, a change of its
@@ -225,6 +242,8 @@ class Truncation:
         long = self.error > MOST ** (2 / order) * self.way
         blind = self.forces.large & (self.forces.missed * self.time / 2 > MATTERS * self.way)
         coarse = jnp.any(counts & (long | blind | (self.doubtful > MOST_DOUBTFUL * fastest)))
+        if self.margins is not None:
+            coarse = coarse | (self.margins.doubts > 0)
         coarse = coarse | self.surfaces.large | (self.blind > 0)
         if self.timed is not None:
             coarse = coarse | jnp.any(counts & (self.timed.missed > MOST * self.timed.felt))

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from diffcontact.batching import computed_again, entangled, in_lanes, select, where_wanted
-from diffcontact.schemes.event_timed.events import CandidateStep, rounding_of_time, to_event_or_end
+from diffcontact.schemes.event_timed.events import CandidateStep, Cubic, rounding_of_time, to_event_or_end
 from diffcontact.schemes.event_timed.impacts import Percussion, Threshold, held_into, matters, no_percussion, percussion
 from diffcontact.schemes.event_timed.passing import before_overlap
 from diffcontact.schemes.event_timed.remainder import remainder
@@ -104,6 +104,7 @@ def _to_next_event(system, params, h, now: _Moment, none: Percussion, last, orde
     # where no gap is closed after all, a near miss of what the cubics told; the motion goes on from there.
     count = now.impulse.size
     lets_go, contact = candidate.index >= count, candidate.index % count
+    this = jnp.arange(count) == contact
     gaps, rates = gap_motion(system, params, now.t + candidate.s, end.q, end.u)
     # Newton's iteration on what bends strongly leaves the root of the rounding.
     converged = begin.tolerance.gap * jnp.finfo(now.q.dtype).eps ** -0.25
@@ -119,7 +120,7 @@ def _to_next_event(system, params, h, now: _Moment, none: Percussion, last, orde
     stuck = held_into(system.mass(now.q, params), begin.contacts, now.u, now.fastest, held_back, at_rest)
     large = jnp.any(held_back & matters(begin.contacts, opening, 0, now.fastest))
     coarse = jnp.where(lost | stuck | large, Status.TOO_COARSE, Status.OK).astype(jnp.int32)
-    adhesion, this = now.adhesion, jnp.arange(count) == contact
+    adhesion = now.adhesion
     if adhesion is not None:
         left = jnp.minimum(adhesion + end.impulse, most_held(system, params, adhesion))
         adhesion = jnp.where(leaves & this, 0.0, jnp.maximum(left, 0.0))
@@ -127,6 +128,10 @@ def _to_next_event(system, params, h, now: _Moment, none: Percussion, last, orde
     forces = now.truncation.forces.after(given, now.t, candidate.s, ENDS if order == 2 else SIMPSON)
     truncation = now.truncation.after(candidate.s, now.u, end.u, begin.a, forces, begin.tolerance.velocity, order)
     truncation = truncation.through(system, params, now.t, candidate.s, now.q, now.u, end.q, ~begin.resting)
+    here, tolerance = begin.contacts, begin.tolerance
+    cubic = Cubic.between((here.gap, opening), (gaps, rates), candidate.s)
+    looked_at = candidate.s, ~begin.resting, struck & this, tolerance.gap
+    truncation = truncation.decided(here.normals, cubic, (gaps, rates), *looked_at)
     begins, ends = (now.q, now.u, begin.a), (end.q, end.u)
     now = _Moment(
         t=now.t + candidate.s,
@@ -142,7 +147,7 @@ def _to_next_event(system, params, h, now: _Moment, none: Percussion, last, orde
         status=first(first(now.status, coarse), end.status),
         adhesion=adhesion,
     )
-    strike = partial(_strike, system, params, now, h, begin.tolerance, contact, ~last)
+    strike = partial(_strike, system, params, now, h, begin.tolerance, contact, here.normals[contact], ~last)
     now, percussion = where_wanted(struck, strike, (now, none))
     return now, candidate.found, percussion
 
@@ -238,8 +243,8 @@ def _joined(gaps, multipliers):
     return jax.tree.map(lambda *parts: jnp.concatenate(parts), gaps, multipliers)
 
 
-def _strike(system, params, now: _Moment, h, tolerance, contact, alone) -> tuple[_Moment, Percussion]:
-    """The percussion of `contact` here and now, with the closed contacts that it reaches."""
+def _strike(system, params, now: _Moment, h, tolerance, contact, normal, alone) -> tuple[_Moment, Percussion]:
+    """The percussion of `contact` here and now, with the closed contacts that it reaches; `normal` (d,) is its own."""
     closed = system.gap(now.t, now.q, params) <= tolerance.gap
     closed = closed | (jnp.arange(closed.size) == contact)
     threshold = Threshold(*lax.stop_gradient((h, tolerance.slow, tolerance.velocity, now.fastest, now.unsettled)))
@@ -248,6 +253,7 @@ def _strike(system, params, now: _Moment, h, tolerance, contact, alone) -> tuple
     impulse, status = now.impulse + hit.impulse, first(now.status, status)
     if held is not None:
         held = jnp.minimum(held + hit.impulse, most_held(system, params, held))
+    now = now._replace(truncation=now.truncation.struck(True, normal, hit.before[contact], hit.jump))
     return now._replace(u=u, impulse=impulse, unsettled=unsettled, status=status, adhesion=held), hit
 
 
@@ -266,7 +272,7 @@ def _finish(system, params, h, at_start: _Moment, now: _Moment, pending) -> _Mom
     def inelastic():
         since = select(overlaps, at_start, now)
         x, w, impulse, status, bounced, stopped = remainder(
-            system, params, since.t, since.left, since.q, since.u, now.slow
+            system, params, since.t, since.left, since.q, since.u, now.slow, now.fastest
         )
         bounced = bounced | (since.adhesion is not None)
         status = first(status, jnp.where(bounced, Status.TOO_MANY_EVENTS, Status.OK).astype(jnp.int32))

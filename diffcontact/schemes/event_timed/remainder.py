@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from diffcontact import qp
+from diffcontact.schemes.event_timed.impacts import matters
 from diffcontact.status import Status
 from diffcontact.system import acceleration, contacts, displaced
 
@@ -14,7 +15,7 @@ from diffcontact.system import acceleration, contacts, displaced
 CORRECTIONS = 4
 
 
-def remainder(system, params, t, s, q: Array, u: Array, slow: Array):
+def remainder(system, params, t, s, q: Array, u: Array, slow: Array, fastest: Array):
     """What is left of a step with more percussions than it resolves: one inelastic step, feasible and dissipative.
 
     The velocity projection of S1 eq. (11)-(15), with the contacts taken at (t, q), and the way by the mean of both
@@ -27,8 +28,9 @@ def remainder(system, params, t, s, q: Array, u: Array, slow: Array):
     While walls stand still v = 0 is feasible, so that no energy is made; what curvature asks for moves q' alone.
 
     Returns:
-        q', u', impulse (c,), status, whether a contact was stopped that should have bounced, and the coordinates (d,)
-        of those that were stopped: bodies that rattle to rest without a force that closes the gaps end a hair apart.
+        q', u', impulse (c,), status, whether a contact was stopped that should have bounced, so fast that it `matters`,
+        and the coordinates (d,) of those that were stopped: bodies that rattle to rest without a force that closes the
+        gaps end a hair apart.
     """
     wanted = s * (u + s * acceleration(system, params, t, q, u))
 
@@ -52,6 +54,8 @@ def remainder(system, params, t, s, q: Array, u: Array, slow: Array):
     length = jnp.where(moves, s, 1.0)
     w, impulse = jnp.where(moves, steps[0] / length, u), jnp.where(moves, multipliers[0] / length, 0.0)
     # Against the largest: bodies that rattle to rest between each other have no acceleration of their own.
-    bounced = (impulse > 0) & (here.velocity(u) < -jnp.max(jnp.where(impulse > 0, slow, 0.0)))
+    approach = -here.velocity(u)
+    bounced = (impulse > 0) & (approach > jnp.max(jnp.where(impulse > 0, slow, 0.0)))
+    bounced = bounced & matters(here, approach, 0, fastest)
     stopped = jnp.any((jnp.abs(here.normals) > 0) & (impulse > 0)[:, None], axis=0)
     return x, w, impulse, status[jnp.argmax(status != Status.OK)], jnp.any(bounced), stopped

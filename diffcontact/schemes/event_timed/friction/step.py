@@ -14,7 +14,7 @@ from diffcontact.batching import computed_again, entangled, in_lanes, select, wh
 from diffcontact.mass import solve
 from diffcontact.qp.friction.law import length
 from diffcontact.qp.friction.modes import Modes
-from diffcontact.schemes.event_timed.events import CandidateStep, rounding_of_time, to_event_or_end
+from diffcontact.schemes.event_timed.events import CandidateStep, Cubic, rounding_of_time, to_event_or_end
 from diffcontact.schemes.event_timed.friction.changes import Beginning, delay
 from diffcontact.schemes.event_timed.friction.moment import Due, pass_by
 from diffcontact.schemes.event_timed.friction.motion import Arrival, smooth
@@ -158,12 +158,16 @@ def _to_next_event(system, params, h, order: int, now: _Moment, last):
     )
     is_closed = (gaps <= tolerance.gap) | (this & struck)
     forces = now.truncation.forces.after(given_forces(system, params, now.q, hit.u), now.t, candidate.s, SIMPSON)
-    truncation = now.truncation.after(
+    hit_at = percussion.contact >= 0, here.normals[due.contact], percussion.before[due.contact], percussion.jump
+    truncation = now.truncation.struck(*hit_at).after(
         candidate.s, hit.u, end.u - end.given, piece.a, forces, tolerance.velocity, order
     )  # fmt: skip
     belts = unseen_belts(system, params, now.t, candidate.s, now.q, hit.u, piece.modes.closed)
     truncation = replace(truncation, surfaces=truncation.surfaces.plus(belts))
     truncation = truncation.through(system, params, now.t, candidate.s, now.q, hit.u, end.q, ~piece.resting)
+    cubic = Cubic.between((here.gap, opening), (gaps, speeds), candidate.s)
+    looked_at = candidate.s, ~piece.resting, struck & this, tolerance.gap
+    truncation = truncation.decided(here.normals, cubic, (gaps, speeds), *looked_at)
     begins, ends = (now.q, hit.u, piece.a), (end.q, end.u)
     after = _Moment(
         t=now.t + candidate.s,
@@ -349,7 +353,7 @@ def _finish(system, params, now: _Moment, pending) -> _Moment:
     """What was not resolved of a step with too many events: inelastic, without friction, feasible, and reported."""
 
     def inelastic():
-        x, w, impulse, status, *_ = remainder(system, params, now.t, now.left, now.q, now.u, now.slow)
+        x, w, impulse, status, *_ = remainder(system, params, now.t, now.left, now.q, now.u, now.slow, now.fastest)
         told = first(first(now.status, status), jnp.asarray(Status.TOO_MANY_EVENTS, jnp.int32))
         return now._replace(q=x, u=w, impulse=now.impulse + impulse, status=told.astype(jnp.int32))
 

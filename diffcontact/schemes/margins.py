@@ -1,0 +1,101 @@
+"""Whether what truncation has made of a motion could have changed which impacts happen, and in which order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import jax.numpy as jnp
+from jax import Array, lax
+
+if TYPE_CHECKING:
+    from diffcontact.schemes.event_timed.events import Cubic
+
+# How many times the error that is carried a gap must be, and how many times what the error makes of its square the
+# square of a speed: the error of an impact's derivative, which goes with one over the speed, is then an eighth.
+SAFE, FAST = 2.0, 8.0
+
+
+class Margins(NamedTuple):
+    """The error of a motion, carried along as a tangent, and the decisions that lie within it; not differentiated.
+
+    A flight of s seconds makes a defect of the place, and of the velocity at the rate at which accelerations change
+    there. An impact turns both as it turns any displacement: n the normal, v the speed of approach, jump what it does
+    to the velocity::
+
+        place + s velocity + defect,     place + jump (n place) / v,     velocity + jump (n velocity) / v
+
+    How forces change with the place is left out: between two impacts that is little.
+
+    Attributes:
+        place: (d,) in the coordinates of u [m]. velocity: (d,) [m/s].
+        doubts: () how many decisions lay within these.
+    """
+
+    place: Array
+    velocity: Array
+    doubts: Array
+
+    @classmethod
+    def nothing(cls, u: Array) -> Margins:
+        """Before any motion, of the shape of u."""
+        still = jnp.zeros_like(u)
+        return cls(still, still, jnp.zeros((), u.dtype))
+
+    def after(self, s, off: Array, way: Array, order: int) -> Margins:
+        """And a piece of s seconds.
+
+        Args:
+            off: (d,) the truncation of its place at second order [m], with its sign.
+            way: (d,) how far the coordinate has moved in it, to and fro [m].
+            order: of the motion, 2 or 4.
+        """
+        share = jnp.abs(off) / jnp.where(way > 0, way, jnp.inf)
+        defect = off if order == 2 else off * share
+        # Of an oscillation of w radians per second the share is (w s)^2 / 6.
+        changed = jnp.sqrt(6 * share) / jnp.where(s > 0, s, jnp.inf) * defect
+        return Margins(self.place + s * self.velocity + defect, self.velocity + changed, self.doubts)
+
+    def through(self, happens, normal: Array, speed, jump: Array) -> Margins:
+        """And an impact, where one `happens`, of the contact with this normal (d,), met at a speed < 0 [m/s]."""
+        normal, speed, jump = lax.stop_gradient((normal, speed, jump))
+        meets = happens & (speed < 0)
+        share = jump / jnp.where(meets, speed, -jnp.inf)
+        return self._replace(
+            place=self.place + share * (normal @ self.place),
+            velocity=self.velocity + share * (normal @ self.velocity),
+        )
+
+    def judged(self, normals: Array, cubic: Cubic, end, s, watched: Array, struck: Array, closed) -> Margins:
+        """And the decisions of a piece of s seconds, with the error at its end.
+
+        - A contact that is not struck comes closer than the error: it might have been struck.
+        - One that is struck so slowly that it might have been missed, or that the error is much of its speed.
+        - One that is open, acts on a coordinate of the one that is struck, and closes so soon that it might have been
+          the first.
+
+        Args:
+            normals: (c, d) of the contacts at the beginning.
+            cubic: the gaps along the piece.
+            end: gaps (c,) and their velocities there [m, m/s].
+            watched: (c,) contacts that are looked at.
+            struck: (c,) the one that is struck at the end, if any.
+            closed: () a gap below this is closed [m].
+        """
+        rows, cubic, (gap, speed), s = lax.stop_gradient((jnp.abs(normals), cubic, end, s))
+        place, velocity = rows @ jnp.abs(self.place), rows @ jnp.abs(self.velocity)
+        grazes = jnp.zeros_like(struck)
+        for sigma in cubic.extrema():
+            lowest = (2 * cubic.c2 + 6 * sigma * cubic.c3 > 0) & (sigma > 0) & (sigma < 1)
+            grazes = grazes | (lowest & (jnp.abs(cubic.value(sigma)) < SAFE * place))
+        # Where the gap is pressed shut it will be struck in any case.
+        bend = jnp.maximum(2 * cubic.c2 + 6 * cubic.c3, 0.0) / jnp.where(s > 0, s, jnp.inf) ** 2
+        slow = struck & (speed**2 < FAST * (jnp.abs(speed) * velocity + bend * place))
+
+        # By so much the time of each impact is uncertain.
+        late = jnp.where(speed < 0, place / jnp.where(speed < 0, -speed, 1.0), 0.0)
+        acts = jnp.any((rows > 0) & jnp.any(struck[:, None] & (rows > 0), axis=0)[None, :], axis=1)
+        margin = SAFE * (late + jnp.max(jnp.where(struck, late, 0.0), initial=0.0))
+        ties = acts & ~struck & (gap > closed) & (speed < 0) & (gap < -speed * margin) & jnp.any(struck)
+
+        doubtful = slow | (watched & ~struck & (grazes | ties))
+        return self._replace(doubts=self.doubts + jnp.any(doubtful))

@@ -1,0 +1,65 @@
+"""Decisions that lie within the error of a motion."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import diffcontact as dc
+from diffcontact.schemes.event_timed.events import Cubic
+from diffcontact.schemes.margins import Margins
+from diffcontact.status import Status
+
+# Two coordinates, a contact of each and one between them; errors of 1e-4 m and of 1e-3 m/s.
+NORMALS = jnp.array([[1.0, 0.0], [0.0, 1.0], [1.0, -1.0]])
+CARRIED = Margins(1e-4 * jnp.ones(2), 1e-3 * jnp.ones(2), jnp.zeros(()))
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "struck", "doubts"),
+    [
+        # (gap, velocity) of the first contact, 1 s apart: it comes down to 1e-5 m, and to 1 cm.
+        (((0.25 + 1e-5, -1.0), (1.0, 0.0)), ((0.25 + 1e-5, 1.0), (1.0, 0.0)), None, 1),
+        (((0.26, -1.0), (1.0, 0.0)), ((0.26, 1.0), (1.0, 0.0)), None, 0),
+        # It rises and comes back, just above the floor.
+        (((1e-5, 1e-5), (1.0, 0.0)), ((1e-5, -1e-5), (1.0, 0.0)), None, 0),
+        # It is struck at 1 m/s, and at 5 mm/s, of which the error is a fifth.
+        (((1.0, -1.0), (1.0, 0.0)), ((0.0, -1.0), (1.0, 0.0)), 0, 0),
+        (((5e-3, -5e-3), (1.0, 0.0)), ((0.0, -5e-3), (1.0, 0.0)), 0, 1),
+        # The third one, which acts on it, would be struck 1e-4 s later, and 1 s later.
+        (((1.0, -1.0), (1.0 + 1e-4, -1.0)), ((0.0, -1.0), (1e-4, -1.0)), 0, 1),
+        (((1.0, -1.0), (2.0, -1.0)), ((0.0, -1.0), (1.0, -1.0)), 0, 0),
+    ],
+)
+def test_grazes_slow_impacts_and_ties(begin, end, struck, doubts):
+    """The second contact stays away."""
+    ends = [tuple(jnp.array([first, 9.0 * (k == 0), third]) for k, (first, third) in enumerate(zip(*at, strict=True)))
+            for at in (begin, end)]  # fmt: skip
+    hit = jnp.arange(3) == (-1 if struck is None else struck)
+    judged = CARRIED.judged(NORMALS, Cubic.between(*ends, 1.0), ends[1], 1.0, jnp.ones(3, bool), hit, 1e-12)
+    assert int(judged.doubts) == doubts
+
+
+def test_an_error_goes_through_an_impact_as_a_displacement_does():
+    """A mass at 2 m/s with e = 1/2: its place behind is turned round by -e, and so is its velocity."""
+    behind = CARRIED.through(jnp.array(True), jnp.array([1.0, 0.0]), jnp.array(-2.0), jnp.array([3.0, 0.0]))
+    np.testing.assert_allclose(behind.place, [-0.5e-4, 1e-4])
+    np.testing.assert_allclose(behind.velocity, [-0.5e-3, 1e-3])
+    nothing = CARRIED.through(jnp.array(False), jnp.array([1.0, 0.0]), jnp.array(-2.0), jnp.array([3.0, 0.0]))
+    np.testing.assert_array_equal(nothing.place, CARRIED.place)
+
+
+@pytest.mark.parametrize("order", [2, 4])
+def test_a_graze_within_truncation_is_told(order):
+    """A swing that turns a micrometre before a wall, and a centimetre before it."""
+    swing = dc.System(
+        gap=lambda t, q, p: p - q,
+        force=lambda t, q, u, p: -q,
+        mass=lambda q, p: jnp.ones(1),
+        restitution=lambda p: 0.5,
+    )
+    times = jnp.linspace(0.0, 3.0, 31)
+    told = [
+        int(dc.simulate(swing, 1.0 + clear, [0.0], [1.0], times, scheme=dc.EventTimed(order=order)).status)
+        for clear in (1e-6, 1e-2)
+    ]
+    assert told == [Status.TOO_COARSE, Status.OK]
