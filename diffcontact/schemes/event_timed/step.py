@@ -51,9 +51,11 @@ class EventTimed(Scheme):
     that truncation may come to more than 1/32 of the way of a coordinate the status is TOO_COARSE
     (`truncation.Truncation`), and where forces or belts do much between the times that a step asks for, as often as
     steps are taken (`unseen`), or by one blow (`blows`); a force that is switched within a step and stays is not told,
-    but late or early by up to half a step: that is what `breaks` are for. `simulate(substeps="auto")` keeps to an error
-    of one's own. In single precision steps may be too short as well: where rounding takes more than 1/32 of a way, or
-    of the fastest motion, the status is ILL_CONDITIONED.
+    but late or early by up to half a step: that is what `breaks` are for. What truncation has made of the motion is
+    carried along through its impacts, and TOO_COARSE is also told where an impact, or its being the first of two, lies
+    within that (`margins.Margins`): a graze, an impact so slow that it might be none. `simulate(substeps="auto")` keeps
+    to an error of one's own. In single precision steps may be too short as well: where rounding takes more than 1/32 of
+    a way, or of the fastest motion, the status is ILL_CONDITIONED.
 
     **Bounces that die away.** A contact that would be closed again within the step does not bounce, so the end of a
     Zeno sequence is found to within O(h).
