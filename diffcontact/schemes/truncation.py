@@ -36,18 +36,17 @@ DOUBTFUL, MOST_DOUBTFUL = 1 / 16, 1 / 4
 LEAST_WAY = 0.75
 
 
-def winds(system, params, q: Array, u: Array, s, order: int) -> Array:
+def winds(system, params, q: Array, u: Array, s) -> Array:
     """() whether a `rate` turns so far within s seconds that twice half of them lead elsewhere, by `MOST` of the way of
     a coordinate, to and fro.
 
-    At second order a system that knows where its rate leads to (`System.advance`) is not asked.
+    A system that knows where its rate leads to (`System.advance`) is not asked.
     """
-    if system.rate is None or (order == 2 and system.advance is not None):
+    if system.rate is None or system.advance is not None:
         return jnp.array(False)
-    by_rule = replace(system, advance=None)
-    whole = advanced(by_rule, params, q, u, s)
-    half = advanced(by_rule, params, q, u, s / 2)
-    halves = advanced(by_rule, params, half, u, s / 2)
+    whole = advanced(system, params, q, u, s)
+    half = advanced(system, params, q, u, s / 2)
+    halves = advanced(system, params, half, u, s / 2)
     q, whole, half, halves = lax.stop_gradient((q, whole, half, halves))
     way = jnp.abs(half - q) + jnp.abs(halves - half)
     rounding = jnp.finfo(q.dtype).eps ** 0.75 * (1 + jnp.abs(q))

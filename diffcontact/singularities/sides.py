@@ -56,7 +56,7 @@ def differing(system: Any, params: Any, q0, u0, times, scheme, breaks) -> tuple[
     return tuple(name for name, one in zip(entries(start), differs & ~np.any(outside, axis=0), strict=True) if one)
 
 
-@partial(quick_jit, static_argnames=("system", "scheme"))
+@partial(quick_jit, static=("system", "scheme"))
 def _ends(system, params, q0, u0, batch, times, scheme, breaks):
     """Of each lane the state at the end (n + d,), the status, and the largest values on the way (n + d,)."""
 

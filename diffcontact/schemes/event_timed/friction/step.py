@@ -87,7 +87,7 @@ def step_with_friction(
         forces = truncation.forces.after(given_forces(system, params, q, u), t, h, SIMPSON)
         truncation = truncation.after(h, u, end.u - end.given, around.free, forces, 0.0, order)
         truncation = truncation.rounded(system, params, h, (q, u, around.free), (end.q, end.u), now.slow, end.given)
-        coarse = jnp.where(winds(system, params, q, u, h, order), Status.TOO_COARSE, Status.OK).astype(jnp.int32)
+        coarse = jnp.where(winds(system, params, q, u, h), Status.TOO_COARSE, Status.OK).astype(jnp.int32)
         now = now._replace(q=end.q, u=end.u, truncation=truncation)
         now = now._replace(fastest=jnp.maximum(fastest, jnp.abs(lax.stop_gradient(end.u))))
         return now, Info(now.impulse, coarse, None, now.friction)
@@ -143,7 +143,7 @@ def _to_next_event(system, params, h, order: int, now: _Moment, last):
     lost = lost | held_into(piece.around.place.mass, here, hit.u, now.fastest, held_back, at_rest)
     held_back = held_back & matters(here, opening, 0, now.fastest)
     turns = _turns(piece, end, ended, now.fastest) | _strays(piece, end, ended, candidate.s, now.fastest)
-    lost = lost | winds(system, params, now.q, hit.u, candidate.s, order)
+    lost = lost | winds(system, params, now.q, hit.u, candidate.s)
     astray = lost | jnp.any(held_back) | jnp.any(turns) | jnp.any(_pulls(piece, end))
     coarse = jnp.where(astray, Status.TOO_COARSE, Status.OK).astype(jnp.int32)
 
