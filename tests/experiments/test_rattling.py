@@ -4,7 +4,7 @@ import pytest
 import rattling
 
 
-@pytest.mark.slow
+@pytest.mark.studies
 def test_smoke():
     (row,) = rattling.main(["--smoke"])
     assert row.off.size >= 12
