@@ -47,7 +47,6 @@ FRICTION_LAW = (
 )
 
 
-# None is negative, but an estimate may be, by its noise: stopped at zero it would make others look better known.
 _DRAG = "deceleration by the air over squared velocity"
 
 # A coefficient for each contact, in place of a law that all share.
@@ -162,7 +161,7 @@ def _balls(options: Table) -> ReadySystem:
         "gravity": Quantity("m/s^2", (dimension,), what="an acceleration along each axis"),
     }
     if air:
-        quantities["drag"] = Quantity("1/m", what=_DRAG)
+        quantities["drag"] = Quantity("1/m", low=0.0, what=_DRAG)
         quantities["damping"] = Quantity(
             "1/s", low=0.0, optional=True, what="deceleration over velocity, on a film of air"
         )
@@ -281,7 +280,7 @@ def _bouncing_ball(options: Table) -> ReadySystem:
     quantities = {
         "restitution": Quantity(low=0.0, high=1.0, what="of the first bounce"),
         "gravity": Quantity(f"{length}/{time}^2", low=0.0, positive=True),
-        "drag": Quantity(f"1/{length}", what=_DRAG),
+        "drag": Quantity(f"1/{length}", low=0.0, what=_DRAG),
         "floor": Quantity(length, what="where the ball's centre is on the floor, at the first time; downwards"),
         "floor_drift": Quantity(f"{length}/{time}", what="how fast that sinks in the picture"),
     }

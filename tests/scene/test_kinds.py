@@ -8,6 +8,7 @@ from diffcontact import simulate
 from diffcontact.scene import read_study
 from diffcontact.scene.keys import Table
 from diffcontact.scene.kinds import KINDS
+from diffcontact.scene.parameters import read_parameters
 from diffcontact.systems.laws import LAWS
 
 LINE = """\
@@ -295,3 +296,30 @@ def test_friction_of_the_speed_has_a_loss_for_each_two_materials():
     bodies = _ready(kind="bodies", dimension=2, planes=[[0, 1]], bodies=box, friction="linear")
     assert bodies.quantities["friction_loss"].unit == "s/m"
     assert bodies.system.friction_by_speed
+
+
+@pytest.mark.parametrize(
+    "system",
+    [
+        {"kind": "carts"},
+        {"kind": "bouncing ball"},
+        {"kind": "balls", "count": 1, "dimension": 2, "air": True},
+        {"kind": "particle line"},
+    ],
+    ids=lambda system: system["kind"],
+)
+def test_nothing_that_resists_motion_may_push(system):
+    """No scene may let an estimate go there, and the default bound of one is zero."""
+    quantities = KINDS[system["kind"]](Table(system, "scene.toml", ("system",))).quantities
+    found = [name for name in ("drag", "damping", "gamma") if name in quantities]
+    assert found
+    for name in found:
+        with pytest.raises(ValueError, match=r"reach beyond what is possible, expected at least 0 \(SI\)"):
+            _one(name, quantities[name], bounds=[-0.1, 1])
+        assert _one(name, quantities[name]).domain.low == 0.0
+
+
+def _one(name, quantity, **keys):
+    value = np.ones(quantity.shape).tolist()
+    table = Table({name: {"value": value, **keys}}, "scene.toml", ("parameters",))
+    return read_parameters(table, {name: quantity}, ())[name]

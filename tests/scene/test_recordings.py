@@ -76,6 +76,13 @@ def read(folder, content, columns, time, **keys):
             "a Qualisys export, 2 markers (left, right), 200 frames a second, in mm; 0 0 0 is a lost marker",
         ),
         (
+            f"FILE_VERSION\t2.0.0\n{QUALISYS}",
+            "time [s]",
+            [0.0, 0.005, 0.01, 0.015],
+            {"left x [mm]": [1, 1.5, 2, 2.5], "right z [mm]": [6, np.nan, 6, 6]},
+            "a Qualisys export, 2 markers (left, right), 200 frames a second, in mm; 0 0 0 is a lost marker",
+        ),
+        (
             WITH_TIMES,
             "time [s]",
             [0.01, 0.015],

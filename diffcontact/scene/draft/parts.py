@@ -48,11 +48,8 @@ def drag_key(metre: float = 1.0, unit: str = "m") -> str:
         metre: how many units a metre has.
         unit: of lengths.
     """
-    mean, sigma, most = (f"{value / metre:.2g}" for value in (_DRAG, _DRAG_SIGMA, 2.0))
-    return (
-        f'drag = {{ value = {mean}, unit = "1/{unit}", bounds = [-{most}, {most}], '
-        f"prior = {{ mean = {mean}, sigma = {sigma} }} }}"
-    )
+    mean, sigma = (f"{value / metre:.2g}" for value in (_DRAG, _DRAG_SIGMA))
+    return f'drag = {{ value = {mean}, unit = "1/{unit}", prior = {{ mean = {mean}, sigma = {sigma} }} }}'
 
 
 def metres(column: Column) -> float:

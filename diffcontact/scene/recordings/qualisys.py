@@ -1,5 +1,6 @@
 """Qualisys Track Manager: 3D positions as TSV.
 
+    (FILE_VERSION <tab> 2.0.0)                                             from version 2 on
     NO_OF_FRAMES <tab> 720
     NO_OF_MARKERS <tab> 2
     FREQUENCY <tab> 120
@@ -28,10 +29,11 @@ def recognise(lines: Sequence[str]) -> Sheet | None:
     Raises:
         ValueError: a header that lacks a rate or names of markers, or rows that do not fit to it; names line or key.
     """
-    if not lines or not lines[0].startswith("NO_OF_"):
-        return None
     end = next((i for i, line in enumerate(lines) if not _is_header(line)), len(lines))
-    header = {line.split("\t")[0]: [part.strip() for part in line.split("\t")[1:]] for line in lines[:end]}
+    header = {name.strip(): [part.strip() for part in rest] for name, *rest in (row.split("\t") for row in lines[:end])}
+    # Which key comes first depends on the version.
+    if not any(name.startswith("NO_OF_") for name in header):
+        return None
     for key in _KEYS:
         if not header.get(key) or not _positive(header[key][0]):
             raise ValueError(f"key {key}: {shown(header.get(key, 'missing'))}, expected a number above 0")
