@@ -21,7 +21,7 @@ from diffcontact.identify.problem.observations import Problem
 from diffcontact.identify.problem.parameters import FreeParameters
 from diffcontact.identify.problem.residual import Samples, evaluate, linearise_lanes
 from diffcontact.identify.problem.run import Linearised, Run, cut, prepared
-from diffcontact.identify.problem.substeps import FINEST, TOLERANCE
+from diffcontact.identify.problem.substeps import FINEST
 from diffcontact.status import Status, first
 
 _LINEAR = Loss()
@@ -211,7 +211,7 @@ class JointResidual:
                 samples = jax.tree.map(lambda leaf, n=run.length: np.asarray(leaf)[:n], run.samples)
                 model, number = run.model.counted()
                 _, trajectory = evaluate(model, theta[run.index], run.fixed, samples, number)
-            if run.change > TOLERANCE:
+            if run.coarse:
                 coarse = np.asarray(Status.TOO_COARSE, trajectory.status.dtype)
                 trajectory = replace(trajectory, status=first(trajectory.status, coarse))
             results.append(cut(trajectory, run.length))

@@ -23,11 +23,13 @@ from diffcontact.identify.problem.observations import Observations
 from diffcontact.identify.problem.parameters import FreeParameters
 from diffcontact.identify.problem.residual import Beginning, Samples, beginning, evaluate, linearise, observed
 from diffcontact.identify.problem.rounding import rounding
-from diffcontact.identify.problem.substeps import enough
+from diffcontact.identify.problem.substeps import TOLERANCE, enough
 
 # How much shorter steps may be simulated with derivatives that nobody asked for: twice the time of a simulation, and
 # less than its compilation.
 _WITH_DERIVATIVES = 8
+# The largest difference of two simulations that are rounded, over the root mean square that one is.
+_LARGEST = 5.0
 # A residual this large (in standard deviations) is a simulation on its way to infinity; its square is still a number.
 _INFINITE = 1e15
 
@@ -67,6 +69,16 @@ class Run:
         """(n, k) how large rounding of its simulated samples is, in units of their noise."""
         values, sigma = (np.asarray(x)[: self.length] for x in (self.samples.values, self.samples.sigma))
         return rounding(values, sigma, self.present, self.length * self.model.substeps)
+
+    @property
+    def coarse(self) -> bool:
+        """Whether its steps are too long: half as long ones would be seen, and by more than they are rounded."""
+        return self.change > max(TOLERANCE, _LARGEST * float(np.max(self.rounding, initial=0.0)))
+
+    @property
+    def imprecise(self) -> bool:
+        """Whether rounding of the simulation is seen, of which steps of no length are free."""
+        return self.change > TOLERANCE and not self.coarse
 
     @property
     def digest(self) -> str:

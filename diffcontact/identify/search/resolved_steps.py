@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 
 from diffcontact.identify.problem.objective import Objective
-from diffcontact.identify.problem.substeps import TOLERANCE
 from diffcontact.identify.search.hidden_impacts import gaps
 from diffcontact.identify.search.shooting import Outcome
 from diffcontact.identify.search.trust_region import solve
@@ -60,7 +59,7 @@ def story(objective: Objective) -> str:
     if any(open_) and numbers[-1] > 1:
         parts.append(f"{' to '.join(map(str, dict.fromkeys((numbers[0], numbers[-1]))))} steps in each interval")
     for i, run in enumerate(objective.joint.runs):
-        if TOLERANCE < run.change < np.inf:
+        if run.coarse and run.change < np.inf:
             parts.append(f"run {i}: half as long steps would change what is observed by {run.change:.2g} of its noise")
     return "; ".join(parts)
 

@@ -16,6 +16,8 @@ from diffcontact.status import Status
 _UNUSUAL, _IMPOSSIBLE = 3.0, 5.0
 # One false alarm in a thousand fits, as in `patterns`.
 _LEVEL = 1e-3
+# What is simulated only to this many standard deviations of the noise tells nothing of it.
+_ROUNDED = 1.0
 # A fit that misses all samples together by so much of their noise passes through them: it moves no estimate by more
 # than that part of its error.
 _PASSES = 1e-3
@@ -56,12 +58,18 @@ def untested(evidence: Evidence) -> Iterator[Reason]:
 def rounded(evidence: Evidence) -> Iterator[Reason]:
     """Whether rounding is larger than the noise was stated to be: then nothing tests the model, either."""
     n = evidence.samples
+    single = evidence.objective.eps > np.finfo(float).eps
+    advice = "Compute in double precision (jax_enable_x64)" if single else "State the noise as it is, or fewer steps"
     if evidence.exact and evidence.misfit > chdtri(n, _LEVEL) / n:
-        single = evidence.objective.eps > np.finfo(float).eps
         yield Reason(
             f"residuals are {np.sqrt(evidence.misfit):.2g} times as large as the stated noise, and no larger than the "
-            "rounding of the simulation, so nothing was looked for in them. "
-            + ("Compute in double precision (jax_enable_x64)" if single else "State the noise as it is, or fewer steps")
+            f"rounding of the simulation, so nothing was looked for in them. {advice}"
+        )
+    elif rounding := max((run.change for run in evidence.objective.joint.runs if run.imprecise), default=0.0):
+        yield Reason(
+            f"the simulation is rounded by {rounding:.2g} of the stated noise, whatever its steps: "
+            f"{'single' if single else 'double'} precision is too coarse for such a noise. {advice}",
+            fatal=rounding > _ROUNDED,
         )
 
 
