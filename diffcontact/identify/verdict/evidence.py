@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from diffcontact.identify.covariance.autoregression import effective_count
 from diffcontact.identify.covariance.influence import LEAST_SLOPE, noise_seen, slope_in_noise
 from diffcontact.identify.covariance.jackknife import RunResidual
+from diffcontact.identify.covariance.roughness import FEWEST, roughness
 from diffcontact.identify.covariance.run_noise import RunNoise, run_noise
 from diffcontact.identify.problem.impacts import struck
 from diffcontact.identify.problem.objective import Objective
@@ -150,6 +151,20 @@ class Evidence:
     def misfit(self) -> float:
         """chi^2 per degree of freedom against the stated noise."""
         return self.result.chi2_per_dof
+
+    @cached_property
+    def rough(self) -> tuple[float, int]:
+        """How rough the residuals are from sample to sample, in squares of the stated noise; of how many samples.
+
+        1 of none where no channel of a run is long enough.
+        """
+        tracks = [channel for run in self.runs for channel in run.residual.r[:, : run.tracks].T]
+        counts = np.array([np.isfinite(channel).sum() for channel in tracks])
+        long = counts >= FEWEST
+        if not long.any():
+            return 1.0, 0
+        squares = [roughness(channel) ** 2 for channel, enough in zip(tracks, long, strict=True) if enough]
+        return float(np.average(squares, weights=counts[long])), int(counts[long].sum())
 
     @cached_property
     def seen(self) -> list[NDArray]:

@@ -24,7 +24,7 @@ from diffcontact.identify.verdict.doubts import (
 )
 from diffcontact.identify.verdict.evidence import Evidence, Units
 from diffcontact.identify.verdict.outsiders import outsiders
-from diffcontact.identify.verdict.patterns import patterns
+from diffcontact.identify.verdict.patterns import patterns, stated
 from diffcontact.identify.verdict.taken import taken_as_right
 from diffcontact.identify.verdict.verdict import Reason, Verdict
 from diffcontact.identify.verdict.weights import weights
@@ -40,11 +40,11 @@ def _law(evidence: Evidence) -> Iterator[Reason]:
 
 
 _CHECKS = (
-    *(ending, untested, rounded, _law, outsiders, patterns, weights, causes, contradictions, alike),
+    *(ending, untested, rounded, _law, outsiders, patterns, stated, weights, causes, contradictions, alike),
     *(outlying, priors, starts, elsewhere, unseen, bounds, curvature),
 )
 # Rounding has patterns, too, and intervals of its size hold nothing.
-_OF_RESIDUALS = (_law, outsiders, patterns, weights, causes, contradictions, alike)
+_OF_RESIDUALS = (_law, outsiders, patterns, stated, weights, causes, contradictions, alike)
 
 
 def judge(result: FitResult, objective: Objective, units: Units | None = None, labels: Sequence[str] = ()) -> Verdict:

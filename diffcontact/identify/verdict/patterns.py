@@ -4,6 +4,10 @@ If the model is right and the noise as stated, chi^2 / dof is 1 within sqrt(2 / 
 worth fewer than their number, n of them independent (`effective_count`); every test here counts those. Two mean squares
 are compared by their ratio, which is F-distributed.
 
+Noise is stated by people, and a noise that is stated large would hide any shape. So shapes are judged whatever it is,
+and it is itself compared with how rough the residuals are from sample to sample (`covariance.roughness`): that much is
+noise certainly, and a misfit is as large as what exceeds both.
+
 Intervals take what is left for noise. A curve, or what stands at impacts or late in a record and follows itself, is
 none, and what of it the parameters have taken up nobody sees. It is taken to be as large as what is left, in the shape
 that moves a parameter most (`shifts`): where an interval reaches less far, it cannot be used. From three runs on
@@ -21,6 +25,7 @@ from numpy.typing import NDArray
 from scipy.special import chdtri, fdtrc, ndtri
 
 from diffcontact.identify.covariance.error_bars import RUNS_TO_COMPARE
+from diffcontact.identify.covariance.roughness import PER_FREEDOM
 from diffcontact.identify.verdict.curve import curve_in
 from diffcontact.identify.verdict.evidence import Evidence, RunEvidence
 from diffcontact.identify.verdict.shifts import Shifts
@@ -32,6 +37,8 @@ LEVEL = 1e-3
 _CORRELATED_LEVEL = 1e-2
 # Residuals this many times the stated noise, in squares, that are no noise: what is left out is not small.
 _GROSS = 20.0
+# Residuals with a shape whose squares are this many times the noise: most of what is left is no noise.
+_MISFIT = 4.0
 # Squares over what was stated below which the noise was certainly not as large as that.
 _OVERSTATED = 0.25
 # A pattern that is significant and smaller than this changes nobody's mind.
@@ -67,12 +74,9 @@ def patterns(evidence: Evidence) -> Iterator[Reason]:
     if far:
         shapes.append(f"hold {far} far off, by more than {_FAR:g} standard deviations of the others")
     misfit, n = evidence.misfit, evidence.effective
-    large, small = misfit > chdtri(n, _CORRELATED_LEVEL) / n, misfit < chdtri(n, 1 - LEVEL) / n
+    large = misfit > chdtri(n, _CORRELATED_LEVEL) / n
     large &= misfit > chdtri(evidence.samples, LEVEL) / evidence.samples
-    # A fit takes much of slow noise away; stated twice too large is another thing.
-    small &= misfit < _OVERSTATED
     new, curves = _innovation(evidence), [0.0] * len(evidence.runs)
-    # Noise may be correlated. As large as it was said to be, it explains residuals that follow each other.
     if new < _SMOOTH:
         curves = [np.inf] * len(evidence.runs)
         shapes.append(
@@ -81,7 +85,7 @@ def patterns(evidence: Evidence) -> Iterator[Reason]:
         )
     elif curve := max(curves := [_curve(run) for run in evidence.runs]):
         shapes.append(f"are noise about a smooth curve, {curve:.2g} times as large as that noise; {_taken(evidence)}")
-    elif abs(correlation) > _CORRELATED and (large or small or evidence.result.noise_factors):
+    elif abs(correlation) > _CORRELATED:
         shapes.append(f"follow each other (correlation of neighbours {correlation:.2f})")
     unheld = ""
     if new < _SMOOTH or any(curves):
@@ -96,6 +100,8 @@ def patterns(evidence: Evidence) -> Iterator[Reason]:
         shapes.append(unheld)
     term = bool(late) or new < _SMOOTH or any(curves) or abs(correlation) > _CORRELATED
     uneven = bool(late or early) and abs(correlation) <= _CORRELATED
+    shaped = bool(at_impacts) or new < _SMOOTH or any(curves) or abs(correlation) > _CORRELATED
+    gross = misfit > _GROSS or (shaped and misfit > _MISFIT * _noise(evidence))
     advice = _advice(bool(at_impacts), term, bool(far), bool(large), uneven)
     if large:
         size = f"residuals are {np.sqrt(misfit):.2g} times as large as the stated noise (chi^2/dof {misfit:.3g})"
@@ -113,9 +119,32 @@ def patterns(evidence: Evidence) -> Iterator[Reason]:
                 "noise='estimated'; else try more starts"
             )
         else:
-            yield Reason(f"{size} and {'; they '.join(shapes)}. Try {advice}", fatal=misfit > _GROSS or bool(unheld))
+            yield Reason(f"{size} and {'; they '.join(shapes)}. Try {advice}", fatal=bool(gross) or bool(unheld))
     elif shapes:
         yield Reason(f"residuals {'; they '.join(shapes)}. Try {advice}", fatal=bool(unheld))
+
+
+def _noise(evidence: Evidence) -> float:
+    """What is noise certainly, in squares of the stated one: that, or more where residuals are certainly rougher."""
+    rough, n = evidence.rough
+    freedom = n / PER_FREEDOM
+    return rough if freedom > 1 and rough > chdtri(freedom, LEVEL) / freedom else 1.0
+
+
+def stated(evidence: Evidence) -> Iterator[Reason]:
+    """Whether the noise is stated far larger than samples are rough, so that hardly any misfit exceeds it."""
+    rough, n = evidence.rough
+    freedom = n / PER_FREEDOM
+    if rough < _OVERSTATED and freedom > 1 and rough < chdtri(freedom, 1 - LEVEL) / freedom:
+        yield Reason(
+            f"the noise is stated {_times(rough)} as large as residuals are rough from one sample to the next "
+            f"(chi^2/dof {evidence.misfit:.3g}): against it a misfit does not show. State the noise as it is, or "
+            "noise='estimated'"
+        )
+
+
+def _times(rough: float) -> str:
+    return f"{1 / np.sqrt(rough):.2g} times" if rough > 1e-6 else "more than 1000 times"
 
 
 def _advice(at_impacts: bool, term: bool, far: bool, large: bool, uneven: bool) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from diffcontact.identify.covariance.roughness import roughness
 from diffcontact.messages import one_line
 from diffcontact.scene.document import Scene, parse_scene
 from diffcontact.scene.draft.balls import bouncing, heard
@@ -24,11 +25,8 @@ from diffcontact.scene.draft.tumbling import tumbling
 from diffcontact.scene.keys import Table
 from diffcontact.scene.measurements import read_measurements
 from diffcontact.scene.preparation import PreparedRun
-from diffcontact.scene.preparation.film import roughness
 
 _MOST_BALLS = 6
-# Whatever the scatter from sample to sample is, positions are right to some thousandth of the picture only.
-_LENS = 1e-3
 _WINDOW = "# window = [0, 1]  # only this part, in the unit of the times"
 
 
@@ -57,7 +55,7 @@ def draft(survey: Survey, folder: Path, name: str) -> tuple[str, str]:
             tried.append(f"{candidate.what} ({str(error).removeprefix(f'{survey.path}: ')})")
             continue
         notes = [f"{key} {value}" for run in runs[:1] for key, value in run.notes.items() if key != "recording"]
-        rough = _rough(scene, runs) if candidate.columns else 0.0
+        rough = _rough(scene, runs) if candidate.columns else 1.0
         return candidate.what, _text(survey, candidate, folder, notes, rough)
     seen = f"; {survey.thinned}" if survey.thinned else ""
     raise ValueError(f"{survey.path}: no scene fits; tried: {'; '.join(dict.fromkeys(tried)) or 'nothing'}{seen}")
@@ -104,7 +102,7 @@ def _single(survey: Survey, marker: Marker) -> Iterator[Draft]:
         yield body
 
 
-def _text(survey: Survey, draft: Draft, folder: Path, notes: Sequence[str] = (), rough: float = 0.0) -> str:
+def _text(survey: Survey, draft: Draft, folder: Path, notes: Sequence[str] = (), rough: float = 1.0) -> str:
     told = [
         f"{text[0].upper()}{text[1:]}."
         for text in (*survey.remarks, *([survey.understood] if survey.understood else []))
@@ -141,9 +139,7 @@ def _way(folder: Path, file: Path) -> str:
 
 
 def _noise(columns: Sequence[Column], rough: float) -> str:
-    way = max(column.span for column in columns)
-    why = "as rough as the samples are" if rough > _LENS * way else "a thousandth of the way: lenses are no better"
-    return f'noise = {{ value = {max(rough, _LENS * way):.2g}, unit = "{columns[0].unit}" }}  # a guess: {why}'
+    return f'noise = {{ value = {rough:.2g}, unit = "{columns[0].unit}" }}  # a guess: as rough as the samples are'
 
 
 def _rough(scene: Scene, runs: Sequence[PreparedRun]) -> float:

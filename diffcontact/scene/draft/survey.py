@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diffcontact.files import read_bytes, read_text
+from diffcontact.identify.covariance.roughness import roughness
 from diffcontact.scene.clock import increasing, straight_clock
 from diffcontact.scene.draft.headings import AXIS, FRAME, FULL_TURN, LENGTHS, TIME, TIMES, Headings, core
 from diffcontact.scene.draft.layout import Layout, encoding_of, layout_of
 from diffcontact.scene.draft.orientation import is_angle, quaternions_in
 from diffcontact.scene.draft.toml import quoted, quoted_names
 from diffcontact.scene.measurements import lines_of, open_sheet, read_measurements
-from diffcontact.scene.preparation.film import roughness
 from diffcontact.scene.reading import Reading
 from diffcontact.scene.recordings import Sheet, recognised
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from diffcontact.identify.covariance.roughness import roughness
+
 # A row repeats the one before if it moves by less than this of what both its neighbours move.
 _STILL = 0.2
 # It must lack so many standard deviations of their mean, by the noise: that alone stops a slow body, too.
@@ -204,14 +206,3 @@ def _nearest(x: NDArray, at: NDArray) -> NDArray:
 def span(y: NDArray) -> float:
     """How far the body moves, whatever a few readings say; NaN where it was not found."""
     return float(np.ptp(np.nanpercentile(y, [5, 95])))
-
-
-def roughness(values: NDArray) -> float:
-    """One standard deviation of the noise, from third differences; at least the rounding of the numbers."""
-    seen = values[np.isfinite(values)]
-    if seen.size < 8:
-        return float("inf")
-    third = np.diff(seen, 3)
-    noise = float(np.median(np.abs(third)) / (0.6745 * np.sqrt(20.0)))
-    steps = np.abs(np.diff(np.unique(seen)))
-    return max(noise, float(steps.min()) / np.sqrt(12.0) if steps.size else 0.0)

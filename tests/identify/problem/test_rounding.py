@@ -1,9 +1,12 @@
 """What of simulated data is rounding, and that it is told from noise in either precision."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from bouncing import BALL_FREE, ball_problem
 from numpy.typing import ArrayLike
 
 import diffcontact as dc
@@ -56,6 +59,18 @@ def test_rounding_that_is_larger_than_the_stated_noise_is_told():
         assert result.converged
         assert result.verdict.explains == "partly"
         assert any("double precision" in reason for reason in result.verdict.reasons)
+
+
+def test_steps_are_not_blamed_for_what_single_precision_rounds():
+    """A ball's heights of 1 m to 1e-6 m, of which single numbers resolve 1.2e-7 m and 60 steps of any length less."""
+    with jax.enable_x64(False):
+        run = replace(ball_problem(np.random.default_rng(0), sigma=1e-6, noise=1e-6), substeps="auto")
+        start = {"e": 0.8, "g": 9.81, "q0": np.ones(1), "u0": np.full(1, 0.3)}
+        result = fit(run, start, BALL_FREE)
+        assert int(result.trajectories[0].status) == 0
+        assert result.verdict.explains != "yes"
+        assert any("single precision is too coarse" in reason for reason in result.verdict.reasons)
+        assert "steps" not in result.message
 
 
 def test_each_channel_has_a_rounding_of_its_own():
