@@ -104,8 +104,10 @@ class System(AllContacts):
     takes several closed contacts at once, it is Moreau's law that acts, with the same e as Newton's, whatever the
     `impact_law`.
 
-    Systems are compared by their functions: build one once and reuse it, and nothing is compiled twice. All contacts
-    are looked at in every step; a system with too many of them overrides what `neighbours.AllContacts` says of it.
+    Systems whose functions have the same code, and refer to the same numbers, arrays and functions, share compiled
+    programs, also where they were made anew. A function that refers to an object, a class or a module of one's own
+    shares with itself only. Numbers that vary belong into `params`. All contacts are looked at in every step; a system
+    with too many of them overrides what `neighbours.AllContacts` says of it.
 
     Source: the model of S1 (section 4) and S3 (eq. 1-2).
 

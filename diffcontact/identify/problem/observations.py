@@ -114,9 +114,9 @@ class Problem:
             began at an unknown moment, `times / params["rate"]` for frame numbers at an unknown rate. `initial` is the
             state at the first of them.
 
-    `initial`, `observe`, `clock` and the system's functions are compiled once and may be called again in a later fit:
-    what they use besides their arguments must not change. Runs that share them (and the scheme) share the
-    compilation, each with its own number of substeps.
+    `initial`, `observe`, `clock` and the system's functions are compiled once: what they use besides their arguments
+    must not change. Runs, and later fits, whose functions have the same code and refer to the same numbers share the
+    compilation, each with its own number of substeps. So new data of the same shape compile nothing.
 
     Raises:
         ValueError: an argument of the wrong kind.
