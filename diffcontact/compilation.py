@@ -112,7 +112,7 @@ class _Programs:
         with self._lock:
             self._kept.clear()
 
-    def count(self, of: Callable[[Hashable], bool]) -> int:
+    def count(self, of: Callable[[Any], bool]) -> int:
         """How many there are whose keys are of a kind."""
         with self._lock:
             return sum(map(of, self._kept))

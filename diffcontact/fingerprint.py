@@ -148,6 +148,8 @@ def _is_library(module: str | None) -> bool:
 
 
 def _of_array(value: Any, other: Callable[[Any], Hashable]) -> Hashable:
+    if isinstance(value, jax.Array) and not value.is_fully_addressable:
+        return _Same(value)
     array = np.asarray(value)
     if array.dtype.hasobject:
         return other(value)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from math import prod
 from typing import Any
 
@@ -104,7 +103,7 @@ def _stepped(system, params, q0, u0, times, breaks, scheme, substeps, percussion
     q0, u0 = entangled((q0, u0), (params, times))
     at_first = times[0], (times[1] - times[0]) / substeps
     initial = initial_state(scheme, system, params, *at_first, q0, u0)
-    truncation = _zeros_like(jax.eval_shape(partial(step, system), initial, at_first)[1].truncation)
+    truncation = _zeros_like(jax.eval_shape(step, initial, at_first)[1].truncation)
     (end, status, truncation), (told, impulses, happened) = lax.scan(
         advance, in_lanes((initial, status, truncation), q0), (grid[:-1], grid[1:])
     )
@@ -145,21 +144,25 @@ counted_steps = quick_jit(_stepped, work, static=("system", "scheme", "percussio
 
 
 def _each_piece(system, params, breaks, scheme, substeps, percussions):
-    """A step of (system, state, (t, h)), traced once wherever it is asked for; and a function that carries (state,
-    status, truncation) over the piece of time (begin, end), and what it tells: q, u and adhesion at the end, impulses,
-    and what happened, percussions and changes of modes."""
-
-    def step(within, state, at):
-        t, h = at
-        return one_step(scheme, within, params, t, h, state)
-
+    """A step of (state, (t, h)), traced once wherever it is asked for; and a function that carries (state, status,
+    truncation) over the piece of time (begin, end), and what it tells: q, u and adhesion at the end, impulses, and what
+    happened, percussions and changes of modes."""
     keep = jax.checkpoint_policies.save_only_these_names(*scheme.keeps)
-    step = jax.checkpoint(step, prevent_cse=False, policy=keep, static_argnums=0)
+
+    def step_of(within):
+        # The system is no static argument: JAX would keep it, and all that was traced for it, for ever.
+        def step(state, at):
+            t, h = at
+            return one_step(scheme, within, params, t, h, state)
+
+        return jax.checkpoint(step, prevent_cse=False, policy=keep)
+
+    step = step_of(system)
 
     def piece(carry, at):
         state, status, truncation = carry
         begin, end = at
-        within = partial(step, system if breaks is None else between(system, begin, end))
+        within = step if breaks is None else step_of(between(system, begin, end))
         state, total, happened = _carried(within, state, begin, (end - begin) / substeps, substeps, percussions)
         truncation = jax.tree.map(jnp.add, truncation, total.truncation)
         carry = state, first(status, total.status), truncation

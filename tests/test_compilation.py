@@ -1,5 +1,6 @@
 """How much there is to compile, and how: before XLA sees a program its instructions are counted."""
 
+import gc
 import sys
 import weakref
 
@@ -157,6 +158,28 @@ def test_a_program_goes_with_its_last_reference():
     dc.clear_caches()
     assert gone() is None
     assert double.programs() == 0
+
+
+def test_a_system_goes_when_its_programs_go(monkeypatch):
+    """JAX's own caches must not hold what was traced for a system: six megabytes of it, or more."""
+
+    class Watched:
+        zero = 0.0
+
+    def traced():
+        held = Watched()
+        ball = dc.System(
+            lambda t, q, p: q, lambda t, q, u, p: -q, lambda q, p: jnp.ones(1), lambda p: 0.5 + 0.0 * held.zero
+        )
+        run = jax.jacfwd(lambda q: dc.simulate(ball, {}, q, jnp.zeros(1), jnp.arange(3.0)).q)
+        jax.eval_shape(run, jnp.ones(1))
+        return weakref.ref(held)
+
+    monkeypatch.setattr(compilation._PROGRAMS, "most", 1)
+    gone = traced()
+    traced()
+    gc.collect()
+    assert gone() is None
 
 
 def test_near_the_limit_of_mappings_all_programs_go_or_an_error_says_so(monkeypatch):

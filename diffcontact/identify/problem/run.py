@@ -183,7 +183,7 @@ def prepared(model: Model, observations: Observations, parameters: FreeParameter
 
     values, real = np.where(present, observations.values, 0.0), jnp.result_type(float)
 
-    def pad(array, value, dtype=real):
+    def pad(array, value, dtype: Any = real):
         return placed(np.pad(array, ((0, missing), (0, 0)), constant_values=value), dtype)
 
     require_near("Observations(times)", observations.times, real)

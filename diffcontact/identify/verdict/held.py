@@ -103,7 +103,7 @@ class _Columns:
     def here(self) -> NDArray:
         return self.residuals(self.run.fixed)
 
-    def by(self, name: str, value: NDArray, step: float) -> NDArray | None:
+    def by(self, name: str, value: Any, step: float) -> NDArray | None:
         """(n, k) the change by a step to this value, over the step; None where nothing changes or it is not finite."""
         moved = self.residuals(self.run.fixed | {name: value})
         # NaN is a missing sample.
