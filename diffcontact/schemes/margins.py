@@ -28,18 +28,18 @@ class Margins(NamedTuple):
 
     Attributes:
         place: (d,) in the coordinates of u [m]. velocity: (d,) [m/s].
-        doubts: () how many decisions lay within these.
+        least: () the smallest margin of a decision so far, in parts of what these make of it; below 1 it is doubtful.
     """
 
     place: Array
     velocity: Array
-    doubts: Array
+    least: Array
 
     @classmethod
     def nothing(cls, u: Array) -> Margins:
         """Before any motion, of the shape of u."""
         still = jnp.zeros_like(u)
-        return cls(still, still, jnp.zeros((), u.dtype))
+        return cls(still, still, jnp.full((), jnp.inf, u.dtype))
 
     def after(self, s, off: Array, way: Array, order: int) -> Margins:
         """And a piece of s seconds.
@@ -53,7 +53,7 @@ class Margins(NamedTuple):
         defect = off if order == 2 else off * share
         # Of an oscillation of w radians per second the share is (w s)^2 / 6.
         changed = jnp.sqrt(6 * share) / jnp.where(s > 0, s, jnp.inf) * defect
-        return Margins(self.place + s * self.velocity + defect, self.velocity + changed, self.doubts)
+        return Margins(self.place + s * self.velocity + defect, self.velocity + changed, self.least)
 
     def through(self, happens, normal: Array, speed, jump: Array) -> Margins:
         """And an impact, where one `happens`, of the contact with this normal (d,), met at a speed < 0 [m/s]."""
@@ -83,19 +83,23 @@ class Margins(NamedTuple):
         """
         rows, cubic, (gap, speed), s = lax.stop_gradient((jnp.abs(normals), cubic, end, s))
         place, velocity = rows @ jnp.abs(self.place), rows @ jnp.abs(self.velocity)
-        grazes = jnp.zeros_like(struck)
+        margins, others = [], watched & ~struck
         for sigma in cubic.extrema():
             lowest = (2 * cubic.c2 + 6 * sigma * cubic.c3 > 0) & (sigma > 0) & (sigma < 1)
-            grazes = grazes | (lowest & (jnp.abs(cubic.value(sigma)) < SAFE * place))
+            margins.append(_parts(lowest & others, jnp.abs(cubic.value(sigma)), SAFE * place))
         # Where the gap is pressed shut it will be struck in any case.
         bend = jnp.maximum(2 * cubic.c2 + 6 * cubic.c3, 0.0) / jnp.where(s > 0, s, jnp.inf) ** 2
-        slow = struck & (speed**2 < FAST * (jnp.abs(speed) * velocity + bend * place))
+        margins.append(_parts(struck, speed**2, FAST * (jnp.abs(speed) * velocity + bend * place)))
 
         # By so much the time of each impact is uncertain.
         late = jnp.where(speed < 0, place / jnp.where(speed < 0, -speed, 1.0), 0.0)
         acts = jnp.any((rows > 0) & jnp.any(struck[:, None] & (rows > 0), axis=0)[None, :], axis=1)
-        margin = SAFE * (late + jnp.max(jnp.where(struck, late, 0.0), initial=0.0))
-        ties = acts & ~struck & (gap > closed) & (speed < 0) & (gap < -speed * margin) & jnp.any(struck)
+        apart = SAFE * (late + jnp.max(jnp.where(struck, late, 0.0), initial=0.0))
+        follows = acts & others & (gap > closed) & (speed < 0) & jnp.any(struck)
+        margins.append(_parts(follows, gap, -speed * apart))
+        return self._replace(least=jnp.minimum(self.least, jnp.min(jnp.stack(margins), initial=jnp.inf)))
 
-        doubtful = slow | (watched & ~struck & (grazes | ties))
-        return self._replace(doubts=self.doubts + jnp.any(doubtful))
+
+def _parts(decided: Array, margin: Array, error: Array) -> Array:
+    """(c,) margins in parts of the error, infinite where nothing is decided."""
+    return jnp.where(decided & (error > 0), margin / jnp.where(error > 0, error, 1.0), jnp.inf)

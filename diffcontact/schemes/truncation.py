@@ -242,7 +242,7 @@ class Truncation:
         blind = self.forces.large & (self.forces.missed * self.time / 2 > MATTERS * self.way)
         coarse = jnp.any(counts & (long | blind | (self.doubtful > MOST_DOUBTFUL * fastest)))
         if self.margins is not None:
-            coarse = coarse | (self.margins.doubts > 0)
+            coarse = coarse | (self.margins.least < 1)
         coarse = coarse | self.surfaces.large | (self.blind > 0)
         if self.timed is not None:
             coarse = coarse | jnp.any(counts & (self.timed.missed > MOST * self.timed.felt))
