@@ -214,7 +214,7 @@ class Truncation:
         doubtful = jnp.where(off > DOUBTFUL ** (2 / order) * moved, jnp.abs(w - u), 0.0)
         doubtful = jnp.maximum(self.doubtful, doubtful)
         error, way, time = self.error + off, self.way + moved, self.time + jnp.abs(s)
-        margins = None if self.margins is None else self.margins.after(s, s / 3 * (w - u - s * a), moved, order)
+        margins = None if self.margins is None else self.margins.after(s, s / 3 * (w - u - s * a), w - u, moved, order)
         return replace(self, error=error, way=way, doubtful=doubtful, time=time, forces=forces, margins=margins)
 
     def status(self, mass: Array, fastest: Array, q: Array, order: int) -> Array:

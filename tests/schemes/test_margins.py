@@ -50,7 +50,7 @@ def test_an_error_goes_through_an_impact_as_a_displacement_does():
 
 @pytest.mark.parametrize("order", [2, 4])
 def test_a_graze_within_truncation_is_told(order):
-    """A swing that turns a micrometre before a wall, and a centimetre before it."""
+    """A swing that turns a tenth of a micrometre before a wall, and a centimetre before it."""
     swing = dc.System(
         gap=lambda t, q, p: p - q,
         force=lambda t, q, u, p: -q,
@@ -60,6 +60,6 @@ def test_a_graze_within_truncation_is_told(order):
     times = jnp.linspace(0.0, 3.0, 31)
     told = [
         int(dc.simulate(swing, 1.0 + clear, [0.0], [1.0], times, scheme=dc.EventTimed(order=order)).status)
-        for clear in (1e-6, 1e-2)
+        for clear in (1e-7, 1e-2)
     ]
     assert told == [Status.TOO_COARSE, Status.OK]
