@@ -177,9 +177,10 @@ def sweep(row, working, index):
         becomes x - left x[index].
 
     Example:
-        >>> A = jnp.array([[2.0, 1.0], [1.0, 3.0]])
-        >>> left, right = sweep(A[0], jnp.array([False, False]), 0)
-        >>> (A - jnp.outer(left, right)).tolist()
+        >>> import numpy as np
+        >>> A = np.array([[2.0, 1.0], [1.0, 3.0]])
+        >>> left, right = jax.jit(sweep)(A[0], np.array([False, False]), 0)
+        >>> (A - np.outer(left, right)).tolist()
         [[0.5, -0.5], [0.5, 2.5]]
     """
     unit = (jnp.arange(row.shape[0]) == index).astype(row.dtype)

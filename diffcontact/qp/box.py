@@ -54,8 +54,8 @@ def box(A: ArrayLike, b: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> BoxSo
         ValueError: shapes that do not fit.
 
     Example:
-        >>> import jax.numpy as jnp
-        >>> box(jnp.eye(2), jnp.array([-3.0, 0.5]), -jnp.ones(2), jnp.ones(2)).x.tolist()
+        >>> import numpy as np
+        >>> jax.jit(box)(np.eye(2), np.array([-3.0, 0.5]), -np.ones(2), np.ones(2)).x.tolist()
         [1.0, -0.5]
     """
     A, b, lower, upper = _checked(A, b, lower, upper)

@@ -31,12 +31,13 @@ def nearest_in_interval(direction, start, tolerance, rounding, weight):
         x, and (c,) bool: the row that pushes, none where x is 0.
 
     Example:
-        >>> import jax.numpy as jnp
-        >>> small, one, two_up_one_down = jnp.full(3, 1e-6), jnp.ones(3), jnp.array([1.0, 2.0, -1.0])
-        >>> x, pushes = nearest_in_interval(two_up_one_down, jnp.array([-1.0, -3.0, 4.0]), small, small, one)
+        >>> import jax, numpy as np
+        >>> small, one, two_up_one_down = np.full(3, 1e-6), np.ones(3), np.array([1.0, 2.0, -1.0])
+        >>> nearest = jax.jit(nearest_in_interval)
+        >>> x, pushes = nearest(two_up_one_down, np.array([-1.0, -3.0, 4.0]), small, small, one)
         >>> x.item(), pushes.tolist()
         (3.0, [False, True, False])
-        >>> x, _ = nearest_in_interval(two_up_one_down, jnp.array([-1.0, -3.0, 1.0]), small, small, one)
+        >>> x, _ = nearest(two_up_one_down, np.array([-1.0, -3.0, 1.0]), small, small, one)
         >>> x.item()
         2.0
     """

@@ -139,9 +139,9 @@ def hold(mass: ArrayLike, G: ArrayLike | BodyRows, b: ArrayLike, v: ArrayLike, a
         ValueError: shapes that do not fit.
 
     Example:
-        >>> import jax.numpy as jnp
-        >>> one, row = jnp.array([1.0]), jnp.array([[1.0]])
-        >>> hold(one, row, jnp.array([0.0]), jnp.array([2.0]), jnp.array([True])).multipliers.tolist()
+        >>> import numpy as np
+        >>> one, row = np.array([1.0]), np.array([[1.0]])
+        >>> jax.jit(hold)(one, row, np.array([0.0]), np.array([2.0]), np.array([True])).multipliers.tolist()
         [-2.0]
     """
     mass, G, b, v = _checked(mass, G, b, v)

@@ -1,6 +1,9 @@
 import os
 
+import jax
 import pytest
+
+from diffcontact.qp import native
 
 
 @pytest.fixture(scope="session")
@@ -14,3 +17,18 @@ def _in_jax(monkeypatch, kernel_folder):
     """The projection in JAX is the reference: it is tested here wherever the kernel is installed too."""
     monkeypatch.setenv("DIFFCONTACT_KERNEL", os.environ.get("DIFFCONTACT_KERNEL", "jax"))
     monkeypatch.setenv("DIFFCONTACT_CACHE", kernel_folder)
+
+
+@pytest.fixture(scope="module", params=["jax", pytest.param("native", marks=pytest.mark.full)])
+def kernel(request, kernel_folder):
+    """What searches while a module's tables are computed: decided where a program is traced."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DIFFCONTACT_CACHE", kernel_folder)
+        patch.setenv(native.VARIABLE, request.param)
+        if request.param == "native":
+            pytest.importorskip("numba")
+            assert native.unavailable() is None
+            jax.clear_caches()
+        yield request.param
+    if request.param == "native":
+        jax.clear_caches()

@@ -9,6 +9,7 @@ from qp_problems import optimality
 import diffcontact as dc
 from diffcontact.system import contacts
 
+pytestmark = pytest.mark.full
 H, STEPS = 2e-3, 1000
 BOX = dc.systems.balls(32, 3, box=(0.0, (0.5, 0.5, np.inf)))
 
@@ -22,7 +23,6 @@ def _scene(rng):
     return params, grid.reshape(-1), rng.normal(size=96)
 
 
-@pytest.mark.full
 def test_a_thousand_steps(rng):
     params, q0, u0 = _scene(rng)
     run = dc.simulate(BOX, params, q0, u0, H * np.arange(STEPS + 1), scheme=dc.VelocityProjection())

@@ -9,6 +9,7 @@ from diffcontact import qp
 from diffcontact.qp import native
 from diffcontact.status import Status
 
+pytestmark = pytest.mark.full
 C, D, SMALL = 16, 6, 200
 
 
@@ -41,31 +42,6 @@ def _by_kernel(*problem):
 def _many(make, lanes, *arguments, **options):
     rng = np.random.default_rng(0)
     return stacked([make(rng, C, D, *arguments, **options) for _ in range(lanes)])
-
-
-@pytest.mark.parametrize("decades", [0, 10])
-def test_equalities_as_opposite_rows(solve, decades):
-    error, status = solve(*_many(equalities, SMALL, decades=decades))
-    assert not np.any(status)
-    # Some hundreds of roundings, of rows whose own condition is not bounded.
-    assert np.max(error) < 1e-12
-
-
-def test_equalities_as_opposite_rows_in_single_precision(solve):
-    error, status = solve(*_many(equalities, SMALL, digits=4), np.float32)
-    assert not np.any(status)
-    assert np.max(error) < 1e-4
-
-
-@pytest.mark.parametrize("violation", [1.0, 2.0**-10, 2.0**-30])
-def test_the_least_violation(solve, violation):
-    error, status = solve(*_many(contradiction, SMALL, violation))
-    assert np.all(status != Status.OK)
-    # Where the least violation is not found to a few digits, it proves nothing.
-    assert np.mean(status == Status.INFEASIBLE) >= 0.98
-    # The conflict's own condition multiplies some hundreds of roundings.
-    assert np.max(error) < 1e-9
-    assert np.median(error) < 1e-14
 
 
 def test_a_violation_that_rounding_explains(solve):
@@ -116,13 +92,6 @@ def test_contradictions_in_a_fair_metric_are_told_as_such(solve, rng):
     assert np.mean(status == Status.INFEASIBLE) >= 0.99
 
 
-def test_a_metric_that_is_none_is_told():
-    for mass in ([-1.0], [-1.0, 1.0]):
-        d = len(mass)
-        found = qp.project(np.array(mass), np.ones((1, d)), np.zeros(1), -np.ones(d))
-        assert found.status == Status.ILL_CONDITIONED
-
-
 def _nearly_dependent(solve, lanes):
     """Worst error with status 0 and share of status 0, for angles from 1e-3 to 1e-9."""
     for angle in 2.0 ** -np.array([10, 13, 17, 20, 22, 24, 27, 30]):
@@ -157,28 +126,6 @@ def test_rows_that_leave_little_room_in_single_precision(solve):
     assert np.mean(status == Status.OK) > 0.98
 
 
-@pytest.mark.parametrize("angle", [1e-9, 1e-10])
-def test_opposite_rows_whose_corner_is_far_away(solve, angle):
-    """x + angle y >= 1 and -x >= -1 + 3e-13 leave y >= 3e-13/angle, which rounding of the rows does not explain."""
-    G, b = np.array([[[1.0, angle], [-1.0, 0.0]]]), np.array([[-1.0, 1.0 - 3e-13]])
-    _, status = solve((np.ones((1, 2)), G, b, np.zeros((1, 2))), np.ones((1, 2)))
-    assert status[0] != Status.OK
-
-
-@pytest.mark.parametrize("count", [1, 3])
-def test_numbers_that_are_none(solve, count):
-    """A row that is not finite has a status, whatever the others say; one that is off is not read."""
-    mass, G, b, v = np.ones((1, 2)), np.ones((1, count, 2)), np.full((1, count), 5.0), np.ones((1, 2))
-    wrong = G.copy()
-    wrong[0, 0, 0] = np.nan
-    assert solve((mass, wrong, b, v), v)[1] == Status.ILL_CONDITIONED
-    for offset in (np.nan, -np.inf):
-        assert solve((mass, G, np.where(np.arange(count) == 0, offset, b), v), v)[1] == Status.ILL_CONDITIONED
-    off = np.where(np.arange(count) == 0, np.inf, b)
-    assert solve((mass, wrong, off, v), v)[1] == Status.OK
-
-
-@pytest.mark.full
 def test_status_ok_is_right(solve):
     """Twenty thousand problems of all kinds; prints what was found."""
     lanes = 1000
@@ -195,3 +142,41 @@ def test_status_ok_is_right(solve):
     for angle, sign, error, right in _nearly_dependent(solve, lanes):
         print(f"angle {angle:.0e} sign {sign}: {right:.1%} status 0, worst {error:.1e}")
         assert error < 2e-6
+
+
+def test_rows_that_are_lost_in_a_bad_metric_contradict_nothing(rng):
+    """Masses from 1e-3 to 1e3 in single precision: what is missed is told, and not as a contradiction."""
+    mass, G = 10.0 ** rng.uniform(-3, 3, (300, 5)), rng.normal(size=(300, 8, 5))
+    b, v = -np.einsum("nij,nj->ni", G, rng.normal(size=(300, 5))), 100 * rng.normal(size=(300, 5))
+    problem = [x.astype(np.float32) for x in (mass, G, b, v)]
+    held = jax.jit(jax.vmap(qp.hold, (0, 0, 0, 0, None)))(*problem, np.ones(8, bool))
+    missed = np.max(np.abs(np.einsum("nij,nj->ni", G, held.u) + b), axis=1)
+    assert set(np.asarray(held.status)) == {Status.OK, Status.ILL_CONDITIONED}
+    assert np.all(held.status[missed > 10] == Status.ILL_CONDITIONED)
+
+
+@pytest.mark.parametrize("kernel", native.CHOICES)
+@pytest.mark.parametrize(("dtype", "angles"), [(np.float64, (1e-2, 1e-3, 1e-4)), (np.float32, (0.1, 0.03, 0.01))])
+def test_the_derivative_in_a_wedge_keeps_what_its_condition_leaves(kernel, dtype, angles, rng, monkeypatch):
+    """Two rows at a small angle, multipliers as large as its inverse: u = -G^-1 b whatever v, and its derivative."""
+    if kernel == "native":
+        pytest.importorskip("numba")
+    monkeypatch.setenv(native.VARIABLE, kernel)
+    # What is chosen is decided where it is traced, and derivatives are traced once for all.
+    jax.clear_caches()
+    v = np.array([-1.0, 0.1], dtype)
+    moved = jax.jit(lambda G, b, dG: jax.jvp(lambda G: qp.project(np.ones(2, dtype), G, b, v), (G,), (dG,)))
+    for angle in angles:
+        for _ in range(10):
+            dG, up, down = rng.normal(size=(2, 2)).astype(dtype), *(1 + 0.1 * rng.normal(size=2))
+            G, b = np.array([[angle * up, 1], [angle, -down]], dtype), angle * rng.uniform(-0.3, 0.3, 2).astype(dtype)
+            found, tangent = moved(G, b, dG)
+            assert found.status == Status.OK
+            assert found.active.all()
+            inverse = np.linalg.inv(G.astype(float))
+            u = -inverse @ b
+            du = -inverse @ dG @ u
+            # The condition of A_WW is 1/angle^2; so many roundings are lost, and a digit.
+            lost = np.finfo(dtype).eps * (8 / angle + angle**-2)
+            assert np.max(np.abs(found.u - u)) <= lost * np.max(np.abs(u))
+            assert np.max(np.abs(tangent.u - du)) <= lost * np.max(np.abs(du))

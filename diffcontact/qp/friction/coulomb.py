@@ -94,10 +94,10 @@ def coulomb(
     Example:
         A puck that hits the floor obliquely slips, with friction 0.5.
 
-        >>> import jax.numpy as jnp
-        >>> floor, along = jnp.array([[0.0, 1.0]]), jnp.array([[[1.0, 0.0]]])
-        >>> still, slip = jnp.zeros(1), jnp.zeros((1, 1))
-        >>> hit = coulomb(jnp.ones(2), floor, along, still, slip, jnp.array([0.5]), jnp.array([3.0, -2.0]))
+        >>> import numpy as np
+        >>> floor, along = np.array([[0.0, 1.0]]), np.array([[[1.0, 0.0]]])
+        >>> still, slip = np.zeros(1), np.zeros((1, 1))
+        >>> hit = jax.jit(coulomb)(np.ones(2), floor, along, still, slip, np.array([0.5]), np.array([3.0, -2.0]))
         >>> hit.u.tolist(), hit.normal.tolist(), hit.tangential.tolist()
         ([2.0, 0.0], [2.0], [[-1.0]])
     """

@@ -55,11 +55,11 @@ def hold_modes(mass, normals, tangents, b, s, friction, v, modes: Modes, directi
     Example:
         A block on a slope slips downwards.
 
-        >>> import jax.numpy as jnp
-        >>> row, along, none = jnp.array([[0.0, 1.0]]), jnp.array([[[1.0, 0.0]]]), jnp.zeros(1)
-        >>> free, slips = jnp.array([3.0, -4.0]), Modes(closed=jnp.array([True]), slip=jnp.array([True]))
-        >>> mu, down = jnp.array([0.5]), jnp.ones((1, 1))
-        >>> held = hold_modes(jnp.ones(2), row, along, none, none[None], mu, free, slips, down)
+        >>> import jax, numpy as np
+        >>> row, along, none = np.array([[0.0, 1.0]]), np.array([[[1.0, 0.0]]]), np.zeros(1)
+        >>> free, slips = np.array([3.0, -4.0]), Modes(closed=np.array([True]), slip=np.array([True]))
+        >>> mu, down = np.array([0.5]), np.ones((1, 1))
+        >>> held = jax.jit(hold_modes)(np.ones(2), row, along, none, none[None], mu, free, slips, down)
         >>> held.u.tolist(), held.normal.tolist(), held.tangential.tolist()
         ([1.0, 0.0], [4.0], [[-2.0]])
     """

@@ -23,7 +23,7 @@ def onto_cone(r, friction):
         friction: (c,) mu.
 
     Example:
-        >>> onto_cone(jnp.array([[1.0, 3.0]]), jnp.array([1.0])).tolist()
+        >>> jax.jit(onto_cone)(jnp.array([[1.0, 3.0]]), jnp.array([1.0])).tolist()
         [[2.0, 2.0]]
     """
     P, size = r[:, 0], length(r[:, 1:])

@@ -29,8 +29,8 @@ def solve_contact(W, q, friction, iterations):
         iterations: int, of safeguarded Newton where the equation is not linear.
 
     Example:
-        >>> W = jnp.diag(jnp.array([1.0, 1.0]))
-        >>> solve_contact(W, jnp.array([-2.0, 3.0]), jnp.array(0.5), 1).tolist()
+        >>> import jax, numpy as np
+        >>> jax.jit(solve_contact, static_argnums=3)(np.eye(2), np.array([-2.0, 3.0]), 0.5, 1).tolist()
         [2.0, -1.0]
     """
     tiny = jnp.finfo(q.dtype).eps ** (2 / 3)

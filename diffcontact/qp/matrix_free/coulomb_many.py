@@ -99,10 +99,11 @@ def coulomb_many(
     Example:
         A puck that hits the floor obliquely slips, with friction 0.5.
 
-        >>> floor = BodyRows(jnp.array([[-1, 0]]), jnp.array([[[0.0, 1.0]]]), 1)
-        >>> along = BodyRows(jnp.array([[-1, 0]]), jnp.array([[[1.0, 0.0]]]), 1)
-        >>> still, slip = jnp.zeros(1), jnp.zeros((1, 1))
-        >>> hit = coulomb_many(jnp.ones(2), floor, (along,), still, slip, jnp.array([0.5]), jnp.array([3.0, -2.0]))
+        >>> import numpy as np
+        >>> floor = BodyRows(np.array([[-1, 0]]), np.array([[[0.0, 1.0]]]), 1)
+        >>> along = BodyRows(np.array([[-1, 0]]), np.array([[[1.0, 0.0]]]), 1)
+        >>> given = np.ones(2), floor, (along,), np.zeros(1), np.zeros((1, 1)), np.array([0.5]), np.array([3.0, -2.0])
+        >>> hit = jax.device_get(jax.jit(coulomb_many)(*given))
         >>> print(f"{hit.u[0]:.4f} {hit.normal[0]:.4f} {hit.tangential[0, 0]:.4f}")
         2.0000 2.0000 -1.0000
     """

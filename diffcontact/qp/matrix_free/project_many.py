@@ -86,8 +86,9 @@ def project_many(
         SIAM J. Optim. 1 (1991) (projected searches); E. Polak, G. Ribiere, Rev. Fr. Inform. Rech. Oper. 3 (1969).
 
     Example:
-        >>> row = BodyRows(jnp.array([[0, -1]]), jnp.array([[[1.0], [0.0]]]), 1)
-        >>> floor = project_many(jnp.array([2.0]), row, jnp.array([0.0]), jnp.array([-3.0]))
+        >>> import numpy as np
+        >>> row = BodyRows(np.array([[0, -1]]), np.array([[[1.0], [0.0]]]), 1)
+        >>> floor = jax.device_get(jax.jit(project_many)(np.array([2.0]), row, np.array([0.0]), np.array([-3.0])))
         >>> print(f"{abs(floor.u[0]):.3f} {floor.multipliers[0]:.3f}")
         0.000 6.000
     """

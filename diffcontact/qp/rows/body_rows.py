@@ -33,7 +33,7 @@ class BodyRows:
 
     Example:
         >>> rows = BodyRows(jnp.array([[0, 1], [1, -1]]), jnp.array([[[-1.0], [1.0]], [[1.0], [0.0]]]), 2)
-        >>> dense(rows).tolist()
+        >>> jax.jit(dense)(rows).tolist()
         [[-1.0, 1.0], [0.0, 1.0]]
     """
 
@@ -61,7 +61,7 @@ def check_bodies(G: BodyRows) -> None:
         ValueError: one line that names what is wrong.
 
     Example:
-        >>> check_bodies(BodyRows(jnp.array([[0, 5]]), jnp.ones((1, 2, 1)), 2))
+        >>> check_bodies(BodyRows(np.array([[0, 5]]), np.ones((1, 2, 1)), 2))
         Traceback (most recent call last):
         ...
         ValueError: G.bodies: expected numbers from -1 (none) to 1, got 5

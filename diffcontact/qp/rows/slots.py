@@ -27,7 +27,8 @@ def slots_of(mask, count):
     """(count,) int32: the rows of a mask (c,), the first `count` of them.
 
     Example:
-        >>> slots_of(jnp.array([False, True, True]), 3).tolist()
+        >>> import jax
+        >>> jax.jit(slots_of, static_argnums=1)(jnp.array([False, True, True]), 3).tolist()
         [1, 2, -1]
     """
     taken, rows = lax.top_k(mask.astype(jnp.float32), count)

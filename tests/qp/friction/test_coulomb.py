@@ -1,303 +1,399 @@
-"""Closed forms, random problems, degenerate and contradicting contacts, bad input, batches."""
+"""`qp.coulomb`: tables of problems of one shape, each the lanes of one program, with both derivatives."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from problems.friction import random_bodies, random_problems, residual
+from problems.friction import random_problems, residual
+from qp_problems import assert_differences, assert_transposed, derivatives, run, with_neighbours
 
 from diffcontact import qp
 from diffcontact.status import Status
 
-coulomb = jax.jit(qp.coulomb)
-many = jax.jit(lambda *problems: jax.lax.map(lambda problem: qp.coulomb(*problem), problems, batch_size=16))
+NAMES = ("mass", "normals", "tangents", "b", "s", "friction", "v")
+# Components of `random_problems`, and contacts of a table.
+D, C = 36, 4
+TURN = 16
 
 
-def lane(problems, i):
-    return tuple(x[i] for x in problems)
+def _solved(problem):
+    found = qp.coulomb(*problem)
+    return jnp.concatenate([found.u, found.normal, jnp.ravel(found.tangential)]), found
 
 
-def residuals(problems, found):
-    u, P, B = (np.asarray(x) for x in (found.u, found.normal, found.tangential))
-    return np.array([residual(lane(problems, i), u[i], P[i], B[i]) for i in range(len(u))])
+@jax.jit
+def _program(*rows):
+    """In turns: lanes wait for the one that searches longest."""
+    return jax.lax.map(lambda row: derivatives(_solved)(*row), rows, batch_size=TURN)
 
 
-def on_the_floor(v, mu, mass=(2.0, 2.0), slope=0.0):
-    """A point or rod with one contact; `slope` couples its slip with the normal velocity."""
-    normal, along = jnp.array([[0.0, 1.0]]), jnp.array([[[1.0, slope]]])
-    return jnp.array(mass), normal, along, jnp.zeros(1), jnp.zeros((1, 1)), jnp.array([mu]), jnp.array(v)
+def _full(rows):
+    """As many rows as turns have."""
+    return rows | {f"fill {i}": next(iter(rows.values())) for i in range(-len(rows) % TURN)}
 
 
-@pytest.mark.parametrize(
-    ("v", "mu", "u", "P", "B"),
-    [
-        pytest.param([3.0, -2.0], 0.5, [2.0, 0.0], 4.0, -2.0, id="slips"),
-        pytest.param([-3.0, -2.0], 0.5, [-2.0, 0.0], 4.0, 2.0, id="slips back"),
-        pytest.param([0.5, -2.0], 0.5, [0.0, 0.0], 4.0, -1.0, id="sticks"),
-        pytest.param([0.5, 1.0], 0.5, [0.5, 1.0], 0.0, 0.0, id="open"),
-        pytest.param([3.0, -2.0], 0.0, [3.0, 0.0], 4.0, 0.0, id="smooth"),
-        pytest.param([0.0, 0.0], 0.5, [0.0, 0.0], 0.0, 0.0, id="at rest"),
-    ],
-)
-def test_a_point_on_a_floor(v, mu, u, P, B):
-    found = coulomb(*on_the_floor(v, mu))
-    assert int(found.status) == Status.OK
-    np.testing.assert_allclose(found.u, u, atol=1e-15)
-    np.testing.assert_allclose([found.normal[0], found.tangential[0, 0]], [P, B], rtol=1e-15, atol=1e-15)
-
-
-@pytest.mark.parametrize("mu", [0.1, 0.4, 1.0])
-@pytest.mark.parametrize("sideways", [-2.0, 0.3, 2.0])
-def test_a_row_that_couples(sideways, mu):
-    """W = [[1, a], [a, 1 + a^2]]/2: the three modes one by one."""
-    a = 0.8
-    found = coulomb(*on_the_floor([sideways, -1.0], mu, slope=a))
-    W, q = np.array([[1, a], [a, 1 + a * a]]) / 2, np.array([-1.0, sideways - a])
-    P, B = np.linalg.solve(W, -q)
-    if abs(B) > mu * P:
-        for sign in (-1, 1):
-            load = -q[0] / (W[0, 0] - mu * sign * W[0, 1])
-            if load >= 0 and sign * (W[1] @ [load, -mu * sign * load] + q[1]) >= 0:
-                P, B = load, -mu * sign * load
-    np.testing.assert_allclose([found.normal[0], found.tangential[0, 0]], [P, B], rtol=1e-14)
-
-
-@pytest.mark.parametrize("mu", [0.05, 0.2, 0.8])
-def test_a_sphere_with_spin(mu):
-    """Walton: P = m |v_N|, B = -v_T/|v_T| min(mu P, 2/7 m |v_T|)."""
-    m, r = 1.7, 0.3
-    mass = np.array([m] * 3 + [0.4 * m * r * r] * 3)
-    normal = np.array([[0.0, 0, 1, 0, 0, 0]])
-    tangents = np.array([[[1.0, 0, 0, 0, -r, 0], [0, 1, 0, r, 0, 0]]])
-    v = np.array([1.0, -0.5, -2.0, 3.0, 4.0, 5.0])
-    slip = tangents[0] @ v
-    found = coulomb(mass, normal, tangents, np.zeros(1), np.zeros((1, 2)), np.array([mu]), v)
-    size = np.linalg.norm(slip)
-    np.testing.assert_allclose(found.normal, [2 * m], rtol=1e-15)
-    np.testing.assert_allclose(found.tangential[0], -slip / size * min(mu * 2 * m, 2 / 7 * m * size), rtol=1e-14)
-
-
-@pytest.mark.parametrize("k", [1, 2])
-@pytest.mark.parametrize("make", [random_problems, random_bodies])
-def test_random_problems_are_solved(make, k):
-    problems = make(7, 64, k)
-    found = many(*problems)
-    solved = np.asarray(found.status) == Status.OK
-    assert solved.sum() >= 63
-    assert residuals(problems, found)[solved].max() < 1e-10
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("k", [1, 2])
-@pytest.mark.parametrize("make", [random_problems, random_bodies])
-def test_ten_thousand_random_problems_are_solved(make, k):
-    problems = make(1, 5000, k)
-    found = many(*problems)
-    solved = np.asarray(found.status) == Status.OK
-    assert solved.mean() >= 0.999
-    assert residuals(problems, found)[solved].max() < 1e-10
-
-
-def test_one_contact_is_always_solved(rng):
-    """Any body that is struck anywhere: a root of the last equation must not be lost to rounding (3 in 10^5 were)."""
-    count = 200_000
-    N, S = (np.stack([x, y, z], axis=1) for x, y, z in rng.normal(0, 1, (2, 3, count)))
-    v, mass, mu = rng.normal(0, 1, (count, 3)), 10 ** rng.uniform(-1, 1, (count, 3)), rng.uniform(0, 2, count)
-    still = jnp.zeros((count, 1))
-    found = jax.jit(jax.vmap(qp.coulomb))(mass, N[:, None], S[:, None, None], still, still[..., None], mu[:, None], v)
-    told = np.asarray(found.status) != Status.OK
-    # Painleve: sliding presses the contact together at least as much as its load opens it.
-    W_NN, W_TN = np.sum(N * N / mass, axis=1), np.abs(np.sum(N * S / mass, axis=1))
-    assert not np.any(told & (mu * W_TN < W_NN))
-
-
-@pytest.mark.parametrize("k", [1, 2])
-def test_without_friction_it_is_the_projection(k):
-    mass, normals, tangents, b, s, friction, v = random_problems(3, 64, k)
-    found = many(mass, normals, tangents, b, s, 0 * friction, v)
-    plain = jax.jit(jax.vmap(qp.project))(mass, normals, b, v)
-    np.testing.assert_array_equal(found.status, plain.status)
-    # Some hundreds of roundings, where components are measured by their masses.
-    size = np.sqrt(mass) * np.abs(plain.u - v)
-    error = np.sqrt(mass) * np.abs(found.u - plain.u)
-    assert np.max(error / (1 + size.max(axis=1, keepdims=True))) < 1e-12
-    assert np.all(found.tangential == 0)
-
-
-CORNERS = np.array([[x, y, -0.5] for x in (-1.0, 1.0) for y in (-1.0, 1.0)])
-
-
-def flat_box(v, mu):
-    rows = np.array([[[*e, *np.cross(lever, e)] for e in np.eye(3)] for lever in CORNERS])
-    mass = np.array([4.0, 4.0, 4.0, 1.0, 2.0, 3.0])
-    return mass, rows[:, 2], rows[:, :2], np.zeros(4), np.zeros((4, 2)), np.full(4, mu), np.array(v)
-
-
-def test_a_box_that_lies_flat_rests_on_four_corners():
-    found = coulomb(*flat_box([0.0, 0.0, -1.0, 0.0, 0.0, 0.3], 0.9))
-    assert int(found.status) == Status.OK
-    np.testing.assert_allclose(found.u, 0, atol=1e-14)
-    np.testing.assert_allclose(found.normal, 1, rtol=1e-13)
-    # The moment of the spin, 3 * 0.3, comes from four corners at sqrt(2), each across its lever.
-    across = np.stack([CORNERS[:, 1], -CORNERS[:, 0]], axis=1)
-    np.testing.assert_allclose(found.tangential, 0.9 / 8 * across, atol=1e-13)
-
-
-def test_a_box_that_lies_flat_slides():
-    """No corner leaves the floor at mu (height / width) < 1, and the loads balance the moment of friction."""
-    found = coulomb(*flat_box([3.0, 0.0, -1.0, 0.0, 0.0, 0.0], 0.2))
-    assert int(found.status) == Status.OK
-    np.testing.assert_allclose(found.u, [2.8, 0, 0, 0, 0, 0], atol=1e-14)
-    np.testing.assert_allclose(found.normal, [0.9, 0.9, 1.1, 1.1], rtol=1e-13)
-
-
-def test_rows_that_contradict():
-    normals = jnp.array([[0.0, 1.0], [0.0, -1.0]])
-    tangents = jnp.array([[[1.0, 0.0]], [[1.0, 0.0]]])
-    problem = (jnp.ones(2), normals, tangents, -jnp.ones(2), jnp.zeros((2, 1)), 0.5 * jnp.ones(2), jnp.ones(2))
-    found = coulomb(*problem)
-    assert int(found.status) == Status.INFEASIBLE
-    np.testing.assert_allclose(found.u, qp.project(*problem[:2], problem[3], problem[6]).u, atol=1e-14)
-
-
-def test_slip_that_presses_has_no_solution():
-    """u >= 1 and the slip u + 5 > 0, so that P - mu P = 1: with mu = 2 there is no such P (Painleve)."""
-    one = jnp.ones((1, 1))
-    problem = (jnp.ones(1), one, one[None], -jnp.ones(1), 5 * one, 2 * jnp.ones(1), jnp.zeros(1))
-    found = coulomb(*problem)
-    assert int(found.status) == Status.NO_FRICTION
-    assert float(found.u[0]) == 1
-    assert float(found.normal[0]) == 1
-    assert float(found.tangential[0, 0]) == 0
-    assert "friction" in Status.NO_FRICTION.message
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "status"),
-    [
-        ("v", [np.nan, -1.0], Status.NOT_FINITE),
-        ("b", [-np.inf], Status.NOT_FINITE),
-        ("mass", [np.inf, 1.0], Status.NOT_FINITE),
-        ("mass", [0.0, 1.0], Status.BAD_MASS),
-        ("mass", [-1.0, 1.0], Status.BAD_MASS),
-        ("friction", [-0.1], Status.BAD_INPUT),
-    ],
-)
-def test_bad_input_has_a_status(name, value, status):
-    names = ("mass", "normals", "tangents", "b", "s", "friction", "v")
-    problem = dict(zip(names, on_the_floor([1.0, -1.0], 0.5), strict=True)) | {name: jnp.array(value)}
-    found = coulomb(*problem.values())
-    assert int(found.status) == status
-    np.testing.assert_array_equal(found.u, np.nan_to_num(problem["v"]))
-
-
-def test_no_contacts():
-    found = qp.coulomb(
-        jnp.ones(2), *(jnp.zeros(shape) for shape in ((0, 2), (0, 1, 2), (0,), (0, 1), (0,))), jnp.ones(2)
+def _problem(mass, normals, tangents, friction, v, b=None, s=None, contacts=C, components=D, k=2):
+    """Contacts without offsets, as far as none are given; those that are not there are off."""
+    N, S = np.asarray(normals, float), np.asarray(tangents, float)
+    c, d = N.shape
+    more, wider = contacts - c, components - d
+    b = np.zeros(c) if b is None else np.asarray(b, float)
+    s = np.zeros(S.shape[:2]) if s is None else np.asarray(s, float)
+    return (
+        np.pad(np.asarray(mass, float), (0, wider), constant_values=1.0),
+        np.pad(N, ((0, more), (0, wider))),
+        np.pad(S, ((0, more), (0, k - S.shape[1]), (0, wider))),
+        np.pad(b, (0, more), constant_values=np.inf),
+        np.pad(s, ((0, more), (0, k - S.shape[1]))),
+        np.pad(np.broadcast_to(np.asarray(friction, float), c), (0, more)),
+        np.pad(np.asarray(v, float), (0, wider)),
     )
-    assert int(found.status) == Status.OK
-    np.testing.assert_array_equal(found.u, [1, 1])
-    assert found.tangential.shape == (0, 1)
 
 
-def test_shapes_that_do_not_fit():
-    problem = list(on_the_floor([1.0, -1.0], 0.5))
-    problem[2] = jnp.ones((1, 3, 2))
-    with pytest.raises(ValueError, match=r"tangents has the shape \(1, 3, 2\); expected \(1, k, 2\), k = 1 or 2"):
-        qp.coulomb(*problem)
+def _wider(x, shape):
+    return np.pad(np.asarray(x, float), [(0, n - m) for n, m in zip(shape, np.shape(x), strict=True)])
 
 
-@pytest.mark.parametrize("k", [1, 2])
-def test_in_single_precision(k):
-    problems = random_problems(5, 64, k)
-    single = tuple(x.astype(np.float32) for x in problems)
-    found = many(*single)
-    assert found.u.dtype == jnp.float32
-    solved = np.asarray(found.status) == Status.OK
-    assert solved.mean() > 0.95
-    # Two thirds of the digits of single precision, and what a unit of them is among reactions.
-    assert np.max(residuals(tuple(x.astype(float) for x in single), found)[solved]) < 1e-4
+def _directions(rng, problem):
+    """Random tangents that leave alone what is switched off."""
+    mass, normals, tangents, b = problem[:4]
+    on = np.isfinite(b)
+    along = [rng.normal(size=x.shape) for x in problem]
+    return (
+        0.1 * along[0] * mass,
+        along[1] * (normals != 0),
+        along[2] * (tangents != 0),
+        np.where(on, along[3], 0.0),
+        np.where(on[:, None] & np.any(tangents != 0, axis=2), along[4], 0.0),
+        np.where(on, 0.1 * along[5], 0.0),
+        along[6] / np.sqrt(np.where(mass > 0, mass, 1)),
+    )
 
 
-def test_no_lane_touches_another():
+def _row(problem, seed=0, **along):
+    """A row of a table, whose tangents are those given, zero where none is, and random ones if there is none at all."""
+    rng = np.random.default_rng(seed)
+    tangents = _directions(rng, problem)
+    if along:
+        tangents = tuple(
+            _wider(along[name], x.shape) if name in along else np.zeros_like(x)
+            for name, x in zip(NAMES, problem, strict=True)
+        )
+    d, (c, k) = len(problem[0]), problem[4].shape
+    return problem, (), tangents, rng.normal(size=d + c * (1 + k))
+
+
+def _plate(corners, velocity, friction, mass=2.0, inertia=(0.3, 0.3, 0.3), height=0.5):
+    """A plate that lies on its corners (c, 2) and slides and pivots: u = (v_x, v_y, v_z, w_x, w_y, w_z)."""
+    arms = np.concatenate([corners, np.full((len(corners), 1), -height)], axis=1)
+    rows = np.array([[[*e, *np.cross(arm, e)] for e in np.eye(3)] for arm in arms])
+    return _problem([*[mass] * 3, *inertia], rows[:, 2], rows[:, :2], friction, velocity)
+
+
+RECTANGLE = np.array([[1.0, 0.6], [-1.0, 0.6], [-1.0, -0.6], [1.0, -0.6]])
+SQUARE = np.array([[x, y] for x in (-1.0, 1.0) for y in (-1.0, 1.0)])
+BOX = {"mass": 4.0, "inertia": (1.0, 2.0, 3.0)}
+UP, ALONG = np.array([[0.0, 1.0]]), np.array([[[1.0, 0.0]]])
+TWICE = np.ones((2, 1)) * UP, np.ones((2, 1, 1)) * ALONG
+SPIN = [[0, 0, 1, 0, 0, 0]], [[[1, 0, 0, 0, -0.3, 0], [0, 1, 0, 0.3, 0, 0]]]
+
+
+def _slot(angle):
+    """A block in a slot without play, pressed against one wall: v = (3, -2) in the slot's directions."""
+    way, across = np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
+    problem = _problem(np.ones(2), [across, -across], [[way], [way]], [0.5, 0.3], 3 * way - 2 * across)
+    return _row(problem, v=way - across), 2 * way, [2, 0], [[-1], [0]], 0.5 * way
+
+
+def _sphere(mu):
+    """Walton: P = m |v_N|, B = -v_T/|v_T| min(mu P, 2/7 m |v_T|)."""
+    m, slip = 1.7, np.array([1 - 0.3 * 4, -0.5 + 0.3 * 3])
+    size = np.linalg.norm(slip)
+    problem = _problem([m] * 3 + [0.4 * m * 0.09] * 3, *SPIN, mu, [1, -0.5, -2, 3, 4, 5])
+    return _row(problem), None, [2 * m], [-slip / size * min(mu * 2 * m, 2 / 7 * m * size)], None
+
+
+# Closed forms: the row; u, P and B; how u moves along the row's tangents.
+CLOSED = {
+    # The moment of the spin, 3 * 0.3, comes from four corners at sqrt(2), each across its lever.
+    "a box at rest": (
+        _row(_plate(SQUARE, [0, 0, -1, 0, 0, 0.3], 0.9, **BOX), v=np.full(6, 0.1)),
+        np.zeros(6),
+        np.ones(4),
+        0.9 / 8 * SQUARE[:, ::-1] * [1, -1],
+        np.zeros(6),
+    ),
+    # No corner leaves the floor, and the loads balance the moment of friction. A load more is friction more.
+    "a box that slides": (
+        _row(_plate(SQUARE, [3, 0, -1, 0, 0, 0], 0.2, **BOX), v=[1, 0, 1, 0, 0, 0]),
+        [2.8, 0, 0, 0, 0, 0],
+        [0.9, 0.9, 1.1, 1.1],
+        [[-0.18, 0], [-0.18, 0], [-0.22, 0], [-0.22, 0]],
+        [1.2, 0, 0, 0, 0, 0],
+    ),
+    # mu 0.2 and 0.6 slow down like 0.4, and the derivative is that of 0.4.
+    "two contacts at one place": (
+        _row(_problem(np.ones(2), *TWICE, [0.2, 0.6], [3, -2]), friction=[1, 1], v=[0, -1]),
+        [2.2, 0],
+        [1, 1],
+        [[-0.2], [-0.6]],
+        [-2.4, 0],
+    ),
+    # Pushed up by one more, at mu; where it slips the offset of the slip is of no account.
+    "a floor that rises": (
+        _row(_problem([2.0, 2.0], UP, ALONG, 0.5, [3, -2], s=[[1.0]]), b=[-1], s=[[3.0]]),
+        [2, 0],
+        [4],
+        [[-2]],
+        [-0.5, 1],
+    ),
+    "a belt": (
+        _row(_problem([2.0, 2.0], UP, ALONG, 0.5, [0.5, -2], s=[[-0.3]]), s=[[1.0]]),
+        [0.3, 0],
+        [4],
+        [[-0.4]],
+        [-1, 0],
+    ),
+    # u_x = v_x - mu |v_y| m_y / m_x.
+    "masses": (_row(_problem([2.0, 4.0], UP, ALONG, 0.5, [3, -1]), mass=[1, 1]), [2, 0], [4], [[-2]], [0.25, 0]),
+    # Reactions as large as the inverse of the angle hold u = -N^-1 b, here 0, and its tangent -N^-1 db.
+    "a wedge": (
+        _row(_problem(np.ones(2), [[1e-4, 1], [1e-4, -1]], TWICE[1], 0, [-1, 0.1]), b=[1e-4, 1e-4]),
+        [0, 0],
+        [5e3 - 0.05, 5e3 + 0.05],
+        [[0], [0]],
+        [-1, 0],
+    ),
+    "at rest": (_row(_problem(np.ones(2), UP, ALONG, 0.5, [0, 0])), [0, 0], [0], [[0]], None),
+    **{f"a sphere, mu {mu}": _sphere(mu) for mu in (0.01, 0.03, 0.8)},
+    **{f"a slot {i}": _slot(angle) for i, angle in enumerate(np.linspace(0, 6, 8))},
+}
+
+FLOOR = dict(zip(NAMES, _problem(np.ones(2), UP, ALONG, 0.5, [1, -1]), strict=True))
+
+
+def _spoilt(name, value):
+    """The floor with another first entry of an argument."""
+    x = FLOOR[name].copy()
+    x.flat[0] = value
+    return tuple((FLOOR | {name: x}).values())
+
+
+# What has no solution: the problem, its status, u, P and B.
+UNSOLVED = {
+    "no room": (_problem(np.ones(2), UP * [[1], [-1]], TWICE[1], 0.5, [1, 1], b=[-1, -1]), Status.INFEASIBLE, [1, 0]),
+    # u >= 1 and the slip u + 5 > 0, so that P - mu P = 1: with mu = 2 there is no such P (Painleve).
+    "slip that presses": (_problem([1], [[1]], [[[1]]], 2, [0], b=[-1], s=[[5]]), Status.NO_FRICTION, [1]),
+    "v": (_spoilt("v", np.nan), Status.NOT_FINITE, [0, -1]),
+    "b": (_spoilt("b", -np.inf), Status.NOT_FINITE, [1, -1]),
+    "s": (_spoilt("s", np.nan), Status.NOT_FINITE, [1, -1]),
+    "rows": (_spoilt("normals", np.inf), Status.NOT_FINITE, [1, -1]),
+    "infinite mass": (_spoilt("mass", np.inf), Status.NOT_FINITE, [1, -1]),
+    "no mass": (_spoilt("mass", 0.0), Status.BAD_MASS, [1, -1]),
+    "negative mass": (_spoilt("mass", -1.0), Status.BAD_MASS, [1, -1]),
+    "negative friction": (_spoilt("friction", -0.1), Status.BAD_INPUT, [1, -1]),
+}
+PLATES = {"at rest": (0, 0, 0), "slides": (4, 0, 0), "slides and pivots": (2, 1, 3), "pivots": (0.1, 0, -4)}
+
+
+def _plates():
+    """Contacts that share a reaction in more than one way, moved along ways that leave rectangles rectangles."""
+    rng, rows = np.random.default_rng(1), {}
+    for name, (x, y, spin) in PLATES.items():
+        here, there = (
+            _plate(RECTANGLE * (1 + i * wider), np.array([x, y, -1, 0, 0, spin]) + i * more, 0.3 + i * rubs)
+            for wider, more, rubs in [
+                (0.1 * rng.normal(size=2), rng.normal(size=6) * [1, 1, 1, 0, 0, 1], 0.05 * rng.normal(size=4))
+            ]
+            for i in (0, 1)
+        )
+        with np.errstate(invalid="ignore"):
+            along = tuple(np.nan_to_num(b - a) for a, b in zip(here, there, strict=True))
+        rows[f"plate {name}"] = here, (), along, rng.normal(size=D + 3 * C)
+    return rows
+
+
+def _rows():
+    rng, rows = np.random.default_rng(0), {}
+    for i, problem in enumerate(zip(*random_problems(7, 40, 2, contacts=C), strict=True)):
+        rows[f"random {i}"] = _row(problem, i)
+    for i, problem in enumerate(zip(*random_problems(3, 12, 2, contacts=C), strict=True)):
+        rows[f"smooth {i}"] = _row((*problem[:5], 0 * problem[5], problem[6]), i)
+    # Every tenth has contacts that are redundant: what is not moved alike is no longer.
+    alone = {f"random {i}": rows.pop(f"random {i}") for i in range(40) if i % 10}
+    rows |= with_neighbours(alone | _plates())
+    tipping = list(_plate(RECTANGLE, [0, 0, -1, 0, 3, 0], 0.3))
+    rows["tipping"] = _row(tuple(tipping), rng.integers(9))
+    return (
+        rows
+        | {name: row for name, (row, *_) in CLOSED.items()}
+        | {n: _row(p, v=[0.0]) for n, (p, *_) in UNSOLVED.items()}
+    )
+
+
+@pytest.fixture(scope="module")
+def table():
+    rows = _rows()
+    return rows, run(_program, _full(rows))
+
+
+def _named(rows, *kinds):
+    return [name for name in rows if name.startswith(kinds) and not name.endswith(("+1", "-1"))]
+
+
+def _residual(problem, found):
+    return residual(problem, found.u, found.normal, found.tangential)
+
+
+def _modes(problem, found):
+    """What is loaded, and what is at the bound of friction."""
+    P, size = found.normal, np.linalg.norm(found.tangential, axis=1)
+    return (P > 0).tolist(), (size >= (1 - 1e-9) * problem[5] * P).tolist()
+
+
+def test_the_law_is_obeyed(table):
+    rows, found = table
+    for name in _named(rows, "random", "smooth", "plate", "tipping"):
+        hit = found[name][0]
+        assert hit.status == Status.OK, name
+        assert _residual(rows[name][0], hit) < 1e-10, name
+        if name.startswith("smooth"):
+            assert np.all(hit.tangential == 0)
+        if name.startswith("plate"):
+            # The diagonals of a rectangle carry alike.
+            assert np.all(hit.normal > 0)
+            assert abs(hit.normal @ [1, -1, 1, -1]) < 1e-13
+
+
+@pytest.mark.parametrize("name", CLOSED)
+def test_closed_forms(table, name):
+    _, u, P, B, along = CLOSED[name]
+    hit, _, forward, _ = table[1][name]
+    assert hit.status == Status.OK
+    # Some roundings; of a wedge, times the condition of its Delassus matrix.
+    within = 1e-8 if name == "a wedge" else 1e-13
+    np.testing.assert_allclose(hit.normal[: len(P)], P, rtol=within, atol=within)
+    np.testing.assert_allclose(hit.tangential[: len(B), : np.shape(B)[1]], B, atol=within)
+    if u is not None:
+        np.testing.assert_allclose(hit.u[: len(u)], u, atol=within)
+    if along is not None:
+        np.testing.assert_allclose(forward[: len(along)], along, atol=within)
+
+
+@pytest.mark.parametrize("name", UNSOLVED)
+def test_what_has_no_solution_has_a_status(table, name):
+    _, status, u = UNSOLVED[name]
+    hit, _, forward, backward = table[1][name]
+    assert hit.status == status
+    np.testing.assert_allclose(hit.u[: len(u)], u, atol=1e-14)
+    np.testing.assert_array_equal(hit.tangential, 0)
+    if name in ("no room", "slip that presses"):
+        assert np.sum(hit.normal) > 0
+    assert all(np.all(np.isfinite(x)) for x in (forward, *backward))
+
+
+def test_derivatives(table):
+    """Central differences where no mode changes; finite and each other's transpose everywhere."""
+    rows, found = table
+    same = 0
+    for name in _named(rows, "random", "plate"):
+        # Reactions that are far larger than what they do lose digits.
+        assert_transposed(rows, found, name, 1e-10)
+        if f"{name} +1" in rows:
+            modes = [_modes(rows[x][0], found[x][0]) for x in (name, f"{name} +1", f"{name} -1")]
+            if modes[0] == modes[1] == modes[2]:
+                same += 1
+                assert_differences(found, name, 1e-6)
+    assert same > 0.8 * 40
+    for name in ("at rest", "a wedge", "two contacts at one place"):
+        assert_transposed(rows, found, name, 1e-8)
+
+
+def test_no_lane_touches_another(table):
     """Bit for bit, whether its neighbours are solved at once, after a long search, never, or are not numbers."""
-    problems = random_problems(11, 16, 2)
-    spoilt = [np.array(x) for x in problems]
-    spoilt[6][3] = np.nan
-    spoilt[3][5] = -1e3
-    one, other = many(*problems), many(*spoilt)
-    assert int(other.status[3]) == Status.NOT_FINITE
-    left = np.delete(np.arange(16), [3, 5])
-    for x, y in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
-        np.testing.assert_array_equal(np.asarray(x)[left], np.asarray(y)[left])
+    rows, found = table
+    names = [f"random {i}" for i in range(1, 9)]
+    others = ["v", "slip that presses", "a wedge", "plate pivots", "smooth 0", "no room", "negative mass", "tipping"]
+    beside = run(
+        _program,
+        _full(
+            {x: rows[x] for pair in zip(names, others, strict=True) for x in pair} | {name: rows[name] for name in rows}
+        ),
+    )
+    for name in names:
+        for one, other in zip(jax.tree.leaves(found[name]), jax.tree.leaves(beside[name]), strict=True):
+            np.testing.assert_array_equal(one, other, err_msg=name)
 
 
-def test_eager_jit_and_vmap_agree_and_nothing_is_compiled_again():
-    problems = random_problems(13, 3, 1, contacts=3)
-    together = jax.jit(jax.vmap(qp.coulomb))
-    batch = together(*problems)
-    for i in range(3):
-        for found in (coulomb(*lane(problems, i)), qp.coulomb(*lane(problems, i))):
-            assert int(found.status) == int(batch.status[i])
-            np.testing.assert_allclose(found.u, batch.u[i], rtol=1e-10, atol=1e-11)
-    compiled = coulomb._cache_size()
-    coulomb(*lane(random_problems(14, 1, 1, contacts=3), 0))
-    together(*random_problems(15, 3, 1, contacts=3))
-    assert (coulomb._cache_size(), together._cache_size()) == (compiled, 1)
+def _ones():
+    """One contact with one direction: a point on a floor, rows that couple, and bodies that are struck anywhere."""
+    shape = {"contacts": 1, "components": 3, "k": 1}
+    floor = {
+        "slips": ([3.0, -2.0], 0.5, [2.0, 0.0], 4.0, -2.0),
+        "slips back": ([-3.0, -2.0], 0.5, [-2.0, 0.0], 4.0, 2.0),
+        "sticks": ([0.5, -2.0], 0.5, [0.0, 0.0], 4.0, -1.0),
+        "open": ([0.5, 1.0], 0.5, [0.5, 1.0], 0.0, 0.0),
+        "smooth": ([3.0, -2.0], 0.0, [3.0, 0.0], 4.0, 0.0),
+        "rest": ([0.0, 0.0], 0.5, [0.0, 0.0], 0.0, 0.0),
+    }
+    rows = {name: _row(_problem([2, 2], UP, ALONG, mu, v, **shape)) for name, (v, mu, *_) in floor.items()}
+    closed = {name: (np.array(u), P, B) for name, (_, _, u, P, B) in floor.items()}
+    # W = [[1, a], [a, 1 + a^2]]/2: the three modes one by one.
+    a, W = 0.8, np.array([[1, 0.8], [0.8, 1.64]]) / 2
+    for sideways in (-2.0, 0.3, 2.0):
+        for mu in (0.1, 0.4, 1.0):
+            name, q = f"couples {sideways} {mu}", np.array([-1.0, sideways - a])
+            P, B = np.linalg.solve(W, -q)
+            if abs(B) > mu * P:
+                for sign in (-1, 1):
+                    load = -q[0] / (W[0, 0] - mu * sign * W[0, 1])
+                    if load >= 0 and sign * (W[1] @ [load, -mu * sign * load] + q[1]) >= 0:
+                        P, B = load, -mu * sign * load
+            rows[name] = _row(_problem([2, 2], UP, [[[1, a]]], mu, [sideways, -1], **shape), 3)
+            closed[name] = np.array([sideways, -1]) + np.array([B, P + a * B]) / 2, P, B
+    rng = np.random.default_rng(2)
+    rows = with_neighbours(rows)
+    for i in range(300):
+        N, S, v = rng.normal(size=(3, 3))
+        # One of three is struck with a friction beyond all.
+        mu = rng.uniform(0, 2) if i % 3 else 10.0 ** rng.choice([3, 8, 12])
+        rows[f"body {i}"] = _row(_problem(10 ** rng.uniform(-1, 1, 3), [N], [[S]], mu, v, **shape), i)
+    return rows, closed
 
 
-@pytest.mark.parametrize("mu", [1e3, 1e8, 1e12])
-def test_no_contact_approaches_however_large_its_friction(mu):
-    """A corner off the centre of a body, struck from all sides."""
-    mass, normals, tangents = jnp.array([1.0, 1.0, 0.1]), jnp.array([[0.0, 1.0, 0.3]]), jnp.array([[[1.0, 0.0, 0.2]]])
-    v = np.random.default_rng(0).normal(size=(1000, 3))
-    still, found = jnp.zeros((1, 1)), jax.jit(jax.vmap(qp.coulomb, (None, None, None, None, None, None, 0)))
-    hit = found(mass, normals, tangents, jnp.zeros(1), still, jnp.array([mu]), v)
-    # The root of eps, of speeds and levers of size 1; where the law is lost in rounding friction is left out, and said.
-    assert np.min(hit.u @ normals[0]) > -1e-7
-    assert np.all((hit.status == 0) | (hit.status == Status.NO_FRICTION))
-    assert mu > 1e4 or np.all(hit.status == 0)
-
-
-@pytest.mark.parametrize(("dtype", "angles"), [(np.float64, (1e-2, 1e-3, 1e-4, 1e-5)), (np.float32, (0.03, 0.01))])
-def test_a_wedge_keeps_what_its_condition_leaves(dtype, angles, rng):
-    """Two contacts at a small angle, whose reactions are as large as its inverse, hold u = -N^-1 b and its tangent."""
-    v, still, smooth = np.array([-1.0, 0.1], dtype), np.zeros((2, 1), dtype), np.zeros(2, dtype)
-
-    def solve(N, b):
-        sideways = jnp.stack([N[:, 1], -N[:, 0]], axis=1)[:, None, :]
-        found = qp.coulomb(np.ones(2, dtype), N, sideways, b, still, smooth, v)
-        return found.u, found
-
-    moved = jax.jit(lambda N, b, dN, db: jax.jvp(solve, (N, b), (dN, db), has_aux=True))
-    for angle in angles:
-        for _ in range(10):
-            up, down = 1 + 0.1 * rng.normal(size=2)
-            N, b = np.array([[angle * up, 1], [angle, -down]], dtype), angle * rng.uniform(-0.3, 0.3, 2).astype(dtype)
-            dN, db = angle * rng.normal(size=(2, 2)).astype(dtype), angle * rng.normal(size=2).astype(dtype)
-            _, du, found = moved(N, b, dN, db)
-            assert found.status == Status.OK
-            assert np.all(found.normal > 0)
-            u = -np.linalg.solve(N.astype(float), b.astype(float))
-            # The condition of the Delassus matrix is 1/angle^2; so many roundings are lost, and a digit.
-            lost = np.finfo(dtype).eps * (8 / angle + angle**-2)
-            assert np.max(np.abs(found.u - u)) <= lost * np.max(np.abs(u))
-            # A second pass leaves tangents what the condition of N costs, 1/angle, and the truth has as much of it.
-            exact = -np.linalg.solve(N.astype(float), db.astype(float) + dN.astype(float) @ u)
-            assert np.max(np.abs(du - exact)) <= 30 * np.finfo(dtype).eps / angle * np.max(np.abs(exact))
-
-
-def test_a_wall_far_away_does_not_stop_a_slip_in_single_precision():
-    """A disc of 1 kg, r = 0.1 m, that slips on a floor, with sides 0.9 m away: at 10 ms these are at 90 m/s."""
-    f32, h, g, mu = np.float32, 0.01, 9.81, 0.3
-    normals = np.array([[1, 0, 0], [0, 1, 0], [-1, 0, 0]], f32)
-    tangents = np.array([[[0, -1, 0.1]], [[1, 0, 0.1]], [[0, 1, 0.1]]], f32)
-    b, still, frictions = np.array([0.9 / h, 0, 0.9 / h], f32), np.zeros((3, 1), f32), np.full(3, mu, f32)
-    mass = np.array([1, 1, 0.005], f32)
-    for slip in (0.09, 0.1, 0.2, 1.0):
-        hit = qp.coulomb(mass, normals, tangents, b, still, frictions, np.array([slip, -g * h, 0.0], f32))
+def test_one_contact():
+    rows, closed = _ones()
+    found = run(jax.jit(jax.vmap(derivatives(_solved))), rows)
+    for name, (u, P, B) in closed.items():
+        hit = found[name][0]
         assert hit.status == Status.OK
-        # 1 / m + r^2 / I = 3 of what friction pushes; to the rounding of the fastest contact.
-        atol = np.finfo(f32).eps * 0.9 / h
-        np.testing.assert_allclose(tangents[1] @ hit.u, slip - 3 * mu * g * h, atol=atol)
-        np.testing.assert_allclose(hit.tangential[1], -mu * g * h, atol=atol)
+        np.testing.assert_allclose(hit.u[:2], u, atol=1e-14, err_msg=name)
+        np.testing.assert_allclose([hit.normal[0], hit.tangential[0, 0]], [P, B], rtol=1e-14, atol=1e-15, err_msg=name)
+        assert_transposed(rows, found, name)
+        if name not in ("rest", "smooth"):
+            assert_differences(found, name)
+    for name in _named(rows, "body"):
+        (mass, (N,), ((S,),), _, _, (mu,), _), hit = rows[name][0], found[name][0]
+        # Painleve: sliding presses the contact together at least as much as its load opens it.
+        if hit.status != Status.OK:
+            assert mu * abs(N @ (S / mass)) >= N @ (N / mass), name
+        # The root of eps, of speeds and levers of size 1; where the law is lost in rounding friction is left out.
+        assert N @ hit.u > -1e-7, name
+        assert hit.status in (Status.OK, Status.NO_FRICTION), name
+        assert hit.status != Status.OK or mu > 1e4 or _residual(rows[name][0], hit) < 1e-10
+
+
+def test_one_contact_alone_and_in_single_precision():
+    """Without a batch, and with a mass that is a matrix, of which only the symmetric part counts."""
+    rows, closed = _ones()
+    alone = jax.jit(qp.coulomb)
+    skew = np.random.default_rng(0).normal(size=(3, 3))
+    for name, (u, P, B) in closed.items():
+        mass, *rest = rows[name][0]
+        problem = (x.astype(np.float32) for x in (np.diag(mass) + skew - skew.T, *rest))
+        hit = jax.tree.map(np.asarray, alone(*problem))
+        assert hit.status == Status.OK
+        assert hit.u.dtype == np.float32
+        # Some tens of roundings of numbers of size three.
+        np.testing.assert_allclose(hit.u[:2], u, atol=1e-5, err_msg=name)
+        np.testing.assert_allclose([hit.normal[0], hit.tangential[0, 0]], [P, B], atol=1e-5, err_msg=name)

@@ -8,6 +8,7 @@ import pytest
 from diffcontact.qp import native, working_set
 
 pytest.importorskip("numba")
+pytestmark = pytest.mark.full
 
 # How many problems of each shape, and how many at a time.
 NUMBERS = {"ball3d": 31_000, "cradle": 30_000, "s10": 20_000, "pyramid": 18_000, "s32": 1_000}
@@ -64,7 +65,6 @@ def _random(rng, stored, lanes):
     return (mass, G, b, v), kind
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("name", NUMBERS)
 # A thousand roundings of single precision; the kernel works in double, and rounds once.
 @pytest.mark.parametrize(("dtype", "within"), [(np.float64, 1e-11), (np.float32, 1.2e-4)])

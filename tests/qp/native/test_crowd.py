@@ -4,8 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from matrix_free.test_coulomb_many import heap
-from matrix_free.test_project_many import _chain
+from heaps import chain, heap
 
 from diffcontact import qp
 from diffcontact.qp import native
@@ -18,6 +17,7 @@ from diffcontact.qp.rows.metric import inverse_length
 from diffcontact.status import Status
 
 pytest.importorskip("numba")
+pytestmark = pytest.mark.full
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_lanes_are_alone(rng):
     """A lane of a batch is what it is alone, beside one that is not finite and one that shares its rows."""
     one, other = heap(rng), heap(rng)
     solve = jax.jit(qp.coulomb_many)
-    problems = [one, other, (*one[:6], one[6].at[3].set(jnp.nan))]
+    problems = [one, other, (*one[:6], jnp.asarray(one[6]).at[3].set(jnp.nan))]
     together = jax.jit(jax.vmap(qp.coulomb_many))(*jax.tree.map(lambda *x: jnp.stack(x), *problems))
     for lane, problem in enumerate(problems[:2]):
         alone = solve(*problem)
@@ -127,9 +127,14 @@ def test_it_finds_what_the_pure_conjugate_gradients_find(rng, dimension, sides, 
 @pytest.mark.usefixtures("kernel")
 def test_lanes_of_rows_are_alone(rng):
     """A lane of a batch is what it is alone, beside one that is not finite and one that shares its rows."""
-    one, other = _chain(rng), _chain(rng)
+    one, other = chain(rng), chain(rng)
     solve = jax.jit(qp.project_many)
-    problems = [one, other, (*one[:3], one[3].at[4].set(jnp.nan)), (*one[:2], one[2].at[4].set(jnp.nan), one[3])]
+    problems = [
+        one,
+        other,
+        (*one[:3], jnp.asarray(one[3]).at[4].set(jnp.nan)),
+        (*one[:2], jnp.asarray(one[2]).at[4].set(jnp.nan), one[3]),
+    ]
     together = jax.jit(jax.vmap(qp.project_many))(*jax.tree.map(lambda *x: jnp.stack(x), *problems))
     for lane, problem in enumerate(problems[:2]):
         alone = solve(*problem)

@@ -3,6 +3,7 @@
 import pytest
 
 pytest.importorskip("numba")
+pytestmark = pytest.mark.full
 
 library = pytest.importorskip("diffcontact.qp.native.library")
 
