@@ -183,7 +183,7 @@ def _each_piece(system, params, breaks, scheme, substeps, percussions):
         return step, advance
     # Reverse mode keeps a state per interval and, while it is there, one (and what the scheme keeps) per substep of it:
     # with as many substeps as intervals its memory grows like the root of the number of steps.
-    return step, jax.checkpoint(advance, prevent_cse=False)
+    return step, jax.checkpoint(advance, prevent_cse=False, policy=keep)
 
 
 def _zeros_like(shapes):

@@ -1,0 +1,176 @@
+r"""The contacts of a system at a place: one description with and without friction.
+
+Each contact has 1 + k velocities, affine in u: d(gap)/dt and k slips, k = 0 where nothing rubs::
+
+    v = R u + r,       R (c, 1 + k, d) the rows N and S,    r (c, 1 + k) the drift of walls and belts [m/s]
+    dv/dt = R a + b,   b (c, 1 + k) what curvature and moving walls contribute [m/s^2]
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+
+from diffcontact import mass as mass_matrix
+from diffcontact.friction import friction_coefficients, tangential_restitutions
+from diffcontact.system import contacts, rate
+
+
+class Place(NamedTuple):
+    """Contacts, mass and velocities at (t, q).
+
+    Attributes:
+        gap: (c,) [m].
+        rows: (c, 1 + k, d) R.
+        drift: (c, 1 + k) r [m/s].
+        mass: (d,) or (d, d) M(q).
+    """
+
+    gap: Array
+    rows: Array
+    drift: Array
+    mass: Array
+
+    @classmethod
+    def at(cls, system, params, t, q: Array, size: int) -> Place:
+        """Of a system with `size` velocities."""
+        here = contacts(system, params, t, q)
+        rows, drift = here.normals[:, None], here.drift[:, None]
+        if system.slip is not None:
+            still = jnp.zeros(size, q.dtype)
+            slips, pushforward = jax.linearize(lambda u: system.slip(t, q, u, params), still)
+            tangents = jax.vmap(pushforward, out_axes=2)(jnp.eye(size, dtype=q.dtype))
+            rows, drift = jnp.concatenate([rows, tangents], axis=1), jnp.concatenate([drift, slips], axis=1)
+        return cls(here.gap, rows, drift, system.mass(q, params))
+
+    def velocity(self, u: Array) -> Array:
+        """(c, 1 + k) velocities of the contacts [m/s]."""
+        return self.rows @ u + self.drift
+
+
+def velocities(system, params, t, q: Array, u: Array) -> tuple[Array, Array]:
+    """Gaps (c,) and the velocities (c, 1 + k) of the contacts, without their rows."""
+    gap, opening = jax.jvp(
+        lambda t, q: system.gap(t, q, params), (t, q), (jnp.ones_like(t), rate(system, params, q, u))
+    )
+    if system.slip is None:
+        return gap, opening[:, None]
+    return gap, jnp.concatenate([opening[:, None], system.slip(t, q, u, params)], axis=1)
+
+
+def bends(system, params, t, q: Array, u: Array) -> Array:
+    """(c, 1 + k) b, what the accelerations of the contacts are where u does not change [m/s^2]."""
+    along = jnp.ones_like(t), rate(system, params, q, u), jnp.zeros_like(u)
+    return jax.jvp(lambda t, q, u: velocities(system, params, t, q, u)[1], (t, q, u), along)[1]
+
+
+def free_acceleration(system, params, t, q: Array, u: Array, mass: Array) -> Array:
+    """(d,) M^-1 f [m/s^2]."""
+    return mass_matrix.solve(mass, system.force(t, q, u, params))
+
+
+class Law(NamedTuple):
+    """Coefficients (c,) of an impact, or of contacts that last: e, e_t and mu."""
+
+    e: Array
+    e_t: Array
+    mu: Array
+
+    @classmethod
+    def of(cls, system, params, before: Array) -> Law:
+        """At these gap velocities before the impact (c,) [m/s]; 0 for contacts that last."""
+        count, dtype = before.size, before.dtype
+        mu = jnp.zeros_like(before)
+        if system.slip is not None:
+            mu = friction_coefficients(system, params, count, dtype, before)
+        e = jnp.broadcast_to(system.restitution_of(params, before), before.shape)
+        return cls(e, tangential_restitutions(system, params, count, dtype), mu)
+
+
+class Limits(NamedTuple):
+    """Below what a number is zero to rounding, and when a contact is slow; none of them is differentiated.
+
+    Attributes:
+        gap: () [m].
+        velocity: () of gaps, slip: () of slips [m/s].
+        slow: (c,) an approach below this does not bounce [m/s]: h/2 times the size of the gap's acceleration, so that
+            the next flight would be shorter than the step. A threshold that goes to zero with h, not a smoothing.
+    """
+
+    gap: Array
+    velocity: Array
+    slip: Array
+    slow: Array
+
+    @classmethod
+    def nothing(cls, gap: Array) -> Limits:
+        zero = jnp.zeros((), gap.dtype)
+        return cls(zero, zero, zero, jnp.zeros_like(gap))
+
+    @classmethod
+    def at(cls, place: Place, reach: Array, u: Array, free: Array, accelerations: Array, h, t) -> Limits:
+        """From the sizes of the terms that cancel in gaps and velocities; one bound for all that may close in the step.
+
+        eps^(3/4) rather than eps: impacts that belong together must not be split by rounding.
+
+        Args:
+            reach: (c,) |grad gap| |q| [m].
+            free: (d,) acceleration without reactions, accelerations: (c, 1 + k) those of the contacts then [m/s^2].
+        """
+        rows, eps = jnp.abs(place.rows), jnp.finfo(u.dtype).eps
+        scale = jnp.maximum(jnp.abs(accelerations[:, 0]), rows[:, 0] @ jnp.abs(free))
+        speed = rows @ jnp.abs(u) + jnp.abs(place.drift)
+        opening = speed[:, 0] + h * scale
+        near = place.gap <= 2 * h * opening + eps**0.5 * (reach + h * opening)
+        parts = reach + h * opening, opening, jnp.abs(t * place.drift[:, 0])
+        size, fast, moved = (jnp.max(jnp.where(near, x, 0.0), initial=0.0) for x in parts)
+        velocity = jnp.maximum(eps**0.75 * fast, eps * size / jnp.abs(h))
+        across = speed[:, 1:] + h * (rows[:, 1:] @ jnp.abs(free))
+        slip = jnp.max(jnp.where(near[:, None], across, 0.0), initial=0.0)
+        return cls(
+            gap=eps**0.75 * size + 8 * eps * moved,
+            velocity=velocity,
+            slip=jnp.maximum(eps**0.75 * slip, velocity),
+            slow=h / 2 * scale,
+        )
+
+
+def reach(system, params, t, place: Place, q: Array) -> Array:
+    """(c,) |grad gap| |q|, the size of what cancels in a gap [m]."""
+    rows = place.rows[:, 0]
+    if system.rate is not None:
+        rows = jax.jacfwd(lambda q: system.gap(t, q, params))(q)
+    return jnp.abs(rows) @ jnp.abs(q)
+
+
+def coupled(place: Place, among: Array, contact: Array) -> Array:
+    """(c,) contacts of `among` (c,) whose impulse changes a velocity of `contact`, directly or through others."""
+    rows = jnp.where(among[:, None, None], place.rows, 0.0)
+    count, each, size = rows.shape
+    flat = rows.reshape(count * each, size)
+    delassus = flat @ mass_matrix.solve(place.mass, flat.T)
+    length = jnp.sqrt(jnp.diagonal(delassus))
+    acts = jnp.abs(delassus) > jnp.finfo(flat.dtype).eps ** 0.75 * length[:, None] * length[None, :]
+    touches = jnp.any(acts.reshape(count, each, count, each), axis=(1, 3))
+
+    def spread(carry):
+        reached, _ = carry
+        return reached | jnp.any(touches & reached[None, :], axis=1), reached
+
+    start = jnp.arange(count) == contact
+    return lax.while_loop(lambda c: jnp.any(c[0] != c[1]), spread, (start, jnp.zeros_like(start)))[0]
+
+
+def length(x: Array) -> Array:
+    """(c,) of x (c, k), with a derivative at zero."""
+    square = jnp.sum(x * x, axis=1)
+    return jnp.where(square > 0, jnp.sqrt(jnp.where(square > 0, square, 1.0)), 0.0)
+
+
+def unit(x: Array, otherwise: Array) -> Array:
+    """(c, k) directions of x, those of `otherwise` where x is zero."""
+    size = length(x)
+    return jnp.where((size > 0)[:, None], x / jnp.where(size > 0, size, 1.0)[:, None], otherwise)

@@ -1,0 +1,169 @@
+r"""What contacts do, and the reaction in given modes: one linear system for accelerations, velocities and impacts.
+
+    M (u - v) = R^T z,   w = R u + b
+    open    z = 0
+    stick   w = 0
+    slip    w_N = 0,     z_T = -mu z_N d,     d the direction of the slip
+
+with w = (w_N, w_T) and z = (z_N, z_T) of each contact. Without friction (k = 0) a contact is open or held.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jax import Array, lax
+
+from diffcontact import qp
+from diffcontact import mass as mass_matrix
+from diffcontact.schemes.event.contacts import length, unit
+
+OPEN, STICK, SLIP = range(3)
+
+
+class Reaction(NamedTuple):
+    """A velocity or acceleration u (d,) and what led to it, z (c, 1 + k), in modes (c,) with directions (c, k)."""
+
+    u: Array
+    z: Array
+    modes: Array
+    direction: Array
+
+
+def react(mass, rows, b, v, modes, mu, direction) -> tuple[Array, Array]:
+    """The velocity, or acceleration, and the reaction of contacts that stay in their modes.
+
+    Of rows that depend on each other (a box that lies flat) the reaction is the one of least norm.
+
+    Args:
+        mass: (d,) or (d, d).
+        rows: (c, 1 + k, d), b: (c, 1 + k).
+        v: (d,) without contacts.
+        modes: (c,) int, no derivative; direction: (c, k) of length one where a contact slips.
+        mu: (c,).
+    """
+    count, each, size = rows.shape
+    # No more than a few contacts beyond the degrees of freedom are held: only their rows cost anything.
+    room = min(count, size + 4)
+    picked = None if room == count else jnp.argsort(modes == OPEN, stable=True)[:room]
+    rows, b, modes, mu, direction = (x if picked is None else x[picked] for x in (rows, b, modes, mu, direction))
+    H = rows.reshape(room * each, size)
+    moved = mass_matrix.solve(mass, H.T)
+    A = H @ moved
+    sticks, closed = (modes == STICK)[:, None], (modes != OPEN)[:, None]
+    held = jnp.concatenate([closed, jnp.broadcast_to(sticks, (room, each - 1))], axis=1).reshape(-1)
+    system = jnp.where(held[:, None], A, jnp.eye(held.size, dtype=v.dtype))
+    if each > 1:
+        # z_T + mu z_N d = 0: the normal entries of each contact's own tangential rows.
+        law = jnp.where(modes == SLIP, mu, 0.0)[:, None] * direction
+        law = jnp.concatenate([jnp.zeros_like(law[:, :1]), law], axis=1).reshape(-1)
+        own = (jnp.arange(held.size) // each * each)[:, None] == jnp.arange(held.size)[None, :]
+        system = system + jnp.where(own, law[:, None], 0.0)
+    z = solve(system, jnp.where(held, -(H @ v + b.reshape(-1)), 0.0), held)
+    spread = z.reshape(room, each)
+    if picked is not None:
+        spread = jnp.zeros((count, each), v.dtype).at[picked].set(spread)
+    return v + moved @ z, spread
+
+
+def solve(A: Array, b: Array, held: Array) -> Array:
+    """x with A x = b; A may be singular in the rows that are held, which are nudged apart, and x corrected once."""
+
+    def by(A):
+        # What was nudged is corrected below: it decides between solutions only.
+        nudged = A + jnp.diag(jnp.where(held, jnp.finfo(b.dtype).eps ** 0.75 * jnp.diagonal(A), 0.0))
+
+        def solution(_, b):
+            x = _eliminate(nudged, b)
+            return x + _eliminate(nudged, b - A @ x)
+
+        return solution
+
+    fixed = lax.stop_gradient(A)
+    return lax.custom_linear_solve(
+        lambda x: A @ x, b, solve=by(fixed), transpose_solve=lambda _, b: by(fixed.T)(_, b)
+    )
+
+
+def _eliminate(A: Array, b: Array) -> Array:
+    """x with A x = b by Gauss and Jordan, without pivots: in a loop, which lanes go through together."""
+    count = b.size
+
+    def column(j, M):
+        row = M[j] / M[j, j]
+        return (M - M[:, j, None] * row[None]).at[j].set(row)
+
+    M = jnp.concatenate([A, b[:, None]], axis=1)
+    if count <= _WRITTEN_OUT:
+        for j in range(count):
+            M = column(j, M)
+    else:
+        M = lax.fori_loop(0, count, column, M)
+    return M[:, -1]
+
+
+_WRITTEN_OUT = 2
+
+
+def choose(mass, rows, b, v, mu, on, known, direction, fixed=None) -> tuple[Reaction, Array]:
+    """The reaction that obeys the laws of contact, and whether one was found.
+
+        w_N >= 0, complementary to z_N >= 0,    |z_T| <= mu z_N,    z_T = -mu z_N w_T/|w_T| where w_T is not zero
+
+    Without friction it is a projection. With friction modes are tried, first those that all contacts ask for at once,
+    later one contact after the other, until none asks for another one.
+
+    Args:
+        on: (c,) contacts that may push.
+        known: (c,) contacts whose slip has a `direction` (c, k): they slip, whatever w_T is.
+        fixed: None, or whether modes (c,) are given, (), and these.
+    """
+    if rows.shape[1] == 1:
+        found = qp.project(mass, rows[:, 0], jnp.where(on, b[:, 0], jnp.inf), v)
+        modes = jnp.where(found.active & (found.multipliers > 0), STICK, OPEN).astype(jnp.int8)
+        return Reaction(found.u, found.multipliers[:, None], modes, direction), found.status == 0
+    eps = jnp.finfo(v.dtype).eps
+    moved = mass_matrix.solve(mass, rows.reshape(-1, rows.shape[2]).T)
+    compliance = jnp.sum(rows.reshape(-1, rows.shape[2]) * moved.T, axis=1).reshape(rows.shape[:2])
+    stride = 1 / jnp.where(compliance > 0, compliance, jnp.inf)
+    free = jnp.where(on[:, None], jnp.abs(rows @ v + b), 0.0)
+    unit_w = eps**0.75 * jnp.max(free, initial=0.0)
+
+    def improve(carry):
+        number, modes, way, _, _ = carry
+        u, z = react(mass, rows, b, v, modes, mu, way)
+        found, w = Reaction(u, z, modes, way), rows @ u + b
+        closed, slips = modes != OPEN, modes == SLIP
+        force = unit_w * stride
+        wants = jnp.where(closed, z[:, 0] >= -force[:, 0], w[:, 0] < -unit_w) & on
+        bound, rub = mu * z[:, 0], length(z[:, 1:])
+        # A stuck contact beyond its bound sets out against its friction; one that slips keeps to where it goes.
+        grips = jnp.where(slips, jnp.sum(w[:, 1:] * way, axis=1) < -unit_w, rub <= bound + force[:, 1] * (1 + mu))
+        grips = jnp.where(closed, grips, True) & ~known
+        turned = jnp.where(slips[:, None], unit(jnp.where(length(w[:, 1:])[:, None] > unit_w, w[:, 1:], 0.0), way),
+                           unit(-z[:, 1:], way))  # fmt: skip
+        turned = jnp.where((known | ~closed)[:, None], direction, turned)
+        target = jnp.where(wants, jnp.where(grips, STICK, SLIP), OPEN).astype(jnp.int8)
+        target = jnp.where((mu == 0) & wants, SLIP, target).astype(jnp.int8)
+        turns = slips & (target == SLIP) & (jnp.max(jnp.abs(turned - way), axis=1) > 64 * eps)
+        differs = (target != modes) | turns
+        one = jnp.arange(differs.size) == jnp.argmax(differs)
+        change = differs & ((number < _TOGETHER) | one)
+        done = ~jnp.any(differs) | (False if fixed is None else fixed[0])
+        modes = jnp.where(change, target, modes)
+        way = jnp.where(change[:, None], turned, way)
+        return number + 1, modes, way, found, done
+
+    start = jnp.where(on, jnp.where(known, SLIP, STICK), OPEN).astype(jnp.int8)
+    if fixed is not None:
+        start = jnp.where(fixed[0], fixed[1], start)
+    none = Reaction(v, jnp.zeros_like(b), start, direction)
+    _, _, _, found, done = lax.while_loop(
+        lambda c: ~c[4] & (c[0] < _TRIES), improve, (jnp.zeros((), jnp.int32), start, direction, none, ~jnp.any(start != OPEN))
+    )
+    return found, done & jnp.all(jnp.isfinite(found.u))
+
+
+# So often all contacts change their modes together, then one at a time; then none is found.
+_TOGETHER, _TRIES = 12, 80

@@ -1,0 +1,256 @@
+r"""One piece of motion in known modes: a jump of the velocity, and an explicit Runge-Kutta method on the accelerations.
+
+Everything that is solved is one linear system, M (y - v) = R^T z with R y + b = 0 in given modes (`modes.react`), asked
+at one place after the other::
+
+    JUMP, LESS       of the velocity at the beginning, b = r + (e, e_t) v-; and with less restitution, for a blend
+    STAGE            q_i = q + s sum_j a_ij q'_j,   u_i = u+ + s sum_j a_ij u'_j,   u'_i from v = M^-1 f and b = bend
+    PLACE            the displacement onto the gaps that are held, b = gap: Newton's steps
+    VELOCITY         the velocity in its modes, b = r
+    REACTION         the acceleration at the end, whose loads tell when a mode ends
+
+The corrections at the end are of the size of the method's error and keep its order. What nobody needs is skipped: in
+free flight nothing is solved.
+
+Source: E. Hairer, S. P. Norsett, G. Wanner, Solving Ordinary Differential Equations I, section II.1; order 6: J. C.
+Butcher, J. Austral. Math. Soc. 4 (1964).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from diffcontact.batching import where_wanted
+from diffcontact.schemes.event.contacts import Law, Place, bends, free_acceleration, length
+from diffcontact.schemes.event.modes import OPEN, SLIP, react
+from diffcontact.system import rate
+
+# Matrix, weights and nodes of each order.
+TABLEAUS = {
+    2: ([[0, 0], [1, 0]], [1 / 2, 1 / 2], [0, 1]),
+    4: ([[0] * 4, [1 / 2, 0, 0, 0], [0, 1 / 2, 0, 0], [0, 0, 1, 0]], [1 / 6, 1 / 3, 1 / 3, 1 / 6], [0, 1 / 2, 1 / 2, 1]),
+    6: (
+        [
+            [0] * 7,
+            [1 / 3, *[0] * 6],
+            [0, 2 / 3, *[0] * 5],
+            [1 / 12, 1 / 3, -1 / 12, *[0] * 4],
+            [-1 / 16, 9 / 8, -3 / 16, -3 / 8, *[0] * 3],
+            [0, 9 / 8, -3 / 8, -3 / 4, 1 / 2, 0, 0],
+            [9 / 44, -9 / 11, 63 / 44, 18 / 11, 0, -16 / 11, 0],
+        ],
+        [11 / 120, 0, 27 / 40, 27 / 40, -4 / 15, -4 / 15, 11 / 120],
+        [0, 1 / 3, 2 / 3, 1 / 3, 1 / 2, 1 / 2, 1],
+    ),
+}  # fmt: skip
+JUMP, LESS, STAGE, PLACE, VELOCITY, REACTION = range(6)
+# Newton's steps onto the gaps that are held: from O(s^3) of the lowest order to rounding.
+_PLACES = 3
+
+
+class Jump(NamedTuple):
+    """A jump of the velocity, as integers and directions: all that its equations need.
+
+    Attributes:
+        modes: (c,), direction: (c, k) in the jump.
+        bounce: (c,) contacts to which restitution applies.
+        blended: () whether it is blended with the jump of `less` restitution, whose modes these are.
+    """
+
+    modes: Array
+    direction: Array
+    bounce: Array
+    blended: Array
+    less_modes: Array
+    less_direction: Array
+
+    @classmethod
+    def nothing(cls, count: int, directions: int, dtype) -> Jump:
+        modes, direction = jnp.zeros(count, jnp.int8), jnp.zeros((count, directions), dtype)
+        return cls(modes, direction, modes > 0, jnp.array(False), modes, direction)
+
+
+class Piece(NamedTuple):
+    """A jump and the smooth motion behind it: all that their equations need, and nothing that has a derivative.
+
+    Attributes:
+        jump: see `Jump`.
+        modes: (c,), direction: (c, k) of the motion.
+        s: () its length [s]; timed: () the number that is zero where it ends, -1 where it ends otherwise.
+        last: () whether it ends with the step; used: () whether there is such a piece.
+    """
+
+    jump: Jump
+    modes: Array
+    direction: Array
+    s: Array
+    timed: Array
+    last: Array
+    used: Array
+
+
+class Motion(NamedTuple):
+    """The end of a piece: q (n,), u (d,), the impulses (c, 1 + k) of its contacts [N s]; and where they were asked for
+    the acceleration a (d,), the loads and frictions (c, 1 + k) [N], and the accelerations (c, 1 + k) of the contacts.
+    """
+
+    q: Array
+    u: Array
+    impulse: Array
+    a: Array
+    load: Array
+    faster: Array
+
+
+class _Registers(NamedTuple):
+    """What is known after so many problems: slopes, corrections, impulses, what holds at the end, slip speeds at first."""
+
+    ways: Array
+    gains: Array
+    shift: Array
+    push: Array
+    jump: Array
+    impulse: Array
+    a: Array
+    load: Array
+    faster: Array
+    speed: Array
+
+
+def move(system, params, tableau: Any, t, s, q, u, piece: Piece, ends, search: bool = False) -> Motion:
+    """A jump at (t, q, u), and s seconds of motion without any event.
+
+    Args:
+        tableau: one of `TABLEAUS`.
+        piece: what jumps, and the modes of the motion.
+        ends: () whether the acceleration at the end is asked for.
+        search: whether the jump has been made, and nothing is differentiated.
+    """
+    A, weights, nodes = (np.array(x, float) for x in tableau)
+    stages, (count, across), jump = nodes.size, piece.direction.shape, piece.jump
+    held = jnp.any(piece.modes != OPEN)
+
+    def answer(so_far: _Registers, level, time, x, w, mass, free):
+        """What is asked at this level, and its reaction; the accelerations of contacts; the weight of a jump."""
+        here = Place.at(system, params, time, x, u.size)._replace(mass=mass)
+        jumps, less, places = level <= LESS, level == LESS, level == PLACE
+        accelerates = (level == STAGE) | (level == REACTION)
+        bend, before = bends(system, params, time, x, w), here.velocity(u)
+        law = Law.of(system, params, jnp.where(jumps, before[:, 0], 0.0))
+        struck = here.drift + jnp.where((jump.bounce & jumps)[:, None], restitution(law, jump, less, across), 0) * before
+        gap = jnp.concatenate([here.gap[:, None], jnp.zeros_like(here.drift[:, 1:])], axis=1)
+        b = jnp.where(accelerates, bend, jnp.where(places, gap, struck))
+        v = jnp.where(accelerates, free, jnp.where(places, 0.0, jnp.where(jumps, u, w)))
+        modes = jnp.where(jumps, jnp.where(less, jump.less_modes, jump.modes), piece.modes)
+        # Of a place only the gap is asked for.
+        modes = jnp.where(places & (modes != OPEN), SLIP, modes)
+        slip = here.velocity(w)[:, 1:]
+        speed = lax.stop_gradient(jnp.where(jumps | (time == t), length(slip), so_far.speed))
+        way = _along(piece.direction, speed, slip) if across > 1 else piece.direction
+        way = jnp.where(jumps, jnp.where(less, jump.less_direction, jump.direction), way)
+        y, z = react(mass, here.rows, b, v, modes, jnp.where(places, 0.0, law.mu), way)
+        blend = jnp.where(less, blend_weight(here, before, (w, so_far.jump), (y, z)), 1.0)
+        return y, z, here.rows @ y + bend, blend, speed
+
+    def ask(so_far: _Registers, at):
+        row, node, level, number, weight = at
+        time, stage, jumps = t + node * s, level == STAGE, level <= LESS
+        x = q + s * (row @ so_far.ways) + so_far.shift
+        w = u + s * (row @ so_far.gains) + so_far.push
+        mass = system.mass(x, params)
+        y = free_acceleration(system, params, time, x, w, mass)
+        way = rate(system, params, x, w)
+        stored = so_far._replace(ways=so_far.ways.at[number].set(way), gains=so_far.gains.at[number].set(y))
+        if not count:
+            return stored
+        flying = y, jnp.zeros_like(so_far.load), so_far.faster, jnp.ones_like(t), so_far.speed
+        y, z, faster, blend, speed = where_wanted(
+            held | jumps, lambda: answer(so_far, level, time, x, w, mass, y), flying
+        )
+        step = y if system.rate is None else rate(system, params, x, y) - rate(system, params, x, jnp.zeros_like(y))
+        push = jnp.where(jumps, blend, jnp.where(level == VELOCITY, 1.0, 0.0))
+        struck = jnp.where(jumps, blend, 0.0)
+        return _Registers(
+            ways=jnp.where(stage, stored.ways, so_far.ways),
+            gains=jnp.where(stage, so_far.gains.at[number].set(y), so_far.gains),
+            shift=so_far.shift + jnp.where(level == PLACE, step, 0.0),
+            push=so_far.push + push * (y - w),
+            jump=so_far.jump + struck * (z - so_far.jump),
+            impulse=so_far.impulse + jnp.where(stage, weight * s, jnp.where(level == VELOCITY, 1.0, 0.0)) * z,
+            # The last problem is that of the end.
+            a=y,
+            load=z,
+            faster=faster,
+            speed=speed,
+        )
+
+    none = jnp.zeros((count, 1 + across), u.dtype)
+    start = _Registers(
+        jnp.zeros((stages, q.size), q.dtype), jnp.zeros((stages, u.size), u.dtype), jnp.zeros_like(q),
+        jnp.zeros_like(u), none, none, jnp.zeros_like(u), none, none, none[:, 0]
+    )  # fmt: skip
+    wants = jnp.stack([jnp.any(jump.modes != OPEN), jump.blended, jnp.array(True), held, held, jnp.asarray(ends)])
+
+    def one(so_far, at):
+        return where_wanted(wants[at[2]], lambda: ask(so_far, at), so_far), None
+
+    schedule = _schedule(A, weights, nodes, bool(count), u.dtype)
+    if search:
+        number = schedule[2].size - jnp.where(held, jnp.where(ends, 0, 1), 2 + _PLACES) if count else stages
+        first = 2 if count else 0
+        end = lax.fori_loop(first, number, lambda i, r: ask(r, jax.tree.map(lambda x: x[i], schedule)), start)
+    else:
+        end = lax.scan(one, start, schedule)[0]
+    weights = jnp.asarray(weights, u.dtype)
+    return Motion(
+        q + s * (weights @ end.ways) + end.shift, u + s * (weights @ end.gains) + end.push, end.impulse + end.jump,
+        end.a, end.load, end.faster
+    )  # fmt: skip
+
+
+def _schedule(A, weights, nodes, contact: bool, dtype):
+    """The problems in order: how slopes are weighed before, when, which, the number of the stage, what it weighs."""
+    stages = nodes.size
+    after = np.array([PLACE] * _PLACES + [VELOCITY, REACTION])
+    levels = np.concatenate([[JUMP, LESS], np.full(stages, STAGE), after])
+    rows = np.concatenate([np.zeros((2, stages)), A, np.tile(weights, (after.size, 1))])
+    times = np.concatenate([np.zeros(2), nodes, np.ones(after.size)])
+    numbers = np.concatenate([np.zeros(2, int), np.arange(stages), np.zeros(after.size, int)])
+    weigh = weights[numbers]
+    of = slice(None) if contact else levels == STAGE
+    real = (jnp.asarray(x[of], dtype) for x in (rows, times))
+    return *real, jnp.asarray(levels[of]), jnp.asarray(numbers[of]), jnp.asarray(weigh[of], dtype)
+
+
+def _along(direction: Array, speed: Array, slip: Array) -> Array:
+    """(c, k) where slips go that are these now: one that has lost most of its speed keeps its first direction."""
+    forward, size = jnp.sum(slip * direction, axis=1), length(slip)
+    steady = (speed > 0) & (forward > speed / 4)
+    return jnp.where(steady[:, None], slip / jnp.where(steady, size, 1.0)[:, None], direction)
+
+
+def restitution(law: Law, jump: Jump, less, across: int) -> Array:
+    """(c, 1 + k) by which an impact turns velocities round: e and e_t, or with `less` what makes no energy."""
+    least = jnp.min(jnp.where(jump.bounce, law.e, 1.0), initial=1.0) if across == 0 else 0.0
+    e, e_t = jnp.where(less, least, law.e), jnp.where(less, 0.0, law.e_t)
+    return jnp.concatenate([e[:, None], jnp.broadcast_to(e_t[:, None], (e.size, across))], axis=1)
+
+
+def gain(place: Place, before, hit) -> Array:
+    """() kinetic energy that a jump (u, z) makes, relative to moving walls, beyond rounding [J]."""
+    (u, z), eps = hit, jnp.finfo(before.dtype).eps
+    after = place.velocity(u)
+    rounding = 16 * eps * jnp.sum(jnp.abs(z) * (jnp.abs(before) + jnp.abs(after)))
+    return (jnp.sum(z * (before + after)) - lax.stop_gradient(rounding)) / 2
+
+
+def blend_weight(place: Place, before, hit, less) -> Array:
+    """() how much of a jump of less restitution makes that none makes energy, which is convex along the blend."""
+    rise, fall = gain(place, before, hit), gain(place, before, less)
+    spread = rise - fall
+    return jnp.where((rise > 0) & (spread > 0), rise / jnp.where(spread > 0, spread, 1.0), 0.0)

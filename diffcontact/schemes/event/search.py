@@ -1,0 +1,156 @@
+"""The first event on a smooth way: the first of several numbers along it that passes zero."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+
+from diffcontact.batching import where_wanted
+
+# The cubic's root is good to O(s^4): a step of Newton's method arrives, another one settles. More run where another
+# event turns out to have come before.
+_CANDIDATES = 14
+
+
+class Found(NamedTuple):
+    """The way to the first event, or to the end: its length s, the event's `index`, and whether there is one.
+
+    `settled` says whether the number is zero to rounding there, `arrival` and `seen` what the way and the numbers are.
+    """
+
+    s: Array
+    index: Array
+    found: Array
+    settled: Array
+    arrival: Any
+    seen: Any
+
+
+def first_event(
+    advance: Callable, begin, watch: Array, tolerance: Array, tolerance_rate: Array, left, rounding, before: Callable,
+    nowhere
+) -> Found:  # fmt: skip
+    """The smooth way to its end, or to the first time at which a watched number passes zero.
+
+    Args:
+        advance: s -> (arrival, `Watched` there).
+        begin: `Watched` (m,) at the beginning.
+        watch: (m,) which to look at.
+        tolerance, tolerance_rate: (m,) below what values and rates are zero to rounding.
+        left: the end [s]; rounding: () of times.
+        before: (s, arrival) -> () share of the way after which a gap is seen to be negative in between, else 1.
+        nowhere: (arrival, seen) before any motion; only their shapes count.
+    """
+    values = begin.values
+    floor = jnp.where(values <= tolerance, values, 0.0)
+
+    def attempt(carry):
+        number, _, s, index, found, _, last, *_ = carry
+        arrival, seen = advance(s)
+        f, first = seen.values, number == 0
+        # Where another number is negative it passed zero before; what closes together is late together.
+        this = jnp.arange(f.size) == index
+        overlap = floor - f
+        others = watch & ~this & (overlap > tolerance)
+        slope = _slope(seen, last, s, f, index, values)
+        late = -overlap[index] / jnp.where(slope != 0, slope, -jnp.inf)
+        together = overlap + jnp.where(seen.exact, late * seen.rates, 0.0) <= overlap / 8
+        astray = jnp.any(others & ~together)
+        share = where_wanted(first, lambda: before(s, arrival), jnp.ones_like(s))
+        among = jnp.where(first, watch, others | (watch & this))
+        tau, aimed, event = where_wanted(
+            first | astray,
+            lambda: first_root(begin, seen, s, share, among, tolerance, tolerance_rate),
+            (s, index, found),
+        )
+        anew = first | (astray & event)
+        index, found = jnp.where(anew, aimed, index), jnp.where(first, event, found)
+        target = jnp.clip(jnp.where(anew, tau, s - late), 0.0, left)
+        close = (jnp.abs(target - s) <= rounding) | (jnp.abs(overlap[index]) <= tolerance[index] / 128)
+        return number + 1, s, target, index, found, ~found | (~anew & close), (s, f), arrival, seen
+
+    zero, no = jnp.zeros((), jnp.int32), jnp.array(False)
+    start = zero, left, left, zero, no, no, (jnp.zeros_like(left), values), *nowhere
+    _, s, _, index, found, settled, _, arrival, seen = lax.while_loop(
+        lambda c: ~c[5] & (c[0] < _CANDIDATES), attempt, start
+    )
+    return Found(s, index, found, settled, arrival, seen)
+
+
+def _slope(seen, last, s, f, index, begin):
+    """() how fast the number changes: as told, or by the secant through the last candidate, or the beginning."""
+    (earlier, before), apart = last, jnp.abs(s - last[0])
+    rate = seen.rates[index]
+    step = s - earlier
+    secant = (f[index] - before[index]) / jnp.where(apart > 0, step, 1.0)
+    whole = (f[index] - begin[index]) / jnp.where(s != 0, s, 1.0)
+    secant = jnp.where((apart > 0) & (secant < 0), secant, whole)
+    return jnp.where(seen.exact[index] & (rate < 0), rate, secant)
+
+
+def first_root(begin, seen, s, share, among, tolerance, tolerance_rate):
+    """About when the first of the numbers (m,) passes zero within (0, s], its index, and whether one does.
+
+    Along the way each number is the cubic with the values and rates of both ends: exact for flat contacts and constant
+    forces, O(s^4) otherwise; a line where its rate is not known. It is cut at its extrema, so that a contact that
+    closes and opens again on the way is seen.
+
+    Args:
+        share: () of the way after which a gap is negative, else 1.
+    """
+    g0, v0, g1 = begin.values, begin.rates, seen.values
+    v1 = jnp.where(jnp.isfinite(seen.rates), seen.rates, 0.0)
+    closed = g0 <= tolerance
+    start = jnp.where(closed, 0.0, g0)
+    v0, v1 = jnp.where(seen.exact, s * v0, g1 - g0), jnp.where(seen.exact, s * v1, g1 - g0)
+    c2, c3 = 3 * (g1 - start) - 2 * v0 - v1, 2 * (start - g1) + v0 + v1
+    value = lambda x: start + x * (v0 + x * (c2 + x * c3))  # noqa: E731
+    tiny = jnp.finfo(g0.dtype).tiny
+    # The form of the quadratic formula that neither cancels nor divides by zero.
+    root = jnp.sqrt(jnp.maximum(c2**2 - 3 * v0 * c3, 0.0))
+    stable = -(c2 + jnp.where(c2 >= 0, root, -root))
+    one, two = stable / jnp.where(jnp.abs(c3) > tiny, 3 * c3, jnp.inf), v0 / jnp.where(jnp.abs(stable) > tiny, stable, jnp.inf)
+    low, high = jnp.clip(jnp.minimum(one, two), 0.0, 1.0), jnp.clip(jnp.maximum(one, two), 0.0, 1.0)
+    nodes = jnp.stack([jnp.zeros_like(g0), low, high, jnp.ones_like(g0)])
+    # The end belongs to the way: a contact that is closed there, and approaching, is an impact now.
+    at_end = (g1 < -tolerance) | ((g1 <= tolerance) & (v1 < -s * tolerance_rate) & seen.exact)
+    below = jnp.stack([value(low) < -tolerance, value(high) < -tolerance, at_end])
+    piece, each = jnp.argmax(below, axis=0), jnp.arange(g0.size)
+    low, high = nodes[piece, each], nodes[piece + 1, each]
+
+    immediate = among & closed & (v0 < -s * tolerance_rate) & seen.exact
+    crosses = among & jnp.any(below, axis=0) & ~immediate
+
+    def bisect(_, bracket):
+        low, high, x = bracket
+        y, slope = value(x), v0 + x * (2 * c2 + x * 3 * c3)
+        low, high = jnp.where(y > 0, x, low), jnp.where(y > 0, high, x)
+        newton = x - y / jnp.where(slope < -tiny, slope, -jnp.inf)
+        inside = (newton >= low) & (newton <= high) & (slope < -tiny)
+        return low, high, jnp.where(inside, newton, (low + high) / 2)
+
+    middle = (low + high) / 2
+    x = where_wanted(jnp.any(crosses), lambda: lax.fori_loop(0, 12, bisect, (low, high, middle))[2], middle)
+    x = jnp.where(immediate, 0.0, jnp.where(crosses, x, jnp.inf))
+    index = jnp.argmin(x).astype(jnp.int32)
+    first = jnp.minimum(x[index], jnp.where(share < 1, share, jnp.inf))
+    found = first <= 1.0
+    return jnp.where(found, first, 1.0) * s, index, found
+
+
+def dips(gaps_at: Callable, watch: Array, tolerance) -> Array:
+    """() the share of the way after which a gap is negative although it is not at the end; else 1.
+
+    Quarters of the way are looked at along the cubic between both places.
+
+    Args:
+        gaps_at: share -> gaps (c,).
+    """
+    shares = jnp.array([0.25, 0.5, 0.75], tolerance.dtype)
+    gaps = jax.vmap(gaps_at)(shares)
+    overlaps = jnp.any((gaps < -tolerance) & watch[None, :], axis=1)
+    return jnp.min(jnp.where(overlaps, shares, 1.0))
