@@ -116,7 +116,9 @@ def simulate(
 
     def run(number, percussions=0, changes=0):
         stepped = steps if isinstance(number, int) else counted_steps
-        given = params, q0, u0, times, breaks, telling if changes else scheme, number, percussions, changes, sound
+        tells = percussions and hasattr(scheme, "tells")
+        chosen = telling if changes else replace(scheme, tells=True) if tells else scheme
+        given = params, q0, u0, times, breaks, chosen, number, percussions, changes, sound
         return with_room(lambda system: stepped(system, *given), system)
 
     if not isinstance(substeps, str):

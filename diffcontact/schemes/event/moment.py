@@ -29,7 +29,7 @@ from diffcontact.schemes.event.contacts import (
     unit,
 )
 from diffcontact.schemes.event.modes import STICK, Reaction, choose
-from diffcontact.schemes.event.motion import Jump, blend_weight, gain, restitution
+from diffcontact.schemes.event.motion import Jump, blend_weight, flowed, gain, restitution
 
 
 class Due(NamedTuple):
@@ -126,15 +126,23 @@ def pass_by(system, params, t, q, u, h, left, due: Due, limits: Limits, all_at_o
         due.strike & (jnp.sum(closed | this) > 1), lambda: coupled(place, closed | this, due.contact) | all_at_once, this
     )
     part = due.strike & (closed | this) & reached
-    slow = part & (before[:, 0] < -limits.velocity) & ((-law.e * before[:, 0] <= limits.slow) | inelastic)
+    flows = due.strike & (jnp.sum(part) == 1) & system.flows
+    approaches = part & (before[:, 0] < -limits.velocity)
     seconds = jnp.where(jnp.abs(left) > jnp.finfo(q.dtype).tiny, left, 1.0)
+
+    def slow(so_far: _SoFar):
+        """(c,) contacts that leave so slowly that they may be back within the step."""
+        rebound = -law.e * before[:, 0]
+        if system.flows:
+            rebound = jnp.where(flows, place.velocity(so_far.hit[0])[:, 0], rebound)
+        return approaches & ((rebound <= limits.slow) | inelastic)
 
     def following(number, so_far: _SoFar):
         """The next problem that has to be solved."""
         gains = gain(place, before, so_far.hit) > 0
         less = jnp.where(due.strike & gains, LESS, MODES)
         softly = jnp.where(jnp.any(so_far.soft), SOFTLY, less)
-        ahead = jnp.where(jnp.any(slow), AHEAD, less)
+        ahead = jnp.where(jnp.any(slow(so_far)), AHEAD, less)
         more = jnp.where(so_far.again, number + 1, DONE)
         return jnp.stack([ahead, softly, less, jnp.full_like(less, MODES), more, more, jnp.full_like(less, DONE)])[number]
 
@@ -149,7 +157,7 @@ def pass_by(system, params, t, q, u, h, left, due: Due, limits: Limits, all_at_o
         room = bend[:, 0] + 2 * jnp.maximum(speeds[:, 0], 0.0) / jnp.where(ahead, h, seconds)
         room = room + jnp.where(ahead, 2 * jnp.maximum(place.gap, 0.0) / h**2, 0.0)
         room = jnp.where(so_far.possible, room, jnp.maximum(room, 0.0))
-        bounce = so_far.jump._replace(bounce=part & ~so_far.soft)
+        bounce = so_far.jump._replace(bounce=part & ~so_far.soft, flows=flows)
         back = jnp.where(bounce.bounce[:, None], restitution(law, bounce, less, each - 1), 0.0)
         smooth = jnp.concatenate([room[:, None], bend[:, 1:]], axis=1)
         touching = (place.gap <= here.gap) & (speeds[:, 0] >= -here.velocity) & ~due.released
@@ -167,13 +175,18 @@ def pass_by(system, params, t, q, u, h, left, due: Due, limits: Limits, all_at_o
             *(jnp.where(known[:, None], way, jnp.where(ends, due.direction, 0.0)), (ends, stopped)),
         )
         found, fine = where_wanted(jnp.any(pushes), lambda: choose(*asked), (nowhere._replace(u=v), yes))
+        if system.flows:
+            flow = lambda: flowed(system, place, u, law, due.contact, ~so_far.soft[due.contact])  # noqa: E731
+            v, z, told = where_wanted(flows & hits, flow, (found.u, found.z, jnp.zeros((), jnp.int32)))
+            modes_ = jnp.where(flows & hits & this, STICK, found.modes).astype(jnp.int8)
+            found, fine = found._replace(u=v, z=z, modes=modes_), fine & (told == 0)
         plain = bounce._replace(modes=found.modes, direction=found.direction)
         lesser = bounce._replace(
             bounce=so_far.jump.bounce, blended=due.strike, less_modes=found.modes, less_direction=found.direction
         )
         weight = jnp.where(less, blend_weight(place, before, so_far.hit, (found.u, found.z)), 1.0)
         hit = jax.tree.map(lambda a, b: a + weight * (b - a), so_far.hit, (found.u, found.z))
-        returns = slow & (inelastic | _at_zero(place.rows[:, 0], room, free, found.u) | ~fine)
+        returns = slow(so_far) & (inelastic | _at_zero(place.rows[:, 0], room, free, found.u) | ~fine)
         # Sideways contacts of a pile are accelerated by the others' reactions alone; at a dead point (three balls in
         # a line between walls) no finite reaction follows the curves.
         pushed = h / 2 * (rows @ jnp.abs(found.u - free))

@@ -25,9 +25,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from diffcontact import mass as mass_matrix
 from diffcontact.batching import where_wanted
 from diffcontact.schemes.event.contacts import Law, Place, bends, free_acceleration, length
 from diffcontact.schemes.event.modes import OPEN, SLIP, react
+from diffcontact.schemes.event_timed.friction.flow.law import bounce
 from diffcontact.system import rate
 
 # Matrix, weights and nodes of each order.
@@ -59,12 +61,14 @@ class Jump(NamedTuple):
     Attributes:
         modes: (c,), direction: (c, k) in the jump.
         bounce: (c,) contacts to which restitution applies.
+        flows: () whether one contact takes it alone, by a law that is a flow over its impulse (Poisson's, Stronge's).
         blended: () whether it is blended with the jump of `less` restitution, whose modes these are.
     """
 
     modes: Array
     direction: Array
     bounce: Array
+    flows: Array
     blended: Array
     less_modes: Array
     less_direction: Array
@@ -72,7 +76,8 @@ class Jump(NamedTuple):
     @classmethod
     def nothing(cls, count: int, directions: int, dtype) -> Jump:
         modes, direction = jnp.zeros(count, jnp.int8), jnp.zeros((count, directions), dtype)
-        return cls(modes, direction, modes > 0, jnp.array(False), modes, direction)
+        no = jnp.array(False)
+        return cls(modes, direction, modes > 0, no, no, modes, direction)
 
 
 class Piece(NamedTuple):
@@ -154,6 +159,10 @@ def move(system, params, tableau: Any, t, s, q, u, piece: Piece, ends, search: b
         way = _along(piece.direction, speed, slip) if across > 1 else piece.direction
         way = jnp.where(jumps, jnp.where(less, jump.less_direction, jump.direction), way)
         y, z = react(mass, here.rows, b, v, modes, jnp.where(places, 0.0, law.mu), way)
+        if system.flows:
+            contact = jnp.argmax(jump.modes != OPEN)
+            flow = lambda: flowed(system, here, u, law, contact, jump.bounce[contact])[:2]  # noqa: E731
+            y, z = where_wanted((level == JUMP) & jump.flows, flow, (y, z))
         blend = jnp.where(less, blend_weight(here, before, (w, so_far.jump), (y, z)), 1.0)
         return y, z, here.rows @ y + bend, blend, speed
 
@@ -239,6 +248,17 @@ def restitution(law: Law, jump: Jump, less, across: int) -> Array:
     least = jnp.min(jnp.where(jump.bounce, law.e, 1.0), initial=1.0) if across == 0 else 0.0
     e, e_t = jnp.where(less, least, law.e), jnp.where(less, 0.0, law.e_t)
     return jnp.concatenate([e[:, None], jnp.broadcast_to(e_t[:, None], (e.size, across))], axis=1)
+
+
+def flowed(system, place: Place, u, law: Law, contact, whole) -> tuple[Array, Array, Array]:
+    """The velocity behind an impact that one contact takes alone as a flow over its impulse, its impulses (c, 1 + k),
+    and its status; or with the compression alone."""
+    rows = place.rows[contact]
+    moved, before = mass_matrix.solve(place.mass, rows.T), place.velocity(u)[contact]
+    found = bounce(rows @ moved, before, law.mu[contact], law.e[contact], system.impact_law)
+    impulse = jnp.where(whole, found.impulse, found.compression)
+    this = (jnp.arange(place.gap.size) == contact)[:, None]
+    return u + moved @ impulse, jnp.where(this, impulse[None], 0.0), found.status
 
 
 def gain(place: Place, before, hit) -> Array:

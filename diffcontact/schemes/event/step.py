@@ -13,15 +13,26 @@ from jax.ad_checkpoint import checkpoint_name
 from jax.typing import ArrayLike
 
 from diffcontact.batching import where_wanted
-from diffcontact.schemes.event.contacts import Law, Limits, length, unit, velocities
+from diffcontact.schemes.event.contacts import (
+    Law,
+    Limits,
+    Place,
+    bends,
+    free_acceleration,
+    length,
+    unit,
+    velocities,
+)
 from diffcontact.schemes.event.modes import OPEN, SLIP
 from diffcontact.schemes.event.moment import Due, Moment, pass_by
 from diffcontact.schemes.event.motion import TABLEAUS, Jump, Motion, Piece, move
 from diffcontact.schemes.event.search import dips, first_event
 from diffcontact.schemes.event.traced import traced
+from diffcontact.schemes.event_timed.impacts import Percussion
+from diffcontact.schemes.layers import Layers
 from diffcontact.schemes.scheme import Info, Scheme, State
 from diffcontact.status import Status, first
-from diffcontact.system import System, rate
+from diffcontact.system import System, acceleration, rate
 
 RECORD = "events of a step"
 # The kinds of events: a gap closes; a load vanishes; a slip comes to its end, or friction reaches its bound.
@@ -108,6 +119,37 @@ class Equations(NamedTuple):
         gap, speeds = velocities(self.system, params, t, end.q, end.u)
         mu = Law.of(self.system, params, jnp.zeros_like(gap)).mu
         return Watched.of(gap, speeds, end.load, end.faster, piece.modes, piece.direction, mu)
+
+    def percussions(self, params, h, pieces: Piece, states) -> Percussion:
+        """The percussions at the beginnings of pieces (m, ...); of no contact where a piece begins without one."""
+        timed = jnp.concatenate([jnp.full(1, -1, jnp.int32), pieces.timed[:-1]])
+
+        def one(piece: Piece, state, timed):
+            t, _, q, u = state
+            system, count = self.system, piece.modes.size
+            strikes = piece.used & (timed >= 0) & (timed < count)
+            alone = piece._replace(modes=jnp.zeros_like(piece.modes))
+            size = u.size
+
+            def struck():
+                place = Place.at(system, params, t, q, size)
+                end = move(system, params, self.tableau, t, jnp.zeros_like(t), q, u, alone, jnp.array(False))
+                free = free_acceleration(system, params, t, q, u, place.mass)
+                faster = place.rows @ free + bends(system, params, t, q, u)
+                slow = Limits.at(place, place.gap, *lax.stop_gradient((u, free, faster)), h, t).slow
+                velocity = [place.velocity(w)[:, 0] for w in (u, end.u)]
+                return end.impulse, *velocity, lax.stop_gradient(slow), end.u - u
+
+            none = jnp.zeros(count, u.dtype)
+            nothing = jnp.zeros((count, 1 + piece.direction.shape[1]), u.dtype), none, none, none, jnp.zeros_like(u)
+            z, before, after, slow, jump = where_wanted(strikes, struck, nothing)
+            soft = strikes & (piece.jump.modes != OPEN) & ~piece.jump.bounce
+            where = jnp.where(strikes, t, 0.0), jnp.where(strikes, timed, -1).astype(jnp.int32)
+            at = jnp.where(strikes, q, 0.0), jnp.where(strikes, u, 0.0)
+            friction = z[:, 1:] if self.system.slip is not None else None
+            return Percussion(*where, z[:, 0], before, after, slow, soft, *at, jump, jnp.arange(count), friction)
+
+        return lax.map(lambda x: one(*x), (pieces, states, timed))
 
     # ---- the search, which is not
 
@@ -206,8 +248,10 @@ def watching(now: Moment, mu, lasts):
     return jnp.concatenate(watch[:kinds]), tuple(jnp.concatenate(x[:kinds]) for x in (values, rates))
 
 
-def _stepped(equations: Equations, *given):
-    """The state at the end of a step, impulses (c, 1 + k) and status; its derivative is that of its equations.
+def _stepped(equations: Equations, record: bool, *given):
+    """The state at the end of a step, impulses (c, 1 + k) and status; for the record its pieces and where they begin.
+
+    The derivative is that of the equations of the pieces.
 
     Args:
         given: params, t, h, q and u.
@@ -224,9 +268,9 @@ def _stepped(equations: Equations, *given):
     def rule(primals, tangents):
         # That it calls itself makes second derivatives right, too.
         found = jax.tree.map(lambda x: checkpoint_name(x, RECORD), recorded(*primals))
-        end, z, status, pieces, states = found
-        (dparams, dt, dh, dq, du), params = tangents, primals[0]
-        begins, dend, dz = equations.moved(params, states, pieces, (dparams, (dt, dh, dq, du)))
+        _, _, status, pieces, states = found
+        (dparams, *start), params = tangents, primals[0]
+        begins, dend, dz = equations.moved(params, states, pieces, (dparams, tuple(start)))
         return found, (dend, dz, *jax.tree.map(_no_tangent, (status, pieces)), begins)
 
     @recorded.defjvp
@@ -237,7 +281,7 @@ def _stepped(equations: Equations, *given):
     def _(primals, tangents):
         return tuple(x[:3] for x in rule(primals, tangents))
 
-    return stepped(*given)
+    return (recorded if record else stepped)(*given)
 
 
 def _no_tangent(x):
@@ -252,11 +296,12 @@ class EventTimed(Scheme):
     systems: ClassVar[tuple[type, ...]] = (System,)
     rubs: ClassVar[bool] = True
     speed_dependent: ClassVar[bool] = True
+    flows: ClassVar[bool] = True
     keeps: ClassVar[tuple[str, ...]] = (RECORD,)
 
     events: int = 8
     order: int = 4
-    changes: bool = field(default=False, repr=False)
+    tells: bool = field(default=False, repr=False)
 
     def __post_init__(self):
         if self.order not in TABLEAUS:
@@ -274,8 +319,15 @@ class EventTimed(Scheme):
     def step(self, system: Any, params: Any, t: ArrayLike, h: ArrayLike, state: State) -> tuple[State, Info]:
         """Smooth motion to the next event, what happens there, and so on to the end."""
         t, h = jnp.asarray(t, state.q.dtype), jnp.asarray(h, state.q.dtype)
+        if system.rolling is not None:
+            way = h * (jnp.abs(state.u) + h * jnp.abs(acceleration(system, params, t, state.q, state.u)))
+            layers = Layers.under(system, params, t, state.q, state.u, way)
+            lying = State(layers.lying(state.q), layers.lying(state.u))
+            end, info = self.step(layers.system, layers.params, t, h, lying)
+            return State(layers.without(end.q), layers.without(end.u)), layers.reported(info)
         system, params = traced(system, jax.tree.map(jnp.asarray, params), t, state.q, state.u)
         equations = Equations(system, TABLEAUS[self.order], self.events)
-        (_, _, q, u), z, status = _stepped(equations, params, t, h, state.q, state.u)
+        (_, _, q, u), z, status, *told = _stepped(equations, self.tells, params, t, h, state.q, state.u)
+        struck = equations.percussions(params, h, *told) if self.tells else None
         friction = z[:, 1:] if system.slip is not None else None
-        return State(q, u), Info(z[:, 0], status, friction=friction)
+        return State(q, u), Info(z[:, 0], status, struck, friction)
