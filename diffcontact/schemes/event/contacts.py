@@ -8,7 +8,7 @@ Each contact has 1 + k velocities, affine in u: d(gap)/dt and k slips, k = 0 whe
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp

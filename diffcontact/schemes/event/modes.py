@@ -15,8 +15,8 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import Array, lax
 
-from diffcontact import qp
 from diffcontact import mass as mass_matrix
+from diffcontact import qp
 from diffcontact.schemes.event.contacts import length, unit
 
 OPEN, STICK, SLIP = range(3)
@@ -81,9 +81,7 @@ def solve(A: Array, b: Array, held: Array) -> Array:
         return solution
 
     fixed = lax.stop_gradient(A)
-    return lax.custom_linear_solve(
-        lambda x: A @ x, b, solve=by(fixed), transpose_solve=lambda _, b: by(fixed.T)(_, b)
-    )
+    return lax.custom_linear_solve(lambda x: A @ x, b, solve=by(fixed), transpose_solve=lambda _, b: by(fixed.T)(_, b))
 
 
 def _eliminate(A: Array, b: Array) -> Array:
@@ -160,7 +158,9 @@ def choose(mass, rows, b, v, mu, on, known, direction, fixed=None) -> tuple[Reac
         start = jnp.where(fixed[0], fixed[1], start)
     none = Reaction(v, jnp.zeros_like(b), start, direction)
     _, _, _, found, done = lax.while_loop(
-        lambda c: ~c[4] & (c[0] < _TRIES), improve, (jnp.zeros((), jnp.int32), start, direction, none, ~jnp.any(start != OPEN))
+        lambda c: ~c[4] & (c[0] < _TRIES),
+        improve,
+        (jnp.zeros((), jnp.int32), start, direction, none, ~jnp.any(start != OPEN)),
     )
     return found, done & jnp.all(jnp.isfinite(found.u))
 

@@ -123,7 +123,9 @@ def pass_by(system, params, t, q, u, h, left, due: Due, limits: Limits, all_at_o
     closed = place.gap <= limits.gap
     this = (jnp.arange(count) == due.contact) & due.strike
     reached = where_wanted(
-        due.strike & (jnp.sum(closed | this) > 1), lambda: coupled(place, closed | this, due.contact) | all_at_once, this
+        due.strike & (jnp.sum(closed | this) > 1),
+        lambda: coupled(place, closed | this, due.contact) | all_at_once,
+        this,
     )
     part = due.strike & (closed | this) & reached
     flows = due.strike & (jnp.sum(part) == 1) & system.flows
@@ -144,7 +146,9 @@ def pass_by(system, params, t, q, u, h, left, due: Due, limits: Limits, all_at_o
         softly = jnp.where(jnp.any(so_far.soft), SOFTLY, less)
         ahead = jnp.where(jnp.any(slow(so_far)), AHEAD, less)
         more = jnp.where(so_far.again, number + 1, DONE)
-        return jnp.stack([ahead, softly, less, jnp.full_like(less, MODES), more, more, jnp.full_like(less, DONE)])[number]
+        return jnp.stack([ahead, softly, less, jnp.full_like(less, MODES), more, more, jnp.full_like(less, DONE)])[
+            number
+        ]
 
     def solve(carry):
         number, so_far = carry

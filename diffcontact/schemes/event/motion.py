@@ -35,7 +35,11 @@ from diffcontact.system import rate
 # Matrix, weights and nodes of each order.
 TABLEAUS = {
     2: ([[0, 0], [1, 0]], [1 / 2, 1 / 2], [0, 1]),
-    4: ([[0] * 4, [1 / 2, 0, 0, 0], [0, 1 / 2, 0, 0], [0, 0, 1, 0]], [1 / 6, 1 / 3, 1 / 3, 1 / 6], [0, 1 / 2, 1 / 2, 1]),
+    4: (
+        [[0] * 4, [1 / 2, 0, 0, 0], [0, 1 / 2, 0, 0], [0, 0, 1, 0]],
+        [1 / 6, 1 / 3, 1 / 3, 1 / 6],
+        [0, 1 / 2, 1 / 2, 1],
+    ),
     6: (
         [
             [0] * 7,
@@ -113,7 +117,7 @@ class Motion(NamedTuple):
 
 
 class _Registers(NamedTuple):
-    """What is known after so many problems: slopes, corrections, impulses, what holds at the end, slip speeds at first."""
+    """What is known after some problems: slopes, corrections, impulses, what holds at the end, slip speeds at first."""
 
     ways: Array
     gains: Array
@@ -147,7 +151,9 @@ def move(system, params, tableau: Any, t, s, q, u, piece: Piece, ends, search: b
         accelerates = (level == STAGE) | (level == REACTION)
         bend, before = bends(system, params, time, x, w), here.velocity(u)
         law = Law.of(system, params, jnp.where(jumps, before[:, 0], 0.0))
-        struck = here.drift + jnp.where((jump.bounce & jumps)[:, None], restitution(law, jump, less, across), 0) * before
+        struck = (
+            here.drift + jnp.where((jump.bounce & jumps)[:, None], restitution(law, jump, less, across), 0) * before
+        )
         gap = jnp.concatenate([here.gap[:, None], jnp.zeros_like(here.drift[:, 1:])], axis=1)
         b = jnp.where(accelerates, bend, jnp.where(places, gap, struck))
         v = jnp.where(accelerates, free, jnp.where(places, 0.0, jnp.where(jumps, u, w)))

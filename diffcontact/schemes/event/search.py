@@ -113,7 +113,10 @@ def first_root(begin, seen, s, share, among, tolerance, tolerance_rate):
     # The form of the quadratic formula that neither cancels nor divides by zero.
     root = jnp.sqrt(jnp.maximum(c2**2 - 3 * v0 * c3, 0.0))
     stable = -(c2 + jnp.where(c2 >= 0, root, -root))
-    one, two = stable / jnp.where(jnp.abs(c3) > tiny, 3 * c3, jnp.inf), v0 / jnp.where(jnp.abs(stable) > tiny, stable, jnp.inf)
+    one, two = (
+        stable / jnp.where(jnp.abs(c3) > tiny, 3 * c3, jnp.inf),
+        v0 / jnp.where(jnp.abs(stable) > tiny, stable, jnp.inf),
+    )
     low, high = jnp.clip(jnp.minimum(one, two), 0.0, 1.0), jnp.clip(jnp.maximum(one, two), 0.0, 1.0)
     nodes = jnp.stack([jnp.zeros_like(g0), low, high, jnp.ones_like(g0)])
     # The end belongs to the way: a contact that is closed there, and approaching, is an impact now.

@@ -68,8 +68,6 @@ class Equations(NamedTuple):
     tableau: Any
     events: int
 
-    # ---- what is differentiated
-
     def piece(self, params, t, left, q, u, piece: Piece):
         """One piece in its modes: t, left, q, u and the impulses (c, 1 + k) at its end.
 
@@ -110,7 +108,7 @@ class Equations(NamedTuple):
 
             return where_wanted(piece.used, lambda: real(dparams, carry), carry), carry[0]
 
-        none = jnp.zeros(pieces.modes.shape[1:] + (1 + pieces.direction.shape[2],), states[3].dtype)
+        none = jnp.zeros((pieces.modes.shape[1], 1 + pieces.direction.shape[2]), states[3].dtype)
         (end, z), begins = lax.scan(jax.checkpoint(one, prevent_cse=False), (start, none), (states, pieces))
         return begins, end, z
 
@@ -151,14 +149,12 @@ class Equations(NamedTuple):
 
         return lax.map(lambda x: one(*x), (pieces, states, timed))
 
-    # ---- the search, which is not
-
     def find(self, params, t, h, q, u, record: bool):
-        """The step: what is due, the modes, smooth motion to the first event, and so on to its end.
+        """Go from event to event: what is due, the modes, smooth motion to the next one.
 
         Returns:
-            The state at the end (t, left, q, u), impulses (c, 1 + k), status; and, for the record, the `Piece`s (m, ...)
-            and the states where they begin.
+            The state at the end (t, left, q, u), impulses (c, 1 + k), status; and, for the record, the `Piece`s
+            (m, ...) and the states where they begin.
         """
         system, count = self.system, jax.eval_shape(lambda: self.system.gap(t, q, params)).shape[0]
         across = 0 if system.slip is None else jax.eval_shape(lambda: system.slip(t, q, u, params)).shape[1]

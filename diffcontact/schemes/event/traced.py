@@ -24,7 +24,8 @@ def traced(system: System, params: Any, t: Array, q: Array, u: Array) -> tuple[S
     """
     gap = jax.eval_shape(lambda: system.gap(t, q, params))
     speed = (jnp.zeros(gap.shape, q.dtype),)
-    arguments = dict(gap=(t, q), force=(t, q, u), mass=(q,), slip=(t, q, u), rate=(q, u), tangential_restitution=())
+    arguments: dict[str, tuple] = {"gap": (t, q), "force": (t, q, u), "mass": (q,), "slip": (t, q, u), "rate": (q, u)}
+    arguments["tangential_restitution"] = ()
     arguments["restitution"] = speed if system.speed_dependent else ()
     arguments["friction"] = speed if system.friction_by_speed else ()
     programs, constants = {}, {}

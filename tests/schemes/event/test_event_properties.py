@@ -1,0 +1,90 @@
+"""What the new EventTimed promises of any motion: both modes, second derivatives, lanes, the list of percussions."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import diffcontact as dc
+from diffcontact.schemes.event import EventTimed
+
+TIMES = jnp.linspace(0.0, 0.8, 5)
+
+
+def _disc(theta):
+    """A disc with spin that bounces between walls and grips or slips: theta (8,)."""
+    system = dc.systems.balls(1, 2, box=(0.0, 1.0), spin=True)
+    params = {"mass": jnp.ones(1), "radius": 0.1 * jnp.ones(1), "gravity": jnp.array([0.0, -9.81])}
+    params |= {"restitution": theta[0], "friction": theta[1], "tangential_restitution": 0.0}
+    return system, params, theta[2:5], theta[5:8]
+
+
+THETA = jnp.array([0.7, 0.3, 0.4, 0.5, 0.0, 1.5, 0.5, 6.0])
+
+
+def _run(theta, scheme=EventTimed(), **options):  # noqa: B008
+    return dc.simulate(*_disc(theta), TIMES, scheme=scheme, substeps=10, **options)
+
+
+def _end(theta):
+    run = _run(theta)
+    return jnp.concatenate([run.q[-1], run.u[-1]]), run.status
+
+
+@pytest.fixture(scope="module")
+def forwards():
+    return jax.jit(jax.vmap(jax.jacfwd(lambda theta: (_end(theta)[0],) * 2, has_aux=True)))
+
+
+def test_lanes_leave_each_other_alone(forwards):
+    lanes = THETA + 0.05 * jnp.asarray(np.random.default_rng(0).normal(size=(6, 8)))
+    alone = forwards(jnp.tile(lanes[:1], (6, 1)))
+    among = forwards(lanes)
+    for x, y in zip(alone, among, strict=True):
+        assert np.array_equal(x[0], y[0])
+
+
+def test_it_is_what_differences_say(forwards):
+    """Of order 4 in 1e-5: differences are good to 1e-9 beside a motion of some metres a second."""
+    steps = 1e-5 * jnp.concatenate([jnp.eye(8), -jnp.eye(8)])
+    _, ends = forwards(THETA + steps)
+    differences = (ends[:8] - ends[8:]).T / 2e-5
+    found = forwards(jnp.stack([THETA] * 16))[0][0]
+    assert np.max(np.abs(found - differences)) < 1e-6 * np.max(np.abs(found))
+
+
+def test_reverse_mode_is_forward_mode(forwards):
+    weights = jnp.asarray(np.random.default_rng(1).normal(size=6))
+    gradient, status = jax.jit(jax.grad(lambda theta: (lambda x, s: (weights @ x, s))(*_end(theta)), has_aux=True))(
+        THETA
+    )
+    found = forwards(jnp.stack([THETA] * 16))[0][0]
+    assert status == 0
+    assert np.max(np.abs(gradient - weights @ found)) < 1e-12 * np.max(np.abs(found))
+
+
+def test_second_derivatives(forwards):
+    hessian = jax.jit(jax.jacfwd(jax.jacfwd(lambda theta: _end(theta)[0])))(THETA)
+    steps = 1e-5 * jnp.concatenate([jnp.eye(8), -jnp.eye(8)])
+    jacobians, _ = forwards(THETA + steps)
+    differences = np.moveaxis(np.asarray(jacobians[:8] - jacobians[8:]) / 2e-5, 0, -1)
+    assert np.max(np.abs(hessian - differences)) < 1e-5 * np.max(np.abs(hessian))
+
+
+def test_percussions_are_those_of_the_motion():
+    """Their times and impulses have the derivative of what the motion says."""
+
+    def first(theta):
+        run = _run(theta, percussions=6)
+        return run.percussions.time, run.percussions
+
+    tangent = jnp.zeros(8).at[3].set(1.0)
+    (_, struck), (faster, _) = jax.jit(lambda theta: jax.jvp(first, (theta,), (tangent,)))(THETA)
+    assert struck.contact[0] >= 0
+    # The first impact is that of the floor (contact 1) or of a wall; its time from free flight.
+    q, u, contact = THETA[2:5], THETA[5:8], int(struck.contact[0])
+    times = {1: (u[1] + jnp.sqrt(u[1] ** 2 + 2 * 9.81 * (q[1] - 0.1))) / 9.81, 2: (0.9 - q[0]) / u[0]}
+    assert abs(float(struck.time[0] - times[contact])) < 1e-12
+    height = 1 / jnp.sqrt(u[1] ** 2 + 2 * 9.81 * (q[1] - 0.1)) if contact == 1 else 0.0
+    assert abs(float(faster[0] - height)) < 1e-10
+    assert np.all(np.asarray(struck.before)[np.arange(6), struck.contact][np.asarray(struck.contact) >= 0] < 0)
