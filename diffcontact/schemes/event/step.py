@@ -71,20 +71,29 @@ class Equations(NamedTuple):
     def piece(self, params, t, left, q, u, piece: Piece):
         """One piece in its modes: t, left, q, u and the impulses (c, 1 + k) at its end.
 
-        The time of an event is where its number is zero: s - F(s) / F'(s), and the motion goes on so long.
+        An event is where its number is zero: s - F(s) / F'(s), and the motion goes on so long. Of what is at a root the
+        first of Newton's steps has the first derivative, another one the second.
         """
-        s, ends = jnp.where(piece.last, left, piece.s), piece.timed >= 0
-        end = move(self.system, params, self.tableau, t, s, q, u, piece, ends)
+        ends = piece.timed >= 0
 
-        def timed():
-            seen = self.watched(params, t + s, end, piece)
-            value, slope = seen.values[piece.timed], lax.stop_gradient(seen.rates[piece.timed])
-            late = (value - lax.stop_gradient(value)) / jnp.where(slope != 0, slope, 1.0)
-            way, a = lax.stop_gradient((rate(self.system, params, end.q, end.u), end.a))
-            return end.q - late * way, end.u - late * a, s - late
+        def newton(carry, number):
+            def real():
+                s, *_ = carry
+                end = move(self.system, params, self.tableau, t, s, q, u, piece, ends)
+                if not piece.modes.size:
+                    return s, end.q, end.u, end.impulse
+                seen = self.watched(params, t + s, end, piece)
+                value, slope = seen.values[piece.timed], lax.stop_gradient(seen.rates[piece.timed])
+                late = jnp.where(ends, value - lax.stop_gradient(value), 0.0) / jnp.where(slope != 0, slope, 1.0)
+                way, a = lax.stop_gradient((rate(self.system, params, end.q, end.u), end.a))
+                return s - late, end.q - late * way, end.u - late * a, end.impulse
 
-        x, w, s = where_wanted(ends, timed, (end.q, end.u, s)) if piece.modes.size else (end.q, end.u, s)
-        return t + s, left - s, x, w, end.impulse
+            return where_wanted((number == 0) | ends, real, carry), None
+
+        none = jnp.zeros((piece.modes.size, 1 + piece.direction.shape[1]), u.dtype)
+        start = jnp.where(piece.last, left, piece.s), q, u, none
+        (s, x, w, impulse), _ = lax.scan(newton, start, jnp.arange(2 if piece.modes.size else 1))
+        return t + s, left - s, x, w, impulse
 
     def moved(self, params, states, pieces: Piece, tangents):
         """The tangents of the states at the ends of pieces, from those at the beginnings, and of the impulses.

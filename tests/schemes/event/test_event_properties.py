@@ -37,8 +37,8 @@ def forwards():
 
 
 def test_lanes_leave_each_other_alone(forwards):
-    lanes = THETA + 0.05 * jnp.asarray(np.random.default_rng(0).normal(size=(6, 8)))
-    alone = forwards(jnp.tile(lanes[:1], (6, 1)))
+    lanes = THETA[None] + 0.05 * jnp.asarray(np.random.default_rng(0).normal(size=(16, 8)))
+    alone = forwards(jnp.tile(lanes[:1], (16, 1)))
     among = forwards(lanes)
     for x, y in zip(alone, among, strict=True):
         assert np.array_equal(x[0], y[0])
@@ -47,7 +47,7 @@ def test_lanes_leave_each_other_alone(forwards):
 def test_it_is_what_differences_say(forwards):
     """Of order 4 in 1e-5: differences are good to 1e-9 beside a motion of some metres a second."""
     steps = 1e-5 * jnp.concatenate([jnp.eye(8), -jnp.eye(8)])
-    _, ends = forwards(THETA + steps)
+    _, ends = forwards(THETA[None] + steps)
     differences = (ends[:8] - ends[8:]).T / 2e-5
     found = forwards(jnp.stack([THETA] * 16))[0][0]
     assert np.max(np.abs(found - differences)) < 1e-6 * np.max(np.abs(found))
@@ -66,7 +66,7 @@ def test_reverse_mode_is_forward_mode(forwards):
 def test_second_derivatives(forwards):
     hessian = jax.jit(jax.jacfwd(jax.jacfwd(lambda theta: _end(theta)[0])))(THETA)
     steps = 1e-5 * jnp.concatenate([jnp.eye(8), -jnp.eye(8)])
-    jacobians, _ = forwards(THETA + steps)
+    jacobians, _ = forwards(THETA[None] + steps)
     differences = np.moveaxis(np.asarray(jacobians[:8] - jacobians[8:]) / 2e-5, 0, -1)
     assert np.max(np.abs(hessian - differences)) < 1e-5 * np.max(np.abs(hessian))
 
