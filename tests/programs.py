@@ -83,6 +83,18 @@ def alone(model, row, scheme=None):
     return _motion(None, motion, params)
 
 
+def transposed(model, row, weights, scheme=None):
+    """Name -> derivative of weights @ (q, u) of the end by each parameter, in reverse mode."""
+    params, times, substeps = _arguments(model, row, np.float64)
+
+    def weighted(params):
+        q0, u0 = model.start(params)
+        motion = dc.simulate(model.system, params, q0, u0, times, scheme=scheme, substeps=int(substeps))
+        return weights @ jnp.concatenate([motion.q[-1], motion.u[-1]])
+
+    return jax.tree.map(np.asarray, jax.jit(jax.grad(weighted))(params))
+
+
 @cache
 def _program(model, scheme, derivative, single):
     def states(params, times, substeps):

@@ -302,24 +302,27 @@ def _chain():
 
 CHAIN = _chain()
 
-# Six discs over a floor, whose neighbours are found by a cell list.
-LISTED = Model(
-    dc.systems.balls(6, 2, box=(0.0, np.array([1.03, FAR])), cell=0.25),
-    {
-        # Four on the floor, two above the gaps between them.
-        "q0": np.array([0.15, 0.2, 0.38, 0.2, 0.61, 0.2, 0.84, 0.2, 0.28, 0.45, 0.51, 0.45]),
-        "u0": np.zeros(12),
-        "mass": np.ones(6),
-        "radius": np.full(6, 0.1),
-        "gravity": np.array([0.0, -9.81]),
-        "restitution": 0.5,
-    },
+# Six discs over a floor, whose neighbours are found by a cell list, or are all others.
+LISTED, PAIRS = (
+    Model(
+        dc.systems.balls(6, 2, box=(0.0, np.array([1.03, FAR])), cell=cell),
+        {
+            # Four on the floor, two above the gaps between them.
+            "q0": np.array([0.15, 0.2, 0.38, 0.2, 0.61, 0.2, 0.84, 0.2, 0.28, 0.45, 0.51, 0.45]),
+            "u0": np.zeros(12),
+            "mass": np.ones(6),
+            "radius": np.full(6, 0.1),
+            "gravity": np.array([0.0, -9.81]),
+            "restitution": 0.5,
+        },
+    )
+    for cell in (0.25, None)
 )
 
-# A cube over a rough floor, which tumbles.
-CUBE = Model(
+# A cuboid of three different sides over a rough floor, which tumbles.
+CUBOID = Model(
     dc.systems.bodies(
-        dc.shapes.Box((0.1, 0.1, 0.1)), 3, lambda t, p: (jnp.array([[0.0, 0.0, 1.0]]), jnp.zeros(1)), pairs=False
+        dc.shapes.Box(0.1, 0.15, 0.2), 3, lambda t, p: (jnp.array([[0.0, 0.0, 1.0]]), jnp.zeros(1)), pairs=False
     ),
     {
         "q0": np.array([0.0, 0.0, 0.3, 1.0, 0.0, 0.0, 0.0]),

@@ -12,18 +12,6 @@ from diffcontact.system import contacts
 pytestmark = pytest.mark.full
 
 
-def test_the_first_step_is_free_and_exact():
-    system = dc.System(
-        gap=lambda t, q, p: q,
-        force=lambda t, q, u, p: 4.0 * jnp.ones(1),
-        mass=lambda q, p: 2.0 * jnp.ones(1),
-        restitution=lambda p: 0.0,
-    )
-    run = dc.simulate(system, {}, [1.0], [0.5], [0.0, 0.1], scheme=dc.CatchingUp())
-    # (25): q_1 = q_0 + h u_0 + h^2 f.
-    np.testing.assert_allclose(run.q[1], 1.0 + 0.1 * 0.5 + 0.01 * 2.0, rtol=1e-15)
-
-
 def test_feasible_on_a_nonconvex_set_that_turns():
     problem = closed_form.rotating_discs()
     params, q0, u0 = problem.unpack(jnp.asarray(problem.theta))

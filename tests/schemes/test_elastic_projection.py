@@ -17,21 +17,6 @@ BALL = dc.System(
 )
 
 
-def test_siconos_ball(reference):
-    table = np.loadtxt(reference / "siconos" / "schatzman_paoli_ball.csv", delimiter=",", skiprows=1)
-    steps = np.round(table[:, 0] / 0.005).astype(int)
-    table, steps = table[steps <= 1500], steps[steps <= 1500]
-    run = dc.simulate(BALL, {"e": 0.9}, [1.0], [0.0], 0.005 * np.arange(1501), scheme=dc.ElasticProjection())
-    # Beyond, the accumulation of bounces amplifies rounding.
-    np.testing.assert_allclose(run.q[steps, 0], table[:, 1], atol=1e-9)
-
-
-def test_the_first_step_is_inelastic_and_feasible():
-    run = dc.simulate(BALL, {"e": 1.0}, [0.1], [-2.0], [0.0, 0.1], scheme=dc.ElasticProjection())
-    # (4): the nearest point of K, without a bounce; to the rounding of the way there.
-    assert abs(run.q[1, 0]) <= np.finfo(float).eps
-
-
 @pytest.mark.parametrize("e", [0.3, 0.8, 1.0])
 def test_energy_and_depth_are_bounded_by_the_step(e):
     problem = system, params, _, _, T = convergence.balls_in_box(1, e)
@@ -108,14 +93,6 @@ def test_what_presses_on_each_other_at_rest_is_no_impact():
     assert run.status == dc.Status.OK
     np.testing.assert_allclose(run.q[-1], [0.1, 0.3, 0.5], atol=1e-9)
     assert np.all(run.impulse[:, :1] > 0)
-
-
-def test_an_impact_within_the_first_step_is_reported():
-    def status(e):
-        return dc.simulate(BALL, {"e": e}, [0.1], [-2.0], [0.0, 0.1], scheme=dc.ElasticProjection()).status
-
-    assert status(1.0) == dc.Status.TOO_COARSE
-    assert status(0.0) == dc.Status.OK
 
 
 def test_another_consistent_acceleration():

@@ -56,28 +56,6 @@ def test_a_percussion_without_weight_leaves_the_derivative_alone():
     np.testing.assert_array_equal(jacobian, np.eye(2))
 
 
-def test_atoms_act_at_their_times_and_once():
-    # At the first time, inside an interval, twice at one time on the grid, and after the end.
-    times, weights = [0.0, 0.13, 0.3, 0.3, 0.9], [0.01, 0.02, 0.03, 0.04, 1.0]
-    run = dc.simulate(
-        line(*times), params(weights=weights), [0.0, 0.0], [5.0, 9.0], 0.1 * np.arange(6), scheme=SCHEME, substeps=3
-    )
-    # Sliding throughout: implicit Euler is exact for a constant friction gamma nu = 2 N, so only the jumps matter.
-    passed = np.array([0.0, 0.01, 0.03, 0.10, 0.10, 0.10])
-    friction = 2.0 * (0.1 * np.arange(6) + passed)
-    friction[0] = 0.0
-    np.testing.assert_allclose(run.u, np.array([5.0, 9.0]) - friction[:, None] / np.array([1.0, 2.0]), atol=1e-13)
-    np.testing.assert_allclose(run.impulse, -np.diff(friction)[:, None] * np.ones(2), atol=1e-13)
-
-
-def test_the_belt_carries_particles_along():
-    run = dc.simulate(FREE, params(belt=0.5), [0.0, 0.0], [0.0, 0.0], np.linspace(0, 1, 21), scheme=SCHEME)
-    # Friction speeds both up, by gamma nu / m = 2 and 1 m/s^2, until they stick to the belt.
-    np.testing.assert_allclose(run.u[5], [0.5, 0.25], atol=1e-12)
-    np.testing.assert_allclose(run.u[-1], 0.5, atol=1e-12)
-    np.testing.assert_allclose(run.impulse[-1], 0.0, atol=1e-12)
-
-
 def test_stable_for_any_step():
     values = params(gamma=0.0, stiffness=1e6)
     run = dc.simulate(FREE, values, [1.0, -1.0], [0.0, 0.0], np.linspace(0, 100, 21), scheme=SCHEME)
@@ -97,14 +75,6 @@ def test_the_estimate_of_the_velocity_holds(seed):
     assert np.isfinite(estimate.bound)
     run = dc.simulate(STRUCK, values, q0, u0, np.linspace(0, 0.12, 25), scheme=SCHEME)
     assert np.max(np.linalg.norm(run.u, axis=1)) <= estimate.bound
-
-
-def test_slider_is_first_order_in_state_and_jacobian(reference):
-    coarse, fine = convergence.measure(convergence.from_reference("slider_percussions", 1), SCHEME, (50, 200))
-    # Four times the steps: a quarter of the error; the measured ratio is 4.00.
-    assert 3.8 < coarse.state / fine.state < 4.2
-    assert 3.8 < coarse.jacobian / fine.jacobian < 4.2
-    assert fine.jacobian < 2e-3
 
 
 def test_chain_is_first_order_in_the_state_and_wrong_in_the_jacobian(reference):

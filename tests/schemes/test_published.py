@@ -106,18 +106,6 @@ def test_the_other_kind_of_system_is_refused(name):
         dc.simulate(other, {**params, "restitution": 0.0}, *start, [0.0, 0.1], scheme=scheme)
 
 
-@pytest.mark.parametrize("name", ["velocity", "catching"])
-def test_restitution_is_refused_and_inside_transformations_reported(name):
-    scheme, system, params, start = SCHEMES[name]
-    with pytest.raises(ValueError, match=r"restitution.*EventTimed.*ElasticProjection"):
-        dc.simulate(system, {**params, "restitution": 0.5}, *start, [0.0, 0.1], scheme=scheme)
-    status = jax.jit(
-        lambda e: dc.simulate(system, {**params, "restitution": e}, *start, [0.0, 0.1], scheme=scheme).status
-    )
-    assert status(0.5) == dc.Status.RESTITUTION_IGNORED
-    assert status(0.0) == dc.Status.OK
-
-
 @pytest.mark.parametrize("scheme", [dc.VelocityProjection(), dc.CatchingUp(), dc.ElasticProjection()])
 def test_a_heavy_body_that_flies_elsewhere_hides_nothing(scheme):
     """Discs pass each other at 8 m/s in steps of 25 ms, 0.2 m, with their centres 0.26 m apart."""

@@ -34,42 +34,6 @@ def slid(friction, angle, speed, times):
     return dc.simulate(BLOCK, params, jnp.zeros(2), speed * jnp.array([1.0, 0.0]), times, scheme=COULOMB)
 
 
-def test_a_block_sticks_below_the_angle_of_friction():
-    run = slid(0.5, 0.3, 0.0, jnp.linspace(0, 1, 101))
-    assert run.status == dc.Status.OK
-    np.testing.assert_allclose(run.q, 0.0, atol=1e-14)
-    np.testing.assert_allclose(run.friction[:, 0, 0], 0.01 * G * np.sin(0.3), rtol=1e-12)
-
-
-def test_a_block_slides_above_the_angle_of_friction():
-    run = slid(0.2, 0.3, 0.0, jnp.linspace(0, 1, 101))
-    a = G * (np.sin(0.3) - 0.2 * np.cos(0.3))
-    np.testing.assert_allclose(run.u[:, 0], -a * run.t, atol=1e-12)
-    # q' = q + h u' sums to t (t + h) / 2.
-    np.testing.assert_allclose(run.q[:, 0], -a * run.t * (run.t + 0.01) / 2, atol=1e-12)
-    np.testing.assert_allclose(run.q[:, 1], 0.0, atol=1e-14)
-    np.testing.assert_allclose(run.friction[:, 0, 0], 0.2 * run.impulse[:, 0], rtol=1e-12)
-
-
-def test_it_stops_where_it_should_and_stays():
-    h = 0.005
-    run = slid(0.4, 0.3, 2.0, h * jnp.arange(121))
-    distance = 2.0**2 / (2 * G * (np.sin(0.3) + 0.4 * np.cos(0.3)))
-    assert abs(run.q[-1, 0] - distance) < 2.0 * h
-    np.testing.assert_allclose(run.u[-40:], 0.0, atol=1e-14)
-
-
-def test_derivatives_while_it_slides_are_exact_in_both_modes():
-    times = jnp.linspace(0, 0.5, 51)
-
-    def end(friction):
-        return slid(friction, 0.3, 0.0, times).q[-1, 0]
-
-    slope = G * np.cos(0.3) * 0.5 * 0.51 / 2
-    np.testing.assert_allclose(jax.jacfwd(end)(0.2), slope, rtol=1e-12)
-    np.testing.assert_allclose(jax.grad(end)(0.2), slope, rtol=1e-12)
-
-
 def test_jit_eager_and_vmap_agree():
     times = jnp.linspace(0, 0.4, 41)
     frictions = jnp.array([0.1, 0.4, 0.6])

@@ -34,25 +34,6 @@ def _start(seed):
     return params, jnp.asarray(place.ravel()), jnp.asarray(0.5 * rng.normal(size=2 * COUNT))
 
 
-def test_the_motion_is_that_of_all_pairs():
-    params, q0, u0 = _start(0)
-    dense = dc.simulate(PAIRS, params, q0, u0, TIMES, scheme=SCHEME)
-    listed = dc.simulate(LISTED, params, q0, u0, TIMES, scheme=SCHEME)
-    assert dense.status == listed.status == Status.OK
-    # The residual is 1e-6 of the largest violation, at most 0.5 m/s, and a settling heap multiplies errors.
-    np.testing.assert_allclose(listed.q, dense.q, atol=1e-5)
-    # Each ball's share: its own walls, and its pairs.
-    walls, pairs = dense.impulse[:, : 4 * COUNT], dense.impulse[:, 4 * COUNT :]
-    share = np.asarray(walls).reshape(-1, 2, COUNT, 2).sum(axis=(1, 3))
-    for column, (i, j) in enumerate(zip(*np.triu_indices(COUNT, k=1), strict=True)):
-        share[:, i] += pairs[:, column]
-        share[:, j] += pairs[:, column]
-    assert listed.impulse.shape == (TIMES.size - 1, COUNT)
-    # Multipliers are less well determined than velocities, not by more than two digits here.
-    np.testing.assert_allclose(listed.impulse, share, atol=1e-4)
-    assert np.max(share) > 0.1
-
-
 def test_the_derivative_is_that_of_all_pairs_in_both_modes():
     params, q0, u0 = _start(1)
 
@@ -141,16 +122,6 @@ def test_places_and_reach_grow_each_for_its_own_reason():
     assert LISTED.larger(Status.TOO_COARSE) is None
     # Twice but for the allowance for rounding.
     np.testing.assert_allclose(np.array(ways) / ways[0], [1.0, 1.0, 2.0], rtol=1e-2)
-
-
-def test_a_lane_that_overlaps_is_told_and_leaves_its_neighbours_alone():
-    params, q0, u0 = _start(0)
-    bad = q0.at[:2].set(q0[2:4] + 0.01)
-    run = jax.jit(jax.vmap(lambda q0: dc.simulate(LISTED, params, q0, u0, TIMES[:6], scheme=SCHEME)))
-    both = run(jnp.stack([q0, bad]))
-    assert both.status.tolist() == [Status.OK, Status.OVERLAP]
-    np.testing.assert_array_equal(both.q[0], run(jnp.stack([q0, q0])).q[0])
-    assert np.all(np.isfinite(both.q))
 
 
 @pytest.mark.parametrize("scheme", [SCHEME, dc.ElasticProjection()])

@@ -1,7 +1,5 @@
 """Balls that spin in motion, against closed forms of the state and of its derivatives."""
 
-import json
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -164,31 +162,6 @@ def test_a_lane_that_is_bad_stands_still_and_disturbs_no_other():
     np.testing.assert_array_equal(state[1:], np.broadcast_to(np.concatenate([_at(0.6)[:3], U0]), (3, 9)))
     assert not np.any(rubbed[1:])
     assert np.all(np.isfinite(slope))
-
-
-def test_two_discs_that_meet_obliquely(reference):
-    known = json.loads((reference / "coulomb" / "two_discs.json").read_text())
-    pair = dc.systems.balls(2, 2, spin=True)
-    names = list(known["parameters"])
-
-    def end(given):
-        mu, e, r1, r2, m1, m2 = given[:6]
-        params = {
-            "mass": jnp.stack([m1, m2]),
-            "radius": jnp.stack([r1, r2]),
-            "gravity": jnp.zeros(2),
-            "restitution": e,
-            "friction": mu,
-        }
-        run = dc.simulate(pair, params, given[6:12], given[12:], jnp.linspace(0.0, known["runs"][0]["T"], 4))
-        return jnp.concatenate([run.q[-1], run.u[-1]]), run.status
-
-    given = jnp.array([known["parameters"][name] for name in names])
-    jacobian, _ = jax.jit(jax.jacfwd(end))(given)
-    state, status = jax.jit(end)(given)
-    assert status == Status.OK
-    np.testing.assert_allclose(state, known["runs"][0]["state"], atol=ROUNDING)
-    np.testing.assert_allclose(jacobian, known["runs"][0]["jacobian"], atol=10 * ROUNDING)
 
 
 def test_a_cell_list_leads_to_the_motion_of_all_pairs():

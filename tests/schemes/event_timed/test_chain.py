@@ -1,10 +1,72 @@
-"""Two particles on springs with dry friction and percussions, by one program."""
+"""Two particles on springs with dry friction, a belt and percussions, by one program."""
 
+import numpy as np
 import pytest
 import references
 import zoo
+from programs import alone, run
+
+from diffcontact import Status
+
+# Neither springs nor loads: friction gamma nu = 2 and 1 N on 1 and 0.5 kg, 2 m/s^2 on either.
+FREE = {"damping": 0.0, "stiffness": 0.0, "load": 0.0, "percussion": 0.0, "normal": [10.0, 5.0], "mass": [1.0, 0.5]}
+# Name -> (row, end by hand).
+CLOSED_FORMS = {
+    "slides to rest": (FREE | {"u0": [1.0, -0.5]}, [0.35, -0.1125, 0, 0]),
+    # It has the belt's speed after 0.25 s.
+    "is carried": (FREE | {"u0": 0.0, "belt": 0.5}, [0.1 + 0.4375, -0.05 + 0.4375, 0.5, 0.5]),
+    # Percussions a at 0.1, 0.25 and 0.3 s take gamma nu a / m = 2 a off the speed: 0.2 m/s at 0.3 s.
+    "is struck while it slides": (
+        FREE | {"u0": [3.0, 3.0], "percussion": [0.0, 0.0, 0.1], "end": 0.5},
+        [0.1 + 1.5 - 0.25 - 0.04, -0.05 + 1.5 - 0.25 - 0.04, 1.8, 1.8],
+    ),
+    "sticks when struck": (
+        FREE | {"u0": [0.6, 0.6], "percussion": [0.0, 0.1, 0.0], "end": 0.5},
+        [0.1 + 0.15 - 0.0625, -0.05 + 0.15 - 0.0625, 0.0, 0.0],
+    ),
+    # A spring of 4 N/m on 1 kg holds 0.5 m with 2 N.
+    "friction holds the spring": (
+        FREE | {"stiffness": 4.0, "mass": [1.0, 1.0], "normal": [10.0, 10.0], "q0": [0.1, 0.2], "u0": 0.0},
+        [0.1, 0.2, 0, 0],
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def motions():
+    return run(zoo.CHAIN, {name: row for name, (row, _) in CLOSED_FORMS.items()})
 
 
 @pytest.mark.parametrize("name", references.of(zoo.CHAIN))
 def test_states_and_derivatives_are_the_exact_ones(reference, name):
     references.check(reference, name)
+
+
+@pytest.mark.parametrize("name", CLOSED_FORMS)
+def test_the_end_is_that_by_hand(motions, name):
+    assert motions[name].status == Status.OK
+    np.testing.assert_allclose(motions[name].end, CLOSED_FORMS[name][1], atol=1e-12)
+
+
+@pytest.mark.parametrize("name", CLOSED_FORMS)
+def test_impulses_account_for_the_momentum(motions, name):
+    motion = motions[name]
+    spring = motion.params["stiffness"] * np.array([[2.0, -1.0], [-1.0, 1.0]])
+    given = motion.impulse - np.diff(motion.t)[:, None] * motion.q[:-1] @ spring
+    np.testing.assert_allclose(np.diff(motion.u, axis=0) * motion.params["mass"], given, atol=1e-12)
+
+
+def test_derivatives_by_hand(motions):
+    # x = u0^2 / (2 gamma nu / m): of speed, friction and the normal force.
+    stops = motions["slides to rest"].jacobian("u0", "friction", "normal", "mass")
+    np.testing.assert_allclose(stops[0], [0.5, 0, -0.25 / 0.2, -0.025, 0, 0.25, 0], atol=1e-11)
+    # t = b / 2: x = b T - b^2 / 4.
+    carried = motions["is carried"].jacobian("belt", "friction")
+    np.testing.assert_allclose(carried[0], [1 - 0.25, 0.0625 / 0.2], rtol=1e-11)
+    struck = motions["is struck while it slides"].jacobian("percussion")
+    np.testing.assert_allclose(struck[[0, 2]], [[-0.8, -0.5, -0.4], [-2, -2, -2]], rtol=1e-11)
+
+
+def test_a_row_alone_is_the_lane_that_it_is_among_others(motions):
+    motion = alone(zoo.CHAIN, CLOSED_FORMS["sticks when struck"][0])
+    np.testing.assert_allclose(motion.q, motions["sticks when struck"].q, atol=1e-13)

@@ -16,23 +16,6 @@ pytestmark = pytest.mark.full
 
 
 @pytest.mark.parametrize("name", coulomb.PROBLEMS)
-def test_the_references(reference, name):
-    data = json.loads((reference / f"coulomb/{name}.json").read_text())
-    theta = jnp.array(list(data["parameters"].values()))
-    for run in data["runs"]:
-        counts = [round(run["T"] / h) for h in (1e-2, 4e-3, 1e-3)]
-        found, statuses = friction_orders.errors(coulomb.PROBLEMS[name], run, theta, counts)
-        assert not statuses.any()
-        if name in ("driven_block", "ladder"):
-            order = np.log(found[1] / found[2]) / np.log(counts[2] / counts[1])
-            assert np.all(order > 1.8)
-            assert np.all(found[2] < 1e-5)
-        else:
-            # Constant forces, and flat contacts: rounding; given forces of time: fourth order. References: 1e-12.
-            assert np.all(found < 2e-11)
-
-
-@pytest.mark.parametrize("name", coulomb.PROBLEMS)
 def test_the_references_by_reverse_mode(reference, name):
     data = json.loads((reference / f"coulomb/{name}.json").read_text())
     theta = jnp.array(list(data["parameters"].values()))
@@ -122,63 +105,6 @@ def test_two_alike_blocks_stick_and_slip_at_the_same_times(reference):
     np.testing.assert_allclose(motion.u[-1], [v, v, 0.0, 0.0], atol=2e-9)
 
 
-# A block on a slope that may be driven: v0, mu, angle, gravity, amplitude and frequency of the drive.
-BLOCK = coulomb.PROBLEMS["slope_stop"]
-
-
-def _block_at(theta, end=1.0):
-    motion = dc.simulate(BLOCK.system, theta, *BLOCK.start(theta), jnp.array([0.0, end]), substeps=jnp.array(50))
-    return motion.q[-1, 0], motion.u[-1, 0], motion.status
-
-
-_block = jax.jit(jax.vmap(lambda theta: (_block_at(theta), jax.jacfwd(lambda p: _block_at(p)[0])(theta))))
-
-
-def test_stopping_distance_limit_angle_and_reversal():
-    angle = np.arctan(0.5)
-    below, above, turns = angle - 1e-9, angle + 1e-3, 0.9
-    g = 9.81
-    theta = jnp.array(
-        [
-            [2.0, 0.5, 0.0, g, 0.0, 1.0],  # slides to rest on a plane
-            [0.0, 0.5, below, g, 0.0, 1.0],  # holds
-            [0.0, 0.5, above, g, 0.0, 1.0],  # lets go
-            [1.0, 0.5, turns, g, 0.0, 1.0],  # up, and down again
-        ]
-    )
-    (x, v, status), slope = _block(theta)
-    assert not np.any(status)
-    down = g * (np.sin(above) - 0.5 * np.cos(above))
-    braking, falling = g * (np.sin(turns) + 0.5 * np.cos(turns)), g * (np.sin(turns) - 0.5 * np.cos(turns))
-    after = 1.0 - 1.0 / braking
-    exact_x = [4 / (2 * 0.5 * g), 0.0, -down / 2, 1 / (2 * braking) - falling * after**2 / 2]
-    np.testing.assert_allclose(x, exact_x, rtol=1e-12, atol=1e-15)
-    np.testing.assert_allclose(v, [0.0, 0.0, -down, -falling * after], rtol=1e-12, atol=1e-15)
-    # d stop/d mu = -u0^2 / (2 mu^2 g), d stop/d u0 = u0 / (mu g).
-    np.testing.assert_allclose(slope[0, :2], [2 / (0.5 * g), -4 / (2 * 0.25 * g)], rtol=1e-12)
-    # What holds does not move with any parameter.
-    assert np.all(np.abs(slope[1, 1:]) < 1e-15)
-
-
-def test_a_ladder_lets_go_below_its_limit_angle():
-    """Both ends at the edge of their cones: tan(angle) = (1 - mu^2) / (2 mu)."""
-    problem, mu = coulomb.PROBLEMS["ladder"], 0.4
-    limit = np.arctan((1 - mu**2) / (2 * mu))
-
-    @jax.jit
-    @jax.vmap
-    def fallen(angle):
-        theta = jnp.stack([1.0, mu, 9.81, angle, 0.0])
-        motion = dc.simulate(problem.system, theta, *problem.start(theta), jnp.array([0.0, 0.1]), substeps=jnp.array(5))
-        return motion.q[-1, 2] - angle, motion.status
-
-    change, status = fallen(limit + jnp.array([-1e-3, 1e-3]))
-    assert not np.any(status)
-    assert change[0] < -1e-6
-    # To rounding: it is at rest.
-    assert abs(change[1]) < 1e-13
-
-
 # A box on a belt: two corners, which rub alike, so that their friction depends on each other. q = (x, y, angle).
 BOX = dc.System(
     gap=lambda t, q, p: q[1] + jnp.array([-1.0, 1.0]) * 0.2 * jnp.sin(q[2]) - 0.1 * jnp.cos(q[2]),
@@ -193,29 +119,6 @@ BOX = dc.System(
 def _box(params, end=0.5, steps=10):
     times = jnp.linspace(0.0, end, steps + 1)
     return dc.simulate(BOX, params, jnp.array([0.0, 0.1, 0.0]), jnp.zeros(3), times)
-
-
-def test_a_box_that_lies_flat_sticks_slides_and_is_carried():
-    weight, mu = 9.81, 0.5
-    cases = {
-        "mu": jnp.array([mu, mu, mu]),
-        "push": jnp.array([0.9 * mu * weight, 1.5 * mu * weight, 0.0]),
-        "belt": jnp.array([0.0, 0.0, 1.0]),
-    }
-    run = jax.jit(jax.vmap(_box))(cases)
-    assert not np.any(run.status)
-    # It sticks; it slides with a = push - mu g; the belt drags it until it goes with it, at t = 1 / (mu g).
-    slides, drags = 0.5 * mu * weight, mu * weight
-    carried = 0.5 - 1 / drags
-    np.testing.assert_allclose(run.u[:, -1, 0], [0.0, 0.5 * slides, 1.0], rtol=1e-12, atol=1e-14)
-    np.testing.assert_allclose(run.q[:, -1, 0], [0.0, slides / 8, 1 / (2 * drags) + carried], rtol=1e-12, atol=1e-14)
-    np.testing.assert_allclose(run.q[:, -1, 1:], np.broadcast_to([0.1, 0.0], (3, 2)), atol=1e-14)
-    # Friction over each interval: what holds the push, mu times the weight, and nothing once it goes with the belt.
-    total = np.asarray(run.friction).sum(axis=(2, 3))
-    np.testing.assert_allclose(total[0], -0.05 * 0.9 * mu * weight, rtol=1e-12)
-    np.testing.assert_allclose(total[1], -0.05 * mu * weight, rtol=1e-12)
-    np.testing.assert_allclose(total[2, -3:], 0.0, atol=1e-13)
-    np.testing.assert_allclose(np.asarray(run.impulse).sum(axis=2), 0.05 * weight, rtol=1e-12)
 
 
 def test_derivatives_agree_eager_jitted_mapped_and_both_ways():

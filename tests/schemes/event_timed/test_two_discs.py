@@ -1,10 +1,50 @@
 """Two rough discs that meet, by one program."""
 
+import numpy as np
 import pytest
 import references
 import zoo
+from programs import run
+
+from diffcontact import Status
+
+MEETS = {"radius": 0.25, "q0": [-1.0, 0.0, 0.0, 0.0, 0.0, 0.0], "restitution": 0.5}
+# Name -> (row, velocities by hand): discs of r = 0.25 that meet head on at 2 m/s, P = 1.5; with a slip of s at the
+# contact friction is the lesser of mu P and s / 6 (two bodies, each 1 / m + r^2 / I = 3).
+VELOCITIES = {
+    "head on": (MEETS | {"u0": [2.0, 0, 0, 0, 0, 0]}, [0.5, 0, 0, 1.5, 0, 0]),
+    # s = r (w1 + w2) = 0.6 < 6 mu P: 0.1 N s, and r 0.1 / I = 0.8 of spin.
+    "gears": (MEETS | {"u0": [2.0, 0, 2.4, 0, 0, 0]}, [0.5, 0.1, 1.6, 1.5, -0.1, -0.8]),
+    "slips": (MEETS | {"u0": [2.0, 0, 2.4, 0, 0, 0], "friction": 0.04}, [0.5, 0.06, 1.92, 1.5, -0.06, -0.48]),
+    "springs back": (
+        MEETS | {"u0": [2.0, 0, 2.4, 0, 0, 0], "tangential_restitution": 0.5},
+        [0.5, 0.15, 1.2, 1.5, -0.15, -1.2],
+    ),
+}
 
 
 @pytest.mark.parametrize("name", references.of(zoo.TWO_DISCS))
 def test_states_and_derivatives_are_the_exact_ones(reference, name):
     references.check(reference, name)
+
+
+@pytest.fixture(scope="module")
+def motions():
+    return run(zoo.TWO_DISCS, {name: row for name, (row, _) in VELOCITIES.items()})
+
+
+@pytest.mark.parametrize("name", VELOCITIES)
+def test_velocities_of_the_end_by_hand(motions, name):
+    assert motions[name].status == Status.OK
+    found, expected = motions[name].u[-1], np.array(VELOCITIES[name][1])
+    # The sign of friction is that of the turning: it follows from the row's spin.
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", VELOCITIES)
+def test_momentum_and_angular_momentum_are_kept(motions, name):
+    motion = motions[name]
+    velocity, place = motion.u.reshape(21, 2, 3), motion.q.reshape(21, 2, 3)
+    np.testing.assert_allclose(velocity[:, :, :2].sum(axis=1), np.tile([2.0, 0.0], (21, 1)), atol=1e-12)
+    turning = np.sum(np.cross(place[..., :2], velocity[..., :2]) + velocity[..., 2] * 0.25**2 / 2, axis=1)
+    np.testing.assert_allclose(turning, turning[0], atol=1e-12)
