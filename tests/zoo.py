@@ -333,3 +333,32 @@ CUBOID = Model(
         "friction": 0.3,
     },
 )
+
+# Two carts on a track that sags, and a ball that bounces twice on a floor that drifts, in pixels.
+CARTS = Model(
+    dc.systems.carts(),
+    {
+        "q0": np.array([0.0, 0.5]),
+        "u0": np.array([0.4, -0.1]),
+        "restitution": 0.7,
+        "mass_ratio": 1.4,
+        "distance": 0.1,
+        "tilt": 0.0,
+        "sag": 0.0,
+        "drag": 0.0,
+    },
+)
+BOUNCES = Model(
+    dc.systems.bouncing_ball(2),
+    {
+        "q0": np.zeros(1),
+        "u0": np.zeros(1),
+        "restitution": 0.8,
+        "later_restitution": np.array([0.6]),
+        "gravity": 10.0,
+        "drag": 0.0,
+        "floor": 5.0,
+        "floor_drift": 0.5,
+        "apexes": np.array([2.0]),
+    },
+)

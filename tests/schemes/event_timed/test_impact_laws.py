@@ -13,8 +13,6 @@ from scipy.integrate import solve_ivp
 import diffcontact as dc
 from diffcontact.status import Status
 
-pytestmark = pytest.mark.full
-
 LAWS = ("newton", "poisson", "stronge")
 
 
@@ -113,6 +111,7 @@ def outcome(directions, law):
     return W, params, w, *map(np.asarray, many(directions, law)(params, w))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("directions", [1, 2])
 def test_no_impact_makes_energy(directions, law):
@@ -134,6 +133,7 @@ def test_no_impact_makes_energy(directions, law):
     np.testing.assert_allclose(after - w, np.einsum("nij,nj->ni", W, r), atol=1e-6)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("directions", [1, 2])
 def test_central_impacts_know_one_law(directions):
     for law in LAWS:
@@ -145,6 +145,7 @@ def test_central_impacts_know_one_law(directions):
         np.testing.assert_allclose(r[:, 1:], -w[:, 1:] * (grip / slip)[:, None], rtol=1e-12, atol=1e-15)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("law", LAWS[1:])
 def test_a_slip_that_stays_in_a_plane_is_rouths(law):
     W, params, w, r, *_ = outcome(2, law)
@@ -188,6 +189,7 @@ def keller(W, w, mu, e, law):
     return None if end is None else end[:3]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("law", LAWS[1:])
 def test_a_slip_that_turns_is_kellers(law):
     W, params, w, r, _, status = outcome(2, law)
@@ -228,6 +230,7 @@ def works(W, w, mu, until):
     return done, restored, left
 
 
+@pytest.mark.full
 def test_by_stronges_law_the_normal_force_gives_back_e_squared_of_the_work_that_it_took():
     W, params, w, r, _, status = outcome(1, "stronge")
     assert not status.any()
@@ -239,6 +242,7 @@ def test_by_stronges_law_the_normal_force_gives_back_e_squared_of_the_work_that_
     )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("law", LAWS[1:])
 def test_derivatives_of_a_plane_impact(law):
     """Of all five cases: against complex steps through the closed form, by both modes; what cannot matter is zero."""
@@ -264,6 +268,7 @@ def test_derivatives_of_a_plane_impact(law):
             assert np.all(np.abs(forward[i][:, 0]) <= rounding)
 
 
+@pytest.mark.full
 def test_derivatives_of_an_impact_in_space():
     """Of slips that turn, by Stronge's law, which has all events; and of one that sticks, on which mu has no effect."""
     W, params, w, _, _, status = outcome(2, "stronge")
@@ -295,6 +300,7 @@ def test_derivatives_of_an_impact_in_space():
     assert np.all(by_poisson[:, 1] != 0.0)
 
 
+@pytest.mark.full
 def test_single_precision():
     for directions in (1, 2):
         _, params, w, r, _, status = outcome(directions, "stronge")
@@ -310,6 +316,7 @@ def test_single_precision():
         assert np.all((np.abs(found - r[:400]) <= 3e-4 * size)[fine])
 
 
+@pytest.mark.full
 def test_what_the_laws_do_not_have():
     params, w = {"mass": jnp.eye(2), "e": 0.5, "mu": 0.3}, jnp.array([-1.0, 1.0])
     turning = contact(1, "stronge", lambda p: 0.25)
@@ -321,6 +328,7 @@ def test_what_the_laws_do_not_have():
         dc.simulate(contact(1, "poisson"), params, jnp.ones(2), w, jnp.arange(2.0), scheme=dc.VelocityProjection())
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("law", LAWS[1:])
 def test_a_wedge_is_told(law):
     """A block with one freedom that friction wedges: no normal impulse moves it back."""
