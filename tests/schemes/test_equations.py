@@ -158,8 +158,8 @@ def test_percussion_friction_is_first_order_and_its_percussions_are_exact(refere
         )
         for n in ("10", "40")
     }
-    # Four times the steps: a quarter of the error; the ratio is 4.00 at 200 steps.
-    np.testing.assert_allclose(errors["10"] / errors["40"], 4.0, rtol=0.15)
+    # Four times the steps: a quarter of the error, or less.
+    assert np.all(errors["10"] / errors["40"] > 3.8)
     # Sliding throughout, implicit Euler is exact for constant friction: only the jumps matter.
     passed = np.array(
         [0.01 * (t >= 0.1 - 1e-9) + 0.02 * (t >= 0.25 - 1e-9) + 0.1 * (t >= 0.3 - 1e-9) for t in found["struck"].t]

@@ -32,7 +32,8 @@ def test_the_motion_and_its_derivatives_are_those_of_all_pairs(both, name):
     assert listed.status == dense.status == Status.OK
     # The residual is 1e-6 of the largest violation, at most 2 m/s, and a settling heap multiplies errors.
     np.testing.assert_allclose(listed.q, dense.q, atol=1e-5)
-    names = "q0", "u0", "radius", "gravity", "mass"
+    # Without weight those that stuck together touch without a load, and gravity may part them: a tie.
+    names = ["q0", "u0", "radius", "mass", *(["gravity"] if name == "settles" else [])]
     found, truth = listed.jacobian(*names), dense.jacobian(*names)
     # Velocities are worse by 1 / h.
     np.testing.assert_allclose(found, truth, atol=1e-4 * np.max(np.abs(truth)))
