@@ -9,8 +9,6 @@ import pytest
 
 import diffcontact as dc
 
-pytestmark = pytest.mark.full
-
 # A mass falls on a round hill beside a slope: curved and flat contact, an impact and then sliding.
 HILL = dc.System(
     gap=lambda t, q, p: jnp.stack([jnp.linalg.norm(q) - p["radius"], q[1] + 0.3 * q[0] - p["level"] - 0.1 * t]),
@@ -58,6 +56,7 @@ def _end(name, params, q0, u0):
     return jnp.concatenate([run.q[-1], run.u[-1], jnp.sum(run.impulse, axis=0)])
 
 
+@pytest.mark.full
 @each
 def test_forward_and_reverse_are_the_derivative_of_the_scheme_itself(name):
     _, _, params, start = SCHEMES[name]
@@ -86,6 +85,7 @@ def test_forward_and_reverse_are_the_derivative_of_the_scheme_itself(name):
     np.testing.assert_allclose(here, value, rtol=1e-9, atol=1e-10)
 
 
+@pytest.mark.full
 @each
 def test_single_precision(name):
     scheme, system, params, start = SCHEMES[name]
@@ -106,6 +106,7 @@ def test_the_other_kind_of_system_is_refused(name):
         dc.simulate(other, {**params, "restitution": 0.0}, *start, [0.0, 0.1], scheme=scheme)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("scheme", [dc.VelocityProjection(), dc.CatchingUp(), dc.ElasticProjection()])
 def test_a_heavy_body_that_flies_elsewhere_hides_nothing(scheme):
     """Discs pass each other at 8 m/s in steps of 25 ms, 0.2 m, with their centres 0.26 m apart."""

@@ -19,7 +19,7 @@ FALLS = {"gravity": 10.0, "radius": 0.1, "q0": [0.0, 0.3, 0.0], "u0": [1.0, 0.0,
 
 def _fallen(friction):
     """(x, y, angle, u) after 0.2 s of free fall, an impact with this impulse of friction, and 0.2 s more."""
-    return [0.4 - 0.2 * friction, 0.3, -4.0 * friction, 1.0 - friction, -0.8 + 2.0, -20.0 * friction]
+    return [0.4 - 0.2 * friction, 0.14, -4.0 * friction, 1.0 - friction, -0.8, -20.0 * friction]
 
 
 # Name -> (row, end by hand).
