@@ -6,21 +6,15 @@ from dataclasses import replace
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from bouncing import BALL, bounces
 
 import diffcontact as dc
 from diffcontact.drawing import Ball, drawing_of
 from diffcontact.identify.reporting import Labels, _Observed, fit_report
 
 TIMES = np.linspace(0.0, 1.0, 26)
-TRUTH = {"e": 0.6, "u0": np.array([2.0, 1.5])}
+TRUTH = {"e": 0.8, "q0": np.array([1.0, 1.5])}
 NOISE = 1e-3
-
-CART = dc.System(
-    gap=lambda t, q, p: 1.0 - q,
-    force=lambda t, q, u, p: 0.0 * q,
-    mass=lambda q, p: 1.0 + 0.0 * q,
-    restitution=lambda p: p["e"],
-)
 
 
 def seen(trajectory, params):
@@ -29,28 +23,28 @@ def seen(trajectory, params):
 
 @pytest.fixture(scope="module")
 def result():
-    """A cart that hits a stop at x = 1 in two runs, at u0 each."""
+    """A ball that hits the floor once in two runs, dropped from a height of its own each."""
     rng, problems = np.random.default_rng(0), []
-    for speed in TRUTH["u0"]:
-        hit = 1.0 / speed
-        x = np.where(hit > TIMES, speed * TIMES, 1.0 - TRUTH["e"] * speed * (TIMES - hit))
-        values = (x + NOISE * rng.normal(size=TIMES.size))[:, None]
+    for height in TRUTH["q0"]:
+        values = (bounces(TRUTH["e"], 9.81, height, 0.0, TIMES) + NOISE * rng.normal(size=TIMES.size))[:, None]
         values[7] = np.nan
         observations = dc.Observations(TIMES, values, NOISE, seen)
-        problems.append(dc.Problem(CART, observations, lambda p: ([0.0], p["u0"][None]), substeps=1, per_run=("u0",)))
-    free = {"e": dc.Interval(0.0, 1.0), "u0": dc.Real()}
-    return dc.fit(problems, {"e": 0.5, "u0": np.array([1.8, 1.4])}, free, shooting="single")
+        problems.append(
+            dc.Problem(BALL, observations, lambda p: (p["q0"][None], np.zeros(1)), substeps=1, per_run=("q0",))
+        )
+    start = {"e": 0.75, "g": 9.81, "q0": np.array([1.02, 1.48])}
+    return dc.fit(problems, start, {"e": dc.Interval(0.0, 1.0), "q0": dc.Real()}, shooting="single")
 
 
 def test_a_fit_alone_is_enough(result):
     report = fit_report(result)
     assert [run.label for run in report.runs] == ["run 0", "run 1"]
-    for run, trajectory, speed in zip(report.runs, result.trajectories, result.params["u0"], strict=True):
+    for run, trajectory, height in zip(report.runs, result.trajectories, result.params["q0"], strict=True):
         (impact,) = run.events
-        assert impact.time == pytest.approx(1.0 / speed, rel=1e-9)
-        # The curve has its corner on the stop, where no sample is.
+        assert impact.time == pytest.approx(np.sqrt(2 * height / 9.81), rel=1e-9)
+        # The curve has its corner on the floor, where no sample is.
         (corner,) = np.flatnonzero(np.diff(run.times) == 0)
-        np.testing.assert_allclose(run.curve[corner : corner + 2], 1.0, atol=1e-9)
+        np.testing.assert_allclose(run.curve[corner : corner + 2], 0.0, atol=1e-9)
         there = np.isfinite(run.measured)
         assert there.sum() == TIMES.size - 1
         np.testing.assert_allclose((run.measured - run.residual)[there], trajectory.q[there], atol=1e-12)
@@ -59,9 +53,9 @@ def test_a_fit_alone_is_enough(result):
 
 
 def test_what_runs_have_to_themselves_is_told_apart(result):
-    e, *speeds = fit_report(result).numbers.estimates
+    e, *heights = fit_report(result).numbers.estimates
     assert (e.run, e.least, e.most) == ("", 0.0, 1.0)
-    assert [one.run for one in speeds] == ["run 0", "run 1"]
+    assert [one.run for one in heights] == ["run 0", "run 1"]
     assert e.low < TRUTH["e"] < e.high
 
 
@@ -71,8 +65,8 @@ def test_a_picture_of_ones_own_is_taken(result, tmp_path):
 
     (ball,) = fit_report(result, draw=draw).runs[0].motion.shapes
     np.testing.assert_allclose(ball.offsets["centre"][:, 0], fit_report(result).runs[0].residual[:, 0])
-    result.report(tmp_path / "fit.html", draw=draw, title="A cart")
-    assert "<h1>A cart</h1>" in (tmp_path / "fit.html").read_text(encoding="utf-8")
+    result.report(tmp_path / "fit.html", draw=draw, title="A ball")
+    assert "<h1>A ball</h1>" in (tmp_path / "fit.html").read_text(encoding="utf-8")
     assert "<iframe srcdoc" in result._repr_html_()
 
 
@@ -127,7 +121,7 @@ def test_of_very_many_samples_some_are_shown_and_the_worst_one(monkeypatch):
         jnp.asarray(TIMES), jnp.zeros((26, 1)), jnp.zeros((26, 1)), jnp.zeros((25, 0)), jnp.zeros((), int)
     )
     values = np.where(TIMES[16] == TIMES, 1.0, 0.1)[:, None]
-    run = _Observed(CART, seen, {}, motion, values).run("many", drawing_of(CART), ())
+    run = _Observed(BALL, seen, {}, motion, values).run("many", drawing_of(BALL), ())
     np.testing.assert_array_equal(run.samples, TIMES[[0, 6, 12, 16, 18, 24]])
     assert run.motion.shapes[0].offsets["values"].shape == (6, 1)
 
@@ -148,7 +142,7 @@ def test_measured_places_are_observed_as_what_was_measured(rng):
 
     values = np.asarray(observe(motion, {})) + 1e-6 * rng.normal(size=(TIMES.size, 2))
     values[3] = np.nan
-    places = _Observed(CART, observe, {}, motion, values)._places()
+    places = _Observed(BALL, observe, {}, motion, values)._places()
     again = np.stack([(places[:, 1] - places[:, 0]) ** 2, places[:, 0]], axis=1)
     # To first order in a millionth.
     np.testing.assert_allclose(again, values, atol=1e-11)

@@ -1,17 +1,39 @@
-"""What a result says, on two fits of the same bouncing ball: with the true impact law and with a wrong one."""
+"""What a result says, how it is kept, compared and gone on from: fits of one bouncing ball, and of a fall."""
 
 import copy
 import dataclasses
 import json
 import pickle
+from dataclasses import replace
+from types import SimpleNamespace
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from bouncing import BALL, BALL_FREE, BALL_START, ball_problem, positions, start_of
+from falling import fall, fitted
+from scipy.optimize import OptimizeResult
 
-from diffcontact.identify import FitResult, Observations, Problem, fit
+from diffcontact.identify import (
+    FitResult,
+    Interval,
+    Normal,
+    Observations,
+    Positive,
+    Problem,
+    Real,
+    bootstrap,
+    compare,
+    fit,
+    posterior,
+    profile,
+)
+from diffcontact.identify.estimate import _at_bound
+from diffcontact.identify.result import resumed
+from diffcontact.identify.search import trust_region
 
-pytestmark = pytest.mark.full
+FREE = {"g": Positive(), "u0": Real()}
+INTERVALS = [lambda result: profile(result, "g"), bootstrap, posterior]
 
 
 @pytest.fixture(scope="module")
@@ -52,9 +74,8 @@ def test_what_is_infinite_or_missing_comes_back_too(run, tmp_path):
     values = ball_problem(np.random.default_rng(0), end=0.4).observations
     holes = values.values.copy()
     holes[3:6] = np.nan
-    blind = fit(
-        Problem(BALL, Observations(values.times, holes, 0.01, positions), start_of, substeps=1), BALL_START, BALL_FREE
-    )
+    seen = Observations(values.times, holes, 0.01, positions)
+    blind = fit(Problem(BALL, seen, start_of, substeps=1), BALL_START, BALL_FREE)
     blind.save(tmp_path / "blind.json")
     back = FitResult.load(tmp_path / "blind.json")
     assert back.stderr["e"] == np.inf
@@ -81,26 +102,19 @@ def test_a_damaged_file_is_told_by_name(result, tmp_path):
     cost = f'"cost": {json.dumps(document["fit_result"]["cost"])}'
     explains = f'"explains": "{document["verdict"]["explains"]}"'
     last = whole.rindex(cost)
+    older = {name: part for name, part in document.items() if name != "checksum"}
     for damaged in (
         whole[:last] + whole[last:].replace(cost, '"cost": 7.0'),
         whole.replace(explains, '"explains": "no"'),
         json.dumps(document | {"fit_result": {**document["fit_result"], "stderr": None}}),
+        json.dumps(older | {"fit_result": {**document["fit_result"], "trajectories": [None]}}),
         *(whole[:size] for size in (0, 1, 3000, len(whole) - 3)),
     ):
         path.write_text(damaged)
-        with pytest.raises(ValueError, match=r"result\.json: (FitResult\.from_dict: damaged|not a JSON document)"):
+        with pytest.raises(ValueError, match=r"result\.json: (FitResult\.from_dict: )?(damaged|not a JSON document)"):
             FitResult.load(path)
     path.write_text(json.dumps(document | {"title": "with a note"}))
     assert str(FitResult.load(path)) == str(result)
-
-
-def test_a_damaged_file_of_an_older_version_is_told_by_name(result, tmp_path):
-    document = result.to_dict()
-    del document["checksum"]
-    document["fit_result"]["trajectories"] = [None]
-    (tmp_path / "old.json").write_text(json.dumps(document))
-    with pytest.raises(ValueError, match=r"old\.json: damaged"):
-        FitResult.load(tmp_path / "old.json")
 
 
 def test_criteria_are_those_of_their_definitions(result):
@@ -116,11 +130,117 @@ def test_criteria_are_those_of_their_definitions(result):
 
 
 def test_parameters_may_be_called_like_elements(result):
-    named = dataclasses.replace(
-        result,
-        names=("e[:,1][2]", *result.names[1:]),
-        stderr={"e[:,1]": np.ones(1), **dict(list(result.stderr.items())[1:])},
-    )
+    stderr = {"e[:,1]": np.ones(1), **dict(list(result.stderr.items())[1:])}
+    named = dataclasses.replace(result, names=("e[:,1][2]", *result.names[1:]), stderr=stderr)
     assert named.place("e[:,1][2]") == ("e[:,1]", (0,))
     assert named.place("q0[0]") == ("q0", (0,))
     assert named.place("g") == ("g", ())
+
+
+def test_the_data_support_the_true_impact_law(run, result):
+    elastic = fit(run, BALL_START | {"e": 0.995}, BALL_FREE | {"e": Interval(0.99, 1.0)})
+    comparison = compare(elastic, result, ("elastic", "restitution"))
+    assert comparison.aic > 10
+    assert "the data support restitution strongly" in str(comparison)
+    same = compare(result, result)
+    assert (same.aic, same.bic) == (0.0, 0.0)
+    assert "do not decide" in same.verdict
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda run: fit(run, BALL_START, BALL_FREE, loss="huber"), "same loss"),
+        (lambda run: fit(run, BALL_START, BALL_FREE, noise="estimated"), "estimated"),
+        (
+            lambda run: fit(replace(run, observations=replace(run.observations, noise=0.03)), BALL_START, BALL_FREE),
+            "two different sigma",
+        ),
+    ],
+    ids=["loss", "noise", "sigma"],
+)
+def test_costs_in_different_units_are_not_compared(run, result, change, message):
+    """The same samples fitted alike, but for the unit of the cost: no data would decide between them."""
+    with pytest.raises(ValueError, match=message):
+        compare(result, change(run))
+
+
+def test_what_cannot_be_compared_is_told_in_one_line(result):
+    fewer = replace(result, residuals=(result.residuals[0][:30],))
+    for one, other, labels, message in (
+        (result, fewer, None, "different data"),
+        (result, 3, None, r"compare\(second\): expected a FitResult, what fit returns, got int"),
+        (None, result, None, r"compare\(first\): expected a FitResult, what fit returns, got NoneType"),
+        *((result, result, labels, r"compare\(labels\): .*, expected two words") for labels in ("ab", 3, ("one",))),
+    ):
+        with pytest.raises(ValueError, match=message):
+            compare(one, other, *[labels] * (labels is not None))
+
+
+@pytest.mark.parametrize("size", [1e-12, 7e-7, 1.0, 1e9])
+@pytest.mark.parametrize(
+    ("value", "stderr", "arrived"),
+    [(1.0, 1e-3, False), (0.04, 1.0, False), (1e-3, 1.0, True), (1e-9, 0.0, True)],
+    ids=["known to 0.1 %", "hardly known", "a thousandth of its error away", "data without noise"],
+)
+def test_the_unit_of_a_parameter_does_not_bring_it_to_its_bound(size, value, stderr, arrived):
+    """An inertia of a table-tennis ball is 7e-7 kg m^2, and not at 0."""
+    end = OptimizeResult(
+        x=np.array([value * size]), grad=np.array([1 / size]), jac=np.array([[1 / size]]), active_mask=np.zeros(1, int)
+    )
+    positive = SimpleNamespace(low=np.zeros(1), high=np.full(1, np.inf), start=np.array([0.8 * size]))
+    assert _at_bound(end, positive, np.array([stderr * size])).tolist() == [arrived]
+
+
+def test_what_moves_residuals_by_rounding_only_is_unseen_within_finite_bounds_too(rng):
+    """The mass of a falling ball cancels, and where no force depends on time so does the zero of the clock."""
+    mass, weight = lambda q, p: p["m"] * jnp.ones(1), lambda t, q, u, p: -p["m"] * p["g"] * jnp.ones(1)
+    heavy = replace(BALL, force=weight, mass=mass)
+    problem = replace(ball_problem(rng), system=heavy, clock=lambda t, p: t + p["zero"])
+    free = {"e": Interval(0.0, 1.0), "m": Interval(0.5, 2.0), "zero": Interval(-1.0, 1.0)}
+    found = fit(problem, BALL_START | {"g": 9.81, "q0": [1.0], "u0": [0.3], "m": 1.3, "zero": 0.0}, free)
+    assert found.unidentifiable == [{"m": 1.0}, {"zero": 1.0}]
+    assert found.interval95["m"].tolist() == [0.5, 2.0]
+    assert np.diff(found.interval95["e"]) < 0.03
+
+
+def test_what_goes_on_from_a_result_without_its_functions_says_so(rng, tmp_path):
+    kept = fitted(fall(rng), FREE)
+    kept.save(tmp_path / "result.json")
+    for other in (pickle.loads(pickle.dumps(kept)), FitResult.load(tmp_path / "result.json")):
+        for go_on in INTERVALS:
+            with pytest.raises(ValueError, match=r"\(result\): read from a file or unpickled.*expected what fit"):
+                go_on(other)
+    with pytest.raises(ValueError, match="profile\\(result\\): dict, expected the FitResult"):
+        profile({}, "g")  # pyright: ignore[reportArgumentType]
+
+
+def test_an_estimate_that_is_none_is_refused(rng, monkeypatch):
+    monkeypatch.setattr(trust_region, "MAX_EVALUATIONS", 1)
+    stopped = fitted(fall(rng), FREE)
+    for go_on in INTERVALS:
+        with pytest.raises(ValueError, match=r"\(result\): not converged, stopped after.*expected an estimate"):
+            go_on(stopped)
+
+
+def test_what_the_data_cannot_see_is_refused_by_all_that_draw_it(rng):
+    blind = fitted(fall(rng), {"g": Positive(), "u0": Real(), "unused": Real()}, unused=1.0)
+    for go_on in (bootstrap, posterior):
+        with pytest.raises(ValueError, match="unused has no effect on what was measured; expected priors"):
+            go_on(blind)
+    with pytest.raises(ValueError, match="the data cannot see 'unused'"):
+        profile(blind, "unused")
+    # What they do see has its profile; each end is found within 0.02 standard errors.
+    seen = fitted(fall(np.random.default_rng(0)), FREE)
+    error = seen.stderr["g"]
+    np.testing.assert_allclose(profile(blind, "g").interval95, profile(seen, "g").interval95, atol=0.04 * error)
+
+
+def test_the_objective_of_a_result_is_at_its_estimate(rng):
+    kept = fitted(fall(rng), FREE, noise="estimated", priors={"g": Normal(9.7, 0.02)})
+    at = resumed(kept, "test")
+    np.testing.assert_array_equal(at.parameters.start, kept.estimate)
+    f, J = at.evaluate(at.parameters.start)
+    assert 0.5 * f @ f == kept.cost
+    # The gradient, in standard errors, vanishes there.
+    assert np.max(np.abs(J.T @ f) * np.sqrt(np.diag(kept.covariance))) < 1e-5

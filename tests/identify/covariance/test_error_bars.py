@@ -1,4 +1,7 @@
-"""Error bars on linear models r = y - S beta - O eta, where every claim can be checked by brute force."""
+"""Error bars on linear models r = y - S beta - O eta, where every claim can be checked by brute force.
+
+The last tests are of noise that is larger where it matters.
+"""
 
 import numpy as np
 import pytest
@@ -6,8 +9,13 @@ from scipy.signal import lfilter
 from scipy.stats import t as student
 
 from diffcontact.identify.covariance import error_bars as bars_module
+from diffcontact.identify.covariance.autoregression import Autoregression
 from diffcontact.identify.covariance.error_bars import error_bars
-from diffcontact.identify.covariance.jackknife import RunResidual
+from diffcontact.identify.covariance.jackknife import RunResidual, prediction_errors
+from diffcontact.identify.covariance.run_noise import RunNoise
+from diffcontact.identify.covariance.uneven import uneven
+
+WHITE = Autoregression(np.ones(1), 1.0)
 
 
 def least_squares(y, X):
@@ -85,15 +93,22 @@ def test_equal_runs_have_one_degree_of_freedom_less_than_there_are(rng):
     np.testing.assert_allclose(bars.quantile[0], student.ppf(0.975, 3), rtol=1e-6)
 
 
-@pytest.mark.parametrize(("count", "unequal"), [(3, 0.0), (3, 0.7), (6, 0.7)])
-def test_jackknife_covers_where_the_runs_differ(rng, monkeypatch, count, unequal):
+@pytest.fixture
+def _white(monkeypatch):
+    """The noise is white, and need not be found to be so in hundreds of runs."""
+
     def white(run):
         r, J = run.rows
-        score = r @ r / (r.size - 4) * J.T @ J
-        return bars_module._Within(score, np.zeros((0, 2, 4, 4)), float(r.size), (0,), 0.0)
+        P = J.shape[1]
+        score = r @ r / (r.size - P) * J.T @ J
+        return bars_module._Within(score, np.zeros((0, 2, P, P)), float(r.size), (0,), 0.0, [WHITE] * run.r.shape[1])
 
-    # The noise is white, and need not be found to be so in 900 runs.
     monkeypatch.setattr(bars_module, "_within", white)
+
+
+@pytest.mark.usefixtures("_white")
+@pytest.mark.parametrize(("count", "unequal"), [(3, 0.0), (3, 0.7), (6, 0.7)])
+def test_jackknife_covers_where_the_runs_differ(rng, count, unequal):
     inside = np.zeros(2)
     for _ in range(150):
         theta, residuals = joint_fit(six_runs(rng, count, unequal))
@@ -103,6 +118,7 @@ def test_jackknife_covers_where_the_runs_differ(rng, monkeypatch, count, unequal
     assert inside.sum() / 300 > 0.915
 
 
+@pytest.mark.usefixtures("_white")
 @pytest.mark.parametrize("count", [4, 8])
 def test_what_a_run_has_of_its_own_is_covered_where_runs_depart_from_what_they_share(rng, count):
     """Slopes of 1 +- 0.1 are fitted as one, by samples far to one side: each run's offset makes up for its own."""
@@ -116,6 +132,17 @@ def test_what_a_run_has_of_its_own_is_covered_where_runs_depart_from_what_they_s
         held.append(np.abs(theta - 0.3)[1:] < (bars.quantile * np.sqrt(bars.covariance.diagonal()))[1:])
     # Of 240 and 480 offsets 99.8 and 99.0 % (of twenty runs 96.9 %); without the departures 74 and 56 % (38 %).
     assert np.mean(held) > 0.93
+
+
+def test_each_run_is_predicted_from_the_others(rng):
+    """The root mean square of a run under the estimate of the others, what it has of its own fitted to it."""
+    runs = six_runs(rng)
+    theta, residuals = joint_fit(runs)
+    for g, error in enumerate(prediction_errors(residuals, theta.size)):
+        y, S, O = runs[g]  # noqa: E741
+        left = y - S @ joint_fit(runs[:g] + runs[g + 1 :])[0][:2]
+        left -= O @ least_squares(left, O)
+        assert error == pytest.approx(np.sqrt(np.mean(left**2)), rel=1e-8)
 
 
 def test_two_runs_cannot_show_their_scatter(rng):
@@ -142,6 +169,36 @@ def test_chance_makes_no_error_bar_smaller_than_independent_samples_have(rng):
     assert min(seen) < -0.15  # such a record is among them
 
 
+@pytest.mark.usefixtures("_white")
+@pytest.mark.parametrize("prior", [np.zeros(2), np.array([0.0, 50.0])])
+def test_covariances_of_one_run_are_their_definitions(rng, prior):
+    """B (s^2 J^T J + Q) B, of which the textbook form differs only by how s^2 is taken."""
+    J, r = rng.normal(size=(40, 2)), rng.normal(size=40)
+    r -= J @ least_squares(r, J)
+    bars = error_bars([RunResidual(r[:, None], -J[:, None], np.arange(2))], 2, prior)
+    B, Q = np.linalg.inv(J.T @ J + np.diag(prior)), np.diag(prior)
+    spare = 40 + np.sum(prior > 0) - 2
+    np.testing.assert_allclose(bars.plain, B @ (J.T @ J * (r @ r) / spare + Q) @ B, rtol=1e-9)
+    # What is uneven in forty samples by chance makes a variance larger at most.
+    assert np.all(np.diag(bars.covariance) >= np.diag(B @ (J.T @ J * (r @ r) / 38 + Q) @ B) * (1 - 1e-9))
+    assert bars.effective == 40
+
+
+def test_noise_that_follows_itself_is_in_the_error_bars(rng, monkeypatch):
+    """B J^T C J B with the covariance C of an autoregressive noise, in full; a mean is known less well by far."""
+    n, model = 80, Autoregression(np.array([1.0, -0.8]), 0.5)
+    monkeypatch.setattr(bars_module, "run_noise", lambda r, J: RunNoise([model], []))
+    monkeypatch.setattr(bars_module, "uneven", lambda runs, models, bread: (np.ones(len(bread)), np.zeros(len(bread))))
+    J = np.stack([np.ones(n), np.arange(n) / n], axis=1)
+    bars = error_bars([RunResidual(0.1 * rng.normal(size=(n, 1)), J[:, None], np.arange(2))], 2)
+    C = 0.25 * 0.8 ** np.abs(np.subtract.outer(np.arange(n), np.arange(n))) / (1 - 0.64)
+    B = np.linalg.inv(J.T @ J)
+    np.testing.assert_allclose(bars.covariance, B @ J.T @ C @ J @ B, rtol=1e-6)
+    # n (1 - phi) / (1 + phi) for a mean; of squares phi^2 takes the place of phi.
+    assert bars.effective == pytest.approx(n * (1 - 0.64) / (1 + 0.64), rel=0.1)
+
+
+@pytest.mark.full
 @pytest.mark.parametrize("phi", [0.0, 0.9])
 def test_one_run_with_correlated_noise_is_covered(rng, phi):
     n, replicas = 150, 60
@@ -201,3 +258,113 @@ def test_samples_beside_a_faster_recording_have_the_error_bars_of_their_own(rng)
     assert found.explanation == own.explanation
     # Transforms of other lengths.
     np.testing.assert_allclose(found.effective, own.effective, rtol=0.02)
+
+
+def kinked(n):
+    """(n, 3) a place, a speed, and the speed after a bounce half way, which rests on the later half."""
+    t = np.linspace(0.0, 1.0, n)
+    return np.stack([np.ones(n), t, np.maximum(t - 0.5, 0.0)], axis=1)
+
+
+def fitted_to(y, J):
+    theta = np.linalg.lstsq(J, y, rcond=None)[0]
+    return theta, RunResidual((y - J @ theta)[:, None], -J[:, None], np.arange(J.shape[1]))
+
+
+def test_noise_alike_everywhere_leaves_most_variances_as_they_are(rng):
+    J = kinked(60)
+    bread = np.linalg.inv(J.T @ J)
+    factors = np.array([uneven([fitted_to(rng.normal(size=60), J)[1]], [[WHITE]], bread)[0] for _ in range(400)])
+    assert factors.min() == 1.0
+    # Half a standard error above its mean a normal number is in 31 %; +- 2.3 % of 400.
+    np.testing.assert_allclose(np.mean(factors > 1.0, axis=0), 0.28, atol=0.1)
+    assert np.mean(np.sqrt(factors)) < 1.05
+
+
+def test_factor_is_that_of_the_variances(rng):
+    """theta rests on samples of variance sigma_t^2 by a_t^2: its variance over that of even noise is known."""
+    n, J = 4000, kinked(4000)
+    sigma = np.where(np.arange(n) < n // 2, 1.5, 0.67)
+    bread = np.linalg.inv(J.T @ J)
+    a = J @ bread
+    exact = (sigma**2 @ a**2) / (np.mean(sigma**2) * np.sum(a**2, axis=0))
+    factor, unsure = uneven([fitted_to(sigma * rng.normal(size=n), J)[1]], [[WHITE]], bread)
+    # Squares of some thousand samples scatter by 2^(1/2) / 1000^(1/2), 5 %.
+    np.testing.assert_allclose(factor, np.maximum(exact, 1.0), rtol=0.12)
+    assert exact.max() > 1.4
+    assert unsure.max() < 0.01
+
+
+def test_channels_of_different_noise_are_not_uneven(rng):
+    """Each channel has a scale of its own in the noise model; only what changes within one is uneven."""
+    J = np.repeat(kinked(2000)[:, None], 2, axis=1)
+    r = rng.normal(size=(2000, 2)) * [1.5, 0.67]
+    models = [Autoregression(np.ones(1), 1.5), Autoregression(np.ones(1), 0.67)]
+    flat = J.reshape(-1, 3)
+    factor, _ = uneven([RunResidual(r, J, np.arange(3))], [models], np.linalg.inv(flat.T @ flat))
+    np.testing.assert_allclose(factor, 1.0, atol=0.12)
+
+
+def test_innovations_of_correlated_noise_are_compared(rng):
+    """Gaps, and noise of a correlation of 0.8 whose innovations are twice as large in the later half."""
+    n, model = 6000, Autoregression(np.array([1.0, -0.8]), 1.0)
+    eta = rng.normal(size=n) * np.where(np.arange(n) < n // 2, 1.0, 2.0)
+    noise = np.zeros(n)
+    for i in range(1, n):
+        noise[i] = 0.8 * noise[i - 1] + eta[i]
+    J = np.kron(np.eye(2), np.ones((n // 2, 1)))
+    noise[100::7] = np.nan
+    run = RunResidual(noise[:, None], np.where(np.isnan(noise)[:, None], 0.0, J)[:, None], np.arange(2))
+    factor, _ = uneven([run], [[model]], np.linalg.inv(J.T @ J))
+    # 4 / 2.5, of some thousand innovations.
+    np.testing.assert_allclose(factor, [1.0, 1.6], rtol=0.1)
+
+
+def test_a_gross_misfit_is_no_noise():
+    run = RunResidual(
+        np.repeat([[0.1], [30.0]], 50, axis=0), np.kron(np.eye(2), np.ones((50, 1)))[:, None], np.arange(2)
+    )
+    assert uneven([run], [[WHITE]], np.eye(2) / 50)[0].tolist() == [1.0, 1.0]
+
+
+def test_channels_without_noise_or_samples_change_nothing():
+    run = RunResidual(np.stack([np.zeros(5), np.full(5, np.nan)], axis=1), np.ones((5, 2, 1)), np.arange(1))
+    factor, unsure = uneven([run], [[Autoregression(np.ones(1), 0.0), WHITE]], np.eye(1))
+    assert factor.tolist() == [1.0]
+    assert unsure.tolist() == [0.0]
+
+
+def test_what_a_prior_says_is_no_noisier(rng, monkeypatch):
+    """Of two means the one in the noisier half has a prior, which says nothing, or all there is to know."""
+    monkeypatch.setattr(bars_module, "run_noise", lambda r, J: RunNoise([WHITE], []))
+    J = np.kron(np.eye(2), np.ones((50, 1)))
+    _, run = fitted_to(rng.normal(size=100) * np.repeat([0.5, 2.0], 50), J)
+    factor = uneven([run], [[WHITE]], np.eye(2) / 50)[0][1]
+    bare, told = (error_bars([run], 2, np.array([0.0, prior])).covariance[1, 1] for prior in (0.0, 1e6))
+    assert factor > 1.3
+    assert bare > 1.3 * (run.r[:, 0] @ run.r[:, 0]) / 98 / 50
+    # The samples add a ten-thousandth to it.
+    assert told == pytest.approx(1e-6, rel=1e-3)
+
+
+@pytest.mark.parametrize("sigmas", [(1.0, 1.0), (1.5, 0.67), (0.67, 1.5)])
+def test_intervals_cover_whichever_half_is_noisier(rng, monkeypatch, sigmas):
+    def white(r, J):
+        model = Autoregression(np.ones(1), float(np.sqrt(np.sum(r**2) / (r.size - J.shape[2]))), freedom=r.size - 3.0)
+        return RunNoise([model], [])
+
+    # Finding that the noise is white takes most of the time, and is tested elsewhere.
+    monkeypatch.setattr(bars_module, "run_noise", white)
+    n, J = 40, kinked(40)
+    sigma = np.where(np.arange(n) < n // 2, *sigmas)
+    inside, without = np.zeros(3), np.zeros(3)
+    for _ in range(600):
+        theta, run = fitted_to(sigma * rng.normal(size=n), J)
+        bars = error_bars([run], 3)
+        half = np.maximum(bars.quantile, student.ppf(0.975, n - 3)) * np.sqrt(bars.covariance.diagonal())
+        inside += np.abs(theta) < half
+        without += np.abs(theta) < student.ppf(0.975, n - 3) * np.sqrt(bars.plain.diagonal())
+    # 95 % of 600, +- 0.9 % each; of noise alike everywhere 96 %. Taken as even, a noisier first half costs 7 %.
+    assert np.all(inside / 600 > 0.925)
+    if sigmas[0] > sigmas[1]:
+        assert np.min(without / 600) < 0.9

@@ -12,8 +12,6 @@ import diffcontact as dc
 from diffcontact.identify import Interval, Normal, Observations, Positive, Problem, Real, design
 from diffcontact.status import Status
 
-pytestmark = pytest.mark.full
-
 NOISE = 0.01
 # One length of record, so one compilation for most of this file.
 TIMES = np.linspace(0.0, 1.0, 41)
@@ -126,6 +124,7 @@ def test_what_cannot_show_it_is_not_proposed():
     assert "as it was shows nothing of it" in one.sentence
 
 
+@pytest.mark.full
 def test_friction_is_sought_where_something_slips():
     block = dc.System(
         gap=lambda t, q, p: q[1:],

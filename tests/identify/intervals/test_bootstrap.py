@@ -4,9 +4,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from bouncing import BALL_FREE, BALL_START, ball_problem
-from falling import SCHEME, TIMES, fall, fitted, positions
+from dragged import DRAGGED
+from falling import TIMES, fall, fitted, positions
 
-import diffcontact as dc
 from diffcontact.identify import (
     Bootstrap,
     Interval,
@@ -18,10 +18,9 @@ from diffcontact.identify import (
     bootstrap,
     fit,
     fit_replicas,
+    profile,
 )
 from diffcontact.identify.verdict.verdict import Reason, Verdict
-
-pytestmark = pytest.mark.full
 
 FREE = {"g": Positive(), "u0": Real()}
 
@@ -68,46 +67,39 @@ def test_replicas_of_another_shape_are_refused(rng, values, means, message):
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"priors": {"g": Normal(9.75, 0.03)}}, {"noise": "estimated", "priors": {"u0": Normal([0.4], 0.005)}}],
+    [
+        pytest.param({}, marks=pytest.mark.full),
+        pytest.param({"noise": "estimated", "priors": {"u0": Normal([0.4], 0.005)}}, marks=pytest.mark.full),
+        {"noise": "estimated", "priors": {"g": Normal(9.8, 0.03)}},
+    ],
 )
 def test_the_bootstrap_of_a_linear_model_is_what_its_fit_says(rng, options):
     result = fitted(fall(rng), FREE, **options)
-    boot = bootstrap(result, replicas=100)
-    # A standard deviation of 100 has an error of 7 %: three of them.
-    np.testing.assert_allclose(boot.stderr, np.sqrt(np.diag(result.covariance)), rtol=0.21)
-    assert np.all(np.abs(boot.bias) < 0.3 * boot.stderr)
+    boot = bootstrap(result, replicas=40)
+    # A standard deviation of 40 has an error of 11 %: three of them.
+    np.testing.assert_allclose(boot.stderr, np.sqrt(np.diag(result.covariance)), rtol=0.35)
+    assert np.all(np.abs(boot.bias) < 0.5 * boot.stderr)
     assert np.all(boot.interval95[:, 0] < result.estimate)
     assert np.all(boot.interval95[:, 1] > result.estimate)
     assert boot.unconverged == 0
+    if "g" in options.get("priors", {}):
+        assert boot.doubts == ()
+        assert str(boot).startswith("explains the data")
 
 
 def test_what_only_a_prior_knows_is_as_uncertain_as_the_prior(rng):
-    pulled = dc.System(
-        gap=lambda t, q, p: q + 100.0,
-        force=lambda t, q, u, p: p["weight"] * jnp.ones(1),
-        mass=lambda q, p: p["mass"] * jnp.ones(1),
-        restitution=lambda p: 0.0,
-    )
     seen = (3.0 / 1.5 * TIMES**2 / 2 + 1e-3 * rng.normal(size=TIMES.size))[:, None]
-    run = Problem(pulled, Observations(TIMES, seen, 1e-3, positions), lambda p: (jnp.zeros(1), jnp.zeros(1)), SCHEME, 1)
+    run = Problem(DRAGGED, Observations(TIMES, seen, 1e-3, positions), lambda p: (np.zeros(1), np.zeros(1)), None, 1)
     free = {"mass": Positive(), "weight": Positive()}
-    result = fit(run, {"mass": 1.4, "weight": 2.9}, free, priors={"mass": Normal(1.5, 0.01)})
-    boot = bootstrap(result, replicas=100)
-    np.testing.assert_allclose(boot.stderr, np.sqrt(np.diag(result.covariance)), rtol=0.21)  # as above
-    low, high = dc.identify.profile(result, "weight").interval95
+    result = fit(run, {"mass": 1.4, "weight": 2.9, "drag": 0.0}, free, priors={"mass": Normal(1.5, 0.01)})
+    boot = bootstrap(result, replicas=20)
+    np.testing.assert_allclose(boot.stderr, np.sqrt(np.diag(result.covariance)), rtol=0.5)  # as above
+    low, high = profile(result, "weight").interval95
     # Data and prior together know the weight to 0.7 %; the interval is that of the fit but for 0.04 standard errors.
     np.testing.assert_allclose([low, high], result.interval95["weight"], atol=0.06 * result.stderr["weight"])
 
 
-def test_the_bootstrap_agrees_with_the_curvature(result):
-    boot = bootstrap(result, replicas=40)
-    stderr = np.sqrt(np.diag(result.covariance))
-    # A standard deviation of 40 has an error of 11 %: three of them.
-    np.testing.assert_allclose(boot.stderr, stderr, rtol=0.35)
-    assert np.all(np.abs(boot.bias) < stderr)
-    assert np.all(boot.interval95[:, 0] < boot.interval95[:, 1])
-
-
+@pytest.mark.full
 def test_a_joint_fit_is_repeated_with_all_of_its_runs():
     runs = [fall(np.random.default_rng(seed), per_run=("u0",)) for seed in range(2)]
     result = fitted(runs, FREE, u0=np.zeros((2, 1)), priors={"g": Normal(9.81, 0.05)})
@@ -127,17 +119,11 @@ def test_what_is_printed_begins_with_the_verdict_of_the_fit(rng):
     """Noise forty times what it is said to be: the fit says no, and so does what is made of it."""
     result = fitted(fall(rng, noise=1.2 * rng.normal(size=41)), FREE)
     assert result.verdict.explains == "no"
-    boot = bootstrap(result, replicas=20)
+    boot = bootstrap(result, replicas=5)
     assert str(boot).startswith(f"{result.verdict}\n\nparameter")
     assert "within this run: another run may differ" in str(boot)
     assert "95 % interval" not in str(boot)
-    assert "percentiles of 20 replicas" in str(boot)
-
-
-def test_nothing_speaks_against_the_bootstrap_of_a_fit_that_explains_its_data(rng):
-    boot = bootstrap(fitted(fall(rng), FREE, noise="estimated"), replicas=100)
-    assert boot.doubts == ()
-    assert str(boot).startswith("explains the data")
+    assert "percentiles of 5 replicas" in str(boot)
 
 
 def test_what_speaks_against_the_replicas_is_told(rng):
@@ -173,23 +159,24 @@ def test_replicas_at_a_bound_are_counted(rng):
     """The bound is where the estimate is without it: half of the replicas would be beyond."""
     run = fall(rng)
     bound = fitted(run, FREE).params["g"]
-    boot = bootstrap(fitted(run, {"g": Interval(5.0, bound), "u0": Real()}, noise="estimated"), replicas=40)
+    boot = bootstrap(fitted(run, {"g": Interval(5.0, bound), "u0": Real()}, noise="estimated"), replicas=20)
     # Three standard deviations of a binomial number.
-    assert 10 <= boot.at_bound["g"] <= 30
+    assert 3 <= boot.at_bound["g"] <= 17
     # A hundredth of a standard error, 3e-4, is at the bound.
     assert boot.at_bound["g"] == np.sum(boot.estimates[:, 0] > bound - 3e-4)
-    assert f"{boot.at_bound['g']} of 40 at a bound" in str(boot)
+    assert f"{boot.at_bound['g']} of 20 at a bound" in str(boot)
 
 
 def test_minima_that_no_replica_is_near_are_told(rng):
     """Of a speed that is the square of a parameter the data do not show the sign."""
     tied, free = {"u0": lambda p: p["unused"] ** 2 * jnp.ones(1)}, {"unused": Interval(-1.0, 1.0)}
     result = fit(fall(rng), {"g": 9.81, "u0": [0.0], "unused": 0.5}, free, tied=tied, starts=4, shooting="single")
-    boot = bootstrap(result, replicas=20)
+    boot = bootstrap(result, replicas=5)
     assert boot.missed == result.elsewhere
     assert "may be elsewhere, too" in str(boot)
 
 
+@pytest.mark.full
 def test_noise_that_the_replicas_do_not_have_is_told(rng):
     """Ten times as much noise in the last eighth, which says most about g: replicas have the average everywhere."""
     noise = 2e-3 * rng.normal(size=41) * np.where(np.arange(41) > 35, 10.0, 1.0)

@@ -10,8 +10,6 @@ from diffcontact.identify import FitResult, beside, fit
 from diffcontact.identify.intervals.sisters import _half_width, _moments, _own_quantile, _scatter
 from diffcontact.identify.verdict.verdict import Reason, Verdict
 
-pytestmark = pytest.mark.full
-
 SCATTER, WITHIN = 0.02, 0.005
 
 
@@ -87,6 +85,7 @@ def test_where_scatter_is_all_the_interval_is_exact(rng, n):
     assert np.mean(np.abs(x[:, 0]) < _own_quantile(n) * spread) == pytest.approx(0.95, abs=0.014)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("errors", [(1.0, 1.0), (0.3, 1.0), (3.0, 1.0)], ids=["alike", "better", "worse"])
 @pytest.mark.parametrize("sisters", [3, 10])
 @pytest.mark.parametrize("scatter", [0.0, 1.0, 4.0])

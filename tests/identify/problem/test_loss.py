@@ -1,5 +1,3 @@
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.optimize import least_squares
@@ -22,13 +20,15 @@ def test_the_minimum_is_scipys(rng, name, scale):
 @pytest.mark.parametrize("name", LOSSES)
 def test_slopes_are_derivatives(name):
     # Not at the outlier's edge |r| = scale, where huber's second derivative jumps.
-    r = jnp.array([-7.0, -1.3, -0.2, 0.0, 1e-9, 0.4, 1.1, 30.0])
+    r = np.array([-7.0, -1.3, -0.2, 0.0, 1e-9, 0.4, 1.1, 30.0])
     loss = Loss(name, 1.2)
     s, slope = loss.squared(r)
-    np.testing.assert_allclose(slope, jax.vmap(jax.grad(lambda x: loss.squared(x)[0]))(r), rtol=1e-6)
+    h = 1e-6
+    # h^2 and eps / h, of numbers up to 30.
+    np.testing.assert_allclose(slope, (loss.squared(r + h)[0] - loss.squared(r - h)[0]) / (2 * h), atol=3e-8)
     psi, rate = loss.influence(r)
     np.testing.assert_allclose(s * slope, psi, rtol=1e-12, atol=1e-15)  # half of d(s^2)/dr = rho' r
-    np.testing.assert_allclose(rate, jax.vmap(jax.grad(lambda x: loss.influence(x)[0]))(r), atol=1e-12)
+    np.testing.assert_allclose(rate, (loss.influence(r + h)[0] - loss.influence(r - h)[0]) / (2 * h), atol=3e-8)
 
 
 @pytest.mark.parametrize(

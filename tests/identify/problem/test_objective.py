@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-import jax
+import dragged
 import numpy as np
 import pytest
 from falling import TIMES, fall
@@ -11,7 +11,7 @@ from diffcontact import EventTimed
 from diffcontact.identify import Observations, Positive, Real
 from diffcontact.identify.problem.joint_residual import _triangular_factor
 from diffcontact.identify.problem.objective import Objective
-from diffcontact.identify.problem.rounding import negligible_columns
+from diffcontact.identify.problem.rounding import are_rounding, negligible_columns, rounding
 
 EPS = float(np.finfo(float).eps)
 FREE = {"g": Positive(), "u0": Real(), "q0": Real()}
@@ -57,16 +57,14 @@ def test_a_cost_next_to_a_place_is_another():
     assert there == pytest.approx(41 / 2 * 1e-4, rel=1e-4)
 
 
-@pytest.mark.parametrize(("double", "origin"), [(True, 0.0), (True, 5e6), (False, 0.0), (False, 20.0)])
-def test_noise_is_no_rounding_however_far_from_the_origin(double, origin):
-    with jax.enable_x64(double):
-        start = {"g": 9.81, "u0": [0.4], "q0": origin}
-        exact = Objective.of(far_from_the_origin(origin), start, FREE)
-        assert exact.exact(exact.cost(exact.parameters.start))
-        # A noise of 3 mm; of 0.1 of that, 50 times the spacing of floats at 20 m in single precision.
-        for noise in (3e-3, 3e-4):
-            noisy = Objective.of(far_from_the_origin(origin, noise), start, FREE)
-            assert not noisy.exact(noisy.cost(noisy.parameters.start))
+@pytest.mark.parametrize("origin", [0.0, 5e6])
+def test_noise_is_no_rounding_however_far_from_the_origin(origin):
+    start = {"g": 9.81, "u0": [0.4], "q0": origin}
+    exact = Objective.of(far_from_the_origin(origin), start, FREE)
+    assert exact.exact(exact.cost(exact.parameters.start))
+    for noise in (3e-3, 3e-4):
+        noisy = Objective.of(far_from_the_origin(origin, noise), start, FREE)
+        assert not noisy.exact(noisy.cost(noisy.parameters.start))
 
 
 def test_rounding_is_no_information(rng):
@@ -74,7 +72,7 @@ def test_rounding_is_no_information(rng):
     assert negligible_columns(J, np.array([1.0, 2.0]), 100.0, EPS).tolist() == [False, True]
 
 
-@pytest.mark.parametrize(("rows", "columns"), [(3, 5), (40, 5), (5_000, 5), (1_639, 5), (700, 120), (260, 129)])
+@pytest.mark.parametrize(("rows", "columns"), [(3, 5), (40, 5), (5_000, 5), (1_639, 5), (260, 129)])
 def test_a_triangular_factor_has_the_products_of_all_rows(rng, rows, columns):
     """In one block or in several, of many rows or of many columns: R^T R = A^T A."""
     A = rng.normal(size=(rows, columns))
@@ -82,3 +80,27 @@ def test_a_triangular_factor_has_the_products_of_all_rows(rng, rows, columns):
     assert R.shape == (min(rows, columns), columns)
     # Rounding of sums of as many terms as there are rows, each of order one.
     np.testing.assert_allclose(R.T @ R, A.T @ A, rtol=0, atol=1e-15 * rows * columns**0.5 + 1e-13)
+
+
+def test_lanes_side_by_side_are_lanes_one_by_one(rng):
+    run = dragged.problem(rng)
+    joint = Objective.of(run, dragged.START, dragged.FREE).joint
+    theta = np.array([[0.3, 0.1], [0.8, 0.5], [1.4, -0.2], [0.6, 0.0], [0.9, 0.7]])
+    values = [run.observations.values + 1e-3 * np.arange(5)[:, None, None]]
+    for measured in (None, values):
+        ((r, J),), ((r_chunked, J_chunked),) = (joint.lanes(theta, measured, chunk) for chunk in (1, 3))
+        assert r.shape == (5, *run.observations.values.shape)
+        np.testing.assert_allclose(r_chunked, r, atol=1e-9)  # of residuals up to 1e3, other order of summation
+        np.testing.assert_allclose(J_chunked, J, rtol=1e-9, atol=1e-9)
+    at = joint.replaced("values", [value[3] for value in values]).linearise(theta[3])[0]
+    np.testing.assert_allclose(at.r, r[3], atol=1e-9)
+
+
+def test_each_channel_has_a_rounding_of_its_own():
+    """Metres beside micrometres: what is rounding of the first is none of the second."""
+    values = np.array([[1.0, 1e-6], [0.5, np.nan]])
+    of = rounding(values, np.ones((2, 2)), ~np.isnan(values), 10)
+    np.testing.assert_allclose(of, 5 * np.finfo(float).eps * np.array([[1.0, 1e-6], [1.0, 0.0]]))
+    assert are_rounding(np.array([[1e-15, 1e-21], [0.0, 0.0]]), of)
+    assert not are_rounding(np.array([[0.0, 1e-15], [0.0, 0.0]]), of)
+    assert not are_rounding(np.array([[np.nan, 0.0], [0.0, 0.0]]), of)

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 
 import diffcontact as dc
 from diffcontact.identify import Observations, Problem, Real, fit
-from diffcontact.identify.problem.rounding import are_rounding, rounding
 
+SIMULATED, pytestmark = True, pytest.mark.full
 SLED = dc.System(
     gap=lambda t, q, p: q + 10.0,
     force=lambda t, q, u, p: p["pull"] * jnp.ones(1),
@@ -71,13 +71,3 @@ def test_steps_are_not_blamed_for_what_single_precision_rounds():
         assert result.verdict.explains != "yes"
         assert any("single precision is too coarse" in reason for reason in result.verdict.reasons)
         assert "steps" not in result.message
-
-
-def test_each_channel_has_a_rounding_of_its_own():
-    """Metres beside micrometres: what is rounding of the first is none of the second."""
-    values = np.array([[1.0, 1e-6], [0.5, np.nan]])
-    of = rounding(values, np.ones((2, 2)), ~np.isnan(values), 10)
-    np.testing.assert_allclose(of, 5 * np.finfo(float).eps * np.array([[1.0, 1e-6], [1.0, 0.0]]))
-    assert are_rounding(np.array([[1e-15, 1e-21], [0.0, 0.0]]), of)
-    assert not are_rounding(np.array([[0.0, 1e-15], [0.0, 0.0]]), of)
-    assert not are_rounding(np.array([[np.nan, 0.0], [0.0, 0.0]]), of)

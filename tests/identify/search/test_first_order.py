@@ -5,7 +5,7 @@ from dragged import START, TRUTH, problem
 
 from diffcontact.identify import Interval, Real, fit
 
-pytestmark = pytest.mark.full
+SIMULATED, pytestmark = True, pytest.mark.full
 
 
 @pytest.mark.parametrize(("method", "high"), [("lbfgs", 3.0), ("lbfgs", 0.5), ("adam", 0.5)])

@@ -1,7 +1,5 @@
 """Multiple shooting: what is cut where, and that the pieces become one motion again."""
 
-import itertools
-
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -10,11 +8,10 @@ from bouncing import BALL, BALL_FREE, ball_problem, start_of
 import diffcontact as dc
 from diffcontact.identify import Observations, Problem, Real, fit
 from diffcontact.identify.problem.objective import Objective
-from diffcontact.identify.search.multiple_shooting import LEAST, CutRun, _Pieces, cuts, piece_together
+from diffcontact.identify.search.multiple_shooting import CutRun, _Pieces, piece_together
 from diffcontact.identify.search.trust_region import solve
 
-pytestmark = pytest.mark.full
-
+SIMULATED, pytestmark = True, pytest.mark.full
 BAD = {"e": 0.87, "g": 7.92, "q0": [1.08], "u0": [0.24]}
 
 
@@ -27,23 +24,6 @@ def pieces_of(objective, theta):
     (at,), (run,) = objective.joint.linearise(theta), objective.joint.runs
     motion = np.concatenate([np.asarray(at.trajectory.q), np.asarray(at.trajectory.u)], axis=1)
     return _Pieces(objective, [CutRun(run, motion)])
-
-
-def test_cuts_keep_off_impacts_and_lie_between_them():
-    times = np.linspace(0.0, 3.0, 121)
-    corners = np.array([0.51, 1.02, 1.33, 1.76, 2.4])
-    values = np.abs(np.interp(times, [0.0, *corners, 3.0], [0, 1, 0, 1, 0, 1, 0]))[:, None]
-    at = cuts(times, values, np.full((121, 1), 1e-3))
-    assert (at[0], at[-1]) == (0, 120)
-    assert np.all(np.diff(at) >= LEAST)
-    for corner in corners:
-        assert np.min(np.abs(times[at] - corner)) >= 0.9 * (times[1] - times[0])
-    for before, after in itertools.pairwise(corners):
-        assert np.any((times[at] > before) & (times[at] < after))
-
-
-def test_a_short_record_stays_whole():
-    assert cuts(np.linspace(0.0, 1.0, 5), np.zeros((5, 1)), np.ones((5, 1))).tolist() == [0, 4]
 
 
 def test_segments_of_one_motion_are_that_motion(six_bounces):
@@ -76,10 +56,9 @@ def test_the_whole_motion_is_found_where_one_shot_gets_stuck(six_bounces):
     objective = Objective.of(six_bounces, BAD, BALL_FREE)
     # Half a chi^2 of 10 per sample.
     assert solve(objective, objective.parameters.start).cost > 5 * objective.joint.samples
-    for way, name in (("multiple", "by multiple shooting"), ("impacts", "by the times of impacts")):
-        found = fit(six_bounces, BAD, BALL_FREE, shooting=way)
-        assert found.chi2_per_dof < 2
-        assert name in found.message
+    found = fit(six_bounces, BAD, BALL_FREE, shooting="multiple")
+    assert found.chi2_per_dof < 2
+    assert "by multiple shooting" in found.message
 
 
 def test_it_is_left_at_that_where_segments_gain_nothing(six_bounces):
@@ -126,8 +105,3 @@ def test_what_depends_on_the_whole_motion_cannot_be_cut():
     assert piece_together(objective, objective.parameters.start) is None
     with pytest.raises(ValueError, match="fit\\(shooting='multiple'\\): not from states in between"):
         fit(problem, BAD, BALL_FREE, shooting="multiple", check=False)
-
-
-def test_times_of_impacts_need_two(rng):
-    with pytest.raises(ValueError, match="do not show two impacts"):
-        fit(ball_problem(rng, end=0.4), BAD, BALL_FREE, shooting="impacts", check=False)

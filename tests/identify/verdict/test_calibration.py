@@ -6,12 +6,10 @@ from bouncing import BALL, BALL_FREE, SAMPLES, bounces, positions, start_of
 
 from diffcontact.identify import Observations, Problem, fit, fit_replicas
 
-pytestmark = pytest.mark.full
-
 TIMES = np.linspace(0.0, 1.5, SAMPLES)
 START = {"e": 0.8, "g": 9.81, "q0": np.ones(1), "u0": np.full(1, 0.3)}
 HELD = {name: domain for name, domain in BALL_FREE.items() if name != "g"}
-NOISE, REPLICAS = 0.003, 12
+NOISE, REPLICAS = 0.003, 2
 
 
 def heights(scale=1.0, rate=1.0):

@@ -14,7 +14,6 @@ from diffcontact.identify.verdict.faults import Projected
 from diffcontact.identify.verdict.shifts import Shifts
 
 pytestmark = pytest.mark.full
-
 TIMES = np.linspace(0.0, 2.0, 201)
 NOISE, REPLICAS = 1e-3, 6
 TRUTH = {

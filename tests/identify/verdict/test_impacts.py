@@ -9,8 +9,6 @@ from bouncing import BALL_FREE, BALL_START, ball_problem, bounces, positions, st
 from diffcontact.identify import Observations, Problem, fit
 from diffcontact.identify.verdict.evidence import Evidence
 
-pytestmark = pytest.mark.full
-
 TIMES, SIGMA, E = np.linspace(0.0, 2.0, 201), 0.01, 0.8
 KNOWN = BALL_START | {"g": 9.81, "e": E}
 FREE = {name: BALL_FREE[name] for name in ("e", "q0", "u0")}

@@ -6,19 +6,23 @@ import re
 import dragged
 import jax.numpy as jnp
 import numpy as np
-import pytest
 from falling import FALLING, SCHEME, TIMES, fall, fitted, start_of
 
 from diffcontact.identify import FitResult, Normal, Observations, Positive, Problem, Real, fit
-
-pytestmark = pytest.mark.full
 
 FREE = {"g": Real(), "u0": Real()}
 G, NOISE = 9.81, 1e-3
 
 
+def stated(noise, sigma=1e-3):
+    """A fall under such noise, which is stated as it is."""
+    run = fall(None, noise=noise)
+    seen = run.observations
+    return dataclasses.replace(run, observations=Observations(seen.times, seen.values, sigma, seen.observe))
+
+
 def fell(free, **options) -> FitResult:
-    return fitted(fall(None, noise=1e-3 * np.random.default_rng(2).normal(size=41)), free, **options)
+    return fitted(stated(1e-3 * np.random.default_rng(2).normal(size=41)), free, **options)
 
 
 def percent(taken: str, fault: str, name: str) -> float:
@@ -57,7 +61,7 @@ def test_a_zero_that_nobody_sought_is_taken_as_right():
     """A height that is off by 1 where h = u0 t - g t^2 / 2: what u0 and g make up for of it they are moved by."""
     result = fell(FREE)
     size, moved = zero(result.verdict.taken)
-    observations = fall(None, noise=0.0).observations
+    observations = stated(0.0).observations
     t, sigma = TIMES[observations.present[:, 0]], observations.sigma[0, 0]
     made_up, left, *_ = np.linalg.lstsq(np.column_stack([t, -(t**2) / 2]), np.ones(t.size))
     # Three standard deviations of the noise as the residuals show it, and no hundredth of the fall, of 4.5 m; steps of
@@ -67,7 +71,7 @@ def test_a_zero_that_nobody_sought_is_taken_as_right():
     np.testing.assert_allclose(size, expected, rtol=0.06)
     np.testing.assert_allclose(moved, abs(made_up[1]) * expected, rtol=0.06)
     # Where the height at the start is sought, too, it makes up for all of it, and nothing else is moved.
-    observed = fall(None, noise=1e-3 * np.random.default_rng(2).normal(size=41))
+    observed = stated(1e-3 * np.random.default_rng(2).normal(size=41))
     placed = dataclasses.replace(observed, initial=lambda p: (p["height"], start_of(p)[1]))
     assert "zero" not in fit(placed, {"g": G, "u0": [0.4], "height": [0.0]}, {**FREE, "height": Real()}).verdict.taken
 
@@ -85,7 +89,7 @@ def test_a_resistance_that_the_model_has_not_is_taken_as_absent():
     result = fell(FREE)
     assert result.verdict.explains == "yes"
     size, moved = resistance(result.verdict.taken)
-    observations = fall(None, noise=0.0).observations
+    observations = stated(0.0).observations
     seen, sigma = observations.present[:, 0], observations.sigma[0, 0]
     t, u0 = TIMES[seen], 0.4
     bent = -(u0 * t**2 / 2 - G * t**3 / 6) / TIMES[-1]
@@ -103,7 +107,7 @@ def test_a_resistance_that_is_seen_is_named_with_its_size():
     lost = (1 - np.exp(-c * TIMES)) / c
     resisted = 0.4 * lost - G * (TIMES - lost) / c
     without = 0.4 * TIMES - G * TIMES**2 / 2
-    result = fitted(fall(None, noise=noise + resisted - without), FREE)
+    result = fitted(stated(noise + resisted - without), FREE)
     assert result.verdict.explains == "no"
     (told,) = re.findall(r"a resistance that the model has not, .* by (\S+) \+-", " ".join(result.verdict.reasons))
     # Half of it by another half bends the fall: the size is of first order.
@@ -133,7 +137,7 @@ def test_a_term_that_does_what_a_parameter_does_has_no_size():
 
 def test_an_axis_that_two_bodies_share_is_looked_at_as_one():
     """Two marks of one body: a scale of either alone would show, one of both changes g by as much."""
-    once = fall(None, noise=1e-3 * np.random.default_rng(2).normal(size=41)).observations
+    once = stated(1e-3 * np.random.default_rng(2).normal(size=41)).observations
     values = np.column_stack([once.values, 2.0 * once.values])
     seen = Observations(once.times, values, once.sigma[0, 0], lambda run, params: run.q @ jnp.array([[1.0, 2.0]]))
     result = fitted(Problem(FALLING, seen, start_of, SCHEME, 1), FREE)

@@ -1,0 +1,390 @@
+"""Descents on residuals whose minima are known without them: of one start, of lanes, and run by run."""
+
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from diffcontact.identify.problem.normal_equations import NormalEquations
+from diffcontact.identify.problem.objective import Objective
+from diffcontact.identify.search import run_by_run as module
+from diffcontact.identify.search import shooting, trust_region
+from diffcontact.identify.search.levenberg_marquardt import descend
+from diffcontact.identify.search.run_by_run import rub_for_themselves, run_by_run, stalled
+from diffcontact.identify.search.starts import starting_points
+from diffcontact.identify.search.trust_region import solve
+
+
+class Rows:
+    """f(theta) and J(theta) as an objective, with a count of how often it was asked."""
+
+    def __init__(self, f, J, low, high):
+        self.f, self.J, self.eps, self.asked = f, J, np.finfo(float).eps, 0
+        self.parameters = SimpleNamespace(low=np.array(low), high=np.array(high))
+
+    def evaluate(self, theta):
+        self.asked += 1
+        return self.f(theta), self.J(theta)
+
+    def told(self, iteration, cost):
+        pass
+
+
+def bent(part, low=(-np.inf, -np.inf), high=(np.inf, np.inf)):
+    """Residuals x, y and 1 - part y^2 / 2: by symmetry least at (0, 0), where H = diag(1, 1 - part) and J^T J = 1.
+
+    Gauss and Newton's method leaves `part` of the distance at every step, as S = H - J^T J says.
+    """
+    return Rows(
+        lambda z: np.array([z[0], z[1], 1 - part * z[1] ** 2 / 2]),
+        lambda z: np.array([[1.0, 0.0], [0.0, 1.0], [0.0, -part * z[1]]]),
+        low,
+        high,
+    )
+
+
+def test_newton_ends_what_gauss_and_newton_would_go_on_with():
+    """At 0.97 each step leaves 97 %: the descent has 4 % of its way before it after 75 evaluations alone."""
+    rows = bent(0.97)
+    end = solve(rows, np.array([1.0, 0.5]))
+    assert end.status == 2
+    # The cost is flat to (1 - part) y^2 / 2: tolerance 1.8e-12 of 1/2 leaves y within 1e-5.
+    np.testing.assert_allclose(end.x, 0.0, atol=1e-5)
+    assert end.cost == pytest.approx(0.5, abs=1e-12)
+    assert end.nfev <= trust_region.MAX_EVALUATIONS
+
+
+def test_it_ends_at_a_bound_where_the_minimum_lies_beyond():
+    rows = bent(0.97, low=(-1.0, 0.1))
+    end = solve(rows, np.array([0.5, 0.9]))
+    np.testing.assert_allclose(end.x, [0.0, 0.1], atol=1e-6)
+
+
+def test_a_saddle_is_not_called_an_end(monkeypatch):
+    """Beyond 1 the origin is a saddle, and the minima are at y^2 = 2 (part - 1) / part^2."""
+    monkeypatch.setattr(trust_region, "_ROUND", 2)
+    end = solve(bent(1.05), np.array([1.0, 1e-3]))
+    assert abs(end.x[1]) == pytest.approx(np.sqrt(2 * 0.05) / 1.05, abs=1e-5)
+    flat = trust_region._newton(bent(1.05), _at(bent(1.05), np.zeros(2)), 1e-12, 10)
+    assert flat is None
+
+
+def test_many_parameters_are_not_worth_more_than_the_descent_itself():
+    rows = bent(0.97)
+    end = _at(rows, np.array([0.1, 0.1]))
+    asked = rows.asked
+    assert trust_region._newton(rows, end, 1e-12, 1) is None
+    assert rows.asked == asked
+
+
+def _at(rows, theta):
+    """A descent that has come to theta."""
+    f, J = rows.evaluate(theta)
+    return trust_region.OptimizeResult(x=theta, cost=0.5 * f @ f, fun=f, jac=J, grad=J.T @ f, nfev=1, njev=1, status=0)
+
+
+@pytest.mark.parametrize("truth", [1e-12, 1e16])
+def test_the_unit_of_a_parameter_changes_nothing(truth):
+    """An inertia of 1e-12 kg m^2 is not at its bound of 0; a stiffness of 1e16 N/m is not found because 1 is nothing
+    beside it."""
+    tried = []
+
+    def f(theta):
+        tried.append(float(theta[0]))
+        return np.array([np.log(theta[0] / truth)])
+
+    end = solve(Rows(f, lambda theta: np.array([[1 / theta[0]]]), [0.0], [np.inf]), np.array([0.5 * truth]))
+    assert end.x[0] == pytest.approx(truth, rel=1e-9)
+    assert end.active_mask.tolist() == [0]
+    # What scipy's bounds are kept by is rounding.
+    assert min(tried) == pytest.approx(0.5 * truth, rel=1e-9)
+    assert max(tried) < 2 * truth
+    # The curvature by the parameter itself.
+    np.testing.assert_allclose(end.jac, [[1 / truth]], rtol=1e-9)
+
+
+def equations(residual, jacobian):
+    def evaluate(theta, lanes):
+        r, J = residual(theta), jacobian(theta)
+        cost = 0.5 * np.sum(r**2, axis=1)
+        return NormalEquations(
+            np.where(np.isnan(cost), np.inf, cost),
+            np.einsum("nmp,nm->np", np.nan_to_num(J), np.nan_to_num(r)),
+            np.einsum("nmp,nmq->npq", np.nan_to_num(J), np.nan_to_num(J)),
+            np.ones(len(theta)),
+        )
+
+    return evaluate
+
+
+def rosenbrock(theta):
+    return np.stack([10.0 * (theta[:, 1] - theta[:, 0] ** 2), 1.0 - theta[:, 0]], axis=1)
+
+
+def rosenbrock_slopes(theta):
+    J = np.zeros((len(theta), 2, 2))
+    J[:, 0, 0], J[:, 0, 1], J[:, 1, 0] = -20.0 * theta[:, 0], 10.0, -1.0
+    return J
+
+
+FAR = np.full(2, np.inf)
+
+
+def test_every_lane_finds_the_valley(rng):
+    starts = rng.uniform(-2, 2, (30, 2))
+    at = descend(equations(rosenbrock, rosenbrock_slopes), starts, -FAR, FAR, iterations=200, tolerance=1e-12)
+    np.testing.assert_allclose(at.theta, 1.0, atol=1e-5)  # the cost is below 1e-12 of what it was
+    np.testing.assert_allclose(at.cost, 0.0, atol=1e-10)
+
+
+def test_bounds_hold_and_what_presses_against_them_does_not_stop_the_rest():
+    # Along x = 1/2 the valley's floor is at y = 1/4.
+    high = np.array([0.5, 2.0])
+    at = descend(
+        equations(rosenbrock, rosenbrock_slopes),
+        np.array([[-1.0, 1.0]]),
+        -2 * np.ones(2),
+        high,
+        iterations=200,
+        tolerance=1e-12,
+    )
+    np.testing.assert_allclose(at.theta, [[0.5, 0.25]], atol=1e-6)
+
+
+def test_rounding_does_not_carry_a_step_beyond_its_bound():
+    low, start = np.array([0.07718124957327115]), np.array([[0.9480579390302146]])
+    assert start[0, 0] + (low[0] - start[0, 0]) < low[0]
+    at = descend(
+        equations(lambda theta: theta + 5.0, lambda theta: np.ones((len(theta), 1, 1))),
+        start,
+        low,
+        np.ones(1),
+        iterations=9,
+        tolerance=1e-9,
+    )
+    assert at.theta[0, 0] == low[0]
+
+
+def test_a_one_sided_bound_is_not_reached():
+    def logarithm(theta):
+        return np.log(theta) + 3.0
+
+    at = descend(
+        equations(logarithm, lambda theta: 1.0 / theta[:, :, None]),
+        np.array([[1.0], [50.0]]),
+        np.zeros(1),
+        np.full(1, np.inf),
+        iterations=100,
+        tolerance=1e-14,
+    )
+    np.testing.assert_allclose(at.theta, np.exp(-3.0), rtol=1e-6)
+
+
+def test_a_parameter_without_effect_stays_and_an_infinite_cost_stays_infinite():
+    def one_of_two(theta):
+        return np.where(theta[:, :1] > 100.0, np.nan, theta[:, :1] - 1.0)
+
+    def slopes(theta):
+        return np.broadcast_to(np.array([[[1.0, 0.0]]]), (len(theta), 1, 2))
+
+    starts = np.array([[5.0, 7.0], [200.0, 7.0]])
+    at = descend(equations(one_of_two, slopes), starts, -FAR, FAR, iterations=50, tolerance=1e-12)
+    np.testing.assert_allclose(at.theta, [[1.0, 7.0], [200.0, 7.0]], atol=1e-6)
+    assert at.cost.tolist()[1] == np.inf
+
+
+def test_a_lane_that_has_arrived_is_left_alone():
+    asked = []
+    evaluate = equations(rosenbrock, rosenbrock_slopes)
+
+    def counted(theta, lanes):
+        asked.append(lanes.tolist())
+        return evaluate(theta, lanes)
+
+    descend(counted, np.array([[1.0, 1.0], [-1.0, 1.0]]), -FAR, FAR, iterations=30, tolerance=1e-12)
+    assert asked[0] == [0, 1]
+    assert asked[-1] == [1]
+
+
+class Runs:
+    """Residuals (f, J) = row(theta) of each run as an objective; theta is what they share, then one element of each."""
+
+    exact = Objective.exact
+
+    def __init__(self, rows, count, shared, chosen=None):
+        size = shared + count
+        self.rows, self.chosen, self.rounding = rows, range(count) if chosen is None else chosen, 1e-14
+        self.eps = 2e-16
+        self.parameters = SimpleNamespace(
+            low=np.full(size, -np.inf),
+            high=np.full(size, np.inf),
+            log=np.zeros(size, bool),
+            names=[f"x[{j}]" for j in range(size)],
+            runs=count,
+            own=np.arange(size) >= shared,
+        )
+        self.joint = SimpleNamespace(
+            runs=[SimpleNamespace(index=np.r_[:shared, shared + i]) for i in range(count)], rubs=False
+        )
+
+    def of_run(self, i):
+        return Runs(self.rows, self.parameters.runs, self.parameters.low.size - self.parameters.runs, [i])
+
+    def evaluate(self, theta):
+        f, J = zip(*(self.rows(i, theta) for i in self.chosen), strict=True)
+        return np.concatenate(f), np.concatenate(J)
+
+    def normal_equations(self, theta, weights):
+        costs, gradients, curvatures = [], [], []
+        for lane in theta:
+            f, J = self.evaluate(lane)
+            costs, gradients, curvatures = [*costs, f @ f / 2], [*gradients, J.T @ f], [*curvatures, J.T @ J]
+        return NormalEquations(np.array(costs), np.array(gradients), np.array(curvatures), weights)
+
+    def told(self, iteration, cost):
+        pass
+
+
+@pytest.fixture(autouse=True)
+def without_impacts(monkeypatch):
+    monkeypatch.setattr(module, "neighbouring_impacts", lambda *_: None)
+
+
+def test_linear_residuals_end_at_their_least_squares(rng):
+    """By the normal equations of all runs at once, which the reduced ones are the Schur complement of."""
+    count, shared, rows = 5, 2, 4
+    B, y = rng.normal(size=(count, rows, shared + count)), rng.normal(size=(count, rows))
+    for i in range(count):
+        B[i][:, np.setdiff1d(np.arange(shared, shared + count), shared + i)] = 0.0
+    objective = Runs(lambda i, theta: (B[i] @ theta - y[i], B[i]), count, shared)
+    exact = np.linalg.lstsq(np.concatenate(B), np.concatenate(y))[0]
+    found = run_by_run(objective, np.zeros(shared + count))
+    # It ends where a step gains less than 1e-4 of the cost; damping fades tenfold a step.
+    f, best = objective.evaluate(found)[0], objective.evaluate(exact)[0]
+    assert f @ f == pytest.approx(best @ best, rel=1e-4)
+
+
+def kinked(count, steep=3.0, far=3.0):
+    """Each run has 1 + steep |z + s - k|, z - a and 0.3 (s - far): least at its kink z = k - s, where s is near.
+
+    Returns:
+        objective, the least cost, and the shared s there.
+    """
+    k, a = np.linspace(0.5, 1.5, count), np.linspace(0.2, -0.2, count)
+
+    def rows(i, theta):
+        x = theta[0] + theta[1 + i] - k[i]
+        J = np.zeros((3, 1 + count))
+        J[0, [0, 1 + i]] = steep * np.sign(x)
+        J[1, 1 + i], J[2, 0] = 1.0, 0.3
+        return np.array([1 + steep * abs(x), theta[1 + i] - a[i], 0.3 * (theta[0] - far)]), J
+
+    s = np.sum(k - a + 0.09 * far) / (1.09 * count)
+    return Runs(rows, count, 1), 0.5 * np.sum(1 + (k - s - a) ** 2 + 0.09 * (s - far) ** 2), s
+
+
+@pytest.mark.parametrize("start", [0.0, 1.0])
+def test_runs_that_stand_before_their_kinks_do_not_hold_the_others(start):
+    """Away from s the kinks tell nothing of it: they move along, and only what lies behind them draws."""
+    objective, least, s = kinked(12)
+    theta = np.r_[start, np.zeros(12)]
+    alone, found = solve(objective, theta), run_by_run(objective, theta)
+    f = objective.evaluate(found)[0]
+    # The last round gains less than 1e-3, which leaves ten such; the cost is least to second order, so that s is off by
+    # its root.
+    near = 1 + 1e-2
+    assert least <= f @ f / 2 < near * least
+    assert found[0] == pytest.approx(s, abs=np.sqrt(2e-2 * least / (1.09 * 12)))
+    assert stalled(objective, alone)
+    assert alone.cost > near * least
+    # A fit comes to the same.
+    assert shooting._solved(objective, theta).cost < near * least
+
+
+def test_a_run_finds_its_other_minimum_along_what_it_sees_least():
+    """(z^2 - 1)^2 / 10 + (z + 1)^2 / 1000 has its lowest at z = -1; a descent from z = 1 stays beside it."""
+
+    def rows(i, theta):
+        z = theta[1 + i]
+        J = np.zeros((3, 3))
+        J[0, 1 + i], J[1, 1 + i], J[2, 0] = 2 * z / np.sqrt(5), 1 / np.sqrt(500), 1.0
+        return np.array([(z**2 - 1) / np.sqrt(5), (z + 1) / np.sqrt(500), theta[0] - 2]), J
+
+    objective = Runs(rows, 2, 1)
+    start = np.array([0.0, 1.0, 1.0])
+    assert solve(objective, start).x[1] > 0.9
+    # The step tolerance is 1e-7 of a cost that is 0 there: it ends at the root of it.
+    np.testing.assert_allclose(run_by_run(objective, start), [2.0, -1.0, -1.0], atol=1e-3)
+
+
+@pytest.mark.parametrize(("begin", "end"), [(0.1, 0.4), (0.4, 0.1)])
+def test_a_run_tries_other_frictions_of_its_own(monkeypatch, begin, end):
+    """1e3 (z - 0.1) (z - 0.4) and z - end: two minima, steep ones, a factor of four apart."""
+
+    def rows(i, theta):
+        z = theta[1 + i]
+        J = np.zeros((3, 3))
+        J[0, 1 + i], J[1, 1 + i], J[2, 0] = 1e3 * (2 * z - 0.5), 1.0, 1.0
+        return np.array([1e3 * (z - 0.1) * (z - 0.4), z - end, theta[0] - 2]), J
+
+    objective, start = Runs(rows, 2, 1), np.array([0.0, begin, begin])
+    found = run_by_run(objective, start)
+    np.testing.assert_allclose(found, [2.0, begin, begin], atol=1e-3)
+    assert not rub_for_themselves(objective, start)
+    # What is not below zero may be a friction; whether it is one says the system.
+    monkeypatch.setattr(module, "role", lambda objective, theta, name: "friction")
+    of_run = Runs.of_run
+
+    def rubbing(self, i):
+        alone = of_run(self, i)
+        alone.joint.rubs, alone.parameters.low = True, np.zeros(3)
+        alone.parameters.high, alone.parameters.start = np.ones(3), start
+        return alone
+
+    monkeypatch.setattr(Runs, "of_run", rubbing)
+    found = run_by_run(objective, start)
+    np.testing.assert_allclose(found[1:], [end, end], atol=1e-3)
+    assert rub_for_themselves(objective, start)
+
+
+def test_what_has_arrived_is_not_called_stalled():
+    """The same residuals without a kink: f is linear, and its slope at the end is rounding."""
+    objective, _, _ = kinked(12, steep=0.0)
+    assert not stalled(objective, solve(objective, np.zeros(13)))
+
+
+def test_one_run_has_nobody_to_wait_for():
+    objective, _, _ = kinked(1)
+    end = solve(objective, np.zeros(2))
+    assert not stalled(objective, end)
+
+
+class Layout:
+    start, log = np.array([0.5, 4.0, 0.0, np.log(3.0)]), np.array([False, False, False, True])
+    low, high = np.array([0.0, 0.0, -np.inf, -np.inf]), np.array([1.0, np.inf, np.inf, np.inf])
+
+
+def points_of(starts):
+    return starting_points(Layout, starts, 0)  # pyright: ignore[reportArgumentType]
+
+
+def test_starts_fill_the_bounds_and_keep_to_one_sided_ones():
+    points = np.array([*points_of(65)])
+    np.testing.assert_array_equal(points[0], Layout.start)
+    low, high = points[1:].min(axis=0), points[1:].max(axis=0)
+    # 64 points of a Sobol set: one in each 64th of every axis.
+    edges = np.array([[0.0, 2.0, -1.0, np.log(1.5)], [1.0, 8.0, 1.0, np.log(6.0)]])
+    assert np.all(low >= edges[0])
+    assert np.all(high <= edges[1])
+    assert np.all(high - low > (edges[1] - edges[0]) * 62 / 64)
+
+
+def test_a_fit_from_its_start_alone_waits_for_no_other(monkeypatch):
+    """scipy.stats, which draws them, takes half a second to import."""
+    monkeypatch.setitem(sys.modules, "scipy.stats", None)
+    for points in (points_of(1), points_of(65)):
+        np.testing.assert_array_equal(next(points), Layout.start)
+    assert not [*points_of(1)][1:]
+    with pytest.raises(ImportError):
+        next(points)
