@@ -362,3 +362,40 @@ BOUNCES = Model(
         "apexes": np.array([2.0]),
     },
 )
+
+
+def _surfaces():
+    """A ball before a piston, one over a fixed ball, one on an inclined plane, two that grow; of four materials."""
+    tilt = 0.5
+    plane = np.array([[np.sin(tilt), np.cos(tilt)]])
+    down = np.array([np.cos(tilt), -np.sin(tilt)])
+    table = np.zeros((4, 4))
+    table[0, 0], table[0, 3], table[1, 2] = 0.5, 0.6, 0.8
+    system = dc.systems.balls(
+        5,
+        2,
+        box=lambda t, params: (jnp.array([params["piston"] * t, -jnp.inf]), jnp.inf),
+        planes=lambda t, params: (jnp.asarray(plane), jnp.zeros(1)),
+        radius=lambda t, params: params["radius"] + params["growth"] * t,
+        fixed=1,
+        # The balls but for 1, which is of another material; the fixed ball; the piston and the open sides; the plane.
+        materials=[0, 1, 0, 0, 0, 2, 3, 0, 0, 0, 0],
+    )
+    return Model(
+        system,
+        {
+            "q0": np.array([0.9, 10.0, 10.3, 21.0, *(0.3 * plane[0] + 20.0 * down), 30.0, 10.0, 30.6, 10.0]),
+            "u0": np.array([-0.5, *[0.0] * 9]),
+            "mass": np.array([1.0, 2.0, 3.0, 1.5, 1.5]),
+            "radius": np.array([0.2, 0.1, 0.3, 0.2, 0.2]),
+            "growth": np.array([0.0, 0.0, 0.0, 0.3, 0.3]),
+            "gravity": np.array([0.0, -10.0]),
+            "fixed_centre": np.array([[10.0, 20.0]]),
+            "fixed_radius": np.array([0.5]),
+            "piston": 2.0,
+            "restitution": np.maximum(table, table.T),
+        },
+    )
+
+
+SURFACES = _surfaces()

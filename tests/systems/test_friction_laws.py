@@ -11,8 +11,6 @@ import diffcontact as dc
 from diffcontact.singularities.singularity import Singularity
 from diffcontact.systems import laws
 
-pytestmark = pytest.mark.full
-
 # A disc of mass 1 and radius 0.5 on a floor; a law of the friction for each, by an exponent of the speed.
 FLOOR = {"planes": lambda t, params: (jnp.array([[0.0, 1.0]]), jnp.zeros(1))}
 DISC = dc.systems.balls(1, 2, spin=True, friction="linear", **FLOOR)
@@ -31,12 +29,15 @@ def slipped(mu, v, u, w):
 
 
 def test_an_impact_has_the_friction_of_its_speed():
-    for speed in (0.5, 2.0, 5.0):
-        hit = dc.impact(DISC, params_of(), 0.0, [0.0, R, 0.0], [8.0, -speed, 1.0])
-        assert hit.status == dc.Status.OK
-        np.testing.assert_allclose(hit.u + hit.jump, slipped(MU - LOSS * speed, speed, 8.0, 1.0), rtol=1e-14)
+    speeds = np.array([0.5, 2.0, 5.0])
+    before = np.stack([np.full(3, 8.0), -speeds, np.ones(3)], axis=1)
+    hits = jax.jit(jax.vmap(lambda u: dc.impact(DISC, params_of(), 0.0, jnp.array([0.0, R, 0.0]), u)))(before)
+    assert not np.any(hits.status)
+    for speed, after in zip(speeds, np.asarray(hits.u + hits.jump), strict=True):
+        np.testing.assert_allclose(after, slipped(MU - LOSS * speed, speed, 8.0, 1.0), rtol=1e-13)
 
 
+@pytest.mark.full
 def test_what_lasts_has_the_friction_of_speed_zero():
     params = params_of(gravity=jnp.array([0.0, -9.81]), restitution=0.0)
     run = dc.simulate(DISC, params, [0.0, R, 0.0], [4.0, 0.0, 0.0], np.linspace(0, 0.2, 5), scheme=dc.EventTimed())
@@ -44,6 +45,7 @@ def test_what_lasts_has_the_friction_of_speed_zero():
     np.testing.assert_allclose(run.u[:, 0], 4 - MU * 9.81 * run.t, rtol=1e-13)
 
 
+@pytest.mark.full
 def test_derivatives_through_bounces_are_those_of_the_law():
     # Falls from 1 m above the floor, slips, and its velocity then is known in closed form.
     g, height = 9.81, 1.0
@@ -67,6 +69,7 @@ def test_derivatives_through_bounces_are_those_of_the_law():
     np.testing.assert_allclose(jax.jacrev(end)(z), jax.jacfwd(truth)(z), rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.full
 def test_poissons_impact_has_the_friction_of_its_speed():
     """A box on its corner, slipping all through: the same as with the constant friction of that speed."""
     own, floor = (dc.shapes.Box([0.2, 0.1]),), FLOOR["planes"]
@@ -83,6 +86,7 @@ def test_poissons_impact_has_the_friction_of_its_speed():
     assert np.max(np.abs(hit.friction)) > 0
 
 
+@pytest.mark.full
 def test_a_negative_friction_is_none_and_told():
     own = dc.System(
         DISC.gap,
@@ -101,6 +105,7 @@ def test_a_negative_friction_is_none_and_told():
     assert run.status == dc.Status.NO_FRICTION
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("resistance", [False, True])
 def test_a_friction_that_is_negative_at_rest_is_refused(resistance):
     system = dc.systems.balls(1, 2, spin=True, friction="linear", resistance=resistance, **FLOOR)
@@ -108,6 +113,7 @@ def test_a_friction_that_is_negative_at_rest_is_refused(resistance):
         dc.simulate(system, params_of(friction=-0.3), [0.0, R, 0.0], np.zeros(3), [0.0, 0.1])
 
 
+@pytest.mark.full
 def test_a_negative_friction_is_told_beside_resistance_to_rolling():
     rolls = dc.systems.balls(1, 2, spin=True, friction="linear", resistance=True, **FLOOR)
     own = replace(rolls, friction=lambda params, speed: 0.3 - 0.2 * speed)
@@ -117,6 +123,7 @@ def test_a_negative_friction_is_told_beside_resistance_to_rolling():
     assert (fine.status, off.status) == (dc.Status.OK, dc.Status.NO_FRICTION)
 
 
+@pytest.mark.full
 def test_resistance_to_rolling_goes_with_it():
     rolls = dc.systems.balls(1, 2, spin=True, friction="linear", resistance=True, **FLOOR)
     hits = [
@@ -126,6 +133,7 @@ def test_resistance_to_rolling_goes_with_it():
     np.testing.assert_allclose(hits[0].jump, hits[1].jump, rtol=1e-12)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("scheme", [dc.VelocityProjection(), dc.VelocityProjection(iterate=False)])
 def test_time_stepping_refuses_it(scheme):
     with pytest.raises(ValueError, match="takes no friction that depends on the speed; take EventTimed"):
@@ -141,6 +149,7 @@ def test_unknown_laws_are_refused():
         laws.friction("lin")
 
 
+@pytest.mark.full
 def test_certify_names_where_friction_comes_to_nothing():
     params = params_of(gravity=jnp.array([0.0, -9.81]), friction_loss=MU / np.sqrt(2 * 9.81))
     found = dc.certify(DISC, params, [0.0, R + 1.0, 0.0], [8.0, 0.0, 0.0], np.linspace(0, 0.6, 7))

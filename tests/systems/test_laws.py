@@ -9,8 +9,6 @@ import diffcontact as dc
 from diffcontact.approach import approach
 from diffcontact.systems.laws import LAWS, restitution
 
-pytestmark = pytest.mark.full
-
 PARAMS = {
     "restitution": 0.6,
     "restitution_loss": 0.2,
@@ -28,20 +26,34 @@ TRUTH = {
 }
 
 
-def _of(law, params, speed):
-    function = restitution(law)
-    return jnp.broadcast_to(function(params) if law == "constant" else function(params, speed), speed.shape)
-
-
 @pytest.mark.parametrize("law", LAWS)
 def test_formula_bounds_and_derivatives(law):
-    np.testing.assert_allclose(_of(law, PARAMS, jnp.asarray(SPEEDS)), TRUTH[law], rtol=1e-12)
+    function = restitution(law)
+
+    @jax.jit
+    def told(params, speeds, anywhere):
+        def of(params, speed):
+            return jnp.broadcast_to(function(params) if law == "constant" else function(params, speed), speed.shape)
+
+        return of(params, speeds), of(params, approach(-anywhere)), jax.jacfwd(of)(params, approach(-anywhere))
+
     for dtype in (np.float32, np.float64):
-        anywhere = approach(-jnp.asarray([0.0, 1e-12, 1e-3, 0.4, 3.0, 1e6], dtype))
-        e = _of(law, PARAMS, anywhere)
-        assert np.all((e >= 0) & (e <= 1))
-        for derivative in jax.jacfwd(lambda params: _of(law, params, anywhere))(PARAMS).values():  # noqa: B023
-            assert np.all(np.isfinite(derivative))
+        anywhere = np.array([0.0, 1e-12, 1e-3, 0.4, 3.0, 1e6], dtype)
+        formula, e, derivatives = told(PARAMS, SPEEDS, anywhere)
+        np.testing.assert_allclose(formula, TRUTH[law], rtol=1e-12)
+        assert np.all((np.asarray(e) >= 0) & (np.asarray(e) <= 1))
+        assert all(np.all(np.isfinite(derivative)) for derivative in derivatives.values())
+
+
+def test_an_impact_has_the_restitution_of_its_speed():
+    params = {"restitution": 0.5, "restitution_loss": 0.25, "mass_ratio": 1.0, "distance": 0.1}
+    params |= {"tilt": 0.0, "sag": 0.0, "drag": 0.0}
+    carts = dc.systems.carts(restitution="linear")
+    hit = jax.jit(jax.vmap(lambda u: dc.impact(carts, params, 0.0, jnp.array([0.0, 0.1]), u)))(
+        np.array([[1.0, 0.0], [0.4, 0.0]])
+    )
+    after = np.asarray(hit.u + hit.jump)
+    np.testing.assert_allclose(after[:, 1] - after[:, 0], [0.25, 0.4 * 0.4], rtol=1e-12)
 
 
 def test_laws_are_known_by_name():
@@ -51,6 +63,7 @@ def test_laws_are_known_by_name():
     assert dc.systems.carts(restitution="linear") is dc.systems.carts(restitution="linear")
 
 
+@pytest.mark.full
 def test_carts_and_a_ball_with_a_law():
     carts = dc.systems.carts(restitution="linear")
     params = {"restitution": 0.5, "restitution_loss": 0.25, "mass_ratio": 1.0, "distance": 0.1}
@@ -65,6 +78,7 @@ def test_carts_and_a_ball_with_a_law():
     np.testing.assert_allclose(run.u[[15, 25], 0], [0.0, 5.0 - 5 * 0.5 * np.sqrt(2.0)], atol=1e-10)
 
 
+@pytest.mark.full
 def test_materials_and_a_cell_list():
     """Two balls on a floor, each pair of materials with a line of its own; with a cell list it is the same motion."""
     options = {"box": (np.array([-9.0, 0.0]), np.array([9.0, 9.0])), "materials": [0, 1, 1, 1, 1, 1]}

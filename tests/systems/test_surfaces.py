@@ -40,63 +40,6 @@ START = START.at[4:6].set(0.3 * PLANE[0] + 20.0 * jnp.array([np.cos(TILT), -np.s
 SPEED = jnp.zeros(10).at[0].set(-0.5)
 
 
-def _closed_form(params):
-    """Position and velocity at the end, of one impact each, and of the slider."""
-    t, fall, e = END, params["gravity"], params["restitution"]
-    g = -fall[1]
-    # u+ = (1 + e) w - e u across the piston.
-    w = params["piston"]
-    hit = (0.9 - params["radius"][0]) / (w + 0.5)
-    away = (1 + e[0, 3]) * w + e[0, 3] * 0.5
-    zero = jnp.array([0.9 - 0.5 * hit + away * (t - hit), 10.0 - g * t**2 / 2]), jnp.array([away, -g * t])
-    # Falls until the centres are a sum of radii apart, and is reflected there along the line between them.
-    aside = 10.3 - params["fixed_centre"][0, 0]
-    both = params["radius"][1] + params["fixed_radius"][0]
-    above = jnp.sqrt(both**2 - aside**2)
-    place = params["fixed_centre"][0, 1] + above
-    hit = jnp.sqrt(2 * (21.0 - place) / g)
-    normal = jnp.stack([aside, above]) / both
-    u = jnp.stack([jnp.zeros(()), -g * hit])
-    u = u - (1 + e[1, 2]) * (u @ normal) * normal
-    after = t - hit
-    one = jnp.stack([10.3 + jnp.zeros(()), place]) + after * u + after**2 / 2 * fall, u + after * fall
-    # g sin, along the plane.
-    down = jnp.array([np.cos(TILT), -np.sin(TILT)]) * g * np.sin(TILT)
-    two = START[4:6] + t**2 / 2 * down, t * down
-    # Surfaces that meet at 2 c part at 2 e c; half of what changes is each one's.
-    c = params["growth"][3]
-    hit = (0.6 - params["radius"][3] - params["radius"][4]) / (2 * c)
-    u = jnp.stack([(1 + e[0, 0]) * c, jnp.zeros(())])
-    pair = [
-        (START[k : k + 2] + sign * u * (t - hit) + t**2 / 2 * fall, sign * u + t * fall)
-        for k, sign in ((6, -1), (8, 1))
-    ]
-    q, u = zip(zero, one, two, *pair, strict=True)
-    return jnp.concatenate([*q, *u])
-
-
-@pytest.mark.parametrize("system", [DENSE, LISTED], ids=["all pairs", "cell list"])
-def test_impacts_and_their_derivatives_are_the_closed_forms(system):
-    def end(params):
-        run = dc.simulate(system, params, START, SPEED, TIMES)
-        return jnp.concatenate([run.q[-1], run.u[-1]]), run.status
-
-    rng = np.random.default_rng(0)
-    tangent = jax.tree.map(lambda x: jnp.asarray(rng.normal(size=jnp.shape(x))), PARAMS)
-    # The slider's radius would leave its plane, and a growth would press it.
-    tangent["radius"], tangent["growth"] = tangent["radius"].at[2].set(0.0), tangent["growth"].at[:3].set(0.0)
-    tangent["growth"] = tangent["growth"].at[4].set(tangent["growth"][3])
-    tangent["mass"] = tangent["mass"].at[4].set(tangent["mass"][3])
-    tangent["gravity"] = tangent["gravity"].at[0].set(0.0)
-    tangent["restitution"] = tangent["restitution"] + tangent["restitution"].T
-    (state, status), (slope, _) = jax.jvp(end, (PARAMS,), (tangent,))
-    truth, true_slope = jax.jvp(_closed_form, (PARAMS,), (tangent,))
-    assert status == Status.OK
-    # Exact for constant forces: rounding, multiplied by an impact on a small ball.
-    np.testing.assert_allclose(state, truth, atol=1e-10)
-    np.testing.assert_allclose(slope, true_slope, atol=1e-9)
-
-
 def test_listed_contacts_have_the_gaps_gradients_and_restitutions_of_all():
     t, q = 0.2, START
     found = LISTED.within(PARAMS, t, q, 100.0)
