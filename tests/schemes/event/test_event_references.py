@@ -56,7 +56,7 @@ def _problem(case, theta):
     return system, *unpack(theta)
 
 
-@pytest.mark.parametrize("case", [c if c in QUICK else pytest.param(c, marks=pytest.mark.slow) for c in CASES])
+@pytest.mark.parametrize("case", [c if c in QUICK else pytest.param(c, marks=pytest.mark.full) for c in CASES])
 def test_the_references(reference, case):
     h, order, state, jacobian = CASES[case]
     data = json.loads((reference / f"{case}.json").read_text())
