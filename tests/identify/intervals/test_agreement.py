@@ -6,8 +6,9 @@ from bouncing import BALL_FREE, BALL_START, ball_problem
 
 from diffcontact.identify import bootstrap, fit, posterior, profile
 
+SIMULATED, pytestmark = True, pytest.mark.full
 
-@pytest.mark.full
+
 def test_covariance_profile_bootstrap_and_posterior_agree_through_impacts(rng):
     """A ball with 1 % noise, two impacts: the cost is nearly a parabola as far as the errors reach."""
     pytest.importorskip("blackjax")

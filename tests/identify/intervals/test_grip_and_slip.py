@@ -7,7 +7,7 @@ import pytest
 import diffcontact as dc
 from diffcontact.identify import Interval, Observations, Positive, Problem, Real, fit
 
-pytestmark = pytest.mark.full
+SIMULATED, pytestmark = True, pytest.mark.full
 DISC = dc.systems.balls(1, 2, planes=lambda t, p: (jnp.array([[0.0, 1.0]]), jnp.zeros(1)), spin=True)
 BOUNCES = {
     "mass": np.ones(1),

@@ -13,7 +13,7 @@ from diffcontact.identify.verdict.evidence import Evidence
 from diffcontact.identify.verdict.faults import Projected
 from diffcontact.identify.verdict.shifts import Shifts
 
-pytestmark = pytest.mark.full
+SIMULATED, pytestmark = True, pytest.mark.full
 TIMES = np.linspace(0.0, 2.0, 201)
 NOISE, REPLICAS = 1e-3, 6
 TRUTH = {
