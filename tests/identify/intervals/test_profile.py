@@ -149,17 +149,17 @@ def near_zero(e, seed):
 
 @pytest.mark.parametrize("e", [0.0, pytest.param(0.02, marks=pytest.mark.full)])
 def test_intervals_near_zero_are_those_of_profiles_and_hold_the_truth(e):
-    results = [near_zero(e, seed) for seed in range(6)]
+    results = [near_zero(e, seed) for seed in range(4)]
     if e == 0:
         # Where the cost is lower nearby the fit goes on from there; the other minimum lies at 0.094.
         again = [result for result in results if "a lower minimum of" in result.message]
         assert again
         assert all(result.params["e"] < 0.09 for result in again)
     low, high = np.array([result.interval95["e"] for result in results]).T
-    # One of six may miss; with standard errors two do, by far.
-    assert np.sum((low <= e) & (e <= high)) >= 5
+    # One may miss; with standard errors some do, by far.
+    assert np.sum((low <= e) & (e <= high)) >= 3
     assert np.all(high < 0.2)
-    assert sum("e" in result.profiled for result in results) >= 4
+    assert sum("e" in result.profiled for result in results) >= 3
     for result in results:
         for along in result.profiles:
             np.testing.assert_array_equal(along.interval95, result.interval95[along.name])

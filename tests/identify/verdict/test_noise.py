@@ -119,14 +119,16 @@ def test_noise_stated_in_other_ratios_than_it_has_is_told(true, stated, length):
     assert f"on the others are {length}" in reasons or not length
 
 
-@pytest.mark.parametrize(("loss", "f_scale"), [("huber", 0.01), ("soft_l1", 0.01), ("cauchy", 0.1)])
+@pytest.mark.parametrize(
+    ("loss", "f_scale"), [("huber", 0.01), ("soft_l1", 0.01), pytest.param("cauchy", 0.1, marks=pytest.mark.full)]
+)
 def test_a_loss_that_takes_noise_for_outliers_is_told(noise, loss, f_scale):
     explains, reasons = judged(noise[:1], NOISE, loss=loss, f_scale=f_scale)
     assert explains == "no"
     assert f"loss={loss!r} takes the noise for outliers" in " ".join(reasons)
 
 
-@pytest.mark.parametrize(("loss", "divisor"), [("huber", 100), ("cauchy", 10)])
+@pytest.mark.parametrize(("loss", "divisor"), [("huber", 100), pytest.param("cauchy", 10, marks=pytest.mark.full)])
 def test_a_noise_stated_too_small_is_as_a_small_f_scale(noise, loss, divisor):
     """Both are the same cost. Stated or estimated as it is, and with f_scale in proportion, it is none."""
     one = noise[:1]

@@ -56,7 +56,7 @@ def correlated(phi, sigma, seed=1):
     return sigma * np.sqrt(1 - phi**2) * np.asarray(lfilter([1.0], [1.0, -phi], white))[:, 100:]
 
 
-@pytest.mark.parametrize("factor", [0.5, 1.0])
+@pytest.mark.parametrize("factor", [0.5, pytest.param(1.0, marks=pytest.mark.full)])
 def test_a_shape_is_said_however_large_the_noise_is_stated(exact, factor):
     """One run cannot tell correlated noise from a misfit, and no noise that somebody states can; the intervals hold."""
     results = fit_replicas(exact, [heights(4, sigma=0.0) + correlated(0.9, factor * 0.01)[:, :, None]])
@@ -92,7 +92,7 @@ def test_residuals_that_are_a_smooth_curve_are_no_noise_though_as_small_as_state
 
 def test_rounding_has_no_pattern(exact):
     """Data that were simulated, without noise: what is left follows itself, and means nothing."""
-    laws = ({}, {"e": 0.7}, {"e": 0.85, "g": 9.0}, {"e": 0.75, "speed": 0.5})
+    laws = ({"e": 0.7}, {"e": 0.85, "g": 9.0})
     for law in laws:
         (result,) = fit_replicas(exact, [heights(1, sigma=0.0, **law)])
         assert np.max(np.abs(result.residuals[0])) < 1e-11
