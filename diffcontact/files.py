@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import io
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -13,6 +15,8 @@ from pathlib import Path
 from typing import IO
 
 CACHE_VARIABLE = "DIFFCONTACT_CACHE"
+# Temporary files end so.
+_SUFFIX = ".part"
 
 
 def read_bytes(path: str | Path) -> bytes:
@@ -119,8 +123,8 @@ def replacing(path: str | Path) -> Iterator[IO[bytes]]:
     require_no_link(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     with named(path):
-        # Made by O_EXCL: nothing that is there already is opened. A name has room for 255 bytes.
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.")
+        # Made by O_EXCL: nothing that is there already is opened.
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=_prefix(path), suffix=_SUFFIX)
         try:
             with os.fdopen(handle, "wb", buffering=0) as stream:
                 yield stream
@@ -130,6 +134,34 @@ def replacing(path: str | Path) -> Iterator[IO[bytes]]:
         except BaseException:
             os.unlink(temporary)
             raise
+
+
+def remove_leftovers(path: str | Path) -> None:
+    """Remove temporary files of `replacing` that killed processes left.
+
+    The caller makes sure that no other process writes this file now.
+
+    Args:
+        path: of the file that `replacing` was to write.
+
+    Raises:
+        OSError: the folder cannot be read, or a leftover cannot be removed.
+
+    Example:
+        >>> folder = tempfile.mkdtemp()
+        >>> Path(folder, ".runs.h5.x7_k2b9q.part").touch()
+        >>> Path(folder, ".runs.h5.new").touch()
+        >>> remove_leftovers(Path(folder, "runs.h5"))
+        >>> os.listdir(folder)
+        ['.runs.h5.new']
+    """
+    path = Path(path)
+    for name in os.listdir(path.parent):
+        # As `mkstemp` makes them: eight random characters, none of them a dot.
+        middle = name.removeprefix(_prefix(path)).removesuffix(_SUFFIX)
+        if name == f"{_prefix(path)}{middle}{_SUFFIX}" and re.fullmatch("[a-z0-9_]{8}", middle):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path.parent / name)
 
 
 def write_atomically(path: str | Path, content: str | bytes) -> None:
@@ -315,18 +347,23 @@ class SparseFile(io.RawIOBase):
 
 
 @contextmanager
-def alone_in(folder: Path) -> Iterator[None]:
-    """One process at a time, of those that ask for it; on a file system without locks all of them."""
+def alone_in(folder: Path) -> Iterator[bool]:
+    """Let one process in at a time, of the processes that ask; without locks on the file system, all of them.
+
+    Yields:
+        Whether this process is alone.
+    """
     import fcntl
 
-    handle = None
+    handle, alone = None, False
     try:
         handle = os.open(folder, os.O_RDONLY)
         fcntl.flock(handle, fcntl.LOCK_EX)
+        alone = True
     except OSError:
         pass
     try:
-        yield
+        yield alone
     finally:
         if handle is not None:
             os.close(handle)
@@ -344,6 +381,11 @@ def lock(file: IO[bytes]) -> bool:
     except OSError as error:
         return error.errno not in (errno.EACCES, errno.EAGAIN)
     return True
+
+
+def _prefix(path: Path) -> str:
+    # A name has room for 255 bytes, a character takes up to four.
+    return f".{path.name[:40]}."
 
 
 def _umask() -> int:

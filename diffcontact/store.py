@@ -21,7 +21,17 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from diffcontact.files import SparseFile, alone_in, lock, named, open_in_place, put, replacing, require_no_link
+from diffcontact.files import (
+    SparseFile,
+    alone_in,
+    lock,
+    named,
+    open_in_place,
+    put,
+    remove_leftovers,
+    replacing,
+    require_no_link,
+)
 
 _ANEW = "expected a whole file, or a name that is not taken"
 # So many differences from another ensemble are told.
@@ -143,8 +153,10 @@ class Store:
     def _make(self) -> None:
         """The file without any outputs, unless it is there."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        with alone_in(self._path.parent):
+        with alone_in(self._path.parent) as alone:
             require_no_link(self._path)
+            if alone:
+                remove_leftovers(self._path)
             if self._path.exists():
                 return
             with replacing(self._path) as file:

@@ -180,6 +180,20 @@ def test_fifty_killed_ensembles_end_up_the_same(tmp_path, whole):
         assert file.read_bytes() == whole
     # Some of them were killed in the middle.
     assert any(0 < number < CHUNKS for number in done)
+    # Ensembles killed before their file was whole left temporary files: the next run has removed them.
+    assert sorted(os.listdir(tmp_path)) == sorted(["timed.h5", *(f"{i}.h5" for i in range(50))])
+
+
+def test_the_temporary_file_of_a_killed_ensemble_is_removed_and_no_other(tmp_path, whole):
+    """Whether its own file is there or not; a link of such a name goes, and not what it leads to."""
+    mine = [".runs.h5.old", ".runs.h5.x7_k2b9q.part", "runs.h5.x7_k2b9q.part", ".other.h5.x7_k2b9q.part", "notes"]
+    for name in mine:
+        (tmp_path / name).touch()
+    leftover = mine.pop(1)
+    for _ in range(2):
+        write(tmp_path / "runs.h5")
+        assert sorted(os.listdir(tmp_path)) == sorted([*mine, "runs.h5"])
+        (tmp_path / leftover).symlink_to("notes")
 
 
 def test_flipped_bits_are_never_taken_for_numbers(tmp_path, whole):
