@@ -25,6 +25,7 @@ from jax import Array
 
 from diffcontact import mass as mass_matrix
 from diffcontact import qp
+from diffcontact.compilation import quick_jit
 from diffcontact.particle_line import ParticleLine
 from diffcontact.status import Status
 from diffcontact.system import System, contacts
@@ -306,12 +307,9 @@ def report(system: Any, params: Any, t: Any, q: Any, u: Any, *, rho: float = 0.0
 @report.register
 def _(system: System, params, t, q, u, *, rho=0.0, duration=1.0):
     q, u = (jnp.asarray(x, float) for x in (q, u))
-    here = contacts(system, params, t, q)
-    rounding = float(jnp.finfo(q.dtype).eps ** 0.75 * jnp.max(jnp.abs(q)))
-    near = np.asarray(active_set(system, params, t, q, rho))
-    gap, speed = np.asarray(here.gap), np.asarray(here.velocity(u))
-    triangle = reverse_triangle(system, params, t, q, rho)
-    angle = angle_condition(system, params, t, q, rho)
+    rounding = float(np.finfo(q.dtype).eps ** 0.75 * np.max(np.abs(q)))
+    gap, speed, near, triangle, angle, regularity = _facts(system, params, t, q, u, rho)
+    gap, speed, near = (np.asarray(x) for x in (gap, speed, near))
     deep = [f"no: gap[{i}] = {gap[i]:.3g} m" for i in np.flatnonzero(gap < -rounding)]
     # Only a contact that is closed, not one that is nearly so, forbids a velocity (S1 eq. 7).
     closing = (gap <= rounding) & (speed < -rounding)
@@ -327,7 +325,7 @@ def _(system: System, params, t, q, u, *, rho=0.0, duration=1.0):
                 (f"gamma = {triangle.gamma:.6g}" if exists else "fails: active gradients have a vanishing combination")
                 + " (S1 A6, S2 R_rho)",
             ),
-            ("prox-regularity", f"eta = {prox_regularity(system, params, t, q, rho):.6g} m (S2 theorem 4.1)"),
+            ("prox-regularity", f"eta = {regularity:.6g} m (S2 theorem 4.1)"),
             (
                 "angle condition",
                 ("holds" if holds else f"fails, largest cosine {angle.worst:.6g}: with e > 0 no continuity in the data")
@@ -335,6 +333,20 @@ def _(system: System, params, t, q, u, *, rho=0.0, duration=1.0):
             ),
             *([("restitution", "depends on the speed; S3 is about a constant")] if system.speed_dependent else []),
         )
+    )
+
+
+@partial(quick_jit, work=lambda *_: 0, static=("system",))
+def _facts(system, params, t, q, u, rho):
+    here = contacts(system, params, t, q)
+    at = (system, params, t, q, rho)
+    return (
+        here.gap,
+        here.velocity(u),
+        active_set(*at),
+        reverse_triangle(*at),
+        angle_condition(*at),
+        prox_regularity(*at),
     )
 
 

@@ -53,7 +53,7 @@ def check(study: Study) -> str:
     for i, run in enumerate(study.runs):
         params = {name: jnp.asarray(value) for name, value in study.params(i).items()}
         q0, u0 = ready.initial(params)
-        motion = simulate(ready.system, params, q0, u0, run.times, **accuracy(study.scene))
+        motion = jax.device_get(simulate(ready.system, params, q0, u0, run.times, **accuracy(study.scene)))
         if isinstance(ready.system, System):
             closest, gap = _closest(ready.system, params, motion)
             places = [("at the start", 0, {"rho": 0.0}), ("closest", closest, {"rho": max(gap, 0.0)})]
@@ -70,6 +70,7 @@ def check(study: Study) -> str:
 
 def _closest(system: System, params, motion: Trajectory) -> tuple[int, float]:
     """The sample at which the smallest of all gaps is smallest, and that gap."""
-    gaps = np.asarray(jax.vmap(lambda t, q: jnp.min(system.gap(t, q, params)))(motion.t, motion.q))
+    lowest = jax.jit(jax.vmap(lambda t, q: jnp.min(system.gap(t, q, params))))
+    gaps = np.asarray(lowest(motion.t, motion.q))
     closest = int(np.argmin(gaps))
     return closest, float(gaps[closest])

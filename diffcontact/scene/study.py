@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from diffcontact.compilation import quick_jit
 from diffcontact.identify import FitResult, Observations, Problem, fit
 from diffcontact.identify.fit import Progress
 from diffcontact.identify.problem.impacts import Impacts
@@ -211,12 +212,16 @@ def _written(parameter: Parameter, scene: Scene, value: NDArray) -> str:
 
 def _require_apart(study: Study, system: System, i: int, run: PreparedRun) -> None:
     """Refuse a start at which two bodies overlap: no impact law holds there."""
-    params = study.params(i)
-    q0 = jnp.asarray(study.scene.ready.initial(params)[0])
-    gap = np.asarray(system.gap(run.times[0], q0, params))
+    ready, params = study.scene.ready, study.params(i)
+    gap = np.asarray(_gaps_at_start(ready.initial, system, run.times[0], params))
     if gap.size and gap.min() < 0:
-        worst, length = int(gap.argmin()), study.scene.ready.length
+        worst, length = int(gap.argmin()), ready.length
         raise ValueError(
             f"{study.scene.parameters['q0'].at}: gap {worst} is {gap[worst]:.6g} {length} at the start of {run.label}, "
             f"so two bodies overlap by {-gap[worst]:.6g} {length}; expected at least 0"
         )
+
+
+@partial(quick_jit, work=lambda *_, **__: 0, static=("initial", "system"))
+def _gaps_at_start(initial, system, time, params):
+    return system.gap(time, initial(params)[0], params)
