@@ -1,7 +1,10 @@
+"""The demo is fitted once; what it prints and writes is what every fit does."""
+
 import json
 import re
 from pathlib import Path
 
+import pytest
 from command_line import assert_one_line
 
 from diffcontact.cli import main
@@ -10,39 +13,60 @@ from diffcontact.commands.overwriting import is_result
 from diffcontact.report import is_page
 
 
-def test_the_demo_finds_what_it_simulated(demo):
-    result = json.loads((demo / "result.json").read_text())
-    assert result["converged"] is True
+@pytest.fixture(scope="module")
+def found(demo):
+    return json.loads((demo / "result.json").read_text())
+
+
+def test_the_demo_finds_what_it_simulated(found):
+    assert found["converged"] is True
     for name in ("restitution", "mass_ratio"):
-        entry = result["parameters"][name]
+        entry = found["parameters"][name]
         # A fixed seed: within four standard errors, and these are small.
         assert abs(entry["value"] - TRUTH[name]) < 4 * entry["stderr"]
         assert entry["stderr"] < 1e-3
 
 
-def test_the_readme_shows_what_the_demo_finds(demo):
+def test_the_readme_shows_what_the_demo_finds(found):
     """To the digits that are shown: 0.6 of the last one, as another processor may round otherwise."""
     readme = (Path(__file__).parents[2] / "README.md").read_text()
     shown = re.findall(r"^    (\w+) +\S+ +(\S+) +(\S+)   holds the truth$", readme, re.MULTILINE)
-    found = json.loads((demo / "result.json").read_text())["parameters"]
-    found = {name.partition("[")[0]: entry for name, entry in found.items()}
-    assert [name for name, *_ in shown] == [name for name in TRUTH if name in found]
+    entries = {name.partition("[")[0]: entry for name, entry in found["parameters"].items()}
+    assert [name for name, *_ in shown] == [name for name in TRUTH if name in entries]
     for name, estimate, stderr in shown:
-        for text, value in ((estimate, found[name]["value"]), (stderr, found[name]["stderr"])):
+        for text, value in ((estimate, entries[name]["value"]), (stderr, entries[name]["stderr"])):
             number, _, exponent = text.partition("e")
             digit = 10.0 ** (int(exponent or 0) - len(number.partition(".")[2]))
             assert abs(value - float(text)) < 0.6 * digit
 
 
-def test_a_scene_that_was_edited_stays(tmp_path, capsys, monkeypatch):
+def test_a_result_has_its_schema_and_the_units_of_the_scene(demo, found):
+    assert {"message", "cost", "dof", "parameters", "versions", "data_sha256"} <= found.keys()
+    distance = found["parameters"]["distance[0]"]
+    assert distance["unit"] == "mm"
+    assert 99 < distance["interval95"][0] < distance["value"] < distance["interval95"][1] < 101
+    assert list(found["data_sha256"]) == [str(demo / "carts.csv")]
+    assert "jax" in found["versions"]
+
+
+def test_the_page_of_a_fit_needs_nothing_else(demo):
+    page = (demo / "report.html").read_text()
+    assert page.count("<svg") == 1
+    # The only address is that of the library in it, in its licence.
+    assert not re.search(r"src=|href=(?!\"data:,)|url\(", page)
+    assert set(re.findall(r"https?://[^ \"\n]*", page)) == {"https://github.com/leeoniya/uPlot"}
+    for part in ("restitution", "measured − fitted", "Error bars", "SHA-256", "jax"):
+        assert part in page
+    # The simulated noise was 0.1 mm.
+    assert re.search(r"residuals: 0\.(09|1)\d* mm", page)
+
+
+def test_files_of_the_demo_are_written_over_and_no_others(demo, tmp_path, capsys, monkeypatch):
+    assert is_result((demo / "result.json").read_bytes())
+    assert is_page((demo / "report.html").read_bytes())
     monkeypatch.setattr("diffcontact.commands.demo.measure", lambda: "t\n")
     (tmp_path / "carts.toml").write_text("mine")
     assert main(["demo", "--out", str(tmp_path)]) == 2
     assert_one_line(capsys, "carts.toml: exists already and is not of this command, expected another place: --out DIR")
     assert (tmp_path / "carts.toml").read_text() == "mine"
     assert not (tmp_path / "carts.csv").exists()
-
-
-def test_what_the_demo_found_is_written_over(demo):
-    for name, own in (("result.json", is_result), ("report.html", is_page)):
-        assert own((demo / name).read_bytes())

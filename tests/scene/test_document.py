@@ -1,8 +1,10 @@
 import re
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
+from tables import cases
 
 from diffcontact.identify import Interval, Positive, Real
 from diffcontact.scene import read_study
@@ -47,8 +49,7 @@ def study(tmp_path):
 
 
 def test_another_system_needs_no_other_code(study):
-    params = {name: value[0] if name in study.per_run else value for name, value in study.start.items()}
-    gaps = study.scene.ready.system.gap(0.0, params["q0"], params)
+    gaps = jax.jit(study.scene.ready.system.gap)(0.0, study.start["q0"][0], study.params(0))
     # Low walls, high walls, the pair; radius 0.05 m in a box of 1 m.
     np.testing.assert_allclose(gaps, [0.15, 0.65, 0.75, 0.25, 0.4], atol=1e-12)
 
@@ -77,40 +78,20 @@ def test_domains_come_from_bounds_or_from_physics(study):
     assert parameters["restitution"].domain is None
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        (
-            "free = false",
-            "free = false, bounds = [0, 1]",
-            "parameters.restitution.bounds: of a parameter that is not free",
-        ),
-        (
-            "bounds = [1, 10] }",
-            "bounds = [1, 10], prior = { mean = 12, sigma = 0.9 } }",
-            "parameters.radius.prior.mean: 12 is beyond the bounds [1.0, 10.0] by more than 2 sigma, expected within",
-        ),
-        (
-            'unit = "g" }',
-            'unit = "g", prior = { mean = [100, -3], sigma = 1 } }',
-            "parameters.mass.prior.mean: [100, -3] is beyond the bounds [0.0, inf] by more than 2 sigma",
-        ),
-        ("box = [0, 1000]", "", "system.unit: of no box, expected system.box with it"),
-        ("dimension = 1", 'dimension = 1\nfriction = "constant"', "system.friction: of balls that do not spin"),
-        (
-            "first_samples = 3",
-            'first_samples = 3\nangle_unit = "deg"',
-            "preparation.angle_unit: without preparation.angles, expected the columns of the angles with it",
-        ),
-        (
-            "first_samples = 3",
-            'first_samples = 3\nangle_noise = { value = 1, unit = "deg" }',
-            "preparation.angle_noise: without preparation.angles",
-        ),
-        ("[data]", "[data]\nlikelihood = 1.5", "data.likelihood: 1.5, expected from 0 to 1"),
-        ("[data]", "[data]\nscale = { value = 2 }", "data.scale: of a scene without a unit in px, expected one"),
-        ('time = "t"\ntime_unit = "ms"', 'rate = 50\nuntimed = "leave out"', "data.untimed: without data.time"),
-    ],
+@cases(
+    "old new message",
+    r"""
+    free = false | free = false, bounds = [0, 1] | parameters.restitution.bounds: of a parameter that is not free
+    1, 10] } | 1, 10], prior = { mean = 12, sigma = 0.9 } } | mean: 12 is beyond the bounds [1.0, 10.0] by more than 2
+    "g" } | "g", prior = { mean = [100, -3], sigma = 1 } } | mean: [100, -3] is beyond the bounds [0.0, inf] by more
+    box = [0, 1000] |  | system.unit: of no box, expected system.box with it
+    dimension = 1 | dimension = 1\nfriction = "constant" | system.friction: of balls that do not spin
+    first_samples = 3 | first_samples = 3\nangle_unit = "deg" | preparation.angle_unit: without preparation.angles
+    first_samples = 3 | angle_noise = { value = 1, unit = "deg" } | preparation.angle_noise: without preparation.angles
+    [data] | [data]\nlikelihood = 1.5 | data.likelihood: 1.5, expected from 0 to 1
+    [data] | [data]\nscale = { value = 2 } | data.scale: of a scene without a unit in px, expected one
+    time = "t"\ntime_unit = "ms" | rate = 50\nuntimed = "leave out" | data.untimed: without data.time
+    """,
 )
 def test_what_would_not_be_read_or_makes_no_sense_is_refused(tmp_path, old, new, message):
     assert SCENE.count(old) == 1

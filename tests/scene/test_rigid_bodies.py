@@ -2,9 +2,11 @@
 
 from types import SimpleNamespace
 
+import jax
 import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
+from tables import cases
 
 from diffcontact.scene import read_study
 from diffcontact.scene.document import read_scene
@@ -51,6 +53,7 @@ spin0 = { value = "from data", per_run = true }
 """
 
 PLACE, VELOCITY = np.array([0.1, -0.2, 1.0]), np.array([1.0, 0.5, 2.0])
+STATE = ("q0", "u0", "angle0", "spin0")
 TURN, SPIN = np.array([0.3, -2.0, 1.5]), np.array([4.0, -7.0, 2.0])
 
 
@@ -80,7 +83,7 @@ def test_the_first_frames_say_where_a_body_is_and_how_it_turns(tmp_path, rng):
     np.testing.assert_allclose(study.start["spin0"][0], SPIN, atol=1e-10)
     found = Rotation.from_rotvec(study.start["angle0"][0]) * Rotation.from_rotvec(TURN).inv()
     assert found.magnitude() < 1e-12
-    q0, u0 = study.scene.ready.initial(study.params(0))
+    q0, u0 = jax.jit(study.scene.ready.initial)({name: study.start[name][0] for name in STATE})
     np.testing.assert_allclose(np.abs(q0[3:] @ quaternions[0]), 1.0, rtol=1e-12)
     np.testing.assert_allclose(u0, [*VELOCITY, *SPIN], atol=1e-10)
 
@@ -98,8 +101,9 @@ def test_an_orientation_off_the_measured_one_is_seen_as_its_rotation_whatever_th
     # A motion that is off by the same small rotation all along.
     off = np.array([0.01, -0.02, 0.03])
     turned = Rotation.from_rotvec(off) * Rotation.from_quat(np.roll(quaternions, -1, axis=1))
-    motion = SimpleNamespace(q=np.column_stack([places, np.roll(turned.as_quat(), 1, axis=1)]))
-    seen = np.asarray(study.scene.ready.observe(motion, study.params(0)))
+    motion = np.column_stack([places, np.roll(turned.as_quat(), 1, axis=1)])
+    observe = jax.jit(lambda q, params: study.scene.ready.observe(SimpleNamespace(q=q), params))
+    seen = np.asarray(observe(motion, study.params(0)))
     kept = np.arange(41) != 7
     np.testing.assert_allclose(seen[kept, :3], run.values[kept, :3], atol=1e-12)
     # Single precision of what the default takes the angles with.
@@ -141,7 +145,7 @@ def test_bodies_have_the_shapes_that_a_scene_gives_them(tmp_path, dimension, bod
         text = text[:begin] + PLANAR + text[end:].replace("[0, 0, -9.81]", "[0, -9.81]")
     scene = write(tmp_path, text)[0]
     system = read_scene(scene).ready.system
-    found = system.gap(0.0, np.array(pose, float), {"plane_offset": np.zeros(1)})
+    found = jax.jit(system.gap)(0.0, np.array(pose, float), {"plane_offset": np.zeros(1)})
     np.testing.assert_allclose(np.sort(found), gaps, atol=1e-6)
 
 
@@ -156,34 +160,26 @@ angle_noise = { value = 0.5, unit = "deg" }
 """
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("dimension = 3", "dimension = 4", "system.dimension: 4, expected at most 3"),
-        ('"box"', '"bix"', "system.bodies.die.shape: no such shape 'bix'; did you mean 'box'?"),
-        ("sides = [20", "radius = [20", "system.bodies.die.radius: of a box, expected sides alone"),
-        ("[20, 20, 20]", "[20, -1, 20]", "system.bodies.die.sides: Box(*sides): expected positive lengths"),
-        ("[20, 20, 20]", "[20, 20]", "system.bodies.die.shape: a box like this is none of 3 dimensions"),
-        ('sides = [20, 20, 20]\nunit = "mm"', "", "system.bodies.die.sides: missing, expected a number or a list"),
-        ('"poisson"', '"poison"', "system.impact_law: no such impact_law 'poison'; did you mean 'poisson'?"),
-        ("[[0, 0, 2]]", "[[0, 2]]", "system.planes: [[0.0, 2.0]], expected a list of normals of 3 numbers each"),
-        ("[parameters]\n", '[parameters]\ninertia = { value = "?" }\n', "parameters.inertia.value: '?', expected a"),
-        ('"x", "y", "z"', '"x", "y"', "preparation.columns: 2 names, expected 3, 3 for each of 1 body"),
-        ('"w", "i", "j", "k"', '"w", "i", "j"', "preparation.quaternions: 3 names, expected 4, 4 for each of 1 body"),
-        ("{ value = 0.5, unit", "{ value = 0, unit", "preparation.angle_noise: 0.0 rad, expected above 0"),
-        (
-            '"parabola"',
-            '"circle"',
-            "preparation.first_curve: no such first_curve 'circle'; known are",
-        ),
-        (
-            'angle0 = { value = "from data", per_run = true }',
-            "",
-            "parameters.angle0: missing, expected { value = 'from",
-        ),
-        ('"w", "i", "j", "k"', '"i", "w", "j", "t"', "column 't' is used twice"),
-        ('"w", "i", "j", "k"', '"x", "i", "j", "k"', "column 'x' is used twice"),
-    ],
+@cases(
+    "old new message",
+    r"""
+    dimension = 3 | dimension = 4 | system.dimension: 4, expected at most 3
+    "box" | "bix" | system.bodies.die.shape: no such shape 'bix'; did you mean 'box'?
+    sides = [20 | radius = [20 | system.bodies.die.radius: of a box, expected sides alone
+    [20, 20, 20] | [20, -1, 20] | system.bodies.die.sides: Box(*sides): expected positive lengths
+    [20, 20, 20] | [20, 20] | system.bodies.die.shape: a box like this is none of 3 dimensions
+    sides = [20, 20, 20]\nunit = "mm" |  | system.bodies.die.sides: missing, expected a number or a list
+    "poisson" | "poison" | system.impact_law: no such impact_law 'poison'; did you mean 'poisson'?
+    [[0, 0, 2]] | [[0, 2]] | system.planes: [[0.0, 2.0]], expected a list of normals of 3 numbers each
+    [parameters]\n | [parameters]\ninertia = { value = "?" }\n | parameters.inertia.value: '?', expected a
+    "x", "y", "z" | "x", "y" | preparation.columns: 2 names, expected 3, 3 for each of 1 body
+    "w", "i", "j", "k" | "w", "i", "j" | preparation.quaternions: 3 names, expected 4, 4 for each of 1 body
+    { value = 0.5, unit | { value = 0, unit | preparation.angle_noise: 0.0 rad, expected above 0
+    "parabola" | "circle" | preparation.first_curve: no such first_curve 'circle'; known are
+    angle0 = { value = "from data", per_run = true } |  | parameters.angle0: missing, expected { value = 'from
+    "w", "i", "j", "k" | "i", "w", "j", "t" | column 't' is used twice
+    "w", "i", "j", "k" | "x", "i", "j", "k" | column 'x' is used twice
+    """,
 )
 def test_bad_bodies_are_named(tmp_path, old, new, message):
     assert DIE.count(old) >= 1

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tables import cases
 
 from diffcontact.scene import read_study
 
@@ -42,11 +43,16 @@ def write(folder, scene=SCENE, times=HEARD):
     return folder / "ball.toml", [folder / "ball.csv"]
 
 
-def test_restitution_from_the_times_of_impacts(tmp_path):
+def test_starts_are_those_of_the_times_of_impacts(tmp_path):
     study = read_study(*write(tmp_path))
     np.testing.assert_allclose(study.start["u0"], [-2.943], rtol=1e-9)
+    np.testing.assert_allclose(study.start["restitution"], 0.8, rtol=1e-9)
     assert study.samples == 4
-    result = study.fit()
+
+
+@pytest.mark.full
+def test_restitution_is_fitted_to_the_times_of_impacts(tmp_path):
+    result = read_study(*write(tmp_path)).fit()
     assert result.converged
     assert result.dof == 2
     # Times with ten digits.
@@ -64,13 +70,13 @@ def test_later_bounces_have_their_own(tmp_path):
     np.testing.assert_allclose(study.given["apexes"], [[0.6 + 0.24]], rtol=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ('unit = "ms"', 'unit = "mm"', "data.noise.unit: unit 'mm' cannot be converted to 's'"),
-        ('length = "m"\ntime = "s"\n', "", "preparation.kind: 'sound' goes with the system 'bouncing ball'"),
-        ('kind = "sound"', 'kind = "sound"\ncolumn = "t"', "preparation.column: unknown key; known are 'kind'"),
-    ],
+@cases(
+    "old new message",
+    r"""
+    unit = "ms" | unit = "mm" | data.noise.unit: unit 'mm' cannot be converted to 's'
+    length = "m"\ntime = "s"\n |  | preparation.kind: 'sound' goes with the system 'bouncing ball'
+    kind = "sound" | kind = "sound"\ncolumn = "t" | preparation.column: unknown key; known are 'kind'
+    """,
 )
 def test_bad_tables_are_named(tmp_path, old, new, message):
     with pytest.raises(ValueError) as caught:

@@ -1,6 +1,8 @@
 import math
+import re
 
 import pytest
+from tables import cases
 
 from diffcontact.scene.units import Unit, factor
 
@@ -28,9 +30,22 @@ def test_converts(unit, wanted, expected):
     assert math.isclose(factor(unit, wanted), expected, rel_tol=1e-15)  # a few rounded products
 
 
-@pytest.mark.parametrize(("unit", "wanted"), [("mm", "s"), ("kg", "N"), ("px", "m"), ("rad", "m"), ("rad/s", "Hz")])
+@cases(
+    "unit wanted",
+    """
+    mm | s
+    kg | N
+    px | m
+    rad | m
+    rad/s | Hz
+    m/s | m/s^2
+    m^2 | m
+    N | kg*m/s
+    """,
+)
 def test_other_dimension_is_refused(unit, wanted):
-    with pytest.raises(ValueError, match=f"unit '{unit}' cannot be converted to '{wanted}'"):
+    """Another unit, or another power of the same one."""
+    with pytest.raises(ValueError, match=re.escape(f"unit '{unit}' cannot be converted to '{wanted}'")):
         factor(unit, wanted)
 
 
