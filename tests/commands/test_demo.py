@@ -1,7 +1,10 @@
 """The demo is fitted once; what it prints and writes is what every fit does."""
 
+import errno
 import json
+import os
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,9 +14,10 @@ from diffcontact.cli import main
 from diffcontact.commands.demo import TRUTH
 from diffcontact.commands.overwriting import is_result
 from diffcontact.report import is_page
+from diffcontact.scene.study import Study
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def found(demo):
     return json.loads((demo / "result.json").read_text())
 
@@ -59,6 +63,32 @@ def test_the_page_of_a_fit_needs_nothing_else(demo):
         assert part in page
     # The simulated noise was 0.1 mm.
     assert re.search(r"residuals: 0\.(09|1)\d* mm", page)
+
+
+@pytest.mark.parametrize(
+    ("converged", "explains", "strict", "code"),
+    [(True, "yes", True, 0), (True, "no", False, 0), (True, "no", True, 3), (False, "yes", False, 3)],
+)
+def test_the_exit_code_tells_what_was_found(demo, done, tmp_path, monkeypatch, converged, explains, strict, code):
+    said = replace(done.verdict, explains=explains)
+    other = replace(done, converged=converged, message="stopped after 1 evaluation", stored_verdict=said)
+    monkeypatch.setattr(Study, "fit", lambda *_: other)
+    options = ["--strict"] if strict else []
+    assert main(["fit", str(demo / "carts.toml"), "--out", str(tmp_path), *options]) == code
+    assert json.loads((tmp_path / "result.json").read_text())["converged"] is converged
+    page = (tmp_path / "report.html").read_text()
+    assert ("<p class=bad>stopped after 1 evaluation</p>" in page) is not converged
+
+
+def test_a_disk_that_fills_up_names_the_file(demo, done, tmp_path, capsys, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Study, "fit", lambda *_: done)
+    monkeypatch.setattr(os, "replace", full)
+    assert main(["fit", str(demo / "carts.toml"), "--out", str(tmp_path / "out")]) == 2
+    assert_one_line(capsys, f"{tmp_path}/out/result.json: No space left on device")
+    assert list((tmp_path / "out").iterdir()) == []
 
 
 def test_files_of_the_demo_are_written_over_and_no_others(demo, tmp_path, capsys, monkeypatch):

@@ -1,9 +1,6 @@
 """What `fit` writes and prints; `test_bad_commands` has what it refuses."""
 
-import dataclasses
-import errno
 import json
-import os
 import re
 from pathlib import Path
 
@@ -15,8 +12,6 @@ from diffcontact.cli import main
 from diffcontact.commands.demo import SCENE
 from diffcontact.identify.portable import checksum
 from diffcontact.scene.study import Study, read_study
-
-pytestmark = pytest.mark.full
 
 
 def fit(scene, *options):
@@ -62,20 +57,6 @@ def test_the_result_of_a_sister_is_not_written_over(tmp_path, capsys, monkeypatc
     assert_one_line(capsys, f"{sister}: the fit would be written over it, expected another place: --out DIR")
 
 
-def test_a_disk_that_fills_up_names_the_file(demo, tmp_path, capsys, monkeypatch):
-    study = read_study(demo / "carts.toml")
-    done = study.fit()
-    monkeypatch.setattr(Study, "fit", lambda *_: done)
-
-    def full(*_):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, "replace", full)
-    assert main(["fit", str(demo / "carts.toml"), "--out", str(tmp_path / "out")]) == 2
-    assert_one_line(capsys, f"{tmp_path}/out/result.json: No space left on device")
-    assert list((tmp_path / "out").iterdir()) == []
-
-
 def test_many_rows_are_told_and_can_be_thinned(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("diffcontact.commands.fit._LONG", 10)
     monkeypatch.setattr(Study, "fit", lambda *_: pytest.fail("stop"))
@@ -94,29 +75,7 @@ def test_many_rows_are_told_and_can_be_thinned(tmp_path, capsys, monkeypatch):
 # The rest simulates: all of it with the demo's scene and number of samples, so that it is compiled once.
 
 
-def test_result_has_the_schema_and_the_units_of_the_scene(demo):
-    result = json.loads((demo / "result.json").read_text())
-    assert {"converged", "message", "cost", "dof", "parameters", "versions", "data_sha256"} <= result.keys()
-    distance = result["parameters"]["distance[0]"]
-    assert {"value", "stderr", "interval95", "unit"} <= distance.keys()
-    assert distance["unit"] == "mm"
-    assert 99 < distance["interval95"][0] < distance["value"] < distance["interval95"][1] < 101
-    assert list(result["data_sha256"]) == [str(demo / "carts.csv")]
-    assert "jax" in result["versions"]
-
-
-def test_the_report_is_self_contained(demo):
-    page = (demo / "report.html").read_text()
-    assert page.count("<svg") == 1
-    # The only address is that of the library in it, in its licence.
-    assert not re.search(r"src=|href=(?!\"data:,)|url\(", page)
-    assert set(re.findall(r"https?://[^ \"\n]*", page)) == {"https://github.com/leeoniya/uPlot"}
-    for part in ("restitution", "measured − fitted", "error bars".capitalize(), "SHA-256", "jax"):
-        assert part in page
-    # The simulated noise was 0.1 mm.
-    assert re.search(r"residuals: 0\.(09|1)\d* mm", page)
-
-
+@pytest.mark.full
 def test_fit_of_two_runs_prints_one_table(demo, tmp_path, capsys):
     other = tmp_path / "other.csv"
     # The same run, but for an empty line at the end: the same file twice is refused.
@@ -129,6 +88,7 @@ def test_fit_of_two_runs_prints_one_table(demo, tmp_path, capsys):
     assert "distance[1]" in json.loads((tmp_path / "result.json").read_text())["parameters"]
 
 
+@pytest.mark.full
 def test_a_parameter_that_the_data_cannot_see_is_named(demo, tmp_path, capsys):
     header, *rows = (demo / "carts.csv").read_text().splitlines()
     jitter = 0.1 * np.random.default_rng(1).normal(size=(len(rows), 2))  # mm, as the scene's noise
@@ -148,15 +108,7 @@ def test_a_parameter_that_the_data_cannot_see_is_named(demo, tmp_path, capsys):
     assert result["parameters"]["restitution"]["stderr"] is None
 
 
-def test_a_fit_that_did_not_converge_says_so(demo, tmp_path, monkeypatch):
-    study = read_study(demo / "carts.toml")
-    stopped = dataclasses.replace(study.fit(), converged=False, message="stopped after 1 evaluation")
-    monkeypatch.setattr(Study, "fit", lambda *_: stopped)
-    assert main(["fit", str(demo / "carts.toml"), "--out", str(tmp_path)]) == 3
-    assert json.loads((tmp_path / "result.json").read_text())["converged"] is False
-    assert "<p class=bad>stopped after 1 evaluation</p>" in (tmp_path / "report.html").read_text()
-
-
+@pytest.mark.full
 def test_laws_are_compared_below_the_table(demo, tmp_path, capsys):
     """The demo's bumpers have one restitution: no law of the speed does better."""
     assert main(["fit", str(demo / "carts.toml"), "--laws", "--out", str(tmp_path)]) == 0
@@ -179,9 +131,9 @@ def test_sister_runs_are_read_before_anything_is_fitted(tmp_path, capsys, monkey
     assert_one_line(capsys, "empty.json: FitResult.from_dict: the document has no complete 'fit_result'")
 
 
-def test_sister_runs_are_other_runs_of_the_same_system(demo, tmp_path, capsys, monkeypatch):
-    study, (header, *rows) = read_study(demo / "carts.toml"), (demo / "carts.csv").read_text().splitlines()
-    done = study.fit()
+@pytest.mark.full
+def test_sister_runs_are_other_runs_of_the_same_system(demo, done, tmp_path, capsys, monkeypatch):
+    header, *rows = (demo / "carts.csv").read_text().splitlines()
     others, rng = [], np.random.default_rng(0)
     for number in (1, 2):
         # Noise three times that of the demo makes another recording of it.

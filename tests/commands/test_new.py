@@ -23,35 +23,26 @@ from recorded import (
     thrown,
     tracker,
 )
+from tables import cases
 
 from diffcontact.cli import main
 from diffcontact.scene import read_study
 
+BOUNCES = "a ball that bounces, seen in ball y"
+TUMBLES = "a body that is thrown and tumbles in 2 dimensions"
 CASES = {
     "qualisys": (qualisys, "two carts that collide on a straight line", {"restitution": (0.8, 0.02)}),
     "tracker": (tracker, "an oscillation that dies away", {"stiffness": (np.pi**2, 0.05)}),
     "deeplabcut": (deeplabcut, "a ball that bounces, seen in ball y [px]", {"restitution": (0.8, 0.02)}),
-    "kinovea": (
-        kinovea,
-        "a ball that bounces, seen in ball y",
-        {"restitution": (0.8, 0.02), "gravity[0]": (9.81, 0.1)},
-    ),
-    "kinovea csv": (kinovea_csv, "a ball that bounces, seen in ball y", {"restitution": (0.8, 0.02)}),
+    "kinovea": (kinovea, BOUNCES, {"restitution": (0.8, 0.02), "gravity[0]": (9.81, 0.1)}),
+    "kinovea csv": (kinovea_csv, BOUNCES, {"restitution": (0.8, 0.02)}),
     "phyphox": (phyphox, "the impacts of a bouncing ball that was heard", {"restitution": (0.8, 1e-3)}),
     "by ear": (by_ear, "the impacts of a bouncing ball that was heard", {"restitution": (0.8, 2e-3)}),
     "spreadsheet": (spreadsheet, "two carts that collide on a straight line", {"restitution": (0.8, 0.02)}),
     "pucks": (pucks, "2 balls or discs that collide in 2 dimensions", {"restitution": (0.8, 0.05)}),
     "carriage": (carriage, "a carriage driven by F_N", {"mass": (3.0, 0.05), "gamma": (1.0, 0.1)}),
-    "rubbing": (
-        rubbing,
-        "an oscillation that dies away",
-        {"stiffness": (40.0, 0.1), "gamma": (0.3, 0.005)},
-    ),
-    "thrown": (
-        thrown,
-        "a body that is thrown and tumbles in 2 dimensions",
-        {"restitution": (0.4, 0.01), "friction": (0.35, 0.03)},
-    ),
+    "rubbing": (rubbing, "an oscillation that dies away", {"stiffness": (40.0, 0.1), "gamma": (0.3, 0.005)}),
+    "thrown": (thrown, TUMBLES, {"restitution": (0.4, 0.01), "friction": (0.35, 0.03)}),
     "puck": (puck, "one body that meets walls in 2 dimensions", {"restitution": (0.7, 0.02)}),
 }
 
@@ -68,7 +59,21 @@ def recording(tmp_path, monkeypatch):
     return write
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.fixture
+def draft(tmp_path, monkeypatch):
+    """The text of the scene that `new` writes for a recording."""
+    monkeypatch.chdir(tmp_path)
+
+    def new(content, name="run.csv"):
+        (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+        assert main(["new", name]) == 0
+        return (tmp_path / name).with_suffix(".toml").read_text()
+
+    return new
+
+
+# What was thrown is simulated.
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.full] * (name == "thrown")) for name in CASES])
 def test_a_draft_is_a_scene_whose_starts_make_sense(recording, tmp_path, capsys, name):
     file = recording(name)
     assert main(["new", file.name]) == 0
@@ -108,29 +113,23 @@ def test_a_film_is_fitted_without_editing(data, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(("unit", "metre"), [("m", 1.0), ("cm", 100.0), ("mm", 1000.0)])
-def test_a_length_that_nobody_states_is_one_in_which_balls_fall_as_they_do(tmp_path, monkeypatch, unit, metre):
-    monkeypatch.chdir(tmp_path)
+def test_a_length_that_nobody_states_is_one_in_which_balls_fall_as_they_do(draft, unit, metre):
     times = np.arange(90) / 60
     heights = metre * (ball(times) + 5e-4 * np.random.default_rng(1).normal(size=times.size))
-    (tmp_path / "kinovea.txt").write_text(
-        "#Kinovea Trajectory data export\n#T X Y\n\n# ball\n" + table([times, heights, heights], " ")
-    )
-    assert main(["new", "kinovea.txt"]) == 0
-    assert f'unit = "{unit}"  # a guess' in (tmp_path / "kinovea.toml").read_text()
+    head = "#Kinovea Trajectory data export\n#T X Y\n\n# ball\n"
+    assert f'unit = "{unit}"  # a guess' in draft(head + table([times, heights, heights], " "), "kinovea.txt")
 
 
-def test_quaternions_are_no_carts(tmp_path, monkeypatch):
+def test_quaternions_are_no_carts(draft):
     """Of a body that falls in space, and turns steadily about an axis that is none of the frame's."""
-    monkeypatch.chdir(tmp_path)
     times = np.arange(100) / 200
     half, axis = 2.0 * times, np.array([0.36, 0.48, 0.8])
     turned = [np.cos(half), *(np.sin(half) * part for part in axis)]
     places = [0.3 * times, 0.1 + 0.2 * times, 1.4 - 9.81 / 2 * times**2]
-    (tmp_path / "toss.csv").write_text("time [s],x [m],y [m],z [m],qw,qx,qy,qz\n" + table([times, *places, *turned]))
-    assert main(["new", "toss.csv"]) == 0
-    (run,) = read_study("toss.toml").runs
+    scene = draft("time [s],x [m],y [m],z [m],qw,qx,qy,qz\n" + table([times, *places, *turned]))
+    assert "tumbles in 3 dimensions" in scene
+    (run,) = read_study("run.toml").runs
     np.testing.assert_allclose(run.start["spin0"], 4.0 * axis, atol=0.02)  # four digits, six samples
-    assert "tumbles in 3 dimensions" in (tmp_path / "toss.toml").read_text()
 
 
 def test_what_is_wrong_with_a_file_is_in_the_keys(recording, tmp_path, capsys):
@@ -139,29 +138,19 @@ def test_what_is_wrong_with_a_file_is_in_the_keys(recording, tmp_path, capsys):
     told = capsys.readouterr().out
     assert re.search(r"1\d\d\d times are missing or do not increase", told)
     scene = (tmp_path / "spreadsheet.toml").read_text()
-    for line in (
-        'delimiter = ";"',
-        'decimal = ","',
-        "skip = [2, 1]",
-        'missing = ["-"]',
-        'time = "Time"',
-        'rate = "from data"',
-    ):
-        assert f"\n{line}" in scene
+    keys = 'delimiter = ";" | decimal = "," | skip = [2, 1] | missing = ["-"] | time = "Time" | rate = "from data"'
+    assert all(f"\n{key}" in scene for key in keys.split(" | "))
     (run,) = read_study(tmp_path / "spreadsheet.toml").runs
     # Times to three digits are off by 1 ms / sqrt(12), their line by sqrt(12 / 2400) of it from end to end: 2e-5 s.
     np.testing.assert_allclose(run.times - run.times[0], np.arange(2400) / 2000, atol=1e-4)
 
 
-def test_what_air_slows_is_not_upright(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_what_air_slows_is_not_upright(draft):
     times = np.arange(40) / 100
     flight = [times, 0.1 * times, -9 * times + 4.7 * times**2, 0.3 + 2 * times - 4.9 * times**2]
     noise = 1e-3 * np.random.default_rng(0).normal(size=(3, 40))
-    rows = [flight[0], *(np.array(flight[1:]) + noise)]
-    (tmp_path / "flight.csv").write_text("time [s],x [m],y [m],z [m]\n" + table(rows))
-    assert main(["new", "flight.csv"]) == 0
-    assert "\ngravity = { value = [0.0, 0.0, -9.81], " in (tmp_path / "flight.toml").read_text()
+    scene = draft("time [s],x [m],y [m],z [m]\n" + table([flight[0], *(np.array(flight[1:]) + noise)]))
+    assert "\ngravity = { value = [0.0, 0.0, -9.81], " in scene
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "utf-8-sig"])
@@ -173,8 +162,14 @@ def test_other_encodings_are_read_and_said(recording, tmp_path, encoding):
     assert "Höhe" in run.notes["recording"]
 
 
-def as_csv(names, heights, times):
-    rows = [names, *zip([f"{t:.4f}" for t in times], heights, strict=True)]
+CLOCK = np.arange(90) / 60
+
+
+def as_csv(names, lost):
+    """A ball's bounces, with one height that is lost."""
+    heights = [f"{1e3 * y:.2f}" for y in ball(CLOCK) + 5e-4 * np.random.default_rng(1).normal(size=90)]
+    heights[20] = lost
+    rows = [names, *zip([f"{t:.4f}" for t in CLOCK], heights, strict=True)]
     return "".join(",".join('"' + field.replace('"', '""') + '"' for field in row) + "\n" for row in rows)
 
 
@@ -182,30 +177,19 @@ def as_csv(names, heights, times):
     "names",
     [("t\n[s]", "height\n[mm]"), ("t [s]", 'the "height"\r\n\t[mm]'), ("time\nof\x7frow", "\x01\\height [mm]\x1f")],
 )
-def test_a_header_may_hold_whatever_a_cell_of_a_spreadsheet_may(tmp_path, capsys, monkeypatch, names):
+def test_a_header_may_hold_whatever_a_cell_of_a_spreadsheet_may(draft, capsys, names):
     """Names of columns stand in keys, where they must be what they are, and in remarks, which are one line each."""
-    monkeypatch.chdir(tmp_path)
-    times = np.arange(90) / 60
-    heights = [f"{1e3 * y:.2f}" for y in ball(times) + 5e-4 * np.random.default_rng(1).normal(size=90)]
-    heights[20] = ""
-    (tmp_path / "run.csv").write_bytes(as_csv(names, heights, times).encode())
-    assert main(["new", "run.csv"]) == 0
+    scene = draft(as_csv(names, ""))
     assert len(capsys.readouterr().out.splitlines()) == 4
     (run,) = read_study("run.toml").runs
-    assert np.isin(run.times.round(4), times.round(4)).all()
-    assert "# 1 of 90 samples of " in (tmp_path / "run.toml").read_text()
+    assert np.isin(run.times.round(4), CLOCK.round(4)).all()
+    assert "# 1 of 90 samples of " in scene
 
 
 @pytest.mark.parametrize("lost", ["not found", "n/a", "-"])
-def test_words_for_lost_samples_and_a_header_that_is_repeated_are_read_as_such(tmp_path, monkeypatch, lost):
-    monkeypatch.chdir(tmp_path)
-    times = np.arange(90) / 60
-    heights = [f"{1e3 * y:.2f}" for y in ball(times) + 5e-4 * np.random.default_rng(1).normal(size=90)]
-    heights[20] = lost
-    rows = as_csv(("t [s]", "height [mm]"), heights, times).splitlines(keepends=True)
-    (tmp_path / "run.csv").write_text("".join(rows[:60] + rows[:1] + rows[60:]))
-    assert main(["new", "run.csv"]) == 0
-    scene = (tmp_path / "run.toml").read_text()
+def test_words_for_lost_samples_and_a_header_that_is_repeated_are_read_as_such(draft, lost):
+    rows = as_csv(("t [s]", "height [mm]"), lost).splitlines(keepends=True)
+    scene = draft("".join(rows[:60] + rows[:1] + rows[60:]))
     assert f'\nmissing = ["t [s]", "{lost}", "height [mm]"]\n' in scene
     assert '\nuntimed = "leave out"' in scene
     read_study("run.toml")
@@ -221,8 +205,9 @@ def test_a_file_that_is_there_stays(recording, tmp_path, capsys):
     assert 'files = ["../phyphox.txt"]' in (tmp_path / "scenes" / "mine.toml").read_text()
 
 
-@pytest.mark.parametrize("out", ["link/mine.toml", "there/deep/mine.toml", "link/new/mine.toml", "mine.toml"])
-@pytest.mark.parametrize("linked", [False, True])
+@pytest.mark.parametrize(
+    ("out", "linked"), [("link/mine.toml", False), ("there/deep/mine.toml", True), ("link/new/mine.toml", True)]
+)
 def test_a_draft_finds_its_recording_through_links(recording, tmp_path, out, linked):
     """A folder may be a link, that of the scene or that of the recording; a linked file keeps its name."""
     file = recording("phyphox")
@@ -243,52 +228,44 @@ def dropped(head, time=1.0, length=1.0, delimiter=","):
     return head + table([times / time, height / length], delimiter, 9)
 
 
-@pytest.mark.parametrize(
-    ("content", "time", "length"),
-    [
-        (dropped("time (h),height [in]\n", 3600, 0.0254), "h", "in"),
-        (dropped("t/ms,height/cm\n", 1e-3, 1e-2), "ms", "cm"),
-        (dropped("t_min,y_ft\n", 60, 0.3048), "min", "ft"),
-        (dropped("time in minutes,height in inches\n", 60, 0.0254), "min", "in"),
-        (dropped("Time [µs],HEIGHT (MM)\n", 1e-6, 1e-3), "us", "mm"),
-        (dropped("time,height\ns,inches\n", 1, 0.0254), "s", "in"),
-        (dropped("# tracked by me, today\ntime [ms];height [km]\n", 1e-3, 1e3, ";"), "ms", "km"),
-        (dropped("# t/ms y/cm\n", 1e-3, 1e-2, " "), "ms", "cm"),
-    ],
+@cases(
+    "head time second length metre",
+    r"""
+    time (h),height [in] | h | 3600 | in | 0.0254
+    t/ms,height/cm | ms | 1e-3 | cm | 1e-2
+    t_min,y_ft | min | 60 | ft | 0.3048
+    time in minutes,height in inches | min | 60 | in | 0.0254
+    Time [µs],HEIGHT (MM) | us | 1e-6 | mm | 1e-3
+    time,height\ns,inches | s | 1 | in | 0.0254
+    # tracked by me, today\ntime [ms];height [km] | ms | 1e-3 | km | 1e3
+    # t/ms y/cm | ms | 1e-3 | cm | 1e-2
+    """,
 )
-def test_units_that_a_header_states_are_those_of_the_scene(tmp_path, monkeypatch, content, time, length):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "run.csv").write_text(content)
-    assert main(["new", "run.csv"]) == 0
-    scene = (tmp_path / "run.toml").read_text()
+def test_units_that_a_header_states_are_those_of_the_scene(draft, head, time, second, length, metre):
+    between = next(letter for letter in ";, " if letter in head.splitlines()[-1])
+    scene = draft(dropped(f"{head}\n", float(second), float(metre), between))
     assert re.search(rf'^time_unit = "{time}"$', scene, re.MULTILINE)
     assert re.search(rf'^unit = "{length}"$', scene, re.MULTILINE)
-    study = read_study(tmp_path / "run.toml")
     # A metre of free fall in noise of half a millimetre; the start is found from the first bounces.
-    assert study.start["gravity"] == pytest.approx(9.81, rel=0.02)
+    assert read_study("run.toml").start["gravity"] == pytest.approx(9.81, rel=0.02)
 
 
 @pytest.mark.parametrize("marks", ["# ", "% "])
-def test_a_comment_is_no_header(tmp_path, capsys, monkeypatch, marks):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "run.csv").write_text(dropped(f"{marks}made by me, today\n"))
-    assert main(["new", "run.csv"]) == 0
+def test_a_comment_is_no_header(draft, capsys, marks):
+    assert 'names = ["t", "x"]  # a guess: there is no header' in draft(dropped(f"{marks}made by me, today\n"))
     assert f"row 1, '{marks}made by me, today', is taken for a comment" in capsys.readouterr().out
-    assert 'names = ["t", "x"]  # a guess: there is no header' in (tmp_path / "run.toml").read_text()
-    (tmp_path / "named.csv").write_text(dropped(f"{marks}t, y\n"))
-    assert main(["new", "named.csv"]) == 0
-    assert 'names = ["t", "y"]  # of the comment in line 1' in (tmp_path / "named.toml").read_text()
+    assert 'names = ["t", "y"]  # of the comment in line 1' in draft(dropped(f"{marks}t, y\n"), "named.csv")
 
 
-@pytest.mark.parametrize(
-    ("head", "message"),
-    [
-        ("time (weeks),height [m]", "'time (weeks)': 'weeks' is no unit of time that is known, expected s, ms,"),
-        ("t [kg],height [m]", "'t [kg]': 'kg' is no unit of time"),
-        ("time (s),height [yd]", "'height [yd]': 'yd' is no unit of length that is known, expected m, cm, mm"),
-        ("time (s),height (yards)", "'height (yards)': 'yards' is no unit of length"),
-        ("time,height\ns,fathoms", "'height': 'fathoms' is no unit of length"),
-    ],
+@cases(
+    "head message",
+    r"""
+    time (weeks),height [m] | 'time (weeks)': 'weeks' is no unit of time that is known, expected s, ms,
+    t [kg],height [m] | 't [kg]': 'kg' is no unit of time
+    time (s),height [yd] | 'height [yd]': 'yd' is no unit of length that is known, expected m, cm, mm
+    time (s),height (yards) | 'height (yards)': 'yards' is no unit of length
+    time,height\ns,fathoms | 'height': 'fathoms' is no unit of length
+    """,
 )
 def test_units_that_nobody_knows_are_refused_by_name(tmp_path, capsys, monkeypatch, head, message):
     monkeypatch.chdir(tmp_path)
@@ -299,11 +276,8 @@ def test_units_that_nobody_knows_are_refused_by_name(tmp_path, capsys, monkeypat
 
 
 @pytest.mark.parametrize("name", ["height (left)", "height (1)", "height (A)"])
-def test_what_is_no_unit_in_brackets_stays_a_label(tmp_path, monkeypatch, name):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "run.csv").write_text(dropped(f"t,{name}\n"))
-    assert main(["new", "run.csv"]) == 0
-    assert 'unit = "m"  # a guess' in (tmp_path / "run.toml").read_text()
+def test_what_is_no_unit_in_brackets_stays_a_label(draft, name):
+    assert 'unit = "m"  # a guess' in draft(dropped(f"t,{name}\n"))
 
 
 @pytest.mark.parametrize(

@@ -1,19 +1,20 @@
 """The course of a motion between the times of its grid: where it strikes, and how it bends, against closed forms."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
-import jax.numpy as jnp
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
 import diffcontact as dc
-from diffcontact.report import page
+from diffcontact.report import page, simulated
 from diffcontact.report.course import course, thinned
 from diffcontact.report.simulated import trajectory_report
 
 G, E, HEIGHT = 9.81, 0.7, 1.0
-BALL = dc.systems.balls(1, 1, box=(0.0, jnp.inf))
-PARAMS = {"mass": jnp.ones(1), "radius": jnp.zeros(1), "gravity": jnp.array([-G]), "restitution": E}
+BALL = dc.systems.balls(1, 1, box=(0.0, np.inf))
+PARAMS = {"mass": np.ones(1), "radius": np.zeros(1), "gravity": np.array([-G]), "restitution": E}
 # The impacts of a ball that is dropped: after the fall, then after flights that are shorter by e each.
 FALL = np.sqrt(2 * HEIGHT / G)
 IMPACTS = FALL * (1 + 2 * np.array([0.0, E, E + E**2]))
@@ -28,9 +29,26 @@ def height(t):
     return G * FALL * E**flight * since - G * since**2 / 2
 
 
+def dropped(times):
+    """The motion on a grid of times; its list of percussions has eight entries."""
+    flight = np.searchsorted(IMPACTS, times, side="right")
+    u = G * FALL * E**flight - G * (times - np.concatenate([[-FALL], IMPACTS])[flight])
+    past = np.arange(8) < flight[-1]
+    speed = past * G * FALL * E ** np.arange(8)
+    percussions = SimpleNamespace(
+        time=np.where(past, np.resize(IMPACTS, 8), 0.0),
+        contact=np.where(past, 0, -1),
+        q=np.zeros((8, 1)),
+        u=-speed[:, None],
+        jump=(1 + E) * speed[:, None],
+    )
+    impulse = np.diff(np.append(0.0, np.cumsum((1 + E) * speed))[flight])
+    return dc.Trajectory(times, height(times)[:, None], u[:, None], impulse[:, None], np.array(0), percussions)
+
+
 @pytest.fixture(scope="module")
 def drop():
-    return dc.simulate(BALL, PARAMS, [HEIGHT], [0.0], TIMES, percussions=8)
+    return dropped(TIMES)
 
 
 def test_the_curve_touches_the_floor_at_each_impact(drop):
@@ -61,12 +79,12 @@ def test_impacts_that_are_not_listed_are_where_the_arcs_meet(drop):
 
 def test_an_impact_on_the_grid_has_its_kink_there():
     at = np.sort(np.append(TIMES, IMPACTS[1]))
-    found = course(dc.simulate(BALL, PARAMS, [HEIGHT], [0.0], at, percussions=8))
+    found = course(dropped(at))
     np.testing.assert_allclose(found.q[:, 0], height(found.t), atol=1e-9)
 
 
 def test_several_unlisted_impacts_in_one_interval_are_no_arc(drop):
-    coarse = dc.simulate(BALL, PARAMS, [HEIGHT], [0.0], [0.0, 0.3, TIMES[-1]])
+    coarse = replace(dropped(np.array([0.0, 0.3, TIMES[-1]])), percussions=None)
     found = course(coarse, gap=lambda t, q: q[0])
     assert found.contacts.tolist() == [-2]
     assert found.impacts.tolist() == [(0.3 + TIMES[-1]) / 2]
@@ -74,14 +92,14 @@ def test_several_unlisted_impacts_in_one_interval_are_no_arc(drop):
 
 
 def test_what_is_not_finite_ends_the_course(drop):
-    broken = replace(drop, q=drop.q.at[5:].set(jnp.nan), percussions=None)
+    broken = replace(drop, q=np.where(TIMES[:, None] < TIMES[5], drop.q, np.nan), percussions=None)
     found = course(broken)
     assert found.t[-1] == TIMES[4]
     assert np.isfinite(found.q).all()
 
 
 def test_a_motion_that_is_finite_nowhere_has_a_page_all_the_same(drop):
-    report = trajectory_report(replace(drop, q=drop.q * jnp.nan, percussions=None), BALL, PARAMS)
+    report = trajectory_report(replace(drop, q=drop.q * np.nan, percussions=None), BALL, PARAMS)
     assert report.runs[0].motion is None
     assert '"runs":[]' in page(report)
 
@@ -100,12 +118,12 @@ def test_a_contact_that_begins_to_roll_is_told_from_its_friction():
     """A load of 1 throughout; friction at its bound 0.3 for three intervals, then below it, then at it again."""
     friction = np.array([0.3, -0.3, 0.3, 0.1, 0.2, 0.3])[:, None, None]
     slide = dc.Trajectory(
-        t=jnp.arange(7.0),
-        q=jnp.zeros((7, 1)),
-        u=jnp.zeros((7, 1)),
-        impulse=jnp.ones((6, 1)),
-        status=jnp.zeros((), int),
-        friction=jnp.asarray(friction),
+        t=np.arange(7.0),
+        q=np.zeros((7, 1)),
+        u=np.zeros((7, 1)),
+        impulse=np.ones((6, 1)),
+        status=np.zeros((), int),
+        friction=friction,
     )
     rubs = dc.System(
         gap=lambda t, q, p: q,
@@ -120,17 +138,28 @@ def test_a_contact_that_begins_to_roll_is_told_from_its_friction():
     assert changes == [(3.0, "contact 0: slip to stick"), (5.0, "contact 0: stick to slip")]
 
 
-def test_a_fan_is_the_quantiles_of_its_lanes(drop):
+def test_a_fan_is_the_quantiles_of_its_lanes(drop, monkeypatch):
+    monkeypatch.setattr(simulated, "_DRAWN_LANES", 2)
     lanes = np.linspace(0.5, 1.5, 21)
     fan = dc.Trajectory(
-        t=jnp.tile(drop.t, (21, 1)),
-        q=jnp.asarray(lanes[:, None, None] * np.asarray(drop.q)),
-        u=jnp.asarray(lanes[:, None, None] * np.asarray(drop.u)),
-        impulse=jnp.tile(drop.impulse, (21, 1, 1)),
-        status=jnp.zeros(21, int),
+        t=np.tile(drop.t, (21, 1)),
+        q=lanes[:, None, None] * drop.q,
+        u=lanes[:, None, None] * drop.u,
+        impulse=np.tile(drop.impulse, (21, 1, 1)),
+        status=np.zeros(21, int),
     )
     (run,) = trajectory_report(fan, BALL, PARAMS).runs
     middle = run.curve[:, 0]
     np.testing.assert_allclose(middle, height(run.times), atol=3e-4)
     for band, part in zip(run.bands[..., 0], (0.05, 0.25, 0.75, 0.95), strict=True):
         np.testing.assert_allclose(band, np.quantile(lanes, part) * middle, atol=1e-3)
+
+
+def test_a_motion_is_drawn_with_its_impacts(drop):
+    (axes,) = drop.plot(BALL, PARAMS).get_axes()
+    lines = {str(line.get_label()): line for line in axes.get_lines()}
+    np.testing.assert_allclose(lines.pop("impact").get_xdata(), IMPACTS, atol=1e-12)
+    (curve,) = lines.values()
+    # It reaches the floor, where no sample is.
+    assert abs(curve.get_ydata().min()) < 1e-9
+    assert len(plt.get_fignums()) == 0

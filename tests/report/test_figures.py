@@ -3,17 +3,11 @@
 import sys
 from dataclasses import replace
 
-import jax.numpy as jnp
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-import diffcontact as dc
 from diffcontact.report.content import Channel, Event, Report, RunView
 from diffcontact.report.figures import figure
-
-BALL = dc.systems.balls(1, 1, box=(0.0, jnp.inf))
-PARAMS = {"mass": jnp.ones(1), "radius": jnp.zeros(1), "gravity": jnp.array([-9.81]), "restitution": 0.8}
 
 
 def run(label="a run"):
@@ -57,17 +51,6 @@ def test_every_run_has_a_part_and_every_unit_has_axes():
     assert [one.get_ylabel() for one in axes] == ["[px]", "off [px]", "[deg]", "off [deg]"] * 4
     # As in the film: downwards.
     assert [one.yaxis_inverted() for one in axes] == [True, False, False, False] * 4
-
-
-def test_a_motion_is_drawn_with_its_impacts():
-    motion = dc.simulate(BALL, PARAMS, [1.0], [0.0], jnp.linspace(0.0, 1.0, 21), percussions=4)
-    (axes,) = motion.plot(BALL, PARAMS).get_axes()
-    (fall,) = lines(axes)["impact"].get_xdata()
-    np.testing.assert_allclose(fall, np.sqrt(2 / 9.81), atol=1e-12)
-    (curve,) = [line for name, line in lines(axes).items() if name != "impact"]
-    # It reaches the floor, where the nearest sample is 0.05 m above it.
-    assert abs(curve.get_ydata().min()) < 1e-9
-    assert len(plt.get_fignums()) == 0
 
 
 def test_without_matplotlib_it_names_the_extra(monkeypatch):
