@@ -1,6 +1,7 @@
 """Friction at many contacts: by the law itself, from any start, to the residual it names."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from heaps import exactly, heap
@@ -128,3 +129,14 @@ def test_contacts_that_cannot_push_are_left_out(table, monkeypatch):
         # Relative to the fastest approach, as measured here to a larger scale.
         assert _left(problem, found[name]) < 1e-5
         np.testing.assert_allclose(found[name].u, exact[name].u, atol=1e-3)
+
+
+def test_a_derivative_is_refused(table):
+    (mass, *_), *rest = table[1]["heap 0"]
+    program = _program()
+
+    def loss(mass):
+        return jnp.sum(program(*jax.tree.map(lambda x: x[None], ((mass, *table[1]["heap 0"][0][1:]), *rest))).u)
+
+    with pytest.raises(NotImplementedError, match="no derivative"):
+        jax.jit(jax.grad(loss))(mass)

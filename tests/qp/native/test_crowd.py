@@ -1,10 +1,10 @@
-"""The native search among very many contacts against the pure one, and batches of it."""
+"""The native searches among very many rows and contacts against the pure ones."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from heaps import chain, heap
+from heaps import heap
 
 from diffcontact import qp
 from diffcontact.qp import native
@@ -14,7 +14,6 @@ from diffcontact.qp.matrix_free.unit_contacts import UnitContacts
 from diffcontact.qp.matrix_free.unit_rows import UnitRows
 from diffcontact.qp.rows.body_rows import product, squares
 from diffcontact.qp.rows.metric import inverse_length
-from diffcontact.status import Status
 
 pytest.importorskip("numba")
 pytestmark = pytest.mark.full
@@ -53,30 +52,6 @@ def test_it_goes_the_way_of_the_pure_search(rng, k, coulomb):
     # The projected step is 1e-10 at both ends; the condition of the rows takes three digits.
     np.testing.assert_allclose(found[:, there], among, atol=1e-7)
     np.testing.assert_array_equal(found[:, ~mask], begin[:, ~mask])
-
-
-@pytest.mark.usefixtures("kernel")
-def test_lanes_are_alone(rng):
-    """A lane of a batch is what it is alone, beside one that is not finite and one that shares its rows."""
-    one, other = heap(rng), heap(rng)
-    solve = jax.jit(qp.coulomb_many)
-    problems = [one, other, (*one[:6], jnp.asarray(one[6]).at[3].set(jnp.nan))]
-    together = jax.jit(jax.vmap(qp.coulomb_many))(*jax.tree.map(lambda *x: jnp.stack(x), *problems))
-    for lane, problem in enumerate(problems[:2]):
-        alone = solve(*problem)
-        assert alone.status == Status.OK
-        for whole, part in zip(jax.tree.leaves(together), jax.tree.leaves(alone), strict=True):
-            # XLA sums what comes before and after the kernel in another order.
-            np.testing.assert_allclose(whole[lane], part, atol=1e-12)
-    assert together.status[2] == Status.NOT_FINITE
-    shared = jax.vmap(qp.coulomb_many, (*[None] * 6, 0))(*one[:6], jnp.stack([one[6], one[6]]))
-    np.testing.assert_allclose(shared.u, np.stack([together.u[0]] * 2), rtol=1e-12)
-
-
-def test_a_derivative_is_refused_as_in_jax(rng, kernel):
-    problem = heap(rng)
-    with pytest.raises(NotImplementedError, match="no derivative"):
-        jax.grad(lambda v: qp.coulomb_many(*problem[:6], v).u.sum())(problem[6])
 
 
 def rows_of(rng, dimension, sides, dtype):
@@ -122,26 +97,3 @@ def test_it_finds_what_the_pure_conjugate_gradients_find(rng, dimension, sides, 
     # rounding of the multipliers makes of them comes on top.
     left = np.abs(np.where(mask, np.minimum(found, w), 0)).max()
     assert left < (1e-10 if dtype is float else 1e-4)
-
-
-@pytest.mark.usefixtures("kernel")
-def test_lanes_of_rows_are_alone(rng):
-    """A lane of a batch is what it is alone, beside one that is not finite and one that shares its rows."""
-    one, other = chain(rng), chain(rng)
-    solve = jax.jit(qp.project_many)
-    problems = [
-        one,
-        other,
-        (*one[:3], jnp.asarray(one[3]).at[4].set(jnp.nan)),
-        (*one[:2], jnp.asarray(one[2]).at[4].set(jnp.nan), one[3]),
-    ]
-    together = jax.jit(jax.vmap(qp.project_many))(*jax.tree.map(lambda *x: jnp.stack(x), *problems))
-    for lane, problem in enumerate(problems[:2]):
-        alone = solve(*problem)
-        assert alone.status == Status.OK
-        for whole, part in zip(jax.tree.leaves(together), jax.tree.leaves(alone), strict=True):
-            # XLA sums what comes before and after the kernel in another order.
-            np.testing.assert_allclose(whole[lane], part, atol=1e-12)
-    assert together.status[2] == together.status[3] == Status.NOT_FINITE
-    shared = jax.vmap(qp.project_many, (None, None, None, 0))(*one[:3], jnp.stack([one[3], one[3]]))
-    np.testing.assert_allclose(shared.u, np.stack([together.u[0]] * 2), rtol=1e-12)

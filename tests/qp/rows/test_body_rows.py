@@ -1,8 +1,10 @@
 """`qp.BodyRows`, two small normals per row, gives what the same rows give when they are spread out."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from heaps import spread
 from qp_problems import assert_differences, assert_transposed, derivatives, optimality, run, with_neighbours
 
 from diffcontact import qp
@@ -30,17 +32,6 @@ def _bodies(rng):
     return bodies
 
 
-def _spread(bodies, normals):
-    """(c, d) the rows, in numpy; of one normal the first body has the opposite."""
-    whole = np.zeros((len(bodies), COUNT, M))
-    normals = np.concatenate([-normals, normals], axis=1) if normals.shape[1] == 1 else normals
-    for i, pair in enumerate(bodies):
-        for body, normal in zip(pair, normals[i], strict=True):
-            if body >= 0:
-                whole[i, body] += normal
-    return whole.reshape(len(bodies), -1)
-
-
 @pytest.mark.parametrize("sides", [2, 1])
 def test_products(rng, sides):
     bodies, normals = _bodies(rng), rng.normal(size=(ROWS, sides, M))
@@ -53,12 +44,13 @@ def test_products(rng, sides):
         unit = delassus(whitened(mass**0.5, G))
         return dense(G), product(G, v), squares(G, mass), magnitudes(G, v), *one_sided, unit
 
-    G = _spread(bodies, normals)
+    G = spread(qp.BodyRows(bodies, normals, COUNT))
     expected = G, G @ v, G**2 @ mass, np.abs(G) @ np.abs(v), G.T @ x, np.abs(G).T @ np.abs(x), G / mass @ G.T
     for one, other in zip(products(normals, mass, v, x), expected, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-13)
 
 
+@pytest.mark.usefixtures("kernel")
 def test_projections(rng):
     """Few rows violated and many, so that few candidates do and do not; values and derivatives; held rows."""
     bodies, rows, asked = _bodies(rng), {}, set()
@@ -73,13 +65,13 @@ def test_projections(rng):
         mass, normals, b, v = problem
         G = qp.BodyRows(bodies, normals, COUNT)
         both = qp.project(mass, G, b, v), qp.hold(mass, G, b, v, active)
-        return jax.numpy.concatenate([x for found in both for x in (found.u, found.multipliers)]), both
+        return jnp.concatenate([x for found in both for x in (found.u, found.multipliers)]), both
 
     rows = with_neighbours(rows)
     found = run(jax.jit(jax.vmap(derivatives(solved))), rows)
     for name in rows:
         (mass, normals, b, v), (projected, held) = rows[name][0], found[name][0]
-        G = _spread(bodies, normals)
+        G = spread(qp.BodyRows(bodies, normals, COUNT))
         assert projected.status == held.status == Status.OK
         assert optimality((mass, G, b, v), projected) < 1e-11, name
         np.testing.assert_allclose((G @ held.u + b)[active], 0, atol=1e-12 * (1 + np.abs(v).max()))
