@@ -73,7 +73,7 @@ SMALL = {
             [[1, 0]],
             [-1.0],
             [0, 0],
-            tangent=(*padded([0, 0], [[0, 0]], [1.0], [0, 0], C, D)[:2], np.eye(C)[0], np.zeros(D)),
+            tangent=(np.zeros(D), np.zeros((C, D)), np.eye(C)[0], np.zeros(D)),
         ),
         Status.OK,
         [1, 0],
@@ -282,9 +282,9 @@ def test_in_single_precision(kernel):
         assert solution.status == Status.OK, name
         # A thousand roundings.
         assert _error(rows[name][0], solution.u, known[name]) < 1e-4, name
-    for name in _of(rows, "contradiction"):
-        wide = int(name.split()[1]) % 3 == 0
-        assert (found[name][0].status != Status.OK) == wide or not wide, name
+    for name in _of(rows, "contradiction")[::3]:
+        # Those that miss their rows by one, not by what single precision does not tell.
+        assert found[name][0].status != Status.OK, name
     for name in _of(rows, "consistent"):
         assert found[name][1].status == Status.OK, name
 
