@@ -148,7 +148,7 @@ def test_status_ok_is_right(solve, name):
     make, arguments, options = KINDS[name]
     error, status = solve(*_many(make, 1000, *arguments, **options))
     assert np.max(error, where=status == Status.OK, initial=0) < 1e-11
-    assert np.mean(status == Status.OK) == 1 or "contradiction" in name
+    assert np.mean(status == Status.OK) > 0.995 or "contradiction" in name
     if name.endswith("e+00"):
         # Where the least violation is not found to a few digits, it proves nothing.
         assert np.mean(status == Status.INFEASIBLE) >= 0.98
