@@ -16,6 +16,7 @@ from diffcontact.inputs import require_inputs
 from diffcontact.neighbours import with_room
 from diffcontact.precision import in_precision
 from diffcontact.refinement import refined
+from diffcontact.schemes.event import EventTimed as NewEventTimed
 from diffcontact.schemes.event_timed import EventTimed
 from diffcontact.schemes.scheme import Scheme
 from diffcontact.stepping import counted_steps, steps
@@ -116,8 +117,9 @@ def simulate(
 
     def run(number, percussions=0, changes=0):
         stepped = steps if isinstance(number, int) else counted_steps
-        tells = percussions and hasattr(scheme, "tells")
-        chosen = telling if changes else replace(scheme, tells=True) if tells else scheme
+        chosen = telling if changes else scheme
+        if percussions and isinstance(chosen, NewEventTimed):
+            chosen = replace(chosen, tells=True)
         given = params, q0, u0, times, breaks, chosen, number, percussions, changes, sound
         return with_room(lambda system: stepped(system, *given), system)
 

@@ -106,15 +106,16 @@ class _SoFar(NamedTuple):
     found: Array
 
 
-def pass_by(system, params, t, q, u, h, left, due: Due, limits: Limits, all_at_once, inelastic) -> Moment:
+def pass_by(system, params, h, at, due: Due, limits: Limits, all_at_once, inelastic) -> Moment:
     """What is due at (t, q, u), and the modes in which the motion goes on for `left` seconds.
 
     Args:
-        h: length of the step.
+        h: length of the step; at: t, left, q and u.
         limits: those of the piece that ends here.
         all_at_once: () whether closed contacts take part in an impact that it does not reach.
         inelastic: () whether nothing bounces.
     """
+    t, left, q, u = at
     place = Place.at(system, params, t, q, u.size)
     size = reach(system, params, t, place, q)
     (count, each), rows = place.drift.shape, jnp.abs(place.rows[:, 0])

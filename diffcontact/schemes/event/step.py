@@ -68,13 +68,13 @@ class Equations(NamedTuple):
     tableau: Any
     events: int
 
-    def piece(self, params, t, left, q, u, piece: Piece):
+    def piece(self, params, state, piece: Piece):
         """One piece in its modes: t, left, q, u and the impulses (c, 1 + k) at its end.
 
         An event is where its number is zero: s - F(s) / F'(s), and the motion goes on so long. Of what is at a root the
         first of Newton's steps has the first derivative, another one the second.
         """
-        ends = piece.timed >= 0
+        (t, left, q, u), ends = state, piece.timed >= 0
 
         def newton(carry, number):
             def real():
@@ -109,7 +109,7 @@ class Equations(NamedTuple):
 
             def real(dparams, carry):
                 def after(params, state):
-                    *end, z = self.piece(params, *state, piece)
+                    *end, z = self.piece(params, state, piece)
                     return tuple(end), z
 
                 end, z = jax.jvp(after, (params, state), (dparams, carry[0]))[1]
@@ -166,7 +166,7 @@ class Equations(NamedTuple):
             (m, ...) and the states where they begin.
         """
         system, count = self.system, jax.eval_shape(lambda: self.system.gap(t, q, params)).shape[0]
-        across = 0 if system.slip is None else jax.eval_shape(lambda: system.slip(t, q, u, params)).shape[1]
+        across = jax.eval_shape(lambda: velocities(system, params, t, q, u)[1]).shape[1] - 1
         no, number = jnp.array(False), jnp.zeros((), jnp.int32)
         jump, none = Jump.nothing(count, across, u.dtype), jnp.zeros((count, 1 + across), u.dtype)
         blank, start = Piece(jump, jump.modes, jump.direction, jnp.zeros_like(h), number - 1, no, no), (t, h, q, u)
@@ -181,21 +181,20 @@ class Equations(NamedTuple):
 
         def one(carry):
             number, at, due, limits, impulse, status, _, kept = carry
-            after, due, limits, z, told, done, piece = self.next_event(params, h, *at, due, limits, number, blank)
-            if record:
-                kept = jax.tree.map(lambda all_, new: all_.at[number].set(new), kept, (piece, at))
+            after, due, limits, z, told, done, piece = self.next_event(params, h, at, due, limits, number, blank)
+            kept = jax.tree.map(lambda all_, new: all_.at[number].set(new), kept, (piece, at) if record else None)
             return number + 1, after, due, limits, impulse + z, first(status, told), done, kept
 
         start = number, start, due, limits, none, number, no, kept
         _, end, _, _, impulse, status, done, kept = lax.while_loop(lambda c: ~c[6] & (c[0] < many), one, start)
         status = first(status, jnp.where(done, Status.OK, Status.TOO_MANY_EVENTS).astype(jnp.int32))
-        return (end, impulse, status, *(kept if record else ()))
+        return end, impulse, status, *(kept or ())
 
-    def next_event(self, params, h, t, left, q, u, due: Due, limits, number, blank: Piece):
+    def next_event(self, params, h, at, due: Due, limits, number, blank: Piece):
         """What is due, and the way to the next event or to the end of the step."""
-        system, count = self.system, due.released.size
+        (t, left, q, u), system, count = at, self.system, due.released.size
         rounding, late = 8 * jnp.finfo(u.dtype).eps * (jnp.abs(t) + jnp.abs(left)), number >= self.events - 1
-        now = pass_by(system, params, t, q, u, h, left, due, limits, late, late)
+        now = pass_by(system, params, h, at, due, limits, late, late)
         mu = Law.of(system, params, jnp.zeros_like(now.here.gap)).mu
         piece = blank._replace(modes=now.modes, direction=now.direction)
         held = jnp.any(now.modes != OPEN)
@@ -206,7 +205,7 @@ class Equations(NamedTuple):
 
         faster = now.here.rows @ now.a + now.bend
         begin = Watched.of(now.here.gap, now.speeds, now.load, faster, now.modes, now.direction, mu)
-        watch, tolerances = watching(now, mu, left > rounding)
+        watch, zero, slow = watching(now, mu, left > rounding)
         way = rate(system, params, q, now.u)
 
         def between(s, end):
@@ -215,7 +214,7 @@ class Equations(NamedTuple):
             return dips(gaps, watch[:count], now.limits.gap)
 
         nowhere = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(advance, left))
-        found = first_event(advance, begin, watch, *tolerances, left, rounding, between, nowhere)
+        found = first_event(advance, begin, watch, zero, slow, left, rounding, between, nowhere)
         end, kind, contact = found.arrival, found.index // count, found.index % count
         this, slips = (jnp.arange(count) == contact) & found.found, now.modes == SLIP
         strike, lets_go, grip = found.found & (kind == CLOSES), this & (kind == LETS_GO), this & (kind == CHANGES_GRIP)
@@ -238,7 +237,7 @@ class Equations(NamedTuple):
         return moved, after, now.limits, now.z + end.impulse, told, ~found.found, piece
 
 
-def watching(now: Moment, mu, lasts):
+def watching(now: Moment, mu, lasts) -> tuple[Array, ...]:
     """Which numbers (3 c,) are watched, and below what they and their rates are zero to rounding."""
     limits, slips, closed = now.limits, now.modes == SLIP, now.modes != OPEN
     zero, eps = jnp.zeros_like(mu), jnp.finfo(mu.dtype).eps ** 0.75
@@ -250,7 +249,7 @@ def watching(now: Moment, mu, lasts):
     rates = zero + limits.velocity, zero, jnp.where(slips, eps * sizes, 0.0)
     kinds = 3 if now.direction.shape[1] else 2
     watch = ~closed, lasting, lasting & (mu > 0)
-    return jnp.concatenate(watch[:kinds]), tuple(jnp.concatenate(x[:kinds]) for x in (values, rates))
+    return tuple(jnp.concatenate(x[:kinds]) for x in (watch, values, rates))
 
 
 def _stepped(equations: Equations, record: bool, *given):
@@ -270,7 +269,7 @@ def _stepped(equations: Equations, record: bool, *given):
     def recorded(*given):
         return equations.find(*given, record=True)
 
-    def rule(primals, tangents):
+    def rule(primals, tangents) -> Any:
         # That it calls itself makes second derivatives right, too.
         found = jax.tree.map(lambda x: checkpoint_name(x, RECORD), recorded(*primals))
         _, _, status, pieces, states = found
@@ -279,11 +278,11 @@ def _stepped(equations: Equations, record: bool, *given):
         return found, (dend, dz, *jax.tree.map(_no_tangent, (status, pieces)), begins)
 
     @recorded.defjvp
-    def _(primals, tangents):
+    def _(primals, tangents) -> Any:
         return rule(primals, tangents)
 
     @stepped.defjvp
-    def _(primals, tangents):
+    def _(primals, tangents) -> Any:
         return tuple(x[:3] for x in rule(primals, tangents))
 
     return (recorded if record else stepped)(*given)

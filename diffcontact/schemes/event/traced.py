@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
 from diffcontact.system import System
 
@@ -36,10 +37,9 @@ def traced(system: System, params: Any, t: Array, q: Array, u: Array) -> tuple[S
         # Coefficients have params first, all else last.
         first = name in ("restitution", "friction")
         given = (params, *args) if first else (*args, params)
-        closed, shape = jax.make_jaxpr(function, return_shape=True)(*given)
+        closed = jax.make_jaxpr(function)(*given)
         constants[name] = closed.consts
         programs[name] = _program(closed.jaxpr, name, first, bool(args))
-        del shape
     return replace(system, normals=None, tangents=None, **programs), (params, constants)
 
 
@@ -47,7 +47,7 @@ def _program(jaxpr, name, first: bool, more: bool):
     def run(params, *args):
         own, constants = params
         leaves = jax.tree.leaves((own, *args) if first else (*args, own))
-        return jax.core.eval_jaxpr(jaxpr, constants[name], *leaves)[0]
+        return jaxpr_as_fun(ClosedJaxpr(jaxpr, constants[name]))(*leaves)[0]
 
     # A coefficient that depends on the speed is known by its two arguments.
     if first:
