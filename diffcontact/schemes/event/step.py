@@ -232,7 +232,11 @@ class Equations(NamedTuple):
         )
         timed = jnp.where(strike | jnp.any(ended), found.index, -1).astype(jnp.int32)
         piece = Piece(now.jump, now.modes, now.direction, found.s, timed, ~found.found, jnp.array(True))
-        told = jnp.where(now.found, Status.OK, Status.NO_FRICTION).astype(jnp.int32)
+        # The inequalities of the modes at the end of the piece: no gap, load or grip is negative by more than rounding.
+        least = jnp.minimum(begin.values, 0.0) - zero * jnp.finfo(u.dtype).eps ** -0.25
+        holds = ~jnp.any(watch & (found.seen.values < least))
+        told = jnp.where(holds, Status.OK, Status.TOO_COARSE)
+        told = jnp.where(now.found, told, Status.NO_FRICTION).astype(jnp.int32)
         moved = t + found.s, left - found.s, end.q, end.u
         return moved, after, now.limits, now.z + end.impulse, told, ~found.found, piece
 
