@@ -20,7 +20,7 @@ from diffcontact.schemes.event_timed.impacts import Percussion
 from diffcontact.schemes.scheme import Info, Scheme
 from diffcontact.standstill import harmless, stay
 from diffcontact.status import Status, first, stands_still
-from diffcontact.system import System, gap_acceleration, gap_motion
+from diffcontact.system import System, acceleration, gap_motion
 from diffcontact.trajectory import Trajectory
 
 
@@ -75,8 +75,10 @@ def enters_closed(system: System, params, t, h, before, after) -> Array:
     suspect = (jnp.maximum(gaps, ends) <= eps**0.75 * size) & (rates < 0) & (further > 0)
 
     def judge():
-        bends = gap_acceleration(system, params, t + h, x, u, jnp.zeros_like(u))
-        into = jnp.any(suspect & (further > h * jnp.abs(bends)))
+        turned = jnp.abs(rates - gap_motion(system, params, t, q, u)[1])
+        # What forces make of a velocity in a step cancels with what the contact makes of it, to their rounding.
+        gained = h * jnp.max(jnp.abs(acceleration(system, params, t + h, x, u)))
+        into = jnp.any(suspect & (further > turned + eps**0.5 * gained))
         return jnp.where(into, Status.TOO_COARSE, Status.OK).astype(jnp.int32)
 
     return where_wanted(jnp.any(suspect), judge, jnp.asarray(int(Status.OK), jnp.int32))
