@@ -25,21 +25,29 @@ def fit(scene):
     return main(["fit", str(scene), "--out", str(scene.parent / "out")])
 
 
-def test_interruption_leaves_no_file(tmp_path, capsys, monkeypatch):
-    def interrupted(*_):
-        raise KeyboardInterrupt
+def refuse(monkeypatch, error):
+    def wrong(*_):
+        raise error
 
-    monkeypatch.setattr(Study, "fit", interrupted)
-    assert fit(write(tmp_path)) == 130
-    assert_one_line(capsys, "interrupted")
+    monkeypatch.setattr(Study, "fit", wrong)
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (KeyboardInterrupt(), 130, "interrupted"),
+        (MemoryError("Unable to allocate 7.28 TiB"), 2, "not enough memory: Unable to allocate 7.28 TiB"),
+    ],
+)
+def test_what_stops_a_command_is_told_in_one_line_and_leaves_no_file(error, code, said, tmp_path, capsys, monkeypatch):
+    refuse(monkeypatch, error)
+    assert fit(write(tmp_path)) == code
+    assert_one_line(capsys, said)
     assert not (tmp_path / "out").exists()
 
 
 def test_an_error_of_the_program_asks_for_a_report_and_keeps_the_traceback(tmp_path, capsys, monkeypatch):
-    def wrong(*_):
-        raise TypeError("unheard of")
-
-    monkeypatch.setattr(Study, "fit", wrong)
+    refuse(monkeypatch, TypeError("unheard of"))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     assert fit(write(tmp_path)) == 1
     (kept,) = tmp_path.glob("diffcontact-*.txt")
@@ -48,25 +56,9 @@ def test_an_error_of_the_program_asks_for_a_report_and_keeps_the_traceback(tmp_p
     )
     assert "TypeError: unheard of" in kept.read_text()
     assert not (tmp_path / "out").exists()
-
-
-def test_a_traceback_that_cannot_be_kept_is_told(tmp_path, capsys, monkeypatch):
-    def wrong(*_):
-        raise TypeError("unheard of")
-
-    monkeypatch.setattr(Study, "fit", wrong)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "absent"))
     assert fit(write(tmp_path)) == 1
     assert_one_line(capsys, "the traceback could not be written (No such file or directory): Traceback")
-
-
-def test_too_little_memory_is_told_in_one_line(tmp_path, capsys, monkeypatch):
-    def large(*_):
-        raise MemoryError("Unable to allocate 7.28 TiB")
-
-    monkeypatch.setattr(Study, "fit", large)
-    assert fit(write(tmp_path)) == 2
-    assert_one_line(capsys, "not enough memory: Unable to allocate 7.28 TiB")
 
 
 def test_a_standard_output_that_is_full_is_told(tmp_path, capsys, monkeypatch):

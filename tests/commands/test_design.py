@@ -4,6 +4,7 @@ import json
 
 import pytest
 from command_line import BALL, assert_one_line
+from tables import cases
 
 from diffcontact.cli import main
 from diffcontact.commands.design import parse_control
@@ -40,47 +41,37 @@ def test_without_data_in_the_units_of_the_scene(tmp_path, capsys):
     assert (tmp_path / "out" / "design.png").read_bytes()[:4] == b"\x89PNG"
 
 
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        ((), "ball.toml: data.files: missing, and no --data was given"),
-        (("--times", "0:1:3", "--control", "q0"), "--control 'q0': expected NAME=LOW:HIGH"),
-        (("--times", "0:1:3", "--control", "duration=1:x"), "--control 'duration=1:x': '1:x', expected LOW:HIGH"),
-        (
-            ("--times", "0:1:3", "--control", "q0[0]=20:10"),
-            "'20:10', expected LOW:HIGH or VALUE,VALUE (Interval(low=20.0, high=10.0): bounds the wrong way round",
-        ),
-        (
-            ("--times", "0:1:3", "--control", "q0=0:10"),
-            "q0 is of shape (1,), expected LOW:HIGH of one element, as q0[0]",
-        ),
-        (("--times", "0:1:3", "--control", "q0=10,20"), "'q0=10,20': 10, expected values of shape (1,)"),
-        (("--times", "0:1:3", "--control", "q0=[10,20]"), "'q0=[10,20]': [10, 20], expected values of shape (1,)"),
-        (("--times", "0:1:3", "--control", "q0=[[1],2]"), "'q0=[[1],2]': [[1], 2], expected values of shape (1,)"),
-        (("--times", "0:1:3", "--control", "duration=-5:900"), "'duration=-5:900': -5.0, expected numbers above 0"),
-        (("--times", "0:1:3", "--control", "restitution=0.5,1.5"), "1.5, expected within [0, 1] (SI)"),
-        (("--times", "0:1:3", "--control", "q1=0:1"), "no parameter 'q1'; did you mean 'q0'?"),
-        (("--times", "0:1:3", "--control", "q0[0]=true"), "--control 'q0[0]=true': 'true', expected LOW:HIGH or VALUE"),
-        (("--times", "0:1:3", "--control", 'q0[0]=1,"5"'), '("5" is not a number)'),
-        (("--times", "0:1:3", "--control", f"q0=[1{400 * '0'}]"), "expected 0 or a size from 1e-40 to 1e+40)"),
-        (
-            ("--times", "0:1:3", "--control", "q0[0]=1:2", "--control", "q0[0]=5:6"),
-            "--control 'q0[0]=5:6': q0[0] is controlled twice, expected once",
-        ),
-        # The whole vector and an element of it are two values of one number, too.
-        (
-            ("--times", "0:1:3", "--control", "q0=[0],[5]", "--control", "q0[0]=5:6"),
-            "--control 'q0[0]=5:6': q0[0] is controlled twice, expected once",
-        ),
-        (
-            ("--times", "0:1:3", "--control", "q0[0]=5:6", "--control", "q0=[0],[5]"),
-            "--control 'q0=[0],[5]': q0 is controlled twice, expected once",
-        ),
-    ],
+# Two controls are set apart by a semicolon. The whole vector and an element of it are two values of one number, too.
+@cases(
+    "controls told",
+    f"""
+    q0 | --control 'q0': expected NAME=LOW:HIGH
+    duration=1:x | --control 'duration=1:x': '1:x', expected LOW:HIGH
+    q0[0]=20:10 | expected LOW:HIGH or VALUE,VALUE (Interval(low=20.0, high=10.0): bounds the wrong way round
+    q0=0:10 | q0 is of shape (1,), expected LOW:HIGH of one element, as q0[0]
+    q0=10,20 | 'q0=10,20': 10, expected values of shape (1,)
+    q0=[10,20] | 'q0=[10,20]': [10, 20], expected values of shape (1,)
+    q0=[[1],2] | 'q0=[[1],2]': [[1], 2], expected values of shape (1,)
+    duration=-5:900 | 'duration=-5:900': -5.0, expected numbers above 0
+    restitution=0.5,1.5 | 1.5, expected within [0, 1] (SI)
+    q1=0:1 | no parameter 'q1'; did you mean 'q0'?
+    q0[0]=true | --control 'q0[0]=true': 'true', expected LOW:HIGH or VALUE
+    q0[0]=1,"5" | ("5" is not a number)
+    q0=[1{400 * "0"}] | expected 0 or a size from 1e-40 to 1e+40)
+    q0[0]=1:2;q0[0]=5:6 | --control 'q0[0]=5:6': q0[0] is controlled twice, expected once
+    q0=[0],[5];q0[0]=5:6 | --control 'q0[0]=5:6': q0[0] is controlled twice, expected once
+    q0[0]=5:6;q0=[0],[5] | --control 'q0=[0],[5]': q0 is controlled twice, expected once
+    """,
 )
-def test_what_is_wrong_is_named(options, told, tmp_path, capsys):
-    assert design(tmp_path, *options) == 2
+def test_what_is_wrong_is_named(controls, told, tmp_path, capsys):
+    options = [word for control in controls.split(";") for word in ("--control", control)]
+    assert design(tmp_path, "--times", "0:1:3", *options) == 2
     assert_one_line(capsys, told)
+
+
+def test_without_times_data_are_asked_for(tmp_path, capsys):
+    assert design(tmp_path) == 2
+    assert_one_line(capsys, "ball.toml: data.files: missing, and no --data was given")
 
 
 # In milliseconds a run is 1875 long; a film counts its frames, which last as long as the rate makes them.

@@ -6,6 +6,7 @@ import h5py
 import numpy as np
 import pytest
 from command_line import BALL, assert_one_line, write
+from tables import cases
 
 from diffcontact.cli import main
 from diffcontact.scene.study import read_study
@@ -140,17 +141,12 @@ def test_ties_are_followed_in_every_lane(tmp_path, capsys):
     assert_one_line(capsys, "element 1 of mass follows element 0 of mass by [ties]; expected that to be varied")
 
 
-@pytest.mark.parametrize(
-    ("tie", "vary", "told"),
-    [
-        # What nobody varies is wrong in every lane, and what follows from what is varied in some.
-        ("-2 * mass[0]", "restitution=0.5:1:2", "ball.toml: parameters.mass.value: [1.0, -2.0] (by [ties]), expected"),
-        (
-            "0.5 * gravity[0]",
-            "gravity=1:-1:3",
-            "ball.toml: parameters.mass.value: [1.0, 0.0] (by [ties]), expected above",
-        ),
-    ],
+@cases(
+    "tie vary told",
+    """
+    -2 * mass[0] | restitution=0.5:1:2 | ball.toml: parameters.mass.value: [1.0, -2.0] (by [ties]), expected
+    0.5 * gravity[0] | gravity=1:-1:3 | ball.toml: parameters.mass.value: [1.0, 0.0] (by [ties]), expected above
+    """,
 )
 def test_a_tied_value_that_is_impossible_is_no_lane(tie, vary, told, tmp_path, capsys):
     scene = TIED.replace("2 * mass[0]", tie)

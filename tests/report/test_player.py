@@ -48,19 +48,8 @@ def numbers():
     reasons = ["residuals grow with time " * 8]
     starts = [1.0, 1.0, 2.0]
     profile = ProfileView("e[0]", np.linspace(0.6, 1.0, 5), np.array([8.0, 2.0, 0.0, 2.0, 8.0]), 3.8)
-    return Numbers(
-        "partly",
-        "explains the data",
-        reasons,
-        True,
-        "fine",
-        "95 %",
-        [drag, *own],
-        np.eye(2),
-        ["a", "b"],
-        starts,
-        [profile],
-    )
+    found = ("partly", "explains the data", reasons, True, "fine", "95 %", [drag, *own], np.eye(2), ["a", "b"])
+    return Numbers(*found, starts, [profile])
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tables import cases
 
 from diffcontact.scene.draft import layout, survey
 from diffcontact.scene.draft.layout import layout_of
@@ -91,15 +92,15 @@ def test_a_number_that_cannot_be_read_is_no_lost_sample(delimiter, every, spelt,
     assert str(caught.value).startswith(f"row 2, column 'x': {message}")
 
 
-@pytest.mark.parametrize(
-    ("field", "message"),
-    [
-        ('"1,5"', "'1,5' has a comma in a text whose fields are between commas, expected a point"),
-        ('"1,500.0"', "'1,500.0' has a separator of thousands"),
-        ("12b", "'12b' is not a number, expected one or an empty field"),
-        ("about 12.5 to 13", "'about 12.5 to 13' is not a number"),
-        ("0x10", "'0x10' is not a number"),
-    ],
+@cases(
+    "field message",
+    """
+    "1,5" | '1,5' has a comma in a text whose fields are between commas, expected a point
+    "1,500.0" | '1,500.0' has a separator of thousands
+    12b | '12b' is not a number, expected one or an empty field
+    about 12.5 to 13 | 'about 12.5 to 13' is not a number
+    0x10 | '0x10' is not a number
+    """,
 )
 def test_what_has_digits_is_no_word_for_lost_samples(tmp_path, field, message):
     path = tmp_path / "run.csv"

@@ -241,19 +241,15 @@ def test_a_known_gravity_measures_the_scale_of_a_film(tmp_path):
     assert result.stderr["scale"] < 1e-2 * 2e-3
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        (
-            'scale = { value = 2.1, sigma = 0.2, unit = "mm/px" }\n',
-            "",
-            "preparation.unit: unit 'px' cannot be converted to 'm'; data.scale =",
-        ),
-        ("value = 2.1, s", "value = -2.1, s", "data.scale.value: -2.1, expected above 0"),
-        ("sigma = 0.2", "sigma = 3", "data.scale.sigma: 3.0, expected above 0 and below the value 2.1"),
-        ('"mm/px"', '"mm"', "data.scale.unit: unit 'mm' cannot be converted to 'm/px'"),
-        ("sigma = 0.2", "error = 0.2", "data.scale.error: unknown key"),
-    ],
+@cases(
+    "old new message",
+    r"""
+    scale = { value = 2.1, sigma = 0.2, unit = "mm/px" }\n |  | preparation.unit: unit 'px' cannot be converted to 'm';
+    value = 2.1, s | value = -2.1, s | data.scale.value: -2.1, expected above 0
+    sigma = 0.2 | sigma = 3 | data.scale.sigma: 3.0, expected above 0 and below the value 2.1
+    "mm/px" | "mm" | data.scale.unit: unit 'mm' cannot be converted to 'm/px'
+    sigma = 0.2 | error = 0.2 | data.scale.error: unknown key
+    """,
 )
 def test_bad_scales_are_named(tmp_path, old, new, message):
     scene = FILM.replace(old, new)

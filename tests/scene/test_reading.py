@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tables import cases
 
 from diffcontact.scene import read_study
 from diffcontact.scene.measurements import read_measurements
@@ -149,15 +150,15 @@ def test_decimal_commas(tmp_path, delimiter):
     assert "row 2, column 'x1': '10.0000' has a point" in refused(tmp_path, point, between, 'decimal = ","')
 
 
-@pytest.mark.parametrize(
-    ("lost", "key"),
-    [
-        ("-", 'missing = "-"'),
-        ("NaN", 'missing = ["NaN", "-"]'),
-        ("-1.000", 'missing = ["-1"]'),
-        ("not found", 'missing = ["-", " not found"]'),
-        ("- -", 'missing = "- -"'),
-    ],
+@cases(
+    "lost key",
+    """
+    - | missing = "-"
+    NaN | missing = ["NaN", "-"]
+    -1.000 | missing = ["-1"]
+    not found | missing = ["-", " not found"]
+    - - | missing = "- -"
+    """,
 )
 def test_words_that_mean_lost(tmp_path, lost, key):
     table = rows([f"{t:.6f}" for t in TIMES])
