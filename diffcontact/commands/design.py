@@ -26,7 +26,7 @@ from diffcontact.commands.setting import RANGE, parse_times, setting
 from diffcontact.files import require_writable, write_atomically
 from diffcontact.identify import Design, Interval, design
 from diffcontact.identify.experiment.controls import CHANNELS, DURATION, FRAME_RATE, RECORDING, RUNS
-from diffcontact.messages import say, shown
+from diffcontact.messages import did_you_mean, say, shown
 from diffcontact.scene.document import Scene, read_scene
 from diffcontact.scene.numerals import number
 from diffcontact.scene.preparation import PreparedRun
@@ -117,13 +117,15 @@ def parse_control(text: str, scene: Scene) -> tuple[str, Any]:
 
 
 def _require_possible(at: str, name: str, value: Any, factor: float, scene: Scene, between: bool) -> None:
-    """Refuse, as it was written, a value of the wrong shape or one that cannot be; what is unknown `design` names."""
+    """Refuse, as it was written, a name that is unknown, a value of the wrong shape or one that cannot be."""
     written = shown(json.dumps(value))[1:-1]
     if name in RECORDING:
         if isinstance(value, list) or not value > 0:
             raise ValueError(f"{at}: {written}, expected numbers above 0")
         return
     whole, _, element = name.partition("[")
+    if whole not in scene.parameters:
+        raise ValueError(f"{at}: no parameter {whole!r}; {did_you_mean(whole, [*scene.parameters, *RECORDING])}")
     quantity = scene.ready.quantities.get(whole)
     if quantity is None:
         return

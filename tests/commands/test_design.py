@@ -54,7 +54,7 @@ def test_without_data_in_the_units_of_the_scene(tmp_path, capsys):
     q0=[[1],2] | 'q0=[[1],2]': [[1], 2], expected values of shape (1,)
     duration=-5:900 | 'duration=-5:900': -5.0, expected numbers above 0
     restitution=0.5,1.5 | 1.5, expected within [0, 1] (SI)
-    q1=0:1 | no parameter 'q1'; did you mean 'q0'?
+    q1=0:1 | --control 'q1=0:1': no parameter 'q1'; did you mean 'q0'?
     q0[0]=true | --control 'q0[0]=true': 'true', expected LOW:HIGH or VALUE
     q0[0]=1,"5" | ("5" is not a number)
     q0=[1{400 * "0"}] | expected 0 or a size from 1e-40 to 1e+40)
