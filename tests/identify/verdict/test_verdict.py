@@ -248,25 +248,25 @@ def test_a_verdict_goes_with_its_result(exact, tmp_path):
     assert BALL_TRUTH["e"] == 0.8
 
 
-def few(samples, speed):
-    """The fit of a ball with so few samples, started at that speed."""
+def few(samples, speed, start=9.75, domain=BALL_FREE["g"]):
+    """The fit of a ball with so few samples, started at that speed and gravity."""
     times = np.linspace(0.0, 1.4, samples)
     seen = bounces(0.8, 9.81, 1.0, 0.3, times) + 0.01 * np.random.default_rng(0).normal(size=samples)
     run = Problem(BALL, Observations(times, seen[:, None], 0.01, positions), start_of, substeps=1)
-    return fit(run, {"e": 0.79, "g": 9.75, "q0": [1.01], "u0": [speed]}, BALL_FREE)
+    return fit(run, {"e": 0.79, "g": start, "q0": [1.01], "u0": [speed]}, BALL_FREE | {"g": domain})
 
 
 def test_what_passes_through_as_many_samples_as_it_has_parameters_is_not_tested_by_them():
     for samples, speed in ((4, 0.29), (4, -3.0), (3, -3.0)):
         found = few(samples, speed)
-        assert found.cost < 1e-20
+        assert found.cost < 1e-16
         assert found.verdict.explains == "partly"
         assert named([found], "nothing tests it")
 
 
 def test_what_could_pass_through_all_samples_and_does_not_has_not_arrived():
-    """Without gravity, which is stopped at zero: a straight line through three samples, 5 standard deviations off."""
-    found = few(3, 0.29)
+    """With hardly any gravity: a straight line through three samples, some standard deviations off."""
+    found = few(3, 0.29, 0.25, Interval(0.0, 0.5))
     assert found.dof == -1
     assert found.cost > 10
     assert found.verdict.explains == "no"
