@@ -42,6 +42,10 @@ gc.set_threshold(100_000, 50, 10)
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
+# Whose examples take ten seconds and more to compile; tests of the default tier claim the same of smaller programs.
+LONG_EXAMPLES = [ROOT / "diffcontact" / f"{name}.py" for name in ("certificate", "ensemble", "gradient_check")]
+LONG_EXAMPLES += [ROOT / "diffcontact" / "sensitivity.py"]
+
 # What only runs on demand: the purpose of a test, not its time, says where it belongs.
 TIERS = ("full", "studies")
 
@@ -70,6 +74,8 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if ROOT / "tests" / "experiments" in item.path.parents:
             item.add_marker("studies")
+        elif item.path in LONG_EXAMPLES:
+            item.add_marker("full")
     if turn := os.environ.get("DIFFCONTACT_TEST_TURN"):
         modules = sorted({item.path for item in items if _tier(item)})
         modules = [*modules[int(turn) % 2 :: 2], *modules[(int(turn) + 1) % 2 :: 2]]

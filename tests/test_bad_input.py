@@ -10,8 +10,6 @@ import pytest
 
 import diffcontact as dc
 
-pytestmark = pytest.mark.full
-
 OWN = {
     "gap": lambda t, q, p: q[:1],
     "force": lambda t, q, u, p: -p["g"] * jnp.ones(2),
@@ -73,6 +71,7 @@ def simulate(params=None, q0=(1.0, 0.0), u0=(0.0, 0.0), times=(0.0, 0.1), option
         (r"^scheme: expected a step map like EventTimed\(\), got <class", {"options": {"scheme": dc.EventTimed}}),
         (r"^scheme: expected a step map like EventTimed\(\), got 'rk4'", {"options": {"scheme": "rk4"}}),
         (r"^substeps=2.5: expected an integer", {"options": {"substeps": 2.5}}),
+        (r"^substeps=0", {"options": {"substeps": 0}}),
         (r"^tolerance=-1.0: expected a positive number$", {"options": {"substeps": "auto", "tolerance": -1.0}}),
         (r"^tolerance=nan: expected a positive number$", {"options": {"substeps": "auto", "tolerance": np.nan}}),
         (r"^tolerance: expected real numbers, got 'x'$", {"options": {"substeps": "auto", "tolerance": "x"}}),
@@ -113,6 +112,7 @@ def test_options_of_the_scheme_are_named():
         simulate(options={"steps": 4})
 
 
+@pytest.mark.full
 def test_what_can_be_read_is_taken():
     expected = simulate()
     with_lists = {
@@ -130,6 +130,7 @@ def test_what_can_be_read_is_taken():
         np.testing.assert_array_equal(run.q, expected.q)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("make", [partial(dc.System, **OWN), partial(dc.systems.balls, 2, 1)])
 def test_the_state_decides_the_precision(make):
     """Double constants and parameters, single state."""
@@ -143,6 +144,7 @@ def test_the_state_decides_the_precision(make):
     np.testing.assert_allclose(run.q, double.q, atol=1e-5)
 
 
+@pytest.mark.full
 def test_times_that_single_precision_cannot_tell_apart_are_refused():
     """A day's clock: the motion of two seconds is the same wherever they lie, or it is not given."""
     single = [np.asarray(x, np.float32) for x in ([1.0, 2.0], [0.0, 0.0])]
@@ -161,12 +163,14 @@ def test_times_that_single_precision_cannot_tell_apart_are_refused():
     assert not np.any(dc.simulate(dc.System(**OWN), PARAMS, [1.0, 2.0], [0.0, 0.0], 86400.0 + times).status)
 
 
+@pytest.mark.full
 def test_times_may_be_traced_one_by_one():
     """A list of numbers and of what is differentiated by: a fall from 1 m, dq/dt = -g t."""
     height = lambda end: simulate(times=[0.0, end]).q[-1, 0]  # noqa: E731
     np.testing.assert_allclose(jax.jit(jax.grad(height))(0.3), -PARAMS["g"] * 0.3, rtol=1e-12)
 
 
+@pytest.mark.full
 def test_functions_may_close_over_traced_values():
     @jax.jit
     def end(e):

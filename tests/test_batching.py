@@ -9,6 +9,8 @@ from jax.custom_derivatives import SymbolicZero
 
 from diffcontact.batching import any_lane, entangled, where_wanted
 
+pytestmark = pytest.mark.full
+
 
 def equations(jaxpr):
     """Of a program and all programs inside it, by name of the operation."""

@@ -13,8 +13,6 @@ import diffcontact as dc
 from diffcontact import compilation
 from diffcontact.compilation import quick_jit
 
-pytestmark = pytest.mark.full
-
 
 @pytest.fixture(autouse=True)
 def _without_kernel(monkeypatch):
@@ -38,6 +36,7 @@ def instructions(*args, **kwargs):
 
 
 @pytest.mark.parametrize("scheme", [dc.EventTimed(), dc.VelocityProjection()])
+@pytest.mark.full
 def test_steps_between_two_times_leave_no_long_arrays(scheme):
     """A loop whose body touches one is run by XLA, on a CPU, as a graph of tasks, at twice the time."""
     assert "[10]" in program(scheme)
@@ -49,12 +48,14 @@ def test_steps_between_two_times_leave_no_long_arrays(scheme):
     ("scheme", "most"),
     [(dc.EventTimed(), 6_080), (dc.EventTimed(order=2), 5_730), (dc.VelocityProjection(), 1_280)],
 )
+@pytest.mark.full
 def test_a_simulation_is_a_small_program(scheme, most):
     assert instructions(scheme) <= most
 
 
 @pytest.mark.parametrize("substeps", [1, 3])
 @pytest.mark.parametrize("scheme", [dc.EventTimed(), dc.VelocityProjection()])
+@pytest.mark.full
 def test_a_step_is_traced_once(scheme, substeps, monkeypatch):
     """What a step costs is asked of its shapes more than once: tracing takes a quarter of a first call."""
     traced, step = [], type(scheme).step
@@ -67,6 +68,7 @@ def test_a_step_is_traced_once(scheme, substeps, monkeypatch):
 @pytest.mark.parametrize(
     ("spin", "scheme"), [(False, dc.EventTimed()), (False, dc.EventTimed(order=2)), (True, dc.EventTimed())]
 )
+@pytest.mark.full
 def test_reverse_mode_keeps_little_of_a_step(spin, scheme):
     """Room for all that nine pieces of motion of eight attempts each may compute is cleared and read in every step."""
     balls = 1 if spin else 3
@@ -86,6 +88,7 @@ def test_reverse_mode_keeps_little_of_a_step(spin, scheme):
     assert kept < 5_000
 
 
+@pytest.mark.full
 def test_neither_steps_nor_contacts_make_it_larger():
     """Loops run over both. Balls that can touch each other have gaps that balls alone have not."""
     few = instructions(dc.EventTimed(), balls=2, dimension=2)
@@ -93,6 +96,7 @@ def test_neither_steps_nor_contacts_make_it_larger():
     assert instructions(dc.EventTimed(), balls=4, dimension=2) <= 1.05 * few
 
 
+@pytest.mark.full
 def test_nobody_who_compiles_by_himself_is_told_how():
     """JAX takes options from whoever compiles the whole; a call inside must bring none."""
     double = quick_jit(lambda x, times: times * x, static=("times",))
@@ -160,6 +164,7 @@ def test_a_program_goes_with_its_last_reference():
     assert double.programs() == 0
 
 
+@pytest.mark.full
 def test_a_system_goes_when_its_programs_go(monkeypatch):
     """JAX's own caches must not hold what was traced for a system: six megabytes of it, or more."""
 
@@ -189,7 +194,7 @@ def test_near_the_limit_of_mappings_all_programs_go_or_an_error_says_so(monkeypa
     kept.get("a", lambda: "program")
     assert cleared == [1]
     monkeypatch.setattr(compilation, "_mapped", lambda: 0.95)
-    with pytest.raises(MemoryError, match=r"memory mappings: 95% .* vm.max_map_count.*expected room"):
+    with pytest.raises(MemoryError, match=r"memory mappings: 95% .*vm.max_map_count.*expected room"):
         kept.get("b", lambda: "program")
     # What is there can be used.
     assert kept.get("a", lambda: pytest.fail("compiled")) == "program"

@@ -13,8 +13,7 @@ import pytest
 
 import diffcontact as dc
 from diffcontact import store as stores
-
-pytestmark = pytest.mark.full
+from diffcontact.ensemble import summary
 
 BATCH = {"a": np.linspace(0.0, 1.0, 10), "b": np.arange(30.0).reshape(10, 3)}
 
@@ -52,7 +51,7 @@ def _python(code, *arguments, **variables):
     return subprocess.Popen([sys.executable, "-c", code, *map(str, arguments)], env=os.environ | variables)
 
 
-@pytest.mark.parametrize("chunk", [None, 1, 4, 10, 1000])
+@pytest.mark.parametrize("chunk", [None, 3, 1000])
 def test_chunks_change_nothing(chunk):
     out = dc.ensemble(_run, BATCH, chunk=chunk)
     np.testing.assert_allclose(out["sum"], BATCH["a"] + BATCH["b"].sum(1), rtol=1e-15)
@@ -61,9 +60,9 @@ def test_chunks_change_nothing(chunk):
 
 
 def test_a_second_ensemble_of_the_same_run_compiles_nothing(caplog):
-    dc.ensemble(_run, BATCH, chunk=5)
+    dc.ensemble(_run, BATCH, chunk=3)
     with jax.log_compiles(), caplog.at_level("WARNING"):
-        dc.ensemble(_run, jax.tree.map(lambda x: x + 1, BATCH), chunk=5)
+        dc.ensemble(_run, jax.tree.map(lambda x: x + 1, BATCH), chunk=3)
     assert not [record for record in caplog.records if "Compiling" in record.getMessage()]
 
 
@@ -112,6 +111,7 @@ with pytest.raises(ValueError, match="differs between the processes"):
 """
 
 
+@pytest.mark.full
 def test_two_processes_give_what_one_gives(tmp_path, monkeypatch):
     whole = dc.ensemble(_run, BATCH, chunk=3, store=tmp_path / "one.h5")
     (tmp_path / "two.h5").write_bytes((tmp_path / "one.h5").read_bytes())
@@ -194,6 +194,7 @@ def test_a_slash_alone_is_none_of_the_stores_business(tmp_path):
         np.testing.assert_array_equal(out, 1.0)
 
 
+@pytest.mark.full
 def test_a_lane_that_overlaps_is_told_and_leaves_its_neighbours_alone(capsys):
     wall = dc.System(
         gap=lambda t, q, p: 1.0 - q,
@@ -215,6 +216,16 @@ def test_a_lane_that_overlaps_is_told_and_leaves_its_neighbours_alone(capsys):
     assert "1 OVERLAP (lanes 1)" in told
 
 
+def test_the_summary_counts_each_status_by_itself():
+    status = np.array([0, dc.Status.OVERLAP, 0, dc.Status.TOO_COARSE, dc.Status.OVERLAP])
+    told = summary({"status": status})
+    assert told.startswith("2 of 5 lanes are fine; 2 OVERLAP (lanes 1, 4): ")
+    assert "; 1 TOO_COARSE (lanes 3): " in told
+    # Numbers of another kind are no status.
+    assert summary({"status": np.array([0, 10**6])}) == summary({"state": status}) == ""
+
+
+@pytest.mark.full
 def test_two_devices_give_what_one_gives(tmp_path):
     # The number of devices is fixed when jax starts.
     code = """

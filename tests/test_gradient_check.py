@@ -10,8 +10,6 @@ import pytest
 import diffcontact as dc
 from diffcontact.differences import Differences
 
-pytestmark = pytest.mark.full
-
 # A piston of 1 mm^2 that a pressure of 1e5 Pa drives with 0.1 N: all but weightless beside gravity's 9.81.
 AREA = 1e-6
 PISTON = dc.System(
@@ -30,6 +28,7 @@ def check(system, wrt, params=PARAMS, run=RUN, **options):
 
 
 @pytest.mark.parametrize("wrt", [["pressure"], ["q0", "pressure", "e"]])
+@pytest.mark.full
 def test_a_derivative_that_is_cut_off_is_found(wrt):
     """In 1/Pa it is 1e-8, beside others of 1 and more."""
     found = check(CUT_OFF, wrt)
@@ -39,6 +38,7 @@ def test_a_derivative_that_is_cut_off_is_found(wrt):
     assert found.verdict.startswith("derivative and differences by pressure disagree")
 
 
+@pytest.mark.full
 def test_a_derivative_that_is_right_is_so_in_any_unit():
     found = check(PISTON, ["q0", "pressure", "e"])
     assert found.names == ("e", "pressure", "q0[0]")
@@ -46,6 +46,7 @@ def test_a_derivative_that_is_right_is_so_in_any_unit():
     assert found.verdict == "the derivative is right: differences agree with it"
 
 
+@pytest.mark.full
 def test_a_parameter_that_does_nothing_has_a_derivative_of_zero():
     """Exactly, and where a mass cancels, but for rounding."""
     heavy = replace(
@@ -54,12 +55,14 @@ def test_a_parameter_that_does_nothing_has_a_derivative_of_zero():
     assert check(heavy, ["mass", "idle", "q0"], PARAMS | {"mass": 3.7}).agrees
 
 
+@pytest.mark.full
 def test_in_single_precision_the_same_is_found():
     params, run = ({name: np.float32(x) for name, x in PARAMS.items()}, [np.asarray(x, np.float32) for x in RUN])
     assert check(PISTON, ["q0", "pressure", "idle"], params, run).agrees
     assert check(CUT_OFF, ["q0", "pressure", "idle"], params, run).apart == ("pressure",)
 
 
+@pytest.mark.full
 def test_a_crossing_by_one_parameter_hides_no_other():
     """A fall strikes 1e-4 s before the end: from 0.1 % higher it does not, with 0.1 % more pressure it does."""
     found = check(CUT_OFF, ["q0", "pressure"], run=([9.71 / 2 * 0.7999**2], [0.0], RUN[2]), widths=[1e-3])

@@ -1,6 +1,5 @@
 from dataclasses import replace
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -85,14 +84,6 @@ def test_a_system_that_makes_no_sense_is_refused(message, params, q0):
     )
     with pytest.raises(ValueError, match=message):
         dc.simulate(system, {"mass": np.ones(1), "e": 0.5, **params}, [q0], [0.0], [0.0, 1.0])
-
-
-def test_inside_transformations_an_overlap_is_a_status():
-    wall = dc.systems.balls(1, 1, box=(0.0, 1.0))
-    params = {"mass": np.ones(1), "radius": np.zeros(1), "gravity": np.zeros(1), "restitution": 0.0}
-    run = jax.jit(lambda q0: dc.simulate(wall, params, q0, [0.0], [0.0, 0.1], scheme=dc.VelocityProjection()).status)
-    assert run(jnp.array([-0.5])) == dc.Status.OVERLAP
-    assert run(jnp.array([0.5])) == dc.Status.OK
 
 
 def test_normals_that_do_not_fit_the_gaps_are_refused():

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 import jax
@@ -25,31 +26,51 @@ SYSTEMS = {
 PARTS = {"whole": None, "written out": 500, "in a loop": 130}
 
 
+@contextmanager
+def _in_parts(length):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(linear, "side_by_side", lambda: SimpleNamespace(factored=length))
+        # What was traced with the other length is another program.
+        jax.clear_caches()
+        yield
+    jax.clear_caches()
+
+
 @pytest.fixture(params=PARTS, scope="module")
 def parts(request):
     """Batches as one call of LAPACK, in some parts that are written out, or in a loop over many."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(linear, "side_by_side", lambda: SimpleNamespace(factored=PARTS[request.param]))
-        # What was traced with the other length is another program.
-        jax.clear_caches()
+    with _in_parts(PARTS[request.param]):
         yield request.param
-    jax.clear_caches()
+
+
+@pytest.fixture
+def looped():
+    with _in_parts(PARTS["in a loop"]):
+        yield
 
 
 @pytest.mark.parametrize("size", [1, 3])
 @pytest.mark.parametrize("columns", [(), (3,)])
 @pytest.mark.parametrize("name", SYSTEMS)
+@pytest.mark.full
 def test_small_systems(name, columns, size, rng):
     solved(name, columns, size, rng)
 
 
+@pytest.mark.parametrize("name", ["lu", "positive", "lower, transposed"])
+def test_lanes_in_a_loop_have_derivatives(name, looped, rng):
+    """Of three columns: what each kind of system does at least."""
+    solved(name, (3,), 5, rng, [(0, 0)])
+
+
+@pytest.mark.full
 @pytest.mark.parametrize("columns", [(), (3,)])
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_the_solution_and_its_derivatives(name, columns, parts, rng):
     solved(name, columns, 5, rng)
 
 
-def solved(name, columns, size, rng):
+def solved(name, columns, size, rng, shared=((0, 0), (None, 0), (0, None))):
     """A x = b, A dx = db - dA x; reverse mode is the transpose; lanes that share A or b are lanes like others."""
     solve, matrix = SYSTEMS[name]
     A, dA = rng.normal(size=(2, 7, size, size)) + np.array([4.0, 0.0])[:, None, None, None] * np.eye(size)
@@ -66,12 +87,12 @@ def solved(name, columns, size, rng):
 
     # Rounding of systems whose condition is below 100.
     tolerance = 1e-11
-    for axes in ((0, 0), (None, 0), (0, None)):
+    for axes in shared:
         args = [x if axis == 0 else x[0] for x, axis in zip((A, b, dA, db), axes * 2, strict=True)]
         for missed in jax.jit(jax.vmap(one, (*axes * 2, 0)))(*args, back):
             assert np.max(np.abs(missed)) < tolerance
-    twice = jax.vmap(jax.vmap(solve))(np.stack([A, A + 1]), np.stack([b, b]))
-    assert np.max(np.abs(twice[1] - jax.vmap(solve)(A + 1, b))) < tolerance
+    twice = jax.jit(jax.vmap(jax.vmap(solve)))(np.stack([A, A + 1]), np.stack([b, b]))
+    assert np.max(np.abs(twice[1] - jax.jit(jax.vmap(solve))(A + 1, b))) < tolerance
 
 
 THEIRS = SimpleNamespace(
@@ -83,6 +104,7 @@ THEIRS = SimpleNamespace(
 )
 
 
+@pytest.mark.full
 def test_second_derivatives_of_a_loop(rng):
     """A loop's derivative of either mode takes rules of derivatives apart, and must not lose them."""
 
@@ -110,14 +132,14 @@ def test_parts_are_parts(parts, rng):
     assert text.count("@lapack_dpotrf_ffi") == {"whole": 1, "written out": 3, "in a loop": 1}[parts]
 
 
-def test_the_sign_is_the_determinants(parts, rng):
+def test_the_sign_is_the_determinants(looped, rng):
     A = rng.normal(size=(40, 4, 4))
-    assert np.array_equal(jax.vmap(lambda A: linear.LU.of(A).sign())(A), np.sign(np.linalg.det(A)))
+    assert np.array_equal(jax.jit(jax.vmap(lambda A: linear.LU.of(A).sign()))(A), np.sign(np.linalg.det(A)))
 
 
-def test_singular_values(parts, rng):
+def test_singular_values(looped, rng):
     A = rng.normal(size=(5, 3, 4))
-    U, s, Vt = jax.vmap(linear.svd)(A)
+    U, s, Vt = map(np.asarray, jax.jit(jax.vmap(linear.svd))(A))
     assert U.shape == (5, 3, 3)
     assert Vt.shape == (5, 4, 4)
     assert np.max(np.abs((U * s[:, None]) @ Vt[:, :3] - A)) < 1e-13
@@ -134,6 +156,7 @@ for _ in range(5):
 """
 
 
+@pytest.mark.full
 def test_eight_batches_at_once_do_not_wait_for_each_other():
     """jaxlib 0.10 blocks its threads so on a machine with two (`jnp.linalg.solve` in the place of ours: for ever)."""
     subprocess.run([sys.executable, "-c", AT_ONCE], check=True, timeout=120)

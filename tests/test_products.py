@@ -19,6 +19,8 @@ DIRECTIONS = {
     "reverse": jax.jacrev,
     "jit, then reverse": lambda f: jax.jacrev(jax.jit(f)),
 }
+# To trace one direction shows most of it; the others are of the tier `full`.
+FEW = [pytest.param(name, marks=[pytest.mark.full] * (name != "jit, then reverse")) for name in DIRECTIONS]
 
 
 def products(function, *at):
@@ -73,7 +75,7 @@ def _pushed(v):
     return qp.project_many(jnp.ones(6, jnp.float32), rows, jnp.zeros(2, jnp.float32), v).u
 
 
-@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("direction", FEW)
 @pytest.mark.parametrize("function", [_projected, _held, _boxed, _rubbed, _pushed])
 def test_projections(function, direction):
     found = products(DIRECTIONS[direction](function), -jnp.ones(6, jnp.float32))
@@ -95,6 +97,7 @@ def _falls(scheme, u):
     return dc.simulate(DISC, {"mu": 0.3, "e": 0.0}, jnp.array(DROP[0], u.dtype), u, times, scheme=scheme).q[-1]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize(
     "scheme",
@@ -105,6 +108,7 @@ def test_simulations(scheme, direction):
     assert set(found) == {FULL}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("scheme", [dc.EventTimed(), dc.VelocityProjection()])
 def test_simulations_with_friction(scheme):
     found = products(jax.jacrev(jax.jit(partial(_falls, scheme))), jnp.zeros(3, jnp.float32))

@@ -1,265 +1,98 @@
-"""Restitution as a function of the speed of approach: closed forms with their derivatives, energy, rest, refusals."""
-
-from dataclasses import replace
+"""Restitution as a function of the speed of approach: rows of one ball with derivatives by all parameters, refusals."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from event_exact import event_exact
+import zoo
+from programs import run
 
 import diffcontact as dc
-
-pytestmark = pytest.mark.full
+from diffcontact import Status
 
 G = 9.81
+LAW = {"e": 0.9, "slope": 0.04}
+# The same e at the speed of the first impact, but constant: another derivative by the height.
+MEAN = {"e": 0.9 - 0.04 * np.sqrt(2 * G), "slope": 0.0}
+# End and number of bounces before.
+BOUNCES = {
+    "one bounce": (LAW | {"end": 1.0}, 1),
+    "two bounces": (LAW | {"end": 1.5}, 2),
+    "three bounces": (LAW | {"end": 1.9}, 3),
+    "a mean coefficient": (MEAN | {"end": 1.0}, 1),
+}
+# From 1 m at e = 0.6 above 1 m/s: impacts at 4.43, 2.66, 1.59, 0.96 m/s, the last of which sticks.
+SPEEDS = np.sqrt(2 * G) * 0.6 ** np.arange(4)
+STICKS = np.sqrt(2 / G) + 2 * np.sum(SPEEDS[1:]) / G
+ENDS = {
+    "sticks at last": {"e": 0.6, "bend": 1.0, "times": np.linspace(0.0, STICKS + 1e-6, 21), "substeps": 20},
+    "sticks, and rests": {"e": 0.6, "bend": 1.0, "times": np.linspace(0.0, 3.0, 21), "substeps": 20},
+    "has not landed yet": {"e": 0.6, "bend": 1.0, "times": np.linspace(0.0, STICKS - 1e-6, 21), "substeps": 20},
+    "leaves its range": {"e": 0.9, "slope": 0.5},
+}
 
 
-def _ball(restitution) -> dc.System:
-    return dc.System(
-        gap=lambda t, q, p: q,
-        force=lambda t, q, u, p: -G * jnp.ones(1),
-        mass=lambda q, p: jnp.ones(1),
-        restitution=restitution,
-    )
-
-
-def _linear(p, speed):
-    return p["e0"] - p["a"] * speed
-
-
-def _viscoelastic(p, speed):
-    return 1 - p["c"] * speed**0.2
-
-
-def _sticking(p, speed):
-    return jnp.where(speed > 1.0, 0.6, 0.0)
-
-
-BALL = _ball(_linear)
+@pytest.fixture(scope="module")
+def motions():
+    return run(zoo.BALL, {name: row for name, (row, _) in BOUNCES.items()} | ENDS)
 
 
 def _dropped(theta, T, bounces):
     """Height and velocity at T of a ball that was dropped from theta[2], by recursion from bounce to bounce."""
-    e0, a, height = theta
+    e, slope, height = theta
     speed = jnp.sqrt(2 * G * height)
-    time = speed / G
+    time = landed = speed / G
     for _ in range(bounces):
-        speed = (e0 - a * speed) * speed
+        speed = (e - slope * speed) * speed
         landed, time = time, time + 2 * speed / G
     left = T - landed
     return jnp.stack([speed * left - G * left**2 / 2, speed - G * left])
 
 
-@pytest.mark.parametrize(("jacobian", "steps"), [(jax.jacfwd, 20), (jax.jacfwd, 200), (jax.jacrev, 20)])
-def test_a_ball_that_is_dropped_follows_the_recursion_with_its_derivative(steps, jacobian):
-    theta, T, times = jnp.array([0.9, 0.04, 1.0]), 1.9, np.linspace(0.0, 1.9, steps + 1)
+@pytest.mark.parametrize("name", BOUNCES)
+def test_a_ball_that_is_dropped_follows_the_recursion_with_its_derivative(motions, name):
+    row, bounces = BOUNCES[name]
 
-    def end(theta):
-        run = dc.simulate(BALL, {"e0": theta[0], "a": theta[1]}, theta[2:], jnp.zeros(1), times)
-        state = jnp.concatenate([run.q[-1], run.u[-1]])
-        return state, (state, run.status)
-
-    derivative, (state, status) = jax.jit(jacobian(end, has_aux=True))(theta)
-    assert status == 0
-    np.testing.assert_allclose(state, _dropped(theta, T, 3), atol=1e-11)
-    truth = jax.jacfwd(lambda theta: _dropped(theta, T, 3))(theta)
-    assert np.max(np.abs(truth[:, 1])) > 1  # de/dspeed matters here
-    np.testing.assert_allclose(derivative, truth, atol=1e-10)
-
-
-def test_a_mean_coefficient_has_another_derivative():
-    """The derivative by the height goes through de/dspeed: with the same e held fixed it is another one."""
-    theta, T = jnp.array([0.9, 0.04, 1.0]), 1.0
-    e = float(theta[0] - theta[1] * jnp.sqrt(2 * G))
-    law, held = (
-        jax.jacfwd(lambda height: _dropped(jnp.array([e0, a, height]), T, 1))(1.0)  # noqa: B023
-        for e0, a in ((0.9, 0.04), (e, 0.0))
-    )
-    assert np.max(np.abs(law - held)) > 0.1
-
-
-def test_second_order_through_air_against_an_event_exact_motion():
-    """State and derivative; the reference has the saltation of each impact, with de/dspeed in it."""
-    ball = replace(BALL, force=lambda t, q, u, p: -G - 0.1 * jnp.abs(u) * u)
-
-    def unpack(theta):
-        return {"e0": theta[0], "a": theta[1]}, theta[2:3], theta[3:4]
-
-    def end(theta, steps):
-        run = dc.simulate(ball, *unpack(theta), jnp.linspace(0.0, 1.5, steps + 1))
-        return jnp.concatenate([run.q[-1], run.u[-1]])
-
-    theta = jnp.array([0.9, 0.04, 1.0, 0.3])
-    exact = event_exact(ball, unpack, theta, 1.5)
-    assert len(exact.events) == 2
-    errors = []
-    for steps in (75, 300):
-        derivative = jax.jit(jax.jacfwd(lambda theta: end(theta, steps)))(theta)  # noqa: B023
-        off = np.max(np.abs(derivative - exact.jacobian)) / np.max(np.abs(exact.jacobian))
-        errors.append([np.max(np.abs(end(theta, steps) - exact.state)), off])
-    # A quarter of the step: a sixteenth of the error.
-    assert np.all(np.array(errors[0]) > 10 * np.array(errors[1]))
-    assert np.all(np.array(errors[1]) < [2e-4, 5e-5])
-
-
-def test_two_carts():
-    system = replace(dc.systems.carts(), restitution=_linear)
-    fixed = {"mass_ratio": 1.4, "distance": 0.1, "tilt": 0.02, "sag": 0.0, "drag": 0.0}
-
-    def end(theta):
-        params = fixed | {"e0": theta[0], "a": theta[1]}
-        run = dc.simulate(system, params, jnp.array([0.0, 0.5]), theta[2:], jnp.linspace(0.0, 2.0, 21))
-        return jnp.concatenate([run.q[-1], run.u[-1]])
-
+    @jax.jit
     def truth(theta):
-        e0, a, u1, u2 = theta
-        speed, ratio = u1 - u2, fixed["mass_ratio"]
-        tau, T, tilt = 0.4 / speed, 2.0, fixed["tilt"]
-        kick = (1 + e0 - a * speed) * speed / (1 + ratio)
-        at = jnp.array([0.0, 0.5]) + jnp.array([u1, u2]) * T + tilt * T**2 / 2
-        u = jnp.array([u1, u2]) + tilt * T
-        jump = jnp.array([-kick, ratio * kick])
-        return jnp.concatenate([at + jump * (T - tau), u + jump])
+        return _dropped(theta, row["end"], bounces), jax.jacfwd(_dropped)(theta, row["end"], bounces)
 
-    theta = jnp.array([0.5, 0.8, 0.4, -0.1])
-    np.testing.assert_allclose(end(theta), truth(theta), atol=1e-12)
-    np.testing.assert_allclose(jax.jacfwd(end)(theta), jax.jacfwd(truth)(theta), atol=1e-11)
+    end, slopes = map(np.asarray, truth(np.array([row["e"], row["slope"], 1.0])))
+    motion = motions[name]
+    assert motion.status == Status.OK
+    np.testing.assert_allclose(motion.end, end, atol=1e-11)
+    np.testing.assert_allclose(motion.jacobian("e", "slope", "q0"), slopes, atol=1e-10)
 
 
-DISC = replace(
-    dc.systems.balls(1, 2, planes=lambda t, p: (jnp.array([[0.0, 1.0]]), jnp.zeros(1)), spin=True), restitution=_linear
-)
+def test_the_slope_of_the_law_matters(motions):
+    law, mean = (motions[name].jacobian("q0") for name in ("one bounce", "a mean coefficient"))
+    np.testing.assert_allclose(motions["one bounce"].end, motions["a mean coefficient"].end, atol=1e-11)
+    assert np.max(np.abs(law - mean)) > 0.1
 
 
-def _disc(theta):
-    return {
-        "mass": jnp.ones(1),
-        "radius": jnp.full(1, 0.1),
-        "gravity": jnp.array([0.0, -G]),
-        "friction": theta[2],
-        "e0": theta[0],
-        "a": theta[1],
-    }
+def test_a_ball_that_sticks_below_a_speed_comes_to_rest_at_the_right_time(motions):
+    assert SPEEDS[3] < 1.0 < SPEEDS[2]
+    for name in ("sticks at last", "sticks, and rests"):
+        assert motions[name].status == Status.OK
+        np.testing.assert_allclose(motions[name].end, 0.0, atol=1e-12)
+    np.testing.assert_allclose(motions["has not landed yet"].u[-1], -SPEEDS[3], rtol=1e-4)
 
 
-def test_an_oblique_disc_slips_with_the_impulse_of_its_speed():
-    """P = (1 + e(v)) m v and B = mu P against the slip (Walton), in flight, at any step length."""
-    start = jnp.array([0.0, 0.4, 0.0]), jnp.array([3.0, -1.0, 0.0])
-
-    def truth(theta):
-        speed = jnp.sqrt(1.0 + 2 * G * 0.3)
-        tau, T = (speed - 1.0) / G, 0.3
-        P = (1 + theta[0] - theta[1] * speed) * speed
-        u = jnp.array([3.0 - theta[2] * P, P - speed, -2 * theta[2] * P / 0.1])
-        left = T - tau
-        fall = jnp.array([0.0, G, 0.0])
-        q = jnp.array([3.0 * tau, 0.1, 0.0]) + u * left - fall * left**2 / 2
-        return jnp.concatenate([q, u - fall * left])
-
-    def end(theta, steps):
-        run = dc.simulate(DISC, _disc(theta), *start, jnp.array([0.0, 0.3]), substeps=steps)
-        there = jnp.concatenate([run.q[-1], run.u[-1]])
-        return there, there
-
-    theta = jnp.array([0.8, 0.05, 0.2])
-    slopes = jax.jit(jax.jacfwd(end, has_aux=True))
-    for steps in (4, 30):
-        derivative, there = slopes(theta, jnp.array(steps))
-        np.testing.assert_allclose(there, truth(theta), atol=1e-10)
-        np.testing.assert_allclose(derivative, jax.jacfwd(truth)(theta), atol=1e-8)
-
-
-def test_the_impact_alone():
-    hit = lambda theta, u: dc.impact(DISC, _disc(theta), 0.0, jnp.array([0.0, 0.1, 0.0]), u)  # noqa: E731
-    theta, u = jnp.array([0.8, 0.05, 0.2]), jnp.array([3.0, -2.0, 0.0])
-    found = hit(theta, u)
-    assert found.status == 0
-    np.testing.assert_allclose(found.after, 2.0 * (0.8 - 0.05 * 2.0), rtol=1e-12)
-    along = jax.jacfwd(lambda u: hit(theta, u).after[0])(u)
-    np.testing.assert_allclose(along, [0.0, -(0.8 - 2 * 0.05 * 2.0), 0.0], atol=1e-12)
-    assert dc.Status(int(hit(theta.at[1].set(0.5), u).status)) is dc.Status.BAD_RESTITUTION
-
-
-@pytest.mark.parametrize("law", [_linear, lambda p, v: 0.2 + 0.7 * v / (1 + v)], ids=["falls", "rises"])
-@pytest.mark.parametrize("dimension", [1, 2])
-def test_no_impact_makes_energy(law, dimension):
-    """Several contacts at once, each with the e of its own speed, among them contacts that separate."""
-    balls = dc.systems.balls(3, dimension, spin=dimension == 2)
-    system = replace(balls, restitution=law)
-    rng = np.random.default_rng(1)
-    params = {"mass": jnp.array([1.0, 0.2, 3.0]), "radius": jnp.full(3, 0.1), "gravity": jnp.zeros(dimension)}
-    params |= {"e0": 0.9, "a": 0.1, "friction": 0.5}
-    place = (
-        np.array([[0.0], [0.2], [0.4]]) if dimension == 1 else np.array([[0, 0, 0], [0.2, 0, 0], [0.1, 0.03**0.5, 0]])
-    )
-    u0 = jnp.asarray(rng.normal(size=(200, place.size)) * 2)
-
-    def energies(u0):
-        run = dc.simulate(system, params, jnp.asarray(place.ravel()), u0, jnp.array([0.0, 1e-9]))
-        mass = system.mass(run.q[0], params)
-        return (mass @ run.u[0] ** 2, mass @ run.u[-1] ** 2), run.status
-
-    (before, after), status = jax.jit(jax.vmap(energies))(u0)
-    struck = np.abs(before - after) > 1e-9 * before
-    assert np.all(np.asarray(status) == 0)
-    assert np.mean(struck) > 0.5
-    assert np.all(after <= before * (1 + 1e-12))
-
-
-def test_a_ball_that_sticks_below_a_speed_comes_to_rest_at_the_right_time():
-    """From 1 m at e = 0.6 above 1 m/s: impacts at 4.43, 2.66, 1.59, 0.96 m/s, the last of which sticks."""
-    speed, time = np.sqrt(2 * G), np.sqrt(2 / G)
-    while speed > 1.0:
-        speed, time = 0.6 * speed, time + 2 * 0.6 * speed / G
-    times = np.array([0.0, time - 1e-6, time + 1e-6, time + 1.0])
-    run = dc.simulate(_ball(_sticking), {}, jnp.ones(1), jnp.zeros(1), times, substeps=100)
-    assert run.status == 0
-    np.testing.assert_allclose(run.u[1, 0], -speed, rtol=1e-4)
-    assert np.all(np.abs(run.u[2:]) < 1e-12)
-    assert np.all(np.abs(run.q[2:]) < 1e-12)
-    # It does not bounce on, as one that is let go a little faster does.
-    assert speed < 1.0 < speed / 0.6
-
-
-def test_a_power_with_an_infinite_slope_at_rest_keeps_derivatives_finite():
-    """e = 1 - c v^(1/5) of a box with four walls: the gaps that open have speed 0."""
-    box = replace(dc.systems.balls(1, 2, box=(0.0, 1.0)), restitution=_viscoelastic)
-    params = {"mass": jnp.ones(1), "radius": jnp.full(1, 0.1), "gravity": jnp.array([0.0, -1.0])}
-
-    def end(c):
-        return dc.simulate(box, params | {"c": c}, jnp.full(2, 0.5), jnp.array([1.3, 0.4]), jnp.linspace(0, 2, 41)).q[
-            -1
-        ]
-
-    c, step = 0.2, 1e-6
-    difference = (end(c + step) - end(c - step)) / (2 * step)
-    assert np.max(np.abs(difference)) > 0.1
-    np.testing.assert_allclose(jax.jacfwd(end)(c), difference, rtol=1e-6)
-    np.testing.assert_allclose(jax.jacrev(end)(c), difference, rtol=1e-6)
-
-
-def test_single_precision():
-    run = dc.simulate(
-        BALL, {"e0": jnp.float32(0.9), "a": jnp.float32(0.04)}, np.ones(1, np.float32), np.zeros(1, np.float32),
-        np.linspace(0, 1.9, 21, dtype=np.float32),
-    )  # fmt: skip
-    assert run.q.dtype == np.float32
-    assert run.status == 0
-    truth = _dropped(jnp.array([0.9, 0.04, 1.0]), 1.9, 3)
-    # Rounding of 20 steps and 3 bounces, each of which multiplies it by at most 2.
-    np.testing.assert_allclose(np.r_[run.q[-1], run.u[-1]], truth, atol=200 * np.finfo(np.float32).eps)
-
-
-def test_a_law_that_leaves_its_range_says_so():
-    run = dc.simulate(BALL, {"e0": 0.9, "a": 0.5}, jnp.ones(1), jnp.zeros(1), jnp.linspace(0, 1, 11))
-    assert dc.Status(int(run.status)) is dc.Status.BAD_RESTITUTION
-    assert np.all(np.isfinite(run.q))
-    assert run.q[-1, 0] == pytest.approx(0, abs=1e-12)
+def test_a_law_that_leaves_its_range_says_so(motions):
+    motion = motions["leaves its range"]
+    assert motion.status == Status.BAD_RESTITUTION
+    # It is taken as inelastic.
+    np.testing.assert_allclose(motion.end, 0.0, atol=1e-12)
 
 
 def _simulated(restitution, **options):
-    return dc.simulate(_ball(restitution), {}, jnp.ones(1), jnp.zeros(1), jnp.linspace(0, 1, 3), **options)
+    system = dc.System(
+        gap=lambda t, q, p: q,
+        force=lambda t, q, u, p: jnp.zeros(1),
+        mass=lambda q, p: jnp.ones(1),
+        restitution=restitution,
+    )
+    return dc.simulate(system, {}, np.ones(1), np.zeros(1), np.linspace(0, 1, 3), **options)
 
 
 @pytest.mark.parametrize(
@@ -285,19 +118,5 @@ def test_schemes_of_a_constant_coefficient_refuse_a_law(scheme):
 
 
 def test_a_second_argument_with_a_default_is_no_speed():
-    assert not _ball(lambda p, k=0.5: k).speed_dependent
-    assert _ball(_linear).speed_dependent
-
-
-def test_the_certificate_names_a_kink_and_only_a_kink():
-    fall, times = float(np.sqrt(2 * G)), [0.0, 0.6]
-    kinked = _ball(lambda p, v: jnp.where(v > p["bend"], 0.5, 0.8))
-    for bend, names in ((fall * (1 + 1e-4), ["KINK"]), (2.0, [])):
-        found = dc.certify(kinked, {"bend": bend}, jnp.ones(1), jnp.zeros(1), times, substeps=30)
-        assert [one.singularity.name for one in found.findings] == names
-    assert not dc.certify(BALL, {"e0": 0.9, "a": 0.04}, jnp.ones(1), jnp.zeros(1), times, substeps=30).findings
-
-
-def test_hypotheses_name_the_law():
-    report = dc.hypotheses.report(BALL, {"e0": 0.9, "a": 0.04}, 0.0, jnp.ones(1), jnp.zeros(1))
-    assert "depends on the speed" in str(report)
+    assert not zoo.POINT.system.speed_dependent
+    assert zoo.BALL.system.speed_dependent

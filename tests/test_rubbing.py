@@ -14,15 +14,6 @@ START = [0.0, 0.0], [2.0, 0.0]
 TIMES = np.linspace(0.0, 1.0, 8)
 
 
-def test_a_stop_has_the_derivative_of_its_formula():
-    # x = u0^2 / (2 mu g).
-    found = dc.sensitivity(BLOCK, SLIDES, *START, TIMES, wrt=["mu", "u0"], substeps=1)
-    np.testing.assert_allclose(found.trajectory.q[-1], [0.4, 0.0], atol=1e-14)
-    np.testing.assert_allclose(found.dq["mu"][-1], [-0.8, 0.0], atol=1e-13)
-    np.testing.assert_allclose(found.dq["u0"][-1, :, 0], [0.4, 0.0], atol=1e-13)
-    np.testing.assert_allclose(found.du["mu"][-1], 0.0, atol=1e-13)
-
-
 def test_differences_agree_with_the_derivative_of_a_stop():
     check = dc.check_gradient(BLOCK, SLIDES, *START, TIMES, wrt=["mu"], substeps=1)
     assert check.certificate.clear
@@ -35,25 +26,6 @@ def test_steps_of_a_motion_with_friction_are_found():
     # Constant forces: two as good as one.
     assert (run.substeps, run.error < 1e-14) == (2, True)
     np.testing.assert_allclose(run.q[-1], [0.4, 0.0], atol=1e-14)
-
-
-def test_a_push_that_ends_at_a_break():
-    # 3 m/s^2 for 0.33 s, then -5 m/s^2 until it stops.
-    params = SLIDES | {"push": 8.0, "until": 0.33}
-    run = dc.simulate(BLOCK, params, [0.0, 0.0], [0.0, 0.0], TIMES, breaks=[0.33])
-    assert run.status == 0
-    np.testing.assert_allclose(run.q[-1, 0], 1.5 * 0.33**2 + 0.99**2 / 10, rtol=1e-12)
-
-
-def test_stops_of_an_ensemble():
-    def stop(params):
-        run = dc.simulate(BLOCK, SLIDES | params, *START, TIMES)
-        return run.q[-1, 0], run.status
-
-    mu = np.linspace(0.25, 1.0, 7)
-    distance, status = dc.ensemble(stop, {"mu": mu}, chunk=4)
-    np.testing.assert_allclose(distance, 2 / (10 * mu), rtol=1e-12)
-    assert not np.any(status)
 
 
 def test_a_stop_that_is_filmed_gives_friction_away(rng):

@@ -1,130 +1,134 @@
-"""The outer loop: transformations, grids, refusals."""
-
-from dataclasses import replace
+"""The outer loop: transformations, precision, breaks, steps that are found, lanes that cannot be run."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import zoo
 
 import diffcontact as dc
-from diffcontact import stepping
-from diffcontact.devices import side_by_side
+from diffcontact import Status
 
-pytestmark = pytest.mark.full
-
-SYSTEM = dc.systems.balls(2, 1, box=(0.0, 2.0))
-PARAMS = {"mass": jnp.array([1.0, 2.0]), "radius": 0.1 * jnp.ones(2), "gravity": jnp.zeros(1), "restitution": 0.7}
-TIMES = jnp.linspace(0.0, 2.0, 21)
-START = jnp.array([0.3, 1.2]), jnp.array([1.5, -0.4])
-
-
-def _end(params, q0, u0):
-    run = dc.simulate(SYSTEM, params, q0, u0, TIMES)
-    return jnp.concatenate([run.q[-1], run.u[-1]])
-
-
-def test_eager_jit_and_vmap_agree():
-    eager = _end(PARAMS, *START)
-    np.testing.assert_allclose(jax.jit(_end)(PARAMS, *START), eager, atol=1e-14)
-    shifted = START[0][None, :] + jnp.array([[0.0], [0.01], [0.3]])
-    lanes = jax.vmap(_end, in_axes=(None, 0, None))(PARAMS, shifted, START[1])
-    np.testing.assert_allclose(lanes[0], eager, atol=1e-13)
-    for lane, q0 in zip(lanes, shifted, strict=True):
-        np.testing.assert_allclose(lane, _end(PARAMS, q0, START[1]), atol=1e-13)
+TIMES = np.linspace(0.0, 1.0, 11)
+FALL, SPEED = np.sqrt(2 / 9.81), np.sqrt(2 * 9.81)
+# The end [q, u] by hand of a fall from 1 m and one bounce.
+BOUNCED = [0.8 * SPEED * (1 - FALL) - 9.81 / 2 * (1 - FALL) ** 2, 0.8 * SPEED - 9.81 * (1 - FALL)]
+LANES = {
+    "bounces": ({}, Status.OK),
+    "overlaps": ({"q0": [-0.1]}, Status.OVERLAP),
+    "flies": ({"u0": [5.0]}, Status.OK),
+    "e above 1": ({"e": 1.2}, Status.BAD_RESTITUTION),
+    "no number": ({"gravity": np.nan}, Status.NOT_FINITE),
+    "times fall": ({"times": TIMES[::-1]}, Status.BAD_TIMES),
+    "infinite velocity": ({"u0": [np.inf]}, Status.NOT_FINITE),
+    "ceiling below the floor": ({"ceiling": 0.5}, Status.OVERLAP),
+}
 
 
-def test_forward_and_reverse_derivatives_agree_with_each_other_and_with_differences(rng):
-    tangent = jnp.asarray(rng.normal(size=2))
-    cotangent = jnp.asarray(rng.normal(size=4))
-    value, forward = jax.jvp(lambda q0: _end(PARAMS, q0, START[1]), (START[0],), (tangent,))
-    _, pull = jax.vjp(lambda q0: _end(PARAMS, q0, START[1]), START[0])
-    np.testing.assert_allclose(cotangent @ forward, pull(cotangent)[0] @ tangent, rtol=1e-12)
-    step = 1e-6
-    ends = [_end(PARAMS, START[0] + sign * step * tangent, START[1]) for sign in (1, -1)]
-    # Central differences: rounding 1e-16 / 1e-6 and the curvature times 1e-12.
-    np.testing.assert_allclose(forward, (ends[0] - ends[1]) / (2 * step), atol=1e-8)
-    assert value.shape == (4,)
+def lane(model=zoo.BALL, number=np.float64, **changed):
+    values = model.params | {"times": TIMES} | changed
+    return {name: np.asarray(value, number) for name, value in values.items()}
 
 
-def test_nothing_is_compiled_at_the_second_call(caplog):
-    _end(PARAMS, *START)
+def simulate(lane, **options):
+    return dc.simulate(zoo.BALL.system, lane, lane["q0"], lane["u0"], lane["times"], **options)
+
+
+def end(run):
+    return np.concatenate([run.q[-1], run.u[-1]])
+
+
+@pytest.fixture(scope="module")
+def bounced():
+    return simulate(lane())
+
+
+def same(one, other, atol=1e-13):
+    for name in ("t", "q", "u", "impulse"):
+        np.testing.assert_allclose(getattr(one, name), getattr(other, name), atol=atol, err_msg=name)
+    assert one.status == other.status == Status.OK
+
+
+def test_a_plain_call_is_right(bounced):
+    assert bounced.status == Status.OK
+    np.testing.assert_allclose(end(bounced), BOUNCED, atol=1e-12)
+    np.testing.assert_allclose(np.sum(bounced.impulse, axis=0), [1.8 * SPEED, 0.0], rtol=1e-12)
+
+
+def test_lanes_are_those_of_plain_calls_and_bad_ones_disturb_none(bounced):
+    batch = jax.tree.map(lambda *leaves: np.stack(leaves), *(lane(**row) for row, _ in LANES.values()))
+    runs = jax.tree.map(np.asarray, jax.jit(jax.vmap(simulate))(batch))
+    found = dict(zip(LANES, (Status(int(status)) for status in runs.status), strict=True))
+    assert found == {name: status for name, (_, status) in LANES.items()}
+    same(jax.tree.map(lambda x: x[0], runs), bounced)
+    np.testing.assert_allclose([runs.q[2, -1, 0], runs.u[2, -1, 0]], [6.0 - 9.81 / 2, 5.0 - 9.81], atol=1e-12)
+    for k, name in enumerate(LANES):
+        # What overlaps is simulated; what else is wrong stands still.
+        if runs.status[k] not in (Status.OK, Status.OVERLAP):
+            np.testing.assert_array_equal(runs.q[k], np.ones((TIMES.size, 1)), err_msg=name)
+            assert np.all(runs.impulse[k] == 0), name
+
+
+def test_nothing_is_compiled_at_the_second_call(bounced, caplog):
     with jax.log_compiles(), caplog.at_level("WARNING"):
-        _end({**PARAMS, "restitution": 0.5}, *START)
+        simulate(lane(e=0.5))
     assert not [record for record in caplog.records if "Compiling" in record.getMessage()]
 
 
-def test_impulses_account_for_the_momentum():
-    run = dc.simulate(SYSTEM, PARAMS, *START, TIMES)
-    assert run.impulse.shape == (20, 5)
-    walls = np.asarray(run.impulse[:, 0] + run.impulse[:, 1] - run.impulse[:, 2] - run.impulse[:, 3])
-    momentum = np.asarray(run.u @ PARAMS["mass"])
-    np.testing.assert_allclose(np.diff(momentum), walls, atol=1e-13)
-    assert np.max(np.abs(walls)) > 0.1
-    np.testing.assert_allclose(run.density * np.diff(TIMES)[:, None], run.impulse, rtol=1e-15)
+def test_steps_are_found():
+    run = simulate(lane(times=[0.0, 1.0]), substeps="auto", tolerance=1e-9)
+    assert (run.status, run.error <= 1e-9) == (Status.OK, True)
+    assert run.substeps > 1
+    # Forces are constant: exact as soon as the bounce is followed.
+    np.testing.assert_allclose(end(run), BOUNCED, atol=1e-12)
+    # A number that is known when running is the same program: in one step the bounce would be left out.
+    coarse = simulate(lane(times=[0.0, 1.0]), substeps=jnp.array(1))
+    assert coarse.status == Status.TOO_COARSE
 
 
-def test_substeps_and_uneven_grids_change_nothing_for_constant_forces():
-    uneven = jnp.array([0.0, 0.13, 0.5, 0.51, 2.0])
-    coarse = dc.simulate(SYSTEM, PARAMS, *START, uneven)
-    fine = dc.simulate(SYSTEM, PARAMS, *START, uneven, substeps=3)
-    np.testing.assert_allclose(coarse.q, fine.q, atol=1e-13)
-    np.testing.assert_allclose(jnp.sum(coarse.impulse, 0), jnp.sum(fine.impulse, 0), atol=1e-12)
+# A point is pushed to the right for 0.33 s, within an interval, and stays at a wall 2 m away that leans.
+PUSHED = {"push": [30.0, 5.0], "until": 0.33, "normals": [[-1.0, -0.5], [1.0, 0.0], [1.0, 0.0]]}
+PUSHED |= {"offset": [2.0, 1.0, 1.0], "mass": [2.0, 1.0]}
 
 
-def test_steps_are_the_same_however_they_are_counted(monkeypatch):
-    """So many known when tracing, or when running; a step alone in a branch, as on a CPU, or without one."""
-
-    def told(e, substeps, events=8):
-        params, scheme = {**PARAMS, "restitution": e}, dc.EventTimed(events=events)
-        run = dc.simulate(SYSTEM, params, *START, TIMES, substeps=substeps, scheme=scheme)
-        return jnp.concatenate([run.q.ravel(), run.u.ravel(), run.impulse.ravel()])
-
-    for substeps in (1, 5):
-        known = told(0.7, substeps)
-        np.testing.assert_allclose(told(0.7, jnp.array(substeps)), known, atol=1e-13)
-    # Impulses are summed on the way, and have derivatives in both modes.
-    forward, weights = jax.jacfwd(told)(0.7, 5), jnp.linspace(1.0, 2.0, known.size)
-    np.testing.assert_allclose(jax.grad(lambda e: told(e, 5) @ weights)(0.7), forward @ weights, rtol=1e-12)
-    monkeypatch.setattr(stepping, "side_by_side", lambda: replace(side_by_side(), apart=False))
-    # Another number of events is another program.
-    np.testing.assert_allclose(told(0.7, 1, events=7), told(0.7, jnp.array(1)), atol=1e-13)
+def projected(lane, **options):
+    system, scheme = zoo.QUADRICS.system, dc.VelocityProjection()
+    return dc.simulate(system, lane, lane["q0"], lane["u0"], lane["times"], scheme=scheme, **options)
 
 
-def test_a_lane_that_overlaps_is_reported_and_leaves_its_neighbours_alone():
-    starts = jnp.array([[0.3, 1.2], [0.3, 0.35]])
-    runs = jax.vmap(lambda q0: dc.simulate(SYSTEM, PARAMS, q0, START[1], TIMES))(starts)
-    assert runs.status.tolist() == [0, dc.Status.OVERLAP]
-    np.testing.assert_allclose(runs.q[0], dc.simulate(SYSTEM, PARAMS, *START, TIMES).q, atol=1e-13)
-    assert np.all(np.isfinite(runs.q))
+@pytest.fixture(scope="module")
+def pushed():
+    return projected(lane(zoo.QUADRICS, **PUSHED))
 
 
-def test_a_value_that_is_not_finite_is_reported():
-    system = dc.System(
-        gap=lambda t, q, p: q + 10.0,
-        force=lambda t, q, u, p: jnp.where(t > 0.5, jnp.nan, 0.0) * jnp.ones(1),
-        mass=lambda q, p: jnp.ones(1),
-        restitution=lambda p: 0.0,
-    )
-    assert dc.simulate(system, {}, [0.0], [0.0], [0.0, 0.4, 0.8]).status == dc.Status.NOT_FINITE
+def test_jit_changes_nothing(pushed):
+    assert np.max(pushed.impulse) > 1.0
+    same(jax.jit(projected)(lane(zoo.QUADRICS, **PUSHED)), pushed)
+    np.testing.assert_allclose(pushed.density * np.diff(TIMES)[:, None], pushed.impulse, rtol=1e-15)
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"times": [0.0, 1.0, 1.0]}, r"times\[2\]"),
-        ({"times": [0.0]}, r"times: expected shape"),
-        ({"q0": [0.3, 0.35]}, r"gap\[4\] = -0.15"),
-        ({"q0": [[0.3, 1.2]]}, r"q0: expected shape"),
-        ({"u0": [1.0]}, r"u0: expected the shape of q0"),
-        ({"u0": [jnp.inf, 0.0]}, r"u0: expected finite"),
-        ({"restitution": 1.2}, r"restitution: expected within \[0, 1\], got 1.2"),
-        ({"mass": jnp.array([1.0, 0.0])}, r"mass: expected positive"),
-        ({"substeps": 0}, r"substeps=0"),
-    ],
-)
-def test_bad_input_is_refused_by_name(change, message):
-    call = {"q0": START[0], "u0": START[1], "times": TIMES, **PARAMS, "substeps": 1, **change}
-    params = {name: call.pop(name) for name in PARAMS}
-    with pytest.raises(ValueError, match=message):
-        dc.simulate(SYSTEM, params, call["q0"], call["u0"], call["times"], substeps=call["substeps"])
+def test_single_precision_stays_single(pushed):
+    run = projected(lane(zoo.QUADRICS, np.float32, **PUSHED))
+    assert {x.dtype.name for x in (run.t, run.q, run.u, run.impulse)} == {"float32"}
+    # Rounding of ten steps at some 10 m.
+    same(run, pushed, atol=1e-4)
+
+
+def test_breaks_make_a_force_exact_that_is_switched(pushed):
+    far = {"offset": [90.0, 90.0, 90.0]}
+    free = projected(lane(zoo.QUADRICS, **PUSHED | far), breaks=[0.33, 0.5, 2.0])
+    # F / m for 0.33 s.
+    np.testing.assert_allclose(free.u[-1], [15.0 * 0.33, 5.0 * 0.33], rtol=1e-13)
+    assert abs(projected(lane(zoo.QUADRICS, **PUSHED | far)).u[-1, 0] - 15.0 * 0.33) > 0.1
+    # Impulses between breaks belong to their interval: momentum is accounted for in each.
+    run = projected(lane(zoo.QUADRICS, **PUSHED), breaks=[0.33, 0.5, 2.0])
+    assert run.impulse.shape == (10, 3)
+    assert np.count_nonzero(run.impulse) > 1
+    given = np.diff(np.minimum(TIMES, 0.33))[:, None] * PUSHED["push"]
+    momentum = np.diff(run.u, axis=0) * PUSHED["mass"]
+    np.testing.assert_allclose(momentum, given + run.impulse @ np.array(PUSHED["normals"]), atol=1e-12)
+
+
+def test_inside_transformations_a_number_is_asked_for():
+    with pytest.raises(ValueError, match="outside transformations"):
+        jax.jit(lambda at: simulate(at, substeps="auto"))(lane())

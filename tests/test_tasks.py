@@ -18,8 +18,6 @@ import pytest
 import diffcontact as dc
 from diffcontact import tasks
 
-pytestmark = pytest.mark.full
-
 BATCH = {"a": np.linspace(0.1, 1.0, 10), "b": np.arange(30.0).reshape(10, 3)}
 
 
@@ -86,13 +84,14 @@ def carried(request):
         yield Here()
 
 
-@pytest.mark.parametrize("carried", ["threads", "spawned", "here"], indirect=True)
+@pytest.mark.parametrize("carried", ["threads", pytest.param("spawned", marks=pytest.mark.full), "here"], indirect=True)
 def test_an_executor_gives_the_same_bytes(tmp_path, whole, carried):
     file = tmp_path / "runs.h5"
     dc.ensemble(_run, BATCH, chunk=3, store=file, executor=carried)
     assert file.read_bytes() == whole
 
 
+@pytest.mark.full
 def test_single_precision_holds_in_the_worker(spawned, tmp_path):
     files = [tmp_path / name for name in ("here.h5", "there.h5")]
     with jax.enable_x64(False):
@@ -102,6 +101,7 @@ def test_single_precision_holds_in_the_worker(spawned, tmp_path):
     assert files[0].read_bytes() == files[1].read_bytes()
 
 
+@pytest.mark.full
 def test_the_generator_of_random_numbers_holds_in_the_worker():
     def drawn(executor):
         return dc.ensemble(lambda seed: jax.random.normal(jax.random.key(seed)), np.arange(4), executor=executor)
@@ -113,9 +113,9 @@ def test_the_generator_of_random_numbers_holds_in_the_worker():
 
 
 def test_what_was_compiled_here_serves_an_executor_too(caplog):
-    dc.ensemble(_run, BATCH, chunk=5)
+    dc.ensemble(_run, BATCH, chunk=3)
     with jax.log_compiles(), caplog.at_level("WARNING"):
-        dc.ensemble(_run, BATCH, chunk=5, executor=Here())
+        dc.ensemble(_run, BATCH, chunk=3, executor=Here())
     assert not [record for record in caplog.records if "Compiling" in record.getMessage()]
 
 
@@ -127,6 +127,7 @@ def test_few_chunks_are_under_way_at_a_time(workers, most):
     assert (executor.submitted, executor.most) == (30, most)
 
 
+@pytest.mark.full
 def test_threads_compile_once(monkeypatch):
     """Also where the second thread comes while the first has only just begun."""
     traced, vmap = [], jax.vmap
@@ -227,6 +228,7 @@ def test_outputs_of_another_call_are_not_believed():
         dc.ensemble(_run, BATCH, chunk=3, executor=Mistaken(1, lambda given: earlier.given[1]))
 
 
+@pytest.mark.full
 def test_a_killed_process_is_one_clear_line():
     with (
         ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as executor,
@@ -236,6 +238,7 @@ def test_a_killed_process_is_one_clear_line():
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.full
 def test_a_killed_worker_of_dask_changes_nothing(tmp_path, cluster):
     mark = tmp_path / "mark"
 
@@ -273,6 +276,7 @@ def test_closures_need_cloudpickle(monkeypatch):
         np.testing.assert_array_equal(dc.ensemble(lambda a: 3 * a, BATCH["a"], executor=threads), 3 * BATCH["a"])
 
 
+@pytest.mark.full
 def test_closures_and_their_arrays_reach_another_process(spawned):
     pytest.importorskip("cloudpickle", reason="cloudpickle is not installed")
     thirds = jnp.array([1 / 3, 2 / 3])
@@ -329,6 +333,7 @@ class Hidden:
 
 
 @pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning", "ignore:This process:DeprecationWarning")
+@pytest.mark.full
 def test_a_worker_that_was_forked_says_so():
     with (
         ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("fork")) as forks,

@@ -95,6 +95,66 @@ def _disc():
 DISC = _disc()
 
 
+def _ball():
+    """A ball between floor and ceiling whose restitution depends on the speed of approach."""
+
+    def restitution(p, speed):
+        return jnp.where(speed < p["bend"], p["below"], p["e"] - p["slope"] * speed)
+
+    return Model(
+        dc.System(
+            gap=lambda t, q, p: jnp.concatenate([q, p["ceiling"] - q]),
+            force=lambda t, q, u, p: -p["gravity"] * jnp.ones_like(q),
+            mass=lambda q, p: jnp.ones_like(q),
+            restitution=restitution,
+        ),
+        {
+            "q0": np.array([1.0]),
+            "u0": np.zeros(1),
+            "gravity": 9.81,
+            "e": 0.8,
+            "slope": 0.0,
+            # Slower than this it is another one: none is.
+            "bend": 0.0,
+            "below": 0.0,
+            "ceiling": FAR,
+        },
+    )
+
+
+BALL = _ball()
+
+
+def _quadrics():
+    """A point pushed until a time among three gaps that are quadratic in its place: quick to compile, e = 0."""
+
+    def gap(t, q, p):
+        return p["offset"] + p["normals"] @ q + jnp.einsum("i,cij,j->c", q, p["curvature"], q) / 2
+
+    return Model(
+        dc.System(
+            gap=gap,
+            force=lambda t, q, u, p: jnp.where(t < p["until"], p["push"], 0.0),
+            mass=lambda q, p: p["mass"],
+            restitution=lambda p: 0.0,
+        ),
+        {
+            "q0": np.zeros(2),
+            "u0": np.zeros(2),
+            "push": np.zeros(2),
+            "until": FAR,
+            # Open, unless a row closes them.
+            "offset": np.ones(3),
+            "normals": np.ones((3, 2)),
+            "curvature": np.zeros((3, 2, 2)),
+            "mass": np.ones(2),
+        },
+    )
+
+
+QUADRICS = _quadrics()
+
+
 def _sphere():
     """A solid sphere of mass 1 over a rough floor, q = its centre, u = velocity and spin."""
 
