@@ -131,9 +131,9 @@ def test_percussions_are_listed_with_time_and_impulse():
 
 
 def test_only_event_timed_on_a_system_lists_percussions():
-    given = zoo.ROW.params, *zoo.ROW.start(zoo.ROW.params), [0.0, 1.0]
+    given = zoo.QUADRICS.params, *zoo.QUADRICS.start(zoo.QUADRICS.params), [0.0, 1.0]
     with pytest.raises(ValueError, match="only EventTimed"):
-        dc.simulate(zoo.ROW.system, *given, scheme=dc.ElasticProjection(), percussions=4)
+        dc.simulate(zoo.QUADRICS.system, *given, scheme=dc.VelocityProjection(), percussions=4)
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,8 @@ def test_what_is_found(name):
     certificate = dc.certify(zoo.DISC.system, params, row["q0"], row["u0"], times, substeps=1, percussions=16)
     assert [one.singularity for one in certificate.findings] == expected
     assert certificate.clear == (expected in ([], [Singularity.GRIPPED]))
-    at, atol = (np.sqrt(0.8 / 9.81), 1e-12) if "radius" in ROWS[name][0] else (np.pi / 6, 0.04)
+    # Of a slip that all but ends the step is told, of 0.04 s; one that stops does so 5 ms before it would be least.
+    at, atol = (np.sqrt(0.8 / 9.81), 1e-12) if "radius" in ROWS[name][0] else (np.pi / 6, 0.045)
     np.testing.assert_allclose([one.time for one in certificate.findings], [at] * len(expected), atol=atol)
     if expected == [Singularity.GRIPPED]:
         assert "for information: an impact in the grip" in str(certificate)
