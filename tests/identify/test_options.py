@@ -21,6 +21,8 @@ def test_log_scale_changes_the_path_and_not_the_end(rng):
     np.testing.assert_allclose(log.params["drag"], plain.params["drag"], rtol=1e-7)
     # The standard error of an estimate 0.5 % wide is the same in both scales to second order.
     np.testing.assert_allclose(log.stderr["drag"], plain.stderr["drag"], rtol=1e-3)
+    for name in ("covariance", "covariance_plain"):
+        np.testing.assert_allclose(getattr(log, name), getattr(plain, name), rtol=1e-3)
     low, high = log.interval95["drag"]
     np.testing.assert_allclose(low * high, log.params["drag"] ** 2)  # symmetric as a ratio
 
