@@ -109,17 +109,18 @@ def _stepped(system, params, q0, u0, times, breaks, scheme, substeps, percussion
     (end, status, truncation), (told, impulses, happened) = lax.scan(
         advance, in_lanes((initial, status, truncation), q0), (grid[:-1], grid[1:])
     )
-    status, (q, u, adhesion) = first(status, scheme.conclude(system, params, end)), told
+    status, (q, u, adhesion, error) = first(status, scheme.conclude(system, params, end)), told
     if truncation is not None:
         mass = system.mass(end.q, params) if isinstance(system, System) else system.mass(params)
         status = first(status, truncation.status(mass, jnp.zeros_like(end.u), end.q, 2))
     q0, u0, times = asked
     q, u = jnp.concatenate([q0[None], stay(stands, q0, q)]), jnp.concatenate([u0[None], stay(stands, u0, u)])
     impulses = jax.tree.map(lambda impulse: jnp.where(stands, 0, impulse), impulses)
-    if adhesion is not None:
-        adhesion = jnp.concatenate([jnp.zeros_like(adhesion[:1]), jnp.where(stands, 0, adhesion)])
+    adhesion, error = jax.tree.map(
+        lambda x: jnp.concatenate([jnp.zeros_like(x[:1]), jnp.where(stands, 0, x)]), (adhesion, error)
+    )
     if breaks is not None:
-        q, u, adhesion = jax.tree.map(lambda x: x[places], (q, u, adhesion))
+        q, u, adhesion, error = jax.tree.map(lambda x: x[places], (q, u, adhesion, error))
         none = jax.tree.map(lambda x: jnp.zeros((times.size - 1, *x.shape[1:]), x.dtype), impulses)
         impulses = jax.tree.map(lambda none, impulse: none.at[intervals].add(impulse), none, impulses)
     finite = jnp.all(jnp.isfinite(q)) & jnp.all(jnp.isfinite(u))
@@ -127,6 +128,7 @@ def _stepped(system, params, q0, u0, times, breaks, scheme, substeps, percussion
     status = jnp.where(finite, status, Status.NOT_FINITE)
     impulse, friction = impulses
     run = Trajectory(t=times, q=q, u=u, impulse=impulse, status=status, friction=friction, adhesion=adhesion)
+    run = run if error is None else replace(run, error=error)
     struck, pieces = happened
     if percussions:
         run = replace(run, percussions=_listed(struck, stands, percussions, scheme))
@@ -192,9 +194,9 @@ def _zeros_like(shapes):
     return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
 
 
-def _told(state) -> tuple[Array, Array, Array | None]:
+def _told(state) -> tuple[Array, Array, Array | None, Array | None]:
     """What a trajectory tells of a state."""
-    return state.q, state.u, getattr(state, "adhesion", None)
+    return state.q, state.u, getattr(state, "adhesion", None), getattr(state, "error", None)
 
 
 def _carried(step, state, t, h, count, percussions):

@@ -48,7 +48,7 @@ class Trajectory:
         percussions: where asked for, the first so many `Percussion`s in order, each field with a leading axis,
             `contact` -1 behind the last one; else None. Differentiable: the time of an impact, its impulse.
         error: () with substeps="auto", how much the positions [m] and velocities [m/s] changed at most when the steps
-            were halved last; else None.
+            were halved last; (n + 1, 2 d) from a scheme that estimates the errors of q and u on the way; else None.
         substeps: () with substeps="auto", into how many steps each interval was cut; else None.
         friction: (n, c, k) where contacts rub, the tangential impulse of each contact over each interval [N s], along
             the directions of the system's slip velocities; else None.

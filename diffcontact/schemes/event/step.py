@@ -25,6 +25,7 @@ from diffcontact.schemes.event.contacts import (
 )
 from diffcontact.schemes.event.modes import OPEN, SLIP
 from diffcontact.schemes.event.moment import Due, Moment, pass_by
+from diffcontact.schemes.event.monitor import Estimated, estimated
 from diffcontact.schemes.event.motion import TABLEAUS, Jump, Motion, Piece, move
 from diffcontact.schemes.event.search import dips, first_event
 from diffcontact.schemes.event.traced import traced
@@ -299,7 +300,29 @@ def _no_tangent(x):
 
 @dataclass(frozen=True)
 class EventTimed(Scheme):
-    """Each event at its own time inside the step; see the package."""
+    r"""Put each event at its own time inside the step.
+
+    A step goes from event to event. In each piece between two of them the contacts are open, held, stick or slip::
+
+        find   what is due here: an impact, a slip that has come to its end
+               the modes in which the contacts go on, one complementarity problem for the accelerations
+               the first number that passes zero on the way: a gap, a load, a slip, what friction can still take
+        piece  the jump, and the motion in these modes (`motion.move`)
+
+    `find` is never differentiated. The derivative of a step is that of its pieces in the modes that were found, with
+    the time of each event from the equation of its number (implicit function theorem): in both modes, and to second
+    order. The state at the end of a piece satisfies the inequalities of its modes, or the status is TOO_COARSE.
+
+    Not yet here: what a step cannot see (forces and walls that change within it), bounces that are left out although
+    they matter, `ParticleLine`, adhesion, `changes`; `schemes.event_timed` tells and has them.
+
+    Args:
+        events: how many events one step resolves, after which the rest of the step is left out, and the status is
+            TOO_MANY_EVENTS.
+        order: of the motion between events, 2, 4 or 6; the program is the same.
+        errors: whether the run estimates its error on the way (`monitor`, `Trajectory.error`): four steps for one.
+        tells: whether a step lists its percussions; `simulate` sets it.
+    """
 
     systems: ClassVar[tuple[type, ...]] = (System,)
     rubs: ClassVar[bool] = True
@@ -309,6 +332,7 @@ class EventTimed(Scheme):
 
     events: int = 8
     order: int = 4
+    errors: bool = False
     tells: bool = field(default=False, repr=False)
 
     def __post_init__(self):
@@ -317,25 +341,37 @@ class EventTimed(Scheme):
         if not (isinstance(self.events, int) and self.events >= 1):
             raise ValueError(f"EventTimed(events={self.events!r}): expected an integer of at least 1")
 
-    def init(self, system: Any, params: Any, t: ArrayLike, h: ArrayLike, q: Array, u: Array) -> State:
-        """Position and velocity."""
-        return State(q, u)
+    def init(self, system: Any, params: Any, t: ArrayLike, h: ArrayLike, q: Array, u: Array) -> State | Estimated:
+        """Position and velocity, which have no error yet."""
+        return Estimated(q, u, jnp.zeros(q.size + u.size, q.dtype)) if self.errors else State(q, u)
 
     def truncated(self, system, params, t, h, before, after, impulse) -> None:
         return None
 
-    def step(self, system: Any, params: Any, t: ArrayLike, h: ArrayLike, state: State) -> tuple[State, Info]:
+    def step(
+        self, system: Any, params: Any, t: ArrayLike, h: ArrayLike, state: State | Estimated
+    ) -> tuple[State | Estimated, Info]:
         """Smooth motion to the next event, what happens there, and so on to the end."""
         t, h = jnp.asarray(t, state.q.dtype), jnp.asarray(h, state.q.dtype)
+        end, info = self._moved(system, params, t, h, state.q, state.u)
+        if not isinstance(state, Estimated):
+            return end, info
+
+        def run(t, h, q, u):
+            end, _ = self._moved(system, lax.stop_gradient(params), t, h, q, u)
+            return end.q, end.u
+
+        return Estimated(end.q, end.u, estimated(run, self.order, t, h, state)), info
+
+    def _moved(self, system, params, t, h, q, u) -> tuple[State, Info]:
         if system.rolling is not None:
-            way = h * (jnp.abs(state.u) + h * jnp.abs(acceleration(system, params, t, state.q, state.u)))
-            layers = Layers.under(system, params, t, state.q, state.u, way)
-            lying = State(layers.lying(state.q), layers.lying(state.u))
-            end, info = self.step(layers.system, layers.params, t, h, lying)
+            way = h * (jnp.abs(u) + h * jnp.abs(acceleration(system, params, t, q, u)))
+            layers = Layers.under(system, params, t, q, u, way)
+            end, info = self._moved(layers.system, layers.params, t, h, layers.lying(q), layers.lying(u))
             return State(layers.without(end.q), layers.without(end.u)), layers.reported(info)
-        system, params = traced(system, jax.tree.map(jnp.asarray, params), t, state.q, state.u)
+        system, params = traced(system, jax.tree.map(jnp.asarray, params), t, q, u)
         equations = Equations(system, TABLEAUS[self.order], self.events)
-        (_, _, q, u), z, status, *told = _stepped(equations, self.tells, params, t, h, state.q, state.u)
+        (_, _, q, u), z, status, *told = _stepped(equations, self.tells, params, t, h, q, u)
         struck = equations.percussions(params, h, *told) if self.tells else None
         friction = z[:, 1:] if system.slip is not None else None
         return State(q, u), Info(z[:, 0], status, struck, friction)

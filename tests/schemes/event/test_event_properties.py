@@ -133,3 +133,27 @@ def test_free_flight():
     # cos(sqrt(p) t); what the sixth order leaves, (h w)^7 / 7! a step, is some 1e-10 in twenty steps.
     assert abs(value - np.cos(2.0)) < 1e-8
     assert abs(slope + np.sin(2.0) / 4) < 1e-8
+
+
+def test_the_error_travels_with_the_motion():
+    """Two masses on springs that strike each other and a wall some thirty times, of second order."""
+    system = dc.System(
+        gap=lambda t, q, p: jnp.stack([q[0] + 0.05, q[1] - q[0] + 0.02]),
+        force=lambda t, q, u, p: -jnp.array([40.0, 90.0]) * q - jnp.array([2.0, 3.0]) * jnp.sin(7.0 * t + q),
+        mass=lambda q, p: jnp.array([1.0, 0.6]),
+        restitution=lambda p: 0.9,
+    )
+    times, q0, u0 = np.linspace(0.0, 2.0, 5), jnp.zeros(2), jnp.array([0.4, -0.3])
+
+    def run(scheme, substeps):
+        return dc.simulate(system, {}, q0, u0, times, scheme=scheme, substeps=jnp.asarray(substeps))
+
+    truth = run(EventTimed(order=6), 400)
+    for substeps in (100, 200):
+        found = run(EventTimed(order=2, errors=True), substeps)
+        off = np.concatenate([found.q - truth.q, found.u - truth.u], axis=1)[1:]
+        size = np.max(np.abs(off), axis=1)
+        assert found.status == 0
+        assert np.max(size) > 1e-4
+        # The errors add up to what is carried, but for their own squares.
+        assert np.all(np.max(np.abs(np.asarray(found.error)[1:] + off), axis=1) < 0.2 * size)
