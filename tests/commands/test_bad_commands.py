@@ -388,7 +388,7 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.expected[:50])
 def test_bad_input(tmp_path, capsys, case):
-    files = {"carts.toml": SCENE, "carts.csv": text(ROWS), "ball.toml": BALL} | case.files
+    files = {"carts.toml": SCENE, "carts.csv": text(ROWS), "ball.toml": f"{BALL}\n[fit]\nsubsteps = 1\n"} | case.files
     for file, content in files.items():
         (tmp_path / file).write_bytes(content if isinstance(content, bytes) else content.encode())
     assert main([argument.replace("{}", str(tmp_path)) for argument in case.arguments]) == 2
