@@ -86,9 +86,9 @@ def test_what_is_nearly_closed_counts_where_asked():
 
 
 LINES = {
-    "dashpots and springs": {"damping": 0.5, "stiffness": 8.0},
+    "dashpots and springs": {"damping": 0.5, "stiffness": 1.0},
     "dashpots": {"damping": 0.5, "stiffness": 0.0},
-    "springs": {"damping": 0.0, "stiffness": 8.0},
+    "springs": {"damping": 0.0, "stiffness": 1.0},
     "neither": {"damping": 0.0, "stiffness": 0.0},
     "beyond the horizon": {"damping": 0.5, "stiffness": 800.0},
 }
@@ -109,4 +109,5 @@ def test_the_bound_of_the_velocity_by_hand():
         known = length(u) + b * T * length(q) + c * 0.2 * length([9.81, 5.9]) * (T + 0.5) + c * T * 3.0
         expected = known / (1 - a * T - b * T**2) if horizon > T else INF
         np.testing.assert_allclose(found.bound[k], expected, rtol=1e-12, err_msg=name)
-    assert np.isinf(found.bound[-1])
+    # All but the last are within their horizon.
+    assert np.isfinite(found.bound).tolist() == [True] * 4 + [False]
