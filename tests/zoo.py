@@ -55,6 +55,25 @@ def _point():
 
 POINT = _point()
 
+# A mass on a line, over a floor that rises evenly, pushed by what grows with time: the smallest of all.
+PUSHED = Model(
+    dc.System(
+        gap=lambda t, q, p: q - p["rises"] * t,
+        force=lambda t, q, u, p: (p["push"] + p["grows"] * t) * jnp.ones_like(q),
+        mass=lambda q, p: p["mass"],
+        restitution=lambda p: p["restitution"],
+    ),
+    {
+        "q0": np.ones(1),
+        "u0": np.zeros(1),
+        "rises": 0.0,
+        "push": 0.0,
+        "grows": 0.0,
+        "mass": np.ones(1),
+        "restitution": 0.0,
+    },
+)
+
 
 def _disc():
     """A disc of mass 1, or with radius 0 a block, over a rough floor that runs as a belt: q = (x, y, angle)."""

@@ -139,6 +139,22 @@ def test_elastic_projection_beside_siconos_and_by_differences(elastic, reference
     np.testing.assert_allclose(elastic["e = 0.5"].jacobian("u0")[:, 1], by_differences, rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.parametrize("scheme", [VELOCITY, CATCHING, ELASTIC], ids=["velocity", "catching up", "elastic"])
+def test_forces_that_grow_evenly_and_floors_that_rise_evenly_are_exact(scheme):
+    """The force is its mean over a step; u+ - w = -e (u- - w) where the floor rises at w."""
+    e = 0.6 if scheme == ELASTIC else 0.0
+    rows = {
+        "pushed": {"push": 1.0, "grows": 3.0, "mass": [2.0]},
+        "meet": {"rises": 0.5, "u0": [-1.0], "restitution": e},
+    }
+    found = run(zoo.PUSHED, rows, scheme, derivative=False)
+    assert {motion.status for motion in found.values()} == {Status.OK}
+    t = found["pushed"].t
+    if scheme != ELASTIC:
+        np.testing.assert_allclose(found["pushed"].u[:, 0], (t + 1.5 * t**2) / 2, rtol=1e-12)
+    np.testing.assert_allclose(found["meet"].u[-1], 0.5 + e * 1.5, rtol=1e-10)
+
+
 def test_percussion_friction_is_first_order_and_its_percussions_are_exact(reference):
     """S4 (3.10)-(3.16): the slider's error falls with the step; a percussion takes off gamma nu a / m."""
     known = references.REFERENCES["slider_percussions"]
@@ -149,6 +165,11 @@ def test_percussion_friction_is_first_order_and_its_percussions_are_exact(refere
     carried = free | {"u0": 0.0, "belt": 0.5, "percussion": 0.0, "end": 1.0}
     steps = {str(n): row | {"substeps": n} for n in (10, 40)}
     found = run(zoo.CHAIN, steps | {"struck": struck, "carried": carried}, PERCUSSION)
+    chain = references.REFERENCES["two_particle_chain"]
+    row, exact, _ = list(chain.rows(reference).values())[-1]
+    springs = run(zoo.CHAIN, {str(n): row | {"substeps": n} for n in (10, 40)}, PERCUSSION)
+    off = [np.max(np.abs(chain.state(springs[n]) - exact)) for n in ("10", "40")]
+    assert off[1] < off[0] / 2.5
     errors = {
         n: np.array(
             [
@@ -205,6 +226,13 @@ def test_velocity_projection_rubs():
         (zoo.POINT, VELOCITY, ROUND | {"q0": [-10.0, 1.5], "u0": [1.0, 0.0], "end": 40.0}, Status.TOO_COARSE),
         (zoo.POINT, VELOCITY, ROUND | {"q0": [-10.0, 1.5], "u0": [1.0, 0.0], "end": 20.0}, Status.OK),
         (zoo.POINT, CATCHING, ROUND | PRESSED | {"end": 2.8}, Status.TOO_COARSE),
+        # From one side of a disc of 1 m to the other in one step.
+        (
+            zoo.POINT,
+            CATCHING,
+            ROUND | {"radius": 0.5, "q0": [-1.0, 0.1], "u0": [1.0, 0.0], "end": 40.0},
+            Status.TOO_COARSE,
+        ),
         (zoo.ROW, ELASTIC, FALLING | {"q0": [0.11, 1.0, 1.45, 900.0], "u0": [-5.0, 0, 0, 0]}, Status.TOO_COARSE),
         (zoo.ROW, ELASTIC, UNEVEN, Status.UNEVEN_STEPS),
         (

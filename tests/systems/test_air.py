@@ -8,8 +8,6 @@ import pytest
 import diffcontact as dc
 from diffcontact.systems.air import of_the_air
 
-pytestmark = pytest.mark.full
-
 TIMES = np.linspace(0.0, 1.0, 101)
 
 
@@ -21,6 +19,7 @@ def flight(dimension, u0, *, spin=True, **params):
     return dc.simulate(ball, known | params, q0, jnp.asarray(u0, float), TIMES)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("spin", [False, True])
 def test_a_fall_with_drag_goes_by_the_hyperbolic_tangent(spin):
     """v = v_t tanh(g t / v_t) with drag v_t^2 = g."""
@@ -33,6 +32,7 @@ def test_a_fall_with_drag_goes_by_the_hyperbolic_tangent(spin):
     np.testing.assert_allclose(run.u[:, 2], -terminal * np.tanh(9.81 * TIMES / terminal), atol=2e-4)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("dimension", "u0"), [(2, [3.0, 4.0, 100.0]), (3, [3.0, 4.0, 0.0, 0.0, 0.0, 100.0])], ids=["disc", "sphere"]
 )
@@ -44,6 +44,7 @@ def test_a_ball_that_spins_flies_in_a_circle(dimension, u0):
     np.testing.assert_allclose(run.u[:, 0] + 1j * run.u[:, 1], turned, atol=7e-4)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("dimension", "u0"), [(2, [3.0, 4.0, 100.0]), (3, [3.0, 4.0, 0.0, 0.0, 0.0, 100.0])], ids=["disc", "sphere"]
 )
@@ -60,7 +61,7 @@ def test_the_derivative_of_a_side_force_that_levels_off_is_finite_where_spin_or_
     def pushed(u, saturation):
         return of_the_air(u[None], 3, {"drag": 0.1, "magnus": 0.01, "magnus_saturation": saturation})[0]
 
-    by_u, by_saturation = jax.jacrev(pushed, argnums=(0, 1))(jnp.array(u), 0.04)
+    by_u, by_saturation = jax.jit(jax.jacrev(pushed, argnums=(0, 1)))(np.array(u), 0.04)
     # w x v: by the spin where there is speed, by the speed where there is spin and more of it.
     expected = np.zeros((3, 6))
     if u[0]:
@@ -70,6 +71,7 @@ def test_the_derivative_of_a_side_force_that_levels_off_is_finite_where_spin_or_
     np.testing.assert_array_equal(by_saturation, np.zeros(3))
 
 
+@pytest.mark.full
 def test_the_derivative_is_finite_at_rest_and_right_in_flight():
     def end(damping, drag, speed):
         u0 = jnp.array([1.0, 0, 0, 0, 0, 0]) * speed
@@ -84,6 +86,7 @@ def test_the_derivative_is_finite_at_rest_and_right_in_flight():
     np.testing.assert_allclose(slopes(0.2, 0.0, 2.0)[2], np.exp(-0.2), rtol=1e-5)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("change", "message"),
     [
