@@ -20,14 +20,34 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["q", "u", "error"], meta_fields=[])
+@partial(jax.tree_util.register_dataclass, data_fields=["q", "u", "error", "way", "coarse"], meta_fields=[])
 @dataclass(frozen=True)
 class Estimated:
-    """Position q (n,), velocity u (d,), and the estimated errors of both (n + d,)."""
+    """Position q (n,), velocity u (d,), the estimated errors of both (n + d,), the way that each has come (n + d,), and
+    whether an error was ever more than the share `MOST` of its way ()."""
 
     q: Array
     u: Array
     error: Array
+    way: Array
+    coarse: Array
+
+    @classmethod
+    def begin(cls, q: Array, u: Array) -> Estimated:
+        """At rest or not, nothing is lost yet."""
+        none = jnp.zeros(q.size + u.size, q.dtype)
+        return cls(q, u, none, none, jnp.array(False))
+
+    def after(self, q: Array, u: Array, error: Array) -> Estimated:
+        """A step later."""
+        way = self.way + jnp.abs(jnp.concatenate([q - self.q, u - self.u]))
+        # Of a coordinate that hardly moves beside the others rounding is not looked at.
+        least = jnp.finfo(q.dtype).eps ** 0.5 * jnp.max(way, initial=0.0)
+        coarse = self.coarse | jnp.any((jnp.abs(error) > MOST * way) & (way > least))
+        return Estimated(q, u, error, way, lax.stop_gradient(coarse))
+
+
+MOST = 1 / 32
 
 
 def estimated(run: Callable, order: int, t, h, state: Estimated) -> Array:

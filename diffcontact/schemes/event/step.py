@@ -343,10 +343,15 @@ class EventTimed(Scheme):
 
     def init(self, system: Any, params: Any, t: ArrayLike, h: ArrayLike, q: Array, u: Array) -> State | Estimated:
         """Position and velocity, which have no error yet."""
-        return Estimated(q, u, jnp.zeros(q.size + u.size, q.dtype)) if self.errors else State(q, u)
+        return Estimated.begin(q, u) if self.errors else State(q, u)
 
     def truncated(self, system, params, t, h, before, after, impulse) -> None:
         return None
+
+    def conclude(self, system: Any, params: Any, state: State | Estimated) -> Array:
+        """TOO_COARSE where an estimated error was a large share of the way, if errors are estimated."""
+        coarse = isinstance(state, Estimated) and state.coarse
+        return jnp.where(coarse, Status.TOO_COARSE, Status.OK).astype(jnp.int32)
 
     def step(
         self, system: Any, params: Any, t: ArrayLike, h: ArrayLike, state: State | Estimated
@@ -361,7 +366,7 @@ class EventTimed(Scheme):
             end, _ = self._moved(system, lax.stop_gradient(params), t, h, q, u)
             return end.q, end.u
 
-        return Estimated(end.q, end.u, estimated(run, self.order, t, h, state)), info
+        return state.after(end.q, end.u, estimated(run, self.order, t, h, state)), info
 
     def _moved(self, system, params, t, h, q, u) -> tuple[State, Info]:
         if system.rolling is not None:
