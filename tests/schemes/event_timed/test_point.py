@@ -75,6 +75,8 @@ def test_impulses_account_for_the_momentum(motions, name):
     np.testing.assert_allclose(np.diff(motion.u, axis=0) @ p["mass"], given + pushed, atol=1e-4 if p["drag"] else 1e-12)
 
 
+# Reverse mode alone takes as long to compile as all else here.
+@pytest.mark.full
 def test_reverse_mode_is_the_transpose_of_forward_mode(motions):
     weights, name = np.array([1.0, 2.0, -1.0, 0.5]), "is hit by what grows"
     back = transposed(zoo.POINT, CLOSED_FORMS[name][0], weights)
