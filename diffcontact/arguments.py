@@ -45,7 +45,9 @@ def placed(value: Any, dtype: Any = None) -> Array:
     if isinstance(value, Tracer) or (isinstance(value, Array) and dtype in (None, value.dtype)):
         return value if dtype is None else jnp.asarray(value, dtype)
     try:
-        return jax.device_put(np.asarray(value, dtype))
+        array = np.asarray(value, dtype)
+        # Of an array in double precision that was traced before, single precision would get the 64 bits (jax 0.10.1).
+        return jax.device_put(np.asarray(array, jax.dtypes.canonicalize_dtype(array.dtype)))
     except (TypeError, jax.errors.TracerArrayConversionError):
         # A list that holds traced values.
         return jnp.asarray(value, dtype)
