@@ -56,7 +56,8 @@ def test_the_ten_lines_print_what_is_printed_below_them(tmp_path, monkeypatch, c
     assert names["result"].interval95["restitution"][0] < 0.8 < names["result"].interval95["restitution"][1]
 
 
-@pytest.mark.parametrize("double", [pytest.param(True, marks=pytest.mark.full), False])
+@pytest.mark.full
+@pytest.mark.parametrize("double", [True, False])
 def test_the_recipes_run_in_both_precisions(double, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     names = {}

@@ -42,7 +42,7 @@ def enough(run: Callable[[int], tuple[Array, Trajectory]], least: int = 1) -> tu
         ...     seen = dc.simulate(spring, None, [1.0], [0.0], [0.0, 1.0, 2.0], substeps=jnp.array(number))
         ...     return seen.q / 0.01, seen
         >>> enough(run)[0]
-        32
+        4
     """
     changes: dict[int, float] = {}
     substeps, coarse = least, run(least)
