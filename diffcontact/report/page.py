@@ -1,6 +1,7 @@
-"""A report as one HTML file that needs nothing else: no network, and no JavaScript to be read.
+"""A report as one HTML file that needs no network.
 
-With JavaScript it plays: `assets/*.js` draw the motion and the charts (uPlot) from the data that the page holds.
+Verdict, estimates and tables are plain HTML. `assets/*.js` draw the motion and the charts (uPlot) from the data in the
+page. Without JavaScript one line stands in their place.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ from diffcontact.report import numbers as tables
 from diffcontact.report.content import Channel, Report, RunView
 from diffcontact.report.motion import Motion
 from diffcontact.report.portable import packed, script_json
-from diffcontact.report.sketch import sketch
 
 _SCRIPTS = ("tracks.js", "camera.js", "shapes.js", "motion.js", "charts.js", "player.js", "statistics.js", "page.js")
 _STYLES = ("uPlot.min.css", "page.css")
@@ -40,7 +40,7 @@ def page(report: Report) -> str:
         f"<h1>{title}</h1>",
         tables.verdict(found) if found else "",
         '<section id="watch" hidden></section>',
-        f"<noscript>{_still(report, groups)}</noscript>",
+        "<noscript><p>The motion and the charts need JavaScript.</p></noscript>",
         _runs(report),
         tables.estimates(found) if found else "",
         '<section id="statistics"></section>' if found else "",
@@ -99,15 +99,6 @@ def _groups(channels: Sequence[Channel]) -> list[dict[str, Any]]:
 
 def _kind(unit: str) -> str:
     return "angle" if unit in ("rad", "deg") else "position" if unit else "value"
-
-
-def _still(report: Report, groups: Sequence[Mapping[str, Any]]) -> str:
-    """The charts as pictures, for those who read without JavaScript."""
-    parts = ["<h2>Measured and fitted</h2>" if report.numbers else "<h2>Motion</h2>"]
-    for run in report.runs:
-        parts.append(f"<h3>{escape(run.label)}</h3>")
-        parts += [sketch(run, group["channels"], group["title"], report.time, report.channels) for group in groups]
-    return "\n".join(parts)
 
 
 def _runs(report: Report) -> str:

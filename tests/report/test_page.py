@@ -75,7 +75,6 @@ def test_a_page_can_be_read_without_javascript():
     for cell in cells:
         assert any(cell in text for text in tree.texts)
     assert tree.tags.count("noscript") == 1
-    assert tree.tags.count("polyline") == 2
     assert tree.open == []
 
 
