@@ -210,9 +210,7 @@ def rail(folder: Path) -> Design:
     speeds = np.median(result.params["u0"], axis=0)
     # The same collision seen in a mirror.
     ways = {"u0": [speeds, -speeds[::-1]], "runs": [1, 3, 6]}
-    return design(
-        problems, result.params, free, ways, target="restitution", after=result, draws=1, priors=priors, ascend=False
-    )
+    return design(problems, result.params, free, ways, target="restitution", after=result, draws=1, priors=priors)
 
 
 # %%

@@ -114,14 +114,6 @@ class Controls:
             setting[name] = float(low * (high / low) ** x) if domain.log else float(low + (high - low) * x)
         return setting | dict(chosen)
 
-    def places(self, setting: Setting) -> NDArray:
-        """(c,) where a setting lies in the unit cube of the continuous controls."""
-        found = []
-        for name, domain in self.continuous.items():
-            low, high, value = float(domain.low), float(domain.high), float(setting[name])
-            found.append(np.log(value / low) / np.log(high / low) if domain.log else (value - low) / (high - low))
-        return np.array(found)
-
     def scan(self, candidates: int, seed: int) -> list[Setting]:
         """About so many settings, spread over all that is possible: a grid, or a Sobol set in many dimensions.
 

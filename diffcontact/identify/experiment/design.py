@@ -22,7 +22,7 @@ from diffcontact.identify.experiment.lanes import NextRun
 from diffcontact.identify.experiment.noise import as_found, evidence_of, stated
 from diffcontact.identify.experiment.outcome import Design
 from diffcontact.identify.experiment.precision import CRITERIA
-from diffcontact.identify.experiment.search import Question, Search, found
+from diffcontact.identify.experiment.search import Question, scan
 from diffcontact.identify.identifiability.assessment import hints
 from diffcontact.identify.identifiability.null_space import null_space
 from diffcontact.identify.intervals.posterior import Posterior
@@ -52,7 +52,6 @@ def design(
     priors: Mapping[str, Normal] | None = None,
     tied: Mapping[str, Tie] | None = None,
     candidates: int = 200,
-    ascend: bool = True,
     seed: int = 0,
 ) -> Design:
     r"""What to do in the next experiment, so that a fit of it tells as much as possible about what is sought.
@@ -63,9 +62,8 @@ def design(
         C = A^-1 S A^-1,    A = J^T J,    S = J^T Sigma J        white noise: C = A^-1, A Fisher's information
 
     with what is each run's own (an initial state) projected out of A and S, run by run. What was not observed is taken
-    to be as `params` say. All candidates of a scan are simulated side by side; from the best an ascent goes on, among
-    settings whose impacts come in the same order. What the experimenter sets is known to be about so; if it is free, it
-    is fitted to the run all the same.
+    to be as `params` say. All candidates of a scan are simulated side by side. What the experimenter sets is known to
+    be about so; if it is free, it is fitted to the run all the same.
 
     A candidate whose simulation has a status, or that costs too much, is not proposed, but counted; neither is one that
     tells nothing of what is sought, like the friction of an impact that grips.
@@ -90,7 +88,6 @@ def design(
         like: which run is varied.
         cost, budget: `cost(setting)` is what a setting costs, and `budget` the most that it may.
         candidates: how many settings are scanned, about.
-        ascend: whether the best of them is improved.
         seed: of the draws, and of scans that are no grid.
 
     Returns:
@@ -133,22 +130,22 @@ def design(
         objective, run, chosen, set(problems[0].per_run), target, criterion, after, over, draws, like, seed
     )
     with stage("design"):
-        default, tried, search = found(Search(run, chosen, question), candidates, ascend, seed)
-    if not tried:
-        raise ValueError(f"design(budget): {budget:g}, and none of {search.refused} candidates costs so little")
-    ranked = sorted(tried, key=lambda one: (not one.eligible, one.status != 0, one.criterion, one.cost))
+        tried = scan(run, chosen, question, candidates, seed)
+    if not tried.candidates:
+        raise ValueError(f"design(budget): {budget:g}, and none of {tried.refused} candidates costs so little")
+    ranked = sorted(tried.candidates, key=lambda one: (not one.eligible, one.status != 0, one.criterion, one.cost))
     best = ranked[0] if ranked[0].eligible else None
     names = tuple(question.names[j] for j in question.sought)
     errors = np.sqrt(np.diag(question.covariance(None, 0)))
     return Design(
         best=best,
-        default=default,
+        default=tried.default,
         candidates=tuple(ranked),
         sought=names,
         criterion=question.criterion,
         now=dict(zip(names, map(float, errors), strict=True)),
-        refused=search.refused,
-        unseen=() if default.eligible else _why(objective, names),
+        refused=tried.refused,
+        unseen=() if tried.default.eligible else _why(objective, names),
     )
 
 

@@ -1,9 +1,7 @@
-"""From candidates to the best one: a scan of all that is possible, then an ascent that keeps the order of impacts.
+"""What candidates of an experiment would give, and the scan that tries all of them.
 
-Where another impact comes in, or two change places, what an experiment tells jumps: there is no slope to follow from
-one side to the other. So the scan looks everywhere, and each ascent stays among settings whose impacts come in the same
-order as those of the candidate where it began. It tries steps along each control, all of a round at once, and halves
-them where none helps.
+Where another impact comes in, or two change places, the information of an experiment jumps. No slope leads from one
+side of such a jump to the other. So every candidate is simulated.
 """
 
 from __future__ import annotations
@@ -21,9 +19,6 @@ from diffcontact.identify.experiment.noise import Noise
 from diffcontact.identify.experiment.precision import Evidence, projected, value
 from diffcontact.status import Status
 
-_ROUNDS, _FINEST = 12, 0.01
-# Ascents begin at so many candidates of different orders.
-_ASCENTS = 2
 # A variance that shrinks by less was not told anything.
 _TOLD = 1e-6
 
@@ -105,110 +100,69 @@ class Question:
         return value(covariance, self.criterion, self.scales)
 
 
-class Search:
-    """Candidates with what they would give, each simulated once however often it is asked for.
+@dataclass(frozen=True, eq=False)
+class Scan:
+    """What a scan found.
 
-    Args:
-        run: the run to come.
-        controls: what can be chosen.
-        question: what is sought.
+    Attributes:
+        default: the run as it was.
+        candidates: all settings that are affordable, with what they would give.
+        refused: how many settings cost too much.
     """
 
-    def __init__(self, run: NextRun, controls: Controls, question: Question):
-        self.run, self.controls, self.question = run, controls, question
-        self.refused = 0
-        self.now = question.value(question.covariance(None, 0))
-        self._length, self._seen = 0, {}
-
-    def look(self, settings: Sequence[Setting]) -> list[Candidate]:
-        """What settings would give, those that cost too much left out and counted."""
-        affordable = [setting for setting in settings if not setting or self.controls.affordable(setting)]
-        self.refused += len(settings) - len(affordable)
-        self._simulate(affordable)
-        return [self._candidate(setting) for setting in affordable]
-
-    def ascend(self, begin: Candidate, step: float) -> list[Candidate]:
-        """Candidates on the way up from one, the last one the best of them."""
-        way, controls = [begin], self.controls
-        chosen = {name: begin.setting[name] for name in controls.choices}
-        for _ in range(_ROUNDS):
-            if step < _FINEST:
-                break
-            here = controls.places(way[-1].setting)
-            around = [np.clip(here + side * step * e, 0.0, 1.0) for e in np.eye(here.size) for side in (-1.0, 1.0)]
-            tried = self.look([controls.at(place, chosen) for place in around if not np.array_equal(place, here)])
-            same = [one for one in tried if one.eligible and one.order == begin.order]
-            best = min(same, key=lambda one: one.criterion, default=way[-1])
-            if best.criterion < way[-1].criterion:
-                way.append(best)
-            else:
-                step /= 2
-        return way[1:]
-
-    def beginnings(self, candidates: Sequence[Candidate]) -> list[Candidate]:
-        """The best candidates of a few orders of impacts and choices."""
-        found: dict[Any, Candidate] = {}
-        for one in sorted((one for one in candidates if one.eligible), key=lambda one: one.criterion):
-            found.setdefault((one.order, self._choices(one.setting)), one)
-        return list(found.values())[:_ASCENTS]
-
-    def _choices(self, setting: Setting) -> tuple:
-        return tuple(np.asarray(setting[name]).tobytes() for name in self.controls.choices)
-
-    def _simulate(self, settings: Sequence[Setting]) -> None:
-        """What settings show that were not looked at yet; how many runs there are makes no difference to one."""
-        new: dict[Any, Setting] = {}
-        for setting in settings:
-            if (key := _key(setting)) not in self._seen:
-                new.setdefault(key, {name: part for name, part in setting.items() if name != RUNS})
-        if not new:
-            return
-        longest = max(self.run.record(setting).times.size for setting in new.values())
-        self._length = max(self._length, longest)
-        draws = self.question.thetas
-        lanes = [setting for setting in new.values() for _ in draws]
-        seen = self.run.seen(lanes, [theta for _ in new for theta in draws], self._length)
-        for i, key in enumerate(new):
-            self._seen[key] = seen[i * len(draws) : (i + 1) * len(draws)]
-
-    def _candidate(self, setting: Setting) -> Candidate:
-        question, seen = self.question, self._seen[_key(setting)]
-        runs = int(setting.get(RUNS, 1))
-        covariances = [question.covariance(one, runs) for one in seen]
-        spreads = np.sqrt(np.array([np.diag(covariance) for covariance in covariances]))
-        status = next((one.status for one in seen if one.status != Status.OK), Status.OK)
-        criterion = float(np.mean([question.value(covariance) for covariance in covariances]))
-        with np.errstate(divide="ignore"):
-            stderr = np.exp(np.mean(np.log(spreads), axis=0))
-        names = [question.names[j] for j in question.sought]
-        return Candidate(
-            setting=setting,
-            stderr=dict(zip(names, map(float, stderr), strict=True)),
-            criterion=criterion,
-            cost=self.controls.price(setting) if setting else 0.0,
-            status=status,
-            order=seen[0].order,
-            tells=bool(criterion < self.now - _TOLD) and bool(np.isfinite(criterion)),
-        )
+    default: Candidate
+    candidates: list[Candidate]
+    refused: int
 
 
-def found(search: Search, candidates: int, ascend: bool, seed: int) -> tuple[Candidate, list[Candidate], Search]:
-    """The run as it was, all candidates, and the search whose steps were short enough for the best of them."""
-    settings = search.controls.scan(candidates, seed)
+def scan(run: NextRun, controls: Controls, question: Question, candidates: int, seed: int) -> Scan:
+    """Simulate about `candidates` settings, in steps that are short enough for the best of them."""
+    settings = controls.scan(candidates, seed)
+    affordable = [setting for setting in settings if controls.affordable(setting)]
+    distinct = list({_key(setting): setting for setting in affordable}.values())
     while True:
-        (default,) = search.look([{}])
-        tried = search.look(settings)
-        if ascend and search.controls.continuous:
-            step = 0.5 / max(len({one[next(iter(search.controls.continuous))] for one in settings}) - 1, 1)
-            tried += [one for begin in search.beginnings(tried) for one in search.ascend(begin, step)]
-        # A setting may be met twice on the way.
-        tried = list({repr(one.setting): one for one in tried}.values())
-        best = min((one for one in tried if one.eligible), key=lambda one: one.criterion, default=None)
-        finer = search.run.resolved([{}] if best is None else [{}, best.setting], search.question.thetas[0])
-        if finer.run.model.substeps == search.run.run.model.substeps:
-            return default, tried, search
-        search = Search(finer, search.controls, search.question)
+        default, *tried = _candidates(run, controls, question, [{}, *distinct])
+        best = min((one for one in tried if one.eligible), key=lambda one: one.criterion, default=default)
+        finer = run.resolved([{}, best.setting] if best.setting else [{}], question.thetas[0])
+        if finer.run.model.substeps == run.run.model.substeps:
+            return Scan(default, tried, len(settings) - len(affordable))
+        run = finer
+
+
+def _candidates(run: NextRun, controls: Controls, question: Question, settings: Sequence[Setting]) -> list[Candidate]:
+    """What settings would give; those that differ in the number of runs only are simulated once."""
+    single = [{name: part for name, part in setting.items() if name != RUNS} for setting in settings]
+    different = {_key(setting): setting for setting in single}
+    draws = question.thetas
+    lanes = [setting for setting in different.values() for _ in draws]
+    longest = max(run.record(setting).times.size for setting in different.values())
+    seen = run.seen(lanes, [theta for _ in different for theta in draws], longest)
+    shown = {key: seen[i * len(draws) : (i + 1) * len(draws)] for i, key in enumerate(different)}
+    now = question.value(question.covariance(None, 0))
+    return [
+        _candidate(controls, question, setting, shown[_key(one)], now)
+        for setting, one in zip(settings, single, strict=True)
+    ]
+
+
+def _candidate(controls: Controls, question: Question, setting: Setting, seen: Sequence[Seen], now: float) -> Candidate:
+    """A setting with what its draws would show; `now` is the criterion without a further run."""
+    covariances = [question.covariance(one, int(setting.get(RUNS, 1))) for one in seen]
+    spreads = np.sqrt(np.array([np.diag(covariance) for covariance in covariances]))
+    criterion = float(np.mean([question.value(covariance) for covariance in covariances]))
+    with np.errstate(divide="ignore"):
+        stderr = np.exp(np.mean(np.log(spreads), axis=0))
+    names = [question.names[j] for j in question.sought]
+    return Candidate(
+        setting=setting,
+        stderr=dict(zip(names, map(float, stderr), strict=True)),
+        criterion=criterion,
+        cost=controls.price(setting) if setting else 0.0,
+        status=next((one.status for one in seen if one.status != Status.OK), Status.OK),
+        order=seen[0].order,
+        tells=bool(criterion < now - _TOLD) and bool(np.isfinite(criterion)),
+    )
 
 
 def _key(setting: Setting) -> Any:
-    return tuple((name, np.asarray(part).tobytes()) for name, part in sorted(setting.items()) if name != RUNS)
+    return tuple((name, np.asarray(part).tobytes()) for name, part in sorted(setting.items()))

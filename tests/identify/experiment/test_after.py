@@ -69,7 +69,7 @@ def test_what_a_fit_knows_is_as_precise_as_its_error_bars(result):
 
 def test_another_run_of_the_kind_adds_as_much_as_one_of_those_before(problems, result):
     params = {"g": result.params["g"], "u0": result.params["u0"], "unused": 0.0}
-    found = design(problems, params, FREE, {"runs": [1, 5]}, after=result, draws=1, ascend=False)
+    found = design(problems, params, FREE, {"runs": [1, 5]}, after=result, draws=1)
     assert found.sought == ("g",)
     assert found.now["g"] == pytest.approx(result.stderr["g"], rel=1e-9)
     told = {one.setting["runs"]: one.stderr["g"] for one in found.candidates}

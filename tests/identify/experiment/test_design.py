@@ -101,15 +101,14 @@ def test_priors_of_two_runs_with_two_numbers_each_are_those_of_a_fit(like):
     assert short.stderr["e"] == pytest.approx(written_out.stderr["e"], rel=1e-9)
 
 
-def test_the_ascent_ends_at_the_best_height():
+def test_the_scan_ends_at_the_best_height():
     # The later the first impact, the faster, and the shorter the time that is left: there is a best height between.
-    heights = np.linspace(0.75, 2.5, 20001)
+    heights = np.linspace(0.75, 2.5, 36)
     exact = heights[np.argmin([-np.linalg.norm(jacobian(TIMES, 0.8, h)[:, 0]) for h in heights])]
-    found = design(ball(), KNOWN, ALONE, {"height": Interval(0.74, 3.0)}, candidates=6)
+    assert heights[0] < exact < heights[-1]
+    found = design(ball(), KNOWN, ALONE, {"height": Interval(0.75, 2.5)}, candidates=36)
     assert found.best.order == (0,)
-    # Half a per cent of the interval is the last step; near a maximum it costs nothing.
-    assert found.best.setting["height"] == pytest.approx(exact, abs=0.02)
-    assert found.best.criterion <= min(one.criterion for one in found.candidates if one.order == (0,))
+    assert found.best.setting["height"] == pytest.approx(exact, rel=1e-12)
 
 
 def test_what_cannot_show_it_is_not_proposed():
@@ -141,7 +140,7 @@ def test_friction_is_sought_where_something_slips():
     seen = Observations(TIMES, np.zeros((TIMES.size, 1)), NOISE, lambda run, p: run.q[:, :1])
     problem = Problem(block, seen, rest, substeps=1)
     free, pulls = {"mu": Interval(0.0, 1.0)}, [1.0, 2.0, 4.0]
-    found = design(problem, {"mu": 0.3, "pull": 1.5}, free, {"pull": pulls}, ascend=False)
+    found = design(problem, {"mu": 0.3, "pull": 1.5}, free, {"pull": pulls})
     # It slips where it is pulled by more than mu g = 2.9, by (pull - mu g) t^2 / 2.
     assert found.best.setting == {"pull": 4.0}
     assert found.best.stderr["mu"] == pytest.approx(NOISE / np.linalg.norm(G * TIMES**2 / 2), rel=1e-9)
