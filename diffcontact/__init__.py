@@ -8,7 +8,6 @@ from diffcontact import drawing, hypotheses, identify, qp, shapes, systems
 from diffcontact.certificate import Certificate, certify
 from diffcontact.compilation import clear_caches
 from diffcontact.ensemble import ensemble
-from diffcontact.gradient_check import GradientCheck, check_gradient
 from diffcontact.identify import FitResult, Interval, Observations, Positive, Problem, Real, fit
 from diffcontact.impact import impact
 from diffcontact.particle_line import ParticleLine
@@ -25,7 +24,6 @@ __all__ = [
     "ElasticProjection",
     "EventTimed",
     "FitResult",
-    "GradientCheck",
     "Interval",
     "Mode",
     "ModeChange",
@@ -41,7 +39,6 @@ __all__ = [
     "Trajectory",
     "VelocityProjection",
     "certify",
-    "check_gradient",
     "clear_caches",
     "drawing",
     "ensemble",

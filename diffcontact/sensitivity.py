@@ -14,12 +14,12 @@ import numpy as np
 from jax import Array, lax
 from jax.core import Tracer
 from jax.flatten_util import ravel_pytree
+from numpy.typing import NDArray
 
 from diffcontact.arguments import real_arrays, require_near, require_tolerance
 from diffcontact.certificate import certifies, certify
 from diffcontact.compilation import quick_jit
-from diffcontact.differences import Differences
-from diffcontact.named import gather, names, put
+from diffcontact.differentiation_targets import gather, names, put
 from diffcontact.refinement import HALVINGS, astride, change, halved, judged
 from diffcontact.schemes.scheme import Scheme
 from diffcontact.simulate import Trajectory, simulate
@@ -143,7 +143,7 @@ def sensitivity(
 
 # The relative change of velocities within which a certificate sees a tie, in units of the precision's root.
 _TIE = 100
-# Differences of a smooth map agree far better, in single precision to the cube root of its eps; at a tie they are off
+# Differences of a smooth map agree far better, in single precision to the cube root of its eps. At a tie they are off
 # by half of a jump.
 _AGREES = 1e-3
 
@@ -161,11 +161,81 @@ def _unless_at_a_tie(found: Sensitivity, system, params, run: Trajectory, wrt, s
         wrt = _of_restitution(system, *at, wrt) if Singularity.STAYED in met else []
     if not wrt:
         return found
-    beside = Differences.of(found, system, *at, wrt, scheme, substeps)
-    if beside.worst() <= agreement:
+    if _largest_error(found, system, *at, wrt, scheme, substeps) <= agreement:
         return found
     status = jnp.asarray(Status.NO_DERIVATIVE, run.status.dtype)
     return replace(found, trajectory=replace(run, status=status))
+
+
+def _largest_error(found: Sensitivity, system, params, q0, u0, wrt, scheme, substeps: int) -> float:
+    """The largest error of a derivative at the end, against the differences whose width is best for the parameter.
+
+    Differences are central. They are of one side at the edge of the range of a parameter (e = 0).
+    """
+    start = gather(params, q0, u0, wrt)
+    at, unravel = ravel_pytree(start)
+    eps = float(jnp.finfo(at.dtype).eps)
+    sizes = np.where(np.asarray(at) == 0, 1.0, np.abs(at))
+    # Half-widths between rounding and curvature.
+    steps = eps ** np.linspace(0.2, 0.45, 5)[:, None] * sizes
+    moves = steps[:, :, None, None] * np.array([1.0, -1.0])[:, None] * np.eye(at.size)[:, None, :]
+    batch = jax.vmap(unravel)(jnp.asarray(np.asarray(at) + moves.reshape(-1, at.size), at.dtype))
+    run = found.trajectory
+    ends, outside = _ends(system, params, q0, u0, batch, run.t, scheme, substeps)
+    outside = np.asarray(outside).reshape(*steps.shape, 2)
+    beyond = outside & ~outside[:, :, ::-1]
+    end = np.concatenate([run.q[-1], run.u[-1]])
+    ends = np.where(beyond[..., None], end, np.asarray(ends).reshape(*steps.shape, 2, -1))
+    differences = (ends[:, :, 0] - ends[:, :, 1]) / (steps * np.where(np.any(beyond, axis=2), 1, 2))[:, :, None]
+    extent = float(np.linalg.norm(np.concatenate([np.max(np.abs(np.asarray(x)), axis=0) for x in (run.q, run.u)])))
+    errors = derivative_errors(_at_the_end(found, sorted(start)), differences, sizes, extent, eps)
+    return float(np.max(np.min(errors, axis=0), initial=0.0))
+
+
+def derivative_errors(derivative: NDArray, differences: NDArray, sizes: NDArray, extent: float, eps: float) -> NDArray:
+    """Compare a derivative with differences, parameter by parameter.
+
+    Each parameter counts by its own size, so that no unit hides one parameter behind another: a derivative of zero
+    where the differences are not zero has the error 1. Differences are right to eps^(2/3) of the motion and of its
+    response to the parameters. So whatever is below eps^(1/3) of both counts as if it were as large as that.
+
+    Args:
+        derivative: (p, s) of s numbers by p parameters.
+        differences: (m, p, s) the same by differences of m widths.
+        sizes: (p,) of the parameters.
+        extent: of the motion.
+        eps: of the precision.
+
+    Returns:
+        (m, p) |difference - derivative| relative to the larger one of the two; infinite where a difference is not
+        finite.
+    """
+    responses = np.linalg.norm(derivative, axis=1) * sizes
+    rounded = eps ** (1 / 3) * max(extent, np.max(responses, initial=0.0))
+    larger = np.maximum(np.maximum(responses, np.linalg.norm(differences, axis=2) * sizes), rounded)
+    apart = np.linalg.norm(differences - derivative, axis=2) * sizes
+    # Where all is zero, nothing moves at all.
+    errors = np.divide(apart, larger, out=np.zeros_like(apart), where=(larger > 0) & (larger < np.inf))
+    return np.where(np.isfinite(apart), errors, np.inf)
+
+
+def _at_the_end(found: Sensitivity, wrt: Sequence[str]) -> NDArray:
+    """(p, n + d) derivatives of q and u at the last time by each entry, in the order of `ravel_pytree`."""
+    pairs = [pair for name in wrt for pair in zip(*map(jax.tree.leaves, (found.dq[name], found.du[name])), strict=True)]
+    columns = [np.concatenate([x[-1], v[-1]]).reshape(x.shape[1] + v.shape[1], -1) for x, v in pairs]
+    return np.concatenate(columns, axis=1).T
+
+
+@partial(quick_jit, static=("system", "scheme", "substeps"))
+def _ends(system, params, q0, u0, batch, times, scheme, substeps):
+    """Of each lane the state at the end, and whether a parameter is out of its range."""
+
+    def run(moved):
+        end = simulate(system, *put(params, q0, u0, moved), times, scheme=scheme, substeps=substeps)
+        outside = (end.status == Status.BAD_INPUT) | (end.status == Status.BAD_RESTITUTION)
+        return jnp.concatenate([end.q[-1], end.u[-1]]), outside
+
+    return jax.vmap(run)(batch)
 
 
 def _of_restitution(system, params, q0, u0, wrt) -> list[str]:

@@ -37,8 +37,7 @@ print("largest entry before the first impact:", float(np.max(np.abs(np.asarray(f
 # ## Are they right?
 #
 # Two balls on a line have a closed form: the velocities behind the impact are u (m1 - e m2) and u (1 + e) m1 over
-# m1 + m2. Where there is none, `dc.check_gradient` holds derivatives against differences of many widths, and
-# `dc.certify` says whether there is a derivative at all.
+# m1 + m2. `dc.certify` says whether there is a derivative at all.
 
 # %%
 m1, m2 = params["mass"]

@@ -434,8 +434,8 @@ MUTATIONS = (
         48,
         "runs",
         "sensitivity.py",
-        "if beside.worst() <= agreement:",
-        "if beside.worst() <= 1e6 * agreement:",
+        "wrt, scheme, substeps) <= agreement:",
+        "wrt, scheme, substeps) <= 1e6 * agreement:",
         "a derivative that does not exist is called right",
     ),
     Mutation(

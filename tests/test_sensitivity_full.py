@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import diffcontact as dc
+from diffcontact.sensitivity import _largest_error
 from diffcontact.status import Status
 
 pytestmark = pytest.mark.full
@@ -144,5 +145,7 @@ def test_with_no_restitution_what_rests_under_a_load_has_a_derivative_by_it():
 
 def test_at_the_edge_of_what_a_parameter_may_be_one_side_is_compared():
     """With e < 0 nothing is simulated; the ball of the first test stays on the floor."""
-    check = dc.check_gradient(BALL, {**PARAMS, "restitution": 0.0}, [1.0], [0.3], TIMES[:6], wrt=["restitution", "q0"])
-    assert check.verdict == "the derivative is right: differences agree with it"
+    run = {**PARAMS, "restitution": 0.0}, np.array([1.0]), np.array([0.3])
+    wrt = ["restitution", "q0"]
+    found = dc.sensitivity(BALL, *run, TIMES[:6], wrt=wrt, substeps=1)
+    assert _largest_error(found, BALL, *run, wrt, None, 1) < 6e-6

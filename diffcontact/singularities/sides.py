@@ -11,8 +11,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from diffcontact.compilation import quick_jit
-from diffcontact.differences import entries
-from diffcontact.named import gather, names, put
+from diffcontact.differentiation_targets import entries, gather, names, put
 from diffcontact.simulate import simulate
 from diffcontact.status import Status
 

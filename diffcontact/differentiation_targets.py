@@ -1,4 +1,4 @@
-"""What the names stand for that one differentiates by: parameters, and where a motion starts."""
+"""What a motion is differentiated by: parameters and the initial state, by name."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 
 def names(params: Any, wrt: Sequence[str]) -> tuple[str, ...]:
-    """What to differentiate by, checked.
+    """Check the names of what to differentiate by.
 
     Raises:
         ValueError: for names that are not there, in params and beside them, or there twice.
@@ -36,14 +37,29 @@ def names(params: Any, wrt: Sequence[str]) -> tuple[str, ...]:
 
 
 def gather(params: Any, q0: Array, u0: Array, wrt: Sequence[str]) -> dict[str, Any]:
-    """What the names stand for, as arrays of the state's precision."""
+    """Collect the values behind the names, as arrays of the state's precision."""
     known = {**(params if isinstance(params, dict) else {"params": params}), "q0": q0, "u0": u0}
     return {name: jax.tree.map(lambda x: jnp.asarray(x, q0.dtype), known[name]) for name in wrt}
 
 
 def put(params: Any, q0: Array, u0: Array, new: dict[str, Any]) -> tuple[Any, Array, Array]:
-    """params, q0 and u0 with the values of `new` in place of those of the same names."""
+    """Replace values of params, q0 and u0 by those in `new`, by name."""
     q0, u0 = new.get("q0", q0), new.get("u0", u0)
     if not isinstance(params, dict):
         return new.get("params", params), q0, u0
     return {name: new.get(name, value) for name, value in params.items()}, q0, u0
+
+
+def entries(start: dict[str, Any]) -> tuple[str, ...]:
+    """Name every single number, in the order of `ravel_pytree`.
+
+    Example:
+        >>> entries({"mass": jnp.ones(2), "restitution": jnp.array(0.8)})
+        ('mass[0]', 'mass[1]', 'restitution')
+    """
+    found = []
+    for path, leaf in jax.tree_util.tree_leaves_with_path(start):
+        name = jax.tree_util.keystr(path[:1], simple=True) + jax.tree_util.keystr(path[1:])
+        places = np.ndindex(leaf.shape)
+        found += [f"{name}[{', '.join(map(str, place))}]" if place else name for place in places]
+    return tuple(found)
