@@ -25,7 +25,7 @@ import crowds
 import jax
 import jax.numpy as jnp
 import numpy as np
-from impact_gradients import picture
+from measuring import picture
 
 import diffcontact as dc
 

@@ -17,7 +17,7 @@
 #
 # Every simulator runs in a process of its own and is stopped where a case takes longer than its limit; a batch is left
 # out where the one before says that a call would take longer than `--limit`. What is not installed
-# (`pip install 'diffcontact[simulators]'`) is left out, and said so. `work_precision.py` looks at the errors.
+# (`pip install 'diffcontact[simulators]'`) is left out, and said so. Errors are in `contact_gradients`.
 #
 # Run it: `taskset -c 0 python experiments/bench_simulators.py [--out FOLDER]` (hours; parts of it with `--scenes`,
 # `--batches`, `--simulators`), or with `--smoke`. It writes simulators.txt and a picture to FOLDER
@@ -35,8 +35,7 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
-from impact_gradients import picture
-from measuring import Report, bounded, clock, timed
+from measuring import Report, bounded, clock, picture, timed
 from peers import Balls, Simulator, absent, brax_spring, mjx, mujoco_c, ours
 
 import diffcontact as dc

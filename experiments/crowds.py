@@ -43,7 +43,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from impact_gradients import picture
+from measuring import picture
 from peers import installed
 
 import diffcontact as dc

@@ -76,3 +76,21 @@ class Report:
     def write(self, file: Path) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text("\n".join(self.lines) + "\n")
+
+
+def picture(folder: Path, name: str, draw, panels: int) -> None:
+    """Write FOLDER/NAME.png, or say why not."""
+    try:
+        import matplotlib
+
+        matplotlib.use("Agg")
+        from matplotlib import pyplot
+    except ImportError:
+        print(f"no {name}.png: matplotlib is not installed")
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    figure, axes = pyplot.subplots(panels, 1, figsize=(7, 3 * panels), layout="constrained", squeeze=False)
+    draw(axes[:, 0])
+    figure.savefig(folder / f"{name}.png", dpi=120)
+    pyplot.close(figure)
+    print(f"picture: {folder / f'{name}.png'}")

@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 import study_pictures as studies
 from matplotlib.figure import Figure
-from study_pictures import BALL, FALL, blank
+from study_pictures import blank
 
 import diffcontact as dc
 from diffcontact.commands.demo import TRUTH
@@ -172,24 +172,6 @@ def thrown(shape: Any, start, restitution: float, friction: float, end: float, e
     return figure
 
 
-def ensemble_bounces() -> Figure:
-    """Two thousand balls of other restitutions and heights: between which heights half and nine tenths of them are."""
-    rng, times = np.random.default_rng(0), jnp.linspace(0.0, 2.0, 201)
-    batch = {"restitution": rng.normal(0.8, 0.02, 2000), "height": rng.normal(1.0, 0.02, 2000)}
-
-    def run(lane):
-        return dc.simulate(
-            BALL, FALL | {"restitution": lane["restitution"]}, lane["height"][None], jnp.zeros(1), times
-        ).q
-
-    heights = np.asarray(dc.ensemble(run, batch))[:, :, 0]
-    figure, axes = blank("time [s]", "height [m]")
-    for low, high, alpha in ((0.05, 0.95, 0.2), (0.25, 0.75, 0.4)):
-        axes.fill_between(times, *np.quantile(heights, (low, high), axis=0), color="C0", alpha=alpha, lw=0)
-    axes.plot(times, np.median(heights, axis=0), lw=1.2)
-    return figure
-
-
 def random_worlds() -> Figure:
     """One of them: discs in a box, without gravity."""
     discs = dc.systems.balls(4, 2, box=(0.0, 1.0))
@@ -233,16 +215,16 @@ def disc(axes: Any, centre, radius: float, colour: str) -> None:
 
 # %%
 STUDIES = (
-    *(studies.convergence, studies.orders, studies.friction_orders, studies.impact_gradients),
-    *(studies.contact_gradients, studies.starts, studies.next_experiment, studies.interval_coverage),
-    *(studies.run_to_run, studies.verdicts, studies.compare_fits, studies.projections, studies.cones),
+    *(studies.convergence, studies.friction_orders, studies.contact_gradients, studies.starts),
+    *(studies.next_experiment, studies.interval_coverage, studies.verdicts, studies.compare_fits),
+    *(studies.projections, studies.cones),
 )
 PICTURES: dict[str, Callable[[], Figure]] = {
     made.__name__: made
     for made in (
         *(bounce, carts, own_system, all_devices, sensitivities),
         *(airtrack, bouncing_ball, halfpipe, spring, carriage),
-        *(tumbling, ellipse, ensemble_bounces, random_worlds, crowds),
+        *(tumbling, ellipse, random_worlds, crowds),
         *STUDIES,
     )
 }

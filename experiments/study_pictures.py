@@ -57,26 +57,6 @@ def convergence() -> Figure:
     return figure
 
 
-def orders() -> Figure:
-    """A pendulum that hits a stop: errors of state and Jacobian over the step, by the order of the scheme."""
-    from orders import PENDULUM, event_exact, solver
-
-    system, unpack = PENDULUM.model()
-    truth = event_exact(system, unpack, PENDULUM.theta, PENDULUM.T)
-    counts = np.array([50, 100, 200, 400, 800])
-    figure, axes = blank("step [s]", "relative error")
-    for k, order in enumerate((2, 4)):
-        solve = solver(system, unpack, dc.EventTimed(order=order))
-        rows = []
-        for count in counts:
-            jacobian, state = solve(jnp.asarray(PENDULUM.theta), jnp.asarray(PENDULUM.T), count)
-            pairs = ((state, truth.state), (jacobian, truth.jacobian))
-            rows.append([np.max(np.abs(a - b)) / np.max(np.abs(b)) for a, b in pairs])
-        errors_over(axes, PENDULUM.T / counts, np.array(rows), f"order {order}", k)
-    axes.legend(frameon=False)
-    return figure
-
-
 def friction_orders() -> Figure:
     """A block that is driven to and fro on a rough slope sticks and slips: errors over the step."""
     from friction_orders import FOLDER, coulomb, errors
@@ -97,17 +77,6 @@ def errors_over(axes: Any, steps, rows: np.ndarray, name: str, colour: int) -> N
     axes.loglog(steps, rows[:, 0], "o-", color=f"C{colour}", label=f"{name}, state")
     axes.loglog(steps, rows[:, 1], "s--", color=f"C{colour}", mfc="none", label=f"{name}, Jacobian")
     axes.xaxis.set_minor_formatter(NullFormatter())
-
-
-def impact_gradients() -> Figure:
-    """The height at the end over the initial height: a curve, and what a published step map makes of it."""
-    figure, axes = blank("dropped from [m]", "height after 1.5 s [m]")
-    heights = jnp.linspace(0.9, 1.0, 400)
-    for scheme in (dc.ElasticProjection(), dc.EventTimed()):
-        curve = jax.jit(jax.vmap(lambda h, scheme=scheme: last_height(h, scheme)))(heights)
-        axes.plot(heights, curve, lw=1.2, label=type(scheme).__name__)
-    axes.legend(frameon=False)
-    return figure
 
 
 def contact_gradients() -> Figure:
@@ -150,21 +119,6 @@ def interval_coverage() -> Figure:
     results = fit_replicas(case.fit(q), [q + noise(np.random.default_rng(3), (60, *q.shape), 0.0)])
     figure, axes = blank("measurement", "restitution")
     intervals(axes, np.array([result.interval95["e"] for result in results]), case.truth["e"])
-    return figure
-
-
-def run_to_run() -> Figure:
-    """Balls whose restitution differs from run to run: intervals of one run each, and of six runs together."""
-    from run_to_run import FAMILIES, joint, within
-
-    family = FAMILIES["ball"]()
-    scatter = {name: 4.0 * value for name, value in within(family).items()}
-    figure = Figure(figsize=(6.4, 3.2), layout="constrained")
-    for axes, runs in zip(figure.subplots(1, 2, sharey=True), (1, 6), strict=True):
-        fits = joint(family, runs, scatter, 30, seed=runs)
-        intervals(axes, np.array([fit.interval95["e"] for fit in fits]), family.truth["e"])
-        axes.set(title=f"{runs} run{'s' if runs > 1 else ''}", xlabel="experiment")
-    figure.axes[0].set_ylabel("restitution")
     return figure
 
 

@@ -18,7 +18,7 @@ with u one coordinate of a unit vector of n that points anywhere. Beside three s
 
 So normal numbers are held in 93 to 98 % where the runs differ by at least their own errors, and in up to 99.5 % where
 they do not differ and the interval need not have been longer than within the run; beside three sisters that are known
-better than this run in up to 99.9 % (`experiments/run_to_run.py`, also through whole fits).
+better than this run in up to 99.9 %.
 
 Source: K. Nagashima, H. Noma, T. A. Furukawa, Statistical Methods in Medical Research 28 (2019) 1689, for the
 confidence distribution; R. C. Paule, J. Mandel, J. Research NBS 87 (1982) 377, for tau^2 at which Q is n.

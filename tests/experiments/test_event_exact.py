@@ -1,12 +1,13 @@
-"""The orders of EventTimed, and the event-exact solution that they are measured against."""
+"""The event-exact solution that other truths are compared with."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import orders
 import pytest
 from event_exact import event_exact
 from problems import closed_form
+
+import diffcontact as dc
 
 
 @pytest.mark.parametrize("problem", [closed_form.bouncing_ball(0.8), closed_form.polar(0.3)], ids=lambda p: p.name)
@@ -20,9 +21,14 @@ def test_the_event_exact_solution_is_exact(problem):
 
 
 def test_a_mass_that_slides_down_a_dome_lets_go():
-    system, unpack = orders.dome()
+    system = dc.System(
+        gap=lambda t, q, p: jnp.linalg.norm(q)[None] - 1.0,
+        force=lambda t, q, u, p: jnp.array([0.0, -1.0]) * p["gravity"],
+        mass=lambda q, p: jnp.ones_like(q),
+        restitution=lambda p: 0.0,
+    )
     x, y, gravity = theta = (0.5, 1.2, 9.81)
-    found = event_exact(system, unpack, theta, 0.7)
+    found = event_exact(system, lambda x: ({"gravity": x[2]}, x[:2], jnp.zeros_like(x[:2])), theta, 0.7)
     landing, leaving = found.events
     assert (landing.struck, leaving.struck) == (True, False)
     # It lands at (x, b), keeps the speed along the dome, and leaves where gravity no longer turns it: v^2 = g height.
@@ -31,12 +37,3 @@ def test_a_mass_that_slides_down_a_dome_lets_go():
     fallen = 0.7 - leaving.time
     speed_down = np.sqrt(gravity * height) * np.sqrt(1 - height**2)
     np.testing.assert_allclose(found.state[1], height - speed_down * fallen - gravity * fallen**2 / 2, atol=1e-11)
-
-
-def test_both_orders_in_state_and_jacobian():
-    found = orders.main(smoke=True)[orders.PENDULUM]
-    for order, errors in found.items():
-        observed = np.log2(errors[0] / errors[-1]) / 2
-        assert np.all(observed > order - 0.1), f"order {order}: errors {errors}, observed {observed}"
-    # At h = 1e-2 fourth order is better than second order is at a tenth of it.
-    assert np.all(found[4][1] < found[2][1] / 100)
