@@ -6,10 +6,10 @@ from diffcontact import interruption
 # All that takes long to import comes after what waits for Ctrl-C meanwhile.
 from diffcontact import drawing, hypotheses, identify, qp, shapes, systems
 from diffcontact.certificate import Certificate, certify
-from diffcontact.compilation import clear_caches
 from diffcontact.ensemble import ensemble
 from diffcontact.identify import FitResult, Interval, Observations, Positive, Problem, Real, fit
 from diffcontact.impact import impact
+from diffcontact.numerics.compilation import clear_caches
 from diffcontact.particle_line import ParticleLine
 from diffcontact.schemes import CatchingUp, ElasticProjection, EventTimed, PercussionFriction, VelocityProjection
 from diffcontact.schemes.event_timed.friction.changes import Mode, ModeChange

@@ -13,7 +13,7 @@ import numpy as np
 from jax.core import Tracer
 
 from diffcontact.arguments import count
-from diffcontact.products import with_full_products
+from diffcontact.numerics.matmul_precision import full_precision_matmul
 from diffcontact.schemes.event_timed import EventTimed
 from diffcontact.schemes.scheme import Scheme
 from diffcontact.simulate import Trajectory, simulate
@@ -96,7 +96,7 @@ def certifies(system: Any, scheme: Scheme | None) -> bool:
     return known and (scheme is None or isinstance(scheme, EventTimed))
 
 
-@with_full_products
+@full_precision_matmul
 def certify(
     system: Any,
     params: Any,

@@ -13,9 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from diffcontact.arguments import is_count
-from diffcontact.devices import side_by_side
 from diffcontact.messages import say
 from diffcontact.messages import shown as brief
+from diffcontact.numerics.devices import side_by_side
 from diffcontact.processes import gathered
 from diffcontact.progress import shown, stage
 from diffcontact.status import Status

@@ -25,7 +25,7 @@ from jax import Array
 
 from diffcontact import mass as mass_matrix
 from diffcontact import qp
-from diffcontact.compilation import quick_jit
+from diffcontact.numerics.compilation import jit_fast_compile
 from diffcontact.particle_line import ParticleLine
 from diffcontact.status import Status
 from diffcontact.system import System, contacts
@@ -336,7 +336,7 @@ def _(system: System, params, t, q, u, *, rho=0.0, duration=1.0):
     )
 
 
-@partial(quick_jit, work=lambda *_: 0, static=("system",))
+@partial(jit_fast_compile, work=lambda *_: 0, static=("system",))
 def _facts(system, params, t, q, u, rho):
     here = contacts(system, params, t, q)
     at = (system, params, t, q, rho)

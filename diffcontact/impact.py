@@ -11,9 +11,9 @@ from jax.core import Tracer
 
 from diffcontact.arguments import real_arrays
 from diffcontact.batching import select
-from diffcontact.compilation import quick_jit
 from diffcontact.friction import friction_status, tangential_restitutions
 from diffcontact.inputs import require_inputs
+from diffcontact.numerics.compilation import jit_fast_compile
 from diffcontact.precision import in_precision
 from diffcontact.qp.friction.coulomb import with_modes
 from diffcontact.schemes.event_timed import EventTimed
@@ -91,7 +91,7 @@ def impact(system: Any, params: Any, t: Any, q: Any, u: Any, closed: Any = None)
     return found
 
 
-@partial(quick_jit, static=("system",))
+@partial(jit_fast_compile, static=("system",))
 def _struck(system, params, t, q, u, closed) -> tuple[Percussion, Array]:
     """The percussion, and the smallest gap."""
     place = Place.at(system, params, t, q, u.size)

@@ -19,7 +19,7 @@ from jax import Array
 from jax.core import Tracer
 
 from diffcontact.arguments import placed, require_real
-from diffcontact.compilation import quick_jit
+from diffcontact.numerics.compilation import jit_fast_compile
 from diffcontact.parameter_names import Recorded, require_names
 from diffcontact.particle_line import ParticleLine
 from diffcontact.precision import in_precision
@@ -294,7 +294,7 @@ def _require_rows(system, params, t, q0, u0):
 _OF_ROWS = {"normals": "gap", "tangents": "slip"}
 
 
-@partial(quick_jit, static=("system",))
+@partial(jit_fast_compile, static=("system",))
 def _rates(system, params, t, q0, u0):
     """How fast the gaps, and the slips, change along some direction, by the system's rows and by its functions."""
     along, still = jnp.cos(jnp.arange(u0.size, dtype=u0.dtype)), jnp.zeros_like(u0)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 
-from diffcontact import linear
+from diffcontact.numerics import linear
 
 
 def apply(mass, x):

@@ -17,8 +17,8 @@ import numpy as np
 from jax import Array, lax
 from jax.core import Tracer
 
-from diffcontact.compilation import quick_jit
 from diffcontact.friction import stated_friction, tangential_restitutions
+from diffcontact.numerics.compilation import jit_fast_compile
 from diffcontact.particle_line import ParticleLine
 from diffcontact.status import Status, first
 from diffcontact.system import System
@@ -347,4 +347,6 @@ def must(holds, status, line, *values, of=None):
     return Requirement(holds, values, status, line, of)
 
 
-_all_requirements = quick_jit(all_requirements, lambda system, params, q0, u0, times: q0.size**2, static=("system",))
+_all_requirements = jit_fast_compile(
+    all_requirements, lambda system, params, q0, u0, times: q0.size**2, static=("system",)
+)

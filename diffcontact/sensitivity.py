@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from diffcontact.arguments import real_arrays, require_near, require_tolerance
 from diffcontact.certificate import certifies, certify
-from diffcontact.compilation import quick_jit
 from diffcontact.differentiation_targets import gather, names, put
+from diffcontact.numerics.compilation import jit_fast_compile
 from diffcontact.refinement import HALVINGS, astride, change, halved, judged
 from diffcontact.schemes.scheme import Scheme
 from diffcontact.simulate import Trajectory, simulate
@@ -226,7 +226,7 @@ def _at_the_end(found: Sensitivity, wrt: Sequence[str]) -> NDArray:
     return np.concatenate(columns, axis=1).T
 
 
-@partial(quick_jit, static=("system", "scheme", "substeps"))
+@partial(jit_fast_compile, static=("system", "scheme", "substeps"))
 def _ends(system, params, q0, u0, batch, times, scheme, substeps):
     """Of each lane the state at the end, and whether a parameter is out of its range."""
 
@@ -291,9 +291,9 @@ def _derived(system, params, q0, u0, times, wrt, scheme, substeps):
     return jax.tree.map(lambda x: x[:, : q0.size], per_name), jax.tree.map(lambda x: x[:, q0.size :], per_name)
 
 
-_derivatives = quick_jit(_derived, work, static=("system", "wrt", "scheme", "substeps"))
+_derivatives = jit_fast_compile(_derived, work, static=("system", "wrt", "scheme", "substeps"))
 # One compilation for all numbers of substeps; forward mode only.
-_counted_derivatives = quick_jit(_derived, work, static=("system", "wrt", "scheme"))
+_counted_derivatives = jit_fast_compile(_derived, work, static=("system", "wrt", "scheme"))
 
 
 def _forward(start: dict[str, Any], values: int) -> bool:

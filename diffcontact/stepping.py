@@ -12,8 +12,8 @@ from jax import Array, lax
 
 from diffcontact.batching import entangled, in_lanes, once, where_wanted
 from diffcontact.breaks import between, rounding, with_breaks
-from diffcontact.compilation import quick_jit
-from diffcontact.devices import side_by_side
+from diffcontact.numerics.compilation import jit_fast_compile
+from diffcontact.numerics.devices import side_by_side
 from diffcontact.requirements import all_requirements, initial_status
 from diffcontact.schemes.event_timed.friction.changes import ModeChange, mode_changes
 from diffcontact.schemes.event_timed.impacts import Percussion
@@ -136,15 +136,15 @@ def _stepped(system, params, q0, u0, times, breaks, scheme, substeps, percussion
 
 
 def work(system, params, q0, u0, times, breaks, scheme, substeps, *_) -> int:
-    """What `quick_jit` asks for; a number of substeps that one program serves for all is taken for eight."""
+    """What `jit_fast_compile` asks for; a number of substeps that one program serves for all is taken for eight."""
     friction = 10 if getattr(system, "rubs", False) else 1
     return times.size * (substeps if isinstance(substeps, int) else 8) * friction * (4 + q0.size**3)
 
 
 # So many substeps, known when tracing: both modes of differentiation, percussions.
-steps = quick_jit(_stepped, work, static=("system", "scheme", "substeps", "percussions", "changes", "sound"))
+steps = jit_fast_compile(_stepped, work, static=("system", "scheme", "substeps", "percussions", "changes", "sound"))
 # So many, known when running: one compilation serves all numbers. No reverse mode, no percussions.
-counted_steps = quick_jit(_stepped, work, static=("system", "scheme", "percussions", "changes", "sound"))
+counted_steps = jit_fast_compile(_stepped, work, static=("system", "scheme", "percussions", "changes", "sound"))
 
 
 def _each_piece(system, params, breaks, scheme, substeps, percussions):

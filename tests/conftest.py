@@ -12,7 +12,7 @@ import pytest
 from budget import Budget
 
 from diffcontact.commands import cache
-from diffcontact.compilation import clear_caches
+from diffcontact.numerics.compilation import clear_caches
 
 # Nearly all of the tests' time is compilation, and half of that is optimisation, which they do without. Older and newer
 # releases may not know these flags, and XLA ends the process on a flag that it does not know.

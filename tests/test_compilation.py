@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import diffcontact as dc
-from diffcontact import compilation
-from diffcontact.compilation import quick_jit
+from diffcontact.numerics import compilation
+from diffcontact.numerics.compilation import jit_fast_compile
 
 
 @pytest.fixture(autouse=True)
@@ -99,7 +99,7 @@ def test_neither_steps_nor_contacts_make_it_larger():
 @pytest.mark.full
 def test_nobody_who_compiles_by_himself_is_told_how():
     """JAX takes options from whoever compiles the whole; a call inside must bring none."""
-    double = quick_jit(lambda x, times: times * x, static=("times",))
+    double = jit_fast_compile(lambda x, times: times * x, static=("times",))
     x = jnp.arange(3.0)
     expected = 2 * x
     for transformed in (jax.jit(lambda x: double(x, times=2)), jax.vmap(lambda x: double(x, times=2))):
@@ -107,7 +107,7 @@ def test_nobody_who_compiles_by_himself_is_told_how():
     assert jax.grad(lambda x: double(x, times=2))(1.0) == 2
     assert jax.checkpoint(lambda x: double(x, times=2))(1.0) == 2
     assert jax.hessian(lambda x: double(x * x, times=2))(1.0) == 4
-    closed = jax.grad(lambda y: quick_jit(lambda x: x * y)(2.0))(3.0)
+    closed = jax.grad(lambda y: jit_fast_compile(lambda x: x * y)(2.0))(3.0)
     assert closed == 2
 
 
@@ -115,7 +115,7 @@ def test_options_that_xla_does_not_know_are_left_out(monkeypatch):
     monkeypatch.setenv("XLA_FLAGS", "")
     options = {"xla_of_another_release": True, "xla_backend_optimization_level": 1}
     monkeypatch.setattr(compilation, "_QUICKLY", options)
-    assert quick_jit(lambda x: 2 * x)(1.0) == 2
+    assert jit_fast_compile(lambda x: 2 * x)(1.0) == 2
     assert compilation._known() == {"xla_backend_optimization_level": 1}
 
 
@@ -125,7 +125,7 @@ def test_code_that_has_little_to_do_is_not_optimised(monkeypatch):
     assert little["xla_backend_optimization_level"] == 0 < much["xla_backend_optimization_level"]
     asked, known = [], compilation._known
     monkeypatch.setattr(compilation, "_known", lambda little: asked.append(little) or known(little))
-    double = quick_jit(lambda x: 2 * x, work=lambda x: x.size)
+    double = jit_fast_compile(lambda x: 2 * x, work=lambda x: x.size)
     for size in (3, 2 * 10**6, 4):
         np.testing.assert_array_equal(double(jnp.ones(size)), np.full(size, 2.0))
     assert asked == [True, False, True]
@@ -156,7 +156,7 @@ def test_a_program_goes_with_its_last_reference():
 
     watched = Watched()
     gone = weakref.ref(watched)
-    double = quick_jit(lambda x, code: 2 * x, static=("code",))
+    double = jit_fast_compile(lambda x, code: 2 * x, static=("code",))
     assert double(1.0, watched) == 2
     del watched
     dc.clear_caches()

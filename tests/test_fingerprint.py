@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import diffcontact as dc
-from diffcontact.fingerprint import TracedError, fingerprint
+from diffcontact.numerics.fingerprint import TracedError, fingerprint
 
 SETTINGS = {"g": 9.81}
 OBJECT = SimpleNamespace(g=9.81)

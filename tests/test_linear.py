@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from diffcontact import linear
+from diffcontact.numerics import linear
 
 # name -> (what is solved, by A (n, n) that is regular and b, and what A x of it should be)
 SYSTEMS = {
@@ -147,7 +147,7 @@ def test_singular_values(looped, rng):
 
 AT_ONCE = """
 import jax, numpy as np
-from diffcontact import linear
+from diffcontact.numerics import linear
 def one(A):
     return sum(linear.solve_positive(A[k] @ A[k].T, A[k - 1]) for k in range(8))
 A = np.random.default_rng(0).normal(size=(4, 16, 8, 36, 36)) + 10 * np.eye(36)

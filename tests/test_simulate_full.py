@@ -9,7 +9,7 @@ import pytest
 
 import diffcontact as dc
 from diffcontact import stepping
-from diffcontact.devices import side_by_side
+from diffcontact.numerics.devices import side_by_side
 
 pytestmark = pytest.mark.full
 

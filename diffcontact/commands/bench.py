@@ -15,8 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from diffcontact import qp
-from diffcontact.devices import side_by_side
 from diffcontact.messages import say
+from diffcontact.numerics.devices import side_by_side
 from diffcontact.schemes import VelocityProjection
 from diffcontact.simulate import simulate
 from diffcontact.systems import balls

@@ -11,7 +11,7 @@ from jax.scipy.linalg import solve
 from jax.typing import ArrayLike
 
 from diffcontact.arguments import real_arrays
-from diffcontact.products import with_full_products
+from diffcontact.numerics.matmul_precision import full_precision_matmul
 from diffcontact.qp.native import find_working_set
 from diffcontact.status import Status
 
@@ -30,7 +30,7 @@ class BoxSolution:
     status: jax.Array
 
 
-@with_full_products
+@full_precision_matmul
 def box(A: ArrayLike, b: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> BoxSolution:
     """The minimiser of a strictly convex quadratic function between bounds.
 

@@ -16,14 +16,14 @@ import jax.numpy as jnp
 
 from diffcontact import mass as mass_matrix
 from diffcontact.batching import where_wanted
-from diffcontact.derivative_rule import Ruled
+from diffcontact.numerics.custom_jvp import custom_jvp_all_orders
 from diffcontact.qp import native
 from diffcontact.qp.held_rows import HeldRows, at_slots, rows_at
 from diffcontact.qp.rows.body_rows import along, product, switched, transposed_product
 from diffcontact.qp.rows.slots import NONE, slots_of, spread
 
 
-@Ruled
+@custom_jvp_all_orders
 def hold_rows(mass, G, b, v, slots):
     """argmin_u 1/2 (u-v)^T M (u-v) subject to G_i u + b_i = 0 for the rows in the slots.
 
@@ -58,7 +58,7 @@ def _hold_rows_jvp(primals, tangents):
     return where_wanted(jnp.any(slots != NONE), busy, ((v, nothing), (tangents[3], nothing)))
 
 
-@Ruled
+@custom_jvp_all_orders
 def settle(mass, G, b, v, working, step, multipliers):
     """u = v + step where the working set is held, and the multipliers, with the derivative of `hold_rows`.
 

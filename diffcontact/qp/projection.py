@@ -13,7 +13,7 @@ from jax.typing import ArrayLike
 from diffcontact import mass as mass_matrix
 from diffcontact.arguments import real_arrays
 from diffcontact.batching import where_wanted
-from diffcontact.products import with_full_products
+from diffcontact.numerics.matmul_precision import full_precision_matmul
 from diffcontact.qp import native
 from diffcontact.qp.equality import hold_rows, settle
 from diffcontact.qp.held_rows import independent
@@ -57,7 +57,7 @@ class Projection:
     status: jax.Array
 
 
-@with_full_products
+@full_precision_matmul
 def project(mass: ArrayLike, G: ArrayLike | BodyRows, b: ArrayLike, v: ArrayLike) -> Projection:
     """The point nearest to v, in the metric of the mass, that satisfies all constraints.
 
@@ -115,7 +115,7 @@ def project(mass: ArrayLike, G: ArrayLike | BodyRows, b: ArrayLike, v: ArrayLike
     return Projection(u=u, multipliers=multipliers, active=found.working, status=status)
 
 
-@with_full_products
+@full_precision_matmul
 def hold(mass: ArrayLike, G: ArrayLike | BodyRows, b: ArrayLike, v: ArrayLike, active: ArrayLike) -> Projection:
     """The point nearest to v, in the metric of the mass, that satisfies the active rows as equalities.
 

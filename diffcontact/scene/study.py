@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from diffcontact.compilation import quick_jit
 from diffcontact.identify import FitResult, Observations, Problem, fit
 from diffcontact.identify.fit import Progress
 from diffcontact.identify.problem.impacts import Impacts
 from diffcontact.identify.problem.parameters import free_parameters
+from diffcontact.numerics.compilation import jit_fast_compile
 from diffcontact.report.numbers import short
 from diffcontact.scene.document import Scene, read_scene
 from diffcontact.scene.parameters import Parameter
@@ -222,6 +222,6 @@ def _require_apart(study: Study, system: System, i: int, run: PreparedRun) -> No
         )
 
 
-@partial(quick_jit, work=lambda *_, **__: 0, static=("initial", "system"))
+@partial(jit_fast_compile, work=lambda *_, **__: 0, static=("initial", "system"))
 def _gaps_at_start(initial, system, time, params):
     return system.gap(time, initial(params)[0], params)

@@ -12,8 +12,8 @@ import numpy as np
 from jax import lax
 
 from diffcontact import qp
-from diffcontact.compilation import quick_jit
 from diffcontact.friction import Slip, friction_coefficients, slips, tangential_restitutions
+from diffcontact.numerics.compilation import jit_fast_compile
 from diffcontact.simulate import Trajectory
 from diffcontact.singularities.support import Support, support
 from diffcontact.system import System, acceleration, contacts, gap_acceleration, gap_motion
@@ -239,34 +239,34 @@ def _numbers(system, params, t, q) -> tuple[np.ndarray, list[str]]:
     return (first * (surfaces.spheres + walls) + second if listed else np.arange(count)), names
 
 
-@partial(quick_jit, static=("system",))
+@partial(jit_fast_compile, static=("system",))
 def _motions(system, params, t, q, u):
     return lax.map(lambda at: gap_motion(system, params, *at), (t, q, u), batch_size=_AT_ONCE)
 
 
-@partial(quick_jit, static=("system",))
+@partial(jit_fast_compile, static=("system",))
 def _restitutions(system, params, before):
     of_one = lambda before: jnp.broadcast_to(system.restitution_of(params, before), before.shape)  # noqa: E731
     return of_one(before) if before.ndim == 1 else jax.vmap(of_one)(before)
 
 
-@partial(quick_jit, static=("system",))
+@partial(jit_fast_compile, static=("system",))
 def _frictions(system, params, before):
     of_one = lambda before: friction_coefficients(system, params, before.size, before.dtype, before)  # noqa: E731
     return of_one(before) if before.ndim == 1 else jax.vmap(of_one)(before)
 
 
-@partial(quick_jit, static=("system",))
+@partial(jit_fast_compile, static=("system",))
 def _contacts(system, params, t, q):
     return contacts(system, params, t, q)
 
 
-@partial(quick_jit, static=("system", "size"))
+@partial(jit_fast_compile, static=("system", "size"))
 def _slips(system, params, t, q, size):
     return slips(system, params, t, q, size)
 
 
-@partial(quick_jit, static=("system",))
+@partial(jit_fast_compile, static=("system",))
 def _reactions(system, params, t, q, u, closed):
     """Gauss' principle for contacts that are held: smooth_motion.start says more about it."""
 

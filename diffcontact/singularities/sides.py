@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from diffcontact.compilation import quick_jit
 from diffcontact.differentiation_targets import entries, gather, names, put
+from diffcontact.numerics.compilation import jit_fast_compile
 from diffcontact.simulate import simulate
 from diffcontact.status import Status
 
@@ -55,7 +55,7 @@ def differing(system: Any, params: Any, q0, u0, times, scheme, breaks) -> tuple[
     return tuple(name for name, one in zip(entries(start), differs & ~np.any(outside, axis=0), strict=True) if one)
 
 
-@partial(quick_jit, static=("system", "scheme"))
+@partial(jit_fast_compile, static=("system", "scheme"))
 def _ends(system, params, q0, u0, batch, times, scheme, breaks):
     """Of each lane the state at the end (n + d,), the status, and the largest values on the way (n + d,)."""
 

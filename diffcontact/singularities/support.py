@@ -9,9 +9,9 @@ import jax
 import numpy as np
 from jax import lax
 
-from diffcontact.compilation import quick_jit
 from diffcontact.friction import friction_coefficients, slip_acceleration, slips
 from diffcontact.mass import solve
+from diffcontact.numerics.compilation import jit_fast_compile
 from diffcontact.system import acceleration, contacts, gap_acceleration
 
 # Places of so many states are computed at once.
@@ -62,7 +62,7 @@ def support(system, params, t, q, u, closed, still: float) -> Support:
     return Support(*(np.array(x) for x in zip(*found, strict=True)))
 
 
-@partial(quick_jit, static=("system",))
+@partial(jit_fast_compile, static=("system",))
 def _places(system, params, t, q, u):
     def one(at):
         t, q, u = at

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from diffcontact import qp
-from diffcontact.compilation import _knows
+from diffcontact.numerics.compilation import _knows
 
 _LEVEL = {"xla_backend_optimization_level": 1}
 # Of central differences: their error is its square, and rounding over it.

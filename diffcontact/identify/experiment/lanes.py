@@ -16,14 +16,14 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from diffcontact.compilation import quick_jit
-from diffcontact.devices import side_by_side
 from diffcontact.identify.experiment.controls import CHANNELS, DURATION, FRAME_RATE, Setting
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.residual import Samples, residual
 from diffcontact.identify.problem.rounding import negligible_columns
 from diffcontact.identify.problem.run import Run
 from diffcontact.identify.problem.substeps import enough
+from diffcontact.numerics.compilation import jit_fast_compile
+from diffcontact.numerics.devices import side_by_side
 from diffcontact.status import Status
 
 
@@ -202,10 +202,10 @@ class NextRun:
         return other
 
 
-_simulate = quick_jit(residual, static=("model",))
+_simulate = jit_fast_compile(residual, static=("model",))
 
 
-@partial(quick_jit, static=("model",))
+@partial(jit_fast_compile, static=("model",))
 def _look(model, z, fixed, samples):
     """r (N, n, k), J (N, n, k, P), status (N,) and impulses (N, n - 1, ...) of N lanes."""
 

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diffcontact.arguments import placed
-from diffcontact.devices import side_by_side
 from diffcontact.identify.problem.functions import require_functions
 from diffcontact.identify.problem.loss import Loss
 from diffcontact.identify.problem.model import Model, share_code
@@ -22,6 +21,7 @@ from diffcontact.identify.problem.parameters import FreeParameters
 from diffcontact.identify.problem.residual import Samples, evaluate, linearise_lanes
 from diffcontact.identify.problem.run import Linearised, Run, cut, prepared
 from diffcontact.identify.problem.substeps import FINEST
+from diffcontact.numerics.devices import side_by_side
 from diffcontact.status import Status, first
 
 _LINEAR = Loss()

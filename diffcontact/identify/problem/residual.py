@@ -17,9 +17,9 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from diffcontact.compilation import quick_jit
 from diffcontact.identify.problem.model import Model
 from diffcontact.inputs import called
+from diffcontact.numerics.compilation import jit_fast_compile
 from diffcontact.simulate import simulate
 
 
@@ -77,7 +77,7 @@ def _heard(model: Model, trajectory) -> Array:
     return jnp.where(heard[first], listed.time[first], trajectory.t[-1])
 
 
-@partial(quick_jit, static=("model",))
+@partial(jit_fast_compile, static=("model",))
 def observed(model: Model, z: Array, fixed: dict[str, Any], trajectory: Any):
     """(n, k) what the model's `observe` makes of a trajectory."""
     return model.observe(trajectory, model.parameters(z, fixed))
@@ -99,7 +99,7 @@ class Beginning(NamedTuple):
     times: Array | None
 
 
-@partial(quick_jit, static=("model",))
+@partial(jit_fast_compile, static=("model",))
 def beginning(model: Model, z: Array, fixed: dict[str, Any], times: Array) -> Beginning:
     """How a run begins at z (P_i,)."""
 
@@ -112,10 +112,10 @@ def beginning(model: Model, z: Array, fixed: dict[str, Any], times: Array) -> Be
     return Beginning(params, state, slopes, clock)
 
 
-evaluate = quick_jit(residual, static=("model",))
+evaluate = jit_fast_compile(residual, static=("model",))
 
 
-@partial(quick_jit, static=("model",))
+@partial(jit_fast_compile, static=("model",))
 def linearise(model: Model, z: Array, fixed: dict[str, Any], samples: Samples, substeps: Array | None = None):
     """J (n, k, P_i), r (n, k) and the trajectory, in one pass of forward mode; `substeps` as in `residual`."""
 
@@ -127,7 +127,7 @@ def linearise(model: Model, z: Array, fixed: dict[str, Any], samples: Samples, s
     return J, r, trajectory
 
 
-@partial(quick_jit, static=("model",))
+@partial(jit_fast_compile, static=("model",))
 def linearise_lanes(model: Model, z: Array, fixed: dict[str, Any], samples: Samples, substeps: Array | None = None):
     """J (N, n, k, P_i) and r (N, n, k) of N lanes z (N, P_i) whose measured values (N, n, k) may differ as well;
     `substeps` as in `residual`."""

@@ -24,11 +24,11 @@ import optax
 from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult, minimize
 
-from diffcontact.compilation import quick_jit
 from diffcontact.identify.problem.loss import Loss
 from diffcontact.identify.problem.model import Model
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.residual import residual
+from diffcontact.numerics.compilation import jit_fast_compile
 
 _PROBES = 8
 # What the line search is told where the simulation is not finite; its interpolation needs a number.
@@ -39,7 +39,7 @@ _ADAM_ITERATIONS = 2000
 _ADAM_RATE = 0.05
 
 
-@partial(quick_jit, static=("model", "loss"))
+@partial(jit_fast_compile, static=("model", "loss"))
 def _cost_and_gradient(model: Model, loss: Loss, z, fixed, samples):
     def cost(z):
         s, _ = loss.squared(residual(model, z, fixed, samples)[0])
@@ -48,7 +48,7 @@ def _cost_and_gradient(model: Model, loss: Loss, z, fixed, samples):
     return jax.value_and_grad(cost)(z)
 
 
-@partial(quick_jit, static=("model", "loss"))
+@partial(jit_fast_compile, static=("model", "loss"))
 def _pulled_back(model: Model, loss: Loss, z, fixed, samples, probes):
     """(probes, P_i) J^T v for random signs v (probes, n, k)."""
     _, pullback = jax.vjp(lambda z: loss.squared(residual(model, z, fixed, samples)[0])[0], z)

@@ -25,7 +25,6 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from diffcontact.compilation import quick_jit
 from diffcontact.identify.problem.impacts import kinks
 from diffcontact.identify.problem.model import Model
 from diffcontact.identify.problem.normal_equations import NormalEquations
@@ -33,6 +32,7 @@ from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.residual import Samples
 from diffcontact.identify.problem.run import Run
 from diffcontact.identify.search.levenberg_marquardt import descend
+from diffcontact.numerics.compilation import jit_fast_compile
 from diffcontact.simulate import simulate
 
 # Segments of a record in which nothing is seen to happen, and the fewest intervals of one.
@@ -41,7 +41,7 @@ _WEIGHTS = 0.01, 0.1, 1.0, 10.0, 100.0
 _ITERATIONS, _TOLERANCE = 8, 1e-3
 
 
-@partial(quick_jit, static=("model",))
+@partial(jit_fast_compile, static=("model",))
 def _linearise(model: Model, z: Array, state: Array, fixed, samples: Samples, last: Array, substeps: Array | None):
     """Residuals (L, k) and final state (2d,) of a segment, and their derivatives by (z, state) on a last axis."""
 
@@ -62,7 +62,7 @@ def _linearise(model: Model, z: Array, state: Array, fixed, samples: Samples, la
     return jax.jacfwd(of, has_aux=True)(jnp.concatenate([z, state]))
 
 
-@partial(quick_jit, static=("model",))
+@partial(jit_fast_compile, static=("model",))
 def _initial(model: Model, z: Array, fixed):
     """The state (2d,) in which a run begins, and its derivative by z."""
 

@@ -11,7 +11,7 @@ from jax.typing import ArrayLike
 
 from diffcontact import mass as mass_matrix
 from diffcontact.batching import where_wanted
-from diffcontact.products import with_full_products
+from diffcontact.numerics.matmul_precision import full_precision_matmul
 from diffcontact.qp.friction.contacts import Contacts
 from diffcontact.qp.friction.derivative import leaves_open, settle
 from diffcontact.qp.friction.modes import Modes
@@ -104,7 +104,7 @@ def coulomb(
     return with_modes(*_checked(mass, normals, tangents, b, s, friction, v))[0]
 
 
-@with_full_products
+@full_precision_matmul
 def with_modes(mass, normals, tangents, b, s, friction, v) -> tuple[CoulombProjection, Modes]:
     """`coulomb` of arrays of one precision whose shapes fit, and the modes of its contacts."""
     status, (mass, normals, tangents, b, s, friction, v) = _admitted(mass, normals, tangents, b, s, friction, v)

@@ -15,17 +15,17 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from diffcontact import linear
 from diffcontact import mass as mass_matrix
 from diffcontact.batching import where_wanted
-from diffcontact.derivative_rule import Ruled
+from diffcontact.numerics import linear
+from diffcontact.numerics.custom_jvp import custom_jvp_all_orders
 from diffcontact.qp.friction.law import assemble, length, solvable
 from diffcontact.qp.friction.modes import Modes
 from diffcontact.qp.friction.split import Sharing
 from diffcontact.qp.rows.metric import inverse_length
 
 
-@Ruled
+@custom_jvp_all_orders
 def settle(mass, H, h, friction, v, step, r, modes):
     """u = v + step, and the reactions r, with the derivative at the modes.
 

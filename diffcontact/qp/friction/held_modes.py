@@ -14,9 +14,9 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import Array, lax
 
-from diffcontact import linear
 from diffcontact import mass as mass_matrix
 from diffcontact.batching import where_wanted
+from diffcontact.numerics import linear
 from diffcontact.qp.friction.law import solvable
 from diffcontact.qp.friction.modes import Modes
 from diffcontact.qp.friction.split import Sharing

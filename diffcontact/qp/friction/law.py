@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from diffcontact import linear
+from diffcontact.numerics import linear
 
 
 def length(x):

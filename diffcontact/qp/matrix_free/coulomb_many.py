@@ -12,7 +12,7 @@ from jax.typing import ArrayLike
 
 from diffcontact.arguments import require_tolerance
 from diffcontact.batching import any_lane
-from diffcontact.products import with_full_products
+from diffcontact.numerics.matmul_precision import full_precision_matmul
 from diffcontact.qp import native
 from diffcontact.qp.friction.coulomb import CoulombProjection
 from diffcontact.qp.matrix_free.anderson import ITERATIONS, ManyContacts
@@ -38,7 +38,7 @@ EACH_ROUND = 0.02
 SINGLE_REDUCTION, SINGLE_ROUNDINGS, SINGLE_STEPS = 1e-6, 64, 500
 
 
-@with_full_products
+@full_precision_matmul
 def coulomb_many(
     mass: ArrayLike,
     normals: BodyRows,

@@ -23,7 +23,7 @@ from jax.typing import ArrayLike
 
 from diffcontact.arguments import real_arrays, require_tolerance
 from diffcontact.batching import any_lane
-from diffcontact.products import with_full_products
+from diffcontact.numerics.matmul_precision import full_precision_matmul
 from diffcontact.qp import native
 from diffcontact.qp.matrix_free.conjugate_gradients import ITERATIONS, Dual
 from diffcontact.qp.matrix_free.unit_rows import UnitRows
@@ -43,7 +43,7 @@ BROUGHT_TOGETHER_ABOVE = 256
 SINGLE_PRECISION_ABOVE = 2048
 
 
-@with_full_products
+@full_precision_matmul
 def project_many(
     mass: ArrayLike,
     G: BodyRows,
@@ -184,7 +184,7 @@ def _settle(mass, G, b, v, active, multipliers):
 
 
 @_settle.defjvp
-@with_full_products
+@full_precision_matmul
 def _settle_jvp(primals, tangents):
     mass, G, b, v, active, multipliers = primals
     u, _ = _settle(*primals)

@@ -23,8 +23,8 @@ class SideBySide:
         bench: copies in the largest batch that `doctor --bench` measures.
         apart: whether the only step of an interval is kept apart, by a branch, from the long arrays around it. A CPU
             runs it in half the time then (`diffcontact.stepping`); an accelerator would wait for the host.
-        factored: from what work on a batch of factorizations is not one call of LAPACK (`diffcontact.linear`); None:
-            it always is.
+        factored: from what work on a batch of factorizations is not one call of LAPACK (`numerics.linear`); None: it
+            always is.
     """
 
     ensemble: int

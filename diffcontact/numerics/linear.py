@@ -2,7 +2,7 @@
 
 The factors are LAPACK's. A batch goes there as one call, and a CPU of jaxlib 0.10 deals a long one out to its threads
 and waits for them, on one of these threads: where as many such calls run at once as there are threads, all of them wait
-for ever. So a batch goes there in parts that are not dealt out; `diffcontact.devices` says how long they may be.
+for ever. So a batch goes there in parts that are not dealt out; `numerics.devices` says how long they may be.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from diffcontact.derivative_rule import Ruled
-from diffcontact.devices import side_by_side
+from diffcontact.numerics.custom_jvp import custom_jvp_all_orders
+from diffcontact.numerics.devices import side_by_side
 
 # Triangles of so many rows are written out. In a batch LAPACK takes four to eight times as long for each.
 _WRITTEN_OUT = 3
@@ -24,7 +24,7 @@ _WRITTEN_OUT = 3
 _PARTS = 4
 
 
-@Ruled
+@custom_jvp_all_orders
 def cholesky(A: Array) -> Array:
     """The lower triangular L with A = L L^T; NaN where there is none.
 

@@ -1,4 +1,4 @@
-"""Derivative rules that second derivatives keep, too."""
+"""Derivative rules that hold for derivatives of every order."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ from typing import Any
 
 import jax
 
-from diffcontact.products import with_full_products
+from diffcontact.numerics.matmul_precision import full_precision_matmul
 
 
-class Ruled:
-    """A function with a derivative rule, as `jax.custom_jvp` makes it; it holds for derivatives of any order and mode.
+class custom_jvp_all_orders:  # noqa: N801 - named like jax.custom_jvp
+    """Give a function a derivative rule, like `jax.custom_jvp`, for every order and mode.
 
-    Reverse mode parts the body of a loop into what varies and what does not. A `custom_jvp` whose arguments are of both
-    kinds is taken apart there (`lax.scan`, jax 0.10), and its rule is lost: what is derived from a gradient is then the
-    derivative of the function as it is written. A checkpoint stays whole. It keeps all that it computes, so that
-    nothing is computed again.
+    Reverse mode splits the body of a loop into a varying and a constant part. A `custom_jvp` with arguments of both
+    kinds is taken apart there (`lax.scan`, jax 0.10) and loses its rule: second derivatives then are those of the
+    function as it is written. A checkpoint stays whole. This one keeps all values, so nothing is computed again.
 
     Args:
         function: of arrays or trees of them. `defjvp` gives it its rule.
@@ -26,7 +25,7 @@ class Ruled:
         A root that is found somehow, y^2 = a b, in a loop: the sum is (1 + sqrt(2)) sqrt(a).
 
         >>> import jax.numpy as jnp
-        >>> @Ruled
+        >>> @custom_jvp_all_orders
         ... def settled(a, b, y):
         ...     return jnp.abs(y)
         >>> @settled.defjvp
@@ -47,8 +46,8 @@ class Ruled:
         update_wrapper(self, function)
 
     def defjvp(self, rule: Callable) -> Callable:
-        """`rule(primals, tangents)`, from what the function is given to what it returns and the tangents of that."""
-        return self._ruled.defjvp(with_full_products(rule))
+        """Set the rule: (primals, tangents) -> (result, tangent of the result)."""
+        return self._ruled.defjvp(full_precision_matmul(rule))
 
     def __call__(self, *args: Any) -> Any:
         return self._whole(*args)
