@@ -137,7 +137,7 @@ def require_tolerance(tolerance: Any) -> None:
     # Inside jit, too, a number is a number.
     with jax.ensure_compile_time_eval():
         (value,) = real_arrays(tolerance=tolerance)
-        positive = not isinstance(value, Tracer) and not value.shape and bool(0 < value < jnp.inf)
+        positive = not isinstance(value, Tracer) and not value.shape and 0 < float(value) < np.inf
     if not positive:
         raise ValueError(f"tolerance={tolerance!r}: expected a positive number")
 

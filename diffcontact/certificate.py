@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from diffcontact.arguments import count
+from diffcontact.arguments import count, placed
 from diffcontact.numerics.matmul_precision import full_precision_matmul
 from diffcontact.schemes.event_timed import EventTimed
 from diffcontact.schemes.scheme import Scheme
@@ -211,7 +211,7 @@ def certify(
     # The worst first where there are several at one time.
     singularities = sorted(dict.fromkeys(singularities), key=lambda one: (one[1], _WORST.index(one[0]), one[2]))
     findings = tuple(Finding(*one, way.names[one[2]]) for one in singularities)
-    sides = partial(differing, system, params, run.q[0], run.u[0], run.t, scheme, breaks)
+    sides = partial(differing, system, params, np.asarray(run.q)[0], np.asarray(run.u)[0], run.t, scheme, breaks)
     return Certificate(_at(run, times), findings, sides)
 
 
@@ -265,7 +265,8 @@ def _at(run: Trajectory, times) -> Trajectory:
     """The run at the times it was asked for."""
     places = np.searchsorted(np.asarray(run.t), np.asarray(times, run.t.dtype))
     impulse, friction = (
-        None if x is None else jnp.asarray(np.add.reduceat(np.asarray(x), places[:-1], axis=0))
+        None if x is None else placed(np.add.reduceat(np.asarray(x), places[:-1], axis=0))
         for x in (run.impulse, run.friction)
     )
-    return replace(run, t=run.t[places], q=run.q[places], u=run.u[places], impulse=impulse, friction=friction)
+    t, q, u = (placed(np.asarray(x)[places]) for x in (run.t, run.q, run.u))
+    return replace(run, t=t, q=q, u=u, impulse=impulse, friction=friction)

@@ -112,9 +112,7 @@ def sensitivity(
             dq, du = _counted_derivatives(system, *at, trajectory.t, wrt, scheme, substeps)
         else:
             dq, du = _derivatives(system, *at, trajectory.t, wrt, scheme, int(substeps))
-        finite = jnp.array([jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves((dq, du))])
-        undefined = jnp.where(jnp.all(finite), Status.OK, Status.NO_DERIVATIVE).astype(trajectory.status.dtype)
-        return Sensitivity(replace(trajectory, status=first(trajectory.status, undefined)), dq, du)
+        return Sensitivity(replace(trajectory, status=_defined(trajectory.status, dq, du)), dq, du)
 
     substeps = (1 if inside else "auto") if substeps is None else substeps
     if not isinstance(substeps, str):
@@ -294,6 +292,13 @@ def _derived(system, params, q0, u0, times, wrt, scheme, substeps):
 _derivatives = jit_fast_compile(_derived, work, static=("system", "wrt", "scheme", "substeps"))
 # One compilation for all numbers of substeps; forward mode only.
 _counted_derivatives = jit_fast_compile(_derived, work, static=("system", "wrt", "scheme"))
+
+
+@quick_jit
+def _defined(status: Array, dq: Any, du: Any) -> Array:
+    """The status, where it is OK that of the derivatives."""
+    finite = jnp.array([jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves((dq, du))])
+    return first(status, jnp.where(jnp.all(finite), Status.OK, Status.NO_DERIVATIVE).astype(status.dtype))
 
 
 def _forward(start: dict[str, Any], values: int) -> bool:

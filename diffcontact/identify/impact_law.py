@@ -17,11 +17,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
@@ -33,6 +35,7 @@ from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.parameters import Domain, Real, free_parameters
 from diffcontact.identify.problem.run import Linearised, Run
 from diffcontact.identify.search.levenberg_marquardt import descend
+from diffcontact.numerics.compilation import quick_jit
 from diffcontact.schemes.event_timed import EventTimed
 from diffcontact.system import System
 from diffcontact.systems.cell_list_balls import CellListBalls
@@ -150,10 +153,13 @@ def free_contacts(run: Run, theta: NDArray) -> NDArray:
     if not isinstance(run.model.scheme or EventTimed(), EventTimed):
         return none
 
-    def restitution(z):
-        return jnp.asarray(system.restitution(run.model.parameters(z, run.fixed)), z.dtype)
+    return np.any(np.asarray(_restitution_by(run.model, theta[run.index], run.fixed)) != 0, axis=-1)
 
-    return np.any(np.asarray(jax.jacfwd(restitution)(jnp.asarray(theta[run.index]))) != 0, axis=-1)
+
+@partial(quick_jit, static=("model",))
+def _restitution_by(model: Any, z: Array, fixed: dict[str, Any]) -> Array:
+    """(c, P_i) or (P_i,) derivative of the coefficients of restitution by a run's parameters."""
+    return jax.jacfwd(lambda z: jnp.asarray(model.system.restitution(model.parameters(z, fixed)), z.dtype))(z)
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 from numpy.typing import NDArray
 
 from diffcontact.arguments import placed
@@ -18,6 +19,7 @@ from diffcontact.identify.experiment.more import sentence
 from diffcontact.identify.problem.impacts import struck
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.table import caveat, table_cells
+from diffcontact.numerics.compilation import quick_jit
 from diffcontact.report import Channel, Estimate, Event, Numbers, ProfileView, Report, RunView
 from diffcontact.report.course import Course
 from diffcontact.report.motion import motion
@@ -218,14 +220,7 @@ class _Observed:
         n, k, d = (*self._seen.shape, self._q.shape[1])
         if n * k * d > _DERIVATIVES:
             return None
-        trajectory = self._trajectory
-
-        def seen(q):
-            return self._observe(replace(trajectory, q=q), self._params)
-
-        _, pushforward = jax.linearize(seen, jnp.asarray(trajectory.q))
-        columns = jax.vmap(lambda e: pushforward(jnp.broadcast_to(e, (n, d))))(jnp.eye(d, dtype=trajectory.q.dtype))
-        return np.moveaxis(np.asarray(columns, float), 0, 2)
+        return np.moveaxis(np.asarray(_by_places(self._observe, self._params, self._trajectory), float), 0, 2)
 
     def _places(self) -> NDArray | None:
         """(n, d) where the system was measured to be: the nearest place that is observed as what was measured.
@@ -351,3 +346,11 @@ def _facts(result: FitResult, runs: Sequence[str]) -> dict[str, str]:
     if helps := sentence(result):
         facts["What would help"] = helps
     return facts
+
+
+@partial(quick_jit, static=("observe",))
+def _by_places(observe: Any, params: Any, trajectory: Trajectory) -> Array:
+    """(d, n, k) derivative of what is observed by each coordinate of the place of the same sample."""
+    n, d = trajectory.q.shape
+    _, pushforward = jax.linearize(lambda q: observe(replace(trajectory, q=q), params), trajectory.q)
+    return jax.vmap(lambda e: pushforward(jnp.broadcast_to(e, (n, d))))(jnp.eye(d, dtype=trajectory.q.dtype))

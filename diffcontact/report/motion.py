@@ -12,11 +12,12 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
+from jax import Array
 from numpy.typing import NDArray
 
 from diffcontact.drawing import Ball, Beads, Drawing, Ellipse, Line, Polygon, Polyhedron, Shape, Spring, Wall
+from diffcontact.numerics.compilation import quick_jit
 
 # Of each kind the field whose last axis is the dimension of space.
 _PLACED = {Ball: "centre", Polygon: "place", Ellipse: "centre", Polyhedron: "place", Wall: "normal", Line: "points"}
@@ -113,15 +114,13 @@ def _drawn(drawing: Drawing, params: Any, t: NDArray, q: NDArray) -> list[Shape]
     rows = 1 << max(int(np.ceil(np.log2(max(t.size, 1)))), 6)
     times, places = (np.concatenate([x, np.repeat(x[-1:], rows - t.size, axis=0)]) for x in (t, q))
 
-    def one(time, place):
-        return _listed(drawing(time, place, params))
-
-    try:
-        # One program, where each of the few dozen operations would be one.
-        found = jax.jit(jax.vmap(one))(jnp.asarray(times), jnp.asarray(places))
+    for call in (_of_rows, _of_numbers):
+        try:
+            found = call(drawing, params, times, places)
+        except (jax.errors.JAXTypeError, jax.errors.JAXIndexError, TypeError, ValueError):
+            continue
         return [jax.tree.map(lambda leaf: np.asarray(leaf, float)[: t.size], shape) for shape in found]
-    except (jax.errors.JAXTypeError, jax.errors.JAXIndexError, TypeError, ValueError):
-        frames = [one(float(time), place) for time, place in zip(t, q, strict=True)]
+    frames = [_listed(drawing(float(time), place, params)) for time, place in zip(t, q, strict=True)]
     structures = {jax.tree.structure(frame) for frame in frames}
     if len(structures) > 1:
         raise ValueError("draw: expected the same shapes in the same order at all times")
@@ -129,6 +128,15 @@ def _drawn(drawing: Drawing, params: Any, t: NDArray, q: NDArray) -> list[Shape]
         return jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf, float) for leaf in leaves]), *frames)
     except ValueError as error:
         raise ValueError(f"draw: expected shapes whose arrays keep their sizes: {error}") from None
+
+
+def _frames(drawing: Drawing, params: Any, t: Array, q: Array) -> list[Shape]:
+    return jax.vmap(lambda time, place: _listed(drawing(time, place, params)))(t, q)
+
+
+# One program for all parameters; where a drawing asks for their values, one for these values.
+_of_rows = quick_jit(_frames, static=("drawing",))
+_of_numbers = quick_jit(_frames, static=("drawing", "params"))
 
 
 def _listed(shapes: Any) -> list[Shape]:

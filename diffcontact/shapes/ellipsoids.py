@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import jax.numpy as jnp
+import numpy as np
 
-from diffcontact.shapes.shape import Shape, Spots, lengths
+from diffcontact.shapes.shape import Shape, Spots, lengths, numbers
 
 
 @dataclass(frozen=True, init=False)
@@ -34,13 +34,13 @@ class Ball(Shape):
         object.__setattr__(self, "radius", lengths("Ball(radius)", radius, 0, positive=True))
 
     def spots(self, dimension: int) -> Spots:
-        return Spots(jnp.zeros((1, dimension)), jnp.ones((1, dimension)) * self.radius)
+        return Spots(np.zeros((1, dimension)), np.ones((1, dimension)) * self.radius)
 
     def inertia(self, dimension: int) -> Any:
         return {2: 1 / 2, 3: 2 / 5}[dimension] * self.radius**2
 
     def sound(self) -> Any:
-        return jnp.asarray(self.radius) > 0
+        return numbers(self.radius) > 0
 
 
 @dataclass(frozen=True, init=False)
@@ -56,10 +56,10 @@ class _Ellipsoidal(Shape):
         object.__setattr__(self, "semi_axes", kept)
 
     def spots(self, dimension: int) -> Spots:
-        return Spots(jnp.zeros((1, dimension)), jnp.asarray(self.semi_axes)[None])
+        return Spots(np.zeros((1, dimension)), numbers(self.semi_axes)[None])
 
     def sound(self) -> Any:
-        return jnp.all(jnp.asarray(self.semi_axes) > 0)
+        return (numbers(self.semi_axes) > 0).all()
 
 
 class Ellipse(_Ellipsoidal):
@@ -80,7 +80,7 @@ class Ellipse(_Ellipsoidal):
 
     def inertia(self, dimension: int) -> Any:
         del dimension
-        return jnp.sum(jnp.asarray(self.semi_axes) ** 2) / 4
+        return (numbers(self.semi_axes) ** 2).sum() / 4
 
 
 class Ellipsoid(_Ellipsoidal):
@@ -101,5 +101,5 @@ class Ellipsoid(_Ellipsoidal):
 
     def inertia(self, dimension: int) -> Any:
         del dimension
-        squares = jnp.asarray(self.semi_axes) ** 2
-        return (jnp.sum(squares) - squares) / 5
+        squares = numbers(self.semi_axes) ** 2
+        return (squares.sum() - squares) / 5

@@ -11,7 +11,7 @@ import numpy as np
 from jax import Array
 from scipy.spatial import ConvexHull, QhullError
 
-from diffcontact.shapes.shape import Nearest, Shape, Spots, away, known, lengths
+from diffcontact.shapes.shape import Nearest, Shape, Spots, away, known, lengths, numbers
 
 
 @dataclass(frozen=True, init=False)
@@ -49,7 +49,7 @@ class Box(Shape):
     @property
     def halves(self) -> Any:
         """(m,) half of each side [m]."""
-        return (np.asarray(self.sides) if known(self.sides) else self.sides) / 2
+        return numbers(self.sides) / 2
 
     @property
     def vertices(self) -> Any:
@@ -68,12 +68,12 @@ class Box(Shape):
         return Spots(self.vertices, None)
 
     def inertia(self, dimension: int) -> Any:
-        squares = jnp.asarray(self.sides) ** 2
+        squares = numbers(self.sides) ** 2
         if dimension == 2:
-            return jnp.sum(squares) / 12
+            return squares.sum() / 12
         if known(self.sides) and len(set(self.sides)) == 1:
             return squares[0] / 6
-        return (jnp.sum(squares) - squares) / 12
+        return (squares.sum() - squares) / 12
 
     def nearest(self, point: Array) -> Nearest:
         halves = jnp.asarray(self.halves, point.dtype)
@@ -84,7 +84,7 @@ class Box(Shape):
         return away(point - foot, foot, inside)
 
     def sound(self) -> Any:
-        return jnp.all(jnp.asarray(self.sides) > 0)
+        return (numbers(self.sides) > 0).all()
 
 
 @dataclass(frozen=True, init=False)
@@ -117,7 +117,7 @@ class Polygon(Shape):
     @property
     def edges(self) -> tuple[Any, Any]:
         """(v, 2), (v, 2) where its edges begin and where they end [m]."""
-        here = np.asarray(self.vertices) if known(self.vertices) else self.vertices
+        here = numbers(self.vertices)
         return here, here[np.arange(1, len(here) + 1) % len(here)]
 
     @property
@@ -136,7 +136,7 @@ class Polygon(Shape):
         """(v,) how much each edge turns to the inside at its end [m^2]: by nothing negative where it is convex."""
         here, after = self.edges
         along = after - here
-        return _cross(along, along[np.arange(1, len(along) + 1) % len(along)]) * jnp.sign(self.area)
+        return _cross(along, along[np.arange(1, len(along) + 1) % len(along)]) * _sign(self.area)
 
     def centred(self) -> Polygon:
         """The same polygon, moved so that its centre of mass is the origin where it is homogeneous."""
@@ -144,7 +144,7 @@ class Polygon(Shape):
 
     def spots(self, dimension: int) -> Spots:
         del dimension
-        return Spots(jnp.asarray(self.vertices), None)
+        return Spots(numbers(self.vertices), None)
 
     def inertia(self, dimension: int) -> Any:
         del dimension
@@ -160,14 +160,14 @@ class Polygon(Shape):
         share = jnp.clip(jnp.sum(to * along, axis=1) / jnp.sum(along**2, axis=1), 0, 1)
         feet = here + share[:, None] * along
         edge = jnp.argmin(jnp.sum((point[None] - feet) ** 2, axis=1))
-        inside = jnp.all(_cross(along, to) * jnp.sign(self.area) > 0)
+        inside = jnp.all(_cross(along, to) * _sign(self.area) > 0)
         return away(point - feet[edge], feet[edge], inside)
 
     def sound(self) -> Any:
-        return jnp.abs(self.area) > 0
+        return abs(self.area) > 0
 
     def sound_beside_balls(self) -> Any:
-        return jnp.all(self.corners >= -1e-9 * jnp.abs(self.area))
+        return (self.corners >= -1e-9 * abs(self.area)).all()
 
 
 @dataclass(frozen=True, init=False)
@@ -247,7 +247,7 @@ class Polyhedron(Shape):
 
     def spots(self, dimension: int) -> Spots:
         del dimension
-        return Spots(jnp.asarray(self.vertices), None)
+        return Spots(numbers(self.vertices), None)
 
     def inertia(self, dimension: int) -> Any:
         del dimension
@@ -257,6 +257,10 @@ class Polyhedron(Shape):
         second = np.einsum("fia,fib->fab", corners, corners) + whole[:, :, None] * whole[:, None, :]
         covariance = np.einsum("f,fab->ab", volumes, second) / (20 * np.sum(volumes))
         return np.trace(covariance) * np.eye(3) - covariance
+
+
+def _sign(area):
+    return np.sign(area) if known(area) else jnp.sign(area)
 
 
 def _cross(a, b):

@@ -124,3 +124,8 @@ def _tuples(array: np.ndarray) -> Any:
 def known(value: Any) -> bool:
     """Whether lengths are numbers, not traced values."""
     return not isinstance(value, Array)
+
+
+def numbers(value: Any) -> Any:
+    """Lengths as an array: of numpy where they are known, so that nothing is compiled for them."""
+    return np.asarray(value) if known(value) else value

@@ -1,11 +1,19 @@
 """Shapes: their inertia, the nearest points of their surfaces, and what is drawn of them."""
 
+from functools import partial
+
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from diffcontact import shapes
+
+
+@partial(jax.jit, static_argnums=0)
+def nearest(shape, points):
+    """The `Nearest` of each point (n, m), and the slope of its distance (n, m)."""
+    return jax.vmap(shape.nearest)(points), jax.vmap(jax.grad(lambda x: shape.nearest(x).distance))(points)
+
 
 KITE = [[0.3, 0.0], [0.0, 0.2], [-0.1, 0.0], [0.0, -0.2]]
 CORNERS = 2 * np.indices((2, 2, 2)).reshape(3, -1).T - 1
@@ -59,7 +67,7 @@ def test_the_nearest_point_is_that_of_a_densely_sampled_surface(shape, surface):
             samples += [np.insert(grid, axis, side * half[axis], axis=1) for side in (-1, 1)]
         samples = np.concatenate(samples)
     points = np.random.default_rng(0).uniform(-0.3, 0.3, (60, samples.shape[1]))
-    found = jax.vmap(shape.nearest)(jnp.asarray(points))
+    found, slope = nearest(shape, points)
     distance = np.min(np.linalg.norm(points[:, None] - samples[None], axis=2), axis=1)
     # Samples are up to 1e-3 apart in each direction; so far off is a point close to the surface.
     np.testing.assert_allclose(np.abs(found.distance), distance, atol=1.5e-3)
@@ -67,9 +75,9 @@ def test_the_nearest_point_is_that_of_a_densely_sampled_surface(shape, surface):
     np.testing.assert_allclose(np.linalg.norm(found.outwards, axis=1), 1, rtol=1e-14)
     assert 2 < np.sum(found.distance < 0) < 57
     # The distance grows along the outward direction: its gradient, also where no derivative of a norm exists.
-    slope = jax.vmap(jax.grad(lambda x: shape.nearest(x).distance))(jnp.asarray(points))
     np.testing.assert_allclose(slope, found.outwards, atol=1e-12)
-    assert np.all(np.isfinite(jax.grad(lambda x: shape.nearest(x).distance)(found.foot[0])))
+    _, at_foot = nearest(shape, np.broadcast_to(found.foot[0], points.shape))
+    assert np.all(np.isfinite(at_foot))
 
 
 def test_outlines_are_the_edges():

@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
@@ -248,11 +247,7 @@ def _owners(parameters: FreeParameters) -> list[str]:
 def _own(objective: Objective, names: set[str]) -> NDArray:
     """(P,) what each run has for itself: what is said to be, what is set, and whatever its initial state depends on."""
     run, parameters = objective.joint.runs[0], objective.parameters
-
-    def start(z):
-        return run.model.initial(run.model.parameters(z, run.fixed))
-
-    moves = jax.tree.leaves(jax.jacfwd(start)(jnp.asarray(parameters.start)))
+    moves = run.beginning(parameters.start).slopes
     moved = np.any([np.any(np.asarray(part) != 0, axis=tuple(range(part.ndim - 1))) for part in moves], axis=0)
     return moved | np.array([owner in names for owner in _owners(parameters)])
 

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from diffcontact.arguments import placed
 from diffcontact.identify.experiment.controls import CHANNELS, DURATION, FRAME_RATE, Setting
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.residual import Samples, residual
@@ -125,7 +126,7 @@ class NextRun:
         for begin in range(0, len(lanes), chunk):
             part = lanes[begin : begin + chunk]
             part = part + part[-1:] * (chunk - len(part))
-            stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *part)
+            stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *part)
             found += list(zip(*(np.asarray(array) for array in _look(self.run.model, *stacked)), strict=True))
         return [
             self._cut(theta, record, *lane)
@@ -137,11 +138,11 @@ class NextRun:
         params, z = self.params(setting, theta), self.theta(setting, theta)
         free = {block.name for block in self.objective.parameters.view}
         fixed = {
-            name: jax.tree.map(jnp.asarray, value, is_leaf=lambda part: isinstance(part, list | tuple))
+            name: jax.tree.map(np.asarray, value, is_leaf=lambda part: isinstance(part, list | tuple))
             for name, value in params.items()
             if name not in free
         }
-        return jnp.asarray(z), fixed, self._samples(record, length)
+        return z, fixed, self._samples(record, length)
 
     def _samples(self, record: Record, length: int) -> Samples:
         n, missing = record.times.size, length - record.times.size
@@ -161,11 +162,11 @@ class NextRun:
             present = np.column_stack([present, heard])
             sigma = np.column_stack([sigma, np.where(heard, np.resize(noise, length), 1.0)])
         return Samples(
-            times=jnp.asarray(times, real),
-            values=jnp.zeros(present.shape, real),
-            sigma=jnp.asarray(sigma, real),
-            present=jnp.asarray(present),
-            impact=None if impact is None else jnp.asarray(impact),
+            times=placed(times, real),
+            values=placed(np.zeros(present.shape), real),
+            sigma=placed(sigma, real),
+            present=placed(present),
+            impact=None if impact is None else placed(impact),
         )
 
     def _cut(self, z, record: Record, r, J, status, impulse) -> Seen:

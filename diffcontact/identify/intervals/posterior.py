@@ -337,9 +337,6 @@ def _alike(runs: list[Run], filters: list[NDArray]) -> list[tuple[Any, tuple]]:
     longest = max(W.shape[2] for W in filters)
     groups: dict[Any, list[tuple]] = {}
     for run, W in zip(runs, filters, strict=True):
-        W = jnp.asarray(np.pad(W, ((0, 0), (0, 0), (0, longest - W.shape[2]))), run.samples.values.dtype)
+        W = np.asarray(np.pad(W, ((0, 0), (0, 0), (0, longest - W.shape[2]))), run.samples.values.dtype)
         groups.setdefault((run.model, run.samples.times.shape), []).append((run.index, run.fixed, run.samples, W))
-    return [
-        (model, jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf) for leaf in leaves]), *members))
-        for (model, _), members in groups.items()
-    ]
+    return [(model, jax.tree.map(lambda *leaves: np.stack(leaves), *members)) for (model, _), members in groups.items()]
