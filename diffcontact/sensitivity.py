@@ -294,7 +294,7 @@ _derivatives = jit_fast_compile(_derived, work, static=("system", "wrt", "scheme
 _counted_derivatives = jit_fast_compile(_derived, work, static=("system", "wrt", "scheme"))
 
 
-@quick_jit
+@jit_fast_compile
 def _defined(status: Array, dq: Any, du: Any) -> Array:
     """The status, where it is OK that of the derivatives."""
     finite = jnp.array([jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves((dq, du))])

@@ -35,7 +35,7 @@ from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.parameters import Domain, Real, free_parameters
 from diffcontact.identify.problem.run import Linearised, Run
 from diffcontact.identify.search.levenberg_marquardt import descend
-from diffcontact.numerics.compilation import quick_jit
+from diffcontact.numerics.compilation import jit_fast_compile
 from diffcontact.schemes.event_timed import EventTimed
 from diffcontact.system import System
 from diffcontact.systems.cell_list_balls import CellListBalls
@@ -156,7 +156,7 @@ def free_contacts(run: Run, theta: NDArray) -> NDArray:
     return np.any(np.asarray(_restitution_by(run.model, theta[run.index], run.fixed)) != 0, axis=-1)
 
 
-@partial(quick_jit, static=("model",))
+@partial(jit_fast_compile, static=("model",))
 def _restitution_by(model: Any, z: Array, fixed: dict[str, Any]) -> Array:
     """(c, P_i) or (P_i,) derivative of the coefficients of restitution by a run's parameters."""
     return jax.jacfwd(lambda z: jnp.asarray(model.system.restitution(model.parameters(z, fixed)), z.dtype))(z)

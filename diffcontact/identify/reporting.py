@@ -19,7 +19,7 @@ from diffcontact.identify.experiment.more import sentence
 from diffcontact.identify.problem.impacts import struck
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.table import caveat, table_cells
-from diffcontact.numerics.compilation import quick_jit
+from diffcontact.numerics.compilation import jit_fast_compile
 from diffcontact.report import Channel, Estimate, Event, Numbers, ProfileView, Report, RunView
 from diffcontact.report.course import Course
 from diffcontact.report.motion import motion
@@ -348,7 +348,7 @@ def _facts(result: FitResult, runs: Sequence[str]) -> dict[str, str]:
     return facts
 
 
-@partial(quick_jit, static=("observe",))
+@partial(jit_fast_compile, static=("observe",))
 def _by_places(observe: Any, params: Any, trajectory: Trajectory) -> Array:
     """(d, n, k) derivative of what is observed by each coordinate of the place of the same sample."""
     n, d = trajectory.q.shape

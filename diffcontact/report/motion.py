@@ -17,7 +17,7 @@ from jax import Array
 from numpy.typing import NDArray
 
 from diffcontact.drawing import Ball, Beads, Drawing, Ellipse, Line, Polygon, Polyhedron, Shape, Spring, Wall
-from diffcontact.numerics.compilation import quick_jit
+from diffcontact.numerics.compilation import jit_fast_compile
 
 # Of each kind the field whose last axis is the dimension of space.
 _PLACED = {Ball: "centre", Polygon: "place", Ellipse: "centre", Polyhedron: "place", Wall: "normal", Line: "points"}
@@ -135,8 +135,8 @@ def _frames(drawing: Drawing, params: Any, t: Array, q: Array) -> list[Shape]:
 
 
 # One program for all parameters; where a drawing asks for their values, one for these values.
-_of_rows = quick_jit(_frames, static=("drawing",))
-_of_numbers = quick_jit(_frames, static=("drawing", "params"))
+_of_rows = jit_fast_compile(_frames, static=("drawing",))
+_of_numbers = jit_fast_compile(_frames, static=("drawing", "params"))
 
 
 def _listed(shapes: Any) -> list[Shape]:
