@@ -28,8 +28,8 @@ def with_breaks(times: Array, breaks: Array) -> tuple[Array, Array, Array]:
         length zero.
 
     Example:
-        >>> import jax.numpy as jnp
-        >>> grid, places, intervals = with_breaks(jnp.array([0.0, 1.0, 2.0]), jnp.array([0.25, 1.0]))
+        >>> import jax, jax.numpy as jnp
+        >>> grid, places, intervals = jax.jit(with_breaks)(jnp.array([0.0, 1.0, 2.0]), jnp.array([0.25, 1.0]))
         >>> grid.tolist(), places.tolist(), intervals.tolist()
         ([0.0, 0.25, 1.0, 1.0, 2.0], [0, 3, 4], [0, 0, 1, 1])
     """
@@ -59,15 +59,15 @@ def between(system: Any, begin: Array, end: Array) -> Any:
         begin, end: () the piece of time between two breaks [s].
 
     Example:
-        >>> import jax.numpy as jnp, diffcontact as dc
+        >>> import jax, jax.numpy as jnp, diffcontact as dc
         >>> switched = dc.System(
         ...     gap=lambda t, q, p: q,
         ...     force=lambda t, q, u, p: p[(10 * t).astype(int)] * jnp.ones(1),
         ...     mass=lambda q, p: jnp.ones(1),
         ...     restitution=lambda p: 0.0,
         ... )
-        >>> piece = between(switched, jnp.array(0.1), jnp.array(0.2))
-        >>> piece.force(jnp.array(0.2), jnp.ones(1), jnp.zeros(1), jnp.array([5.0, 6.0, 7.0])).tolist()
+        >>> force = jax.jit(lambda begin, end, *at: between(switched, begin, end).force(*at))
+        >>> force(0.1, 0.2, 0.2, jnp.ones(1), jnp.zeros(1), jnp.array([5.0, 6.0, 7.0])).tolist()
         [6.0]
     """
     margin = rounding(begin, end)

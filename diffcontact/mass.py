@@ -38,7 +38,8 @@ def solve(mass, x):
         An array of the shape of x.
 
     Example:
-        >>> solve(jnp.array([[4.0, 0.0], [0.0, 1.0]]), jnp.array([8.0, 1.0])).tolist()
+        >>> import jax
+        >>> jax.jit(solve)(jnp.array([[4.0, 0.0], [0.0, 1.0]]), jnp.array([8.0, 1.0])).tolist()
         [2.0, 1.0]
     """
     return _scale(1 / mass, x) if mass.ndim == 1 else linear.solve_positive(_symmetric(mass), x)

@@ -74,7 +74,8 @@ def carried_over(values: Array, earlier: Array, numbers: Array) -> Array:
     """(c,) values of the contacts numbered `earlier`, put where the same contacts are in `numbers`; elsewhere zero.
 
     Example:
-        >>> carried_over(jnp.array([1.0, 2.0, 3.0]), jnp.array([2, 5, 7]), jnp.array([5, 6, 7])).tolist()
+        >>> import jax
+        >>> jax.jit(carried_over)(jnp.array([1.0, 2.0, 3.0]), jnp.array([2, 5, 7]), jnp.array([5, 6, 7])).tolist()
         [2.0, 0.0, 3.0]
     """
     place = jnp.minimum(jnp.searchsorted(earlier, numbers), earlier.size - 1)

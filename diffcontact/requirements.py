@@ -111,8 +111,8 @@ def requirements(system, params, t, q0: Array, u0: Array) -> list[Requirement]:
 
     Example:
         >>> import diffcontact as dc
-        >>> params = dict(mass=jnp.ones(1), radius=-jnp.ones(1), gravity=jnp.zeros(1), restitution=1.0)
-        >>> found = requirements(dc.systems.balls(1, 1), params, 0.0, jnp.zeros(1), jnp.zeros(1))
+        >>> params = dict(mass=np.ones(1), radius=-np.ones(1), gravity=np.zeros(1), restitution=1.0)
+        >>> found = jax.jit(partial(requirements, dc.systems.balls(1, 1)))(params, 0.0, np.zeros(1), np.zeros(1))
         >>> [(one.status.name, one.line(*one.values)) for one in found if not one.holds]
         [('BAD_INPUT', 'radius: expected at least 0, got [-1.]')]
     """

@@ -35,7 +35,7 @@ class custom_jvp_all_orders:  # noqa: N801 - named like jax.custom_jvp
         >>> def roots(a):
         ...     root = lambda b: settled(a, b, jax.lax.stop_gradient(jnp.sqrt(a * b)))
         ...     return jnp.sum(jax.lax.map(root, jnp.array([1.0, 2.0])))
-        >>> print(f"{jax.grad(roots)(1.0):.4f} {jax.hessian(roots)(1.0):.4f}")
+        >>> print(f"{jax.jit(jax.grad(roots))(1.0):.4f} {jax.jit(jax.hessian(roots))(1.0):.4f}")
         1.2071 -0.6036
     """
 

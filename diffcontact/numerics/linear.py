@@ -32,7 +32,7 @@ def cholesky(A: Array) -> Array:
         A: (n, n), symmetric and positive definite. Its upper triangle is not looked at.
 
     Example:
-        >>> cholesky(jnp.array([[4.0, 2.0], [2.0, 10.0]])).tolist()
+        >>> jax.jit(cholesky)(jnp.array([[4.0, 2.0], [2.0, 10.0]])).tolist()
         [[2.0, 0.0], [1.0, 3.0]]
     """
     if A.shape[0] > _WRITTEN_OUT:
@@ -119,7 +119,8 @@ class LU(NamedTuple):
         order: (n,) the rows' order that comes of it.
 
     Example:
-        >>> LU.of(jnp.array([[0.0, 2.0], [4.0, 0.0]])).solve(jnp.array([2.0, 4.0])).tolist()
+        >>> solve = jax.jit(lambda A, b: LU.of(A).solve(b))
+        >>> solve(jnp.array([[0.0, 2.0], [4.0, 0.0]]), jnp.array([2.0, 4.0])).tolist()
         [1.0, 1.0]
     """
 

@@ -30,8 +30,10 @@ def of_the_air(u: Array, dimension: int, params) -> Array:
     Example:
         A disc with topspin, which turns clockwise as it flies to the right; and one whose side force levels off:
 
+        >>> import jax
         >>> u, known = jnp.array([[10.0, 0.0, -50.0]]), {"drag": 0.1, "magnus": 0.01}
-        >>> of_the_air(u, 2, known).tolist(), of_the_air(u, 2, known | {"magnus_saturation": 0.2}).tolist()
+        >>> air = jax.jit(of_the_air, static_argnums=1)
+        >>> air(u, 2, known).tolist(), air(u, 2, known | {"magnus_saturation": 0.2}).tolist()
         ([[-10.0, -5.0]], [[-10.0, -2.5]])
     """
     v, w = u[:, :dimension], u[:, dimension:]

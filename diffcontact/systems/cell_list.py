@@ -33,8 +33,10 @@ def pairs_within(centre: Array, radius: Array, reach, edge, candidates: int) -> 
         full (): whether there are more candidates than room, so that pairs may be missing.
 
     Example:
-        >>> centre = jnp.array([[0.0], [1.0], [5.0], [6.1]])
-        >>> first, second, within, full = pairs_within(centre, jnp.full(4, 0.5), 0.05, 1.5, 1)
+        >>> import jax
+        >>> centre = np.array([[0.0], [1.0], [5.0], [6.1]])
+        >>> find = jax.jit(pairs_within, static_argnums=4)
+        >>> first, second, within, full = map(np.asarray, find(centre, np.full(4, 0.5), 0.05, 1.5, 1))
         >>> [(int(i), int(j)) for i, j in zip(first[within], second[within])], bool(full)
         ([(0, 1)], False)
     """

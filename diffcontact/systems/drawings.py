@@ -165,8 +165,9 @@ def track(bend: float, reach: float) -> Drawing:
         reach: the longest way [m] that is seen.
 
     Example:
-        >>> ball, line = track(2.0, 0.5)(0.0, jnp.array([0.0]), {})
-        >>> ball.centre.tolist(), bool(jnp.allclose(line.points[32], jnp.array([0.0, -ball.radius])))
+        >>> import jax
+        >>> ball, line = jax.jit(track(2.0, 0.5))(0.0, np.array([0.0]), {})
+        >>> ball.centre.tolist(), np.allclose(np.asarray(line.points)[32], [0.0, -ball.radius])
         ([0.0, 0.0], True)
     """
     radius = _BALL * reach

@@ -27,7 +27,8 @@ def rotation(pose: Any) -> Array:
     """(..., m, m) the rotation R from the body's frame to the world's, of poses (..., 3) or (..., 7).
 
     Example:
-        >>> rotation(jnp.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])).tolist()  # half a turn about z
+        >>> import jax
+        >>> jax.jit(rotation)(np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])).tolist()  # half a turn about z
         [[-1.0, 0.0, 0.0], [0.0, -1.0, 0.0], [0.0, 0.0, 1.0]]
     """
     pose = jnp.asarray(pose)
@@ -52,7 +53,8 @@ def placed(points: Any, pose: Any) -> Array:
     For the markers on a body, and with `shapes.outline` for what is drawn of it.
 
     Example:
-        >>> print(placed(jnp.array([[0.2, 0.0]]), jnp.array([1.0, 2.0, jnp.pi / 2])))
+        >>> import jax
+        >>> print(jax.jit(placed)(np.array([[0.2, 0.0]]), np.array([1.0, 2.0, np.pi / 2])))
         [[1.  2.2]]
     """
     points, pose = jnp.asarray(points), jnp.asarray(pose)
@@ -73,8 +75,9 @@ def rotation_vector(measured: Any, fitted: Any) -> Array:
     quaternions may have any length but zero; the vector has derivatives at zero.
 
     Example:
-        >>> about_z = jnp.array([jnp.cos(0.25), 0.0, 0.0, jnp.sin(0.25)])
-        >>> print(rotation_vector(-about_z, jnp.array([1.0, 0.0, 0.0, 0.0])) + 0.0)
+        >>> import jax
+        >>> about_z = np.array([np.cos(0.25), 0.0, 0.0, np.sin(0.25)])
+        >>> print(np.abs(jax.jit(rotation_vector)(-about_z, np.array([1.0, 0.0, 0.0, 0.0]))))
         [0.  0.  0.5]
     """
     measured, fitted = jnp.asarray(measured), jnp.asarray(fitted)
@@ -100,7 +103,8 @@ def quaternion(vector: Any) -> Array:
     The inverse of `rotation_vector` up to half a turn; it has derivatives at zero.
 
     Example:
-        >>> print(quaternion(jnp.array([0.0, 0.0, jnp.pi / 2])).round(4))  # a quarter turn about z
+        >>> import jax
+        >>> print(np.round(jax.jit(quaternion)(np.array([0.0, 0.0, np.pi / 2])), 4))  # a quarter turn about z
         [0.7071 0.     0.     0.7071]
     """
     vector = jnp.asarray(vector)
@@ -124,9 +128,10 @@ def markers(points: Any, body: int = 0) -> Callable[[Any, Any], Array]:
         (trajectory, params) -> (n, k m): x, y (and z) of the first marker, then of the next [m].
 
     Example:
+        >>> import jax
         >>> from types import SimpleNamespace
         >>> seen = markers([[0.5, 0.0], [0.0, 0.0]])
-        >>> print(seen(SimpleNamespace(q=jnp.array([[1.0, 2.0, jnp.pi / 2]])), {}))
+        >>> print(jax.jit(lambda q: seen(SimpleNamespace(q=q), {}))(np.array([[1.0, 2.0, np.pi / 2]])))
         [[1.  2.5 1.  2. ]]
     """
     if not isinstance(points, str):

@@ -119,7 +119,8 @@ def tangents(direction: Array, wall) -> list[Array]:
     floor and a ceiling, along two axes on any side of a box. Another pole serves pairs, whose directions move.
 
     Example:
-        >>> floor = tangents(jnp.array([[0.0, 0.0, -1.0]]), jnp.array([True]))
+        >>> import jax
+        >>> floor = jax.jit(tangents)(np.array([[0.0, 0.0, -1.0]]), np.array([True]))
         >>> [tangent.tolist() for tangent in floor]
         [[[1.0, 0.0, 0.0]], [[0.0, 1.0, 0.0]]]
     """
@@ -177,8 +178,9 @@ def turned(q: Array, u: Array, s, params=None) -> Array:
     """(7 count,) the places of spheres q after s seconds of the velocities u (6 count,), turned about one axis each.
 
     Example:
-        >>> q = turned(jnp.array([0.0, 0, 0, 1, 0, 0, 0]), jnp.array([2.0, 0, 0, 0, 0, jnp.pi / 2]), 1.0)
-        >>> print(q.round(4))  # a quarter turn about z
+        >>> import jax
+        >>> q = jax.jit(turned)(np.array([0.0, 0, 0, 1, 0, 0, 0]), np.array([2.0, 0, 0, 0, 0, np.pi / 2]), 1.0)
+        >>> print(np.round(q, 4))  # a quarter turn about z
         [2.     0.     0.     0.7071 0.     0.     0.7071]
     """
     del params
@@ -193,7 +195,8 @@ def of_unit_length(q: Array) -> Array:
     """(7 count,) the same places of spheres, with quaternions of length one.
 
     Example:
-        >>> of_unit_length(jnp.array([1.0, 2, 3, 0, 0, 2, 0])).tolist()
+        >>> import jax
+        >>> jax.jit(of_unit_length)(np.array([1.0, 2, 3, 0, 0, 2, 0])).tolist()
         [1.0, 2.0, 3.0, 0.0, 0.0, 1.0, 0.0]
     """
     each = q.reshape(-1, 7)

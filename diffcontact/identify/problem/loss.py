@@ -80,7 +80,7 @@ class Loss:
         """s whose squares are the loss of the residuals r, and ds/dr; both shaped like r.
 
         Example:
-            >>> s, slope = Loss("huber").squared(jnp.array([0.5, -2.5]))
+            >>> s, slope = jax.jit(Loss("huber").squared)(jnp.array([0.5, -2.5]))
             >>> s.tolist(), slope.tolist()
             ([0.5, -2.0], [1.0, 0.5])
         """

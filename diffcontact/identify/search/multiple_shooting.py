@@ -135,15 +135,14 @@ class CutRun:
     def segment(self, k: int, z: NDArray, state: NDArray) -> _Segment:
         """Segment k as it moves from a state (2d,)."""
         samples = self._samples[k]
-        (J, E), (r, end) = _linearise(
-            self.model, jnp.asarray(z), jnp.asarray(state), self.fixed, samples, self._lengths[k], self.substeps
-        )
+        (J, E), (r, end) = _linearise(self.model, z, state, self.fixed, samples, self._lengths[k], self.substeps)
         seen = np.asarray(samples.present)
-        return _Segment(*(np.asarray(part, float) for part in (r[seen], J[seen], end, E)))
+        r, J, end, E = (np.asarray(part, float) for part in (r, J, end, E))
+        return _Segment(r[seen], J[seen], end, E)
 
     def first_state(self, z: NDArray) -> tuple[NDArray, NDArray]:
         """The state (2d,) in which the run begins, and its derivatives (2d, P_i) by the parameters."""
-        S, state = _initial(self.model, jnp.asarray(z), self.fixed)
+        S, state = _initial(self.model, z, self.fixed)
         return np.asarray(state, float), np.asarray(S, float)
 
 
