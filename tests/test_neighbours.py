@@ -68,7 +68,7 @@ def test_values_follow_their_contacts():
     free = jnp.iinfo(jnp.int32).max
     earlier, numbers = jnp.array([1, 4, 6, free], jnp.int32), jnp.array([0, 4, 5, 6, free, free], jnp.int32)
     # What stood in a free place is no contact's.
-    found = carried_over(jnp.array([10.0, 40.0, 60.0, 99.0]), earlier, numbers)
+    found = jax.jit(carried_over)(jnp.array([10.0, 40.0, 60.0, 99.0]), earlier, numbers)
     assert found.tolist() == [0.0, 40.0, 0.0, 60.0, 0.0, 0.0]
     assert taken(numbers).tolist() == [True] * 4 + [False] * 2
 

@@ -62,7 +62,7 @@ def solve_lower(L: Array, b: Array, transposed: bool = False) -> Array:
         transposed: whether it is L^T that is solved with.
 
     Example:
-        >>> solve_lower(jnp.array([[2.0, 0.0], [1.0, 3.0]]), jnp.array([4.0, 8.0])).tolist()
+        >>> jax.jit(solve_lower)(jnp.array([[2.0, 0.0], [1.0, 3.0]]), jnp.array([4.0, 8.0])).tolist()
         [2.0, 2.0]
     """
     if L.size == 1:
@@ -102,7 +102,7 @@ def solve_positive(A: Array, b: Array) -> Array:
         b: (n,) or (n, k).
 
     Example:
-        >>> solve_positive(jnp.array([[4.0, 2.0], [2.0, 10.0]]), jnp.array([6.0, 12.0])).tolist()
+        >>> jax.jit(solve_positive)(jnp.array([[4.0, 2.0], [2.0, 10.0]]), jnp.array([6.0, 12.0])).tolist()
         [1.0, 1.0]
     """
     L = cholesky(lax.stop_gradient(A))
@@ -120,7 +120,7 @@ class LU(NamedTuple):
 
     Example:
         >>> solve = jax.jit(lambda A, b: LU.of(A).solve(b))
-        >>> solve(jnp.array([[0.0, 2.0], [4.0, 0.0]]), jnp.array([2.0, 4.0])).tolist()
+        >>> jax.jit(solve)(jnp.array([[0.0, 2.0], [4.0, 0.0]]), jnp.array([2.0, 4.0])).tolist()
         [1.0, 1.0]
     """
 
@@ -165,7 +165,7 @@ def solve(A: Array, b: Array) -> Array:
         b: (n,) or (n, k).
 
     Example:
-        >>> solve(jnp.array([[0.0, 2.0], [4.0, 0.0]]), jnp.array([2.0, 4.0])).tolist()
+        >>> jax.jit(solve)(jnp.array([[0.0, 2.0], [4.0, 0.0]]), jnp.array([2.0, 4.0])).tolist()
         [1.0, 1.0]
     """
     return LU.of(A).solve(b)
@@ -178,7 +178,7 @@ def svd(A: Array) -> tuple[Array, Array, Array]:
         A: (m, n). U is (m, m), V^T (n, n).
 
     Example:
-        >>> svd(jnp.diag(jnp.array([1.0, 3.0])))[1].tolist()
+        >>> svd(jnp.array([[1.0, 0.0], [0.0, 3.0]]))[1].tolist()
         [3.0, 1.0]
     """
     return _svd(lax.stop_gradient(A))

@@ -164,7 +164,8 @@ def turning(q: Array, u: Array, params=None) -> Array:
     """(7 count,) q' of spheres [m/s, 1/s], for u (6 count,): the quaternions by 1/2 (0, w) * quaternion.
 
     Example:
-        >>> turning(jnp.array([0.0, 0, 0, 0, 1, 0, 0]), jnp.array([1.0, 2, 3, 4, 5, 6])).tolist()
+        >>> import jax
+        >>> jax.jit(turning)(jnp.array([0.0, 0, 0, 0, 1, 0, 0]), jnp.array([1.0, 2, 3, 4, 5, 6])).tolist()
         [1.0, 2.0, 3.0, -2.0, 0.0, 3.0, -2.5]
     """
     del params

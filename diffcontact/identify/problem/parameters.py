@@ -295,13 +295,13 @@ def symmetric(entries: Any, count: int) -> jax.Array:
         count: rows of the matrix.
 
     Example:
-        >>> symmetric(jnp.array([1.0, 0.75, 0.5]), 2).tolist()
+        >>> symmetric(np.array([1.0, 0.75, 0.5]), 2).tolist()
         [[1.0, 0.75], [0.75, 0.5]]
     """
     first, second = np.triu_indices(count)
     position = np.zeros((count, count), int)
     position[first, second] = position[second, first] = np.arange(first.size)
-    return jnp.asarray(entries)[position]
+    return entries[position] if isinstance(entries, np.ndarray) else jnp.asarray(entries)[position]
 
 
 def _log(values: NDArray) -> NDArray:
