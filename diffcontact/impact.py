@@ -13,8 +13,8 @@ from diffcontact.arguments import real_arrays
 from diffcontact.batching import select
 from diffcontact.friction import friction_status, tangential_restitutions
 from diffcontact.inputs import require_inputs
+from diffcontact.mapped_output import in_precision
 from diffcontact.numerics.compilation import jit_fast_compile
-from diffcontact.precision import in_precision
 from diffcontact.qp.friction.coulomb import with_modes
 from diffcontact.schemes.event_timed import EventTimed
 from diffcontact.schemes.event_timed.friction.moment import about_impact, without_gain

@@ -1,16 +1,24 @@
-"""What is refused before a simulation starts, with one line that names it.
+"""Checks of the inputs of a simulation, before it starts: each error is one line that names the input.
 
-Functions of the system that fail and shapes that do not fit; outside transformations, where values are known, also what
-`requirements` lists.
+Refused are functions of the system that fail, shapes that do not fit and misspelled parameters. Outside
+transformations, where values are known, the `requirements` of the values are checked, too.
 
-One rule set per kind of system; a new kind registers its own.
+There is one set of rules per kind of system; a new kind registers its own.
+
+Params may hold values for others: another run of a joint fit, `initial`, `observe`. So a key that no function reads is
+no error. But a key that is nearly the same as a key that is read was meant for it, and would be ignored silently.
 """
 
 from __future__ import annotations
 
+import difflib
 import inspect
+import re
 import reprlib
+import warnings
+from collections.abc import Iterable, Iterator
 from functools import partial, singledispatch
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -19,14 +27,21 @@ from jax import Array
 from jax.core import Tracer
 
 from diffcontact.arguments import placed, require_real
+from diffcontact.mapped_output import in_precision
 from diffcontact.numerics.compilation import jit_fast_compile
-from diffcontact.parameter_names import Recorded, require_names
 from diffcontact.particle_line import ParticleLine
-from diffcontact.precision import in_precision
 from diffcontact.qp.rows import body_rows
 from diffcontact.requirements import require_values
 from diffcontact.schemes.scheme import Scheme
 from diffcontact.system import System, gap_motion
+
+# Two names with a larger share of common letters are taken for one name, misspelled.
+# In a name of four letters two are swapped, or one is wrong.
+_ALIKE, _ALIKE_IF_SHORT, _SHORT = 0.8, 0.75, 4
+# Letters of the shortest names that are judged.
+_SHORTEST = 3
+# How names of a family differ: m1 and m2, e_floor and e_wall. None of them is misspelled.
+_SUFFIXES = re.compile(r"\d*$"), re.compile(r"(_[^_]*)?$")
 
 
 def require_inputs(system, params, q0: Array, u0: Array, times: Array, scheme) -> bool:
@@ -305,3 +320,144 @@ def _rates(system, params, t, q0, u0):
         slip = system.slip(t, q0, along, params) - system.slip(t, q0, still, params)
         found["tangents"] = (jnp.stack(rows, axis=1), slip)
     return found
+
+
+@jax.tree_util.register_pytree_with_keys_class
+class Recorded(dict):
+    """Params that record which of their keys are asked for, those of the dicts within, too.
+
+    Whoever looks at all of them, or hands them to JAX, has asked for all.
+
+    Example:
+        >>> params = Recorded({"mass": 1.0, "ball": {"radius": 0.1, "radios": 0.2}})
+        >>> params["ball"]["radius"], params.get("drag", 0.0), "spin" in params
+        (0.1, 0.0, False)
+        >>> sorted(params.asked), sorted(params["ball"].asked)
+        (['ball', 'drag', 'spin'], ['radius'])
+    """
+
+    def __init__(self, params: dict[Any, Any]):
+        super().__init__({key: Recorded(value) if type(value) is dict else value for key, value in params.items()})
+        self.params, self.asked = params, set()
+
+    def __getattr__(self, name: str) -> Any:
+        # What a subclass of dict holds beside its entries.
+        return getattr(self.__dict__["params"], name)
+
+    def __getitem__(self, key: Any) -> Any:
+        self.asked.add(key)
+        return super().__getitem__(key)
+
+    def __contains__(self, key: Any) -> bool:
+        self.asked.add(key)
+        return super().__contains__(key)
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        self.asked.add(key)
+        return super().get(key, default)
+
+    def __iter__(self) -> Iterator[Any]:
+        self.asked.update(dict.keys(self))
+        return super().__iter__()
+
+    def keys(self) -> Any:
+        self.asked.update(dict.keys(self))
+        return super().keys()
+
+    def values(self) -> Any:
+        self.keys()
+        return super().values()
+
+    def items(self) -> Any:
+        self.keys()
+        return super().items()
+
+    def copy(self) -> dict[Any, Any]:
+        return dict(self.items())
+
+    def __or__(self, other: Any) -> dict[Any, Any]:
+        return self.copy() | other
+
+    def __ror__(self, other: Any) -> dict[Any, Any]:
+        return other | self.copy()
+
+    def tree_flatten_with_keys(self) -> tuple[list[tuple[Any, Any]], tuple[Any, ...]]:
+        names = sorted(self)
+        return [(jax.tree_util.DictKey(name), self[name]) for name in names], tuple(names)
+
+    @classmethod
+    def tree_unflatten(cls, names: Iterable[Any], values: Iterable[Any]) -> Recorded:
+        return cls(dict(zip(names, values, strict=True)))
+
+
+def require_names(recorded: Recorded, known: bool) -> None:
+    """Refuse keys that nothing reads and that are all but one that is missing; warn of those all but one that is there.
+
+    Args:
+        recorded: what the functions of a system were given.
+        known: whether to warn; inside a transformation, as in a fit, other readers may follow.
+
+    Raises:
+        ValueError: a key that was asked for is not there, but misspelled.
+
+    Example:
+        >>> params = Recorded({"mass": 1.0, "intertia": 1.0, "inertia_of_rotor": 1.0})
+        >>> params.get("inertia")
+        >>> require_names(params, True)
+        Traceback (most recent call last):
+        ...
+        ValueError: params['intertia']: no parameter of this system, did you mean 'inertia'?
+    """
+    for told, missing in list(_misspelled(recorded, "params")):
+        if missing:
+            raise ValueError(told)
+        if known:
+            # Where `simulate` is called.
+            warnings.warn(told, UserWarning, stacklevel=5)
+
+
+def _misspelled(recorded: Recorded, where: str) -> Iterator[tuple[str, bool]]:
+    """A line on each misspelled key, and whether the key that was meant is missing."""
+    asked = {key.lower(): key for key in recorded.asked if isinstance(key, str) and len(key) >= _SHORTEST}
+    for key, value in dict.items(recorded):
+        if key in recorded.asked:
+            if isinstance(value, Recorded):
+                yield from _misspelled(value, f"{where}[{key!r}]")
+        elif near := _meant(key, asked):
+            missing = not dict.__contains__(recorded, near)
+            yield f"{where}[{key!r}]: no parameter of this system, did you mean {near!r}?", missing
+
+
+def _meant(key: Any, asked: dict[str, str]) -> str | None:
+    """The name that was asked for and that a key is all but the same as."""
+    if not isinstance(key, str):
+        return None
+    name = key.lower()
+    others = [low for low in asked if name == low or not _of_one_family(name, low)]
+    near = difflib.get_close_matches(name, others, n=1, cutoff=_cutoff(name))
+    return asked[near[0]] if near else None
+
+
+def _cutoff(name: str) -> float:
+    return _ALIKE if len(name) > _SHORT else _ALIKE_IF_SHORT
+
+
+def _of_one_family(name: str, other: str) -> bool:
+    """Whether they differ by a number, by another word behind an underscore, or by a word more.
+
+    Example:
+        >>> _of_one_family("e_wall1", "e_wall2"), _of_one_family("e_wall", "e_floor"), _of_one_family("mass2", "mass")
+        (True, True, True)
+        >>> _of_one_family("e_wall", "e_wal"), _of_one_family("masss", "mass")
+        (False, False)
+    """
+    short, long = sorted((name, other), key=len)
+    if long.startswith(f"{short}_") or long.endswith(f"_{short}"):
+        return True
+    for suffix in _SUFFIXES:
+        (stem, end), (same, another) = (
+            (text[: at.start()], at[0]) for text in (name, other) if (at := suffix.search(text))
+        )
+        if stem == same and not difflib.get_close_matches(end, [another], cutoff=_cutoff(end)):
+            return True
+    return False

@@ -13,8 +13,8 @@ from jax.core import Tracer
 
 from diffcontact.arguments import count, real_arrays, require_near, require_tolerance
 from diffcontact.inputs import require_inputs
+from diffcontact.mapped_output import in_precision
 from diffcontact.neighbours import with_room
-from diffcontact.precision import in_precision
 from diffcontact.refinement import refined
 from diffcontact.schemes.event import EventTimed as NewEventTimed
 from diffcontact.schemes.event_timed import EventTimed

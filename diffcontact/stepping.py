@@ -12,13 +12,13 @@ from jax import Array, lax
 
 from diffcontact.batching import entangled, in_lanes, once, where_wanted
 from diffcontact.breaks import between, rounding, with_breaks
+from diffcontact.mapped_output import frozen_if_invalid, sanitised
 from diffcontact.numerics.compilation import jit_fast_compile
 from diffcontact.numerics.devices import side_by_side
 from diffcontact.requirements import all_requirements, initial_status
 from diffcontact.schemes.event_timed.friction.changes import ModeChange, mode_changes
 from diffcontact.schemes.event_timed.impacts import Percussion
 from diffcontact.schemes.scheme import Info, Scheme
-from diffcontact.standstill import harmless, stay
 from diffcontact.status import Status, first, stands_still
 from diffcontact.system import System, acceleration, gap_motion
 from diffcontact.trajectory import Trajectory
@@ -99,7 +99,7 @@ def _stepped(system, params, q0, u0, times, breaks, scheme, substeps, percussion
         found = all_requirements(system, params, *asked)
         status = initial_status(found)
         stands = stands_still(status)
-        system, params, q0, u0, times = harmless(found, stands, system, params, *asked)
+        system, params, q0, u0, times = sanitised(found, stands, system, params, *asked)
     step, advance = _each_piece(system, params, breaks, scheme, substeps, percussions)
     grid, places, intervals = (times, None, None) if breaks is None else with_breaks(times, breaks)
     q0, u0 = entangled((q0, u0), (params, times))
@@ -114,7 +114,10 @@ def _stepped(system, params, q0, u0, times, breaks, scheme, substeps, percussion
         mass = system.mass(end.q, params) if isinstance(system, System) else system.mass(params)
         status = first(status, truncation.status(mass, jnp.zeros_like(end.u), end.q, 2))
     q0, u0, times = asked
-    q, u = jnp.concatenate([q0[None], stay(stands, q0, q)]), jnp.concatenate([u0[None], stay(stands, u0, u)])
+    q, u = (
+        jnp.concatenate([q0[None], frozen_if_invalid(stands, q0, q)]),
+        jnp.concatenate([u0[None], frozen_if_invalid(stands, u0, u)]),
+    )
     impulses = jax.tree.map(lambda impulse: jnp.where(stands, 0, impulse), impulses)
     adhesion, error = jax.tree.map(
         lambda x: jnp.concatenate([jnp.zeros_like(x[:1]), jnp.where(stands, 0, x)]), (adhesion, error)

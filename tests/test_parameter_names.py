@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import pytest
 
 import diffcontact as dc
-from diffcontact.parameter_names import Recorded, require_names
+from diffcontact.inputs import Recorded, require_names
 
 
 def simulate(force, **params):

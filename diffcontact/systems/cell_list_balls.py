@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 import jax.numpy as jnp
 from jax import Array, lax
 
-from diffcontact.adapted import core
 from diffcontact.approach import approach
+from diffcontact.mapped_output import core
 from diffcontact.qp.rows.body_rows import BodyRows
 from diffcontact.qp.rows.slots import NONE
 from diffcontact.status import Status, first

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from diffcontact.adapted import core
+from diffcontact.mapped_output import core
 from diffcontact.messages import shown
 from diffcontact.qp.rows.body_rows import BodyRows, Rows
 from diffcontact.qp.rows.slots import NONE
