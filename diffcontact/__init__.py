@@ -1,6 +1,6 @@
 """Differentiable simulation and identification of mechanical systems with contact, impacts and dry friction."""
 
-from diffcontact import interruption
+from diffcontact.host import interruption
 
 # isort: split
 # All that takes long to import comes after what waits for Ctrl-C meanwhile.

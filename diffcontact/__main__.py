@@ -8,8 +8,8 @@ import signal
 import sys
 from typing import NoReturn
 
-from diffcontact.cli import main
-from diffcontact.interruption import EXIT_CODE
+from diffcontact.commands.cli import main
+from diffcontact.host.interruption import EXIT_CODE
 
 
 def command() -> NoReturn:

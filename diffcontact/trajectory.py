@@ -13,7 +13,7 @@ from jax import Array
 from jax.core import Tracer
 
 from diffcontact.drawing import Draw
-from diffcontact.files import write_atomically
+from diffcontact.host.files import write_atomically
 from diffcontact.report import framed, page
 from diffcontact.report.figures import figure
 from diffcontact.report.simulated import trajectory_report

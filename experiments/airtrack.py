@@ -19,8 +19,8 @@ from pathlib import Path
 
 import jax
 
+from diffcontact.host.progress import shown
 from diffcontact.identify import FitResult
-from diffcontact.progress import shown
 from diffcontact.scene import read_study
 
 jax.config.update("jax_enable_x64", True)

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import diffcontact as dc
-from diffcontact.progress import shown
+from diffcontact.host.progress import shown
 
 jax.config.update("jax_enable_x64", True)
 print(f"{jax.local_device_count()} devices: {', '.join(map(str, jax.local_devices()))}")

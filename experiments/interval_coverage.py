@@ -32,8 +32,8 @@ from scipy.signal import lfilter
 from starts import BALL, TIED, TRIO, positions, state
 
 import diffcontact as dc
+from diffcontact.host.progress import shown
 from diffcontact.identify import FitResult, fit_replicas
-from diffcontact.progress import shown
 
 jax.config.update("jax_enable_x64", True)
 

@@ -39,9 +39,9 @@ import numpy as np
 from starts import BALL, positions
 
 import diffcontact as dc
+from diffcontact.host.progress import shown
 from diffcontact.identify import Candidate, Design, Normal, design, fit_replicas
 from diffcontact.identify.experiment.controls import DURATION, FRAME_RATE
-from diffcontact.progress import shown
 from diffcontact.scene import read_study
 
 jax.config.update("jax_enable_x64", True)

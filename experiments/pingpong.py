@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.stats import t as student
 
+from diffcontact.host.progress import shown
 from diffcontact.identify import FitResult
-from diffcontact.progress import shown
 from diffcontact.scene import read_study
 
 jax.config.update("jax_enable_x64", True)

@@ -26,9 +26,9 @@ import jax.numpy as jnp
 import numpy as np
 
 import diffcontact as dc
+from diffcontact.host.progress import shown
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.search.shooting import search
-from diffcontact.progress import shown
 
 jax.config.update("jax_enable_x64", True)
 

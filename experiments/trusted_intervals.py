@@ -69,8 +69,8 @@ from scipy.integrate import solve_ivp
 from starts import BALL, positions, state
 
 import diffcontact as dc
+from diffcontact.host.progress import shown
 from diffcontact.identify import FitResult, fit_replicas
-from diffcontact.progress import shown
 
 jax.config.update("jax_enable_x64", True)
 

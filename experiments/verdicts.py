@@ -39,8 +39,8 @@ from interval_coverage import CASES, noise
 from starts import BALL, positions, state
 
 import diffcontact as dc
+from diffcontact.host.progress import shown
 from diffcontact.identify import FitResult, fit_replicas
-from diffcontact.progress import shown
 
 jax.config.update("jax_enable_x64", True)
 

@@ -457,7 +457,7 @@ MUTATIONS = (
     Mutation(
         51,
         "runs",
-        "ensemble.py",
+        "ensemble/run.py",
         "which = np.flatnonzero(status == code)",
         "which = np.flatnonzero(status >= code)",
         "the summary counts lanes under a status that is not theirs",
@@ -465,7 +465,7 @@ MUTATIONS = (
     Mutation(
         52,
         "runs",
-        "store.py",
+        "ensemble/store.py",
         "!= checksums[number]:",
         "!= checksums[number] and number > 0:",
         "damage of the first chunk of a store is not seen",

@@ -8,13 +8,13 @@ import sys
 import pytest
 from command_line import BALL, assert_one_line, write
 
-from diffcontact import files
-from diffcontact.cli import main
+from diffcontact.commands.cli import main
 from diffcontact.commands.complaint import complain
 from diffcontact.commands.demo import SCENE
 from diffcontact.commands.overwriting import results_folder
 from diffcontact.commands.results import written_all_the_same
-from diffcontact.messages import say
+from diffcontact.host import files
+from diffcontact.host.messages import say
 from diffcontact.scene.document import read_scene
 from diffcontact.scene.study import Study
 
@@ -73,7 +73,7 @@ def test_a_standard_output_that_is_full_is_told(tmp_path, capsys, monkeypatch):
 def test_what_few_commands_need_is_not_waited_for():
     """scipy.signal takes half a second."""
     heavy = "{'scipy.signal', 'scipy.stats'}"
-    wanted = f"import sys, diffcontact.cli; diffcontact.cli._parser(); print([*{heavy} & {{*sys.modules}}])"
+    wanted = f"import sys; from diffcontact.commands import cli; cli._parser(); print([*{heavy} & {{*sys.modules}}])"
     found = subprocess.run([sys.executable, "-c", wanted], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
 

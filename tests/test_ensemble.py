@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import diffcontact as dc
-from diffcontact import store as stores
-from diffcontact.ensemble import summary
+from diffcontact.ensemble import store as stores
+from diffcontact.ensemble.run import summary
 
 BATCH = {"a": np.linspace(0.0, 1.0, 10), "b": np.arange(30.0).reshape(10, 3)}
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from diffcontact import files
-from diffcontact.files import cache_folder, open_in_place, write_atomically, write_new
+from diffcontact.host import files
+from diffcontact.host.files import cache_folder, open_in_place, write_atomically, write_new
 
 
 def test_the_folder_is_made_and_the_text_written(tmp_path):

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from diffcontact import __main__ as entry
-from diffcontact import interruption
+from diffcontact.host import interruption
 
 ROOT = os.path.dirname(os.path.dirname(__file__))
 
@@ -42,11 +42,11 @@ def test_an_interruption_while_the_package_is_imported(tmp_path, called, delay):
         told = []
         for line in process.stderr:
             told.append(line)
-            if "diffcontact.interruption" in line:
+            if "diffcontact.host.interruption" in line:
                 time.sleep(delay)
                 process.send_signal(signal.SIGINT)
         assert process.wait(timeout=60) == 130
-    assert any("diffcontact.interruption" in line for line in told)
+    assert any("diffcontact.host.interruption" in line for line in told)
     assert not [line for line in told if "Traceback" in line or "KeyboardInterrupt" in line]
 
 
@@ -90,7 +90,7 @@ def test_only_a_process_of_the_command_is_ours(monkeypatch, interpreter, argumen
 
 _BUSY = """
 import hashlib
-from diffcontact import interruption
+from diffcontact.host import interruption
 with interruption.heeded(lambda: "interrupted; all is well"):
     print("begun", flush=True)
     hashlib.pbkdf2_hmac("sha256", b"in", b"C", 10**9)

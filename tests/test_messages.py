@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 import diffcontact
-from diffcontact.messages import did_you_mean, printable, say, shown
+from diffcontact.host.messages import did_you_mean, printable, say, shown
 
 
 @pytest.mark.parametrize(
@@ -60,4 +60,4 @@ def test_everything_is_printed_in_one_place():
         for node in ast.walk(ast.parse(file.read_text()))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
     }
-    assert found == {"messages.py"}
+    assert found == {"host/messages.py"}

@@ -6,10 +6,10 @@ from contextlib import contextmanager, redirect_stderr
 
 import pytest
 
-from diffcontact import progress
-from diffcontact.cli import main
 from diffcontact.commands import doctor
-from diffcontact.progress import note, shown, stage
+from diffcontact.commands.cli import main
+from diffcontact.host import progress
+from diffcontact.host.progress import note, shown, stage
 
 
 class Stderr(io.StringIO):

@@ -10,9 +10,9 @@ import jax
 import numpy as np
 import pytest
 
-from diffcontact.cli import _parser, main
+from diffcontact.commands.cli import _parser, main
 from diffcontact.commands.demo import TRUTH, measure
-from diffcontact.files import write_atomically
+from diffcontact.host.files import write_atomically
 
 ROOT = Path(__file__).resolve().parents[1]
 README, GALLERY = ROOT / "README.md", ROOT / "experiments" / "README.md"

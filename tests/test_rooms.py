@@ -39,7 +39,7 @@ def known():
 
 def test_no_circle(known):
     order = list(TopologicalSorter(known).static_order())
-    assert order.index("system") < order.index("simulate") < order.index("identify") < order.index("cli")
+    assert order.index("system") < order.index("simulate") < order.index("identify") < order.index("commands")
 
 
 def test_no_module_needs_itself():
@@ -56,10 +56,13 @@ def test_no_module_needs_itself():
 
 def test_results_are_shown_without_a_scene(known):
     assert {"course", "motion", "page"} <= {file.stem for file in (PACKAGE / "report").glob("*.py")}
-    assert not known["report"] & {"identify", "simulate", "scene", "commands", "cli"}
+    assert not known["report"] & {"identify", "simulate", "scene", "commands"}
+
+
+def test_numerics_and_the_host_know_no_mechanics(known):
+    assert not known.get("numerics", set()) | known.get("host", set())
 
 
 def test_the_library_does_not_know_its_commands(known):
-    assert {name for name, others in known.items() if "commands" in others} == {"cli"}
-    assert {name for name, others in known.items() if "cli" in others} == {"__main__"}
+    assert {name for name, others in known.items() if "commands" in others} == {"__main__"}
     assert {name for name, others in known.items() if "scene" in others} == {"commands"}

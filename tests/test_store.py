@@ -135,7 +135,7 @@ KILLED = """
 import os, signal, sys, time, jax
 jax.config.update("jax_enable_x64", True)
 from diffcontact import ensemble
-from diffcontact.store import Store
+from diffcontact.ensemble.store import Store
 from test_ensemble import BATCH, _run
 folder, kills = sys.argv[1], int(sys.argv[2])
 write = Store.write
@@ -331,7 +331,7 @@ def test_what_the_message_says_has_a_damaged_chunk_run_again(tmp_path, whole):
 # Holds the file until it is killed.
 WRITER = """
 import sys, time, numpy as np, jax, diffcontact as dc
-from diffcontact.store import Store
+from diffcontact.ensemble.store import Store
 jax.config.update("jax_enable_x64", True)
 write = Store.write
 def slow(*call):

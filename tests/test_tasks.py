@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import diffcontact as dc
-from diffcontact import tasks
+from diffcontact.ensemble import tasks
 
 BATCH = {"a": np.linspace(0.1, 1.0, 10), "b": np.arange(30.0).reshape(10, 3)}
 

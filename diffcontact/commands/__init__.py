@@ -2,6 +2,7 @@
 
 A command's file has `HELP`, one line for `--help`; `add_arguments(parser)`; and `run(options) -> ExitCode`.
 
+cli          the command line itself
 complaint    how a command ends
 options      options that several have
 cache        compiled programs, kept from one run to the next

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from diffcontact import qp
-from diffcontact.messages import say
+from diffcontact.host.messages import say
 from diffcontact.numerics.devices import side_by_side
 from diffcontact.schemes import VelocityProjection
 from diffcontact.simulate import simulate

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import jax
 
-from diffcontact.files import CACHE_VARIABLE as VARIABLE
-from diffcontact.files import cache_folder as cache_folder
+from diffcontact.host.files import CACHE_VARIABLE as VARIABLE
+from diffcontact.host.files import cache_folder as cache_folder
 
 # A command compiles some 80 programs, 1 to 2 MB in all, most of them small; a hundred scenes fit.
 LIMIT = 256 * 2**20

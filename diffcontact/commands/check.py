@@ -11,8 +11,8 @@ import numpy as np
 from diffcontact.commands.complaint import ExitCode, about
 from diffcontact.commands.options import add_scene
 from diffcontact.commands.steps import accuracy
+from diffcontact.host.messages import say
 from diffcontact.hypotheses import report
-from diffcontact.messages import say
 from diffcontact.scene.study import Study, read_study
 from diffcontact.simulate import Trajectory, simulate
 from diffcontact.status import Status

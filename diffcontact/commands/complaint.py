@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from diffcontact.files import write_aside
-from diffcontact.messages import one_line, say
+from diffcontact.host.files import write_aside
+from diffcontact.host.messages import one_line, say
 
 
 class ExitCode(IntEnum):

@@ -13,8 +13,8 @@ from diffcontact.commands.complaint import ExitCode
 from diffcontact.commands.fit import fit_and_report
 from diffcontact.commands.options import path
 from diffcontact.commands.overwriting import require_own
-from diffcontact.files import require_writable, write_atomically
-from diffcontact.messages import say
+from diffcontact.host.files import require_writable, write_atomically
+from diffcontact.host.messages import say
 from diffcontact.scene import read_study
 from diffcontact.scene.units import Unit
 from diffcontact.simulate import simulate

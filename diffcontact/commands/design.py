@@ -23,10 +23,10 @@ from diffcontact.commands.options import add_scene, count, path
 from diffcontact.commands.overwriting import is_design, require_own, results_folder
 from diffcontact.commands.results import written_all_the_same
 from diffcontact.commands.setting import RANGE, parse_times, setting
-from diffcontact.files import require_writable, write_atomically
+from diffcontact.host.files import require_writable, write_atomically
+from diffcontact.host.messages import did_you_mean, say, shown
 from diffcontact.identify import Design, Interval, design
 from diffcontact.identify.experiment.controls import CHANNELS, DURATION, FRAME_RATE, RECORDING, RUNS
-from diffcontact.messages import did_you_mean, say, shown
 from diffcontact.scene.document import Scene, read_scene
 from diffcontact.scene.numerals import number
 from diffcontact.scene.preparation import PreparedRun

@@ -15,11 +15,11 @@ import numpy as np
 from diffcontact.commands import cache
 from diffcontact.commands.bench import bench
 from diffcontact.commands.complaint import ExitCode
-from diffcontact.messages import say
+from diffcontact.host.messages import say
+from diffcontact.host.versions import versions
 from diffcontact.qp import native
 from diffcontact.simulate import simulate
 from diffcontact.systems import balls
-from diffcontact.versions import versions
 
 HELP = "show versions, devices, precision and speed, and whether the installation is sound"
 

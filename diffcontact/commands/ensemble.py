@@ -29,8 +29,8 @@ from diffcontact.commands.options import add_scene, count, path
 from diffcontact.commands.setting import RANGE, parse_times, read_values, setting
 from diffcontact.commands.steps import enough, halved, tolerance
 from diffcontact.ensemble import ensemble
-from diffcontact.files import require_writable
-from diffcontact.messages import did_you_mean, say, shown
+from diffcontact.host.files import require_writable
+from diffcontact.host.messages import did_you_mean, say, shown
 from diffcontact.scene.document import Scene, read_scene
 from diffcontact.scene.study import require_possible
 from diffcontact.scene.ties import followed

@@ -10,11 +10,11 @@ from diffcontact.commands.complaint import ExitCode, about, complain
 from diffcontact.commands.options import add_scene, path
 from diffcontact.commands.overwriting import is_result, require_own, results_folder
 from diffcontact.commands.results import written_all_the_same
-from diffcontact.files import require_writable
+from diffcontact.host.files import require_writable
+from diffcontact.host.messages import say
 from diffcontact.identify import beside, compare_laws
 from diffcontact.identify.table import text_table
 from diffcontact.identify.verdict.verdict import NO
-from diffcontact.messages import say
 from diffcontact.report import is_page, page
 from diffcontact.scene.result import estimates, result_document, result_report
 from diffcontact.scene.sisters import NONE, Sisters, read_sisters

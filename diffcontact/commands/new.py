@@ -8,8 +8,8 @@ from pathlib import Path
 
 from diffcontact.commands.complaint import ExitCode
 from diffcontact.commands.options import path
-from diffcontact.files import require_writable, write_new
-from diffcontact.messages import one_line, say
+from diffcontact.host.files import require_writable, write_new
+from diffcontact.host.messages import one_line, say
 
 HELP = "look at a recording and write a scene to start from"
 

@@ -11,8 +11,8 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from diffcontact.files import read_bytes
-from diffcontact.messages import shown
+from diffcontact.host.files import read_bytes
+from diffcontact.host.messages import shown
 from diffcontact.scene.document import Scene
 
 _RESULT, _DESIGN = re.compile(rb'\{\s*"converged":'), re.compile(rb'\{\s*"sentence":')

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from diffcontact.files import write_aside, write_atomically
-from diffcontact.messages import say
+from diffcontact.host.files import write_aside, write_atomically
+from diffcontact.host.messages import say
 
 
 @contextmanager

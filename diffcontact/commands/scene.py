@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from diffcontact.commands.complaint import ExitCode
-from diffcontact.messages import say
+from diffcontact.host.messages import say
 from diffcontact.scene.reference import reference
 
 HELP = "print every key that a scene may hold, and every parameter of the ready-made systems"

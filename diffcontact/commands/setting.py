@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diffcontact.drawing import Draw
-from diffcontact.messages import shown
+from diffcontact.host.messages import shown
 from diffcontact.scene.document import Scene
 from diffcontact.scene.numerals import number, whole
 from diffcontact.scene.reading import FROM_DATA

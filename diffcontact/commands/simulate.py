@@ -13,9 +13,9 @@ from diffcontact.commands.overwriting import require_own, results_folder
 from diffcontact.commands.results import written_all_the_same
 from diffcontact.commands.setting import RANGE, parse_times, setting
 from diffcontact.commands.steps import accuracy
-from diffcontact.files import require_writable
-from diffcontact.messages import say
-from diffcontact.progress import stage
+from diffcontact.host.files import require_writable
+from diffcontact.host.messages import say
+from diffcontact.host.progress import stage
 from diffcontact.report import is_page, page
 from diffcontact.report.simulated import trajectory_report
 from diffcontact.scene.document import Scene, read_scene

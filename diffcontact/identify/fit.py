@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from diffcontact.arguments import is_count
+from diffcontact.host.progress import stage
 from diffcontact.identify.estimate import estimate
 from diffcontact.identify.identifiability.assessment import POINTS, Identifiability, assess, refuse_hopeless
 from diffcontact.identify.identifiability.finite import require_finite
@@ -27,7 +28,6 @@ from diffcontact.identify.search.resolved_steps import story, with_resolved_step
 from diffcontact.identify.search.shooting import METHODS, SHOOTING, Outcome, search
 from diffcontact.identify.search.trust_region import solve
 from diffcontact.identify.search.weightless import without_weightless
-from diffcontact.progress import stage
 
 NOISES = ("stated", "estimated")
 # How often a fit goes on from a lower cost that was found within its intervals.
@@ -113,7 +113,7 @@ def fit(
             function of the run returns NaN, at the start and at eight other points of the bounds. True refuses already
             where the data cannot determine every parameter (see `check`), False never. What a fit that goes on cannot
             see is named in the result.
-        progress: called as `progress(iteration, cost)` at every Jacobian. Within `diffcontact.progress.shown()` a
+        progress: called as `progress(iteration, cost)` at every Jacobian. Within `diffcontact.host.progress.shown()` a
             terminal shows what goes on without it.
 
     Returns:

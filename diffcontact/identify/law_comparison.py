@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from diffcontact.host.progress import stage
 from diffcontact.identify.comparison import Comparison, compare
 from diffcontact.identify.estimate import estimate
 from diffcontact.identify.impact_law import (
@@ -26,7 +27,6 @@ from diffcontact.identify.problem.objective import Objective, Progress
 from diffcontact.identify.problem.parameters import Domain, Interval, Real
 from diffcontact.identify.result import FitResult, resumed
 from diffcontact.identify.search.shooting import search
-from diffcontact.progress import stage
 from diffcontact.systems.laws import LAWS, Coefficient, named
 
 # Burnham and Anderson's difference in AIC that deserves notice; Kass and Raftery's in BIC.

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diffcontact.drawing import Draw
-from diffcontact.files import write_atomically
+from diffcontact.host.files import write_atomically
 from diffcontact.identify.covariance.autoregression import autocorrelation
 from diffcontact.identify.covariance.error_bars import WITHIN
 from diffcontact.identify.intervals.profiled import Profile

@@ -8,7 +8,7 @@ from functools import lru_cache
 import jax.numpy as jnp
 import numpy as np
 
-from diffcontact.messages import shown
+from diffcontact.host.messages import shown
 from diffcontact.scene.keys import Table
 from diffcontact.scene.ready import IMPACT_LAW, Quantity, Turned
 from diffcontact.systems import laws, poses

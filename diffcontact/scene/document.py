@@ -23,10 +23,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from diffcontact.files import read_text
+from diffcontact.host.files import read_text
+from diffcontact.host.messages import shown
 from diffcontact.identify.problem.loss import LOSSES, ROBUST
 from diffcontact.identify.search.shooting import SHOOTING
-from diffcontact.messages import shown
 from diffcontact.scene.keys import Table
 from diffcontact.scene.kinds import KINDS
 from diffcontact.scene.measurements import Measurements, read_measurements

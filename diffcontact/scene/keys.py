@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from diffcontact.messages import did_you_mean, shown
+from diffcontact.host.messages import did_you_mean, shown
 from diffcontact.scene.numerals import SIZES, sizable
 from diffcontact.scene.units import Unit, factor
 

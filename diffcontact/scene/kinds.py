@@ -12,7 +12,7 @@ from dataclasses import replace
 import jax.numpy as jnp
 import numpy as np
 
-from diffcontact.messages import shown
+from diffcontact.host.messages import shown
 from diffcontact.scene.contacts import (
     FRICTION_OPTION,
     LAW_OPTION,

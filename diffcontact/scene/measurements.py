@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from diffcontact.files import read_bytes, read_text
-from diffcontact.messages import did_you_mean, shown
+from diffcontact.host.files import read_bytes, read_text
+from diffcontact.host.messages import did_you_mean, shown
 from diffcontact.scene.clock import backwards, frame_clock, increasing, straight_clock
 from diffcontact.scene.numerals import is_number, number
 from diffcontact.scene.reading import FROM_DATA, Reading

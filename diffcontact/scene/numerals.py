@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from diffcontact.messages import shown
+from diffcontact.host.messages import shown
 
 # Beyond them squares, and products of a few, leave the range of a float64 (1e-308 to 1e308).
 SMALLEST, LARGEST = 1e-40, 1e40

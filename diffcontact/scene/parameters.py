@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from diffcontact.host.messages import shown
 from diffcontact.identify import Interval, Normal, Positive, Real
-from diffcontact.messages import shown
 from diffcontact.scene.keys import Table
 from diffcontact.scene.reading import FROM_DATA
 from diffcontact.scene.ready import Quantity

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from diffcontact.messages import shown
+from diffcontact.host.messages import shown
 from diffcontact.scene.keys import Table
 from diffcontact.scene.numerals import is_number
 

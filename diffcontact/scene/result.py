@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from diffcontact.host.versions import versions
 from diffcontact.identify import FitResult
 from diffcontact.identify.reporting import Labels, fit_report
 from diffcontact.report import Channel, Report
 from diffcontact.scene.parameters import Parameter
 from diffcontact.scene.study import Study
-from diffcontact.versions import versions
 
 
 def result_document(study: Study, result: FitResult) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from diffcontact import shapes
-from diffcontact.messages import shown
+from diffcontact.host.messages import shown
 from diffcontact.scene.contacts import (
     FRICTION_OPTION,
     LAW_OPTION,

@@ -21,8 +21,8 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from diffcontact.host.messages import did_you_mean, shown
 from diffcontact.identify import Interval, Normal, Positive, Real
-from diffcontact.messages import did_you_mean, shown
 from diffcontact.scene.keys import Table
 from diffcontact.scene.numerals import number
 from diffcontact.scene.parameters import Parameter

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from diffcontact.messages import did_you_mean, shown
+from diffcontact.host.messages import did_you_mean, shown
 
 # name -> (factor to SI, powers of length, mass, time, angle); counts are numbers, a pixel is a length of its own, a
 # frame of a film a time of its own. An angle is no number: 5 Hz, as a spin, might be 5 rad/s or 5 turns a second.

@@ -34,7 +34,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from diffcontact.messages import did_you_mean
+from diffcontact.host.messages import did_you_mean
 
 
 @dataclass(frozen=True)

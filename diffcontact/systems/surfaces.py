@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from diffcontact.host.messages import shown
 from diffcontact.mapped_output import core
-from diffcontact.messages import shown
 from diffcontact.qp.rows.body_rows import BodyRows, Rows
 from diffcontact.qp.rows.slots import NONE
 from diffcontact.system import System

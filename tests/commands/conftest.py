@@ -1,6 +1,6 @@
 import pytest
 
-from diffcontact.cli import main
+from diffcontact.commands.cli import main
 from diffcontact.scene.study import Study
 
 

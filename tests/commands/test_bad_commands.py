@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 from command_line import BALL, ROWS, SCENE, assert_one_line
 
-from diffcontact.cli import main
+from diffcontact.commands.cli import main
 
 MANY_DIGITS, TOO_MANY_DIGITS = "9" * 400, "9" * 5000
 SIZES = "expected 0 or a size from 1e-40 to 1e+40"

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from command_line import assert_one_line, write
 
-from diffcontact.cli import main
 from diffcontact.commands import bench, doctor
+from diffcontact.commands.cli import main
 from diffcontact.report import is_page
 
 # In pixels and frames; the floor is 560 pixels below.

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from command_line import assert_one_line
 
-from diffcontact.cli import main
+from diffcontact.commands.cli import main
 from diffcontact.commands.demo import TRUTH
 from diffcontact.commands.overwriting import is_result
 from diffcontact.report import is_page

@@ -6,7 +6,7 @@ import pytest
 from command_line import BALL, assert_one_line
 from tables import cases
 
-from diffcontact.cli import main
+from diffcontact.commands.cli import main
 from diffcontact.commands.design import parse_control
 from diffcontact.identify import Interval
 from diffcontact.scene.document import read_scene

@@ -8,9 +8,9 @@ import pytest
 from command_line import BALL, assert_one_line, write
 from tables import cases
 
-from diffcontact.cli import main
+from diffcontact.commands.cli import main
+from diffcontact.ensemble.tasks import LostChunkError
 from diffcontact.scene.study import read_study
-from diffcontact.tasks import LostChunkError
 
 pytestmark = pytest.mark.full
 

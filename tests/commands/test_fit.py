@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from command_line import assert_one_line, write
 
-from diffcontact.cli import main
+from diffcontact.commands.cli import main
 from diffcontact.commands.demo import SCENE
 from diffcontact.identify.portable import checksum
 from diffcontact.scene.study import Study, read_study

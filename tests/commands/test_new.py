@@ -25,7 +25,7 @@ from recorded import (
 )
 from tables import cases
 
-from diffcontact.cli import main
+from diffcontact.commands.cli import main
 from diffcontact.scene import read_study
 
 BOUNCES = "a ball that bounces, seen in ball y"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from diffcontact.cli import main
+from diffcontact.commands.cli import main
 
 EXPERIMENTS = Path(__file__).resolve().parents[2] / "experiments"
 

@@ -5,7 +5,7 @@ import json
 import airtrack
 import pytest
 
-from diffcontact.cli import main
+from diffcontact.commands.cli import main
 
 
 @pytest.fixture

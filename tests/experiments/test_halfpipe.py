@@ -5,7 +5,7 @@ import numpy as np
 from fitting import EXPERIMENTS, fitted, measured, write_csv
 
 import diffcontact as dc
-from diffcontact.cli import main
+from diffcontact.commands.cli import main
 
 
 def simulated(path, rng, gamma, curvature=4.3):

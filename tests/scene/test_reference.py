@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from diffcontact.cli import main
+from diffcontact.commands.cli import main
 from diffcontact.scene.document import parse_scene
 from diffcontact.scene.keys import QUANTITY_KEYS, Table
 from diffcontact.scene.kinds import KINDS, OPTIONS

@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diffcontact.arguments import is_count
+from diffcontact.host.messages import did_you_mean
 from diffcontact.identify.problem.parameters import Interval
-from diffcontact.messages import did_you_mean
 
 FRAME_RATE, DURATION, RUNS, CHANNELS = "frame_rate", "duration", "runs", "channels"
 RECORDING = (FRAME_RATE, DURATION, RUNS, CHANNELS)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diffcontact.arguments import is_count
+from diffcontact.host.progress import stage
 from diffcontact.identify.covariance.autoregression import Autoregression
 from diffcontact.identify.covariance.run_noise import run_noise
 from diffcontact.identify.estimate import estimate
@@ -22,7 +23,6 @@ from diffcontact.identify.search.shooting import Outcome
 from diffcontact.identify.search.trust_region import solve
 from diffcontact.identify.table import text_table, within
 from diffcontact.identify.verdict.verdict import Verdict
-from diffcontact.progress import stage
 from diffcontact.status import Status
 
 _ITERATIONS = 30

@@ -10,12 +10,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from diffcontact.host.progress import stage
 from diffcontact.identify.intervals.grip_or_slip import further
 from diffcontact.identify.intervals.parabola import leaning, misjudged
 from diffcontact.identify.intervals.profile import LowerCostError, profile
 from diffcontact.identify.intervals.scan import Scan
 from diffcontact.identify.result import FitResult
-from diffcontact.progress import stage
 
 # Every one takes a dozen fits.
 _AT_MOST = 4

@@ -15,11 +15,11 @@ from dataclasses import replace
 import numpy as np
 from scipy.special import stdtrit
 
+from diffcontact.host.progress import stage
 from diffcontact.identify.identifiability.naming import least_friction, role
 from diffcontact.identify.intervals.profile import LowerCostError
 from diffcontact.identify.intervals.scan import Scan, end_of_interval
 from diffcontact.identify.result import FitResult
-from diffcontact.progress import stage
 
 # The search begins with this part of the edge.
 _STEP = 0.05

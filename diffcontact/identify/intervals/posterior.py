@@ -27,6 +27,7 @@ from jax import Array
 from numpy.typing import NDArray
 
 from diffcontact.arguments import is_count
+from diffcontact.host.progress import stage
 from diffcontact.identify.covariance.autoregression import whitening
 from diffcontact.identify.covariance.run_noise import run_noise
 from diffcontact.identify.intervals.other_minima import listed, missed
@@ -37,7 +38,6 @@ from diffcontact.identify.problem.run import Linearised, Run
 from diffcontact.identify.result import FitResult, resumed
 from diffcontact.identify.table import text_table, within
 from diffcontact.identify.verdict.verdict import Verdict
-from diffcontact.progress import stage
 from diffcontact.status import Status
 
 # The draws are made in so many pieces, at most.

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from diffcontact.host.progress import note
 from diffcontact.identify.problem.joint_residual import JointResidual
 from diffcontact.identify.problem.loss import ROBUST, Loss
 from diffcontact.identify.problem.normal_equations import NormalEquations
@@ -17,7 +18,6 @@ from diffcontact.identify.problem.parameters import Domain, FreeParameters, Tie,
 from diffcontact.identify.problem.priors import Normal, Priors
 from diffcontact.identify.problem.rounding import is_rounding, negligible_columns
 from diffcontact.identify.problem.run import Linearised
-from diffcontact.progress import note
 
 Progress = Callable[[int, float], None]
 

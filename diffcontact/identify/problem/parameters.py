@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diffcontact.arguments import placed
-from diffcontact.messages import did_you_mean
+from diffcontact.host.messages import did_you_mean
 
 
 @dataclass(frozen=True)

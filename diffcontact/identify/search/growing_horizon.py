@@ -11,9 +11,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from diffcontact.host.progress import stage
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.search.levenberg_marquardt import descend
-from diffcontact.progress import stage
 
 # The horizon grows by at least this part of the record, less than what lies between two impacts worth resolving.
 _STAGE = 1.0 / 24.0

@@ -22,12 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult
 
+from diffcontact.host.progress import stage
 from diffcontact.identify.identifiability.naming import role
 from diffcontact.identify.problem.normal_equations import NormalEquations
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.search.levenberg_marquardt import bounded_step, descend
 from diffcontact.identify.search.neighbouring_impacts import neighbouring_impacts
-from diffcontact.progress import stage
 
 # A descent has stalled where the slope at its end promises more than this part of the cost.
 _STALLED = 1e-3

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult
 
+from diffcontact.host.progress import stage
 from diffcontact.identify.problem.normal_equations import NormalEquations
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.search.growing_horizon import grow
@@ -34,7 +35,6 @@ from diffcontact.identify.search.neighbouring_impacts import neighbouring_impact
 from diffcontact.identify.search.run_by_run import rub_for_themselves, run_by_run, stalled
 from diffcontact.identify.search.starts import starting_points
 from diffcontact.identify.search.trust_region import solve
-from diffcontact.progress import stage
 
 METHODS = ("lm", "lbfgs", "adam")
 SHOOTING = ("auto", "single", "growing", "impacts", "multiple")

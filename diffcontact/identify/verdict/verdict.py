@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from diffcontact.messages import printable
+from diffcontact.host.messages import printable
 
 YES, PARTLY, NO = "yes", "partly", "no"
 _HEADLINES = {

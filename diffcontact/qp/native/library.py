@@ -21,7 +21,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from diffcontact.files import cache_folder, write_atomically
+from diffcontact.host.files import cache_folder, write_atomically
 
 KERNEL = Path(__file__).parent
 # The kernel's modules, and those that it takes numbers from.

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from diffcontact.messages import shown
+from diffcontact.host.messages import shown
 from diffcontact.scene.units import is_unit
 
 TIME = re.compile(

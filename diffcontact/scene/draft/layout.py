@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from diffcontact.messages import shown
+from diffcontact.host.messages import shown
 from diffcontact.scene.draft.headings import is_name, read_unit
 from diffcontact.scene.draft.spelling import has_decimal_comma, is_meant, is_plain, require_word
 from diffcontact.scene.recordings.sheet import Row, rows_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from diffcontact.messages import shown
+from diffcontact.host.messages import shown
 from diffcontact.scene.units import is_unit
 
 _PLAIN = r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?"

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from diffcontact.files import read_bytes, read_text
+from diffcontact.host.files import read_bytes, read_text
 from diffcontact.identify.covariance.roughness import roughness
 from diffcontact.scene.clock import increasing, straight_clock
 from diffcontact.scene.draft.headings import AXIS, FRAME, FULL_TURN, LENGTHS, TIME, TIMES, Headings, core

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from diffcontact.messages import shown
+from diffcontact.host.messages import shown
 from diffcontact.scene.keys import Table
 from diffcontact.scene.measurements import Measurements
 from diffcontact.scene.preparation.run import Preparation, PreparedRun

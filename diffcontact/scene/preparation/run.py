@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diffcontact.drawing import Draw
-from diffcontact.messages import printable
+from diffcontact.host.messages import printable
 from diffcontact.scene.measurements import Measurements
 
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from diffcontact.messages import shown
+from diffcontact.host.messages import shown
 from diffcontact.scene.numerals import number
 from diffcontact.scene.recordings.sheet import Sheet, decimal_of, listed, rows_of
 from diffcontact.scene.recordings.tracks import Sample, joined

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from diffcontact.messages import shown
+from diffcontact.host.messages import shown
 from diffcontact.scene.recordings.sheet import Row, Sheet, decimal_of, listed, rows_of
 
 _KEYS = ("NO_OF_FRAMES", "NO_OF_MARKERS", "FREQUENCY")

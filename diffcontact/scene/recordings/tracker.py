@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from diffcontact.messages import shown
+from diffcontact.host.messages import shown
 from diffcontact.scene.numerals import number
 from diffcontact.scene.recordings.sheet import Row, Sheet, decimal_of, listed, rows_of
 from diffcontact.scene.recordings.tracks import Sample, joined

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from diffcontact.messages import printable
+from diffcontact.host.messages import printable
 
 # Between two looks at the clock [s]: who compiles for a minute says nothing of its own.
 _TICK = 0.5

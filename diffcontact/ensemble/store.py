@@ -21,7 +21,7 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from diffcontact.files import (
+from diffcontact.host.files import (
     SparseFile,
     alone_in,
     lock,

@@ -11,16 +11,16 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.experimental import multihost_utils
 
 from diffcontact.arguments import is_count
-from diffcontact.messages import say
-from diffcontact.messages import shown as brief
+from diffcontact.ensemble.store import Arrays, Store, digest
+from diffcontact.ensemble.tasks import Conditions, LostChunkError, Task, dealt, require_executor, vectorised
+from diffcontact.host.messages import say
+from diffcontact.host.messages import shown as brief
+from diffcontact.host.progress import shown, stage
 from diffcontact.numerics.devices import side_by_side
-from diffcontact.processes import gathered
-from diffcontact.progress import shown, stage
 from diffcontact.status import Status
-from diffcontact.store import Arrays, Store, digest
-from diffcontact.tasks import Conditions, LostChunkError, Task, dealt, require_executor, vectorised
 
 
 def ensemble(
@@ -290,3 +290,28 @@ def _agree(store, call, *, refused: bool) -> None:
         raise ValueError(f"ensemble(store={str(store)!r}): refused by the first process, whose error says why")
     if not all(np.array_equal(one["alike"], alike) for one in told):
         raise ValueError("ensemble(batch): differs between the processes, expected the same arguments in each")
+
+
+def gathered(values: Any) -> list[Any]:
+    """Collect the values of every process, in the order of the processes, bit for bit; every process must call it.
+
+    Args:
+        values: pytree of numpy arrays, of the same structure, shapes and dtypes in all processes.
+
+    Example:
+        >>> gathered({"status": np.array([0, 1])})  # of the only process there is
+        [{'status': array([0, 1])}]
+    """
+    if jax.process_count() == 1:
+        return [values]
+    leaves, structure = jax.tree.flatten(values)
+    # As bytes: one message whatever the dtypes are, and no number is converted on the way.
+    message = np.concatenate([np.ascontiguousarray(leaf).reshape(-1).view(np.uint8) for leaf in leaves])
+    ends = np.cumsum([leaf.nbytes for leaf in leaves])[:-1]
+    return [
+        jax.tree.unflatten(
+            structure,
+            [part.view(leaf.dtype).reshape(leaf.shape) for part, leaf in zip(np.split(row, ends), leaves, strict=True)],
+        )
+        for row in multihost_utils.process_allgather(message)
+    ]

@@ -21,10 +21,10 @@ import jax
 from diffcontact.commands.cache import use_cache
 from diffcontact.commands.complaint import ExitCode, complain, unforeseen
 from diffcontact.commands.threads import products_by_one_thread
-from diffcontact.interruption import heeded
-from diffcontact.messages import say
-from diffcontact.progress import shown
-from diffcontact.tasks import LostChunkError
+from diffcontact.ensemble.tasks import LostChunkError
+from diffcontact.host.interruption import heeded
+from diffcontact.host.messages import say
+from diffcontact.host.progress import shown
 
 NOTHING_HALF_WRITTEN = "no file was left half-written"
 

@@ -24,9 +24,9 @@ import jax
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
-from diffcontact.messages import shown
+from diffcontact.host.messages import shown
+from diffcontact.host.versions import versions
 from diffcontact.qp import native
-from diffcontact.versions import versions
 
 # Tasks under way at a time: for each worker, so that none waits for the caller, and where their number is not known.
 _EACH, _UNKNOWN = 2, 16
