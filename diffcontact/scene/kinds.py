@@ -244,7 +244,8 @@ def _of_materials(
     surfaces, kinds = replace(system.surfaces, materials=materials), max(materials) + 1
     low, high = np.sort(np.indices((kinds, kinds)), axis=0)
     number = low * kinds + high
-    met = np.unique(surfaces.coefficients("number", {"number": number}))
+    first, second = (np.asarray(materials)[numbers] for numbers in surfaces.all_pairs())
+    met = np.unique(number[first, second])
 
     def of_pairs(name):
         names = [f"{name}_{pair // kinds}_{pair % kinds}" for pair in met]

@@ -215,9 +215,13 @@ class Surfaces:
         """() or (c,) the coefficient by this name of all contacts, in the order of `balls`."""
         if self.materials is None:
             return params[name]
+        return self.coefficients_between(name, params, *self.all_pairs())
+
+    def all_pairs(self) -> tuple[np.ndarray, np.ndarray]:
+        """The numbers (c,) of the two surfaces of each contact, in the order of `balls`, where materials are given."""
+        assert self.materials is not None
         sides = 0 if self.box is None else 2 * self.dimension
-        first, second = self.pairs(len(self.materials) - self.spheres - sides)
-        return self.coefficients_between(name, params, first, second)
+        return self.pairs(len(self.materials) - self.spheres - sides)
 
     def coefficients_between(self, name: str, params, first, second):
         """() or (c,) the coefficient by this name where the surfaces of these numbers (c,) meet."""
