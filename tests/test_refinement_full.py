@@ -9,23 +9,6 @@ import diffcontact as dc
 
 pytestmark = pytest.mark.full
 
-BALL = dc.systems.balls(1, 1, box=(0.0, 10.0))
-
-
-def _params(restitution):
-    return {
-        "mass": jnp.ones(1),
-        "radius": jnp.zeros(1),
-        "gravity": jnp.array([-9.81]),
-        "restitution": jnp.asarray(restitution),
-    }
-
-
-@pytest.mark.parametrize(("start", "speed"), [(1.0, 0.0), (0.0, 4.0)])
-def test_a_bounce_shorter_than_the_only_step_is_told(start, speed):
-    run = dc.simulate(BALL, _params(0.8), [start], [speed], [0.0, 1.0])
-    assert run.status == dc.Status.TOO_COARSE
-
 
 def test_the_error_is_one():
     # Second order: the change of the last halving is three times what is left, so the true error is below it.

@@ -35,18 +35,6 @@ def _viscoelastic(p, speed):
 BALL = _ball(_linear)
 
 
-def _dropped(theta, T, bounces):
-    """Height and velocity at T of a ball that was dropped from theta[2], by recursion from bounce to bounce."""
-    e0, a, height = theta
-    speed = jnp.sqrt(2 * G * height)
-    time = speed / G
-    for _ in range(bounces):
-        speed = (e0 - a * speed) * speed
-        landed, time = time, time + 2 * speed / G
-    left = T - landed
-    return jnp.stack([speed * left - G * left**2 / 2, speed - G * left])
-
-
 def test_second_order_through_air_against_an_event_exact_motion():
     """State and derivative; the reference has the saltation of each impact, with de/dspeed in it."""
     ball = replace(BALL, force=lambda t, q, u, p: -G - 0.1 * jnp.abs(u) * u)
@@ -155,18 +143,6 @@ def test_a_power_with_an_infinite_slope_at_rest_keeps_derivatives_finite():
     assert np.max(np.abs(difference)) > 0.1
     np.testing.assert_allclose(jax.jacfwd(end)(c), difference, rtol=1e-6)
     np.testing.assert_allclose(jax.jacrev(end)(c), difference, rtol=1e-6)
-
-
-def test_single_precision():
-    run = dc.simulate(
-        BALL, {"e0": jnp.float32(0.9), "a": jnp.float32(0.04)}, np.ones(1, np.float32), np.zeros(1, np.float32),
-        np.linspace(0, 1.9, 21, dtype=np.float32),
-    )  # fmt: skip
-    assert run.q.dtype == np.float32
-    assert run.status == 0
-    truth = _dropped(jnp.array([0.9, 0.04, 1.0]), 1.9, 3)
-    # Rounding of 20 steps and 3 bounces, each of which multiplies it by at most 2.
-    np.testing.assert_allclose(np.r_[run.q[-1], run.u[-1]], truth, atol=200 * np.finfo(np.float32).eps)
 
 
 def test_hypotheses_name_the_law():

@@ -19,32 +19,6 @@ TIMES = jnp.linspace(0.0, 2.0, 21)
 START = jnp.array([0.3, 1.2]), jnp.array([1.5, -0.4])
 
 
-def _end(params, q0, u0):
-    run = dc.simulate(SYSTEM, params, q0, u0, TIMES)
-    return jnp.concatenate([run.q[-1], run.u[-1]])
-
-
-def test_forward_and_reverse_derivatives_agree_with_each_other_and_with_differences(rng):
-    tangent = jnp.asarray(rng.normal(size=2))
-    cotangent = jnp.asarray(rng.normal(size=4))
-    value, forward = jax.jvp(lambda q0: _end(PARAMS, q0, START[1]), (START[0],), (tangent,))
-    _, pull = jax.vjp(lambda q0: _end(PARAMS, q0, START[1]), START[0])
-    np.testing.assert_allclose(cotangent @ forward, pull(cotangent)[0] @ tangent, rtol=1e-12)
-    step = 1e-6
-    ends = [_end(PARAMS, START[0] + sign * step * tangent, START[1]) for sign in (1, -1)]
-    # Central differences: rounding 1e-16 / 1e-6 and the curvature times 1e-12.
-    np.testing.assert_allclose(forward, (ends[0] - ends[1]) / (2 * step), atol=1e-8)
-    assert value.shape == (4,)
-
-
-def test_substeps_and_uneven_grids_change_nothing_for_constant_forces():
-    uneven = jnp.array([0.0, 0.13, 0.5, 0.51, 2.0])
-    coarse = dc.simulate(SYSTEM, PARAMS, *START, uneven)
-    fine = dc.simulate(SYSTEM, PARAMS, *START, uneven, substeps=3)
-    np.testing.assert_allclose(coarse.q, fine.q, atol=1e-13)
-    np.testing.assert_allclose(jnp.sum(coarse.impulse, 0), jnp.sum(fine.impulse, 0), atol=1e-12)
-
-
 def test_steps_are_the_same_however_they_are_counted(monkeypatch):
     """So many known when tracing, or when running; a step alone in a branch, as on a CPU, or without one."""
 

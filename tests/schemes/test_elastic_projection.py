@@ -38,18 +38,6 @@ def test_without_restitution_it_is_catching_up():
     np.testing.assert_allclose(one.impulse, two.impulse, atol=1e-7)
 
 
-def test_a_moving_wall_bounces_with_the_relative_velocity():
-    system = dc.System(
-        gap=lambda t, q, p: q - 0.5 * t,
-        force=lambda t, q, u, p: jnp.zeros(1),
-        mass=lambda q, p: jnp.ones(1),
-        restitution=lambda p: 0.6,
-    )
-    run = dc.simulate(system, {}, [1.0], [-1.0], np.linspace(0, 1, 101), scheme=dc.ElasticProjection())
-    # u+ - w = -e (u- - w), exact for uniform motion.
-    np.testing.assert_allclose(run.u[-1, 0], 0.5 + 0.6 * 1.5, rtol=1e-10)
-
-
 def test_one_coefficient_only():
     system, params, q0, u0, _ = convergence.balls_in_box(3, np.full(15, 0.5))
     with pytest.raises(ValueError, match=r"one coefficient for all contacts.*\(15,\)"):

@@ -27,23 +27,6 @@ BLOCK = dc.System(
 )
 
 
-@jax.jit
-def slid(friction, angle, speed, times):
-    """The block thrown up its slope."""
-    params = {"friction": friction, "angle": angle}
-    return dc.simulate(BLOCK, params, jnp.zeros(2), speed * jnp.array([1.0, 0.0]), times, scheme=COULOMB)
-
-
-def test_jit_eager_and_vmap_agree():
-    times = jnp.linspace(0, 0.4, 41)
-    frictions = jnp.array([0.1, 0.4, 0.6])
-    lanes = jax.vmap(lambda friction: slid(friction, 0.3, 1.0, times).q)(frictions)
-    for lane, friction in zip(lanes, frictions, strict=True):
-        np.testing.assert_allclose(lane, slid(friction, 0.3, 1.0, times).q, atol=1e-14)
-    eager = dc.simulate(BLOCK, {"friction": 0.4, "angle": 0.3}, [0.0, 0.0], [1.0, 0.0], times, scheme=COULOMB)
-    np.testing.assert_allclose(lanes[1], eager.q, atol=1e-14)
-
-
 # A disc above the floor, and a rod that leans between floor and wall.
 DISC = dc.systems.balls(1, 2, box=((-np.inf, 0.0), (np.inf, np.inf)), spin=True)
 
@@ -214,21 +197,6 @@ def test_a_tangential_restitution_is_told():
     system, params, q0, u0 = _heap(1)
     run = dc.simulate(system, params | {"tangential_restitution": 0.5}, q0, u0, H * np.arange(3), scheme=COULOMB)
     assert run.status == dc.Status.RESTITUTION_IGNORED
-
-
-def test_a_sphere_slips_and_then_rolls_and_its_quaternion_stays_one():
-    """With mu g = 2 the slip of 1 m/s takes 1 / (7/2 * 2) s; then v = 5/7."""
-    sphere = dc.systems.balls(1, 3, box=((-np.inf, -np.inf, 0.0), (np.inf, np.inf, np.inf)), spin=True)
-    params = {"mass": np.ones(1), "radius": np.full(1, 0.1), "gravity": np.array([0.0, 0.0, -10.0])}
-    params |= {"restitution": 0.0, "friction": 0.2}
-    q0, u0 = np.array([0.0, 0.0, 0.1, 1.0, 0.0, 0.0, 0.0]), np.array([1.0, 0.0, 0.0, 0.0, 0.0, 0.0])
-    run = dc.simulate(sphere, params, q0, u0, 0.01 * np.arange(101), scheme=COULOMB)
-    assert run.status == dc.Status.OK
-    np.testing.assert_allclose(run.u[-1], [5 / 7, 0, 0, 0, 5 / 0.7, 0], atol=1e-10)
-    # While it slips u is exact: the force is constant.
-    np.testing.assert_allclose(run.u[:14, 0], 1 - 2 * run.t[:14], atol=1e-10)
-    np.testing.assert_allclose(np.linalg.norm(run.q[:, 3:], axis=1), 1.0, atol=1e-12)
-    assert run.q[-1, 2] == pytest.approx(0.1, abs=1e-12)
 
 
 def test_a_start_from_reactions_changes_nothing_but_the_way():

@@ -261,41 +261,6 @@ def test_directions_and_their_derivatives_are_finite_whatever_the_normal():
     assert jnp.all(jnp.isfinite(frames(normals.astype(jnp.float32), mask)))
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("dimension", [2, 3])
-def test_eager_jit_and_vmap_agree(dimension):
-    system, params = _scene(dimension), _params(dimension)
-    states = [_state(dimension, seed) for seed in range(3)]
-
-    def seen(q, u):
-        return system.slip(0.2, q, u, params), system.force(0.2, q, u, params), system.mass(q, params)
-
-    eager = [seen(*state) for state in states]
-    lanes = jax.vmap(seen)(*(jnp.stack(x) for x in zip(*states, strict=True)))
-    for k, alone in enumerate(eager):
-        for one, many, compiled in zip(alone, lanes, jax.jit(seen)(*states[k]), strict=True):
-            np.testing.assert_allclose(many[k], one, rtol=1e-13, atol=1e-14)
-            np.testing.assert_allclose(compiled, one, rtol=1e-13, atol=1e-14)
-
-
-@pytest.mark.full
-def test_moments_of_inertia_and_gravity():
-    radius, mass = jnp.array([0.1, 0.2]), jnp.array([2.0, 3.0])
-    for dimension, share, turns in ((2, 1 / 2, 1), (3, 2 / 5, 3)):
-        system = dc.systems.balls(2, dimension, spin=True)
-        params = _params(dimension, 2) | {"radius": radius, "mass": mass}
-        q, u = _state(dimension, 8, 2)
-        metric = system.mass(q, params).reshape(2, -1)
-        np.testing.assert_array_equal(metric[:, :dimension], np.repeat(mass[:, None], dimension, axis=1))
-        inertia = np.repeat((share * mass * radius**2)[:, None], turns, axis=1)
-        np.testing.assert_allclose(metric[:, dimension:], inertia, rtol=1e-15)
-        given = system.mass(q, params | {"inertia": jnp.array([5.0, 6.0])}).reshape(2, -1)
-        np.testing.assert_array_equal(given[:, -1], [5.0, 6.0])
-        force = system.force(0.0, q, u, params).reshape(2, -1)
-        np.testing.assert_array_equal(force[:, :dimension], mass[:, None] * params["gravity"][None, :])
-        assert not np.any(force[:, dimension:])
-
-
 PAIR = {
     "mass": np.ones(2),
     "radius": 0.1 * np.ones(2),

@@ -58,17 +58,6 @@ def _slip(params, u0):
     return size, slip / size
 
 
-def _rolled(params, q0, u0):
-    """Slips for 2 s / (7 mu g) with the deceleration mu g, then rolls."""
-    del q0
-    (size, along), r, m = _slip(params, u0), params["radius"][0], params["mass"][0]
-    push = params["friction"] * -params["gravity"][2]
-    until, end = 2 * size / (7 * push), TIMES[-1]
-    v, w = _pushed(params, u0[:2], u0[3:], -m * push * until * along)
-    place = u0[:2] * until - push * along * until**2 / 2 + v * (end - until)
-    return jnp.concatenate([place, r[None], v, jnp.zeros(1), w])
-
-
 def _bounced(params, q0, u0):
     """Falls, is hit by P = (1 + e) m |v_N| and min(mu P, (1 + e_t) 2/7 m |v_T|), and flies."""
     (size, along), r, m = _slip(params, u0), params["radius"][0], params["mass"][0]
@@ -87,53 +76,6 @@ def _bounced(params, q0, u0):
     return jnp.concatenate([place, flight[:1], v, flight[1:], w])
 
 
-@pytest.mark.parametrize(
-    ("truth", "friction", "tangential"),
-    [
-        pytest.param(_rolled, 0.3, 0.0, id="slips, then rolls"),
-        pytest.param(_bounced, 0.05, 0.6, id="bounces and slips"),
-        pytest.param(_bounced, 0.8, 0.0, id="bounces and grips"),
-        pytest.param(_bounced, 0.8, 0.6, id="superball"),
-        pytest.param(_bounced, 0.8, -0.4, id="grips in part"),
-    ],
-)
-def test_a_sphere_on_the_floor_moves_as_in_closed_form(truth, friction, tangential):
-    rolls = truth is _rolled
-    params = SPHERE | {"friction": friction, "tangential_restitution": tangential}
-    tangent = jax.tree.map(jnp.zeros_like, SPHERE) | {"friction": 1.0, "mass": jnp.array([0.3])}
-    if rolls:
-        # What rests on the floor has one-sided derivatives by what lifts it.
-        params, lifted, height = params | {"restitution": 0.0}, 0.0, 0.1
-    else:
-        more = {"restitution": 0.7, "tangential_restitution": 0.3, "radius": jnp.array([0.05])}
-        tangent, lifted, height = tangent | more | {"gravity": jnp.array([0.0, 0.0, 1.0])}, 0.4, 0.6
-    given = params, _at(height), U0
-    tangent = tangent, jnp.zeros(7).at[2].set(lifted), jnp.array([0.3, -0.2, 0.0, 1.0, 2.0, 0.5])
-    (state, (quaternion, rubbed, status)), (slope, _) = _along(given, tangent)
-    expected, expected_slope = jax.jvp(lambda given: truth(*given), (given,), (tangent,))
-    assert status == Status.OK
-    np.testing.assert_allclose(state, expected, atol=ROUNDING)
-    np.testing.assert_allclose(slope, expected_slope, atol=ROUNDING)
-    np.testing.assert_allclose(np.linalg.norm(quaternion), 1, rtol=1e-15)
-    # All that friction does is in the trajectory.
-    np.testing.assert_allclose(np.sum(rubbed[:, 0], axis=0), 1.3 * (expected[3:5] - U0[:2]), atol=ROUNDING)
-
-
-def test_a_rolling_sphere_turns_about_its_axis():
-    """2 v / (7 mu g) and 5/7 v, the textbook's; the angle is that of slip and roll, to second order in the step."""
-    v, mu, g, r = 1.0, 0.3, 9.81, 0.1
-    straight = jnp.array([v, 0.0, 0.0, 0.0, 0.0, 0.0])
-    state, (quaternion, _, status) = _simulated(SPHERE | {"restitution": 0.0}, _at(r), straight)
-    until, end = 2 * v / (7 * mu * g), TIMES[-1]
-    assert status == Status.OK
-    np.testing.assert_allclose(state[3], 5 / 7 * v, atol=ROUNDING)
-    np.testing.assert_allclose(state[0], v**2 * 2 / (49 * mu * g) + 5 / 7 * v * end, atol=ROUNDING)
-    angle = (5 * mu * g / (2 * r) * until**2 / 2 + 5 / 7 * v / r * (end - until)) / 2
-    turned = 2 * np.arctan2(quaternion[2], quaternion[0])
-    # The midpoint rule for a half angle of 0.36 a step leaves a third of its cube in each of 8 steps.
-    np.testing.assert_allclose(np.cos(turned / 2 - angle), 1, atol=(8 * 0.36**3 / 3) ** 2)
-
-
 def test_single_precision_has_its_own_rounding():
     params = SPHERE | {"tangential_restitution": 0.6}
     given = jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), (params, _at(0.6), U0))
@@ -142,26 +84,6 @@ def test_single_precision_has_its_own_rounding():
     assert state.dtype == jnp.float32
     # Some ten operations a step on numbers of order 10.
     np.testing.assert_allclose(state, _bounced(params, _at(0.6), U0), atol=1e-4)
-
-
-def test_a_lane_that_is_bad_stands_still_and_disturbs_no_other():
-    tangent = jax.tree.map(jnp.zeros_like, SPHERE) | {"friction": 1.0}, jnp.zeros(7), jnp.ones(6)
-    friction, lanes = jnp.array([0.3, -0.1, jnp.nan, 0.3]), jnp.stack([_at(0.6)] * 4)
-    # No sphere of lane 3 has an orientation.
-    lanes = lanes.at[3, 3].set(0.0)
-
-    def lane(friction, q0):
-        return _along((SPHERE | {"friction": friction}, q0, U0), tangent)
-
-    (state, (_, rubbed, status)), (slope, _) = jax.vmap(lane)(friction, lanes)
-    (alone, (_, _, fine)), (slope_alone, _) = lane(friction[0], lanes[0])
-    assert fine == Status.OK
-    assert status.tolist() == [Status.OK, Status.BAD_INPUT, Status.NOT_FINITE, Status.BAD_INPUT]
-    np.testing.assert_allclose(state[0], alone, atol=ROUNDING)
-    np.testing.assert_allclose(slope[0], slope_alone, atol=ROUNDING)
-    np.testing.assert_array_equal(state[1:], np.broadcast_to(np.concatenate([_at(0.6)[:3], U0]), (3, 9)))
-    assert not np.any(rubbed[1:])
-    assert np.all(np.isfinite(slope))
 
 
 def test_a_cell_list_leads_to_the_motion_of_all_pairs():
