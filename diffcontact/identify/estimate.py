@@ -1,200 +1,222 @@
-"""From the end of a descent to the result: error bars, what is at a bound, what the data cannot see, the message."""
+"""The estimate at the end of a fit, with its error bars: what verdict, intervals and designs are computed from."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import OptimizeResult
-from scipy.special import ndtri
 
-from diffcontact.identify.covariance.error_bars import error_bars
-from diffcontact.identify.covariance.influence import run_residuals
-from diffcontact.identify.covariance.jackknife import RunResidual, prediction_errors
-from diffcontact.identify.identifiability.assessment import hints, in_values
-from diffcontact.identify.identifiability.grip import half_widths
-from diffcontact.identify.identifiability.naming import least_friction, role
-from diffcontact.identify.identifiability.null_space import NullSpace, null_space
+from diffcontact.identify.covariance.autoregression import autocorrelation
+from diffcontact.identify.covariance.error_bars import WITHIN
+from diffcontact.identify.intervals.profiled import Profile
 from diffcontact.identify.problem.objective import Objective
-from diffcontact.identify.problem.parameters import FreeParameters
-from diffcontact.identify.problem.rounding import is_rounding
-from diffcontact.identify.result import FitResult
-from diffcontact.identify.search.shooting import Outcome
-from diffcontact.identify.search.trust_region import MAX_EVALUATIONS
-from diffcontact.status import Status
+from diffcontact.identify.problem.observations import Problem
+from diffcontact.identify.problem.parameters import Domain
+from diffcontact.identify.table import INTERVAL, within
 
 
-def estimate(objective: Objective, search: Outcome) -> FitResult:
-    """The result at the end of a search: the estimate, how well it is known, and what should make one doubt it."""
-    end, parameters, joint = search.end, objective.parameters, objective.joint
-    theta, slopes = end.x, objective.parameters.slopes(end.x)
-    at = joint.linearise(theta)
-    trajectories = joint.trajectories(theta, at)
-    at, jacobian = _seen_from_inside(objective, theta, at, end.jac, trajectories)
-    null = null_space(jacobian, parameters.names, objective.eps)
-    runs = run_residuals(objective, at)
-    errors = _Errors(runs, null, end, parameters, objective.priors.information(theta))
-    finite = not any(np.any(np.isinf(a.r)) or np.any(~np.isfinite(a.J)) for a in at)
-    half = errors.quantile * np.sqrt(np.diag(errors.covariance))
-    down, up = half_widths(objective, theta, half)
-    ends = np.maximum(theta - down, parameters.low), np.minimum(theta + up, parameters.high)
-    interval = np.stack([parameters.values(bound) for bound in ends], axis=-1)
-    at_bound = tuple(parameters.names[j] for j in np.flatnonzero(errors.at_bound))
-    return FitResult(
-        params=parameters.merge(theta),
-        stderr=parameters.split(slopes * np.sqrt(np.diag(errors.covariance))),
-        interval95=parameters.split(interval),
-        quantile=parameters.split(errors.quantile),
-        covariance=errors.covariance * np.outer(slopes, slopes),
-        covariance_plain=errors.plain * np.outer(slopes, slopes),
-        names=parameters.names,
-        cost=float(end.cost),
-        dof=joint.samples + objective.priors.count - joint.size,
-        converged=bool(end.status > 0 and finite),
-        message=_message(search, trajectories, finite, at_bound, null),
-        error_bars=errors.explanation,
-        unidentifiable=[in_values(objective, direction, theta) for direction in null.directions],
-        at_bound=at_bound,
-        residuals=tuple(a.r for a in at),
-        trajectories=trajectories,
-        start_costs=search.costs,
-        iterations=int(end.njev),
-        hints=hints(objective, theta, null.directions, trajectories),
-        effective_samples=errors.effective,
-        prediction_errors=errors.prediction_errors,
-        recordings=tuple(run.digest for run in joint.runs),
-        objective=objective.started_at(theta),
-    )
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """The estimate, its error bars, and reasons to doubt it; host data (numpy) throughout.
 
-
-def _seen_from_inside(objective: Objective, theta: NDArray, at: list, jacobian: NDArray, trajectories: tuple):
-    """Runs and Jacobian with a secant where a parameter has no effect at the estimate, but has elsewhere in its bounds.
-
-    A restitution that comes out as zero has none: bodies that stick stay together for all values near it. Nor has one
-    so small that the rebound is over before the next sample. That is an estimate whose interval ends somewhere, and not
-    a parameter that the data cannot see. A friction with which all contacts grip is left out: it is such a parameter,
-    since all larger ones do the same, and has a lower bound only (`intervals.gripped`).
+    Attributes:
+        params: all parameters, the free ones at their estimates.
+        stderr: one standard error per free parameter, in its shape; infinite where the data cannot determine it; at a
+            bound that of the curvature without the bound.
+        interval95: 95 % intervals (..., 2) in the parameter's shape, cut at its bounds.
+        quantile: half widths of the intervals in standard errors, before the cut.
+        covariance: (P, P) in the order of `names`. Parameters at a bound or without a finite error have only their
+            diagonal entry; the others are what they are with those held.
+        covariance_plain: (P, P) the textbook form s^2 (J^T J)^-1 that takes the samples as independent, in the same
+            manner.
+        names: (P,) one name per element: `e`, `mass[0]`.
+        cost: half the sum of the squared normalised residuals.
+        dof: measured samples minus free parameters.
+        converged: whether the optimiser met its tolerance with a finite simulation.
+        message: how it ended, and what else to know.
+        error_bars: which error bars these are, and why.
+        unidentifiable: directions in parameter space that the data cannot see, each a dict name -> weight.
+        at_bound: names of the elements whose estimate is at a bound.
+        residuals: per problem, (values - simulated) / noise (n, k), NaN where missing.
+        trajectories: per problem, the trajectory at the estimate.
+        start_costs: the waterfall: final cost from every start, sorted; the best one is polished.
+        iterations: Jacobians that the best start took.
+        effective_samples: how many independent samples the correlated ones are worth.
+        hints: the unidentifiable directions in words, and what would resolve them.
+        prediction_errors: per run, root mean square of its residuals when what the runs share is estimated from the
+            other runs only; empty where there are no others.
+        profiles: of the elements whose interval is that of their profile, because a bound is near.
+        gripped: names of coefficients of friction that are only bounded from below, because every contact grips.
+        elsewhere: other minima that explain the data as well, each a dict name -> value of what lies there outside the
+            interval of the estimate's own minimum; `interval95` holds them all.
+        lower_elsewhere: where intervals have met a lower cost once more than the fit would go on from; else empty.
+        noise_factors: per run, (k,) estimated noise over stated noise; empty where the stated noise was taken.
+        recordings: per run, a digest of what was measured; empty in files of older versions.
+        objective: what was minimised, started at the estimate: the runs with their noise as estimated, the free
+            parameters, the loss and the priors. `profile`, `bootstrap` and `posterior` go on from it. None in a result
+            that was read from a file or unpickled: it consists of functions, which neither holds.
     """
-    joint, parameters = objective.joint, objective.parameters
-    width = parameters.high - parameters.low
-    for j in np.flatnonzero((np.linalg.norm(jacobian, axis=0) == 0) & np.isfinite(width)):
-        name = parameters.names[j]
-        if role(objective, theta, name) == "friction" and least_friction(objective, theta, name, trajectories) > 0:
-            continue
-        for step in _into(theta[j], parameters.low[j], parameters.high[j]):
-            inside = joint.linearise(theta + step * (np.arange(theta.size) == j))
-            secants = [_secant(here.r, there.r, step) for here, there in zip(at, inside, strict=True)]
-            holders = zip(joint.runs, secants, strict=True)
-            length = np.linalg.norm(np.concatenate([secant.ravel() for run, secant in holders if j in run.index]))
-            # What has no effect at all, like the mass of a falling body, still moves the residuals by rounding.
-            if not is_rounding(length * abs(step), objective.data_norm, objective.eps):
-                break
-        else:
-            continue
-        for i, (run, here, secant) in enumerate(zip(joint.runs, at, secants, strict=True)):
-            J = here.J.copy()
-            J[:, :, run.index == j] = secant[:, :, None]
-            at[i] = replace(here, J=J)
-        # Orthogonal to the other columns as far as its length is concerned: in rows of its own.
-        rows = np.zeros((1, theta.size))
-        rows[0, j] = length
-        jacobian = np.vstack([jacobian, rows])
-    return at, jacobian
+
+    params: dict[str, Any]
+    stderr: dict[str, Any]
+    interval95: dict[str, Any]
+    quantile: dict[str, Any]
+    covariance: NDArray
+    covariance_plain: NDArray
+    names: tuple[str, ...]
+    cost: float
+    dof: int
+    converged: bool
+    message: str
+    error_bars: str
+    unidentifiable: list[dict[str, float]]
+    at_bound: tuple[str, ...]
+    residuals: tuple[NDArray, ...] = field(repr=False)
+    trajectories: tuple[Any, ...] = field(repr=False)
+    start_costs: tuple[float, ...] = ()
+    iterations: int = 0
+    hints: tuple[str, ...] = ()
+    effective_samples: float = 0.0
+    prediction_errors: tuple[float, ...] = ()
+    noise_factors: tuple[NDArray, ...] = ()
+    profiles: tuple[Profile, ...] = ()
+    gripped: tuple[str, ...] = ()
+    elsewhere: tuple[dict[str, float], ...] = ()
+    lower_elsewhere: str = ""
+    recordings: tuple[str, ...] = ()
+    objective: Objective | None = field(default=None, repr=False)
+
+    @property
+    def scope(self) -> str:
+        """What the intervals are called: those of fewer runs than can be compared hold within these runs."""
+        if not self.error_bars.startswith(WITHIN):
+            return INTERVAL
+        return within(len(self.residuals))
+
+    @property
+    def profiled(self) -> tuple[str, ...]:
+        """Names of the elements whose interval is that of their profile."""
+        return tuple(along.name for along in self.profiles)
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """The runs, as `fit` was given them; empty in a result that was read from a file."""
+        return () if self.objective is None else self.objective.joint.problems
+
+    @property
+    def free(self) -> dict[str, Domain]:
+        """The domains of the free parameters; empty in a result that was read from a file."""
+        return {} if self.objective is None else dict(self.objective.parameters.free)
+
+    @property
+    def estimate(self) -> NDArray:
+        """(P,) the estimates of the free parameters, in the order of `names`."""
+        return np.concatenate([np.ravel(np.asarray(self.params[name], float)) for name in self.stderr])
+
+    @property
+    def samples(self) -> int:
+        """How many numbers were measured."""
+        return sum(int(np.sum(~np.isnan(r))) for r in self.residuals)
+
+    @property
+    def chi2_per_dof(self) -> float:
+        """2 cost / dof: 1 where the noise is as large as stated; NaN without spare samples."""
+        return 2 * self.cost / self.dof if self.dof > 0 else float("nan")
+
+    @property
+    def aic(self) -> float:
+        """Akaike's criterion n log(2 cost / m) + 2 (P + 1), the noise's scale being unknown; n effective samples of m.
+
+        Differences between models of the same data count; see `compare`.
+        """
+        return self._criterion(2.0)
+
+    @property
+    def bic(self) -> float:
+        """Schwarz's criterion n log(2 cost / m) + (P + 1) log n, n effective samples of m."""
+        return self._criterion(np.log(max(self.effective_samples, 1.0)))
+
+    def _criterion(self, price: float) -> float:
+        if not (self.cost > 0 and self.samples):
+            return float("-inf")
+        return float(self.effective_samples * np.log(2 * self.cost / self.samples) + price * (len(self.names) + 1))
+
+    def autocorrelation(self, lags: int = 1) -> tuple[NDArray, ...]:
+        """Per run, correlations (lags + 1, k) of residuals so many samples apart; 1 at lag 0, NaN where none remain."""
+        return tuple(autocorrelation(r, lags) for r in self.residuals)
+
+    def place(self, name: str) -> tuple[str, tuple[int, ...]]:
+        """The parameter of an element of `names`, and its index there; parameters may be called like elements."""
+        j = self.names.index(name)
+        for parameter, value in self.stderr.items():
+            if j < np.size(value):
+                return parameter, tuple(int(i) for i in np.unravel_index(j, np.shape(value)))
+            j -= np.size(value)
+        raise ValueError(f"FitResult.place(name): {name!r} is in no parameter")
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Per element: name, value, stderr, stderr_plain, interval95 and note; what is infinite is None."""
+        values = self.estimate
+        errors, intervals = (
+            np.concatenate([np.reshape(part[name], (-1, *tail)) for name in self.stderr])
+            for part, tail in ((self.stderr, ()), (self.interval95, (2,)))
+        )
+        unidentifiable = {name for direction in self.unidentifiable for name in direction}
+        ambiguous = {name for other in self.elsewhere for name in other}
+        plain = np.sqrt(np.diag(self.covariance_plain))
+        rows = []
+        for j, name in enumerate(self.names):
+            notes = [
+                text
+                for text, holders in (
+                    ("not seen by the data", unidentifiable - set(self.gripped)),
+                    ("gripped: bounded from below", self.gripped),
+                    ("at its bound", self.at_bound),
+                    ("interval by its profile", self.profiled),
+                    ("may be elsewhere, too", ambiguous),
+                )
+                if name in holders
+            ]
+            rows.append(
+                {
+                    "name": name,
+                    "value": float(values[j]),
+                    "stderr": finite_or_none(errors[j]),
+                    "stderr_plain": finite_or_none(plain[j]),
+                    "interval95": [finite_or_none(bound) for bound in intervals[j]],
+                    "note": ", ".join(notes),
+                }
+            )
+        return rows
 
 
-def _secant(here: NDArray, there: NDArray, step: float) -> NDArray:
-    """(there - here) / step, zero where a sample is missing or a simulation is not finite."""
-    finite = np.isfinite(here) & np.isfinite(there)
-    return (np.where(finite, there, 0.0) - np.where(finite, here, 0.0)) / step
+def resumed(result: Estimate, caller: str, all_seen: bool = False) -> Objective:
+    """The objective of a result, to go on from its estimate.
 
+    Args:
+        result: what `fit` returned.
+        caller: the name of the function that goes on, for messages.
+        all_seen: refuse a result with directions that the data cannot see.
 
-def _into(x: float, low: float, high: float) -> list[float]:
-    """Steps from x into an interval: short ones first, first to the side where there is more of it."""
-    side = 1.0 if x - low <= high - x else -1.0
-    steps = [sign * part * (high - low) for part in (0.01, 0.03, 0.1, 0.3) for sign in (side, -side)]
-    return [step for step in steps if low <= x + step <= high]
-
-
-class _Errors:
-    """Error bars of all P parameters, from those of the ones that the data determine and that are not at a bound."""
-
-    def __init__(
-        self,
-        runs: list[RunResidual],
-        null: NullSpace,
-        end: OptimizeResult,
-        parameters: FreeParameters,
-        prior: NDArray,
-    ):
-        P, self.prior = end.x.size, prior
-        self.covariance, self.plain = np.zeros((P, P)), np.zeros((P, P))
-        self.quantile = np.full(P, ndtri(0.975))
-        self.explanation = "none: the data determine no parameter"
-        self.effective, self.prediction_errors = 0.0, ()
-        self._fill(runs, ~null.redundant)
-        unbounded = np.sqrt(np.diag(self.covariance))
-        self.at_bound = _at_bound(end, parameters, unbounded) & ~null.unidentifiable
-        if self.at_bound.any():
-            held = [np.where(self.at_bound, np.diag(matrix), 0.0) for matrix in (self.covariance, self.plain)]
-            self.covariance[:], self.plain[:] = np.diag(held[0]), np.diag(held[1])
-            self._fill(runs, ~null.redundant & ~self.at_bound)
-        for matrix in (self.covariance, self.plain):
-            matrix[null.unidentifiable, :] = 0.0
-            matrix[:, null.unidentifiable] = 0.0
-            matrix[null.unidentifiable, null.unidentifiable] = np.inf
-
-    def _fill(self, runs: list[RunResidual], keep: NDArray) -> None:
-        if not keep.any():
-            return
-        restricted, P = [run.restricted(keep) for run in runs], int(keep.sum())
-        bars = error_bars(restricted, P, self.prior[keep])
-        self.covariance[np.ix_(keep, keep)] = bars.covariance
-        self.plain[np.ix_(keep, keep)] = bars.plain
-        self.quantile[keep] = bars.quantile
-        self.explanation, self.effective = bars.explanation, bars.effective
-        self.prediction_errors = prediction_errors(restricted, P, self.prior[keep])
-
-
-def _at_bound(end: OptimizeResult, parameters: FreeParameters, stderr: NDArray) -> NDArray:
-    """(P,) True where the cost pushes the parameter against its bound and it has arrived.
-
-    The optimiser stays strictly inside: arrived is within a hundredth of a standard error of the bound, but for errors
-    beyond the distance between the bounds, or within 1e-6 of that; where that is infinite, of the size of the parameter
-    at the start or now.
+    Raises:
+        ValueError: one line that says why there is nothing to go on from.
     """
-    width, size = parameters.high - parameters.low, np.maximum(np.abs(end.x), np.abs(parameters.start))
-    room = np.where(np.isfinite(width), width, np.where(size > 0, size, 1.0))
-    near = np.maximum(1e-2 * np.minimum(stderr, np.where(np.isfinite(width), width, np.inf)), 1e-6 * room)
-    flat = np.linalg.norm(end.jac, axis=0) == 0
-    low = (end.x - parameters.low <= near) & ((end.grad > 0) | flat)
-    high = (parameters.high - end.x <= near) & ((end.grad < 0) | flat)
-    return low | high | (end.active_mask != 0)
+    if not isinstance(result, Estimate):
+        raise ValueError(f"{caller}(result): {type(result).__name__}, expected the FitResult that fit returned")
+    if result.objective is None:
+        raise ValueError(
+            f"{caller}(result): read from a file or unpickled, so without the functions that it was fitted with; "
+            "expected what fit returned (fit again, starting at result.params)"
+        )
+    if not result.converged:
+        raise ValueError(f"{caller}(result): not converged, {result.message}; expected an estimate to go on from")
+    if all_seen and result.unidentifiable:
+        raise ValueError(f"{caller}(result): {'; '.join(result.hints)}; expected priors or fewer free parameters")
+    return result.objective
 
 
-def _message(search: Outcome, trajectories, finite: bool, at_bound: tuple[str, ...], null: NullSpace) -> str:
-    reasons = {
-        0: f"stopped after {MAX_EVALUATIONS} evaluations without converging; try other starting values or starts=16",
-        1: "converged: the gradient vanishes",
-        2: "converged: the cost no longer falls",
-        3: "converged: the parameters no longer move",
-        4: "converged: neither the cost nor the parameters move",
-    }
-    parts = [reasons[search.end.status]]
-    if search.story:
-        parts.append(search.story)
-    if not finite:
-        parts.append("the simulation at the estimate is not finite somewhere, so this is no fit")
-    for i, trajectory in enumerate(trajectories):
-        status = Status(int(trajectory.status))
-        if status:
-            parts.append(f"run {i}: {status.message}")
-    if at_bound:
-        parts.append(f"at a bound: {', '.join(at_bound)}")
-    if null.directions:
-        parts.append(f"the data cannot see {len(null.directions)} direction(s): {', '.join(_involved(null))}")
-    return "; ".join(parts)
-
-
-def _involved(null: NullSpace) -> list[str]:
-    return list(dict.fromkeys(name for direction in null.directions for name in direction))
+def finite_or_none(value: float) -> float | None:
+    """Replace what is not finite by None, as strict JSON has it."""
+    return float(value) if np.isfinite(value) else None

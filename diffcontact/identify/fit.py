@@ -11,7 +11,7 @@ from typing import Any
 
 from diffcontact.arguments import is_count
 from diffcontact.host.progress import stage
-from diffcontact.identify.estimate import estimate
+from diffcontact.identify.from_search import estimate
 from diffcontact.identify.identifiability.assessment import POINTS, Identifiability, assess, refuse_hopeless
 from diffcontact.identify.identifiability.finite import require_finite
 from diffcontact.identify.intervals.doubtful import with_profiles

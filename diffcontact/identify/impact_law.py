@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -29,6 +29,7 @@ from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 from diffcontact.identify.covariance.error_bars import error_bars
 from diffcontact.identify.covariance.influence import run_residuals
+from diffcontact.identify.estimate import Estimate
 from diffcontact.identify.identifiability.null_space import null_space
 from diffcontact.identify.problem.joint_residual import JointResidual
 from diffcontact.identify.problem.objective import Objective
@@ -39,9 +40,6 @@ from diffcontact.numerics.compilation import jit_fast_compile
 from diffcontact.schemes.event_timed import EventTimed
 from diffcontact.system import System
 from diffcontact.systems.cell_list_balls import CellListBalls
-
-if TYPE_CHECKING:
-    from diffcontact.identify.result import FitResult
 
 _SLOPE, _OWN = "restitution per speed", "restitution of the run"
 _RUNS_TO_REGRESS = 4
@@ -88,7 +86,7 @@ class SpeedTest:
         )
 
 
-def law_of_impact(result: FitResult) -> str | None:
+def law_of_impact(result: Estimate) -> str | None:
     """A sentence where the data say that restitution depends on the speed of approach; None where they do not.
 
     None also where nothing can be said: of a fit whose residuals noise explains, or that did not converge, of a
@@ -126,11 +124,11 @@ def law_of_impact(result: FitResult) -> str | None:
     return None if found is None or found.probability > LEVEL else str(found)
 
 
-def speed_test(result: FitResult) -> SpeedTest | None:
+def speed_test(result: Estimate) -> SpeedTest | None:
     """The slope of restitution over the speed of approach, from the estimate of a fit; None where there is none.
 
     Args:
-        result: a `FitResult` with its objective.
+        result: an `Estimate` with its objective.
     """
     objective = result.objective
     if objective is None:
@@ -211,7 +209,7 @@ class _Embedded:
         speeds = [speeds_of(run, one, mask) for run, one, mask in zip(wider.joint.runs, here, masks, strict=True)]
         return cls(wider, masks, name, theta, here, speeds)
 
-    def over_runs(self, result: FitResult) -> SpeedTest | None:
+    def over_runs(self, result: Estimate) -> SpeedTest | None:
         """The slope of the runs' own restitutions."""
         e, s, v = [], [], []
         times = np.bincount(np.concatenate([run.index for run in self.objective.joint.runs]))
@@ -241,7 +239,7 @@ class _Embedded:
             slope, stderr, probability, ends, (slowest, fastest), (result.chi2_per_dof, after), "one per run"
         )
 
-    def over_impacts(self, result: FitResult) -> SpeedTest | None:
+    def over_impacts(self, result: Estimate) -> SpeedTest | None:
         """The slope that all impacts share."""
         parameters, speeds = self.objective.parameters, np.concatenate(self.speeds)
         error = self._error_of_slope(result) if speeds.size and np.ptp(speeds) > 0 else None
@@ -266,11 +264,11 @@ class _Embedded:
             "a straight line",
         )
 
-    def _chi2_per_dof(self, result: FitResult, more: int) -> float:
+    def _chi2_per_dof(self, result: Estimate, more: int) -> float:
         f, _ = self.objective.evaluate(self.theta)
         return float(f @ f) / max(result.dof - more, 1)
 
-    def _error_of_slope(self, result: FitResult) -> tuple[float, float] | None:
+    def _error_of_slope(self, result: Estimate) -> tuple[float, float] | None:
         """Its standard error and the half width of its 95 % interval in these; None where it is not seen."""
         names = self.objective.parameters.names
         null = null_space(self.objective.evaluate(self.theta)[1], names, self.objective.eps)

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from diffcontact.host.progress import stage
 from diffcontact.identify.comparison import Comparison, compare
-from diffcontact.identify.estimate import estimate
+from diffcontact.identify.estimate import resumed
+from diffcontact.identify.from_search import estimate
 from diffcontact.identify.impact_law import (
     LEVEL,
     SpeedTest,
@@ -25,7 +26,7 @@ from diffcontact.identify.impact_law import (
 )
 from diffcontact.identify.problem.objective import Objective, Progress
 from diffcontact.identify.problem.parameters import Domain, Interval, Real
-from diffcontact.identify.result import FitResult, resumed
+from diffcontact.identify.result import FitResult
 from diffcontact.identify.search.shooting import search
 from diffcontact.systems.laws import LAWS, Coefficient, named
 

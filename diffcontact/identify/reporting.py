@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,21 +15,21 @@ from numpy.typing import NDArray
 
 from diffcontact.arguments import placed
 from diffcontact.drawing import Draw, Drawing, drawing_of
+from diffcontact.identify.estimate import Estimate
 from diffcontact.identify.experiment.more import sentence
 from diffcontact.identify.problem.impacts import struck
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.table import caveat, table_cells
+from diffcontact.identify.verdict.verdict import Verdict
 from diffcontact.numerics.compilation import jit_fast_compile
-from diffcontact.report import Channel, Estimate, Event, Numbers, ProfileView, Report, RunView
+from diffcontact.report import Channel, Event, Numbers, ProfileView, Report, RunView
+from diffcontact.report import Estimate as Row
 from diffcontact.report.course import Course
 from diffcontact.report.motion import motion
 from diffcontact.report.simulated import channel_of, coordinates_of, events_of, single, small, system_course
 from diffcontact.schemes.event_timed import EventTimed
 from diffcontact.system import System
 from diffcontact.trajectory import Trajectory
-
-if TYPE_CHECKING:
-    from diffcontact.identify.result import FitResult
 
 # Numbers in the derivative of what is observed by the coordinates, at most.
 _DERIVATIVES = 2 * 10**7
@@ -65,12 +65,17 @@ class Labels:
 
 
 def fit_report(
-    result: FitResult, labels: Labels | None = None, draw: Draw | None = None, profiles: Sequence[Any] = ()
+    result: Estimate,
+    verdict: Verdict,
+    labels: Labels | None = None,
+    draw: Draw | None = None,
+    profiles: Sequence[Any] = (),
 ) -> Report:
-    """The page of a fit.
+    """Build the page of a fit.
 
     Args:
-        result: what `fit` returned; one that was read from a file has no measurements.
+        result: of the fit; one that was read from a file has no measurements.
+        verdict: on the fit.
         labels: what things are called.
         draw: how the system looks, in place of its own picture.
         profiles: of `identify.profile`, to be shown beside those that the fit computed.
@@ -88,12 +93,12 @@ def fit_report(
         channels=channels,
         time=labels.time,
         runs=runs,
-        numbers=numbers(result, labels, names, profiles),
+        numbers=numbers(result, verdict, labels, names, profiles),
         method=labels.method,
     )
 
 
-def _remembered(result: FitResult, names: Sequence[str], draw: Draw | None) -> tuple[list[Channel], list[RunView]]:
+def _remembered(result: Estimate, names: Sequence[str], draw: Draw | None) -> tuple[list[Channel], list[RunView]]:
     """The fitted motions of a result that no longer knows its runs."""
     drawing, runs = drawing_of(None, draw), []
     for name, trajectory in zip(names, result.trajectories, strict=True):
@@ -104,7 +109,7 @@ def _remembered(result: FitResult, names: Sequence[str], draw: Draw | None) -> t
 
 
 def _measured_runs(
-    objective: Objective, result: FitResult, names: Sequence[str], labels: Labels, draw: Draw | None
+    objective: Objective, result: Estimate, names: Sequence[str], labels: Labels, draw: Draw | None
 ) -> tuple[Sequence[Channel], list[RunView]]:
     theta, channels, runs = objective.parameters.start, list(labels.channels), []
     for i, name in enumerate(names):
@@ -244,7 +249,9 @@ class _Observed:
         return places
 
 
-def numbers(result: FitResult, labels: Labels, runs: Sequence[str], profiles: Sequence[Any] = ()) -> Numbers:
+def numbers(
+    result: Estimate, verdict: Verdict, labels: Labels, runs: Sequence[str], profiles: Sequence[Any] = ()
+) -> Numbers:
     """What was found, as it is printed and drawn."""
     rows = list(labels.rows) or result.rows()
     head, *cells = table_cells(rows, result.scope)
@@ -259,7 +266,7 @@ def numbers(result: FitResult, labels: Labels, runs: Sequence[str], profiles: Se
         # What one of the unit is in the fit's own; an estimate of zero does not show it.
         unit = units[name] = itself / row["value"] if row["value"] else error / row["stderr"] if row["stderr"] else 1.0
         estimates.append(
-            Estimate(
+            Row(
                 name=name,
                 parameter=parameter,
                 run=runs[place[0]] if parameter in own and len(runs) > 1 else "",
@@ -277,13 +284,13 @@ def numbers(result: FitResult, labels: Labels, runs: Sequence[str], profiles: Se
         )
     correlated, matrix = _correlation(result, [not one.run for one in estimates])
     return Numbers(
-        explains=result.verdict.explains,
-        headline=result.verdict.headline,
-        reasons=result.verdict.reasons,
+        explains=verdict.explains,
+        headline=verdict.headline,
+        reasons=verdict.reasons,
         converged=result.converged,
         message=result.message,
         scope=result.scope,
-        caveat=". ".join(text for text in (caveat(result.scope), result.verdict.taken) if text),
+        caveat=". ".join(text for text in (caveat(result.scope), verdict.taken) if text),
         estimates=estimates,
         correlation=matrix,
         correlated=correlated,
@@ -295,7 +302,7 @@ def numbers(result: FitResult, labels: Labels, runs: Sequence[str], profiles: Se
 
 
 def _profiles(
-    result: FitResult, more: Sequence[Any], units: Mapping[str, float], estimates: Sequence[Estimate]
+    result: Estimate, more: Sequence[Any], units: Mapping[str, float], estimates: Sequence[Row]
 ) -> list[ProfileView]:
     """The profiles that the fit computed, and those computed since."""
     quantiles = np.concatenate([np.ravel(quantile) for quantile in result.quantile.values()])
@@ -309,7 +316,7 @@ def _profiles(
     ]
 
 
-def _bounds(result: FitResult, parameter: str, place: tuple[int, ...]) -> tuple[float, float]:
+def _bounds(result: Estimate, parameter: str, place: tuple[int, ...]) -> tuple[float, float]:
     """Between which values an element was looked for."""
     domain = result.free.get(parameter)
     if domain is None:
@@ -318,7 +325,7 @@ def _bounds(result: FitResult, parameter: str, place: tuple[int, ...]) -> tuple[
     return tuple(float(np.broadcast_to(np.asarray(bound, float), shape)[place]) for bound in (domain.low, domain.high))  # pyright: ignore[reportReturnType]
 
 
-def _correlation(result: FitResult, shared: Sequence[bool]) -> tuple[list[str], NDArray]:
+def _correlation(result: Estimate, shared: Sequence[bool]) -> tuple[list[str], NDArray]:
     """Correlations of what runs share, and of what else is most correlated with it."""
     variance = np.diag(result.covariance)
     known = np.isfinite(variance) & (variance > 0) & np.array([name not in result.at_bound for name in result.names])
@@ -333,7 +340,7 @@ def _correlation(result: FitResult, shared: Sequence[bool]) -> tuple[list[str], 
     return [result.names[rows[j]] for j in chosen], matrix[np.ix_(chosen, chosen)]
 
 
-def _facts(result: FitResult, runs: Sequence[str]) -> dict[str, str]:
+def _facts(result: Estimate, runs: Sequence[str]) -> dict[str, str]:
     facts = {
         "Fit": f"cost {result.cost:.6g}, {result.dof} degrees of freedom, chi^2 per degree of freedom "
         f"{result.chi2_per_dof:.3g}; {result.effective_samples:.0f} effective samples of {result.samples}; "

@@ -71,7 +71,7 @@ def result_report(study: Study, result: FitResult, document: Mapping[str, Any]) 
         rows=estimates(document),
         method=_method(study, result, document),
     )
-    return fit_report(result, labels)
+    return fit_report(result, result.verdict, labels)
 
 
 def _method(study: Study, result: FitResult, document: Mapping[str, Any]) -> dict[str, str]:

@@ -37,7 +37,7 @@ def result():
 
 
 def test_a_fit_alone_is_enough(result):
-    report = fit_report(result)
+    report = fit_report(result, result.verdict)
     assert [run.label for run in report.runs] == ["run 0", "run 1"]
     for run, trajectory, height in zip(report.runs, result.trajectories, result.params["q0"], strict=True):
         (impact,) = run.events
@@ -53,7 +53,7 @@ def test_a_fit_alone_is_enough(result):
 
 
 def test_what_runs_have_to_themselves_is_told_apart(result):
-    e, *heights = fit_report(result).numbers.estimates
+    e, *heights = fit_report(result, result.verdict).numbers.estimates
     assert (e.run, e.least, e.most) == ("", 0.0, 1.0)
     assert [one.run for one in heights] == ["run 0", "run 1"]
     assert e.low < TRUTH["e"] < e.high
@@ -63,8 +63,8 @@ def test_a_picture_of_ones_own_is_taken(result, tmp_path):
     def draw(t, q, params):
         return (Ball(jnp.stack([q[0], 0.0 * q[0]]), 0.1),)
 
-    (ball,) = fit_report(result, draw=draw).runs[0].motion.shapes
-    np.testing.assert_allclose(ball.offsets["centre"][:, 0], fit_report(result).runs[0].residual[:, 0])
+    (ball,) = fit_report(result, result.verdict, draw=draw).runs[0].motion.shapes
+    np.testing.assert_allclose(ball.offsets["centre"][:, 0], fit_report(result, result.verdict).runs[0].residual[:, 0])
     result.report(tmp_path / "fit.html", draw=draw, title="A ball")
     assert "<h1>A ball</h1>" in (tmp_path / "fit.html").read_text(encoding="utf-8")
     assert "<iframe srcdoc" in result._repr_html_()
@@ -72,15 +72,18 @@ def test_a_picture_of_ones_own_is_taken(result, tmp_path):
 
 def test_a_result_from_a_file_shows_its_motion(result, tmp_path):
     result.save(tmp_path / "result.json")
-    report = fit_report(dc.FitResult.load(tmp_path / "result.json"))
+    loaded = dc.FitResult.load(tmp_path / "result.json")
+    report = fit_report(loaded, loaded.verdict)
     assert [run.samples.size for run in report.runs] == [0, 0]
-    assert [one.text for one in report.numbers.estimates] == [one.text for one in fit_report(result).numbers.estimates]
+    assert [one.text for one in report.numbers.estimates] == [
+        one.text for one in fit_report(result, result.verdict).numbers.estimates
+    ]
 
 
 def test_a_profile_is_shown_where_it_was_computed(result):
-    assert fit_report(result).numbers.profiles == []
+    assert fit_report(result, result.verdict).numbers.profiles == []
     profile = dc.identify.profile(result, "e")
-    (shown,) = fit_report(result, profiles=[profile]).numbers.profiles
+    (shown,) = fit_report(result, result.verdict, profiles=[profile]).numbers.profiles
     np.testing.assert_array_equal(shown.values, profile.values)
     # Between the ends of the interval the profile is below its level, outside above it.
     low, high = profile.interval95
@@ -94,9 +97,9 @@ def test_profiles_of_the_fit_itself_are_shown_in_the_units_of_the_table(result):
     profile = dc.identify.profile(result, "e")
     found = replace(result, profiles=(profile,))
     rows = [row | {key: row[key] and 100 * row[key] for key in ("value", "stderr")} for row in found.rows()]
-    (shown,) = fit_report(found, Labels(rows=rows)).numbers.profiles
+    (shown,) = fit_report(found, found.verdict, Labels(rows=rows)).numbers.profiles
     np.testing.assert_allclose(shown.values, 100 * profile.values, rtol=1e-12)
-    assert "interval by its profile" in fit_report(found).numbers.estimates[0].note
+    assert "interval by its profile" in fit_report(found, found.verdict).numbers.estimates[0].note
     back = dc.identify.FitResult.from_dict(json.loads(json.dumps(found.to_dict())))
     np.testing.assert_array_equal(back.profiles[0].rise, profile.rise)
     assert back.profiled == ("e",)
@@ -106,7 +109,7 @@ def test_a_run_may_have_a_picture_of_its_own(result):
     def bowl(t, q, params):
         return (Ball(jnp.append(q, q**2)),)
 
-    first, second = fit_report(result, Labels(draws=[bowl, None])).runs
+    first, second = fit_report(result, result.verdict, Labels(draws=[bowl, None])).runs
     (ball,), (bead,) = first.motion.shapes, second.motion.shapes
     np.testing.assert_allclose(ball.fields["centre"], np.stack([first.curve[:, 0], first.curve[:, 0] ** 2], axis=1))
     assert bead.kind == "beads"

@@ -28,8 +28,8 @@ from diffcontact.identify import (
     posterior,
     profile,
 )
-from diffcontact.identify.estimate import _at_bound
-from diffcontact.identify.result import resumed
+from diffcontact.identify.estimate import resumed
+from diffcontact.identify.from_search import _at_bound
 from diffcontact.identify.search import trust_region
 
 FREE = {"g": Positive(), "u0": Real()}

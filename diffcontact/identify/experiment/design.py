@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from diffcontact.arguments import is_count
 from diffcontact.host.messages import did_you_mean
 from diffcontact.host.progress import stage
+from diffcontact.identify.estimate import resumed
 from diffcontact.identify.experiment.controls import RUNS, Controls, Cost
 from diffcontact.identify.experiment.lanes import NextRun
 from diffcontact.identify.experiment.noise import as_found, evidence_of, stated
@@ -31,7 +32,7 @@ from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.observations import Problem
 from diffcontact.identify.problem.parameters import Domain, FreeParameters, Interval, Tie
 from diffcontact.identify.problem.priors import Normal
-from diffcontact.identify.result import FitResult, resumed
+from diffcontact.identify.result import FitResult
 
 
 def design(

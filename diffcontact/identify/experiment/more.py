@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from diffcontact.identify.covariance.influence import run_residuals
 from diffcontact.identify.covariance.jackknife import RunResidual, seen_by
+from diffcontact.identify.estimate import Estimate
 from diffcontact.identify.experiment.noise import Noise, as_found
 from diffcontact.identify.experiment.precision import Evidence, projected
-
-if TYPE_CHECKING:
-    from diffcontact.identify.result import FitResult
 
 _MORE = 0.1
 # Below it nothing helps.
 _VISIBLE = 1e-3
 
 
-def what_helps(result: FitResult, name: str | None = None) -> dict[str, float]:
+def what_helps(result: Estimate, name: str | None = None) -> dict[str, float]:
     r"""By which part the standard error of a parameter would shrink with a tenth more of this or that, the most first.
 
     A tenth more runs of the kind, a tenth more frames a second (of noise that is correlated in time, they tell less), a
@@ -66,7 +63,7 @@ def what_helps(result: FitResult, name: str | None = None) -> dict[str, float]:
     return dict(sorted(shrinks.items(), key=lambda item: -item[1]))
 
 
-def sentence(result: FitResult, name: str | None = None) -> str:
+def sentence(result: Estimate, name: str | None = None) -> str:
     """What would help most, for a report; empty where nothing is known."""
     j = _asked(result, name)
     helps = {} if j is None else what_helps(result, result.names[j])
@@ -76,7 +73,7 @@ def sentence(result: FitResult, name: str | None = None) -> str:
     return f"a tenth more of these would shorten the interval of {result.names[j]} by: {parts}"
 
 
-def _asked(result: FitResult, name: str | None) -> int | None:
+def _asked(result: Estimate, name: str | None) -> int | None:
     """Which element; None where none can be asked for."""
     if name is not None and name not in result.names:
         raise ValueError(f"what_helps(name): no element {name!r}; there are {', '.join(result.names)}")
@@ -146,7 +143,7 @@ def _sharper(run: RunResidual, k: int) -> RunResidual:
     return replace(run, J=run.J * weight[:, None])
 
 
-def _spacings(result: FitResult) -> list[float]:
+def _spacings(result: Estimate) -> list[float]:
     """[s] of the runs' samples."""
     assert result.objective is not None
     return [float(np.median(np.diff(problem.observations.times))) for problem in result.objective.joint.problems]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,10 +11,8 @@ from diffcontact.identify.covariance.autoregression import Autoregression, grid
 from diffcontact.identify.covariance.error_bars import error_bars
 from diffcontact.identify.covariance.influence import run_residuals
 from diffcontact.identify.covariance.run_noise import correlated_score, innovation_correlation, run_noise
+from diffcontact.identify.estimate import Estimate
 from diffcontact.identify.experiment.precision import Evidence, projected
-
-if TYPE_CHECKING:
-    from diffcontact.identify.result import FitResult
 
 # Sampling that differs by less is the same.
 _SAME = 1e-3
@@ -68,7 +65,7 @@ def stated(channels: int, P: int) -> Noise:
     return Noise((), np.eye(channels), 1.0, np.zeros(P))
 
 
-def as_found(result: FitResult, run: int, names: tuple[str, ...]) -> Noise:
+def as_found(result: Estimate, run: int, names: tuple[str, ...]) -> Noise:
     """The noise that a fit found in one of its runs, and how its runs scatter, from three runs on.
 
     Args:
@@ -96,7 +93,7 @@ def as_found(result: FitResult, run: int, names: tuple[str, ...]) -> Noise:
     return Noise(tuple(found.models), rho, float(np.median(np.diff(times))), scatter)
 
 
-def evidence_of(result: FitResult, names: tuple[str, ...]) -> Evidence:
+def evidence_of(result: Estimate, names: tuple[str, ...]) -> Evidence:
     """What a fit knows of the parameters (p,) by these names that its runs share, as precise as its own error bars.
 
     Args:
@@ -120,6 +117,6 @@ def evidence_of(result: FitResult, names: tuple[str, ...]) -> Evidence:
     return whole
 
 
-def _known(result: FitResult) -> NDArray:
+def _known(result: Estimate) -> NDArray:
     """(P,) the parameters that have a finite error and are not at a bound."""
     return np.isfinite(np.diag(result.covariance)) & ~np.isin(result.names, result.at_bound)

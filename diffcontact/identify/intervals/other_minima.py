@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult
 
-from diffcontact.identify.estimate import estimate
+from diffcontact.identify.from_search import estimate
 from diffcontact.identify.intervals.profile import LowerCostError
 from diffcontact.identify.intervals.scan import RESOLUTION, scales
 from diffcontact.identify.problem.objective import Objective

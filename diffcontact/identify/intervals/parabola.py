@@ -17,15 +17,12 @@ risen as it should rises no more.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from diffcontact.identify.estimate import Estimate
 from diffcontact.identify.problem.objective import Objective
-
-if TYPE_CHECKING:
-    from diffcontact.identify.result import FitResult
 
 # The cost should have risen by what its curvature says, or less by this factor at most.
 _PARABOLA = 3.0
@@ -63,7 +60,7 @@ class Misjudged:
         return self.risen < -0.1 * self.expected
 
 
-def misjudged(result: FitResult, objective: Objective) -> list[Misjudged]:
+def misjudged(result: Estimate, objective: Objective) -> list[Misjudged]:
     """The ends of intervals at which, or behind which, the cost has risen by less than a third of what it should have.
 
     Every parameter that is no run's own is looked at, from single runs all; none where there are more than 24. Those
@@ -106,7 +103,7 @@ def misjudged(result: FitResult, objective: Objective) -> list[Misjudged]:
     return found
 
 
-def leaning(result: FitResult, objective: Objective) -> list[str]:
+def leaning(result: Estimate, objective: Objective) -> list[str]:
     """Elements whose standard error would be longer by a tenth, were what is at a bound free; no run's own, if many.
 
     Args:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from diffcontact.identify.estimate import resumed
 from diffcontact.identify.intervals.parabola import inverse_diagonal
 from diffcontact.identify.problem.objective import Objective
-from diffcontact.identify.result import FitResult, resumed
+from diffcontact.identify.result import FitResult
 from diffcontact.identify.search.trust_region import MAX_EVALUATIONS, descent
 
 # The search for an end stops within this part of a standard error, or of the way there.

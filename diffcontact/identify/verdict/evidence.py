@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,15 +14,13 @@ from diffcontact.identify.covariance.influence import LEAST_SLOPE, noise_seen, s
 from diffcontact.identify.covariance.jackknife import RunResidual
 from diffcontact.identify.covariance.roughness import FEWEST, roughness
 from diffcontact.identify.covariance.run_noise import RunNoise, run_noise
+from diffcontact.identify.estimate import Estimate
 from diffcontact.identify.problem.impacts import struck
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.rounding import are_rounding
 from diffcontact.identify.problem.run import Run
 from diffcontact.identify.verdict.held import Held, held, impacts, resistance
 from diffcontact.system import System
-
-if TYPE_CHECKING:
-    from diffcontact.identify.result import FitResult
 
 # Above this cosine two terms are one.
 _ALIKE = 0.9
@@ -88,7 +85,7 @@ class Evidence:
         labels: what the runs are called; empty: by their numbers.
     """
 
-    result: FitResult
+    result: Estimate
     objective: Objective
     theta: NDArray
     runs: tuple[RunEvidence, ...]
@@ -97,7 +94,7 @@ class Evidence:
     labels: Sequence[str] = ()
 
     @classmethod
-    def of(cls, result: FitResult, objective: Objective, units: Units, labels: Sequence[str] = ()) -> Evidence:
+    def of(cls, result: Estimate, objective: Objective, units: Units, labels: Sequence[str] = ()) -> Evidence:
         """The evidence of a result that still has its objective."""
         theta, names = objective.parameters.start, result.names
         unseen = {name for direction in result.unidentifiable for name in direction}

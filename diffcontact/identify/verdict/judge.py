@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
+from diffcontact.identify.estimate import Estimate
 from diffcontact.identify.impact_law import law_of_impact
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.verdict.alike import alike
@@ -29,9 +29,6 @@ from diffcontact.identify.verdict.taken import taken_as_right
 from diffcontact.identify.verdict.verdict import Reason, Verdict
 from diffcontact.identify.verdict.weights import weights
 
-if TYPE_CHECKING:
-    from diffcontact.identify.result import FitResult
-
 
 def _law(evidence: Evidence) -> Iterator[Reason]:
     """Whether restitution depends on the speed of approach."""
@@ -47,7 +44,7 @@ _CHECKS = (
 _OF_RESIDUALS = (_law, outsiders, patterns, stated, weights, causes, contradictions, alike)
 
 
-def judge(result: FitResult, objective: Objective, units: Units | None = None, labels: Sequence[str] = ()) -> Verdict:
+def judge(result: Estimate, objective: Objective, units: Units | None = None, labels: Sequence[str] = ()) -> Verdict:
     """The verdict on a fit.
 
     Args:
