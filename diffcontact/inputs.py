@@ -130,13 +130,13 @@ def require_functions(system: System, params, t, q0, u0, *, explains: bool = Fal
         own.expect("advance", own.shape("advance", "q, u, s, params", q0, u0, t, params), q0.shape)
     own.expect("force", own.shape("force", "t, q, u, params", t, q0, u0, params), (d,))
     own.expect("mass", own.shape("mass", "q, params", q0, params), (d,), (d, d))
-    speed = (jnp.zeros(gap, q0.dtype),) if system.speed_dependent else ()
+    speed = (np.zeros(gap, q0.dtype),) if system.speed_dependent else ()
     arguments = "params, speed" if system.speed_dependent else "params"
     own.expect("restitution", own.shape("restitution", arguments, params, *speed), (), gap)
     if system.rubs:
         slips = own.shape("slip", "t, q, u, params", t, q0, u0, params)
         own.expect("slip", slips, (*gap, 1), (*gap, 2))
-        speed = (jnp.zeros(gap, q0.dtype),) if system.friction_by_speed else ()
+        speed = (np.zeros(gap, q0.dtype),) if system.friction_by_speed else ()
         arguments = "params, speed" if system.friction_by_speed else "params"
         own.expect("friction", own.shape("friction", arguments, params, *speed), (), gap)
         if system.tangential_restitution is not None:

@@ -1,7 +1,6 @@
 """The outer loop: transformations, precision, breaks, steps that are found, lanes that cannot be run."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 import zoo
@@ -34,13 +33,18 @@ def simulate(lane, **options):
     return dc.simulate(zoo.BALL.system, lane, lane["q0"], lane["u0"], lane["times"], **options)
 
 
+def alone(simulated, *arguments, **options):
+    """By a plain call, in numpy: each operation on an array of JAX is a program."""
+    return jax.tree.map(np.asarray, simulated(*arguments, **options))
+
+
 def end(run):
     return np.concatenate([run.q[-1], run.u[-1]])
 
 
 @pytest.fixture(scope="module")
 def bounced():
-    return simulate(lane())
+    return alone(simulate, lane())
 
 
 def same(one, other, atol=1e-13):
@@ -76,13 +80,13 @@ def test_nothing_is_compiled_at_the_second_call(bounced, caplog):
 
 
 def test_steps_are_found():
-    run = simulate(lane(times=[0.0, 1.0]), substeps="auto", tolerance=1e-9)
+    run = alone(simulate, lane(times=[0.0, 1.0]), substeps="auto", tolerance=1e-9)
     assert (run.status, run.error <= 1e-9) == (Status.OK, True)
     assert run.substeps > 1
     # Forces are constant: exact as soon as the bounce is followed.
     np.testing.assert_allclose(end(run), BOUNCED, atol=1e-12)
     # A number that is known when running is the same program: in one step the bounce would be left out.
-    coarse = simulate(lane(times=[0.0, 1.0]), substeps=jnp.array(1))
+    coarse = alone(simulate, lane(times=[0.0, 1.0]), substeps=jax.device_put(1))
     assert coarse.status == Status.TOO_COARSE
 
 
@@ -98,7 +102,7 @@ def projected(lane, **options):
 
 @pytest.fixture(scope="module")
 def pushed():
-    return projected(lane(zoo.QUADRICS, **PUSHED))
+    return alone(projected, lane(zoo.QUADRICS, **PUSHED))
 
 
 def test_jit_changes_nothing(pushed):
@@ -108,7 +112,7 @@ def test_jit_changes_nothing(pushed):
 
 
 def test_single_precision_stays_single(pushed):
-    run = projected(lane(zoo.QUADRICS, np.float32, **PUSHED))
+    run = alone(projected, lane(zoo.QUADRICS, np.float32, **PUSHED))
     assert {x.dtype.name for x in (run.t, run.q, run.u, run.impulse)} == {"float32"}
     # Rounding of ten steps at some 10 m.
     same(run, pushed, atol=1e-4)
@@ -116,12 +120,12 @@ def test_single_precision_stays_single(pushed):
 
 def test_breaks_make_a_force_exact_that_is_switched(pushed):
     far = {"offset": [90.0, 90.0, 90.0]}
-    free = projected(lane(zoo.QUADRICS, **PUSHED | far), breaks=[0.33, 0.5, 2.0])
+    free = alone(projected, lane(zoo.QUADRICS, **PUSHED | far), breaks=[0.33, 0.5, 2.0])
     # F / m for 0.33 s.
     np.testing.assert_allclose(free.u[-1], [15.0 * 0.33, 5.0 * 0.33], rtol=1e-13)
-    assert abs(projected(lane(zoo.QUADRICS, **PUSHED | far)).u[-1, 0] - 15.0 * 0.33) > 0.1
+    assert abs(alone(projected, lane(zoo.QUADRICS, **PUSHED | far)).u[-1, 0] - 15.0 * 0.33) > 0.1
     # Impulses between breaks belong to their interval: momentum is accounted for in each.
-    run = projected(lane(zoo.QUADRICS, **PUSHED), breaks=[0.33, 0.5, 2.0])
+    run = alone(projected, lane(zoo.QUADRICS, **PUSHED), breaks=[0.33, 0.5, 2.0])
     assert run.impulse.shape == (10, 3)
     assert np.count_nonzero(run.impulse) > 1
     given = np.diff(np.minimum(TIMES, 0.33))[:, None] * PUSHED["push"]

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 from numpy.typing import NDArray
 
 from diffcontact.drawing import Coordinate, Draw, Drawing, drawing_of
 from diffcontact.friction import friction_coefficients
+from diffcontact.numerics.compilation import jit_fast_compile
 from diffcontact.report.content import Channel, Event, Report, RunView
 from diffcontact.report.course import Course, course, thinned
 from diffcontact.report.motion import Motion, motion
@@ -77,10 +80,10 @@ def system_course(trajectory: Any, system: Any, params: Any) -> Course:
     jumps = getattr(system, "percussion_times", None)
 
     def rates(q, u):
-        return np.asarray(jax.vmap(lambda q, u: system.rate(q, u, params))(q, u), float)
+        return np.asarray(_rates(system, params, q, u), float)
 
     def gap(t, q):
-        return float(np.min(system.gap(t, jnp.asarray(q), params), initial=np.inf))
+        return float(_smallest_gap(system, params, t, q))
 
     return course(
         trajectory,
@@ -88,6 +91,16 @@ def system_course(trajectory: Any, system: Any, params: Any) -> Course:
         jumps,
         gap if hasattr(system, "gap") else None,
     )
+
+
+@partial(jit_fast_compile, static=("system",))
+def _rates(system: Any, params: Any, q: Array, u: Array) -> Array:
+    return jax.vmap(lambda q, u: system.rate(q, u, params))(q, u)
+
+
+@partial(jit_fast_compile, static=("system",))
+def _smallest_gap(system: Any, params: Any, t: Array, q: Array) -> Array:
+    return jnp.min(system.gap(t, q, params), initial=jnp.inf)
 
 
 def events_of(found: Course, trajectory: Any, system: Any, params: Any) -> list[Event]:
