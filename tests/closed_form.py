@@ -17,11 +17,11 @@ from falling import FALLING
 
 from diffcontact import Status, Trajectory, VelocityProjection
 from diffcontact.approach import takes_speed
-from diffcontact.identify.experiment import lanes
+from diffcontact.identify.experiment import simulated_candidates as lanes
 from diffcontact.identify.impact_law import _SLOPE, _Law
 from diffcontact.identify.problem import joint_residual, residual, run
 from diffcontact.identify.search import shooting
-from diffcontact.identify.verdict import held
+from diffcontact.identify.verdict import fixed_terms as held
 from diffcontact.schemes.event_timed.impacts import Percussion
 
 STEP = 1e-30

@@ -1,10 +1,10 @@
 """Parameters with error bars from observed motion."""
 
 from diffcontact.identify.comparison import Comparison, compare
+from diffcontact.identify.experiment.candidates import Candidate
 from diffcontact.identify.experiment.design import design
-from diffcontact.identify.experiment.more import what_helps
 from diffcontact.identify.experiment.outcome import Design
-from diffcontact.identify.experiment.search import Candidate
+from diffcontact.identify.experiment.what_helps import what_helps
 from diffcontact.identify.fit import check, fit
 from diffcontact.identify.identifiability.assessment import Identifiability
 from diffcontact.identify.impact_law import SpeedTest, law_of_impact, speed_test

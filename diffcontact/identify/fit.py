@@ -14,10 +14,10 @@ from diffcontact.host.progress import stage
 from diffcontact.identify.from_search import estimate
 from diffcontact.identify.identifiability.assessment import POINTS, Identifiability, assess, refuse_hopeless
 from diffcontact.identify.identifiability.finite import require_finite
-from diffcontact.identify.intervals.doubtful import with_profiles
-from diffcontact.identify.intervals.gripped import with_lower_bounds
+from diffcontact.identify.intervals.friction_lower_bound import with_lower_bounds
 from diffcontact.identify.intervals.other_minima import with_other_minima
 from diffcontact.identify.intervals.profile import LowerCostError
+from diffcontact.identify.intervals.where_profile_is_needed import with_profiles
 from diffcontact.identify.problem.objective import Objective, Progress
 from diffcontact.identify.problem.observations import Problem
 from diffcontact.identify.problem.parameters import Domain, Tie

@@ -1,7 +1,7 @@
 r"""What to do in the next experiment, so that chosen parameters become as certain as possible.
 
 Of each candidate the run is simulated with its exact derivatives J, and the error bars that a fit of it would have
-follow without a fit (`precision`): Fisher's information J^T Sigma^-1 J where the noise is white, with each run's own
+follow without a fit (`fisher`): Fisher's information J^T Sigma^-1 J where the noise is white, with each run's own
 parameters projected out, and the error bars of least squares where it is correlated.
 """
 
@@ -19,12 +19,12 @@ from diffcontact.arguments import is_count
 from diffcontact.host.messages import did_you_mean
 from diffcontact.host.progress import stage
 from diffcontact.identify.estimate import resumed
+from diffcontact.identify.experiment.candidates import Question, scan
 from diffcontact.identify.experiment.controls import RUNS, Controls, Cost
-from diffcontact.identify.experiment.lanes import NextRun
+from diffcontact.identify.experiment.fisher import CRITERIA
 from diffcontact.identify.experiment.noise import as_found, evidence_of, stated
 from diffcontact.identify.experiment.outcome import Design
-from diffcontact.identify.experiment.precision import CRITERIA
-from diffcontact.identify.experiment.search import Question, scan
+from diffcontact.identify.experiment.simulated_candidates import NextRun
 from diffcontact.identify.identifiability.assessment import hints
 from diffcontact.identify.identifiability.null_space import null_space
 from diffcontact.identify.intervals.posterior import Posterior

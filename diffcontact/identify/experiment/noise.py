@@ -12,7 +12,7 @@ from diffcontact.identify.covariance.error_bars import error_bars
 from diffcontact.identify.covariance.influence import run_residuals
 from diffcontact.identify.covariance.run_noise import correlated_score, innovation_correlation, run_noise
 from diffcontact.identify.estimate import Estimate
-from diffcontact.identify.experiment.precision import Evidence, projected
+from diffcontact.identify.experiment.fisher import Evidence, projected
 
 # Sampling that differs by less is the same.
 _SAME = 1e-3

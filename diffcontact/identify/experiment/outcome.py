@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import ndtri
 
+from diffcontact.identify.experiment.candidates import Candidate
 from diffcontact.identify.experiment.controls import CHANNELS, DURATION, FRAME_RATE, RUNS, Setting
-from diffcontact.identify.experiment.search import Candidate
 from diffcontact.status import Status
 
 if TYPE_CHECKING:

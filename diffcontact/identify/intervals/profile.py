@@ -16,9 +16,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from diffcontact.identify.intervals.grip_or_slip import further
+from diffcontact.identify.intervals.friction_modes import further
+from diffcontact.identify.intervals.profile_scan import RESOLUTION, ProfileScan, end_of_interval
 from diffcontact.identify.intervals.profiled import Profile
-from diffcontact.identify.intervals.scan import RESOLUTION, Scan, end_of_interval
 from diffcontact.identify.result import FitResult
 
 
@@ -64,7 +64,7 @@ def profile(result: FitResult, name: str) -> Profile:
         >>> bool(low < 2.0 < high), bool(high - low < 0.1)
         (True, True)
     """
-    scan = Scan.of(result, name)
+    scan = ProfileScan.of(result, name)
     objective, j = scan.objective, scan.j
     below, above = further(scan, name)
     low = objective.parameters.low[j] if below else end_of_interval(scan, -1.0)

@@ -1,7 +1,7 @@
 """Fits that are to tell how runs differ: whether every one of them is of a recording of its own.
 
 The same numbers are the same recording. So are others that leave the same noise: a recording that was cut, thinned,
-rounded, or put into other units; `verdict.twice` has the test, which a fit of several runs applies to them.
+rounded, or put into other units; `verdict.duplicate_runs` has the test, which a fit of several runs applies to them.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from diffcontact.identify.covariance.jackknife import RunResidual
 from diffcontact.identify.problem.rounding import are_rounding
 from diffcontact.identify.result import FitResult
+from diffcontact.identify.verdict.duplicate_runs import LEVEL, Seen, one_recording
 from diffcontact.identify.verdict.evidence import RunEvidence
-from diffcontact.identify.verdict.twice import LEVEL, Seen, one_recording
 
 # Residuals so far below the noise that was stated are no noise.
 _NONE = 1e-6

@@ -25,7 +25,7 @@ from diffcontact.arguments import placed
 from diffcontact.mass import apply
 from diffcontact.system import System
 
-# Not names that a user's parameters have: `held` finds them under these, and sentences tell them by these.
+# Not names that a user's parameters have: `fixed_terms` finds them under these, and sentences tell them by these.
 RESISTANCE, KICK = "resistance to motion", "kick"
 
 

@@ -19,7 +19,7 @@ from diffcontact.identify.problem.impacts import struck
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.rounding import are_rounding
 from diffcontact.identify.problem.run import Run
-from diffcontact.identify.verdict.held import Held, held, impacts, resistance
+from diffcontact.identify.verdict.fixed_terms import FixedTerm, fixed_terms, impacts, resistance
 from diffcontact.system import System
 
 # Above this cosine two terms are one.
@@ -172,9 +172,9 @@ class Evidence:
         ]
 
     @cached_property
-    def held(self) -> list[dict[str, Held]]:
+    def fixed_terms(self) -> list[dict[str, FixedTerm]]:
         """Of every run, the numbers that the fit holds fixed and that its samples would see."""
-        return [held(run, self.theta) for run in self.objective.joint.runs]
+        return [fixed_terms(run, self.theta) for run in self.objective.joint.runs]
 
     @cached_property
     def resistance(self) -> dict[int, NDArray]:
@@ -184,8 +184,8 @@ class Evidence:
         """
         columns = (resistance(run, self.theta) for run in self.objective.joint.runs)
         found = {number: column for number, column in enumerate(columns) if column is not None}
-        for name in set().union(*self.held):
-            known = {number: run[name].column[..., 0] for number, run in enumerate(self.held) if name in run}
+        for name in set().union(*self.fixed_terms):
+            known = {number: run[name].column[..., 0] for number, run in enumerate(self.fixed_terms) if name in run}
             if _cosine(found, known) > _ALIKE:
                 return {}
         return found

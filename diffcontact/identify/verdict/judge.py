@@ -7,9 +7,8 @@ from collections.abc import Iterator, Sequence
 from diffcontact.identify.estimate import Estimate
 from diffcontact.identify.impact_law import law_of_impact
 from diffcontact.identify.problem.objective import Objective
-from diffcontact.identify.verdict.alike import alike
 from diffcontact.identify.verdict.ambiguity import elsewhere
-from diffcontact.identify.verdict.causes import causes
+from diffcontact.identify.verdict.common_misfit import common_misfit
 from diffcontact.identify.verdict.contradiction import contradictions
 from diffcontact.identify.verdict.doubts import (
     bounds,
@@ -23,11 +22,12 @@ from diffcontact.identify.verdict.doubts import (
     untested,
 )
 from diffcontact.identify.verdict.evidence import Evidence, Units
+from diffcontact.identify.verdict.explanations import explanations
+from diffcontact.identify.verdict.noise_ratios import noise_ratios
 from diffcontact.identify.verdict.outsiders import outsiders
 from diffcontact.identify.verdict.patterns import patterns, stated
-from diffcontact.identify.verdict.taken import taken_as_right
+from diffcontact.identify.verdict.untestable_assumptions import taken_as_right
 from diffcontact.identify.verdict.verdict import Reason, Verdict
-from diffcontact.identify.verdict.weights import weights
 
 
 def _law(evidence: Evidence) -> Iterator[Reason]:
@@ -37,11 +37,12 @@ def _law(evidence: Evidence) -> Iterator[Reason]:
 
 
 _CHECKS = (
-    *(ending, untested, rounded, _law, outsiders, patterns, stated, weights, causes, contradictions, alike),
+    *(ending, untested, rounded, _law, outsiders, patterns, stated, noise_ratios),
+    *(explanations, contradictions, common_misfit),
     *(outlying, priors, starts, elsewhere, unseen, bounds, curvature),
 )
 # Rounding has patterns, too, and intervals of its size hold nothing.
-_OF_RESIDUALS = (_law, outsiders, patterns, stated, weights, causes, contradictions, alike)
+_OF_RESIDUALS = (_law, outsiders, patterns, stated, noise_ratios, explanations, contradictions, common_misfit)
 
 
 def judge(result: Estimate, objective: Objective, units: Units | None = None, labels: Sequence[str] = ()) -> Verdict:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from diffcontact.identify.verdict.evidence import Evidence, RunEvidence
 
 _NAMED = 2
-# Columns that are differences are known to this power of machine epsilon; see `held`.
+# Columns that are differences are known to this power of machine epsilon; see `fixed_terms`.
 _KNOWN = 0.4
 # Of the parameter that is moved most, beside its interval; what is moved by less of that is moved by rounding.
 _MOVED = 1e-3

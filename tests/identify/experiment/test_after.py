@@ -7,9 +7,9 @@ from scipy.linalg import toeplitz
 
 from diffcontact.identify import Observations, Problem, Real, design, what_helps
 from diffcontact.identify.covariance.autoregression import Autoregression
-from diffcontact.identify.experiment.more import sentence
+from diffcontact.identify.experiment.fisher import Evidence
 from diffcontact.identify.experiment.noise import Noise, as_found, evidence_of
-from diffcontact.identify.experiment.precision import Evidence
+from diffcontact.identify.experiment.what_helps import sentence
 
 FREE = {"g": Real(), "u0": Real()}
 

@@ -18,7 +18,7 @@ from scipy.special import stdtrit
 from diffcontact.host.progress import stage
 from diffcontact.identify.identifiability.naming import least_friction, role
 from diffcontact.identify.intervals.profile import LowerCostError
-from diffcontact.identify.intervals.scan import Scan, end_of_interval
+from diffcontact.identify.intervals.profile_scan import ProfileScan, end_of_interval
 from diffcontact.identify.result import FitResult
 
 # The search begins with this part of the edge.
@@ -66,7 +66,7 @@ def _least(result: FitResult, name: str) -> float | None:
     if not edge > 0 or not parameters.low[j] <= at <= parameters.high[j]:
         return None
     with stage(f"least {name}", note=""):
-        scan = Scan(objective.started_at(np.where(np.arange(theta.size) == j, at, theta)), j)
+        scan = ProfileScan(objective.started_at(np.where(np.arange(theta.size) == j, at, theta)), j)
         scan.scale = result.chi2_per_dof * result.samples / max(result.effective_samples, 1.0)
         scan.level = float(stdtrit(max(result.effective_samples - theta.size, 1.0), 0.975)) ** 2
         scan.stderr = _STEP if log else _STEP * edge

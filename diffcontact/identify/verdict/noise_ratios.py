@@ -28,7 +28,7 @@ _RATIO = 1.5
 _FEWEST = 3.0
 
 
-def weights(evidence: Evidence) -> Iterator[Reason]:
+def noise_ratios(evidence: Evidence) -> Iterator[Reason]:
     """Whether the noise of a channel's samples is stated in the ratios that it has."""
     squares, counts = np.zeros(2), np.zeros(2)
     for run, told in zip(evidence.runs, evidence.objective.joint.runs, strict=True):

@@ -11,10 +11,10 @@ from dataclasses import replace
 import numpy as np
 
 from diffcontact.host.progress import stage
-from diffcontact.identify.intervals.grip_or_slip import further
+from diffcontact.identify.intervals.friction_modes import further
 from diffcontact.identify.intervals.parabola import leaning, misjudged
 from diffcontact.identify.intervals.profile import LowerCostError, profile
-from diffcontact.identify.intervals.scan import Scan
+from diffcontact.identify.intervals.profile_scan import ProfileScan
 from diffcontact.identify.result import FitResult
 
 # Every one takes a dozen fits.
@@ -55,7 +55,7 @@ def _between(result: FitResult) -> list[str]:
     parameters = result.objective.parameters
     seen = np.isfinite(np.diag(result.covariance)) & ~(parameters.own & (parameters.runs > 1))
     named = [name for name, here in zip(result.names, seen, strict=True) if here]
-    return [name for name in named if any(further(Scan.of(result, name), name))]
+    return [name for name in named if any(further(ProfileScan.of(result, name), name))]
 
 
 def _near(result: FitResult) -> list[str]:

@@ -18,7 +18,7 @@ _FARTHEST = 64.0
 _SAME_SIDE = 3
 
 
-class Scan:
+class ProfileScan:
     """Rise of the cost over its minimum when element j is held, the others fitted from where they were last.
 
     Attributes:
@@ -27,7 +27,7 @@ class Scan:
     """
 
     @classmethod
-    def of(cls, result: FitResult, name: str) -> Scan:
+    def of(cls, result: FitResult, name: str) -> ProfileScan:
         """Along an element of what was found, with the scale that its error bars rest on."""
         objective = resumed(result, "profile")
         if name not in result.names:
@@ -103,7 +103,7 @@ def scales(result: FitResult, objective: Objective) -> NDArray:
     return np.where(here | np.isinf(variance), variance / unscaled, worth)
 
 
-def end_of_interval(scan: Scan, side: float) -> float:
+def end_of_interval(scan: ProfileScan, side: float) -> float:
     """Where the rise passes the level on one side: steps that grow, then bisection with secants.
 
     The bound where it passes it nowhere.

@@ -1,7 +1,7 @@
 r"""What would explain the residuals, if one thing would: a fault of the measuring, a term held fixed, a resistance,
 impacts that are not all alike.
 
-Each is tried by Rao's score test (`faults`), and the one is told that makes the residuals likeliest, by chi^2 with a
+Each is tried by Rao's `score_test`, and the one is told that makes the residuals likeliest, by chi^2 with a
 penalty of p log n for its p numbers (Schwarz), if it is certain, and takes half of what chi^2 has too much. Others that
 are nearly as likely are named beside it, as residuals do not tell them apart. On an uneven rail one run of carts would
 have its scale changed by 0.3 %.
@@ -21,7 +21,7 @@ from scipy.special import chdtri, fdtrc
 
 from diffcontact.identify.verdict.calibration import JUMP, faults_of_measuring
 from diffcontact.identify.verdict.evidence import Evidence
-from diffcontact.identify.verdict.faults import Fault, Projected
+from diffcontact.identify.verdict.score_test import Fault, Projected
 from diffcontact.identify.verdict.shifts import Shifts
 from diffcontact.identify.verdict.verdict import Reason
 
@@ -49,7 +49,7 @@ class _Candidate(NamedTuple):
     level: float
 
 
-def causes(evidence: Evidence) -> Iterator[Reason]:
+def explanations(evidence: Evidence) -> Iterator[Reason]:
     """The one thing that would explain what is wrong, if one would."""
     if evidence.objective.loss.robust or not evidence.kept.any():
         return
@@ -93,7 +93,7 @@ def _candidates(evidence: Evidence) -> list[_Candidate]:
     numbers = range(len(evidence.runs))
     families = (
         ("{}", [faults_of_measuring(evidence, number) for number in numbers]),
-        ("{}, held fixed,", [{name: one.column for name, one in run.items()} for run in evidence.held]),
+        ("{}, held fixed,", [{name: one.column for name, one in run.items()} for run in evidence.fixed_terms]),
         ("{}", [{_RESISTANCE: evidence.resistance[i][..., None]} if i in evidence.resistance else {} for i in numbers]),
         ("{}", [_unlike(evidence, number) for number in numbers]),
     )

@@ -1,4 +1,4 @@
-r"""Runs of which the same is left: one recording that is there twice (`twice`), or a misfit that all have in common.
+r"""Runs with the same residuals: one recording that is there twice (`duplicate_runs`), or a misfit that all share.
 
 Noise is another in every run, so that the residuals of several, on times that are the same from their start, have
 hardly anything in common (`correlated`). What they have moves them all alike. Their scatter, on which intervals rest
@@ -12,17 +12,17 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from diffcontact.identify.verdict.duplicate_runs import LEVEL, correlated, duplicate_runs, in_step
 from diffcontact.identify.verdict.evidence import Evidence, RunEvidence
 from diffcontact.identify.verdict.shifts import Shifts
-from diffcontact.identify.verdict.twice import LEVEL, correlated, in_step, twice
 from diffcontact.identify.verdict.verdict import Reason
 
 _NAMED = 3
 
 
-def alike(evidence: Evidence) -> Iterator[Reason]:
+def common_misfit(evidence: Evidence) -> Iterator[Reason]:
     """Whether runs are the same recording, or lack the same."""
-    if same := twice(evidence):
+    if same := duplicate_runs(evidence):
         named = "; ".join(" and ".join(evidence.run(number) for number in pair) for pair in same[:_NAMED])
         yield Reason(
             f"residuals are the same in {named}, though noise is another in every run: a recording that is there "

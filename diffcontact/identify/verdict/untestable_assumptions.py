@@ -35,7 +35,7 @@ from diffcontact.identify.verdict.shifts import Shifts
 
 # Scales and clocks are hardly ever wrong by more.
 _ORDINARY = 1e-2
-# Standard deviations that a fault of that size must leave to be seen; `causes` asks for a little more.
+# Standard deviations that a fault of that size must leave to be seen; `explanations` asks for a little more.
 _SHOWS = 3.0
 # What takes more of the speed from start to end than this does not stay out of a model.
 _SLOWED = 0.2
@@ -72,9 +72,9 @@ def taken_as_right(evidence: Evidence) -> str:
 def _terms(evidence: Evidence, shifts: Shifts) -> list[str]:
     """Terms that are held at zero, with how much of them would not show."""
     found = []
-    names = {name for of_run in evidence.held for name, one in of_run.items() if one.value == 0.0}
+    names = {name for of_run in evidence.fixed_terms for name, one in of_run.items() if one.value == 0.0}
     for name in sorted(names):
-        parts = {number: run[name].column[..., 0] for number, run in enumerate(evidence.held) if name in run}
+        parts = {number: run[name].column[..., 0] for number, run in enumerate(evidence.fixed_terms) if name in run}
         size, moved = _unshown(evidence, shifts, parts), shifts.by(parts)
         if np.isinf(size):
             if named := shifts.named(moved):

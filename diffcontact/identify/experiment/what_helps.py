@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from diffcontact.identify.covariance.influence import run_residuals
 from diffcontact.identify.covariance.jackknife import RunResidual, seen_by
 from diffcontact.identify.estimate import Estimate
+from diffcontact.identify.experiment.fisher import Evidence, projected
 from diffcontact.identify.experiment.noise import Noise, as_found
-from diffcontact.identify.experiment.precision import Evidence, projected
 
 _MORE = 0.1
 # Below it nothing helps.

@@ -51,7 +51,7 @@ _Residuals = tuple[NDArray, NDArray]
 Seen = tuple[RunEvidence, NDArray, NDArray]
 
 
-def twice(evidence: Evidence) -> list[tuple[int, int]]:
+def duplicate_runs(evidence: Evidence) -> list[tuple[int, int]]:
     """The pairs of runs that hold the same recording."""
     numbers = range(len(evidence.runs))
     pairs = list(combinations(numbers, 2)) if len(numbers) <= _MOST else []

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diffcontact.identify.identifiability.naming import least_friction, role
-from diffcontact.identify.intervals.scan import Scan
+from diffcontact.identify.intervals.profile_scan import ProfileScan
 
 # Where it is looked whether the cost has levelled off, in half widths of the interval.
 _AWAY = 16.0
@@ -27,7 +27,7 @@ _FEW = 24
 _MOST = 40
 
 
-def further(scan: Scan, name: str) -> tuple[bool, bool]:
+def further(scan: ProfileScan, name: str) -> tuple[bool, bool]:
     """Whether the interval has no end downwards, and none upwards, because of what grips or slips there.
 
     Of many runs together only a friction is asked for, by a single descent.
@@ -50,7 +50,7 @@ def further(scan: Scan, name: str) -> tuple[bool, bool]:
     return below, above
 
 
-def _at_the_edge(scan: Scan) -> NDArray | None:
+def _at_the_edge(scan: ProfileScan) -> NDArray | None:
     """(P,) the estimate with each friction that grips as small as it can be; None where none does.
 
     What grips with any larger friction may have slipped with this one.
@@ -66,7 +66,7 @@ def _at_the_edge(scan: Scan) -> NDArray | None:
     return None if np.array_equal(edge, start) else edge
 
 
-def _levels_off(scan: Scan, begin: NDArray, step: float) -> bool:
+def _levels_off(scan: ProfileScan, begin: NDArray, step: float) -> bool:
     """Whether so far away nothing depends on the element any longer, and the cost is as low as within its interval.
 
     A descent that goes there little by little may stay in the kink between grip and slip.
@@ -83,7 +83,7 @@ def _levels_off(scan: Scan, begin: NDArray, step: float) -> bool:
     return scan.rise(float(there[j]), anew=True) <= scan.level
 
 
-def _larger_does(scan: Scan, name: str, factors: Sequence[float]) -> bool:
+def _larger_does(scan: ProfileScan, name: str, factors: Sequence[float]) -> bool:
     """Whether a much larger friction explains the data as well: contacts grip then that slip at the estimate.
 
     Of a contact that slips the data show mu and not the spin, of one that grips the spin and not mu. Where neither is

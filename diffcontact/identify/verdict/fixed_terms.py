@@ -23,16 +23,16 @@ from diffcontact.identify.problem.run import Run
 _ENTRIES, _ALTOGETHER = 4, 24
 
 
-class Held(NamedTuple):
+class FixedTerm(NamedTuple):
     """A number that is held fixed: at what, and what one more of it would add to the samples, (n, k, 1) in noise."""
 
     value: float
     column: NDArray
 
 
-def held(run: Run, theta: NDArray) -> dict[str, Held]:
+def fixed_terms(run: Run, theta: NDArray) -> dict[str, FixedTerm]:
     """The numbers that a run holds fixed, of which its samples would see a change at theta (P,)."""
-    columns, found = _Columns(run, theta), dict[str, Held]()
+    columns, found = _Columns(run, theta), dict[str, FixedTerm]()
     for name, value in run.fixed.items():
         if name in (RESISTANCE, KICK) or not _is_number(value):
             continue
@@ -45,7 +45,7 @@ def held(run: Run, theta: NDArray) -> dict[str, Held]:
             moved = np.array(value)
             moved[entry] += step
             if (column := columns.by(name, moved, step)) is not None:
-                found[name + "".join(f"[{i}]" for i in entry)] = Held(number, column[..., None])
+                found[name + "".join(f"[{i}]" for i in entry)] = FixedTerm(number, column[..., None])
     return found
 
 

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diffcontact.identify.experiment.controls import RUNS, Controls, Setting
-from diffcontact.identify.experiment.lanes import NextRun, Seen
+from diffcontact.identify.experiment.fisher import Evidence, projected, value
 from diffcontact.identify.experiment.noise import Noise
-from diffcontact.identify.experiment.precision import Evidence, projected, value
+from diffcontact.identify.experiment.simulated_candidates import NextRun, Seen
 from diffcontact.status import Status
 
 # A variance that shrinks by less was not told anything.

@@ -8,8 +8,8 @@ from falling import FALLING, NOISE, positions, start_of
 
 from diffcontact.identify import Observations, Problem, Real, fit
 from diffcontact.identify.covariance.jackknife import RunResidual
+from diffcontact.identify.verdict.duplicate_runs import duplicate_runs
 from diffcontact.identify.verdict.evidence import RunEvidence
-from diffcontact.identify.verdict.twice import twice
 
 FREE = {"g": Real(), "u0": Real(), "height": Real()}
 FILM = np.linspace(0.0, 1.0, 61)
@@ -76,7 +76,7 @@ def test_windows_that_do_not_overlap_are_two_runs():
 
 
 def evidence(residuals, J=None, times=None, sigma=1.0):
-    """Of runs with these residuals (n,), as far as `twice` looks at it."""
+    """Of runs with these residuals (n,), as far as `duplicate_runs` looks at it."""
     runs = []
     for r in residuals:
         n = len(r)
@@ -95,30 +95,30 @@ def evidence(residuals, J=None, times=None, sigma=1.0):
 def test_noise_is_another_in_every_run_however_few_its_samples(n, sigma):
     """Also of a noise that is stated so large that nothing differs by it."""
     noise = np.random.default_rng(n).normal(size=(20, n))
-    assert not twice(evidence(noise, sigma=sigma))
+    assert not duplicate_runs(evidence(noise, sigma=sigma))
 
 
 @pytest.mark.parametrize("sigma", [1.0, 100.0])
 def test_an_outlier_in_each_run_does_not_make_them_one(sigma):
     noise = np.random.default_rng(0).normal(size=(4, 40))
     noise[np.arange(4), [5, 9, 20, 33]] += 1e4
-    assert not twice(evidence(noise, sigma=sigma))
+    assert not duplicate_runs(evidence(noise, sigma=sigma))
 
 
 def test_bodies_at_rest_are_not_one_recording():
     """At heights that no parameter knows of, and that a camera gives in whole pixels: one of them now and then off."""
     still = np.full((4, 50), 0.3)
-    assert not twice(evidence(still, J=np.zeros((50, 1))))
+    assert not duplicate_runs(evidence(still, J=np.zeros((50, 1))))
     still[np.arange(4), [5, 9, 20, 33]] += 1.0
-    assert not twice(evidence(still, J=np.zeros((50, 1))))
-    assert not twice(evidence(np.zeros((3, 50))))
+    assert not duplicate_runs(evidence(still, J=np.zeros((50, 1))))
+    assert not duplicate_runs(evidence(np.zeros((3, 50))))
 
 
 def test_curves_that_are_alike_are_not_one_recording():
     """A model that lacks the same in all runs, under noise stated ten times too large."""
     t = np.arange(60.0)
     curves = [0.3 * np.sin(0.1 * t + phase) for phase in (0.0, 0.5, 1.0, 2.0)]
-    assert not twice(evidence(curves + 0.1 * np.random.default_rng(0).normal(size=(4, 60))))
+    assert not duplicate_runs(evidence(curves + 0.1 * np.random.default_rng(0).normal(size=(4, 60))))
 
 
 def test_times_of_any_spacing_may_be_cut():
@@ -127,4 +127,4 @@ def test_times_of_any_spacing_may_be_cut():
     whole, part = evidence([noise], times=times), evidence([noise[7:]], times=times[7:] - 3.0)
     both = evidence([noise, noise[7:]])
     both.runs[:] = [*whole.runs, *part.runs]
-    assert twice(both) == [(0, 1)]
+    assert duplicate_runs(both) == [(0, 1)]
