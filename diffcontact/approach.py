@@ -29,7 +29,8 @@ def approach(before: Array) -> Array:
     So powers of the speed have a derivative there, and it is multiplied with zero.
 
     Example:
-        >>> speed = approach(jnp.array([-0.5, 2.0]))
+        >>> import jax, numpy as np
+        >>> speed = np.asarray(jax.jit(approach)(np.array([-0.5, 2.0])))
         >>> speed.round(9).tolist(), bool(speed[1] > 0)
         ([0.5, 0.0], True)
     """

@@ -79,7 +79,8 @@ def computed_again(body):
         >>> import jax, jax.numpy as jnp
         >>> def grown(x):
         ...     return jax.lax.scan(computed_again(lambda y, n: (jnp.sin(y * n), None)), x, jnp.arange(1.0, 4.0))[0]
-        >>> print(f"{jax.grad(grown)(0.5):.4f} {jax.jvp(grown, (0.5,), (1.0,))[1]:.4f}")
+        >>> both = jax.jit(lambda x: (jax.grad(grown)(x), jax.jvp(grown, (x,), (1.0,))[1]))
+        >>> print(*(f"{slope:.4f}" for slope in both(0.5)))
         -2.3406 -2.3406
     """
     return jax.checkpoint(body, prevent_cse=False)
@@ -137,7 +138,8 @@ def entangled(values, others=()):
 
     Example:
         >>> import jax, jax.numpy as jnp
-        >>> values, tangents = jax.jvp(lambda x: entangled((x, jnp.zeros(2))), (1.0,), (3.0,))
+        >>> both = lambda x: entangled((x, jnp.zeros(2)))
+        >>> values, tangents = jax.jit(lambda x, dx: jax.jvp(both, (x,), (dx,)))(1.0, 3.0)
         >>> [value.tolist() for value in values], [tangent.tolist() for tangent in tangents]
         ([1.0, [0.0, 0.0]], [3.0, [0.0, 0.0]])
     """

@@ -4,11 +4,11 @@ A picture of a system is a function `draw(t, q, params)` that returns shapes, in
 the same ones in the same order, only their arrays change. A `System` or `ParticleLine` has it as `draw=`; reports take
 one as `draw=` too. The function may be traceable by JAX (it is then called once) or any Python.
 
-    >>> import jax.numpy as jnp
+    >>> import jax, jax.numpy as jnp
     >>> def pendulum(t, q, params):
     ...     bob = params["length"] * jnp.stack([jnp.sin(q[0]), -jnp.cos(q[0])])
     ...     return Line(jnp.stack([jnp.zeros(2), bob])), Ball(bob, 0.05)
-    >>> pendulum(0.0, jnp.zeros(1), {"length": 2.0})[1].centre.tolist()
+    >>> jax.jit(pendulum)(0.0, jnp.zeros(1), {"length": 2.0})[1].centre.tolist()
     [0.0, -2.0]
 """
 

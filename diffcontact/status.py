@@ -94,7 +94,8 @@ def stands_still(initial):
     """Whether nothing can be simulated from this initial status: the lane stays where it starts.
 
     Example:
-        >>> stands_still(jnp.array([Status.OK, Status.OVERLAP, Status.BAD_MASS])).tolist()
+        >>> import numpy as np
+        >>> stands_still(np.array([Status.OK, Status.OVERLAP, Status.BAD_MASS])).tolist()
         [False, False, True]
     """
     return (initial != Status.OK) & (initial != Status.OVERLAP) & (initial != Status.NO_DERIVATIVE)

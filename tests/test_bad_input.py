@@ -33,7 +33,7 @@ def simulate(params=None, q0=(1.0, 0.0), u0=(0.0, 0.0), times=(0.0, 0.1), option
         (r"^q0: expected real numbers, got complex128$", {"q0": np.array([1j, 0.0])}),
         (r"^times: expected real numbers, got bool$", {"times": [False, True]}),
         (r"^q0: expected float32 or float64, got float16$", {"q0": np.ones(2, np.float16)}),
-        (r"^u0: expected float32 or float64, got bfloat16$", {"u0": jnp.ones(2, jnp.bfloat16)}),
+        (r"^u0: expected float32 or float64, got bfloat16$", {"u0": np.ones(2, jnp.bfloat16)}),
         (r"^q0: expected real numbers, got \[\[1.0\], \[1.0, 2.0\]\]$", {"q0": [[1.0], [1.0, 2.0]]}),
         (r"^q0: expected real numbers, got array\(\['a'\]", {"q0": np.array(["a"])}),
         (r"^q0: expected finite numbers, got \[nan  1.\]$", {"q0": [np.nan, 1.0]}),

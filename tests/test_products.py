@@ -84,7 +84,7 @@ def test_projections(function, direction):
 
 
 BALLS = dc.systems.balls(2, 2, box=(0.0, 1.0))
-PARAMS = {"mass": jnp.ones(2), "radius": 0.1 * jnp.ones(2), "gravity": jnp.array([0.0, -9.81]), "restitution": 0.0}
+PARAMS = {"mass": np.ones(2), "radius": 0.1 * np.ones(2), "gravity": np.array([0.0, -9.81]), "restitution": 0.0}
 
 
 def _ends(scheme, u):

@@ -88,7 +88,7 @@ def solve_cholesky(L: Array, b: Array) -> Array:
         b: (n,) or (n, k).
 
     Example:
-        >>> solve_cholesky(cholesky(jnp.array([[4.0, 2.0], [2.0, 10.0]])), jnp.array([6.0, 12.0])).tolist()
+        >>> jax.jit(solve_cholesky)(jnp.array([[2.0, 0.0], [1.0, 3.0]]), jnp.array([6.0, 12.0])).tolist()
         [1.0, 1.0]
     """
     return solve_lower(L, solve_lower(L, b), transposed=True)
@@ -120,7 +120,7 @@ class LU(NamedTuple):
 
     Example:
         >>> solve = jax.jit(lambda A, b: LU.of(A).solve(b))
-        >>> jax.jit(solve)(jnp.array([[0.0, 2.0], [4.0, 0.0]]), jnp.array([2.0, 4.0])).tolist()
+        >>> solve(jnp.array([[0.0, 2.0], [4.0, 0.0]]), jnp.array([2.0, 4.0])).tolist()
         [1.0, 1.0]
     """
 

@@ -175,9 +175,10 @@ def restitution(law: str = "constant", coefficient: Callable[[str, Any], Any] = 
         ValueError: no such law.
 
     Example:
+        >>> import jax
         >>> bumpers = restitution("power")
         >>> params = {"restitution": 0.4, "restitution_exponent": 1.5, "reference_speed": 0.1}
-        >>> print(bumpers(params, jnp.array([0.05, 0.1, 0.2])).round(3))
+        >>> print(np.round(jax.jit(bumpers)(params, np.array([0.05, 0.1, 0.2])), 3))
         [1.    0.4   0.141]
     """
     return built(law, coefficient)
@@ -192,7 +193,9 @@ def friction(law: str = "constant", coefficient: Callable[[str, Any], Any] = _of
     """A law as `System(friction=...)` takes it; arguments, returns and errors as of `restitution`.
 
     Example:
-        >>> print(friction("linear")({"friction": 0.2, "friction_loss": 0.03}, jnp.array([0.0, 1.0, 9.0])).round(3))
+        >>> import jax
+        >>> cloth, params = jax.jit(friction("linear")), {"friction": 0.2, "friction_loss": 0.03}
+        >>> print(np.round(cloth(params, np.array([0.0, 1.0, 9.0])), 3))
         [0.2  0.17 0.  ]
     """
     require_friction(law, "laws.friction")

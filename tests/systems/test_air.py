@@ -90,7 +90,7 @@ def test_the_derivative_is_finite_at_rest_and_right_in_flight():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"drag": jnp.zeros(2)}, r"params\['drag'\]: expected shape \(\) or \(1,\), got \(2,\)"),
+        ({"drag": np.zeros(2)}, r"params\['drag'\]: expected shape \(\) or \(1,\), got \(2,\)"),
         ({}, r"expected 'drag' of shape \(\) or \(1,\)"),
     ],
 )

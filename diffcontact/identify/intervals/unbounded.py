@@ -23,7 +23,7 @@ class Unbounded:
 
     Example:
         >>> line = Unbounded(np.array([0.0, 0.0, -np.inf]), np.array([4.0, np.inf, np.inf]))
-        >>> line.theta(jnp.zeros(3)).tolist()
+        >>> jax.jit(line.theta)(np.zeros(3)).tolist()
         [2.0, 1.0, 0.0]
         >>> line.coordinates(np.array([2.0, 1.0, 0.0])).tolist()
         [0.0, 0.0, 0.0]

@@ -119,7 +119,8 @@ def insert(view: tuple[Block, ...], z: jax.Array, fixed: Mapping[str, Any]) -> d
     params, begin = dict(fixed), 0
     for block in view:
         part = z[begin : begin + block.size].reshape(block.shape)
-        params[block.name] = jnp.exp(part) if block.log else part
+        exp = np.exp if isinstance(part, np.ndarray) else jnp.exp
+        params[block.name] = exp(part) if block.log else part
         begin += block.size
     return params
 
