@@ -286,7 +286,7 @@ def free_parameters(
     )
 
 
-def symmetric(entries: Any, count: int) -> jax.Array:
+def symmetric(entries: Any, count: int) -> jax.Array | NDArray:
     """(count, count) symmetric matrix from its upper triangle, row by row: one coefficient e_ij per pair of materials.
 
     Made for `fit(tied={"e_ij": lambda p: symmetric(p["e"], 3)})`.
