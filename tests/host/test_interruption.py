@@ -11,7 +11,7 @@ import pytest
 from diffcontact import __main__ as entry
 from diffcontact.host import interruption
 
-ROOT = os.path.dirname(os.path.dirname(__file__))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
 
 
 @pytest.fixture(autouse=True)
