@@ -143,7 +143,9 @@ class Spring:
 @_pytree
 @dataclass(frozen=True, eq=False)
 class Beads:
-    """Beads on parallel wires, one for each number: for coordinates that are no places in a common space.
+    """Beads on parallel wires, one for each number.
+
+    They show coordinates that have no place in a common space.
 
     Attributes:
         values: (n,) where they are along their wires.
@@ -179,7 +181,7 @@ class Coordinate:
 
 @dataclass(frozen=True)
 class Drawing:
-    """A function that draws, and what else a picture needs to know; it is called like the function.
+    """A function that draws a system, with the facts that a picture needs.
 
     Args:
         shapes: `draw(t, q, params) -> shapes`.
@@ -198,7 +200,7 @@ class Drawing:
 
 
 def drawing_of(system: Any, draw: Draw | None = None) -> Drawing:
-    """How a system is drawn: by `draw`, by its own function, or by one bead for each coordinate.
+    """Choose the drawing of a system: `draw`, its own, or beads.
 
     Args:
         system: with an attribute `draw`, or None.
@@ -215,7 +217,7 @@ def drawing_of(system: Any, draw: Draw | None = None) -> Drawing:
 
 
 def beads(t: Any, q: Any, params: Any) -> tuple[Shape, ...]:
-    """One bead for each coordinate: the picture of a system of which nothing else is known.
+    """Draw one bead for each coordinate, for systems without a picture.
 
     Example:
         >>> beads(0.0, jnp.array([0.5, 2.0]), {})[0].values.tolist()

@@ -278,7 +278,9 @@ class Report:
 
 @singledispatch
 def report(system: Any, params: Any, t: Any, q: Any, u: Any, *, rho: float = 0.0, duration: float = 1.0) -> Report:
-    """The checkable hypotheses of the system's theorems at a state, in words; `python -m diffcontact check` prints it.
+    """Check the hypotheses of the convergence theorems at a state, in words.
+
+    `python -m diffcontact check` prints the report.
 
     Args:
         system: a `System` or a `ParticleLine`.

@@ -65,7 +65,7 @@ def sensitivity(
     substeps: int | str | None = None,
     tolerance: float | None = None,
 ) -> Sensitivity:
-    """The derivative of the whole trajectory with respect to parameters and initial values.
+    """Differentiate a trajectory by parameters and initial values, at all times.
 
     With `EventTimed` it converges to the derivative of the motion, through impacts (saltation) and changes between
     stick and slip; with the published schemes it is the derivative of the scheme, which does not (see there).

@@ -33,7 +33,7 @@ def ensemble(
     fixed: Any = None,
     executor: Any = None,
 ) -> Any:
-    """run(params) for every lane of a batch, vectorised.
+    """Run a function for every lane of a batch, vectorised.
 
     Chunk after chunk goes to all devices that jax sees and comes back to the host, so that the devices' memory holds
     one chunk whatever the batch is. It compiles once: the last chunk is filled up with its last lane.

@@ -51,7 +51,7 @@ def fit(
     check: bool | None = None,
     progress: Progress | None = None,
 ) -> FitResult:
-    """Find the free parameters that make the simulation match what was measured, and say how well they are known.
+    """Fit parameters to measurements, with error bars and a verdict.
 
     Where a problem leaves the number of substeps open ("auto"), steps are as short as the noise asks for: halving them
     changes what is observed by less than a tenth of it, at the start and at the estimate. The message gives the number
@@ -171,7 +171,9 @@ def check(
     points: int = POINTS,
     seed: int = 0,
 ) -> Identifiability:
-    """Whether data can determine parameters, before any fit; the values measured do not matter, only when and what.
+    """Check before a fit whether data can determine the parameters.
+
+    Only times, noise and observed quantities matter; measured values do not.
 
     Args:
         problem, params, free, priors, tied: as for `fit`.

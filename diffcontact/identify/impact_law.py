@@ -53,7 +53,7 @@ _TOLERANCE = 1e-3
 
 @dataclass(frozen=True)
 class SpeedTest:
-    """What a fit says about a restitution e + a v.
+    """Test of a restitution e + a v at the estimate of a fit.
 
     Attributes:
         slope, stderr: a and its standard error [s/m].
@@ -87,7 +87,9 @@ class SpeedTest:
 
 
 def law_of_impact(result: Estimate) -> str | None:
-    """A sentence where the data say that restitution depends on the speed of approach; None where they do not.
+    """Say in a sentence whether restitution depends on the speed of approach.
+
+    Returns None where the data do not show it.
 
     None also where nothing can be said: of a fit whose residuals noise explains, or that did not converge, of a
     restitution that is not free, is one per bounce or a law of the speed already, of impacts that are all as fast.
@@ -125,7 +127,9 @@ def law_of_impact(result: Estimate) -> str | None:
 
 
 def speed_test(result: Estimate) -> SpeedTest | None:
-    """The slope of restitution over the speed of approach, from the estimate of a fit; None where there is none.
+    """Estimate the slope of restitution over the speed of approach.
+
+    Returns None where there is no such slope.
 
     Args:
         result: an `Estimate` with its objective.

@@ -93,7 +93,9 @@ class LawComparison:
 def compare_laws(
     result: FitResult, laws: Collection[str] = tuple(LAWS), *, progress: Progress | None = None
 ) -> LawComparison | None:
-    """Fit the data of a result under each law of `systems.laws`, beginning at its estimate, and say which they support.
+    """Fit the data under each law of `systems.laws` and compare the fits.
+
+    Each fit begins at the estimate of the result.
 
     The laws take the place of the constant restitution, in the contacts whose restitution is free. Where these have
     coefficients of their own (each bounce of a film, say), a law, or a constant, that all of them share is compared

@@ -32,7 +32,7 @@ class BoxSolution:
 
 @full_precision_matmul
 def box(A: ArrayLike, b: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> BoxSolution:
-    """The minimiser of a strictly convex quadratic function between bounds.
+    """Minimise a strictly convex quadratic function between bounds.
 
         argmin_x 1/2 x^T A x + b^T x    subject to    lower <= x <= upper
 

@@ -59,7 +59,7 @@ class Projection:
 
 @full_precision_matmul
 def project(mass: ArrayLike, G: ArrayLike | BodyRows, b: ArrayLike, v: ArrayLike) -> Projection:
-    """The point nearest to v, in the metric of the mass, that satisfies all constraints.
+    """Project v onto all constraints, in the metric of the mass.
 
         argmin_u 1/2 (u-v)^T M (u-v)    subject to    G u + b >= 0
 

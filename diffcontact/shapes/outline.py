@@ -24,7 +24,9 @@ class Outline(NamedTuple):
 
 
 def outline(shape: Shape, dimension: int = 2, points: int = 64) -> Outline:
-    """The lines to draw a shape with, in the body's frame; `systems.poses.placed` puts them where the body is.
+    """Compute the lines to draw a shape with, in the body's frame.
+
+    `systems.poses.placed` puts them where the body is.
 
     Polygons and polyhedra by their edges, ellipses by a line of `points` pieces, ellipsoids by three such lines in the
     planes of their axes.

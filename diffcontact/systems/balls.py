@@ -41,7 +41,7 @@ def balls(
     restitution: str = "constant",
     friction: str = "constant",
 ) -> Balls:
-    """Balls that collide with each other, with the sides of a box, with planes and with fixed balls.
+    """Make balls that collide with each other, boxes, planes and fixed balls.
 
     Coordinates are ball-major, q = (q_00, q_01, ..., q_10, ...), d = count * dimension. Gaps [m], in this order::
 

@@ -32,7 +32,7 @@ def bodies(
     friction: str = "constant",
     impact_law: str = "newton",
 ) -> Bodies:
-    r"""Rigid bodies that fall, tumble, slide and roll, with Coulomb friction where they touch.
+    r"""Make rigid bodies that fall, tumble, slide and roll, with Coulomb friction.
 
     In a plane q = (x, y, angle) for each body and u alike. In space q = (centre (3), unit quaternion w x y z), from the
     body's frame to the world's, and u = (velocity (3), angular velocity (3)), both along the world's axes::

@@ -11,7 +11,7 @@ from diffcontact.systems import drawings, laws
 
 
 def carts(*, restitution: str = "constant") -> System:
-    """Two riders on one track that collide through their bumpers.
+    """Make two riders on one track that collide through their bumpers.
 
     Positions q = (x_1, x_2) [m] are along the track, the second rider is ahead. Only the ratio of the masses can be
     seen in the motion, so everything is per unit mass of the second rider, M = diag(r, 1) with r = `mass_ratio`::

@@ -117,7 +117,7 @@ def quaternion(vector: Any) -> Array:
 
 
 def markers(points: Any, body: int = 0) -> Callable[[Any, Any], Array]:
-    """Where points of a body are seen: an `observe` for the tracks of markers on it.
+    """Observe points of a body: an `observe` for the tracks of markers.
 
     Args:
         points: (k, m) in the body's frame [m], or the name of a parameter that has them: where markers sit may be
@@ -143,7 +143,7 @@ def markers(points: Any, body: int = 0) -> Callable[[Any, Any], Array]:
 
 
 def angles(body: int = 0) -> Callable[[Any, Any], Array]:
-    """By which angle a body in a plane is seen turned: an `observe`, (trajectory, params) -> (n, 1) [rad].
+    """Observe the angle of a body in a plane: (trajectory, params) -> (n, 1) [rad].
 
     Full turns count: measured angles are to be unwrapped (`numpy.unwrap`).
     """
@@ -151,7 +151,7 @@ def angles(body: int = 0) -> Callable[[Any, Any], Array]:
 
 
 def orientation(name: str, body: int = 0) -> Callable[[Any, Any], Array]:
-    """How far a body in space is seen turned from measured quaternions: an `observe` whose values are zero.
+    """Observe the rotation from measured quaternions, an `observe` of zeros.
 
     The residual of such a channel is the `rotation_vector` from the fitted to the measured orientation, so that the
     sign of a measured quaternion is free and its noise is an angle [rad] about each axis. The quaternions are in the

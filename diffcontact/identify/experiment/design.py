@@ -54,7 +54,7 @@ def design(
     candidates: int = 200,
     seed: int = 0,
 ) -> Design:
-    r"""What to do in the next experiment, so that a fit of it tells as much as possible about what is sought.
+    r"""Find the next experiment that makes chosen parameters most certain.
 
     A candidate is a setting of the controls. It is simulated with its exact derivatives J (m, P) of what would be
     observed, in units of the noise; least squares then have the covariance::

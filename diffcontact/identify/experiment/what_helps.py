@@ -19,7 +19,9 @@ _VISIBLE = 1e-3
 
 
 def what_helps(result: Estimate, name: str | None = None) -> dict[str, float]:
-    r"""By which part the standard error of a parameter would shrink with a tenth more of this or that, the most first.
+    r"""Tell by how much a tenth more data would shrink a standard error.
+
+    The most helpful addition comes first.
 
     A tenth more runs of the kind, a tenth more frames a second (of noise that is correlated in time, they tell less), a
     record that is longer by a tenth and goes on telling as much as its last tenth does, or noise that is smaller by a

@@ -20,7 +20,7 @@ POINTS = 9
 
 @dataclass(frozen=True, eq=False)
 class Identifiability:
-    """What data can determine, at the most favourable of the points that were looked at.
+    """Which parameters data can determine, at the most favourable point examined.
 
     Attributes:
         names: (P,) free parameters.

@@ -38,7 +38,7 @@ _WIDER = 1.5
 
 
 def fit_replicas(result: FitResult, values: Sequence[NDArray], prior_means: NDArray | None = None) -> list[FitResult]:
-    """Fit every replica as the result was fitted, from its estimate, error bars included.
+    """Fit replicas of the data from the estimate, with error bars.
 
     Runs, free parameters, loss, priors and noise (as estimated, if it was) are those of the result. Only what was
     measured differs.
@@ -97,7 +97,7 @@ def fit_replicas(result: FitResult, values: Sequence[NDArray], prior_means: NDAr
 
 @dataclass(frozen=True, eq=False)
 class Bootstrap:
-    """What the estimate would have been, had the noise been another.
+    """Estimates from replicas of the data with other noise.
 
     Printed it begins with the verdict of the fit and ends with what speaks against the intervals.
 
@@ -194,7 +194,7 @@ class Bootstrap:
 
 
 def bootstrap(result: FitResult, replicas: int = 200, seed: int = 0) -> Bootstrap:
-    """Parametric bootstrap: simulate at the estimate, add noise like the residuals, fit again, many times.
+    """Compute intervals by parametric bootstrap: simulate, add noise, fit again.
 
     The noise of each channel is an autoregressive process with the residuals' correlation in time. A prior is a
     measurement too: its mean is drawn anew around the estimate. What differs from run to run is not in it, nor that

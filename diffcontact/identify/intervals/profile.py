@@ -35,7 +35,9 @@ class LowerCostError(ValueError):
 
 
 def profile(result: FitResult, name: str) -> Profile:
-    """Profile one element of the parameters, with the runs, priors, loss and noise of the fit.
+    """Profile the cost along one element of the parameters.
+
+    Runs, priors, loss and noise are those of the fit.
 
     Args:
         result: what `fit` returned.

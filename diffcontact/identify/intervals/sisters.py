@@ -50,7 +50,7 @@ _NODES = _NODES + 0.5
 def beside(
     result: FitResult, sisters: Sequence[FitResult], names: Sequence[str], labels: Sequence[str] = ()
 ) -> FitResult:
-    """The result of one run with intervals that hold what differs between runs, as its sister runs tell it.
+    """Widen the intervals of one run by what differs between sister runs.
 
     Parameters that all have under the same name are widened. Those of which the sisters know nothing, like an initial
     state that every run has to itself, keep their interval within the run: leave them out of `names`. A sister whose

@@ -33,7 +33,7 @@ _VISIBLE = 3.0
 
 @dataclass(frozen=True, eq=False)
 class Impacts:
-    """Measured times of impacts, heard by a microphone or read off a signal: a channel of their own.
+    """Measured times of impacts, as from a microphone: a channel of their own.
 
     The k-th time is compared with the k-th percussion of the simulation, among those of `contacts`. A simulation that
     has fewer puts the missing ones at the end of its record.

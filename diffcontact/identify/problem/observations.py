@@ -15,7 +15,9 @@ from diffcontact.identify.problem.impacts import Impacts
 
 @dataclass(frozen=True, eq=False)
 class Observations:
-    """What was measured in one run: k channels at n times, and how a simulated trajectory would have been seen.
+    """Measurements of one run: k channels at n times.
+
+    `observe` says how a simulated trajectory would have been measured.
 
     The fit makes `(values - observe(trajectory, params)) / noise` small.
 
@@ -96,7 +98,7 @@ class Observations:
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """One run: a system, what was measured of it, and where it starts.
+    """One run: its system, its measurements and its initial state.
 
     Args:
         system: a `System` or `ParticleLine`.

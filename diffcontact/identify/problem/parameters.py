@@ -26,7 +26,9 @@ from diffcontact.host.messages import did_you_mean
 
 @dataclass(frozen=True)
 class Interval:
-    """A closed interval: `low <= parameter <= high`, numbers or arrays that broadcast to the parameter's shape.
+    """Domain of a parameter between bounds: low <= parameter <= high.
+
+    Bounds are numbers or arrays that broadcast to the shape of the parameter.
 
     Args:
         low, high: the bounds.
@@ -287,7 +289,9 @@ def free_parameters(
 
 
 def symmetric(entries: Any, count: int) -> jax.Array | NDArray:
-    """(count, count) symmetric matrix from its upper triangle, row by row: one coefficient e_ij per pair of materials.
+    """Build a symmetric matrix (count, count) from its upper triangle, row by row.
+
+    It holds one coefficient e_ij per pair of materials.
 
     Made for `fit(tied={"e_ij": lambda p: symmetric(p["e"], 3)})`.
 

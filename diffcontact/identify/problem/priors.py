@@ -18,7 +18,9 @@ _BEYOND = 2.0
 
 @dataclass(frozen=True)
 class Normal:
-    """A parameter known from elsewhere: `mean` with standard deviation `sigma`, numbers or arrays that broadcast.
+    """Normal prior of a parameter: `mean` and standard deviation `sigma`.
+
+    Both are numbers or arrays that broadcast to the shape of the parameter.
 
     What was measured elsewhere may lie beyond the parameter's bounds, as a restitution of 1.01, but by two standard
     deviations at most.

@@ -48,7 +48,7 @@ def coulomb(
     friction: ArrayLike,
     v: ArrayLike,
 ) -> CoulombProjection:
-    """The velocity u and the impulses P, B of c contacts that obey Coulomb's law.
+    """Solve Coulomb's law for the velocity u and the impulses P, B.
 
         M (u - v) = N^T P + S^T B
         w_N = N u + b >= 0,  P >= 0,  P w_N = 0
