@@ -7,9 +7,10 @@ from diffcontact.qp import native
 
 
 @pytest.fixture(scope="session")
-def kernel_folder(request):
+def kernel_folder(request, tmp_path_factory):
     """Where tests keep the kernel's code from one run of them to the next: compiling it takes many seconds."""
-    return str(request.config.cache.mkdir("kernel"))
+    kept = getattr(request.config, "cache", None)
+    return str(tmp_path_factory.mktemp("kernel") if kept is None else kept.mkdir("kernel"))
 
 
 @pytest.fixture(autouse=True)

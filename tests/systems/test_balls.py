@@ -25,6 +25,7 @@ def test_gaps_are_ordered_low_walls_high_walls_pairs():
 
 def test_equal_arguments_return_the_same_system():
     assert dc.systems.balls(2, 2, box=(0.0, 1.0)) is dc.systems.balls(2, 2, box=([0.0, 0.0], [1.0, 1.0]))
+    assert dc.systems.carts() is dc.systems.carts()
 
 
 def test_gradients_are_finite_where_centres_coincide():

@@ -8,12 +8,6 @@ import diffcontact as dc
 pytestmark = pytest.mark.full
 
 
-@pytest.mark.parametrize("bounces", [0, 2.0])
-def test_a_number_of_bounces_that_is_none_is_refused(bounces):
-    with pytest.raises(ValueError, match=r"bouncing_ball\(bounces=.*expected an integer of at least 1"):
-        dc.systems.bouncing_ball(bounces)
-
-
 def _parabolas(theta, times):
     """A ball without drag in closed form, with its first two bounces: positions (n,), NaN from the third on."""
     e, later, gravity, floor, drift, y, u = theta

@@ -93,10 +93,12 @@ def test_a_cell_that_is_no_length_is_refused(cell):
         (dc.systems.particle_line, "count"),
     ],
 )
-def test_truth_is_no_number(system, argument):
+def test_what_is_no_number_of_bodies_is_refused(system, argument):
     more = {"dimension": 2} if system is dc.systems.balls else {}
-    with pytest.raises(ValueError, match=rf"^{system.__name__}\({argument}=True\): expected an integer of at least 1$"):
-        system(**{argument: True}, **more)
+    for count in (True, 0, 1.5, "2"):
+        told = rf"^{system.__name__}\({argument}={count!r}\): expected an integer of at least 1$"
+        with pytest.raises(ValueError, match=told):
+            system(**{argument: count}, **more)
     assert system(**{argument: np.int64(1)}, **more) is system(**{argument: 1}, **more)
 
 

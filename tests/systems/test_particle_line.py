@@ -36,9 +36,3 @@ def test_a_measured_force_drives_the_last_particle():
     at_rest = line.stiffness(params) @ np.full(2, 0.1)
     for t, force in ((0.0, 3.0), (1.5, 4.0), (2.0, 5.0), (9.0, 5.0)):
         np.testing.assert_allclose(line.load(t, params) - at_rest, [0.0, force], atol=1e-12)
-
-
-@pytest.mark.parametrize("count", [0, 1.5, "2"])
-def test_a_count_that_is_none_is_refused(count):
-    with pytest.raises(ValueError, match=r"particle_line\(count=.*expected an integer of at least 1"):
-        dc.systems.particle_line(count)
