@@ -155,11 +155,11 @@ def free_contacts(run: Run, theta: NDArray) -> NDArray:
     if not isinstance(run.model.scheme or EventTimed(), EventTimed):
         return none
 
-    return np.any(np.asarray(_restitution_by(run.model, theta[run.index], run.fixed)) != 0, axis=-1)
+    return np.any(np.asarray(restitution_by(run.model, theta[run.index], run.fixed)) != 0, axis=-1)
 
 
 @partial(jit_fast_compile, static=("model",))
-def _restitution_by(model: Any, z: Array, fixed: dict[str, Any]) -> Array:
+def restitution_by(model: Any, z: Array, fixed: dict[str, Any]) -> Array:
     """(c, P_i) or (P_i,) derivative of the coefficients of restitution by a run's parameters."""
     return jax.jacfwd(lambda z: jnp.asarray(model.system.restitution(model.parameters(z, fixed)), z.dtype))(z)
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +19,7 @@ from diffcontact.identify.impact_law import (
     SpeedTest,
     contacts_of,
     free_contacts,
+    restitution_by,
     speed_test,
     speeds_of,
     with_restitution,
@@ -213,12 +213,8 @@ def _reference(objective: Objective, masks: list[NDArray]) -> tuple[int | None, 
         return None
     references, held = set(), set()
     for run, mask in struck:
-        z = jnp.asarray(objective.parameters.start[run.index])
-
-        def restitution(z, run=run):
-            return jnp.asarray(run.model.system.restitution(run.model.parameters(z, run.fixed)), z.dtype)
-
-        slopes = np.atleast_2d(np.asarray(jax.jacfwd(restitution)(z)))[np.atleast_1d(mask)]
+        by = restitution_by(run.model, objective.parameters.start[run.index], run.fixed)
+        slopes = np.atleast_2d(np.asarray(by))[np.atleast_1d(mask)]
         if np.all(slopes == slopes[0]):
             references.add(None)
             continue
@@ -283,7 +279,7 @@ def _slope(name: str, result: FitResult, speeds: NDArray) -> float:
     def value(name):
         return 0.5 if name == "restitution" else result.params[name]
 
-    low, high = LAWS[name].function(value, jnp.array([np.min(speeds), np.max(speeds)]))
+    low, high = np.asarray(LAWS[name].function(value, np.array([np.min(speeds), np.max(speeds)])))
     return float(high - low)
 
 
