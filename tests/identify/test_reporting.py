@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -120,9 +121,7 @@ def test_a_run_may_have_a_picture_of_its_own(result):
 
 def test_of_very_many_samples_some_are_shown_and_the_worst_one(monkeypatch):
     monkeypatch.setattr("diffcontact.identify.reporting._SAMPLES", 5)
-    motion = dc.Trajectory(
-        jnp.asarray(TIMES), jnp.zeros((26, 1)), jnp.zeros((26, 1)), jnp.zeros((25, 0)), jnp.zeros((), int)
-    )
+    motion = dc.Trajectory(TIMES, np.zeros((26, 1)), np.zeros((26, 1)), np.zeros((25, 0)), np.zeros((), int))
     values = np.where(TIMES[16] == TIMES, 1.0, 0.1)[:, None]
     run = _Observed(BALL, seen, {}, motion, values).run("many", drawing_of(BALL), ())
     np.testing.assert_array_equal(run.samples, TIMES[[0, 6, 12, 16, 18, 24]])
@@ -133,17 +132,17 @@ def test_measured_places_are_observed_as_what_was_measured(rng):
     """A distance and a place of two beads: two channels for two coordinates; a third one is never measured."""
     q = np.stack([TIMES, 2.0 + TIMES**2, 0.3 * TIMES], axis=1)
     motion = dc.Trajectory(
-        t=jnp.asarray(TIMES),
-        q=jnp.asarray(q),
-        u=jnp.asarray(np.gradient(q, TIMES, axis=0)),
-        impulse=jnp.zeros((TIMES.size - 1, 0)),
-        status=jnp.zeros((), int),
+        t=TIMES,
+        q=q,
+        u=np.gradient(q, TIMES, axis=0),
+        impulse=np.zeros((TIMES.size - 1, 0)),
+        status=np.zeros((), int),
     )
 
     def observe(trajectory, params):
         return jnp.stack([(trajectory.q[:, 1] - trajectory.q[:, 0]) ** 2, trajectory.q[:, 0]], axis=1)
 
-    values = np.asarray(observe(motion, {})) + 1e-6 * rng.normal(size=(TIMES.size, 2))
+    values = np.asarray(jax.jit(observe)(motion, {})) + 1e-6 * rng.normal(size=(TIMES.size, 2))
     values[3] = np.nan
     places = _Observed(BALL, observe, {}, motion, values)._places()
     again = np.stack([(places[:, 1] - places[:, 0]) ** 2, places[:, 0]], axis=1)
@@ -155,8 +154,8 @@ def test_measured_places_are_observed_as_what_was_measured(rng):
 
 def test_channels_are_called_like_the_coordinates_that_they_are():
     balls = dc.systems.balls(1, 2)
-    t = jnp.asarray(TIMES)
-    motion = dc.Trajectory(t, jnp.stack([t, t], 1), jnp.ones((26, 2)), jnp.zeros((25, 0)), jnp.zeros((), int))
+    t = TIMES
+    motion = dc.Trajectory(t, jnp.stack([t, t], 1), np.ones((26, 2)), np.zeros((25, 0)), np.zeros((), int))
 
     def observe(trajectory, params):
         return jnp.stack([trajectory.q[:, 1], trajectory.q[:, 0], trajectory.q.sum(axis=1)], axis=1)
