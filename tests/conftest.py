@@ -45,7 +45,10 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 # Whose examples take ten seconds and more to compile; tests of the default tier claim the same of smaller programs.
 LONG_EXAMPLES = [
     ROOT / "diffcontact" / f"{name}.py"
-    for name in ("certificate", "ensemble", "gradient_check", "hypotheses", "sensitivity")
+    for name in (
+        *("certificate", "ensemble", "hypotheses", "sensitivity"),
+        *("identify/experiment/design", "identify/impact_law"),
+    )
 ]
 
 # What only runs on demand: the purpose of a test, not its time, says where it belongs.
