@@ -6,7 +6,7 @@ from diffcontact.identify.experiment.design import design
 from diffcontact.identify.experiment.outcome import Design
 from diffcontact.identify.experiment.what_helps import what_helps
 from diffcontact.identify.fit import check, fit
-from diffcontact.identify.identifiability.assessment import Identifiability
+from diffcontact.identify.identifiable import Identifiability
 from diffcontact.identify.impact_law import SpeedTest, law_of_impact, speed_test
 from diffcontact.identify.intervals.bootstrap import Bootstrap, bootstrap, fit_replicas
 from diffcontact.identify.intervals.posterior import Posterior, posterior

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from diffcontact.identify.covariance.autoregression import autocorrelation
-from diffcontact.identify.covariance.error_bars import WITHIN
+from diffcontact.identify.error_bars import WITHIN
 from diffcontact.identify.intervals.profiled import Profile
+from diffcontact.identify.noise import autocorrelation
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.observations import Problem
 from diffcontact.identify.problem.parameters import Domain

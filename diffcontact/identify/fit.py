@@ -12,8 +12,7 @@ from typing import Any
 from diffcontact.arguments import is_count
 from diffcontact.host.progress import stage
 from diffcontact.identify.from_search import estimate
-from diffcontact.identify.identifiability.assessment import POINTS, Identifiability, assess, refuse_hopeless
-from diffcontact.identify.identifiability.finite import require_finite
+from diffcontact.identify.identifiable import POINTS, Identifiability, assess, refuse_hopeless, require_finite
 from diffcontact.identify.intervals.friction_lower_bound import with_lower_bounds
 from diffcontact.identify.intervals.other_minima import with_other_minima
 from diffcontact.identify.intervals.profile import LowerCostError

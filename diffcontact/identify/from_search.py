@@ -9,13 +9,8 @@ from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult
 from scipy.special import ndtri
 
-from diffcontact.identify.covariance.error_bars import error_bars
-from diffcontact.identify.covariance.influence import run_residuals
-from diffcontact.identify.covariance.jackknife import RunResidual, prediction_errors
-from diffcontact.identify.identifiability.assessment import hints, in_values
-from diffcontact.identify.identifiability.grip import half_widths
-from diffcontact.identify.identifiability.naming import least_friction, role
-from diffcontact.identify.identifiability.null_space import NullSpace, null_space
+from diffcontact.identify.error_bars import RunResidual, error_bars, prediction_errors, run_residuals
+from diffcontact.identify.identifiable import NullSpace, half_widths, hints, in_values, least_friction, null_space, role
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.parameters import FreeParameters
 from diffcontact.identify.problem.rounding import is_rounding

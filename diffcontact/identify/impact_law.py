@@ -27,10 +27,9 @@ from jax import Array
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
-from diffcontact.identify.covariance.error_bars import error_bars
-from diffcontact.identify.covariance.influence import run_residuals
+from diffcontact.identify.error_bars import error_bars, run_residuals
 from diffcontact.identify.estimate import Estimate
-from diffcontact.identify.identifiability.null_space import null_space
+from diffcontact.identify.identifiable import null_space
 from diffcontact.identify.problem.joint_residual import JointResidual
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.parameters import Domain, Real, free_parameters

@@ -10,7 +10,7 @@ from dragged import DRAGGED, FREE, NOISE, SCHEME, START, TIMES, TRUTH, inside, l
 from dragged import start_of as started
 
 from diffcontact.identify import Normal, Observations, Positive, Problem, Real, fit
-from diffcontact.identify.covariance.influence import run_residuals
+from diffcontact.identify.error_bars import run_residuals
 from diffcontact.identify.problem.joint_residual import JointResidual
 from diffcontact.identify.problem.objective import Objective
 

@@ -25,8 +25,7 @@ from diffcontact.identify.experiment.fisher import CRITERIA
 from diffcontact.identify.experiment.noise import as_found, evidence_of, stated
 from diffcontact.identify.experiment.outcome import Design
 from diffcontact.identify.experiment.simulated_candidates import NextRun
-from diffcontact.identify.identifiability.assessment import hints
-from diffcontact.identify.identifiability.null_space import null_space
+from diffcontact.identify.identifiable import hints, null_space
 from diffcontact.identify.intervals.posterior import Posterior
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.observations import Problem

@@ -10,7 +10,7 @@ squares over several runs add both, and are off by
 
     C = (sum A)^-1 (sum S) (sum A)^-1
 
-the error bars of a fit (`covariance.error_bars`). For white noise S = A, and C is the inverse of Fisher's information.
+the error bars of a fit (`error_bars`). For white noise S = A, and C is the inverse of Fisher's information.
 """
 
 from __future__ import annotations

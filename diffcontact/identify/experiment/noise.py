@@ -7,12 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from diffcontact.identify.covariance.autoregression import Autoregression, grid
-from diffcontact.identify.covariance.error_bars import error_bars
-from diffcontact.identify.covariance.influence import run_residuals
-from diffcontact.identify.covariance.run_noise import correlated_score, innovation_correlation, run_noise
+from diffcontact.identify.error_bars import error_bars, run_residuals
 from diffcontact.identify.estimate import Estimate
 from diffcontact.identify.experiment.fisher import Evidence, projected
+from diffcontact.identify.noise import Autoregression, correlated_score, grid, innovation_correlation, run_noise
 
 # Sampling that differs by less is the same.
 _SAME = 1e-3

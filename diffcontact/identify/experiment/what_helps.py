@@ -7,8 +7,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from diffcontact.identify.covariance.influence import run_residuals
-from diffcontact.identify.covariance.jackknife import RunResidual, seen_by
+from diffcontact.identify.error_bars import RunResidual, run_residuals, seen_by
 from diffcontact.identify.estimate import Estimate
 from diffcontact.identify.experiment.fisher import Evidence, projected
 from diffcontact.identify.experiment.noise import Noise, as_found

@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 
 from diffcontact.arguments import is_count
 from diffcontact.host.progress import stage
-from diffcontact.identify.covariance.autoregression import Autoregression
-from diffcontact.identify.covariance.run_noise import run_noise
 from diffcontact.identify.estimate import resumed
 from diffcontact.identify.from_search import estimate
 from diffcontact.identify.intervals.other_minima import listed, missed
+from diffcontact.identify.noise import Autoregression, run_noise
 from diffcontact.identify.result import FitResult
 from diffcontact.identify.search.levenberg_marquardt import descend
 from diffcontact.identify.search.shooting import Outcome

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from diffcontact.host.progress import stage
-from diffcontact.identify.identifiability.naming import least_friction, role
+from diffcontact.identify.identifiable import least_friction, role
 from diffcontact.identify.intervals.profile import LowerCostError
 from diffcontact.identify.intervals.profile_scan import ProfileScan, end_of_interval
 from diffcontact.identify.result import FitResult

@@ -12,7 +12,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from diffcontact.identify.identifiability.naming import least_friction, role
+from diffcontact.identify.identifiable import least_friction, role
 from diffcontact.identify.intervals.profile_scan import ProfileScan
 
 # Where it is looked whether the cost has levelled off, in half widths of the interval.

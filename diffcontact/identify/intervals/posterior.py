@@ -28,11 +28,10 @@ from numpy.typing import NDArray
 
 from diffcontact.arguments import is_count
 from diffcontact.host.progress import stage
-from diffcontact.identify.covariance.autoregression import whitening
-from diffcontact.identify.covariance.run_noise import run_noise
 from diffcontact.identify.estimate import resumed
 from diffcontact.identify.intervals.other_minima import listed, missed
 from diffcontact.identify.intervals.unbounded import Unbounded
+from diffcontact.identify.noise import run_noise, whitening
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.residual import residual
 from diffcontact.identify.problem.run import Linearised, Run

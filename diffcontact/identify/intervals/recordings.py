@@ -12,7 +12,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from diffcontact.identify.covariance.jackknife import RunResidual
+from diffcontact.identify.error_bars import RunResidual
 from diffcontact.identify.problem.rounding import are_rounding
 from diffcontact.identify.result import FitResult
 from diffcontact.identify.verdict.duplicate_runs import LEVEL, Seen, one_recording

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult
 
 from diffcontact.host.progress import stage
-from diffcontact.identify.identifiability.naming import role
+from diffcontact.identify.identifiable import role
 from diffcontact.identify.problem.normal_equations import NormalEquations
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.search.levenberg_marquardt import bounded_step, descend

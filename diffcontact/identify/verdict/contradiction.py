@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtrc
 
-from diffcontact.identify.covariance.run_noise import score_covariance
+from diffcontact.identify.noise import score_covariance
 from diffcontact.identify.verdict.evidence import Evidence, RunEvidence
 from diffcontact.identify.verdict.verdict import Reason
 

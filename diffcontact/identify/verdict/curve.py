@@ -4,7 +4,7 @@ Intervals take residuals that follow each other for correlated noise, another dr
 have. What the model lacks is no such noise. It bends the track slowly, and the noise stands on top of it, each sample
 by itself. The two are told apart by their likelihoods, each penalised for its p or K coefficients (Schwarz, p log n):
 
-    r_t = correlated          AR(p), p <= 8 (`covariance.autoregression`)
+    r_t = correlated          AR(p), p <= 8 (`identify.noise`)
     r_t = curve(t) + white    curve = sum_k c_k b_k(t), k <= K,  b = 1, t, t^2, t^3, cos(pi t), cos(2 pi t), ...
 
 The cubic is there for the ends, where cosines alone would converge slowly. An impact may break the curve: what a term
@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from diffcontact.identify.covariance.run_noise import misfit
+from diffcontact.identify.noise import misfit
 from diffcontact.identify.verdict.evidence import RunEvidence
 
 # In -2 log L: e^15 to 1.

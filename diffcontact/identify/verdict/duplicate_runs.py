@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import fdtrc
 
-from diffcontact.identify.covariance.autoregression import orthonormal
+from diffcontact.identify.noise import orthonormal
 from diffcontact.identify.verdict.evidence import Evidence, RunEvidence
 
 # One false alarm in ten thousand fits of several runs.

@@ -9,12 +9,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from diffcontact.identify.covariance.autoregression import effective_count
-from diffcontact.identify.covariance.influence import LEAST_SLOPE, noise_seen, slope_in_noise
-from diffcontact.identify.covariance.jackknife import RunResidual
-from diffcontact.identify.covariance.roughness import FEWEST, roughness
-from diffcontact.identify.covariance.run_noise import RunNoise, run_noise
+from diffcontact.identify.error_bars import LEAST_SLOPE, RunResidual, noise_seen, slope_in_noise
 from diffcontact.identify.estimate import Estimate
+from diffcontact.identify.noise import FEWEST, RunNoise, effective_count, roughness, run_noise
 from diffcontact.identify.problem.impacts import struck
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.rounding import are_rounding

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 import numpy as np
 from scipy.special import fdtrc
 
-from diffcontact.identify.covariance.autoregression import orthonormal
+from diffcontact.identify.noise import orthonormal
 from diffcontact.identify.verdict.evidence import Evidence
 from diffcontact.identify.verdict.patterns import LEVEL
 from diffcontact.identify.verdict.verdict import Reason

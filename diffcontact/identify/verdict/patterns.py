@@ -5,7 +5,7 @@ worth fewer than their number, n of them independent (`effective_count`); every 
 are compared by their ratio, which is F-distributed.
 
 Noise is stated by people, and a noise that is stated large would hide any shape. So shapes are judged whatever it is,
-and it is itself compared with how rough the residuals are from sample to sample (`covariance.roughness`): that much is
+and it is itself compared with how rough the residuals are from sample to sample (`noise.roughness`): that much is
 noise certainly, and a misfit is as large as what exceeds both.
 
 Intervals take what is left for noise. A curve, or what stands at impacts or late in a record and follows itself, is
@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtri, fdtrc, ndtri
 
-from diffcontact.identify.covariance.error_bars import RUNS_TO_COMPARE
-from diffcontact.identify.covariance.roughness import PER_FREEDOM
+from diffcontact.identify.error_bars import RUNS_TO_COMPARE
+from diffcontact.identify.noise import PER_FREEDOM
 from diffcontact.identify.verdict.curve import curve_in
 from diffcontact.identify.verdict.evidence import Evidence, RunEvidence
 from diffcontact.identify.verdict.shifts import Shifts

@@ -20,8 +20,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from diffcontact.identify.covariance.autoregression import effective_count
-from diffcontact.identify.covariance.run_noise import run_noise, score_covariance
+from diffcontact.identify.noise import effective_count, run_noise, score_covariance
 from diffcontact.identify.verdict.evidence import Evidence, RunEvidence
 from diffcontact.identify.verdict.shifts import rows
 

@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from diffcontact.identify.covariance.error_bars import RUNS_TO_COMPARE
+from diffcontact.identify.error_bars import RUNS_TO_COMPARE
 from diffcontact.identify.verdict.calibration import CLOCK, PERSPECTIVE, SCALE, ZERO, directions
 from diffcontact.identify.verdict.evidence import Evidence
 from diffcontact.identify.verdict.shifts import Shifts

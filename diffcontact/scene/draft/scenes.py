@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from diffcontact.host.messages import one_line
-from diffcontact.identify.covariance.roughness import roughness
+from diffcontact.identify.noise import roughness
 from diffcontact.scene.document import Scene, parse_scene
 from diffcontact.scene.draft.balls import bouncing, heard
 from diffcontact.scene.draft.bodies import one_body, several

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diffcontact.host.files import read_bytes, read_text
-from diffcontact.identify.covariance.roughness import roughness
+from diffcontact.identify.noise import roughness
 from diffcontact.scene.clock import increasing, straight_clock
 from diffcontact.scene.draft.headings import AXIS, FRAME, FULL_TURN, LENGTHS, TIME, TIMES, Headings, core
 from diffcontact.scene.draft.layout import Layout, encoding_of, layout_of

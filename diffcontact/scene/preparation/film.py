@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from diffcontact.identify.covariance.roughness import roughness
+from diffcontact.identify.noise import roughness
 
 # A row repeats the one before if it moves by less than this of what both its neighbours move.
 _STILL = 0.2

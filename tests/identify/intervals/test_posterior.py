@@ -8,7 +8,7 @@ from falling import fall, fitted
 from scipy.stats import truncnorm
 
 from diffcontact.identify import Interval, Normal, Positive, Posterior, Real, fit, posterior
-from diffcontact.identify.covariance import error_bars as bars_module
+from diffcontact.identify import error_bars as bars_module
 from diffcontact.identify.estimate import resumed
 from diffcontact.identify.intervals.other_minima import missed
 from diffcontact.identify.intervals.posterior import _diagnostics, _failure, _Sphere

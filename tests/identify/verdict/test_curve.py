@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.signal import lfilter
 
-from diffcontact.identify.covariance.jackknife import RunResidual
+from diffcontact.identify.error_bars import RunResidual
 from diffcontact.identify.verdict.curve import curve_in, orthonormal, shapes_of
 from diffcontact.identify.verdict.evidence import RunEvidence
 

@@ -7,7 +7,7 @@ import pytest
 from falling import FALLING, NOISE, positions, start_of
 
 from diffcontact.identify import Observations, Problem, Real, fit
-from diffcontact.identify.covariance.jackknife import RunResidual
+from diffcontact.identify.error_bars import RunResidual
 from diffcontact.identify.verdict.duplicate_runs import duplicate_runs
 from diffcontact.identify.verdict.evidence import RunEvidence
 

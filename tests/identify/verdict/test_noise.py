@@ -7,7 +7,7 @@ import pytest
 from falling import NOISE, fall, fitted
 
 from diffcontact.identify import Observations, Real
-from diffcontact.identify.covariance.influence import slope_in_noise
+from diffcontact.identify.error_bars import slope_in_noise
 from diffcontact.identify.problem.loss import Loss
 
 FREE = {"g": Real(), "u0": Real()}

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from diffcontact.identify.covariance.roughness import roughness
+from diffcontact.identify.noise import roughness
 
 TIMES = np.arange(3000) / 500
 MOTION = 200 * np.sin(3 * TIMES) + 80 * np.abs(TIMES - 2.2)

@@ -8,12 +8,9 @@ import pytest
 from scipy.signal import lfilter
 from scipy.stats import t as student
 
-from diffcontact.identify.covariance import error_bars as bars_module
-from diffcontact.identify.covariance.autoregression import Autoregression
-from diffcontact.identify.covariance.error_bars import error_bars
-from diffcontact.identify.covariance.jackknife import RunResidual, prediction_errors
-from diffcontact.identify.covariance.run_noise import RunNoise
-from diffcontact.identify.covariance.uneven import uneven
+from diffcontact.identify import error_bars as bars_module
+from diffcontact.identify.error_bars import RunResidual, error_bars, prediction_errors, uneven
+from diffcontact.identify.noise import Autoregression, RunNoise
 
 WHITE = Autoregression(np.ones(1), 1.0)
 

@@ -10,8 +10,7 @@ from falling import FALLING, SCHEME, TIMES, positions, start_of
 
 import diffcontact as dc
 from diffcontact.identify import Interval, Normal, Observations, Positive, Problem, Real, check, fit
-from diffcontact.identify.identifiability.naming import combination
-from diffcontact.identify.identifiability.null_space import null_space
+from diffcontact.identify.identifiable import combination, null_space
 
 EPS = float(np.finfo(float).eps)
 NAMES = ["a", "b", "c", "d"]

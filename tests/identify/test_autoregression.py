@@ -5,16 +5,17 @@ import pytest
 from scipy.linalg import toeplitz
 from scipy.signal import lfilter
 
-from diffcontact.identify.covariance.autoregression import (
+from diffcontact.identify.noise import (
     Autoregression,
     _Moments,
     _polynomials,
     autoregression,
     effective_count,
     orthonormal,
+    run_noise,
+    score_covariance,
     whitening,
 )
-from diffcontact.identify.covariance.run_noise import run_noise, score_covariance
 
 KAPPA = np.array([0.9, -0.5, 0.3])
 

@@ -1,1 +1,0 @@
-"""Which parameters the data determine, and in words which they do not."""
