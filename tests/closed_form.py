@@ -17,7 +17,7 @@ from falling import FALLING
 
 from diffcontact import Status, Trajectory, VelocityProjection
 from diffcontact.approach import takes_speed
-from diffcontact.identify.experiment import simulated_candidates as lanes
+from diffcontact.identify.experiment import candidates as lanes
 from diffcontact.identify.impact_law import _SLOPE, _Law
 from diffcontact.identify.problem import joint_residual, residual, run
 from diffcontact.identify.search import shooting

@@ -9,12 +9,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diffcontact.identify.error_bars import WITHIN
-from diffcontact.identify.intervals.profiled import Profile
 from diffcontact.identify.noise import autocorrelation
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.observations import Problem
 from diffcontact.identify.problem.parameters import Domain
 from diffcontact.identify.table import INTERVAL, within
+
+
+@dataclass(frozen=True, eq=False)
+class Profile:
+    """The profile of one element.
+
+    Attributes:
+        name: of the element.
+        interval95: (2,) where the profile leaves the 95 % region; infinite, or the bound, where it does not.
+        values: (m,) of the element, sorted.
+        rise: (m,) 2 (c(x) - c) / s^2 there, in squared standard errors.
+    """
+
+    name: str
+    interval95: NDArray
+    values: NDArray
+    rise: NDArray
 
 
 @dataclass(frozen=True, eq=False)

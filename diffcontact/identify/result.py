@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from diffcontact.drawing import Draw
 from diffcontact.host.files import write_atomically
-from diffcontact.identify.estimate import Estimate, finite_or_none
-from diffcontact.identify.intervals.profiled import Profile
+from diffcontact.identify.estimate import Estimate, Profile, finite_or_none
 from diffcontact.identify.portable import checksum, decode, encode
 from diffcontact.identify.reporting import Labels, fit_report
 from diffcontact.identify.table import text_table

@@ -1,4 +1,7 @@
-"""What candidates of an experiment would give, and the scan that tries all of them.
+"""Candidates of an experiment: their simulation with exact Jacobians, and what each would give.
+
+A candidate is a setting of the controls together with a draw of what is not yet known. All have the same length when
+compiled: shorter records are continued by samples that follow each other at once and are not measured.
 
 Where another impact comes in, or two change places, the information of an experiment jumps. No slope leads from one
 side of such a jump to the other. So every candidate is simulated.
@@ -6,18 +9,228 @@ side of such a jump to the other. So every candidate is simulated.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from diffcontact.identify.experiment.controls import RUNS, Controls, Setting
-from diffcontact.identify.experiment.fisher import Evidence, projected, value
-from diffcontact.identify.experiment.noise import Noise
-from diffcontact.identify.experiment.simulated_candidates import NextRun, Seen
+from diffcontact.arguments import placed
+from diffcontact.identify.experiment.controls import CHANNELS, DURATION, FRAME_RATE, RUNS, Controls, Setting
+from diffcontact.identify.experiment.fisher import Evidence, Noise, criterion_value, projected
+from diffcontact.identify.problem.objective import Objective
+from diffcontact.identify.problem.residual import Samples, residual
+from diffcontact.identify.problem.rounding import negligible_columns
+from diffcontact.identify.problem.run import Run
+from diffcontact.identify.problem.substeps import enough
+from diffcontact.numerics.compilation import jit_fast_compile
+from diffcontact.numerics.devices import side_by_side
 from diffcontact.status import Status
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """What one candidate would show.
+
+    Attributes:
+        J: (n, k, P) in units of the noise, zero where nothing is measured; columns of mere rounding are zero.
+        spacing: between its samples [s].
+        status: of its simulation.
+        order: the contacts that are struck, in their order.
+    """
+
+    J: NDArray
+    spacing: float
+    status: Status
+    order: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """When and what a candidate would measure: times (n,), present (n, k), sigma (n, k)."""
+
+    times: NDArray
+    present: NDArray
+    sigma: NDArray
+
+
+class NextRun:
+    """The run to come, as a function of the controls.
+
+    Args:
+        objective: of a single run, the one that is varied.
+        elements: name -> place in the parameters, of all that controls may set.
+    """
+
+    def __init__(self, objective: Objective, elements: Mapping[str, tuple[str, tuple[int, ...] | None]]):
+        self.objective, self.elements = objective, elements
+        self.run: Run = objective.joint.runs[0]
+        observations = objective.joint.problems[0].observations
+        self._heard = observations.impacts
+        self._as_it_was = Record(observations.times, observations.present, observations.sigma)
+
+    def record(self, setting: Setting) -> Record:
+        """The samples of a setting: those of the run that is varied, unless rate or duration are controls.
+
+        Then no sample is missing, of the channels that were seen at all.
+        """
+        was = self._as_it_was
+        times, present, sigma = was.times, was.present, was.sigma
+        if {FRAME_RATE, DURATION} & (setting.keys() - self.elements.keys()):
+            span = setting.get(DURATION, times[-1] - times[0])
+            rate = setting.get(FRAME_RATE, 1.0 / np.median(np.diff(times)))
+            count = max(int(np.floor(span * rate * (1 + 1e-9))) + 1, 2)
+            present = np.tile(was.present.any(axis=0), (count, 1))
+            sigma = np.tile(np.nanmedian(np.where(was.present, was.sigma, np.nan), axis=0), (count, 1))
+            sigma = np.where(present, sigma, 1.0)
+            times = times[0] + np.arange(count) / rate
+        if CHANNELS in setting and CHANNELS not in self.elements:
+            present = present & np.isin(np.arange(present.shape[1]), setting[CHANNELS])
+        return Record(times, present, sigma)
+
+    def params(self, setting: Setting, theta: NDArray) -> dict[str, Any]:
+        """All parameters of the run: those of theta (P,), with what the controls set."""
+        parameters = self.objective.parameters
+        params = {**parameters.params, **parameters.split(parameters.values(theta))}
+        for name, value in setting.items():
+            if name not in self.elements:
+                continue
+            parameter, at = self.elements[name]
+            if at is None:
+                params[parameter] = np.asarray(value, float)
+            else:
+                params[parameter] = np.array(params[parameter], float)
+                params[parameter][at] = value
+        return params
+
+    def theta(self, setting: Setting, theta: NDArray) -> NDArray:
+        """(P,) the free parameters of a setting."""
+        params, parameters = self.params(setting, theta), self.objective.parameters
+        values = np.concatenate([np.ravel(np.asarray(params[block.name], float)) for block in parameters.view])
+        return np.where(parameters.log, np.log(np.where(parameters.log, values, 1.0)), values)
+
+    def seen(self, settings: Sequence[Setting], thetas: Sequence[NDArray], length: int) -> list[Seen]:
+        """What each candidate would show.
+
+        Args:
+            settings, thetas: one per candidate, what it sets and what is taken for the truth (P,).
+            length: of all records, at least that of the longest.
+        """
+        records = [self.record(setting) for setting in settings]
+        lanes = [
+            self._numbers(setting, theta, record, length)
+            for setting, theta, record in zip(settings, thetas, records, strict=True)
+        ]
+        chunk = side_by_side().candidates
+        found = []
+        for begin in range(0, len(lanes), chunk):
+            part = lanes[begin : begin + chunk]
+            part = part + part[-1:] * (chunk - len(part))
+            stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *part)
+            found += list(zip(*(np.asarray(array) for array in _look(self.run.model, *stacked)), strict=True))
+        return [
+            self._cut(theta, record, *lane)
+            for theta, record, lane in zip((lane[0] for lane in lanes), records, found[: len(lanes)], strict=True)
+        ]
+
+    def _numbers(self, setting: Setting, theta: NDArray, record: Record, length: int):
+        """z, what is not free, and the samples of one candidate."""
+        params, z = self.params(setting, theta), self.theta(setting, theta)
+        free = {block.name for block in self.objective.parameters.view}
+        fixed = {
+            name: jax.tree.map(np.asarray, value, is_leaf=lambda part: isinstance(part, list | tuple))
+            for name, value in params.items()
+            if name not in free
+        }
+        return z, fixed, self._samples(record, length)
+
+    def _samples(self, record: Record, length: int) -> Samples:
+        n, missing = record.times.size, length - record.times.size
+        real = jnp.result_type(float)
+        # Of the padding nothing is measured; it should take no time in which something could happen.
+        pause = float(jnp.finfo(real).eps) ** 0.4 * (record.times[-1] - record.times[0])
+        times = np.concatenate([record.times, record.times[-1] + pause * np.arange(1, missing + 1)])
+        present = np.pad(record.present, ((0, missing), (0, 0)))
+        sigma = np.pad(record.sigma, ((0, missing), (0, 0)), constant_values=1.0)
+        impact = None
+        if self._heard is not None:
+            count = np.isfinite(self._heard.times).sum()
+            impact = np.zeros(length, int)
+            impact[:count] = np.flatnonzero(np.isfinite(self._heard.times))
+            noise = np.broadcast_to(self._heard.noise, self._heard.times.shape)[impact[:count]]
+            heard = np.arange(length) < min(count, n)
+            present = np.column_stack([present, heard])
+            sigma = np.column_stack([sigma, np.where(heard, np.resize(noise, length), 1.0)])
+        return Samples(
+            times=placed(times, real),
+            values=placed(np.zeros(present.shape), real),
+            sigma=placed(sigma, real),
+            present=placed(present),
+            impact=None if impact is None else placed(impact),
+        )
+
+    def _cut(self, z, record: Record, r, J, status, impulse) -> Seen:
+        n = record.times.size
+        J = np.asarray(J, float)[:n]
+        finite = bool(np.all(np.isfinite(J)))
+        J = np.where(np.isfinite(J), J, 0.0)
+        size, eps = float(np.linalg.norm(np.nan_to_num(r))), self.objective.eps
+        # The columns that are rounding, as in `Objective.evaluate`.
+        rounding = negligible_columns(J.reshape(-1, J.shape[2]), np.asarray(z, float), size, eps)
+        outcome = Status(int(status)) if finite or status else Status.NO_DERIVATIVE
+        spacing = float(np.median(np.diff(record.times)))
+        return Seen(np.where(rounding, 0.0, J), spacing, outcome, _order(impulse[: n - 1]))
+
+    def resolved(self, settings: Sequence[Setting], theta: NDArray) -> NextRun:
+        """The same with steps short enough for these settings, where their number was left open."""
+        if self.objective.joint.problems[0].substeps != "auto":
+            return self
+        most = self.run.model.substeps
+        for setting in settings:
+            record = self.record(setting)
+            z, fixed, samples = self._numbers(setting, theta, record, record.times.size)
+            if self.run.model.impacts:
+                arrays = (array[:, :-1] for array in (samples.values, samples.sigma, samples.present))
+                samples = Samples(samples.times, *arrays)
+            model = replace(self.run.model, substeps=1, impacts=0, heard=None)
+
+            def run(number, model=model, z=z, fixed=fixed, samples=samples):
+                return _simulate(model, z, fixed, samples, jnp.array(number))
+
+            most = max(most, enough(run, most)[0])
+        other = NextRun(self.objective, self.elements)
+        other.run = replace(self.run, model=replace(self.run.model, substeps=most))
+        return other
+
+
+_simulate = jit_fast_compile(residual, static=("model",))
+
+
+@partial(jit_fast_compile, static=("model",))
+def _look(model, z, fixed, samples):
+    """r (N, n, k), J (N, n, k, P), status (N,) and impulses (N, n - 1, ...) of N lanes."""
+
+    def lane(z, fixed, samples):
+        def twice(z):
+            r, trajectory = residual(model, z, fixed, samples)
+            return r, (r, trajectory)
+
+        J, (r, trajectory) = jax.jacfwd(twice, has_aux=True)(z)
+        return r, J, trajectory.status, trajectory.impulse
+
+    return jax.vmap(lane)(z, fixed, samples)
+
+
+def _order(impulse: NDArray) -> tuple[int, ...]:
+    """The contacts that push in an interval and did not in the one before, interval by interval."""
+    pushes = np.nan_to_num(np.asarray(impulse, float)).reshape(len(impulse), -1) > 0
+    strikes = pushes & ~np.vstack([np.zeros((1, pushes.shape[1]), bool), pushes[:-1]])
+    return tuple(int(contact) for contact in np.nonzero(strikes)[1])
+
 
 # A variance that shrinks by less was not told anything.
 _TOLD = 1e-6
@@ -97,7 +310,7 @@ class Question:
 
     def value(self, covariance: NDArray) -> float:
         """The criterion of a covariance (t, t) of what is sought."""
-        return value(covariance, self.criterion, self.scales)
+        return criterion_value(covariance, self.criterion, self.scales)
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,12 +19,10 @@ from diffcontact.arguments import is_count
 from diffcontact.host.messages import did_you_mean
 from diffcontact.host.progress import stage
 from diffcontact.identify.estimate import resumed
-from diffcontact.identify.experiment.candidates import Question, scan
+from diffcontact.identify.experiment.candidates import NextRun, Question, scan
 from diffcontact.identify.experiment.controls import RUNS, Controls, Cost
-from diffcontact.identify.experiment.fisher import CRITERIA
-from diffcontact.identify.experiment.noise import as_found, evidence_of, stated
+from diffcontact.identify.experiment.fisher import CRITERIA, as_found, evidence_of, stated
 from diffcontact.identify.experiment.outcome import Design
-from diffcontact.identify.experiment.simulated_candidates import NextRun
 from diffcontact.identify.identifiable import hints, null_space
 from diffcontact.identify.intervals.posterior import Posterior
 from diffcontact.identify.problem.objective import Objective

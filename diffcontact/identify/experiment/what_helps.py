@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from diffcontact.identify.error_bars import RunResidual, run_residuals, seen_by
 from diffcontact.identify.estimate import Estimate
-from diffcontact.identify.experiment.fisher import Evidence, projected
-from diffcontact.identify.experiment.noise import Noise, as_found
+from diffcontact.identify.experiment.fisher import Evidence, Noise, as_found, projected
 
 _MORE = 0.1
 # Below it nothing helps.

@@ -17,8 +17,7 @@ from scipy.special import stdtrit
 
 from diffcontact.host.progress import stage
 from diffcontact.identify.identifiable import least_friction, role
-from diffcontact.identify.intervals.profile import LowerCostError
-from diffcontact.identify.intervals.profile_scan import ProfileScan, end_of_interval
+from diffcontact.identify.intervals.profile import LowerCostError, ProfileScan, end_of_interval
 from diffcontact.identify.result import FitResult
 
 # The search begins with this part of the edge.

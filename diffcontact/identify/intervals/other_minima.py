@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult
 
 from diffcontact.identify.from_search import estimate
-from diffcontact.identify.intervals.profile import LowerCostError
-from diffcontact.identify.intervals.profile_scan import RESOLUTION, scales
+from diffcontact.identify.intervals.profile import RESOLUTION, LowerCostError, scales
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.result import FitResult
 from diffcontact.identify.search.hidden_impacts import behind_gaps

@@ -9,17 +9,248 @@ Here stderr_0 = sqrt((J^T J)^-1); s^2 says how much larger than stated the resid
 linear model that is the fit's interval; near a bound, or where the cost is no parabola, it is the better one.
 
 Source: D. M. Bates, D. G. Watts, Nonlinear Regression Analysis and Its Applications (1988), chapter 6.
+
+An interval may go on far from the estimate, where contacts grip that slip here, or the other way round. Behind such an
+edge nothing may depend on the element any longer, and the data may be explained there as well. No descent tells: the
+cost rises first, and has a kink at the edge.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import product
+
 import numpy as np
 from numpy.typing import NDArray
 
-from diffcontact.identify.intervals.friction_modes import further
-from diffcontact.identify.intervals.profile_scan import RESOLUTION, ProfileScan, end_of_interval
-from diffcontact.identify.intervals.profiled import Profile
+from diffcontact.identify.estimate import Profile, resumed
+from diffcontact.identify.identifiable import least_friction, role
+from diffcontact.identify.intervals.parabola import inverse_diagonal
+from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.result import FitResult
+from diffcontact.identify.search.trust_region import MAX_EVALUATIONS, descent
+
+# The search for an end stops within this part of a standard error, or of the way there.
+RESOLUTION = 0.02
+_FARTHEST = 64.0
+# After so many secants to one side the interval is halved.
+_SAME_SIDE = 3
+
+
+class ProfileScan:
+    """Rise of the cost over its minimum when element j is held, the others fitted from where they were last.
+
+    Attributes:
+        scale: s^2, what a rise is measured in; level: the rise at which the interval ends; stderr: of theta_j.
+        theta: (P,) where the others were last; seen: values of theta_j -> rise; lowest: (P,) where the cost was least.
+    """
+
+    @classmethod
+    def of(cls, result: FitResult, name: str) -> ProfileScan:
+        """Along an element of what was found, with the scale that its error bars rest on."""
+        objective = resumed(result, "profile")
+        if name not in result.names:
+            raise ValueError(f"profile(name): no element {name!r}; there are {', '.join(result.names)}")
+        j = result.names.index(name)
+        if not np.isfinite(result.covariance[j, j]):
+            raise ValueError(f"profile(name): the data cannot see {name!r}, so there is nothing to profile")
+        scan = cls(objective, j)
+        scan.level = float(np.concatenate([np.ravel(q) for q in result.quantile.values()])[j]) ** 2
+        slope = objective.parameters.slopes(objective.parameters.start)[j]
+        scan.stderr = float(np.sqrt(result.covariance[j, j]) / slope)
+        scan.scale = float(scales(result, objective)[j])
+        return scan
+
+    def __init__(self, objective: Objective, j: int):
+        self.objective, self.j, self.scale, self.level, self.stderr = objective, j, 1.0, 1.0, 1.0
+        self.theta = objective.parameters.start.copy()
+        f, self.jacobian = objective.evaluate(self.theta)
+        self.cost = self.least = 0.5 * float(f @ f)
+        self.lowest = self.theta
+        self.others = np.arange(self.theta.size) != j
+        self.seen = {float(self.theta[j]): 0.0}
+
+    def rise(self, x: float, anew: bool = False, most: int = MAX_EVALUATIONS) -> float:
+        """What it is at x, the lowest that was found; infinite where the simulation does not get through.
+
+        `anew`: looked for again, from where the others are; `most`: evaluations.
+        """
+        if x in self.seen and not anew:
+            return self.seen[x]
+        at = self.theta.copy()
+        at[self.j] = x
+        parameters, others = self.objective.parameters, self.others
+
+        def whole(part):
+            return np.where(others, np.insert(part, self.j, 0.0), x)
+
+        cost = 0.5 * float(np.sum(self.objective.evaluate(at)[0] ** 2))
+        if not np.isfinite(cost):
+            return self.seen.setdefault(x, np.inf)
+        self.theta = at
+        if others.any():
+            end = descent(
+                lambda part: self.objective.evaluate(whole(part))[0],
+                lambda part: self.objective.evaluate(whole(part))[1][:, others],
+                at[others],
+                (parameters.low[others], parameters.high[others]),
+                max_nfev=most,
+            )
+            cost, self.theta = float(end.cost), whole(end.x)
+        if cost < self.least:
+            self.least, self.lowest = cost, self.theta
+        self.seen[x] = min(2 * (cost - self.cost) / self.scale, self.seen.get(x, np.inf))
+        return self.seen[x]
+
+
+def scales(result: FitResult, objective: Objective) -> NDArray:
+    """(P,) s^2, the scale on which the error bar of each element rests; what the data cannot see has an infinite one.
+
+    Args:
+        result: what `fit` returned.
+        objective: what was minimised, started at the estimate.
+    """
+    theta = objective.parameters.start
+    _, J = objective.evaluate(theta)
+    here = np.any(J, axis=0)
+    at = np.array([name in result.at_bound for name in result.names])
+    # As the error bars have it: what is at a bound is held in those of the others.
+    unscaled = np.where(at, inverse_diagonal(J), inverse_diagonal(np.where(at, 0.0, J)))
+    variance = np.diag(result.covariance) / objective.parameters.slopes(theta) ** 2
+    # Without an effect at the estimate there is no curvature to compare: what all residuals are worth is left.
+    worth = result.chi2_per_dof * result.samples / max(result.effective_samples, 1.0)
+    return np.where(here | np.isinf(variance), variance / unscaled, worth)
+
+
+def end_of_interval(scan: ProfileScan, side: float) -> float:
+    """Where the rise passes the level on one side: steps that grow, then bisection with secants.
+
+    The bound where it passes it nowhere.
+    """
+    parameters, j, stderr, level = scan.objective.parameters, scan.j, scan.stderr, scan.level
+    start = scan.objective.parameters.start
+    scan.theta = start.copy()
+    bound = parameters.low[j] if side < 0 else parameters.high[j]
+    inside, outside, length = float(start[j]), None, np.sqrt(level)
+    while outside is None:
+        x = start[j] + side * length * stderr
+        beyond = side * (x - bound) >= 0
+        x = float(bound if beyond and np.isfinite(bound) else x)
+        if scan.rise(x) > level:
+            outside = x
+        elif beyond or length > _FARTHEST:
+            return float(bound)
+        else:
+            inside, length = x, 1.5 * length
+    again = 0
+    # A standard error may be far longer than the interval, where a bound or a kink ends it.
+    while abs(outside - inside) > RESOLUTION * min(stderr, abs(outside - start[j])):
+        # The root of the rise is nearly a straight line.
+        low, high = np.sqrt(max(scan.rise(inside), 0.0)), np.sqrt(scan.rise(outside))
+        part = np.clip((np.sqrt(level) - low) / max(high - low, 1e-12), 0.02, 0.98) if np.isfinite(high) else 0.5
+        # Beside a cliff the line leads to one side again and again.
+        part = part if abs(again) < _SAME_SIDE else 0.5
+        x = float(inside + part * (outside - inside))
+        if x in (inside, outside):
+            break  # an interval of a few roundings
+        if scan.rise(x) > level:
+            outside, again = x, max(again, 0) + 1
+        else:
+            inside, again = x, min(again, 0) - 1
+        if abs(scan.rise(x) - level) < RESOLUTION * level:
+            return x
+    return (inside + outside) / 2
+
+
+# Where it is looked whether the cost has levelled off, in half widths of the interval.
+_AWAY = 16.0
+# By how much a friction is larger with which contacts may grip; it goes nine tenths of the way to a bound at most.
+_LARGER = 256.0, 16.0, 4.0, 2.0
+# Where it is looked whether that is connected with the estimate, in half widths.
+_NEARBY = 2.0
+# Up to so many parameters each is asked for.
+_FEW = 24
+# Evaluations of a descent.
+_MOST = 40
+
+
+def further(scan: ProfileScan, name: str) -> tuple[bool, bool]:
+    """Whether the interval has no end downwards, and none upwards, because of what grips or slips there.
+
+    Of many runs together only a friction is asked for, by a single descent.
+    """
+    start, half = scan.objective.parameters.start, np.sqrt(scan.level) * scan.stderr
+    if not scan.objective.joint.rubs or scan.objective.exact(scan.cost):
+        return False, False
+    if start.size > _FEW:
+        below, above = False, _larger_does(scan, name, _LARGER[1:2])
+    else:
+        edge = _at_the_edge(scan)
+        begins, step = [start] if edge is None else [start, edge], _AWAY * half
+        below, above = (any(_levels_off(scan, begin, way) for begin in begins) for way in (-step, step))
+        above = above or _larger_does(scan, name, _LARGER)
+    for on, side in ((below, -1.0), (above, 1.0)):
+        if on:
+            # Whether that is connected with the estimate.
+            scan.theta = start.copy()
+            scan.rise(float(start[scan.j] + side * _NEARBY * half), most=_MOST)
+    return below, above
+
+
+def _at_the_edge(scan: ProfileScan) -> NDArray | None:
+    """(P,) the estimate with each friction that grips as small as it can be; None where none does.
+
+    What grips with any larger friction may have slipped with this one.
+    """
+    objective, start = scan.objective, scan.objective.parameters.start
+    parameters, edge = objective.parameters, start.copy()
+    for i in np.flatnonzero(~np.any(scan.jacobian, axis=0)):
+        if role(objective, start, name := parameters.names[i]) == "friction":
+            trajectories = [at.trajectory for at in objective.joint.linearise(start)]
+            least = least_friction(objective, start, name, trajectories)
+            if least > 0:
+                edge[i] = np.clip(np.log(least) if parameters.log[i] else least, parameters.low[i], parameters.high[i])
+    return None if np.array_equal(edge, start) else edge
+
+
+def _levels_off(scan: ProfileScan, begin: NDArray, step: float) -> bool:
+    """Whether so far away nothing depends on the element any longer, and the cost is as low as within its interval.
+
+    A descent that goes there little by little may stay in the kink between grip and slip.
+    """
+    objective, j = scan.objective, scan.j
+    there = begin.copy()
+    there[j] += step
+    if not objective.parameters.low[j] < there[j] < objective.parameters.high[j]:
+        return False
+    left = np.linalg.norm(objective.evaluate(there)[1][:, j])
+    if not left <= np.sqrt(objective.eps) * np.linalg.norm(scan.jacobian[:, j]):
+        return False
+    scan.theta = begin.copy()
+    return scan.rise(float(there[j]), anew=True) <= scan.level
+
+
+def _larger_does(scan: ProfileScan, name: str, factors: Sequence[float]) -> bool:
+    """Whether a much larger friction explains the data as well: contacts grip then that slip at the estimate.
+
+    Of a contact that slips the data show mu and not the spin, of one that grips the spin and not mu. Where neither is
+    seen otherwise, both do alike, and no descent leads from one to the other. What is not seen begins at zero, too: it
+    may have come to where nothing grips.
+    """
+    objective, start = scan.objective, scan.objective.parameters.start
+    if role(objective, start, name) != "friction":
+        return False
+    low, high, log = objective.parameters.low, objective.parameters.high, objective.parameters.log
+    unseen = ~np.any(scan.jacobian, axis=0)
+    begins = [start, np.clip(np.where(unseen, 0.0, start), low, high)] if unseen.any() else [start]
+    begins = begins if start.size <= _FEW else begins[-1:]
+    here, bound = start[scan.j], high[scan.j]
+    larger = here + np.log(factors) if log[scan.j] else max(here, scan.stderr) * np.array(factors)
+    for begin, x in product(begins, np.unique(np.minimum(larger, 0.1 * here + 0.9 * bound))[::-1]):
+        scan.theta = begin.copy()
+        if scan.rise(float(x), anew=True, most=_MOST) <= scan.level:
+            return True
+    return False
 
 
 class LowerCostError(ValueError):

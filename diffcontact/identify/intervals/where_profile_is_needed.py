@@ -11,10 +11,8 @@ from dataclasses import replace
 import numpy as np
 
 from diffcontact.host.progress import stage
-from diffcontact.identify.intervals.friction_modes import further
 from diffcontact.identify.intervals.parabola import leaning, misjudged
-from diffcontact.identify.intervals.profile import LowerCostError, profile
-from diffcontact.identify.intervals.profile_scan import ProfileScan
+from diffcontact.identify.intervals.profile import LowerCostError, ProfileScan, further, profile
 from diffcontact.identify.result import FitResult
 
 # Every one takes a dozen fits.

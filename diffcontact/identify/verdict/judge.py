@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from diffcontact.identify.estimate import Estimate
 from diffcontact.identify.impact_law import law_of_impact
 from diffcontact.identify.problem.objective import Objective
-from diffcontact.identify.verdict.ambiguity import elsewhere
 from diffcontact.identify.verdict.common_misfit import common_misfit
 from diffcontact.identify.verdict.contradiction import contradictions
 from diffcontact.identify.verdict.doubts import (
     bounds,
     curvature,
+    elsewhere,
     ending,
     outlying,
     priors,

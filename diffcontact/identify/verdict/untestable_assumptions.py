@@ -29,8 +29,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diffcontact.identify.error_bars import RUNS_TO_COMPARE
-from diffcontact.identify.verdict.calibration import CLOCK, PERSPECTIVE, SCALE, ZERO, directions
 from diffcontact.identify.verdict.evidence import Evidence
+from diffcontact.identify.verdict.explanations import CLOCK, PERSPECTIVE, SCALE, ZERO, directions
 from diffcontact.identify.verdict.shifts import Shifts
 
 # Scales and clocks are hardly ever wrong by more.

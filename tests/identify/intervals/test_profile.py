@@ -14,8 +14,7 @@ from scipy.signal import lfilter
 from diffcontact.identify import FitResult, Interval, Normal, Observations, Positive, Problem, Real, fit, profile
 from diffcontact.identify.intervals import where_profile_is_needed as doubtful
 from diffcontact.identify.intervals.parabola import inverse_diagonal, leaning, misjudged
-from diffcontact.identify.intervals.profile import LowerCostError
-from diffcontact.identify.intervals.profile_scan import end_of_interval
+from diffcontact.identify.intervals.profile import LowerCostError, end_of_interval
 from diffcontact.identify.intervals.unbounded import Unbounded
 from diffcontact.identify.problem.joint_residual import JointResidual
 from diffcontact.identify.problem.objective import Objective

@@ -8,9 +8,8 @@ from scipy.signal import lfilter
 
 import diffcontact as dc
 from diffcontact.identify import fit_replicas
-from diffcontact.identify.verdict.calibration import faults_of_measuring
 from diffcontact.identify.verdict.evidence import Evidence
-from diffcontact.identify.verdict.score_test import Projected
+from diffcontact.identify.verdict.explanations import Projected, faults_of_measuring
 from diffcontact.identify.verdict.shifts import Shifts
 
 SIMULATED, pytestmark = True, pytest.mark.full
