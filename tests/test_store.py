@@ -287,6 +287,7 @@ DAMAGES = {
     ),
     "few marks": (other("done", np.ones(3, np.uint8)), r"done is damaged: uint8 \(3,\), expected uint8 \(10,\)"),
     "another mark": (changed("done", 4, 7), "the marks of its chunks are damaged"),
+    "another first output": (changed("outputs/lane", 0, -7), r"chunk 0 \(lanes 0 to 0\) is damaged"),
     "another output": (changed("outputs/lane", 4, -7), r"chunk 4 \(lanes 4 to 4\) is damaged"),
     "another parameter": (changed("parameters/a", 4, -7.0), "parameters/a is damaged"),
     "another checksum": (changed("checksum", 4, 1), r"chunk 4 \(lanes 4 to 4\) is damaged"),
