@@ -279,7 +279,8 @@ def _slope(name: str, result: FitResult, speeds: NDArray) -> float:
     def value(name):
         return 0.5 if name == "restitution" else result.params[name]
 
-    low, high = np.asarray(LAWS[name].function(value, np.array([np.min(speeds), np.max(speeds)])))
+    ends: Any = np.array([np.min(speeds), np.max(speeds)])
+    low, high = np.asarray(LAWS[name].function(value, ends))
     return float(high - low)
 
 

@@ -13,13 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diffcontact.arguments import placed
-from diffcontact.identify.problem.functions import require_functions
 from diffcontact.identify.problem.loss import Loss
 from diffcontact.identify.problem.model import Model, share_code
 from diffcontact.identify.problem.observations import Problem
 from diffcontact.identify.problem.parameters import FreeParameters
 from diffcontact.identify.problem.residual import Samples, evaluate, linearise_lanes
-from diffcontact.identify.problem.run import Linearised, Run, cut, prepared
+from diffcontact.identify.problem.run import Linearised, Run, cut, prepared, require_functions
 from diffcontact.identify.problem.substeps import FINEST
 from diffcontact.numerics.devices import side_by_side
 from diffcontact.status import Status, first

@@ -1,8 +1,9 @@
-"""What is minimised, as functions of the flat vector theta: the runs' residuals under a loss, and the priors' rows."""
+"""The objective of a fit as functions of the flat vector theta, at one place or at several."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import jax.numpy as jnp
@@ -12,12 +13,30 @@ from numpy.typing import NDArray
 from diffcontact.host.progress import note
 from diffcontact.identify.problem.joint_residual import JointResidual
 from diffcontact.identify.problem.loss import ROBUST, Loss
-from diffcontact.identify.problem.normal_equations import NormalEquations
 from diffcontact.identify.problem.observations import Problem
 from diffcontact.identify.problem.parameters import Domain, FreeParameters, Tie, free_parameters
 from diffcontact.identify.problem.priors import Normal, Priors
 from diffcontact.identify.problem.rounding import is_rounding, negligible_columns
 from diffcontact.identify.problem.run import Linearised
+
+
+@dataclass(frozen=True, eq=False)
+class NormalEquations:
+    """The objective of N lanes to second order.
+
+    Attributes:
+        cost: (N,) infinite where the simulation is not finite.
+        gradient: (N, P).
+        curvature: (N, P, P) J^T J.
+        reach: (N,) how far into the runs, from 0 to 1, the simulation follows the data. It ends at the first sample
+            behind the horizon that is further off than those before it.
+    """
+
+    cost: NDArray
+    gradient: NDArray
+    curvature: NDArray
+    reach: NDArray
+
 
 Progress = Callable[[int, float], None]
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from diffcontact.identify.problem.normal_equations import NormalEquations
+from diffcontact.identify.problem.objective import NormalEquations
 
 # Of the way to a bound that may not be reached (the zero of a mass), a step takes at most so much.
 _SHARE = 0.9

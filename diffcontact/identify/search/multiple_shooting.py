@@ -27,8 +27,7 @@ from numpy.typing import NDArray
 
 from diffcontact.identify.problem.impacts import kinks
 from diffcontact.identify.problem.model import Model
-from diffcontact.identify.problem.normal_equations import NormalEquations
-from diffcontact.identify.problem.objective import Objective
+from diffcontact.identify.problem.objective import NormalEquations, Objective
 from diffcontact.identify.problem.residual import Samples
 from diffcontact.identify.problem.run import Run
 from diffcontact.identify.search.levenberg_marquardt import descend

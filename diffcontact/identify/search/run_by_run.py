@@ -24,8 +24,7 @@ from scipy.optimize import OptimizeResult
 
 from diffcontact.host.progress import stage
 from diffcontact.identify.identifiable import role
-from diffcontact.identify.problem.normal_equations import NormalEquations
-from diffcontact.identify.problem.objective import Objective
+from diffcontact.identify.problem.objective import NormalEquations, Objective
 from diffcontact.identify.search.levenberg_marquardt import bounded_step, descend
 from diffcontact.identify.search.neighbouring_impacts import neighbouring_impacts
 

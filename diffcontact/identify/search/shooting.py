@@ -25,8 +25,7 @@ from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult
 
 from diffcontact.host.progress import stage
-from diffcontact.identify.problem.normal_equations import NormalEquations
-from diffcontact.identify.problem.objective import Objective
+from diffcontact.identify.problem.objective import NormalEquations, Objective
 from diffcontact.identify.search.growing_horizon import grow
 from diffcontact.identify.search.impact_times import match_impacts
 from diffcontact.identify.search.levenberg_marquardt import descend

@@ -6,8 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from diffcontact.identify.problem.normal_equations import NormalEquations
-from diffcontact.identify.problem.objective import Objective
+from diffcontact.identify.problem.objective import NormalEquations, Objective
 from diffcontact.identify.search import run_by_run as module
 from diffcontact.identify.search import shooting, trust_region
 from diffcontact.identify.search.levenberg_marquardt import descend
