@@ -1,6 +1,7 @@
 """Parameters with error bars from observed motion."""
 
 from diffcontact.identify.comparison import Comparison, compare
+from diffcontact.identify.estimate import Estimate
 from diffcontact.identify.experiment.candidates import Candidate
 from diffcontact.identify.experiment.design import design
 from diffcontact.identify.experiment.outcome import Design
@@ -24,6 +25,7 @@ __all__ = [
     "Candidate",
     "Comparison",
     "Design",
+    "Estimate",
     "FitResult",
     "Identifiability",
     "Impacts",

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class FitResult(Estimate):
-    """What `fit` returns: an `Estimate` with its verdict, which prints, plots, reports and saves itself.
+    """The result of a fit: an `Estimate` with its verdict, page, figure and file.
+
+    All numbers are attributes of `identify.Estimate`: params, stderr, interval95, covariance, cost, residuals and more.
 
     Attributes:
         stored_verdict: the verdict, where it was passed before or read from a file.
