@@ -12,7 +12,7 @@ from diffcontact.impact import impact
 from diffcontact.numerics.compilation import clear_caches
 from diffcontact.particle_line import ParticleLine
 from diffcontact.schemes import CatchingUp, ElasticProjection, EventTimed, PercussionFriction, VelocityProjection
-from diffcontact.schemes.event_timed.friction.changes import Mode, ModeChange
+from diffcontact.schemes.event_timed.changes import Mode, ModeChange
 from diffcontact.sensitivity import Sensitivity, sensitivity
 from diffcontact.simulate import Trajectory, simulate
 from diffcontact.status import Status

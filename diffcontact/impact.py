@@ -5,22 +5,22 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jax import Array, lax
 from jax.core import Tracer
 
 from diffcontact.arguments import real_arrays
-from diffcontact.batching import select
-from diffcontact.friction import friction_status, tangential_restitutions
+from diffcontact.batching import where_wanted
+from diffcontact.friction import friction_status
 from diffcontact.inputs import require_inputs
 from diffcontact.mapped_output import in_precision
 from diffcontact.numerics.compilation import jit_fast_compile
-from diffcontact.qp.friction.coulomb import with_modes
 from diffcontact.schemes.event_timed import EventTimed
-from diffcontact.schemes.event_timed.friction.moment import about_impact, without_gain
-from diffcontact.schemes.event_timed.friction.piece import Place
-from diffcontact.schemes.event_timed.friction.single_impact import Hit, struck_alone
-from diffcontact.schemes.event_timed.impacts import Percussion
+from diffcontact.schemes.event_timed.contacts import Law, Place, reach
+from diffcontact.schemes.event_timed.modes import SLIP, choose, react
+from diffcontact.schemes.event_timed.motion import Jump, blend_weight, flowed, restitution
+from diffcontact.schemes.event_timed.percussion import Percussion
 from diffcontact.schemes.layers import Layers
 from diffcontact.status import Status, first
 
@@ -95,10 +95,11 @@ def impact(system: Any, params: Any, t: Any, q: Any, u: Any, closed: Any = None)
 def _struck(system, params, t, q, u, closed) -> tuple[Percussion, Array]:
     """The percussion, and the smallest gap."""
     place = Place.at(system, params, t, q, u.size)
-    gaps, smallest = place.contacts.gap, jnp.min(place.contacts.gap, initial=jnp.inf)
+    gaps, smallest = place.gap, jnp.min(place.gap, initial=jnp.inf)
     if closed is None:
         # A side that is open is infinitely far.
-        size = jnp.max(jnp.where(jnp.isfinite(gaps), place.reach + jnp.abs(gaps), 0.0), initial=0.0)
+        far = lax.stop_gradient(reach(system, params, t, place, q))
+        size = jnp.max(jnp.where(jnp.isfinite(gaps), far + jnp.abs(gaps), 0.0), initial=0.0)
         closed = gaps <= jnp.finfo(jnp.float32).eps ** 0.75 * size
     closed = jnp.broadcast_to(jnp.asarray(closed, bool), gaps.shape)
     if system.rolling is None:
@@ -113,34 +114,51 @@ def _struck(system, params, t, q, u, closed) -> tuple[Percussion, Array]:
 
 def _percussion(system, params, t, q, u, closed, place: Place) -> Percussion:
     """That of the contacts (c,) that are closed, at this place."""
-    gaps, opening, sliding = place.contacts.gap, place.contacts.velocity(u), place.slip.velocity(u)
+    gaps, before = place.gap, place.velocity(u)
+    opening = before[:, 0]
     approach = jnp.where(closed, opening, jnp.inf)
     contact = jnp.argmin(approach)
     due = approach[contact] < 0
-    e = jnp.broadcast_to(system.restitution_of(params, opening), gaps.shape)
-    e_t = tangential_restitutions(system, params, gaps.size, u.dtype)
-    place = place.struck(system, params, opening)
-
-    alone = jnp.sum(closed) == 1 if system.flows else None
-
-    def law(share) -> Hit:
-        by_moreau = closed & due if alone is None else closed & due & ~alone
-        found, _ = with_modes(*about_impact(place, by_moreau, share * e, share * e_t, u))
-        return Hit(found.u, found.normal, found.tangential, found.status)
-
-    both = lax.map(law, jnp.array([1.0, 0.0], u.dtype))
-    hit = without_gain(place, opening, sliding, *(Hit(*parts) for parts in zip(*both, strict=True)))
-    if alone is not None:
-        whole, _ = struck_alone(system.impact_law, place, contact, e[contact], u)
-        turns = jnp.where(jnp.any(closed & (e_t != 0)), Status.BAD_RESTITUTION, Status.OK).astype(jnp.int32)
-        hit = select(due & alone, whole, hit)
-        hit = hit._replace(status=first(turns, hit.status))
+    law = Law.of(system, params, opening)
+    alone = due & system.flows & (jnp.sum(closed) == 1)
+    w, z, status = _hit(system, place, u, law, closed & due, contact, alone)
+    turns = jnp.where(jnp.any(closed & (law.e_t != 0)) & alone, Status.BAD_RESTITUTION, Status.OK).astype(jnp.int32)
     number = jnp.where(due, contact, -1).astype(jnp.int32)
     none, numbers = jnp.zeros_like(opening), jnp.arange(gaps.size)
-    after = place.contacts.velocity(hit.u)
-    friction = hit.tangential if system.rubs else None
-    status = first(hit.status, system.restitution_status(params, opening, closed & due))
+    friction = z[:, 1:] if system.rubs else None
+    status = first(first(turns, status), system.restitution_status(params, opening, closed & due))
     status = first(status, friction_status(system, params, opening, closed & due))
     return Percussion(
-        *(t, number, hit.normal, opening, after, none, none > 0, q, u, hit.u - u, numbers, friction), status=status
+        *(t, number, z[:, 0], opening, place.velocity(w)[:, 0], none, none > 0, q, u, w - u, numbers, friction),
+        status=status,
     )
+
+
+def _hit(system, place: Place, u, law: Law, part, contact, alone) -> tuple[Array, Array, Array]:
+    """The velocity behind an impact, its impulses (c, 1 + k), and a status.
+
+    Modes are found without derivatives; in these modes the impact is one linear system.
+
+    Args:
+        part: (c,) contacts that take part.
+        alone: () whether `contact` takes it alone, as a flow over its impulse.
+    """
+    before, (count, across) = place.velocity(u), (place.gap.size, place.drift.shape[1] - 1)
+    jump = Jump.nothing(count, across, u.dtype)._replace(bounce=part)
+
+    def by_moreau(less):
+        back = jnp.where(part[:, None], restitution(law, jump, less, across), 0.0)
+        asked = place.mass, place.rows, place.drift + back * before, u
+        still = lax.stop_gradient((*asked, law.mu))
+        found, fine = choose(*still, part, jnp.zeros_like(part), jump.direction)
+        return react(*asked, found.modes, law.mu, found.direction, found.modes == SLIP), fine
+
+    both, fine = lax.map(by_moreau, jnp.array([False, True]))
+    hit, least = (jax.tree.map(lambda x: x[i], both) for i in range(2))
+    weight = blend_weight(place, before, hit, least)
+    w, z = jax.tree.map(lambda a, b: a + weight * (b - a), hit, least)
+    status = jnp.where(fine[0], Status.OK, Status.NO_FRICTION).astype(jnp.int32)
+    if system.flows:
+        flow = lambda: flowed(system, place, u, law, contact, jnp.array(True))  # noqa: E731
+        w, z, status = where_wanted(alone, flow, (w, z, status))
+    return w, z, status

@@ -16,7 +16,6 @@ from diffcontact.inputs import require_inputs
 from diffcontact.mapped_output import in_precision
 from diffcontact.neighbours import with_room
 from diffcontact.refinement import refined
-from diffcontact.schemes.event import EventTimed as NewEventTimed
 from diffcontact.schemes.event_timed import EventTimed
 from diffcontact.schemes.scheme import Scheme
 from diffcontact.stepping import counted_steps, steps
@@ -113,13 +112,11 @@ def simulate(
     breaks = None if breaks is None else _checked_breaks(breaks, times.dtype)
     sound = require_inputs(system, params, q0, u0, times, scheme)
     system = in_precision(system, q0.dtype)
-    telling = _telling(system, scheme, changes)
+    telling = _telling(system, scheme, percussions, changes)
 
     def run(number, percussions=0, changes=0):
         stepped = steps if isinstance(number, int) else counted_steps
-        chosen = telling if changes else scheme
-        if percussions and isinstance(chosen, NewEventTimed):
-            chosen = replace(chosen, tells=True)
+        chosen = telling if percussions or changes else scheme
         given = params, q0, u0, times, breaks, chosen, number, percussions, changes, sound
         return with_room(lambda system: stepped(system, *given), system)
 
@@ -137,14 +134,14 @@ def simulate(
     return replace(listed, error=found.error, status=found.status, substeps=jnp.array(number))
 
 
-def _telling(system, scheme, changes: int) -> Scheme:
-    """The scheme, that tells changes of modes where so many are to be listed."""
-    if not changes:
-        return scheme
-    if not (isinstance(scheme, EventTimed) and isinstance(system, System) and system.rubs):
+def _telling(system, scheme, percussions: int, changes: int) -> Scheme:
+    """The scheme, that tells percussions or changes of modes where so many are to be listed."""
+    timed = isinstance(scheme, EventTimed)
+    if changes and not (timed and isinstance(system, System) and system.rubs):
         what = f"{type(scheme).__name__} on a {type(system).__name__}"
         raise ValueError(f"changes={changes}: only EventTimed on a System with slip=... knows them, got {what}")
-    return replace(scheme, changes=True)
+    wanted = {name for name, number in (("percussions", percussions), ("changes", changes)) if number}
+    return replace(scheme, tells=frozenset(wanted)) if timed and wanted else scheme
 
 
 def _number_of(substeps, listed: int) -> int | str | Array:

@@ -16,8 +16,8 @@ from diffcontact.mapped_output import frozen_if_invalid, sanitised
 from diffcontact.numerics.compilation import jit_fast_compile
 from diffcontact.numerics.devices import side_by_side
 from diffcontact.requirements import all_requirements, initial_status
-from diffcontact.schemes.event_timed.friction.changes import ModeChange, mode_changes
-from diffcontact.schemes.event_timed.impacts import Percussion
+from diffcontact.schemes.event_timed.changes import ModeChange, mode_changes
+from diffcontact.schemes.event_timed.percussion import Percussion
 from diffcontact.schemes.scheme import Info, Scheme
 from diffcontact.status import Status, first, stands_still
 from diffcontact.system import System, acceleration, gap_motion

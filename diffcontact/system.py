@@ -100,7 +100,7 @@ class System(AllContacts):
     body is struck off its centre they do not. Then Newton's may make energy where the slip reverses (Kane and
     Levinson), and is blended with the impact of e = e_t = 0 just so far that it does not. Poisson's and Stronge's make
     none: with them the velocity follows Coulomb's law over the normal impulse that accumulates, as in the impact of a
-    stiff spring (`schemes.event_timed.friction.flow`). They are laws of one contact and have no e_t. Where an impact
+    stiff spring (`schemes.event_timed.flow`). They are laws of one contact and have no e_t. Where an impact
     takes several closed contacts at once, it is Moreau's law that acts, with the same e as Newton's, whatever the
     `impact_law`.
 

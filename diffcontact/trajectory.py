@@ -17,8 +17,8 @@ from diffcontact.host.files import write_atomically
 from diffcontact.report import framed, page
 from diffcontact.report.figures import figure
 from diffcontact.report.simulated import trajectory_report
-from diffcontact.schemes.event_timed.friction.changes import ModeChange
-from diffcontact.schemes.event_timed.impacts import Percussion
+from diffcontact.schemes.event_timed.changes import ModeChange
+from diffcontact.schemes.event_timed.percussion import Percussion
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

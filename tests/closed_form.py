@@ -22,7 +22,7 @@ from diffcontact.identify.impact_law import _SLOPE, _Law
 from diffcontact.identify.problem import joint_residual, residual, run
 from diffcontact.identify.search import shooting
 from diffcontact.identify.verdict import fixed_terms as held
-from diffcontact.schemes.event_timed.impacts import Percussion
+from diffcontact.schemes.event_timed.percussion import Percussion
 
 STEP = 1e-30
 

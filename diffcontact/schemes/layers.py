@@ -26,8 +26,8 @@ from jax import Array, lax
 
 from diffcontact.friction import friction_coefficients, tangential_restitutions
 from diffcontact.mass import solve
-from diffcontact.schemes.event_timed.friction.piece import Place
-from diffcontact.schemes.event_timed.impacts import Percussion
+from diffcontact.schemes.event_timed.contacts import Place, reach
+from diffcontact.schemes.event_timed.percussion import Percussion
 from diffcontact.schemes.scheme import Info
 from diffcontact.system import Params, System, advanced
 
@@ -60,13 +60,14 @@ class Layers:
         count, many, directions = shape
         piled = _Piled(system, count, many, directions, u.size, q.dtype)
         place = lax.stop_gradient(Place.at(system, params, t, q, u.size))
-        normals, mass = place.contacts.normals, place.mass
+        normals, mass = place.rows[:, 0], place.mass
         inverse = jnp.sum(normals * solve(mass, normals.T).T, axis=1)
         like = jnp.where(inverse > 0, 1 / jnp.where(inverse > 0, inverse, 1), jnp.max(mass))
         below = jnp.array(jnp.inf, q.dtype)
         if way is not None:
             # A gap that is met is zero to the root of the precision; it may grow as it goes.
-            size = jnp.max(place.reach + jnp.abs(normals) @ lax.stop_gradient(way), initial=0.0)
+            far = reach(system, *lax.stop_gradient((params, jnp.asarray(t, q.dtype), place, q)))
+            size = jnp.max(far + jnp.abs(normals) @ lax.stop_gradient(way), initial=0.0)
             below = 4 * jnp.finfo(q.dtype).eps ** 0.5 * size
         return cls(piled.whole(), _Given(params, like, below), count, count * many)
 

@@ -2,17 +2,42 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 from jax import Array, lax
 
-if TYPE_CHECKING:
-    from diffcontact.schemes.event_timed.events import Cubic
-
 # How many times the error that is carried a gap must be, and how many times what the error makes of its square the
 # square of a speed: the error of an impact's derivative, which goes with one over the speed, is then an eighth.
 SAFE, FAST = 2.0, 8.0
+
+
+class Cubic(NamedTuple):
+    """Gaps along a motion, c0 + c1 sigma + c2 sigma^2 + c3 sigma^3 with sigma = time / s in [0, 1], (c,) each."""
+
+    c0: Array
+    c1: Array
+    c2: Array
+    c3: Array
+
+    @classmethod
+    def between(cls, begin: tuple[Array, Array], end: tuple[Array, Array], s) -> Cubic:
+        """The cubics with these values and velocities at both ends of a motion of s seconds."""
+        (g0, v0), (g1, v1) = begin, end
+        return cls(g0, s * v0, 3 * (g1 - g0) - s * (2 * v0 + v1), 2 * (g0 - g1) + s * (v0 + v1))
+
+    def value(self, sigma):
+        return self.c0 + sigma * (self.c1 + sigma * (self.c2 + sigma * self.c3))
+
+    def extrema(self) -> tuple[Array, Array]:
+        """The places sigma of each cubic's extrema, the earlier first, cut to [0, 1]."""
+        # The form of the quadratic formula that neither cancels nor divides by zero.
+        discriminant = jnp.sqrt(jnp.maximum(self.c2**2 - 3 * self.c1 * self.c3, 0.0))
+        stable = -(self.c2 + jnp.where(self.c2 >= 0, discriminant, -discriminant))
+        tiny = jnp.finfo(self.c0.dtype).tiny
+        one = stable / jnp.where(jnp.abs(self.c3) > tiny, 3 * self.c3, jnp.inf)
+        other = self.c1 / jnp.where(jnp.abs(stable) > tiny, stable, jnp.inf)
+        return jnp.clip(jnp.minimum(one, other), 0.0, 1.0), jnp.clip(jnp.maximum(one, other), 0.0, 1.0)
 
 
 class Margins(NamedTuple):

@@ -126,8 +126,7 @@ class Scheme(ABC):
             )
         if isinstance(system, System) and system.adhesion is not None and not self.glues:
             raise ValueError(
-                f"scheme: {type(self).__name__} steps no System with adhesion=...; "
-                "take EventTimed or VelocityProjection"
+                f"scheme: {type(self).__name__} steps no System with adhesion=...; take VelocityProjection"
             )
         if isinstance(system, System) and not self.rubs:
             for name in ("slip", "rate"):

@@ -136,7 +136,7 @@ def _neighbour(meeting: Meeting, displaced):
 
 
 def _impact(meeting: Meeting, u, taking_part):
-    """(d,) velocity after an impact of these contacts: the law of `schemes.event_timed.impacts`."""
+    """(d,) velocity after an impact of these contacts: the law of `schemes.event_timed.percussion`."""
     normals, speeds = meeting.normals[taking_part], meeting.velocity(u)
     e, before = meeting.restitution(speeds)[taking_part], speeds[taking_part]
     inverse = np.linalg.solve(meeting.mass, normals.T)

@@ -1,4 +1,4 @@
-"""Contacts that hold back: gluey particles, by VelocityProjection and by EventTimed."""
+"""Contacts that hold back: gluey particles, by VelocityProjection."""
 
 from dataclasses import replace
 from functools import partial
@@ -78,74 +78,6 @@ def test_the_time_of_letting_go_has_its_derivative(adhesion):
     np.testing.assert_allclose(lanes, [time(at), time(1.1 * at)], rtol=1e-14)
 
 
-PULLED_UP = replace(FILM, force=lambda t, q, u, p: jnp.where(t < 0.5, -p["weight"], p["pull"]) * jnp.ones(1))
-FREE = ("mass", "speed", "weight", "pull", "adhesion")
-# In some of these steps it lands and lets go.
-LONG = np.array([0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 2.5])
-
-
-def _pulled_up(at, order):
-    """Places, velocities and adhesions of a sphere that falls and is pulled up from 0.5 s on, and the status."""
-    p = FALL | dict(zip(FREE, at, strict=True))
-    start, scheme = (jnp.array([0.3]), -p["speed"] * jnp.ones(1)), dc.EventTimed(order=order)
-    found = dc.simulate(PULLED_UP, p, *start, LONG, scheme=scheme, breaks=jnp.array([0.5]))
-    return jnp.concatenate([found.q[1:, 0], found.u[1:, 0], found.adhesion[1:, 0]]), found.status
-
-
-@partial(jax.jit, static_argnames="order")
-def _slopes(at, order):
-    def run(at):
-        told, status = _pulled_up(at, order)
-        return told, (told, status)
-
-    return jax.jacfwd(run, has_aux=True)(at)
-
-
-@jax.jit
-@jax.vmap
-def _gradients(at):
-    """Of a sum of what is told, in reverse, of many."""
-
-    def weighed(at):
-        told, _ = _pulled_up(at, 2)
-        return told @ jnp.cos(jnp.arange(told.size, dtype=float)), told
-
-    return jax.grad(weighed, has_aux=True)(at)
-
-
-def _exact(at):
-    m, v, w, pull, most = at
-    struck = jnp.sqrt((m * v) ** 2 + 2 * w * m * 0.3)
-    landed = (struck - m * v) / w
-    held = [jnp.minimum(struck + w * (time - landed), most) for time in LONG[1:3]]
-    left = held[1] - pull * (LONG[3:] - 0.5)
-    away = jnp.maximum(-left, 0.0) / m
-    none = jnp.zeros(2)
-    return jnp.concatenate([none, away**2 * m / (2 * pull), none, away, jnp.stack(held), jnp.maximum(left, 0.0)])
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("order", [2, 4])
-@pytest.mark.parametrize("adhesion", [1e3, 0.9], ids=["unbounded", "bounded"])
-def test_event_timed_is_exact_in_places_velocities_and_derivatives(adhesion, order):
-    at = jnp.array([*(FALL[name] for name in FREE[:2]), 0.4, FALL["pull"], adhesion])
-    slopes, (told, status) = _slopes(at, order)
-    assert status == dc.Status.OK
-    assert 0 < np.sum(np.asarray(told[:6]) > 0.01) < 6
-    np.testing.assert_allclose(told, _exact(at), atol=1e-12)
-    np.testing.assert_allclose(slopes, jax.jacfwd(_exact)(at), atol=1e-11)
-
-
-@pytest.mark.full
-def test_event_timed_in_reverse_and_side_by_side():
-    at = jnp.array([[0.7, 2.0, 0.4, 1.7, 1e3], [0.7, 2.0, 0.4, 1.7, 0.9], [0.8, 2.5, 0.4, 1.5, 5.0]])
-    gradients, told = _gradients(at)
-    seed = np.cos(np.arange(18.0))
-    for lane in range(3):
-        np.testing.assert_allclose(told[lane], _exact(at[lane]), atol=1e-12)
-        np.testing.assert_allclose(gradients[lane], seed @ jax.jacfwd(_exact)(at[lane]), atol=1e-10)
-
-
 @pytest.mark.full
 def test_places_behind_are_of_first_order_with_their_derivatives():
     """The way since letting go, pull / mass (T - t)^2 / 2."""
@@ -175,20 +107,19 @@ STACK |= {"restitution": 0.0, "adhesion": 0.05}
 PULLED = np.linspace(0.0, 0.5, 26)
 
 
-def pulled(params, strength, scheme=GLUE):
+def pulled(params, strength):
     """The stack under its weight, whose topmost ball is pulled from 0.2 s on."""
     system = replace(
         ROW, force=lambda t, q, u, p: ROW.force(t, q, u, p) + jnp.array([0, 0, 1.0]) * jnp.where(t < 0.2, 0, strength)
     )
-    return dc.simulate(system, params, [0.1, 0.3, 0.5], jnp.zeros(3), PULLED, scheme=scheme, breaks=jnp.array([0.2]))
+    return dc.simulate(system, params, [0.1, 0.3, 0.5], jnp.zeros(3), PULLED, scheme=GLUE, breaks=jnp.array([0.2]))
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("scheme", [GLUE, dc.EventTimed()], ids=["VelocityProjection", "EventTimed"])
-def test_of_a_stack_that_is_pulled_the_weakest_contact_lets_go(scheme):
+def test_of_a_stack_that_is_pulled_the_weakest_contact_lets_go():
     """The film takes 0.05 N s; of 40 N on 5 N of weight the last contact bears 35 N, the next 15 N, the floor 5 N. The
     first lets go after 0.05/35 s, when the others still have some: only the topmost ball flies."""
-    run = pulled(STACK, 40.0, scheme)
+    run = pulled(STACK, 40.0)
     assert run.status == dc.Status.OK
     closed = np.asarray(run.adhesion[10])
     np.testing.assert_allclose(closed[[0, 6, 8]], 0.05, atol=1e-15)  # weight has been pressing for 0.2 s
@@ -196,7 +127,7 @@ def test_of_a_stack_that_is_pulled_the_weakest_contact_lets_go(scheme):
     np.testing.assert_allclose(run.u[-1], [0, 0, 35 / 0.5 * (0.5 - off)], atol=1e-11)
     np.testing.assert_allclose(run.adhesion[-1, [0, 6, 8]], [0.05, 0.05, 0.0], atol=1e-14)
     # A film that takes more still holds all of it at 0.22 s.
-    strong = pulled(STACK | {"adhesion": 0.9}, 40.0, scheme)
+    strong = pulled(STACK | {"adhesion": 0.9}, 40.0)
     np.testing.assert_allclose(strong.u[11], 0.0, atol=1e-13)
     np.testing.assert_allclose(strong.adhesion[11, [0, 6, 8]], [0.9 - 0.1, 0.9 - 0.3, 0.9 - 0.7], atol=1e-13)
 
@@ -285,13 +216,12 @@ def test_viscosity_is_fitted_from_a_sphere_that_falls_on_a_film():
 
 @pytest.mark.full
 def test_what_does_not_go_with_adhesion_is_refused():
-    with pytest.raises(ValueError, match=r"CatchingUp steps no System with adhesion=\.\.\.; take EventTimed"):
+    with pytest.raises(ValueError, match=r"CatchingUp steps no System with adhesion=\.\.\.; take VelocityProjection"):
         fall(FALL, scheme=dc.CatchingUp())
     with pytest.raises(ValueError, match=r"expected 0 of contacts with an adhesion, got 0\.5"):
-        dc.simulate(replace(FILM, restitution=lambda p: 0.5), FALL, [0.3], [-2.0], TIMES)
-    turning = replace(FILM, rate=lambda q, u, p: u)
-    with pytest.raises(ValueError, match=r"EventTimed steps no System with adhesion=\.\.\. and rate=\.\.\."):
-        dc.simulate(turning, FALL, [0.3], [-2.0], TIMES)
+        dc.simulate(replace(FILM, restitution=lambda p: 0.5), FALL, [0.3], [-2.0], TIMES, scheme=GLUE)
+    with pytest.raises(ValueError, match=r"EventTimed steps no System with adhesion=\.\.\.; take VelocityProjection"):
+        dc.simulate(FILM, FALL, [0.3], [-2.0], TIMES)
     with pytest.raises(ValueError, match=r"adhesion: expected at least 0, got -1.0"):
         fall(FALL | {"adhesion": -1.0})
     with pytest.raises(ValueError, match=r"expected no slip"):

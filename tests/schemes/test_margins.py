@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import diffcontact as dc
-from diffcontact.schemes.event_timed.events import Cubic
+from diffcontact.schemes.margins import Cubic
 from diffcontact.schemes.margins import Margins
 from diffcontact.status import Status
 

@@ -1,5 +1,15 @@
-"""EventTimed: smooth motion, where its events are, what an impact does; and the same for a line with friction."""
+"""EventTimed: find the events, then differentiate the equations of the pieces between them.
 
-from diffcontact.schemes.event_timed.step import EventTimed
+contacts         gaps, rows and drifts of all contacts at a place, with k >= 0 slips each; coefficients; roundings
+modes            what contacts do, and the reaction in given modes: the one linear system of everything here
+motion           one piece in known modes: a jump and an explicit Runge-Kutta method; all that is differentiated
+moment           what happens between two pieces: impacts and the choice of modes
+flow             Poisson's and Stronge's law: the impact of one contact as a flow over its impulse
+search           the first event on a smooth way
+step             the step, and its derivative
+monitor          what a run may have missed; travelling_error: an estimate of its error
+percussion       what is listed of impacts; changes: of changes of modes
+line_flow        a `ParticleLine` in given modes; line_slip: from event to event
+"""
 
-__all__ = ["EventTimed"]
+from diffcontact.schemes.event_timed.step import EventTimed as EventTimed

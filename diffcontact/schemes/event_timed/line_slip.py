@@ -10,9 +10,8 @@ from jax import Array, lax
 
 from diffcontact.batching import where_wanted
 from diffcontact.particle_line import ParticleLine
-from diffcontact.schemes.event_timed.events import to_event_or_end
 from diffcontact.schemes.event_timed.line_flow import Way, flow, friction, friction_bound, pull
-from diffcontact.schemes.event_timed.smooth_motion import Tolerance
+from diffcontact.schemes.event_timed.search import Watched, first_event
 from diffcontact.schemes.line import Within, belt
 from diffcontact.schemes.percussion_friction import glide_to
 from diffcontact.status import Status, first
@@ -107,26 +106,37 @@ def _tolerance(line, params, t, q, u, left) -> _Rounding:
 
 
 def _to_event_or_end(line, params, piece: _Piece) -> tuple[Way, _Modes]:
-    """The smooth motion to the first event, or to the end."""
-    now, modes = piece.now, piece.modes
-    glide = _Glide(line, params, piece, _tolerance(line, params, now.time, now.q, now.u, piece.left))
-    candidate = to_event_or_end(
-        glide,
-        glide.margins_and_rates(now.time, now.q, now.u),
-        glide.watched(),
-        glide.tolerance(),
-        now.time,
-        piece.left,
-        jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(glide.advance, piece.left)),
-    )
-    way, particle = candidate.arrival, candidate.index % now.q.size
+    """The smooth motion to the first event, or to the end.
+
+    The event is searched for without derivatives; its time has that of the implicit function theorem.
+    """
+    now, modes, left = piece.now, piece.modes, piece.left
+    count = now.q.size
+    still = lax.stop_gradient((params, piece))
+    glide = _Glide(line, *still, lax.stop_gradient(_tolerance(line, params, now.time, now.q, now.u, left)))
+    nowhere = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(glide.advance, still[1].left))
+    rounding = 8 * jnp.finfo(now.q.dtype).eps * (jnp.abs(still[1].now.time) + jnp.abs(still[1].left))
+    begin = glide.seen(still[1].now.time, still[1].now.q, still[1].now.u)
+    known = begin, glide.watched(), *glide.tolerances(), still[1].left, rounding, glide.between, nowhere
+    found = lax.stop_gradient(first_event(glide.advance, *known))
+    along = _Glide(line, params, piece, glide.rounding)
+
+    def newton(s, _):
+        way, seen = along.advance(s)
+        value, rate = seen.values[found.index], lax.stop_gradient(seen.rates[found.index])
+        late = (value - lax.stop_gradient(value)) / jnp.where(rate != 0, rate, 1.0)
+        return jnp.where(found.found, s - late, s), way
+
+    # Of what is at a root the first of Newton's steps has the first derivative, another one the second.
+    _, ways = lax.scan(newton, jnp.where(found.found, found.s, left), None, length=3)
+    way, particle = jax.tree.map(lambda x: x[-1], ways), found.index % count
     drawn = pull(line, params, way.t[-1], way.q[-1], way.u[-1])[particle]
     bound = friction_bound(line, params, way.t[-1], now.q.dtype)[particle]
     reversed_ = jnp.where(jnp.abs(drawn) <= bound, 0, jnp.sign(drawn))
-    starts = jnp.where(candidate.index < now.q.size, 1, -1)
+    starts = jnp.where(found.index < count, 1, -1)
     mode = jnp.where(modes[particle] != 0, reversed_, starts).astype(modes.dtype)
-    event = candidate.found & (jnp.arange(now.q.size) == particle)
-    return way, _Modes(candidate.found, particle, jnp.where(event, mode, modes))
+    event = found.found & (jnp.arange(count) == particle)
+    return way, _Modes(found.found, particle, jnp.where(event, mode, modes))
 
 
 class _Glide(NamedTuple):
@@ -138,18 +148,21 @@ class _Glide(NamedTuple):
     piece: _Piece
     rounding: _Rounding
 
-    def advance(self, s) -> Way:
+    def advance(self, s) -> tuple[Way, Watched]:
         now = self.piece.now
-        return flow(self.line, self.params, now.time, s, now.q, now.u, self.piece.modes)
+        way = flow(self.line, self.params, now.time, s, now.q, now.u, self.piece.modes)
+        return way, self.seen(way.t[-1], way.q[-1], way.u[-1])
 
-    def gaps(self, s, way: Way) -> tuple[Array, Array]:
-        return self.margins_and_rates(way.t[-1], way.q[-1], way.u[-1])
+    def seen(self, t, q, u) -> Watched:
+        values, rates = self.margins_and_rates(t, q, u)
+        return Watched(values, rates, jnp.ones(values.shape, bool))
 
-    def until_overlap(self, s, way: Way) -> tuple[Array, tuple[Array, Array]]:
-        values, rates = jax.vmap(self.margins_and_rates)(*way)
-        below = jnp.any((values < -self.tolerance().gap[None, :]) & self.watched()[None, :], axis=1)
+    def between(self, s, way: Way) -> Array:
+        """() the share of the way after which a margin is negative although it is not at the end; else 1."""
+        values = jax.vmap(self.margins)(*way)
+        below = jnp.any((values < -self.tolerances()[0][None, :]) & self.watched()[None, :], axis=1)
         k = jnp.argmax(below.at[-1].set(True).at[0].set(False))
-        return s * k / (way.t.size - 1), (values[k], rates[k])
+        return (k / (way.t.size - 1)).astype(s.dtype)
 
     def margins(self, t, q, u) -> Array:
         slips, slip = self.piece.modes != 0, self.piece.modes * (u - belt(self.line, self.params, t))
@@ -168,11 +181,11 @@ class _Glide(NamedTuple):
         slips = self.piece.modes != 0
         return jnp.concatenate([jnp.ones(slips.size, bool), ~slips])
 
-    def tolerance(self) -> Tolerance:
+    def tolerances(self) -> tuple[Array, Array]:
+        """(2 N,) below what margins and their rates are zero to rounding."""
         slips, of = self.piece.modes != 0, self.rounding
-        gap = jnp.tile(jnp.where(slips, of.slip, of.force), 2)
-        velocity = jnp.tile(jnp.where(slips, of.slip_rate, of.force_rate), 2)
-        return Tolerance(gap=gap, velocity=velocity, slow=jnp.zeros_like(gap))
+        values, rates = jnp.where(slips, of.slip, of.force), jnp.where(slips, of.slip_rate, of.force_rate)
+        return jnp.tile(values, 2), jnp.tile(rates, 2)
 
 
 def _settled(line, params, way: Way, modes: _Modes) -> Array:

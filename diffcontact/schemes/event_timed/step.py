@@ -4,45 +4,392 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array, lax
+from jax.ad_checkpoint import checkpoint_name
 from jax.typing import ArrayLike
 
+from diffcontact.batching import computed_again, entangled, where_wanted
+from diffcontact.schemes.event_timed.contacts import (
+    Law,
+    Limits,
+    Place,
+    bends,
+    free_acceleration,
+    length,
+    unit,
+    velocities,
+)
+from diffcontact.schemes.event_timed.modes import OPEN, SLIP
+from diffcontact.schemes.event_timed.moment import Due, Moment, pass_by
+from diffcontact.schemes.event_timed.motion import TABLEAUS, Jump, Motion, Piece, Record, move
+from diffcontact.schemes.event_timed.search import Watched, dips, first_event
+from diffcontact.schemes.event_timed.traced import once_traced, traced
+from diffcontact.friction import friction_status
 from diffcontact.particle_line import ParticleLine
-from diffcontact.schemes.blows import forces_blow, surfaces_strike
-from diffcontact.schemes.event_timed.friction.step import step_with_friction
-from diffcontact.schemes.event_timed.frictionless import step_without_friction
+from diffcontact.schemes.event_timed.changes import Beginning
 from diffcontact.schemes.event_timed.line_slip import glide_timed
-from diffcontact.schemes.event_timed.state import TimedState
-from diffcontact.schemes.gluing import no_adhesion
+from diffcontact.schemes.event_timed.monitor import Monitor
+from diffcontact.schemes.event_timed.percussion import Percussion
+from diffcontact.schemes.event_timed.travelling_error import Estimate, estimated
 from diffcontact.schemes.layers import Layers
 from diffcontact.schemes.line import LineState, advance, begin, of_line
 from diffcontact.schemes.scheme import Info, Scheme
-from diffcontact.schemes.truncation import Truncation, root_of_diagonal
-from diffcontact.schemes.unseen import given_forces
-from diffcontact.system import System, acceleration
+from diffcontact.schemes.truncation import Truncation
+from diffcontact.status import Status, first
+from diffcontact.system import System, acceleration, rate
+
+RECORD = "events of a step"
+# The kinds of events: a gap closes; a load vanishes; a slip comes to its end, or friction reaches its bound.
+CLOSES, LETS_GO, CHANGES_GRIP = range(3)
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["q", "u", "monitor", "estimate"], meta_fields=[])
+@dataclass(frozen=True)
+class TimedState:
+    """Position q (n,), velocity u (d,), what is known of the motion, and, where it is asked for, its error."""
+
+    q: Array
+    u: Array
+    monitor: Monitor
+    estimate: Estimate | None
+
+    @property
+    def error(self) -> Array | None:
+        """(n + d,) the estimated errors of q and u, or None."""
+        return None if self.estimate is None else self.estimate.error
+
+
+def numbers(gap, speeds, load, faster, modes, direction, mu) -> Watched:
+    """What changes its sign at an event, of gaps, loads and grips, one after the other.
+
+    The gap of what is open; the load of what is held; of a contact that sticks what friction could still take, of one
+    that slips its slip along its direction.
+    """
+    slips, zero = modes == SLIP, jnp.zeros_like(gap)
+    values, rates, exact = [gap, load[:, 0]], [speeds[:, 0], zero], [zero == 0, zero != 0]
+    if direction.shape[1]:
+        along, changes = (jnp.sum(x[:, 1:] * direction, axis=1) for x in (speeds, faster))
+        values.append(jnp.where(slips, along, mu * load[:, 0] - length(load[:, 1:])))
+        rates.append(jnp.where(slips, changes, 0.0))
+        exact.append(slips)
+    return Watched(*(jnp.concatenate(x) for x in (values, rates, exact)))
+
+
+class Equations(NamedTuple):
+    """A step, and its equations in given modes."""
+
+    system: System
+    tableau: Any
+    order: int
+    events: int
+
+    def moved(self, params, start, known: Record, tangents):
+        """The tangents of what is recorded (m, ...), of the state at the end, and of the impulses.
+
+        An event is where its number F is zero: its time changes by -dF / F', and what is found there by as much of its
+        rate. With the rates of the motion that leaves an error of the method's order, which another pass squares.
+
+        Args:
+            start: t, left, q, u where the step begins.
+            tangents: of params and of these.
+        """
+        (dparams, begin), (_, _, q, u) = tangents, start
+        sizes, count = (q.size, u.size), known.codes.shape[1]
+
+        def one(carry, number):
+            record = jax.tree.map(lambda x: x[number // 2], known)
+            piece, (t, left, q, u) = record.read(*sizes)
+            begin, longer, end = carry
+            ends, again = piece.timed, number % 2 == 1
+            s = jnp.where(piece.last, left, piece.s)
+
+            def after(params, t, s, q, u):
+                end = move(self.system, params, self.tableau, t, s, q, u, piece, ends)
+                if not piece.modes.size:
+                    return (end.q, end.u, end.impulse, s), (end.way, end.a, end.load, s)
+                seen = self.watched(params, t + s, end, piece)
+                rates = end.way, end.a, end.load, seen.rates[piece.event]
+                return (end.q, end.u, end.impulse, seen.values[piece.event]), rates
+
+            def real():
+                dt, dleft, dq, du, dz = begin
+                ds = jnp.where(again, longer, jnp.where(piece.last, dleft, 0.0))
+                given = (params, t, s, q, u), (dparams, dt, ds, dq, du)
+                _, (*moved, value), (*rates, slope) = jax.jvp(after, *given, has_aux=True)
+                late = jnp.where(ends, -value, 0.0) / jnp.where(slope != 0, slope, 1.0)
+                x, w, z = (dx + late * x for dx, x in zip(moved, rates, strict=True))
+                return ds + late, (dt + ds + late, dleft - ds - late, x, w, dz + z)
+
+            longer, end = where_wanted(piece.used & (ends | ~again), real, (longer, end))
+            carry = jax.tree.map(lambda a, b: jnp.where(again, a, b), end, begin), longer, end
+            return carry, Record.moved(longer, begin[:-1], record).numbers
+
+        none = jnp.zeros((count, self.directions(params, start)), u.dtype)
+        begin = *begin, none
+        carry, number = (
+            entangled((begin, jnp.zeros_like(begin[0]), begin), dparams),
+            jnp.arange(2 * known.codes.shape[0]),
+        )
+        (*_, (*end, z)), numbers = lax.scan(computed_again(one), carry, number)
+        return Record(numbers[1::2], _no_tangent(known.codes)), tuple(end), z
+
+    def directions(self, params, at) -> int:
+        """1 + k."""
+        t, _, q, u = at
+        return jax.eval_shape(lambda: velocities(self.system, params, t, q, u)[1]).shape[1]
+
+    def watched(self, params, t, end: Motion, piece: Piece) -> Watched:
+        """What is watched at the end of a piece."""
+        place, along = (t, end.q, end.u), (jnp.ones_like(t), end.way, end.a)
+        speed = lambda *place: velocities(self.system, params, *place)  # noqa: E731
+        if piece.direction.shape[1]:
+            (gap, speeds), (_, faster) = jax.jvp(speed, place, along)
+        else:
+            (gap, speeds), faster = speed(*place), None
+        mu = Law.of(self.system, params, jnp.zeros_like(gap)).mu
+        return numbers(gap, speeds, end.load, faster, piece.modes, piece.direction, mu)
+
+    def percussions(self, params, h, pieces: Piece, states) -> Percussion:
+        """The percussions at the beginnings of pieces (m, ...); of no contact where a piece begins without one."""
+
+        def one(piece: Piece, state, event):
+            t, _, q, u = state
+            system, count = self.system, piece.modes.size
+            strikes = piece.used & (event >= 0) & (event < count)
+            alone = piece._replace(modes=jnp.zeros_like(piece.modes))
+            size = u.size
+
+            def struck():
+                place = Place.at(system, params, t, q, size)
+                end = move(system, params, self.tableau, t, jnp.zeros_like(t), q, u, alone, jnp.array(False))
+                free = free_acceleration(system, params, t, q, u, place.mass)
+                faster = place.rows @ free + bends(system, params, t, q, u)
+                limits = Limits.at(place, place.gap, *lax.stop_gradient((u, free, faster)), h, t)
+                before, after = (place.velocity(w)[:, 0] for w in (u, end.u))
+                bounces = -Law.of(system, params, before).e * before > limits.velocity
+                return end.impulse, before, after, lax.stop_gradient(limits.slow), end.u - u, bounces
+
+            none = jnp.zeros(count, u.dtype)
+            still = jnp.zeros((count, 1 + piece.direction.shape[1]), u.dtype)
+            nothing = still, none, none, none, jnp.zeros_like(u), none > 0
+            z, before, after, slow, jump, bounces = where_wanted(strikes, struck, nothing)
+            soft = strikes & (piece.jump.modes != OPEN) & ~piece.jump.bounce & bounces
+            where = jnp.where(strikes, t, 0.0), jnp.where(strikes, event, -1).astype(jnp.int32)
+            at = jnp.where(strikes, q, 0.0), jnp.where(strikes, u, 0.0)
+            friction = z[:, 1:] if self.system.slip is not None else None
+            return Percussion(*where, z[:, 0], before, after, slow, soft, *at, jump, jnp.arange(count), friction)
+
+        return lax.map(lambda x: one(*x), (pieces, states, _before(pieces.event)))
+
+    def beginnings(self, params, pieces: Piece, states) -> Beginning:
+        """The times and modes in which pieces (m, ...) begin; times of all events have their derivative."""
+        count = pieces.modes.shape[1]
+
+        def delay(x):
+            """() zero, with the derivative of the time of an event on which the motion does not depend."""
+            piece, (t, _, q, u) = x
+
+            def number(s, params, t, q, u):
+                end = move(self.system, params, self.tableau, t, s, q, u, piece, jnp.array(True))
+                return self.watched(params, t + s, end, piece).values[piece.event]
+
+            def late():
+                value = number(piece.s, params, t, q, u)
+                still = lax.stop_gradient((params, t, q, u))
+                _, rate = jax.jvp(lambda s: number(s, *still), (piece.s,), (jnp.ones_like(t),))
+                return (lax.stop_gradient(value) - value) / jnp.where(rate != 0, lax.stop_gradient(rate), 1.0)
+
+            return where_wanted(piece.used & (piece.event >= 0) & ~piece.timed, late, jnp.zeros_like(t))
+
+        late = jnp.concatenate([jnp.zeros(1, states[0].dtype), lax.map(delay, (pieces, states))[:-1]])
+        mode = jnp.where(pieces.used[:, None], pieces.modes, -1).astype(jnp.int32)
+        event, slips = _before(pieces.event), jnp.roll(pieces.modes, 1, axis=0) == SLIP
+        this = (event >= 0)[:, None] & (event[:, None] == 2 * count + jnp.arange(count)[None, :])
+        return Beginning(states[0] + late, mode, this & slips)
+
+    def find(self, params, t, h, q, u, monitor: Monitor):
+        """Go from event to event: what is due, the modes, smooth motion to the next one.
+
+        Returns:
+            The state at the end (t, left, q, u), impulses (c, 1 + k), the `Monitor`, status, and `Record`s (m, ...).
+        """
+        system, count = self.system, jax.eval_shape(lambda: self.system.gap(t, q, params)).shape[0]
+        across = self.directions(params, (t, h, q, u)) - 1
+        no, number = jnp.array(False), jnp.zeros((), jnp.int32)
+        jump, none = Jump.nothing(count, across, u.dtype), jnp.zeros((count, 1 + across), u.dtype)
+        blank, start = Piece(jump, jump.modes, jump.direction, jnp.zeros_like(h), number - 1, no, no), (t, h, q, u)
+        if not count:
+            whole = blank._replace(s=h, last=~no, used=~no)
+            end = move(system, params, self.tableau, t, h, q, u, whole, no, search=True)
+            a = free_acceleration(system, params, t, q, u, system.mass(q, params))
+            monitor, winds = monitor.fly(system, params, self.order, t, h, q, u, a, end)
+            told = jnp.where(winds, Status.TOO_COARSE, Status.OK).astype(jnp.int32)
+            states = (t + h, jnp.zeros_like(h), end.q, end.u), none, monitor, told
+            return *states, jax.tree.map(lambda x: x[None], Record.of(whole, start))
+        many = self.events + 1
+        kept = jax.tree.map(lambda x: jnp.zeros((many, *x.shape), x.dtype), Record.of(blank, start))
+        due, limits = Due.nothing(count, across, u.dtype), Limits.nothing(none[:, 0])
+
+        def one(carry):
+            number, at, due, limits, impulse, monitor, status, _, kept = carry
+            moved = self.next_event(params, h, at, due, limits, monitor, number, blank)
+            after, due, limits, monitor, z, told, done, piece = moved
+            kept = jax.tree.map(lambda all_, new: all_.at[number].set(new), kept, Record.of(piece, at))
+            return number + 1, after, due, limits, impulse + z, monitor, first(status, told), done, kept
+
+        start = number, start, due, limits, none, monitor, number, no, kept
+        _, end, due, limits, impulse, monitor, status, done, kept = lax.while_loop(
+            lambda c: ~c[7] & (c[0] < many), one, start
+        )
+        # With more events than that the rest of the step is left out: at a feasible place, and no energy is made.
+        status = first(status, jnp.where(done, Status.OK, Status.TOO_MANY_EVENTS).astype(jnp.int32))
+        return end, impulse, monitor, status, kept
+
+    def next_event(self, params, h, at, due: Due, limits, monitor: Monitor, number, blank: Piece):
+        """What is due, and the way to the next event or to the end of the step."""
+        (t, left, q, u), system, count = at, self.system, due.released.size
+        rounding, late = 8 * jnp.finfo(u.dtype).eps * (jnp.abs(t) + jnp.abs(left)), number >= self.events - 1
+        now = pass_by(system, params, h, at, due, limits, late, late)
+        monitor, left_out = monitor.impact(system, params, t, h, now, due)
+        piece = blank._replace(modes=now.modes, direction=now.direction)
+        held = jnp.any(now.modes != OPEN)
+
+        def advance(s):
+            end = move(system, params, self.tableau, t, s, q, now.u, piece, held, search=True)
+            return end, self.watched(params, t + s, end, piece)
+
+        faster = now.here.rows @ now.a + now.bend
+        begin = numbers(now.here.gap, now.speeds, now.load, faster, now.modes, now.direction, now.lasting.mu)
+        watch, zero, slow = watching(now, left > rounding)
+        way = rate(system, params, q, now.u)
+
+        def between(s, end):
+            bend = end.q - q - s * way
+            gaps = lambda f: system.gap(t + f * s, q + f * s * way + f**2 * bend, params)  # noqa: E731
+            return dips(gaps, watch[:count], jnp.minimum(now.here.gap, 0.0), now.limits.gap)
+
+        nowhere = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(advance, left))
+        found = first_event(advance, begin, watch, zero, slow, left, rounding, between, nowhere)
+        end, kind, contact = found.arrival, found.index // count, found.index % count
+        this, slips = (jnp.arange(count) == contact) & found.found, now.modes == SLIP
+        strike, lets_go, grip = found.found & (kind == CLOSES), this & (kind == LETS_GO), this & (kind == CHANGES_GRIP)
+        ended, starts = grip & slips, grip & ~slips
+        struck = due.strike & (now.jump.modes != OPEN)
+        after = Due(
+            strike=strike,
+            contact=contact,
+            ended=ended,
+            modes=now.modes,
+            direction=now.direction,
+            released=(due.released & ~struck) | lets_go,
+            sliding=(due.sliding & ~ended) | starts,
+            way=jnp.where(starts[:, None], unit(-end.load[:, 1:], due.way), due.way),
+        )
+        event = jnp.where(found.found, found.index, -1).astype(jnp.int32)
+        piece = Piece(now.jump, now.modes, now.direction, found.s, event, ~found.found, jnp.array(True))
+        seen = found.seen.values[:count], found.seen.rates[:count]
+        monitor, astray = monitor.piece(system, params, self.order, t, found.s, q, now, end, seen, after)
+        # The inequalities of the modes at the end of the piece: no gap, load or grip is negative by more than rounding.
+        least = jnp.minimum(begin.values, 0.0) - zero * jnp.finfo(u.dtype).eps ** -0.25
+        astray = astray | jnp.any(watch & (found.seen.values < least))
+        told = jnp.where(left_out & late, Status.TOO_MANY_EVENTS, Status.OK)
+        told = jnp.where((left_out & ~late) | astray, Status.TOO_COARSE, told)
+        told = jnp.where(now.found, told, Status.NO_FRICTION).astype(jnp.int32)
+        struck = now.struck & due.strike
+        if system.speed_dependent:
+            told = first(told, system.restitution_status(params, now.before, struck))
+        if system.slip is not None:
+            told = first(told, friction_status(system, params, now.before, struck))
+        moved = t + found.s, left - found.s, end.q, end.u
+        return moved, after, now.limits, monitor, now.z + end.impulse, told, ~found.found, piece
+
+
+def _before(event: Array) -> Array:
+    """(m,) the events that pieces begin with, of those (m,) that they end with; -1 for the first."""
+    return jnp.concatenate([jnp.full(1, -1, jnp.int32), event[:-1]])
+
+
+def watching(now: Moment, lasts) -> tuple[Array, ...]:
+    """Which numbers (3 c,) are watched, and below what they and their rates are zero to rounding."""
+    limits, slips, closed, mu = now.limits, now.modes == SLIP, now.modes != OPEN, now.lasting.mu
+    zero, eps = jnp.zeros_like(mu), jnp.finfo(mu.dtype).eps ** 0.75
+    lasting = closed & now.regular & lasts
+    forces = jnp.full_like(mu, eps * jnp.max(now.load[:, 0], initial=0.0))
+    parts = jnp.abs(now.free) + jnp.abs(now.a - now.free)
+    sizes = jnp.max(jnp.abs(now.here.rows[:, 1:]) @ parts + jnp.abs(now.bend[:, 1:]), initial=0.0)
+    values = zero + limits.gap, forces, jnp.where(slips, limits.slip, forces)
+    rates = zero + limits.velocity, zero, jnp.where(slips, eps * sizes, 0.0)
+    kinds = 3 if now.direction.shape[1] else 2
+    watch = ~closed, lasting, lasting & (mu > 0)
+    return tuple(jnp.concatenate(x[:kinds]) for x in (watch, values, rates))
+
+
+def _stepped(equations: Equations, record: bool, *given):
+    """The state at the end of a step, impulses (c, 1 + k), the `Monitor` and status; and its record.
+
+    The derivative is that of the equations of the pieces.
+
+    Args:
+        given: params, t, h, q, u and the `Monitor` before, which has no derivative.
+    """
+
+    find = once_traced(equations.find, *given)
+
+    @jax.custom_jvp
+    def stepped(*given):
+        return find(*given)[:4]
+
+    @jax.custom_jvp
+    def recorded(*given):
+        return find(*given)
+
+    def rule(primals, tangents) -> Any:
+        # That it calls itself makes second derivatives right, too. As a call that is computed again, since partial
+        # evaluation of a scan would lose its rule, and with it second derivatives in reverse mode.
+        found = jax.checkpoint(recorded, prevent_cse=False)(*primals)
+        found = jax.tree.map(lambda x: checkpoint_name(x, RECORD), found)
+        _, _, monitor, status, known = found
+        (dparams, *start, _), params = tangents, primals[0]
+        moved, dend, dz = equations.moved(params, primals[1:5], known, (dparams, tuple(start)))
+        return found, (dend, dz, *jax.tree.map(_no_tangent, (monitor, status)), moved)
+
+    @recorded.defjvp
+    def _(primals, tangents) -> Any:
+        return rule(primals, tangents)
+
+    @stepped.defjvp
+    def _(primals, tangents) -> Any:
+        return tuple(x[:4] for x in rule(primals, tangents))
+
+    return (recorded if record else stepped)(*given)
+
+
+def _no_tangent(x):
+    floats = jnp.issubdtype(x.dtype, jnp.floating)
+    return jnp.zeros_like(x) if floats else np.zeros(x.shape, jax.dtypes.float0)
 
 
 @dataclass(frozen=True)
 class EventTimed(Scheme):
-    r"""Each percussion at its time of impact inside the step; the default scheme.
+    r"""Each event at its own time inside the step; the default scheme.
 
-    A step is a short composition of two maps::
+    A step goes from event to event. In each piece between two of them contacts are open, held, stick or slip::
 
-        step(h) = smooth(h - tau_1 - ... - tau_K) o percussion_K o ... o percussion_1 o smooth(tau_1)
+        find    what is due here: an impact, a slip that has come to its end
+                the modes in which contacts go on: one complementarity problem for the accelerations
+                the first number that passes zero on the way: a gap, a load, a slip, what friction can still take
+        piece   the jump, and the motion in these modes (`motion.move`)
 
-    - `smooth`: free flight and resting contact, of fourth order or second (`smooth_motion.smooth`);
-    - `tau`: the first root of a gap along it; the last Newton step carries the derivative (implicit function theorem);
-    - `percussion`: u+ = -e u- + (1 + e) Proj_M(T_K(q), u-) (`impacts.percussion`).
-
-    Because tau moves with the parameters, the derivative of the step contains the saltation matrix
-    DR + (F+ - DR F-) grad g^T / (grad g . F-) whole, and the derivative of the trajectory converges to the true one.
-    The published schemes see an impact at an integer number of steps and lose its second term.
-
-    A contact lets go at the time its reaction vanishes.
+    `find` is never differentiated. The derivative of a step is that of its pieces in the modes that were found, with
+    the time of each event from the equation of its number (implicit function theorem), in both modes and to second
+    order. So it contains the saltation matrix DR + (F+ - DR F-) grad g^T / (grad g . F-) whole, and the derivative of
+    the trajectory converges to the true one. The published schemes see an impact at an integer number of steps and lose
+    its second term.
 
     **Accuracy.** Exact to rounding for constant forces at every h; for smooth ones fourth order in state and
     derivative, or second (`order=2`, down to half the work of a step). A force that is not smooth costs the order in
@@ -105,18 +452,16 @@ class EventTimed(Scheme):
     (`schemes.layers`): a rolling that comes to its end is an event like a slip's. In lists of changes of c contacts the
     number of the first of these frictions is that of its contact + c, of the next + 2 c.
 
-    **Adhesion** (`System(adhesion=...)`, see `VelocityProjection`). A further event is an adhesion that is used up: the
-    contact lets go, the acceleration jumps, and the time carries its derivative. Where a load turns into a pull on a
-    contact that could take up no more, the adhesion is right to second order, whatever the order.
-
     **A `ParticleLine`.** The events are slip velocities that vanish and friction forces that reach their bound. The
     motion between them is exact but for given forces, which are integrated to fourth order (`line_slip`, `line_flow`).
 
     Args:
         events: how many percussions one step resolves one by one. What is left of a step with more is taken as
             inelastic: feasible, dissipative, and reported as `Status.TOO_MANY_EVENTS`.
-        order: of a `System`'s smooth motion, 4 or 2.
-        changes: whether steps with friction tell in which modes they go from event to event; `simulate` sets it.
+        order: of a `System`'s smooth motion, 2, 4 or 6; the program is the same.
+        errors: whether the run estimates its error on the way (`travelling_error`, `Trajectory.error`): four steps for
+            one.
+        tells: what of a step is listed, percussions or changes; `simulate` sets it.
 
     Source: design of this library; impact law S3 eq. (2).
 
@@ -134,60 +479,46 @@ class EventTimed(Scheme):
     rubs: ClassVar[bool] = True
     speed_dependent: ClassVar[bool] = True
     flows: ClassVar[bool] = True
-    glues: ClassVar[bool] = True
+    keeps: ClassVar[tuple[str, ...]] = (RECORD,)
 
     events: int = 8
     order: int = 4
-    changes: bool = field(default=False, repr=False)
+    errors: bool = False
+    tells: frozenset[str] = field(default=frozenset(), repr=False)
 
     def __post_init__(self):
-        if self.order not in (2, 4):
-            raise ValueError(f"EventTimed(order={self.order!r}): expected 2 or 4")
+        if self.order not in TABLEAUS:
+            raise ValueError(f"EventTimed(order={self.order!r}): expected 2, 4 or 6")
         if not (isinstance(self.events, int) and self.events >= 1):
             raise ValueError(f"EventTimed(events={self.events!r}): expected an integer of at least 1")
 
-    def require(self, system: System | ParticleLine) -> None:
-        """Refuse a system that this scheme does not step.
-
-        Raises:
-            ValueError: it is none, or one whose contacts hold back bodies that turn.
-
-        Example:
-            >>> import diffcontact as dc
-            >>> dc.EventTimed().require("a ball")
-            Traceback (most recent call last):
-            ...
-            ValueError: scheme: EventTimed steps a System or a ParticleLine, got a str
-        """
-        super().require(system)
-        if isinstance(system, System) and system.adhesion is not None and system.rate is not None:
-            raise ValueError(
-                "scheme: EventTimed steps no System with adhesion=... and rate=...; take VelocityProjection"
-            )
-
     def init(self, system: Any, params: Any, t: ArrayLike, h: ArrayLike, q: Array, u: Array) -> TimedState | LineState:
-        """Position, velocity and speed; a line's percussion at the first time acts at once."""
+        """Position, velocity, and what is known of the motion; a line's percussion at the first time acts at once."""
         if isinstance(system, ParticleLine):
             return begin(system, params, t, h, q, u)
-        adhesion = None if system.adhesion is None else no_adhesion(system, params, t, q)
-        fastest, settled = jnp.abs(lax.stop_gradient(u)), jnp.full_like(u, -jnp.inf)
-        return TimedState(q, u, fastest, settled, Truncation.nothing(q, u), adhesion)
+        monitor = Monitor.begin(*lax.stop_gradient((q, u)))
+        return TimedState(q, u, monitor, Estimate.begin(q, u) if self.errors else None)
 
     def step(
         self, system: Any, params: Any, t: ArrayLike, h: ArrayLike, state: Any
     ) -> tuple[TimedState | LineState, Info]:
-        """Smooth motion to the next impact, the percussion, and on, until the step is over."""
+        """Smooth motion to the next event, what happens there, and so on to the end."""
         if isinstance(system, ParticleLine):
             return advance(system, params, t, h, state, partial(glide_timed, system, params, self.events))
-        if _turns_or_rubs(system):
-            end, info = self._step_with_friction(system, params, t, h, state)
-        else:
-            end, info = step_without_friction(system, params, t, h, state, self.events, self.order)
-        thrown = surfaces_strike(system, params, t, h, state.q, state.u, end.u, info.impulse)
-        weight = root_of_diagonal(system.mass(state.q, params))
-        struck = forces_blow(given_forces(system, params, state.q, state.u), t, h, weight)
-        known = end.truncation
-        return replace(end, truncation=replace(known, blind=known.blind + thrown, blows=known.blows + struck)), info
+        t, h = jnp.asarray(t, state.q.dtype), jnp.asarray(h, state.q.dtype)
+        end, info = self._moved(system, params, t, h, state)
+        monitor = end.monitor.step(system, params, t, h, state.q, state.u, end.u, info.impulse)
+        end = replace(end, monitor=monitor)
+        if state.estimate is None:
+            return end, info
+
+        def run(t, h, q, u):
+            end, _ = self._moved(system, lax.stop_gradient(params), t, h, replace(state, q=q, u=u))
+            return end.q, end.u
+
+        estimate = state.estimate
+        error = estimated(run, self.order, t, h, state.q, state.u, estimate.error)
+        return replace(end, estimate=estimate.after(state.q, state.u, end.q, end.u, error)), info
 
     def truncated(
         self, system: Any, params: Any, t: ArrayLike, h: ArrayLike, before: Any, after: Any, impulse: Array
@@ -199,22 +530,29 @@ class EventTimed(Scheme):
         """Whether forces change too much within the steps, or places round too much; see `Truncation`."""
         if isinstance(system, ParticleLine):
             return super().conclude(system, params, state)
-        return state.truncation.status(system.mass(state.q, params), state.fastest, state.q, self.order)
+        monitor = state.monitor
+        status = monitor.truncation.status(system.mass(state.q, params), monitor.fastest, state.q, self.order)
+        coarse = state.estimate is not None and state.estimate.coarse
+        return first(status, jnp.where(coarse, Status.TOO_COARSE, Status.OK).astype(jnp.int32))
 
-    def _step_with_friction(self, system, params, t, h, state: TimedState) -> tuple[TimedState, Info]:
-        if system.rolling is None:
-            known = state.q, state.u, state.fastest, state.unsettled, state.truncation
-            end, info = step_with_friction(system, params, t, h, *known, self.events, self.order, self.changes)
-            return TimedState(end.q, end.u, end.fastest, end.unsettled, end.truncation), info
-        way = jnp.abs(h) * (state.fastest + jnp.abs(h * acceleration(system, params, t, state.q, state.u)))
-        layers = Layers.under(system, params, t, state.q, state.u, way)
-        q, u, fastest = (layers.lying(x) for x in (state.q, state.u, state.fastest))
-        truncation = jax.tree.map(layers.lying, state.truncation)
-        lying = TimedState(q, u, fastest, layers.lying(state.unsettled, -jnp.inf), truncation)
-        end, info = self._step_with_friction(layers.system, layers.params, t, h, lying)
-        return jax.tree.map(layers.without, end), layers.reported(info)
-
-
-def _turns_or_rubs(system: System) -> bool:
-    """Whether a system needs what only the motion with friction has: slips, or velocities other than q'."""
-    return system.rubs or system.rate is not None
+    def _moved(self, system, params, t, h, state: TimedState) -> tuple[TimedState, Info]:
+        if system.rolling is not None:
+            q, u, monitor = state.q, state.u, state.monitor
+            way = h * (monitor.fastest + h * jnp.abs(acceleration(system, params, t, q, u)))
+            layers = Layers.under(system, params, t, q, u, way)
+            unsettled = layers.lying(monitor.unsettled, -jnp.inf)
+            monitor = replace(jax.tree.map(layers.lying, monitor), unsettled=unsettled)
+            lying = TimedState(layers.lying(q), layers.lying(u), monitor, None)
+            end, info = self._moved(layers.system, layers.params, t, h, lying)
+            end = jax.tree.map(layers.without, end)
+            return replace(end, estimate=state.estimate), layers.reported(info)
+        system, params = traced(system, jax.tree.map(jnp.asarray, params), t, state.q, state.u)
+        equations = Equations(system, TABLEAUS[self.order], self.order, self.events)
+        monitor = lax.stop_gradient(state.monitor)
+        moved = _stepped(equations, bool(self.tells), params, t, h, state.q, state.u, monitor)
+        (_, _, q, u), z, monitor, status, *known = moved
+        told = jax.vmap(lambda x: x.read(q.size, u.size))(*known) if known else None
+        struck = equations.percussions(params, h, *told) if "percussions" in self.tells else None
+        pieces = equations.beginnings(params, *told) if "changes" in self.tells else None
+        friction = z[:, 1:] if system.slip is not None else None
+        return TimedState(q, u, monitor, state.estimate), Info(z[:, 0], status, struck, friction, pieces)

@@ -1,16 +1,11 @@
 """Events on the way of a step: touches that leave no trace at its end."""
 
-from typing import NamedTuple
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax import Array
 
 import diffcontact as dc
-from diffcontact.schemes.event_timed.events import rounding_of_time, to_event_or_end
-from diffcontact.schemes.event_timed.smooth_motion import Tolerance
 
 pytestmark = pytest.mark.full
 
@@ -72,52 +67,3 @@ def test_of_a_system_without_contacts_no_impact_is_listed():
     assert flight.status == 0
     np.testing.assert_array_equal(flight.percussions.contact, [-1, -1, -1])
     np.testing.assert_allclose(flight.q[:, 0], 1.0 + 2.0 * flight.t - 5.0 * flight.t**2, atol=1e-14)
-
-
-def test_a_gap_that_the_end_of_the_step_keeps_from_closing_has_the_derivative_of_its_time():
-    """It is closed to rounding, and its approach doubles in what is missed of the time: Newton's method cannot end."""
-    acceleration, late, speed, rounding = 10.0, 1e-6, 1e-5, 2e-11
-    left, zero = jnp.array(1e-3), jnp.zeros(())
-    tolerance = Tolerance(gap=jnp.array(rounding), velocity=jnp.array(1e-12), slow=jnp.zeros(1))
-
-    class Fall(NamedTuple):
-        height: Array
-
-        def advance(self, s, /):
-            return s
-
-        def gaps(self, s, _, /):
-            behind = s - left
-            gap = speed * late + acceleration / 2 * late**2 - speed * behind - acceleration / 2 * behind**2
-            return (self.height + gap)[None], -(speed + acceleration * behind)[None]
-
-        def until_overlap(self, s, arrival, /):
-            return s, self.gaps(s, arrival)
-
-    def time(height):
-        fall = Fall(height)
-        found = to_event_or_end(fall, fall.gaps(zero, zero), jnp.array([True]), tolerance, zero, left, zero)
-        return found.s, (found.s, found.found, fall.gaps(found.s, zero)[0][0])
-
-    slope, (s, found, missed) = jax.jacfwd(time, has_aux=True)(zero)
-    assert found
-    assert s == pytest.approx(1e-3, rel=1e-14)
-    assert 0 < missed < rounding
-    np.testing.assert_allclose(slope, 1 / speed, rtol=1e-12)
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_what_is_left_of_a_step_by_adding_up_its_pieces_is_rounding(dtype):
-    rng = np.random.default_rng(0)
-    t, h = (10 ** rng.uniform(*powers, 1000) for powers in ((-3, 3), (-3, 0)))
-    t, h = t.astype(dtype), h.astype(dtype)
-    # Three events at their own times in the clock of the motion, the third at the end of the step.
-    ends = [(t + share * h).astype(dtype) for share in (dtype(0.3), dtype(0.7), dtype(1.0))]
-    left, now = h, t
-    for end in ends:
-        left, now = left - (end - now), end
-    assert np.any(left != 0)
-    assert np.all(np.abs(left) <= rounding_of_time(now, left, dtype))
-    # Of a step that the clock can tell, the thousandth part is a motion.
-    told = h > 1e5 * np.finfo(dtype).eps * t
-    assert np.all((h / 1000 > rounding_of_time(t, h, dtype))[told])

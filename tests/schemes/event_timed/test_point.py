@@ -107,7 +107,7 @@ BAD = {
     Status.BAD_MASS: {"mass": [[1.0, 2.0], [2.0, 1.0]]},
     Status.BAD_RESTITUTION: {"restitution": [1.2, 0.0, 0.0]},
     Status.BAD_TIMES: {"times": np.r_[0.0, np.linspace(0.0, 1.0, 20)]},
-    Status.TOO_COARSE: {"stiffness": 1e4},
+    Status.TOO_COARSE: {"stiffness": 1000.0},
     # The point is between walls 2 mm apart: hundreds of impacts in a step.
     Status.TOO_MANY_EVENTS: FREE
     | {"ceiling": 1e-3, "floor": 0.0, "q0": [0.0, 5e-4], "u0": [0.0, 5.0], "restitution": 1.0},

@@ -16,6 +16,14 @@ from diffcontact.batching import where_wanted
 _CANDIDATES = 14
 
 
+class Watched(NamedTuple):
+    """Numbers (m,) along a way, how fast they change, and where that is known `exact`ly."""
+
+    values: Array
+    rates: Array
+    exact: Array
+
+
 class Found(NamedTuple):
     """The way to the first event, or to the end: its length s, the event's `index`, and whether there is one.
 
@@ -49,7 +57,7 @@ def first_event(
     floor = jnp.where(values <= tolerance, values, 0.0)
 
     def attempt(carry):
-        number, _, s, index, found, _, last, *_ = carry
+        number, _, s, index, found, _, last, high, *_ = carry
         arrival, seen = advance(s)
         f, first = seen.values, number == 0
         # Where another number is negative it passed zero before; what closes together is late together.
@@ -61,21 +69,24 @@ def first_event(
         together = overlap + jnp.where(seen.exact, late * seen.rates, 0.0) <= overlap / 8
         astray = jnp.any(others & ~together)
         share = where_wanted(first, lambda: before(s, arrival), jnp.ones_like(s))
-        among = jnp.where(first, watch, others | (watch & this))
+        # What is still open there is not first, whatever its cubic tells: a gap may have a kink.
+        among = jnp.where(first, watch, others | (watch & this & (overlap >= -tolerance)))
         tau, aimed, event = where_wanted(
             first | astray,
-            lambda: first_root(begin, seen, s, share, among, tolerance, tolerance_rate),
+            lambda: first_root(begin, seen, floor, s, share, among, tolerance, tolerance_rate),
             (s, index, found),
         )
         anew = first | (astray & event)
         index, found = jnp.where(anew, aimed, index), jnp.where(first, event, found)
-        target = jnp.clip(jnp.where(anew, tau, s - late), 0.0, left)
+        # The event is before the first place where any number has been seen to be negative.
+        high = jnp.where(jnp.any(watch & (overlap > tolerance)), jnp.minimum(high, s), high)
+        target = jnp.clip(jnp.where(anew, tau, s - late), 0.0, high)
         close = (jnp.abs(target - s) <= rounding) | (jnp.abs(overlap[index]) <= tolerance[index] / 128)
-        return number + 1, s, target, index, found, ~found | (~anew & close), (s, f), arrival, seen
+        return number + 1, s, target, index, found, ~found | (~anew & close), (s, f), high, arrival, seen
 
     zero, no = jnp.zeros((), jnp.int32), jnp.array(False)
-    start = zero, left, left, zero, no, no, (jnp.zeros_like(left), values), *nowhere
-    _, s, _, index, found, settled, _, arrival, seen = lax.while_loop(
+    start = zero, left, left, zero, no, no, (jnp.zeros_like(left), values), left, *nowhere
+    _, s, _, index, found, settled, _, _, arrival, seen = lax.while_loop(
         lambda c: ~c[5] & (c[0] < _CANDIDATES), attempt, start
     )
     return Found(s, index, found, settled, arrival, seen)
@@ -92,7 +103,7 @@ def _slope(seen, last, s, f, index, begin):
     return jnp.where(seen.exact[index] & (rate < 0), rate, secant)
 
 
-def first_root(begin, seen, s, share, among, tolerance, tolerance_rate):
+def first_root(begin, seen, floor, s, share, among, tolerance, tolerance_rate):
     """About when the first of the numbers (m,) passes zero within (0, s], its index, and whether one does.
 
     Along the way each number is the cubic with the values and rates of both ends: exact for flat contacts and constant
@@ -100,13 +111,14 @@ def first_root(begin, seen, s, share, among, tolerance, tolerance_rate):
     closes and opens again on the way is seen.
 
     Args:
+        floor: (m,) what is zero of each number.
         share: () of the way after which a gap is negative, else 1.
     """
-    g0, v0, g1 = begin.values, begin.rates, seen.values
+    g0, v0, g1 = begin.values, begin.rates, seen.values - floor
     v1 = jnp.where(jnp.isfinite(seen.rates), seen.rates, 0.0)
     closed = g0 <= tolerance
     start = jnp.where(closed, 0.0, g0)
-    v0, v1 = jnp.where(seen.exact, s * v0, g1 - g0), jnp.where(seen.exact, s * v1, g1 - g0)
+    v0, v1 = jnp.where(seen.exact, s * v0, g1 - start), jnp.where(seen.exact, s * v1, g1 - start)
     c2, c3 = 3 * (g1 - start) - 2 * v0 - v1, 2 * (start - g1) + v0 + v1
     value = lambda x: start + x * (v0 + x * (c2 + x * c3))  # noqa: E731
     tiny = jnp.finfo(g0.dtype).tiny
@@ -120,21 +132,20 @@ def first_root(begin, seen, s, share, among, tolerance, tolerance_rate):
     low, high = jnp.clip(jnp.minimum(one, two), 0.0, 1.0), jnp.clip(jnp.maximum(one, two), 0.0, 1.0)
     nodes = jnp.stack([jnp.zeros_like(g0), low, high, jnp.ones_like(g0)])
     # The end belongs to the way: a contact that is closed there, and approaching, is an impact now.
-    at_end = (g1 < -tolerance) | ((g1 <= tolerance) & (v1 < -s * tolerance_rate) & seen.exact)
+    at_end = (g1 < -tolerance) | ((g1 <= tolerance) & (seen.rates < -tolerance_rate) & seen.exact)
     below = jnp.stack([value(low) < -tolerance, value(high) < -tolerance, at_end])
     piece, each = jnp.argmax(below, axis=0), jnp.arange(g0.size)
     low, high = nodes[piece, each], nodes[piece + 1, each]
 
-    immediate = among & closed & (v0 < -s * tolerance_rate) & seen.exact
+    immediate = among & closed & (begin.rates < -tolerance_rate) & seen.exact
     crosses = among & jnp.any(below, axis=0) & ~immediate
 
     def bisect(_, bracket):
         low, high, x = bracket
         y, slope = value(x), v0 + x * (2 * c2 + x * 3 * c3)
         low, high = jnp.where(y > 0, x, low), jnp.where(y > 0, high, x)
-        newton = x - y / jnp.where(slope < -tiny, slope, -jnp.inf)
-        inside = (newton >= low) & (newton <= high) & (slope < -tiny)
-        return low, high, jnp.where(inside, newton, (low + high) / 2)
+        newton = jnp.clip(x - y / jnp.where(slope < -tiny, slope, -jnp.inf), low, high)
+        return low, high, jnp.where(slope < -tiny, newton, (low + high) / 2)
 
     middle = (low + high) / 2
     x = where_wanted(jnp.any(crosses), lambda: lax.fori_loop(0, 12, bisect, (low, high, middle))[2], middle)
@@ -145,15 +156,16 @@ def first_root(begin, seen, s, share, among, tolerance, tolerance_rate):
     return jnp.where(found, first, 1.0) * s, index, found
 
 
-def dips(gaps_at: Callable, watch: Array, tolerance) -> Array:
+def dips(gaps_at: Callable, watch: Array, floor: Array, tolerance) -> Array:
     """() the share of the way after which a gap is negative although it is not at the end; else 1.
 
     Quarters of the way are looked at along the cubic between both places.
 
     Args:
         gaps_at: share -> gaps (c,).
+        floor: (c,) what is zero of each gap.
     """
     shares = jnp.array([0.25, 0.5, 0.75], tolerance.dtype)
     gaps = jax.vmap(gaps_at)(shares)
-    overlaps = jnp.any((gaps < -tolerance) & watch[None, :], axis=1)
+    overlaps = jnp.any((gaps < (floor - tolerance)[None, :]) & watch[None, :], axis=1)
     return jnp.min(jnp.where(overlaps, shares, 1.0))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import diffcontact as dc
-from diffcontact.schemes.event import EventTimed
+from diffcontact.schemes.event_timed import EventTimed
 
 TIMES = np.linspace(0.0, 0.8, 5)
 

@@ -18,6 +18,7 @@ Butcher, J. Austral. Math. Soc. 4 (1964).
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -26,10 +27,10 @@ import numpy as np
 from jax import Array, lax
 
 from diffcontact import mass as mass_matrix
-from diffcontact.batching import where_wanted
-from diffcontact.schemes.event.contacts import Law, Place, bends, free_acceleration, length
-from diffcontact.schemes.event.modes import OPEN, SLIP, react
-from diffcontact.schemes.event_timed.friction.flow.law import bounce
+from diffcontact.batching import computed_again, entangled, where_wanted
+from diffcontact.schemes.event_timed.contacts import Law, Place, bends, free_acceleration, length, unit
+from diffcontact.schemes.event_timed.modes import OPEN, SLIP, react
+from diffcontact.schemes.event_timed.flow.law import bounce
 from diffcontact.system import rate
 
 # Matrix, weights and nodes of each order.
@@ -90,7 +91,7 @@ class Piece(NamedTuple):
     Attributes:
         jump: see `Jump`.
         modes: (c,), direction: (c, k) of the motion.
-        s: () its length [s]; timed: () the number that is zero where it ends, -1 where it ends otherwise.
+        s: () its length [s]; event: () the number that is zero where it ends, -1 where it ends with the step.
         last: () whether it ends with the step; used: () whether there is such a piece.
     """
 
@@ -98,37 +99,87 @@ class Piece(NamedTuple):
     modes: Array
     direction: Array
     s: Array
-    timed: Array
+    event: Array
     last: Array
     used: Array
+
+    @property
+    def timed(self) -> Array:
+        """() whether the motion depends on the time of its end to first order: where a gap closes or a slip ends.
+
+        Where a contact lets go or starts to slip the acceleration is continuous.
+        """
+        count = self.modes.size
+        if not count:
+            return jnp.array(False)
+        kind, slips = self.event // count, self.modes[self.event % count] == SLIP
+        return (self.event >= 0) & ((kind == 0) | ((kind == 2) & slips))
+
+
+class Record(NamedTuple):
+    """A piece and the state (t, left, q, u) where it begins, in two arrays: numbers (f,) and codes (c,)."""
+
+    numbers: Array
+    codes: Array
+
+    @classmethod
+    def of(cls, piece: Piece, state) -> Record:
+        """As it is; codes of up to 53."""
+        jump, (t, left, q, u) = piece.jump, state
+        codes = piece.modes + 3 * jump.modes + 9 * jump.less_modes + 27 * jump.bounce.astype(jnp.int8)
+        flags = jump.flows + 2 * jump.blended + 4 * piece.last + 8 * piece.used
+        real = jnp.stack([x.astype(u.dtype) for x in (piece.event, flags, t, left, piece.s)])
+        ways = (x.reshape(-1) for x in (jump.direction, jump.less_direction, piece.direction))
+        return cls(jnp.concatenate([real, q, u, *ways]), codes.astype(jnp.int8))
+
+    @classmethod
+    def moved(cls, longer, state, like: Record) -> Record:
+        """Its tangent, by those of the length and of the state where it begins."""
+        t, left, q, u = state
+        real = jnp.stack([jnp.zeros_like(t), jnp.zeros_like(t), t, left, longer])
+        rest = jnp.zeros(like.numbers.size - real.size - q.size - u.size, u.dtype)
+        return cls(jnp.concatenate([real, q, u, rest]), np.zeros(like.codes.shape, jax.dtypes.float0))
+
+    def read(self, places: int, size: int) -> tuple[Piece, tuple[Array, ...]]:
+        """The piece and the state, of so many places and velocities."""
+        real, q, u, ways = jnp.split(self.numbers, np.cumsum([5, places, size]))
+        (event, flags), (t, left, s) = real[:2].astype(jnp.int32), real[2:]
+        codes, flags = self.codes, (flags // 2 ** jnp.arange(4)) % 2 == 1
+        modes = [codes // 3**n % 3 for n in range(3)]
+        across = ways.size // (3 * codes.size) if codes.size else 0
+        one, less, way = lax.stop_gradient(ways).reshape(3, codes.size, across)
+        jump = Jump(modes[1], one, codes >= 27, flags[0], flags[1], modes[2], less)
+        return Piece(jump, modes[0], way, s, event, flags[2], flags[3]), (t, left, q, u)
 
 
 class Motion(NamedTuple):
     """The end of a piece: q (n,), u (d,), the impulses (c, 1 + k) of its contacts [N s]; and where they were asked for
-    the acceleration a (d,), the loads and frictions (c, 1 + k) [N], and the accelerations (c, 1 + k) of the contacts.
+    its rates there, q' (n,) and the acceleration a (d,), and the loads and frictions (c, 1 + k) [N].
     """
 
     q: Array
     u: Array
     impulse: Array
+    way: Array
     a: Array
     load: Array
-    faster: Array
 
 
 class _Registers(NamedTuple):
-    """What is known after some problems: slopes, corrections, impulses, what holds at the end, slip speeds at first."""
+    """What is known after some problems.
 
-    ways: Array
-    gains: Array
+    Attributes:
+        slopes: (stages + 1, n + d) rates of (q, u) at the stages and at the end.
+        shift: (n + d,) what jumps and corrections have added.
+        impulse: (c, 1 + k) of the jump, then of the motion as well; load: (c, 1 + k) the last reaction.
+        first: (c, k) slips in space at the beginning.
+    """
+
+    slopes: Array
     shift: Array
-    push: Array
-    jump: Array
     impulse: Array
-    a: Array
     load: Array
-    faster: Array
-    speed: Array
+    first: Array
 
 
 def move(system, params, tableau: Any, t, s, q, u, piece: Piece, ends, search: bool = False) -> Motion:
@@ -137,95 +188,85 @@ def move(system, params, tableau: Any, t, s, q, u, piece: Piece, ends, search: b
     Args:
         tableau: one of `TABLEAUS`.
         piece: what jumps, and the modes of the motion.
-        ends: () whether the acceleration at the end is asked for.
+        ends: () whether the rates at the end are asked for.
         search: whether the jump has been made, and nothing is differentiated.
     """
     A, weights, nodes = (np.array(x, float) for x in tableau)
     stages, (count, across), jump = nodes.size, piece.direction.shape, piece.jump
-    held = jnp.any(piece.modes != OPEN)
+    held, places_of = jnp.any(piece.modes != OPEN), q.size
+
+    again = (lambda f: f) if search else partial(jax.checkpoint, prevent_cse=False)
 
     def answer(so_far: _Registers, level, time, x, w, mass, free):
-        """What is asked at this level, and its reaction; the accelerations of contacts; the weight of a jump."""
+        """What is asked at this level, and its reaction; how much of a jump; slip speeds."""
         here = Place.at(system, params, time, x, u.size)._replace(mass=mass)
         jumps, less, places = level <= LESS, level == LESS, level == PLACE
-        accelerates = (level == STAGE) | (level == REACTION)
         bend, before = bends(system, params, time, x, w), here.velocity(u)
         law = Law.of(system, params, jnp.where(jumps, before[:, 0], 0.0))
         struck = (
             here.drift + jnp.where((jump.bounce & jumps)[:, None], restitution(law, jump, less, across), 0) * before
         )
         gap = jnp.concatenate([here.gap[:, None], jnp.zeros_like(here.drift[:, 1:])], axis=1)
+        accelerates = (level == STAGE) | (level == REACTION)
         b = jnp.where(accelerates, bend, jnp.where(places, gap, struck))
         v = jnp.where(accelerates, free, jnp.where(places, 0.0, jnp.where(jumps, u, w)))
         modes = jnp.where(jumps, jnp.where(less, jump.less_modes, jump.modes), piece.modes)
         # Of a place only the gap is asked for.
         modes = jnp.where(places & (modes != OPEN), SLIP, modes)
-        slip = here.velocity(w)[:, 1:]
-        speed = lax.stop_gradient(jnp.where(jumps | (time == t), length(slip), so_far.speed))
-        way = _along(piece.direction, speed, slip) if across > 1 else piece.direction
+        way, first = piece.direction, so_far.first
+        if across > 1:
+            slip = here.velocity(w)[:, 1:]
+            first = jnp.where(jumps | (time == t), slip, first)
+            way = _along(way, first, slip)
         way = jnp.where(jumps, jnp.where(less, jump.less_direction, jump.direction), way)
-        y, z = react(mass, here.rows, b, v, modes, jnp.where(places, 0.0, law.mu), way)
+        follows = jnp.broadcast_to(jumps, modes.shape)
+        y, z = react(mass, here.rows, b, v, modes, jnp.where(places, 0.0, law.mu), way, follows)
         if system.flows:
             contact = jnp.argmax(jump.modes != OPEN)
             flow = lambda: flowed(system, here, u, law, contact, jump.bounce[contact])[:2]  # noqa: E731
             y, z = where_wanted((level == JUMP) & jump.flows, flow, (y, z))
-        blend = jnp.where(less, blend_weight(here, before, (w, so_far.jump), (y, z)), 1.0)
-        return y, z, here.rows @ y + bend, blend, speed
+        return y, z, jnp.where(less, blend_weight(here, before, (w, so_far.impulse), (y, z)), 1.0), first
 
     def ask(so_far: _Registers, at):
         row, node, level, number, weight = at
-        time, stage, jumps = t + node * s, level == STAGE, level <= LESS
-        x = q + s * (row @ so_far.ways) + so_far.shift
-        w = u + s * (row @ so_far.gains) + so_far.push
+        time, stage, jumps, corrects = t + node * s, level == STAGE, level <= LESS, level == VELOCITY
+        x, w = jnp.split(start + s * (row @ so_far.slopes) + so_far.shift, [places_of])
         mass = system.mass(x, params)
-        y = free_acceleration(system, params, time, x, w, mass)
-        way = rate(system, params, x, w)
-        stored = so_far._replace(ways=so_far.ways.at[number].set(way), gains=so_far.gains.at[number].set(y))
+        free = free_acceleration(system, params, time, x, w, mass)
+        flying = free, jnp.zeros_like(so_far.load), jnp.ones_like(t), so_far.first
+        solved = again(lambda: answer(so_far, level, time, x, w, mass, free))
+        y, z, blend, first = where_wanted(held | jumps, solved, flying) if count else flying
+        slope = jnp.concatenate([rate(system, params, x, w), y])
+        slopes = so_far.slopes.at[number].set(jnp.where(stage | (level == REACTION), slope, so_far.slopes[number]))
         if not count:
-            return stored
-        flying = y, jnp.zeros_like(so_far.load), so_far.faster, jnp.ones_like(t), so_far.speed
-        y, z, faster, blend, speed = where_wanted(
-            held | jumps, lambda: answer(so_far, level, time, x, w, mass, y), flying
-        )
+            return so_far._replace(slopes=slopes)
         step = y if system.rate is None else rate(system, params, x, y) - rate(system, params, x, jnp.zeros_like(y))
-        push = jnp.where(jumps, blend, jnp.where(level == VELOCITY, 1.0, 0.0))
-        struck = jnp.where(jumps, blend, 0.0)
-        return _Registers(
-            ways=jnp.where(stage, stored.ways, so_far.ways),
-            gains=jnp.where(stage, so_far.gains.at[number].set(y), so_far.gains),
-            shift=so_far.shift + jnp.where(level == PLACE, step, 0.0),
-            push=so_far.push + push * (y - w),
-            jump=so_far.jump + struck * (z - so_far.jump),
-            impulse=so_far.impulse + jnp.where(stage, weight * s, jnp.where(level == VELOCITY, 1.0, 0.0)) * z,
-            # The last problem is that of the end.
-            a=y,
-            load=z,
-            faster=faster,
-            speed=speed,
-        )
+        push = jnp.where(jumps, blend, jnp.where(corrects, 1.0, 0.0)) * (y - w)
+        added = jnp.where(jumps, blend * (z - so_far.impulse), jnp.where(stage, weight * s, corrects) * z)
+        shift = so_far.shift + jnp.concatenate([jnp.where(level == PLACE, step, 0.0), push])
+        return _Registers(slopes, shift, so_far.impulse + added, z, first)
 
-    none = jnp.zeros((count, 1 + across), u.dtype)
-    start = _Registers(
-        jnp.zeros((stages, q.size), q.dtype), jnp.zeros((stages, u.size), u.dtype), jnp.zeros_like(q),
-        jnp.zeros_like(u), none, none, jnp.zeros_like(u), none, none, none[:, 0]
-    )  # fmt: skip
+    none, start = jnp.zeros((count, 1 + across), u.dtype), jnp.concatenate([q, u])
+    still = jnp.zeros_like(start)
+    begin = _Registers(
+        jnp.zeros((stages + 1, start.size), u.dtype), still, none, none, none[: count * (across > 1), 1:]
+    )
     wants = jnp.stack([jnp.any(jump.modes != OPEN), jump.blended, jnp.array(True), held, held, jnp.asarray(ends)])
 
     def one(so_far, at):
-        return where_wanted(wants[at[2]], lambda: ask(so_far, at), so_far), None
+        return where_wanted(wants[at[2]], again(lambda: ask(so_far, at)), so_far), None
 
     schedule = _schedule(A, weights, nodes, bool(count), u.dtype)
     if search:
         number = schedule[2].size - jnp.where(held, jnp.where(ends, 0, 1), 2 + _PLACES) if count else stages
         first = 2 if count else 0
-        end = lax.fori_loop(first, number, lambda i, r: ask(r, jax.tree.map(lambda x: x[i], schedule)), start)
+        end = lax.fori_loop(first, number, lambda i, r: ask(r, jax.tree.map(lambda x: x[i], schedule)), begin)
     else:
-        end = lax.scan(one, start, schedule)[0]
-    weights = jnp.asarray(weights, u.dtype)
-    return Motion(
-        q + s * (weights @ end.ways) + end.shift, u + s * (weights @ end.gains) + end.push, end.impulse + end.jump,
-        end.a, end.load, end.faster
-    )  # fmt: skip
+        begin = entangled(begin, (params, t, s, q, u))
+        end = lax.scan(computed_again(one), begin, schedule)[0]
+    x, w = jnp.split(start + s * (jnp.asarray(weights, u.dtype) @ end.slopes[:-1]) + end.shift, [places_of])
+    way, a = jnp.split(end.slopes[-1], [places_of])
+    return Motion(x, w, end.impulse, way, a, end.load)
 
 
 def _schedule(A, weights, nodes, contact: bool, dtype):
@@ -234,19 +275,26 @@ def _schedule(A, weights, nodes, contact: bool, dtype):
     after = np.array([PLACE] * _PLACES + [VELOCITY, REACTION])
     levels = np.concatenate([[JUMP, LESS], np.full(stages, STAGE), after])
     rows = np.concatenate([np.zeros((2, stages)), A, np.tile(weights, (after.size, 1))])
+    rows = np.concatenate([rows, np.zeros((len(rows), 1))], axis=1)
     times = np.concatenate([np.zeros(2), nodes, np.ones(after.size)])
-    numbers = np.concatenate([np.zeros(2, int), np.arange(stages), np.zeros(after.size, int)])
-    weigh = weights[numbers]
+    numbers = np.concatenate([[stages, stages], np.arange(stages), np.full(after.size, stages)])
+    weigh = np.append(weights, 0.0)[numbers]
     of = slice(None) if contact else levels == STAGE
     real = (jnp.asarray(x[of], dtype) for x in (rows, times))
     return *real, jnp.asarray(levels[of]), jnp.asarray(numbers[of]), jnp.asarray(weigh[of], dtype)
 
 
-def _along(direction: Array, speed: Array, slip: Array) -> Array:
-    """(c, k) where slips go that are these now: one that has lost most of its speed keeps its first direction."""
+def _along(direction: Array, first: Array, slip: Array) -> Array:
+    """(c, k) where slips go that are these now, and were `first` at the beginning, along `direction`.
+
+    A slip that has lost most of its speed keeps its first direction, which has a derivative if it moved then.
+    """
+    before = unit(first, direction)
+    moved = length(before - direction) < jnp.finfo(slip.dtype).eps ** 0.5
+    before = jnp.where(moved[:, None], before, direction)
     forward, size = jnp.sum(slip * direction, axis=1), length(slip)
-    steady = (speed > 0) & (forward > speed / 4)
-    return jnp.where(steady[:, None], slip / jnp.where(steady, size, 1.0)[:, None], direction)
+    steady = lax.stop_gradient((length(first) > 0) & (forward > length(first) / 4))
+    return jnp.where(steady[:, None], slip / jnp.where(steady, size, 1.0)[:, None], before)
 
 
 def restitution(law: Law, jump: Jump, less, across: int) -> Array:

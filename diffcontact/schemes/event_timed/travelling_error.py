@@ -20,44 +20,43 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["q", "u", "error", "way", "coarse"], meta_fields=[])
+@partial(jax.tree_util.register_dataclass, data_fields=["error", "way", "coarse"], meta_fields=[])
 @dataclass(frozen=True)
-class Estimated:
-    """Position q (n,), velocity u (d,), the estimated errors of both (n + d,), the way that each has come (n + d,), and
-    whether an error was ever more than the share `MOST` of its way ()."""
+class Estimate:
+    """The estimated errors of q and u (n + d,), the way that each has come (n + d,), and whether an error was ever more
+    than the share `MOST` of its way ()."""
 
-    q: Array
-    u: Array
     error: Array
     way: Array
     coarse: Array
 
     @classmethod
-    def begin(cls, q: Array, u: Array) -> Estimated:
+    def begin(cls, q: Array, u: Array) -> Estimate:
         """At rest or not, nothing is lost yet."""
         none = jnp.zeros(q.size + u.size, q.dtype)
-        return cls(q, u, none, none, jnp.array(False))
+        return cls(none, none, jnp.array(False))
 
-    def after(self, q: Array, u: Array, error: Array) -> Estimated:
-        """A step later."""
-        way = self.way + jnp.abs(jnp.concatenate([q - self.q, u - self.u]))
+    def after(self, q: Array, u: Array, x: Array, w: Array, error: Array) -> Estimate:
+        """A step from (q, u) to (x, w) later."""
+        way = self.way + jnp.abs(jnp.concatenate([x - q, w - u]))
         # Of a coordinate that hardly moves beside the others rounding is not looked at.
         least = jnp.finfo(q.dtype).eps ** 0.5 * jnp.max(way, initial=0.0)
         coarse = self.coarse | jnp.any((jnp.abs(error) > MOST * way) & (way > least))
-        return Estimated(q, u, error, way, lax.stop_gradient(coarse))
+        return Estimate(*lax.stop_gradient((error, way, coarse)))
 
 
 MOST = 1 / 32
 
 
-def estimated(run: Callable, order: int, t, h, state: Estimated) -> Array:
+def estimated(run: Callable, order: int, t, h, q: Array, u: Array, error: Array) -> Array:
     """(n + d,) the errors a step later.
 
     Args:
         run: (t, h, q, u) -> (q, u).
         order: of its error.
+        error: (n + d,) those of q and u.
     """
-    q, u, error = lax.stop_gradient((state.q, state.u, state.error))
+    q, u, error = lax.stop_gradient((q, u, error))
     errors = error[: q.size], error[q.size :]
 
     # One step, and two half steps: the same program, three times.

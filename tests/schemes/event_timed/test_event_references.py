@@ -10,7 +10,7 @@ from problems import coulomb, hybrid
 from problems.reference import model
 
 import diffcontact as dc
-from diffcontact.schemes.event import EventTimed
+from diffcontact.schemes.event_timed import EventTimed
 
 # Step, order, and the largest error of state and Jacobian, relative to the largest entry. Constant forces and flat
 # contacts are exact at every step; references are good to 1e-12, those with M(q) to 1e-10. The rest is twice what the

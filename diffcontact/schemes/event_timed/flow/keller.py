@@ -22,8 +22,8 @@ from jax import Array, lax
 
 from diffcontact.batching import entangled, select, where_wanted
 from diffcontact.qp.friction.law import length
-from diffcontact.schemes.event_timed.friction.flow.phase import WORK, Contact, Goal, Reached
-from diffcontact.schemes.event_timed.friction.flow.routh import moved, unit
+from diffcontact.schemes.event_timed.flow.phase import WORK, Contact, Goal, Reached
+from diffcontact.schemes.event_timed.flow.routh import moved, unit
 
 # How many steps a phase may take; of 40 000 random contacts none took more.
 STEPS = 128

@@ -19,7 +19,7 @@ from jax import Array, lax
 
 from diffcontact.batching import select
 from diffcontact.qp.friction.law import length
-from diffcontact.schemes.event_timed.friction.flow.phase import Contact, Goal, Reached
+from diffcontact.schemes.event_timed.flow.phase import Contact, Goal, Reached
 
 
 def to_goal(contact: Contact, start: Array, at: Reached, goal: Goal) -> tuple[Reached, Array]:

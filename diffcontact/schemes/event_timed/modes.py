@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
 from diffcontact import mass as mass_matrix
 from diffcontact import qp
-from diffcontact.schemes.event.contacts import length, unit
+from diffcontact.schemes.event_timed.contacts import length, unit
 
 OPEN, STICK, SLIP = range(3)
 
@@ -31,7 +32,7 @@ class Reaction(NamedTuple):
     direction: Array
 
 
-def react(mass, rows, b, v, modes, mu, direction) -> tuple[Array, Array]:
+def react(mass, rows, b, v, modes, mu, direction, follows=None) -> tuple[Array, Array]:
     """The velocity, or acceleration, and the reaction of contacts that stay in their modes.
 
     Of rows that depend on each other (a box that lies flat) the reaction is the one of least norm.
@@ -42,12 +43,17 @@ def react(mass, rows, b, v, modes, mu, direction) -> tuple[Array, Array]:
         v: (d,) without contacts.
         modes: (c,) int, no derivative; direction: (c, k) of length one where a contact slips.
         mu: (c,).
+        follows: None, or (c,) contacts whose direction is that of w_T, as in an impact. A slip in space then turns as
+            the inputs change: one of Newton's steps from the solution has the derivative.
     """
     count, each, size = rows.shape
+    follows = None if each < 3 else follows
     # No more than a few contacts beyond the degrees of freedom are held: only their rows cost anything.
     room = min(count, size + 4)
     picked = None if room == count else jnp.argsort(modes == OPEN, stable=True)[:room]
-    rows, b, modes, mu, direction = (x if picked is None else x[picked] for x in (rows, b, modes, mu, direction))
+    if picked is not None:
+        rows, b, modes, mu, direction = (x[picked] for x in (rows, b, modes, mu, direction))
+        follows = None if follows is None else follows[picked]
     H = rows.reshape(room * each, size)
     moved = mass_matrix.solve(mass, H.T)
     A = H @ moved
@@ -60,23 +66,49 @@ def react(mass, rows, b, v, modes, mu, direction) -> tuple[Array, Array]:
         law = jnp.concatenate([jnp.zeros_like(law[:, :1]), law], axis=1).reshape(-1)
         own = (jnp.arange(held.size) // each * each)[:, None] == jnp.arange(held.size)[None, :]
         system = system + jnp.where(own, law[:, None], 0.0)
-    z = solve(system, jnp.where(held, -(H @ v + b.reshape(-1)), 0.0), held)
+    free = H @ v + b.reshape(-1)
+    z = solve(system, jnp.where(held, -free, 0.0), held)
+    if follows is not None:
+        z = _turned(system, A, free, z, held, jnp.where(modes == SLIP, mu, 0.0), direction, follows & (modes == SLIP))
     spread = z.reshape(room, each)
     if picked is not None:
         spread = jnp.zeros((count, each), v.dtype).at[picked].set(spread)
     return v + moved @ z, spread
 
 
+def _turned(system, A, free, z, held, mu, direction, follows) -> Array:
+    """z after one of Newton's steps on its equations, with the directions of slips that follow w_T."""
+    room, each = direction.shape[0], direction.shape[1] + 1
+
+    def along(z):
+        w = (A @ z + free).reshape(room, each)[:, 1:]
+        return jnp.where(follows[:, None], unit(jnp.where(follows[:, None], w, direction), direction), direction)
+
+    def left(z, along):
+        law = jnp.concatenate([jnp.zeros((room, 1), z.dtype), mu[:, None] * along], axis=1)
+        friction = z + (law * z.reshape(room, each)[:, :1]).reshape(-1)
+        return jnp.where(held, A @ z + free, friction)
+
+    found = lax.stop_gradient(z)
+    turning = jax.jacfwd(along)(found)
+    pushes = jnp.where(held, 0.0, jnp.repeat(found.reshape(room, each)[:, 0] * mu, each)).reshape(room, each)[:, 1:]
+    slope = jnp.concatenate([jnp.zeros((room, 1, room * each), z.dtype), pushes[:, :, None] * turning], axis=1)
+    slope = lax.stop_gradient(system + slope.reshape(room * each, room * each))
+    return found - solve(slope, left(found, along(found)), held)
+
+
 def solve(A: Array, b: Array, held: Array) -> Array:
     """x with A x = b; A may be singular in the rows that are held, which are nudged apart, and x corrected once."""
 
     def by(A):
-        # What was nudged is corrected below: it decides between solutions only.
-        nudged = A + jnp.diag(jnp.where(held, jnp.finfo(b.dtype).eps ** 0.75 * jnp.diagonal(A), 0.0))
+        # What was nudged is corrected below: it decides between solutions only. The correction leaves the square of
+        # the nudge, and the rounding of a matrix that is singular but for it.
+        nudge = jnp.where(held, jnp.finfo(b.dtype).eps ** 0.625 * jnp.diagonal(A), 0.0)
+        N = _inverse(A + jnp.diag(nudge))
 
         def solution(_, b):
-            x = _eliminate(nudged, b)
-            return x + _eliminate(nudged, b - A @ x)
+            x = N @ b
+            return x + N @ (b - A @ x)
 
         return solution
 
@@ -84,21 +116,21 @@ def solve(A: Array, b: Array, held: Array) -> Array:
     return lax.custom_linear_solve(lambda x: A @ x, b, solve=by(fixed), transpose_solve=lambda _, b: by(fixed.T)(_, b))
 
 
-def _eliminate(A: Array, b: Array) -> Array:
-    """x with A x = b by Gauss and Jordan, without pivots: in a loop, which lanes go through together."""
-    count = b.size
+def _inverse(A: Array) -> Array:
+    """A^-1 by Gauss and Jordan, without pivots: in a loop, which lanes go through together."""
+    index = jnp.arange(A.shape[0])
 
-    def column(j, M):
-        row = M[j] / M[j, j]
-        return (M - M[:, j, None] * row[None]).at[j].set(row)
+    def sweep(j, M):
+        row, column = M[j], M[:, j]
+        at, pivot = index == j, 1 / row[j]
+        swept = jnp.where(at, -1.0, column)[:, None] * (jnp.where(at, 1.0, row) * pivot)[None]
+        return jnp.where(at[:, None] | at[None], -swept, M - swept)
 
-    M = jnp.concatenate([A, b[:, None]], axis=1)
-    if count <= _WRITTEN_OUT:
-        for j in range(count):
-            M = column(j, M)
-    else:
-        M = lax.fori_loop(0, count, column, M)
-    return M[:, -1]
+    if index.size <= _WRITTEN_OUT:
+        for j in range(index.size):
+            A = sweep(j, A)
+        return A
+    return lax.fori_loop(0, index.size, sweep, A)
 
 
 _WRITTEN_OUT = 2

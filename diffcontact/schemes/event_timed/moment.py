@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from diffcontact.batching import select, where_wanted
-from diffcontact.schemes.event.contacts import (
+from diffcontact.schemes.event_timed.contacts import (
     Law,
     Limits,
     Place,
@@ -28,8 +28,8 @@ from diffcontact.schemes.event.contacts import (
     reach,
     unit,
 )
-from diffcontact.schemes.event.modes import STICK, Reaction, choose
-from diffcontact.schemes.event.motion import Jump, blend_weight, flowed, gain, restitution
+from diffcontact.schemes.event_timed.modes import OPEN, STICK, Reaction, choose
+from diffcontact.schemes.event_timed.motion import Jump, blend_weight, flowed, gain, restitution
 
 
 class Due(NamedTuple):
@@ -67,7 +67,11 @@ class Moment(NamedTuple):
             (d,) the acceleration without it.
         limits: see `Limits`; with the place (`here`) and what contacts do there (`speeds`, `bend`).
         regular: () whether a load that vanishes means anything: not where all are rounding.
+        resting: (c,) contacts that are held, or touch without opening: their gaps do not close.
         found: () whether all problems were solved; soft: (c,) contacts that were not left to bounce.
+        arrived: (d,) velocity before the jump; before: (c,) gap velocities then; rebound: (c,) how fast contacts would
+            leave; struck: (c,) those that take part in the impact.
+        law: coefficients of the impact; lasting: those of contacts that last.
     """
 
     u: Array
@@ -83,8 +87,15 @@ class Moment(NamedTuple):
     bend: Array
     limits: Limits
     regular: Array
+    resting: Array
     found: Array
     soft: Array
+    arrived: Array
+    before: Array
+    rebound: Array
+    struck: Array
+    law: Law
+    lasting: Law
 
 
 # The problems of a moment: all bounce; which would be back within the step; these do not bounce; less restitution,
@@ -95,6 +106,7 @@ HIT, AHEAD, SOFTLY, LESS, MODES, MODES_AGAIN, MODES_AT_LAST, DONE = range(8)
 class _SoFar(NamedTuple):
     hit: tuple[Array, Array]
     jump: Jump
+    rebound: Array
     soft: Array
     slow: Array
     possible: Array
@@ -135,10 +147,7 @@ def pass_by(system, params, h, at, due: Due, limits: Limits, all_at_once, inelas
 
     def slow(so_far: _SoFar):
         """(c,) contacts that leave so slowly that they may be back within the step."""
-        rebound = -law.e * before[:, 0]
-        if system.flows:
-            rebound = jnp.where(flows, place.velocity(so_far.hit[0])[:, 0], rebound)
-        return approaches & ((rebound <= limits.slow) | inelastic)
+        return approaches & ((so_far.rebound <= limits.slow) | inelastic)
 
     def following(number, so_far: _SoFar):
         """The next problem that has to be solved."""
@@ -185,6 +194,9 @@ def pass_by(system, params, h, at, due: Due, limits: Limits, all_at_once, inelas
             v, z, told = where_wanted(flows & hits, flow, (found.u, found.z, jnp.zeros((), jnp.int32)))
             modes_ = jnp.where(flows & hits & this, STICK, found.modes).astype(jnp.int8)
             found, fine = found._replace(u=v, z=z, modes=modes_), fine & (told == 0)
+        rebound = -law.e * before[:, 0]
+        if system.flows:
+            rebound = jnp.where(flows, place.velocity(found.u)[:, 0], rebound)
         plain = bounce._replace(modes=found.modes, direction=found.direction)
         lesser = bounce._replace(
             bounce=so_far.jump.bounce, blended=due.strike, less_modes=found.modes, less_direction=found.direction
@@ -203,6 +215,7 @@ def pass_by(system, params, h, at, due: Due, limits: Limits, all_at_once, inelas
         after = _SoFar(
             hit=select(hits, (found.u, found.z), select(less, hit, so_far.hit)),
             jump=select(hits, plain, select(less, lesser, so_far.jump)),
+            rebound=jnp.where(number == HIT, rebound, so_far.rebound),
             soft=jnp.where(ahead, returns, so_far.soft),
             slow=jnp.where(modes, slower, so_far.slow),
             possible=jnp.where(modes, possible, so_far.possible),
@@ -219,15 +232,19 @@ def pass_by(system, params, h, at, due: Due, limits: Limits, all_at_once, inelas
     nowhere = Reaction(jnp.zeros_like(u), none, jnp.zeros(count, jnp.int8), due.direction)
     yes, slowly = jnp.array(True), jnp.zeros_like(place.gap)
     jump = Jump.nothing(count, each - 1, u.dtype)
-    start = _SoFar((u, none), jump, still, slowly, yes, nowhere, nowhere.u, none, limits, ~yes, yes)
+    start = _SoFar((u, none), jump, slowly, still, slowly, yes, nowhere, nowhere.u, none, limits, ~yes, yes)
     begin = jnp.where(due.strike | jnp.any(due.ended), HIT, MODES)
     _, so_far = lax.while_loop(lambda c: c[0] < DONE, solve, (begin, start))
     (w, z), going, limits = so_far.hit, so_far.going, so_far.limits
     pushed = h / 2 * jnp.max(rows @ jnp.abs(going.u - so_far.free), initial=0.0)
+    speeds = place.velocity(w)
+    rests = due.released | (jnp.abs(speeds[:, 0]) <= limits.velocity)
+    rests = (going.modes != OPEN) | ((place.gap <= limits.gap) & (speeds[:, 0] >= -limits.velocity) & rests)
     return Moment(
         u=w, z=z, jump=so_far.jump, modes=going.modes, direction=going.direction, a=going.u, load=going.z,
-        here=place, speeds=place.velocity(w), free=so_far.free, bend=so_far.bend, limits=limits,
+        here=place, speeds=speeds, free=so_far.free, bend=so_far.bend, limits=limits,
         regular=pushed > limits.velocity, found=so_far.found & (so_far.possible | ~so_far.again), soft=so_far.soft,
+        resting=rests, arrived=u, before=before[:, 0], rebound=so_far.rebound, struck=part, law=law, lasting=lasting,
     )  # fmt: skip
 
 

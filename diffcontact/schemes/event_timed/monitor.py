@@ -1,0 +1,224 @@
+"""What a run of EventTimed may have missed: bounces that were left out, truncation, what steps do not see.
+
+Nothing here is differentiated, and nothing here changes the motion: it decides between OK and TOO_COARSE.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+
+from diffcontact.batching import where_wanted
+from diffcontact.mass import solve
+from diffcontact.schemes.blows import forces_blow, surfaces_strike
+from diffcontact.schemes.event_timed.contacts import Law, Place, length, velocities
+from diffcontact.schemes.event_timed.modes import OPEN, SLIP
+from diffcontact.schemes.event_timed.moment import Due, Moment
+from diffcontact.schemes.event_timed.motion import Motion
+from diffcontact.schemes.margins import Cubic
+from diffcontact.schemes.truncation import Truncation, root_of_diagonal, winds
+from diffcontact.schemes.unseen import ENDS, SIMPSON, given_forces, unseen_belts
+
+# A bounce may be left out if it is slower than that share of the fastest motion of its bodies: its height is then a
+# hundredth of what that motion would reach.
+LEFT_OUT = 1 / 8
+# What may be missed of a slip where bounces are left out, and what a contact may pull by of what forces change the
+# velocity by in a step.
+SLIP_LEFT_OUT, PULLED = 1 / 64, 1 / 64
+# A slip in space may turn by so much in a piece (the cosine: 45 degrees), leave so much of its speed aside where it
+# ends, and do anything where it is slower than the last share of the bodies' fastest motion.
+TURNED, LEFT_ASIDE, HARDLY = 0.7, 1 / 64, 1 / 1024
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["fastest", "unsettled", "truncation"], meta_fields=[])
+@dataclass(frozen=True)
+class Monitor:
+    """What is known of a motion so far.
+
+    Attributes:
+        fastest: (d,) the largest |u| [m/s].
+        unsettled: (d,) the time until which a coordinate may still move in bounces that were left out [s].
+        truncation: see `Truncation`.
+    """
+
+    fastest: Array
+    unsettled: Array
+    truncation: Truncation
+
+    @classmethod
+    def begin(cls, q: Array, u: Array) -> Monitor:
+        """Before any motion from q (n,) with the velocity u (d,)."""
+        return cls(jnp.abs(u), jnp.full_like(u, -jnp.inf), Truncation.nothing(q, u))
+
+    def impact(self, system, params, t, h, now: Moment, due: Due) -> tuple[Monitor, Array]:
+        """The monitor behind an impact, and whether bounces that it leaves out make a difference ().
+
+        They do where they are not small (`matters`), and where a blow meets them: a body that is struck while it rests
+        passes the blow on at once, one that still bounces is struck alone. Where nothing is passed on, the bounce
+        changes the blow by an eighth or more if the blow is not eight times as fast as such a bounce may be.
+
+        All bounces of one contact take 1 / (1 - e) times as long as the first, which ends within the step. Where a body
+        rattles at another contact the two pass their motion to and fro, and an impact takes its part of one of two: in
+        the mean they die away as if by sqrt((1 + e^2) / 2).
+        """
+        place, slow, soft = now.here, now.limits.slow, now.soft & (now.rebound > now.limits.velocity)
+        normals, impulse = place.rows[:, 0], now.z[:, 0]
+        lasting = now.law.e
+        if system.speed_dependent:
+            lasting = jnp.maximum(lasting, Law.of(system, params, -now.rebound).e)
+        moves = jnp.abs(normals) > 0
+        rattles = jnp.any(moves & (self.unsettled > t)[None, :], axis=1)
+        struck = (jnp.arange(soft.size) == due.contact) & due.strike
+        passed_on = rattles & (impulse > 0) & ~struck
+        blow = jnp.max(jnp.where(struck, -now.before, 0.0), initial=0.0)
+        may_bounce = jnp.max(jnp.where(passed_on | struck, slow, 0.0), initial=0.0)
+        fast = self.matters(place, -now.before, 0)
+        changed = blow < 8 * jnp.max(jnp.where(rattles, slow, 0.0), initial=0.0)
+        met = (jnp.any(passed_on) & (blow > may_bounce)) | (jnp.any(rattles & fast & struck) & changed)
+        large = jnp.any(soft & self.matters(place, now.rebound, lasting))
+
+        closing = -(normals @ now.free + now.bend[:, 0])
+        ratio = jnp.where(rattles, jnp.sqrt((1 + lasting**2) / 2), lasting)
+        first = 2 * now.rebound / jnp.where(soft, jnp.maximum(closing, 2 * now.rebound / h), 1.0)
+        tail = first / jnp.where(soft, 1 - ratio, 1.0)
+        until = jnp.max(jnp.where(moves & soft[:, None], (t + tail)[:, None], -jnp.inf), axis=0, initial=-jnp.inf)
+        grips = jnp.any(soft & self._may_grip_otherwise(now, tail)) if now.direction.shape[1] else False
+        truncation = self.truncation
+        happens = due.strike & jnp.any(struck)
+        truncation = truncation.struck(
+            happens, normals[due.contact], now.before[due.contact], now.u - now.arrived
+        )
+        after = replace(self, unsettled=jnp.maximum(self.unsettled, until), truncation=truncation)
+        return after, large | met | grips
+
+    def piece(
+        self, system, params, order: int, t, s, q: Array, now: Moment, end: Motion, seen, after: Due
+    ) -> tuple[Monitor, Array]:
+        """The monitor behind a piece of s seconds from q, and whether something in it was too coarse ().
+
+        Args:
+            now: the moment at its beginning; end: the motion at its end.
+            seen: gaps (c,) and their velocities (c,) there.
+            after: what is due there.
+        """
+        place, limits, u = now.here, now.limits, now.u
+        closed, opening = now.modes != OPEN, now.speeds[:, 0]
+        held_back = closed & (opening > limits.velocity)
+        at_rest = ~held_back & (place.gap <= limits.gap) & (jnp.abs(opening) <= limits.velocity)
+        astray = jnp.any(held_back & self.matters(place, opening, 0)) | self._held_into(now, held_back, at_rest)
+        astray = astray | winds(system, params, q, u, s) | jnp.any(_pulls(now, end))
+        if now.direction.shape[1] > 1:
+            astray = astray | jnp.any(self._turns(system, params, t + s, s, now, end, after.ended))
+        fastest = jnp.maximum(self.fastest, jnp.abs(end.u))
+        truncation = self._truncated(system, params, order, t, s, q, now, end, seen, after)
+        return replace(self, fastest=fastest, truncation=truncation), astray
+
+    def step(self, system, params, t, h, q: Array, u: Array, end: Array, impulse: Array) -> Monitor:
+        """And what walls, belts and given forces did in a whole step from (q, u) to the velocity `end`."""
+        params, t, h, q, u, end, impulse = lax.stop_gradient((params, t, h, q, u, end, impulse))
+        thrown = surfaces_strike(system, params, t, h, q, u, end, impulse)
+        struck = forces_blow(given_forces(system, params, q, u), t, h, root_of_diagonal(system.mass(q, params)))
+        known = self.truncation
+        return replace(self, truncation=replace(known, blind=known.blind + thrown, blows=known.blows + struck))
+
+    def fly(self, system, params, order: int, t, h, q, u, a, end: Motion) -> tuple[Monitor, Array]:
+        """The monitor behind a step without contacts, and whether its `rate` turned too far ()."""
+        forces = self.truncation.forces.after(given_forces(system, params, q, u), t, h, _nodes(order))
+        truncation = self.truncation.after(h, u, end.u, a, forces, 0.0, order)
+        truncation = truncation.rounded(system, params, h, (q, u, a), (end.q, end.u), jnp.zeros(0, q.dtype))
+        fastest = jnp.maximum(self.fastest, jnp.abs(end.u))
+        return replace(self, fastest=fastest, truncation=truncation), winds(system, params, q, u, h)
+
+    def matters(self, place: Place, speed: Array, e) -> Array:
+        """(c,) whether a bounce that leaves at this speed (c,) may be left out only with a warning.
+
+        Not if it is slow against the fastest motion of its bodies, and would die away soon: of e = 1 it never does.
+        """
+        return speed > jnp.minimum(LEFT_OUT, 1 - e) * self._fastest(place)[:, 0]
+
+    def _fastest(self, place: Place) -> Array:
+        """(c, 1 + k) how fast contacts would be if bodies moved as fast as they have so far [m/s]."""
+        return jnp.abs(place.rows) @ self.fastest + jnp.abs(place.drift)
+
+    def _held_into(self, now: Moment, held_back: Array, at_rest: Array) -> Array:
+        """() whether to hold contacts closed that open drives the bodies into others, which are at rest.
+
+        A body that would hop and go on is stopped there for good, however small the hop: on its way up a ramp whose
+        foot it has not left, and to which it would come back within the step.
+        """
+        place = now.here
+
+        def driven():
+            rows = jnp.where((held_back | at_rest)[:, None], place.rows[:, 0], 0.0)
+            delassus = rows @ solve(place.mass, rows.T)
+            own = jnp.diagonal(delassus)
+            inverse = 1 / jnp.where(own > 0, own, 1.0)
+            pulls = jnp.where(held_back, now.speeds[:, 0] * inverse, 0.0)
+            blow = jnp.max(delassus * pulls[None, :], axis=1)
+            met = blow > LEFT_OUT * (jnp.abs(place.rows[:, 0]) @ jnp.abs(now.u) + jnp.abs(place.drift[:, 0]))
+            stops = jnp.where(at_rest & met, blow * inverse, 0.0)
+            return jnp.any(jnp.abs(solve(place.mass, rows.T @ stops)) > self.fastest / 8)
+
+        return where_wanted(jnp.any(held_back) & jnp.any(at_rest), driven, jnp.array(False))
+
+    def _may_grip_otherwise(self, now: Moment, tail: Array) -> Array:
+        """(c,) contacts whose slip may go on otherwise than it would behind the bounces of a `tail` (c,) of seconds.
+
+        The bounces push as much as the contact that takes their place, so that what slips all the while, or grips at
+        each of them, ends alike. Between the two, what drives the slip while nothing is in touch decides.
+        """
+        tangents, mu = now.here.rows[:, 1:], now.lasting.mu
+        driven = length(tangents @ now.free + now.bend[:, 1:])
+        rubbed = length(tangents @ now.a + now.bend[:, 1:])
+        fast = jnp.max(self._fastest(now.here)[:, 1:], axis=1)
+        slips_on = length(now.speeds[:, 1:]) > 2 * tail * (driven + rubbed)
+        grips = (now.modes != SLIP) & (length(now.load[:, 1:]) <= mu * now.load[:, 0] / 2)
+        return (mu > 0) & (tail * driven > SLIP_LEFT_OUT * fast) & ~slips_on & ~grips
+
+    def _turns(self, system, params, t, s, now: Moment, end: Motion, ended: Array) -> Array:
+        """(c,) contacts whose slip, in space, turns too far in a piece, passes by zero and does not end, or gets faster
+        in another direction than its friction was taken against."""
+        place, mu, slips = now.here, now.lasting.mu, now.modes == SLIP
+        sliding, rub = velocities(system, params, t, end.q, end.u)[1][:, 1:], end.load[:, 1:]
+        size, before, force = length(sliding), length(now.speeds[:, 1:]), length(rub)
+        fast = HARDLY * jnp.max(self._fastest(place)[:, 1:], axis=1)
+        along = jnp.sum(sliding * now.direction, axis=1)
+        moves = slips & (mu > 0) & (size > jnp.maximum(1e3 * now.limits.slip, fast))
+        turned = moves & ((ended & (size > LEFT_ASIDE * before)) | (~ended & (along < TURNED * size)))
+        against = -rub / jnp.where(force > 0, force, 1.0)[:, None]
+        off = length(sliding / jnp.where(size > 0, size, 1.0)[:, None] - against)
+        pushed = solve(place.mass, jnp.einsum("ckd,ck->cd", place.rows[:, 1:], rub).T)
+        across = s * off * length(jnp.einsum("ckd,dc->ck", place.rows[:, 1:], pushed))
+        grows = slips & ~ended & (size > before) & (force > 0)
+        return turned | (grows & (across > jnp.maximum(now.limits.slip, fast)))
+
+    def _truncated(self, system, params, order, t, s, q, now: Moment, end: Motion, seen, after: Due) -> Truncation:
+        place, u, count, known = now.here, now.u, now.soft.size, self.truncation
+        forces = known.forces.after(given_forces(system, params, q, u), t, s, _nodes(order))
+        known = known.after(s, u, end.u, now.a, forces, now.limits.velocity, order)
+        belts = unseen_belts(system, params, t, s, q, u, now.modes != OPEN)
+        known = replace(known, surfaces=known.surfaces.plus(belts))
+        flying = ~now.resting
+        known = known.through(system, params, t, s, q, u, end.q, flying)
+        struck = (jnp.arange(count) == after.contact) & after.strike
+        cubic = Cubic.between((place.gap, now.speeds[:, 0]), seen, s)
+        known = known.decided(place.rows[:, 0], cubic, seen, s, flying, struck, now.limits.gap)
+        return known.rounded(system, params, s, (q, u, now.a), (end.q, end.u), now.limits.slow)
+
+
+def _nodes(order: int) -> tuple[float, ...]:
+    """The parts of a step at which forces are asked for, or at least known."""
+    return ENDS if order == 2 else SIMPSON
+
+
+def _pulls(now: Moment, end: Motion) -> Array:
+    """(c,) contacts that have pulled on the whole, in a piece of motion too long for how fast their load changes."""
+    place = now.here
+    compliance = jnp.sum(place.rows[:, 0].T * solve(place.mass, place.rows[:, 0].T), axis=0)
+    changed = -(1 + now.lasting.mu) * compliance * end.impulse[:, 0]
+    return (now.modes != OPEN) & (changed > PULLED * now.limits.slow + now.limits.velocity)
