@@ -154,7 +154,7 @@ def _hit(system, place: Place, u, law: Law, part, contact, alone) -> tuple[Array
         return react(*asked, found.modes, law.mu, found.direction, found.modes == SLIP), fine
 
     both, fine = lax.map(by_moreau, jnp.array([False, True]))
-    hit, least = (jax.tree.map(lambda x: x[i], both) for i in range(2))
+    hit, least = (jax.tree.map(lambda x, i=i: x[i], both) for i in range(2))
     weight = blend_weight(place, before, hit, least)
     w, z = jax.tree.map(lambda a, b: a + weight * (b - a), hit, least)
     status = jnp.where(fine[0], Status.OK, Status.NO_FRICTION).astype(jnp.int32)

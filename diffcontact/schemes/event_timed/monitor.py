@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -90,9 +89,7 @@ class Monitor:
         grips = jnp.any(soft & self._may_grip_otherwise(now, tail)) if now.direction.shape[1] else False
         truncation = self.truncation
         happens = due.strike & jnp.any(struck)
-        truncation = truncation.struck(
-            happens, normals[due.contact], now.before[due.contact], now.u - now.arrived
-        )
+        truncation = truncation.struck(happens, normals[due.contact], now.before[due.contact], now.u - now.arrived)
         after = replace(self, unsettled=jnp.maximum(self.unsettled, until), truncation=truncation)
         return after, large | met | grips
 

@@ -29,8 +29,8 @@ from jax import Array, lax
 from diffcontact import mass as mass_matrix
 from diffcontact.batching import computed_again, entangled, where_wanted
 from diffcontact.schemes.event_timed.contacts import Law, Place, bends, free_acceleration, length, unit
-from diffcontact.schemes.event_timed.modes import OPEN, SLIP, react
 from diffcontact.schemes.event_timed.flow.law import bounce
+from diffcontact.schemes.event_timed.modes import OPEN, SLIP, react
 from diffcontact.system import rate
 
 # Matrix, weights and nodes of each order.
@@ -120,7 +120,7 @@ class Record(NamedTuple):
     """A piece and the state (t, left, q, u) where it begins, in two arrays: numbers (f,) and codes (c,)."""
 
     numbers: Array
-    codes: Array
+    codes: Any
 
     @classmethod
     def of(cls, piece: Piece, state) -> Record:

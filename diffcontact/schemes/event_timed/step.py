@@ -14,6 +14,9 @@ from jax.ad_checkpoint import checkpoint_name
 from jax.typing import ArrayLike
 
 from diffcontact.batching import computed_again, entangled, where_wanted
+from diffcontact.friction import friction_status
+from diffcontact.particle_line import ParticleLine
+from diffcontact.schemes.event_timed.changes import Beginning
 from diffcontact.schemes.event_timed.contacts import (
     Law,
     Limits,
@@ -24,17 +27,14 @@ from diffcontact.schemes.event_timed.contacts import (
     unit,
     velocities,
 )
+from diffcontact.schemes.event_timed.line_slip import glide_timed
 from diffcontact.schemes.event_timed.modes import OPEN, SLIP
 from diffcontact.schemes.event_timed.moment import Due, Moment, pass_by
+from diffcontact.schemes.event_timed.monitor import Monitor
 from diffcontact.schemes.event_timed.motion import TABLEAUS, Jump, Motion, Piece, Record, move
+from diffcontact.schemes.event_timed.percussion import Percussion
 from diffcontact.schemes.event_timed.search import Watched, dips, first_event
 from diffcontact.schemes.event_timed.traced import once_traced, traced
-from diffcontact.friction import friction_status
-from diffcontact.particle_line import ParticleLine
-from diffcontact.schemes.event_timed.changes import Beginning
-from diffcontact.schemes.event_timed.line_slip import glide_timed
-from diffcontact.schemes.event_timed.monitor import Monitor
-from diffcontact.schemes.event_timed.percussion import Percussion
 from diffcontact.schemes.event_timed.travelling_error import Estimate, estimated
 from diffcontact.schemes.layers import Layers
 from diffcontact.schemes.line import LineState, advance, begin, of_line
@@ -551,7 +551,7 @@ class EventTimed(Scheme):
         monitor = lax.stop_gradient(state.monitor)
         moved = _stepped(equations, bool(self.tells), params, t, h, state.q, state.u, monitor)
         (_, _, q, u), z, monitor, status, *known = moved
-        told = jax.vmap(lambda x: x.read(q.size, u.size))(*known) if known else None
+        told = jax.vmap(lambda x: x.read(q.size, u.size))(*known) if known else (None, None)
         struck = equations.percussions(params, h, *told) if "percussions" in self.tells else None
         pieces = equations.beginnings(params, *told) if "changes" in self.tells else None
         friction = z[:, 1:] if system.slip is not None else None
