@@ -15,6 +15,7 @@ from jax.typing import ArrayLike
 
 from diffcontact.batching import computed_again, entangled, where_wanted
 from diffcontact.friction import friction_status
+from diffcontact.numerics.matmul_precision import full_precision_matmul
 from diffcontact.particle_line import ParticleLine
 from diffcontact.schemes.event_timed.changes import Beginning
 from diffcontact.schemes.event_timed.contacts import (
@@ -348,6 +349,7 @@ def _stepped(equations: Equations, record: bool, *given):
     def recorded(*given):
         return find(*given)
 
+    @full_precision_matmul
     def rule(primals, tangents) -> Any:
         # That it calls itself makes second derivatives right, too. As a call that is computed again, since partial
         # evaluation of a scan would lose its rule, and with it second derivatives in reverse mode.
@@ -551,8 +553,8 @@ class EventTimed(Scheme):
         monitor = lax.stop_gradient(state.monitor)
         moved = _stepped(equations, bool(self.tells), params, t, h, state.q, state.u, monitor)
         (_, _, q, u), z, monitor, status, *known = moved
-        told = jax.vmap(lambda x: x.read(q.size, u.size))(*known) if known else (None, None)
-        struck = equations.percussions(params, h, *told) if "percussions" in self.tells else None
-        pieces = equations.beginnings(params, *told) if "changes" in self.tells else None
+        told = [jax.vmap(lambda x: x.read(q.size, u.size))(x) for x in known]
+        struck = equations.percussions(params, h, *told[0]) if "percussions" in self.tells else None
+        pieces = equations.beginnings(params, *told[0]) if "changes" in self.tells else None
         friction = z[:, 1:] if system.slip is not None else None
         return TimedState(q, u, monitor, state.estimate), Info(z[:, 0], status, struck, friction, pieces)
