@@ -53,7 +53,7 @@ _MESSAGES = {
     Status.NOT_FINITE: "a position, velocity or impulse is not finite; check parameters and forces, or take smaller "
     "steps",
     Status.TOO_MANY_EVENTS: "more percussions in one step than the scheme resolves one by one; the rest of that step "
-    "was taken as inelastic; raise EventTimed(events=...) or take smaller steps",
+    "was left out, or its impacts were taken as inelastic; raise EventTimed(events=...) or take smaller steps",
     Status.INFEASIBLE: "no velocity or position satisfies all constraints; the least violating one was returned",
     Status.ITERATION_LIMIT: "a projection stopped at its iteration limit; constraints may be nearly dependent",
     Status.ILL_CONDITIONED: "the mass matrix or the active rows are too badly scaled, or constraints too nearly "

@@ -194,7 +194,10 @@ def choose(mass, rows, b, v, mu, on, known, direction, fixed=None) -> tuple[Reac
         improve,
         (jnp.zeros((), jnp.int32), start, direction, none, ~jnp.any(start != OPEN)),
     )
-    return found, done & jnp.all(jnp.isfinite(found.u))
+    # Of contacts that nobody had room for the others must have taken the load.
+    w = rows[:, 0] @ found.u + b[:, 0]
+    held = jnp.all((found.modes == OPEN) | (w >= -(eps**0.5) * jnp.max(free, initial=0.0)))
+    return found, done & held & jnp.all(jnp.isfinite(found.u))
 
 
 # So often all contacts change their modes together, then one at a time; then none is found.

@@ -232,7 +232,8 @@ class Equations(NamedTuple):
             told = jnp.where(winds, Status.TOO_COARSE, Status.OK).astype(jnp.int32)
             states = (t + h, jnp.zeros_like(h), end.q, end.u), none, monitor, told
             return *states, jax.tree.map(lambda x: x[None], Record.of(whole, start))
-        many = self.events + 1
+        # As many as are resolved, one that is taken as inelastic, and the piece before all of them.
+        many = self.events + 2
         kept = jax.tree.map(lambda x: jnp.zeros((many, *x.shape), x.dtype), Record.of(blank, start))
         due, limits = Due.nothing(count, across, u.dtype), Limits.nothing(none[:, 0])
 
@@ -254,7 +255,7 @@ class Equations(NamedTuple):
     def next_event(self, params, h, at, due: Due, limits, monitor: Monitor, number, blank: Piece):
         """What is due, and the way to the next event or to the end of the step."""
         (t, left, q, u), system, count = at, self.system, due.released.size
-        rounding, late = 8 * jnp.finfo(u.dtype).eps * (jnp.abs(t) + jnp.abs(left)), number >= self.events - 1
+        rounding, late = 8 * jnp.finfo(u.dtype).eps * (jnp.abs(t) + jnp.abs(left)), number > self.events
         now = pass_by(system, params, h, at, due, limits, late, late)
         monitor, left_out = monitor.impact(system, params, t, h, now, due)
         piece = blank._replace(modes=now.modes, direction=now.direction)
@@ -458,8 +459,8 @@ class EventTimed(Scheme):
     motion between them is exact but for given forces, which are integrated to fourth order (`line_slip`, `line_flow`).
 
     Args:
-        events: how many percussions one step resolves one by one. What is left of a step with more is taken as
-            inelastic: feasible, dissipative, and reported as `Status.TOO_MANY_EVENTS`.
+        events: how many events one step resolves. An impact behind them is taken as inelastic, and what is left of the
+            step after that is left out: bodies stay where they are. `Status.TOO_MANY_EVENTS` tells of both.
         order: of a `System`'s smooth motion, 2, 4 or 6; the program is the same.
         errors: whether the run estimates its error on the way (`travelling_error`, `Trajectory.error`): four steps for
             one.

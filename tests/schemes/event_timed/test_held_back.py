@@ -80,7 +80,7 @@ def test_impacts_beyond_those_of_a_step_are_exact_or_told(count):
         return run.q[-1], run.status
 
     (place, status), (slope, _) = jax.jvp(end, (0.8,), (1.0,))
-    if count > 9:
+    if count > 8:
         assert status == dc.Status.TOO_MANY_EVENTS
     else:
         assert status == 0
