@@ -1,4 +1,4 @@
-"""The new EventTimed against event-exact states and Jacobians: one program a reference, forwards."""
+"""EventTimed against event-exact states and Jacobians: one program a reference, forwards."""
 
 import json
 
