@@ -228,7 +228,8 @@ def move(system, params, tableau: Any, t, s, q, u, piece: Piece, ends, search: b
         return y, z, jnp.where(less, blend_weight(here, before, (w, so_far.impulse), (y, z)), 1.0), first
 
     def ask(so_far: _Registers, at):
-        row, node, level, number, weight = at
+        row, (node, level, number, weight) = at[:-4], at[-4:]
+        level, number = level.astype(jnp.int32), number.astype(jnp.int32)
         time, stage, jumps, corrects = t + node * s, level == STAGE, level <= LESS, level == VELOCITY
         x, w = jnp.split(start + s * (row @ so_far.slopes) + so_far.shift, [places_of])
         mass = system.mass(x, params)
@@ -254,23 +255,24 @@ def move(system, params, tableau: Any, t, s, q, u, piece: Piece, ends, search: b
     wants = jnp.stack([jnp.any(jump.modes != OPEN), jump.blended, jnp.array(True), held, held, jnp.asarray(ends)])
 
     def one(so_far, at):
-        return where_wanted(wants[at[2]], again(lambda: ask(so_far, at)), so_far), None
+        return where_wanted(at[0], again(lambda: ask(so_far, at[1])), so_far), None
 
-    schedule = _schedule(A, weights, nodes, bool(count), u.dtype)
+    schedule, levels = _schedule(A, weights, nodes, bool(count), u.dtype)
     if search:
-        number = schedule[2].size - jnp.where(held, jnp.where(ends, 0, 1), 2 + _PLACES) if count else stages
+        number = len(levels) - jnp.where(held, jnp.where(ends, 0, 1), 2 + _PLACES) if count else stages
         first = 2 if count else 0
-        end = lax.fori_loop(first, number, lambda i, r: ask(r, jax.tree.map(lambda x: x[i], schedule)), begin)
+        end = lax.fori_loop(first, number, lambda i, r: ask(r, schedule[i]), begin)
     else:
         begin = entangled(begin, (params, t, s, q, u))
-        end = lax.scan(computed_again(one), begin, schedule)[0]
+        end = lax.scan(computed_again(one), begin, (wants[levels], schedule))[0]
     x, w = jnp.split(start + s * (jnp.asarray(weights, u.dtype) @ end.slopes[:-1]) + end.shift, [places_of])
     way, a = jnp.split(end.slopes[-1], [places_of])
     return Motion(x, w, end.impulse, way, a, end.load)
 
 
 def _schedule(A, weights, nodes, contact: bool, dtype):
-    """The problems in order: how slopes are weighed before, when, which, the number of the stage, what it weighs."""
+    """The problems in order: how slopes are weighed before, when, which, the number of the stage, what it weighs; and
+    which again."""
     stages = nodes.size
     after = np.array([PLACE] * _PLACES + [VELOCITY, REACTION])
     levels = np.concatenate([[JUMP, LESS], np.full(stages, STAGE), after])
@@ -280,8 +282,8 @@ def _schedule(A, weights, nodes, contact: bool, dtype):
     numbers = np.concatenate([[stages, stages], np.arange(stages), np.full(after.size, stages)])
     weigh = np.append(weights, 0.0)[numbers]
     of = slice(None) if contact else levels == STAGE
-    real = (jnp.asarray(x[of], dtype) for x in (rows, times))
-    return *real, jnp.asarray(levels[of]), jnp.asarray(numbers[of]), jnp.asarray(weigh[of], dtype)
+    problems = np.column_stack([rows, times, levels, numbers, weigh])[of]
+    return jnp.asarray(problems, dtype), levels[of]
 
 
 def _along(direction: Array, first: Array, slip: Array) -> Array:

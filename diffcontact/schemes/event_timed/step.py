@@ -102,12 +102,10 @@ class Equations(NamedTuple):
         (dparams, begin), (_, _, q, u) = tangents, start
         sizes, count = (q.size, u.size), known.codes.shape[1]
 
-        def one(carry, number):
-            record = jax.tree.map(lambda x: x[number // 2], known)
+        def real(begin, number):
+            record = jax.tree.map(lambda x: x[number], known)
             piece, (t, left, q, u) = record.read(*sizes)
-            begin, longer, end = carry
-            ends, again = piece.timed, number % 2 == 1
-            s = jnp.where(piece.last, left, piece.s)
+            ends, s = piece.timed, jnp.where(piece.last, left, piece.s)
 
             def after(params, t, s, q, u):
                 end = move(self.system, params, self.tableau, t, s, q, u, piece, ends)
@@ -117,27 +115,31 @@ class Equations(NamedTuple):
                 rates = end.way, end.a, end.load, seen.rates[piece.event]
                 return (end.q, end.u, end.impulse, seen.values[piece.event]), rates
 
-            def real():
-                dt, dleft, dq, du, dz = begin
-                ds = jnp.where(again, longer, jnp.where(piece.last, dleft, 0.0))
-                given = (params, t, s, q, u), (dparams, dt, ds, dq, du)
-                _, (*moved, value), (*rates, slope) = jax.jvp(after, *given, has_aux=True)
-                late = jnp.where(ends, -value, 0.0) / jnp.where(slope != 0, slope, 1.0)
-                x, w, z = (dx + late * x for dx, x in zip(moved, rates, strict=True))
-                return ds + late, (dt + ds + late, dleft - ds - late, x, w, dz + z)
+            def passed(carry, again):
+                def newton():
+                    dt, dleft, dq, du, dz = begin
+                    given = (params, t, s, q, u), (dparams, dt, carry[0], dq, du)
+                    _, (*moved, value), (*rates, slope) = jax.jvp(after, *given, has_aux=True)
+                    late = jnp.where(ends, -value, 0.0) / jnp.where(slope != 0, slope, 1.0)
+                    x, w, z = (dx + late * x for dx, x in zip(moved, rates, strict=True))
+                    ds = carry[0] + late
+                    return ds, (dt + ds, dleft - ds, x, w, dz + z)
 
-            longer, end = where_wanted(piece.used & (ends | ~again), real, (longer, end))
-            carry = jax.tree.map(lambda a, b: jnp.where(again, a, b), end, begin), longer, end
-            return carry, Record.moved(longer, begin[:-1], record).numbers
+                return where_wanted(ends | ~again, newton, carry), None
+
+            start = entangled((jnp.where(piece.last, begin[1], 0.0), begin), dparams)
+            longer, end = lax.scan(computed_again(passed), start, jnp.arange(2) > 0)[0]
+            return end, Record.moved(longer, begin[:-1], record).numbers
+
+        def one(begin, at):
+            number, used = at
+            return where_wanted(used, lambda: real(begin, number), (begin, still))
 
         none = jnp.zeros((count, self.directions(params, start)), u.dtype)
-        begin = *begin, none
-        carry, number = (
-            entangled((begin, jnp.zeros_like(begin[0]), begin), dparams),
-            jnp.arange(2 * known.codes.shape[0]),
-        )
-        (*_, (*end, z)), numbers = lax.scan(computed_again(one), carry, number)
-        return Record(numbers[1::2], _no_tangent(known.codes)), tuple(end), z
+        begin, still = entangled((*begin, none), dparams), jnp.zeros_like(known.numbers[0])
+        used = jax.vmap(lambda x: x.read(*sizes)[0].used)(known)
+        (*end, z), numbers = lax.scan(computed_again(one), begin, (jnp.arange(used.size), used))
+        return Record(numbers, _no_tangent(known.codes)), tuple(end), z
 
     def directions(self, params, at) -> int:
         """1 + k."""
