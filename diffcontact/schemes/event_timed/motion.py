@@ -228,8 +228,7 @@ def move(system, params, tableau: Any, t, s, q, u, piece: Piece, ends, search: b
         return y, z, jnp.where(less, blend_weight(here, before, (w, so_far.impulse), (y, z)), 1.0), first
 
     def ask(so_far: _Registers, at):
-        row, (node, level, number, weight) = at[:-4], at[-4:]
-        level, number = level.astype(jnp.int32), number.astype(jnp.int32)
+        (row, this), (node, level, weight) = at[:-3].reshape(2, -1), at[-3:]
         time, stage, jumps, corrects = t + node * s, level == STAGE, level <= LESS, level == VELOCITY
         x, w = jnp.split(start + s * (row @ so_far.slopes) + so_far.shift, [places_of])
         mass = system.mass(x, params)
@@ -238,7 +237,7 @@ def move(system, params, tableau: Any, t, s, q, u, piece: Piece, ends, search: b
         solved = again(lambda: answer(so_far, level, time, x, w, mass, free))
         y, z, blend, first = where_wanted(held | jumps, solved, flying) if count else flying
         slope = jnp.concatenate([rate(system, params, x, w), y])
-        slopes = so_far.slopes.at[number].set(jnp.where(stage | (level == REACTION), slope, so_far.slopes[number]))
+        slopes = jnp.where(this[:, None] > 0, slope, so_far.slopes)
         if not count:
             return so_far._replace(slopes=slopes)
         step = y if system.rate is None else rate(system, params, x, y) - rate(system, params, x, jnp.zeros_like(y))
@@ -271,19 +270,19 @@ def move(system, params, tableau: Any, t, s, q, u, piece: Piece, ends, search: b
 
 
 def _schedule(A, weights, nodes, contact: bool, dtype):
-    """The problems in order: how slopes are weighed before, when, which, the number of the stage, what it weighs; and
-    which again."""
+    """The problems in order: how slopes are weighed before, which slope this is, when, what is asked for, what it
+    weighs; and what is asked for again."""
     stages = nodes.size
     after = np.array([PLACE] * _PLACES + [VELOCITY, REACTION])
     levels = np.concatenate([[JUMP, LESS], np.full(stages, STAGE), after])
     rows = np.concatenate([np.zeros((2, stages)), A, np.tile(weights, (after.size, 1))])
     rows = np.concatenate([rows, np.zeros((len(rows), 1))], axis=1)
     times = np.concatenate([np.zeros(2), nodes, np.ones(after.size)])
-    numbers = np.concatenate([[stages, stages], np.arange(stages), np.full(after.size, stages)])
-    weigh = np.append(weights, 0.0)[numbers]
+    kept = np.eye(stages + 1)[np.concatenate([[0, 0], np.arange(stages), np.full(after.size, stages)])]
+    kept[(levels != STAGE) & (levels != REACTION)] = 0
+    weigh = kept[:, :-1] @ weights
     of = slice(None) if contact else levels == STAGE
-    problems = np.column_stack([rows, times, levels, numbers, weigh])[of]
-    return jnp.asarray(problems, dtype), levels[of]
+    return jnp.asarray(np.column_stack([rows, kept, times, levels, weigh])[of], dtype), levels[of]
 
 
 def _along(direction: Array, first: Array, slip: Array) -> Array:
