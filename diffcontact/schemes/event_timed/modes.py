@@ -49,7 +49,7 @@ def react(mass, rows, b, v, modes, mu, direction, follows=None) -> tuple[Array, 
     count, each, size = rows.shape
     follows = None if each < 3 else follows
     # No more than a few contacts beyond the degrees of freedom are held: only their rows cost anything.
-    room = min(count, size + 4)
+    room = most_held(count, size)
     picked = None if room == count else jnp.argsort(modes == OPEN, stable=True)[:room]
     if picked is not None:
         rows, b, modes, mu, direction = (x[picked] for x in (rows, b, modes, mu, direction))
@@ -74,6 +74,11 @@ def react(mass, rows, b, v, modes, mu, direction, follows=None) -> tuple[Array, 
     if picked is not None:
         spread = jnp.zeros((count, each), v.dtype).at[picked].set(spread)
     return v + moved @ z, spread
+
+
+def most_held(count: int, size: int) -> int:
+    """How many of `count` contacts may be held at once, of bodies with `size` velocities."""
+    return min(count, size + 4)
 
 
 def _turned(system, A, free, z, held, mu, direction, follows) -> Array:
@@ -194,10 +199,11 @@ def choose(mass, rows, b, v, mu, on, known, direction, fixed=None) -> tuple[Reac
         improve,
         (jnp.zeros((), jnp.int32), start, direction, none, ~jnp.any(start != OPEN)),
     )
-    # Of contacts that nobody had room for the others must have taken the load.
-    w = rows[:, 0] @ found.u + b[:, 0]
-    held = jnp.all((found.modes == OPEN) | (w >= -(eps**0.5) * jnp.max(free, initial=0.0)))
-    return found, done & held & jnp.all(jnp.isfinite(found.u))
+    if most_held(*rows.shape[::2]) < rows.shape[0]:
+        # Of contacts that nobody had room for the others must have taken the load.
+        w = rows[:, 0] @ found.u + b[:, 0]
+        done = done & jnp.all((found.modes == OPEN) | (w >= -(eps**0.5) * jnp.max(free, initial=0.0)))
+    return found, done & jnp.all(jnp.isfinite(found.u))
 
 
 # So often all contacts change their modes together, then one at a time; then none is found.

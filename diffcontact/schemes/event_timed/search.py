@@ -133,7 +133,10 @@ def first_root(begin, seen, floor, s, share, among, tolerance, tolerance_rate):
     nodes = jnp.stack([jnp.zeros_like(g0), low, high, jnp.ones_like(g0)])
     # The end belongs to the way: a contact that is closed there, and approaching, is an impact now.
     at_end = (g1 < -tolerance) | ((g1 <= tolerance) & (seen.rates < -tolerance_rate) & seen.exact)
-    below = jnp.stack([value(low) < -tolerance, value(high) < -tolerance, at_end])
+    # What starts at zero and does not fall rises first. A cubic that tells otherwise, and ends above, is its own error.
+    falls = ~closed | (g1 < -tolerance)
+    rises = falls | (value(low) > tolerance)
+    below = jnp.stack([(value(low) < -tolerance) & falls, (value(high) < -tolerance) & rises, at_end])
     piece, each = jnp.argmax(below, axis=0), jnp.arange(g0.size)
     low, high = nodes[piece, each], nodes[piece + 1, each]
 

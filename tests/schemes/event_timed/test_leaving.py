@@ -1,0 +1,53 @@
+"""A block that leaves the floor, or a stop, inside a step: closed forms."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import diffcontact as dc
+
+# On a belt that slows down and turns back, at a stop; lifted off by a force that grows.
+BLOCK = dc.System(
+    gap=lambda t, q, p: jnp.stack([q[1], -q[0]]),
+    force=lambda t, q, u, p: jnp.stack([0.0 * t, p["weight"] * jnp.expm1(p["growth"] * (t - p["lifts"]))]),
+    mass=lambda q, p: jnp.ones(2),
+    restitution=lambda p: 0.0,
+    slip=lambda t, q, u, p: jnp.stack([u[0] - p["belt"] + p["slows"] * t**2, u[1]])[:, None],
+    friction=lambda p: jnp.array([1.0, 0.0]) * p["mu"],
+)
+
+
+@pytest.fixture(scope="module")
+def program():
+    def run(params):
+        end = dc.simulate(BLOCK, params, jnp.zeros(2), jnp.zeros(2), jnp.linspace(0.0, 1.0, 11))
+        return end.q[-1], end.u[-1], end.status
+
+    return jax.jit(jax.vmap(run))
+
+
+def test_a_load_that_vanishes_ever_faster_is_one_event(program):
+    """y'' = c (e^x - 1), x = w (t - t0): the cubic through a step dips below the floor, the block does not."""
+    growth, lifts = np.array([1.0, 3.0, 5.0, 8.0]), np.array([0.33, 0.411, 0.57, 0.65])
+    none = np.zeros(4)
+    params = {"weight": none + 2, "growth": growth, "lifts": lifts, "belt": none, "slows": none, "mu": none}
+    q, u, status = program(params)
+    assert not np.any(status)
+    x = growth * (1 - lifts)
+    # Of fourth order: (w h)^4 / 120 a step.
+    tolerance = (0.8**4 / 120) / 4
+    np.testing.assert_allclose(q[:, 1], 2 * (np.expm1(x) - x - x**2 / 2) / growth**2, rtol=tolerance)
+    np.testing.assert_allclose(u[:, 1], 2 * (np.expm1(x) - x) / growth, rtol=tolerance)
+
+
+def test_a_belt_that_turns_back_takes_a_block_from_its_stop(program):
+    """The belt stands still for a moment, and the block sticks both to it and to the stop."""
+    belt, slows = np.array([0.263, 0.3, 0.8, 1.1]), np.array([1.3, 2.0, 1.7, 2.2])
+    ones = np.ones(4)
+    params = {"weight": 9.81 * ones, "growth": ones, "lifts": 50 * ones, "belt": belt, "slows": slows, "mu": 0.5 * ones}
+    q, u, status = program(params)
+    assert not np.any(status)
+    turns = np.sqrt(belt / slows)
+    np.testing.assert_allclose(q[:, 0], belt * (1 - turns) - slows * (1 - turns**3) / 3, rtol=1e-11)
+    np.testing.assert_allclose(u[:, 0], belt - slows, rtol=1e-11)
