@@ -176,6 +176,10 @@ def choose(mass, rows, b, v, mu, on, known, direction, fixed=None) -> tuple[Reac
         # A stuck contact beyond its bound sets out against its friction; one that slips keeps to where it goes.
         grips = jnp.where(slips, jnp.sum(w[:, 1:] * way, axis=1) < -unit_w, rub <= bound + force[:, 1] * (1 + mu))
         grips = jnp.where(closed, grips, True) & ~known
+        # Of rows that depend on each other the least reaction may pull where another one does not (a disc at rest in a
+        # corner): a contact that sticks then slips before it opens.
+        pulls = (modes == STICK) & ~wants & on & (mu > 0) & (number >= _TOGETHER)
+        wants, grips = wants | pulls, grips & ~pulls
         turned = jnp.where(slips[:, None], unit(jnp.where(length(w[:, 1:])[:, None] > unit_w, w[:, 1:], 0.0), way),
                            unit(-z[:, 1:], way))  # fmt: skip
         turned = jnp.where((known | ~closed)[:, None], direction, turned)
