@@ -80,7 +80,7 @@ class System(AllContacts):
         resistance: `resistance(params) -> (m,)` or `(c, m)`, the coefficients of these frictions, at least 0.
         adhesion: None, or `adhesion(params) -> ()` or `(c,)`, the largest impulse that a contact holds back [N s], at
             least 0, infinite where it has no bound: contacts glue like those of bodies on a viscous film. They have no
-            slip and no restitution; `VelocityProjection` says more of them.
+            slip and no restitution; `VelocityProjection` steps them and says more of them.
         draw: None, or `draw(t, q, params) -> shapes`, what it looks like in reports; see `diffcontact.drawing`.
 
     A `restitution` with two arguments that must be given is a function of the speed of approach, max(-v_N-, 0). It must
