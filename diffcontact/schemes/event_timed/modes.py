@@ -18,6 +18,8 @@ from jax import Array, lax
 
 from diffcontact import mass as mass_matrix
 from diffcontact import qp
+from diffcontact.batching import where_wanted
+from diffcontact.qp.friction.coulomb import with_modes
 from diffcontact.schemes.event_timed.contacts import length, unit
 
 OPEN, STICK, SLIP = range(3)
@@ -167,22 +169,25 @@ def choose(mass, rows, b, v, mu, on, known, direction, fixed=None) -> tuple[Reac
 
     def improve(carry):
         number, modes, way, _, _ = carry
-        u, z = react(mass, rows, b, v, modes, mu, way)
+        u, z = react(mass, rows, b, v, modes, mu, way, ~known)
         found, w = Reaction(u, z, modes, way), rows @ u + b
         closed, slips = modes != OPEN, modes == SLIP
         force = unit_w * stride
-        wants = jnp.where(closed, z[:, 0] >= -force[:, 0], w[:, 0] < -unit_w) & on
+        pulls, apart = z[:, 0] < -force[:, 0], length(w[:, 1:])
+        wants = jnp.where(closed, ~pulls | (slips & ~known), w[:, 0] < -unit_w) & on
         bound, rub = mu * z[:, 0], length(z[:, 1:])
-        # A stuck contact beyond its bound sets out against its friction; one that slips keeps to where it goes.
-        grips = jnp.where(slips, jnp.sum(w[:, 1:] * way, axis=1) < -unit_w, rub <= bound + force[:, 1] * (1 + mu))
-        grips = jnp.where(closed, grips, True) & ~known
+        # A stuck contact beyond its bound sets out against its friction; one that slips keeps to where it goes. What
+        # comes into touch slips as it does; if it pulls then, it may still stick, and if it pulls then, it is open.
+        reverses = jnp.sum(w[:, 1:] * way, axis=1) < -unit_w
+        grips = jnp.where(slips, reverses | pulls, rub <= bound + force[:, 1] * (1 + mu))
+        grips = jnp.where(closed, grips, apart <= unit_w) & ~known
         # Of rows that depend on each other the least reaction may pull where another one does not (a disc at rest in a
         # corner): a contact that sticks then slips before it opens.
-        pulls = (modes == STICK) & ~wants & on & (mu > 0) & (number >= _TOGETHER)
-        wants, grips = wants | pulls, grips & ~pulls
-        turned = jnp.where(slips[:, None], unit(jnp.where(length(w[:, 1:])[:, None] > unit_w, w[:, 1:], 0.0), way),
+        strained = (modes == STICK) & pulls & on & (mu > 0) & (number >= _TOGETHER)
+        wants, grips = wants | strained, grips & ~strained
+        turned = jnp.where((slips | ~closed)[:, None], unit(jnp.where(apart[:, None] > unit_w, w[:, 1:], 0.0), way),
                            unit(-z[:, 1:], way))  # fmt: skip
-        turned = jnp.where((known | ~closed)[:, None], direction, turned)
+        turned = jnp.where(known[:, None], direction, turned)
         target = jnp.where(wants, jnp.where(grips, STICK, SLIP), OPEN).astype(jnp.int8)
         target = jnp.where((mu == 0) & wants, SLIP, target).astype(jnp.int8)
         turns = slips & (target == SLIP) & (jnp.max(jnp.abs(turned - way), axis=1) > 64 * eps)
@@ -207,7 +212,20 @@ def choose(mass, rows, b, v, mu, on, known, direction, fixed=None) -> tuple[Reac
         # Of contacts that nobody had room for the others must have taken the load.
         w = rows[:, 0] @ found.u + b[:, 0]
         done = done & jnp.all((found.modes == OPEN) | (w >= -(eps**0.5) * jnp.max(free, initial=0.0)))
-    return found, done & jnp.all(jnp.isfinite(found.u))
+    fine = done & jnp.all(jnp.isfinite(found.u))
+    if rows.shape[1] == 2:
+        return found, fine
+
+    def in_space():
+        """In space the directions of slips are unknowns, too, and trying modes may go in circles."""
+        asked = mass, rows[:, 0], rows[:, 1:], jnp.where(on, b[:, 0], jnp.inf), b[:, 1:], mu, v
+        found, of = with_modes(*asked)
+        modes = jnp.where(of.closed, jnp.where(of.slip, SLIP, STICK), OPEN).astype(jnp.int8)
+        way = unit((rows @ found.u + b)[:, 1:], unit(-found.tangential, direction))
+        z = jnp.concatenate([found.normal[:, None], found.tangential], axis=1)
+        return Reaction(found.u, z, modes, way), found.status == 0
+
+    return where_wanted(~fine & ~jnp.any(known), in_space, (found, fine))
 
 
 # So often all contacts change their modes together, then one at a time; then none is found.
