@@ -159,7 +159,8 @@ def choose(mass, rows, b, v, mu, on, known, direction, fixed=None) -> tuple[Reac
     if rows.shape[1] == 1:
         found = qp.project(mass, rows[:, 0], jnp.where(on, b[:, 0], jnp.inf), v)
         modes = jnp.where(found.active & (found.multipliers > 0), STICK, OPEN).astype(jnp.int8)
-        return Reaction(found.u, found.multipliers[:, None], modes, direction), found.status == 0
+        # What a search has added up depends on its way, and that on other lanes; what modes say does not.
+        return Reaction(*react(mass, rows, b, v, modes, mu, direction), modes, direction), found.status == 0
     eps = jnp.finfo(v.dtype).eps
     moved = mass_matrix.solve(mass, rows.reshape(-1, rows.shape[2]).T)
     compliance = jnp.sum(rows.reshape(-1, rows.shape[2]) * moved.T, axis=1).reshape(rows.shape[:2])
