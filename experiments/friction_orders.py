@@ -3,7 +3,7 @@
     python experiments/friction_orders.py [--only ladder driven_block] [--reverse] [--order 4]
 
 Errors are relative to the largest entry. Events take place at their own times, so that constant forces are exact at
-every step; given forces of time are integrated to fourth order, all else to second, or to fourth with `--order 4`.
+every step; all else is of second order, or of fourth or sixth with `--order`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _ended(problem: coulomb.Rubbing, reverse: bool, order: int):
     )
 
 
-def errors(problem: coulomb.Rubbing, run: dict, theta, counts, *, reverse: bool = False, order: int = 2):
+def errors(problem: coulomb.Rubbing, run: dict, theta, counts, *, reverse: bool = False, order: int = 4):
     """For each number of steps the error of the state and of its Jacobian, (m, 2), and all statuses (m,)."""
     found, truth = _ended(problem, reverse, order), [np.array(run[key]) for key in ("state", "jacobian")]
     rows, statuses = [], []
@@ -61,7 +61,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", choices=coulomb.PROBLEMS, default=list(coulomb.PROBLEMS))
     parser.add_argument("--reverse", action="store_true", help="the Jacobian by reverse mode")
-    parser.add_argument("--order", type=int, choices=(2, 4), default=2, help="of the smooth motion")
+    parser.add_argument("--order", type=int, choices=(2, 4, 6), default=4, help="of the smooth motion")
     options = parser.parse_args()
     how = {"reverse": options.reverse, "order": options.order}
     print(

@@ -51,7 +51,9 @@ def lanes(system, scheme, p, u=(0.0, 0.0), times=TIMES):
 @pytest.mark.parametrize("long", [0.2, 0.6, 1.2], ids=lambda long: f"{long} steps")
 def test_a_blow_on_a_block_that_has_been_at_rest(name, force, long):
     p = {"begin": PHASES, "long": long * STEP, "force": np.array(force)}
-    assert np.all(lanes(BLOCK, SCHEMES[name], p)[0] == dc.Status.TOO_COARSE)
+    # Thrown up hard, it may have more impacts in a step than that resolves.
+    told = (dc.Status.TOO_COARSE, dc.Status.TOO_MANY_EVENTS)
+    assert np.all(np.isin(lanes(BLOCK, SCHEMES[name], p)[0], told))
 
 
 @pytest.mark.parametrize("name", ["EventTimed", "VelocityProjection"])

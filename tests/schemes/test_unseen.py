@@ -199,7 +199,8 @@ def test_a_belt_that_starts_at_once():
 def test_a_line_that_is_shaken_as_often_as_steps_are_taken(scheme, system):
     for omega in ALIASES[::2]:
         p = {"omega": omega, "phase": np.pi / 2, "amplitude": 20.0}
-        assert dc.simulate(system, p, [0.0], [1.0], TIMES, scheme=scheme).status == dc.Status.TOO_COARSE
+        told = dc.simulate(system, p, [0.0], [1.0], TIMES, scheme=scheme).status
+        assert told in (dc.Status.TOO_COARSE, dc.Status.TOO_MANY_EVENTS)
     slow = {"omega": 5.0, "phase": np.pi / 2, "amplitude": 20.0}
     assert dc.simulate(system, slow, [0.0], [1.0], TIMES, scheme=scheme).status == dc.Status.OK
 

@@ -30,6 +30,7 @@ from diffcontact.schemes.event_timed.contacts import (
 )
 from diffcontact.schemes.event_timed.modes import OPEN, STICK, Reaction, choose
 from diffcontact.schemes.event_timed.motion import Jump, blend_weight, flowed, gain, restitution
+from diffcontact.schemes.unseen import depends_on_time
 
 
 class Due(NamedTuple):
@@ -67,7 +68,8 @@ class Moment(NamedTuple):
             (d,) the acceleration without it.
         limits: see `Limits`; with the place (`here`) and what contacts do there (`speeds`, `bend`).
         regular: () whether a load that vanishes means anything: not where all are rounding.
-        resting: (c,) contacts that are held, or touch without opening: their gaps do not close.
+        resting: (c,) contacts that are held, touch without opening, or whose wall falls away (`falls`): their gaps do
+            not close.
         found: () whether all problems were solved; soft: (c,) contacts that were not left to bounce.
         arrived: (d,) velocity before the jump; before: (c,) gap velocities then; rebound: (c,) how fast contacts would
             leave; struck: (c,) those that take part in the impact.
@@ -88,6 +90,7 @@ class Moment(NamedTuple):
     limits: Limits
     regular: Array
     resting: Array
+    falls: Array
     found: Array
     soft: Array
     arrived: Array
@@ -131,7 +134,7 @@ def pass_by(system, params, h, at, due: Due, limits: Limits, all_at_once, inelas
     place = Place.at(system, params, t, q, u.size)
     size = reach(system, params, t, place, q)
     (count, each), rows = place.drift.shape, jnp.abs(place.rows[:, 0])
-    before, still = place.velocity(u), jnp.zeros(count, bool)
+    before, still, slowly = place.velocity(u), jnp.zeros(count, bool), jnp.zeros_like(place.gap)
     law, lasting = Law.of(system, params, before[:, 0]), Law.of(system, params, jnp.zeros_like(place.gap))
     closed = place.gap <= limits.gap
     this = (jnp.arange(count) == due.contact) & due.strike
@@ -144,6 +147,12 @@ def pass_by(system, params, h, at, due: Due, limits: Limits, all_at_once, inelas
     flows = due.strike & (jnp.sum(part) == 1) & system.flows
     approaches = part & (before[:, 0] < -limits.velocity)
     seconds = jnp.where(jnp.abs(left) > jnp.finfo(q.dtype).tiny, left, 1.0)
+
+    def gap(t):
+        return system.gap(t, q, params)
+
+    # A wall that falls away within the step faster than any acceleration makes it leaves the body where it is.
+    recedes = gap(t + left) - place.gap - left * place.drift[:, 0] if depends_on_time(gap, t) else slowly
 
     def slow(so_far: _SoFar):
         """(c,) contacts that leave so slowly that they may be back within the step."""
@@ -175,6 +184,7 @@ def pass_by(system, params, h, at, due: Due, limits: Limits, all_at_once, inelas
         back = jnp.where(bounce.bounce[:, None], restitution(law, bounce, less, each - 1), 0.0)
         smooth = jnp.concatenate([room[:, None], bend[:, 1:]], axis=1)
         touching = (place.gap <= here.gap) & (speeds[:, 0] >= -here.velocity) & ~due.released
+        touching = touching & ~(recedes > 2 * left * here.slow)
         on = touching & (speeds[:, 0] <= here.velocity + here.slow + so_far.slow)
         near = (room + place.rows[:, 0] @ free < 0) | (place.gap <= here.gap)
         moving = length(speeds[:, 1:]) > here.slip
@@ -230,7 +240,7 @@ def pass_by(system, params, h, at, due: Due, limits: Limits, all_at_once, inelas
 
     none = jnp.zeros((count, each), u.dtype)
     nowhere = Reaction(jnp.zeros_like(u), none, jnp.zeros(count, jnp.int8), due.direction)
-    yes, slowly = jnp.array(True), jnp.zeros_like(place.gap)
+    yes = jnp.array(True)
     jump = Jump.nothing(count, each - 1, u.dtype)
     start = _SoFar((u, none), jump, slowly, still, slowly, yes, nowhere, nowhere.u, none, limits, ~yes, yes)
     begin = jnp.where(due.strike | jnp.any(due.ended), HIT, MODES)
@@ -239,12 +249,14 @@ def pass_by(system, params, h, at, due: Due, limits: Limits, all_at_once, inelas
     pushed = h / 2 * jnp.max(rows @ jnp.abs(going.u - so_far.free), initial=0.0)
     speeds = place.velocity(w)
     rests = due.released | (jnp.abs(speeds[:, 0]) <= limits.velocity)
-    rests = (going.modes != OPEN) | ((place.gap <= limits.gap) & (speeds[:, 0] >= -limits.velocity) & rests)
+    falls = (place.gap <= limits.gap) & (recedes > 2 * left * limits.slow)
+    rests = (going.modes != OPEN) | falls | ((place.gap <= limits.gap) & (speeds[:, 0] >= -limits.velocity) & rests)
     return Moment(
         u=w, z=z, jump=so_far.jump, modes=going.modes, direction=going.direction, a=going.u, load=going.z,
         here=place, speeds=speeds, free=so_far.free, bend=so_far.bend, limits=limits,
         regular=pushed > limits.velocity, found=so_far.found & (so_far.possible | ~so_far.again), soft=so_far.soft,
-        resting=rests, arrived=u, before=before[:, 0], rebound=so_far.rebound, struck=part, law=law, lasting=lasting,
+        resting=rests, falls=falls, arrived=u, before=before[:, 0], rebound=so_far.rebound, struck=part, law=law,
+        lasting=lasting,
     )  # fmt: skip
 
 

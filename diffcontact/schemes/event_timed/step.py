@@ -329,7 +329,7 @@ def watching(now: Moment, lasts) -> tuple[Array, ...]:
     values = zero + limits.gap, forces, jnp.where(slips, limits.slip, forces)
     rates = zero + limits.velocity, zero, jnp.where(slips, eps * sizes, 0.0)
     kinds = 3 if now.direction.shape[1] else 2
-    watch = ~closed, lasting, lasting & (mu > 0)
+    watch = ~closed & ~now.falls, lasting, lasting & (mu > 0)
     return tuple(jnp.concatenate(x[:kinds]) for x in (watch, values, rates))
 
 
@@ -431,9 +431,8 @@ class EventTimed(Scheme):
     system of these modes (`friction`, the package). Impacts are Moreau's with Coulomb's law. Further events are a slip
     that comes to its end, whose time carries its derivative, friction that reaches its bound and a load that vanishes:
     there the acceleration is continuous, and nothing depends on the time to first order. Exact for constant forces and
-    flat contacts; all else is of fourth order in state and derivative, but for a slip in space that comes to its end on
-    a bent path, whose derivative is of second. With `order=2` given forces of time are integrated to fourth order, all
-    else to second (`experiments/friction_orders.py`).
+    flat contacts; all else is of the method's order in state and derivative, but for a slip in space that comes to its
+    end on a bent path, whose derivative is of second (`experiments/friction_orders.py`).
 
     - NO_FRICTION: there may be no finite reaction, because bodies jam, or slip presses a contact together as fast as
       its load opens it (Painleve's paradox). Friction is left out there. Where it presses faster than that and the
