@@ -46,7 +46,11 @@ def traced(system: System, params: Any, t: Array, q: Array, u: Array) -> tuple[S
 def once_traced(function, *given):
     """`function` of what has the shapes of `given`, as a program; lanes are looked for only where that has some."""
     closed, shape = jax.make_jaxpr(function, return_shape=True)(*given)
-    run = jaxpr_as_fun(closed)
+    # Constants are given like all else: within a batch they may have lanes, too.
+    count = len(closed.consts)
+
+    def run(*leaves):
+        return jaxpr_as_fun(ClosedJaxpr(closed.jaxpr, leaves[:count]))(*leaves[count:])
 
     @jax.custom_batching.custom_vmap
     def program(*leaves):
@@ -61,7 +65,9 @@ def once_traced(function, *given):
             found = run(*leaves)
         return found, [any(in_batched)] * len(found)
 
-    return lambda *given: jax.tree.unflatten(jax.tree.structure(shape), program(*jax.tree.leaves(given)))
+    return lambda *given: jax.tree.unflatten(
+        jax.tree.structure(shape), program(*closed.consts, *jax.tree.leaves(given))
+    )
 
 
 def _program(jaxpr, name, first: bool, more: bool):
