@@ -175,7 +175,7 @@ def choose(mass, rows, b, v, mu, on, known, direction, fixed=None) -> tuple[Reac
         closed, slips = modes != OPEN, modes == SLIP
         force = unit_w * stride
         pulls, apart = z[:, 0] < -force[:, 0], length(w[:, 1:])
-        wants = jnp.where(closed, ~pulls | (slips & ~known), w[:, 0] < -unit_w) & on
+        wants = jnp.where(closed, ~pulls | (slips & ~known & (mu > 0)), w[:, 0] < -unit_w) & on
         bound, rub = mu * z[:, 0], length(z[:, 1:])
         # A stuck contact beyond its bound sets out against its friction; one that slips keeps to where it goes. What
         # comes into touch slips as it does; if it pulls then, it may still stick, and if it pulls then, it is open.
