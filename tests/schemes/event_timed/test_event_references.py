@@ -28,7 +28,7 @@ CASES = {
     "exact/double_pendulum_wall": (1e-2, 6, 1e-9, 1e-9),
     "hybrid/table_chatter": EXACT,
     "hybrid/block_bounce": EXACT,
-    "hybrid/hopper": (1e-2, 4, 1e-5, 1e-4),
+    "hybrid/hopper": (5e-3, 6, 2e-7, 7e-7),
     "hybrid/cartpole_walls": (1e-2, 6, 1e-9, 1e-8),
     "hybrid/triple_pendulum": (1e-2, 6, 2e-9, 1e-8),
     "coulomb/slope_stop": EXACT,
