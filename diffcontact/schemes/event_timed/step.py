@@ -397,7 +397,8 @@ class EventTimed(Scheme):
     its second term.
 
     **Accuracy.** Exact to rounding for constant forces at every h; for smooth ones fourth order in state and
-    derivative, or second (`order=2`, down to half the work of a step). A force that is not smooth costs the order in
+    derivative, or second or sixth (`order`). Second order is Heun's method and needs thirty steps for a period, fourth
+    order fifteen. A force that is not smooth costs the order in
     the steps that it is not smooth in, whatever the order: a jump inside a step leaves an error of h |jump| / 4 or so
     in the velocity, a kink one of h^2; `breaks` put both between steps. Where forces change so much within the steps
     that truncation may come to more than 1/32 of the way of a coordinate the status is TOO_COARSE
@@ -428,7 +429,7 @@ class EventTimed(Scheme):
     No derivative exists at grazing impacts, at simultaneous impacts of coupled contacts, and when a Zeno sequence ends.
 
     **Friction** (`System(slip=...)`). Each contact is open, sticks or slips, and the reaction follows from one linear
-    system of these modes (`friction`, the package). Impacts are Moreau's with Coulomb's law. Further events are a slip
+    system of these modes (`modes.react`). Impacts are Moreau's with Coulomb's law. Further events are a slip
     that comes to its end, whose time carries its derivative, friction that reaches its bound and a load that vanishes:
     there the acceleration is continuous, and nothing depends on the time to first order. Exact for constant forces and
     flat contacts; all else is of the method's order in state and derivative, but for a slip in space that comes to its
