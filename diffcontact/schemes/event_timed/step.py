@@ -436,8 +436,9 @@ class EventTimed(Scheme):
     end on a bent path, whose derivative is of second (`experiments/friction_orders.py`).
 
     - NO_FRICTION: there may be no finite reaction, because bodies jam, or slip presses a contact together as fast as
-      its load opens it (Painleve's paradox). Friction is left out there. Where it presses faster than that and the
-      contact would open by itself, two motions obey the law, with a load and without: one of them is taken.
+      its load opens it (Painleve's paradox). The motion goes on in the modes that were tried last. Where it presses
+      faster than that and the contact would open by itself, two motions obey the law, with a load and without: one of
+      them is taken.
     - TOO_COARSE: what slips behind bounces that are left out is driven by more than 1/64 of the bodies' fastest motion.
     - TOO_COARSE: a slip in space turns by more than 45 degrees between two events, or passes by zero with more than
       1/64 of its speed, and is faster than 1/1024 of the bodies' fastest motion so far. Below that the derivative may
