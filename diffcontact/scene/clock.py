@@ -144,6 +144,16 @@ def resolution(times: NDArray) -> float:
     return 1e-9
 
 
+def summed(spacings: NDArray) -> NDArray:
+    """(n,) times from those that passed since the row before, NaN where one is missing but in the first row.
+
+    Example:
+        >>> summed(np.array([np.nan, 0.5, 0.25])).tolist()
+        [0.0, 0.5, 0.75]
+    """
+    return np.concatenate([[0.0], np.cumsum(spacings[1:])])
+
+
 def backwards(times: NDArray) -> bool:
     """Whether times fall from most rows to the next: a table whose last moment stands first.
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from diffcontact.host.files import read_bytes, read_text
 from diffcontact.host.messages import did_you_mean, shown
-from diffcontact.scene.clock import backwards, frame_clock, increasing, straight_clock
+from diffcontact.scene.clock import backwards, frame_clock, increasing, straight_clock, summed
 from diffcontact.scene.numerals import is_number, number
 from diffcontact.scene.reading import FROM_DATA, Reading
 from diffcontact.scene.recordings import Sheet, recognised
@@ -335,6 +335,7 @@ def _clock(rows: Sequence[int], table: Mapping[str, NDArray], reading: Reading) 
     if not reading.time:
         return keep, reading.time_factor * keep.astype(float)
     name, written = reading.time, table[reading.time]
+    written = summed(written) if reading.spacing else written
     if backwards(written):
         first, last = written[np.isfinite(written)][[0, -1]]
         raise ValueError(

@@ -11,6 +11,7 @@ from diffcontact.scene.numerals import is_number
 KEYS = {
     "time": "the column of the times; without it rows are counted, as frames",
     "time_unit": 'of that column, the system\'s by default: "s", "ms", "frame"',
+    "spacing": "true: that column holds the time since the row before, dt, and is summed (false)",
     "rate": 'rows, or frames, per second; or "from data" where times were rounded and follow a line over the rows',
     "lost_frames": "true: times were rounded or late, and frames in which nothing was found have no row (false)",
     "untimed": '"leave out": rows whose time is missing or does not increase',
@@ -38,6 +39,7 @@ class Reading:
         time: column of the times; "" counts rows.
         time_unit: of that column, and of times that are given elsewhere.
         time_factor: from that to the system's.
+        spacing: whether that column holds the times from one row to the next.
         rate: rows per unit of the system's time, or "from data"; None: the times are as they stand.
         lost_frames: whether rows are of frames that are equally spaced, and some frames have none.
         leave_out: whether rows without a time, or whose time does not increase, are left out.
@@ -53,6 +55,7 @@ class Reading:
     time: str = ""
     time_unit: str = "s"
     time_factor: float = 1.0
+    spacing: bool = False
     rate: float | str | None = None
     lost_frames: bool = False
     leave_out: bool = False
@@ -88,6 +91,7 @@ class Reading:
             time=column,
             time_unit=unit,
             time_factor=factor,
+            spacing=_of_the_column(data, column, "spacing") and data.flag("spacing", False),
             rate=rate,
             lost_frames=_lost_frames(data, column),
             leave_out=_leave_out(data, column),
@@ -124,21 +128,22 @@ def _rate(data: Table, column: str) -> float | str | None:
     return rate
 
 
+def _of_the_column(data: Table, column: str, key: str) -> bool:
+    """Whether a key is there that says how the column of the times is read."""
+    if key in data and not column:
+        raise data.fail(key, "without data.time, expected the column of the times with it")
+    return key in data
+
+
 def _lost_frames(data: Table, column: str) -> bool:
-    lost = data.flag("lost_frames", False)
-    if lost and not column:
-        raise data.fail("lost_frames", "without data.time, expected the column of the times with it")
+    lost = _of_the_column(data, column, "lost_frames") and data.flag("lost_frames", False)
     if lost and data.data.get("rate") == FROM_DATA:
         raise data.fail("lost_frames", f"with data.rate = {FROM_DATA!r}, expected frames a second, or no rate")
     return lost
 
 
 def _leave_out(data: Table, column: str) -> bool:
-    if "untimed" not in data:
-        return False
-    if not column:
-        raise data.fail("untimed", "without data.time, expected the column of the times with it")
-    return data.choice("untimed", (LEAVE_OUT,)) == LEAVE_OUT
+    return _of_the_column(data, column, "untimed") and data.choice("untimed", (LEAVE_OUT,)) == LEAVE_OUT
 
 
 def _likelihood(data: Table) -> float | None:

@@ -8,6 +8,7 @@ from diffcontact.scene.draft import layout, survey
 from diffcontact.scene.draft.layout import layout_of
 from diffcontact.scene.draft.motion import curvature, oscillates, strikes, wall_run
 from diffcontact.scene.draft.spelling import is_meant
+from diffcontact.scene.measurements import read_measurements
 
 TIMES = np.arange(60) / 30
 
@@ -178,6 +179,77 @@ def test_an_angle_without_a_unit_is_in_degrees_where_radians_would_be_many_turns
         ("disc angle [rad]", "rad", False),
     ]
     assert len(found.markers) == 1
+
+
+@cases(
+    "head rate line",
+    r"""
+    # fps: 240\nframe,x,y | 240 | 1
+    Video,ball.mp4\nFrame rate,59.94\nWidth,1920\n\nframe,x,y | 59.94 | 2
+    # by me, at 120 fps\nframe,x,y | 120 | 1
+    FREQUENCY,100,\nANALOG_FREQUENCY,1000,\nMARKER_NAMES,ball, | 100 | 1
+    Capture Frame Rate,240,Export Frame Rate,120\nframe,x,y | 120 | 1
+    Trajectories\n200\n,ball,\nframe,x,y\n,mm,mm | 200 | 2
+    # cut off at 6 Hz\nframe,x,y | none | 0
+    """,
+)
+def test_a_rate_that_stands_above_the_numbers_is_that_of_the_frames(tmp_path, head, rate, line):
+    frames = np.arange(60.0)
+    found = look(tmp_path, head, [frames, 300 + 9 * frames, 200 + 50 * np.cos(frames / 9)], digits=0)
+    assert found.time_unit == "frame"
+    assert found.rate == (None if rate == "none" else (float(rate), f"as line {line} says"))
+
+
+@cases(
+    "head names unit",
+    r"""
+    Trajectories\n,,A,,B,\nFrame,Sub Frame,X,Y,X,Y\n,,mm,mm,mm,mm | A X,A Y,B X,B Y | mm
+    ,Type,Marker,Marker,Marker,Marker\n,Name,A,A,B,B\n,ID,1,1,2,2\nFrame,Time (s),X,Y,X,Y | A X,A Y,B X,B Y | px
+    Length Units,Meters\n\n,Name,A,A,B,B\nFrame,Time (s),X,Y,X,Y | A X,A Y,B X,B Y | m
+    POINTS,A,B\n | A x,A y,B x,B y | px
+    """,
+)
+def test_points_that_are_named_above_their_axes_name_the_columns(tmp_path, head, names, unit):
+    frames, wave = np.arange(60.0), np.round(90 * np.sin(TIMES))
+    clocks = [frames] if head.startswith("POINTS") else [frames, frames]
+    found = look(tmp_path, head, [*clocks, wave, -wave, 3 * wave, 100 - wave], digits=0)
+    columns = [column for marker in found.markers for column in marker.axes.values()]
+    assert [column.name for column in columns] == names.split(",")
+    assert {column.unit for column in columns} == {unit}
+
+
+@pytest.mark.parametrize(("name", "second"), [("dt", 1.0), ("delta_t [ms]", 1e-3), ("time step (s)", 1.0)])
+def test_times_from_one_row_to_the_next_are_summed(tmp_path, name, second):
+    steps = np.full(60, 1 / 60)
+    steps[[0, 20]] = 0.0, 0.1
+    found = look(tmp_path, f"{name},x [m]", [steps / second, np.sin(3 * np.cumsum(steps))], digits=9)
+    assert "spacing = true  # the column holds the times from one row to the next" in found.keys
+    np.testing.assert_allclose(second * found.times, np.cumsum(steps), atol=1e-7)
+    read = read_measurements(found.path, ["x [m]"], found.reading)
+    np.testing.assert_allclose(read.times, found.times)
+
+
+@pytest.mark.parametrize("name", ["", "Unnamed: 0", "index", "row", "frame", "sample"])
+def test_numbers_of_rows_are_no_places(tmp_path, name):
+    """Rows may have been dropped since they were counted."""
+    rows = np.delete(np.arange(70.0), range(20, 30))
+    found = look(tmp_path, f"{name},y_px", [rows, np.round(300 + 90 * np.sin(rows / 9))], digits=0)
+    assert [list(marker.axes) for marker in found.markers] == [["y"]]
+    assert found.time_unit == "frame"
+    assert found.times[20] == (30 if name else 20)
+
+
+@pytest.mark.parametrize("name", ["timestamp_ms", "Latest: Time (ms)", "Run 1: time [ms]"])
+def test_times_come_before_numbers_of_rows(tmp_path, name):
+    found = look(tmp_path, f"index,{name},cx,cy", [np.arange(60.0), 1e3 * TIMES, 9 * TIMES**2, np.sin(3 * TIMES)])
+    assert (found.reading.time, found.time_unit) == (name, "ms")
+    assert [list(marker.axes) for marker in found.markers] == [["x", "y"]]
+
+
+@pytest.mark.parametrize("way", [np.sqrt(TIMES), TIMES**2, TIMES + 0.1 * np.sin(9 * TIMES)])
+def test_what_wanders_is_no_clock(tmp_path, way):
+    assert look(tmp_path, "ball,y", [way, np.cos(3 * TIMES)]).reading.time == ""
+    assert look(tmp_path, "clock,y", [TIMES, np.cos(3 * TIMES)]).reading.time == "clock"
 
 
 def test_one_guess_of_the_unit_holds_for_all_columns(tmp_path):

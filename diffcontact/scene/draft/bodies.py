@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diffcontact.scene.draft.motion import Strike, strikes, wall_run
-from diffcontact.scene.draft.parts import RATE, Draft, drag_key, metres, metric_keys, names_of, seconds, unit_key
+from diffcontact.scene.draft.parts import Draft, drag_key, metres, metric_keys, names_of, second, seconds, unit_key
 from diffcontact.scene.draft.survey import Column, Marker, Survey
-from diffcontact.scene.units import factor
 
 _GRAVITY = 9.81
 # Samples of a flight that show how it bends.
@@ -64,7 +63,7 @@ def one_body(survey: Survey, marker: Marker) -> Draft | None:
     gravity = gravity_of(survey, columns)
     if not run and not any(gravity):
         return None
-    unit = 1.0 / RATE if survey.time_unit == "frame" else factor(survey.time_unit, "s")
+    unit = second(survey)
     spacing = 2 * float(np.median(np.diff(times)))
     edges = max(begin + spacing, times[0]), min(end - spacing, times[-1])
     cut = (

@@ -9,12 +9,19 @@ from dataclasses import dataclass, field
 from diffcontact.host.messages import shown
 from diffcontact.scene.units import is_unit
 
+# Loggers write the name of the run before a colon.
 TIME = re.compile(
-    r"(t|time|zeit|temps|tid|tiempo|tempo|seconds?|sek|timestamp)\b.*|(t|time)_(s|ms|us|min|h|hr|sec\w*|min\w*|hour\w*)",
+    r"(.*: *)?((t|time|zeit|temps|tid|tiempo|tempo|seconds?|sek|timestamp)\b.*"
+    r"|(t|time|timestamp)_(s|ms|us|min|h|hr|sec\w*|min\w*|hour\w*))",
     re.IGNORECASE | re.DOTALL,
 )
-FRAME = re.compile(r"(frame|row|image|picture|bild|index|nr|no|#)\b.*|.*frame.*", re.IGNORECASE | re.DOTALL)
+# From one row to the next.
+SPACING = re.compile(r"(d|delta|\u0394|\u2206)[\s_]?t(ime)?|time[\s_]?(step|interval|diff\w*)|interval", re.IGNORECASE)
+FRAME = re.compile(r"(image|picture|bild)\b.*|.*frame.*", re.IGNORECASE | re.DOTALL)
+COUNT = re.compile(r"(row|index|nr|no|#|sample|unnamed)\b.*|", re.IGNORECASE | re.DOTALL)
 AXIS = re.compile(r"(?:^|(?<=[\s_.\-]))([xyzXYZ])(?=[\s_.\-]|\d|$)")
+_LETTER = re.compile(r"([xyz])\w*", re.IGNORECASE)
+_CENTRE = re.compile(r"(?:c|pos|cent\w*|mid)([xyz])\d*", re.IGNORECASE)
 LENGTHS = ("m", "cm", "mm", "um", "km", "in", "ft", "px")
 TIMES = ("s", "ms", "us", "min", "h", "frame")
 FULL_TURN = {"rad": 6.283185307179586, "deg": 360.0, "turn": 1.0}
@@ -94,8 +101,22 @@ class Headings:
     def may_be_position(self, name: str) -> bool:
         """Whether a column may be a place, by its name and unit."""
         unit = self.unit(name)
-        clock = FRAME.fullmatch(name.strip()) or TIME.fullmatch(name.strip())
+        clock = any(pattern.fullmatch(name.strip()) for pattern in (TIME, FRAME, COUNT)) or is_spacing(name)
         return unit in LENGTHS if unit else not (clock or _OTHER.search(core(name)))
+
+
+def axis_of(name: str) -> tuple[str, str]:
+    """The axis along which a column is a place, "" where its name says none, and the name of the point.
+
+    Example:
+        >>> [axis_of(name) for name in ("ball x [mm]", "X2", "left cart", "cy", "pos_z (m)", "xpos")]
+        [('x', 'ball'), ('x', '2'), ('', 'left cart'), ('y', 'c'), ('z', 'pos'), ('x', 'pos')]
+    """
+    point = core(name)
+    found = AXIS.search(point) or _LETTER.fullmatch(point) or _CENTRE.fullmatch(point)
+    if not found:
+        return "", point
+    return found[1].lower(), (point[: found.start(1)] + point[found.end(1) :]).strip(" _.-")
 
 
 def core(name: str) -> str:
@@ -103,10 +124,21 @@ def core(name: str) -> str:
     return _BEHIND.sub("", _BRACKETS.sub("", name)).strip(" _")
 
 
+def is_spacing(name: str) -> bool:
+    """Whether a column holds the times from one row to the next.
+
+    Example:
+        >>> [is_spacing(name) for name in ("dt", "delta_t [ms]", "time step (s)", "t", "distance")]
+        [True, True, True, False, False]
+    """
+    return SPACING.fullmatch(core(name)) is not None
+
+
 def is_name(text: str) -> bool:
     """Whether a text names what a column of a recording usually holds."""
     text = text.strip()
-    return bool(TIME.fullmatch(text) or FRAME.fullmatch(text) or AXIS.search(core(text)) or _stated(text)[0])
+    clock = TIME.fullmatch(text) or FRAME.fullmatch(text) or (text and COUNT.fullmatch(text)) or is_spacing(text)
+    return bool(clock or AXIS.search(core(text)) or _stated(text)[0])
 
 
 def read_unit(text: str) -> str:

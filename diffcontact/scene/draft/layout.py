@@ -5,12 +5,13 @@ from __future__ import annotations
 import codecs
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from diffcontact.host.messages import shown
 from diffcontact.scene.draft.headings import is_name, read_unit
 from diffcontact.scene.draft.spelling import has_decimal_comma, is_meant, is_plain, require_word
+from diffcontact.scene.numerals import is_number
 from diffcontact.scene.recordings.sheet import Row, rows_of
 
 # Numbers begin in one of so many lines.
@@ -18,8 +19,22 @@ _HEAD = 200
 # So many lines of a long text say what divides it; of the others only those are kept that are not plain numbers.
 _LOOKED_AT = 5000
 _PLAIN = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+# Before names of points.
+_POINTS = re.compile(r"(markers?|points?|tracks?|body\s?parts?)([\s_]?names?)?", re.IGNORECASE)
 # What lines begin with that are no data.
 _COMMENTS = "#%"
+# Rows per second: a name with a number in the next cell, or a number with its unit anywhere.
+_CELLS = re.compile(r"[,;\t:=]|\s{2,}")
+_RATE = re.compile(
+    r"((capture|export\w*|sampl\w*|video|camera|film|image|recording|data)[\s_-]?)?"
+    r"(frame[\s_-]?rate|frames[\s_-]?per[\s_-]?second|fps|frequency|rate|bildrate|bilder pro sekunde|trajectories)"
+    r"(\s*[\[(]?(hz|fps|1/s)[\])]?)?",
+    re.IGNORECASE,
+)
+_FPS = re.compile(
+    r"\b(\d+(?:[.,]\d+)?) *(?:fps|frames?/s|frames? (?:per|a) second)\b|\bfps +(\d+(?:[.,]\d+)?)", re.IGNORECASE
+)
+_UNIT = re.compile(r"(length|position|distance)[\s_]?units?", re.IGNORECASE)
 # What columns without a header usually are, by how many there are.
 _USUAL = {
     2: ("t", "x"),
@@ -40,6 +55,9 @@ class Layout:
         skip: lines before the header and between it and the numbers.
         names: of the columns, where there is no header that is read as one; else None.
         named_in: the comment that has these names, 0 where they are a guess.
+        rate: rows per second that a line before the numbers states, or None.
+        rate_in: the line that does.
+        length: the unit of lengths that such a line states, or "".
         units: name -> what stands below it in a row of units.
         columns: those that hold numbers.
         missing: words that stand for lost samples.
@@ -54,6 +72,9 @@ class Layout:
     missing: tuple[str, ...]
     remarks: tuple[str, ...] = ()
     named_in: int = 0
+    rate: float | None = None
+    rate_in: int = 0
+    length: str = ""
     units: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -94,7 +115,39 @@ def layout_of(lines: Sequence[str]) -> Layout:
     best = max(found.values(), key=lambda table: (table.numbers, table.part))
     if len(lines) > _LOOKED_AT:
         best = _table(lines, best.delimiter) or best
-    return _layout(_with_first(best))
+    found = _layout(_with_first(best), lines)
+    above = lines[: found.skip[0]]
+    rate, line = stated_rate(above)
+    length = next((read_unit(text) for _, name, text in _pairs(above) if _UNIT.fullmatch(name)), "")
+    return replace(found, rate=rate, rate_in=line, length=length)
+
+
+def stated_rate(lines: Sequence[str]) -> tuple[float | None, int]:
+    """Rows per second as lines above a table state them, and the line that does; that of an export counts most.
+
+    Example:
+        >>> stated_rate(["Frame rate;240", "cut off at 6 Hz"]), stated_rate(["# filmed at 59.94 fps"])
+        ((240.0, 1), (59.94, 1))
+        >>> stated_rate(["ANALOG_FREQUENCY\\t1000", "Capture Frame Rate,240,Export Frame Rate,120"])
+        (120.0, 2)
+    """
+    stated = [(i, name, text) for i, name, text in _pairs(lines) if _RATE.fullmatch(name)]
+    stated += [(i, "", match[1] or match[2]) for i, line in enumerate(lines, 1) for match in _FPS.finditer(line)]
+    found = []
+    for i, name, text in stated:
+        number = re.match(r"\d+([.,]\d+)?", text)
+        if number and (rate := float(number[0].replace(",", "."))) > 0:
+            found.append((not name.lower().startswith("export"), rate, i))
+    return min(found, key=lambda one: one[0])[1:] if found else (None, 0)
+
+
+def _pairs(lines: Sequence[str]) -> Iterator[tuple[int, str, str]]:
+    """Of lines that are no table: each cell with the next one, which may stand below it, and the line of that."""
+    before = ""
+    for i, line in enumerate(lines, 1):
+        for cell in (cell.strip(' "#%') for cell in _CELLS.split(line)):
+            yield i, before, cell
+            before = cell
 
 
 @dataclass(frozen=True)
@@ -131,7 +184,15 @@ def _table(lines: Sequence[str], delimiter: str) -> _Table | None:
     more, plain = ([], 0) if whole else _beyond(lines, delimiter, width)
     rows += more
     numbers = [_meant(row.fields, delimiter) for row in rows]
-    begin = next((i for i, row in enumerate(rows[:_HEAD]) if len(row.fields) == width and 2 * numbers[i] > width), None)
+    # Numbers of markers may stand in a header, too; words follow these.
+    begin = next(
+        (
+            i
+            for i, row in enumerate(rows[:_HEAD])
+            if len(row.fields) == width and 2 * numbers[i] > width and any(numbers[i : i + 2][-1:])
+        ),
+        None,
+    )
     if width < 1 or begin is None:
         return None
     before, data = (tuple(row for row in part if len(row.fields) == width) for part in (rows[:begin], rows[begin:]))
@@ -192,23 +253,23 @@ def _with_first(table: _Table) -> _Table:
     return replace(table, before=tuple(before), data=tuple(data))
 
 
-def _layout(table: _Table) -> Layout:
+def _layout(table: _Table, lines: Sequence[str]) -> Layout:
     data, delimiter = table.data, table.delimiter
     header, width = _header(table.before), len(data[0].fields)
+    columns, above = _named(table, header) if header else ((), None)
+    points, listed = _of_points(lines[: data[0].first - 1], delimiter, width)
+    if points and not any(map(is_name, columns)):
+        header, columns, above = None, points, listed
     between = [row for row in table.before if header is not None and row.first > header.last]
     noted = header is not None and _is_comment(header)
-    columns = tuple(field.lstrip(_COMMENTS).strip() for field in header.fields) if header else ()
-    named = header is not None and len(set(columns)) == len(columns)
-    names = columns if named and noted else None
-    if not named:
-        names = _USUAL.get(width, tuple(f"column {i + 1}" for i in range(width)))
-    kept = named and not noted
+    named, kept = bool(columns), bool(columns) and above is header and not noted
+    names = None if kept else columns or _USUAL.get(width, tuple(f"column {i + 1}" for i in range(width)))
     skip = (header.first - 1, data[0].first - 1 - header.last) if kept and header else (data[0].first - 1, 0)
     comma = delimiter != "," and any(has_decimal_comma(field) for row in data for field in row.fields)
     every, numeric = names or columns, table.columns
     words = dict.fromkeys(word for i in numeric for word in _words(data, i, delimiter, every[i]))
     units = next((row for row in between if _is_of_units(row)), None)
-    passed = [row for row in between if row is not units] if named else list(table.before)
+    passed = [row for row in between if row is not units] if named and header else list(table.before)
     return Layout(
         delimiter=delimiter,
         decimal="," if comma else ".",
@@ -217,7 +278,7 @@ def _layout(table: _Table) -> Layout:
         columns=tuple(every[i] for i in numeric),
         missing=tuple(words),
         remarks=_passed(passed, lambda row: any(is_meant(row.fields[i], delimiter) for i in numeric)),
-        named_in=header.first if header and named and noted else 0,
+        named_in=above.first if above and named and not kept else 0,
         units=dict(zip(every, map(str.strip, units.fields), strict=True)) if units else {},
     )
 
@@ -227,18 +288,51 @@ def _is_comment(row: Row) -> bool:
 
 
 def _header(before: Sequence[Row]) -> Row | None:
-    """The row that names the columns: the first of those that hold most of the usual names; a comment only with one."""
+    """The row that names the columns: the first of those that hold most of the usual names.
+
+    A comment, or a row with numbers, is one only with such a name.
+    """
     best, most = None, -1
     for row in before:
         usual = sum(is_name(field.lstrip(_COMMENTS)) for field in row.fields)
-        if usual > most and not _is_of_units(row) and (usual or not _is_comment(row)):
+        words = not _is_comment(row) and not any(map(is_number, row.fields))
+        if usual > most and not _is_of_units(row) and (usual or words):
             best, most = row, usual
     return best
 
 
+def _named(table: _Table, header: Row) -> tuple[tuple[str, ...], Row]:
+    """Distinct names of the columns, with those of points that stand above them where it takes these; and their row."""
+    below = tuple(field.lstrip(_COMMENTS).strip() for field in header.fields)
+    if len(set(below)) == len(below):
+        return below, header
+    for row in reversed([row for row in table.before if row.last < header.first]):
+        point, names = "", []
+        for above, name in zip(row.fields, below, strict=True):
+            point = above.lstrip(_COMMENTS).strip() or point
+            names.append(f"{point} {name}".strip())
+        if len(set(names)) == len(names) and not _meant(row.fields, table.delimiter):
+            return tuple(names), row
+    return (), header
+
+
+def _of_points(lines: Sequence[str], delimiter: str, width: int) -> tuple[tuple[str, ...], Row | None]:
+    """Names of columns without a header, where a line lists their points, as many as there are pairs or triples."""
+    for row in rows_of(lines, delimiter):
+        key, *points = [field.strip() for field in row.fields if field.strip()] or [""]
+        for axes in ("xyz", "xy"):
+            before = width - len(axes) * len(points)
+            if points and _POINTS.fullmatch(key) and 0 <= before <= 2:
+                names = [f"{point} {axis}" for point in points for axis in axes]
+                return (*[(), ("t",), ("frame", "t")][before], *names), row
+    return (), None
+
+
 def _is_of_units(row: Row) -> bool:
-    """Whether half of what stands in a row are units."""
+    """Whether half of what stands in a row are units, and nothing names a column; "frame" may be either."""
     stated = [field.lstrip(_COMMENTS) for field in row.fields if field.lstrip(_COMMENTS).strip()]
+    if any(is_name(field) and not read_unit(field) for field in stated):
+        return False
     return 2 * sum(bool(read_unit(field)) for field in stated) >= max(len(stated), 1)
 
 

@@ -37,7 +37,9 @@ def metric_keys(survey: Survey, columns: Sequence[Column]) -> list[str]:
     if any(column.unit == "px" for column in columns):
         keys.append(f'scale = {{ value = {PIXEL:g}, unit = "mm/px" }}  # a guess: no length is right until this is')
     if survey.time_unit == "frame":
-        keys.append(f"rate = {RATE}  # a guess: frames a second; no time is right until this is")
+        guess = (RATE, "a guess: frames a second; no time is right until this is")
+        rate, why = survey.rate or guess
+        keys.append(f"rate = {rate:g}  # {why}")
     return keys
 
 
@@ -59,7 +61,13 @@ def metres(column: Column) -> float:
 
 def seconds(survey: Survey) -> NDArray:
     """(n,) the times, as the draft will have them."""
-    return survey.times * (1.0 / RATE if survey.time_unit == "frame" else factor(survey.time_unit, "s"))
+    return survey.times * second(survey)
+
+
+def second(survey: Survey) -> float:
+    """How long the unit of the times is, as the draft will say [s]."""
+    rate, _ = survey.rate or (RATE, "")
+    return 1.0 / rate if survey.time_unit == "frame" else factor(survey.time_unit, "s")
 
 
 def unit_key(columns: Sequence[Column]) -> str:

@@ -12,8 +12,19 @@ from numpy.typing import NDArray
 
 from diffcontact.host.files import read_bytes, read_text
 from diffcontact.identify.noise import roughness
-from diffcontact.scene.clock import increasing, straight_clock
-from diffcontact.scene.draft.headings import AXIS, FRAME, FULL_TURN, LENGTHS, TIME, TIMES, Headings, core
+from diffcontact.scene.clock import increasing, resolution, straight_clock, summed
+from diffcontact.scene.draft.headings import (
+    COUNT,
+    FRAME,
+    FULL_TURN,
+    LENGTHS,
+    TIME,
+    TIMES,
+    Headings,
+    axis_of,
+    core,
+    is_spacing,
+)
 from diffcontact.scene.draft.layout import Layout, encoding_of, layout_of
 from diffcontact.scene.draft.orientation import is_angle, quaternions_in
 from diffcontact.scene.draft.toml import quoted, quoted_names
@@ -31,6 +42,8 @@ _MOST_IMPACTS = 60
 _MANY = 5000
 # What a motion is taken for is seen in so many of its rows; kinks are looked for around each of them.
 _LOOKED_AT = 20_000
+# A clock nobody named as one ticks as evenly.
+_TICK = 0.1
 # From this part of the rows on, times that do not increase were rounded.
 _ROUNDED = 0.02
 
@@ -76,6 +89,7 @@ class Survey:
         understood: what its header says, "" for a CSV.
         keys: TOML lines of [data] that its layout and its times need, in order.
         reading: the same, for reading it now.
+        rate: frames per second and where the recording states it, or None.
         time_unit: in which its times count: "s", "ms", ..., "frame".
         guessed: whether that is a guess.
         times: (n,) in that unit, of the rows that have one.
@@ -96,6 +110,7 @@ class Survey:
     guessed: bool
     times: NDArray
     markers: tuple[Marker, ...]
+    rate: tuple[float, str] | None = None
     flags: Mapping[str, str] = field(default_factory=dict)
     angles: tuple[Column, ...] = ()
     quaternions: tuple[tuple[str, ...], ...] = ()
@@ -155,17 +170,21 @@ def _surveyed(
     if reading.encoding != "UTF-8":
         keys.insert(0, f'encoding = "{reading.encoding}"')
     written = columns[time] if time else np.arange(next(iter(columns.values())).size, dtype=float)
-    keep, times, clock, told = _clock(written)
+    spacing = ["spacing = true  # the column holds the times from one row to the next"] if is_spacing(time) else []
+    keep, times, clock, told = _clock(summed(written) if spacing else written, unit == "frame")
     if time:
-        keys += [f"time = {quoted(time)}", f'time_unit = "{unit}"{"  # a guess" if guessed else ""}', *clock]
+        keys += [f"time = {quoted(time)}", f'time_unit = "{unit}"{"  # a guess" if guessed else ""}', *spacing, *clock]
     remarks += told
+    rate = None if layout is None or layout.rate is None else (layout.rate, f"as line {layout.rate_in} says")
+    if rate and unit == "frame":
+        remarks.append(f"line {layout.rate_in} says {rate[0]:g} frames a second")
     step = -(-keep.size // _LOOKED_AT)
     keep, times = keep[::step], times[::step]
     thinned = (
         f"looked at one row in {step} of {written.size}; a short motion is seen in a part of them" if step > 1 else ""
     )
     remarks += [thinned] if thinned else []
-    reading = _with_clock(reading, time, clock)
+    reading = _with_clock(reading, time, clock, bool(spacing))
     flags = _flags(columns)
     left = [name for name in columns if name != time and name not in flags.values()]
     if written.size > _MANY:
@@ -174,8 +193,10 @@ def _surveyed(
     left = [name for name in left if not any(name in names for names in quaternions)]
     angles = [name for name in left if _may_be_angle(name, headings)]
     positions = [name for name in left if name not in angles and headings.may_be_position(name)]
-    length = _length_unit([columns[name] for name in positions if not headings.unit(name)], unit == "frame")
-    found = [_column(name, columns[name][keep], headings.unit(name), length) for name in positions]
+    length = layout.length if layout else ""
+    stated = {name: headings.unit(name) or length for name in positions}
+    guess = _length_unit([columns[name] for name in positions if not stated[name]], unit == "frame")
+    found = [_column(name, columns[name][keep], stated[name], guess) for name in positions]
     moving = [column for column in found if _goes(column, times)]
     for names, what, among in (
         ([column.name for column in moving], "length", LENGTHS),
@@ -203,6 +224,7 @@ def _surveyed(
         time_unit=unit,
         guessed=guessed,
         times=times,
+        rate=rate,
         markers=tuple(markers),
         flags=flags,
         angles=tuple(_angle(name, columns[name][keep], headings.unit(name)) for name in angles),
@@ -230,22 +252,23 @@ def _layout_keys(layout: Layout | None) -> list[str]:
 
 
 def _time_column(columns: Mapping[str, NDArray], headings: Headings) -> str:
-    """The column of times, or else of frames, or else any that goes up steadily; "" for none.
+    """The column of times, or of spacings, of frames, of rows, or a first one that ticks as clocks do; "" for none.
 
     Raises:
         ValueError: there is one of times, and it goes down steadily.
     """
     steady = {name: values for name, values in columns.items() if _steady(values)}
-    for pattern in (TIME, FRAME):
-        for name in steady:
-            if pattern.fullmatch(name.strip()):
-                return name
+    found = [name for name in steady if TIME.fullmatch(name.strip())]
+    found += [name for name, values in columns.items() if is_spacing(name) and not np.any(values < 0)]
+    found += [name for pattern in (FRAME, COUNT) for name in steady if pattern.fullmatch(name.strip())]
+    if found:
+        return found[0]
     for name, values in columns.items():
         if TIME.fullmatch(name.strip()) and _steady(-values):
             raise ValueError(f"column {name!r}: the times fall from row to row; sort the rows by this column")
     first = next(iter(columns))
-    other = AXIS.search(first) is not None or headings.unit(first) not in ("", *TIMES)
-    return first if first in steady and not other else ""
+    other = axis_of(first)[0] != "" or headings.unit(first) not in ("", *TIMES)
+    return first if first in steady and not other and _ticks(columns[first]) else ""
 
 
 def _steady(values: NDArray) -> bool:
@@ -254,6 +277,21 @@ def _steady(values: NDArray) -> bool:
     if seen.size < 3 or not seen[-1] > seen[0]:
         return False
     return float(np.mean(np.diff(seen) < 0)) < _ROUNDED
+
+
+def _ticks(values: NDArray) -> bool:
+    """Whether values that go up do so by the same from row to row, early and late: what moves is slower at times.
+
+    Example:
+        >>> _ticks(np.array([0.0, 0.3, 0.7, 1.0, 1.3, 1.7])), _ticks(np.sqrt(np.arange(30.0)))
+        (True, False)
+    """
+    seen = values[np.isfinite(values)]
+    steps = np.diff(seen)
+    typical = float(np.median(steps))
+    near = _TICK * typical + 1.01 * resolution(seen)
+    parts = [np.median(part) for part in np.array_split(steps, 3) if part.size]
+    return bool(np.all(np.abs(np.array(parts) - typical) <= near) and np.mean(np.abs(steps - typical) <= near) > 0.5)
 
 
 def _are_impacts(times: NDArray) -> bool:
@@ -267,15 +305,18 @@ def _time_unit(name: str, columns: Mapping[str, NDArray], headings: Headings) ->
     headings.require_known(name, "time", TIMES)
     if stated := headings.unit(name):
         return stated, False
-    if FRAME.fullmatch(name.strip()) and not TIME.fullmatch(name.strip()):
+    counted = any(pattern.fullmatch(name.strip()) for pattern in (FRAME, COUNT))
+    if counted and not TIME.fullmatch(name.strip()):
         return "frame", False
     seen = columns[name][np.isfinite(columns[name])]
+    if is_spacing(name):
+        return ("ms" if np.median(seen) >= 1 else "s"), True
     if np.all(seen == np.round(seen)) and np.median(np.diff(seen)) == 1:
         return "frame", True
     return ("ms" if np.median(np.diff(seen)) >= 1 else "s"), True
 
 
-def _clock(written: NDArray) -> tuple[NDArray, NDArray, list[str], list[str]]:
+def _clock(written: NDArray, frames: bool) -> tuple[NDArray, NDArray, list[str], list[str]]:
     """Rows with a time, their times, the keys of [data] that these need, and what was noticed."""
     rows = np.arange(written.size)
     good = increasing(written)
@@ -283,7 +324,7 @@ def _clock(written: NDArray) -> tuple[NDArray, NDArray, list[str], list[str]]:
     if bad == 0:
         return rows, written, [], _gaps(written)
     kind = f"{bad} times are missing or do not increase"
-    if bad > _ROUNDED * written.size:
+    if bad > _ROUNDED * written.size and not frames:
         try:
             return rows, straight_clock(written), ['rate = "from data"  # the times were rounded'], [kind]
         except ValueError:
@@ -291,11 +332,10 @@ def _clock(written: NDArray) -> tuple[NDArray, NDArray, list[str], list[str]]:
     return rows[good], written[good], ['untimed = "leave out"  # rows without a time of their own'], [kind]
 
 
-def _with_clock(reading: Reading, time: str, clock: Sequence[str]) -> Reading:
+def _with_clock(reading: Reading, time: str, clock: Sequence[str], spacing: bool) -> Reading:
     text = "".join(clock)
-    return replace(
-        reading, time=time, rate="from data" if "rate" in text else None, leave_out=text.startswith("untimed")
-    )
+    rate = "from data" if "rate" in text else None
+    return replace(reading, time=time, rate=rate, leave_out=text.startswith("untimed"), spacing=spacing)
 
 
 def _gaps(times: NDArray) -> list[str]:
@@ -355,7 +395,7 @@ def _goes(column: Column, times: NDArray) -> bool:
         return False
     line = np.polynomial.polynomial.polyfit(times[seen], column.values[seen], 1)
     off = column.values[seen] - np.polynomial.polynomial.polyval(times[seen], line)
-    named = AXIS.search(column.name) is not None or not column.guessed
+    named = axis_of(column.name)[0] != "" or not column.guessed
     return named or float(np.max(np.abs(off))) > 1e-3 * column.span
 
 
@@ -363,10 +403,7 @@ def _markers(columns: Sequence[Column]) -> list[Marker]:
     """Points whose coordinates move, by what their columns have in common besides the axis."""
     points: dict[str, dict[str, Column]] = {}
     for column in columns:
-        point = core(column.name)
-        found = AXIS.search(point) or re.fullmatch(r"([xyzXYZ])\w*", point)
-        axis = found.group(1).lower() if found else ""
-        name = (point[: found.start(1)] + point[found.end(1) :]).strip(" _.-") if found else point
+        axis, name = axis_of(column.name)
         axes = points.setdefault(name, {})
         if all(other.unit == column.unit for other in axes.values()):
             axes.setdefault(axis, column)
