@@ -2,6 +2,7 @@
 
 import jax.numpy as jnp
 import numpy as np
+from scipy.integrate import solve_ivp
 
 import diffcontact as dc
 
@@ -140,6 +141,23 @@ def rubbing(rng):
         since, end = since + np.pi / np.sqrt(stiffness), 2 * centre - end
     x = 0.5 + np.where(times >= since, end, x)
     return "time[ms]\tposition[m]\n" + table([1e3 * times, x + 2e-4 * rng.normal(size=times.size)], "\t", 5)
+
+
+def pendulum(rng):
+    """Degrees of a swing by 0.5 rad, damped by 0.1/s, k = 16/s^2, about -20 degrees; every angle from 0 to 360."""
+    times = np.arange(600) / 60
+    equation = lambda t, y: [y[1], -16 * np.sin(y[0]) - 0.1 * y[1]]  # noqa: E731
+    angle = np.degrees(solve_ivp(equation, (0, 10), [0.5, 0], t_eval=times, rtol=1e-9, atol=1e-9).y[0]) - 20
+    return "Time (s);Angle (deg)\n" + table([times, (angle + 0.1 * rng.normal(size=600)) % 360], ";").replace(".", ",")
+
+
+def block(rng):
+    """A block that is pushed up to 2 m/s along a slope in the picture and slides to rest, slower by 2.5 m/s^2."""
+    times = np.arange(160) / 100
+    since, pushed = np.clip(times - 0.2, 0.0, 0.8), np.clip(times, 0.0, 0.2)
+    way = 5 * pushed**2 + 2 * since - 1.25 * since**2
+    places = np.stack([0.1 + 0.96 * way, 0.4 - 0.28 * way]) + 2e-4 * rng.normal(size=(2, 160))
+    return "dt [ms],x [cm],y [cm]\n" + table([np.full(160, 10.0), *(100 * places)])
 
 
 def thrown(rng):

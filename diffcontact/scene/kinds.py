@@ -30,7 +30,7 @@ from diffcontact.scene.contacts import (
 from diffcontact.scene.keys import Table
 from diffcontact.scene.ready import Derived, Drive, Quantity, ReadySystem
 from diffcontact.scene.rigid_bodies import BODIES, rigid_bodies
-from diffcontact.systems import balls, bouncing_ball, carts, laws, particle_line
+from diffcontact.systems import balls, bouncing_ball, carts, laws, particle_line, pendulum
 from diffcontact.systems.surfaces import Balls
 
 # More bodies or bounces than that no scene holds, and every pair of them is a contact.
@@ -80,6 +80,7 @@ OPTIONS: Mapping[str, Mapping[str, str]] = {
         "time": '"frame" (default) or "s"',
         "restitution": LAW_OPTION,
     },
+    "pendulum": _KIND,
     "particle line": _KIND
     | {
         "count": "how many (1)",
@@ -335,7 +336,10 @@ def _particle_line(options: Table) -> ReadySystem:
         ),
         "rest": Quantity("m", shape, what="where each particle is with its springs slack"),
     }
-    alone = {"stiffness": Derived("angular_frequency", lambda omega, known: known["mass"] * omega**2)}
+    alone = {
+        "stiffness": Derived("angular_frequency", lambda omega, known: known["mass"] * omega**2),
+        "gamma": Derived("deceleration", lambda slower, known: known["mass"] * slower / known["normal"]),
+    }
     return ReadySystem(
         system,
         quantities | state(count),
@@ -346,10 +350,29 @@ def _particle_line(options: Table) -> ReadySystem:
     )
 
 
+def _pendulum(options: Table) -> ReadySystem:
+    """A body that swings about an axis; angles are its coordinates."""
+    options.expect(*OPTIONS["pendulum"])
+    quantities = {
+        "stiffness": Quantity("1/s^2", low=0.0, positive=True, what="m g l / I: g / l of a point on a thread"),
+        "rest": Quantity("rad", what="the angle at which it hangs"),
+        "damping": Quantity("1/s", low=0.0, what="viscous: deceleration over velocity"),
+        "drag": Quantity("1/rad", low=0.0, what=_DRAG),
+    }
+    return ReadySystem(
+        pendulum(),
+        quantities | state(1, "rad"),
+        law="theta'' = -stiffness sin(theta - rest) - damping theta' - drag |theta'| theta'",
+        length="rad",
+        derived={"stiffness": Derived("angular_frequency", lambda omega, known: omega**2)},
+    )
+
+
 KINDS: Mapping[str, Callable[[Table], ReadySystem]] = {
     "carts": _carts,
     "balls": _balls,
     "bodies": rigid_bodies,
     "bouncing ball": _bouncing_ball,
+    "pendulum": _pendulum,
     "particle line": _particle_line,
 }

@@ -6,5 +6,6 @@ from diffcontact.systems.bodies import bodies
 from diffcontact.systems.bouncing_ball import bouncing_ball
 from diffcontact.systems.carts import carts
 from diffcontact.systems.particle_line import particle_line
+from diffcontact.systems.pendulum import pendulum
 
-__all__ = ["balls", "bodies", "bouncing_ball", "carts", "laws", "particle_line", "poses"]
+__all__ = ["balls", "bodies", "bouncing_ball", "carts", "laws", "particle_line", "pendulum", "poses"]

@@ -187,3 +187,16 @@ def track(bend: float, reach: float) -> Drawing:
         return Ball(jnp.stack([X, bend * X**2]), radius), Line(below.T)
 
     return Drawing(shapes, lambda params: (Coordinate("along the track"),))
+
+
+@lru_cache(maxsize=1)
+def pendulum() -> Drawing:
+    """A point on a rod of length one."""
+
+    def shapes(t, q, params):
+        del t
+        turned = q[0] - params["rest"]
+        end = jnp.stack([jnp.sin(turned), -jnp.cos(turned)])
+        return Line(jnp.stack([jnp.zeros_like(end), end])), Ball(end[None])
+
+    return Drawing(shapes, lambda params: (Coordinate("angle", "rad"),))

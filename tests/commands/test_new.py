@@ -8,11 +8,13 @@ import pytest
 from command_line import ROWS, assert_one_line
 from recorded import (
     ball,
+    block,
     by_ear,
     carriage,
     deeplabcut,
     kinovea,
     kinovea_csv,
+    pendulum,
     phyphox,
     puck,
     pucks,
@@ -42,6 +44,8 @@ CASES = {
     "pucks": (pucks, "2 balls or discs that collide in 2 dimensions", {"restitution": (0.8, 0.05)}),
     "carriage": (carriage, "a carriage driven by F_N", {"mass": (3.0, 0.05), "gamma": (1.0, 0.1)}),
     "rubbing": (rubbing, "an oscillation that dies away", {"stiffness": (40.0, 0.1), "gamma": (0.3, 0.005)}),
+    "pendulum": (pendulum, "a pendulum that swings", {"stiffness": (16.0, 0.03), "damping": (0.1, 0.01)}),
+    "block": (block, "a block that slides to rest", {"gamma": (2.5, 0.03)}),
     "thrown": (thrown, TUMBLES, {"restitution": (0.4, 0.01), "friction": (0.35, 0.03)}),
     "puck": (puck, "one body that meets walls in 2 dimensions", {"restitution": (0.7, 0.02)}),
 }
@@ -288,7 +292,7 @@ def test_what_is_no_unit_in_brackets_stays_a_label(draft, name):
         ("t,x\n" + "".join(f"{i},5\n" for i in range(40)), "run.csv: no position that moves among the columns"),
         (
             "t [s],phi [deg]\n" + "".join(f"{i / 60},{i}\n" for i in range(40)),
-            'run.csv: nothing but angles, "phi [deg]"; expected positions of a point that moves',
+            "run.csv: no scene fits; tried: nothing",
         ),
         ("t,x\n0,1\n1,2\n", "run.csv: no position that moves among the columns"),
         (b"\xff\xfe\x00", "run.csv: byte 2 is no UTF-16 text, expected a recording as text"),

@@ -89,9 +89,15 @@ SCENES = {
         "parameters": values("mass", "stiffness", "damping", "gamma", "normal", "rest", "q0", "u0"),
     },
     "oscillation": {
+        "system": {"kind": "pendulum"},
+        "data": {"noise": quantity("deg"), "time": "t"},
+        "preparation": {"column": "x"},
+        "parameters": values("stiffness", "rest", "damping", "drag", "q0", "u0"),
+    },
+    "slide": {
         "system": {"kind": "particle line"},
         "data": {"noise": quantity("mm"), "time": "t"},
-        "preparation": {"column": "x"},
+        "preparation": {"columns": ["x", "y"]},
         "parameters": values("mass", "stiffness", "damping", "gamma", "normal", "rest", "q0", "u0"),
     },
 }

@@ -63,6 +63,54 @@ def track(survey: Survey, x: Column, y: Column) -> Draft:
     )
 
 
+def pendulum(survey: Survey, angle: Column) -> Draft:
+    """What turns to and fro about an axis."""
+    omega = swings(survey, angle) or 1.0
+    return Draft(
+        "a pendulum that swings",
+        ('kind = "pendulum"',),
+        tuple(metric_keys(survey, [angle])),
+        (
+            'kind = "oscillation"',
+            f"column = {quoted(angle.name)}",
+            unit_key([angle]),
+            "periods = 10  # a stretch",
+        ),
+        (
+            'stiffness = { value = "from data", unit = "1/s^2" }  # g over the length of a thread',
+            f'damping = {{ value = {1e-3 * omega:.2g}, unit = "1/s", bounds = [0, {omega:.2g}] }}  # viscous',
+            'drag = { value = 0.01, unit = "1/rad", bounds = [0, 1] }  # of the air',
+            f'rest = {{ value = "from data", unit = "{angle.unit}", per_run = true }}',
+            f'q0 = {{ value = "from data", unit = "{angle.unit}", per_run = true }}',
+            f'u0 = {{ value = "from data", unit = "{angle.unit}/s", per_run = true }}',
+        ),
+        (),
+        (angle,),
+    )
+
+
+def slide(survey: Survey, columns: list[Column]) -> Draft:
+    """A block that slides to rest; gravity along a slope is a part of its deceleration."""
+    return Draft(
+        "a block that slides to rest",
+        ('kind = "particle line"', "per_unit_mass = true"),
+        tuple(metric_keys(survey, columns)),
+        ('kind = "slide"', f"columns = {names_of(columns)}", unit_key(columns)),
+        (
+            'gamma = { value = "from data", unit = "m/s^2", bounds = [0, 20] }  # on the level: mu g',
+            'damping = { value = 0.05, unit = "1/s", bounds = [0, 2], prior = { mean = 0, sigma = 0.2 } }  # viscous',
+            "mass = { value = 1, free = false }  # the motion shows none: all forces are per unit of mass",
+            "normal = { value = 1, free = false }",
+            "stiffness = { value = 0, free = false }",
+            "rest = { value = 0, free = false }",
+            'q0 = { value = "from data", unit = "mm", per_run = true }',
+            'u0 = { value = "from data", unit = "mm/s", per_run = true }',
+        ),
+        (),
+        tuple(columns),
+    )
+
+
 def driven(survey: Survey, column: Column, force: str) -> Draft:
     """A carriage that a measured force drives: with a force in newton its mass shows."""
     mass, damping, friction = pushed(seconds(survey), metres(column) * column.values, survey.forces[force]) or (

@@ -17,7 +17,7 @@ from diffcontact.scene.draft.balls import bouncing, heard
 from diffcontact.scene.draft.bodies import one_body, several
 from diffcontact.scene.draft.carts import carts, on_a_line
 from diffcontact.scene.draft.motion import curvature, oscillates
-from diffcontact.scene.draft.oscillators import driven, oscillation, swings, track
+from diffcontact.scene.draft.oscillators import driven, oscillation, pendulum, slide, swings, track
 from diffcontact.scene.draft.parts import Draft
 from diffcontact.scene.draft.survey import Column, Marker, Survey
 from diffcontact.scene.draft.toml import quoted
@@ -27,6 +27,8 @@ from diffcontact.scene.measurements import read_measurements
 from diffcontact.scene.preparation import PreparedRun
 
 _MOST_BALLS = 6
+# Angular frequencies of one pendulum differ by less.
+_TOGETHER = 0.03
 _WINDOW = "# window = [0, 1]  # only this part, in the unit of the times"
 
 
@@ -62,8 +64,11 @@ def draft(survey: Survey, folder: Path, name: str) -> tuple[str, str]:
 
 
 def _candidates(survey: Survey) -> Iterator[Draft]:
+    swinging = [angle for angle in survey.angles if swings(survey, angle)]
+    yield from (pendulum(survey, angle) for angle in swinging if not survey.markers or _swing_together(survey, angle))
     if not survey.markers:
-        yield heard()
+        if not survey.angles:
+            yield heard()
         return
     markers = sorted(survey.markers, key=lambda marker: -max(column.span for column in marker.axes.values()))
     # One scene has one unit of length: that of what moves furthest.
@@ -77,6 +82,13 @@ def _candidates(survey: Survey) -> Iterator[Draft]:
             yield collision
     # What moves furthest is what was filmed.
     yield from _single(survey, markers[0])
+
+
+def _swing_together(survey: Survey, angle: Column) -> bool:
+    """Whether a marker swings as often as an angle, as it does at the end of a pendulum."""
+    columns = [column for marker in survey.markers for column in marker.moving.values()]
+    often = [omega for column in columns if (omega := swings(survey, column)) is not None]
+    return any(abs(omega / (swings(survey, angle) or np.inf) - 1) < _TOGETHER for omega in often)
 
 
 def _unit(marker: Marker) -> str:
@@ -100,6 +112,7 @@ def _single(survey: Survey, marker: Marker) -> Iterator[Draft]:
                 yield bouncing(survey, column, axis, bounces)
     if (body := one_body(survey, marker)) is not None:
         yield body
+    yield slide(survey, sorted(marker.axes.values(), key=lambda column: column.name))
 
 
 def _text(survey: Survey, draft: Draft, folder: Path, notes: Sequence[str] = (), rough: float = 1.0) -> str:

@@ -205,12 +205,7 @@ def _surveyed(
         for name in names:
             headings.require_known(name, what, among)
     markers = _markers(moving)
-    if angles and not markers:
-        raise ValueError(
-            f"nothing but angles, {', '.join(map(quoted, angles[:8]))}; expected positions of a point that moves, as "
-            "x [mm], too; what only turns is a System of one's own, as in experiments/own_system.py"
-        )
-    if not markers and not _are_impacts(times):
+    if not markers and not angles and not _are_impacts(times):
         raise ValueError(
             f"no position that moves among the columns {', '.join(map(quoted, left[:8])) or 'but the time'}"
         )
@@ -372,8 +367,9 @@ def _angle(name: str, values: NDArray, stated: str) -> Column:
     """A column of angles: in degrees where radians would be many turns."""
     guess = "deg" if np.nanmax(np.abs(values), initial=0.0) > _MANY_TURNS * FULL_TURN["rad"] else "rad"
     unit = stated or guess
-    whole = np.unwrap(values[np.isfinite(values)], period=FULL_TURN[unit])
-    return Column(name, values, unit, not stated, roughness(whole) if whole.size else 0.0)
+    whole, seen = values.copy(), np.isfinite(values)
+    whole[seen] = np.unwrap(values[seen], period=FULL_TURN[unit])
+    return Column(name, whole, unit, not stated, roughness(whole) if seen.any() else 0.0)
 
 
 def _length_unit(columns: Sequence[NDArray], film: bool) -> str:

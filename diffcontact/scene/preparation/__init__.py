@@ -13,6 +13,7 @@ from diffcontact.scene.preparation.free_decay import Oscillation, Track
 from diffcontact.scene.preparation.poses import Poses
 from diffcontact.scene.preparation.rebound import Rebound
 from diffcontact.scene.preparation.run import Preparation, PreparedRun
+from diffcontact.scene.preparation.slide import Slide
 from diffcontact.scene.preparation.sound import Sound
 
 PREPARATIONS: Mapping[str, Any] = {
@@ -22,6 +23,7 @@ PREPARATIONS: Mapping[str, Any] = {
     "oscillation": Oscillation,
     "poses": Poses,
     "rebound": Rebound,
+    "slide": Slide,
     "sound": Sound,
     "track": Track,
 }
@@ -36,6 +38,7 @@ __all__ = [
     "Preparation",
     "PreparedRun",
     "Rebound",
+    "Slide",
     "Sound",
     "Track",
 ]

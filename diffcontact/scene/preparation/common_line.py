@@ -95,7 +95,7 @@ class CommonLine(Preparation):
         inside = slice(rows[0], rows[-1] + 1)
         times, points, seen = times[inside], points[:, inside], seen[:, inside]
         both = np.all(seen, axis=0)
-        direction = _principal_axis(points[seen])
+        direction = principal_axis(points[seen])
         direction = direction * np.sign(np.mean((points[1, both] - points[0, both]) @ direction))
         along = (points @ direction).T
         try:
@@ -119,6 +119,6 @@ class CommonLine(Preparation):
         return (PreparedRun(measurements.path, times, values, start, notes=notes, sha256=measurements.sha256),)
 
 
-def _principal_axis(points: NDArray) -> NDArray:
+def principal_axis(points: NDArray) -> NDArray:
     """The unit vector along which points (n, k) spread most."""
     return np.linalg.svd(points - points.mean(axis=0), full_matrices=False)[2][0]

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from diffcontact.scene.keys import Table
 from diffcontact.scene.measurements import Measurements
+from diffcontact.scene.preparation.coordinates import followed
 from diffcontact.scene.preparation.harmonic import angular_frequency, harmonic
 from diffcontact.scene.preparation.run import Preparation, PreparedRun
 from diffcontact.scene.ready import ReadySystem
@@ -118,11 +119,13 @@ class Oscillation(Preparation):
         column: its name.
         scale: from the column's unit to the system's.
         periods: how many periods a stretch has at least; infinite: the record is one run.
+        turns: whether the column is an angle, which may be written modulo a turn.
     """
 
     column: str
     scale: float
     periods: float
+    turns: bool = False
 
     gives: ClassVar[tuple[str, ...]] = ()
     KEYS: ClassVar[Mapping[str, str]] = {
@@ -138,7 +141,7 @@ class Oscillation(Preparation):
         periods = table.number("periods", 10.0)
         if periods < _FEWEST_SWINGS / 2:
             raise table.fail("periods", f"{periods}, expected at least {_FEWEST_SWINGS / 2}")
-        return cls(table.text("column"), table.factor("unit", ready.length), periods)
+        return cls(table.text("column"), table.factor("unit", ready.length), periods, ready.length == "rad")
 
     @property
     def suggests(self) -> tuple[str, ...]:
@@ -158,6 +161,7 @@ class Oscillation(Preparation):
 
     def __call__(self, times: NDArray, measurements: Measurements) -> tuple[PreparedRun, ...]:
         y = self.scale * measurements.columns[self.column]
+        y = followed(y) if self.turns else y
         seen = np.flatnonzero(np.isfinite(y))
         where = f"{measurements.path}: column {self.column!r}"
         if seen.size == 0:

@@ -1,0 +1,133 @@
+"""A block that slides until friction has brought it to rest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from diffcontact.scene.keys import Table
+from diffcontact.scene.measurements import Measurements
+from diffcontact.scene.preparation.common_line import principal_axis
+from diffcontact.scene.preparation.run import Preparation, PreparedRun
+from diffcontact.scene.ready import ReadySystem
+
+# Samples of a slide, at least, and of the lines that give its speed.
+_FEWEST, _LINE = 10, 5
+# A block slower than this part of its greatest speed is at rest.
+_RESTS = 0.05
+# What slides loses this part of its speed before it rests, or is lost.
+_SLOWED = 0.3
+# Samples are off a straight line, and off a parabola, by at most this part of the way.
+_OFF = 0.03
+
+
+@dataclass(frozen=True)
+class Slide(Preparation):
+    """A block on a plane that nothing drives any more: its way along a straight line.
+
+    The line is the principal axis of all positions, in the direction in which the block moves. The run begins where it
+    is fastest, as what pushed it lets go, and ends when it moves again after it came to rest, or with the recording.
+    The parabola through its way gives position, velocity and deceleration at the beginning.
+
+    Attributes:
+        names: one to three columns.
+        scale: from the columns' unit to the system's.
+    """
+
+    names: tuple[str, ...]
+    scale: float
+
+    gives: ClassVar[tuple[str, ...]] = ()
+    KEYS: ClassVar[Mapping[str, str]] = {
+        "columns": "of the block's position, one to three",
+        "unit": 'of all of them, the system\'s by default: "mm"',
+    }
+
+    @classmethod
+    def from_table(cls, table: Table, ready: ReadySystem) -> Slide:
+        """Read the scene's [preparation] table."""
+        table.expect("kind", *cls.KEYS)
+        names = table.names("columns")
+        if len(names) > 3:
+            raise table.fail("columns", f"{len(names)} columns, expected one to three")
+        return cls(names, table.factor("unit", ready.length))
+
+    @property
+    def suggests(self) -> tuple[str, ...]:
+        return ("q0", "u0", "deceleration")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.names
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        return (self.names[0] if len(self.names) == 1 else "along the way",)
+
+    @property
+    def description(self) -> str:
+        return "the way along a straight line, from where the block is fastest"
+
+    def __call__(self, times: NDArray, measurements: Measurements) -> tuple[PreparedRun, ...]:
+        points = np.stack([self.scale * measurements.columns[name] for name in self.names], axis=-1)
+        try:
+            rows, way, parabola = _slide(times, points)
+        except ValueError as error:
+            names = ", ".join(map(repr, self.names))
+            raise ValueError(f"{measurements.path}: columns {names}: {error}") from None
+        times = times[rows]
+        start = {"q0": parabola[:1], "u0": parabola[1:2], "deceleration": -2 * float(parabola[2])}
+        notes = {"slide": f"begins at {times[0]:.6g}; {times.size} of {points.shape[0]} samples are used"}
+        digest = measurements.sha256
+        return (PreparedRun(measurements.path, times, way[rows, None], start, notes=notes, sha256=digest),)
+
+
+def _slide(times: NDArray, points: NDArray) -> tuple[slice, NDArray, NDArray]:
+    """The rows of the slide and of the rest behind it, the way (n,), and the parabola from the first of these rows.
+
+    Raises:
+        ValueError: what moves otherwise, and how.
+    """
+    seen = np.flatnonzero(np.all(np.isfinite(points), axis=1))
+    if seen.size < _FEWEST:
+        raise ValueError(f"{seen.size} positions, expected at least {_FEWEST}")
+    centred = points - points[seen].mean(axis=0)
+    direction = principal_axis(points[seen])
+    way = centred @ direction
+    aside = centred[seen] - np.outer(way[seen], direction)
+    way = points @ direction * (np.sign(way[seen[-1]] - way[seen[0]]) or 1.0)
+    t, s = times[seen], way[seen]
+    if np.sqrt(np.mean(np.sum(aside**2, axis=1))) > _OFF * np.ptp(s):
+        raise ValueError("the positions lie on no straight line, expected a block that slides")
+    speed = _speeds(t, s)
+    first, fastest = int(np.argmax(speed)), float(np.max(speed))
+    stop = first + _first(speed[first:] < _RESTS * fastest)
+    if stop - first < _FEWEST:
+        raise ValueError(f"{stop - first} samples from where it is fastest to its rest, expected at least {_FEWEST}")
+    end = stop + _first(speed[stop:] > 2 * _RESTS * fastest)
+    since = t[first:stop] - t[first]
+    parabola = np.polynomial.polynomial.polyfit(since, s[first:stop], 2)
+    left = s[first:stop] - np.polynomial.polynomial.polyval(since, parabola)
+    slowed = -2 * parabola[2] * since[-1] > _SLOWED * parabola[1] > 0
+    if not slowed or np.sqrt(np.mean(left**2)) > _OFF * np.ptp(s[first:stop]):
+        raise ValueError("it is not slowed down evenly, expected a block that slides to rest")
+    if np.any(speed[stop:end] < -2 * _RESTS * fastest):
+        raise ValueError("it turns round where it was at rest, expected a block that slides to rest and stays")
+    return slice(int(seen[first]), int(seen[end - 1]) + 1), way, parabola
+
+
+def _first(true: NDArray) -> int:
+    """The first place that is True; the length where none is."""
+    return int(np.argmax(true)) if true.any() else true.size
+
+
+def _speeds(t: NDArray, s: NDArray) -> NDArray:
+    """(n,) slopes of straight lines through the samples around each."""
+    half = max(_LINE, t.size // 40) // 2
+    ends = np.arange(t.size)
+    low, high = np.maximum(ends - half, 0), np.minimum(ends + half + 1, t.size)
+    return np.array([np.polyfit(t[i:j] - t[i], s[i:j], 1)[0] for i, j in zip(low, high, strict=True)])
