@@ -115,7 +115,7 @@ def _measured_runs(
     for i, name in enumerate(names):
         run, trajectory = objective.joint.runs[i], result.trajectories[i]
         params = run.beginning(theta).params
-        trajectory = _listed(objective, theta, i, trajectory)
+        trajectory = _listed(objective, theta, i, trajectory, params)
         drawing = drawing_of(run.model.system, draw or (labels.draws[i] if labels.draws else None))
         view = _Observed(
             run.model.system, run.model.observe, params, trajectory, objective.joint.problems[i].observations.values
@@ -128,8 +128,8 @@ def _measured_runs(
     return channels, runs
 
 
-def _listed(objective: Objective, theta: NDArray, i: int, trajectory: Trajectory) -> Trajectory:
-    """The trajectory of a run with all its percussions, simulated once more where they were not listed.
+def _listed(objective: Objective, theta: NDArray, i: int, trajectory: Trajectory, params: Any) -> Trajectory:
+    """The trajectory of a run with its percussions, simulated once more where arcs do not tell when they happen.
 
     With friction that would be compiled for a minute; there impacts are where the arcs meet.
     """
@@ -137,8 +137,7 @@ def _listed(objective: Objective, theta: NDArray, i: int, trajectory: Trajectory
     if not isinstance(model.system, System) or model.system.rubs or not isinstance(model.scheme, EventTimed | None):
         return trajectory
     count = int(np.sum(struck(np.asarray(trajectory.impulse))))
-    known = 0 if trajectory.percussions is None else np.shape(trajectory.percussions.time)[0]
-    if not count or known >= 2 * count + 8:
+    if not count or not system_course(trajectory, model.system, params).vague:
         return trajectory
     room = 1 << int(np.ceil(np.log2(2 * count + 8)))
     return objective.joint.listed(theta, i, min(room, _PERCUSSIONS))

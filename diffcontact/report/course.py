@@ -26,6 +26,8 @@ _CHORD = 5e-5
 _MOST_CHORDS = 48
 # Arcs that are to meet at an unlisted impact may miss each other by this part of what they are bent by.
 _MEETING = 0.05
+# A meeting this little outside its interval, in lengths of it, is one at its end.
+_ROUNDED = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,8 +39,8 @@ class Course:
         q: (m, d) places.
         u: (m, e) velocities.
         impacts: (p,) times of impacts.
-        contacts: (p,) the contact that closed, -1 where it is not known; -2 where no more is known than that there was
-            an impact in an interval of the grid, about the middle of which it is listed.
+        contacts: (p,) the contact that closed, -1 where several did or nobody knows; -2 where no more is known than
+            that there was an impact in an interval of the grid, about the middle of which it is listed.
     """
 
     t: NDArray
@@ -46,6 +48,11 @@ class Course:
     u: NDArray
     impacts: NDArray
     contacts: NDArray
+
+    @property
+    def vague(self) -> bool:
+        """Whether nobody knows when some impact happened."""
+        return bool(np.any(self.contacts == -2))
 
     def kept(self, rows: NDArray) -> Course:
         """Some of the rows."""
@@ -77,9 +84,10 @@ def course(
     for row in listed:
         nodes.add(*row)
     if jumps is None:
-        struck = _struck(np.asarray(trajectory.impulse, float)[: length - 1])
+        began = _began(np.asarray(trajectory.impulse, float)[: length - 1])
     else:
-        struck = np.any((np.asarray(jumps)[:, None] > t[:-1]) & (np.asarray(jumps)[:, None] <= t[1:]), axis=0)
+        began = ((np.asarray(jumps)[:, None] > t[:-1]) & (np.asarray(jumps)[:, None] <= t[1:])).T
+    struck = began.any(axis=1)
     straight = rates is None and q.shape != u.shape
     known = np.array([row[0] for row in listed])
     for i in np.flatnonzero(struck):
@@ -88,7 +96,11 @@ def course(
         found = _meeting(t, q, u, struck, int(i)) if q.shape == u.shape else None
         if found is not None and gap is not None and gap(found[0], found[1]) < -_MEETING * np.ptp(q, axis=0).max():
             found = None
-        nodes.add(*found) if found is not None else nodes.unknown(int(i))
+        if found is None:
+            nodes.unknown(int(i))
+        else:
+            (contacts,) = np.nonzero(began[i])
+            nodes.add(*found, int(contacts[0]) if jumps is None and contacts.size == 1 else -1)
     return nodes.course(rates, straight)
 
 
@@ -213,11 +225,10 @@ def _listed(trajectory: Any, t: NDArray) -> list[tuple]:
     return [(time[i], q[i], u[i], u[i] + jump[i], int(contact[i])) for i in there]
 
 
-def _struck(impulse: NDArray) -> NDArray:
-    """(n,) intervals in which some contact pushed that had not in the one before."""
+def _began(impulse: NDArray) -> NDArray:
+    """(n, c) where a contact pushes in an interval that had not in the one before."""
     pushes = np.nan_to_num(impulse).reshape(len(impulse), -1) > 0
-    before = np.vstack([np.zeros((1, pushes.shape[1]), bool), pushes[:-1]])
-    return np.any(pushes & ~before, axis=1)
+    return pushes & ~np.vstack([np.zeros((1, pushes.shape[1]), bool), pushes[:-1]])
 
 
 def _meeting(t: NDArray, q: NDArray, u: NDArray, struck: NDArray, i: int) -> tuple | None:
@@ -237,19 +248,18 @@ def _meeting(t: NDArray, q: NDArray, u: NDArray, struck: NDArray, i: int) -> tup
     if not size > 0:
         return None
 
-    def apart(s):
-        first = q[i] + np.multiply.outer(s, u[i]) + np.multiply.outer(s**2, earlier) / 2
-        rest = h - s
-        second = q[i + 1] - np.multiply.outer(rest, u[i + 1]) + np.multiply.outer(rest**2, later) / 2
-        return first, np.linalg.norm(first - second, axis=-1)
-
-    low, high = 0.0, h
-    for _ in range(4):
-        s = np.linspace(low, high, 33)
-        best = int(np.argmin(apart(s)[1]))
-        low, high = s[max(best - 1, 0)], s[min(best + 1, 32)]
-    at = float(s[best])
-    place, off = apart(np.array(at))
+    # The distance of the two arcs is a + b s + c s^2; along the jump of the velocity it has to vanish.
+    a = q[i] - q[i + 1] + h * u[i + 1] - h**2 * later / 2
+    b = u[i] - u[i + 1] + h * later
+    c = (earlier - later) / 2
+    roots = np.roots([c @ jump, b @ jump, a @ jump])
+    at = np.clip(roots.real, 0.0, h)
+    at = at[np.abs(roots - at) <= _ROUNDED * h]
+    if at.size == 0:
+        return None
+    off = np.linalg.norm(a + np.multiply.outer(at, b) + np.multiply.outer(at**2, c), axis=1)
+    at, off = float(at[np.argmin(off)]), off.min()
     if off > _MEETING * h * size:
         return None
-    return t[i] + at, place, u[i] + at * earlier, u[i + 1] - (h - at) * later, -1
+    place = q[i] + at * u[i] + at**2 * earlier / 2
+    return t[i] + at, place, u[i] + at * earlier, u[i + 1] - (h - at) * later

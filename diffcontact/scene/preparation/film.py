@@ -138,18 +138,26 @@ def steady(found: NDArray) -> NDArray:
     at = np.flatnonzero(found)
     if at.size < _RHYTHM:
         return np.zeros_like(found)
-    best, beats = 0.0, np.zeros(0)
+    best, beats, last = 0.0, np.zeros(0), found.size - 1
+    periods = np.arange(40, 20 * _LONGEST) / 20
     for first in at[:_TRIED]:
-        for period in np.arange(2.0, _LONGEST, 0.05):
-            trial = first + period * np.arange(-(first // period), (found.size - 1 - first) // period + 1)
-            late = np.abs(_nearest(trial, at) - trial)
-            hit = late < _OUT_OF_STEP
-            # Against it: beats that were not found, between the first that was and the last, and rows out of step.
-            due = np.sum((trial >= at[0] - 1) & (trial <= at[-1] + 1))
-            astray = np.sum(np.abs(_nearest(at, trial) - at) >= _OUT_OF_STEP) if trial.size > 1 else at.size
-            worth = np.sum(3.0 - late[hit]) - due - 2.0 * astray
-            if worth > best:
-                best, beats = worth, trial
+        beat = np.round((at - first) / periods[:, None])
+        row = first + beat * periods[:, None]
+        away = np.abs(at - row)
+        # Against it: beats that were not found, between the first that was and the last, and rows out of step.
+        begin, end = max(at[0] - 1, 0), min(at[-1] + 1, last)
+        due = np.floor((end - first) / periods) - np.ceil((begin - first) / periods) + 1
+        in_step = (away < _OUT_OF_STEP) & (row >= 0) & (row <= last)
+        # Of two rows that are near one beat the nearer is its repetition.
+        rival = (beat[:, 1:] == beat[:, :-1]) & in_step[:, 1:] & in_step[:, :-1]
+        hit = in_step.copy()
+        hit[:, 1:] &= ~(rival & (away[:, 1:] >= away[:, :-1]))
+        hit[:, :-1] &= ~(rival & (away[:, 1:] < away[:, :-1]))
+        worth = np.sum(np.where(hit, 3.0 - away, 0.0), axis=1) - due - 2.0 * np.sum(~in_step, axis=1)
+        at_best = int(np.argmax(worth))
+        if worth[at_best] > best:
+            best, period = worth[at_best], periods[at_best]
+            beats = first + period * np.arange(-(first // period), (last - first) // period + 1)
     rows = np.round(beats).astype(int)
     near = _nearest(rows, at)
     again = np.zeros_like(found)
