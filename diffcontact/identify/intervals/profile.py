@@ -33,6 +33,8 @@ from diffcontact.identify.search.trust_region import MAX_EVALUATIONS, descent
 # The search for an end stops within this part of a standard error, or of the way there.
 RESOLUTION = 0.02
 _FARTHEST = 64.0
+# A descent of the others stops where a step gains this part of the level: it is then a hundredth of it away at most.
+_PRECISION = 1e-4
 # After so many secants to one side the interval is halved.
 _SAME_SIDE = 3
 
@@ -42,6 +44,7 @@ class ProfileScan:
 
     Attributes:
         scale: s^2, what a rise is measured in; level: the rise at which the interval ends; stderr: of theta_j.
+        along: (P,) how all move with theta_j in a linear model.
         theta: (P,) where the others were last; seen: values of theta_j -> rise; lowest: (P,) where the cost was least.
     """
 
@@ -68,6 +71,8 @@ class ProfileScan:
         self.cost = self.least = 0.5 * float(f @ f)
         self.lowest = self.theta
         self.others = np.arange(self.theta.size) != j
+        slope, *_ = np.linalg.lstsq(self.jacobian[:, self.others], -self.jacobian[:, j], rcond=objective.eps**0.5)
+        self.along = np.insert(slope, j, 1.0)
         self.seen = {float(self.theta[j]): 0.0}
 
     def rise(self, x: float, anew: bool = False, most: int = MAX_EVALUATIONS) -> float:
@@ -77,16 +82,20 @@ class ProfileScan:
         """
         if x in self.seen and not anew:
             return self.seen[x]
-        at = self.theta.copy()
-        at[self.j] = x
         parameters, others = self.objective.parameters, self.others
 
         def whole(part):
             return np.where(others, np.insert(part, self.j, 0.0), x)
 
-        cost = 0.5 * float(np.sum(self.objective.evaluate(at)[0] ** 2))
-        if not np.isfinite(cost):
+        # The others where they were, or moved along with x as they would in a linear model: wherever the cost is less.
+        stay, along = (
+            np.clip(self.theta + (x - self.theta[self.j]) * way, parameters.low, parameters.high)
+            for way in (~others, self.along)
+        )
+        costs = [0.5 * float(np.sum(self.objective.evaluate(at)[0] ** 2)) for at in (stay, along)]
+        if not np.isfinite(min(costs)):
             return self.seen.setdefault(x, np.inf)
+        cost, at = min(costs), (stay, along)[int(np.argmin(costs))]
         self.theta = at
         if others.any():
             end = descent(
@@ -94,6 +103,7 @@ class ProfileScan:
                 lambda part: self.objective.evaluate(whole(part))[1][:, others],
                 at[others],
                 (parameters.low[others], parameters.high[others]),
+                ftol=max(self.level * self.scale / max(cost, self.cost) * _PRECISION, self.objective.eps**0.75),
                 max_nfev=most,
             )
             cost, self.theta = float(end.cost), whole(end.x)
