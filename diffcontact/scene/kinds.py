@@ -285,6 +285,8 @@ def _bouncing_ball(options: Table) -> ReadySystem:
         "drag": Quantity(f"1/{length}", low=0.0, what=_DRAG),
         "floor": Quantity(length, what="where the ball's centre is on the floor, at the first time; downwards"),
         "floor_drift": Quantity(f"{length}/{time}", what="how fast that sinks in the picture"),
+        "approach": Quantity(f"1/{time}", optional=True, what="how fast the picture of the ball's height grows"),
+        "perspective": Quantity(f"1/{length}", optional=True, what="how much larger lengths look for each one higher up"),
     }
     own = law == "constant" and bounces > 1
     later = (
@@ -299,9 +301,18 @@ def _bouncing_ball(options: Table) -> ReadySystem:
         length=length,
         time=time,
         given={"apexes": (bounces - 1,)},
+        observe=_filmed,
         # Upwards is negative; half a flight after it left the ball turns.
         derived={"u0": Derived("half_flight", lambda half, known: np.array([-known["gravity"] * half]))},
     )
+
+
+def _filmed(trajectory, params):
+    """(n, 1) where a camera sees the ball: floor - (1 + approach t) (1 + perspective height) height, downwards."""
+    floor = params["floor"] + params["floor_drift"] * trajectory.t
+    height = floor - trajectory.q[:, 0]
+    nearer = 1 + params.get("approach", 0.0) * trajectory.t
+    return (floor - nearer * (1 + params.get("perspective", 0.0) * height) * height)[:, None]
 
 
 def _particle_line(options: Table) -> ReadySystem:

@@ -127,13 +127,27 @@ def unseen(evidence: Evidence) -> Iterator[Reason]:
 
 
 def bounds(evidence: Evidence) -> Iterator[Reason]:
-    """Estimates that their bounds have stopped."""
-    result = evidence.result
+    """Estimates that their bounds have stopped.
+
+    A bound of zero is physics: no damping, drag or friction is negative. It is told where the data would go further by
+    more than noise does. Without the bound the estimate would be J_j^T f / |J_j|^2 away, of the part of J_j that the
+    other parameters cannot make up for.
+    """
+    result, objective, theta = evidence.result, evidence.objective, evidence.theta
+    f, J = objective.evaluate(theta)
+    scale = max(evidence.misfit, 1.0) * evidence.samples / max(evidence.effective, 1.0)
     for name in result.at_bound:
         j = result.names.index(name)
+        others = J[:, evidence.kept]
+        left = J[:, j] - others @ np.linalg.lstsq(others, J[:, j], rcond=objective.eps**0.5)[0]
+        pushed = abs(float(left @ f)) / max(np.sqrt(scale) * np.linalg.norm(left), np.finfo(float).tiny)
+        low, high = objective.parameters.low[j], objective.parameters.high[j]
+        by_sign = name in result.profiled and low == 0.0 and theta[j] < high / 2
+        if by_sign and pushed < _UNUSUAL:
+            continue
         yield Reason(
-            f"{name} = {evidence.shown(name, result.estimate[j])} is at its bound: its standard error means nothing, "
-            "only the interval does. If the bound is not a law of nature, widen it; else the model may lack what "
+            f"{name} = {evidence.shown(name, result.estimate[j])} is at its bound, and the data would go {pushed:.1f} "
+            "standard errors beyond. If the bound is not a law of nature, widen it; else the model may lack what "
             "pushes it there"
         )
     if short := [name for name in leaning(result, evidence.objective) if name not in result.profiled]:

@@ -7,13 +7,15 @@ from dataclasses import replace
 import numpy as np
 
 from diffcontact.scene.draft.motion import fall
-from diffcontact.scene.draft.parts import Draft, drag_key, metres, metric_keys, unit_key
+from diffcontact.scene.draft.parts import RATE, Draft, drag_key, metres, metric_keys, unit_key
 from diffcontact.scene.draft.survey import Column, Survey
 from diffcontact.scene.draft.toml import quoted
 from diffcontact.scene.units import factor
 
 # A ball on a slope falls more slowly, what is smoothed or rough anyhow: a unit of length is ten or a hundred times off.
 _GRAVITY, _OFF = 9.81, 2.5
+# By how much lengths may grow in a second of a film, and from the bottom of the picture to its top.
+_NEARER, _TILTED = 0.1, 0.05
 
 
 def heard() -> Draft:
@@ -68,11 +70,24 @@ def bouncing(survey: Survey, column: Column, axis: str, bounces: int) -> Draft:
             f"{drag_key(metre, unit)}  # of the air{guess}: e depends on it, so state your ball's",
             f'floor = {{ value = "from data", unit = "{unit}", per_run = true }}',
             f'floor_drift = {{ value = 0, unit = "{unit}/{time}"{drift}, per_run = true }}  # it comes nearer',
+            *(_camera(column) if film and bounces > 1 else ()),
             f'q0 = {{ value = "from data", unit = "{unit}", per_run = true }}',
             f'u0 = {{ value = "from data", unit = "{unit}/{time}", per_run = true }}',
         ),
         ("", "[fit]", 'loss = "soft_l1"  # false detections count less', "f_scale = 3"),
         (column,),
+    )
+
+
+def _camera(column: Column) -> tuple[str, ...]:
+    """What a camera does to a fall: it grows as the ball comes nearer, and with height where the camera is tilted."""
+    grown = _NEARER / RATE
+    higher = _TILTED / column.span
+    return (
+        f'approach = {{ value = 0, unit = "1/frame", prior = {{ mean = 0, sigma = {grown:.2g} }}, '
+        "per_run = true }  # by so much its picture grows",
+        f'perspective = {{ value = 0, unit = "1/{column.unit}", prior = {{ mean = 0, sigma = {higher:.2g} }}, '
+        "per_run = true }  # and with height",
     )
 
 
