@@ -286,7 +286,7 @@ def _bouncing_ball(options: Table) -> ReadySystem:
         "floor": Quantity(length, what="where the ball's centre is on the floor, at the first time; downwards"),
         "floor_drift": Quantity(f"{length}/{time}", what="how fast that sinks in the picture"),
         "approach": Quantity(f"1/{time}", optional=True, what="how fast the picture of the ball's height grows"),
-        "perspective": Quantity(f"1/{length}", optional=True, what="how much larger lengths look for each one higher up"),
+        "perspective": Quantity(f"1/{length}", optional=True, what="how much larger lengths look higher up"),
     }
     own = law == "constant" and bounces > 1
     later = (
