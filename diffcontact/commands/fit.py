@@ -87,6 +87,9 @@ def fit_and_report(
     for file, understood in {run.path: run.notes.get("recording", "") for run in study.runs}.items():
         if understood:
             say(f"{file}: {understood}")
+    for run in study.runs:
+        if "left out" in run.notes:
+            say(f"{run.label}: left out: {run.notes['left out']}")
     with about(study.scene.file):
         result = study.fit()
         compared = compare_laws(result) if laws and result.converged else None

@@ -121,7 +121,7 @@ def _measured_runs(
             run.model.system, run.model.observe, params, trajectory, objective.joint.problems[i].observations.values
         )
         if not channels:
-            channels = view.channels(drawing)
+            channels = view.channels(drawing, objective.joint.problems[i].observations.channels)
         heard = objective.joint.problems[i].observations.impacts
         moments = () if heard is None else heard.times[np.isfinite(heard.times)]
         runs.append(view.run(name, drawing, [Event(float(t), "heard", "heard") for t in moments]))
@@ -152,14 +152,14 @@ class _Observed:
         self._seen = np.asarray(observe(trajectory, params), float)
         self._values = values
 
-    def channels(self, drawing: Drawing) -> list[Channel]:
+    def channels(self, drawing: Drawing, names: Sequence[str] = ()) -> list[Channel]:
         """What is observed, by the names of the coordinates where it is one of these."""
         known, J = coordinates_of(drawing, self._params, self._q.shape[1]), self._derivative
         named = []
         for k in range(self._seen.shape[1]):
             sees = [] if J is None else np.flatnonzero(np.any(np.abs(J[:, k]) > 1e-12, axis=0))
             itself = len(sees) == 1 and J is not None and np.allclose(J[:, k, sees[0]], 1.0)
-            named.append(channel_of(known[sees[0]]) if itself else Channel(f"channel {k}"))
+            named.append(channel_of(known[sees[0]]) if itself else Channel(names[k] if names else f"channel {k}"))
         return named
 
     def run(self, label: str, drawing: Drawing, heard: Sequence[Event]) -> RunView:

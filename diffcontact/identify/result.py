@@ -51,16 +51,17 @@ class FitResult(Estimate):
             return Verdict.of([Reason("read from a file that holds no verdict: fit again for one")])
         return judge(self, self.objective)
 
-    def judged(self, units: Units, labels: Sequence[str] = ()) -> FitResult:
+    def judged(self, units: Units, labels: Sequence[str] = (), phrases: Sequence[tuple[str, str]] = ()) -> FitResult:
         """The same result with its verdict passed, values in units in which people read them.
 
         Args:
             units: name of a parameter -> its unit and what one of that is in the fit's own units.
             labels: what the runs are called; empty: by their numbers.
+            phrases: (pattern, text) pairs, what the reasons say in place of an argument of `fit`.
         """
-        return (
-            self if self.objective is None else replace(self, stored_verdict=judge(self, self.objective, units, labels))
-        )
+        if self.objective is None:
+            return self
+        return replace(self, stored_verdict=judge(self, self.objective, units, labels, phrases))
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "objective": None, "stored_verdict": self.verdict}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,7 +12,7 @@ from diffcontact.identify import FitResult
 from diffcontact.identify.reporting import Labels, fit_report
 from diffcontact.report import Channel, Report
 from diffcontact.scene.parameters import Parameter
-from diffcontact.scene.study import Study
+from diffcontact.scene.study import Study, without_unit
 
 
 def result_document(study: Study, result: FitResult) -> dict[str, Any]:
@@ -56,9 +55,9 @@ def result_report(study: Study, result: FitResult, document: Mapping[str, Any]) 
         -1.0 if scene.preparation.reversed else 1.0,
     )
     channels = [
-        Channel(_without_unit(name), scene.length, sign / scene.length_factor, scene.preparation.down)
+        Channel(without_unit(name), scene.length, sign / scene.length_factor, scene.preparation.down)
         if number < lengths
-        else Channel(_without_unit(name), "deg", 180.0 / np.pi)
+        else Channel(without_unit(name), "deg", 180.0 / np.pi)
         for number, name in enumerate(scene.preparation.channels)
     ]
     labels = Labels(
@@ -102,11 +101,6 @@ def _method(study: Study, result: FitResult, document: Mapping[str, Any]) -> dic
         "Versions": ", ".join(f"{name} {version}" for name, version in document["versions"].items()),
         "Data (SHA-256)": "; ".join(f"{path} {digest}" for path, digest in document["data_sha256"].items()),
     }
-
-
-def _without_unit(column: str) -> str:
-    """The name of a column; the page shows it in the unit of the noise, whatever its own is."""
-    return re.sub(r"\s*\[[^\]]*\]$", "", column) or column
 
 
 def _in_unit(value: float | None, parameter: Parameter) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -22,6 +23,23 @@ from diffcontact.scene.parameters import Parameter
 from diffcontact.scene.preparation import PreparedRun
 from diffcontact.scene.ties import free_elements, tied_start
 from diffcontact.system import System
+
+# What reasons say of arguments of `fit`, and what a scene says.
+PHRASES = (
+    (r"State the noise as it is, or noise='estimated'", "State the noise as it is ([data] noise)"),
+    (r"loss='(\w+)'", r'[fit] loss = "\1"'),
+    (r"an f_scale of", "[fit] f_scale of"),
+    (r"to flag those samples as missing", "to leave those samples empty in the file"),
+    (r"a noise for every sample, `noise` of shape \(n, k\),", "another [data] noise or a [data] window"),
+    (r"a shorter window", "a shorter [data] window"),
+    (r"starts=(\d+)", r"[fit] starts = \1"),
+    (r"(?i)(more starts)(?! \()", r"\1 ([fit] starts = 20)"),
+    (r"a law of the speed, restitution\(params, speed\)", '[system] restitution = "power", or fit with --laws'),
+    (r"\(e that depends on speed, or one per contact\)", '([system] restitution = "power", or fit with --laws)'),
+    (r"Use identify.profile", "From Python, identify.profile gives them"),
+    (r"Hold it, or tie it", "Hold it (free = false), or tie it ([ties])"),
+    (r"set it free", "set it free (free = true)"),
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +111,17 @@ class Study:
         task = self.task()
         result = fit(task.problems, task.params, task.free, **task.known, progress=progress, **self.scene.fit)
         units = {name: (known.unit, known.factor) for name, known in self.scene.parameters.items()}
-        return result.judged(units, short([run.label for run in self.runs]))
+        return result.judged(units, short([run.label for run in self.runs]), PHRASES)
+
+
+def without_unit(column: str) -> str:
+    """The name of a column without a unit in brackets.
+
+    Example:
+        >>> without_unit("x [mm]")
+        'x'
+    """
+    return re.sub(r"\s*\[[^\]]*\]$", "", column) or column
 
 
 class Task(NamedTuple):
@@ -106,8 +134,9 @@ class Task(NamedTuple):
 
 
 def _observations(scene: Scene, run: PreparedRun) -> Observations:
+    names = tuple(map(without_unit, scene.preparation.channels))
     if run.impacts is None:
-        return Observations(run.times, run.values, scene.noises, scene.ready.observe)
+        return Observations(run.times, run.values, scene.noises, scene.ready.observe, channels=names)
     # The noise is that of the times; no height is measured that could have one.
     return Observations(run.times, run.values, 1.0, scene.ready.observe, Impacts(run.impacts, scene.noise))
 

@@ -139,6 +139,19 @@ def test_starting_values_are_those_of_the_flights(rng):
     np.testing.assert_allclose(run.start["floor"], FLOOR, rtol=0.01)
 
 
+def test_bounces_that_are_not_used_are_told(rng):
+    _, measured, shown, _ = filmed(rng)
+    _, at = fallen(np.arange(80.0))
+    for used in (1, 2):
+        (run,) = Bounces("y", 1.0, used, "", "", 1.0)(np.arange(float(shown.size)), measured)
+        told = run.notes["left out"].removeprefix("bounces near t = ")
+        times, _, why = told.partition(" of the recording, ")
+        assert why == f"as system.bounces = {used}"
+        # Rows of the lowest pictures, within one of the bounce; the last bounce is too low to show.
+        pictures = shown[np.array(times.split(","), int)]
+        np.testing.assert_allclose(pictures, at[used:3], atol=1.0)
+
+
 def test_flags_are_believed_and_axes_that_grow_upwards_are_turned(rng):
     _, measured, shown, _ = filmed(rng)
     again = np.diff(shown, prepend=-1) == 0

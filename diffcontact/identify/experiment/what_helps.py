@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from diffcontact.identify.error_bars import RunResidual, run_residuals, seen_by
 from diffcontact.identify.estimate import Estimate
 from diffcontact.identify.experiment.fisher import Evidence, Noise, as_found, projected
+from diffcontact.identify.verdict.words import Words
 
 _MORE = 0.1
 # Below it nothing helps.
@@ -28,8 +29,8 @@ def what_helps(result: Estimate, name: str | None = None) -> dict[str, float]:
 
     Args:
         result: what `fit` returned.
-        name: of an element, as in `result.names`; None: of those that runs share, the one whose error is largest beside
-            its value.
+        name: of an element, as in `result.names`; None: the first of those that runs share, for whose sake a fit is
+            made.
 
     Returns:
         What -> part; empty where nothing is known, or of a result that was read from a file.
@@ -69,7 +70,9 @@ def sentence(result: Estimate, name: str | None = None) -> str:
     helps = {} if j is None else what_helps(result, result.names[j])
     if j is None or not helps or max(helps.values()) < _VISIBLE:
         return ""
-    parts = ", ".join(f"{what} {100 * part:.1f} %" for what, part in helps.items() if part >= _VISIBLE)
+    assert result.objective is not None
+    words = Words(result.objective.joint.problems[0].observations.channels)
+    parts = ", ".join(f"{words.told(what)} {100 * part:.1f} %" for what, part in helps.items() if part >= _VISIBLE)
     return f"a tenth more of these would shorten the interval of {result.names[j]} by: {parts}"
 
 
@@ -89,9 +92,7 @@ def _asked(result: Estimate, name: str | None) -> int | None:
     candidates = candidates if candidates.any() else known
     if not candidates.any():
         return None
-    values = np.abs(result.estimate)
-    relative = np.sqrt(np.where(candidates, variance, 0.0)) / np.where(values > 0, values, 1.0)
-    return int(np.argmax(np.where(candidates, relative, -1.0)))
+    return int(np.argmax(candidates))
 
 
 class _Told:

@@ -29,6 +29,7 @@ class Observations:
         observe: `observe(trajectory, params) -> (n, k)`, pure and traceable: what the trajectory looks like in the
             channels, for instance `lambda trajectory, params: trajectory.q`.
         impacts: None, or `Impacts`, measured times of impacts: one more channel, behind those of `values`.
+        channels: what the k channels are called, in verdicts and on pages; empty: by their numbers.
 
     Raises:
         ValueError: times that do not increase (which row), shapes that differ, nothing measured, not even impacts,
@@ -46,6 +47,7 @@ class Observations:
     noise: Any
     observe: Callable[[Any, Any], Any]
     impacts: Impacts | None = None
+    channels: tuple[str, ...] = ()
 
     def __post_init__(self):
         times, values, noise = (_numbers(self, name) for name in ("times", "values", "noise"))
@@ -82,6 +84,11 @@ class Observations:
             raise ValueError(f"Observations(impacts): expected Impacts, got {type(self.impacts).__name__}")
         if self.impacts is not None and self.impacts.times.size > times.size:
             raise ValueError(f"Observations(impacts): {self.impacts.times.size}, expected at most one per time")
+        if self.channels and len(self.channels) != values.shape[1]:
+            raise ValueError(
+                f"Observations(channels): {len(self.channels)} names, expected {values.shape[1]} as values has columns"
+            )
+        object.__setattr__(self, "channels", tuple(map(str, self.channels)))
         for name, array in (("times", times), ("values", values), ("noise", noise)):
             object.__setattr__(self, name, array)
 

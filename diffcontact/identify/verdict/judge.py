@@ -28,6 +28,7 @@ from diffcontact.identify.verdict.outsiders import outsiders
 from diffcontact.identify.verdict.patterns import patterns, stated
 from diffcontact.identify.verdict.untestable_assumptions import taken_as_right
 from diffcontact.identify.verdict.verdict import Reason, Verdict
+from diffcontact.identify.verdict.words import Words
 
 
 def _law(evidence: Evidence) -> Iterator[Reason]:
@@ -45,7 +46,13 @@ _CHECKS = (
 _OF_RESIDUALS = (_law, outsiders, patterns, stated, noise_ratios, explanations, contradictions, common_misfit)
 
 
-def judge(result: Estimate, objective: Objective, units: Units | None = None, labels: Sequence[str] = ()) -> Verdict:
+def judge(
+    result: Estimate,
+    objective: Objective,
+    units: Units | None = None,
+    labels: Sequence[str] = (),
+    phrases: Sequence[tuple[str, str]] = (),
+) -> Verdict:
     """The verdict on a fit.
 
     Args:
@@ -53,7 +60,12 @@ def judge(result: Estimate, objective: Objective, units: Units | None = None, la
         objective: what was minimised, started at the estimate.
         units: name of a parameter -> unit in which the reasons give it, and what one of that is in the fit's own units.
         labels: what the runs are called; empty: by their numbers.
+        phrases: (pattern, text) pairs, what the reasons say in place of an argument of `fit`.
     """
     evidence = Evidence.of(result, objective, units or {}, labels)
     checks = [check for check in _CHECKS if not (evidence.exact and check in _OF_RESIDUALS)]
-    return Verdict.of((reason for check in checks for reason in check(evidence)), taken_as_right(evidence))
+    first = objective.joint.problems[0]
+    runs = [evidence.run(number) for number in range(len(evidence.runs))]
+    words = Words(first.observations.channels, runs, first.per_run, phrases)
+    reasons = words.grouped(reason for check in checks for reason in check(evidence))
+    return Verdict.of(reasons, words.told(taken_as_right(evidence)))

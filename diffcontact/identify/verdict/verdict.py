@@ -8,6 +8,8 @@ from typing import Any
 
 from diffcontact.host.messages import printable
 
+# Bullets under one headline.
+_SHOWN = 3
 YES, PARTLY, NO = "yes", "partly", "no"
 _HEADLINES = {
     YES: "explains the data",
@@ -36,6 +38,7 @@ class Verdict:
     Attributes:
         explains: "yes", "partly" (the intervals can be used, but for what the reasons say) or "no" (do not use them).
         reasons: sentences, the gravest first; none where it explains them.
+        fatal: how many of them, the first ones, forbid the use of the intervals.
         taken: what intervals rest on besides and the data cannot show, in a sentence; empty if nothing.
 
     Example:
@@ -47,13 +50,15 @@ class Verdict:
     explains: str
     reasons: tuple[str, ...] = ()
     taken: str = ""
+    fatal: int = 0
 
     @classmethod
     def of(cls, reasons: Iterable[Reason], taken: str = "") -> Verdict:
         """The verdict to which reasons lead."""
         ordered = sorted(reasons, key=lambda reason: not reason.fatal)
         explains = YES if not ordered else NO if ordered[0].fatal else PARTLY
-        return cls(explains, tuple(reason.text for reason in ordered), taken)
+        fatal = sum(reason.fatal for reason in ordered)
+        return cls(explains, tuple(reason.text for reason in ordered), taken, fatal)
 
     def but(self, *reasons: str) -> Verdict:
         """The same with more reasons, none of them fatal.
@@ -73,14 +78,27 @@ class Verdict:
 
     def to_dict(self) -> dict[str, Any]:
         """As it stands in result.json."""
-        return {"explains": self.explains, "reasons": list(self.reasons), "taken_as_right": self.taken}
+        told = {"explains": self.explains, "reasons": list(self.reasons), "taken_as_right": self.taken}
+        return told | {"fatal": self.fatal}
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Verdict:
         """What `to_dict` gave."""
-        return cls(
-            str(document["explains"]), tuple(map(str, document["reasons"])), str(document.get("taken_as_right", ""))
-        )
+        explains, reasons = str(document["explains"]), tuple(map(str, document["reasons"]))
+        fatal = int(document.get("fatal", len(reasons) if explains == NO else 0))
+        return cls(explains, reasons, str(document.get("taken_as_right", "")), fatal)
+
+    @property
+    def gravest(self) -> tuple[str, ...]:
+        """Of the reasons those that decide, three at most.
+
+        Example:
+            >>> Verdict.of([Reason("the clock slips"), Reason("residuals are a curve", fatal=True)]).gravest
+            ('residuals are a curve',)
+        """
+        return self.reasons[: min(self.fatal or len(self.reasons), _SHOWN)]
 
     def __str__(self) -> str:
-        return "\n".join([self.headline, *(f"  - {printable(reason)}" for reason in self.reasons)])
+        more = len(self.reasons) - len(self.gravest)
+        told = [f"  ({more} more: `verdict.reasons`, in the report and in result.json)"] if more else []
+        return "\n".join([self.headline, *(f"  - {printable(reason)}" for reason in self.gravest), *told])

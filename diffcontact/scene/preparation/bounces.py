@@ -148,6 +148,10 @@ class Bounces(Preparation):
             "repeated pictures": str(int(again.sum())),
             "samples": f"{int(np.isfinite(y).sum())} of {t.size}",
         }
+        if later := [f"{times[turn]:.4g}" for turn in turns[self.bounces :]]:
+            notes["left out"] = (
+                f"bounces near t = {', '.join(later)} of the recording, as system.bounces = {self.bounces}"
+            )
         given = {
             "apexes": np.array([_turning(p, a, b) for p, a, b in zip(parabolas[1:], meet, meet[1:], strict=False)])
         }
