@@ -15,7 +15,7 @@ from diffcontact.identify.intervals.profile import Profile, profile
 from diffcontact.identify.intervals.sisters import beside
 from diffcontact.identify.law_comparison import LawComparison, compare_laws
 from diffcontact.identify.problem.impacts import Impacts
-from diffcontact.identify.problem.observations import Observations, Problem
+from diffcontact.identify.problem.observations import Observations, Problem, runs
 from diffcontact.identify.problem.parameters import Interval, Positive, Real, symmetric
 from diffcontact.identify.problem.priors import Normal
 from diffcontact.identify.result import FitResult
@@ -50,6 +50,7 @@ __all__ = [
     "law_of_impact",
     "posterior",
     "profile",
+    "runs",
     "speed_test",
     "symmetric",
     "what_helps",

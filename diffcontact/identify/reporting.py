@@ -19,6 +19,7 @@ from diffcontact.identify.estimate import Estimate
 from diffcontact.identify.experiment.what_helps import sentence
 from diffcontact.identify.problem.impacts import struck
 from diffcontact.identify.problem.objective import Objective
+from diffcontact.identify.problem.observations import labels_of
 from diffcontact.identify.table import caveat, table_cells
 from diffcontact.identify.verdict.verdict import Verdict
 from diffcontact.numerics.compilation import jit_fast_compile
@@ -82,6 +83,8 @@ def fit_report(
     """
     labels = labels or Labels()
     names = list(labels.runs) or [f"run {i}" for i in range(len(result.trajectories))]
+    if result.objective is not None and not labels.runs:
+        names = labels_of(result.problems)
     if result.objective is None:
         channels, runs = _remembered(result, names, draw)
     else:

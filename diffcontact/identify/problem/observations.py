@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,6 +92,56 @@ class Observations:
         for name, array in (("times", times), ("values", values), ("noise", noise)):
             object.__setattr__(self, name, array)
 
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        columns: Sequence[str],
+        noise: Any,
+        *,
+        time: str | None = None,
+        scale: float = 1.0,
+        observe: Callable[[Any, Any], Any] | None = None,
+        impacts: Impacts | None = None,
+    ) -> Observations:
+        """Take columns of a table as channels, under their names.
+
+        Args:
+            frame: a DataFrame of pandas or polars, a structured array, or a mapping from names to columns.
+            columns: one for each channel, in the order of `observe`.
+            noise: as `Observations` takes it, in the units of the columns.
+            time: the column of the times [s]; None: the index of a DataFrame of pandas.
+            scale: what one of the columns' unit is in the system's: 1e-3 for millimetres.
+            observe: as `Observations` takes it; None: the coordinates, `trajectory.q`.
+            impacts: as `Observations` takes them.
+
+        Raises:
+            ValueError: a column that the table lacks, or that holds no numbers; what `Observations` refuses.
+
+        Example:
+            >>> table = {"t": [0.0, 0.1, 0.2], "height [mm]": [1000.0, None, 804.0]}
+            >>> fall = Observations.from_frame(table, ["height [mm]"], 2.0, time="t", scale=1e-3)
+            >>> fall.values.ravel().tolist(), fall.noise.item(), fall.channels
+            ([1.0, nan, 0.804], 0.002, ('height [mm]',))
+        """
+        if isinstance(columns, str):
+            columns = [columns]
+        index = getattr(frame, "index", None)
+        if time is None and (index is None or callable(index)):
+            raise ValueError("Observations.from_frame(time): None, expected the column of the times of this table")
+        times = index if time is None else _column(frame, time)
+        values = [scale * _column(frame, name) for name in columns]
+        if not values:
+            raise ValueError("Observations.from_frame(columns): none, expected one for each channel")
+        return cls(
+            np.asarray(times, float),
+            np.stack(values, axis=1),
+            scale * np.asarray(noise, float),
+            _coordinates if observe is None else observe,
+            impacts,
+            tuple(columns),
+        )
+
     @property
     def present(self) -> NDArray:
         """(n, k) True where a sample was measured."""
@@ -118,6 +168,7 @@ class Problem:
         per_run: names of parameters that this run keeps to itself. In `fit(problems, params, ...)` such a parameter has
             a leading axis with one entry per problem; `initial`, `observe` and the system of problem i see entry i. All
             other parameters are shared.
+        label: what the run is called, in verdicts and on pages; empty: by its number.
         clock: None, or `clock(times, params) -> (n,)`, pure and traceable: the system's time of each sample, where the
             recording's clock is not the system's own. `lambda times, params: params["offset"] + times` for a film that
             began at an unknown moment, `times / params["rate"]` for frame numbers at an unknown rate. `initial` is the
@@ -144,6 +195,7 @@ class Problem:
     substeps: int | str = "auto"
     per_run: tuple[str, ...] = ()
     clock: Callable[[Any, Any], Any] | None = None
+    label: str = ""
 
     def __post_init__(self):
         if not isinstance(self.observations, Observations):
@@ -160,6 +212,108 @@ class Problem:
         if not all(isinstance(name, str) for name in names):
             raise ValueError(f"Problem(per_run): {self.per_run!r}, expected names of parameters")
         object.__setattr__(self, "per_run", names)
+
+
+def runs(
+    system: Any,
+    observations: Sequence[Observations] | Mapping[str, Observations],
+    params: Mapping[str, Any],
+    per_run: Mapping[str, Any] | None = None,
+    initial: Callable[[Any], Any] | None = None,
+    **options: Any,
+) -> tuple[list[Problem], dict[str, Any]]:
+    """Take several recordings of one experiment for one fit.
+
+    Each run keeps to itself where it began: without values of their own `q0` and `u0` come from straight lines through
+    the first ten samples, of a recording whose channels are the coordinates.
+
+    Args:
+        system: the system of all.
+        observations: one for each run; under names, the runs are called so.
+        params: what runs share, as `fit` takes it.
+        per_run: name -> (G, ...) one value for each of the G runs.
+        initial: as `Problem` takes it; None: `(params["q0"], params["u0"])`.
+        options: of every `Problem`: scheme, substeps, clock.
+
+    Returns:
+        The problems and the params, for `fit`; free are the shared ones and, as `Real()`, q0 and u0.
+
+    Raises:
+        ValueError: no run; a value per run that is not one for each; a start that the channels do not show.
+
+    Example:
+        >>> from diffcontact.systems import balls
+        >>> times = np.linspace(0.0, 0.1, 11)
+        >>> tables = {name: {"t": times, "y": h - 2.0 * times} for name, h in (("low", 1.0), ("high", 2.0))}
+        >>> seen = {name: Observations.from_frame(table, ["y"], 1e-3, time="t") for name, table in tables.items()}
+        >>> problems, params = runs(balls(1, 1), seen, {"mass": np.ones(1)})
+        >>> [problem.label for problem in problems], params["q0"].round(6).tolist(), params["u0"].round(6).tolist()
+        (['low', 'high'], [[1.0], [2.0]], [[-2.0], [-2.0]])
+    """
+    labels = list(observations) if isinstance(observations, Mapping) else [""] * len(observations)
+    seen = list(observations.values()) if isinstance(observations, Mapping) else list(observations)
+    if not seen:
+        raise ValueError("runs(observations): none, expected at least one recording")
+    own = {name: np.asarray(value, float) for name, value in (per_run or {}).items()}
+    for name, value in own.items():
+        if value.ndim == 0 or len(value) != len(seen):
+            raise ValueError(f"runs(per_run): {name!r} has shape {value.shape}, expected {len(seen)} values, one a run")
+    if initial is None:
+        begun = [_began(one) for one in seen] if not {"q0", "u0"} <= {*own, *params} else []
+        for k, name in enumerate(("q0", "u0")):
+            if name not in own and name not in params:
+                own[name] = np.stack([start[k] for start in begun])
+    start = _state if initial is None else initial
+    problems = [
+        Problem(system, one, start, per_run=tuple(own), label=str(label), **options)
+        for label, one in zip(labels, seen, strict=True)
+    ]
+    return problems, {**params, **own}
+
+
+def labels_of(problems: Sequence[Problem]) -> list[str]:
+    """What runs are called, those without a label by their number."""
+    return [problem.label or f"run {i}" for i, problem in enumerate(problems)]
+
+
+# Samples from whose straight line a run's start is taken.
+_FIRST = 10
+
+
+def _began(seen: Observations) -> NDArray:
+    """(2, k) place and velocity at the first time."""
+    found = []
+    for name, column in zip(seen.channels or range(seen.values.shape[1]), seen.values.T, strict=True):
+        rows = np.flatnonzero(~np.isnan(column))[:_FIRST]
+        if rows.size < 2 or seen.observe is not _coordinates:
+            raise ValueError(
+                f"runs(per_run): without q0 and u0, which channel {name} does not show; expected one of each for a run"
+            )
+        found.append(np.polynomial.polynomial.polyfit(seen.times[rows] - seen.times[0], column[rows], 1))
+    return np.array(found).T
+
+
+# Plain functions: runs that share them share the compiled simulation.
+def _coordinates(trajectory: Any, params: Any) -> Any:
+    del params
+    return trajectory.q
+
+
+def _state(params: Any) -> Any:
+    return params["q0"], params["u0"]
+
+
+def _column(frame: Any, name: str) -> NDArray:
+    """(n,) numbers of a column, NaN where one is missing."""
+    known = getattr(frame, "columns", getattr(getattr(frame, "dtype", None), "names", None))
+    known = list(frame if known is None else known)
+    if name not in known:
+        listed = ", ".join(map(repr, known[:8]))
+        raise ValueError(f"Observations.from_frame: no column {name!r}; the table has {listed}")
+    try:
+        return np.asarray(frame[name], float)
+    except (TypeError, ValueError):
+        raise ValueError(f"Observations.from_frame: column {name!r} does not hold numbers alone") from None
 
 
 def _numbers(observations: Observations, name: str) -> NDArray:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from diffcontact.identify.estimate import Estimate
 from diffcontact.identify.impact_law import law_of_impact
 from diffcontact.identify.problem.objective import Objective
+from diffcontact.identify.problem.observations import labels_of
 from diffcontact.identify.verdict.common_misfit import common_misfit
 from diffcontact.identify.verdict.contradiction import contradictions
 from diffcontact.identify.verdict.doubts import (
@@ -62,6 +63,7 @@ def judge(
         labels: what the runs are called; empty: by their numbers.
         phrases: (pattern, text) pairs, what the reasons say in place of an argument of `fit`.
     """
+    labels = labels or labels_of(objective.joint.problems)
     evidence = Evidence.of(result, objective, units or {}, labels)
     checks = [check for check in _CHECKS if not (evidence.exact and check in _OF_RESIDUALS)]
     first = objective.joint.problems[0]
