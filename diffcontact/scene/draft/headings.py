@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from diffcontact.host.messages import shown
-from diffcontact.scene.units import is_unit
+from diffcontact.scene.units import Unit, is_unit
 
 # Loggers write the name of the run before a colon.
 TIME = re.compile(
@@ -65,6 +65,25 @@ _OTHER = re.compile(
 )
 
 
+_QUANTITIES = {
+    Unit.parse(unit).dimension: what
+    for unit, what in {
+        "m/s": "a velocity",
+        "px/s": "a velocity",
+        "m/s^2": "an acceleration",
+        "N": "a force",
+        "rad": "an angle",
+        "rad/s": "an angular velocity",
+        "rad/s^2": "an angular acceleration",
+        "s": "a time",
+        "Hz": "a frequency",
+        "kg": "a mass",
+    }.items()
+}
+# Velocity and speed, acceleration, force, momentum.
+_LETTERS = {"v": "a velocity", "s": "a velocity", "a": "an acceleration", "f": "a force", "p": "a momentum"}
+
+
 @dataclass(frozen=True)
 class Headings:
     """Names of columns, and the units that stand in a row of their own.
@@ -97,6 +116,22 @@ class Headings:
             f"column {shown(name)}: {shown(unit or unknown)} is no unit of {what} that is known, expected "
             f"{', '.join(among)}"
         )
+
+    def quantity(self, name: str) -> str:
+        """What a column is by its unit or its name, if that is no place; else "".
+
+        Example:
+            >>> [Headings().quantity(name) for name in ("v [m/s]", "acc x (m/s^2)", "F_N", "theta [deg]", "y [mm]")]
+            ['a velocity', 'an acceleration', 'a force', 'an angle', '']
+        """
+        unit, stem = self.unit(name), core(name)
+        if unit:
+            return _QUANTITIES.get(Unit.parse(unit).dimension, "" if unit in LENGTHS else f"in {unit}")
+        if any(pattern.fullmatch(name.strip()) for pattern in (TIME, FRAME, COUNT)) or is_spacing(name):
+            return "a count of rows or times"
+        found = _OTHER.search(stem)
+        word = found[0].strip(" _.-") if found else ""
+        return next((what for letter, what in _LETTERS.items() if word.lower().startswith(letter)), "")
 
     def may_be_position(self, name: str) -> bool:
         """Whether a column may be a place, by its name and unit."""

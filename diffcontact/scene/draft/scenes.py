@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from os.path import relpath
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
-from diffcontact.host.messages import one_line
+from diffcontact.host.messages import one_line, shown
 from diffcontact.identify.noise import roughness
 from diffcontact.scene.document import Scene, parse_scene
 from diffcontact.scene.draft.balls import bouncing, heard
@@ -47,25 +48,51 @@ def draft(survey: Survey, folder: Path, name: str) -> tuple[str, str]:
         ValueError: nothing that this library simulates was recognised; one line that says what was tried.
     """
     # Candidates differ in what they make of the same columns.
-    tried, read = [], cache(read_measurements)
+    tried: dict[str, str] = {}
+    read = cache(read_measurements)
     for candidate in _candidates(survey):
+        if isinstance(candidate, _NotSeen):
+            tried[candidate.what] = candidate.why
+            continue
         text = _text(survey, candidate, folder)
         try:
             scene = parse_scene(Table(tomllib.loads(text), name), folder)
             runs = scene.read_runs(survey.path, read)
         except ValueError as error:
-            tried.append(f"{candidate.what} ({str(error).removeprefix(f'{survey.path}: ')})")
+            # What stands behind a semicolon helps where the scene is right.
+            tried[candidate.what] = str(error).removeprefix(f"{survey.path}: ").partition(";")[0]
             continue
         notes = [f"{key} {value}" for run in runs[:1] for key, value in run.notes.items() if key != "recording"]
         rough = _rough(scene, runs) if candidate.columns else 1.0
         return candidate.what, _text(survey, candidate, folder, notes, rough)
     seen = f"; {survey.thinned}" if survey.thinned else ""
-    raise ValueError(f"{survey.path}: no scene fits; tried: {'; '.join(dict.fromkeys(tried)) or 'nothing'}{seen}")
+    why = "; ".join(f"{what}: {reason}" for what, reason in tried.items())
+    raise ValueError(f"{survey.path}: no scene fits {_told(survey)}. It is not {why}{seen}")
 
 
-def _candidates(survey: Survey) -> Iterator[Draft]:
+class _NotSeen(NamedTuple):
+    """A scene that is not tried, and why not."""
+
+    what: str
+    why: str
+
+
+def _told(survey: Survey) -> str:
+    """What moves furthest, and how far."""
+    columns = [column for marker in survey.markers for column in marker.moving.values()] or [*survey.angles]
+    furthest = max(columns, key=lambda column: column.span, default=None)
+    if furthest is None:
+        return f"{survey.times.size} times"
+    duration = survey.times[-1] - survey.times[0]
+    unit = "frames" if survey.time_unit == "frame" else survey.time_unit
+    return f"{shown(furthest.name)}, which goes {furthest.span:.3g} {furthest.unit} in {duration:.3g} {unit}"
+
+
+def _candidates(survey: Survey) -> Iterator[Draft | _NotSeen]:
     swinging = [angle for angle in survey.angles if swings(survey, angle)]
     yield from (pendulum(survey, angle) for angle in swinging if not survey.markers or _swing_together(survey, angle))
+    if survey.angles and not swinging:
+        yield _NotSeen("a pendulum that swings", "no angle is a sinusoid over three half periods or more")
     if not survey.markers:
         if not survey.angles:
             yield heard()
@@ -95,7 +122,7 @@ def _unit(marker: Marker) -> str:
     return next(iter(marker.axes.values())).unit
 
 
-def _single(survey: Survey, marker: Marker) -> Iterator[Draft]:
+def _single(survey: Survey, marker: Marker) -> Iterator[Draft | _NotSeen]:
     if (thrown := tumbling(survey, marker)) is not None:
         yield thrown
     columns = sorted(marker.moving.values(), key=lambda column: -column.span)
@@ -106,12 +133,16 @@ def _single(survey: Survey, marker: Marker) -> Iterator[Draft]:
         yield driven(survey, columns[0], next(iter(survey.forces)))
     if oscillates(survey.times, columns[0].values):
         yield oscillation(survey, columns[0])
+    else:
+        yield _NotSeen("an oscillation that dies away", "it is no sinusoid over three half periods or more")
     for column in columns:
         for bounces in (2, 1):
             for axis in ("down", "up") if column.unit == "px" or "down" in column.name else ("up", "down"):
                 yield bouncing(survey, column, axis, bounces)
     if (body := one_body(survey, marker)) is not None:
         yield body
+    else:
+        yield _NotSeen("one body in flight or among walls", "no acceleration is gravity's, and no impact is at an edge")
     yield slide(survey, sorted(marker.axes.values(), key=lambda column: column.name))
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diffcontact.host.files import read_bytes, read_text
+from diffcontact.host.messages import shown
 from diffcontact.identify.noise import roughness
 from diffcontact.scene.clock import increasing, resolution, straight_clock, summed
 from diffcontact.scene.draft.headings import (
@@ -36,6 +37,8 @@ from diffcontact.scene.recordings import Sheet, recognised
 _MANY_TURNS = 6
 # A column moves if it goes that many times further than it is rough.
 _MOVES = 12.0
+# A position has so many numbers at least; of so many columns is told what else they are.
+_FEWEST, _TOLD = 8, 6
 # A ball that was heard bounces so often at most.
 _MOST_IMPACTS = 60
 # A fit of more rows takes minutes.
@@ -206,8 +209,10 @@ def _surveyed(
             headings.require_known(name, what, among)
     markers = _markers(moving)
     if not markers and not angles and not _are_impacts(times):
+        told = [f"{shown(name)} {_no_place(name, columns[name], headings)}" for name in left[:_TOLD]]
         raise ValueError(
-            f"no position that moves among the columns {', '.join(map(quoted, left[:8])) or 'but the time'}"
+            f"no position that moves: {', '.join(told) or 'there is nothing but the times'}; expected a place, "
+            f"as 'x [mm]', in {', '.join(LENGTHS)}"
         )
     remarks += [text for marker in markers for text in _lost(marker)]
     remarks += _in_other_units(moving, markers)
@@ -227,6 +232,22 @@ def _surveyed(
         forces={name: columns[name][keep] for name in left if headings.unit(name) == "N"},
         remarks=tuple(remarks),
         thinned=thinned,
+    )
+
+
+def _no_place(name: str, values: NDArray, headings: Headings) -> str:
+    """Why a column is no position that moves."""
+    if what := headings.quantity(name):
+        return f"is {what}"
+    seen = values[np.isfinite(values)]
+    if seen.size < _FEWEST:
+        return f"has {seen.size} numbers"
+    if not headings.may_be_position(name):
+        return "is named otherwise"
+    return (
+        "shows no motion beyond its scatter"
+        if np.ptp(seen) <= _MOVES * roughness(seen)
+        else "counts rows or goes as the clock does"
     )
 
 
@@ -387,7 +408,7 @@ def _length_unit(columns: Sequence[NDArray], film: bool) -> str:
 def _goes(column: Column, times: NDArray) -> bool:
     """Whether a column changes, and neither counts the rows nor goes as another clock would, in other units."""
     seen = np.isfinite(column.values)
-    if seen.sum() < 8 or not column.span > 0 or np.all(np.diff(column.values[seen]) == 1):
+    if seen.sum() < _FEWEST or not column.span > 0 or np.all(np.diff(column.values[seen]) == 1):
         return False
     line = np.polynomial.polynomial.polyfit(times[seen], column.values[seen], 1)
     off = column.values[seen] - np.polynomial.polynomial.polyval(times[seen], line)
