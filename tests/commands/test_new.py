@@ -292,12 +292,12 @@ def test_what_is_no_unit_in_brackets_stays_a_label(draft, name):
         ("t,x\n" + "".join(f"{i},5\n" for i in range(40)), "run.csv: no position that moves: 'x' shows no motion"),
         (
             "t [s],phi [deg]\n" + "".join(f"{i / 60},{i}\n" for i in range(40)),
-            "run.csv: no scene fits 'phi [deg]', which goes 37.4 deg in 0.65 s. It is not a pendulum that swings: no angle",
+            "run.csv: no scene fits 'phi [deg]', which goes 37.4 deg in 0.65 s. It is not a pendulum that",
         ),
         ("t,x\n0,1\n1,2\n", "run.csv: no position that moves: 't' is a count of rows or times, 'x' has 2 numbers;"),
         (
             "t [s],acc x [m/s^2],F_N,vy\n" + "".join(f"{i / 60},{i % 7},{i % 5},{i % 3}\n" for i in range(40)),
-            "run.csv: no position that moves: 'acc x [m/s^2]' is an acceleration, 'F_N' is a force, 'vy' is a velocity;",
+            "run.csv: no position that moves: 'acc x [m/s^2]' is an acceleration, 'F_N' is a force, 'vy' is a",
         ),
         (
             "t [s],x [m]\n" + "".join(f"{i / 60},{i * i / 90 + 0.01 * (i % 3)}\n" for i in range(40)),
