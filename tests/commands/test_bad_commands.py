@@ -281,6 +281,7 @@ CASES = [
     scene(FIRST, "first = [1, 2]", "preparation.first: [1, 2], expected a list of names"),
     scene(FIRST, f'exclude_contact = {{ value = -1, unit = "s" }}\n{FIRST}', "preparation.exclude_contact: -1.0 s, ex"),
     scene(FIRST, f'exclude_contact = {{ value = 1, unit = "mm" }}\n{FIRST}', "preparation.exclude_contact.unit: unit"),
+    scene(FIRST, f'around_contact = {{ value = 0, unit = "s" }}\n{FIRST}', "preparation.around_contact: 0.0 s, expect"),
     balls("fixed = 1000000", ".fixed: 1000000, expected at most 1000"),
     system('kind = "balls"\ncount = -1\ndimension = 1', ".kind: balls(count=-1): expected an integer of"),
     system('kind = "balls"\ncount = 2\ndimension = 0', ".kind: balls(dimension=0): expected an int"),

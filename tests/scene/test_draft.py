@@ -1,10 +1,12 @@
 """What a survey sees in a recording, and what a motion is taken for."""
 
+import re
+
 import numpy as np
 import pytest
 from tables import cases
 
-from diffcontact.scene.draft import layout, survey
+from diffcontact.scene.draft import draft, layout, survey
 from diffcontact.scene.draft.layout import layout_of
 from diffcontact.scene.draft.motion import curvature, oscillates, strikes, wall_run
 from diffcontact.scene.draft.spelling import is_meant
@@ -356,3 +358,19 @@ def test_swings_and_tracks_are_told_from_bounces():
     assert curvature(swing, 3 * swing**2 + 0.1) == pytest.approx(3.0)
     assert curvature(swing, -3 * swing**2) is None
     assert curvature(t, np.sin(9 * t)) is None
+
+
+@pytest.mark.parametrize(("wave", "around"), [(0.0, None), (2e-3, (0.25, 0.5))])
+def test_carts_on_a_wavy_track_are_looked_at_about_their_impact(tmp_path, rng, wave, around):
+    """A parabola explains half a wave, 0.1 m, to the noise of 0.1 mm, and no more: 0.4 s of the faster cart."""
+    t = np.arange(0.0, 4.0, 0.01)
+    since = np.where(t < 2.0, 2.0 - t, 0.75 * (t - 2.0))
+    first, second = 0.05 + 0.1 * since, -0.25 * since - 0.3
+    places = [x + wave * np.sin(30.0 * x) + 1e-4 * rng.normal(size=t.size) for x in (first, second)]
+    path = tmp_path / "run.csv"
+    rows = (f"{a:.4f},{1e3 * b:.4f},{1e3 * c:.4f}" for a, b, c in zip(t, *places, strict=True))
+    path.write_text("\n".join(["t [s],x1 [mm],x2 [mm]", *rows]) + "\n")
+    _, text = draft(survey(path), tmp_path, "run.toml")
+    found = re.search(r"around_contact = \{ value = ([0-9.]+)", text)
+    assert (found is None) == (around is None)
+    assert found is None or around[0] <= float(found[1]) <= around[1]

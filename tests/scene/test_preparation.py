@@ -56,6 +56,14 @@ def test_samples_about_the_impact_are_left_out(times):
     np.testing.assert_array_equal(np.isnan(run.values[:, 0]), np.abs(times - 1.3) < 0.105)
 
 
+def test_samples_far_from_the_impact_are_left_out(times):
+    line = CommonLine(FIRST, SECOND, 1e-3, 0.0, around_contact=0.505)
+    (run,) = line(times, measured(times, approach(times), np.array([1.0, 0.0, 0.0])))
+    assert (run.times[0], run.times[-1]) == (times[80], times[180])
+    # The run begins there, and so does its state.
+    np.testing.assert_allclose(run.start["q0"], run.values[0], atol=1e-9)
+
+
 def test_lost_markers_stay_lost_and_rows_without_any_at_the_ends_go(times):
     lost = [0, 1, 2, 50, 300]
     (run,) = CommonLine(FIRST, SECOND, 1e-3, 0.0)(

@@ -20,8 +20,8 @@ def values(*names):
     return {name: {"value": 0.5} for name in names}
 
 
-def quantity(unit):
-    return {"value": 1.0, "unit": unit}
+def quantity(unit, value=1.0):
+    return {"value": value, "unit": unit}
 
 
 # One scene for every way to prepare columns, the systems with all that they can have.
@@ -29,7 +29,12 @@ SCENES = {
     "common line": {
         "system": {"kind": "carts"},
         "data": {"noise": quantity("mm"), "time": "t"},
-        "preparation": {"first": ["x"], "second": ["y"], "exclude_contact": quantity("s")},
+        "preparation": {
+            "first": ["x"],
+            "second": ["y"],
+            "exclude_contact": quantity("s"),
+            "around_contact": quantity("s", 2),
+        },
         "parameters": values("mass_ratio", "distance", "tilt", "sag", "drag", "q0", "u0") | {"restitution": START},
     },
     "coordinates": {

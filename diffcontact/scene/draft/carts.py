@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
+from numpy.typing import NDArray
 
 from diffcontact.scene.draft.parts import Draft, metric_keys, names_of, unit_key
-from diffcontact.scene.draft.survey import Marker, Survey
+from diffcontact.scene.draft.survey import Column, Marker, Survey
+from diffcontact.scene.preparation.common_line import principal_axis
+from diffcontact.scene.preparation.knee import knee
+from diffcontact.scene.units import factor
 
 # Off their common line two carts are by less than this part of their way.
 _STRAIGHT = 0.03
+# How long soft bumpers push, and which parts of a record about it are tried [s].
+_PUSH, _REACHES = 0.05, (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0)
+# By so much parabolas may leave more than they do in the part in which they leave least.
+_WORSE = 1.25
+# A parabola through fewer samples says nothing.
+_FEW = 12
 
 
 def on_a_line(first: Marker, second: Marker) -> bool:
@@ -30,10 +42,50 @@ def on_a_line(first: Marker, second: Marker) -> bool:
     return all(np.sqrt(np.mean(d**2)) < _STRAIGHT * max(map(np.ptp, along)) for d in off)
 
 
+def _reach(times: NDArray, first: Sequence[Column], second: Sequence[Column]) -> float:
+    """How far from the impact [s] parabolas explain both carts about as well as nearer to it; infinite where all do.
+
+    A rail is never quite straight, nor is a bumper gone after its push: over a long record the residuals show these,
+    and the velocities at the impact, which tell e and the ratio of the masses, pay for it.
+    """
+    points = np.stack([np.stack([column.values for column in marker], axis=-1) for marker in (first, second)])
+    seen = np.all(np.isfinite(points), axis=2)
+    both = np.all(seen, axis=0)
+    along = points @ principal_axis(points[seen])
+    distance = np.abs(along[1] - along[0])
+    try:
+        impact = knee(times[both], distance[both]).time
+    except ValueError:
+        return np.inf
+    left = [_left(times - impact, along, seen, reach) for reach in (*_REACHES, np.inf)]
+    good = np.flatnonzero(np.array(left) <= _WORSE * min(left))
+    return np.inf if good[-1] == len(_REACHES) else _REACHES[good[-1]]
+
+
+def _left(since: NDArray, along: NDArray, seen: NDArray, reach: float) -> float:
+    """The largest standard deviation that a parabola leaves of either cart (2, n) on either side of the impact."""
+    worst = 0.0
+    for cart, here in zip(along, seen, strict=True):
+        for side in (-1.0, 1.0):
+            part = here & (side * since > _PUSH) & (side * since <= reach)
+            if part.sum() < _FEW:
+                continue
+            t, s = since[part], cart[part]
+            parabola = np.polynomial.Polynomial.fit(t, s, 2)
+            worst = max(worst, float(np.sqrt(np.sum((s - parabola(t)) ** 2) / (t.size - 3))))
+    return worst if worst > 0 else np.inf
+
+
 def carts(survey: Survey, first: Marker, second: Marker) -> Draft:
     """Two carts, each with a marker."""
     axes = [axis for axis in first.axes if axis in second.axes]
     one, two = ([marker.axes[axis] for axis in axes] for marker in (first, second))
+    reach = _reach(survey.times * factor(survey.time_unit, "s"), one, two)
+    around = (
+        [f'around_contact = {{ value = {reach:g}, unit = "s" }}  # beyond, the track is more than a slope and a drag']
+        if np.isfinite(reach)
+        else []
+    )
     return Draft(
         "two carts that collide on a straight line",
         ('kind = "carts"',),
@@ -43,7 +95,8 @@ def carts(survey: Survey, first: Marker, second: Marker) -> Draft:
             f"first = {names_of(one)}",
             f"second = {names_of(two)}",
             unit_key(one),
-            'exclude_contact = { value = 0.05, unit = "s" }  # soft bumpers push that long',
+            f'exclude_contact = {{ value = {_PUSH}, unit = "s" }}  # soft bumpers push that long',
+            *around,
         ),
         (
             'restitution = { value = "from data", bounds = [0, 1] }',

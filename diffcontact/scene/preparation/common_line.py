@@ -31,12 +31,14 @@ class CommonLine(Preparation):
         first, second: names of the two or three coordinate columns of each marker.
         scale: from the columns' unit to m.
         exclude_contact: samples nearer than this to the impact are left out [s].
+        around_contact: samples farther than this from the impact are left out [s].
     """
 
     first: tuple[str, ...]
     second: tuple[str, ...]
     scale: float
     exclude_contact: float
+    around_contact: float = np.inf
 
     gives: ClassVar[tuple[str, ...]] = ()
     KEYS: ClassVar[Mapping[str, str]] = {
@@ -44,6 +46,7 @@ class CommonLine(Preparation):
         "second": "columns of the second marker, as many",
         "unit": 'of all of them, the system\'s by default: "mm"',
         "exclude_contact": "{ value, unit }: samples nearer to the impact are left out",
+        "around_contact": "{ value, unit }: samples farther from the impact are left out",
     }
 
     @classmethod
@@ -56,7 +59,10 @@ class CommonLine(Preparation):
         exclude = table.quantity("exclude_contact", ready.time, default=0.0)
         if exclude < 0:
             raise table.fail("exclude_contact", f"{exclude} {ready.time}, expected at least 0")
-        return cls(first, second, table.factor("unit", ready.length), exclude)
+        around = table.quantity("around_contact", ready.time, default=np.inf)
+        if around <= exclude:
+            raise table.fail("around_contact", f"{around} {ready.time}, expected more than exclude_contact")
+        return cls(first, second, table.factor("unit", ready.length), exclude, around)
 
     @property
     def suggests(self) -> tuple[str, ...]:
@@ -75,6 +81,8 @@ class CommonLine(Preparation):
         left_out = (
             f"; samples within {self.exclude_contact:g} s of the impact are left out" if self.exclude_contact else ""
         )
+        if np.isfinite(self.around_contact):
+            left_out += f"; those more than {self.around_contact:g} s from it, too"
         return (
             f"both markers projected onto their common straight line, pointing from the first to the second{left_out}"
         )
@@ -100,6 +108,8 @@ class CommonLine(Preparation):
         along = (points @ direction).T
         try:
             impact = knee(times[both], along[both, 1] - along[both, 0])
+            near = np.abs(times - impact.time) <= self.around_contact
+            times, along = times[near], along[near]
             lines = [straight_line(times, along[:, i], times < impact.time, times[0]) for i in (0, 1)]
         except ValueError as error:
             raise ValueError(f"{measurements.path}: {error}") from None
