@@ -287,12 +287,14 @@ _TRIED = 3
 
 
 class _Candidate(NamedTuple):
-    """A fault, what it is called in a sentence, how likely it is, and of what false alarm it has to be free."""
+    """A fault, what it is called in a sentence, how likely it is, of what false alarm it has to be free, and where a
+    number that the model holds fixed stands."""
 
     fault: Fault
     told: str
     likely: float
     level: float
+    held: float | None = None
 
 
 def explanations(evidence: Evidence) -> Iterator[Reason]:
@@ -305,6 +307,9 @@ def explanations(evidence: Evidence) -> Iterator[Reason]:
     found.sort(key=lambda one: -one.likely)
     alike = [one for one in found if one.likely > found[0].likely - _ALIKE * max(evidence.misfit, 1.0)]
     excess = sum(float(np.nansum(run.residual.r**2)) for run in evidence.runs) - evidence.result.dof
+    # A number of the model's own that explains as much comes first: to set it free asks for no fault of the measuring.
+    own = [one for one in found if one.held is not None and one.fault.taken >= _MOST * excess]
+    alike = own + [one for one in alike if one not in own]
     for best in alike[:_TRIED]:
         fault = best.fault
         # Without noise rounding has a shape, too.
@@ -320,6 +325,13 @@ def explanations(evidence: Evidence) -> Iterator[Reason]:
 def _told(evidence: Evidence, best: _Candidate, error: float, others: list[_Candidate]) -> Reason:
     shifts = Shifts(evidence)
     moved = [words for one in [best, *others] if (words := shifts.beyond(shifts.by(one.fault.added)))]
+    if best.held is not None:
+        name, number = best.fault.name, best.held + float(best.fault.size[0])
+        here, there = evidence.shown(name, best.held), evidence.shown(name, number, error)
+        text = f"{name}, held fixed at {here}, would be {there}"
+        moved = moved[:1] and [f" {name} as it is has moved {moved[0]}."]
+        other = _others([one for one in others if one.held is None])
+        return Reason(f"{text} by the shape of the residuals{other}.{''.join(moved)} Set it free", fatal=bool(moved))
     size = f" by {best.fault.size[0]:.2g} +- {error:.1g}" if best.fault.size.size == 1 else ""
     text = (
         "residuals have the shape that a fault of the measuring leaves, or a number held fixed that is another, or "
@@ -358,7 +370,8 @@ def _candidates(evidence: Evidence) -> list[_Candidate]:
         jumps = sum(_is_jump(told) for _, told, _ in several)
         for fault, told, likely in several:
             rivals = jumps if _is_jump(told) else len(several) - jumps
-            found.append(_Candidate(fault, told, likely, _LEVEL / _KINDS / rivals))
+            held = next((run[fault.name].value for run in evidence.fixed_terms if fault.name in run), None)
+            found.append(_Candidate(fault, told, likely, _LEVEL / _KINDS / rivals, held))
     return found
 
 
