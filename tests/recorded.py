@@ -160,6 +160,13 @@ def block(rng):
     return "dt [ms],x [cm],y [cm]\n" + table([np.full(160, 10.0), *(100 * places)])
 
 
+def impacts(rng):
+    """Speeds of a ball before and after forty impacts: e = 0.75, each read to 0.01 m/s."""
+    speed = 1 + 2 * rng.random(40)
+    columns = np.stack([-speed, 0.75 * speed]) + 0.01 * rng.normal(size=(2, 40))
+    return "v before [m/s];v after [m/s]\n" + table(columns, ";")
+
+
 def thrown(rng):
     """A square of 100 mm that is thrown, tumbles and lies flat: e = 0.4, mu = 0.35; cm and degrees."""
     times = jnp.arange(120) / 100

@@ -23,6 +23,8 @@ from diffcontact.scene.study import Study, read_study
 HELP = "fit the parameters of a scene to measured runs"
 # A fit of so many rows takes a minute.
 _LONG = 50_000
+# A table of more rows is not printed.
+_ROWS = 60
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -103,7 +105,8 @@ def fit_and_report(
         "report.html": lambda: page(result_report(study, result, document)),
     }
     with written_all_the_same(folder, texts):
-        table = text_table(estimates(document), result.scope, result.verdict.taken)
+        rows = estimates(document)
+        table = text_table(_few(rows, study), result.scope, result.verdict.taken)
         say("", *str(result.verdict).splitlines(), "", *table.splitlines(), "")
         say(f"cost {result.cost:.6g}, {result.dof} degrees of freedom; {result.message}")
         say(f"error bars {result.error_bars}")
@@ -120,6 +123,15 @@ def fit_and_report(
         )
     good = result.converged and not (strict and result.verdict.explains == NO)
     return ExitCode.DONE if good else ExitCode.NOT_CONVERGED
+
+
+def _few(rows: list[dict], study: Study) -> list[dict]:
+    """The rows of a table, of very many those that runs share; the others stand in the files."""
+    shared = [row for row in rows if row["name"].partition("[")[0] not in study.per_run]
+    if len(rows) <= _ROWS or not shared:
+        return rows
+    say(f"{len(rows) - len(shared)} estimates of single runs are in result.json and in the report")
+    return shared
 
 
 def _much(study: Study) -> str:

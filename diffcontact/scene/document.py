@@ -270,7 +270,7 @@ def _units(
 
 
 def _require_match(prepare: Preparation, ready: ReadySystem, table: Table) -> None:
-    d = ready.quantities["q0"].shape[0]
+    d = ready.quantities["u0"].shape[0]
     lengths = len(prepare.channels) - prepare.angles
     if lengths != d:
         raise table.fail("kind", f"observes {lengths} coordinates, the system has {d}")

@@ -28,9 +28,11 @@ from diffcontact.scene.contacts import (
     unit_normals,
 )
 from diffcontact.scene.keys import Table
-from diffcontact.scene.ready import Derived, Drive, Quantity, ReadySystem
+from diffcontact.scene.ready import IMPACT_LAW, Derived, Drive, Quantity, ReadySystem
 from diffcontact.scene.rigid_bodies import BODIES, rigid_bodies
-from diffcontact.systems import balls, bouncing_ball, carts, laws, particle_line, pendulum
+from diffcontact.system import IMPACT_LAWS
+from diffcontact.systems import balls, bouncing_ball, carts, laws, particle_line, pendulum, single_impact
+from diffcontact.systems.single_impact import KINDS as STRUCK
 from diffcontact.systems.surfaces import Balls
 
 # More bodies or bounces than that no scene holds, and every pair of them is a contact.
@@ -79,6 +81,12 @@ OPTIONS: Mapping[str, Mapping[str, str]] = {
         "length": '"px" (default) or "m"',
         "time": '"frame" (default) or "s"',
         "restitution": LAW_OPTION,
+    },
+    "impact": _KIND
+    | {
+        "of": f"what is struck: {', '.join(map(repr, STRUCK))}",
+        "restitution": LAW_OPTION,
+        "impact_law": f"of a body, what restitution means: {', '.join(map(repr, IMPACT_LAWS))}",
     },
     "pendulum": _KIND,
     "particle line": _KIND
@@ -361,6 +369,41 @@ def _particle_line(options: Table) -> ReadySystem:
     )
 
 
+# Plain functions, as in `ready`: a motion that is struck after a second, of which velocities are measured.
+def _before(params):
+    return -params["u0"], params["u0"]
+
+
+def _velocities(trajectory, params):
+    del params
+    return trajectory.u
+
+
+def _impact(options: Table) -> ReadySystem:
+    """One impact, of which a table has the velocities before and after it."""
+    options.expect(*OPTIONS["impact"])
+    law, of = restitution_law(options), options.choice("of", tuple(STRUCK), "ball")
+    impact_law = options.choice("impact_law", IMPACT_LAWS, "newton")
+    if of != "body" and "impact_law" in options:
+        raise options.fail("impact_law", f"of {of}, where all are one, expected of = 'body' with it")
+    quantities = {"restitution": Quantity(low=0.0, high=1.0)} | of_law(law)
+    if of == "carts":
+        quantities["mass_ratio"] = Quantity(low=0.0, positive=True, what="first cart over second")
+    if of == "body":
+        quantities |= of_friction("constant")
+    quantities["u0"] = Quantity("m/s", (STRUCK[of],), what="velocities before the impact; of a spin times the gyration")
+    return ReadySystem(
+        single_impact(of, restitution=law, impact_law=impact_law),
+        quantities,
+        law=told(law, RUBBING_LAW if of == "body" else IMPACT_LAW),
+        length="m/s",
+        time="frame",
+        given={"levers": (2,)} if of == "body" else {},
+        initial=_before,
+        observe=_velocities,
+    )
+
+
 def _pendulum(options: Table) -> ReadySystem:
     """A body that swings about an axis; angles are its coordinates."""
     options.expect(*OPTIONS["pendulum"])
@@ -384,6 +427,7 @@ KINDS: Mapping[str, Callable[[Table], ReadySystem]] = {
     "balls": _balls,
     "bodies": rigid_bodies,
     "bouncing ball": _bouncing_ball,
+    "impact": _impact,
     "pendulum": _pendulum,
     "particle line": _particle_line,
 }

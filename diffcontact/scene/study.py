@@ -66,7 +66,8 @@ class Study:
     @property
     def unit_of_speed(self) -> str:
         """In which the system's speeds are."""
-        return f"{self.scene.ready.length}/{self.scene.ready.time}"
+        ready = self.scene.ready
+        return ready.length if "/" in ready.length else f"{ready.length}/{ready.time}"
 
     def params(self, i: int) -> dict[str, NDArray]:
         """What the system's functions are given in run i, with the starting values."""

@@ -12,6 +12,7 @@ from recorded import (
     by_ear,
     carriage,
     deeplabcut,
+    impacts,
     kinovea,
     kinovea_csv,
     pendulum,
@@ -46,6 +47,7 @@ CASES = {
     "rubbing": (rubbing, "an oscillation that dies away", {"stiffness": (40.0, 0.1), "gamma": (0.3, 0.005)}),
     "pendulum": (pendulum, "a pendulum that swings", {"stiffness": (16.0, 0.03), "damping": (0.1, 0.01)}),
     "block": (block, "a block that slides to rest", {"gamma": (2.5, 0.03)}),
+    "impacts": (impacts, "a table of impacts, each of a ball", {"restitution": (0.75, 0.003)}),
     "thrown": (thrown, TUMBLES, {"restitution": (0.4, 0.01), "friction": (0.35, 0.03)}),
     "puck": (puck, "one body that meets walls in 2 dimensions", {"restitution": (0.7, 0.02)}),
 }

@@ -99,6 +99,18 @@ SCENES = {
         "preparation": {"column": "x"},
         "parameters": values("stiffness", "rest", "damping", "drag", "q0", "u0"),
     },
+    "impacts": {
+        "system": {"kind": "impact", "of": "body"},
+        "data": {"noise": quantity("m/s")},
+        "preparation": {
+            "before": ["a", "b"],
+            "after": ["c", "d"],
+            "spin": ["e", "f"],
+            "levers": ["g", "h"],
+            "gyration": quantity("mm"),
+        },
+        "parameters": values("restitution", "friction", "u0"),
+    },
     "slide": {
         "system": {"kind": "particle line"},
         "data": {"noise": quantity("mm"), "time": "t"},

@@ -61,7 +61,7 @@ _FOREIGN = re.compile(
 )
 # Velocities, accelerations, forces and momenta by their letter, other quantities by their name.
 _OTHER = re.compile(
-    r"(?:^|[\s_.\-])(?:[vapF]_?\{?[xyz]?\}?|speed|vel\w*|acc\w*|force|likelihood|score|conf\w*|step|omega|pixel[xy])$"
+    r"(?:^|[\s_.\-])(?:[vapF]_?\{?[xyz]?\}?|v\d|speed|vel\w*|acc\w*|force|likelihood|score|conf\w*|step|omega|pixel[xy])$"
 )
 
 

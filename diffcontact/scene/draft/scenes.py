@@ -17,6 +17,7 @@ from diffcontact.scene.document import Scene, parse_scene
 from diffcontact.scene.draft.balls import bouncing, heard
 from diffcontact.scene.draft.bodies import one_body, several
 from diffcontact.scene.draft.carts import carts, on_a_line
+from diffcontact.scene.draft.impacts import impacts
 from diffcontact.scene.draft.motion import curvature, oscillates
 from diffcontact.scene.draft.oscillators import driven, oscillation, pendulum, slide, swings, track
 from diffcontact.scene.draft.parts import Draft
@@ -89,6 +90,9 @@ def _told(survey: Survey) -> str:
 
 
 def _candidates(survey: Survey) -> Iterator[Draft | _NotSeen]:
+    if survey.impacts is not None:
+        yield impacts(survey.impacts)
+        return
     swinging = [angle for angle in survey.angles if swings(survey, angle)]
     yield from (pendulum(survey, angle) for angle in swinging if not survey.markers or _swing_together(survey, angle))
     if survey.angles and not swinging:
@@ -165,7 +169,7 @@ def _text(survey: Survey, draft: Draft, folder: Path, notes: Sequence[str] = (),
         *survey.keys,
         *draft.data,
         *([_noise(draft.columns, rough)] if draft.columns else []),
-        *([] if any(key.startswith("window") for key in draft.data) else [_WINDOW]),
+        *([] if survey.impacts or any(key.startswith("window") for key in draft.data) else [_WINDOW]),
         "",
         "[preparation]",
         *draft.preparation,

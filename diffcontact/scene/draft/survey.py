@@ -26,6 +26,7 @@ from diffcontact.scene.draft.headings import (
     core,
     is_spacing,
 )
+from diffcontact.scene.draft.impact_table import ImpactTable, impact_table
 from diffcontact.scene.draft.layout import Layout, encoding_of, layout_of
 from diffcontact.scene.draft.orientation import is_angle, quaternions_in
 from diffcontact.scene.draft.toml import quoted, quoted_names
@@ -101,6 +102,7 @@ class Survey:
         angles: columns that say how something is turned in a plane.
         quaternions: the names of four columns each that say so in space.
         forces: columns in newton, by name.
+        impacts: what it has instead of all these, if each row is an impact.
         remarks: what was noticed, in words.
         thinned: of these, how many rows were looked at; "" for all.
     """
@@ -118,6 +120,7 @@ class Survey:
     angles: tuple[Column, ...] = ()
     quaternions: tuple[tuple[str, ...], ...] = ()
     forces: Mapping[str, NDArray] = field(default_factory=dict)
+    impacts: ImpactTable | None = None
     remarks: tuple[str, ...] = ()
     thinned: str = ""
 
@@ -167,6 +170,10 @@ def _surveyed(
     path: Path, sheet: Sheet, layout: Layout | None, reading: Reading, columns: Mapping[str, NDArray]
 ) -> Survey:
     headings = Headings({} if layout is None else layout.units)
+    if (table := impact_table(columns, headings, _flags(columns).get("outlier", ""))) is not None:
+        rows = np.arange(next(iter(columns.values())).size, dtype=float)
+        keys = tuple(_layout_keys(layout))
+        return Survey(path, sheet.understood, keys, reading, "frame", False, rows, (), impacts=table)
     time = sheet.time or _time_column(columns, headings)
     unit, guessed = _time_unit(time, columns, headings)
     keys, remarks = _layout_keys(layout), list(layout.remarks) if layout else []
@@ -368,7 +375,7 @@ def _flags(columns: Mapping[str, NDArray]) -> dict[str, str]:
     flags = {}
     for name, values in columns.items():
         if set(np.unique(values[np.isfinite(values)])) <= {0.0, 1.0}:
-            for use, pattern in (("repeated", r"dup|repeat|doppel"), ("outlier", r"outlier|false|bad")):
+            for use, pattern in (("repeated", r"dup|repeat|doppel"), ("outlier", r"outlier|false|bad|flagged")):
                 if re.search(pattern, name, re.IGNORECASE):
                     flags[use] = name
     return flags

@@ -10,6 +10,7 @@ from diffcontact.scene.preparation.bounces import Bounces
 from diffcontact.scene.preparation.common_line import CommonLine
 from diffcontact.scene.preparation.coordinates import Coordinates
 from diffcontact.scene.preparation.free_decay import Oscillation, Track
+from diffcontact.scene.preparation.impacts import Impacts
 from diffcontact.scene.preparation.poses import Poses
 from diffcontact.scene.preparation.rebound import Rebound
 from diffcontact.scene.preparation.run import Preparation, PreparedRun
@@ -20,6 +21,7 @@ PREPARATIONS: Mapping[str, Any] = {
     "bounces": Bounces,
     "common line": CommonLine,
     "coordinates": Coordinates,
+    "impacts": Impacts,
     "oscillation": Oscillation,
     "poses": Poses,
     "rebound": Rebound,
@@ -33,6 +35,7 @@ __all__ = [
     "Bounces",
     "CommonLine",
     "Coordinates",
+    "Impacts",
     "Oscillation",
     "Poses",
     "Preparation",
