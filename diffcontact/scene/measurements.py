@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from diffcontact.host.files import read_bytes, read_text
 from diffcontact.host.messages import did_you_mean, shown
 from diffcontact.scene.clock import backwards, frame_clock, increasing, straight_clock, summed
-from diffcontact.scene.numerals import is_number, number
+from diffcontact.scene.numerals import is_number, moment, number
 from diffcontact.scene.reading import FROM_DATA, Reading
 from diffcontact.scene.recordings import Sheet, recognised
 from diffcontact.scene.recordings.sheet import rows_of
@@ -260,6 +260,9 @@ class _Lost(NamedTuple):
 def _number(field: str, decimal: str, lost: _Lost) -> float:
     if not field or field.isspace() or field.strip() in lost.words:
         return np.nan
+    if ":" in field:
+        with contextlib.suppress(ValueError):
+            return moment(field)
     if decimal == "," and "." in field:
         raise ValueError(f"{shown(field.strip())} has a point, expected a decimal comma")
     try:

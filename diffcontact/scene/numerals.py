@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import date
 
 from diffcontact.host.messages import shown
 
@@ -11,6 +12,7 @@ SMALLEST, LARGEST = 1e-40, 1e40
 SIZES = f"0 or a size from {SMALLEST:g} to {LARGEST:g}"
 
 _WHOLE = re.compile(r"[+-]?\d{1,18}", re.ASCII)
+_MOMENT = re.compile(r"(?:(\d{4}-\d\d-\d\d)[T ])?(\d{1,3}):([0-5]\d):([0-5]\d(?:[.,]\d+)?)Z?", re.ASCII)
 _NOT_FINITE = re.compile(r"[+-]?(nan|inf|infinity)", re.IGNORECASE)
 
 
@@ -40,6 +42,23 @@ def number(text: str) -> float:
         finite = _NOT_FINITE.fullmatch(text.strip()) is None
         raise ValueError(f"{shown(text.strip())}, expected {SIZES if finite else 'a finite number'}")
     return value
+
+
+def moment(text: str) -> float:
+    """Seconds that a text spells as hours, minutes and seconds, since midnight or, with a date, since 1970.
+
+    Raises:
+        ValueError: it spells none.
+
+    Example:
+        >>> moment("00:01:02,5"), moment("1970-01-02T00:00:00.25Z")
+        (62.5, 86400.25)
+    """
+    found = _MOMENT.fullmatch(text.strip())
+    if found is None:
+        raise ValueError(f"{shown(text.strip())} is no time of a clock")
+    days = (date.fromisoformat(found[1]) - date(1970, 1, 1)).days if found[1] else 0
+    return 86400.0 * days + 3600 * int(found[2]) + 60 * int(found[3]) + float(found[4].replace(",", "."))
 
 
 def is_number(text: str) -> bool:

@@ -151,6 +151,14 @@ def test_what_is_wrong_with_a_file_is_in_the_keys(recording, tmp_path, capsys):
     np.testing.assert_allclose(run.times - run.times[0], np.arange(2400) / 2000, atol=1e-4)
 
 
+def test_markers_on_one_body_are_one(draft):
+    """A ball with two markers does not collide with itself."""
+    times = np.arange(90) / 60
+    height = 1e3 * ball(times) + 0.2 * np.random.default_rng(0).normal(size=(2, 90))
+    scene = draft("t [s],A y [mm],B y [mm]\n" + table([times, height[0], height[1] + 40]))
+    assert re.search("taken for a ball that bounces, seen in [AB] y", scene)
+
+
 def test_what_air_slows_is_not_upright(draft):
     times = np.arange(40) / 100
     flight = [times, 0.1 * times, -9 * times + 4.7 * times**2, 0.3 + 2 * times - 4.9 * times**2]

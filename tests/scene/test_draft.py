@@ -11,6 +11,8 @@ from diffcontact.scene.draft.layout import layout_of
 from diffcontact.scene.draft.motion import curvature, oscillates, strikes, wall_run
 from diffcontact.scene.draft.spelling import is_meant
 from diffcontact.scene.measurements import read_measurements
+from diffcontact.scene.numerals import moment
+from diffcontact.scene.units import factor
 
 TIMES = np.arange(60) / 30
 
@@ -207,6 +209,7 @@ def test_a_rate_that_stands_above_the_numbers_is_that_of_the_frames(tmp_path, he
     r"""
     Trajectories\n,,A,,B,\nFrame,Sub Frame,X,Y,X,Y\n,,mm,mm,mm,mm | A X,A Y,B X,B Y | mm
     ,Type,Marker,Marker,Marker,Marker\n,Name,A,A,B,B\n,ID,1,1,2,2\nFrame,Time (s),X,Y,X,Y | A X,A Y,B X,B Y | px
+    ,Name,A,A,B,B\n,,Rot,Pos,Rot,Pos\nFrame,Time (s),X,X,X,X | A Rot X,A Pos X,B Rot X,B Pos X | px
     Length Units,Meters\n\n,Name,A,A,B,B\nFrame,Time (s),X,Y,X,Y | A X,A Y,B X,B Y | m
     POINTS,A,B\n | A x,A y,B x,B y | px
     """,
@@ -246,6 +249,44 @@ def test_times_come_before_numbers_of_rows(tmp_path, name):
     found = look(tmp_path, f"index,{name},cx,cy", [np.arange(60.0), 1e3 * TIMES, 9 * TIMES**2, np.sin(3 * TIMES)])
     assert (found.reading.time, found.time_unit) == (name, "ms")
     assert [list(marker.axes) for marker in found.markers] == [["x", "y"]]
+
+
+@cases(
+    "first second unit",
+    """
+    00:00:00.000 | 00:00:00.016 | s
+    10:59:59.992 | 11:00:00.008 | s
+    2024-02-29T23:59:59.992Z | 2024-03-01T00:00:00.008Z | s
+    1520000000000000000 | 1520000000016000000 | ns
+    1520000000000000 | 1520000000016000 | us
+    1520000000000 | 1520000000016 | ms
+    """,
+)
+def test_times_of_clocks_and_computers_are_read(tmp_path, first, second, unit):
+    """Of sixty pictures every sixteen milliseconds the two first; the others follow."""
+    path, start = tmp_path / "run.csv", moment(first) if ":" in first else float(first)
+    step = 0.016 if ":" in first else float(second) - start
+    rows = [
+        first,
+        second,
+        *(f"{start + i * step:.0f}" if step > 1 else clock_text(start + i * step) for i in range(2, 60)),
+    ]
+    path.write_text("time,y [m]\n" + "".join(f"{t},{np.sin(i / 9):.4f}\n" for i, t in enumerate(rows)))
+    found = survey(path)
+    assert found.time_unit == unit
+    # Floats of 1.5e9 s are 2e-7 s apart, of 1.5e18 ns 256 ns.
+    np.testing.assert_allclose(np.diff(found.times) * factor(unit, "s"), 0.016, atol=1e-6)
+
+
+def clock_text(seconds):
+    days, rest = divmod(seconds, 86400)
+    clock = f"{int(rest // 3600):02d}:{int(rest // 60 % 60):02d}:{rest % 60:06.3f}"
+    return f"{np.datetime64('1970-01-01') + int(days)} {clock}" if days > 9 else clock
+
+
+def test_a_column_whose_unit_alone_is_a_time_is_the_clock(tmp_path):
+    found = look(tmp_path, ";ball X;ball Y\n[s];[mm];[mm]", [TIMES, 9 * TIMES**2, np.sin(3 * TIMES)], delimiter=";")
+    assert (found.reading.time, found.time_unit) == ("t", "s")
 
 
 @pytest.mark.parametrize("way", [np.sqrt(TIMES), TIMES**2, TIMES + 0.1 * np.sin(9 * TIMES)])

@@ -59,6 +59,17 @@ PHYPHOX += "1.234000000E0,5.0E-1,1.834000000E0,3.0E-1,2.314000000E0,0.000000000E
 STOPWATCH = "Start (s);Stop 1 (s);Stop 2 (s)\n0,5;1,1;1,58\n"
 
 
+ONE_BELOW = """\
+,y,x,mass,frame,particle
+0,20.0,12.5,900,0,0
+1,20.4,300.1,901,0,1
+2,20.0,13.1,900,1,0
+3,20.3,300.2,902,2,1
+4,20.1,14.2,900,2,0
+"""
+NAMED_BELOW = "label;time [s];x [cm]\nleft;0,00;1,5\nleft;0,04;1,0\nright;0,00;7,5\nright;0,04;7,0\n"
+
+
 def read(folder, content, columns, time, **keys):
     path = folder / "recording.txt"
     path.write_text(content)
@@ -120,6 +131,14 @@ def read(folder, content, columns, time, **keys):
             {"ball x": [1, 1.5, np.nan], "hand y": [np.nan, 8, 10]},
             "an export of Kinovea, ball, hand, lengths in the unit of the calibration",
         ),
+        (
+            ONE_BELOW,
+            "frame",
+            [0, 1, 2],
+            {"particle 0 x": [12.5, 13.1, 14.2], "particle 1 x": [300.1, np.nan, 300.2]},
+            "rows of 2 points, particle 0, particle 1, one below the other",
+        ),
+        (NAMED_BELOW, "time [s]", [0, 0.04], {"left x [cm]": [1.5, 1], "right x [cm]": [7.5, 7]}, "rows of 2 points"),
         (OLD_KINOVEA, "time [s]", [0.0, 1.03], {"trajectory 1 x": [866, 847]}, "an export of Kinovea, trajectory 1"),
         (
             KINOVEA_CSV,

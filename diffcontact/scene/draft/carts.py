@@ -7,11 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from diffcontact.scene.draft.parts import Draft, metric_keys, names_of, unit_key
+from diffcontact.scene.draft.parts import Draft, metric_keys, names_of, seconds, unit_key
 from diffcontact.scene.draft.survey import Column, Marker, Survey
 from diffcontact.scene.preparation.common_line import principal_axis
 from diffcontact.scene.preparation.knee import knee
-from diffcontact.scene.units import factor
 
 # Off their common line two carts are by less than this part of their way.
 _STRAIGHT = 0.03
@@ -80,7 +79,7 @@ def carts(survey: Survey, first: Marker, second: Marker) -> Draft:
     """Two carts, each with a marker."""
     axes = [axis for axis in first.axes if axis in second.axes]
     one, two = ([marker.axes[axis] for axis in axes] for marker in (first, second))
-    reach = _reach(survey.times * factor(survey.time_unit, "s"), one, two)
+    reach = _reach(seconds(survey), one, two)
     around = (
         [f'around_contact = {{ value = {reach:g}, unit = "s" }}  # beyond, the track is more than a slope and a drag']
         if np.isfinite(reach)

@@ -17,13 +17,13 @@ TIME = re.compile(
 )
 # From one row to the next.
 SPACING = re.compile(r"(d|delta|\u0394|\u2206)[\s_]?t(ime)?|time[\s_]?(step|interval|diff\w*)|interval", re.IGNORECASE)
-FRAME = re.compile(r"(image|picture|bild)\b.*|.*frame.*", re.IGNORECASE | re.DOTALL)
+FRAME = re.compile(r"(image|picture|bild|slice)\b.*|.*frame.*", re.IGNORECASE | re.DOTALL)
 COUNT = re.compile(r"(row|index|nr|no|#|sample|unnamed)\b.*|", re.IGNORECASE | re.DOTALL)
 AXIS = re.compile(r"(?:^|(?<=[\s_.\-]))([xyzXYZ])(?=[\s_.\-]|\d|$)")
 _LETTER = re.compile(r"([xyz])\w*", re.IGNORECASE)
 _CENTRE = re.compile(r"(?:c|pos|cent\w*|mid)([xyz])\d*", re.IGNORECASE)
 LENGTHS = ("m", "cm", "mm", "um", "km", "in", "ft", "px")
-TIMES = ("s", "ms", "us", "min", "h", "frame")
+TIMES = ("s", "ms", "us", "ns", "min", "h", "frame")
 FULL_TURN = {"rad": 6.283185307179586, "deg": 360.0, "turn": 1.0}
 
 # As people spell what the table of units has.
@@ -34,6 +34,7 @@ _WORDS = {
     "turn": "turns rev revs revolution revolutions",
     "s": "sec secs second seconds sek sekunde sekunden",
     "ms": "msec msecs millisecond milliseconds",
+    "ns": "nsec nanosecond nanoseconds",
     "us": "µs μs usec microsecond microseconds",
     "min": "mins minute minutes",
     "h": "hr hrs hour hours stunden",
@@ -55,13 +56,14 @@ _BEHIND = re.compile(rf"(?:\s*/\s*|\s*,\s*|_|\s+in\s+)({_TOKENS})(?=_|$)|\s({_TO
 _LIKE_UNIT = re.compile(r"[a-zµμ°\"'′″]|[A-Za-zµμ°]{2,3}|[a-zµμ]+/[a-z]+\S*")
 # Units of length, time and angle that the table lacks, as words.
 _FOREIGN = re.compile(
-    r"(yard|mile|nano\w+|deci\w+|day|week|month|year|tick|arc(min|sec)|milliradian|point|count|sample|field)s?|angstrom"
+    r"(yard|mile|nano(?!sec)\w+|deci\w+|day|week|month|year|tick|arc(min|sec)|milliradian|point|count|sample|field)s?|angstrom"
     r"|grad|mrad|gon",
     re.IGNORECASE,
 )
 # Velocities, accelerations, forces and momenta by their letter, other quantities by their name.
 _OTHER = re.compile(
-    r"(?:^|[\s_.\-])(?:[vapF]_?\{?[xyz]?\}?|v\d|speed|vel\w*|acc\w*|force|likelihood|score|conf\w*|step|omega|pixel[xy])$"
+    r"(?:^|[\s_.\-])(?:[vapF]_?\{?[xyz]?\}?|v[\dnt]|(?i:speed|vel\w*|acc\w*|force|likelihood|score|conf\w*|step|omega|error)"
+    r"|pixel[xy])$"
 )
 
 
@@ -157,6 +159,11 @@ def axis_of(name: str) -> tuple[str, str]:
 def core(name: str) -> str:
     """A name without its unit."""
     return _BEHIND.sub("", _BRACKETS.sub("", name)).strip(" _")
+
+
+def is_clock(name: str) -> bool:
+    """Whether a column holds times or numbers of frames, by its name."""
+    return any(pattern.fullmatch(name.strip()) for pattern in (TIME, FRAME)) or is_spacing(name)
 
 
 def is_spacing(name: str) -> bool:

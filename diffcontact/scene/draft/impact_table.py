@@ -14,7 +14,8 @@ from diffcontact.scene.draft.headings import Headings, axis_of, core
 from diffcontact.scene.units import factor
 
 _WHEN = re.compile(
-    r"(?:^|(?<=[\s_.\-]))(?:(before|pre|vorher|initial|in)|(after|post|nachher|final|out))(?=[\s_.\-]|$)", re.IGNORECASE
+    r"(?:^|(?<=[\s_.\-]))(?:(before|pre|vorher|initial|in|minus)|(after|post|nachher|final|out|plus))(?=[\s_.\-]|$)",
+    re.IGNORECASE,
 )
 # What a velocity after impacts is off a multiple of that before, beside it, at most; and a change of spin off a moment.
 _OFF = 0.5

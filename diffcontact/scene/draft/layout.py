@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from diffcontact.host.messages import shown
-from diffcontact.scene.draft.headings import is_name, read_unit
+from diffcontact.scene.draft.headings import TIMES, is_clock, is_name, read_unit
 from diffcontact.scene.draft.spelling import has_decimal_comma, is_meant, is_plain, require_word
 from diffcontact.scene.numerals import is_number
 from diffcontact.scene.recordings.sheet import Row, rows_of
@@ -262,13 +262,18 @@ def _layout(table: _Table, lines: Sequence[str]) -> Layout:
         header, columns, above = None, points, listed
     between = [row for row in table.before if header is not None and row.first > header.last]
     noted = header is not None and _is_comment(header)
-    named, kept = bool(columns), bool(columns) and above is header and not noted
+    units = next((row for row in between if _is_of_units(row)), None)
+    stated = list(map(str.strip, units.fields)) if units else [""] * width
+    # Some writers leave it to the unit to say which column has the times.
+    pairs = zip(columns, stated, strict=False)
+    whole = tuple("t" if not name and read_unit(unit) in TIMES else name for name, unit in pairs)
+    kept = bool(columns) and above is header and not noted and whole == columns
+    named, columns = bool(columns), whole
     names = None if kept else columns or _USUAL.get(width, tuple(f"column {i + 1}" for i in range(width)))
     skip = (header.first - 1, data[0].first - 1 - header.last) if kept and header else (data[0].first - 1, 0)
     comma = delimiter != "," and any(has_decimal_comma(field) for row in data for field in row.fields)
     every, numeric = names or columns, table.columns
     words = dict.fromkeys(word for i in numeric for word in _words(data, i, delimiter, every[i]))
-    units = next((row for row in between if _is_of_units(row)), None)
     passed = [row for row in between if row is not units] if named and header else list(table.before)
     return Layout(
         delimiter=delimiter,
@@ -279,7 +284,7 @@ def _layout(table: _Table, lines: Sequence[str]) -> Layout:
         missing=tuple(words),
         remarks=_passed(passed, lambda row: any(is_meant(row.fields[i], delimiter) for i in numeric)),
         named_in=above.first if above and named and not kept else 0,
-        units=dict(zip(every, map(str.strip, units.fields), strict=True)) if units else {},
+        units=dict(zip(every, stated, strict=True)) if units else {},
     )
 
 
@@ -306,14 +311,33 @@ def _named(table: _Table, header: Row) -> tuple[tuple[str, ...], Row]:
     below = tuple(field.lstrip(_COMMENTS).strip() for field in header.fields)
     if len(set(below)) == len(below):
         return below, header
-    for row in reversed([row for row in table.before if row.last < header.first]):
-        point, names = "", []
-        for above, name in zip(row.fields, below, strict=True):
-            point = above.lstrip(_COMMENTS).strip() or point
-            names.append(f"{point} {name}".strip())
-        if len(set(names)) == len(names) and not _meant(row.fields, table.delimiter):
-            return tuple(names), row
+    above = [row for row in table.before if row.last < header.first and not _meant(row.fields, table.delimiter)]
+    levels = [(row, _filled_in(row)) for row in reversed(above)]
+    # One row may be enough; else those that tell more columns apart than the ones below.
+    for row, level in levels:
+        if len(set(names := _joined(level, below))) == len(names):
+            return names, row
+    names = below
+    for row, level in levels:
+        if len(set(more := _joined(level, names))) > len(set(names)):
+            names = more
+        if len(set(names)) == len(names):
+            return names, row
     return (), header
+
+
+def _filled_in(row: Row) -> list[str]:
+    """The fields of a row in which a name stands over the first of its columns, over all of them."""
+    point, points = "", []
+    for text in row.fields:
+        point = text.lstrip(_COMMENTS).strip() or point
+        points.append(point)
+    return points
+
+
+def _joined(above: Sequence[str], below: Sequence[str]) -> tuple[str, ...]:
+    pairs = zip(above, below, strict=True)
+    return tuple(name if name and is_clock(name) else f"{point} {name}".strip() for point, name in pairs)
 
 
 def _of_points(lines: Sequence[str], delimiter: str, width: int) -> tuple[tuple[str, ...], Row | None]:

@@ -12,7 +12,7 @@ _ANGLE = re.compile(
     r"(?:.*[\s_.\-])?(?:theta|phi|psi|angle|winkel|rot\w*|yaw|heading|orientation)(?:[\s_.\-]*\d+)?", re.IGNORECASE
 )
 # The letter that names a quaternion's part is its last one, or before the number of the body.
-_QUATERNION = re.compile(r"(.*q\w*?[\s_.\-]*)([wxyz])([\s_.\-]*\d*)", re.IGNORECASE)
+_QUATERNION = re.compile(r"(.*(?:q\w*?|rotation)[\s_.\-]*)([wxyz])([\s_.\-]*\d*)", re.IGNORECASE)
 # Quaternions are of length one but for the digits with which they were written.
 _LENGTH = 0.01
 

@@ -29,6 +29,8 @@ from diffcontact.scene.measurements import read_measurements
 from diffcontact.scene.preparation import PreparedRun
 
 _MOST_BALLS = 6
+# Two markers on one body stay as far apart, within so many times their roughness.
+_STAYS = 12.0
 # Angular frequencies of one pendulum differ by less.
 _TOGETHER = 0.03
 _WINDOW = "# window = [0, 1]  # only this part, in the unit of the times"
@@ -67,7 +69,9 @@ def draft(survey: Survey, folder: Path, name: str) -> tuple[str, str]:
         rough = _rough(scene, runs) if candidate.columns else 1.0
         return candidate.what, _text(survey, candidate, folder, notes, rough)
     seen = f"; {survey.thinned}" if survey.thinned else ""
-    why = "; ".join(f"{what}: {reason}" for what, reason in tried.items())
+    # Of all columns in which a ball might bounce the last one stands for all.
+    once = {what.partition(", ")[0]: reason for what, reason in tried.items()}
+    why = "; ".join(f"{what}: {reason}" for what, reason in once.items())
     raise ValueError(f"{survey.path}: no scene fits {_told(survey)}. It is not {why}{seen}")
 
 
@@ -104,6 +108,8 @@ def _candidates(survey: Survey) -> Iterator[Draft | _NotSeen]:
     markers = sorted(survey.markers, key=lambda marker: -max(column.span for column in marker.axes.values()))
     # One scene has one unit of length: that of what moves furthest.
     markers = [marker for marker in markers if _unit(marker) == _unit(markers[0])]
+    # Of markers on one body that does not turn the first one stands for all.
+    markers = [marker for i, marker in enumerate(markers) if not any(_together(marker, one) for one in markers[:i])]
     if len(markers) >= 2:
         first, second = sorted(markers[:2], key=survey.markers.index)
         if on_a_line(first, second):
@@ -113,6 +119,21 @@ def _candidates(survey: Survey) -> Iterator[Draft | _NotSeen]:
             yield collision
     # What moves furthest is what was filmed.
     yield from _single(survey, markers[0])
+
+
+def _spread(one: Column, two: Column) -> float:
+    """How far the difference of two columns goes, whatever a few readings say."""
+    off = one.values - two.values
+    return float(np.ptp(np.nanpercentile(off, [2, 98]))) if np.isfinite(off).any() else np.inf
+
+
+def _together(marker: Marker, other: Marker) -> bool:
+    """Whether two markers move alike, along all axes."""
+    pairs = [(column, other.axes.get(axis)) for axis, column in marker.axes.items()]
+    return all(
+        two is not None and _spread(one, two) <= _STAYS * max(one.roughness, two.roughness, 1e-3 * one.span)
+        for one, two in pairs
+    )
 
 
 def _swing_together(survey: Survey, angle: Column) -> bool:

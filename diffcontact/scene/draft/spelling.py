@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from diffcontact.host.messages import shown
+from diffcontact.scene.numerals import moment
 from diffcontact.scene.units import is_unit
 
 _PLAIN = r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?"
@@ -27,7 +28,17 @@ def is_plain(field: str, delimiter: str) -> bool:
         >>> is_plain("-1,5", ";"), is_plain("-1,5", ","), is_plain("1,234.5", ";")
         (True, False, False)
     """
+    if ":" in field and delimiter != ":":
+        return _is_moment(field)
     return bool(_NUMBER.fullmatch(field)) and not (delimiter == "," and "," in field)
+
+
+def _is_moment(field: str) -> bool:
+    try:
+        moment(field)
+    except ValueError:
+        return False
+    return True
 
 
 def has_decimal_comma(field: str) -> bool:

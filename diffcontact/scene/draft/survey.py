@@ -332,11 +332,11 @@ def _time_unit(name: str, columns: Mapping[str, NDArray], headings: Headings) ->
     if counted and not TIME.fullmatch(name.strip()):
         return "frame", False
     seen = columns[name][np.isfinite(columns[name])]
-    if is_spacing(name):
-        return ("ms" if np.median(seen) >= 1 else "s"), True
-    if np.all(seen == np.round(seen)) and np.median(np.diff(seen)) == 1:
+    step = float(np.median(seen if is_spacing(name) else np.diff(seen)))
+    if step == 1 and np.all(seen == np.round(seen)) and not is_spacing(name):
         return "frame", True
-    return ("ms" if np.median(np.diff(seen)) >= 1 else "s"), True
+    # Cameras take between one and a thousand pictures a second.
+    return next(unit for unit, most in (("s", 1.0), ("ms", 1e3), ("us", 1e6), ("ns", np.inf)) if step < most), True
 
 
 def _clock(written: NDArray, frames: bool) -> tuple[NDArray, NDArray, list[str], list[str]]:

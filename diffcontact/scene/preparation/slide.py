@@ -20,7 +20,7 @@ _FEWEST, _LINE = 10, 5
 # A block slower than this part of its greatest speed is at rest.
 _RESTS = 0.05
 # What slides loses this part of its speed before it rests, or is lost.
-_SLOWED = 0.3
+_SLOWED = 0.6
 # Samples are off a straight line, and off a parabola, by at most this part of the way.
 _OFF = 0.03
 

@@ -5,10 +5,10 @@ Each has `recognise(lines) -> Sheet | None`. A CSV with one header line is what 
 
 from collections.abc import Sequence
 
-from diffcontact.scene.recordings import deeplabcut, kinovea, phyphox, qualisys, tracker
+from diffcontact.scene.recordings import deeplabcut, kinovea, long, phyphox, qualisys, tracker
 from diffcontact.scene.recordings.sheet import Row, Sheet
 
-WRITERS = (qualisys, deeplabcut, kinovea, tracker, phyphox)
+WRITERS = (qualisys, deeplabcut, kinovea, tracker, phyphox, long)
 
 __all__ = ["WRITERS", "Row", "Sheet", "recognised"]
 
