@@ -12,12 +12,21 @@ from diffcontact.commands.overwriting import is_result, require_own, results_fol
 from diffcontact.commands.results import written_all_the_same
 from diffcontact.host.files import require_writable
 from diffcontact.host.messages import say
-from diffcontact.identify import beside, compare_laws
-from diffcontact.identify.table import text_table
+from diffcontact.identify import compare_laws
+from diffcontact.identify.table import INTERVAL, text_table
 from diffcontact.identify.verdict.verdict import NO
 from diffcontact.report import is_page, page
+from diffcontact.report.numbers import short
 from diffcontact.scene.result import estimates, result_document, result_report
-from diffcontact.scene.sisters import NONE, Sisters, read_sisters
+from diffcontact.scene.spread import (
+    doubts,
+    fit_each,
+    read_conditions,
+    rows_of,
+    spread_document,
+    spread_report,
+    together,
+)
 from diffcontact.scene.study import Study, read_study
 
 HELP = "fit the parameters of a scene to measured runs"
@@ -28,7 +37,7 @@ _ROWS = 60
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """SCENE [--data FILE ...] [--out DIR] [--strict] [--laws] [--like RESULT ...]"""
+    """SCENE [--data FILE ...] [--out DIR] [--strict] [--laws] [--conditions CSV]"""
     add_scene(parser)
     parser.add_argument(
         "--out", type=path, metavar="DIR", help="where result.json and report.html go; default: as the scene says"
@@ -40,37 +49,51 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--laws", action="store_true", help="fit it under other laws of impact, too, and say which the data support"
     )
     parser.add_argument(
-        "--like",
+        "--conditions",
         type=path,
-        nargs="+",
-        default=[],
-        metavar="RESULT",
-        help="result.json of sister runs, at least two: the intervals of one run then hold what differs between runs",
+        metavar="CSV",
+        help="what was different from run to run, a row for each: on what a parameter with spread = true depends",
     )
 
 
 def run(options: argparse.Namespace) -> ExitCode:
     """Fit the scene's parameters to its runs."""
     study = read_study(options.scene, options.data)
-    # What cannot be used is refused before minutes are spent.
-    sisters = read_sisters(options.like, study)
     folder = results_folder(options.out, study.scene)
-    for sister in options.like:
-        if sister.resolve() == (folder / "result.json").resolve():
-            raise ValueError(f"{sister}: the fit would be written over it, expected another place: --out DIR")
-    return fit_and_report(study, folder, options.strict, options.laws, sisters)
+    if study.spread:
+        return _spread(study, folder, options.conditions)
+    if options.conditions is not None:
+        raise ValueError(f"{study.scene.file}: parameters: --conditions goes with a parameter that has spread = true")
+    return fit_and_report(study, folder, options.strict, options.laws)
 
 
-def fit_and_report(
-    study: Study, folder: Path, strict: bool = False, laws: bool = False, sisters: Sisters = NONE
-) -> ExitCode:
+def _spread(study: Study, folder: Path, conditions: Path | None) -> ExitCode:
+    """Fit every run, print mean and spread, write `result.json` and `report.html` into the folder."""
+    labels = short([run.label for run in study.runs])
+    known = {} if conditions is None else read_conditions(conditions, labels)
+    _require_own(folder)
+    say(f"{study.scene.title}: {len(labels)} runs, {study.samples} samples, one by one")
+    with about(study.scene.file):
+        fits = fit_each(study)
+        found = together(study, fits, known)
+    document = spread_document(study, fits, found)
+    texts = {
+        "result.json": lambda: json.dumps(document, indent=2, allow_nan=False) + "\n",
+        "report.html": lambda: page(spread_report(study, fits, found)),
+    }
+    with written_all_the_same(folder, texts):
+        rows = [row for one in found for row in rows_of(one)]
+        say("", *text_table(rows, INTERVAL, "").splitlines(), "", *(f"- {told}" for told in doubts(fits)))
+    return ExitCode.DONE if document["converged"] else ExitCode.NOT_CONVERGED
+
+
+def fit_and_report(study: Study, folder: Path, strict: bool = False, laws: bool = False) -> ExitCode:
     """Fit, print verdict and table, write `result.json` and `report.html` into the folder.
 
     Args:
         study: scene and runs.
         folder: made if need be.
         strict: whether a model that does not explain the data counts as not converged.
-        sisters: fits of other single runs by the same scene, whose scatter the intervals are to hold.
         laws: whether laws of impact are compared; see `identify.compare_laws`.
 
     Returns:
@@ -81,9 +104,7 @@ def fit_and_report(
         ValueError: starting values that cannot be simulated.
         OSError: the folder cannot be written, or has files of these names that are no results.
     """
-    require_writable(folder)
-    require_own(folder / "result.json", is_result, "--out DIR")
-    require_own(folder / "report.html", is_page, "--out DIR")
+    _require_own(folder)
     runs = f"{len(study.runs)} run{'s' if len(study.runs) > 1 else ''}"
     say(f"{study.scene.title}: {runs}, {study.samples} samples{_much(study)}")
     for file, understood in {run.path: run.notes.get("recording", "") for run in study.runs}.items():
@@ -95,8 +116,6 @@ def fit_and_report(
     with about(study.scene.file):
         result = study.fit()
         compared = compare_laws(result) if laws and result.converged else None
-        if sisters.results:
-            result = beside(result, sisters.results, study.common(result.names), sisters.labels)
     document = result_document(study, result)
     if laws:
         document["laws"] = None if compared is None else {**compared.to_dict(), "unit_of_speed": study.unit_of_speed}
@@ -132,6 +151,13 @@ def _few(rows: list[dict], study: Study) -> list[dict]:
         return rows
     say(f"{len(rows) - len(shared)} estimates of single runs are in result.json and in the report")
     return shared
+
+
+def _require_own(folder: Path) -> None:
+    """Refuse a folder that cannot be written, or has files of these names that are somebody else's."""
+    require_writable(folder)
+    require_own(folder / "result.json", is_result, "--out DIR")
+    require_own(folder / "report.html", is_page, "--out DIR")
 
 
 def _much(study: Study) -> str:

@@ -12,13 +12,13 @@ from diffcontact.identify.impact_law import SpeedTest, law_of_impact, speed_test
 from diffcontact.identify.intervals.bootstrap import Bootstrap, bootstrap, fit_replicas
 from diffcontact.identify.intervals.posterior import Posterior, posterior
 from diffcontact.identify.intervals.profile import Profile, profile
-from diffcontact.identify.intervals.sisters import beside
 from diffcontact.identify.law_comparison import LawComparison, compare_laws
 from diffcontact.identify.problem.impacts import Impacts
 from diffcontact.identify.problem.observations import Observations, Problem, runs
 from diffcontact.identify.problem.parameters import Interval, Positive, Real, symmetric
 from diffcontact.identify.problem.priors import Normal
 from diffcontact.identify.result import FitResult
+from diffcontact.identify.spread import Spread, spread
 
 __all__ = [
     "Bootstrap",
@@ -39,7 +39,7 @@ __all__ = [
     "Profile",
     "Real",
     "SpeedTest",
-    "beside",
+    "Spread",
     "bootstrap",
     "check",
     "compare",
@@ -52,6 +52,7 @@ __all__ = [
     "profile",
     "runs",
     "speed_test",
+    "spread",
     "symmetric",
     "what_helps",
 ]

@@ -31,7 +31,7 @@ def caveat(scope: str) -> str:
     """
     if scope == INTERVAL:
         return ""
-    return f"{scope}: another run may differ by more than these intervals hold; fit several together, or use --like"
+    return f"{scope}: another run may differ by more than these intervals hold; fit several together"
 
 
 def table_cells(rows: Sequence[Mapping[str, Any]], scope: str = INTERVAL) -> list[tuple[str, ...]]:

@@ -87,7 +87,7 @@ def course(
         began = _began(np.asarray(trajectory.impulse, float)[: length - 1])
     else:
         began = ((np.asarray(jumps)[:, None] > t[:-1]) & (np.asarray(jumps)[:, None] <= t[1:])).T
-    struck = began.any(axis=1)
+    struck: NDArray = np.any(began, axis=1)
     straight = rates is None and q.shape != u.shape
     known = np.array([row[0] for row in listed])
     for i in np.flatnonzero(struck):
@@ -231,7 +231,7 @@ def _began(impulse: NDArray) -> NDArray:
     return pushes & ~np.vstack([np.zeros((1, pushes.shape[1]), bool), pushes[:-1]])
 
 
-def _meeting(t: NDArray, q: NDArray, u: NDArray, struck: NDArray, i: int) -> tuple | None:
+def _meeting(t: NDArray, q: NDArray, u: NDArray, struck: NDArray, i: int) -> tuple[float, NDArray, NDArray, NDArray] | None:
     """An impact within an interval, where the parabola from before it meets the one from behind it."""
     h = t[i + 1] - t[i]
 

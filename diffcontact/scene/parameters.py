@@ -20,6 +20,7 @@ KEYS = {
     "bounds": "[low, high], or that for each element, of what is fitted; by default all that is possible",
     "free": "whether it is fitted (true); a list of true and false for each element",
     "per_run": "whether every run has its own (false)",
+    "spread": "whether runs differ in it by chance (false): each has its own, and mean and spread of all are sought",
     "prior": "{ mean, sigma }: what is known of it besides the data, if it is fitted",
 }
 PRIOR_KEYS = {
@@ -43,6 +44,7 @@ class Parameter:
         per_run: whether every run has its own.
         held: flat positions of the elements that stay at their value while the others move.
         bounded: whether the scene gives it bounds.
+        spread: whether runs differ in it by chance.
     """
 
     name: str
@@ -55,6 +57,7 @@ class Parameter:
     per_run: bool
     held: tuple[int, ...] = ()
     bounded: bool = False
+    spread: bool = False
 
 
 def read_parameters(
@@ -87,6 +90,8 @@ def _parameter(name: str, table: Table, quantity: Quantity, suggested: tuple[str
     free, domain = _free(table, quantity), _domain(table, factor, quantity)
     if "bounds" in table and not free.any():
         raise table.fail("bounds", "of a parameter that is not free, expected none")
+    if (spread := table.flag("spread", False)) and not free.any():
+        raise table.fail("spread", "of a parameter that is not free, expected none")
     return Parameter(
         name=name,
         at=f"{table.file}: {'.'.join(table.path)}",
@@ -97,9 +102,10 @@ def _parameter(name: str, table: Table, quantity: Quantity, suggested: tuple[str
         else _value(name, table, factor, quantity, suggested),
         domain=domain if free.any() else None,
         prior=_prior(table, factor, quantity, free, domain),
-        per_run=table.flag("per_run", False),
+        per_run=table.flag("per_run", False) or spread,
         held=tuple(np.flatnonzero(~free).tolist()) if free.any() else (),
         bounded="bounds" in table,
+        spread=spread,
     )
 
 

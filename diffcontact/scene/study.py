@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from diffcontact.identify import FitResult, Observations, Problem, fit
 from diffcontact.identify.fit import Progress
 from diffcontact.identify.problem.impacts import Impacts
-from diffcontact.identify.problem.parameters import free_parameters
 from diffcontact.numerics.compilation import jit_fast_compile
 from diffcontact.report.numbers import short
 from diffcontact.scene.document import Scene, read_scene
@@ -51,17 +50,31 @@ class Study:
         runs: in the order of the files.
         start: parameters by name [SI]; those of each run on its own have a leading axis that counts the runs.
         given: what the system takes from the measurements as it is, by name, with a leading axis that counts the runs.
+        longest: samples of the longest of all runs that share a compilation.
     """
 
     scene: Scene
     runs: tuple[PreparedRun, ...]
     start: Mapping[str, NDArray]
     given: Mapping[str, NDArray]
+    longest: int = 0
 
     @property
     def per_run(self) -> tuple[str, ...]:
         """Names of the parameters that every run keeps to itself."""
         return tuple(name for name, parameter in self.scene.parameters.items() if parameter.per_run)
+
+    @property
+    def spread(self) -> tuple[str, ...]:
+        """Names of the parameters in which runs differ by chance."""
+        return tuple(name for name, parameter in self.scene.parameters.items() if parameter.spread)
+
+    def alone(self, i: int) -> Study:
+        """Run i as a study of its own."""
+        own = {name: value[i : i + 1] if name in self.per_run else value for name, value in self.start.items()}
+        given = {name: value[i : i + 1] for name, value in self.given.items()}
+        longest = max(run.times.size for run in self.runs)
+        return replace(self, runs=self.runs[i : i + 1], start=own, given=given, longest=longest)
 
     @property
     def unit_of_speed(self) -> str:
@@ -79,15 +92,6 @@ class Study:
         """How many numbers were measured."""
         return sum(int(np.isfinite(run.values).sum()) if run.impacts is None else run.impacts.size for run in self.runs)
 
-    def common(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Those elements of free parameters that runs of one kind have in common."""
-        return tuple(name for name in names if name.partition("[")[0] not in self.per_run)
-
-    def free_names(self) -> tuple[str, ...]:
-        """The elements of its free parameters, as a fit calls them."""
-        problems, params, free, _ = self.task()
-        return free_parameters(params, free, frozenset(problems[0].per_run), len(problems)).names
-
     def task(self) -> Task:
         """What `diffcontact.fit` is asked."""
         scene = self.scene
@@ -101,6 +105,7 @@ class Study:
                 scene.ready.initial,
                 substeps=scene.substeps,
                 per_run=(*elements.per_run, *self.given),
+                longest=self.longest,
             )
             for run in self.runs
         ]

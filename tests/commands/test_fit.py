@@ -2,7 +2,6 @@
 
 import json
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +9,6 @@ from command_line import assert_one_line, write
 
 from diffcontact.commands.cli import main
 from diffcontact.commands.demo import SCENE
-from diffcontact.identify.portable import checksum
 from diffcontact.scene.study import Study, read_study
 
 
@@ -47,14 +45,6 @@ def test_what_is_no_result_is_not_written_over(tmp_path, capsys, monkeypatch, na
     assert fit(scene) == 2
     assert_one_line(capsys, f"{name}: exists already and is not of this command, expected another place: --out DIR")
     assert (tmp_path / "out" / name).read_text() == '{"mine": 1}'
-
-
-def test_the_result_of_a_sister_is_not_written_over(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("diffcontact.commands.fit.read_sisters", lambda *_: [])
-    monkeypatch.setattr(Study, "fit", lambda *_: pytest.fail("stop"))
-    sister = tmp_path / "out" / "result.json"
-    assert fit(write(tmp_path), "--like", str(sister), "other.json") == 2
-    assert_one_line(capsys, f"{sister}: the fit would be written over it, expected another place: --out DIR")
 
 
 def test_many_rows_are_told_and_can_be_thinned(tmp_path, capsys, monkeypatch):
@@ -120,70 +110,64 @@ def test_laws_are_compared_below_the_table(demo, tmp_path, capsys):
     assert set(laws["fits"]) == {"constant", "linear", "power", "viscoelastic", "sticking"}
 
 
-def test_sister_runs_are_read_before_anything_is_fitted(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(Study, "fit", lambda *_: pytest.fail("fitted"))
-    scene = write(tmp_path)
-    assert fit(scene, "--like", str(tmp_path / "none.json")) == 2
-    assert_one_line(capsys, "none.json: No such file")
-    (tmp_path / "empty.json").write_text("{}")
-    assert fit(scene, "--like", str(tmp_path / "empty.json")) == 2
-    # The file that is wrong is named.
-    assert_one_line(capsys, "empty.json: FitResult.from_dict: the document has no complete 'fit_result'")
+SPREAD = ("bounds = [0, 1]", "bounds = [0, 1], spread = true")
+
+
+def runs_of(demo, folder, count, speeds):
+    """Recordings of the demo's carts with noise of their own, and a table of their speeds."""
+    header, *rows = (demo / "carts.csv").read_text().splitlines()
+    rng, files = np.random.default_rng(0), []
+    for number in range(count):
+        cells = np.array([[field or "nan" for field in row.split(",")] for row in rows], float)
+        cells[:, 1:] += 0.3 * rng.normal(size=cells[:, 1:].shape)
+        # The shorter run shares the program of the longer one.
+        lines = [",".join("" if np.isnan(x) else f"{x:.6g}" for x in row) for row in cells[: len(cells) - number]]
+        (file := folder / f"run{number}.csv").write_text("\n".join([header, *lines]) + "\n")
+        files.append(str(file))
+    (folder / "speeds.csv").write_text("\n".join(["run,speed", *(f"run{i},{x}" for i, x in enumerate(speeds))]) + "\n")
+    return files
+
+
+def spread_scene(demo, folder):
+    text = (demo / "carts.toml").read_text()
+    assert SPREAD[0] in text
+    (scene := folder / "carts.toml").write_text(text.replace(*SPREAD, 1))
+    return str(scene)
 
 
 @pytest.mark.full
-def test_sister_runs_are_other_runs_of_the_same_system(demo, done, tmp_path, capsys, monkeypatch):
-    header, *rows = (demo / "carts.csv").read_text().splitlines()
-    others, rng = [], np.random.default_rng(0)
-    for number in (1, 2):
-        # Noise three times that of the demo makes another recording of it.
-        cells = np.array([[field or "nan" for field in row.split(",")] for row in rows], float)
-        cells[:, 1:] += 0.3 * rng.normal(size=cells[:, 1:].shape)
-        lines = [",".join("" if np.isnan(value) else f"{value:.6g}" for value in row) for row in cells]
-        (file := tmp_path / f"run{number}.csv").write_text("\n".join([header, *lines]) + "\n")
-        folder = tmp_path / str(number)
-        assert main(["fit", str(demo / "carts.toml"), "--data", str(file), "--out", str(folder)]) == 0
-        others.append(str(folder / "result.json"))
-    monkeypatch.setattr(Study, "fit", lambda *_: done)
-    again = ["fit", str(demo / "carts.toml"), "--out", str(tmp_path / "out"), "--like"]
-    assert main([*again, *others]) == 0
-    capsys.readouterr()
-    assert main([*again, *others, str(tmp_path / "out" / "result.json")]) == 2
-    assert_one_line(capsys, "out/result.json: is of the same recording as the run that is fitted")
-    assert main([*again, *others, others[0]]) == 2
-    assert_one_line(capsys, f"1/result.json: is of the same recording as {others[0]}, expected every run once")
-    # Two parts of one record are two runs.
-    documents = [json.loads(Path(other).read_text()) for other in others]
-    parts = []
-    for part, (document, window) in enumerate(zip(documents, ([0, 1], [1, 2]), strict=True)):
-        same = {"window": window, "data_sha256": documents[0]["data_sha256"]}
-        (file := tmp_path / f"part{part}.json").write_text(json.dumps(document | same))
-        parts.append(str(file))
-    assert main([*again, *parts]) == 0
-    capsys.readouterr()
-    # A copy of a file whose last line is lost is another file, and no other recording.
-    (short := tmp_path / "short.csv").write_text("\n".join([header, *lines[:-1]]) + "\n")
-    monkeypatch.undo()
-    assert main(["fit", str(demo / "carts.toml"), "--data", str(short), "--out", str(tmp_path / "short")]) == 0
-    capsys.readouterr()
+def test_runs_with_a_spread_are_fitted_one_by_one(demo, tmp_path, capsys):
+    files, scene = runs_of(demo, tmp_path, 3, [1, 2, 3]), spread_scene(demo, tmp_path)
+    assert main(["fit", scene, "--data", *files, "--out", str(tmp_path / "out")]) in (0, 3)
+    document = json.loads((tmp_path / "out" / "result.json").read_text())
+    mean, each = document["parameters"]["restitution, mean"], document["each"]["restitution"]
+    assert [row["run"] for row in each] == ["run0.csv", "run1.csv", "run2.csv"]
+    low, high = mean["interval95"]
+    # They differ by their noise alone.
+    assert all(low - 3 * row["stderr"] <= row["value"] <= high + 3 * row["stderr"] for row in each)
+    assert "restitution, spread" in (tmp_path / "out" / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ("run,speed\nrun0,1\n", "no row for the run 'run1.csv', expected one; there is run0"),
+        ("name,speed\nrun0,1\n", "columns name, speed, expected run and a condition"),
+        ("run,speed\nrun0,fast\n", "line 2: {'speed': 'fast'}, expected a number for each condition"),
+    ],
+)
+def test_conditions_that_cannot_be_used_are_refused_before_anything_is_fitted(
+    demo, tmp_path, capsys, monkeypatch, table, message
+):
     monkeypatch.setattr(Study, "fit", lambda *_: pytest.fail("fitted"))
-    assert main([*again, *others, str(tmp_path / "short" / "result.json")]) == 2
-    assert_one_line(capsys, f"short/result.json: is of the same recording as {others[1]}, whole or in part")
-    document = documents[0]
-    (tmp_path / "1" / "result.json").write_text(json.dumps(document | {"system": "bouncing ball, in px and frame"}))
-    assert main([*again, *others]) == 2
-    assert_one_line(capsys, "is a fit of bouncing ball, in px and frame, expected one of carts, in m and s")
-    refused = [
-        ({"law": "e = 0"}, "is a fit under the law e = 0; expected M(q) du"),
-        ({"quantities": {"restitution": "m"}}, "result.json: restitution is in m, expected 1"),
-        ({"fit_result": {**document["fit_result"], "converged": False}}, "result.json: the fit did not converge, "),
-        (
-            {"fit_result": {**document["fit_result"], "names": [f"k{i}" for i in range(len(done.names))]}},
-            "expected restitution among them, which the scene fits",
-        ),
-    ]
-    for wrong, expected in refused:
-        other = document | wrong
-        (tmp_path / "1" / "result.json").write_text(json.dumps(other | {"checksum": checksum(other)}))
-        assert main([*again, *others]) == 2
-        assert_one_line(capsys, expected)
+    files, scene = runs_of(demo, tmp_path, 2, [1, 2]), spread_scene(demo, tmp_path)
+    (tmp_path / "speeds.csv").write_text(table)
+    assert main(["fit", scene, "--data", *files, "--conditions", str(tmp_path / "speeds.csv")]) == 2
+    assert_one_line(capsys, message)
+
+
+def test_conditions_go_with_a_spread(demo, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(Study, "fit", lambda *_: pytest.fail("fitted"))
+    (tmp_path / "speeds.csv").write_text("run,speed\ncarts,1\n")
+    assert main(["fit", str(demo / "carts.toml"), "--conditions", str(tmp_path / "speeds.csv")]) == 2
+    assert_one_line(capsys, "--conditions goes with a parameter that has spread = true")

@@ -50,7 +50,7 @@ class JointResidual:
         ]
         longest: dict[Any, int] = {}
         for kind, problem in zip(kinds, problems, strict=True):
-            longest[kind] = max(longest.get(kind, 0), problem.observations.times.size)
+            longest[kind] = max(longest.get(kind, 0), problem.observations.times.size, problem.longest)
         self.problems = tuple(problems)
         self.size = len(parameters.names)
         self.runs = [

@@ -173,6 +173,7 @@ class Problem:
             recording's clock is not the system's own. `lambda times, params: params["offset"] + times` for a film that
             began at an unknown moment, `times / params["rate"]` for frame numbers at an unknown rate. `initial` is the
             state at the first of them.
+        longest: samples of the longest of all runs that are to share a compilation, those of other fits, too.
 
     `initial`, `observe`, `clock` and the system's functions are compiled once: what they use besides their arguments
     must not change. Runs, and later fits, whose functions have the same code and refer to the same numbers share the
@@ -196,6 +197,7 @@ class Problem:
     per_run: tuple[str, ...] = ()
     clock: Callable[[Any, Any], Any] | None = None
     label: str = ""
+    longest: int = 0
 
     def __post_init__(self):
         if not isinstance(self.observations, Observations):

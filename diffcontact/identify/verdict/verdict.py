@@ -60,17 +60,6 @@ class Verdict:
         fatal = sum(reason.fatal for reason in ordered)
         return cls(explains, tuple(reason.text for reason in ordered), taken, fatal)
 
-    def but(self, *reasons: str) -> Verdict:
-        """The same with more reasons, none of them fatal.
-
-        Example:
-            >>> Verdict.of([]).but("a sister run is doubtful").explains
-            'partly'
-        """
-        if not reasons:
-            return self
-        return replace(self, explains=NO if self.explains == NO else PARTLY, reasons=(*self.reasons, *reasons))
-
     @property
     def headline(self) -> str:
         """The verdict in one line."""
