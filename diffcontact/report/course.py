@@ -231,7 +231,9 @@ def _began(impulse: NDArray) -> NDArray:
     return pushes & ~np.vstack([np.zeros((1, pushes.shape[1]), bool), pushes[:-1]])
 
 
-def _meeting(t: NDArray, q: NDArray, u: NDArray, struck: NDArray, i: int) -> tuple[float, NDArray, NDArray, NDArray] | None:
+def _meeting(
+    t: NDArray, q: NDArray, u: NDArray, struck: NDArray, i: int
+) -> tuple[float, NDArray, NDArray, NDArray] | None:
     """An impact within an interval, where the parabola from before it meets the one from behind it."""
     h = t[i + 1] - t[i]
 

@@ -186,7 +186,7 @@ def _surveyed(
         keys += [f"time = {quoted(time)}", f'time_unit = "{unit}"{"  # a guess" if guessed else ""}', *spacing, *clock]
     remarks += told
     rate = None if layout is None or layout.rate is None else (layout.rate, f"as line {layout.rate_in} says")
-    if rate and unit == "frame":
+    if rate and layout is not None and unit == "frame":
         remarks.append(f"line {layout.rate_in} says {rate[0]:g} frames a second")
     step = -(-keep.size // _LOOKED_AT)
     keep, times = keep[::step], times[::step]
