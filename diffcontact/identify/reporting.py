@@ -289,6 +289,7 @@ def numbers(
         explains=verdict.explains,
         headline=verdict.headline,
         reasons=verdict.reasons,
+        gravest=len(verdict.gravest),
         converged=result.converged,
         message=result.message,
         scope=result.scope,

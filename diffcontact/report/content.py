@@ -119,6 +119,7 @@ class Numbers:
     Attributes:
         explains: "yes", "partly" or "no".
         headline, reasons: the verdict in words.
+        gravest: how many of the reasons, the first ones, stand under the headline; the others unfold.
         converged, message: how the fit ended.
         scope: what the intervals are called.
         estimates: in the order of the fit.
@@ -145,6 +146,7 @@ class Numbers:
     hints: Sequence[str] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
     caveat: str = ""
+    gravest: int = 3
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,8 @@ _MARKS = {"yes": "✓", "partly": "≈", "no": "✗"}
 
 def verdict(numbers: Numbers) -> str:
     """Whether the model explains the data, why not, and how the fit ended."""
-    reasons = "".join(f"<li>{escape(reason)}</li>" for reason in numbers.reasons)
+    shown, more = numbers.reasons[: numbers.gravest], numbers.reasons[numbers.gravest :]
+    reasons, others = ("".join(f"<li>{escape(reason)}</li>" for reason in part) for part in (shown, more))
     hints = "".join(f"<li>{escape(hint)}</li>" for hint in numbers.hints)
     # What the reasons say already need not be said twice.
     told = any(numbers.message in reason for reason in numbers.reasons)
@@ -28,6 +29,7 @@ def verdict(numbers: Numbers) -> str:
             f"<p class=headline><span class=mark>{_MARKS.get(numbers.explains, '')}</span> "
             f"The model {escape(numbers.headline)}.</p>",
             f"<ul>{reasons}</ul>" if reasons else "",
+            f"<details><summary>{len(more)} more</summary><ul>{others}</ul></details>" if others else "",
             f"<p>What the data do not determine, and what would help:</p><ul>{hints}</ul>" if hints else "",
             message,
             "</section>",

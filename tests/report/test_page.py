@@ -151,6 +151,14 @@ def test_a_fit_that_did_not_converge_is_marked(converged):
     assert ("<p class=bad>stopped</p>" in page(report(numbers=numbers))) != converged
 
 
+def test_reasons_that_do_not_decide_unfold():
+    told = [f"reason {i}" for i in range(4)]
+    numbers = Numbers(**(vars(report().numbers) | {"reasons": told, "gravest": 2}))
+    text = page(report(numbers=numbers))
+    assert "<li>reason 0</li><li>reason 1</li></ul>" in text
+    assert "<details><summary>2 more</summary><ul><li>reason 2</li><li>reason 3</li></ul></details>" in text
+
+
 def test_runs_have_one_line_each_with_their_names():
     own = [estimate(f"q0[{i},{j}]", f"data/{name}.csv", value=i + j) for i, name in enumerate("ab") for j in (0, 1)]
     found = Numbers(**(vars(report().numbers) | {"estimates": own}))

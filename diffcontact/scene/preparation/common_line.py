@@ -74,7 +74,7 @@ class CommonLine(Preparation):
 
     @property
     def channels(self) -> tuple[str, ...]:
-        return ("first", "second")
+        return ("first marker", "second marker")
 
     @property
     def description(self) -> str:
