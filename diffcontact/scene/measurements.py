@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from diffcontact.host.files import read_bytes, read_text
 from diffcontact.host.messages import did_you_mean, shown
 from diffcontact.scene.clock import backwards, frame_clock, increasing, straight_clock, summed
-from diffcontact.scene.numerals import is_number, moment, number
+from diffcontact.scene.numerals import LARGEST, SMALLEST, is_number, moment, number
 from diffcontact.scene.reading import FROM_DATA, Reading
 from diffcontact.scene.recordings import Sheet, recognised
 from diffcontact.scene.recordings.sheet import rows_of
@@ -28,6 +28,8 @@ _DECIMAL_COMMA = re.compile(r"\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*")
 _HEADER = 100
 # Below it DeepLabCut itself takes a point as not seen.
 _LIKELIHOOD = 0.6
+# Fewer rows are read field by field at once.
+_MANY = 5000
 # From this part of the rows on, and so many, times that do not increase are the rule, not slips.
 _RULE, _SEVERAL = 0.02, 3
 
@@ -158,11 +160,16 @@ def open_sheet(lines: Sequence[str], reading: Reading) -> Sheet:
     before, after = reading.skip or (0, 0)
     delimiter = reading.delimiter or ","
     if reading.names is not None:
-        return Sheet(names=reading.names, rows=rows_of(lines, delimiter, before + after), header=before)
+        return _csv(reading.names, lines, delimiter, before + after, before)
     header = next(iter(rows_of(lines, delimiter, before)), None)
     names = tuple(name.strip() for name in header.fields) if header else ()
     end = header.last if header else before
-    return Sheet(names=names, rows=rows_of(lines, delimiter, end + after), header=before + 1)
+    return _csv(names, lines, delimiter, end + after, before + 1)
+
+
+def _csv(names: tuple[str, ...], lines: Sequence[str], delimiter: str, skip: int, header: int) -> Sheet:
+    rows = rows_of(lines, delimiter, skip)
+    return Sheet(names=names, rows=rows, header=header, lines=lines[skip:], delimiter=delimiter, skipped=skip)
 
 
 def _column(name: str, sheet: Sheet, lines: Sequence[str], reading: Reading) -> int:
@@ -217,8 +224,11 @@ def _require_distinct(found: Mapping[str, int]) -> None:
 
 def _rows(
     sheet: Sheet, found: Mapping[str, int], beside: Sequence[int], reading: Reading
-) -> tuple[array, dict[int, NDArray]]:
+) -> tuple[Sequence[int], dict[int, NDArray]]:
     """The line of each row that is not empty, and by position the columns that are needed and those beside them."""
+    plain = _plain_rows(sheet, (*found.values(), *beside), reading)
+    if plain is not None:
+        return plain
     rows, values = array("q"), {position: array("d") for position in (*found.values(), *beside)}
     decimal, lost = reading.decimal or sheet.decimal, _Lost.of(reading)
     names = {position: name for name, position in found.items()}
@@ -239,6 +249,27 @@ def _rows(
                 hint = _number_hint(fields[position])
                 raise ValueError(f"row {last}, column {shown(name)}: {error}{hint}") from None
     return rows, {position: np.frombuffer(column).copy() for position, column in values.items()}
+
+
+def _plain_rows(
+    sheet: Sheet, positions: Sequence[int], reading: Reading
+) -> tuple[Sequence[int], dict[int, NDArray]] | None:
+    """The same of a long text that holds nothing but finite numbers; None of any other: it is read field by field."""
+    lines, mark = sheet.lines, sheet.delimiter
+    if len(lines) < _MANY or mark == " " or (reading.decimal or sheet.decimal) != ".":
+        return None
+    if any(line.count(mark) != len(sheet.names) - 1 or '"' in line for line in lines):
+        return None
+    try:
+        table = np.loadtxt(lines, delimiter=mark, usecols=positions, comments=None, ndmin=2)
+    except ValueError:
+        return None
+    size = np.abs(table)
+    if len(table) != len(lines) or not np.all(((size >= SMALLEST) & (size <= LARGEST)) | (table == 0)):
+        return None
+    table[np.isin(table, list(_Lost.of(reading).numbers))] = np.nan
+    first = 1 + sheet.skipped
+    return range(first, first + len(lines)), {i: column.copy() for i, column in zip(positions, table.T, strict=True)}
 
 
 class _Lost(NamedTuple):

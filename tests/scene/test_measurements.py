@@ -3,6 +3,7 @@ import hashlib
 import numpy as np
 import pytest
 
+from diffcontact.scene import measurements
 from diffcontact.scene.measurements import read_measurements
 from diffcontact.scene.reading import Reading
 
@@ -88,3 +89,30 @@ def test_rows_from_the_last_moment_to_the_first_are_told_whatever_is_done_about_
     path = write(tmp_path, "t,x\n" + "".join(f"{3 - i / 10},{i}\n" for i in range(20)))
     with pytest.raises(ValueError, match=r"column 't': the times fall from 3 to 1.1, expected times that increase"):
         read_measurements(path, ["t", "x"], Reading(time="t", **options))
+
+
+@pytest.mark.parametrize("odd", ["", "1.5,2.5,", '"1.5",2.5,3.5', "0.5,nan,1", "0.5,1e-320,1", "41", "0.5,1_0,1"])
+def test_a_long_text_is_read_alike_field_by_field_and_at_once(tmp_path, monkeypatch, rng, odd):
+    """One odd row among plain ones: what is read, or what is said of it, does not depend on how many there are."""
+    rows = [",".join(map(str, row)) for row in np.column_stack([np.arange(40.0), rng.normal(size=(40, 2))])]
+    path, found = tmp_path / "run.csv", []
+    path.write_text("\n".join(["by me", "t,x,y", *rows, odd, "41.0,-9,1e-7"]) + "\n")
+    reading = Reading(time="t", skip=(1, 0), missing=(("-9",),), leave_out=True)
+    for many in (5, 1000):
+        monkeypatch.setattr(measurements, "_MANY", many)
+        try:
+            read = read_measurements(path, ["y", "x"], reading)
+            found.append([read.times.tolist(), *(column.tolist() for column in read.columns.values())])
+        except ValueError as error:
+            found.append(str(error))
+    assert repr(found[0]) == repr(found[1])
+
+
+def test_a_million_rows_are_not_read_field_by_field(tmp_path, monkeypatch):
+    """It took ten seconds; a count does not depend on the machine."""
+    monkeypatch.setattr(measurements, "_number", lambda *_: pytest.fail("asked"))
+    path = write(tmp_path, "t;x;y\n" + "".join(f"{i}.5;{i % 7};-1e-3\n" for i in range(6000)))
+    read = read_measurements(path, ["x", "y"], Reading(time="t", delimiter=";", every=700, missing=(("6",),)))
+    assert read.times.tolist() == [700.0 * i + 0.5 for i in range(9)]
+    np.testing.assert_array_equal(read.columns["x"], [700 * i % 7 if 700 * i % 7 != 6 else np.nan for i in range(9)])
+    assert np.all(read.columns["y"] == -1e-3)

@@ -30,6 +30,7 @@ class Sheet:
         lost_together: groups of columns, those of a marker, that hold 0 in all of them where it is lost.
         likelihood: column -> the one that says how sure the tracker was of it.
         understood: what the header says, in words; "" for a CSV, which says nothing.
+        lines, delimiter: the rows as they stand in a CSV, behind as many lines as were `skipped`.
     """
 
     names: tuple[str, ...]
@@ -41,6 +42,9 @@ class Sheet:
     lost_together: tuple[tuple[str, ...], ...] = ()
     likelihood: Mapping[str, str] = field(default_factory=dict)
     understood: str = ""
+    lines: Sequence[str] = ()
+    delimiter: str = ""
+    skipped: int = 0
 
 
 def rows_of(lines: Sequence[str], delimiter: str, skip: int = 0) -> Iterator[Row]:
