@@ -30,10 +30,12 @@ def recognise(lines: Sequence[str]) -> Sheet | None:
     delimiter = next((mark for mark in "\t;," if lines and mark in lines[0]), "")
     if not delimiter:
         return None
-    header, *rows = rows_of(lines, delimiter)
-    names = [name.strip() for name in header.fields]
+    names = [name.strip() for name in next(rows_of(lines, delimiter)).fields]
     clocks, points = ([i for i, name in enumerate(names) if p.fullmatch(name)] for p in (_CLOCK, _POINT))
-    if not clocks or len(points) != 1 or any(len(row.fields) != len(names) for row in rows):
+    if not clocks or len(points) != 1:
+        return None
+    _, *rows = rows_of(lines, delimiter)
+    if any(len(row.fields) != len(names) for row in rows):
         return None
     clock, point = clocks[0], points[0]
     decimal = "." if delimiter == "," else decimal_of(field for row in rows[:20] for field in row.fields)
