@@ -91,7 +91,7 @@ def film(path: Path) -> dict[str, tuple[float, float]]:
     # The false detections of a film that was lost for some pictures leave a gap in the rows.
     gaps = np.diff(rows[moves], prepend=rows[moves][0] - 1)
     t = np.cumsum(np.where(gaps > 2, gaps * 4 / 5, 1.0))
-    lowest = [i for i in range(2, y.size - 2) if y[i] >= max(y[i - 2 : i + 3]) and y[i] > np.quantile(y, 0.75)]
+    lowest = [i for i in range(2, y.size - 2) if y[i] >= max(y[i - 2 : i + 3]) and y[i] > (y.min() + y.max()) / 2]
     bounces = [i for k, i in enumerate(lowest) if k == 0 or i - lowest[k - 1] > 3][:3]
     y, t = y[: bounces[2]], t[: bounces[2]] - t[0]
     floor, half = y.max(), t[bounces[0]]
