@@ -15,6 +15,7 @@ from diffcontact.host.messages import say
 from diffcontact.identify import compare_laws
 from diffcontact.identify.table import INTERVAL, text_table
 from diffcontact.identify.verdict.verdict import NO
+from diffcontact.identify.verdict.words import Words
 from diffcontact.report import is_page, page
 from diffcontact.report.numbers import short
 from diffcontact.scene.result import estimates, result_document, result_report
@@ -145,7 +146,9 @@ def fit_and_report(study: Study, folder: Path, strict: bool = False, laws: bool 
 
 
 def _few(rows: list[dict], study: Study) -> list[dict]:
-    """The rows of a table, of very many those that runs share; the others stand in the files."""
+    """The rows of a table by the names of the runs, of very many those that runs share; the others are in the files."""
+    words = Words(runs=short([run.label for run in study.runs]), own=study.per_run)
+    rows = [{**row, "name": words.told(row["name"])} for row in rows]
     shared = [row for row in rows if row["name"].partition("[")[0] not in study.per_run]
     if len(rows) <= _ROWS or not shared:
         return rows

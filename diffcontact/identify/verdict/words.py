@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from diffcontact.identify.verdict.verdict import Reason
 
 _CHANNELS = re.compile(r"\bchannels? (\d+)(?: and (\d+))?")
-_ELEMENT = re.compile(r"\b([^\W\d]\w*)\[(\d+)[^\]]*\]")
+_ELEMENT = re.compile(r"\b([^\W\d]\w*)\[(\d+)([^\]]*)\]")
 _NUMBER = re.compile(r"-?\d+(\.\d+)?(e[+-]?\d+)?")
 
 
@@ -37,7 +37,7 @@ class Words:
             >>> words.told("scale of channels 0 and 1 by 0.2. Try loss='huber'")
             'scale of x and y by 0.2. Try [fit] loss = "huber"'
         """
-        text = _CHANNELS.sub(self._channels, text)
+        text = _ELEMENT.sub(self._element, _CHANNELS.sub(self._channels, text))
         for pattern, put in self.phrases:
             text = re.sub(pattern, put, text, count=1)
         return text
@@ -46,13 +46,20 @@ class Words:
         numbers = [int(number) for number in found.groups() if number]
         return " and ".join(self.channels[c] for c in numbers) if max(numbers) < len(self.channels) else found[0]
 
+    def _element(self, found: re.Match) -> str:
+        """An element of what each run has to itself, by the name of the run: drag[3] is drag[A2_4]."""
+        i = int(found[2])
+        if found[1] not in self.own or len(self.runs) < 2 or i >= len(self.runs) or self.runs[i] == f"run {i}":
+            return found[0]
+        return f"{found[1]}[{self.runs[i].removesuffix('.csv').removesuffix('.txt')}{found[3]}]"
+
     def grouped(self, reasons: Iterable[Reason]) -> list[Reason]:
         """Reasons in these words; of those that differ only in a run and in figures the first, with the others' runs.
 
         Example:
             >>> words = Words(runs=("a.csv", "b.csv", "c.csv"), own=("drag",))
             >>> [one.text for one in words.grouped(Reason(f"drag[{i}] = 0 is at its bound") for i in (0, 2))]
-            ['drag[0] = 0 is at its bound; likewise c.csv']
+            ['drag[a] = 0 is at its bound; likewise c.csv']
         """
         alike: dict[tuple[str, bool], list[Reason]] = {}
         for reason in reasons:
@@ -72,7 +79,7 @@ class Words:
         """What a reason is about and the first of its kind is not: a run, or an element."""
         known = set(_ELEMENT.findall(first))
         for found in _ELEMENT.finditer(other):
-            if found.groups() not in known:
+            if (found[1], found[2], found[3]) not in known:
                 own = found[1] in self.own and len(self.runs) > int(found[2])
                 return self.runs[int(found[2])] if own else found[0]
         return next((label for label in self.runs if label in other and label not in first), "others")

@@ -23,6 +23,7 @@ WORDS = Words(("height", "way"), ("A2_1.csv", "A2_2.csv", "A2_3.csv", "A2_4.csv"
     Try more starts; another one, and more starts | Try more starts ([fit] starts = 20); another one, and more starts
     Try a law of the speed, restitution(params, speed) | Try [system] restitution = "power", or fit with --laws
     State the noise as it is, or noise='estimated' | State the noise as it is ([data] noise)
+    drag[2] and drag[3,1] with e[1] | drag[A2_3] and drag[A2_4,1] with e[1]
     friction; a shorter window | friction; a shorter [data] window
     """,
 )
@@ -47,7 +48,7 @@ def test_reasons_that_differ_only_in_the_run_are_one(runs):
     reasons += [Reason(broken.format(WORDS.runs[i]), fatal=True) for i in runs] + [Reason("residuals grow")]
     one, two, other = WORDS.grouped(reasons)
     others = "A2_4.csv" if len(runs) == 2 else "A2_3.csv and A2_4.csv"
-    assert one.text == f"{bound.format(1, 4)}; likewise {others}"
+    assert one.text == f"{bound.format(1, 4).replace('[1]', '[A2_2]')}; likewise {others}"
     assert two.text == f"{broken.format('A2_2.csv')}; likewise {others}"
     assert (one.fatal, two.fatal) == (False, True)
     assert other.text == "residuals grow"
