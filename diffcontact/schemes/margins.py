@@ -113,6 +113,8 @@ class Margins(NamedTuple):
         margins, others = [], watched & ~struck
         for sigma in cubic.extrema():
             lowest = (2 * cubic.c2 + 6 * sigma * cubic.c3 > 0) & (sigma > 0) & (sigma < 1)
+            # What begins closed rises first: a dip of its cubic is the cubic's own error.
+            lowest = lowest & (cubic.c0 > closed)
             margins.append(_parts(lowest & others, jnp.abs(cubic.value(sigma)), SAFE * place))
         # Where the gap is pressed shut it will be struck in any case.
         bend = jnp.maximum(2 * cubic.c2 + 6 * cubic.c3, 0.0) / jnp.where(s > 0, s, jnp.inf) ** 2

@@ -110,6 +110,11 @@ class Limits(NamedTuple):
         zero = jnp.zeros((), gap.dtype)
         return cls(zero, zero, zero, jnp.zeros_like(gap))
 
+    def at_least(self, before: Limits) -> Limits:
+        """With the rounding of the pieces before in the same step: a force may be zero now because its terms cancel."""
+        gap, velocity, slip = (jnp.maximum(a, b) for a, b in zip(self[:3], before[:3], strict=True))
+        return Limits(gap, velocity, slip, self.slow)
+
     @classmethod
     def at(cls, place: Place, reach: Array, u: Array, free: Array, accelerations: Array, h, t) -> Limits:
         """From the sizes of the terms that cancel in gaps and velocities; one bound for all that may close in the step.

@@ -157,12 +157,12 @@ class _Glide(NamedTuple):
         values, rates = self.margins_and_rates(t, q, u)
         return Watched(values, rates, jnp.ones(values.shape, bool))
 
-    def between(self, s, way: Way) -> Array:
-        """() the share of the way after which a margin is negative although it is not at the end; else 1."""
+    def between(self, s, way: Way, end: Watched) -> tuple[Array, Array]:
+        """() a share of the way where a margin is negative although it is not at the end, else 1; () its index."""
         values = jax.vmap(self.margins)(*way)
-        below = jnp.any((values < -self.tolerances()[0][None, :]) & self.watched()[None, :], axis=1)
-        k = jnp.argmax(below.at[-1].set(True).at[0].set(False))
-        return (k / (way.t.size - 1)).astype(s.dtype)
+        below = (values < -self.tolerances()[0][None, :]) & self.watched()[None, :]
+        k = jnp.argmax(jnp.any(below, axis=1).at[-1].set(True).at[0].set(False))
+        return (k / (way.t.size - 1)).astype(s.dtype), jnp.argmax(below[k]).astype(jnp.int32)
 
     def margins(self, t, q, u) -> Array:
         slips, slip = self.piece.modes != 0, self.piece.modes * (u - belt(self.line, self.params, t))

@@ -176,6 +176,7 @@ def pass_by(system, params, h, at, due: Due, limits: Limits, all_at_once, inelas
         w, _ = so_far.hit
         free, bend = free_acceleration(system, params, t, q, w, place.mass), bends(system, params, t, q, w)
         here, speeds = Limits.at(place, size, w, free, place.rows @ free + bend, h, t), place.velocity(w)
+        here = here.at_least(limits)
         # Gauss' principle, asked of the gaps some seconds later.
         room = bend[:, 0] + 2 * jnp.maximum(speeds[:, 0], 0.0) / jnp.where(ahead, h, seconds)
         room = room + jnp.where(ahead, 2 * jnp.maximum(place.gap, 0.0) / h**2, 0.0)

@@ -50,14 +50,15 @@ def first_event(
         watch: (m,) which to look at.
         tolerance, tolerance_rate: (m,) below what values and rates are zero to rounding.
         left: the end [s]; rounding: () of times.
-        before: (s, arrival) -> () share of the way after which a gap is seen to be negative in between, else 1.
+        before: (s, arrival, `Watched` there) -> () a share of the way where a number is seen to be negative although it
+            is not at the end, else 1; () its index.
         nowhere: (arrival, seen) before any motion; only their shapes count.
     """
     values = begin.values
     floor = jnp.where(values <= tolerance, values, 0.0)
 
     def attempt(carry):
-        number, _, s, index, found, _, last, high, *_ = carry
+        number, _, s, index, found, _, last, high, early, *_ = carry
         arrival, seen = advance(s)
         f, first = seen.values, number == 0
         # Where another number is negative it passed zero before; what closes together is late together.
@@ -67,26 +68,28 @@ def first_event(
         slope = _slope(seen, last, s, f, index, values)
         late = -overlap[index] / jnp.where(slope != 0, slope, -jnp.inf)
         together = overlap + jnp.where(seen.exact, late * seen.rates, 0.0) <= overlap / 8
-        astray = jnp.any(others & ~together)
-        share = where_wanted(first, lambda: before(s, arrival), jnp.ones_like(s))
+        astray = early | jnp.any(others & ~together)
+        share, negative = where_wanted(first, lambda: before(s, arrival, seen), (jnp.ones_like(s), index))
         # What is still open there is not first, whatever its cubic tells: a gap may have a kink.
         among = jnp.where(first, watch, others | (watch & this & (overlap >= -tolerance)))
         tau, aimed, event = where_wanted(
             first | astray,
-            lambda: first_root(begin, seen, floor, s, share, among, tolerance, tolerance_rate),
+            lambda: first_root(begin, seen, floor, s, among, tolerance, tolerance_rate),
             (s, index, found),
         )
+        early = first & (share < jnp.where(event, tau / jnp.where(s != 0, s, 1.0), 1.0))
+        tau, aimed, event = jnp.where(early, share * s, tau), jnp.where(early, negative, aimed), early | event
         anew = first | (astray & event)
         index, found = jnp.where(anew, aimed, index), jnp.where(first, event, found)
         # The event is before the first place where any number has been seen to be negative.
         high = jnp.where(jnp.any(watch & (overlap > tolerance)), jnp.minimum(high, s), high)
         target = jnp.clip(jnp.where(anew, tau, s - late), 0.0, high)
         close = (jnp.abs(target - s) <= rounding) | (jnp.abs(overlap[index]) <= tolerance[index] / 128)
-        return number + 1, s, target, index, found, ~found | (~anew & close), (s, f), high, arrival, seen
+        return number + 1, s, target, index, found, ~found | (~anew & close), (s, f), high, early, arrival, seen
 
     zero, no = jnp.zeros((), jnp.int32), jnp.array(False)
-    start = zero, left, left, zero, no, no, (jnp.zeros_like(left), values), left, *nowhere
-    _, s, _, index, found, settled, _, _, arrival, seen = lax.while_loop(
+    start = zero, left, left, zero, no, no, (jnp.zeros_like(left), values), left, no, *nowhere
+    _, s, _, index, found, settled, _, _, _, arrival, seen = lax.while_loop(
         lambda c: ~c[5] & (c[0] < _CANDIDATES), attempt, start
     )
     return Found(s, index, found, settled, arrival, seen)
@@ -103,7 +106,7 @@ def _slope(seen, last, s, f, index, begin):
     return jnp.where(seen.exact[index] & (rate < 0), rate, secant)
 
 
-def first_root(begin, seen, floor, s, share, among, tolerance, tolerance_rate):
+def first_root(begin, seen, floor, s, among, tolerance, tolerance_rate):
     """About when the first of the numbers (m,) passes zero within (0, s], its index, and whether one does.
 
     Along the way each number is the cubic with the values and rates of both ends: exact for flat contacts and constant
@@ -112,7 +115,6 @@ def first_root(begin, seen, floor, s, share, among, tolerance, tolerance_rate):
 
     Args:
         floor: (m,) what is zero of each number.
-        share: () of the way after which a gap is negative, else 1.
     """
     g0, v0, g1 = begin.values, begin.rates, seen.values - floor
     v1 = jnp.where(jnp.isfinite(seen.rates), seen.rates, 0.0)
@@ -133,10 +135,9 @@ def first_root(begin, seen, floor, s, share, among, tolerance, tolerance_rate):
     nodes = jnp.stack([jnp.zeros_like(g0), low, high, jnp.ones_like(g0)])
     # The end belongs to the way: a contact that is closed there, and approaching, is an impact now.
     at_end = (g1 < -tolerance) | ((g1 <= tolerance) & (seen.rates < -tolerance_rate) & seen.exact)
-    # What starts at zero and does not fall rises first. A cubic that tells otherwise, and ends above, is its own error.
+    # What starts at zero rises first. A cubic that tells of a dip behind that, and ends above, is its own error.
     falls = ~closed | (g1 < -tolerance)
-    rises = falls | (value(low) > tolerance)
-    below = jnp.stack([(value(low) < -tolerance) & falls, (value(high) < -tolerance) & rises, at_end])
+    below = jnp.stack([(value(low) < -tolerance) & falls, (value(high) < -tolerance) & falls, at_end])
     piece, each = jnp.argmax(below, axis=0), jnp.arange(g0.size)
     low, high = nodes[piece, each], nodes[piece + 1, each]
 
@@ -154,21 +155,71 @@ def first_root(begin, seen, floor, s, share, among, tolerance, tolerance_rate):
     x = where_wanted(jnp.any(crosses), lambda: lax.fori_loop(0, 12, bisect, (low, high, middle))[2], middle)
     x = jnp.where(immediate, 0.0, jnp.where(crosses, x, jnp.inf))
     index = jnp.argmin(x).astype(jnp.int32)
-    first = jnp.minimum(x[index], jnp.where(share < 1, share, jnp.inf))
-    found = first <= 1.0
-    return jnp.where(found, first, 1.0) * s, index, found
+    found = x[index] <= 1.0
+    return jnp.where(found, x[index], 1.0) * s, index, found
 
 
-def dips(gaps_at: Callable, watch: Array, floor: Array, tolerance) -> Array:
-    """() the share of the way after which a gap is negative although it is not at the end; else 1.
+def meeting(heights_at: Callable, begin, end, watch: Array) -> tuple[Array, Array]:
+    """() a share of the way at which a height is negative although it is not at the end, else 1; () its contact.
 
-    Quarters of the way are looked at along the cubic between both places.
+    Quarters of the way are looked at. The gap of convex bodies that move straight is convex: it lies above its
+    tangents, and those of two neighbouring places cross where it may be lowest. Where they cross deepest below zero
+    the gaps are looked at in turn there, which is the place for bodies that fly many times their size, and where a
+    slope that changes evenly would vanish, which is the place for a gap that is nearly a parabola.
 
     Args:
-        gaps_at: share -> gaps (c,).
-        floor: (c,) what is zero of each gap.
+        heights_at: share -> gaps above what is zero of them (c,).
+        begin, end: heights (c,), and what they change by per unit of the share (c,), at both ends of the way.
+        watch: (c,) which to look at.
     """
-    shares = jnp.array([0.25, 0.5, 0.75], tolerance.dtype)
-    gaps = jax.vmap(gaps_at)(shares)
-    overlaps = jnp.any((gaps < (floor - tolerance)[None, :]) & watch[None, :], axis=1)
-    return jnp.min(jnp.where(overlaps, shares, 1.0))
+    count, place = watch.size, jnp.arange(2 + len(_QUARTERS) + _FURTHER)
+    look = lambda f: jax.jvp(heights_at, (f,), (jnp.ones_like(f),))  # noqa: E731
+    quarters = jnp.array(_QUARTERS, begin[0].dtype)
+    nodes = jax.tree.map(lambda a, x, b: jnp.concatenate([a[None], x, b[None]]), begin, jax.vmap(look)(quarters), end)
+    nodes = jnp.array([0.0, *_QUARTERS, 1.0], quarters.dtype), *nodes
+
+    def next_place(nodes, by_slope):
+        fractions, values, rates = nodes
+        wide, falls, rises = jnp.diff(fractions)[:, None], rates[:-1], rates[1:]
+        turns = (falls < 0) & (rises > 0) & watch[None, :]
+        steeper = jnp.where(turns, rises - falls, 1.0)
+        cross = jnp.clip((values[:-1] - values[1:] + rises * wide) / steeper, 0.0, wide)
+        depth = jnp.where(turns, values[:-1] + falls * cross, jnp.inf)
+        deepest = jnp.argmin(depth)
+        share = jnp.where(by_slope, -falls / steeper * wide, cross).ravel()[deepest]
+        # A hair before: two bodies that fly straight at each other have no normal where their centres meet.
+        share = fractions[deepest // count] + _HAIR * share
+        return jnp.where(jnp.any(depth < 0) & ~jnp.any(overlaps(nodes)), share, 1.0)
+
+    def overlaps(nodes):
+        return (nodes[1] < 0) & watch[None, :] & (nodes[0] < 1)[:, None]
+
+    def closer(carry):
+        number, f, nodes = carry
+        # Places that are not looked at yet stand at the end.
+        at = jnp.sum(nodes[0] < f)
+
+        def insert(all_, one):
+            before = (place < at).reshape(-1, *[1] * one.ndim)
+            return jnp.where(before, all_, jnp.roll(all_, 1, 0).at[at].set(one))
+
+        nodes = jax.tree.map(insert, nodes, (f, *look(f)))
+        return number + 1, next_place(nodes, number % 2 == 0), nodes
+
+    def lowest():
+        padded = jax.tree.map(lambda x: jnp.concatenate([x, *[x[-1:]] * _FURTHER]), nodes)
+        start = jnp.zeros((), jnp.int32), first, padded
+        return found(lax.while_loop(lambda c: (c[1] < 1) & (c[0] < _FURTHER), closer, start)[2])
+
+    def found(nodes):
+        negative = overlaps(nodes)
+        at = jnp.argmax(jnp.any(negative, axis=1))
+        return jnp.where(jnp.any(negative), nodes[0][at], 1.0), jnp.argmax(negative[at]).astype(jnp.int32)
+
+    first = next_place(nodes, jnp.array(False))
+    return where_wanted(first < 1, lowest, found(nodes))
+
+
+# Places that are looked at in any case, and so many more as long as tangents cross below zero.
+_QUARTERS, _FURTHER = (0.25, 0.5, 0.75), 10
+_HAIR = 1 - 2**-7

@@ -34,7 +34,7 @@ from diffcontact.schemes.event_timed.moment import Due, Moment, pass_by
 from diffcontact.schemes.event_timed.monitor import Monitor
 from diffcontact.schemes.event_timed.motion import TABLEAUS, Jump, Motion, Piece, Record, move
 from diffcontact.schemes.event_timed.percussion import Percussion
-from diffcontact.schemes.event_timed.search import Watched, dips, first_event
+from diffcontact.schemes.event_timed.search import Watched, first_event, meeting
 from diffcontact.schemes.event_timed.traced import once_traced, traced
 from diffcontact.schemes.event_timed.travelling_error import Estimate, estimated
 from diffcontact.schemes.layers import Layers
@@ -272,10 +272,12 @@ class Equations(NamedTuple):
         watch, zero, slow = watching(now, left > rounding)
         way = rate(system, params, q, now.u)
 
-        def between(s, end):
-            bend = end.q - q - s * way
-            gaps = lambda f: system.gap(t + f * s, q + f * s * way + f**2 * bend, params)  # noqa: E731
-            return dips(gaps, watch[:count], jnp.minimum(now.here.gap, 0.0), now.limits.gap)
+        def between(s, end, seen):
+            # Along the parabola that the smooth motion is to second order.
+            bend, zero = end.q - q - s * way, jnp.minimum(now.here.gap, 0.0) - now.limits.gap
+            heights = lambda f: system.gap(t + f * s, q + f * s * way + f**2 * bend, params) - zero  # noqa: E731
+            ends = [(x.values[:count] - zero, s * x.rates[:count]) for x in (begin, seen)]
+            return meeting(heights, *ends, watch[:count])
 
         nowhere = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(advance, left))
         found = first_event(advance, begin, watch, zero, slow, left, rounding, between, nowhere)
