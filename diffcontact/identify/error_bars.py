@@ -71,7 +71,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_banded
-from scipy.ndimage import uniform_filter1d
 from scipy.optimize import nnls
 from scipy.special import ndtri, polygamma, stdtrit
 
@@ -353,7 +352,7 @@ def uneven(
             continue
         mean, left = np.sum(e**2) / np.sum(left), np.maximum(left, 0.0)
         each = np.where(left > _LEFT, e**2 / np.maximum(left, _LEFT), mean)
-        w = uniform_filter1d(b**2, max(left.size // _WINDOW, 1), axis=0, mode="reflect")
+        w = _moving_mean(b**2, max(left.size // _WINDOW, 1))
         seen += each @ w
         stated += mean * np.sum(w, axis=0)
         squares += np.sum(mean**2 * w**2 / np.maximum(left, _LEFT)[:, None], axis=0)
@@ -365,6 +364,13 @@ def uneven(
     share = np.clip(2.0 * (F - 1.0) / np.maximum(error, _TINY) - 1.0, 0.0, 1.0)
     unsure = polygamma(1, 0.5 / (1.0 / count + share * error**2 / 2.0)) - polygamma(1, 0.5 * count)
     return 1.0 + share * np.maximum(F - 1.0, 0.0), np.where(share > 0, unsure, 0.0)
+
+
+def _moving_mean(x: NDArray, size: int) -> NDArray:
+    """(n, P) the mean of x (n, P) over `size` rows about each, mirrored at the ends."""
+    around = np.pad(x, ((size // 2 + 1, (size - 1) // 2), (0, 0)), "symmetric")
+    total = np.cumsum(around, axis=0)
+    return (total[size:] - total[:-size]) / size
 
 
 def _channels(runs, models, bread) -> Iterator[tuple[NDArray, NDArray, NDArray, NDArray]]:
