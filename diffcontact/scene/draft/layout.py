@@ -303,7 +303,9 @@ def _header(before: Sequence[Row]) -> Row | None:
         words = not _is_comment(row) and not any(map(is_number, row.fields))
         if usual > most and not _is_of_units(row) and (usual or words):
             best, most = row, usual
-    return best
+    # "seconds" names a column where no row above does.
+    words = [row for row in before if not _is_comment(row) and not any(map(is_number, row.fields))]
+    return best or next((row for row in words if not all(map(read_unit, filter(None, row.fields)))), None)
 
 
 def _named(table: _Table, header: Row) -> tuple[tuple[str, ...], Row]:
