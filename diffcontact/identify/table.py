@@ -81,8 +81,25 @@ def text_table(rows: Sequence[Mapping[str, Any]], scope: str = INTERVAL, taken: 
         ).rstrip()
         for line in cells
     ]
-    below = [text for text in (caveat(scope), taken) if text]
+    below = [*([caveat(scope)] if caveat(scope) else []), *_listed(taken)]
     return "\n".join([lines[0], "-" * max(map(len, lines)), *lines[1:], *below])
+
+
+# Of what is taken as right so many things are printed.
+_SHOWN = 3
+
+
+def _listed(taken: str) -> list[str]:
+    """A sentence that lists things behind a colon, as lines; the first ones.
+
+    Example:
+        >>> _listed("taken as right: a; b; c; d")
+        ['taken as right:', '  - a', '  - b', '  - c', '  (1 more in the report and in result.json)']
+    """
+    head, _, things = taken.partition(": ")
+    parts = things.split("; ") if things else []
+    more = [f"  ({len(parts) - _SHOWN} more in the report and in result.json)"] if len(parts) > _SHOWN else []
+    return [f"{head}:", *(f"  - {part}" for part in parts[:_SHOWN]), *more] if parts else [taken] * bool(taken)
 
 
 def number(value: float | None, error: float | None, unknown: str = "") -> str:
