@@ -15,7 +15,7 @@ from ..scene import Problem
 # File and name; the packages that it needs are imported when it is built.
 ALL = {
     "diffcontact": "ours",
-    "diffcontact, order 4": "ours",
+    "diffcontact, order 2": "ours",
     "ElasticProjection": "ours",
     "VelocityProjection": "ours",
     "CatchingUp": "ours",

@@ -1,4 +1,4 @@
-"""diffcontact: `EventTimed` of order 2 and 4, and the published step maps, all differentiated by JAX."""
+"""diffcontact: `EventTimed` of order 4 and 2, and the published step maps, all differentiated by JAX."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ jax.config.update("jax_enable_x64", True)
 
 TOLD = (
     "Rigid contacts, each event at its own time inside the step; nothing is tuned. Where forces are constant it is "
-    "exact at every step that is shorter than bounces are; elsewhere of second order, or of fourth. A bounce that is "
+    "exact at every step that is shorter than bounces are; elsewhere of fourth order, or of second. A bounce that is "
     "shorter than the step, and slower than an eighth of the motion, counts as none, with status 0: the disc's last "
     "one at steps of 0.1 s."
 )
 
 SCHEMES = {
-    "diffcontact": dc.EventTimed(order=2),
-    "diffcontact, order 4": dc.EventTimed(),
+    "diffcontact": dc.EventTimed(),
+    "diffcontact, order 2": dc.EventTimed(order=2),
     "ElasticProjection": dc.ElasticProjection(),
     "VelocityProjection": dc.VelocityProjection(),
     "CatchingUp": dc.CatchingUp(),
