@@ -37,8 +37,6 @@ WAYS = {
     "single shooting": {"shooting": "single"},
     "automatic": {},
     "growing horizon": {"shooting": "growing"},
-    "times of impacts": {"shooting": "impacts"},
-    "multiple shooting": {"shooting": "multiple"},
     "16 starts, single": {"shooting": "single", "starts": 16},
 }
 

@@ -20,7 +20,6 @@ from diffcontact.approach import takes_speed
 from diffcontact.identify.experiment import candidates as lanes
 from diffcontact.identify.impact_law import _SLOPE, _Law
 from diffcontact.identify.problem import joint_residual, residual, run
-from diffcontact.identify.search import shooting
 from diffcontact.identify.verdict import fixed_terms as held
 from diffcontact.schemes.event_timed.percussion import Percussion
 
@@ -231,6 +230,4 @@ def replaced() -> Iterator[None]:
         patch.setattr(joint_residual, "linearise_lanes", dispatched(residual.linearise_lanes, side_by_side))
         patch.setattr(lanes, "_look", dispatched(lanes._look, candidates))
         patch.setattr(lanes, "_simulate", run.evaluate)
-        # Segments begin in states in between, which only a simulation does.
-        patch.setattr(shooting, "_WAYS", tuple(way for way in shooting._WAYS if not way.slow))
         yield

@@ -1,14 +1,13 @@
-"""The way from a bad start: many starts, a growing horizon, the times of impacts, multiple shooting.
+"""The way from a bad start: many starts, a growing horizon, the minima next door.
 
 Where the simulation has another number of impacts than the data, or the impacts come at other times, the cost is full
-of local minima. Three ways lead past them. `growing_horizon` fits the beginning of the record first. `impact_times`
-fits when the impacts happen. `multiple_shooting` cuts the record into segments. Each of them only explores, and ends
+of local minima. `growing_horizon` leads past them: it fits the beginning of the record first, only explores, and ends
 with a descent on the whole record. Where that stalls at one run's impacts, runs go on by themselves (`run_by_run`).
 
 Last, an impact may belong between two other samples (`neighbouring_impacts`).
 
 Two impacts that follow each other within a sample or two may end up in the wrong order under a growing horizon. More
-starts help there, or another way.
+starts help there.
 
 Source: A. Ribeiro, K. Tiels, J. Umenberger, T. Schoen, L. Aguirre, Automatica 121 (2020) 109158, on how the length of
 the simulation makes the cost rugged.
@@ -16,7 +15,6 @@ the simulation makes the cost rugged.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import count
 
@@ -27,16 +25,14 @@ from scipy.optimize import OptimizeResult
 from diffcontact.host.progress import stage
 from diffcontact.identify.problem.objective import NormalEquations, Objective
 from diffcontact.identify.search.growing_horizon import grow
-from diffcontact.identify.search.impact_times import match_impacts
 from diffcontact.identify.search.levenberg_marquardt import descend
-from diffcontact.identify.search.multiple_shooting import piece_together
 from diffcontact.identify.search.neighbouring_impacts import neighbouring_impacts
 from diffcontact.identify.search.run_by_run import rub_for_themselves, run_by_run, stalled
 from diffcontact.identify.search.starts import starting_points
 from diffcontact.identify.search.trust_region import solve
 
 METHODS = ("lm", "lbfgs", "adam")
-SHOOTING = ("auto", "single", "growing", "impacts", "multiple")
+SHOOTING = ("auto", "single", "growing")
 
 _LANE_ITERATIONS = 25
 _LANE_TOLERANCE = 1e-3
@@ -71,36 +67,28 @@ def search(objective: Objective, method: str, starts: int, seed: int, shooting: 
         method: of the descent on the whole record, one of `METHODS`.
         starts: how many starts: the given one and a Sobol set (`starting_points`).
         seed: of the Sobol set.
-        shooting: "single" descends on the whole record at once, "growing" lets the horizon grow, "impacts" fits when
-            they happen, "multiple" in segments. "auto" does one after the other, until noise explains what is left, and
-            keeps the best end. Methods of first order take the whole record.
+        shooting: "single" descends on the whole record at once, "growing" lets the horizon grow. "auto" does the one
+            and then, where noise does not explain what is left, the other, and keeps the best end. Methods of first
+            order take the whole record.
     """
     points = np.array([*starting_points(objective.parameters, starts, seed)])
     if method != "lm":
         return _one_by_one(objective, method, points, seed)
-    if shooting not in ("auto", "single"):
-        return _by_one_way(objective, points, shooting)
+    if shooting == "growing":
+        found = _polished(objective, _grown(objective, points))
+        return replace(found, story=_joined("by a growing horizon", _waterfall(found.costs)))
     best = _polished(objective, points if starts == 1 else _together(objective, points))
-    story = f"single shooting ended at cost {best.end.cost:.6g}, which noise does not explain"
-    if shooting == "single":
-        return replace(best, story=_waterfall(best.costs))
-    if objective.explained(best.end.x):
-        return _next_door(objective, replace(best, story=_waterfall(best.costs)))
-    for way in _WAYS:
-        # Segments are many simulations: from the given start alone, and only if they can gain half of the cost.
-        with stage(way.name):
-            led = way.lead(objective, points[:1] if way.slow else points, best.end.cost / 2)
-        if isinstance(led, str):
-            story = _joined(story, f"{way.name}: {led}")
-            continue
-        found = _polished(objective, led)
-        won = found.end.cost < best.end.cost * (1 - 1e-6)
-        story = _joined(story, f"{way.name} found {f'{found.end.cost:.6g}' if won else 'nothing better'}")
-        if won:
-            best = found
-        if objective.explained(best.end.x):
-            break
-    return _next_door(objective, replace(best, story=_joined(story, _waterfall(best.costs))))
+    story = ""
+    if shooting == "auto" and not objective.explained(best.end.x):
+        grown = _polished(objective, _grown(objective, points))
+        won = grown.end.cost < best.end.cost * (1 - 1e-6)
+        story = (
+            f"single shooting ended at cost {best.end.cost:.6g}, which noise does not explain; "
+            f"a growing horizon found {f'{grown.end.cost:.6g}' if won else 'nothing better'}"
+        )
+        best = grown if won else best
+    best = replace(best, story=_joined(story, _waterfall(best.costs)))
+    return best if shooting == "single" else _next_door(objective, best)
 
 
 def _next_door(objective: Objective, found: Outcome) -> Outcome:
@@ -118,56 +106,14 @@ def _next_door(objective: Objective, found: Outcome) -> Outcome:
     return replace(found, end=end, costs=(float(end.cost), *found.costs[1:]), story=_joined(found.story, told))
 
 
-@dataclass(frozen=True)
-class _Way:
-    """From bad starts (N, P) to better ones, or the reason why it does not go there, given the cost to be gained."""
-
-    key: str
-    name: str
-    lead: Callable[[Objective, NDArray, float], NDArray | str]
-    slow: bool = False
-
-
-def _impacts(objective: Objective, points: NDArray, enough: float) -> NDArray | str:
-    led = [found for block in _blocks(points) if (found := match_impacts(objective, block)) is not None]
-    return np.concatenate(led) if led else "the data do not show two impacts, or the scheme does not time them"
-
-
 def _grown(objective: Objective, points: NDArray) -> NDArray:
-    return np.concatenate([grow(objective, block) for block in _blocks(points)])
+    with stage("a growing horizon"):
+        return np.concatenate([grow(objective, block) for block in _blocks(points)])
 
 
 def _blocks(points: NDArray) -> list[NDArray]:
     """The points (N, P), so many at a time: lanes do not depend on each other, and their Jacobians take memory."""
     return [points[i : i + _BLOCK] for i in range(0, len(points), _BLOCK)]
-
-
-def _segments(objective: Objective, points: NDArray, enough: float) -> NDArray | str:
-    pieced = [piece_together(objective, point, enough) for point in points]
-    whole = [piece.theta for piece in pieced if piece is not None and piece.apart <= enough]
-    if any(piece is None for piece in pieced):
-        return "not from states in between, from which the simulation does not repeat what is observed"
-    if not whole:
-        apart = min(piece.apart for piece in pieced if piece is not None)
-        return f"segments by themselves come to {apart:.6g}, too little to gain"
-    return np.stack(whole)
-
-
-_WAYS = (
-    _Way("growing", "a growing horizon", lambda objective, points, _: _grown(objective, points)),
-    _Way("impacts", "the times of impacts", _impacts),
-    _Way("multiple", "multiple shooting", _segments, slow=True),
-)
-
-
-def _by_one_way(objective: Objective, points: NDArray, key: str) -> Outcome:
-    (way,) = (way for way in _WAYS if way.key == key)
-    with stage(way.name):
-        led = way.lead(objective, points, np.inf)
-    if isinstance(led, str):
-        raise ValueError(f"fit(shooting={key!r}): {led}")
-    found = _polished(objective, led)
-    return replace(found, story=_joined(f"by {way.name}", _waterfall(found.costs)))
 
 
 def _joined(*parts: str) -> str:

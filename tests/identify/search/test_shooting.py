@@ -1,6 +1,5 @@
 """The way from bad starts: a ball with six bounces (the sixth at 2.92 s), of which single shooting sees a thicket."""
 
-import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +10,6 @@ from diffcontact.identify import Interval, fit
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.search import shooting
 from diffcontact.identify.search.growing_horizon import grow
-from diffcontact.identify.search.multiple_shooting import LEAST, cuts
 from diffcontact.identify.search.neighbouring_impacts import neighbouring_impacts
 from diffcontact.identify.search.trust_region import solve
 
@@ -33,7 +31,6 @@ def test_a_descent_over_all_of_the_motion_gets_stuck_and_other_ways_do_not(six_b
     for way, told in (
         ("auto", "a growing horizon found"),
         ("growing", "by a growing horizon"),
-        ("impacts", "by the times of impacts"),
     ):
         found = fit(six_bounces, BAD, BALL_FREE, shooting=way)
         assert found.chi2_per_dof < 2
@@ -46,8 +43,6 @@ def test_a_descent_over_all_of_the_motion_gets_stuck_and_other_ways_do_not(six_b
 def test_nothing_else_is_tried_where_noise_explains_the_rest(six_bounces, rng):
     assert "horizon" not in fit(six_bounces, START, BALL_FREE).message
     assert "other side" not in fit(ball_problem(rng), START, BALL_FREE).message
-    with pytest.raises(ValueError, match="do not show two impacts"):
-        fit(ball_problem(rng, end=0.4), BAD, BALL_FREE, shooting="impacts", check=False)
 
 
 def test_lanes_grow_side_by_side_as_they_do_alone(six_bounces):
@@ -118,18 +113,3 @@ def test_a_search_goes_on_from_next_door_where_noise_might_not_explain_its_end(r
     found = shooting._next_door(objective, replace(right, end=end))
     assert found.end.cost == pytest.approx(right.end.cost, rel=1e-6)
     assert "with an impact on the other side of a sample" in found.story
-
-
-def test_cuts_keep_off_impacts_and_lie_between_them():
-    times = np.linspace(0.0, 3.0, 121)
-    corners = np.array([0.51, 1.02, 1.33, 1.76, 2.4])
-    values = np.abs(np.interp(times, [0.0, *corners, 3.0], [0, 1, 0, 1, 0, 1, 0]))[:, None]
-    at = cuts(times, values, np.full((121, 1), 1e-3))
-    assert (at[0], at[-1]) == (0, 120)
-    assert np.all(np.diff(at) >= LEAST)
-    for corner in corners:
-        assert np.min(np.abs(times[at] - corner)) >= 0.9 * (times[1] - times[0])
-    for before, after in itertools.pairwise(corners):
-        assert np.any((times[at] > before) & (times[at] < after))
-    # A short record stays whole.
-    assert cuts(np.linspace(0.0, 1.0, 5), np.zeros((5, 1)), np.ones((5, 1))).tolist() == [0, 4]
