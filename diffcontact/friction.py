@@ -16,10 +16,9 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from diffcontact.approach import approach
 from diffcontact.qp.rows.body_rows import Rows
 from diffcontact.status import Status
-from diffcontact.system import Params, System, rate
+from diffcontact.system import Params, System, approach, rate
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["tangents", "drift"], meta_fields=[])

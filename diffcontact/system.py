@@ -16,6 +16,7 @@ A system whose contacts rub says how fast they slip; see `friction`.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
@@ -25,7 +26,6 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from diffcontact.approach import approach, takes_speed
 from diffcontact.mass import solve
 from diffcontact.neighbours import AllContacts
 from diffcontact.qp.rows.body_rows import BodyRows, Rows, magnitudes
@@ -340,3 +340,31 @@ def gap_acceleration(system: System, params: Params, t, q: Array, u: Array, a: A
 def acceleration(system: System, params: Params, t, q: Array, u: Array) -> Array:
     """(d,) acceleration M(q)^-1 f(t, q, u) without any reaction [m/s^2]."""
     return solve(system.mass(q, params), system.force(t, q, u, params))
+
+
+def takes_speed(function: Callable) -> bool:
+    """Whether a coefficient is a function of (params, speed), not of params alone: two arguments must be given.
+
+    Example:
+        >>> takes_speed(lambda params: 0.5), takes_speed(lambda params, speed: 0.5), takes_speed(lambda p, k=2: 0.5)
+        (False, True, False)
+    """
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    return sum(p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters) > 1
+
+
+def approach(before: Array) -> Array:
+    """The speeds of approach that belong to these gap velocities before an impact [m/s], hardly above 0 where it is 0.
+
+    So powers of the speed have a derivative there, and it is multiplied with zero.
+
+    Example:
+        >>> import jax, numpy as np
+        >>> speed = np.asarray(jax.jit(approach)(np.array([-0.5, 2.0])))
+        >>> speed.round(9).tolist(), bool(speed[1] > 0)
+        ([0.5, 0.0], True)
+    """
+    return jnp.maximum(-before, jnp.finfo(before.dtype).tiny ** 0.5)

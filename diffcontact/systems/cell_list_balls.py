@@ -8,12 +8,11 @@ from dataclasses import dataclass, field, replace
 import jax.numpy as jnp
 from jax import Array, lax
 
-from diffcontact.approach import approach
 from diffcontact.mapped_output import core
 from diffcontact.qp.rows.body_rows import BodyRows
 from diffcontact.qp.rows.slots import NONE
 from diffcontact.status import Status, first
-from diffcontact.system import System
+from diffcontact.system import System, approach
 from diffcontact.systems import laws
 from diffcontact.systems.cell_list import pairs_within
 from diffcontact.systems.neighbour_list import NeighbourList

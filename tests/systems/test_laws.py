@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import diffcontact as dc
-from diffcontact.approach import approach
+from diffcontact.system import approach
 from diffcontact.systems.laws import LAWS, restitution
 
 PARAMS = {
