@@ -185,7 +185,7 @@ def pass_by(system, params, h, at, due: Due, limits: Limits, all_at_once, inelas
         back = jnp.where(bounce.bounce[:, None], restitution(law, bounce, less, each - 1), 0.0)
         smooth = jnp.concatenate([room[:, None], bend[:, 1:]], axis=1)
         touching = (place.gap <= here.gap) & (speeds[:, 0] >= -here.velocity) & ~due.released
-        touching = touching & ~(recedes > 2 * left * here.slow)
+        touching = touching & ~(recedes > 2 * left * here.slow + here.gap)
         on = touching & (speeds[:, 0] <= here.velocity + here.slow + so_far.slow)
         near = (room + place.rows[:, 0] @ free < 0) | (place.gap <= here.gap)
         moving = length(speeds[:, 1:]) > here.slip
@@ -250,7 +250,7 @@ def pass_by(system, params, h, at, due: Due, limits: Limits, all_at_once, inelas
     pushed = h / 2 * jnp.max(rows @ jnp.abs(going.u - so_far.free), initial=0.0)
     speeds = place.velocity(w)
     rests = due.released | (jnp.abs(speeds[:, 0]) <= limits.velocity)
-    falls = (place.gap <= limits.gap) & (recedes > 2 * left * limits.slow)
+    falls = (place.gap <= limits.gap) & (recedes > 2 * left * limits.slow + limits.gap)
     rests = (going.modes != OPEN) | falls | ((place.gap <= limits.gap) & (speeds[:, 0] >= -limits.velocity) & rests)
     return Moment(
         u=w, z=z, jump=so_far.jump, modes=going.modes, direction=going.direction, a=going.u, load=going.z,

@@ -25,6 +25,7 @@ from diffcontact.schemes.event_timed.contacts import (
     bends,
     free_acceleration,
     length,
+    reach,
     unit,
     velocities,
 )
@@ -172,7 +173,8 @@ class Equations(NamedTuple):
                 end = move(system, params, self.tableau, t, jnp.zeros_like(t), q, u, alone, jnp.array(False))
                 free = free_acceleration(system, params, t, q, u, place.mass)
                 faster = place.rows @ free + bends(system, params, t, q, u)
-                limits = Limits.at(place, place.gap, *lax.stop_gradient((u, free, faster)), h, t)
+                far = reach(system, params, t, place, q)
+                limits = Limits.at(place, *lax.stop_gradient((far, u, free, faster)), h, t)
                 before, after = (place.velocity(w)[:, 0] for w in (u, end.u))
                 bounces = -Law.of(system, params, before).e * before > limits.velocity
                 return end.impulse, before, after, lax.stop_gradient(limits.slow), end.u - u, bounces
