@@ -71,9 +71,9 @@ class Layers:
             below = 4 * jnp.finfo(q.dtype).eps ** 0.5 * size
         return cls(piled.whole(), _Given(params, like, below), count, count * many)
 
-    def lying(self, x: Array, value: float = 0.0) -> Array:
-        """What belongs to the system's coordinates, with this value for those of the layers; one number as it is."""
-        return jnp.pad(x, (0, self.coordinates), constant_values=value) if x.ndim else x
+    def lying(self, x: Array) -> Array:
+        """What belongs to the system's coordinates (..., d), zero for those of the layers; one number as it is."""
+        return jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, self.coordinates)]) if x.ndim else x
 
     def without(self, x: Array) -> Array:
         """What belongs to the system's coordinates (..., d); one number as it is."""

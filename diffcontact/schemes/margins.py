@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
@@ -41,30 +42,35 @@ class Cubic(NamedTuple):
 
 
 class Margins(NamedTuple):
-    """The error of a motion, carried along as a tangent, and the decisions that lie within it; not differentiated.
+    """The errors of a motion, carried along as tangents, and the decisions that lie within them; not differentiated.
 
-    A flight of s seconds makes a defect of the place and one of the velocity. An impact turns both as it turns any
-    displacement: n the normal, v the speed of approach, jump what it does to the velocity::
+    There are two: what is truncated, which a flight of s seconds adds to, and what bounces would do that are left out.
+    An impact turns both as it turns any displacement: n the normal, v the speed of approach, jump what it does to the
+    velocity::
 
         flight:    place + s velocity + defect,    velocity + defect
-        impact:    place + jump (n place) / v,     velocity + jump (n velocity) / v
+        impact:    place + jump (n place) / v,     velocity + jump (n velocity) / v + defect
 
-    How forces change with the place is left out: between two impacts that is little.
+    How forces change with the place is left out: between two impacts that is little. Decisions ask for the first alone:
+    where the second may change one, it is as large as what that decides.
 
     Attributes:
-        place: (d,) in the coordinates of u [m]. velocity: (d,) [m/s].
-        least: () the smallest margin of a decision so far, in parts of what these make of it; below 1 it is doubtful.
+        error: (4, d) both of the place, in the coordinates of u [m], and both of the velocity [m/s].
+        doubtful: () whether a decision so far lies within these.
     """
 
-    place: Array
-    velocity: Array
-    least: Array
+    error: Array
+    doubtful: Array
 
     @classmethod
     def nothing(cls, u: Array) -> Margins:
         """Before any motion, of the shape of u."""
-        still = jnp.zeros_like(u)
-        return cls(still, still, jnp.full((), jnp.inf, u.dtype))
+        return cls(jnp.zeros((4, u.size), u.dtype), jnp.array(False))
+
+    @property
+    def fast(self) -> Array:
+        """(d,) both errors of the velocity together [m/s]."""
+        return jnp.sum(jnp.abs(self.error[2:]), axis=0)
 
     def after(self, s, off: Array, change: Array, way: Array, order: int) -> Margins:
         """And a piece of s seconds.
@@ -79,26 +85,53 @@ class Margins(NamedTuple):
         # Of an oscillation of w radians per second the share is x / 6, x = (w s)^2. The place is off by x / 6 or by
         # x^2 / 120 of the way; the change of the velocity by that of the trapezoidal or of Simpson's rule, x / 12 or
         # x^2 / 2880.
-        place, velocity = (off, share / 2 * change) if order == 2 else (0.3 * share * off, share**2 / 80 * change)
-        return Margins(self.place + s * self.velocity + place, self.velocity + velocity, self.least)
+        off, change = (off, share / 2 * change) if order == 2 else (0.3 * share * off, share**2 / 80 * change)
+        place, raised, velocity, left = self.error
+        moved = [place + s * velocity + off, raised + s * left, velocity + change, left]
+        return self._replace(error=jnp.stack(moved))
 
-    def through(self, happens, normal: Array, speed, jump: Array) -> Margins:
-        """And an impact, where one `happens`, of the contact with this normal (d,), met at a speed < 0 [m/s]."""
-        normal, speed, jump = lax.stop_gradient((normal, speed, jump))
-        meets = happens & (speed < 0)
-        share = jump / jnp.where(meets, speed, -jnp.inf)
-        return self._replace(
-            place=self.place + share * (normal @ self.place),
-            velocity=self.velocity + share * (normal @ self.velocity),
-        )
+    def roused(self, left: Array, h) -> Margins:
+        """And velocities (d,) of bounces that were left out, where they are larger than what is carried.
 
-    def judged(self, normals: Array, cubic: Cubic, end, s, watched: Array, struck: Array, closed) -> Margins:
+        A bounce that would be back within a step of h seconds rises to h/4 times its velocity at most.
+        """
+        place, raised, velocity, before = self.error
+        larger = jnp.abs(left) > jnp.abs(before)
+        roused = [place, jnp.where(larger, h / 4 * left, raised), velocity, jnp.where(larger, left, before)]
+        return self._replace(error=jnp.stack(roused))
+
+    def through(self, normal: Array, speed, jump: Array, defect: Array) -> Margins:
+        """And an impact of the contact with this normal (d,), met at a speed < 0 [m/s]; otherwise there is none.
+
+        Args:
+            jump: (d,) what it does to the velocity; defect: (d,) and by what that is wrong for bounces left out [m/s].
+        """
+        normal, speed, jump, defect = lax.stop_gradient((normal, speed, jump, defect))
+        share = jump / jnp.where(speed < 0, speed, -jnp.inf)
+        turned = self.error + jnp.outer(self.error @ normal, share)
+        return self._replace(error=turned + jnp.outer(jnp.arange(4) == 3, jnp.where(speed < 0, defect, 0.0)))
+
+    def held(self, these: Array, normals: Array, pushed: Array) -> Margins:
+        """And what contacts that are held leave of it: no gap and no velocity along their normals.
+
+        One sweep of Jacobi's iteration, with the sums of rows in place of the diagonal, so that it never overshoots.
+
+        Args:
+            these: (c,) 1 for contacts that are held, else 0; normals: (c, d); pushed: (c, d) M^-1 times the normals.
+        """
+        sums = jnp.abs(normals @ pushed.T) @ these
+        share = (these / jnp.where(sums > 0, sums, 1.0))[:, None] * normals
+        return self._replace(error=self.error - (self.error @ share.T) @ pushed)
+
+    def judged(
+        self, normals: Array, cubic: Cubic, end, s, watched: Array, struck: Array, closed, fast: Array
+    ) -> Margins:
         """And the decisions of a piece of s seconds, with the error at its end.
 
         - A contact that is not struck comes closer than the error: it might have been struck.
         - One that is struck so slowly that it might have been missed, or that the error is much of its speed.
         - One that is open, acts on a coordinate of the one that is struck, and closes so soon that it might have been
-          the first.
+          the first. Of bounces that are left out: if one of the two is `fast`.
 
         Args:
             normals: (c, d) of the contacts at the beginning.
@@ -107,28 +140,28 @@ class Margins(NamedTuple):
             watched: (c,) contacts that are looked at.
             struck: (c,) the one that is struck at the end, if any.
             closed: () a gap below this is closed [m].
+            fast: (c,) contacts that close so fast that their order matters.
         """
         rows, cubic, (gap, speed), s = lax.stop_gradient((jnp.abs(normals), cubic, end, s))
-        place, velocity = rows @ jnp.abs(self.place), rows @ jnp.abs(self.velocity)
-        margins, others = [], watched & ~struck
-        for sigma in cubic.extrema():
-            lowest = (2 * cubic.c2 + 6 * sigma * cubic.c3 > 0) & (sigma > 0) & (sigma < 1)
+        sizes, others = jnp.abs(self.error) @ rows.T, watched & ~struck
+        places, place, velocity = sizes[:2], sizes[0], sizes[2]
+
+        def touches(sigma):
+            bottom = (2 * cubic.c2 + 6 * sigma * cubic.c3 > 0) & (sigma > 0) & (sigma < 1)
             # What begins closed rises first: a dip of its cubic is the cubic's own error.
-            lowest = lowest & (cubic.c0 > closed)
-            margins.append(_parts(lowest & others, jnp.abs(cubic.value(sigma)), SAFE * place))
+            return bottom & (cubic.c0 > closed) & (jnp.abs(cubic.value(sigma)) < SAFE * place)
+
+        grazes = others & jnp.any(jax.vmap(touches)(jnp.stack(cubic.extrema())), axis=0)
         # Where the gap is pressed shut it will be struck in any case.
         bend = jnp.maximum(2 * cubic.c2 + 6 * cubic.c3, 0.0) / jnp.where(s > 0, s, jnp.inf) ** 2
-        margins.append(_parts(struck, speed**2, FAST * (jnp.abs(speed) * velocity + bend * place)))
+        slow = struck & (speed**2 < FAST * (jnp.abs(speed) * velocity + bend * place))
 
-        # By so much the time of each impact is uncertain.
-        late = jnp.where(speed < 0, place / jnp.where(speed < 0, -speed, 1.0), 0.0)
-        acts = jnp.any((rows > 0) & jnp.any(struck[:, None] & (rows > 0), axis=0)[None, :], axis=1)
-        apart = SAFE * (late + jnp.max(jnp.where(struck, late, 0.0), initial=0.0))
-        follows = acts & others & (gap > closed) & (speed < 0) & jnp.any(struck)
-        margins.append(_parts(follows, gap, -speed * apart))
-        return self._replace(least=jnp.minimum(self.least, jnp.min(jnp.stack(margins), initial=jnp.inf)))
-
-
-def _parts(decided: Array, margin: Array, error: Array) -> Array:
-    """(c,) margins in parts of the error, infinite where nothing is decided."""
-    return jnp.where(decided & (error > 0), margin / jnp.where(error > 0, error, 1.0), jnp.inf)
+        # By so much the gap of each contact is uncertain when the one is struck, whose time is uncertain, too.
+        this = struck.astype(speed.dtype)
+        approach = speed @ this
+        late = places @ this / jnp.where(approach < 0, -approach, jnp.inf)
+        acts = rows @ (this @ rows > 0).astype(rows.dtype) > 0
+        follows = acts & others & (gap > closed) & (speed < 0)
+        first = follows[None] & (gap[None] < SAFE * (places - jnp.outer(late, speed)))
+        changed = first[0] | (first[1] & (fast | jnp.any(fast & struck)))
+        return self._replace(doubtful=self.doubtful | jnp.any(grazes | slow | changed))

@@ -176,12 +176,6 @@ class Truncation:
         """And what a piece has decided, as `Margins.judged` takes it."""
         return self if self.margins is None else replace(self, margins=self.margins.judged(*piece))
 
-    def struck(self, happens, normal: Array, speed: Array, jump: Array) -> Truncation:
-        """And an impact; see `Margins.through`."""
-        return (
-            self if self.margins is None else replace(self, margins=self.margins.through(happens, normal, speed, jump))
-        )
-
     def rounded(self, system, params, s, begin, end, slow: Array, given: Array | float = 0.0) -> Truncation:
         """And what rounding takes from a piece of s seconds.
 
@@ -243,7 +237,7 @@ class Truncation:
         blind = self.forces.large & (self.forces.missed * self.time / 2 > MATTERS * self.way)
         coarse = jnp.any(counts & (long | blind | (self.doubtful > MOST_DOUBTFUL * fastest)))
         if self.margins is not None:
-            coarse = coarse | (self.margins.least < 1)
+            coarse = coarse | self.margins.doubtful
         coarse = coarse | self.surfaces.large | (self.blind > 0)
         if self.timed is not None:
             coarse = coarse | jnp.any(counts & (self.timed.missed > MOST * self.timed.felt))

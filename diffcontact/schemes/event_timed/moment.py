@@ -17,6 +17,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from diffcontact.batching import select, where_wanted
+from diffcontact.mass import solve as solved
 from diffcontact.schemes.event_timed.contacts import (
     Law,
     Limits,
@@ -62,11 +63,12 @@ class Moment(NamedTuple):
     """What a moment leads to.
 
     Attributes:
-        u: (d,) velocity behind it; z: (c, 1 + k) the impulses of the jump.
+        u: (d,) velocity behind it; z: (c, 1 + k) the impulses of the jump; whole: (d,) the velocity if all bounced.
         jump: see `Jump`.
         modes: (c,), direction: (c, k) in which contacts go on; a: (d,) acceleration, load: (c, 1 + k) reaction; free:
             (d,) the acceleration without it.
-        limits: see `Limits`; with the place (`here`) and what contacts do there (`speeds`, `bend`).
+        limits: see `Limits`; with the place (`here`) and what contacts do there (`speeds`, `bend`); pushed: (c, d) M^-1
+            times the normals.
         regular: () whether a load that vanishes means anything: not where all are rounding.
         resting: (c,) contacts that are held, touch without opening, or whose wall falls away (`falls`): their gaps do
             not close.
@@ -78,12 +80,14 @@ class Moment(NamedTuple):
 
     u: Array
     z: Array
+    whole: Array
     jump: Jump
     modes: Array
     direction: Array
     a: Array
     load: Array
     here: Place
+    pushed: Array
     speeds: Array
     free: Array
     bend: Array
@@ -108,6 +112,7 @@ HIT, AHEAD, SOFTLY, LESS, MODES, MODES_AGAIN, MODES_AT_LAST, DONE = range(8)
 
 class _SoFar(NamedTuple):
     hit: tuple[Array, Array]
+    whole: Array
     jump: Jump
     rebound: Array
     soft: Array
@@ -225,6 +230,7 @@ def pass_by(system, params, h, at, due: Due, limits: Limits, all_at_once, inelas
         here = here._replace(slow=here.slow + so_far.slow)
         after = _SoFar(
             hit=select(hits, (found.u, found.z), select(less, hit, so_far.hit)),
+            whole=jnp.where(number == HIT, found.u, so_far.whole),
             jump=select(hits, plain, select(less, lesser, so_far.jump)),
             rebound=jnp.where(number == HIT, rebound, so_far.rebound),
             soft=jnp.where(ahead, returns, so_far.soft),
@@ -243,7 +249,7 @@ def pass_by(system, params, h, at, due: Due, limits: Limits, all_at_once, inelas
     nowhere = Reaction(jnp.zeros_like(u), none, jnp.zeros(count, jnp.int8), due.direction)
     yes = jnp.array(True)
     jump = Jump.nothing(count, each - 1, u.dtype)
-    start = _SoFar((u, none), jump, slowly, still, slowly, yes, nowhere, nowhere.u, none, limits, ~yes, yes)
+    start = _SoFar((u, none), u, jump, slowly, still, slowly, yes, nowhere, nowhere.u, none, limits, ~yes, yes)
     begin = jnp.where(due.strike | jnp.any(due.ended), HIT, MODES)
     _, so_far = lax.while_loop(lambda c: c[0] < DONE, solve, (begin, start))
     (w, z), going, limits = so_far.hit, so_far.going, so_far.limits
@@ -253,9 +259,10 @@ def pass_by(system, params, h, at, due: Due, limits: Limits, all_at_once, inelas
     falls = (place.gap <= limits.gap) & (recedes > 2 * left * limits.slow + limits.gap)
     rests = (going.modes != OPEN) | falls | ((place.gap <= limits.gap) & (speeds[:, 0] >= -limits.velocity) & rests)
     return Moment(
-        u=w, z=z, jump=so_far.jump, modes=going.modes, direction=going.direction, a=going.u, load=going.z,
-        here=place, speeds=speeds, free=so_far.free, bend=so_far.bend, limits=limits,
-        regular=pushed > limits.velocity, found=so_far.found & (so_far.possible | ~so_far.again), soft=so_far.soft,
+        u=w, z=z, whole=so_far.whole, jump=so_far.jump, modes=going.modes, direction=going.direction, a=going.u,
+        load=going.z, here=place, pushed=solved(place.mass, place.rows[:, 0].T).T, speeds=speeds, free=so_far.free,
+        bend=so_far.bend, limits=limits, regular=pushed > limits.velocity,
+        found=so_far.found & (so_far.possible | ~so_far.again), soft=so_far.soft,
         resting=rests, falls=falls, arrived=u, before=before[:, 0], rebound=so_far.rebound, struck=part, law=law,
         lasting=lasting,
     )  # fmt: skip

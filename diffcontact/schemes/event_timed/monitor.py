@@ -26,6 +26,8 @@ from diffcontact.schemes.unseen import ENDS, SIMPSON, given_forces, unseen_belts
 # A bounce may be left out if it is slower than that share of the fastest motion of its bodies: its height is then a
 # hundredth of what that motion would reach.
 LEFT_OUT = 1 / 8
+# What was left out before may come to that share of the fastest motion.
+CARRIED = 1 / 16
 # What may be missed of a slip where bounces are left out, and what a contact may pull by of what forces change the
 # velocity by in a step.
 SLIP_LEFT_OUT, PULLED = 1 / 64, 1 / 64
@@ -34,64 +36,64 @@ SLIP_LEFT_OUT, PULLED = 1 / 64, 1 / 64
 TURNED, LEFT_ASIDE, HARDLY = 0.7, 1 / 64, 1 / 1024
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["fastest", "unsettled", "truncation"], meta_fields=[])
+@partial(jax.tree_util.register_dataclass, data_fields=["fastest", "left", "truncation"], meta_fields=[])
 @dataclass(frozen=True)
 class Monitor:
     """What is known of a motion so far.
 
     Attributes:
         fastest: (d,) the largest |u| [m/s].
-        unsettled: (d,) the time until which a coordinate may still move in bounces that were left out [s].
+        left: (d,) the velocity of bounces that were left out and last [m/s].
         truncation: see `Truncation`.
     """
 
     fastest: Array
-    unsettled: Array
+    left: Array
     truncation: Truncation
 
     @classmethod
     def begin(cls, q: Array, u: Array) -> Monitor:
         """Before any motion from q (n,) with the velocity u (d,)."""
-        return cls(jnp.abs(u), jnp.full_like(u, -jnp.inf), Truncation.nothing(q, u))
+        return cls(jnp.abs(u), jnp.zeros_like(u), Truncation.nothing(q, u))
 
     def impact(self, system, params, t, h, now: Moment, due: Due) -> tuple[Monitor, Array]:
-        """The monitor behind an impact, and whether bounces that it leaves out make a difference ().
+        """The monitor behind an impact, and whether what it leaves out, or what was left out before, is large ().
 
-        They do where they are not small (`matters`), and where a blow meets them: a body that is struck while it rests
-        passes the blow on at once, one that still bounces is struck alone. Where nothing is passed on, the bounce
-        changes the blow by an eighth or more if the blow is not eight times as fast as such a bounce may be.
-
-        All bounces of one contact take 1 / (1 - e) times as long as the first, which ends within the step. Where a body
-        rattles at another contact the two pass their motion to and fro, and an impact takes its part of one of two: in
-        the mean they die away as if by sqrt((1 + e^2) / 2).
+        A rebound that is left out is a defect of the velocity (`left`) as long as its bounces last. It becomes an error
+        that is carried (`margins`) where they meet another contact, an impact meets them, or their contact opens. What
+        such an impact passes on through a contact that may be open for its bounces is a defect, too.
         """
-        place, slow, soft = now.here, now.limits.slow, now.soft & (now.rebound > now.limits.velocity)
-        normals, impulse = place.rows[:, 0], now.z[:, 0]
-        lasting = now.law.e
-        if system.speed_dependent:
-            lasting = jnp.maximum(lasting, Law.of(system, params, -now.rebound).e)
-        moves = jnp.abs(normals) > 0
-        rattles = jnp.any(moves & (self.unsettled > t)[None, :], axis=1)
-        struck = (jnp.arange(soft.size) == due.contact) & due.strike
-        passed_on = rattles & (impulse > 0) & ~struck
-        blow = jnp.max(jnp.where(struck, -now.before, 0.0), initial=0.0)
-        may_bounce = jnp.max(jnp.where(passed_on | struck, slow, 0.0), initial=0.0)
-        fast = self.matters(place, -now.before, 0)
-        changed = blow < 8 * jnp.max(jnp.where(rattles, slow, 0.0), initial=0.0)
-        met = (jnp.any(passed_on) & (blow > may_bounce)) | (jnp.any(rattles & fast & struck) & changed)
-        large = jnp.any(soft & self.matters(place, now.rebound, lasting))
+        place, soft = now.here, now.soft & (now.rebound > now.limits.velocity)
+        normals, pushed, e, closed = place.rows[:, 0], now.pushed, now.law.e, now.modes != OPEN
+        lasting = jnp.maximum(e, Law.of(system, params, -now.rebound).e) if system.speed_dependent else e
+        size, this = jnp.abs(normals), ((jnp.arange(soft.size) == due.contact) & due.strike).astype(normals.dtype)
+        # (c, d) what changes the velocity of one contact by 1 m/s.
+        answers = pushed / jnp.maximum(jnp.sum(normals * pushed, axis=1), jnp.finfo(pushed.dtype).tiny)[:, None]
+        jump, before, gain = now.u - now.arrived, this @ now.before, 1 + e
+        others = (this == 0) & (now.z[:, 0] > 0) & (size @ jnp.abs(self.left) > 0)
+        alone = jnp.where(jnp.any(others), -(this * gain * now.before) @ answers - jump, 0.0)
+        closes = closed.astype(size.dtype)
+        held = closes @ size > 0
+        new = jnp.where(jnp.any(soft), now.whole - now.u, 0.0)
+        left = jnp.where(new != 0, new, self.left)
+        # A bounce that is back within the step rises by h/4 times its velocity at most.
+        speed = size @ jnp.abs(left)
+        meets = gain * jnp.where(~closed & (place.gap < h / 4 * speed), speed, 0.0) @ answers
+        margins = self.truncation.margins.roused(jnp.where(due.strike | ~held, self.left, 0.0) + meets, h)
+        margins = margins.through(this @ normals, before, jump, alone)
+        margins = margins.held(closes, normals, pushed)
+        fastest = self._fastest(place)[:, 0]
+        large = (soft & _matters(now.rebound, fastest, lasting)) | (size @ margins.fast > CARRIED * fastest)
+        if now.direction.shape[1]:
+            large = large | (soft & self._may_grip_otherwise(now, self._tail(now, soft, lasting, h)))
+        truncation = replace(self.truncation, margins=margins)
+        return replace(self, left=jnp.where(held, left, new), truncation=truncation), jnp.any(large)
 
-        closing = -(normals @ now.free + now.bend[:, 0])
-        ratio = jnp.where(rattles, jnp.sqrt((1 + lasting**2) / 2), lasting)
+    def _tail(self, now: Moment, soft: Array, lasting: Array, h) -> Array:
+        """(c,) how long bounces last that are left out [s]: 1 / (1 - e) times as long as the first."""
+        closing = -(now.here.rows[:, 0] @ now.free + now.bend[:, 0])
         first = 2 * now.rebound / jnp.where(soft, jnp.maximum(closing, 2 * now.rebound / h), 1.0)
-        tail = first / jnp.where(soft, 1 - ratio, 1.0)
-        until = jnp.max(jnp.where(moves & soft[:, None], (t + tail)[:, None], -jnp.inf), axis=0, initial=-jnp.inf)
-        grips = jnp.any(soft & self._may_grip_otherwise(now, tail)) if now.direction.shape[1] else False
-        truncation = self.truncation
-        happens = due.strike & jnp.any(struck)
-        truncation = truncation.struck(happens, normals[due.contact], now.before[due.contact], now.u - now.arrived)
-        after = replace(self, unsettled=jnp.maximum(self.unsettled, until), truncation=truncation)
-        return after, large | met | grips
+        return first / jnp.where(soft, 1 - lasting, 1.0)
 
     def piece(
         self, system, params, order: int, t, s, q: Array, now: Moment, end: Motion, seen, after: Due
@@ -107,13 +109,19 @@ class Monitor:
         closed, opening = now.modes != OPEN, now.speeds[:, 0]
         held_back = closed & (opening > limits.velocity)
         at_rest = ~held_back & (place.gap <= limits.gap) & (jnp.abs(opening) <= limits.velocity)
-        astray = jnp.any(held_back & self.matters(place, opening, 0)) | self._held_into(now, held_back, at_rest)
+        fast = self._fastest(place)[:, 0]
+        astray = jnp.any(held_back & _matters(opening, fast, 0)) | self._held_into(now, held_back, at_rest)
         astray = astray | winds(system, params, q, u, s) | jnp.any(_pulls(now, end))
         if now.direction.shape[1] > 1:
             astray = astray | jnp.any(self._turns(system, params, t + s, s, now, end, after.ended))
         fastest = jnp.maximum(self.fastest, jnp.abs(end.u))
-        truncation = self._truncated(system, params, order, t, s, q, now, end, seen, after)
-        return replace(self, fastest=fastest, truncation=truncation), astray
+        truncation = self._truncated(system, params, order, t, s, q, now, end, seen, after, fast)
+        # Of a bounce's velocity the next one has the part e, and its contact pushes by twice that velocity meanwhile.
+        rows, e = place.rows[:, 0], now.lasting.e
+        share = (1 - jnp.max(jnp.where(closed[:, None] & (rows != 0), e[:, None], 0.0), axis=0, initial=0.0)) / 2
+        taken = share * jnp.abs(end.impulse[:, 0] @ now.pushed)
+        left = self.left - jnp.clip(self.left, -taken, taken)
+        return replace(self, fastest=fastest, left=left, truncation=truncation), astray
 
     def step(self, system, params, t, h, q: Array, u: Array, end: Array, impulse: Array) -> Monitor:
         """And what walls, belts and given forces did in a whole step from (q, u) to the velocity `end`."""
@@ -131,13 +139,6 @@ class Monitor:
         fastest = jnp.maximum(self.fastest, jnp.abs(end.u))
         return replace(self, fastest=fastest, truncation=truncation), winds(system, params, q, u, h)
 
-    def matters(self, place: Place, speed: Array, e) -> Array:
-        """(c,) whether a bounce that leaves at this speed (c,) may be left out only with a warning.
-
-        Not if it is slow against the fastest motion of its bodies, and would die away soon: of e = 1 it never does.
-        """
-        return speed > jnp.minimum(LEFT_OUT, 1 - e) * self._fastest(place)[:, 0]
-
     def _fastest(self, place: Place) -> Array:
         """(c, 1 + k) how fast contacts would be if bodies moved as fast as they have so far [m/s]."""
         return jnp.abs(place.rows) @ self.fastest + jnp.abs(place.drift)
@@ -152,14 +153,14 @@ class Monitor:
 
         def driven():
             rows = jnp.where((held_back | at_rest)[:, None], place.rows[:, 0], 0.0)
-            delassus = rows @ solve(place.mass, rows.T)
+            delassus = rows @ jnp.where((held_back | at_rest)[:, None], now.pushed, 0.0).T
             own = jnp.diagonal(delassus)
             inverse = 1 / jnp.where(own > 0, own, 1.0)
             pulls = jnp.where(held_back, now.speeds[:, 0] * inverse, 0.0)
             blow = jnp.max(delassus * pulls[None, :], axis=1)
             met = blow > LEFT_OUT * (jnp.abs(place.rows[:, 0]) @ jnp.abs(now.u) + jnp.abs(place.drift[:, 0]))
             stops = jnp.where(at_rest & met, blow * inverse, 0.0)
-            return jnp.any(jnp.abs(solve(place.mass, rows.T @ stops)) > self.fastest / 8)
+            return jnp.any(jnp.abs(stops @ now.pushed) > self.fastest / 8)
 
         return where_wanted(jnp.any(held_back) & jnp.any(at_rest), driven, jnp.array(False))
 
@@ -194,7 +195,9 @@ class Monitor:
         grows = slips & ~ended & (size > before) & (force > 0)
         return turned | (grows & (across > jnp.maximum(now.limits.slip, fast)))
 
-    def _truncated(self, system, params, order, t, s, q, now: Moment, end: Motion, seen, after: Due) -> Truncation:
+    def _truncated(
+        self, system, params, order, t, s, q, now: Moment, end: Motion, seen, after: Due, fast
+    ) -> Truncation:
         place, u, count, known = now.here, now.u, now.soft.size, self.truncation
         forces = known.forces.after(given_forces(system, params, q, u), t, s, _nodes(order))
         known = known.after(s, u, end.u, now.a, forces, now.limits.velocity, order)
@@ -204,8 +207,18 @@ class Monitor:
         known = known.through(system, params, t, s, q, u, end.q, flying)
         struck = (jnp.arange(count) == after.contact) & after.strike
         cubic = Cubic.between((place.gap, now.speeds[:, 0]), seen, s)
-        known = known.decided(place.rows[:, 0], cubic, seen, s, flying, struck, now.limits.gap)
+        known = known.decided(
+            place.rows[:, 0], cubic, seen, s, flying, struck, now.limits.gap, -seen[1] > LEFT_OUT * fast
+        )
         return known.rounded(system, params, s, (q, u, now.a), (end.q, end.u), now.limits.slow)
+
+
+def _matters(speed: Array, fastest: Array, e) -> Array:
+    """(c,) whether a bounce that leaves at this speed (c,) may be left out only with a warning.
+
+    Not if it is slow against the fastest motion of its bodies (c,), and would die away soon: of e = 1 it never does.
+    """
+    return speed > jnp.minimum(LEFT_OUT, 1 - e) * fastest
 
 
 def _nodes(order: int) -> tuple[float, ...]:
@@ -214,8 +227,10 @@ def _nodes(order: int) -> tuple[float, ...]:
 
 
 def _pulls(now: Moment, end: Motion) -> Array:
-    """(c,) contacts that have pulled on the whole, in a piece of motion too long for how fast their load changes."""
-    place = now.here
-    compliance = jnp.sum(place.rows[:, 0].T * solve(place.mass, place.rows[:, 0].T), axis=0)
-    changed = -(1 + now.lasting.mu) * compliance * end.impulse[:, 0]
+    """(c,) contacts that have pulled on the whole, in a piece of motion too long for how fast their load changes.
+
+    One that opens and would be back within the step is held by a pull that stops it, however soon the piece ends.
+    """
+    compliance = jnp.sum(now.here.rows[:, 0] * now.pushed, axis=1)
+    changed = -(1 + now.lasting.mu) * compliance * end.impulse[:, 0] - jnp.maximum(now.speeds[:, 0], 0.0)
     return (now.modes != OPEN) & (changed > PULLED * now.limits.slow + now.limits.velocity)

@@ -236,8 +236,8 @@ class Equations(NamedTuple):
             told = jnp.where(winds, Status.TOO_COARSE, Status.OK).astype(jnp.int32)
             states = (t + h, jnp.zeros_like(h), end.q, end.u), none, monitor, told
             return *states, jax.tree.map(lambda x: x[None], Record.of(whole, start))
-        # As many as are resolved, one that is taken as inelastic, and the piece before all of them.
-        many = self.events + 2
+        # As many as are resolved, half as many that are taken as inelastic, and the piece before all of them.
+        many = self.events + (self.events + 1) // 2 + 1
         kept = jax.tree.map(lambda x: jnp.zeros((many, *x.shape), x.dtype), Record.of(blank, start))
         due, limits = Due.nothing(count, across, u.dtype), Limits.nothing(none[:, 0])
 
@@ -418,10 +418,11 @@ class EventTimed(Scheme):
     Zeno sequence is found to within O(h).
 
     - TOO_COARSE: such a bounce is as fast as an eighth of what the bodies have moved with, or would not die away
-      (e = 1); a body that would still bounce is struck elsewhere, so that it passes the blow on, or as fast as that and
-      no more than eight times as fast as it may still bounce; one that is held, where it would hop and be back within
-      the step, is driven into another contact by that (it comes to a ramp so slowly that it would be off it again
-      within the step), where it would stay for good.
+      (e = 1); one that is held, where it would hop and be back within the step, is driven into another contact by that
+      (it comes to a ramp so slowly that it would be off it again within the step), where it would stay for good.
+    - TOO_COARSE: what was left out is met by an impact, or meets another contact, and what later impacts make of that
+      comes to a sixteenth of the fastest motion, or could change which of two impacts is the first. A blow to a body
+      that still bounces, passed on at once to what it bounces on, is such an error as a whole.
     - Until a sequence that was left out has ended, about h / (1 - e) after its first bounce, or
       h / (1 - sqrt((1 + e^2) / 2)) where a body rattles between two contacts, a velocity may be off by up to that
       eighth and its derivative by all of it: ask for no time there, or take shorter steps.
@@ -466,8 +467,9 @@ class EventTimed(Scheme):
     motion between them is exact but for given forces, which are integrated to fourth order (`line_slip`, `line_flow`).
 
     Args:
-        events: how many events one step resolves. An impact behind them is taken as inelastic, and what is left of the
-            step after that is left out: bodies stay where they are. `Status.TOO_MANY_EVENTS` tells of both.
+        events: how many events one step resolves. Impacts behind them are taken as inelastic, half as many; what is
+            left of the step after those is left out: bodies stay where they are. `Status.TOO_MANY_EVENTS` tells of
+            that, and where such an impact leaves out what is large (see above).
         order: of a `System`'s smooth motion, 2, 4 or 6; the program is the same.
         errors: whether the run estimates its error on the way (`travelling_error`, `Trajectory.error`): four steps for
             one.
@@ -550,8 +552,7 @@ class EventTimed(Scheme):
             q, u, monitor = state.q, state.u, state.monitor
             way = h * (monitor.fastest + h * jnp.abs(acceleration(system, params, t, q, u)))
             layers = Layers.under(system, params, t, q, u, way)
-            unsettled = layers.lying(monitor.unsettled, -jnp.inf)
-            monitor = replace(jax.tree.map(layers.lying, monitor), unsettled=unsettled)
+            monitor = jax.tree.map(layers.lying, monitor)
             lying = TimedState(layers.lying(q), layers.lying(u), monitor, None)
             end, info = self._moved(layers.system, layers.params, t, h, lying)
             end = jax.tree.map(layers.without, end)

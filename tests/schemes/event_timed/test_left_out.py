@@ -1,0 +1,112 @@
+"""Bounces that are left out: what they do to later impacts is told, and what comes to rest all the same is not."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import diffcontact as dc
+from diffcontact.status import Status
+
+CHAIN = dc.System(
+    gap=lambda t, q, p: jnp.concatenate([q[:1], jnp.diff(q), -q[-1:]]) + p["room"],
+    force=lambda t, q, u, p: (
+        jnp.diff(p["stiffness"] * jnp.diff(jnp.concatenate([jnp.zeros(1), q, jnp.zeros(1)])))
+        + p["force"] * jnp.sin(p["frequency"] * t + p["phase"])
+        - p["damping"] * u
+    ),
+    mass=lambda q, p: p["mass"],
+    restitution=lambda p: p["restitution"],
+)
+STACK = dc.System(
+    gap=lambda t, q, p: jnp.concatenate([q[:1], jnp.diff(q)]),
+    force=lambda t, q, u, p: -9.81 * p["mass"],
+    mass=lambda q, p: p["mass"],
+    restitution=lambda p: p["restitution"],
+)
+
+
+def _ended(system, worlds, duration, counts):
+    """The ends (lanes, 2 d) and statuses (lanes,) of worlds with so many steps."""
+
+    def end(p, u0, count):
+        times = jnp.linspace(0.0, duration, 5)
+        run = dc.simulate(system, p, p["q0"], u0, times, scheme=dc.EventTimed(), substeps=count)
+        return jnp.concatenate([run.q[-1], run.u[-1]]), run.status
+
+    lanes = {name: jnp.array([world[name] for world in worlds]) for name in worlds[0]}
+    program = jax.jit(jax.vmap(end, (0, 0, None)))
+    return [program(lanes, lanes["u0"], jnp.array(count)) for count in counts]
+
+
+def test_a_rebound_that_was_left_out_and_carries_on_is_told():
+    """Chains of three masses between stops; the ends of steps of 10 ms are wrong by a tenth or more.
+
+    In the first a bounce at a wall is left out that would have met the next mass 1.6e-5 m away; what that makes of both
+    decides 0.3 s later which of two impacts is the first. In the second a bounce between two masses lasts for 16 ms,
+    since the force that presses them together fades; a blow meets them then.
+    """
+    worlds = [
+        {
+            "room": [0.0176, 0.0513, 0.0207, 0.0539],
+            "stiffness": [0.0, 66.6887, 96.2939, 91.6717],
+            "damping": [0.0047],
+            "force": [5.2968, 8.1455, -11.5255],
+            "frequency": [9.4452],
+            "phase": [3.6184, 4.6946, 5.5186],
+            "mass": [1.8933, 1.2769, 0.5551],
+            "restitution": [0.8738, 0.8784, 0.7959, 0.2587],
+            "q0": [0.0, 0.0, 0.0],
+            "u0": [0.8955, -1.5767, -1.3459],
+        },
+        {
+            "room": [0.0175, 0.0317, 0.0062, 0.0295],
+            "stiffness": [0.0, 85.8254, 0.0, 0.0],
+            "damping": [0.0357],
+            "force": [-13.3987, 13.9706, -7.5911],
+            "frequency": [11.6612],
+            "phase": [5.3554, 5.9528, 1.1506],
+            "mass": [1.258, 1.4023, 1.3418],
+            "restitution": [0.2183, 0.7499, 0.4297, 0.3555],
+            "q0": [0.0, 0.0, 0.0],
+            "u0": [-0.2636, 1.8277, -0.5517],
+        },
+    ]
+    (coarse, told), (fine, _), (finer, _) = _ended(CHAIN, worlds, 1.0, (25, 400, 800))
+    size = np.max(np.abs(finer), axis=1)
+    assert np.all(np.max(np.abs(fine - finer), axis=1) < 1e-2 * size)
+    assert np.all(np.max(np.abs(coarse - finer), axis=1) > 0.1 * size)
+    assert np.all(told == Status.TOO_COARSE)
+
+
+def test_a_stack_that_comes_to_rest_is_right_and_not_told():
+    """Three bodies fall on a floor and on each other, and bounce in between; blows meet them while they do."""
+    worlds = [
+        {
+            "mass": [1.5031, 1.1441, 0.7052],
+            "restitution": [0.0, 0.1588, 0.0726],
+            "q0": [0.0787, 0.2741, 0.4332],
+            "u0": [-0.393, 0.0667, -0.404],
+        },
+        {
+            "mass": [1.2138, 0.7238, 0.6312],
+            "restitution": [0.4498, 0.2071, 0.1933],
+            "q0": [0.1902, 0.2363, 0.3241],
+            "u0": [0.0213, 0.4061, 0.203],
+        },
+        {
+            "mass": [1.2651, 0.7302, 0.8385],
+            "restitution": [0.2307, 0.4689, 0.4433],
+            "q0": [0.248, 0.3456, 0.5633],
+            "u0": [0.3242, -0.0475, 0.2898],
+        },
+        {
+            "mass": [0.7995, 1.3424, 1.396],
+            "restitution": [0.6582, 0.0, 0.6638],
+            "q0": [0.161, 0.3564, 0.398],
+            "u0": [-0.1653, 0.1166, 0.4358],
+        },
+    ]
+    ((end, told),) = _ended(STACK, worlds, 1.5, (38,))
+    assert np.all(told == Status.OK)
+    # At rest, all of them, one on the other.
+    np.testing.assert_allclose(end, 0.0, atol=1e-9)
