@@ -128,6 +128,8 @@ def require_functions(system: System, params, t, q0, u0, *, explains: bool = Fal
         own.expect("normalise", own.shape("normalise", "q", q0), q0.shape)
     if system.advance is not None:
         own.expect("advance", own.shape("advance", "q, u, s, params", q0, u0, t, params), q0.shape)
+    if system.dexpinv is not None:
+        own.expect("dexpinv", own.shape("dexpinv", "theta, u, params", u0, u0, params), (d,))
     own.expect("force", own.shape("force", "t, q, u, params", t, q0, u0, params), (d,))
     own.expect("mass", own.shape("mass", "q, params", q0, params), (d,), (d, d))
     speed = (np.zeros(gap, q0.dtype),) if system.speed_dependent else ()

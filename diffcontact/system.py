@@ -36,8 +36,8 @@ Params = Any
 IMPACT_LAWS = ("newton", "poisson", "stronge")
 # What a system may have besides.
 _OPTIONAL = (
-    *("normals", "slip", "friction", "tangential_restitution", "rate", "tangents", "normalise", "advance", "adhesion"),
-    *("rolling", "resistance"),
+    *("normals", "slip", "friction", "tangential_restitution", "rate", "tangents", "normalise", "advance", "dexpinv"),
+    *("adhesion", "rolling", "resistance"),
 )
 
 
@@ -74,6 +74,9 @@ class System(AllContacts):
             the `rate` is that of unit quaternions, they keep their length to the order of the scheme only.
         advance: None, or `advance(q, u, s, params) -> (n,)`, where the `rate` leads to from q within s seconds of one
             velocity u; without it by Runge's and Kutta's rule of fourth order.
+        dexpinv: None, or `dexpinv(theta, u, params) -> (d,)`: theta' for which advance(q, theta, 1) moves from q with
+            the velocities u; it is u itself where theta is parallel to it. `EventTimed` integrates theta in place of q
+            then, so that what turns about one axis is exact at every step. Without it the `rate` is integrated.
         rolling: None, or `rolling(t, q, u, params) -> (c, m, k)`, with the k of the slip: m further velocities of each
             contact, affine in u, whose frictions its load bounds besides that of the slip: of bodies that roll and
             pivot a radius times their relative angular velocities [m/s]. A zero stands where one has fewer directions.
@@ -137,6 +140,7 @@ class System(AllContacts):
     tangents: Callable[[Any, Array, Params], tuple[BodyRows, ...]] | None = None
     normalise: Callable[[Array], Array] | None = None
     advance: Callable[[Array, Array, Any, Params], Array] | None = None
+    dexpinv: Callable[[Array, Array, Params], Array] | None = None
     adhesion: Callable[[Params], Any] | None = None
     rolling: Callable[[Any, Array, Array, Params], Array] | None = None
     resistance: Callable[[Params], Any] | None = None
@@ -152,6 +156,8 @@ class System(AllContacts):
             raise ValueError(f"System({given}=...): expected {missing}=... with it, got None")
         if self.advance is not None and self.rate is None:
             raise ValueError("System(advance=...): expected rate=... with it, got None")
+        if self.dexpinv is not None and self.advance is None:
+            raise ValueError("System(dexpinv=...): expected advance=... with it, got None")
         for name in ("tangential_restitution", "tangents"):
             if getattr(self, name) is not None and self.slip is None:
                 raise ValueError(f"System({name}=...): expected slip=... with it, got None")

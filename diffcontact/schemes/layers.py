@@ -131,6 +131,7 @@ class _Piled(NamedTuple):
             tangential_restitution=self.tangential_restitution,
             rate=None if given.rate is None else self.rate,
             advance=None if given.rate is None else self.advance,
+            dexpinv=None if given.dexpinv is None else self.dexpinv,
         )
 
     @property
@@ -190,6 +191,10 @@ class _Piled(NamedTuple):
     def rate(self, q, u, given):
         (own, _), (speed, z) = self.split(q), self.split(u)
         return jnp.concatenate([self.system.rate(own, speed, given.own), z.ravel()])
+
+    def dexpinv(self, theta, u, given):
+        (own, _), (speed, z) = self.split(theta), self.split(u)
+        return jnp.concatenate([self.system.dexpinv(own, speed, given.own), z.ravel()])
 
     def advance(self, q, u, s, given):
         (own, z), (speed, w) = self.split(q), self.split(u)

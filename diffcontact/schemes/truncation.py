@@ -31,19 +31,26 @@ MOST = 1 / 32
 # From such a share of its own way on the truncation of a piece makes its change of velocity doubtful, and such a share
 # of the fastest motion doubtful changes may have.
 DOUBTFUL, MOST_DOUBTFUL = 1 / 16, 1 / 4
+# By such a share of a spin its axis may seem to turn, seen from the beginning of a piece.
+MOST_TURNED = 1 / 4
 # A coordinate counts where its way, times the root of its mass, is more than this power of eps of the largest: a body
 # that slides on a floor moves across it by rounding.
 LEAST_WAY = 0.75
 
 
-def winds(system, params, q: Array, u: Array, s) -> Array:
+def winds(system, params, q: Array, u: Array, end: Array, s) -> Array:
     """() whether a `rate` turns so far within s seconds that twice half of them lead elsewhere, by `MOST` of the way of
     a coordinate, to and fro.
 
-    A system that knows where its rate leads to (`System.advance`) is not asked.
+    A system with a `dexpinv` turns as far as it likes about one axis: it is asked whether its axis turns, from the
+    velocity u to that at the `end`.
     """
-    if system.rate is None or system.advance is not None:
+    if system.rate is None:
         return jnp.array(False)
+    if system.dexpinv is not None:
+        u, end = lax.stop_gradient((u, end))
+        turned = jnp.abs(lax.stop_gradient(system.dexpinv(s * u, end, params)) - end)
+        return jnp.any(turned > MOST_TURNED * jnp.max(jnp.abs(end), initial=0.0))
     whole = advanced(system, params, q, u, s)
     half = advanced(system, params, q, u, s / 2)
     halves = advanced(system, params, half, u, s / 2)

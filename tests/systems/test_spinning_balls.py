@@ -15,7 +15,7 @@ from diffcontact.qp.rows import body_rows
 from diffcontact.requirements import require_values
 from diffcontact.status import Status
 from diffcontact.system import contacts
-from diffcontact.systems.spin import _POLE, tangents
+from diffcontact.systems.spin import _POLE, dexpinv, tangents, turned, turning
 
 COUNT = 4
 
@@ -332,3 +332,39 @@ def test_rows_that_are_not_those_of_the_slip_are_refused():
     _require_rows(system, params, 0.0, q, u)
     with pytest.raises(ValueError, match=r"System\.tangents: expected the gradients of slip, but row 0"):
         _require_rows(wrong, params, 0.0, q, u)
+
+
+def test_what_turns_about_one_axis_is_exact_at_every_step():
+    """A sphere without a load, up to four radians a step."""
+    ball = dc.systems.balls(1, 3, spin=True, box=(-1.0, 1.0))
+    params = {"mass": np.ones(1), "radius": np.full(1, 0.1), "gravity": np.zeros(3)}
+    params |= {"restitution": 0.5, "friction": 0.3}
+    axis, times = np.array([3.0, 4.0, 12.0]) / 13, np.linspace(0.0, 1.0, 51)
+
+    @jax.jit
+    @jax.vmap
+    def end(rate):
+        start = jnp.zeros(7).at[3].set(1.0), jnp.concatenate([jnp.zeros(3), rate * axis])
+        run = dc.simulate(ball, params, *start, times)
+        return run.q[-1, 3:], run.status
+
+    rates = jnp.array([1.0, 20.0, 200.0])
+    q, status = end(rates)
+    half = np.asarray(rates)[:, None] / 2
+    assert not status.any()
+    np.testing.assert_allclose(q, np.hstack([np.cos(half), np.sin(half) * axis]), atol=1e-12)
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-4, 0.3, 2.5])
+def test_rotation_vectors_follow_the_spin(size):
+    """theta' = dexpinv(theta, w) moves `turned` as w moves the quaternion: both sides by forward mode."""
+    rng = np.random.default_rng(3)
+    theta, u = size * rng.normal(size=12), rng.normal(size=12)
+    q = _state(3, 5, 2)[0]
+
+    @jax.jit
+    def both(q, theta, u):
+        here, along = jax.jvp(lambda x: turned(q, x, 1.0), (theta,), (dexpinv(theta, u),))
+        return along, turning(here, u)
+
+    np.testing.assert_allclose(*both(q, theta, u), atol=1e-13)

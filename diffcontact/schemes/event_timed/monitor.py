@@ -111,7 +111,7 @@ class Monitor:
         at_rest = ~held_back & (place.gap <= limits.gap) & (jnp.abs(opening) <= limits.velocity)
         fast = self._fastest(place)[:, 0]
         astray = jnp.any(held_back & _matters(opening, fast, 0)) | self._held_into(now, held_back, at_rest)
-        astray = astray | winds(system, params, q, u, s) | jnp.any(_pulls(now, end))
+        astray = astray | winds(system, params, q, u, end.u, s) | jnp.any(_pulls(now, end))
         if now.direction.shape[1] > 1:
             astray = astray | jnp.any(self._turns(system, params, t + s, s, now, end, after.ended))
         fastest = jnp.maximum(self.fastest, jnp.abs(end.u))
@@ -137,7 +137,7 @@ class Monitor:
         truncation = self.truncation.after(h, u, end.u, a, forces, 0.0, order)
         truncation = truncation.rounded(system, params, h, (q, u, a), (end.q, end.u), jnp.zeros(0, q.dtype))
         fastest = jnp.maximum(self.fastest, jnp.abs(end.u))
-        return replace(self, fastest=fastest, truncation=truncation), winds(system, params, q, u, h)
+        return replace(self, fastest=fastest, truncation=truncation), winds(system, params, q, u, end.u, h)
 
     def _fastest(self, place: Place) -> Array:
         """(c, 1 + k) how fast contacts would be if bodies moved as fast as they have so far [m/s]."""

@@ -193,7 +193,16 @@ def move(system, params, tableau: Any, t, s, q, u, piece: Piece, ends, search: b
     """
     A, weights, nodes = (np.array(x, float) for x in tableau)
     stages, (count, across), jump = nodes.size, piece.direction.shape, piece.jump
-    held, places_of = jnp.any(piece.modes != OPEN), q.size
+    held, charted = jnp.any(piece.modes != OPEN), system.dexpinv is not None
+    # Places are integrated as they are, or where rotations are known as vectors theta from q (Munthe-Kaas).
+    start = jnp.concatenate([jnp.zeros_like(u) if charted else q, u])
+    places_of = start.size - u.size
+
+    def slope_of(place, w):
+        return system.dexpinv(place, w, params) if charted else rate(system, params, place, w)
+
+    def place_of(place):
+        return system.advance(q, place, 1.0, params) if charted else place
 
     again = (lambda f: f) if search else partial(jax.checkpoint, prevent_cse=False)
 
@@ -230,23 +239,24 @@ def move(system, params, tableau: Any, t, s, q, u, piece: Piece, ends, search: b
     def ask(so_far: _Registers, at):
         (row, this), (node, level, weight) = at[:-3].reshape(2, -1), at[-3:]
         time, stage, jumps, corrects = t + node * s, level == STAGE, level <= LESS, level == VELOCITY
-        x, w = jnp.split(start + s * (row @ so_far.slopes) + so_far.shift, [places_of])
+        theta, w = jnp.split(start + s * (row @ so_far.slopes) + so_far.shift, [places_of])
+        x = place_of(theta)
         mass = system.mass(x, params)
         free = free_acceleration(system, params, time, x, w, mass)
         flying = free, jnp.zeros_like(so_far.load), jnp.ones_like(t), so_far.first
         solved = again(lambda: answer(so_far, level, time, x, w, mass, free))
         y, z, blend, first = where_wanted(held | jumps, solved, flying) if count else flying
-        slope = jnp.concatenate([rate(system, params, x, w), y])
+        slope = jnp.concatenate([slope_of(theta, w), y])
         slopes = jnp.where(this[:, None] > 0, slope, so_far.slopes)
         if not count:
             return so_far._replace(slopes=slopes)
-        step = y if system.rate is None else rate(system, params, x, y) - rate(system, params, x, jnp.zeros_like(y))
+        step = y if system.rate is None else slope_of(theta, y) - slope_of(theta, jnp.zeros_like(y))
         push = jnp.where(jumps, blend, jnp.where(corrects, 1.0, 0.0)) * (y - w)
         added = jnp.where(jumps, blend * (z - so_far.impulse), jnp.where(stage, weight * s, corrects) * z)
         shift = so_far.shift + jnp.concatenate([jnp.where(level == PLACE, step, 0.0), push])
         return _Registers(slopes, shift, so_far.impulse + added, z, first)
 
-    none, start = jnp.zeros((count, 1 + across), u.dtype), jnp.concatenate([q, u])
+    none = jnp.zeros((count, 1 + across), u.dtype)
     still = jnp.zeros_like(start)
     begin = _Registers(
         jnp.zeros((stages + 1, start.size), u.dtype), still, none, none, none[: count * (across > 1), 1:]
@@ -265,7 +275,9 @@ def move(system, params, tableau: Any, t, s, q, u, piece: Piece, ends, search: b
         begin = entangled(begin, (params, t, s, q, u))
         end = lax.scan(computed_again(one), begin, (wants[levels], schedule))[0]
     x, w = jnp.split(start + s * (jnp.asarray(weights, u.dtype) @ end.slopes[:-1]) + end.shift, [places_of])
-    way, a = jnp.split(end.slopes[-1], [places_of])
+    x, (way, a) = place_of(x), jnp.split(end.slopes[-1], [places_of])
+    if charted:
+        way = rate(system, params, x, w)
     return Motion(x, w, end.impulse, way, a, end.load)
 
 
