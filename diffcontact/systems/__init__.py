@@ -5,8 +5,20 @@ from diffcontact.systems.balls import balls
 from diffcontact.systems.bodies import bodies
 from diffcontact.systems.bouncing_ball import bouncing_ball
 from diffcontact.systems.carts import carts
+from diffcontact.systems.mechanism import mechanism
 from diffcontact.systems.particle_line import particle_line
 from diffcontact.systems.pendulum import pendulum
 from diffcontact.systems.single_impact import single_impact
 
-__all__ = ["balls", "bodies", "bouncing_ball", "carts", "laws", "particle_line", "pendulum", "poses", "single_impact"]
+__all__ = [
+    "balls",
+    "bodies",
+    "bouncing_ball",
+    "carts",
+    "laws",
+    "mechanism",
+    "particle_line",
+    "pendulum",
+    "poses",
+    "single_impact",
+]

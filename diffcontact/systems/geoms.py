@@ -1,0 +1,260 @@
+r"""Geoms of a mechanism: where they touch, how they slip there, and what they look like.
+
+Two kinds of contact, each a closed form. All contacts of one kind are computed at once::
+
+    plane     with a spot, an ellipsoid of semi-axes a about a point p of a body:    n . (p - |A n| A^2 n) - offset
+              sphere: one spot; capsule: one at either end; box: its corners, a = 0; ellipsoid: itself
+    segment   with a segment, for spheres (of length zero) and capsules:    distance of the segments - r_1 - r_2
+
+Two segments are nearest where their distance is least within both. Parallel capsules touch in one point only, and which
+one it is jumps as they tilt.
+
+Source: C. Ericson, Real-Time Collision Detection (2005), section 5.1.9, for the segments.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from diffcontact.drawing import Ball, Line, Polyhedron, Shape, Wall
+from diffcontact.systems import poses
+from diffcontact.systems.spin import tangents
+from diffcontact.systems.surfaces import unit
+from diffcontact.systems.tree import Frames, Tree, product
+
+SPHERE, CAPSULE, BOX, ELLIPSOID, CYLINDER, PLANE = "sphere", "capsule", "box", "ellipsoid", "cylinder", "plane"
+_ROUND = (SPHERE, CAPSULE)
+# Corners of a cube, and those of its faces in order around them.
+_CORNERS = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)], float)
+_FACES = ((0, 1, 3, 2), (4, 6, 7, 5), (0, 4, 5, 1), (2, 3, 7, 6), (0, 2, 6, 4), (1, 5, 7, 3))
+# Sides of a cylinder that is drawn.
+_SIDES = 16
+
+
+@dataclass(frozen=True, eq=False)
+class Geom:
+    """One geom.
+
+    Attributes:
+        name, kind: its name, and one of the kinds of this module.
+        frame: that it is fixed to.
+        place, quaternion: (3,), (4,) therein [m].
+        size: radius; radius and half length of a capsule and of a cylinder, along z; halves of a box; semi-axes [m].
+    """
+
+    name: str
+    kind: str
+    frame: int
+    place: np.ndarray
+    quaternion: np.ndarray
+    size: np.ndarray
+
+    @property
+    def turn(self) -> np.ndarray:
+        """(3, 3) from its own axes to those of the frame."""
+        w, v = self.quaternion[0], self.quaternion[1:]
+        cross = np.cross(np.eye(3), v).T
+        return np.eye(3) + 2 * (w * cross + cross @ cross)
+
+    def spots(self) -> tuple[np.ndarray, np.ndarray]:
+        """Points (k, 3) and semi-axes (k, 3) in its own axes, with which it touches planes [m]."""
+        z = np.array([0.0, 0.0, 1.0])
+        if self.kind == SPHERE:
+            return np.zeros((1, 3)), np.full((1, 3), self.size[0])
+        if self.kind == CAPSULE:
+            return np.stack([-self.size[1] * z, self.size[1] * z]), np.full((2, 3), self.size[0])
+        if self.kind == BOX:
+            return _CORNERS * self.size, np.zeros((8, 3))
+        return np.zeros((1, 3)), self.size[None]
+
+    def half(self) -> np.ndarray:
+        """(3,) from the middle to the end of a sphere's or a capsule's segment, in the frame [m]."""
+        return self.turn[:, 2] * (self.size[1] if self.kind == CAPSULE else 0.0)
+
+
+def covered(one: Geom, other: Geom) -> bool:
+    """Whether the contact of two geoms is a closed form here."""
+    kinds = {one.kind, other.kind}
+    if PLANE in kinds:
+        return len(kinds) == 2 and CYLINDER not in kinds and kinds <= {*_ROUND, BOX, ELLIPSOID, PLANE}
+    return kinds <= set(_ROUND)
+
+
+class Touch(NamedTuple):
+    """Contacts at one place.
+
+    Attributes:
+        gap: (c,) [m].
+        direction: (c, 3) unit vectors from the first to the second.
+        first, second: (c, 3) points of the first and of the second body, in the world [m].
+    """
+
+    gap: Array
+    direction: Array
+    first: Array
+    second: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Touching:
+    """All contacts of pairs of geoms, those with planes first.
+
+    Attributes:
+        pair: (c,) the number of each contact's pair.
+        first, second: (c,) frames of the two bodies; of a plane the first.
+        wall: (c,) whether the first is a plane.
+        planes: normals (p, 3), points (p, 3) in the first frame; points (p, 3), turns (p, 3, 3) and semi-axes (p, 3) of
+            the spots in the second.
+        segments: middles, halves (s, 3) and radii (s,) of both.
+    """
+
+    pair: np.ndarray
+    first: np.ndarray
+    second: np.ndarray
+    wall: np.ndarray
+    planes: tuple[np.ndarray, ...]
+    segments: tuple[np.ndarray, ...]
+
+    @classmethod
+    def of(cls, pairs: list[tuple[Geom, Geom]]) -> Touching:
+        """Of pairs of geoms that are `covered`."""
+        planes, segments = [], []
+        for number, (a, b) in enumerate(pairs):
+            if PLANE in (a.kind, b.kind):
+                plane, body = (a, b) if a.kind == PLANE else (b, a)
+                for point, axes in zip(*body.spots(), strict=True):
+                    place = body.place + body.turn @ point
+                    planes.append(
+                        (number, plane.frame, body.frame, plane.turn[:, 2], plane.place, place, body.turn, axes)
+                    )
+            else:
+                radii = a.size[0], b.size[0]
+                segments.append((number, a.frame, b.frame, a.place, a.half(), b.place, b.half(), *radii))
+        ids = np.array([row[:3] for row in (*planes, *segments)], int).reshape(-1, 3)
+        wall = np.arange(len(ids)) < len(planes)
+        spots = _stacked(planes, ((3,), (3,), (3,), (3, 3), (3,)))
+        rods = _stacked(segments, ((3,), (3,), (3,), (3,), (), ()))
+        return cls(ids[:, 0], ids[:, 1], ids[:, 2], wall, spots, rods)
+
+    def at(self, frames: Frames) -> Touch:
+        """All contacts where the frames are there."""
+        p = int(self.wall.sum())
+        blocks = []
+        if p:
+            blocks.append(self._on_planes(frames, self.first[:p], self.second[:p]))
+        if p < self.wall.size:
+            blocks.append(self._between(frames, self.first[p:], self.second[p:]))
+        if not blocks:
+            none = jnp.zeros((0, 3), frames.place.dtype)
+            return Touch(none[:, 0], none, none, none)
+        return Touch(*(jnp.concatenate(parts) for parts in zip(*blocks, strict=True)))
+
+    def _on_planes(self, frames, first, second) -> Touch:
+        normal, point, spot, turn, axes = (jnp.asarray(x, frames.place.dtype) for x in self.planes)
+        normal = poses.turn(frames.turn[first], normal)
+        place = frames.points(second, spot)
+        if self.planes[-1].any():
+            # The normal in the geom's axes; A n over its length is zero where A is.
+            own = poses.turn(turn.swapaxes(1, 2), poses.turn(frames.turn[second].swapaxes(1, 2), normal))
+            _, towards = unit(axes * own)
+            place = place - poses.turn(frames.turn[second], poses.turn(turn, axes * towards))
+        gap = jnp.sum(normal * (place - frames.points(first, point)), axis=1)
+        return Touch(gap, normal, place - gap[:, None] * normal, place)
+
+    def _between(self, frames, first, second) -> Touch:
+        middle, half, others, other_half, radius, other_radius = (
+            jnp.asarray(x, frames.place.dtype) for x in self.segments
+        )
+        a, d = frames.points(first, middle), poses.turn(frames.turn[first], half)
+        b, e = frames.points(second, others), poses.turn(frames.turn[second], other_half)
+        s, t = _nearest(b - a, d, e)
+        near, far = a + s[:, None] * d, b + t[:, None] * e
+        distance, direction = unit(far - near)
+        gap = distance - radius - other_radius
+        return Touch(gap, direction, near + radius[:, None] * direction, far - other_radius[:, None] * direction)
+
+    def slip(self, tree: Tree, frames: Frames, u: Array) -> Array:
+        """(c, 2) velocities of the second body on the first along `spin.tangents` [m/s]."""
+        found = self.at(frames)
+        both = np.concatenate([self.first, self.second])
+        velocity = tree.velocities_of(frames, u, both, jnp.concatenate([found.first, found.second]))
+        relative = velocity[len(self.first) :] - velocity[: len(self.first)]
+        # Frames of walls are along x and y on a floor, whose normal comes out of it.
+        direction = jnp.where(self.wall[:, None], -found.direction, found.direction)
+        return jnp.stack([jnp.sum(relative * along, axis=1) for along in tangents(direction, self.wall)], axis=1)
+
+
+def _stacked(rows, shapes) -> tuple[np.ndarray, ...]:
+    """The columns behind the third of rows, as arrays of these shapes."""
+    return tuple(np.array([row[3 + k] for row in rows], float).reshape(-1, *shape) for k, shape in enumerate(shapes))
+
+
+def _nearest(apart: Array, d: Array, e: Array) -> tuple[Array, Array]:
+    """s and t (c,) in [-1, 1] for which |apart + t e - s d| is least; lengths d, e (c, 3) may be zero.
+
+    Example:
+        >>> import jax
+        >>> crossed = [np.array([x]) for x in ([0.5, 0.0, 1.0], [2.0, 0.0, 0.0], [0.0, 1.0, 0.0])]
+        >>> [x.tolist() for x in jax.jit(_nearest)(*crossed)]
+        [[0.25], [0.0]]
+    """
+    dd, ee, de = jnp.sum(d * d, 1), jnp.sum(e * e, 1), jnp.sum(d * e, 1)
+    ad, ae = jnp.sum(apart * d, 1), jnp.sum(apart * e, 1)
+    # Where they are parallel any s does: that of the middle.
+    square = dd * ee - de * de
+    crossed = square > jnp.finfo(d.dtype).eps ** 0.75 * dd * ee
+    s = jnp.where(crossed, (ad * ee - ae * de) / jnp.where(crossed, square, 1.0), 0.0)
+    t = _quotient(jnp.clip(s, -1, 1) * de - ae, ee)
+    s = jnp.clip(_quotient(ad + jnp.clip(t, -1, 1) * de, dd), -1, 1)
+    return s, jnp.clip(_quotient(s * de - ae, ee), -1, 1)
+
+
+def _quotient(a: Array, b: Array) -> Array:
+    return jnp.where(b > 0, a / jnp.where(b > 0, b, 1.0), 0.0)
+
+
+def drawn(geoms: list[Geom], frames: Frames) -> tuple[Shape, ...]:
+    """What geoms look like where the frames are there."""
+    shapes: list[Shape] = []
+    for geom in geoms:
+        place = frames.points(np.array([geom.frame]), geom.place[None])[0]
+        own = jnp.asarray(geom.quaternion, place.dtype)
+        turn = product(frames.quaternion[geom.frame][None], own[None])[0]
+        pose = jnp.concatenate([place, turn])
+        if geom.kind == PLANE:
+            normal = poses.rotation(pose)[:, 2]
+            shapes.append(Wall(normal, jnp.sum(normal * place)))
+        elif geom.kind == SPHERE:
+            shapes.append(Ball(place[None], jnp.asarray(geom.size[:1]), turn[None]))
+        elif geom.kind == BOX:
+            shapes.append(Polyhedron(_CORNERS * geom.size, place, turn, _FACES))
+        elif geom.kind == ELLIPSOID:
+            angle = np.linspace(0, 2 * np.pi, 33)[:, None]
+            for i, j in ((0, 1), (1, 2), (2, 0)):
+                ring = np.cos(angle) * np.eye(3)[i] + np.sin(angle) * np.eye(3)[j]
+                shapes.append(Line(poses.placed(ring * geom.size, pose)))
+        elif geom.kind in (CAPSULE, CYLINDER):
+            shapes.append(Polyhedron(_prism(geom.size), place, turn, _PRISM))
+            if geom.kind == CAPSULE:
+                ends = poses.placed(geom.size[1] * np.array([[0.0, 0.0, -1.0], [0.0, 0.0, 1.0]]), pose)
+                shapes.append(Ball(ends, jnp.full(2, geom.size[0])))
+    return tuple(shapes)
+
+
+def _prism(size: np.ndarray) -> np.ndarray:
+    angle = np.arange(_SIDES) * 2 * np.pi / _SIDES
+    ring = np.stack([size[0] * np.cos(angle), size[0] * np.sin(angle)], axis=1)
+    ends = [np.concatenate([ring, np.full((_SIDES, 1), z)], axis=1) for z in (-size[1], size[1])]
+    return np.concatenate(ends)
+
+
+_PRISM = (
+    tuple(range(_SIDES))[::-1],
+    tuple(range(_SIDES, 2 * _SIDES)),
+    *((i, (i + 1) % _SIDES, _SIDES + (i + 1) % _SIDES, _SIDES + i) for i in range(_SIDES)),
+)

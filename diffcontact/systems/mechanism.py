@@ -1,0 +1,361 @@
+"""Mechanisms from model files: trees of rigid bodies on joints, with stops, contacts and friction."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from diffcontact.drawing import Coordinate, Drawing
+from diffcontact.system import System
+from diffcontact.systems import geoms, model_file, poses, tree
+from diffcontact.systems.model_file import Model
+from diffcontact.systems.surfaces import length
+from diffcontact.systems.tree import HINGE
+
+# Parameters, and the things that their entries belong to; those of which one number may stand for all.
+_OF = {
+    "gravity": None,
+    "mass": "mass",
+    "inertia": "mass",
+    "centre": "mass",
+    "armature": "velocity",
+    "damping": "velocity",
+    "stiffness": "joint",
+    "springref": "coordinate",
+    "friction": "pair",
+    "restitution": "pair",
+    "stop_restitution": "limit",
+    "range": "limit",
+    "control": "control",
+}
+_ONE_FOR_ALL = ("mass", "armature", "damping", "stiffness", "friction", "restitution", "stop_restitution", "control")
+
+
+@dataclass(frozen=True)
+class Mechanism(System):
+    """The System of a model file: what `mechanism` returns.
+
+    Args:
+        model: the file as arrays.
+    """
+
+    model: Model = field(kw_only=True)
+
+    @property
+    def defaults(self) -> dict[str, np.ndarray]:
+        """Parameters by name, with the values of the file."""
+        return {name: value.copy() for name, value in self.model.defaults.items()}
+
+    @property
+    def q0(self) -> np.ndarray:
+        """(n,) the configuration of the file."""
+        return self.model.start.copy()
+
+    @property
+    def names(self) -> dict[str, tuple[str, ...]]:
+        """Parameter -> what its entries belong to: bodies, joints, pairs of geoms "floor/foot", actuators.
+
+        "contacts" are those of `gap`, in order.
+        """
+        labels, limits = self.model.labels, self.model.limits
+        stops = [f"{name} {side}" for name, ball in zip(limits.names, limits.ball, strict=True)
+                 for side in (["end"] if ball else ["low", "high"])]  # fmt: skip
+        touching = tuple(labels["pair"][pair] for pair in geoms.Touching.of(self.model.pairs).pair)
+        return {name: labels[of] for name, of in _OF.items() if of is not None} | {"contacts": (*touching, *stops)}
+
+    def index(self, parameter: str, *names: str) -> int:
+        """The first entry of a parameter that belongs to a body, a joint, an actuator, or to a pair of two geoms.
+
+        Raises:
+            ValueError: there is none.
+        """
+        known = self.names.get(parameter, ())
+        for number, name in enumerate(known):
+            if name == "/".join(names) or name == "/".join(names[::-1]):
+                return number
+        raise ValueError(f"index({parameter!r}, {', '.join(map(repr, names))}): expected one of {', '.join(known)}")
+
+    def body_poses(self, q: Any) -> Array:
+        """(..., b, 7) places and unit quaternions of all bodies that move, in the order of `names["mass"]`.
+
+        Args:
+            q: (..., n), one configuration or those of a trajectory.
+        """
+        q = jnp.asarray(q)
+        return jax.vmap(self.body_poses)(q) if q.ndim > 1 else _body_poses(self.model.tree, self.model.bodies, q)
+
+
+def mechanism(
+    model: str | os.PathLike[str],
+    *,
+    contacts: Iterable[Sequence[str]] | None = None,
+    restitution: float | Mapping[Any, float] = 0.0,
+    friction: float | Mapping[Any, float] | None = None,
+    control: Callable[[Any, Array, Array, Any], Any] | None = None,
+    ignore: Sequence[str] = (),
+    impact_law: str = "newton",
+) -> Mechanism:
+    r"""Make a mechanism from a model file, MJCF or URDF: rigid bodies on joints, with hard contacts.
+
+    MuJoCo (extra `mujoco`) parses the file and does nothing else. The equations of motion are those of Kane::
+
+        M(q) u' = sum J^T (m (g - a), -I alpha - w x I w) - damping u - stiffness (q - springref) + actuators + contacts
+        M(q) = sum J^T diag(m, I) J + diag(armature)
+
+    with the velocities J u of the centres of mass and J' u = (a, alpha). Coordinates are MuJoCo's qpos and qvel:
+
+        free        q: place (3) [m], unit quaternion w x y z (4);   u: velocity (3), along the axes of the world [m/s],
+                    and angular velocity (3), along those of the body [rad/s]
+        ball        q: unit quaternion (4);   u: angular velocity (3), along the axes of the body [rad/s]
+        hinge       q: angle [rad];   u: its rate [rad/s]
+        slide       q: way [m];   u: its rate [m/s]
+
+    Contacts, each with its gap [m or rad]: those of geoms with planes, those between spheres and capsules, then the
+    stops of joints with a range, low before high. A sphere, an ellipsoid, either end of a capsule and each corner of a
+    box touches a plane. Which geoms may touch is what `contype`, `conaffinity`, `exclude`, `pair` and the tree say;
+    coefficients of friction are those that MuJoCo takes. Stops have no friction. Contacts are hard: solref, solimp and
+    the settings of solvers are not read, and a file knows no restitution.
+
+    Params are all optional; without one the file's value holds, `defaults`. `names` tells what entries belong to, and
+    `index` finds one. Those of one axis except gravity and springref may be one number for all::
+
+        gravity (3,) [m/s^2]             mass (b,) [kg]                  inertia (b, 3), principal [kg m^2]
+        centre (b, 3) of mass [m]        armature, damping (d,)          stiffness (j,), springref (n,)
+        friction, restitution (p,)       stop_restitution (s,)           range (s, 2) [m or rad]
+        control (a,)
+
+    for b bodies that move, j joints, p pairs of geoms and s joints with a range; `centre` and `inertia` are in the
+    body's frame and along the file's principal axes. Actuators are motors and servos of one hinge or slide each, with
+    force gain control + bias_0 + bias_1 gear q + bias_2 gear u, within the file's bounds.
+
+    What is not supported is refused by name: constraints of equality, tendons, dry friction in joints, other
+    actuators, springs that are not linear, margins, condim above 3, contacts of other pairs of geoms (cylinders and
+    meshes that touch), media, deformable bodies. Sensors, sites, cameras and keyframes have no effect and are not read.
+
+    Args:
+        model: a path, or the text of a file.
+        contacts: None for all that the file has, or pairs of names of geoms: only these touch.
+        restitution: e of all contacts and stops, or a dict: a pair of names of geoms, or the name of a joint with a
+            range -> e; 0 where it has none.
+        friction: None for what the file says, mu of all pairs, or a dict: a pair of names of geoms -> mu.
+        control: None, or `control(t, q, u, params) -> (a,)`, in place of the parameter.
+        ignore: kinds of what is refused that are left out instead, like "frictionloss"; the message names them.
+        impact_law: as in `System`.
+
+    Returns:
+        A `Mechanism`, which is a `System`.
+
+    Raises:
+        ImportError: MuJoCo is not installed.
+        ValueError: the file cannot be read or has what is not supported; names that it does not have.
+
+    Source: T. R. Kane, D. A. Levinson, Dynamics: Theory and Applications (1985); the layout of q and u, and which geoms
+    touch: MuJoCo's documentation, chapter Computation.
+
+    Example:
+        A rod of 1 m hangs at a hinge and swings against a stop:
+
+        >>> import numpy as np, diffcontact as dc
+        >>> rod = dc.systems.mechanism('''<mujoco><worldbody><body name="rod">
+        ...     <joint name="hinge" axis="0 1 0" range="-90 0"/>
+        ...     <geom type="capsule" size=".02" fromto="0 0 0 0 0 -1" mass="1"/>
+        ... </body></worldbody></mujoco>''', restitution={"hinge": 0.5})
+        >>> rod.names["contacts"], rod.defaults["mass"]
+        (('hinge low', 'hinge high'), array([1.]))
+        >>> run = dc.simulate(rod, {"damping": 0.1}, [-1.0], [0.0], np.linspace(0.0, 1.0, 51))
+        >>> print(run.q[-1].round(4), run.status)
+        [-0.4] 0
+    """
+    read = model_file.read(model, contacts, ignore)
+    pairs, stopped = read.labels["pair"], read.labels["limit"]
+    e = _coefficients("restitution", restitution, pairs, stopped, np.zeros(len(pairs) + len(stopped)))
+    mu = read.defaults["friction"]
+    if friction is not None:
+        mu = _coefficients("friction", friction, pairs, (), mu)
+    numbers = {"friction": mu, "restitution": e[: len(pairs)], "stop_restitution": e[len(pairs) :]}
+    if not (control is None or callable(control)):
+        raise ValueError(f"mechanism(control={control!r}): expected a function of (t, q, u, params), or None")
+    return _system(replace(read, defaults=read.defaults | numbers), control, impact_law)
+
+
+def _coefficients(what, given, pairs, joints, otherwise) -> np.ndarray:
+    """(p + s,) coefficients of pairs and of joints with stops."""
+    names = [*pairs, *joints]
+    if not isinstance(given, Mapping):
+        return np.full(len(names), float(given))
+    found = np.array(otherwise, float)
+    for key, value in given.items():
+        labels = {key} if isinstance(key, str) else {"/".join(key), "/".join(key[::-1])}
+        at = [number for number, name in enumerate(names) if name in labels]
+        if not at:
+            raise ValueError(f"mechanism({what}=...): {key!r}: expected one of {', '.join(names)}")
+        found[at] = value
+    return found
+
+
+def _system(model: Model, control: Callable | None, impact_law: str) -> Mechanism:
+    joints, bodies, limits = model.tree, model.bodies, model.limits
+    touching = geoms.Touching.of(model.pairs)
+    lower = np.flatnonzero(~limits.ball)
+    # Which stop each joint's contacts are.
+    stop = np.repeat(np.arange(len(limits.names)), np.where(limits.ball, 1, 2))
+    turning = joints.turning.size > 0
+
+    def value(name, params, dtype):
+        return _value(model, name, params, dtype)
+
+    def inertial(params, dtype):
+        return [value(name, params, dtype) for name in ("mass", "inertia", "centre")]
+
+    def mass(q, params):
+        own = tree.mass_matrix(joints, bodies, q, *inertial(params, q.dtype))
+        return own + jnp.diag(value("armature", params, q.dtype))
+
+    def force(t, q, u, params):
+        m, inertia, centre = inertial(params, q.dtype)
+        share = jnp.asarray(1 - model.buoyancy, q.dtype)
+        weight = (m * share)[:, None] * value("gravity", params, q.dtype)[None]
+        f = tree.inertial_force(joints, bodies, q, u, m, inertia, centre, weight)
+        f = f - value("damping", params, q.dtype) * u + _springs(model, params, q)
+        if not model.actuators.gain.size:
+            return f
+        asked = value("control", params, q.dtype) if control is None else control(t, q, u, params)
+        return f + _actuated(model, jnp.asarray(asked, q.dtype), q, u)
+
+    def gap(t, q, params):
+        del t
+        parts = []
+        if touching.pair.size:
+            parts.append(touching.at(joints.frames(q)).gap)
+        if stop.size:
+            parts.append(_stops(model, q, value("range", params, q.dtype), lower))
+        return jnp.concatenate(parts) if parts else jnp.zeros(0, q.dtype)
+
+    def slip(t, q, u, params):
+        del t, params
+        own = touching.slip(joints, joints.frames(q), u)
+        # A stop has no friction. A slip that never ends keeps it from being looked at.
+        return jnp.concatenate([own, jnp.ones((stop.size, 2), q.dtype)])
+
+    def of_contacts(name, stops):
+        def coefficients(params):
+            dtype = jnp.zeros(()).dtype
+            at_stops = value("stop_restitution", params, dtype)[stop] if stops else jnp.zeros(stop.size, dtype)
+            return jnp.concatenate([value(name, params, dtype)[touching.pair], at_stops])
+
+        return coefficients
+
+    rubs = {"slip": slip, "friction": of_contacts("friction", False)} if touching.pair.size else {}
+    if turning:
+        rubs |= {
+            "rate": lambda q, u, params: joints.rate(q, u),
+            "normalise": joints.normalise,
+            "advance": lambda q, u, s, params: joints.advance(q, u, s),
+        }
+    return Mechanism(
+        gap,
+        force,
+        mass,
+        of_contacts("restitution", True),
+        impact_law=impact_law,
+        draw=_drawing(model),
+        model=model,
+        **rubs,
+    )
+
+
+def _value(model: Model, name: str, params: Any, dtype: Any) -> Array:
+    """A parameter, or the file's number."""
+    default = model.defaults[name]
+    given = jnp.asarray(params.get(name, default), dtype)
+    if given.shape != default.shape and not (given.ndim == 0 and name in _ONE_FOR_ALL):
+        raise ValueError(f"params[{name!r}]: expected shape {default.shape}, got {given.shape}")
+    return jnp.broadcast_to(given, default.shape)
+
+
+def _springs(model: Model, params: Any, q: Array) -> Array:
+    """(d,) forces of the springs of hinges, slides and ball joints."""
+    k = _value(model, "stiffness", params, q.dtype)
+    rest = _value(model, "springref", params, q.dtype)
+    force = jnp.zeros(model.tree.velocities, q.dtype)
+    velocity, position, joint = model.sprung
+    if joint.size:
+        force = force.at[velocity].set(-k[joint] * (q[position] - rest[position]))
+    velocity, position, joint = model.balls
+    if joint.size and ("stiffness" in params or np.any(model.defaults["stiffness"][joint])):
+        entries = position[:, None] + np.arange(4)
+        back = rest[entries] * jnp.array([[1.0, -1.0, -1.0, -1.0]], q.dtype)
+        turned = poses.rotation_vector(tree.product(back, q[entries]), jnp.array([[1.0, 0.0, 0.0, 0.0]], q.dtype))
+        force = force.at[velocity[:, None] + np.arange(3)].set(-k[joint][:, None] * turned)
+    return force
+
+
+def _actuated(model: Model, control: Array, q: Array, u: Array) -> Array:
+    """(d,) forces of the actuators."""
+    own = model.actuators
+    if control.shape != own.gain.shape:
+        raise ValueError(f"mechanism(control=...): expected shape {own.gain.shape}, got {control.shape}")
+    gear, gain, bias = (jnp.asarray(x, q.dtype) for x in (own.gear, own.gain, own.bias))
+    force = gain * _clipped(control, own.control) + bias[:, 0]
+    force = force + bias[:, 1] * gear * q[own.position] + bias[:, 2] * gear * u[own.velocity]
+    force = gear * _clipped(force, own.force)
+    return _clipped(jnp.zeros_like(u).at[own.velocity].add(force), own.total)
+
+
+def _clipped(x: Array, bounds: np.ndarray) -> Array:
+    return jnp.clip(x, *jnp.asarray(bounds.T, x.dtype)) if np.isfinite(bounds).any() else x
+
+
+def _stops(model: Model, q: Array, bounds: Array, lower: np.ndarray) -> Array:
+    """Gaps of the joints' stops: low and high ones of hinges and slides, the one of a ball joint's angle."""
+    limits = model.limits
+    x = q[limits.position]
+    gaps = jnp.stack([x - bounds[:, 0], bounds[:, 1] - x], axis=1)
+    if lower.size == x.size:
+        return gaps.ravel()
+    entries = limits.position[limits.ball][:, None] + np.arange(4)
+    vector = q[entries]
+    size = length(vector[:, 1:])
+    angle = 2 * jnp.atan2(size, jnp.abs(vector[:, 0]))
+    gaps = gaps.at[limits.ball, 1].set(bounds[limits.ball, 1] - angle)
+    kept = np.stack([~limits.ball, np.ones_like(limits.ball)], axis=1).ravel()
+    return gaps.ravel()[np.flatnonzero(kept)]
+
+
+def _body_poses(joints: tree.Tree, bodies: tree.Body, q: Array) -> Array:
+    frames = joints.frames(q)
+    own = jnp.asarray(bodies.quaternion, q.dtype)
+    place = frames.points(bodies.frame, bodies.place)
+    return jnp.concatenate([place, tree.product(frames.quaternion[bodies.frame], own)], axis=1)
+
+
+def _drawing(model: Model) -> Drawing:
+    def shapes(t, q, params):
+        del t, params
+        return geoms.drawn(model.geoms, model.tree.frames(q))
+
+    def coordinates(params):
+        del params
+        found = []
+        for name, kind in zip(model.labels["joint"], model.tree.kind[1:], strict=True):
+            if kind in (tree.FREE, tree.BALL):
+                if kind == tree.FREE:
+                    found += [Coordinate(f"{axis} of {name}") for axis in "xyz"]
+                found += [Coordinate(f"q{axis} of {name}", "1", plotted=False) for axis in "wxyz"]
+            else:
+                found.append(Coordinate(name, "rad" if kind == HINGE else "m"))
+        return tuple(found)
+
+    def up(params):
+        gravity = np.asarray(params.get("gravity", model.defaults["gravity"]), float)
+        size = np.linalg.norm(gravity)
+        return -gravity / size if 0 < size < np.inf else None
+
+    return Drawing(shapes, coordinates, up)

@@ -1,0 +1,418 @@
+"""Model files, MJCF or URDF, read by MuJoCo's parser: joints, bodies, geoms and numbers, and refusals of the rest."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from diffcontact.systems import geoms
+from diffcontact.systems.geoms import Geom
+from diffcontact.systems.tree import BALL, FREE, SLIDE, Body, Tree
+
+# What a file may have that is not supported, and what `ignore` leaves out of it.
+WAIVED = {
+    "equality": "constraints of equality",
+    "tendon": "tendons",
+    "actuator": "actuators that are not motors or servos of one hinge or slide",
+    "frictionloss": "dry friction in joints",
+    "stiffness": "springs that are not linear, and springs of free joints",
+    "damping": "damping that is not linear",
+    "plasticity": "springs that yield",
+    "margin": "margins of contacts and of limits",
+    "condim": "friction against rolling and pivoting",
+    "friction": "friction that depends on the direction",
+    "contact": "contacts of pairs of geoms that are not covered",
+    "fluid": "forces of the medium",
+    "flex": "deformable bodies",
+    "mocap": "bodies that are moved from outside",
+    "plugin": "plugins",
+    "flag": "flags that change the physics",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Limits:
+    """Joints with stops.
+
+    Attributes:
+        names: of the joints (s,).
+        position: (s,) the entry of each in q, the first of a ball's quaternion.
+        ball: (s,) whether it is a ball joint, whose angle has one stop.
+    """
+
+    names: tuple[str, ...]
+    position: np.ndarray
+    ball: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Actuators:
+    """Motors and servos of one hinge or slide each, a constant array of numpy for each number.
+
+    Attributes:
+        velocity, position: (a,) the joint's entry in u and in q.
+        gear, gain: (a,); bias: (a, 3) a force, and what it adds for each unit of length and of velocity.
+        control, force, total: (a, 2), (a, 2), (d, 2) bounds; infinite where there are none.
+    """
+
+    velocity: np.ndarray
+    position: np.ndarray
+    gear: np.ndarray
+    gain: np.ndarray
+    bias: np.ndarray
+    control: np.ndarray
+    force: np.ndarray
+    total: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A model file as arrays of numpy.
+
+    Attributes:
+        tree, bodies, limits, actuators: its parts.
+        geoms: all of them that can be drawn; pairs: of those that may touch.
+        buoyancy: (b,) the share of each body's weight that is compensated.
+        spring: (n,) coordinates at which springs are at rest; sprung: entries (k,) in u of hinges and slides with
+            springs, those in q (k,), their joints (k,); balls: the same of ball joints.
+        start: (n,) the configuration of the file.
+        defaults: parameters by name; labels: the names of their entries.
+    """
+
+    tree: Tree
+    bodies: Body
+    limits: Limits
+    actuators: Actuators
+    geoms: list[Geom]
+    pairs: list[tuple[Geom, Geom]]
+    buoyancy: np.ndarray
+    sprung: tuple[np.ndarray, np.ndarray, np.ndarray]
+    balls: tuple[np.ndarray, np.ndarray, np.ndarray]
+    start: np.ndarray
+    defaults: dict[str, np.ndarray]
+    labels: dict[str, tuple[str, ...]]
+
+
+def read(model: Any, contacts: Iterable[Sequence[str]] | None, ignore: Sequence[str]) -> Model:
+    """Read a model; arguments as of `mechanism`.
+
+    Raises:
+        ValueError: the file cannot be read, or has what is not supported: all of it is named.
+    """
+    unknown = set(ignore) - WAIVED.keys()
+    if isinstance(ignore, str) or unknown:
+        raise ValueError(f"mechanism(ignore={ignore!r}): expected some of {', '.join(WAIVED)}")
+    parsed = _parsed(model)
+    found = _Reader(parsed)
+    pairs = found.pairs(contacts)
+    refused = [(kind, line) for kind, line in found.refused if kind not in ignore]
+    if refused:
+        kinds = tuple(dict.fromkeys(kind for kind, _ in refused))
+        lines = "; ".join(dict.fromkeys(line for _, line in refused))
+        raise ValueError(f"mechanism: not supported: {lines}; ignore={kinds} leaves them out")
+    return found.model(pairs, ignore)
+
+
+def _parsed(model: Any) -> Any:
+    """The `MjModel` of a path or a text."""
+    try:
+        mujoco: Any = import_module("mujoco")
+    except ImportError as error:
+        raise ImportError("mechanism needs MuJoCo to read model files: pip install 'diffcontact[mujoco]'") from error
+    if not isinstance(model, str | os.PathLike):
+        raise ValueError(f"mechanism(model=...): expected a path or text of MJCF or URDF, got {type(model).__name__}")
+    text = isinstance(model, str) and "<" in model
+    try:
+        return mujoco.MjModel.from_xml_string(model) if text else mujoco.MjModel.from_xml_path(os.fspath(model))
+    except ValueError as error:
+        what = "text" if text else repr(os.fspath(model))
+        raise ValueError(f"mechanism: MuJoCo cannot read {what}: {' '.join(str(error).split())}") from error
+
+
+class _Reader:
+    """What is read of an `MjModel` m, and what of it is refused, in lines (kind, line)."""
+
+    def __init__(self, m: Any):
+        self.m, self.mujoco = m, import_module("mujoco")
+        self.refused: list[tuple[str, str]] = []
+        if m.nv == 0:
+            raise ValueError("mechanism: expected a model with a joint, got none")
+        self.frame, self.place, self.quaternion = self._bodies()
+        self._refuse()
+
+    def name(self, kind: str, number: Any) -> str:
+        """The name of a thing of this kind; one without a name has its number."""
+        of = getattr(self.mujoco.mjtObj, f"mjOBJ_{kind.upper()}")
+        return self.mujoco.mj_id2name(self.m, of, int(number)) or f"{kind} {number}"
+
+    def names(self, kind: str, numbers: Iterable[int]) -> tuple[str, ...]:
+        return tuple(self.name(kind, number) for number in numbers)
+
+    def off(self, flag: str) -> bool:
+        """Whether the file disables a part of the physics."""
+        return bool(self.m.opt.disableflags & getattr(self.mujoco.mjtDisableBit, f"mjDSBL_{flag}"))
+
+    def _compose(self, place, quaternion, inner, turned):
+        moved, product = np.zeros(3), np.zeros(4)
+        self.mujoco.mju_rotVecQuat(moved, np.asarray(inner, float), quaternion)
+        self.mujoco.mju_mulQuat(product, quaternion, np.asarray(turned, float))
+        return place + moved, product
+
+    def _bodies(self):
+        """The frame of each body, and its place and quaternion therein: a body without joints hangs on its parent's."""
+        m = self.m
+        frame, place, quaternion = np.zeros(m.nbody, int), np.zeros((m.nbody, 3)), np.zeros((m.nbody, 4))
+        quaternion[:, 0] = 1
+        for body in range(1, m.nbody):
+            above = m.body_parentid[body]
+            if m.body_jntnum[body]:
+                frame[body] = m.body_jntadr[body] + m.body_jntnum[body]
+            else:
+                own = place[above], quaternion[above], m.body_pos[body], m.body_quat[body]
+                frame[body], (place[body], quaternion[body]) = frame[above], self._compose(*own)
+        return frame, place, quaternion
+
+    def tree(self) -> Tree:
+        m = self.m
+        n = m.njnt + 1
+        parent, place, quaternion = np.zeros(n, int), np.zeros((n, 3)), np.zeros((n, 4))
+        quaternion[:, 0] = 1
+        kind = np.concatenate([[-1], m.jnt_type])
+        for joint in range(m.njnt):
+            body = m.jnt_bodyid[joint]
+            if joint > m.body_jntadr[body]:
+                parent[joint + 1] = joint
+            elif kind[joint + 1] != FREE:
+                above = m.body_parentid[body]
+                own = self.place[above], self.quaternion[above], m.body_pos[body], m.body_quat[body]
+                parent[joint + 1] = self.frame[above]
+                place[joint + 1], quaternion[joint + 1] = self._compose(*own)
+        # The anchor of a free joint is the origin of its body.
+        anchor = np.where((kind == FREE)[1:, None], 0, m.jnt_pos)
+        return Tree(
+            parent, place, quaternion, kind, _below(m.jnt_axis), _below(anchor), _below(m.qpos0[m.jnt_qposadr]),
+            _below(m.jnt_qposadr), _below(m.jnt_dofadr), m.nq, m.nv,
+        )  # fmt: skip
+
+    def _refuse(self):
+        m, say = self.m, self._say
+        for number in range(m.neq):
+            if m.eq_active0[number]:
+                kind = self.mujoco.mjtEq(int(m.eq_type[number])).name.removeprefix("mjEQ_").lower()
+                say("equality", f"equality {self.name('equality', number)!r} ({kind})")
+        for number in range(m.ntendon):
+            say("tendon", f"tendon {self.name('tendon', number)!r}")
+        for number in range(self._actuators):
+            if why := self._unlike_a_motor(number):
+                say("actuator", f"actuator {self.name('actuator', number)!r} ({why})")
+        self._refuse_in_joints()
+        if m.opt.density or m.opt.viscosity:
+            say("fluid", f"a medium of density {m.opt.density:g} and viscosity {m.opt.viscosity:g}")
+        for kind in ("flex", "plugin"):
+            for number in range(getattr(m, f"n{kind}", 0)):
+                say(kind, f"{kind} {self.name(kind, number)!r}")
+        for body in np.flatnonzero(m.body_mocapid >= 0):
+            say("mocap", f"mocap body {self.name('body', body)!r}")
+        if m.opt.enableflags & self.mujoco.mjtEnableBit.mjENBL_OVERRIDE:
+            say("flag", "flag override")
+
+    def _refuse_in_joints(self):
+        m = self.m
+        for joint in range(m.njnt):
+            free, dof = m.jnt_type[joint] == FREE, m.jnt_dofadr[joint]
+            many = {FREE: 6, BALL: 3}.get(int(m.jnt_type[joint]), 1)
+            checks = {
+                "frictionloss": m.dof_frictionloss[dof : dof + many],
+                "stiffness": [_some(m, "jnt_stiffnesspoly", joint), free * m.jnt_stiffness[joint]],
+                "damping": [_some(m, "dof_dampingpoly", dof)],
+                "margin": [m.jnt_limited[joint] * m.jnt_margin[joint]],
+                "actuator": [m.jnt_actgravcomp[joint]],
+            }
+            if getattr(m, "nplastic", 0) and m.jnt_plasticadr[joint] >= 0:
+                checks["plasticity"] = [1]
+            for kind, values in checks.items():
+                if np.any(values):
+                    self._say(kind, f"{kind} of joint {self.name('joint', joint)!r}")
+
+    def _say(self, kind: str, line: str) -> None:
+        self.refused.append((kind, line))
+
+    @property
+    def _actuators(self) -> int:
+        # From MuJoCo 4 on an actuator may have several controls.
+        return getattr(self.m, "nactuator", self.m.nu)
+
+    def _unlike_a_motor(self, number: int) -> str | None:
+        """Why an actuator is none that is supported."""
+        m, of = self.m, self.mujoco
+        hinged = m.actuator_trntype[number] in (of.mjtTrn.mjTRN_JOINT, of.mjtTrn.mjTRN_JOINTINPARENT)
+        if not hinged or m.jnt_type[m.actuator_trnid[number, 0]] < SLIDE:
+            return "it does not act on a hinge or a slide"
+        if m.actuator_dyntype[number] != of.mjtDyn.mjDYN_NONE:
+            return "it has a state of its own"
+        affine = m.actuator_biastype[number] in (of.mjtBias.mjBIAS_NONE, of.mjtBias.mjBIAS_AFFINE)
+        if m.actuator_gaintype[number] != of.mjtGain.mjGAIN_FIXED or not affine:
+            return "its force is not linear in control, position and velocity"
+        for name in ("actuator_damping", "actuator_dampingpoly", "actuator_armature", "actuator_delay"):
+            if _some(m, name, number):
+                return name.removeprefix("actuator_")
+        if self._actuators != m.nu:
+            return "actuators with several controls"
+        if m.opt.disableactuator >> int(m.actuator_group[number]) & 1:
+            return "its group is disabled"
+        return None
+
+    def actuators(self, ignored: bool) -> Actuators:
+        m = self.m
+        if self.off("ACTUATION") or self._actuators != m.nu:
+            kept = np.zeros(0, int)
+        else:
+            kept = [i for i in range(m.nu) if not (ignored and self._unlike_a_motor(i))]
+        kept = np.array(kept, int)
+        joint = m.actuator_trnid[kept, 0]
+        affine = m.actuator_biastype[kept] == self.mujoco.mjtBias.mjBIAS_AFFINE
+        total = np.tile([-np.inf, np.inf], (m.nv, 1))
+        for number in np.flatnonzero(m.jnt_actfrclimited):
+            total[m.jnt_dofadr[number]] = m.jnt_actfrcrange[number]
+        self.actuated = kept
+        clamped = m.actuator_ctrllimited[kept] if not self.off("CLAMPCTRL") else np.zeros(kept.size)
+        return Actuators(
+            m.jnt_dofadr[joint], m.jnt_qposadr[joint], m.actuator_gear[kept, 0], m.actuator_gainprm[kept, 0],
+            np.where(affine[:, None], m.actuator_biasprm[kept, :3], 0.0),
+            _bounds(clamped, m.actuator_ctrlrange[kept]),
+            _bounds(m.actuator_forcelimited[kept], m.actuator_forcerange[kept]), total,
+        )  # fmt: skip
+
+    def geom(self, number: int) -> Geom:
+        """A geom; its kind is MuJoCo's word where this library has none."""
+        m = self.m
+        kind = self.mujoco.mjtGeom(int(m.geom_type[number])).name.removeprefix("mjGEOM_").lower()
+        body = m.geom_bodyid[number]
+        own = self.place[body], self.quaternion[body], m.geom_pos[number], m.geom_quat[number]
+        return Geom(
+            self.name("geom", number), kind, int(self.frame[body]), *self._compose(*own), m.geom_size[number].copy()
+        )
+
+    def pairs(self, contacts) -> list[tuple[int, int, int, float]]:
+        """Geoms that may touch: two numbers, the dimension of the contact, and its friction."""
+        found = {} if self.off("CONTACT") or self.off("CONSTRAINT") else self._colliding()
+        if contacts is not None:
+            named = {frozenset(self.names("geom", pair)): pair for pair in found}
+            asked = [frozenset(pair) for pair in contacts]
+            if missing := [" and ".join(sorted(pair)) for pair in asked if pair not in named]:
+                raise ValueError(
+                    f"mechanism(contacts=...): geoms that do not touch in this model: {'; '.join(missing)}"
+                )
+            found = {named[pair]: found[named[pair]] for pair in asked}
+        kept = []
+        for (one, other), (condim, friction, margin) in found.items():
+            what = f"{self.name('geom', one)!r} with {self.name('geom', other)!r}"
+            a, b = self.geom(one), self.geom(other)
+            if not geoms.covered(a, b):
+                self._say("contact", f"contact of geoms {what} ({a.kind} with {b.kind})")
+                continue
+            if condim > 3:
+                self._say("condim", f"condim {condim} of geoms {what}")
+            if friction[0] != friction[1] and condim > 1:
+                self._say("friction", f"friction of geoms {what} that depends on the direction")
+            if margin:
+                self._say("margin", f"margin of geoms {what}")
+            kept.append((one, other, condim, friction[0] if condim > 1 else 0.0))
+        return kept
+
+    def _colliding(self) -> dict[tuple[int, int], tuple[int, np.ndarray, float]]:
+        """Geoms that MuJoCo would look at, with the dimension, the frictions and the margin of their contact."""
+        m, found = self.m, {}
+        excluded = {(int(code) >> 16, int(code) & 0xFFFF) for code in m.exclude_signature}
+        for one in range(m.ngeom):
+            for other in range(one + 1, m.ngeom):
+                bodies = m.geom_bodyid[one], m.geom_bodyid[other]
+                a, b = (int(m.body_weldid[body]) for body in bodies)
+                related = a and b and (a == self._above(b) or b == self._above(a)) and not self.off("FILTERPARENT")
+                affine = (
+                    m.geom_contype[one] & m.geom_conaffinity[other] | m.geom_contype[other] & m.geom_conaffinity[one]
+                )
+                apart = bodies in excluded or bodies[::-1] in excluded
+                if a == b or related or apart or not affine:
+                    continue
+                first = m.geom_priority[one], m.geom_priority[other]
+                of = [one, other] if first[0] == first[1] else [one if first[0] > first[1] else other]
+                margin = max(m.geom_margin[one], m.geom_margin[other])
+                friction = m.geom_friction[of].max(axis=0)[0]
+                found[one, other] = int(m.geom_condim[of].max()), np.full(2, friction), margin
+        for number in range(m.npair):
+            pair = sorted((int(m.pair_geom1[number]), int(m.pair_geom2[number])))
+            found[pair[0], pair[1]] = int(m.pair_dim[number]), m.pair_friction[number, :2], m.pair_margin[number]
+        return found
+
+    def _above(self, body: int) -> int:
+        return int(self.m.body_weldid[self.m.body_parentid[body]])
+
+    def model(self, pairs, ignore) -> Model:
+        m = self.m
+        moving = np.flatnonzero(self.frame > 0)
+        bodies = Body(self.frame[moving], self.place[moving], self.quaternion[moving], m.body_iquat[moving].copy())
+        limits = self.limits()
+        actuators = self.actuators("actuator" in ignore)
+        own = [self.geom(number) for number in range(m.ngeom)]
+        zero = self.off("SPRING")
+        stiffness = np.where(m.jnt_type == FREE, 0.0, np.zeros(m.njnt) if zero else m.jnt_stiffness)
+        sprung, balls = (np.flatnonzero(kinds) for kinds in (m.jnt_type >= SLIDE, m.jnt_type == BALL))
+        joints = self.names("joint", range(m.njnt))
+        stopped = [joints.index(name) for name in limits.names]
+        labels = {
+            "mass": self.names("body", moving),
+            "joint": joints,
+            "velocity": tuple(joints[joint] for joint in m.dof_jntid),
+            "coordinate": tuple(joints[np.searchsorted(m.jnt_qposadr, at, "right") - 1] for at in range(m.nq)),
+            "pair": tuple(f"{self.name('geom', one)}/{self.name('geom', other)}" for one, other, *_ in pairs),
+            "limit": limits.names,
+            "control": self.names("actuator", self.actuated),
+        }  # fmt: skip
+        defaults = {
+            "gravity": np.zeros(3) if self.off("GRAVITY") else m.opt.gravity,
+            "mass": m.body_mass[moving],
+            "inertia": m.body_inertia[moving],
+            "centre": m.body_ipos[moving],
+            "armature": m.dof_armature,
+            "damping": np.zeros(m.nv) if self.off("DAMPER") else m.dof_damping,
+            "stiffness": stiffness,
+            "springref": m.qpos_spring,
+            "friction": np.array([friction for *_, friction in pairs]),
+            "range": m.jnt_range[stopped].reshape(-1, 2),
+            "control": np.zeros(self.actuated.size),
+        }
+        return Model(
+            self.tree(), bodies, limits, actuators, own, [(own[one], own[other]) for one, other, *_ in pairs],
+            m.body_gravcomp[moving].copy(),
+            (m.jnt_dofadr[sprung].copy(), m.jnt_qposadr[sprung].copy(), sprung),
+            (m.jnt_dofadr[balls].copy(), m.jnt_qposadr[balls].copy(), balls),
+            m.qpos0.copy(), {name: np.array(value, float) for name, value in defaults.items()}, labels,
+        )  # fmt: skip
+
+    def limits(self) -> Limits:
+        m = self.m
+        kept = np.flatnonzero((m.jnt_limited != 0) & (m.jnt_type != FREE))
+        if self.off("LIMIT") or self.off("CONSTRAINT"):
+            kept = kept[:0]
+        return Limits(self.names("joint", kept), m.jnt_qposadr[kept].copy(), m.jnt_type[kept] == BALL)
+
+
+def _some(m: Any, name: str, number: int) -> bool:
+    """Whether a model of this version of MuJoCo has such a number, and it is not zero."""
+    values = getattr(m, name, None)
+    return values is not None and bool(np.any(values[number]))
+
+
+def _below(values: np.ndarray) -> np.ndarray:
+    """Values of joints, with zero for the world before them."""
+    return np.concatenate([np.zeros_like(values[:1]), values])
+
+
+def _bounds(limited: np.ndarray, bounds: np.ndarray) -> np.ndarray:
+    return np.where(np.asarray(limited, bool)[:, None], bounds, np.array([[-np.inf, np.inf]]))
