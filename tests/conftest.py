@@ -47,9 +47,11 @@ LONG_EXAMPLES = [
     ROOT / "diffcontact" / f"{name}.py"
     for name in (
         *("certificate", "ensemble", "hypotheses", "sensitivity"),
-        *("identify/experiment/design", "identify/impact_law"),
+        *("identify/experiment/design", "identify/impact_law", "systems/mechanism"),
     )
 ]
+# Examples that need more than the library does.
+NEED = {ROOT / "diffcontact" / "systems" / "mechanism.py": "mujoco"}
 
 # What only runs on demand: the purpose of a test, not its time, says where it belongs.
 TIERS = ("full", "studies")
@@ -89,6 +91,8 @@ def pytest_collection_modifyitems(items):
 
 def pytest_runtest_setup(item):
     """None of a tier begins after DIFFCONTACT_TEST_SECONDS, where those are given."""
+    if needed := NEED.get(item.path):
+        pytest.importorskip(needed, reason=f"this example needs {needed}")
     limit = os.environ.get("DIFFCONTACT_TEST_SECONDS")
     if limit and _tier(item) and time.monotonic() - BEGAN > float(limit):
         pytest.skip(f"the {limit} s are over")

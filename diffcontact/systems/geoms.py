@@ -25,7 +25,7 @@ from diffcontact.drawing import Ball, Line, Polyhedron, Shape, Wall
 from diffcontact.systems import poses
 from diffcontact.systems.spin import tangents
 from diffcontact.systems.surfaces import unit
-from diffcontact.systems.tree import Frames, Tree, product
+from diffcontact.systems.tree import Frames, Tree, dot, matrices, product
 
 SPHERE, CAPSULE, BOX, ELLIPSOID, CYLINDER, PLANE = "sphere", "capsule", "box", "ellipsoid", "cylinder", "plane"
 _ROUND = (SPHERE, CAPSULE)
@@ -57,9 +57,7 @@ class Geom:
     @property
     def turn(self) -> np.ndarray:
         """(3, 3) from its own axes to those of the frame."""
-        w, v = self.quaternion[0], self.quaternion[1:]
-        cross = np.cross(np.eye(3), v).T
-        return np.eye(3) + 2 * (w * cross + cross @ cross)
+        return matrices(self.quaternion[None])[0]
 
     def spots(self) -> tuple[np.ndarray, np.ndarray]:
         """Points (k, 3) and semi-axes (k, 3) in its own axes, with which it touches planes [m]."""
@@ -155,23 +153,23 @@ class Touching:
         return Touch(*(jnp.concatenate(parts) for parts in zip(*blocks, strict=True)))
 
     def _on_planes(self, frames, first, second) -> Touch:
-        normal, point, spot, turn, axes = (jnp.asarray(x, frames.place.dtype) for x in self.planes)
-        normal = poses.turn(frames.turn[first], normal)
-        place = frames.points(second, spot)
-        if self.planes[-1].any():
+        normal, point, spot, turn, axes = self.planes
+        normal, place = frames.directions(first, normal), frames.points(second, spot)
+        if np.all(axes == axes[:, :1]):
+            place = place - jnp.asarray(axes, place.dtype) * normal
+        else:
             # The normal in the geom's axes; A n over its length is zero where A is.
-            own = poses.turn(turn.swapaxes(1, 2), poses.turn(frames.turn[second].swapaxes(1, 2), normal))
-            _, towards = unit(axes * own)
-            place = place - poses.turn(frames.turn[second], poses.turn(turn, axes * towards))
+            own = dot("cij,cjk->cik", frames.turn[second], turn)
+            _, towards = unit(jnp.asarray(axes, place.dtype) * dot("cji,cj->ci", own, normal))
+            place = place - dot("cij,cj->ci", own, jnp.asarray(axes, place.dtype) * towards)
         gap = jnp.sum(normal * (place - frames.points(first, point)), axis=1)
         return Touch(gap, normal, place - gap[:, None] * normal, place)
 
     def _between(self, frames, first, second) -> Touch:
-        middle, half, others, other_half, radius, other_radius = (
-            jnp.asarray(x, frames.place.dtype) for x in self.segments
-        )
-        a, d = frames.points(first, middle), poses.turn(frames.turn[first], half)
-        b, e = frames.points(second, others), poses.turn(frames.turn[second], other_half)
+        middle, half, others, other_half, *radii = self.segments
+        radius, other_radius = (jnp.asarray(x, frames.place.dtype) for x in radii)
+        a, d = frames.points(first, middle), frames.directions(first, half)
+        b, e = frames.points(second, others), frames.directions(second, other_half)
         s, t = _nearest(b - a, d, e)
         near, far = a + s[:, None] * d, b + t[:, None] * e
         distance, direction = unit(far - near)
@@ -218,13 +216,14 @@ def _quotient(a: Array, b: Array) -> Array:
     return jnp.where(b > 0, a / jnp.where(b > 0, b, 1.0), 0.0)
 
 
-def drawn(geoms: list[Geom], frames: Frames) -> tuple[Shape, ...]:
-    """What geoms look like where the frames are there."""
+def drawn(geoms: list[Geom], tree: Tree, q: Array) -> tuple[Shape, ...]:
+    """What geoms look like."""
+    frames, turned = tree.frames(q), tree.orientations(q)
     shapes: list[Shape] = []
     for geom in geoms:
         place = frames.points(np.array([geom.frame]), geom.place[None])[0]
         own = jnp.asarray(geom.quaternion, place.dtype)
-        turn = product(frames.quaternion[geom.frame][None], own[None])[0]
+        turn = product(turned[geom.frame][None], own[None])[0]
         pose = jnp.concatenate([place, turn])
         if geom.kind == PLANE:
             normal = poses.rotation(pose)[:, 2]

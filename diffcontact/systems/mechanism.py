@@ -171,7 +171,7 @@ def mechanism(
         (('hinge low', 'hinge high'), array([1.]))
         >>> run = dc.simulate(rod, {"damping": 0.1}, [-1.0], [0.0], np.linspace(0.0, 1.0, 51))
         >>> print(run.q[-1].round(4), run.status)
-        [-0.4] 0
+        [-0.3684] 0
     """
     read = model_file.read(model, contacts, ignore)
     pairs, stopped = read.labels["pair"], read.labels["limit"]
@@ -330,16 +330,15 @@ def _stops(model: Model, q: Array, bounds: Array, lower: np.ndarray) -> Array:
 
 
 def _body_poses(joints: tree.Tree, bodies: tree.Body, q: Array) -> Array:
-    frames = joints.frames(q)
+    place = joints.frames(q).points(bodies.frame, bodies.place)
     own = jnp.asarray(bodies.quaternion, q.dtype)
-    place = frames.points(bodies.frame, bodies.place)
-    return jnp.concatenate([place, tree.product(frames.quaternion[bodies.frame], own)], axis=1)
+    return jnp.concatenate([place, tree.product(joints.orientations(q)[bodies.frame], own)], axis=1)
 
 
 def _drawing(model: Model) -> Drawing:
     def shapes(t, q, params):
         del t, params
-        return geoms.drawn(model.geoms, model.tree.frames(q))
+        return geoms.drawn(model.geoms, model.tree, jnp.asarray(q))
 
     def coordinates(params):
         del params

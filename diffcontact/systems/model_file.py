@@ -155,7 +155,11 @@ class _Reader:
 
     def off(self, flag: str) -> bool:
         """Whether the file disables a part of the physics."""
-        return bool(self.m.opt.disableflags & getattr(self.mujoco.mjtDisableBit, f"mjDSBL_{flag}"))
+        return bool(self.m.opt.disableflags & self._codes("mjtDisableBit", f"mjDSBL_{flag}")[0])
+
+    def _codes(self, kind: str, *names: str) -> list[int]:
+        """The numbers of an enumeration of MuJoCo."""
+        return [int(getattr(getattr(self.mujoco, kind), name)) for name in names]
 
     def _compose(self, place, quaternion, inner, turned):
         moved, product = np.zeros(3), np.zeros(4)
@@ -218,7 +222,7 @@ class _Reader:
                 say(kind, f"{kind} {self.name(kind, number)!r}")
         for body in np.flatnonzero(m.body_mocapid >= 0):
             say("mocap", f"mocap body {self.name('body', body)!r}")
-        if m.opt.enableflags & self.mujoco.mjtEnableBit.mjENBL_OVERRIDE:
+        if m.opt.enableflags & self._codes("mjtEnableBit", "mjENBL_OVERRIDE")[0]:
             say("flag", "flag override")
 
     def _refuse_in_joints(self):
@@ -249,14 +253,14 @@ class _Reader:
 
     def _unlike_a_motor(self, number: int) -> str | None:
         """Why an actuator is none that is supported."""
-        m, of = self.m, self.mujoco
-        hinged = m.actuator_trntype[number] in (of.mjtTrn.mjTRN_JOINT, of.mjtTrn.mjTRN_JOINTINPARENT)
+        m = self.m
+        hinged = m.actuator_trntype[number] in self._codes("mjtTrn", "mjTRN_JOINT", "mjTRN_JOINTINPARENT")
         if not hinged or m.jnt_type[m.actuator_trnid[number, 0]] < SLIDE:
             return "it does not act on a hinge or a slide"
-        if m.actuator_dyntype[number] != of.mjtDyn.mjDYN_NONE:
+        if m.actuator_dyntype[number] not in self._codes("mjtDyn", "mjDYN_NONE"):
             return "it has a state of its own"
-        affine = m.actuator_biastype[number] in (of.mjtBias.mjBIAS_NONE, of.mjtBias.mjBIAS_AFFINE)
-        if m.actuator_gaintype[number] != of.mjtGain.mjGAIN_FIXED or not affine:
+        affine = m.actuator_biastype[number] in self._codes("mjtBias", "mjBIAS_NONE", "mjBIAS_AFFINE")
+        if m.actuator_gaintype[number] not in self._codes("mjtGain", "mjGAIN_FIXED") or not affine:
             return "its force is not linear in control, position and velocity"
         for name in ("actuator_damping", "actuator_dampingpoly", "actuator_armature", "actuator_delay"):
             if _some(m, name, number):
@@ -275,7 +279,7 @@ class _Reader:
             kept = [i for i in range(m.nu) if not (ignored and self._unlike_a_motor(i))]
         kept = np.array(kept, int)
         joint = m.actuator_trnid[kept, 0]
-        affine = m.actuator_biastype[kept] == self.mujoco.mjtBias.mjBIAS_AFFINE
+        affine = np.isin(m.actuator_biastype[kept], self._codes("mjtBias", "mjBIAS_AFFINE"))
         total = np.tile([-np.inf, np.inf], (m.nv, 1))
         for number in np.flatnonzero(m.jnt_actfrclimited):
             total[m.jnt_dofadr[number]] = m.jnt_actfrcrange[number]

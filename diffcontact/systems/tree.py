@@ -6,10 +6,13 @@ length k takes log2(k) steps::
 
     X_i <- X_p(i) X_i,    p(i) <- p(p(i))      until every p(i) is the world
 
-With J (b, 6, d) the velocities of the centres of mass and the angular velocities, M = diag(m, I) of each body::
+    hinge   X = C (1 + sin(a) K + (1 - cos(a)) K^2) about its anchor, K the matrix of the cross product with the axis
+    slide   X = C (1, a axis)         ball, free   the rotation of a unit quaternion
 
-    mass    sum J^T M J + diag(armature)
-    force   sum J^T (F - M J' u - (0, w x I w)) + joint forces,      J' u by automatic differentiation along the motion
+With J (b, 6, d) the velocities of the centres of mass and the angular velocities, D = diag(m, I) of each body::
+
+    mass    sum J^T D J + diag(armature)
+    force   sum J^T (F - D J' u - (0, w x I w)) + joint forces,      J' u by automatic differentiation along the motion
 
 Source: T. R. Kane, D. A. Levinson, Dynamics: Theory and Applications (1985), chapter 6. Parallel products: W. D.
 Hillis, G. L. Steele, Data parallel algorithms, Comm. ACM 29 (1986).
@@ -30,22 +33,43 @@ from diffcontact.systems import poses
 FREE, BALL, SLIDE, HINGE = range(4)
 
 
+# The cross product: (a x b)_i = e_ijk a_j b_k.
+_CROSS = np.zeros((3, 3, 3))
+_CROSS[[0, 1, 2], [1, 2, 0], [2, 0, 1]], _CROSS[[0, 1, 2], [2, 0, 1], [1, 2, 0]] = 1, -1
+
+
 class Frames(NamedTuple):
     """Where all frames are.
 
     Attributes:
-        place: (n + 1, 3) origins [m].
-        quaternion: (n + 1, 4) unit quaternions w x y z from the frame to the world.
-        turn: (n + 1, 3, 3) the same as matrices.
+        transform: (n + 1, 4, 4) from the frame's homogeneous coordinates to the world's.
     """
 
-    place: Array
-    quaternion: Array
-    turn: Array
+    transform: Array
 
-    def points(self, frame: np.ndarray, local: Any) -> Array:
+    @property
+    def turn(self) -> Array:
+        """(n + 1, 3, 3) rotations from the frames to the world."""
+        return self.transform[:, :3, :3]
+
+    @property
+    def place(self) -> Array:
+        """(n + 1, 3) origins [m]."""
+        return self.transform[:, :3, 3]
+
+    def points(self, frame: np.ndarray, local: np.ndarray | Array) -> Array:
         """(k, 3) where points (k, 3) of these frames (k,) are in the world [m]."""
-        return self.place[frame] + poses.turn(self.turn[frame], jnp.asarray(local, self.place.dtype))
+        return self.directions(frame, local) + self.place[frame]
+
+    def directions(self, frame: np.ndarray, local: np.ndarray | Array) -> Array:
+        """(k, 3) vectors (k, 3) of these frames (k,), along the axes of the world."""
+        return dot("kij,kj->ki", self.turn[frame], local)
+
+
+def dot(subscripts: str, *factors: Any) -> Array:
+    """An `einsum` in the precision of its last array of JAX, not in that of an accelerator's products."""
+    dtype = jnp.result_type(*(x for x in factors if isinstance(x, Array)))
+    return jnp.einsum(subscripts, *(jnp.asarray(x, dtype) for x in factors), precision="highest")
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,8 +84,9 @@ class Tree:
         rest: (n + 1,) the coordinate at which a hinge or slide is at rest [rad, m].
         position, velocity: (n + 1,) the first entry of each joint in q and in u.
         coordinates, velocities: lengths of q and u.
-        dof_frame, dof_axis, dof_anchor: of each velocity its frame (d,), and its axis and a point on it, (d, 3), in
-            that frame, or the axis in the world where it is `dof_fixed` (d,).
+        terms: (n + 1, 4, 4, 4) what 1, sin(angle), 1 - cos(angle) and the way are multiplied by in the transform.
+        dof_frame, dof_axis, dof_anchor: of each velocity its frame (d,), its axis (d, 3) in the frame `dof_axes` (d,),
+            which is the world for the straight velocities of free joints, and a point (d, 3) on the axis.
         dof_turns: (d,) whether it is angular.
         moves: (n + 1, d) whether a velocity moves a frame.
         source, plain: (n,) the velocity that each coordinate has, unless it is one of a quaternion's.
@@ -84,7 +109,8 @@ class Tree:
     dof_frame: np.ndarray = field(init=False)
     dof_axis: np.ndarray = field(init=False)
     dof_anchor: np.ndarray = field(init=False)
-    dof_fixed: np.ndarray = field(init=False)
+    dof_axes: np.ndarray = field(init=False)
+    terms: np.ndarray = field(init=False)
     dof_turns: np.ndarray = field(init=False)
     moves: np.ndarray = field(init=False)
     source: np.ndarray = field(init=False)
@@ -101,31 +127,39 @@ class Tree:
 
     def frames(self, q: Array) -> Frames:
         """Poses of all frames."""
-        place, quaternion = self._own(q)
+        moved = jnp.where(self.kind >= SLIDE, q[self.position] - jnp.asarray(self.rest, q.dtype), 0)
+        angle, way = jnp.where(self.kind == HINGE, moved, 0), jnp.where(self.kind == SLIDE, moved, 0)
+        terms = jnp.stack([jnp.ones_like(way), jnp.sin(angle), 1 - jnp.cos(angle), way], axis=1)
+        transform = dot("nt,ntij->nij", terms, self.terms)
+        if self.turning.size:
+            transform = transform.at[self.turning].set(self._turned(q))
         parent = self.parent
         while parent.any():
-            place = place[parent] + _rotated(quaternion[parent], place)
-            quaternion = product(quaternion[parent], quaternion)
+            transform = dot("nij,njk->nik", transform[parent], transform)
             parent = parent[parent]
-        turn = poses.rotation(jnp.concatenate([jnp.zeros_like(place), quaternion], axis=1))
-        return Frames(place, quaternion, turn)
+        return Frames(transform)
 
-    def _own(self, q: Array) -> tuple[Array, Array]:
-        """Place and quaternion of each frame in its parent's."""
-        dtype = q.dtype
-        constant = (self.place, self.quaternion, self.axis, self.anchor)
-        place, quaternion, axis, anchor = (jnp.asarray(x, dtype) for x in constant)
-        moved = jnp.where(self.kind >= SLIDE, q[self.position] - jnp.asarray(self.rest, dtype), 0)
-        half = jnp.where(self.kind == HINGE, moved, 0)[:, None] / 2
-        turned = jnp.concatenate([jnp.cos(half), jnp.sin(half) * axis], axis=1)
-        if self.turning.size:
-            given = _unit(q[self.quaternions])
-            turned = turned.at[self.turning].set(given)
-        along = jnp.where(self.kind == SLIDE, moved, 0)[:, None] * axis
-        place = place + _rotated(quaternion, anchor + along - _rotated(turned, anchor))
+    def _turned(self, q: Array) -> Array:
+        """(k, 4, 4) of ball and free joints in their parents' frames."""
+        turn = poses.rotation(jnp.concatenate([jnp.zeros((self.turning.size, 3), q.dtype), q[self.quaternions]], 1))
+        anchor = jnp.asarray(self.anchor[self.turning], q.dtype)
+        place = anchor - dot("kij,kj->ki", turn, anchor)
         if self.floating.size:
-            place = place.at[self.floating].set(q[self.places])
-        return place, product(quaternion, turned)
+            place = place.at[np.searchsorted(self.turning, self.floating)].set(q[self.places])
+        top = jnp.concatenate([turn, place[:, :, None]], axis=2)
+        last = jnp.broadcast_to(jnp.array([[[0.0, 0.0, 0.0, 1.0]]], q.dtype), (len(top), 1, 4))
+        return dot("kij,kjl->kil", self.terms[self.turning, 0], jnp.concatenate([top, last], axis=1))
+
+    def orientations(self, q: Array) -> Array:
+        """(n + 1, 4) unit quaternions w x y z from the frames to the world."""
+        angle = jnp.where(self.kind == HINGE, q[self.position] - jnp.asarray(self.rest, q.dtype), 0)[:, None] / 2
+        own = jnp.concatenate([jnp.cos(angle), jnp.sin(angle) * jnp.asarray(self.axis, q.dtype)], axis=1)
+        if self.turning.size:
+            own = own.at[self.turning].set(_unit(q[self.quaternions]))
+        own, parent = product(jnp.asarray(self.quaternion, q.dtype), own), self.parent
+        while parent.any():
+            own, parent = product(own[parent], own), parent[parent]
+        return own
 
     def rate(self, q: Array, u: Array) -> Array:
         """(n,) q': u itself, and 1/2 quaternion * (0, w) with w in the turned frame."""
@@ -147,42 +181,35 @@ class Tree:
         turn = poses.quaternion(s * u[self.spins])
         return moved.at[self.quaternions].set(product(q[self.quaternions], turn))
 
-    def screws(self, frames: Frames) -> tuple[Array, Array]:
-        """(d, 3) axes along or about which each velocity moves, and (d, 3) points on these axes [m]."""
-        dtype = frames.place.dtype
-        own = jnp.asarray(self.dof_axis, dtype)
-        axis = jnp.where(self.dof_fixed[:, None], own, poses.turn(frames.turn[self.dof_frame], own))
-        return axis, frames.points(self.dof_frame, self.dof_anchor)
-
     def jacobian(self, frames: Frames, frame: np.ndarray, point: Array) -> Array:
         """(k, 6, d) of the velocities of points (k, 3) in the world that belong to frames (k,), and of their spins."""
-        axis, anchor = self.screws(frames)
-        moment = jnp.cross(axis[None], point[:, None] - anchor[None])
-        turns = self.dof_turns[None, :, None]
-        spin = jnp.broadcast_to(jnp.where(turns, axis[None], 0), moment.shape)
-        rows = jnp.concatenate([jnp.where(turns, moment, axis[None]), spin], axis=2)
-        return jnp.where(self.moves[frame][:, :, None], rows, 0).swapaxes(1, 2)
+        axis = frames.directions(self.dof_axes, self.dof_axis)
+        anchor = frames.points(self.dof_frame, self.dof_anchor)
+        turns = self.dof_turns[:, None]
+        spin, straight = jnp.where(turns, axis, 0), jnp.where(turns, 0, axis)
+        moment = dot("dil,kdl->kid", dot("ijl,dj->dil", _CROSS, spin), point[:, None] - anchor[None])
+        spins = jnp.broadcast_to(spin.T[None], moment.shape)
+        return jnp.where(self.moves[frame][:, None], jnp.concatenate([moment + straight.T[None], spins], axis=1), 0)
 
     def velocities_of(self, frames: Frames, u: Array, frame: np.ndarray, point: Array) -> Array:
         """(k, 3) velocities of points (k, 3) in the world that belong to frames (k,) [m/s]."""
-        every = np.arange(self.parent.size)
-        twist = self.jacobian(frames, every, frames.place) @ u
+        twist = dot("nid,d->ni", self.jacobian(frames, np.arange(self.parent.size), frames.place), u)
         return twist[frame, :3] + jnp.cross(twist[frame, 3:], point - frames.place[frame])
 
 
 def _columns(tree: Tree) -> dict[str, np.ndarray]:
     """What follows from the joints for each velocity, each coordinate and each quaternion."""
     d, n = tree.velocities, tree.coordinates
-    dof_frame, source = np.zeros(d, int), np.zeros(n, int)
+    dof_frame, dof_axes, source = np.zeros(d, int), np.zeros(d, int), np.zeros(n, int)
     dof_axis, dof_anchor = np.zeros((d, 3)), np.zeros((d, 3))
-    dof_turns, dof_fixed, plain = np.zeros(d, bool), np.zeros(d, bool), np.zeros(n, bool)
+    dof_turns, plain = np.zeros(d, bool), np.zeros(n, bool)
     turning, quaternions, spins, floating, places = [], [], [], [], []
     for frame in range(1, tree.parent.size):
         kind, q, u = tree.kind[frame], tree.position[frame], tree.velocity[frame]
         if kind == FREE:
             floating.append(frame)
             places.append(q + np.arange(3))
-            dof_frame[u : u + 3], dof_axis[u : u + 3], dof_fixed[u : u + 3] = frame, np.eye(3), True
+            dof_frame[u : u + 3], dof_axis[u : u + 3] = frame, np.eye(3)
             source[q : q + 3], plain[q : q + 3] = u + np.arange(3), True
             q, u = q + 3, u + 3
         if kind in (FREE, BALL):
@@ -193,17 +220,39 @@ def _columns(tree: Tree) -> dict[str, np.ndarray]:
         else:
             dof_axis[u], source[q], plain[q] = tree.axis[frame], u, True
         width = slice(u, u + (3 if kind in (FREE, BALL) else 1))
-        dof_frame[width], dof_anchor[width], dof_turns[width] = frame, tree.anchor[frame], kind != SLIDE
+        dof_frame[width], dof_axes[width], dof_turns[width] = frame, frame, kind != SLIDE
+        dof_anchor[width] = tree.anchor[frame]
     moves = np.zeros((tree.parent.size, d), bool)
     for frame in range(1, tree.parent.size):
         moves[frame] = moves[tree.parent[frame]] | (dof_frame == frame)
     return {
         "dof_frame": dof_frame, "dof_axis": dof_axis, "dof_anchor": dof_anchor, "dof_turns": dof_turns,
-        "dof_fixed": dof_fixed, "moves": moves, "source": source, "plain": plain,
+        "dof_axes": dof_axes, "terms": _terms(tree), "moves": moves, "source": source, "plain": plain,
         "turning": np.array(turning, int), "quaternions": np.array(quaternions, int).reshape(-1, 4),
         "spins": np.array(spins, int).reshape(-1, 3), "floating": np.array(floating, int),
         "places": np.array(places, int).reshape(-1, 3),
     }  # fmt: skip
+
+
+def _terms(tree: Tree) -> np.ndarray:
+    """(n + 1, 4, 4, 4); see `Tree`."""
+    found = np.zeros((tree.parent.size, 4, 4, 4))
+    K = np.einsum("ijl,nj->nil", _CROSS, tree.axis)
+    found[:, 0] = np.eye(4)
+    for k, turn in ((1, K), (2, K @ K)):
+        found[:, k, :3, :3] = turn
+        found[:, k, :3, 3] = -np.einsum("nij,nj->ni", turn, tree.anchor)
+    found[:, 3, :3, 3] = tree.axis
+    C = np.tile(np.eye(4), (tree.parent.size, 1, 1))
+    C[:, :3, :3], C[:, :3, 3] = matrices(tree.quaternion), tree.place
+    return np.einsum("nij,ntjk->ntik", C, found)
+
+
+def matrices(quaternion: np.ndarray) -> np.ndarray:
+    """(k, 3, 3) rotations of unit quaternions (k, 4), in numpy."""
+    w, v = quaternion[:, :1, None], quaternion[:, 1:]
+    cross = np.einsum("ijl,nj->nil", _CROSS, v)
+    return np.eye(3) + 2 * (w * cross + cross @ cross)
 
 
 class Body(NamedTuple):
@@ -221,23 +270,20 @@ class Body(NamedTuple):
     principal: np.ndarray
 
 
-def _carried(tree: Tree, bodies: Body, q: Array, centre: Array) -> tuple[Array, Array]:
-    """(b, 6, d) Jacobians of the bodies at their centres of mass, and (b, 3, 3) their principal axes."""
+def _carried(tree: Tree, bodies: Body, q: Array, centre: Array) -> Array:
+    """(b, 6, d) velocities of the centres of mass along the world's axes, angular ones along the principal axes."""
     frames = tree.frames(q)
-    own = jnp.asarray(bodies.quaternion, q.dtype)
-    local = jnp.asarray(bodies.place, q.dtype) + _rotated(own, centre)
-    axes = product(frames.quaternion[bodies.frame], product(own, jnp.asarray(bodies.principal, q.dtype)))
-    turn = poses.rotation(jnp.concatenate([local, axes], axis=1))
-    return tree.jacobian(frames, bodies.frame, frames.points(bodies.frame, local)), turn
+    turn = matrices(bodies.quaternion)
+    local = dot("bij,bj->bi", turn, centre) + jnp.asarray(bodies.place, q.dtype)
+    J = tree.jacobian(frames, bodies.frame, frames.points(bodies.frame, local))
+    axes = dot("bij,bjl->bil", frames.turn[bodies.frame], turn @ matrices(bodies.principal))
+    return jnp.concatenate([J[:, :3], dot("bil,bid->bld", axes, J[:, 3:])], axis=1)
 
 
 def mass_matrix(tree: Tree, bodies: Body, q: Array, mass: Array, inertia: Array, centre: Array) -> Array:
-    """(d, d) sum J^T M J, without armature. Arguments as of `inertial_force`."""
-    J, axes = _carried(tree, bodies, q, centre)
-    spin = _in_axes(axes, J[:, 3:])
-    heavy = jnp.concatenate([mass[:, None, None] * J[:, :3], inertia[:, :, None] * spin], axis=1)
-    light = jnp.concatenate([J[:, :3], spin], axis=1)
-    return heavy.reshape(-1, tree.velocities).T @ light.reshape(-1, tree.velocities)
+    """(d, d) sum J^T D J, without armature. Arguments as of `inertial_force`."""
+    J, D = _carried(tree, bodies, q, centre), _weights(mass, inertia)
+    return dot("bid,bie->de", D[:, :, None] * J, J)
 
 
 def inertial_force(
@@ -245,25 +291,23 @@ def inertial_force(
 ) -> Array:
     """(d,) weight, Coriolis, centrifugal and gyroscopic forces.
 
+    The angular velocities w_p = R^T w along the principal axes have R^T w' = w_p', so that D J' u needs no other term.
+
     Args:
         tree, bodies: what moves.
         q, u: (n,), (d,).
         mass: (b,) [kg], inertia: (b, 3) principal moments [kg m^2], centre: (b, 3) of mass in the body's frame [m].
         weight: (b, 3) forces on the centres of mass [N].
     """
-    (J, axes), (dJ, _) = jax.jvp(lambda q: _carried(tree, bodies, q, centre), (q,), (tree.rate(q, u),))
-    bias, spin = dJ @ u, _in_axes(axes, J[:, 3:])
-    w = spin @ u
-    turned = _in_axes(axes, bias[:, 3:, None])[:, :, 0]
-    torque = -inertia * turned - jnp.cross(w, inertia * w)
-    force = weight - mass[:, None] * bias[:, :3]
-    rows = jnp.concatenate([J[:, :3], spin], axis=1)
-    return jnp.concatenate([force, torque], axis=1).ravel() @ rows.reshape(-1, u.size)
+    J, dJ = jax.jvp(lambda q: _carried(tree, bodies, q, centre), (q,), (tree.rate(q, u),))
+    w = dot("bid,d->bi", J[:, 3:], u)
+    given = jnp.concatenate([weight, -jnp.cross(w, inertia * w)], axis=1)
+    return dot("bid,bi->d", J, given - _weights(mass, inertia) * dot("bid,d->bi", dJ, u))
 
 
-def _in_axes(axes: Array, columns: Array) -> Array:
-    """(b, 3, k) columns along the principal axes (b, 3, 3) of each body."""
-    return jnp.sum(axes[:, :, :, None] * columns[:, :, None, :], axis=1)
+def _weights(mass: Array, inertia: Array) -> Array:
+    """(b, 6) D."""
+    return jnp.concatenate([jnp.broadcast_to(mass[:, None], inertia.shape), inertia], axis=1)
 
 
 def product(a: Array, b: Array) -> Array:
@@ -271,12 +315,6 @@ def product(a: Array, b: Array) -> Array:
     s, v, r, w = a[:, :1], a[:, 1:], b[:, :1], b[:, 1:]
     real = s * r - jnp.sum(v * w, axis=1, keepdims=True)
     return jnp.concatenate([real, s * w + r * v + jnp.cross(v, w)], axis=1)
-
-
-def _rotated(quaternion: Array, vector: Array) -> Array:
-    """(k, 3) vectors turned by unit quaternions (k, 4)."""
-    s, v = quaternion[:, :1], quaternion[:, 1:]
-    return vector + 2 * jnp.cross(v, jnp.cross(v, vector) + s * vector)
 
 
 def _unit(quaternion: Array) -> Array:

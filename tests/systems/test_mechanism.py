@@ -1,0 +1,290 @@
+"""Mechanisms from model files beside MuJoCo, which reads them, and beside closed forms."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import diffcontact as dc
+from diffcontact import Status
+
+mujoco = pytest.importorskip("mujoco", reason="mechanism reads files by MuJoCo, the extra `mujoco`")
+
+PENDULUM = """<mujoco><worldbody><body name="rod">
+<joint name="hinge" axis="0 1 0" damping=".1" armature=".01" stiffness="2" springref="20" ref="5"/>
+<geom type="capsule" size=".02" fromto="0 0 0 0 0 -1" mass="1"/></body></worldbody>
+<actuator><motor joint="hinge" gear="3" ctrlrange="-.5 .5"/>
+<position joint="hinge" kp="4" kv=".3" forcerange="-1 1"/></actuator></mujoco>"""
+
+# Every kind of joint below every other, anchors, welded bodies, inertias that are not along the axes.
+CHAIN = """<mujoco><option gravity="1 2 -9"/><worldbody><body name="base" pos="0 0 1"><freejoint name="free"/>
+<geom type="box" size=".05 .025 .025" mass=".37"/>
+<body name="arm" pos="-.035 .06 0"><joint name="elbow" axis="0 1 0" damping=".001" ref="10"/>
+  <geom type="box" pos=".035 .01 0" euler="10 20 30" size=".05 .025 .025" mass=".37"/>
+  <body name="rod" pos="0 .1 0" quat=".9 .1 .2 .1">
+    <joint name="shaft" type="slide" axis="0 .6 .8" pos=".1 0 0" stiffness="3" ref=".1" springref=".2"/>
+    <joint name="crank" pos=".01 .02 0" axis="1 0 0" armature=".1"/>
+    <geom type="capsule" size=".02 .1" mass=".2"/>
+    <body name="welded" pos=".1 0 .1" euler="20 30 40"><geom type="ellipsoid" size=".1 .02 .03" mass=".3"/>
+      <body name="bob" pos="0 .1 .1" euler="10 30 0" gravcomp=".4">
+        <joint name="socket" type="ball" stiffness="1.5" damping=".1" pos=".02 .03 .01"/>
+        <geom type="cylinder" size=".02 .1" pos=".02 .03 .1"/></body></body></body></body></body>
+<body name="other" pos="3 0 1"><freejoint/><geom size=".1" pos=".01 .02 .03"/></body></worldbody></mujoco>"""
+
+ARM = """<robot name="arm"><link name="base"/>
+<link name="upper"><inertial><origin xyz=".1 .02 .3" rpy=".1 .2 .3"/><mass value="2"/>
+<inertia ixx=".1" iyy=".2" izz=".15" ixy=".01" ixz="0" iyz=".02"/></inertial></link>
+<link name="lower"><inertial><origin xyz="0 0 .2"/><mass value="1"/>
+<inertia ixx=".05" iyy=".05" izz=".01" ixy="0" ixz="0" iyz="0"/></inertial></link>
+<joint name="shoulder" type="revolute"><parent link="base"/><child link="upper"/><origin xyz="0 0 1" rpy="0 .3 0"/>
+<axis xyz="0 1 0"/><limit lower="-1" upper="2" effort="10" velocity="3"/><dynamics damping=".3"/></joint>
+<joint name="lift" type="prismatic"><parent link="upper"/><child link="lower"/><origin xyz="0 .1 .6"/>
+<axis xyz="1 0 1"/><limit lower="0" upper=".5" effort="10" velocity="3"/></joint></robot>"""
+
+# Hips are ball joints with a largest angle.
+SPIDER = """<mujoco><worldbody><body name="trunk" pos="0 0 1"><freejoint/><geom type="ellipsoid" size=".2 .1 .05"/>{}
+</body></worldbody></mujoco>""".format(
+    "".join(
+        f"""<body name="thigh{i}" pos="{x} {y} 0"><joint type="ball" range="0 60"/><geom type="capsule" size=".02"
+fromto="0 0 0 {x} {y} 0"/><body name="shin{i}" pos="{x} {y} 0"><joint axis="{-y} {x} 0" range="-90 10"/>
+<geom type="capsule" size=".02" fromto="0 0 0 0 0 -.2"/></body></body>"""
+        for i, (x, y) in enumerate([(0.1, 0.1), (0.1, -0.1), (-0.1, -0.1), (-0.1, 0.1)])
+    )
+)
+MODELS = {"pendulum": PENDULUM, "chain": CHAIN, "arm": ARM, "spider": SPIDER}
+ONE_BODY = '<mujoco><worldbody><body name="b">{}<geom name="g" size=".1"/></body>{}</worldbody>{}</mujoco>'
+
+
+def made(text, **options):
+    """The mechanism without contacts of geoms, and MuJoCo's model of it."""
+    return dc.systems.mechanism(text, contacts=(), **options), mujoco.MjModel.from_xml_string(text)
+
+
+def state(system, seed=0):
+    rng = np.random.default_rng(seed)
+    q = rng.normal(size=system.q0.size)
+    return (q if system.normalise is None else np.asarray(system.normalise(q))), rng.normal(
+        size=system.model.tree.velocities
+    )
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_mass_forces_and_poses_are_those_of_mujoco(name):
+    system, m = made(MODELS[name])
+    control = np.array([0.9, -0.4])[: m.nu]
+    mass, force, poses = jax.jit(system.mass), jax.jit(system.force), jax.jit(system.body_poses)
+    for seed in range(3):
+        (q, u), d = state(system, seed), mujoco.MjData(m)
+        d.qpos[:], d.qvel[:], d.ctrl[:] = q, u, control
+        mujoco.mj_forward(m, d)
+        expected = np.stack([_times_mass(m, d, e) for e in np.eye(m.nv)])
+        np.testing.assert_allclose(mass(q, {}), expected, atol=1e-13)
+        forces = d.qfrc_passive + d.qfrc_actuator - d.qfrc_bias
+        np.testing.assert_allclose(force(0.0, q, u, {"control": control}), forces, atol=1e-12)
+        moving = m.body_weldid > 0
+        found = np.asarray(poses(q))
+        np.testing.assert_allclose(found[:, :3], d.xpos[moving], atol=1e-13)
+        along = np.sum(found[:, 3:] * d.xquat[moving], axis=1)
+        np.testing.assert_allclose(np.abs(along), 1.0, atol=1e-13)
+
+
+def _times_mass(m, d, vector):
+    found = np.zeros(m.nv)
+    mujoco.mj_mulM(m, d, found, vector)
+    return found
+
+
+def test_rates_and_longer_moves_are_those_of_mujoco():
+    system, m = made(CHAIN)
+    q, u = state(system)
+    moved, h = q.copy(), 1e-6
+    mujoco.mj_integratePos(m, moved, u, 0.3)
+    np.testing.assert_allclose(jax.jit(system.advance)(q, u, 0.3, {}), moved, atol=1e-13)
+    before, after = q.copy(), q.copy()
+    mujoco.mj_integratePos(m, before, u, -h)
+    mujoco.mj_integratePos(m, after, u, h)
+    np.testing.assert_allclose(jax.jit(system.rate)(q, u, {}), (after - before) / (2 * h), atol=1e-8)
+
+
+def test_parameters_replace_numbers_of_the_file():
+    system, _ = made(CHAIN)
+    q, u = state(system)
+    given = system.defaults
+    given["mass"][system.index("mass", "bob")] = 0.7
+    given["damping"][system.index("damping", "elbow")] = 0.2
+    body = '<body name="bob" pos="0 .1 .1" euler="10 30 0" gravcomp=".4">'
+    inertia, centre = system.defaults["inertia"][4], system.defaults["centre"][4]
+    inertial = '<inertial mass=".7" pos="{} {} {}" diaginertia="{} {} {}"/>'.format(*centre, *inertia)
+    text = CHAIN.replace(body, body + inertial).replace('damping=".001"', 'damping=".2"')
+    changed, _ = made(text)
+    np.testing.assert_allclose(jax.jit(system.mass)(q, given), jax.jit(changed.mass)(q, {}), atol=1e-13)
+    force = jax.jit(system.force)(0.0, q, u, given)
+    np.testing.assert_allclose(force, jax.jit(changed.force)(0.0, q, u, {}), atol=1e-12)
+    with pytest.raises(ValueError, match=r"params\['mass'\]: expected shape \(6,\), got \(2,\)"):
+        system.mass(q, {"mass": np.ones(2)})
+    with pytest.raises(ValueError, match=r"index\('mass', 'wing'\): expected one of base, arm, rod"):
+        system.index("mass", "wing")
+
+
+KINDS = {
+    "sphere": 'type="sphere" size=".1"',
+    "long": 'type="capsule" size=".1 .3"',
+    "thin": 'type="capsule" size=".05 .2"',
+    "box": 'type="box" size=".1 .2 .3"',
+    "ellipsoid": 'type="ellipsoid" size=".1 .2 .3"',
+}
+
+
+def _scene():
+    """All kinds above an inclined plane; the round ones meet each other."""
+    geoms = [
+        f'<body><freejoint/><geom name="{name}" {kind} pos=".03 .02 .1" euler="30 40 50" '
+        + f'contype="{0 if name in ("box", "ellipsoid") else 2}" '
+        + f'conaffinity="{1 if name in ("box", "ellipsoid") else 3}"/></body>'
+        for name, kind in KINDS.items()
+    ]
+    plane = '<geom name="floor" contype="1" conaffinity="0" type="plane" size="5 5 1" euler="10 20 0" pos="0 0 -.1"/>'
+    return f"<mujoco><worldbody>{plane}{''.join(geoms)}</worldbody></mujoco>"
+
+
+def test_gaps_are_distances_of_mujoco_and_slips_those_of_material_points():
+    text = _scene()
+    system, m = dc.systems.mechanism(text), mujoco.MjModel.from_xml_string(text)
+    d, names, gap, rng = (
+        mujoco.MjData(m),
+        np.array(system.names["contacts"]),
+        jax.jit(system.gap),
+        np.random.default_rng(1),
+    )
+    pairs = system.names["friction"]
+    assert set(pairs) == {f"floor/{name}" for name in KINDS} | {"sphere/long", "sphere/thin", "long/thin"}
+    for _ in range(50):
+        q = rng.normal(size=m.nq)
+        q.reshape(-1, 7)[:, 3:] /= np.linalg.norm(q.reshape(-1, 7)[:, 3:], axis=1, keepdims=True)
+        d.qpos[:] = q
+        mujoco.mj_forward(m, d)
+        gaps = np.asarray(gap(0.0, q, {}))
+        for pair in pairs:
+            one, other = (m.geom(name).id for name in pair.split("/"))
+            # Crossed capsules overlap by another depth: distances of their axes have no sign.
+            expected = mujoco.mj_geomDistance(m, d, one, other, 100.0, None)
+            np.testing.assert_allclose(gaps[names == pair].min(), expected, atol=1e-6)
+
+
+def test_friction_and_what_touches_are_those_of_mujoco():
+    """All geoms in one place: MuJoCo lists every pair that may touch."""
+    rng = np.random.default_rng(2)
+    sphere = '<geom name="g{}" size=".1" contype="{}" conaffinity="{}" friction="{}" priority="{}" condim="{}"/>'
+    numbers = [
+        (i, *rng.integers(0, 4, 2), rng.uniform(0.1, 1), *rng.integers(0, 2, 1), rng.choice([1, 3])) for i in range(8)
+    ]
+    own = [sphere.format(*row) for row in numbers]
+    joint = '<joint type="ball"/>'
+    text = f"""<mujoco><worldbody>{own[0]}<body name="a">{joint}{own[1]}<body name="b">{own[2]}
+    <body name="c">{joint}{own[3]}<body name="d">{joint}{own[4]}</body></body></body></body>
+    <body name="e">{joint}{own[5]}</body><body name="f"><freejoint/>{own[6]}<body name="g">
+    {joint}{own[7]}</body></body></worldbody><contact><exclude body1="a" body2="e"/>
+    <pair geom1="g6" geom2="g7" friction=".3 .3 0 0 0"/></contact></mujoco>"""
+    m = mujoco.MjModel.from_xml_string(text)
+    d = mujoco.MjData(m)
+    mujoco.mj_forward(m, d)
+    expected = {
+        tuple(sorted(m.geom(geom).name for geom in contact.geom)): 0.0 if contact.dim == 1 else contact.friction[0]
+        for contact in d.contact
+    }
+    system = dc.systems.mechanism(text)
+    pairs = [tuple(sorted(pair.split("/"))) for pair in system.names["friction"]]
+    assert len(pairs) == len(set(pairs)) > 5
+    assert dict(zip(pairs, system.defaults["friction"], strict=True)) == pytest.approx(expected)
+    only = dc.systems.mechanism(text, contacts=[("g7", "g6")], restitution={("g7", "g6"): 0.4}, friction=0.1)
+    assert only.names["contacts"] == ("g6/g7",)
+    assert only.index("friction", "g7", "g6") == 0
+    assert (only.defaults["restitution"], only.defaults["friction"]) == (0.4, 0.1)
+
+
+TENDON = '<tendon><fixed name="t"><joint joint="j" coef="1"/></fixed></tendon>'
+REFUSED = {
+    "equality": (ONE_BODY.format("<freejoint/>", "", '<equality><weld name="w" body1="b"/></equality>'), "'w' .weld."),
+    "frictionloss": (ONE_BODY.format('<joint name="j" frictionloss="1"/>', "", ""), "frictionloss of joint 'j'"),
+    "tendon": (
+        ONE_BODY.format('<joint name="j"/>', "", TENDON),
+        "tendon 't'",
+    ),
+    "actuator": (
+        ONE_BODY.format('<joint name="j"/>', "", '<actuator><cylinder name="c" joint="j"/></actuator>'),
+        "actuator 'c' .it has a state of its own.",
+    ),
+    "contact": (
+        ONE_BODY.format("<freejoint/>", '<geom name="h" type="cylinder" size="1 1"/>', ""),
+        "contact of geoms 'h' with 'g' .cylinder with sphere.",
+    ),
+    "margin": (
+        ONE_BODY.format("<freejoint/>", '<geom name="h" type="plane" size="1 1 1" margin=".1"/>', ""),
+        "margin of geoms 'h' with 'g'",
+    ),
+    "condim": (
+        ONE_BODY.format("<freejoint/>", '<geom name="h" type="plane" size="1 1 1" condim="4"/>', ""),
+        "condim 4 of geoms 'h' with 'g'",
+    ),
+    "fluid": (ONE_BODY.format("<freejoint/>", '', '<option density="1.2"/>'), "a medium of density 1.2"),
+    "mocap": (
+        ONE_BODY.format("<freejoint/>", '<body name="hand" mocap="true"><geom size=".1" contype="0"/></body>', ""),
+        "mocap body 'hand'",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_what_is_not_supported_is_refused_by_name_and_can_be_waived(kind):
+    text, line = REFUSED[kind]
+    with pytest.raises(ValueError, match=f"not supported: .*{line}.*ignore=.*'{kind}'"):
+        dc.systems.mechanism(text)
+    dc.systems.mechanism(text, ignore=(kind,))
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "line"),
+    [
+        ("<mujoco><nonsense/></mujoco>", {}, "MuJoCo cannot read text: XML Error"),
+        ("nowhere.xml", {}, "MuJoCo cannot read 'nowhere.xml'"),
+        ("<mujoco/>", {}, "expected a model with a joint"),
+        (PENDULUM, {"ignore": ("friction loss",)}, r"ignore=\('friction loss',\)\): expected some of equality"),
+        (PENDULUM, {"restitution": {"elbow": 0.5}}, r"restitution=\.\.\.\): 'elbow': expected one of"),
+        (PENDULUM, {"contacts": [("a", "b")]}, "geoms that do not touch in this model: a and b"),
+        (PENDULUM, {"control": 1.0}, "control=1.0.: expected a function"),
+        (3, {}, "expected a path or text"),
+    ],
+)
+def test_bad_arguments_are_named(model, options, line):
+    with pytest.raises(ValueError, match=line):
+        dc.systems.mechanism(model, **options)
+
+
+def test_files_are_read_and_pictures_have_every_geom(tmp_path):
+    (tmp_path / "scene.xml").write_text(_scene())
+    system = dc.systems.mechanism(tmp_path / "scene.xml")
+    shapes = [type(shape).__name__ for shape in system.draw(0.0, jnp.asarray(system.q0), {})]
+    assert shapes == ["Wall", "Ball", *["Polyhedron", "Ball"] * 2, "Polyhedron", *["Line"] * 3]
+    assert [one.name for one in system.draw.coordinates({})][:3] == ["x of joint 0", "y of joint 0", "z of joint 0"]
+    np.testing.assert_allclose(system.draw.up({}), [0, 0, 1])
+
+
+STOPPED = """<mujoco><option gravity="0 0 0"/><worldbody><body><joint name="hinge" axis="0 1 0" range="-90 30"/>
+<geom size=".1" pos="0 0 -1" mass="2"/></body></worldbody></mujoco>"""
+
+
+def test_a_hinge_bounces_between_its_stops():
+    """At constant rates 2 and -2 e rad/s."""
+    system = dc.systems.mechanism(STOPPED, restitution={"hinge": 0.5})
+    assert system.names["contacts"] == ("hinge low", "hinge high")
+    times, high = np.array([0.0, 0.2, 0.5]), np.pi / 6
+
+    def end(e):
+        run = dc.simulate(system, {"stop_restitution": e}, [0.0], [2.0], times)
+        return run.q[-1, 0], run.status
+
+    angle, slope, status = jax.jvp(end, (0.8,), (1.0,), has_aux=True)
+    left = 0.5 - high / 2.0
+    np.testing.assert_allclose(angle, high - 0.8 * 2.0 * left, atol=1e-12)
+    np.testing.assert_allclose(slope, -2.0 * left, atol=1e-12)
+    assert status == Status.OK
