@@ -168,10 +168,11 @@ class Touching:
     def _between(self, frames, first, second) -> Touch:
         middle, half, others, other_half, *radii = self.segments
         radius, other_radius = (jnp.asarray(x, frames.place.dtype) for x in radii)
-        a, d = frames.points(first, middle), frames.directions(first, half)
-        b, e = frames.points(second, others), frames.directions(second, other_half)
-        s, t = _nearest(b - a, d, e)
-        near, far = a + s[:, None] * d, b + t[:, None] * e
+        near, far = frames.points(first, middle), frames.points(second, others)
+        if half.any() or other_half.any():
+            d, e = frames.directions(first, half), frames.directions(second, other_half)
+            s, t = _nearest(far - near, d, e)
+            near, far = near + s[:, None] * d, far + t[:, None] * e
         distance, direction = unit(far - near)
         gap = distance - radius - other_radius
         return Touch(gap, direction, near + radius[:, None] * direction, far - other_radius[:, None] * direction)

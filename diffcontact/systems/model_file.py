@@ -153,9 +153,10 @@ class _Reader:
     def names(self, kind: str, numbers: Iterable[int]) -> tuple[str, ...]:
         return tuple(self.name(kind, number) for number in numbers)
 
-    def off(self, flag: str) -> bool:
-        """Whether the file disables a part of the physics."""
-        return bool(self.m.opt.disableflags & self._codes("mjtDisableBit", f"mjDSBL_{flag}")[0])
+    def off(self, *flags: str) -> bool:
+        """Whether the file disables a part of the physics, by one of these flags that this version of MuJoCo has."""
+        known = [f"mjDSBL_{flag}" for flag in flags if hasattr(self.mujoco.mjtDisableBit, f"mjDSBL_{flag}")]
+        return any(self.m.opt.disableflags & code for code in self._codes("mjtDisableBit", *known))
 
     def _codes(self, kind: str, *names: str) -> list[int]:
         """The numbers of an enumeration of MuJoCo."""
@@ -224,6 +225,8 @@ class _Reader:
             say("mocap", f"mocap body {self.name('body', body)!r}")
         if m.opt.enableflags & self._codes("mjtEnableBit", "mjENBL_OVERRIDE")[0]:
             say("flag", "flag override")
+        if m.body_gravcomp.any() and (self.off("PASSIVE") or (self.off("SPRING") and self.off("DAMPER"))):
+            say("flag", "gravity compensation without passive forces")
 
     def _refuse_in_joints(self):
         m = self.m
@@ -304,7 +307,7 @@ class _Reader:
 
     def pairs(self, contacts) -> list[tuple[int, int, int, float]]:
         """Geoms that may touch: two numbers, the dimension of the contact, and its friction."""
-        found = {} if self.off("CONTACT") or self.off("CONSTRAINT") else self._colliding()
+        found = {} if self.off("CONTACT", "CONSTRAINT") else self._colliding()
         if contacts is not None:
             named = {frozenset(self.names("geom", pair)): pair for pair in found}
             asked = [frozenset(pair) for pair in contacts]
@@ -364,8 +367,7 @@ class _Reader:
         limits = self.limits()
         actuators = self.actuators("actuator" in ignore)
         own = [self.geom(number) for number in range(m.ngeom)]
-        zero = self.off("SPRING")
-        stiffness = np.where(m.jnt_type == FREE, 0.0, np.zeros(m.njnt) if zero else m.jnt_stiffness)
+        stiffness = np.where(m.jnt_type == FREE, 0.0, m.jnt_stiffness) * (not self.off("SPRING", "PASSIVE"))
         sprung, balls = (np.flatnonzero(kinds) for kinds in (m.jnt_type >= SLIDE, m.jnt_type == BALL))
         joints = self.names("joint", range(m.njnt))
         stopped = [joints.index(name) for name in limits.names]
@@ -384,7 +386,7 @@ class _Reader:
             "inertia": m.body_inertia[moving],
             "centre": m.body_ipos[moving],
             "armature": m.dof_armature,
-            "damping": np.zeros(m.nv) if self.off("DAMPER") else m.dof_damping,
+            "damping": m.dof_damping * (not self.off("DAMPER", "PASSIVE")),
             "stiffness": stiffness,
             "springref": m.qpos_spring,
             "friction": np.array([friction for *_, friction in pairs]),
@@ -402,7 +404,7 @@ class _Reader:
     def limits(self) -> Limits:
         m = self.m
         kept = np.flatnonzero((m.jnt_limited != 0) & (m.jnt_type != FREE))
-        if self.off("LIMIT") or self.off("CONSTRAINT"):
+        if self.off("LIMIT", "CONSTRAINT"):
             kept = kept[:0]
         return Limits(self.names("joint", kept), m.jnt_qposadr[kept].copy(), m.jnt_type[kept] == BALL)
 
