@@ -193,13 +193,7 @@ def turned(q: Array, u: Array, s, params=None) -> Array:
 
 
 def dexpinv(theta: Array, u: Array, params=None) -> Array:
-    r"""(6 count,) theta' for which `turned`(q, theta, 1) moves with the velocities u (6 count,).
-
-    Straight ways are their own coordinates. Of the rotation vectors, with phi = |theta|,
-
-        theta' = w - theta x w / 2 + (1 - phi / 2 cot(phi / 2)) / phi^2 theta x (theta x w)
-
-    Source: A. Iserles, H. Munthe-Kaas, S. Norsett, A. Zanna, Acta Numerica 9 (2000) 215, equation (B.11).
+    """(6 count,) theta' for which `turned`(q, theta, 1) moves with the velocities u (6 count,); `poses.dexpinv`.
 
     Example:
         >>> import jax
@@ -209,16 +203,7 @@ def dexpinv(theta: Array, u: Array, params=None) -> Array:
     """
     del params
     turn, (velocity, w) = theta.reshape(-1, 6)[:, 3:], jnp.split(u.reshape(-1, 6), 2, axis=1)
-    square = jnp.sum(turn**2, axis=1, keepdims=True)
-    small = square < 0.1
-    half = jnp.sqrt(jnp.where(small, 1.0, square)) / 2
-    # After a whole turn the coordinates end; about one axis their rate does not ask for this factor.
-    sine = jnp.sin(half)
-    sine = jnp.where(jnp.abs(sine) > 1e-3, sine, 1e-3)
-    series = 1 / 12 + square * (1 / 720 + square * (1 / 30240 + square * (1 / 1209600 + square / 47900160)))
-    factor = jnp.where(small, series, (1 - half * jnp.cos(half) / sine) / (4 * half**2))
-    across = jnp.cross(turn, w)
-    return jnp.concatenate([velocity, w - across / 2 + factor * jnp.cross(turn, across)], axis=1).ravel()
+    return jnp.concatenate([velocity, poses.dexpinv(turn, w)], axis=1).ravel()
 
 
 def of_unit_length(q: Array) -> Array:
