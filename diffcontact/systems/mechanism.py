@@ -258,6 +258,7 @@ def _system(model: Model, control: Callable | None, impact_law: str) -> Mechanis
             "rate": lambda q, u, params: joints.rate(q, u),
             "normalise": joints.normalise,
             "advance": lambda q, u, s, params: joints.advance(q, u, s),
+            "dexpinv": lambda theta, u, params: joints.dexpinv(theta, u),
         }
     return Mechanism(
         gap,

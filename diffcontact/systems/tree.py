@@ -28,7 +28,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from diffcontact.systems import poses
+from diffcontact.systems import poses, spin
 
 FREE, BALL, SLIDE, HINGE = range(4)
 
@@ -167,8 +167,8 @@ class Tree:
         if not self.turning.size:
             return moved
         w = u[self.spins]
-        spin = jnp.concatenate([jnp.zeros_like(w[:, :1]), w], axis=1)
-        return moved.at[self.quaternions].set(product(q[self.quaternions], spin) / 2)
+        w = jnp.concatenate([jnp.zeros_like(w[:, :1]), w], axis=1)
+        return moved.at[self.quaternions].set(product(q[self.quaternions], w) / 2)
 
     def normalise(self, q: Array) -> Array:
         """(n,) q with quaternions of length one."""
@@ -181,14 +181,20 @@ class Tree:
         turn = poses.quaternion(s * u[self.spins])
         return moved.at[self.quaternions].set(product(q[self.quaternions], turn))
 
+    def dexpinv(self, theta: Array, u: Array) -> Array:
+        """(d,) theta' for which `advance`(q, theta, 1) moves with the velocities u, as `spin.dexpinv`."""
+        zero = jnp.zeros((self.turning.size, 3), u.dtype)
+        both = (jnp.concatenate([zero, x[self.spins]], axis=1).ravel() for x in (-theta, u))
+        return jnp.asarray(u).at[self.spins].set(spin.dexpinv(*both).reshape(-1, 6)[:, 3:])
+
     def jacobian(self, frames: Frames, frame: np.ndarray, point: Array) -> Array:
         """(k, 6, d) of the velocities of points (k, 3) in the world that belong to frames (k,), and of their spins."""
         axis = frames.directions(self.dof_axes, self.dof_axis)
         anchor = frames.points(self.dof_frame, self.dof_anchor)
         turns = self.dof_turns[:, None]
-        spin, straight = jnp.where(turns, axis, 0), jnp.where(turns, 0, axis)
-        moment = dot("dil,kdl->kid", dot("ijl,dj->dil", _CROSS, spin), point[:, None] - anchor[None])
-        spins = jnp.broadcast_to(spin.T[None], moment.shape)
+        angular, straight = jnp.where(turns, axis, 0), jnp.where(turns, 0, axis)
+        moment = dot("dil,kdl->kid", dot("ijl,dj->dil", _CROSS, angular), point[:, None] - anchor[None])
+        spins = jnp.broadcast_to(angular.T[None], moment.shape)
         return jnp.where(self.moves[frame][:, None], jnp.concatenate([moment + straight.T[None], spins], axis=1), 0)
 
     def velocities_of(self, frames: Frames, u: Array, frame: np.ndarray, point: Array) -> Array:

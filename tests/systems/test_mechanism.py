@@ -105,6 +105,14 @@ def test_rates_and_longer_moves_are_those_of_mujoco():
     mujoco.mj_integratePos(m, after, u, h)
     np.testing.assert_allclose(jax.jit(system.rate)(q, u, {}), (after - before) / (2 * h), atol=1e-8)
 
+    @jax.jit
+    def along(theta):
+        velocity = system.dexpinv(theta, u, {})
+        there, moving = jax.jvp(lambda theta: system.advance(q, theta, 1.0, {}), (theta,), (velocity,))
+        return moving, system.rate(there, u, {})
+
+    np.testing.assert_allclose(*along(0.5 * u[::-1]), atol=1e-13)
+
 
 def test_parameters_replace_numbers_of_the_file():
     system, _ = made(CHAIN)
