@@ -79,11 +79,15 @@ class Monitor:
         # A bounce that is back within the step rises by h/4 times its velocity at most.
         speed = size @ jnp.abs(left)
         meets = gain * jnp.where(~closed & (place.gap < h / 4 * speed), speed, 0.0) @ answers
-        margins = self.truncation.margins.roused(jnp.where(due.strike | ~held, self.left, 0.0) + meets, h)
+        margins = self.truncation.margins
+        assert margins is not None
+        margins = margins.roused(jnp.where(due.strike | ~held, self.left, 0.0) + meets, h)
         margins = margins.through(this @ normals, before, jump, alone)
         margins = margins.held(closes, normals, pushed)
         fastest = self._fastest(place)[:, 0]
-        large = (soft & _matters(now.rebound, fastest, lasting)) | (size @ margins.fast > CARRIED * fastest)
+        # Of a contact that stands the fastest motion is none: what counts as rest is no error.
+        carried = size @ margins.fast > CARRIED * fastest + now.limits.velocity
+        large = (soft & _matters(now.rebound, fastest, lasting)) | carried
         if now.direction.shape[1]:
             large = large | (soft & self._may_grip_otherwise(now, self._tail(now, soft, lasting, h)))
         truncation = replace(self.truncation, margins=margins)

@@ -278,8 +278,8 @@ class Equations(NamedTuple):
             # Along the parabola that the smooth motion is to second order.
             bend, zero = end.q - q - s * way, jnp.minimum(now.here.gap, 0.0) - now.limits.gap
             heights = lambda f: system.gap(t + f * s, q + f * s * way + f**2 * bend, params) - zero  # noqa: E731
-            ends = [(x.values[:count] - zero, s * x.rates[:count]) for x in (begin, seen)]
-            return meeting(heights, *ends, watch[:count])
+            first, last = ((x.values[:count] - zero, s * x.rates[:count]) for x in (begin, seen))
+            return meeting(heights, first, last, watch[:count])
 
         nowhere = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(advance, left))
         found = first_event(advance, begin, watch, zero, slow, left, rounding, between, nowhere)
