@@ -36,7 +36,8 @@ def test_an_ensemble_is_the_scene_at_every_point_of_the_grid(tmp_path, capsys):
         # It hits the floor at t, g t = sqrt(2 g height), and bounces once.
         t, left = np.sqrt(height / 5), 1.5 - np.sqrt(height / 5)
         np.testing.assert_allclose(held["outputs/q"][:, -1, 0], 5 - 10 * e * t * left + 5 * left**2, rtol=1e-12)
-        np.testing.assert_allclose(held["outputs/u"][:, -1, 0], 10 * left - 10 * e * t, rtol=1e-12)
+        # One of the velocities is zero: rounding of the 10 m/s that cancel.
+        np.testing.assert_allclose(held["outputs/u"][:, -1, 0], 10 * left - 10 * e * t, rtol=1e-12, atol=1e-13)
         np.testing.assert_allclose(held["outputs/impulse"][:].sum(axis=(1, 2)), 10 * (1 + e) * t, rtol=1e-12)
     # The same again finds it done; another scene does not touch it.
     before = (tmp_path / "runs.h5").read_bytes()
