@@ -10,7 +10,8 @@ tau is the spread. It is found by restricted maximum likelihood, with the weight
     -2 log L = sum_i log(s_i^2 + tau^2) + log |X^T W X| + Q(tau^2),      Q = sum_i w_i (y_i - x_i^T beta)^2
 
 beta is that of the weights, and its covariance (X^T W X)^-1 Q / (n - p), with quantiles of Student's t of n - p
-degrees of freedom: that of a few runs is honest, too. Q(tau^2) is a chi^2 number of n - p degrees of freedom whatever
+degrees of freedom: that of a few runs is honest, too. Where Q(0) is one of the 2.5 % smallest numbers it is that of the
+stated errors, (X^T W X)^-1. Q(tau^2) is a chi^2 number of n - p degrees of freedom whatever
 tau is, and the interval of tau holds those at which Q is none of the 2.5 % largest or smallest.
 
 Source: G. Knapp, J. Hartung, Statistics in Medicine 22 (2003) 2693, for the covariance; W. Viechtbauer, Statistics in
@@ -115,7 +116,9 @@ def spread(
         raise ValueError(f"spread(conditions): {names[own - 1]!r} follows from the others, expected one of its own")
     tau2 = _likeliest(y, s, X)
     beta, inverse, Q = _weighted(tau2, y, s, X)
-    covariance = inverse * Q / (n - p)
+    # Runs that agree better than their errors allow, as rounded ones may, say nothing of how large these are.
+    agree = _weighted(0.0, y, s, X)[2] < float(chdtri(n - p, (1 + _LEVEL) / 2))
+    covariance = inverse * (1.0 if agree else Q / (n - p))
     quantile = float(stdtrit(n - p, (1 + _LEVEL) / 2))
     found = [_value(b, float(np.sqrt(v)), quantile) for b, v in zip(beta, np.diag(covariance), strict=True)]
     ends = [_root(float(chdtri(n - p, level)), y, s, X) for level in ((1 - _LEVEL) / 2, (1 + _LEVEL) / 2)]
