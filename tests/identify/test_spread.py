@@ -38,6 +38,12 @@ def test_runs_of_equal_errors_give_the_textbooks_mean_and_spread(rng):
     assert found.spread == pytest.approx(np.sqrt(y.var(ddof=1) - 0.01), rel=1e-4)
 
 
+def test_runs_that_agree_to_their_last_digit_keep_the_error_of_their_fits():
+    found = spread([0.7, 0.7, 0.7], [0.03, 0.03, 0.03])
+    assert found.mean.stderr == pytest.approx(0.03 / np.sqrt(3))
+    assert found.spread == 0.0
+
+
 def test_a_condition_takes_its_part_of_the_spread(rng):
     height = np.linspace(0.0, 1.0, 30)
     y = 0.8 - 0.3 * height + 0.01 * rng.normal(size=30)
