@@ -52,6 +52,34 @@ class Sensitivity:
     dq: dict[str, Any]
     du: dict[str, Any]
 
+    @property
+    def status(self) -> Array:
+        """() that of the trajectory: 0 is right, else the first `Status` of motion or derivatives."""
+        return self.trajectory.status
+
+    def __str__(self) -> str:
+        """The status, and a table of the derivatives at the last time: a row for each parameter element."""
+        run = self.trajectory
+        if isinstance(run.t, Tracer) or run.t.ndim != 1:
+            return repr(self)
+        coordinates = [f"{letter}[{i}]" for letter, x in (("q", run.q), ("u", run.u)) for i in range(x.shape[1])]
+        cells = [("", *(f"d {coordinate}" for coordinate in coordinates))]
+        for (path, dq), du in zip(jax.tree.leaves_with_path(self.dq), jax.tree.leaves(self.du), strict=True):
+            name, ends = _name(path), np.concatenate([dq[-1], du[-1]])
+            for index in np.ndindex(ends.shape[1:]):
+                element = f"{name}[{', '.join(map(str, index))}]" if index else name
+                cells.append((f"/ d {element}", *(f"{x:.6g}" for x in ends[:, *index])))
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        lines = ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in cells]
+        status = Status(int(run.status))
+        return "\n".join([f"at t = {run.t[-1]:.6g} s, status {int(status)}: {status.message}", *lines])
+
+
+def _name(path: tuple[Any, ...]) -> str:
+    """Of a leaf: its parameter, and where it is in a tree of those."""
+    first, *rest = path
+    return f"{first.key}{jax.tree_util.keystr(tuple(rest))}"
+
 
 def sensitivity(
     system: Any,
@@ -81,7 +109,7 @@ def sensitivity(
             1 inside transformations.
         tolerance: of "auto", for every position and velocity at the times asked for [m, m/s], and for every derivative
             relative to the largest one by the same parameter. None is 1e-6, in single precision 1e-3. Steps of a given
-            number do not look at it.
+            number take none.
 
     Returns:
         A `Sensitivity`. With "auto" the trajectory's `error` is the larger one of both changes. The status is
@@ -98,6 +126,10 @@ def sensitivity(
         >>> s = dc.sensitivity(balls, params, [0.0, 0.52], [1.0, 0.0], [0.0, 1.0], wrt=["q0", "restitution"])
         >>> print((s.dq["q0"][-1] + 0.0).round(3).tolist(), s.dq["restitution"].shape)  # they exchange places
         [[0.0, 1.0], [1.0, 0.0]] (2, 2)
+        >>> print(dc.sensitivity(balls, params, [0.0, 0.52], [1.0, 0.0], [0.0, 1.0], wrt=["restitution"]))
+        at t = 1 s, status 0: fine
+                         d q[0]  d q[1]  d u[0]  d u[1]
+        / d restitution   -0.34    0.34    -0.5     0.5
     """
     wrt = names(params, wrt)
     given = times
@@ -116,6 +148,8 @@ def sensitivity(
 
     substeps = (1 if inside else "auto") if substeps is None else substeps
     if not isinstance(substeps, str):
+        if tolerance is not None:
+            raise ValueError(f'tolerance={tolerance!r}: expected substeps="auto" with it, got substeps={substeps!r}')
         found = run(substeps)
         at = system, params, found.trajectory, wrt, scheme, int(substeps)
         return found if inside or not certifies(system, scheme) else _unless_at_a_tie(found, *at)

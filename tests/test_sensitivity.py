@@ -51,6 +51,20 @@ def test_a_bounce_has_the_derivative_of_its_formula(found):
     np.testing.assert_allclose(found.dq["gravity"][1], -(0.1**2) / 2, rtol=1e-12)
 
 
+def test_it_is_printed_as_a_table_by_name(found):
+    head, columns, *rows = str(found).splitlines()
+    assert head == "at t = 0.8 s, status 0: fine"
+    assert found.status == Status.OK
+    assert columns.split() == ["d", "q[0]", "d", "u[0]"]
+    for row, name, element in zip(rows, NAMES, ("e", "gravity", "q0[0]", "u0[0]"), strict=True):
+        label, values = row.removeprefix("/ d ").split(maxsplit=1)
+        ends = [float(np.ravel(by[name][-1])[0]) for by in (found.dq, found.du)]
+        assert label == element
+        np.testing.assert_allclose([*map(float, values.split())], ends, rtol=1e-5)
+    lanes = jax.tree.map(lambda x: x[None], found)
+    assert str(lanes) == repr(lanes)
+
+
 def test_forward_and_reverse_mode_agree(monkeypatch):
     """Of a point that is stopped by a wall that leans, by a scheme that compiles quickly."""
     params = _known(zoo.QUADRICS) | {"normals": np.array([[-1.0, -0.5], [1.0, 0.0], [1.0, 0.0]])}
@@ -94,6 +108,11 @@ def test_a_touch_that_only_grazes_has_no_derivative(clearance, status):
 def test_names_are_checked(wrt, message):
     with pytest.raises(ValueError, match=message):
         sensitivity(wrt=wrt)
+
+
+def test_a_tolerance_of_steps_of_a_given_number_is_refused():
+    with pytest.raises(ValueError, match=r'^tolerance=1e-06: expected substeps="auto" with it, got substeps=3$'):
+        sensitivity(tolerance=1e-6, substeps=3)
 
 
 @pytest.mark.parametrize("tolerance", [np.nan, -1.0, 0, np.inf, [1e-3], "x"])

@@ -19,6 +19,7 @@ from diffcontact.status import Status
 from diffcontact.system import System
 
 HELP = "check the hypotheses of the convergence theorems on a scene's runs"
+EXAMPLE = "check out/demo/carts.toml"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

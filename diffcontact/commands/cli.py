@@ -26,6 +26,21 @@ from diffcontact.host.interruption import heeded
 from diffcontact.host.messages import say
 from diffcontact.host.progress import shown
 
+NEXT = """\
+diffcontact finds the parameters of motions with contact, impacts and dry friction.
+
+Nothing measured yet   python -m diffcontact demo                     carts that never existed: simulated, fitted, shown
+A recording            python -m diffcontact new RECORDING.csv        look at it, write a scene to start from
+A scene, a TOML file   python -m diffcontact fit SCENE.toml           parameters, error bars, a verdict, a page
+                       python -m diffcontact simulate SCENE.toml      the motion, as a page that plays
+                       python -m diffcontact design SCENE.toml        what to film next
+                       python -m diffcontact ensemble --help          the motion for thousands of parameters
+                       python -m diffcontact check SCENE.toml         do the convergence theorems apply?
+What a scene may say   python -m diffcontact scene
+Something is odd       python -m diffcontact doctor                   versions, devices, a test of the installation
+
+python -m diffcontact COMMAND --help lists the options of a command, with an example.
+--out names the folder of the results; where a command writes one file, a name with an ending is that file."""
 NOTHING_HALF_WRITTEN = "no file was left half-written"
 
 
@@ -43,6 +58,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         _speak_any_alphabet()
         options = _parser().parse_args(arguments)
+        if options.run is None:
+            say(*NEXT.splitlines())
+            return int(ExitCode.DONE)
         interrupted = options.interrupted
         # Parameters are wanted to more digits than float32 has; a library must not decide that, a program must.
         jax.config.update("jax_enable_x64", True)
@@ -97,9 +115,16 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="python -m diffcontact", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    parser.set_defaults(run=None, interrupted=NOTHING_HALF_WRITTEN)
+    commands = parser.add_subparsers(metavar="COMMAND")
     for command in (new, simulate, fit, design, check, ensemble, demo, scene, doctor):
-        options = commands.add_parser(command.__name__.rpartition(".")[2], help=command.HELP)
+        options = commands.add_parser(
+            command.__name__.rpartition(".")[2],
+            help=command.HELP,
+            description=f"{command.HELP[0].upper()}{command.HELP[1:]}.",
+            epilog=f"example:\n  python -m diffcontact {command.EXAMPLE}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
         options.set_defaults(run=command.run, interrupted=NOTHING_HALF_WRITTEN)
         options.add_argument("--quiet", action="store_true", help="no progress on the terminal")
         command.add_arguments(options)

@@ -21,6 +21,7 @@ from diffcontact.simulate import simulate
 from diffcontact.systems import carts
 
 HELP = "simulate two carts, fit them, show truth beside estimate"
+EXAMPLE = "demo --out out/demo"
 
 TRUTH = {"restitution": 0.8, "mass_ratio": 1.3, "distance": 0.1, "tilt": 5e-3, "sag": 0.0, "drag": 0.03}
 _Q0, _U0 = (0.2, 0.9), (0.25, -0.15)

@@ -33,6 +33,7 @@ from diffcontact.scene.preparation import PreparedRun
 from diffcontact.scene.study import Study, read_study
 
 HELP = "say what to film next, so that a parameter becomes as certain as possible"
+EXAMPLE = "design out/demo/carts.toml --sought restitution --control duration=2:6 --out out/next"
 
 # Of the record as it was, and of the largest velocity at its start.
 _SHORTEST, _LONGEST, _SLOWEST, _FASTEST, _SPEED = 0.5, 2.0, 0.5, 2.0, 2.0
@@ -53,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--candidates", type=count, default=60, metavar="N", help="how many are scanned, about (60)")
     parser.add_argument("--draws", type=count, default=3, metavar="N", help="of the parameters, for the mean (3)")
-    parser.add_argument("--out", type=path, metavar="DIR", help="where design.json and design.png go")
+    parser.add_argument("--out", type=path, metavar="DIR", help="folder for design.json and design.png")
 
 
 def run(options: argparse.Namespace) -> ExitCode:

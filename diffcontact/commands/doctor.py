@@ -22,6 +22,7 @@ from diffcontact.simulate import simulate
 from diffcontact.systems import balls
 
 HELP = "show versions, devices, precision and speed, and whether the installation is sound"
+EXAMPLE = "doctor --bench"
 
 _BATCH = 40_000
 _STEPS = 1_000

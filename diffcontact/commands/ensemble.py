@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diffcontact.commands.complaint import ExitCode, about
-from diffcontact.commands.options import add_scene, count, path
+from diffcontact.commands.options import add_scene, count, file_of, path
 from diffcontact.commands.setting import RANGE, parse_times, read_values, setting
 from diffcontact.commands.steps import enough, halved, tolerance
 from diffcontact.ensemble import ensemble
@@ -38,6 +38,7 @@ from diffcontact.simulate import simulate
 from diffcontact.status import Status
 
 HELP = "simulate a scene for many values of its parameters"
+EXAMPLE = "ensemble out/demo/carts.toml --vary restitution=0.5:0.9:1000 --out out/runs.h5"
 
 _VARIED = re.compile(r"\s*(\w+)\s*(?:\[\s*([0-9]{1,9})\s*\])?\s*=(.*)")
 # Above it there is no memory for the parameters and no disk for the motions.
@@ -47,7 +48,7 @@ _PATIENCE = 10
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """SCENE --vary NAME=LOW:HIGH:COUNT --out FILE [--data FILE ...] [--times LOW:HIGH:COUNT] [--chunk N]
+    """SCENE --vary NAME=LOW:HIGH:COUNT --out PLACE [--data FILE ...] [--times LOW:HIGH:COUNT] [--chunk N]
     [--dask ADDRESS]
     """
     add_scene(parser)
@@ -59,7 +60,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="COUNT values of a parameter, or of its element NAME[0], from LOW to HIGH; several --vary form a grid",
     )
     parser.add_argument(
-        "--out", type=path, required=True, metavar="FILE", help="HDF5 file; one that is there already is resumed"
+        "--out",
+        type=path,
+        required=True,
+        metavar="PLACE",
+        help="folder for runs.h5, or an HDF5 file; one that is there already is resumed",
     )
     parser.add_argument("--times", metavar=RANGE, help="when; default: at the times of the first run")
     parser.add_argument("--chunk", type=count, metavar="N", help="lanes at once; default: 256 for each CPU device")
@@ -79,7 +84,7 @@ def run(options: argparse.Namespace) -> ExitCode:
         return vary(
             options.scene,
             variations,
-            options.out,
+            file_of(options.out, "runs.h5"),
             files=options.data,
             times=times,
             chunk=options.chunk,

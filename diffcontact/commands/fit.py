@@ -31,6 +31,7 @@ from diffcontact.scene.spread import (
 from diffcontact.scene.study import Study, read_study
 
 HELP = "fit the parameters of a scene to measured runs"
+EXAMPLE = "fit out/demo/carts.toml --data RUN1.csv RUN2.csv --out out/mine"
 # A fit of so many rows takes a minute.
 _LONG = 50_000
 # A table of more rows is not printed.
@@ -41,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """SCENE [--data FILE ...] [--out DIR] [--strict] [--laws] [--conditions CSV]"""
     add_scene(parser)
     parser.add_argument(
-        "--out", type=path, metavar="DIR", help="where result.json and report.html go; default: as the scene says"
+        "--out", type=path, metavar="DIR", help="folder for result.json and report.html; default: as the scene says"
     )
     parser.add_argument(
         "--strict", action="store_true", help="exit with 3 also where the model does not explain the data"

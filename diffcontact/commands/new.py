@@ -7,23 +7,24 @@ import errno
 from pathlib import Path
 
 from diffcontact.commands.complaint import ExitCode
-from diffcontact.commands.options import path
+from diffcontact.commands.options import file_of, path
 from diffcontact.host.files import require_writable, write_new
 from diffcontact.host.messages import one_line, say
 
 HELP = "look at a recording and write a scene to start from"
+EXAMPLE = "new RECORDING.csv --out out/mine.toml"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """FILE [--out SCENE.toml]"""
+    """FILE [--out PLACE]"""
     parser.add_argument(
         "file", type=path, metavar="FILE", help="what a camera, a tracker or a telephone wrote, as text"
     )
     parser.add_argument(
         "--out",
         type=path,
-        metavar="SCENE.toml",
-        help="a file that does not exist; default: FILE's name with .toml, here",
+        metavar="PLACE",
+        help="folder, or a .toml file that does not exist; default: FILE's name with .toml, here",
     )
 
 
@@ -32,9 +33,10 @@ def run(options: argparse.Namespace) -> ExitCode:
     # Here, so that no other command waits for scipy.signal, a third of a second.
     from diffcontact.scene.draft import draft, survey
 
-    out = options.out or Path(options.file.with_suffix(".toml").name)
+    usual = options.file.with_suffix(".toml").name
+    out = Path(usual) if options.out is None else file_of(options.out, usual)
     if out.exists() or out.is_symlink():
-        raise FileExistsError(errno.EEXIST, "exists already, expected a new file: --out SCENE.toml", str(out))
+        raise FileExistsError(errno.EEXIST, "exists already, expected a new file: --out PLACE", str(out))
     require_writable(out.parent)
     found = survey(options.file)
     what, text = draft(found, out.parent, str(out))

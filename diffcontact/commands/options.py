@@ -35,6 +35,20 @@ def path(text: str) -> Path:
     return Path(text)
 
 
+def file_of(out: Path, name: str) -> Path:
+    """The file that `--out` names, where a command writes one: a folder holds it under its usual name.
+
+    Args:
+        out: a name with an ending is the file, any other one and a folder that is there the folder.
+        name: the usual name.
+
+    Example:
+        >>> str(file_of(Path("out/mine"), "motion.html")), str(file_of(Path("out/ball.html"), "motion.html"))
+        ('out/mine/motion.html', 'out/ball.html')
+    """
+    return out / name if out.is_dir() or not out.suffix else out
+
+
 def count(text: str) -> int:
     """A whole number.
 

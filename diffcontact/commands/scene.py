@@ -9,6 +9,7 @@ from diffcontact.host.messages import say
 from diffcontact.scene.reference import reference
 
 HELP = "print every key that a scene may hold, and every parameter of the ready-made systems"
+EXAMPLE = "scene"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import jax.numpy as jnp
 
 from diffcontact.commands.complaint import ExitCode, about
-from diffcontact.commands.options import add_scene, path
+from diffcontact.commands.options import add_scene, file_of, path
 from diffcontact.commands.overwriting import require_own, results_folder
 from diffcontact.commands.results import written_all_the_same
 from diffcontact.commands.setting import RANGE, parse_times, setting
@@ -25,17 +25,18 @@ from diffcontact.system import System
 from diffcontact.trajectory import Trajectory
 
 HELP = "play a scene at its parameters' values, with data or without"
+EXAMPLE = "simulate out/demo/carts.toml --out out/motion.html"
 
 # Impacts that the page marks, at most.
 _LISTED = 256
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """SCENE [--data FILE ...] [--times LOW:HIGH:COUNT] [--out FILE]"""
+    """SCENE [--data FILE ...] [--times LOW:HIGH:COUNT] [--out PLACE]"""
     add_scene(parser)
     parser.add_argument("--times", metavar=RANGE, help="when; default: at the times of the first run")
     parser.add_argument(
-        "--out", type=path, metavar="FILE", help="default: motion.html in the scene's folder of results"
+        "--out", type=path, metavar="PLACE", help="folder for motion.html, or an .html file; default: as the scene says"
     )
 
 
@@ -43,9 +44,9 @@ def run(options: argparse.Namespace) -> ExitCode:
     """Simulate the scene and write the page."""
     times = None if options.times is None else parse_times(options.times)
     document = read_scene(options.scene)
-    out = options.out or results_folder(None, document) / "motion.html"
+    out = file_of(options.out or results_folder(None, document), "motion.html")
     require_writable(out.parent)
-    require_own(out, is_page, "--out FILE")
+    require_own(out, is_page, "--out PLACE")
     params, grid, draw = setting(document, options.scene, options.data, times)
     ready = document.ready
     with about(document.file), stage("simulation"):

@@ -25,6 +25,7 @@ from diffcontact.simulate import Trajectory
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from pandas import DataFrame
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,8 +179,36 @@ class FitResult(Estimate):
         """What a notebook shows: the page."""
         return framed(page(fit_report(self, self.verdict)))
 
+    def table(self) -> str:
+        """The estimates as aligned text: value, standard error, interval and note, with what they rest on."""
+        return text_table(self.rows(), self.scope, self.verdict.taken)
+
+    def to_frame(self) -> DataFrame:
+        """The estimates as a DataFrame of pandas: a row for each element, by its name.
+
+        Columns: value, stderr, low, high (of the 95 % interval), note. What is not bounded is infinite.
+
+        Raises:
+            ImportError: pandas is absent.
+        """
+        try:
+            from pandas import DataFrame
+        except ImportError:
+            raise ImportError("FitResult.to_frame: pandas is absent; pip install 'diffcontact[pandas]'") from None
+        rows = [
+            {
+                "value": row["value"],
+                "stderr": float("inf") if row["stderr"] is None else row["stderr"],
+                "low": float("-inf") if row["interval95"][0] is None else row["interval95"][0],
+                "high": float("inf") if row["interval95"][1] is None else row["interval95"][1],
+                "note": row["note"],
+            }
+            for row in self.rows()
+        ]
+        return DataFrame(rows, index=list(self.names))
+
     def __str__(self) -> str:
-        lines = [f"{self.verdict}\n", text_table(self.rows(), self.scope, self.verdict.taken)]
+        lines = [f"{self.verdict}\n", self.table()]
         lines.append(f"cost {self.cost:.6g}, {self.dof} degrees of freedom; {self.message}")
         lines.append(
             f"chi^2 per degree of freedom {self.chi2_per_dof:.3g}, AIC {self.aic:.6g}, BIC {self.bic:.6g} with "

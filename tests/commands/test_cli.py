@@ -2,15 +2,17 @@
 
 import errno
 import os
+import re
 import subprocess
 import sys
 
 import pytest
 from command_line import BALL, assert_one_line, write
 
-from diffcontact.commands.cli import main
+from diffcontact.commands.cli import _parser, main
 from diffcontact.commands.complaint import complain
 from diffcontact.commands.demo import SCENE
+from diffcontact.commands.options import file_of
 from diffcontact.commands.overwriting import results_folder
 from diffcontact.commands.results import written_all_the_same
 from diffcontact.host import files
@@ -19,6 +21,7 @@ from diffcontact.scene.document import read_scene
 from diffcontact.scene.study import Study
 
 print_ = print
+COMMANDS = ("new", "simulate", "fit", "design", "check", "ensemble", "demo", "scene", "doctor")
 
 
 def fit(scene):
@@ -68,6 +71,30 @@ def test_a_standard_output_that_is_full_is_told(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("builtins.print", lambda *words, **to: full() if "file" not in to else print_(*words, **to))
     assert fit(write(tmp_path)) == 2
     assert_one_line(capsys, "standard output: No space left on device")
+
+
+def test_without_a_command_it_says_what_comes_next(capsys):
+    assert main([]) == 0
+    lines = re.findall(r"python -m diffcontact (.*?)(?:  |$)", capsys.readouterr().out, re.MULTILINE)
+    assert {line.split()[0] for line in lines} == {*COMMANDS, "COMMAND"}
+    for line in lines:
+        if not line.endswith("--help") and "COMMAND" not in line:
+            assert _parser().parse_args(line.split()).run
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_ends_with_an_example_that_is_understood(command, capsys):
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    example = capsys.readouterr().out.splitlines()[-1].strip()
+    assert example.startswith(f"python -m diffcontact {command}")
+    assert _parser().parse_args(example.split()[3:]).run
+
+
+def test_a_folder_and_a_file_are_told_by_the_ending(tmp_path):
+    (tmp_path / "runs.v2").mkdir()
+    for out, file in (("new", "new/motion.html"), ("a.html", "a.html"), ("runs.v2", "runs.v2/motion.html")):
+        assert file_of(tmp_path / out, "motion.html") == tmp_path / file
 
 
 def test_what_few_commands_need_is_not_waited_for():

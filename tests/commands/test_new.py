@@ -213,7 +213,7 @@ def test_a_file_that_is_there_stays(recording, tmp_path, capsys):
     file = recording("phyphox")
     (tmp_path / "phyphox.toml").write_text("mine")
     assert main(["new", str(file)]) == 2
-    assert_one_line(capsys, "phyphox.toml: exists already, expected a new file: --out SCENE.toml")
+    assert_one_line(capsys, "phyphox.toml: exists already, expected a new file: --out PLACE")
     assert (tmp_path / "phyphox.toml").read_text() == "mine"
     assert main(["new", str(file), "--out", "scenes/mine.toml"]) == 0
     assert 'files = ["../phyphox.txt"]' in (tmp_path / "scenes" / "mine.toml").read_text()

@@ -4,6 +4,7 @@ import copy
 import dataclasses
 import json
 import pickle
+import sys
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -44,6 +45,29 @@ def run():
 @pytest.fixture(scope="module")
 def result(run):
     return fit(run, BALL_START, BALL_FREE)
+
+
+def test_estimates_are_a_table_and_a_frame(result, monkeypatch):
+    frame = result.to_frame()
+    assert list(frame.index) == list(result.names)
+    assert list(frame) == ["value", "stderr", "low", "high", "note"]
+    for name, row in frame.iterrows():
+        parameter, index = result.place(name)
+        assert row["value"] == result.params[parameter][index]
+        assert row["stderr"] == result.stderr[parameter][index]
+        assert (row["low"], row["high"]) == tuple(result.interval95[parameter][index])
+    assert result.table() in str(result)
+    assert [line.split()[0] for line in result.table().splitlines()[2:4]] == list(result.names)[:2]
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match=r"to_frame: pandas is absent; pip install 'diffcontact\[pandas\]'"):
+        result.to_frame()
+
+
+def test_an_estimate_without_an_end_is_infinite_in_a_frame(result):
+    endless = {name: np.array([-np.inf, np.inf]) for name in result.interval95}
+    frame = replace(result, interval95=endless).to_frame()
+    assert np.all(frame["low"] == -np.inf)
+    assert np.all(frame["high"] == np.inf)
 
 
 def test_a_result_comes_back_from_its_file(result, tmp_path):
