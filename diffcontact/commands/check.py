@@ -12,6 +12,7 @@ from diffcontact.commands.complaint import ExitCode, about
 from diffcontact.commands.options import add_scene
 from diffcontact.commands.steps import accuracy
 from diffcontact.host.messages import say
+from diffcontact.host.progress import stage
 from diffcontact.hypotheses import report
 from diffcontact.scene.study import Study, read_study
 from diffcontact.simulate import Trajectory, simulate
@@ -30,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> ExitCode:
     """Print the hypotheses along the scene's runs."""
     study = read_study(options.scene, options.data)
-    with about(study.scene.file):
+    with about(study.scene.file), stage("hypotheses"):
         checked = check(study)
     say(*checked.splitlines())
     return ExitCode.DONE

@@ -15,6 +15,7 @@ from diffcontact.commands.options import path
 from diffcontact.commands.overwriting import require_own
 from diffcontact.host.files import require_writable, write_atomically
 from diffcontact.host.messages import say
+from diffcontact.host.progress import stage
 from diffcontact.scene import read_study
 from diffcontact.scene.units import Unit
 from diffcontact.simulate import simulate
@@ -79,7 +80,8 @@ def demo(folder: Path) -> ExitCode:
         As `fit_and_report`.
     """
     require_writable(folder)
-    texts = {"carts.csv": measure(), "carts.toml": SCENE}
+    with stage("simulation"):
+        texts = {"carts.csv": measure(), "carts.toml": SCENE}
     for name, text in texts.items():
         # The scene is there to be edited, and stays as it was then.
         require_own(folder / name, text.encode().__eq__, "--out DIR")

@@ -16,6 +16,7 @@ from diffcontact.commands import cache
 from diffcontact.commands.bench import bench
 from diffcontact.commands.complaint import ExitCode
 from diffcontact.host.messages import say
+from diffcontact.host.progress import stage
 from diffcontact.host.versions import versions
 from diffcontact.qp import native
 from diffcontact.simulate import simulate
@@ -54,10 +55,12 @@ def doctor() -> ExitCode:
     say(f"{'cache':12} {cache.described()}")
     dtype = jnp.result_type(float)
     say(f"{'precision':12} {dtype}, spacing of numbers at 1: {jnp.finfo(dtype).eps:.3g}")
-    wrong = wrong_matrix_products()
+    with stage("self-test"):
+        wrong = wrong_matrix_products()
     verdict = "as numpy has them" if not wrong else "BROKEN: install another jax release (jax issue 39103)"
     say(f"{'self-test':12} {_BATCH} matrix-vector products, {wrong} wrong: {verdict}")
-    first, again, impacts, energy = _reference_simulation()
+    with stage("simulation"):
+        first, again, impacts, energy = _reference_simulation()
     say(f"{'simulation':12} two balls in a box, {_STEPS} steps, {impacts} impacts: {again:.3f} s")
     say(f"{'compilation':12} {first - again:.1f} s")
     sound = impacts > 0 and abs(energy) < _energy_tolerance(dtype)

@@ -31,6 +31,7 @@ from diffcontact.commands.steps import enough, halved, tolerance
 from diffcontact.ensemble import ensemble
 from diffcontact.host.files import require_writable
 from diffcontact.host.messages import did_you_mean, say, shown
+from diffcontact.host.progress import stage
 from diffcontact.scene.document import Scene, read_scene
 from diffcontact.scene.study import require_possible
 from diffcontact.scene.ties import followed
@@ -211,7 +212,8 @@ def vary(
 
     lanes, allowed, given = next(iter(batch.values())).shape[0], tolerance(document), document.substeps
     auto = isinstance(given, str)
-    substeps = enough(moved, batch, grid.size - 1, allowed) if isinstance(given, str) else given
+    with stage("length of steps"):
+        substeps = enough(moved, batch, grid.size - 1, allowed) if isinstance(given, str) else given
 
     def run(varied):
         motion = halved(partial(moved, varied), substeps, allowed) if auto else moved(varied, substeps)

@@ -140,13 +140,13 @@ def fit(
     _check_search(method, starts, seed, shooting)
     if noise not in NOISES:
         raise ValueError(f"fit(noise): {noise!r} does not exist; there is {', '.join(map(repr, NOISES))}")
-    objective = Objective.of(
-        problem, params, free, loss=loss, f_scale=f_scale, priors=priors, tied=tied, progress=progress
-    )
-    if check is not False:
-        require_finite(objective)
-        refuse_hopeless(objective, strict=check is True)
     with stage("fit"):
+        objective = Objective.of(
+            problem, params, free, loss=loss, f_scale=f_scale, priors=priors, tied=tied, progress=progress
+        )
+        if check is not False:
+            require_finite(objective)
+            refuse_hopeless(objective, strict=check is True)
         found, factors = search(objective, method, starts, seed, shooting), ()
         objective, found = with_resolved_steps(objective, found)
         objective, found = without_weightless(objective, found)

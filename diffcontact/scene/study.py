@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from diffcontact.host.progress import stage
 from diffcontact.identify import FitResult, Observations, Problem, fit
 from diffcontact.identify.fit import Progress
 from diffcontact.identify.problem.impacts import Impacts
@@ -117,7 +118,8 @@ class Study:
         task = self.task()
         result = fit(task.problems, task.params, task.free, **task.known, progress=progress, **self.scene.fit)
         units = {name: (known.unit, known.factor) for name, known in self.scene.parameters.items()}
-        return result.judged(units, short([run.label for run in self.runs]), PHRASES)
+        with stage("verdict"):
+            return result.judged(units, short([run.label for run in self.runs]), PHRASES)
 
 
 def without_unit(column: str) -> str:
