@@ -185,7 +185,7 @@ class VelocityBound:
 
     Attributes:
         horizon: () T_1 = (sqrt(a^2 + 4 b) - a) / (2 b) [s]: the estimate holds for T below.
-        bound: () a_1(T) >= |u(t)| on [t_0, t_0 + T] [m/s]; infinite for T >= T_1.
+        bound: () a_1(T) >= |u(t)| from t_0 to t_0 + T [m/s]; infinite for T >= T_1.
     """
 
     horizon: Array

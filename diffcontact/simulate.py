@@ -58,8 +58,8 @@ def simulate(
         params: what the system's functions are given, any pytree of numbers. A dict may hold keys that they do not
             read, for `initial` or other runs; one that looks misspelled is refused, or told by a warning where the
             right one is there, too.
-        q0: (d,) position at times[0] [m]; no gap may be negative.
-        u0: (d,) velocity at times[0] [m/s].
+        q0: (d,) position at the first time [m]; no gap may be negative.
+        u0: (d,) velocity at the first time [m/s].
         times: (n + 1,) increasing, any spacing [s].
         scheme: a step map, one of `diffcontact.schemes` or a `Scheme` of your own; None means `EventTimed()`.
         substeps: each interval is cut into so many equal steps; "auto", outside transformations: into as many as it

@@ -13,8 +13,10 @@ import argparse
 import os
 import runpy
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from contextlib import chdir
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import study_pictures as studies
+from matplotlib.animation import FuncAnimation
 from matplotlib.figure import Figure
 from study_pictures import blank
 
@@ -213,18 +216,121 @@ def disc(axes: Any, centre, radius: float, colour: str) -> None:
     axes.add_patch(Circle(tuple(centre), radius, fc=colour, ec="k", lw=0.4, alpha=0.7))
 
 
+# %% [markdown]
+# ## Pictures of the guides
+
+
+# %%
+def pendulum() -> tuple[dc.System, dict[str, float]]:
+    """A pendulum with drag that hits a wall: forces are smooth, so that orders show."""
+    system = dc.System(
+        gap=lambda t, q, p: q + p["wall"],
+        force=lambda t, q, u, p: -9.81 * p["length"] * jnp.sin(q) - p["drag"] * u,
+        mass=lambda q, p: p["length"] ** 2 * jnp.ones(1),
+        restitution=lambda p: p["e"],
+    )
+    return system, {"wall": 0.2, "length": 0.5, "drag": 0.01, "e": 0.7}
+
+
+def work_precision() -> Figure:
+    """Seconds for state and derivative of a pendulum at a wall, and their errors, for each scheme over its steps."""
+    system, params = pendulum()
+    schemes = {f"EventTimed, order {order}": dc.EventTimed(order=order) for order in (2, 4, 6)}
+    schemes["ElasticProjection"] = dc.ElasticProjection()
+
+    def ends(scheme, steps):
+        times = jnp.linspace(0.0, 2.0, steps + 1)
+
+        def end(e):
+            run = dc.simulate(system, {**params, "e": e}, [1.0], [0.0], times, scheme=scheme)
+            return jnp.concatenate([run.q[-1], run.u[-1]])
+
+        both = jax.jit(lambda e: (end(e), jax.jacfwd(end)(e)))
+        found, seconds = jax.block_until_ready(both(0.7)), []
+        for _ in range(5):
+            began = time.perf_counter()
+            jax.block_until_ready(both(0.7))
+            seconds.append(time.perf_counter() - began)
+        return found, min(seconds)
+
+    truth, _ = ends(dc.EventTimed(order=6), 1024)
+    figure = Figure(figsize=(9, 3.6), layout="constrained")
+    panels = figure.subplots(1, 2, sharey=True)
+    for label, scheme in schemes.items():
+        # The published scheme's steps are short work, and its plateau shows for many of them.
+        rows = [ends(scheme, 2**k) for k in (range(4, 9) if isinstance(scheme, dc.EventTimed) else range(4, 14, 2))]
+        for k, axes in enumerate(panels):
+            errors = [np.linalg.norm(found[k] - truth[k]) / np.linalg.norm(truth[k]) for found, _ in rows]
+            axes.loglog([1e3 * seconds for _, seconds in rows], errors, "o-", ms=4, label=label)
+    for axes, title in zip(panels, ("state", "derivative by e"), strict=True):
+        axes.set(xlabel="time for both [ms]", title=title)
+        axes.grid(alpha=0.3)
+    panels[0].set_ylabel("relative error")
+    panels[1].legend(frameon=False)
+    return figure
+
+
+def sawtooth() -> Figure:
+    """Where a ball is after 0.8 s, over the height of its fall: the motion, and a scheme that sees impacts at steps."""
+    ball = dc.systems.balls(1, 1, box=(0.0, jnp.inf))
+    params = {"mass": jnp.ones(1), "radius": jnp.zeros(1), "gravity": jnp.array([-9.81]), "restitution": 0.8}
+    times = np.linspace(0.0, 0.8, 33)
+
+    def end(scheme, height):
+        return dc.simulate(ball, params, height[None], [0.0], times, scheme=scheme).q[-1, 0]
+
+    heights = jnp.linspace(0.8, 1.2, 801)
+    figure, axes = blank("height of the fall [m]", "height after 0.8 s [m]")
+    for label, scheme in (
+        ("ElasticProjection, steps of 25 ms", dc.ElasticProjection()),
+        ("EventTimed", dc.EventTimed()),
+    ):
+        axes.plot(heights, jax.jit(jax.vmap(partial(end, scheme)))(heights), lw=1.2, label=label)
+    axes.legend(frameon=False)
+    return figure
+
+
+def fitted_bounce() -> FuncAnimation:
+    """The fit of the first steps, as it moves: the ball, what was measured of it, and the fitted curve."""
+    found = example("first_steps")
+    times, film = found["times"], found["film"][:, 0]
+    fitted = np.asarray(found["result"].trajectories[0].q)[:, 0]
+    figure = Figure(figsize=(7.2, 3.0), layout="constrained")
+    place, curve = figure.subplots(1, 2, width_ratios=[1, 5], sharey=True)
+    place.set(xlim=(-0.25, 0.25), ylim=(-0.03, 1.08), xticks=[], ylabel="height [m]")
+    curve.set(xlim=(times[0], times[-1]), xlabel="time [s]")
+    place.axhline(0.0, color="k", lw=1)
+    curve.plot(times, fitted, color="0.85", lw=1)
+    (seen,) = curve.plot([], [], "o", ms=3.5, mew=0, color="C0", label="measured")
+    (line,) = curve.plot([], [], color="C1", lw=1.5, label="fitted")
+    (ghost,) = place.plot([], [], "o", ms=13, mew=0, color="C0", alpha=0.4)
+    (ball,) = place.plot([], [], "o", ms=13, mfc="none", mec="C1", mew=1.5)
+    curve.legend(frameon=False, loc="upper right")
+
+    def draw(k: int):
+        seen.set_data(times[: k + 1], film[: k + 1])
+        line.set_data(times[: k + 1], fitted[: k + 1])
+        ghost.set_data([0.0], [film[k]])
+        ball.set_data([0.0], [fitted[k]])
+        return seen, line, ghost, ball
+
+    # The last picture stays for a second.
+    return FuncAnimation(figure, draw, frames=[*range(0, len(times), 2), *[len(times) - 1] * 15], interval=66)
+
+
 # %%
 STUDIES = (
     *(studies.convergence, studies.friction_orders, studies.contact_gradients, studies.starts),
     *(studies.next_experiment, studies.interval_coverage, studies.verdicts, studies.compare_fits),
     *(studies.projections, studies.cones),
 )
-PICTURES: dict[str, Callable[[], Figure]] = {
+PICTURES: dict[str, Callable[[], Figure | FuncAnimation]] = {
     made.__name__: made
     for made in (
         *(bounce, carts, own_system, all_devices, sensitivities),
         *(airtrack, bouncing_ball, halfpipe, spring, carriage),
         *(tumbling, ellipse, random_worlds, crowds),
+        *(fitted_bounce, work_precision, sawtooth),
         *STUDIES,
     )
 }
@@ -241,8 +347,10 @@ def main(arguments: Sequence[str] | None = None) -> list[Path]:
     options.out.mkdir(parents=True, exist_ok=True)
     files = []
     for name in options.names or PICTURES:
-        files.append(options.out / f"{name}.png")
-        PICTURES[name]().savefig(files[-1], dpi=80)
+        made = PICTURES[name]()
+        moves = isinstance(made, FuncAnimation)
+        files.append(options.out / f"{name}.{'gif' if moves else 'png'}")
+        made.save(files[-1], writer="pillow", dpi=80) if moves else made.savefig(files[-1], dpi=80)
         print(f"{files[-1]}: {os.path.getsize(files[-1]) // 1000} kB", flush=True)
     return files
 

@@ -15,9 +15,10 @@ ROOMS = {name: getattr(dc, name) for name in dc.__all__ if inspect.ismodule(geta
 
 
 def documented():
-    """Names in README, gallery and docstrings: `dc.identify.Impacts`, or `hypotheses.penetration` in back quotes."""
+    """Names in README, gallery, site and docstrings: `dc.identify.Impacts`, or `hypotheses.penetration` in back quotes."""
     found = set()
-    for file in (ROOT / "README.md", ROOT / "experiments" / "README.md", *files("diffcontact").rglob("*.py")):
+    pages = (ROOT / "README.md", *(ROOT / "experiments").rglob("*.md"))
+    for file in (*pages, *files("diffcontact").rglob("*.py")):
         text = file.read_text()
         found |= set(re.findall(r"\bdc\.([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)", text))
         found |= {name for name in re.findall(r"`([a-z]\w*(?:\.\w+)+)", text) if name.partition(".")[0] in ROOMS}
