@@ -20,7 +20,12 @@ from nbclient import NotebookClient
 ROOT = Path(__file__).resolve().parents[2]
 EXPERIMENTS = ROOT / "experiments"
 # Documents of the project -> where the site has them.
-DOCUMENTS = {"README.md": "index.md", "experiments/README.md": "gallery.md", ".github/CHANGELOG.md": "changelog.md"}
+DOCUMENTS = {
+    "README.md": "index.md",
+    "experiments/README.md": "gallery.md",
+    ".github/CHANGELOG.md": "changelog.md",
+    ".github/CONTRIBUTING.md": "contributing.md",
+}
 NOTEBOOKS = ("first_steps", "carts", "own_system", "all_devices", "sensitivities")
 INSTALL = "%pip install -q 'diffcontact[report,ensemble]'"
 _LINK = re.compile(r"(!?\[[^\]]*\])\((?!https?:|#)([^)#]*)(#[^)]*)?\)")
@@ -40,7 +45,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         files.append(File.generated(config, f"notebooks/{name}.ipynb", content=nbformat.writes(notebook)))
         files.append(File.generated(config, f"notebooks/{name}.md", content=_as_page(notebook, name)))
     for source in sorted(sources):
-        content = f"# {source.name}\n\n```{source.suffix[1:]}\n{source.read_text(encoding='utf-8')}\n```\n"
+        language = {"py": "python", "cff": "yaml"}.get(source.suffix[1:], source.suffix[1:])
+        content = f"# {source.name}\n\n```{language}\n{source.read_text(encoding='utf-8')}\n```\n"
         files.append(File.generated(config, _page_of(source), content=content))
     return files
 
@@ -77,7 +83,8 @@ def _linked(text: str, folder: Path, sources: set[Path]) -> str:
 
 
 def _page_of(source: Path) -> str:
-    return f"sources/{source.relative_to(ROOT).as_posix()}.md"
+    # A page in a folder that begins with a dot would not be built.
+    return f"sources/{source.relative_to(ROOT).as_posix().lstrip('.')}.md"
 
 
 def _executed(script: Path) -> nbformat.NotebookNode:
