@@ -15,7 +15,7 @@ ROOMS = {name: getattr(dc, name) for name in dc.__all__ if inspect.ismodule(geta
 
 
 def documented():
-    """Names in README, gallery, site and docstrings: `dc.identify.Impacts`, or `hypotheses.penetration` in back quotes."""
+    """Names in README, gallery, site and docstrings: `dc.identify.Impacts`, or `hypotheses.penetration` in quotes."""
     found = set()
     pages = (ROOT / "README.md", *(ROOT / "experiments").rglob("*.md"))
     for file in (*pages, *files("diffcontact").rglob("*.py")):
