@@ -92,7 +92,7 @@ class Certificate:
 
 def certifies(system: Any, scheme: Scheme | None) -> bool:
     """Whether `certify` knows the events of this system and this scheme."""
-    known = isinstance(system, System) and system.rolling is None and system.adhesion is None
+    known = isinstance(system, System) and not system.layered and system.adhesion is None
     return known and (scheme is None or isinstance(scheme, EventTimed))
 
 
@@ -174,7 +174,7 @@ def certify(
             f"certify: expected a System, got {type(system).__name__}; it looks at contacts that open and close, and a "
             "ParticleLine has none"
         )
-    for name in ("rolling", "adhesion"):
+    for name in ("rolling", "joint_slip", "adhesion"):
         if getattr(system, name) is not None:
             raise ValueError(f"certify: expected a System without {name}=..., of whose events it knows nothing")
     percussions = count("percussions", percussions, 1)

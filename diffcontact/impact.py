@@ -102,7 +102,7 @@ def _struck(system, params, t, q, u, closed) -> tuple[Percussion, Array]:
         size = jnp.max(jnp.where(jnp.isfinite(gaps), far + jnp.abs(gaps), 0.0), initial=0.0)
         closed = gaps <= jnp.finfo(jnp.float32).eps ** 0.75 * size
     closed = jnp.broadcast_to(jnp.asarray(closed, bool), gaps.shape)
-    if system.rolling is None:
+    if not system.layered:
         return _percussion(system, params, t, q, u, closed, place), smallest
     layers = Layers.under(system, params, t, q, u)
     q, u = layers.lying(q), layers.lying(u)

@@ -148,6 +148,10 @@ def require_functions(system: System, params, t, q0, u0, *, explains: bool = Fal
             if len(rolling) != 3 or rolling[::2] != slips:
                 raise ValueError(f"System.rolling: expected shape ({slips[0]}, m, {slips[1]}), got {rolling}")
             own.expect("resistance", own.shape("resistance", "params", params), rolling[1:2], rolling[:2])
+    if system.joint_slip is not None:
+        joints = own.shape("joint_slip", "t, q, u, params", t, q0, u0, params)
+        own.expect("joint_slip", joints, (*joints[:1], 1), (*joints[:1], 2))
+        own.expect("joint_friction", own.shape("joint_friction", "t, params", t, params), joints[:1])
     if system.adhesion is not None:
         own.expect("adhesion", own.shape("adhesion", "params", params), (), gap)
     if system.normals is not None:

@@ -6,10 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
 from diffcontact.neighbours import AllContacts
+from diffcontact.system import System
 
 Params = Any
 
@@ -77,3 +79,24 @@ class ParticleLine(AllContacts):
             )
         # A tuple, so that equal lines are equal and hash alike.
         object.__setattr__(self, "percussion_times", tuple(times.tolist()))
+
+    @property
+    def between_percussions(self) -> System:
+        """The `System` without contacts that the line is between percussions: joints with a given friction."""
+
+        def force(t, q, u, params):
+            parts = self.load(t, params), self.damping(params), self.stiffness(params)
+            load, damping, stiffness = (jnp.asarray(x, q.dtype) for x in parts)
+            return load - damping @ u - stiffness @ q
+
+        def slip(t, q, u, params):
+            return (u - (0.0 if self.belt is None else jnp.asarray(self.belt(t, params), q.dtype)))[:, None]
+
+        return System(
+            gap=lambda t, q, params: jnp.zeros(0, q.dtype),
+            force=force,
+            mass=lambda q, params: jnp.asarray(self.mass(params), q.dtype),
+            restitution=lambda params: 0.0,
+            joint_slip=slip,
+            joint_friction=lambda t, params: self.friction(params) * jnp.asarray(self.normal(t, params)),
+        )

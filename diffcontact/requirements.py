@@ -140,6 +140,7 @@ def of_system(system: System, params, t, q0, u0):
         no_overlap(gap, reach, lambda row, gap: f"gap[{row}] = {gap:.6g} at the first time"),
         must(jnp.all(jnp.isfinite(speed)), Status.NO_DERIVATIVE, None),
         *(_slip(system, params, t, q0, u0) if system.rubs else []),
+        *([] if system.joint_slip is None else _joints(system, params, t, q0, u0)),
         *([] if system.rate is None else [finite("System.rate", system.rate(q0, u0, params), params, of="rate")]),
         *([] if system.adhesion is None else _glue(system, params)),
     ]
@@ -160,6 +161,17 @@ def _slip(system: System, params, t, q0, u0) -> list[Requirement]:
     resistance = jnp.asarray(system.resistance(params))
     rolling = _affine("rolling", system.rolling, params, t, q0, u0)
     return [*found, *rolling, finite("resistance", resistance, params), not_negative("resistance", resistance)]
+
+
+def _joints(system: System, params, t, q0, u0) -> list[Requirement]:
+    """The slips of joints are finite and affine in u, and their friction is none that drives."""
+    assert system.joint_friction is not None
+    bound = jnp.asarray(system.joint_friction(t, params))
+    return [
+        *_affine("joint_slip", system.joint_slip, params, t, q0, u0),
+        finite("joint_friction", bound, params, of="joint_friction"),
+        not_negative("joint_friction", bound),
+    ]
 
 
 def _glue(system: System, params) -> list[Requirement]:

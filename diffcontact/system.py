@@ -37,7 +37,7 @@ IMPACT_LAWS = ("newton", "poisson", "stronge")
 # What a system may have besides.
 _OPTIONAL = (
     *("normals", "slip", "friction", "tangential_restitution", "rate", "tangents", "normalise", "advance", "dexpinv"),
-    *("adhesion", "rolling", "resistance"),
+    *("adhesion", "rolling", "resistance", "joint_slip", "joint_friction"),
 )
 
 
@@ -81,6 +81,10 @@ class System(AllContacts):
             contact, affine in u, whose frictions its load bounds besides that of the slip: of bodies that roll and
             pivot a radius times their relative angular velocities [m/s]. A zero stands where one has fewer directions.
         resistance: `resistance(params) -> (m,)` or `(c, m)`, the coefficients of these frictions, at least 0.
+        joint_slip: None, or `joint_slip(t, q, u, params) -> (j, 1)` or `(j, 2)`, affine in u: velocities against which
+            a dry friction acts whose bound is given, not a load's: of a hinge that rubs its rate [rad/s], of a body
+            that is pressed onto a belt its slip [m/s].
+        joint_friction: `joint_friction(t, params) -> (j,)`, these bounds, at least 0 [N m or N].
         adhesion: None, or `adhesion(params) -> ()` or `(c,)`, the largest impulse that a contact holds back [N s], at
             least 0, infinite where it has no bound: contacts glue like those of bodies on a viscous film. They have no
             slip and no restitution; `VelocityProjection` steps them and says more of them.
@@ -144,6 +148,8 @@ class System(AllContacts):
     adhesion: Callable[[Params], Any] | None = None
     rolling: Callable[[Any, Array, Array, Params], Array] | None = None
     resistance: Callable[[Params], Any] | None = None
+    joint_slip: Callable[[Any, Array, Array, Params], Array] | None = None
+    joint_friction: Callable[[Any, Params], Array] | None = None
     # Systems that only look different share their compilations.
     draw: Callable[[Any, Any, Params], Any] | None = field(default=None, compare=False)
 
@@ -164,6 +170,11 @@ class System(AllContacts):
         if (self.rolling is None) != (self.resistance is None):
             given, missing = ("resistance", "rolling") if self.rolling is None else ("rolling", "resistance")
             raise ValueError(f"System({given}=...): expected {missing}=... with it, got None")
+        if (self.joint_slip is None) != (self.joint_friction is None):
+            given, missing = ("joint_friction", "joint_slip")[:: 1 if self.joint_slip is None else -1]
+            raise ValueError(f"System({given}=...): expected {missing}=... with it, got None")
+        if self.joint_slip is not None and self.adhesion is not None:
+            raise ValueError("System(adhesion=...): expected no joint_slip=... with it")
         if self.rolling is not None and (self.slip is None or self.impact_law != "newton"):
             raise ValueError('System(rolling=...): expected slip=... and impact_law="newton" with it')
         if self.adhesion is not None and self.slip is not None:
@@ -184,6 +195,11 @@ class System(AllContacts):
     def rubs(self) -> bool:
         """Whether its contacts have friction."""
         return self.slip is not None
+
+    @property
+    def layered(self) -> bool:
+        """Whether it has friction besides that of its slips: against rolling, or in joints."""
+        return self.rolling is not None or self.joint_slip is not None
 
     @property
     def flows(self) -> bool:

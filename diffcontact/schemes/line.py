@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -18,40 +19,43 @@ from diffcontact.schemes.truncation import Truncation
 from diffcontact.schemes.unseen import SIMPSON, Unseen, beside, unseen_surface
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["q", "u", "impulse", "struck"], meta_fields=[])
+@partial(jax.tree_util.register_dataclass, data_fields=["q", "u", "impulse", "struck", "monitor"], meta_fields=[])
 @dataclass(frozen=True)
 class LineState:
-    """Position and right velocity, friction impulse (N,) not reported yet, and how many percussions are over."""
+    """Position and right velocity, friction impulse (N,) not reported yet, how many percussions are over; what else the
+    scheme knows of the motion."""
 
     q: Array
     u: Array
     impulse: Array
     struck: Array
+    monitor: Any = None
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["time", "q", "u", "impulse", "status"], meta_fields=[])
+@partial(jax.tree_util.register_dataclass, data_fields=["time", "q", "u", "impulse", "status", "monitor"], meta_fields=[])
 @dataclass(frozen=True)
 class Within:
-    """A moment inside a step of a line, with the friction impulses (N,) so far and the first status."""
+    """A moment inside a step of a line, with the friction impulses (N,) so far and the first status; what else is known."""
 
     time: Array
     q: Array
     u: Array
     impulse: Array
     status: Array
+    monitor: Any = None
 
 
 Glide = Callable[[Within, Array], Within]
 
 
-def begin(line: ParticleLine, params, t, h, q: Array, u: Array) -> LineState:
+def begin(line: ParticleLine, params, t, h, q: Array, u: Array, monitor: Any = None) -> LineState:
     """A percussion at the first time acts at once, eq. (3.15)-(3.16)."""
     start = Within(t, q, u, jnp.zeros_like(q), jnp.zeros((), int))
     times, rounding = _times(line, t, h), _rounding(t, h)
     due = (times >= t - rounding) & (times <= t + rounding)
     weights = jnp.asarray(line.percussions(params), q.dtype)
     now = _strike_all(line, params, start, t, (times, weights, due), lambda now, time: now)
-    return LineState(now.q, now.u, now.impulse, jnp.sum(times <= t + rounding))
+    return LineState(now.q, now.u, now.impulse, jnp.sum(times <= t + rounding), monitor)
 
 
 def advance(line: ParticleLine, params, t, h, state: LineState, glide: Glide) -> tuple[LineState, Info]:
@@ -62,9 +66,9 @@ def advance(line: ParticleLine, params, t, h, state: LineState, glide: Glide) ->
     due = (jnp.arange(times.size) >= state.struck) & (times <= end + _rounding(t, h))
     # The end of the step is a percussion without weight.
     atoms = jnp.append(times, end), jnp.append(weights, 0.0), jnp.append(due, True)
-    now = Within(jnp.asarray(t, times.dtype), state.q, state.u, state.impulse, jnp.zeros((), int))
+    now = Within(jnp.asarray(t, times.dtype), state.q, state.u, state.impulse, jnp.zeros((), int), state.monitor)
     now = _strike_all(line, params, now, end, atoms, glide)
-    state = LineState(now.q, now.u, jnp.zeros_like(now.impulse), state.struck + jnp.sum(due))
+    state = LineState(now.q, now.u, jnp.zeros_like(now.impulse), state.struck + jnp.sum(due), now.monitor)
     return state, Info(now.impulse, now.status)
 
 
@@ -137,7 +141,7 @@ def _strike_all(line, params, now: Within, end, atoms, glide: Glide) -> Within:
         def act():
             there = glide(now, jnp.minimum(time, end))
             u, impulse = percussion(line, params, time, weight, there.u)
-            return Within(there.time, there.q, u, there.impulse + impulse, there.status)
+            return replace(there, u=u, impulse=there.impulse + impulse)
 
         return where_wanted(due, act, now), None
 

@@ -28,15 +28,15 @@ class State:
 
 @partial(
     jax.tree_util.register_dataclass,
-    data_fields=["impulse", "status", "percussions", "friction", "pieces", "truncation"],
+    data_fields=["impulse", "status", "percussions", "friction", "pieces", "truncation", "joints"],
     meta_fields=[],
 )
 @dataclass(frozen=True)
 class Info:
     """What a step reports and does not carry: impulse per contact (c,) [N s], status (), and, from a scheme that puts
     impacts at their own times, its `Percussion`s (m, ...); where contacts rub, the impulse of friction (c, k) [N s],
-    and from a scheme that tells changes of modes, the `Beginning`s (m, ...) of its pieces of motion. The
-    `Truncation` of the step is added in `stepping`."""
+    and from a scheme that tells changes of modes, the `Beginning`s (m, ...) of its pieces of motion; impulses of
+    friction in joints (j, k) [N s or N m s]. The `Truncation` of the step is added in `stepping`."""
 
     impulse: Array
     status: Array
@@ -44,6 +44,7 @@ class Info:
     friction: Array | None = None
     pieces: Any = None
     truncation: Truncation | None = None
+    joints: Array | None = None
 
 
 class Scheme(ABC):
@@ -129,7 +130,7 @@ class Scheme(ABC):
                 f"scheme: {type(self).__name__} steps no System with adhesion=...; take VelocityProjection"
             )
         if isinstance(system, System) and not self.rubs:
-            for name in ("slip", "rate"):
+            for name in ("slip", "rate", "joint_slip"):
                 if getattr(system, name) is not None:
                     raise ValueError(
                         f"scheme: {type(self).__name__} steps no System with {name}=...; "

@@ -180,7 +180,7 @@ class VelocityProjection(Scheme):
 
     def step(self, system: Any, params: Any, t: ArrayLike, h: ArrayLike, state: State) -> tuple[State, Info]:
         """Predict the velocity, project it, and move with it."""
-        if system.rolling is not None:
+        if system.layered:
             layers = Layers.under(system, params, t, state.q, state.u)
             lying = replace(state, q=layers.lying(state.q), u=layers.lying(state.u))
             after, info = self.step(layers.system, layers.params, t, h, lying)

@@ -20,6 +20,10 @@ from diffcontact.systems.spin import rubbing
 from diffcontact.systems.surfaces import Balls, unit
 
 
+# What the contacts of a list lack.
+_REFUSED = ("adhesion", "rolling", "joint_slip")
+
+
 @dataclass(frozen=True)
 class CellListBalls(Balls):
     """Balls with a cell list: what `balls(..., cell=...)` returns.
@@ -45,10 +49,10 @@ class CellListBalls(Balls):
 
     def __post_init__(self):
         super().__post_init__()
-        for name in sorted({*self.built, *self.optional} - {"force", "mass", "draw", "adhesion", "rolling"}):
+        for name in sorted({*self.built, *self.optional} - {"force", "mass", "draw", *_REFUSED}):
             if core(getattr(self, name)) is not self.built.get(name):
                 raise ValueError(f"balls(cell=...): expected its own {name}, which the contacts of its list keep to")
-        for name in ("adhesion", "rolling"):
+        for name in _REFUSED:
             if getattr(self, name) is not None:
                 raise ValueError(f"balls(cell=...): expected no {name}=... with it, which the contacts of a list lack")
 

@@ -45,7 +45,8 @@ def _end(params, speed, turning, pivoting):
     normal, along = slope(0.0, params)[0][0], jnp.stack([jnp.cos(params["tilt"]), 0.0, jnp.sin(params["tilt"])])
     q0 = jnp.concatenate([params["radius"] * normal, jnp.array([1.0, 0, 0, 0])])
     u0 = jnp.concatenate([speed * along, turning * AXIS + pivoting * normal])
-    run = dc.simulate(SPHERE, params, q0, u0, TIMES)
+    # Half a radian a step: what turns about two axes at once is followed no further.
+    run = dc.simulate(SPHERE, params, q0, u0, TIMES, substeps=64)
     return jnp.stack([run.q[-1, :3] @ along, run.u[1, 3:] @ normal]), run
 
 

@@ -9,7 +9,6 @@ search           the first event on a smooth way
 step             the step, and its derivative
 monitor          what a run may have missed; travelling_error: an estimate of its error
 percussion       what is listed of impacts; changes: of changes of modes
-line_flow        a `ParticleLine` in given modes; line_slip: from event to event
 """
 
 from diffcontact.schemes.event_timed.step import EventTimed as EventTimed

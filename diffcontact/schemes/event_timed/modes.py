@@ -61,6 +61,8 @@ def react(mass, rows, b, v, modes, mu, direction, follows=None) -> tuple[Array, 
     A = H @ moved
     sticks, closed = (modes == STICK)[:, None], (modes != OPEN)[:, None]
     held = jnp.concatenate([closed, jnp.broadcast_to(sticks, (room, each - 1))], axis=1).reshape(-1)
+    # A direction in which nothing moves has no friction.
+    held = held & (jnp.diagonal(A) > 0)
     system = jnp.where(held[:, None], A, jnp.eye(held.size, dtype=v.dtype))
     if each > 1:
         # z_T + mu z_N d = 0: the normal entries of each contact's own tangential rows.
@@ -165,6 +167,7 @@ def choose(mass, rows, b, v, mu, on, known, direction, fixed=None) -> tuple[Reac
     moved = mass_matrix.solve(mass, rows.reshape(-1, rows.shape[2]).T)
     compliance = jnp.sum(rows.reshape(-1, rows.shape[2]) * moved.T, axis=1).reshape(rows.shape[:2])
     stride = 1 / jnp.where(compliance > 0, compliance, jnp.inf)
+    mu = jnp.where(jnp.any(compliance[:, 1:] > 0, axis=1), mu, 0.0)
     free = jnp.where(on[:, None], jnp.abs(rows @ v + b), 0.0)
     unit_w = eps**0.75 * jnp.max(free, initial=0.0)
 
@@ -200,7 +203,7 @@ def choose(mass, rows, b, v, mu, on, known, direction, fixed=None) -> tuple[Reac
         way = jnp.where(change[:, None], turned, way)
         return number + 1, modes, way, found, done
 
-    start = jnp.where(on, jnp.where(known, SLIP, STICK), OPEN).astype(jnp.int8)
+    start = jnp.where(on, jnp.where(known | (mu == 0), SLIP, STICK), OPEN).astype(jnp.int8)
     if fixed is not None:
         start = jnp.where(fixed[0], fixed[1], start)
     none = Reaction(v, jnp.zeros_like(b), start, direction)

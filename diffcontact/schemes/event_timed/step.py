@@ -29,7 +29,6 @@ from diffcontact.schemes.event_timed.contacts import (
     unit,
     velocities,
 )
-from diffcontact.schemes.event_timed.line_slip import glide_timed
 from diffcontact.schemes.event_timed.modes import OPEN, SLIP
 from diffcontact.schemes.event_timed.moment import Due, Moment, pass_by
 from diffcontact.schemes.event_timed.monitor import Monitor
@@ -39,7 +38,7 @@ from diffcontact.schemes.event_timed.search import Watched, first_event, meeting
 from diffcontact.schemes.event_timed.traced import once_traced, traced
 from diffcontact.schemes.event_timed.travelling_error import Estimate, estimated
 from diffcontact.schemes.layers import Layers
-from diffcontact.schemes.line import LineState, advance, begin, of_line
+from diffcontact.schemes.line import LineState, Within, advance, begin
 from diffcontact.schemes.scheme import Info, Scheme
 from diffcontact.schemes.truncation import Truncation
 from diffcontact.status import Status, first
@@ -463,8 +462,8 @@ class EventTimed(Scheme):
     (`schemes.layers`): a rolling that comes to its end is an event like a slip's. In lists of changes of c contacts the
     number of the first of these frictions is that of its contact + c, of the next + 2 c.
 
-    **A `ParticleLine`.** The events are slip velocities that vanish and friction forces that reach their bound. The
-    motion between them is exact but for given forces, which are integrated to fourth order (`line_slip`, `line_flow`).
+    **Joints** (`System(joint_slip=...)`). Friction of a given size is that of a layer, too. A `ParticleLine` is such a
+    system between its percussions, of which each has its own time.
 
     Args:
         events: how many events one step resolves. Impacts behind them are taken as inelastic, half as many; what is
@@ -506,18 +505,18 @@ class EventTimed(Scheme):
 
     def init(self, system: Any, params: Any, t: ArrayLike, h: ArrayLike, q: Array, u: Array) -> TimedState | LineState:
         """Position, velocity, and what is known of the motion; a line's percussion at the first time acts at once."""
-        if isinstance(system, ParticleLine):
-            return begin(system, params, t, h, q, u)
         monitor = Monitor.begin(*lax.stop_gradient((q, u)))
+        if isinstance(system, ParticleLine):
+            return begin(system, params, t, h, q, u, monitor)
         return TimedState(q, u, monitor, Estimate.begin(q, u) if self.errors else None)
 
     def step(
         self, system: Any, params: Any, t: ArrayLike, h: ArrayLike, state: Any
     ) -> tuple[TimedState | LineState, Info]:
         """Smooth motion to the next event, what happens there, and so on to the end."""
-        if isinstance(system, ParticleLine):
-            return advance(system, params, t, h, state, partial(glide_timed, system, params, self.events))
         t, h = jnp.asarray(t, state.q.dtype), jnp.asarray(h, state.q.dtype)
+        if isinstance(system, ParticleLine):
+            return self._past_percussions(system, params, t, h, state)
         end, info = self._moved(system, params, t, h, state)
         monitor = end.monitor.step(system, params, t, h, state.q, state.u, end.u, info.impulse)
         end = replace(end, monitor=monitor)
@@ -532,23 +531,40 @@ class EventTimed(Scheme):
         error = estimated(run, self.order, t, h, state.q, state.u, estimate.error)
         return replace(end, estimate=estimate.after(state.q, state.u, end.q, end.u, error)), info
 
+    def _past_percussions(self, line: ParticleLine, params, t, h, state: LineState) -> tuple[LineState, Info]:
+        """A step of a line, from percussion to percussion."""
+        system = line.between_percussions
+
+        def glide(now: Within, time) -> Within:
+            def move():
+                there = TimedState(now.q, now.u, now.monitor, None)
+                end, info = self._moved(system, params, now.time, time - now.time, there)
+                impulse = now.impulse + info.joints[:, 0]
+                return Within(time, end.q, end.u, impulse, first(now.status, info.status.astype(int)), end.monitor)
+
+            return where_wanted(time > now.time, move, now)
+
+        end, info = advance(line, params, t, h, state, glide)
+        none = jnp.zeros(0, state.q.dtype)
+        monitor = end.monitor.step(system, params, t, h, state.q, state.u, end.u, none)
+        return replace(end, monitor=monitor), info
+
     def truncated(
         self, system: Any, params: Any, t: ArrayLike, h: ArrayLike, before: Any, after: Any, impulse: Array
     ) -> Truncation | None:
-        """That of a line; a System's state knows its own."""
-        return of_line(system, params, t, h, before, after) if isinstance(system, ParticleLine) else None
+        """Its state knows its own."""
+        return None
 
     def conclude(self, system: Any, params: Any, state: Any) -> Array:
         """Whether forces change too much within the steps, or places round too much; see `Truncation`."""
-        if isinstance(system, ParticleLine):
-            return super().conclude(system, params, state)
-        monitor = state.monitor
+        system = system.between_percussions if isinstance(system, ParticleLine) else system
+        monitor, estimate = state.monitor, getattr(state, "estimate", None)
         status = monitor.truncation.status(system.mass(state.q, params), monitor.fastest, state.q, self.order)
-        coarse = state.estimate is not None and state.estimate.coarse
+        coarse = estimate is not None and estimate.coarse
         return first(status, jnp.where(coarse, Status.TOO_COARSE, Status.OK).astype(jnp.int32))
 
     def _moved(self, system, params, t, h, state: TimedState) -> tuple[TimedState, Info]:
-        if system.rolling is not None:
+        if system.layered:
             q, u, monitor = state.q, state.u, state.monitor
             way = h * (monitor.fastest + h * jnp.abs(acceleration(system, params, t, q, u)))
             layers = Layers.under(system, params, t, q, u, way)
