@@ -20,6 +20,9 @@ Params = Any
 class ParticleLine(AllContacts):
     r"""N particles on a line with springs, dashpots and Coulomb friction under a prescribed normal reaction.
 
+    `EventTimed` steps it as a `System` whose joints rub, explicitly: springs that are stiff for the step are told there
+    (TOO_COARSE), and `PercussionFriction` takes them.
+
     The law of S4 (1.4)-(1.7), positions q and velocities u relative to the rest, v = u - E(t) relative to a belt::
 
         M du + V u dt + K q dt = f dtheta + p dt,      -v+ in N_{nu C}(f),      C = [-gamma, gamma]

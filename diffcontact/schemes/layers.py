@@ -180,7 +180,7 @@ class _Layered(NamedTuple):
         (own, _), (speed, _) = self.split(q), self.split(u)
         pressed = jnp.zeros(self.added, self.dtype)
         if self.joints:
-            pressed = pressed.at[-self.joints :].set(-self.system.joint_friction(t, given.own))
+            pressed = pressed.at[-self.joints :].set(-jnp.asarray(self.system.joint_friction(t, given.own), self.dtype))
         return jnp.concatenate([self.system.force(t, own, speed, given.own), pressed])
 
     def mass(self, q, given):
