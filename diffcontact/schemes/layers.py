@@ -67,7 +67,7 @@ class Layers:
                 contacts that are open by more than rounding then rub nothing.
         """
 
-        def shape(function, *otherwise):
+        def shape(function, *otherwise) -> tuple[int, ...]:
             return otherwise if function is None else jax.eval_shape(lambda: function(t, q, u, params)).shape
 
         t = jnp.asarray(t, q.dtype)

@@ -32,10 +32,14 @@ class LineState:
     monitor: Any = None
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["time", "q", "u", "impulse", "status", "monitor"], meta_fields=[])
+@partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["time", "q", "u", "impulse", "status", "monitor"],
+    meta_fields=[],
+)
 @dataclass(frozen=True)
 class Within:
-    """A moment inside a step of a line, with the friction impulses (N,) so far and the first status; what else is known."""
+    """A moment inside a step of a line: friction impulses (N,) so far, the first status, what else the scheme knows."""
 
     time: Array
     q: Array

@@ -19,7 +19,6 @@ from diffcontact.systems.neighbour_list import NeighbourList
 from diffcontact.systems.spin import rubbing
 from diffcontact.systems.surfaces import Balls, unit
 
-
 # What the contacts of a list lack.
 _REFUSED = ("adhesion", "rolling", "joint_slip")
 

@@ -34,8 +34,19 @@ _OF = {
     "stop_restitution": "limit",
     "range": "limit",
     "control": "control",
+    "frictionloss": "rubbing",
 }
-_ONE_FOR_ALL = ("mass", "armature", "damping", "stiffness", "friction", "restitution", "stop_restitution", "control")
+_ONE_FOR_ALL = (
+    "mass",
+    "armature",
+    "damping",
+    "stiffness",
+    "friction",
+    "restitution",
+    "stop_restitution",
+    "control",
+    "frictionloss",
+)
 
 
 @dataclass(frozen=True)
@@ -98,6 +109,7 @@ def mechanism(
     contacts: Iterable[Sequence[str]] | None = None,
     restitution: float | Mapping[Any, float] = 0.0,
     friction: float | Mapping[Any, float] | None = None,
+    frictionloss: Mapping[str, float] | None = None,
     control: Callable[[Any, Array, Array, Any], Any] | None = None,
     ignore: Sequence[str] = (),
     impact_law: str = "newton",
@@ -129,15 +141,16 @@ def mechanism(
         gravity (3,) [m/s^2]             mass (b,) [kg]                  inertia (b, 3), principal [kg m^2]
         centre (b, 3) of mass [m]        armature, damping (d,)          stiffness (j,), springref (n,)
         friction, restitution (p,)       stop_restitution (s,)           range (s, 2) [m or rad]
-        control (a,)
+        control (a,)                     frictionloss (f,) [N m or N]
 
-    for b bodies that move, j joints, p pairs of geoms and s joints with a range; `centre` and `inertia` are in the
-    body's frame and along the file's principal axes. Actuators are motors and servos of one hinge or slide each, with
-    force gain control + bias_0 + bias_1 gear q + bias_2 gear u, within the file's bounds.
+    for b bodies that move, j joints, p pairs of geoms, s joints with a range and f velocities of joints with dry
+    friction; `centre` and `inertia` are in the body's frame and along the file's principal axes. Actuators are motors
+    and servos of one hinge or slide each, with force gain control + bias_0 + bias_1 gear q + bias_2 gear u, within the
+    file's bounds.
 
-    What is not supported is refused by name: constraints of equality, tendons, dry friction in joints, other
-    actuators, springs that are not linear, margins, condim above 3, contacts of other pairs of geoms (cylinders and
-    meshes that touch), media, deformable bodies. Sensors, sites, cameras and keyframes have no effect and are not read.
+    What is not supported is refused by name: constraints of equality, tendons, other actuators, springs that are not
+    linear, margins, condim above 3, contacts of other pairs of geoms (cylinders and meshes that touch), media,
+    deformable bodies. Sensors, sites, cameras and keyframes have no effect and are not read.
 
     Args:
         model: a path, or the text of a file.
@@ -145,8 +158,10 @@ def mechanism(
         restitution: e of all contacts and stops, or a dict: a pair of names of geoms, or the name of a joint with a
             range -> e; 0 where it has none.
         friction: None for what the file says, mu of all pairs, or a dict: a pair of names of geoms -> mu.
+        frictionloss: joint -> its dry friction [N m or N], besides what the file says; a joint with 0 may be given one
+            by params.
         control: None, or `control(t, q, u, params) -> (a,)`, in place of the parameter.
-        ignore: kinds of what is refused that are left out instead, like "frictionloss"; the message names them.
+        ignore: kinds of what is refused that are left out instead, like "tendon"; the message names them.
         impact_law: as in `System`.
 
     Returns:
@@ -173,7 +188,7 @@ def mechanism(
         >>> print(run.q[-1].round(4), run.status)
         [-0.3684] 0
     """
-    read = model_file.read(model, contacts, ignore)
+    read = model_file.read(model, contacts, frictionloss or {}, ignore)
     pairs, stopped = read.labels["pair"], read.labels["limit"]
     e = _coefficients("restitution", restitution, pairs, stopped, np.zeros(len(pairs) + len(stopped)))
     mu = read.defaults["friction"]
@@ -253,6 +268,9 @@ def _system(model: Model, control: Callable | None, impact_law: str) -> Mechanis
         return coefficients
 
     rubs = {"slip": slip, "friction": of_contacts("friction", False)} if touching.pair.size else {}
+    if model.rubbing.size:
+        rubs["joint_slip"] = lambda t, q, u, params: u[model.rubbing][:, None]
+        rubs["joint_friction"] = lambda t, params: value("frictionloss", params, jnp.zeros(()).dtype)
     if turning:
         rubs |= {
             "rate": lambda q, u, params: joints.rate(q, u),

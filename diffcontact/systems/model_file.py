@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -19,7 +19,6 @@ WAIVED = {
     "equality": "constraints of equality",
     "tendon": "tendons",
     "actuator": "actuators that are not motors or servos of one hinge or slide",
-    "frictionloss": "dry friction in joints",
     "stiffness": "springs that are not linear, and springs of free joints",
     "damping": "damping that is not linear",
     "plasticity": "springs that yield",
@@ -78,6 +77,7 @@ class Model:
         tree, bodies, limits, actuators: its parts.
         geoms: all of them that can be drawn; pairs: of those that may touch.
         buoyancy: (b,) the share of each body's weight that is compensated.
+        rubbing: (f,) entries in u of joints with dry friction.
         spring: (n,) coordinates at which springs are at rest; sprung: entries (k,) in u of hinges and slides with
             springs, those in q (k,), their joints (k,); balls: the same of ball joints.
         start: (n,) the configuration of the file.
@@ -91,6 +91,7 @@ class Model:
     geoms: list[Geom]
     pairs: list[tuple[Geom, Geom]]
     buoyancy: np.ndarray
+    rubbing: np.ndarray
     sprung: tuple[np.ndarray, np.ndarray, np.ndarray]
     balls: tuple[np.ndarray, np.ndarray, np.ndarray]
     start: np.ndarray
@@ -98,7 +99,9 @@ class Model:
     labels: dict[str, tuple[str, ...]]
 
 
-def read(model: Any, contacts: Iterable[Sequence[str]] | None, ignore: Sequence[str]) -> Model:
+def read(
+    model: Any, contacts: Iterable[Sequence[str]] | None, frictionloss: Mapping[str, float], ignore: Sequence[str]
+) -> Model:
     """Read a model; arguments as of `mechanism`.
 
     Raises:
@@ -115,7 +118,7 @@ def read(model: Any, contacts: Iterable[Sequence[str]] | None, ignore: Sequence[
         kinds = tuple(dict.fromkeys(kind for kind, _ in refused))
         lines = "; ".join(dict.fromkeys(line for _, line in refused))
         raise ValueError(f"mechanism: not supported: {lines}; ignore={kinds} leaves them out")
-    return found.model(pairs, ignore)
+    return found.model(pairs, frictionloss, ignore)
 
 
 def _parsed(model: Any) -> Any:
@@ -232,9 +235,7 @@ class _Reader:
         m = self.m
         for joint in range(m.njnt):
             free, dof = m.jnt_type[joint] == FREE, m.jnt_dofadr[joint]
-            many = {FREE: 6, BALL: 3}.get(int(m.jnt_type[joint]), 1)
             checks = {
-                "frictionloss": m.dof_frictionloss[dof : dof + many],
                 "stiffness": [_some(m, "jnt_stiffnesspoly", joint), free * m.jnt_stiffness[joint]],
                 "damping": [_some(m, "dof_dampingpoly", dof)],
                 "margin": [m.jnt_limited[joint] * m.jnt_margin[joint]],
@@ -360,7 +361,7 @@ class _Reader:
     def _above(self, body: int) -> int:
         return int(self.m.body_weldid[self.m.body_parentid[body]])
 
-    def model(self, pairs, ignore) -> Model:
+    def model(self, pairs, frictionloss, ignore) -> Model:
         m = self.m
         moving = np.flatnonzero(self.frame > 0)
         bodies = Body(self.frame[moving], self.place[moving], self.quaternion[moving], m.body_iquat[moving].copy())
@@ -371,6 +372,17 @@ class _Reader:
         sprung, balls = (np.flatnonzero(kinds) for kinds in (m.jnt_type >= SLIDE, m.jnt_type == BALL))
         joints = self.names("joint", range(m.njnt))
         stopped = [joints.index(name) for name in limits.names]
+        if unknown := set(frictionloss) - set(joints):
+            raise ValueError(
+                f"mechanism(frictionloss=...): {', '.join(sorted(unknown))}: expected some of {', '.join(joints)}"
+            )
+        loss = np.array(
+            [frictionloss.get(joints[of], own) for of, own in zip(m.dof_jntid, m.dof_frictionloss, strict=True)]
+        )
+        named = np.array([joints[of] in frictionloss for of in m.dof_jntid])
+        rubbing = np.flatnonzero((loss > 0) | named)
+        if self.off("FRICTIONLOSS", "CONSTRAINT"):
+            rubbing = rubbing[:0]
         labels = {
             "mass": self.names("body", moving),
             "joint": joints,
@@ -379,6 +391,7 @@ class _Reader:
             "pair": tuple(f"{self.name('geom', one)}/{self.name('geom', other)}" for one, other, *_ in pairs),
             "limit": limits.names,
             "control": self.names("actuator", self.actuated),
+            "rubbing": tuple(joints[m.dof_jntid[at]] for at in rubbing),
         }  # fmt: skip
         defaults = {
             "gravity": np.zeros(3) if self.off("GRAVITY") else m.opt.gravity,
@@ -392,10 +405,11 @@ class _Reader:
             "friction": np.array([friction for *_, friction in pairs]),
             "range": m.jnt_range[stopped].reshape(-1, 2),
             "control": np.zeros(self.actuated.size),
+            "frictionloss": loss[rubbing],
         }
         return Model(
             self.tree(), bodies, limits, actuators, own, [(own[one], own[other]) for one, other, *_ in pairs],
-            m.body_gravcomp[moving].copy(),
+            m.body_gravcomp[moving].copy(), rubbing,
             (m.jnt_dofadr[sprung].copy(), m.jnt_qposadr[sprung].copy(), sprung),
             (m.jnt_dofadr[balls].copy(), m.jnt_qposadr[balls].copy(), balls),
             m.qpos0.copy(), {name: np.array(value, float) for name, value in defaults.items()}, labels,

@@ -213,7 +213,7 @@ def test_friction_and_what_touches_are_those_of_mujoco():
 TENDON = '<tendon><fixed name="t"><joint joint="j" coef="1"/></fixed></tendon>'
 REFUSED = {
     "equality": (ONE_BODY.format("<freejoint/>", "", '<equality><weld name="w" body1="b"/></equality>'), "'w' .weld."),
-    "frictionloss": (ONE_BODY.format('<joint name="j" frictionloss="1"/>', "", ""), "frictionloss of joint 'j'"),
+
     "tendon": (
         ONE_BODY.format('<joint name="j"/>', "", TENDON),
         "tendon 't'",
@@ -295,6 +295,33 @@ def test_a_hinge_bounces_between_its_stops():
     left = 0.5 - high / 2.0
     np.testing.assert_allclose(angle, high - 0.8 * 2.0 * left, atol=1e-12)
     np.testing.assert_allclose(slope, -2.0 * left, atol=1e-12)
+    assert status == Status.OK
+
+
+RUBBING = """<mujoco><worldbody><geom name="floor" type="plane" size="9 9 1"/>
+<body pos="0 0 .1"><joint name="along" type="slide" axis="1 0 0"/><joint name="up" type="slide" axis="0 0 1"/>
+<geom name="foot" size=".1" mass="2" friction=".2"/></body>
+<body pos="0 0 3"><joint name="dry" axis="0 0 1" frictionloss=".3"/>
+<geom type="box" size=".1 .1 .1" mass="3" contype="0" conaffinity="0"/></body></worldbody></mujoco>"""
+
+
+def test_dry_friction_in_a_joint_stops_it_beside_a_contact_that_slides():
+    """A foot slides v^2 / (2 mu g), a wheel turns I w^2 / (2 F), each to rest."""
+    system = dc.systems.mechanism(RUBBING)
+    assert (system.names["frictionloss"], system.defaults["frictionloss"]) == (("dry",), 0.3)
+    assert dc.systems.mechanism(RUBBING, frictionloss={"along": 0.0}).names["frictionloss"] == ("along", "dry")
+
+    def end(mu, loss):
+        params = {"friction": mu, "frictionloss": loss}
+        run = dc.simulate(system, params, np.zeros(3), [1.0, 0.0, 2.0], np.linspace(0.0, 1.0, 11))
+        return run.q[-1], run.status
+
+    start, way = (0.2, 0.3), (1.0, 0.5)
+    places, slopes, status = jax.jvp(end, start, way, has_aux=True)
+    inertia = 3 * 0.2**2 / 6
+    expected = np.array([1 / (2 * 0.2 * 9.81), 0.0, inertia * 2.0**2 / (2 * 0.3)])
+    np.testing.assert_allclose(places, expected, atol=1e-12)
+    np.testing.assert_allclose(slopes, -expected * np.array([1.0 / 0.2, 0.0, 0.5 / 0.3]), atol=1e-11)
     assert status == Status.OK
 
 

@@ -539,6 +539,7 @@ class EventTimed(Scheme):
             def move():
                 there = TimedState(now.q, now.u, now.monitor, None)
                 end, info = self._moved(system, params, now.time, time - now.time, there)
+                assert info.joints is not None
                 impulse = now.impulse + info.joints[:, 0]
                 return Within(time, end.q, end.u, impulse, first(now.status, info.status.astype(int)), end.monitor)
 

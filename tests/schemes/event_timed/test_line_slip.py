@@ -76,7 +76,7 @@ def test_an_oscillator_with_dry_friction_stops_where_it_must():
 
     jacobian, found = jax.jacfwd(run)(theta), run(theta)
     for row in (4, 9, 17, 24):
-        # In motion, after 0, 1, 2 and 3 reversals. A step turns the phase by 0.05: 1e-12 of the amplitude are lost in it.
+        # In motion, after 0, 1, 2 and 3 reversals. A step turns the phase by 0.05 and loses 1e-12 of the amplitude.
         np.testing.assert_allclose(found[row], exact(theta, float(times[row])), atol=1e-9)
         np.testing.assert_allclose(jacobian[row], jax.jacfwd(exact)(theta, float(times[row])), atol=1e-8)
     # At rest in the end, within the band where friction holds it: 0.47 - 4 * 0.1 = 0.07 lies beyond F/k = 0.05, one
