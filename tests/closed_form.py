@@ -19,7 +19,7 @@ from diffcontact import Status, Trajectory, VelocityProjection
 from diffcontact.identify.experiment import candidates as lanes
 from diffcontact.identify.impact_law import _SLOPE, _Law
 from diffcontact.identify.problem import joint_residual, residual, run
-from diffcontact.identify.verdict import fixed_terms as held
+from diffcontact.identify.verdict import evidence as held
 from diffcontact.schemes.event_timed.percussion import Percussion
 from diffcontact.system import takes_speed
 

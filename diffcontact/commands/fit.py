@@ -14,8 +14,8 @@ from diffcontact.host.files import require_writable
 from diffcontact.host.messages import say
 from diffcontact.identify import compare_laws
 from diffcontact.identify.table import INTERVAL, text_table
+from diffcontact.identify.verdict.texts import Words
 from diffcontact.identify.verdict.verdict import NO
-from diffcontact.identify.verdict.words import Words
 from diffcontact.report import is_page, page
 from diffcontact.report.numbers import short
 from diffcontact.scene.result import estimates, result_document, result_report

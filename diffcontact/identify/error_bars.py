@@ -66,7 +66,8 @@ estimated, here through the noise model; G. K. Smyth, Statistical Applications i
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,36 +75,216 @@ from scipy.linalg import solve_banded
 from scipy.optimize import nnls
 from scipy.special import ndtri, polygamma, stdtrit
 
-from diffcontact.identify.noise import Autoregression, effective_count, run_noise, score_covariance, whitening
+from diffcontact.identify.least_squares import inverse
+from diffcontact.identify.levels import GROSS, RUNS_TO_COMPARE
+from diffcontact.identify.linearised import LinearisedFit, LinearisedRun
+from diffcontact.identify.noise import Autoregression, effective_count, score_covariance, whitening
 from diffcontact.identify.problem.loss import Loss
-from diffcontact.identify.problem.objective import Objective
-from diffcontact.identify.problem.run import Linearised
+
+# Far from where they belong the influence of most samples falls: what is left is no minimum to trust, but neither is it
+# one of negative curvature. A mean of psi' below this is that of a few samples through which the fit happens to pass.
+LEAST_SLOPE = 0.05
+# Quantiles of the normal distribution at which psi' is averaged.
+_QUANTILES = 1000
+# A sample of which the fit leaves less than this part says nothing of the noise there.
+_LEFT = 1e-3
+# Of a channel's samples, the part over which the size of the noise is taken as one.
+_WINDOW = 3
+_TINY = np.finfo(float).tiny
 
 
 @dataclass(frozen=True, eq=False)
-class RunResidual:
-    """A run at the solution.
+class ErrorBars:
+    """Covariances and the quantiles that turn standard errors into 95 % intervals.
 
     Attributes:
-        r: (n, k) residuals, NaN where missing.
-        J: (n, k, P_i) their derivatives, zero where missing.
-        index: (P_i,) where the run's parameters lie in theta.
+        covariance: (P, P) of the chosen form.
+        plain: (P, P) the textbook form, for comparison.
+        quantile: (P,) half width of the 95 % interval in standard errors.
+        form: which was chosen: "stated", "within" or "between" runs.
+        explanation: the same in words, and why.
+        effective: how many independent samples have as much to say on the residual variance as the correlated ones.
+        scatter: (P,) variances of the runs' true parameters about what they have in common; zero where runs were not
+            compared.
     """
 
-    r: NDArray
-    J: NDArray
-    index: NDArray
+    covariance: NDArray
+    plain: NDArray
+    quantile: NDArray
+    form: str
+    explanation: str
+    effective: float
+    scatter: NDArray
+
+
+def error_bars(fit: LinearisedFit) -> ErrorBars:
+    """Choose and compute the error bars of P parameters that the runs determine (full column rank).
+
+    From three runs on, parameters that several runs share get the jackknife over runs; everything else the form that
+    respects correlation in time within a run. Two runs cannot show their scatter (one degree of freedom): they are
+    treated like one. Without any spare sample the stated noise is all there is.
+    """
+    P, m, Q = fit.prior.size, fit.samples, np.diag(fit.prior)
+    bread = inverse(fit.information, 0.0)
+    spare = m + int(np.sum(fit.prior > 0)) - P
+    if spare <= 0:
+        text = f"stated noise: {m} samples for {P} parameters leave no residual to measure it by"
+        return ErrorBars(bread, bread, np.full(P, ndtri(0.975)), "stated", text, float(m), np.zeros(P))
+    squares = sum(float(r @ r) for r, _ in (run.rows for run in fit.runs))
+    plain = bread @ ((fit.information - Q) * squares / spare + Q) @ bread
+    within = [_Within(run) for run in fit.runs]
+    shared = fit.seen_by > 1
+    if len(fit.runs) >= RUNS_TO_COMPARE and shared.any():
+        between = jackknife(fit, [noise.score for noise in within])
+        if between is not None:
+            return _between_runs(fit, within, between, plain)
+    return _within_runs(fit, within, bread, plain)
+
+
+class _Within:
+    """One run's correlated residuals: their score, and how well it is known."""
+
+    def __init__(self, run: LinearisedRun):
+        self.run, self.models = run, run.noise.models
+
+    @cached_property
+    def score(self) -> NDArray:
+        """(P_i, P_i) covariance of the score J^T r."""
+        return score_covariance(self.models, self.run.r, self.run.J)
+
+    @cached_property
+    def perturbations(self) -> NDArray:
+        """(D, 2, P_i, P_i) how far the score's covariance is off, one standard deviation to either side.
+
+        Along each of the D independent directions in which it is uncertain.
+        """
+        P, pairs = self.run.index.size, self.run.noise.perturbations if self.run.index.size else []
+        off = [[score_covariance(side, self.run.r, self.run.J) - self.score for side in pair] for pair in pairs]
+        return np.reshape(off, (-1, 2, P, P))
 
     @property
-    def rows(self) -> tuple[NDArray, NDArray]:
-        """Residuals (m_i,) and Jacobian (m_i, P_i) of the measured samples."""
-        present = ~np.isnan(self.r)
-        return self.r[present], self.J[present]
+    def independent(self) -> float:
+        """Effective number of samples."""
+        n, counts = len(self.run.r), self.run.present.sum(axis=0)
+        return sum(effective_count(model, n) * count / n for model, count in zip(self.models, counts, strict=True))
 
-    def restricted(self, keep: NDArray) -> RunResidual:
-        """This run with only those parameters, renumbered, that `keep` (P,) marks and that have an effect on it."""
-        free = keep[self.index] & np.any(self.J != 0, axis=(0, 1))
-        return RunResidual(self.r, self.J[:, :, free], (np.cumsum(keep) - 1)[self.index[free]])
+    @property
+    def correlation(self) -> float:
+        """The strongest, of neighbours."""
+        n = len(self.run.r)
+        lag_one = [model.autocovariance(n)[[0, min(model.every, n - 1)]] for model in self.models]
+        return max((float(gamma[1] / gamma[0]) for gamma in lag_one if gamma[0] > 0), key=abs, default=0.0)
+
+
+def _within_runs(fit: LinearisedFit, within: Sequence[_Within], bread: NDArray, plain: NDArray) -> ErrorBars:
+    meat = np.diag(fit.prior)
+    for run, noise in zip(fit.runs, within, strict=True):
+        meat[np.ix_(run.index, run.index)] += noise.score
+    covariance, count = bread @ meat @ bread, len(fit.runs)
+    perturbations = [_displaced(bread[:, noise.run.index], noise.perturbations) for noise in within]
+    several = f"{count} runs, too few to compare" if np.any(fit.seen_by > 1) else f"{count} separate runs"
+    text = (
+        f"within the run: {'one run' if count == 1 else several}, so the scatter is taken from the residuals, whose "
+        f"correlation in time is modelled by {_models(within)}; what would differ in another run is not in it"
+    )
+    models = [noise.models for noise in within]
+    factor, unsure = _without_priors(uneven(fit.runs, models, bread), bread, fit.prior, covariance)
+    quantile = _quantile(np.diag(covariance), np.concatenate(perturbations), unsure)
+    # A hundred white samples look now and then as if noise of opposite signs followed each other and cancelled. Error
+    # bars that halve because of that would be wrong; so none is smaller than for independent samples.
+    longer = np.sqrt(np.maximum(np.diag(plain) / np.maximum(np.diag(covariance), _TINY), 1.0)) * np.sqrt(factor)
+    covariance = covariance * np.outer(longer, longer)
+    return ErrorBars(covariance, plain, quantile, "within", text, _independent(within), np.zeros(fit.prior.size))
+
+
+def _between_runs(fit: LinearisedFit, within: Sequence[_Within], between: Jackknife, plain: NDArray) -> ErrorBars:
+    """Jackknife for shared parameters; for per-run ones the error within the run plus what the shared ones pass on.
+
+    The scatter is known from few runs: each tau^2 counts with the degrees of freedom of its parameter's variance.
+    """
+    P, prior, shared = fit.prior.size, fit.prior, fit.seen_by > 1
+    position, p = np.cumsum(shared) - 1, between.freedom.size
+    passed_on = np.zeros((P, p))
+    passed_on[shared] = np.eye(p)
+    # What no run shows is known by its prior alone.
+    told = (fit.seen_by == 0) & (prior > 0)
+    inside = np.diag(np.where(told, 1.0 / np.where(told, prior, 1.0), 0.0))
+    quantile = np.full(P, ndtri(0.975))
+    quantile[shared] = stdtrit(between.freedom, 0.975)
+    for run, noise, share in zip(fit.runs, within, between.shares, strict=True):
+        common = shared[run.index]
+        separate = run.index[~common]
+        if separate.size == 0:
+            continue
+        J, Q = run.rows[1], np.diag(prior[separate])
+        bread = inverse(J[:, ~common].T @ J[:, ~common] + Q, 0.0)
+        at, moved = position[run.index[common]], -bread @ J[:, ~common].T @ J[:, common]
+        passed_on[np.ix_(separate, at)] = moved
+        departing = moved @ (np.eye(p) - share)[at]
+        alone = LinearisedRun(run.r, run.J[:, :, ~common], np.arange(separate.size))
+        by_noise = bread @ (noise.score[np.ix_(~common, ~common)] + Q) @ bread
+        factor, unsure = _without_priors(uneven([alone], [noise.models], bread), bread, prior[separate], by_noise)
+        by_noise = by_noise * np.sqrt(np.outer(factor, factor))
+        inside[np.ix_(separate, separate)] = by_noise + departing * between.scatter @ departing.T
+        perturbations = _displaced(bread, noise.perturbations[:, :, ~common][:, :, :, ~common])
+        # One standard deviation of the logarithm of chi^2 to either side.
+        factors = np.exp(np.outer([-1, 1], np.sqrt(polygamma(1, between.freedom / 2)))) - 1
+        uncertain = np.einsum("sk,pk->ksp", factors, departing**2 * between.scatter)
+        displaced = np.concatenate([perturbations * factor, uncertain])
+        quantile[separate] = _quantile(np.diag(inside)[separate], displaced, unsure)
+    covariance = passed_on @ between.covariance @ passed_on.T + inside
+    fewest, most = (f"{value:.2g}" for value in (between.freedom.min(), between.freedom.max()))
+    text = (
+        f"between runs: jackknife over the {len(fit.runs)} runs (each left out in turn, linearised) for what they "
+        f"share, with Student's t of {fewest if fewest == most else f'{fewest} to {most}'} degrees of freedom, because "
+        "it sees whatever differs from run to run"
+    )
+    if not shared.all():
+        text += (
+            f"; per-run parameters by the residuals within the run, modelled by {_models(within)}, and by how much the "
+            "run may depart from what they share"
+        )
+    scatter = np.zeros(P)
+    scatter[shared] = between.scatter
+    return ErrorBars(covariance, plain, quantile, "between", text, _independent(within), scatter)
+
+
+def _without_priors(noisier, bread: NDArray, prior: NDArray, covariance: NDArray) -> tuple[NDArray, NDArray]:
+    """What is noisier, (P,) factors and how unsure they are, where a part of each variance is what priors say."""
+    factor, unsure = noisier
+    told = (bread**2 @ prior) / np.maximum(np.diag(covariance), _TINY)
+    share = np.clip(1.0 - told, 0.0, 1.0)
+    return 1.0 + share * (factor - 1.0), share**2 * unsure
+
+
+def _displaced(bread: NDArray, perturbations: NDArray) -> NDArray:
+    """(D, 2, P) how far the variances bread score bread^T of P parameters are off, bread (P, P_i)."""
+    return np.einsum("pi,dsij,pj->dsp", bread, perturbations, bread)
+
+
+def _quantile(variance: NDArray, displaced: NDArray, unsure: NDArray | float = 0.0) -> NDArray:
+    """(P,) Student's t with the degrees of freedom that uncertain variances (P,) are worth, at least 1.
+
+    The logarithm of chi^2 has the variance trigamma(freedom / 2). The logarithm of an uncertain variance has one too,
+    the sum over the directions (D, 2, P) in which it is uncertain, and what is `unsure` besides (P,). The freedom is
+    where both agree.
+    """
+    below, above = (np.maximum(variance + side, _TINY) for side in np.moveaxis(displaced, 1, 0))
+    scatter = np.sum((np.log(above / below) / 2) ** 2, axis=0) + unsure
+    # trigamma falls: 1 degree of freedom is pi^2 / 2, and from 1e7 on Student's t is the normal distribution.
+    freedom = np.geomspace(1.0, 1e7, 400)
+    return stdtrit(np.exp(np.interp(-scatter, -polygamma(1, freedom / 2), np.log(freedom))), 0.975)
+
+
+def _independent(within: Sequence[_Within]) -> float:
+    return float(sum(noise.independent for noise in within))
+
+
+def _models(within: Sequence[_Within]) -> str:
+    orders = sorted({model.order for noise in within for model in noise.models})
+    name = f"AR({orders[0]})" if len(orders) == 1 else f"AR({orders[0]} to {orders[-1]})"
+    strongest = max((noise.correlation for noise in within), key=abs)
+    return f"{name} processes (correlation of neighbours up to {round(strongest, 2) + 0.0:.2f})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,12 +308,16 @@ class Jackknife:
 class _LeftOut:
     """What leaving out each of G runs would do to the p shared parameters, to first order.
 
+    Priors of per-run parameters do not take part in the projection: what they would add there is second order.
+
     Attributes:
         delta: (G, p) how far the estimate moves.
         information: (G, p, p) of the runs.
         total: (p, p) information of all runs and priors.
         removed: (G, p, p) inverses of the information of all but one.
         residuals: per run, its residuals (m_g,) under the estimate from the others, its per-run parameters fitted.
+        mixing: per run, (P_g, p_g) how its parameters move with the shared ones, its own made up for.
+        at: per run, where its shared parameters lie among the p.
     """
 
     delta: NDArray
@@ -140,29 +325,65 @@ class _LeftOut:
     total: NDArray
     removed: NDArray
     residuals: list[NDArray]
+    mixing: list[NDArray]
+    at: list[NDArray]
+
+    @classmethod
+    def of(cls, fit: LinearisedFit) -> _LeftOut | None:
+        """The estimates without each run; None if one run alone determines some combination of the shared ones."""
+        shared = fit.seen_by > 1
+        size, position = int(shared.sum()), np.cumsum(shared) - 1
+        information, scores = np.zeros((len(fit.runs), size, size)), np.zeros((len(fit.runs), size))
+        columns, mixings, places = [], [], []
+        for g, run in enumerate(fit.runs):
+            r, J = run.rows
+            common = shared[run.index]
+            at = position[run.index[common]]
+            mixing = np.zeros((common.size, at.size))
+            mixing[common] = np.eye(at.size)
+            mixing[~common] = -np.linalg.lstsq(J[:, ~common], J[:, common], rcond=None)[0]
+            S = J @ mixing
+            information[g][np.ix_(at, at)] = S.T @ S
+            scores[g, at] = S.T @ r
+            columns.append((r, S))
+            mixings.append(mixing)
+            places.append(at)
+        total = information.sum(axis=0) + np.diag(fit.prior[shared])
+        scale = 1.0 / np.sqrt(np.diag(total))
+        rest = (total - information) * np.outer(scale, scale)
+        if np.linalg.cond(rest).max() > 1.0 / np.sqrt(np.finfo(float).eps):
+            return None
+        delta = np.linalg.solve(rest, (scores * scale)[:, :, None])[:, :, 0] * scale
+        removed = np.linalg.inv(rest) * np.outer(scale, scale)
+        residuals = [r + S @ delta[g, at] for g, ((r, S), at) in enumerate(zip(columns, places, strict=True))]
+        return cls(delta, information, total, removed, residuals, mixings, places)
+
+    def projected(self, within: Sequence[NDArray]) -> NDArray:
+        """(G, p, p) covariances of the scores of the shared parameters, of those (P_g, P_g) of all of a run's."""
+        found = np.zeros_like(self.information)
+        for g, (mixing, at, score) in enumerate(zip(self.mixing, self.at, within, strict=True)):
+            found[g][np.ix_(at, at)] = mixing.T @ score @ mixing
+        return found
 
 
-def jackknife(
-    runs: Sequence[RunResidual], shared: NDArray, prior: NDArray, within: Sequence[NDArray]
-) -> Jackknife | None:
-    """Covariance of the shared parameters; None if one run alone determines some combination of them.
+def jackknife(fit: LinearisedFit, within: Sequence[NDArray]) -> Jackknife | None:
+    """Covariance of what several runs share; None if one run alone determines some combination of it.
 
     Args:
-        runs: at the solution.
-        shared: (P,) which parameters several runs see, p of them.
-        prior: (P,) information of the priors.
+        fit: to first order.
         within: per run, the covariance (P_i, P_i) of its score J^T r.
     """
-    left_out = _left_out(runs, shared, prior)
+    left_out = _LeftOut.of(fit)
     if left_out is None:
         return None
     G, p = left_out.delta.shape
-    bread = inverse(left_out.total)
+    bread = inverse(left_out.total, 0.0)
     scatter = (G - 1) / G * left_out.delta.T @ left_out.delta
-    known = np.diag(prior[shared])
-    score = _projected(runs, shared, within)
-    # delta_g = sum_h L_gh s_h, of the scores at the truth.
-    L = np.einsum("gij,ghjk->ghik", left_out.removed, _centred(left_out.information @ bread))
+    known, score = np.diag(fit.prior[fit.seen_by > 1]), left_out.projected(within)
+    shares = left_out.information @ bread
+    # delta_g = sum_h L_gh s_h, of the scores at the truth; those at the estimate are less by A_g A^-1 of all.
+    centred = np.eye(G)[:, :, None, None] * np.eye(p) - shares[:, None]
+    L = np.einsum("gij,ghjk->ghik", left_out.removed, centred)
     units = [a[:, :, None] * a[:, None, :] for a in np.moveaxis(left_out.information, 2, 0)]
     moments = np.array([[_spread(L[:, :, j], unit).trace() for unit in units] for j in range(p)])
     found = np.sum(left_out.delta**2, axis=0)
@@ -184,112 +405,36 @@ def jackknife(
     return Jackknife(covariance, freedom, tau2, bread @ left_out.information)
 
 
-def _centred(shares: NDArray) -> NDArray:
-    """(G, G, p, p) from the scores of all runs at the truth to those at the estimate: identity minus A_g A^-1."""
-    G, p = shares.shape[:2]
-    return np.eye(G)[:, :, None, None] * np.eye(p) - shares[:, None]
-
-
 def _spread(L: NDArray, score: NDArray) -> NDArray:
     """(G, G) covariance of one parameter's L s, rows (G, G, p), under scores of covariance (G, p, p)."""
     return np.einsum("ghk,hkl,mhl->gm", L, score, L, optimize=True)
 
 
-def _projected(runs: Sequence[RunResidual], shared: NDArray, within: Sequence[NDArray]) -> NDArray:
-    """(G, p, p) covariances of the scores of the shared parameters, the runs' own projected out."""
-    p, position = int(shared.sum()), np.cumsum(shared) - 1
-    found = np.zeros((len(runs), p, p))
-    for g, (run, score) in enumerate(zip(runs, within, strict=True)):
-        _, J = run.rows
-        common = shared[run.index]
-        mixing = np.zeros((J.shape[1], int(common.sum())))
-        mixing[common] = np.eye(mixing.shape[1])
-        mixing[~common] = -np.linalg.lstsq(J[:, ~common], J[:, common], rcond=None)[0]
-        at = position[run.index[common]]
-        found[g][np.ix_(at, at)] = mixing.T @ score @ mixing
-    return found
-
-
-def _left_out(runs: Sequence[RunResidual], shared: NDArray, prior: NDArray) -> _LeftOut | None:
-    """The estimates without each run; None if one run alone determines some combination of the shared parameters.
-
-    Priors of per-run parameters do not take part in the projection: what they would add there is second order.
-    """
-    size = int(shared.sum())
-    position = np.cumsum(shared) - 1
-    information, scores, columns = np.zeros((len(runs), size, size)), np.zeros((len(runs), size)), []
-    for g, run in enumerate(runs):
-        r, J = run.rows
-        common = shared[run.index]
-        Q = np.linalg.qr(J[:, ~common])[0]
-        S = J[:, common] - Q @ (Q.T @ J[:, common])
-        at = position[run.index[common]]
-        information[g][np.ix_(at, at)] = S.T @ S
-        scores[g, at] = S.T @ r
-        columns.append((r, S, at))
-    total = information.sum(axis=0) + np.diag(prior[shared])
-    scale = 1.0 / np.sqrt(np.diag(total))
-    rest = (total - information) * np.outer(scale, scale)
-    if np.linalg.cond(rest).max() > 1.0 / np.sqrt(np.finfo(float).eps):
-        return None
-    delta = np.linalg.solve(rest, (scores * scale)[:, :, None])[:, :, 0] * scale
-    removed = np.linalg.inv(rest) * np.outer(scale, scale)
-    residuals = [r + S @ delta[g, at] for g, (r, S, at) in enumerate(columns)]
-    return _LeftOut(delta, information, total, removed, residuals)
-
-
-def prediction_errors(runs: Sequence[RunResidual], P: int, prior: NDArray | None = None) -> tuple[float, ...]:
+def prediction_errors(fit: LinearisedFit) -> tuple[float, ...]:
     """Per run, the root mean square of its residuals when what the runs share is estimated without it (linearised).
 
     Its per-run parameters are fitted to it. Empty where there is one run, or nothing shared, or where one run alone
     determines some combination of what is shared.
     """
-    shared = seen_by(runs, P) > 1
-    if len(runs) < 2 or not shared.any():
+    if len(fit.runs) < 2 or not np.any(fit.seen_by > 1):
         return ()
-    left_out = _left_out(runs, shared, np.zeros(P) if prior is None else prior)
+    left_out = _LeftOut.of(fit)
     return () if left_out is None else tuple(float(np.sqrt(np.mean(r**2))) for r in left_out.residuals)
 
 
-def seen_by(runs: Sequence[RunResidual], P: int) -> NDArray:
-    """(P,) how many runs have a nonzero column."""
-    count = np.zeros(P, int)
-    for run in runs:
-        count[run.index] += np.any(run.J != 0, axis=(0, 1))
-    return count
-
-
-def inverse(information: NDArray) -> NDArray:
-    """Inverse of a positive definite matrix whose diagonal may span many decades."""
-    scale = 1.0 / np.sqrt(np.diag(information))
-    return np.linalg.inv(information * np.outer(scale, scale)) * np.outer(scale, scale)
-
-
-# Far from where they belong the influence of most samples falls: what is left is no minimum to trust, but neither is it
-# one of negative curvature. A mean of psi' below this is that of a few samples through which the fit happens to pass.
-LEAST_SLOPE = 0.05
-# Quantiles of the normal distribution at which psi' is averaged.
-_QUANTILES = 1000
-
-
-def run_residuals(objective: Objective, at: Sequence[Linearised]) -> list[RunResidual]:
-    """The runs, linearised at the estimate, for the error bars.
+def under_loss(runs: Sequence[LinearisedRun], loss: Loss) -> list[LinearisedRun]:
+    """The runs as their error bars are computed from them.
 
     Under a robust loss with influence psi, the estimate is where sum psi(r) J vanishes, and the derivative of that sum
     is sum psi' J J^T. Residuals psi / sqrt(a) and Jacobians sqrt(a) J, with a the mean of psi', have both to first
     order (Huber 1964, eq. 22).
     """
-    loss, runs = objective.loss, []
-    residuals = [np.where(np.isfinite(a.r), a.r, np.nan) for a in at]
-    jacobians = [np.where(np.isfinite(a.J), a.J, 0.0) for a in at]
-    if loss.robust:
-        pulls = [[np.asarray(part) for part in loss.influence(r)] for r in residuals]
-        mean = max(float(np.nanmean(np.concatenate([slope.ravel() for _, slope in pulls]))), LEAST_SLOPE)
-        residuals = [psi / np.sqrt(mean) for psi, _ in pulls]
-        jacobians = [np.sqrt(mean) * J for J in jacobians]
-    for run, r, J in zip(objective.joint.runs, residuals, jacobians, strict=True):
-        runs.append(RunResidual(r, J, run.index))
-    return runs
+    if not loss.robust:
+        return list(runs)
+    pulls = [[np.asarray(part) for part in loss.influence(run.r)] for run in runs]
+    mean = max(float(np.nanmean(np.concatenate([slope.ravel() for _, slope in pulls]))), LEAST_SLOPE)
+    both = zip(runs, pulls, strict=True)
+    return [replace(run, r=psi / np.sqrt(mean), J=np.sqrt(mean) * run.J) for run, (psi, _) in both]
 
 
 def noise_seen(r: NDArray) -> float:
@@ -308,18 +453,8 @@ def slope_in_noise(loss: Loss, sigma: float) -> float:
     return float(np.mean(np.asarray(loss.influence(r)[0]) * r) / np.mean(r**2))
 
 
-# A sample of which the fit leaves less than this part says nothing of the noise there.
-_LEFT = 1e-3
-# Of a channel's samples, the part over which the size of the noise is taken as one.
-_WINDOW = 3
-# Residuals this many times the stated noise, in squares, are a misfit, whose intervals nobody may use (the verdict's
-# `patterns`). As noise it is uneven, and intervals that are the longer reach past the better minimum next door.
-_GROSS = 20.0
-_TINY = np.finfo(float).tiny
-
-
 def uneven(
-    runs: Sequence[RunResidual], models: Sequence[Sequence[Autoregression]], bread: NDArray
+    runs: Sequence[LinearisedRun], models: Sequence[Sequence[Autoregression]], bread: NDArray
 ) -> tuple[NDArray, NDArray]:
     """By how much uneven noise makes the variances larger, and how uncertain that is.
 
@@ -335,13 +470,13 @@ def uneven(
         >>> rng, J = np.random.default_rng(0), np.kron(np.eye(2), np.ones((100, 1)))  # two means, of a half each
         >>> y = rng.normal(size=200) * np.repeat([1.0, 3.0], 100)
         >>> r = (y - J @ (J.T @ y) / 100)[:, None]
-        >>> run, white = RunResidual(r, -J[:, None], np.arange(2)), Autoregression(np.ones(1), 1.0)
+        >>> run, white = LinearisedRun(r, -J[:, None], np.arange(2)), Autoregression(np.ones(1), 1.0)
         >>> factor, _ = uneven([run], [[white]], np.eye(2) / 100)
         >>> bool(factor[0] == 1.0), bool(1.5 < factor[1] < 2.1)  # 9 instead of (1 + 9) / 2
         (True, True)
     """
     rows = [run.rows[0] for run in runs]
-    if sum(float(r @ r) for r in rows) > _GROSS * sum(r.size for r in rows):
+    if sum(float(r @ r) for r in rows) > GROSS * sum(r.size for r in rows):
         return np.ones(len(bread)), np.zeros(len(bread))
     channels = list(_channels(runs, models, bread))
     inner = sum((b.T @ b for _, _, b, _ in channels), np.zeros_like(bread))
@@ -396,225 +531,3 @@ def _filtered(W: NDArray, x: NDArray) -> NDArray:
     for lag in range(min(W.shape[1], len(x))):
         found[lag:] += W[lag:, lag, None] * x[: len(x) - lag]
     return found
-
-
-# From so many runs on their scatter gives the error bars.
-RUNS_TO_COMPARE = 3
-# How the explanation of error bars begins that hold nothing of what would differ in another run.
-WITHIN = "within the run"
-
-
-@dataclass(frozen=True, eq=False)
-class ErrorBars:
-    """Covariances and the quantiles that turn standard errors into 95 % intervals.
-
-    Attributes:
-        covariance: (P, P) of the chosen form.
-        plain: (P, P) the textbook form, for comparison.
-        quantile: (P,) half width of the 95 % interval in standard errors.
-        explanation: which form was chosen, and why.
-        effective: how many independent samples have as much to say on the residual variance as the correlated ones.
-        scatter: (P,) variances of the runs' true parameters about what they have in common; zero where runs were not
-            compared.
-    """
-
-    covariance: NDArray
-    plain: NDArray
-    quantile: NDArray
-    explanation: str
-    effective: float
-    scatter: NDArray
-
-
-def error_bars(runs: Sequence[RunResidual], P: int, prior: NDArray | None = None) -> ErrorBars:
-    """Choose and compute the error bars of P parameters that the runs determine (full column rank).
-
-    From three runs on, parameters that several runs share get the jackknife over runs; everything else the form that
-    respects correlation in time within a run. Two runs cannot show their scatter (one degree of freedom): they are
-    treated like one. Without any spare sample the stated noise is all there is.
-
-    Args:
-        runs: at the solution.
-        P: number of parameters.
-        prior: (P,) information of the priors, the diagonal of Q; None: there are none.
-    """
-    prior = np.zeros(P) if prior is None else prior
-    rows = [run.rows for run in runs]
-    m = sum(r.size for r, _ in rows)
-    information = np.zeros((P, P))
-    for run, (_, J) in zip(runs, rows, strict=True):
-        information[np.ix_(run.index, run.index)] += J.T @ J
-    bread = inverse(information + np.diag(prior))
-    spare = m + int(np.sum(prior > 0)) - P
-    if spare <= 0:
-        text = f"stated noise: {m} samples for {P} parameters leave no residual to measure it by"
-        return ErrorBars(bread, bread, np.full(P, ndtri(0.975)), text, float(m), np.zeros(P))
-    plain = bread @ (information * sum(r @ r for r, _ in rows) / spare + np.diag(prior)) @ bread
-    within = [_within(run) for run in runs]
-    shared = seen_by(runs, P) > 1
-    if len(runs) >= RUNS_TO_COMPARE and shared.any():
-        between = jackknife(runs, shared, prior, [noise.score for noise in within])
-        if between is not None:
-            return _between_runs(runs, within, between, shared, plain, prior)
-    return _within_runs(runs, within, bread, plain, shared.any(), prior)
-
-
-@dataclass(frozen=True, eq=False)
-class _Within:
-    """One run's correlated residuals.
-
-    Attributes:
-        score: (P_i, P_i) covariance of its score.
-        perturbations: (D, 2, P_i, P_i) how far the score's covariance is off, one standard deviation to either side
-            along each of the D independent directions in which it is uncertain.
-        independent: effective number of samples.
-        orders: of the autoregressive models.
-        correlation: the strongest, of neighbours.
-        models: of the noise of each channel.
-    """
-
-    score: NDArray
-    perturbations: NDArray
-    independent: float
-    orders: tuple[int, ...]
-    correlation: float
-    models: Sequence[Autoregression] = ()
-
-
-def _within(run: RunResidual) -> _Within:
-    n, P = run.J.shape[0], run.J.shape[2]
-    noise = run_noise(run.r, run.J)
-    models, score = noise.models, score_covariance(noise.models, run.r, run.J)
-    counts = np.sum(~np.isnan(run.r), axis=0)
-    independent = sum(effective_count(model, n) * count / n for model, count in zip(models, counts, strict=True))
-    lag_one = [model.autocovariance(n)[[0, min(model.every, n - 1)]] for model in models]
-    return _Within(
-        score=score,
-        perturbations=np.reshape(
-            [[score_covariance(side, run.r, run.J) - score for side in pair] for pair in noise.perturbations],
-            (-1, 2, P, P),
-        )
-        if P
-        else np.zeros((0, 2, 0, 0)),
-        independent=independent,
-        orders=tuple(model.order for model in models),
-        correlation=max((float(gamma[1] / gamma[0]) for gamma in lag_one if gamma[0] > 0), key=abs, default=0.0),
-        models=models,
-    )
-
-
-def _within_runs(runs, within, bread, plain, shared, prior) -> ErrorBars:
-    meat = np.diag(prior)
-    for run, noise in zip(runs, within, strict=True):
-        meat[np.ix_(run.index, run.index)] += noise.score
-    covariance = bread @ meat @ bread
-    perturbations = [
-        _displaced(bread[:, run.index], noise.perturbations) for run, noise in zip(runs, within, strict=True)
-    ]
-    why = {1: "one run"}.get(
-        len(runs), f"{len(runs)} runs, too few to compare" if shared else f"{len(runs)} separate runs"
-    )
-    text = (
-        f"{WITHIN}: {why}, so the scatter is taken from the residuals, whose correlation in time is modelled by "
-        f"{_models(within)}; what would differ in another run is not in it"
-    )
-    factor, unsure = _without_priors(uneven(runs, [noise.models for noise in within], bread), bread, prior, covariance)
-    quantile = _quantile(np.diag(covariance), np.concatenate(perturbations), unsure)
-    # A hundred white samples look now and then as if noise of opposite signs followed each other and cancelled. Error
-    # bars that halve because of that would be wrong; so none is smaller than for independent samples.
-    longer = np.sqrt(np.maximum(np.diag(plain) / np.maximum(np.diag(covariance), np.finfo(float).tiny), 1.0))
-    longer = longer * np.sqrt(factor)
-    covariance = covariance * np.outer(longer, longer)
-    return ErrorBars(covariance, plain, quantile, text, _independent(within), np.zeros(prior.size))
-
-
-def _without_priors(noisier, bread, prior, covariance) -> tuple[NDArray, NDArray]:
-    """What is noisier, (P,) factors and how unsure they are, where a part of each variance is what priors say."""
-    factor, unsure = noisier
-    told = (bread**2 @ prior) / np.maximum(np.diag(covariance), np.finfo(float).tiny)
-    share = np.clip(1.0 - told, 0.0, 1.0)
-    return 1.0 + share * (factor - 1.0), share**2 * unsure
-
-
-def _displaced(bread: NDArray, perturbations: NDArray) -> NDArray:
-    """(D, 2, P) how far the variances bread score bread^T of P parameters are off, bread (P, P_i)."""
-    return np.einsum("pi,dsij,pj->dsp", bread, perturbations, bread)
-
-
-def _quantile(variance: NDArray, displaced: NDArray, unsure: NDArray | float = 0.0) -> NDArray:
-    """(P,) Student's t with the degrees of freedom that uncertain variances (P,) are worth, at least 1.
-
-    The logarithm of chi^2 has the variance trigamma(freedom / 2). The logarithm of an uncertain variance has one too,
-    the sum over the directions (D, 2, P) in which it is uncertain, and what is `unsure` besides (P,). The freedom is
-    where both agree.
-    """
-    below, above = (np.maximum(variance + side, np.finfo(float).tiny) for side in np.moveaxis(displaced, 1, 0))
-    scatter = np.sum((np.log(above / below) / 2) ** 2, axis=0) + unsure
-    # trigamma falls: 1 degree of freedom is pi^2 / 2, and from 1e7 on Student's t is the normal distribution.
-    freedom = np.geomspace(1.0, 1e7, 400)
-    return stdtrit(np.exp(np.interp(-scatter, -polygamma(1, freedom / 2), np.log(freedom))), 0.975)
-
-
-def _between_runs(runs, within, between: Jackknife, shared, plain, prior) -> ErrorBars:
-    """Jackknife for shared parameters; for per-run ones the error within the run plus what the shared ones pass on.
-
-    The scatter is known from few runs: each tau^2 counts with the degrees of freedom of its parameter's variance.
-    """
-    P = shared.size
-    position = np.cumsum(shared) - 1
-    passed_on = np.zeros((P, between.freedom.size))
-    passed_on[shared] = np.eye(between.freedom.size)
-    # What no run shows is known by its prior alone.
-    told = (seen_by(runs, P) == 0) & (prior > 0)
-    inside = np.diag(np.where(told, 1.0 / np.where(told, prior, 1.0), 0.0))
-    quantile = np.full(P, ndtri(0.975))
-    quantile[shared] = stdtrit(between.freedom, 0.975)
-    for run, noise, share in zip(runs, within, between.shares, strict=True):
-        common = shared[run.index]
-        separate = run.index[~common]
-        if separate.size == 0:
-            continue
-        _, J = run.rows
-        J_separate, J_shared = J[:, ~common], J[:, common]
-        Q = np.diag(prior[separate])
-        bread = inverse(J_separate.T @ J_separate + Q)
-        at, moved = position[run.index[common]], -bread @ J_separate.T @ J_shared
-        passed_on[np.ix_(separate, at)] = moved
-        departing = moved @ (np.eye(between.freedom.size) - share)[at]
-        alone = RunResidual(run.r, run.J[:, :, ~common], np.arange(separate.size))
-        by_noise = bread @ (noise.score[np.ix_(~common, ~common)] + Q) @ bread
-        factor, unsure = _without_priors(uneven([alone], [noise.models], bread), bread, prior[separate], by_noise)
-        by_noise = by_noise * np.sqrt(np.outer(factor, factor))
-        inside[np.ix_(separate, separate)] = by_noise + departing * between.scatter @ departing.T
-        perturbations = _displaced(bread, noise.perturbations[:, :, ~common][:, :, :, ~common])
-        # One standard deviation of the logarithm of chi^2 to either side.
-        factors = np.exp(np.outer([-1, 1], np.sqrt(polygamma(1, between.freedom / 2)))) - 1
-        uncertain = np.einsum("sk,pk->ksp", factors, departing**2 * between.scatter)
-        displaced = np.concatenate([perturbations * factor, uncertain])
-        quantile[separate] = _quantile(np.diag(inside)[separate], displaced, unsure)
-    covariance = passed_on @ between.covariance @ passed_on.T + inside
-    fewest, most = (f"{value:.2g}" for value in (between.freedom.min(), between.freedom.max()))
-    freedom = fewest if fewest == most else f"{fewest} to {most}"
-    text = (
-        f"between runs: jackknife over the {len(runs)} runs (each left out in turn, linearised) for what they share, "
-        f"with Student's t of {freedom} degrees of freedom, because it sees whatever differs from run to run"
-    )
-    if not shared.all():
-        text += (
-            f"; per-run parameters by the residuals within the run, modelled by {_models(within)}, and by how much the "
-            "run may depart from what they share"
-        )
-    scatter = np.zeros(P)
-    scatter[shared] = between.scatter
-    return ErrorBars(covariance, plain, quantile, text, _independent(within), scatter)
-
-
-def _independent(within: Sequence[_Within]) -> float:
-    return float(sum(noise.independent for noise in within))
-
-
-def _models(within: Sequence[_Within]) -> str:
-    orders = sorted({order for noise in within for order in noise.orders})
-    name = f"AR({orders[0]})" if len(orders) == 1 else f"AR({orders[0]} to {orders[-1]})"
-    strongest = max((noise.correlation for noise in within), key=abs)
-    return f"{name} processes (correlation of neighbours up to {round(strongest, 2) + 0.0:.2f})"

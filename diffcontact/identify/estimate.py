@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from diffcontact.identify.error_bars import WITHIN
 from diffcontact.identify.noise import autocorrelation
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.observations import Problem
@@ -53,6 +52,7 @@ class Estimate:
         converged: whether the optimiser met its tolerance with a finite simulation.
         message: how it ended, and what else to know.
         error_bars: which error bars these are, and why.
+        form: the same in a word: "none", "stated" (noise), "within" (runs), "between" (runs).
         unidentifiable: directions in parameter space that the data cannot see, each a dict name -> weight.
         at_bound: names of the elements whose estimate is at a bound.
         residuals: per problem, (values - simulated) / noise (n, k), NaN where missing.
@@ -91,6 +91,7 @@ class Estimate:
     at_bound: tuple[str, ...]
     residuals: tuple[NDArray, ...] = field(repr=False)
     trajectories: tuple[Any, ...] = field(repr=False)
+    form: str = ""
     start_costs: tuple[float, ...] = ()
     iterations: int = 0
     hints: tuple[str, ...] = ()
@@ -107,9 +108,7 @@ class Estimate:
     @property
     def scope(self) -> str:
         """What the intervals are called: those of fewer runs than can be compared hold within these runs."""
-        if not self.error_bars.startswith(WITHIN):
-            return INTERVAL
-        return within(len(self.residuals))
+        return within(len(self.residuals)) if self.form == "within" else INTERVAL
 
     @property
     def profiled(self) -> tuple[str, ...]:

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult
 from scipy.special import ndtri
 
-from diffcontact.identify.error_bars import RunResidual, error_bars, prediction_errors, run_residuals
+from diffcontact.identify.error_bars import error_bars, prediction_errors, under_loss
 from diffcontact.identify.identifiable import NullSpace, half_widths, hints, in_values, least_friction, null_space, role
+from diffcontact.identify.linearised import LinearisedFit, LinearisedRun
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.parameters import FreeParameters
 from diffcontact.identify.problem.rounding import is_rounding
@@ -28,7 +29,7 @@ def estimate(objective: Objective, search: Outcome) -> FitResult:
     trajectories = joint.trajectories(theta, at)
     at, jacobian = _seen_from_inside(objective, theta, at, end.jac, trajectories)
     null = null_space(jacobian, parameters.names, objective.eps)
-    runs = run_residuals(objective, at)
+    runs = under_loss(objective.first_order(at), objective.loss)
     errors = _Errors(runs, null, end, parameters, objective.priors.information(theta))
     finite = not any(np.any(np.isinf(a.r)) or np.any(~np.isfinite(a.J)) for a in at)
     half = errors.quantile * np.sqrt(np.diag(errors.covariance))
@@ -49,6 +50,7 @@ def estimate(objective: Objective, search: Outcome) -> FitResult:
         converged=bool(end.status > 0 and finite),
         message=_message(search, trajectories, finite, at_bound, null),
         error_bars=errors.explanation,
+        form=errors.form,
         unidentifiable=[in_values(objective, direction, theta) for direction in null.directions],
         at_bound=at_bound,
         residuals=tuple(a.r for a in at),
@@ -116,7 +118,7 @@ class _Errors:
 
     def __init__(
         self,
-        runs: list[RunResidual],
+        runs: list[LinearisedRun],
         null: NullSpace,
         end: OptimizeResult,
         parameters: FreeParameters,
@@ -125,7 +127,7 @@ class _Errors:
         P, self.prior = end.x.size, prior
         self.covariance, self.plain = np.zeros((P, P)), np.zeros((P, P))
         self.quantile = np.full(P, ndtri(0.975))
-        self.explanation = "none: the data determine no parameter"
+        self.form, self.explanation = "none", "none: the data determine no parameter"
         self.effective, self.prediction_errors = 0.0, ()
         self._fill(runs, ~null.redundant)
         unbounded = np.sqrt(np.diag(self.covariance))
@@ -139,16 +141,16 @@ class _Errors:
             matrix[:, null.unidentifiable] = 0.0
             matrix[null.unidentifiable, null.unidentifiable] = np.inf
 
-    def _fill(self, runs: list[RunResidual], keep: NDArray) -> None:
+    def _fill(self, runs: list[LinearisedRun], keep: NDArray) -> None:
         if not keep.any():
             return
-        restricted, P = [run.restricted(keep) for run in runs], int(keep.sum())
-        bars = error_bars(restricted, P, self.prior[keep])
+        fit = LinearisedFit.of(runs, self.prior, keep)
+        bars = error_bars(fit)
         self.covariance[np.ix_(keep, keep)] = bars.covariance
         self.plain[np.ix_(keep, keep)] = bars.plain
         self.quantile[keep] = bars.quantile
-        self.explanation, self.effective = bars.explanation, bars.effective
-        self.prediction_errors = prediction_errors(restricted, P, self.prior[keep])
+        self.form, self.explanation, self.effective = bars.form, bars.explanation, bars.effective
+        self.prediction_errors = prediction_errors(fit)
 
 
 def _at_bound(end: OptimizeResult, parameters: FreeParameters, stderr: NDArray) -> NDArray:

@@ -27,9 +27,12 @@ from jax import Array
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
-from diffcontact.identify.error_bars import error_bars, run_residuals
+from diffcontact.identify.error_bars import error_bars, under_loss
 from diffcontact.identify.estimate import Estimate
 from diffcontact.identify.identifiable import null_space
+from diffcontact.identify.least_squares import without
+from diffcontact.identify.levels import LEVELS
+from diffcontact.identify.linearised import LinearisedFit
 from diffcontact.identify.problem.joint_residual import JointResidual
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.parameters import Domain, Real, free_parameters
@@ -44,8 +47,6 @@ _SLOPE, _OWN = "restitution per speed", "restitution of the run"
 _RUNS_TO_REGRESS = 4
 # Impacts that are looked at in each run, at most.
 _IMPACTS = 64
-# Clean fits are to be told nothing in 99 of 100 cases.
-LEVEL = 0.01
 _STEPS = 12
 _TOLERANCE = 1e-3
 
@@ -122,7 +123,7 @@ def law_of_impact(result: Estimate) -> str | None:
     if objective is None or not result.converged or objective.explained(objective.parameters.start):
         return None
     found = speed_test(result)
-    return None if found is None or found.probability > LEVEL else str(found)
+    return None if found is None or found.probability > LEVELS["law of impact"] else str(found)
 
 
 def speed_test(result: Estimate) -> SpeedTest | None:
@@ -217,13 +218,12 @@ class _Embedded:
         e, s, v = [], [], []
         times = np.bincount(np.concatenate([run.index for run in self.objective.joint.runs]))
         for run, one, mask, speeds in zip(
-            self.objective.joint.runs, run_residuals(self.objective, self.at), self.masks, self.speeds, strict=True
+            self.objective.joint.runs, self._first_order(), self.masks, self.speeds, strict=True
         ):
             r, J = one.rows
             column = J[:, [self.objective.parameters.names[j].startswith(_OWN) for j in run.index]].ravel()
             own = J[:, (times[run.index] == 1)]
-            others = np.linalg.qr(own[:, ~np.all(own == column[:, None], axis=0)])[0]
-            rest = column - others @ (others.T @ column)
+            rest = without(own[:, ~np.all(own == column[:, None], axis=0)], column[:, None])[:, 0]
             if speeds.size and rest @ rest > self.objective.eps * (column @ column):
                 e.append(_restitution(run, self.theta, mask, speeds[:1])[0])
                 s.append(np.sqrt(r @ r / max(r.size - own.shape[1], 1) / (rest @ rest)))
@@ -267,6 +267,9 @@ class _Embedded:
             "a straight line",
         )
 
+    def _first_order(self):
+        return under_loss(self.objective.first_order(self.at), self.objective.loss)
+
     def _chi2_per_dof(self, result: Estimate, more: int) -> float:
         f, _ = self.objective.evaluate(self.theta)
         return float(f @ f) / max(result.dof - more, 1)
@@ -279,9 +282,8 @@ class _Embedded:
         if null.unidentifiable[slope] or not all(np.all(np.isfinite(one.J)) for one in self.at):
             return None
         keep = ~null.redundant & ~np.isin(names, result.at_bound)
-        prior = self.objective.priors.information(self.theta)[keep]
-        runs = [run.restricted(keep) for run in run_residuals(self.objective, self.at)]
-        bars, here = error_bars(runs, int(keep.sum()), prior), int(np.sum(keep[:slope]))
+        prior, here = self.objective.priors.information(self.theta), int(np.sum(keep[:slope]))
+        bars = error_bars(LinearisedFit.of(self._first_order(), prior, keep))
         stderr = float(np.sqrt(bars.covariance[here, here]))
         return (stderr, float(bars.quantile[here])) if stderr > 0 else None
 

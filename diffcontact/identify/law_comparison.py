@@ -15,7 +15,6 @@ from diffcontact.identify.comparison import Comparison, compare
 from diffcontact.identify.estimate import resumed
 from diffcontact.identify.from_search import estimate
 from diffcontact.identify.impact_law import (
-    LEVEL,
     SpeedTest,
     contacts_of,
     free_contacts,
@@ -24,6 +23,7 @@ from diffcontact.identify.impact_law import (
     speeds_of,
     with_restitution,
 )
+from diffcontact.identify.levels import LEVELS
 from diffcontact.identify.problem.objective import Objective, Progress
 from diffcontact.identify.problem.parameters import Domain, Interval, Real
 from diffcontact.identify.result import FitResult
@@ -247,7 +247,7 @@ def _supported(name: str, one: Comparison, result: FitResult, speed: SpeedTest |
         return False
     if name == "constant":
         return True
-    if speed is not None and speed.probability > LEVEL:
+    if speed is not None and speed.probability > LEVELS["law of impact"]:
         return False
     if all(np.isfinite(one.prediction)) and one.prediction[0] > one.prediction[1]:
         return False

@@ -57,6 +57,8 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.optimize import minimize
 from scipy.special import polygamma
 
+from diffcontact.identify.least_squares import orthonormal
+
 # With fewer samples there is nothing to take a median of.
 FEWEST = 8
 # Samples for one degree of freedom of the square: neighbouring third differences are correlated by -3/4, 3/10 and
@@ -357,14 +359,6 @@ def spacing(present: NDArray) -> int:
     """
     apart = np.diff(np.flatnonzero(present))
     return int(np.argmax(np.bincount(apart))) if apart.size else 1
-
-
-def orthonormal(J: NDArray) -> NDArray:
-    """(n, rank) orthonormal basis of the columns of J."""
-    norms = np.linalg.norm(J, axis=0)
-    Q, R = np.linalg.qr(J[:, norms > 0] / norms[norms > 0])
-    U, s, _ = np.linalg.svd(R)
-    return Q @ U[:, s > np.sqrt(np.finfo(float).eps) * s.max(initial=0.0)]
 
 
 def grid(n: int) -> int:

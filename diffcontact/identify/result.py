@@ -16,9 +16,9 @@ from diffcontact.identify.estimate import Estimate, Profile, finite_or_none
 from diffcontact.identify.portable import checksum, decode, encode
 from diffcontact.identify.reporting import Labels, fit_report
 from diffcontact.identify.table import text_table
-from diffcontact.identify.verdict.evidence import Units
 from diffcontact.identify.verdict.judge import judge
-from diffcontact.identify.verdict.verdict import Reason, Verdict
+from diffcontact.identify.verdict.texts import Reason, Units
+from diffcontact.identify.verdict.verdict import Verdict
 from diffcontact.report import framed, page
 from diffcontact.report.figures import figure
 from diffcontact.simulate import Trajectory

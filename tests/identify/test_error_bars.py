@@ -9,10 +9,21 @@ from scipy.signal import lfilter
 from scipy.stats import t as student
 
 from diffcontact.identify import error_bars as bars_module
-from diffcontact.identify.error_bars import RunResidual, error_bars, prediction_errors, uneven
+from diffcontact.identify import linearised
+from diffcontact.identify.error_bars import prediction_errors, uneven
+from diffcontact.identify.linearised import LinearisedFit
+from diffcontact.identify.linearised import LinearisedRun as RunResidual
 from diffcontact.identify.noise import Autoregression, RunNoise
 
 WHITE = Autoregression(np.ones(1), 1.0)
+
+
+def fitted(runs, P, prior=None):
+    return LinearisedFit(tuple(runs), np.zeros(P) if prior is None else prior)
+
+
+def error_bars(*fit):
+    return bars_module.error_bars(fitted(*fit))
 
 
 def least_squares(y, X):
@@ -94,13 +105,11 @@ def test_equal_runs_have_one_degree_of_freedom_less_than_there_are(rng):
 def _white(monkeypatch):
     """The noise is white, and need not be found to be so in hundreds of runs."""
 
-    def white(run):
-        r, J = run.rows
-        P = J.shape[1]
-        score = r @ r / (r.size - P) * J.T @ J
-        return bars_module._Within(score, np.zeros((0, 2, P, P)), float(r.size), (0,), 0.0, [WHITE] * run.r.shape[1])
+    def white(r, J):
+        model = Autoregression(np.ones(1), float(np.sqrt(np.sum(r**2) / (r.size - J.shape[2]))))
+        return RunNoise([model] * r.shape[1], [])
 
-    monkeypatch.setattr(bars_module, "_within", white)
+    monkeypatch.setattr(linearised, "run_noise", white)
 
 
 @pytest.mark.usefixtures("_white")
@@ -135,7 +144,7 @@ def test_each_run_is_predicted_from_the_others(rng):
     """The root mean square of a run under the estimate of the others, what it has of its own fitted to it."""
     runs = six_runs(rng)
     theta, residuals = joint_fit(runs)
-    for g, error in enumerate(prediction_errors(residuals, theta.size)):
+    for g, error in enumerate(prediction_errors(fitted(residuals, theta.size))):
         y, S, O = runs[g]  # noqa: E741
         left = y - S @ joint_fit(runs[:g] + runs[g + 1 :])[0][:2]
         left -= O @ least_squares(left, O)
@@ -184,7 +193,7 @@ def test_covariances_of_one_run_are_their_definitions(rng, prior):
 def test_noise_that_follows_itself_is_in_the_error_bars(rng, monkeypatch):
     """B J^T C J B with the covariance C of an autoregressive noise, in full; a mean is known less well by far."""
     n, model = 80, Autoregression(np.array([1.0, -0.8]), 0.5)
-    monkeypatch.setattr(bars_module, "run_noise", lambda r, J: RunNoise([model], []))
+    monkeypatch.setattr(linearised, "run_noise", lambda r, J: RunNoise([model], []))
     monkeypatch.setattr(bars_module, "uneven", lambda runs, models, bread: (np.ones(len(bread)), np.zeros(len(bread))))
     J = np.stack([np.ones(n), np.arange(n) / n], axis=1)
     bars = error_bars([RunResidual(0.1 * rng.normal(size=(n, 1)), J[:, None], np.arange(2))], 2)
@@ -333,7 +342,7 @@ def test_channels_without_noise_or_samples_change_nothing():
 
 def test_what_a_prior_says_is_no_noisier(rng, monkeypatch):
     """Of two means the one in the noisier half has a prior, which says nothing, or all there is to know."""
-    monkeypatch.setattr(bars_module, "run_noise", lambda r, J: RunNoise([WHITE], []))
+    monkeypatch.setattr(linearised, "run_noise", lambda r, J: RunNoise([WHITE], []))
     J = np.kron(np.eye(2), np.ones((50, 1)))
     _, run = fitted_to(rng.normal(size=100) * np.repeat([0.5, 2.0], 50), J)
     factor = uneven([run], [[WHITE]], np.eye(2) / 50)[0][1]
@@ -351,7 +360,7 @@ def test_intervals_cover_whichever_half_is_noisier(rng, monkeypatch, sigmas):
         return RunNoise([model], [])
 
     # Finding that the noise is white takes most of the time, and is tested elsewhere.
-    monkeypatch.setattr(bars_module, "run_noise", white)
+    monkeypatch.setattr(linearised, "run_noise", white)
     n, J = 40, kinked(40)
     sigma = np.where(np.arange(n) < n // 2, *sigmas)
     inside, without = np.zeros(3), np.zeros(3)

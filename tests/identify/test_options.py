@@ -10,7 +10,7 @@ from dragged import DRAGGED, FREE, NOISE, SCHEME, START, TIMES, TRUTH, inside, l
 from dragged import start_of as started
 
 from diffcontact.identify import Normal, Observations, Positive, Problem, Real, fit
-from diffcontact.identify.error_bars import run_residuals
+from diffcontact.identify.error_bars import under_loss
 from diffcontact.identify.problem.joint_residual import JointResidual
 from diffcontact.identify.problem.objective import Objective
 
@@ -70,14 +70,10 @@ def test_outliers_do_not_spoil_a_robust_fit(rng, loss):
     np.testing.assert_allclose(clean.stderr["drag"], fit(run, START, FREE).stderr["drag"], rtol=0.3)
     # The derivative of the pull sum psi J by theta is sum psi' J J^T: Huber's sandwich, of psi and the mean of psi'.
     objective = clean.objective
-    (at,), (used,) = objective.joint.linearise(clean.estimate), run_residuals(objective, [*_at(clean)])
+    (at,), (used,) = objective.joint.linearise(clean.estimate), under_loss(objective.first_order(), objective.loss)
     psi, slope = (np.asarray(part) for part in objective.loss.influence(at.r))
     np.testing.assert_allclose(used.r * np.sqrt(np.mean(slope)), psi, rtol=1e-12)
     np.testing.assert_allclose(used.J, np.sqrt(np.mean(slope)) * at.J, rtol=1e-12)
-
-
-def _at(result):
-    return result.objective.joint.linearise(result.estimate)
 
 
 def test_a_prior_is_a_measurement_more(rng):

@@ -20,9 +20,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from diffcontact.identify.error_bars import error_bars, run_residuals
+from diffcontact.identify.error_bars import error_bars, under_loss
 from diffcontact.identify.estimate import Estimate
-from diffcontact.identify.noise import Autoregression, correlated_score, grid, innovation_correlation, run_noise
+from diffcontact.identify.linearised import LinearisedFit
+from diffcontact.identify.noise import Autoregression, correlated_score, grid, innovation_correlation
 
 # Eigenvalues of a scaled J^T J below it are rounding: singular values below its root, as in `null_space`.
 _NOTHING = 1e-13
@@ -175,14 +176,13 @@ def as_found(result: Estimate, run: int, names: tuple[str, ...]) -> Noise:
     """
     objective = result.objective
     assert objective is not None
-    at = run_residuals(objective, objective.joint.linearise(objective.parameters.start))
-    found = run_noise(at[run].r, at[run].J)
+    at = under_loss(objective.first_order(), objective.loss)
+    found = at[run].noise
     times = np.asarray(objective.joint.runs[run].samples.times, float)[: at[run].r.shape[0]]
     keep, bars = _known(result), None
     # Fewer runs are not compared.
     if keep.any() and len(at) > 2:
-        prior = objective.priors.information(objective.parameters.start)[keep]
-        bars = error_bars([one.restricted(keep) for one in at], int(keep.sum()), prior)
+        bars = error_bars(LinearisedFit.of(at, objective.priors.information(objective.parameters.start), keep))
     scatter = np.zeros(len(names))
     for name, variance in zip(
         np.array(result.names)[keep], [] if bars is None else bars.scatter, strict=bars is not None

@@ -7,10 +7,11 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from diffcontact.identify.error_bars import RunResidual, run_residuals, seen_by
+from diffcontact.identify.error_bars import under_loss
 from diffcontact.identify.estimate import Estimate
 from diffcontact.identify.experiment.fisher import Evidence, Noise, as_found, projected
-from diffcontact.identify.verdict.words import Words
+from diffcontact.identify.linearised import LinearisedFit, LinearisedRun
+from diffcontact.identify.verdict.texts import Words
 
 _MORE = 0.1
 # Below it nothing helps.
@@ -44,7 +45,7 @@ def what_helps(result: Estimate, name: str | None = None) -> dict[str, float]:
     objective = result.objective
     assert objective is not None
     theta = objective.parameters.start
-    runs = run_residuals(objective, objective.joint.linearise(theta))
+    runs = under_loss(objective.first_order(), objective.loss)
     noise = as_found(result, 0, result.names)
     told = _Told(runs, noise, objective.priors.information(theta), j, _spacings(result))
     before = told.stderr(runs)
@@ -98,13 +99,13 @@ def _asked(result: Estimate, name: str | None) -> int | None:
 class _Told:
     """The standard error of one element under variations of the runs."""
 
-    def __init__(self, runs: list[RunResidual], noise: Noise, prior: NDArray, j: int, spacings: list[float]):
+    def __init__(self, runs: list[LinearisedRun], noise: Noise, prior: NDArray, j: int, spacings: list[float]):
         self.noise, self.prior, self.j, self.spacings = noise, prior, j, spacings
-        shared = seen_by(runs, prior.size) > 1
+        shared = LinearisedFit(tuple(runs), prior).seen_by > 1
         # A parameter of one run is told by that one.
         self.shared = shared | (np.arange(prior.size) == j)
 
-    def stderr(self, runs: list[RunResidual], count: float = 1.0, ratio: float = 1.0, longer: bool = False) -> float:
+    def stderr(self, runs: list[LinearisedRun], count: float = 1.0, ratio: float = 1.0, longer: bool = False) -> float:
         """With each run so many times, samples so many times as far apart and as many more, or its end twice."""
         P = self.prior.size
         total = Evidence(np.diag(self.prior), np.diag(self.prior))
@@ -139,7 +140,7 @@ def _end(J: NDArray) -> NDArray:
     return np.where((np.arange(J.shape[0]) >= np.ceil((1 - _MORE) * J.shape[0]))[:, None, None], J, 0.0)
 
 
-def _sharper(run: RunResidual, k: int) -> RunResidual:
+def _sharper(run: LinearisedRun, k: int) -> LinearisedRun:
     weight = np.where(np.arange(run.r.shape[1]) == k, 1 / (1 - _MORE), 1.0)
     return replace(run, J=run.J * weight[:, None])
 

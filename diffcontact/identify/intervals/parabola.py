@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diffcontact.identify.estimate import Estimate
+from diffcontact.identify.least_squares import inverse, inverse_diagonal
 from diffcontact.identify.problem.objective import Objective
 
 # The cost should have risen by what its curvature says, or less by this factor at most.
@@ -80,9 +81,7 @@ def misjudged(result: Estimate, objective: Objective) -> list[Misjudged]:
     looked_at = [i for i, j in enumerate(kept) if not own[j] and result.names[j] not in result.profiled]
     if not 0 < len(looked_at) <= _LOOKED_AT:
         return []
-    scale = np.linalg.norm(J[:, kept], axis=0)
-    columns = J[:, kept] / scale
-    B = np.linalg.pinv(columns.T @ columns, hermitian=True) / np.outer(scale, scale)
+    B = inverse(J[:, kept].T @ J[:, kept], 1e-15)
     quantile = np.concatenate([np.ravel(q) for q in result.quantile.values()])
     half = quantile * np.sqrt(np.where(seen, np.diag(result.covariance), 0.0)) / parameters.slopes(theta)
     found = []
@@ -118,10 +117,3 @@ def leaning(result: Estimate, objective: Objective) -> list[str]:
     looked_at = np.isfinite(np.diag(result.covariance)) & np.any(J, axis=0) & ~at & ~own
     longer = inverse_diagonal(J) > _LEANS**2 * inverse_diagonal(np.where(at, 0.0, J))
     return [name for name, here in zip(result.names, looked_at & longer, strict=True) if here]
-
-
-def inverse_diagonal(J: NDArray) -> NDArray:
-    """(P,) the diagonal of (J^T J)^-1 of J (m, P); 1 where a column is zero."""
-    here = np.any(J, axis=0)
-    size = np.where(here, np.linalg.norm(J, axis=0), 1.0)
-    return np.where(here, np.diag(np.linalg.pinv((J / size).T @ (J / size), hermitian=True)), 1.0) / size**2

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from diffcontact.identify.estimate import Profile, resumed
 from diffcontact.identify.identifiable import least_friction, role
-from diffcontact.identify.intervals.parabola import inverse_diagonal
+from diffcontact.identify.least_squares import inverse_diagonal
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.result import FitResult
 from diffcontact.identify.search.trust_region import MAX_EVALUATIONS, descent

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diffcontact.host.progress import note
+from diffcontact.identify.linearised import LinearisedRun
 from diffcontact.identify.problem.joint_residual import JointResidual
 from diffcontact.identify.problem.loss import ROBUST, Loss
 from diffcontact.identify.problem.observations import Problem
@@ -234,6 +235,14 @@ class Objective:
         if 0.5 < misfit < 2.0:
             return bool(abs(misfit - 1.0) <= 3 * np.sqrt(2.0 / self.freedom))
         return all(white(a.r) for a in at)
+
+    def first_order(
+        self, at: Sequence[Linearised] | None = None, trajectories: Sequence[Any] = ()
+    ) -> list[LinearisedRun]:
+        """The runs for statistics, by default at the start; without trajectories nobody knows where impacts are."""
+        at = self.joint.linearise(self.parameters.start) if at is None else at
+        shown = trajectories or (None,) * len(at)
+        return [run.first_order(*parts) for run, *parts in zip(self.joint.runs, at, shown, strict=True)]
 
     def finite(self, at: Sequence[Linearised]) -> bool:
         """Whether every measured sample has a simulated value."""

@@ -16,14 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diffcontact.arguments import placed, require_near
+from diffcontact.identify.linearised import LinearisedRun
 from diffcontact.identify.problem.disturbance import KICK, RESISTANCE, no_kick
-from diffcontact.identify.problem.impacts import Impacts
+from diffcontact.identify.problem.impacts import Impacts, struck
 from diffcontact.identify.problem.loss import Loss
 from diffcontact.identify.problem.model import Model
 from diffcontact.identify.problem.observations import Observations
 from diffcontact.identify.problem.parameters import FreeParameters
 from diffcontact.identify.problem.residual import Beginning, Samples, beginning, evaluate, linearise, observed
-from diffcontact.identify.problem.rounding import rounding
+from diffcontact.identify.problem.rounding import are_rounding, rounding
 from diffcontact.identify.problem.substeps import TOLERANCE, enough
 from diffcontact.inputs import Functions, called
 from diffcontact.system import System
@@ -132,6 +133,18 @@ class Run:
         r = np.where(np.abs(r) < _INFINITE, r, np.inf)
         J = np.asarray(J, float)[: self.length]
         return np.where(self.present, r, np.nan), np.where(np.abs(J) < _INFINITE**2, J, np.inf)
+
+    def first_order(self, at: Linearised, trajectory: Any = None) -> LinearisedRun:
+        """The run for statistics, in its own parameters; without a trajectory nobody knows where its impacts are."""
+        r, J = np.where(np.isfinite(at.r), at.r, np.nan), np.where(np.isfinite(at.J), at.J, 0.0)
+        times, sigma = (np.asarray(part, float)[: self.length] for part in (self.samples.times, self.samples.sigma))
+        hit = np.zeros(self.length - 1, bool)
+        if trajectory is not None and isinstance(self.model.system, System):
+            hit = struck(trajectory.impulse)
+        touched = np.append(hit, False) | np.append(False, hit)
+        tracks = self.present.shape[1] - bool(self.model.impacts)
+        exact = are_rounding(np.where(self.present, r, 0.0), self.rounding)
+        return LinearisedRun(r, J, self.index, times, touched, sigma, tracks, exact)
 
     def finite_rows(self, r: NDArray, J: NDArray, loss: Loss) -> tuple[NDArray, NDArray]:
         """Rows (m_i,), (m_i, P_i) whose squares are the loss; a large penalty without derivative where not finite."""

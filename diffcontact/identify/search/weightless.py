@@ -18,7 +18,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from diffcontact.identify.noise import orthonormal
+from diffcontact.identify.least_squares import orthonormal
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.run import Linearised, Run
 from diffcontact.identify.search.shooting import Outcome

@@ -7,30 +7,30 @@ from collections.abc import Iterator
 import numpy as np
 from scipy.special import chdtri
 
+from diffcontact.identify.error_bars import LEAST_SLOPE, noise_seen, slope_in_noise
 from diffcontact.identify.intervals.parabola import leaning, misjudged
+from diffcontact.identify.least_squares import inverse
+from diffcontact.identify.levels import IMPOSSIBLE, LEVELS, NAMED, UNUSUAL
 from diffcontact.identify.verdict.evidence import Evidence
-from diffcontact.identify.verdict.verdict import Reason
+from diffcontact.identify.verdict.texts import Amount, Reason, Run
 from diffcontact.status import Status
 
-# Standard deviations of a prior: once in 400 fits, and never.
-_UNUSUAL, _IMPOSSIBLE = 3.0, 5.0
-# One false alarm in a thousand fits, as in `patterns`.
-_LEVEL = 1e-3
 # What is simulated only to this many standard deviations of the noise tells nothing of it.
 _ROUNDED = 1.0
 # A fit that misses all samples together by so much of their noise passes through them: it moves no estimate by more
 # than that part of its error.
 _PASSES = 1e-3
+_TINY = np.finfo(float).tiny
 
 
 def ending(evidence: Evidence) -> Iterator[Reason]:
     """Whether the fit arrived anywhere, and whether its simulations are right."""
     result = evidence.result
     if not result.converged:
-        yield Reason(f"the fit did not converge: {result.message}", fatal=True)
+        yield Reason("not converged", {"message": result.message}, fatal=True)
     for i, trajectory in enumerate(result.trajectories):
         if status := Status(int(trajectory.status)):
-            yield Reason(f"the simulation of {evidence.run(i)} cannot be trusted: {status.message}", fatal=True)
+            yield Reason("status", {"run": Run(i), "message": status.message}, fatal=True)
 
 
 def untested(evidence: Evidence) -> Iterator[Reason]:
@@ -39,38 +39,22 @@ def untested(evidence: Evidence) -> Iterator[Reason]:
     if result.dof > 0:
         return
     priors = f" and {objective.priors.count} priors" if objective.priors.count else ""
-    free = f"{evidence.samples} samples{priors} are not more than {objective.joint.size} free parameters"
     missed = np.sqrt(2 * result.cost)
-    if missed <= _PASSES or objective.exact(result.cost):
-        yield Reason(
-            f"{free}: the model passes through all of them, right or wrong, and nothing tests it. Measure more, or "
-            "hold parameters"
-        )
-    else:
-        yield Reason(
-            f"{free}, so nothing tests the model; it could pass through all of them and misses them by {missed:.2g} "
-            "standard deviations: a bound or a local minimum has stopped the fit. Try more starts, measure more, or "
-            "hold parameters, those first that the data cannot see",
-            fatal=True,
-        )
+    passes = missed <= _PASSES or objective.exact(result.cost)
+    figures = {"samples": evidence.fit.samples, "priors": priors, "free": objective.joint.size, "missed": missed}
+    yield Reason("untested" if passes else "untested and missed", figures, fatal=not passes)
 
 
 def rounded(evidence: Evidence) -> Iterator[Reason]:
     """Whether rounding is larger than the noise was stated to be: then nothing tests the model, either."""
-    n = evidence.samples
-    single = evidence.objective.eps > np.finfo(float).eps
-    advice = "Compute in double precision (jax_enable_x64)" if single else "State the noise as it is, or fewer steps"
-    if evidence.exact and evidence.misfit > chdtri(n, _LEVEL) / n:
-        yield Reason(
-            f"residuals are {np.sqrt(evidence.misfit):.2g} times as large as the stated noise, and no larger than the "
-            f"rounding of the simulation, so nothing was looked for in them. {advice}"
-        )
+    n = evidence.fit.samples
+    precision = "single" if evidence.objective.eps > np.finfo(float).eps else "double"
+    advice = Reason(f"{precision} precision")
+    if evidence.fit.exact and evidence.misfit > chdtri(n, LEVELS["pattern"]) / n:
+        yield Reason("rounding", {"times": np.sqrt(evidence.misfit), "advice": advice})
     elif rounding := max((run.change for run in evidence.objective.joint.runs if run.imprecise), default=0.0):
-        yield Reason(
-            f"the simulation is rounded by {rounding:.2g} of the stated noise, whatever its steps: "
-            f"{'single' if single else 'double'} precision is too coarse for such a noise. {advice}",
-            fatal=rounding > _ROUNDED,
-        )
+        figures = {"rounding": rounding, "precision": precision, "advice": advice}
+        yield Reason("imprecise", figures, fatal=rounding > _ROUNDED)
 
 
 def starts(evidence: Evidence) -> Iterator[Reason]:
@@ -80,23 +64,22 @@ def starts(evidence: Evidence) -> Iterator[Reason]:
         return
     together = int(np.sum(costs <= costs[0] * 1.01))
     if together <= max(1, costs.size // 8):
-        yield Reason(
-            f"{together} of {costs.size} starts ended at the best cost {costs[0]:.4g}, the next at "
-            f"{costs[min(together, costs.size - 1)]:.4g}, so a better minimum may exist. Try more starts, or a start "
-            "from the fit of a similar run"
-        )
+        after = costs[min(together, costs.size - 1)]
+        yield Reason("starts", {"together": together, "starts": costs.size, "best": costs[0], "next": after})
+
+
+def takes_noise_for_outliers(evidence: Evidence) -> float:
+    """The scale of a robust loss that takes most of the noise for outliers, in standard deviations of it; else 0."""
+    loss, sigma = evidence.objective.loss, noise_seen(np.concatenate([run.r.ravel() for run in evidence.runs]))
+    within = loss.robust and sigma > 0 and slope_in_noise(loss, sigma) < LEAST_SLOPE
+    return loss.scale / sigma if within else 0.0
 
 
 def outlying(evidence: Evidence) -> Iterator[Reason]:
-    """Whether the loss takes noise for outliers."""
-    if evidence.within_noise:
-        loss, part = evidence.objective.loss, evidence.objective.loss.scale / evidence.spread
-        yield Reason(
-            f"loss={loss.name!r} takes the noise for outliers: f_scale = {loss.scale:.3g} is {part:.2g} standard "
-            "deviations of the residuals. The estimate follows the few samples that it happens to meet, and the "
-            "intervals are too short. State the noise as it is, or noise='estimated', and an f_scale of 1 or more",
-            fatal=True,
-        )
+    """Whether the loss takes noise for outliers, so that the intervals rest on a few samples."""
+    if part := takes_noise_for_outliers(evidence):
+        loss = evidence.objective.loss
+        yield Reason("outliers", {"loss": loss.name, "scale": loss.scale, "part": part}, fatal=True)
 
 
 def unseen(evidence: Evidence) -> Iterator[Reason]:
@@ -105,9 +88,7 @@ def unseen(evidence: Evidence) -> Iterator[Reason]:
     for name in result.gripped:
         parameter, at = result.place(name)
         least = float(np.asarray(result.interval95[parameter])[at][0])
-        yield Reason(
-            f"{name} >= {evidence.shown(name, least)} (95 %): it gripped, so the data only bound it from below"
-        )
+        yield Reason("gripped", {"name": name, "least": Amount(name, least)})
     for along in result.profiles:
         parameter, at = result.place(along.name)
         inside = np.flatnonzero(along.rise <= np.asarray(result.quantile[parameter])[at] ** 2)
@@ -115,15 +96,10 @@ def unseen(evidence: Evidence) -> Iterator[Reason]:
         if evidence.objective.joint.rubs and np.any(np.diff(inside) > 1):
             found = along.values[np.argmin(np.abs(along.rise))]
             far = along.values[inside][np.argmax(np.abs(along.values[inside] - found))]
-            yield Reason(
-                f"{along.name} may also be far from its estimate, as {evidence.shown(along.name, float(far))}: there a "
-                "contact grips that slips here, or the other way round, and with other values of what is not seen (a "
-                "spin, a friction) the data are explained, too. The interval holds both. Measure the spin, or hold it"
-            )
+            yield Reason("two valleys", {"name": along.name, "far": Amount(along.name, float(far))})
     for direction in result.unidentifiable:
-        if set(direction) <= set(result.gripped):
-            continue
-        yield Reason(f"the data cannot see {' with '.join(direction)}: no error can be given. Hold it, or tie it")
+        if not set(direction) <= set(result.gripped):
+            yield Reason("unseen", {"names": tuple(direction)})
 
 
 def bounds(evidence: Evidence) -> Iterator[Reason]:
@@ -135,26 +111,17 @@ def bounds(evidence: Evidence) -> Iterator[Reason]:
     """
     result, objective, theta = evidence.result, evidence.objective, evidence.theta
     f, J = objective.evaluate(theta)
-    scale = max(evidence.misfit, 1.0) * evidence.samples / max(evidence.effective, 1.0)
     for name in result.at_bound:
         j = result.names.index(name)
         others = J[:, evidence.kept]
         left = J[:, j] - others @ np.linalg.lstsq(others, J[:, j], rcond=objective.eps**0.5)[0]
-        pushed = abs(float(left @ f)) / max(np.sqrt(scale) * np.linalg.norm(left), np.finfo(float).tiny)
+        pushed = abs(float(left @ f)) / max(np.sqrt(evidence.scale) * np.linalg.norm(left), _TINY)
         low, high = objective.parameters.low[j], objective.parameters.high[j]
         by_sign = name in result.profiled and low == 0.0 and theta[j] < high / 2
-        if by_sign and pushed < _UNUSUAL:
-            continue
-        yield Reason(
-            f"{name} = {evidence.shown(name, result.estimate[j])} is at its bound, and the data would go {pushed:.1f} "
-            "standard errors beyond. If the bound is not a law of nature, widen it; else the model may lack what "
-            "pushes it there"
-        )
-    if short := [name for name in leaning(result, evidence.objective) if name not in result.profiled]:
-        yield Reason(
-            f"the intervals of {', '.join(short)} hold only with {', '.join(result.at_bound)} at its bound: were it "
-            "free they would be longer, so they may be too short. Use identify.profile"
-        )
+        if not by_sign or pushed >= UNUSUAL:
+            yield Reason("bound", {"name": name, "value": Amount(name, result.estimate[j]), "pushed": pushed})
+    if short := tuple(name for name in leaning(result, objective) if name not in result.profiled):
+        yield Reason("leaning", {"names": short, "at": result.at_bound})
 
 
 def priors(evidence: Evidence) -> Iterator[Reason]:
@@ -163,58 +130,39 @@ def priors(evidence: Evidence) -> Iterator[Reason]:
     Without the prior of theta_j the estimate would be theta_j', to first order, with the variance V of the data alone.
     Both measure the same: (theta_j' - mean) / sqrt(V + sigma^2) is a standard normal number.
     """
-    objective, theta = evidence.objective, evidence.theta
-    known = objective.priors
-    f, J = objective.evaluate(theta)
-    rows, slopes = known.rows(theta)
-    # Residuals larger than stated, or correlated, are worth less than the stated noise has it.
-    scale = max(evidence.misfit, 1.0) * evidence.samples / max(evidence.effective, 1.0)
+    objective, known = evidence.objective, evidence.objective.priors
+    f, J = objective.evaluate(evidence.theta)
+    rows, slopes = known.rows(evidence.theta)
     for i, j in enumerate(known.index):
         kept = evidence.kept.copy()
         kept[j] = True
         data = J[:, kept].T @ J[:, kept] - np.outer(slopes[i, kept], slopes[i, kept])
         gradient = J[:, kept].T @ f - slopes[i, kept] * rows[i]
-        here = int(kept[:j].sum())
-        size = np.sqrt(np.maximum(np.diag(data), np.finfo(float).tiny))
-        inverse = np.linalg.pinv(data / np.outer(size, size), rcond=1e-10, hermitian=True) / np.outer(size, size)
-        if abs((inverse @ data)[here, here] - 1.0) > 1e-3:
+        here, back, slope = int(kept[:j].sum()), inverse(data), slopes[i, j]
+        if abs((back @ data)[here, here] - 1.0) > 1e-3:
             continue  # only the prior knows of it
-        slope = slopes[i, j]
-        off = rows[i] - slope * float((inverse @ gradient)[here])
-        off /= np.sqrt(1.0 + scale * inverse[here, here] * slope**2)
-        if abs(off) > _UNUSUAL:
-            yield Reason(
-                f"the data and the prior of {evidence.result.names[j]} are {abs(off):.1f} standard deviations apart: "
-                "either the prior is wrong, or the model is, and the parameter makes up for it",
-                fatal=bool(abs(off) > _IMPOSSIBLE),
-            )
+        off = rows[i] - slope * float((back @ gradient)[here])
+        # Residuals larger than stated, or correlated, are worth less than the stated noise has it.
+        off = abs(off) / np.sqrt(1.0 + evidence.scale * back[here, here] * slope**2)
+        if off > UNUSUAL:
+            yield Reason("prior", {"name": evidence.result.names[j], "off": off}, fatal=bool(off > IMPOSSIBLE))
 
 
 def curvature(evidence: Evidence) -> Iterator[Reason]:
     """Intervals at whose ends the cost is not what its curvature says, and that no profile has replaced."""
     told: set[str] = set()
     if evidence.result.lower_elsewhere:
-        yield Reason(f"the fit may have ended in a local minimum: {evidence.result.lower_elsewhere}. Try more starts")
+        yield Reason("lower elsewhere", {"where": evidence.result.lower_elsewhere})
     for end in misjudged(evidence.result, evidence.objective):
         if end.name in told:
             continue
         told.add(end.name)
-        way = "at twice the way to the" if end.behind else "at the"
-        where = f"{way} {'upper' if end.upper else 'lower'} end of the interval of {end.name}"
+        place = {"side": "upper" if end.upper else "lower", "name": end.name}
+        where = Reason("behind an end" if end.behind else "end", place)
         if end.lower_than_the_estimate:
-            yield Reason(
-                f"{where} the cost is lower than at the estimate, by {-end.risen:.3g}: the fit ended in a local "
-                "minimum. Try more starts",
-                fatal=True,
-            )
+            yield Reason("lower at an end", {"where": where, "risen": -end.risen}, fatal=True)
         else:
-            yield Reason(
-                f"{where} the cost has risen by {end.risen:.3g} only, {end.expected:.3g} were to be expected, so it "
-                "may be too short. Use identify.profile"
-            )
-
-
-_NAMED = 3
+            yield Reason("short interval", {"where": where, "risen": end.risen, "expected": end.expected})
 
 
 def elsewhere(evidence: Evidence) -> Iterator[Reason]:
@@ -222,16 +170,15 @@ def elsewhere(evidence: Evidence) -> Iterator[Reason]:
     result = evidence.result
     if not result.elsewhere:
         return
-    names = list(dict.fromkeys(name for other in result.elsewhere for name in other))[:_NAMED]
-    values = dict(zip(result.names, map(float, result.estimate), strict=True))
+    names = list(dict.fromkeys(name for other in result.elsewhere for name in other))[:NAMED]
 
-    def told(place: dict[str, float]) -> str:
-        return ", ".join(f"{name} = {evidence.shown(name, place[name])}" for name in names if name in place)
+    def told(place: dict[str, float]) -> tuple[Reason, ...]:
+        values = {name: Amount(name, place[name]) for name in names if name in place}
+        return tuple(Reason("value", {"name": name, "value": value}) for name, value in values.items())
 
-    others = list(dict.fromkeys(filter(None, map(told, result.elsewhere))))
-    more = f" (and {len(others) - _NAMED} more)" if len(others) > _NAMED else ""
-    yield Reason(
-        f"the data do not tell {told(values)} from {'; or '.join(others[:_NAMED])}{more}: each explains them as well. "
-        "The intervals hold all of these, and most of what lies in between explains nothing. Where a gap hides how "
-        "often something bounced, measure within it; else hold or bound what is known otherwise"
-    )
+    here = told(dict(zip(result.names, map(float, result.estimate), strict=True)))
+    others = [other for other in map(told, result.elsewhere) if other]
+    distinct = [other for i, other in enumerate(others) if other not in others[:i]]
+    more = f" (and {len(distinct) - NAMED} more)" if len(distinct) > NAMED else ""
+    listed = tuple(Reason("values", {"values": other}) for other in distinct[:NAMED])
+    yield Reason("elsewhere", {"here": here, "others": listed, "more": more})

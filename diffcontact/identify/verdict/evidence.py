@@ -1,71 +1,44 @@
-"""What a verdict rests on: every run at the estimate, with a model of its noise."""
+"""What a verdict rests on: the fit to first order, and how samples would change with what the model holds fixed.
+
+A term that a model has and a fit does not use stands among the parameters, most often at zero: the damping of a film of
+air, a tilt. Whether the data want it is seen without fitting it. So it is with a resistance that the model has not, and
+with impacts that are not all alike.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from diffcontact.identify.error_bars import LEAST_SLOPE, RunResidual, noise_seen, slope_in_noise
 from diffcontact.identify.estimate import Estimate
-from diffcontact.identify.noise import FEWEST, RunNoise, effective_count, roughness, run_noise
-from diffcontact.identify.problem.impacts import struck
+from diffcontact.identify.linearised import LinearisedFit, LinearisedRun
+from diffcontact.identify.noise import FEWEST, roughness
+from diffcontact.identify.problem.disturbance import KICK, RESISTANCE, kick
 from diffcontact.identify.problem.objective import Objective
-from diffcontact.identify.problem.rounding import are_rounding
+from diffcontact.identify.problem.residual import linearise
 from diffcontact.identify.problem.run import Run
-from diffcontact.identify.verdict.fixed_terms import FixedTerm, fixed_terms, impacts, resistance
-from diffcontact.system import System
+from diffcontact.identify.verdict.texts import Amount, Reason
 
 # Above this cosine two terms are one.
 _ALIKE = 0.9
+# Arrays of more are places and shapes rather than terms, and each entry costs a simulation.
+_ENTRIES, _ALTOGETHER = 4, 24
+# Parameters that are told to be moved; beside the one that is moved most, what moves others by less is rounding.
+_MOST, _MOVED = 2, 1e-3
 
-Units = Mapping[str, tuple[str, float]]
 
+class FixedTerm(NamedTuple):
+    """A number that is held fixed: at what, and what one more of it would add to the samples, (n, k, 1) in noise."""
 
-@dataclass(frozen=True, eq=False)
-class RunEvidence:
-    """One run at the estimate.
-
-    Attributes:
-        residual: residuals (n, k) and their Jacobian by what the data determine.
-        times: (n,) of the samples.
-        struck: (n,) samples with an impact in the interval before or after them.
-        tracks: how many of the channels were measured sample by sample; times of impacts that were heard are the rest.
-        own: (P_i,) True for the parameters that no other run sees.
-        rounding: whether the residuals are no larger than the rounding of what was measured.
-    """
-
-    residual: RunResidual
-    times: NDArray
-    struck: NDArray
-    tracks: int
-    own: NDArray
-    rounding: bool = False
-
-    @cached_property
-    def noise(self) -> RunNoise:
-        """What the residuals look like as noise."""
-        return run_noise(self.residual.r, self.residual.J)
-
-    @cached_property
-    def impacts(self) -> list[tuple[int, int]]:
-        """The samples before and behind every impact; of those that follow each other closely those about them all."""
-        edges = np.flatnonzero(np.diff(np.concatenate([[False], self.struck, [False]]).astype(int)))
-        return [(int(a), int(b) - 1) for a, b in zip(edges[::2], edges[1::2], strict=True)]
-
-    @property
-    def present(self) -> NDArray:
-        """(n, k) which samples were measured."""
-        return ~np.isnan(self.residual.r)
-
-    @cached_property
-    def worth(self) -> NDArray:
-        """(k,) how many independent samples each sample of a channel is worth, at most 1."""
-        n = self.residual.r.shape[0]
-        return np.minimum([effective_count(model, n) / n for model in self.noise.models], 1.0)
+    value: float
+    column: NDArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,76 +48,47 @@ class Evidence:
     Attributes:
         result: the fit.
         objective: what it minimised, started at the estimate.
-        theta: (P,) the estimate.
-        runs: at the estimate.
+        fit: the runs at the estimate, by the parameters that are kept.
         kept: (P,) parameters that the data determine and that are not at a bound.
-        units: name of a parameter -> its unit and what one of that is in the fit's own units, where they differ.
-        labels: what the runs are called; empty: by their numbers.
     """
 
     result: Estimate
     objective: Objective
-    theta: NDArray
-    runs: tuple[RunEvidence, ...]
+    fit: LinearisedFit
     kept: NDArray
-    units: Units
-    labels: Sequence[str] = ()
 
     @classmethod
-    def of(cls, result: Estimate, objective: Objective, units: Units, labels: Sequence[str] = ()) -> Evidence:
+    def of(cls, result: Estimate, objective: Objective) -> Evidence:
         """The evidence of a result that still has its objective."""
-        theta, names = objective.parameters.start, result.names
+        theta = objective.parameters.start
         unseen = {name for direction in result.unidentifiable for name in direction}
-        kept = np.array([name not in unseen and name not in result.at_bound for name in names])
-        at = objective.joint.linearise(theta)
-        residuals = [
-            RunResidual(
-                np.where(np.isfinite(a.r), a.r, np.nan), np.where(np.isfinite(a.J), a.J, 0.0), run.index
-            ).restricted(kept)
-            for run, a in zip(objective.joint.runs, at, strict=True)
-        ]
-        seen = np.zeros(int(kept.sum()), int)
-        for residual in residuals:
-            seen[residual.index] += 1
-        runs = []
-        for run, residual, trajectory in zip(objective.joint.runs, residuals, result.trajectories, strict=True):
-            times = np.asarray(run.samples.times, float)[: run.length]
-            touched = _struck(trajectory) if isinstance(run.model.system, System) else np.zeros(run.length, bool)
-            tracks = run.present.shape[1] - bool(run.model.impacts)
-            rounding = are_rounding(np.where(run.present, residual.r, 0.0), run.rounding)
-            runs.append(RunEvidence(residual, times, touched, tracks, seen[residual.index] == 1, rounding))
-        return cls(result, objective, theta, tuple(runs), kept, units, labels)
+        kept = np.array([name not in unseen and name not in result.at_bound for name in result.names])
+        runs = objective.first_order(trajectories=result.trajectories)
+        return cls(result, objective, LinearisedFit.of(runs, objective.priors.information(theta), kept), kept)
 
     @property
-    def samples(self) -> int:
-        """How many numbers were measured."""
-        return sum(int(run.present.sum()) for run in self.runs)
+    def runs(self) -> tuple[LinearisedRun, ...]:
+        return self.fit.runs
 
     @property
-    def effective(self) -> float:
-        """How many independent samples the measured ones are worth."""
-        return float(sum(np.sum(run.present * run.worth) for run in self.runs))
+    def theta(self) -> NDArray:
+        """(P,) the estimate."""
+        return self.objective.parameters.start
 
     @property
-    def exact(self) -> bool:
-        """Whether nothing is left but rounding: data that were simulated, without noise."""
-        return all(run.rounding for run in self.runs)
-
-    @cached_property
-    def spread(self) -> float:
-        """The standard deviation of most residuals, in units of the noise of the fit."""
-        return noise_seen(np.concatenate([run.residual.r.ravel() for run in self.runs]))
-
-    @cached_property
-    def within_noise(self) -> bool:
-        """Whether a robust loss takes most of the noise for outliers, so that its intervals rest on a few samples."""
-        loss = self.objective.loss
-        return loss.robust and self.spread > 0 and slope_in_noise(loss, self.spread) < LEAST_SLOPE
+    def names(self) -> list[str]:
+        """The parameters that are kept."""
+        return [name for name, kept in zip(self.result.names, self.kept, strict=True) if kept]
 
     @property
     def misfit(self) -> float:
         """chi^2 per degree of freedom against the stated noise."""
         return self.result.chi2_per_dof
+
+    @property
+    def scale(self) -> float:
+        """By how much residuals are larger than stated, in squares, and worth less where they are correlated."""
+        return max(self.misfit, 1.0) * self.fit.samples / max(self.fit.effective, 1.0)
 
     @cached_property
     def rough(self) -> tuple[float, int]:
@@ -152,7 +96,7 @@ class Evidence:
 
         1 of none where no channel of a run is long enough.
         """
-        tracks = [channel for run in self.runs for channel in run.residual.r[:, : run.tracks].T]
+        tracks = [channel for run in self.runs for channel in run.r[:, : run.tracks].T]
         counts = np.array([np.isfinite(channel).sum() for channel in tracks])
         long = counts >= FEWEST
         if not long.any():
@@ -161,17 +105,78 @@ class Evidence:
         return float(np.average(squares, weights=counts[long])), int(counts[long].sum())
 
     @cached_property
+    def slopes(self) -> NDArray:
+        """(P,) of the parameters that are kept by theta."""
+        return self.objective.parameters.slopes(self.theta)[self.kept]
+
+    @cached_property
+    def reach(self) -> NDArray:
+        """(P,) half of each interval; infinite where an end is, zero where it is rounding (data without noise)."""
+        table = [row for row, kept in zip(self.result.rows(), self.kept, strict=True) if kept]
+        ends = np.array([[np.nan if end is None else end for end in row["interval95"]] for row in table], float)
+        ends = ends.reshape(-1, 2)
+        half = np.nan_to_num(np.ptp(ends, axis=1) / 2, nan=np.inf)
+        return np.where(half > np.finfo(float).eps * np.max(np.abs(ends), axis=1), half, 0.0)
+
+    @cached_property
+    def sought(self) -> NDArray:
+        """(P,) which are of interest: no run has them to itself, and no run's start depends on them, if any are so."""
+        own = self.objective.parameters.own.copy()
+        for run in self.objective.joint.runs:
+            slopes = jax.tree.leaves(run.beginning(self.theta).slopes)
+            own[run.index] |= np.any([np.any(np.asarray(s) != 0, tuple(range(np.ndim(s) - 1))) for s in slopes], 0)
+        sought = ~own[self.kept]
+        return sought if sought.any() else np.ones_like(sought)
+
+    def by(self, parts: Mapping[int, NDArray]) -> NDArray:
+        """(P,) how far d_g (n, k) of some runs move the parameters."""
+        return self.slopes * self.fit.shift(parts)
+
+    def at_most(self, sizes: list[float], where: list[NDArray] | None = None) -> NDArray:
+        """(P,) how far something of these sizes moves the parameters at most; see `LinearisedFit.worst_shift`."""
+        return np.abs(self.slopes) * self.fit.worst_shift(sizes, where)
+
+    def ratio(self, moved: NDArray) -> NDArray:
+        """(P,) how many times as far as its interval each is moved; 0 of what is not sought."""
+        compared = self.sought & (self.reach > 0)
+        return np.divide(np.abs(moved), self.reach, out=np.zeros_like(self.reach), where=compared)
+
+    def named(self, moved: NDArray) -> tuple[str, ...]:
+        """The sought parameters that are moved most beside their intervals, of moves (P,)."""
+        ratio = self.ratio(moved)
+        return tuple(self.names[j] for j in np.argsort(-ratio)[:_MOST] if ratio[j] > _MOVED * ratio.max())
+
+    def beyond(self, moved: NDArray) -> tuple[Reason, ...]:
+        """The sought parameters that are moved further than their intervals reach, of moves (P,)."""
+        ratio = self.ratio(moved)
+        return tuple(
+            Reason(
+                "moved further" if ratio[j] < 1.95 else "moved",
+                {
+                    "name": self.names[j],
+                    "by": Amount(self.names[j], abs(float(moved[j]))),
+                    "times": float(ratio[j]),
+                },
+            )
+            for j in np.argsort(-ratio)[:_MOST]
+            if ratio[j] > 1.0
+        )
+
+    @cached_property
     def seen(self) -> list[NDArray]:
         """(n, tracks) of every run, what the model says of its samples, of those that are missing, too."""
-        return [
-            _seen(run, self.theta, trajectory)
-            for run, trajectory in zip(self.objective.joint.runs, self.result.trajectories, strict=True)
-        ]
+        runs = zip(self.objective.joint.runs, self.result.trajectories, strict=True)
+        return [run.observed(self.theta, trajectory) for run, trajectory in runs]
+
+    @cached_property
+    def columns(self) -> list[_Columns]:
+        """Of every run, how its samples change with what it holds fixed."""
+        return [_Columns(run, self.theta) for run in self.objective.joint.runs]
 
     @cached_property
     def fixed_terms(self) -> list[dict[str, FixedTerm]]:
         """Of every run, the numbers that the fit holds fixed and that its samples would see."""
-        return [fixed_terms(run, self.theta) for run in self.objective.joint.runs]
+        return [columns.fixed_terms() for columns in self.columns]
 
     @cached_property
     def resistance(self) -> dict[int, NDArray]:
@@ -179,8 +184,8 @@ class Evidence:
 
         In noise, for one that takes all of the speed. Empty where the model has a number that does the same.
         """
-        columns = (resistance(run, self.theta) for run in self.objective.joint.runs)
-        found = {number: column for number, column in enumerate(columns) if column is not None}
+        parts = ((number, columns.resistance()) for number, columns in enumerate(self.columns))
+        found = {number: column for number, column in parts if column is not None}
         for name in set().union(*self.fixed_terms):
             known = {number: run[name].column[..., 0] for number, run in enumerate(self.fixed_terms) if name in run}
             if _cosine(found, known) > _ALIKE:
@@ -189,28 +194,13 @@ class Evidence:
 
     @cached_property
     def impacts(self) -> list[dict[int, NDArray]]:
-        """Per impact of all runs, what it would add to the samples (n, k) of its run if it changed the velocity by
-        twice as much."""
+        """Per impact, what would be added to the samples (n, k) of its run by twice its change of velocity."""
+        runs = zip(self.columns, self.runs, self.result.trajectories, strict=True)
         return [
             {number: column}
-            for number, (run, seen) in enumerate(zip(self.objective.joint.runs, self.runs, strict=True))
-            for column in impacts(run, self.theta, self.result.trajectories[number], seen.impacts)
+            for number, (columns, run, trajectory) in enumerate(runs)
+            for column in columns.impacts(trajectory, run.impacts)
         ]
-
-    def run(self, number: int) -> str:
-        """What a run is called."""
-        return self.labels[number] if self.labels else f"run {number}"
-
-    def shown(self, name: str, value: float, stderr: float | None = None) -> str:
-        """A value of a parameter, perhaps with its error, in the unit in which people read it."""
-        unit, factor = self.units.get(name.partition("[")[0], ("", 1.0))
-        error = "" if stderr is None else f" +- {stderr / factor:.2g}"
-        return f"{value / factor:.4g}{error}{f' {unit}' if unit not in ('', '1') else ''}"
-
-    def names(self, run: RunEvidence) -> list[str]:
-        """The parameters of a run's Jacobian."""
-        everything = np.array(self.result.names)[self.kept]
-        return [str(name) for name in everything[run.residual.index]]
 
 
 def _cosine(one: Mapping[int, NDArray], other: Mapping[int, NDArray]) -> float:
@@ -220,11 +210,73 @@ def _cosine(one: Mapping[int, NDArray], other: Mapping[int, NDArray]) -> float:
     return abs(dot) / max(np.sqrt(squares[0] * squares[1]), np.finfo(float).tiny)
 
 
-def _seen(run: Run, theta: NDArray, trajectory) -> NDArray:
-    return run.observed(theta, trajectory)
+class _Columns:
+    """How the samples (n, k) of a run at theta change, in noise, with what it holds fixed; nothing is compiled anew."""
 
+    def __init__(self, run: Run, theta: NDArray):
+        self.run, self.z = run, theta[run.index]
+        # Between rounding and what is no longer a derivative.
+        self.share = float(jnp.finfo(run.samples.times.dtype).eps) ** 0.4
 
-def _struck(trajectory) -> NDArray:
-    """(n,) samples at either end of an interval in which a contact struck."""
-    interval = struck(trajectory.impulse)
-    return np.append(interval, False) | np.append(False, interval)
+    def _residuals(self, fixed: dict[str, Any]) -> NDArray:
+        model, substeps = self.run.model.counted()
+        J, r, _ = linearise(model, self.z, fixed, self.run.samples, substeps)
+        return self.run.measured(r, J)[0]
+
+    @cached_property
+    def _here(self) -> NDArray:
+        return self._residuals(self.run.fixed)
+
+    def by(self, name: str, value: Any, step: float) -> NDArray | None:
+        """(n, k) the change by a step to this value, over the step; None where nothing changes or it is not finite."""
+        moved = self._residuals(self.run.fixed | {name: value})
+        # NaN is a missing sample.
+        if np.any(np.isinf(self._here) | np.isinf(moved)):
+            return None
+        column = np.nan_to_num((self._here - moved) / step, posinf=np.nan, neginf=np.nan)
+        return column if np.all(np.isfinite(column)) and np.any(column != 0) else None
+
+    def fixed_terms(self) -> dict[str, FixedTerm]:
+        """The numbers that the run holds fixed, of which its samples would see a change."""
+        found = dict[str, FixedTerm]()
+        for name, value in self.run.fixed.items():
+            number = hasattr(value, "at") and jnp.issubdtype(value.dtype, jnp.floating) and value.size <= _ENTRIES
+            if name in (RESISTANCE, KICK) or not number:
+                continue
+            for entry in np.ndindex(np.shape(value)):
+                if len(found) == _ALTOGETHER:
+                    return found
+                step = (abs(float(value[entry])) or 1.0) * float(jnp.finfo(value.dtype).eps) ** 0.4
+                moved = np.array(value)
+                moved[entry] += step
+                if (column := self.by(name, moved, step)) is not None:
+                    found[name + "".join(f"[{i}]" for i in entry)] = FixedTerm(float(value[entry]), column[..., None])
+        return found
+
+    def resistance(self) -> NDArray | None:
+        """By what takes all of the speed, to first order, until the run's end; None where no sample would see it."""
+        rate, times = self.run.fixed[RESISTANCE], np.asarray(self.run.samples.times, float)[: self.run.length]
+        step = np.asarray(self.share / (times[-1] - times[0]), rate.dtype)
+        return self.by(RESISTANCE, np.asarray(rate) + step, self.share)
+
+    def impacts(self, trajectory: Any, struck: list[tuple[int, int]]) -> list[NDArray]:
+        """Per impact, by twice the change of velocity in it alone, as a kick behind it; where no sample sees it, none.
+
+        Args:
+            trajectory: at theta.
+            struck: the samples before and behind each impact.
+        """
+        t, u = (np.asarray(array, float)[: self.run.length] for array in (trajectory.t, trajectory.u))
+        found, dtype = list[NDArray](), self.run.samples.times.dtype
+        for before, behind in struck[:_ALTOGETHER]:
+            if behind + 2 >= self.run.length:
+                continue
+            # What forces did meanwhile is no impact's.
+            first = before - 1 if before else behind
+            slope = (u[first + 1] - u[first]) / (t[first + 1] - t[first])
+            change = u[behind] - u[before] - (t[behind] - t[before]) * slope
+            moment, width = t[behind + 1], t[behind + 2] - t[behind + 1]
+            column = self.by(KICK, kick(moment, width, (self.share * change).astype(dtype)), self.share)
+            if column is not None:
+                found.append(column)
+        return found

@@ -10,22 +10,10 @@ With y (n, k) what the model says of the samples, a fault of size s would add s 
     impacts that last        d_tc = -dy_tc/dt times the number of impacts so far, as of bounces: what follows is late
     impact i late            d_tc = -(the jump of dy_tc/dt in it) from it on, as of bodies that meet once, one size each
 
-in units of the noise.
-
-Rao's score test: a fault of sizes s (m,) adds D_g s to run g. What a run's parameters can make up for is projected out
-of its columns, S_g = (1 - J_g J_g^+) D_g, and with I = sum_g S_g^T S_g
-
-    s = I^-1 sum_g S_g^T r_g,    z^2 = s^T I (Var sum_g S_g^T r_g)^-1 I s
-
-are the fault that the data would like best and, if there is none, a chi^2 number of m degrees of freedom. The variance
-is that of noise correlated like r - S s, or like r if that is larger and r - S s follows itself closely, too.
-
-Source: C. R. Rao, Proc. Cambridge Philosophical Society 44 (1948) 50.
-
-Each explanation is tried by Rao's `score_test`, and the one is told that makes the residuals likeliest, by chi^2 with a
-penalty of p log n for its p numbers (Schwarz), if it is certain, and takes half of what chi^2 has too much. Others that
-are nearly as likely are named beside it, as residuals do not tell them apart. On an uneven rail one run of carts would
-have its scale changed by 0.3 %.
+in units of the noise. Each is tried by Rao's score test (`LinearisedFit.score_test`), and the one is told that makes
+the residuals likeliest, by chi^2 with a penalty of p log n for its p numbers (Schwarz), if it is certain, and takes
+half of what chi^2 has too much. Others that are nearly as likely are named beside it, as residuals do not tell them
+apart. On an uneven rail one run of carts would have its scale changed by 0.3 %.
 
 What the fault moved the estimate by follows from its size. Where an interval does not reach as far, it is wrong, and
 the verdict is "no". Of several faults that are nearly as likely one that does it is enough.
@@ -34,67 +22,94 @@ the verdict is "no". Of several faults that are nearly as likely one that does i
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtri, fdtrc
 
-from diffcontact.identify.noise import effective_count, run_noise, score_covariance
-from diffcontact.identify.verdict.evidence import Evidence, RunEvidence
-from diffcontact.identify.verdict.shifts import Shifts, rows
-from diffcontact.identify.verdict.verdict import Reason
+from diffcontact.identify.levels import LEVELS, NAMED
+from diffcontact.identify.linearised import ScoreTest
+from diffcontact.identify.verdict.evidence import Evidence
+from diffcontact.identify.verdict.texts import Amount, Reason
 
-SCALE, PERSPECTIVE, ZERO, CLOCK = (
-    "scale of channel ",
-    "perspective in channel ",
-    "zero of channel ",
-    "rate of the clock",
-)
-JUMP = "jump of the clock [s]"
-_TINY = np.finfo(float).tiny
+_NAMES = {
+    "scale": "scale of {}",
+    "perspective": "perspective in {}",
+    "zero": "zero of {}",
+    "delay": "delay [s] of {}",
+    "clock": "rate of the clock",
+    "jump": "jump of the clock [s]",
+    "lasting": "time [s] that impacts last",
+    "late": "moment [s] of the impacts",
+    "resistance": "a resistance that the model has not, which takes a part of the speed from start to end,",
+    "unlike": "impacts that are not all alike, as where restitution or friction differs from one to the next,",
+}
 # Where a clock may jump, at most so many places; more impacts are not looked at one by one, nor more channels in pairs.
 _PLACES, _IMPACTS, _PAIRED = 24, 4, 4
+# Of the excess of chi^2, the part that a fault must explain to be named.
+_MOST = 0.5
+# In chi^2 over its mean: what is less likely by more than e^4.5 is another thing.
+_ALIKE = 9.0
+# Of those that are nearly as likely: each has the noise estimated anew.
+_TRIED = 3
+_TINY = np.finfo(float).tiny
 
 
-def directions(evidence: Evidence, number: int) -> dict[str, NDArray]:
+class Fault(NamedTuple):
+    """Something that may not be as the model has it: what, in which channels, from when on, or which fixed term."""
+
+    kind: str
+    channels: tuple[int, ...] = ()
+    time: float | None = None
+    term: str = ""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        if self.term:
+            return self.term
+        if self.kind == "perspective" and not self.channels:
+            return self.kind
+        told = f"channel{'s' if len(self.channels) > 1 else ''} {' and '.join(map(str, self.channels))}"
+        return _NAMES[self.kind].format(told) + ("" if self.time is None else f" at t = {self.time:.4g}")
+
+
+Faults = dict[Fault, NDArray]
+
+
+def directions(evidence: Evidence, number: int) -> Faults:
     """(n, k) of what one number describes in a run, in units of the noise; zero in channels that are left alone."""
     run, seen = evidence.runs[number], _Seen(evidence, number)
-    found, clock = {}, np.zeros_like(seen.y)
+    found: Faults = {}
     for c in seen.channels:
-        clock[:, c] = (run.times - run.times[0]) * seen.speed[:, c]
         shapes = {
-            f"{PERSPECTIVE}{c}": seen.bent(c, c),
-            f"{SCALE}{c}": seen.y[:, c],
-            f"{ZERO}{c}": np.ones(len(run.times)),
-            f"delay [s] of channel {c}": -seen.speed[:, c],
+            "perspective": seen.bent(c, c),
+            "scale": seen.y[:, c],
+            "zero": np.ones(len(run.times)),
+            "delay": -seen.speed[:, c],
         }
-        for name, shape in shapes.items():
-            one = np.zeros_like(seen.y)
-            one[:, c] = shape
-            found[name] = seen.weighed(one)
-    return found | {CLOCK: seen.weighed(clock)}
+        found |= {Fault(kind, (c,)): seen.weighed(seen.only(c, shape)) for kind, shape in shapes.items()}
+    return found | {Fault("clock"): seen.weighed((run.times - run.times[0])[:, None] * seen.speed)}
 
 
-def faults_of_measuring(evidence: Evidence, number: int) -> dict[str, NDArray]:
-    """(n, k, m) of every fault of a run by its name, in units of the noise; none of a run that only times impacts."""
+def faults_of_measuring(evidence: Evidence, number: int) -> Faults:
+    """(n, k, m) of every fault of a run, in units of the noise; none of a run that only times impacts."""
     run, seen = evidence.runs[number], _Seen(evidence, number)
     if not seen.channels:
         return {}
-    found = {name: d[..., None] for name, d in directions(evidence, number).items()}
+    found = {fault: d[..., None] for fault, d in directions(evidence, number).items()}
     pairs = [(c, i) for c in seen.channels for i in seen.channels if c == i or len(seen.channels) <= _PAIRED]
-    found["perspective"] = seen.columns(_only(c, seen.bent(c, i), seen.y.shape) for c, i in pairs)
+    found[Fault("perspective")] = seen.columns([seen.only(c, seen.bent(c, i)) for c, i in pairs])
+    samples = np.arange(len(run.times))[:, None]
     for j in range(2, len(run.times) - 1, max(len(run.times) // _PLACES, 1)):
-        late = (np.arange(len(run.times)) >= j)[:, None]
-        found[f"{JUMP} at t = {run.times[j]:.4g}"] = seen.columns([late * seen.speed])
+        found[Fault("jump", time=float(run.times[j]))] = seen.columns([(samples >= j) * seen.speed])
     if impacts := run.impacts:
-        passed = np.sum([np.arange(len(run.times)) >= behind for _, behind in impacts], axis=0)
-        found["time [s] that impacts last"] = seen.columns([-passed[:, None] * seen.speed])
+        passed = np.sum([samples >= behind for _, behind in impacts], axis=0)
+        found[Fault("lasting")] = seen.columns([-passed * seen.speed])
         if len(impacts) <= _IMPACTS:
-            found["moment [s] of the impacts"] = seen.columns(_late(seen.y, run.times, impacts))
-    return {name: d for name, d in found.items() if np.all(np.isfinite(d)) and d.size}
+            found[Fault("late")] = seen.columns(_late(seen.y, run.times, impacts))
+    return {fault: d for fault, d in found.items() if np.all(np.isfinite(d)) and d.size}
 
 
 class _Seen:
@@ -105,10 +120,9 @@ class _Seen:
     """
 
     def __init__(self, evidence: Evidence, number: int):
-        run, data = evidence.runs[number], evidence.objective.joint.runs[number].samples
+        run = evidence.runs[number]
         n, tracks = len(run.times), run.tracks
-        self.sigma = np.asarray(data.sigma, float)[:n, :tracks]
-        self.present, self.shape = run.present[:, :tracks], run.residual.r.shape
+        self.sigma, self.present, self.shape = run.sigma[:, :tracks], run.present[:, :tracks], run.r.shape
         self.channels = [c for c in range(tracks) if self.present[:, c].sum() >= 2]
         self.y, self.speed, self.ends = np.zeros((n, tracks)), np.zeros((n, tracks)), np.zeros((2, tracks))
         for c in self.channels:
@@ -124,13 +138,18 @@ class _Seen:
         middle, width = self.ends.mean(0), max(float(np.max(np.ptp(self.ends, axis=0))), _TINY)
         return (self.y[:, i] - middle[i]) * (self.y[:, c] - middle[c]) / width
 
+    def only(self, c: int, shape: NDArray) -> NDArray:
+        found = np.zeros_like(self.y)
+        found[:, c] = shape
+        return found
+
     def weighed(self, d: NDArray) -> NDArray:
         """(n, k) of d (n, tracks), in units of the noise; zero where nothing was measured."""
         found = np.zeros(self.shape)
         found[:, : d.shape[1]] = np.where(self.present, d / self.sigma, 0.0)
         return found
 
-    def columns(self, several) -> NDArray:
+    def columns(self, several: list[NDArray]) -> NDArray:
         """(n, k, m) of m times d (n, tracks)."""
         return np.stack([self.weighed(d) for d in several], axis=-1)
 
@@ -145,249 +164,104 @@ def _speed(times: NDArray, y: NDArray, impacts: list[tuple[int, int]]) -> NDArra
     return speed
 
 
-def _only(c: int, shape: NDArray, whole: tuple[int, ...]) -> NDArray:
-    found = np.zeros(whole)
-    found[:, c] = shape
-    return found
-
-
 def _late(y: NDArray, times: NDArray, impacts: list[tuple[int, int]]) -> list[NDArray]:
     """Per impact, (n, tracks) how much less a motion has gone on that is struck by one second later, per second."""
-    n = len(times)
-    found = []
+    n, found = len(times), []
     for before, behind in impacts:
-        if before < 1 or behind > n - 2:
-            continue
-        slopes = [(y[j + 1] - y[j]) / (times[j + 1] - times[j]) for j in (before - 1, behind)]
-        found.append(-(slopes[1] - slopes[0]) * (np.arange(n) >= behind)[:, None])
+        if before >= 1 and behind <= n - 2:
+            slopes = [(y[j + 1] - y[j]) / (times[j + 1] - times[j]) for j in (before - 1, behind)]
+            found.append(-(slopes[1] - slopes[0]) * (np.arange(n) >= behind)[:, None])
     return found or [np.zeros_like(y)]
 
 
-# What the parameters leave of a fault, below which they make up for it.
-_SEEN = 1e-3
-# A column of which the others leave less than this adds rounding.
-_NEGLIGIBLE = 1e-6
-# Samples that follow each other closely are worth less than this part of their number.
-_CLOSELY = 0.5
-
-
-@dataclass(frozen=True, eq=False)
-class Fault:
-    """Something that was not as the model has it.
-
-    Attributes:
-        name: what it is.
-        added: per run that it touches, what it adds, of the size that the data would like best, (n, k).
-        left: per run, (n, k, m) what the parameters leave of its columns.
-        size: (m,) in its own units.
-        taken: by how much chi^2 would fall.
-        freedom: of how many numbers.
-    """
-
-    name: str
-    added: Mapping[int, NDArray]
-    left: Mapping[int, NDArray]
-    size: NDArray
-    taken: float
-    freedom: int
-
-    def certainty(self, evidence: Evidence) -> tuple[float, float]:
-        """z^2, and the standard error of the first size, from the noise that is left without the fault.
-
-        Noise that follows itself closely without the fault, too, is taken as it is with it: the fault may have taken
-        slow noise away. Of both the smaller z^2 is given.
-        """
-        certain, error, white = self._tested(evidence, 1.0)
-        if not white:
-            certain, error, _ = min((certain, error, white), self._tested(evidence, 0.0))
-        return certain, error
-
-    def _tested(self, evidence: Evidence, share: float) -> tuple[float, float, bool]:
-        """z^2, the standard error, and whether noise that is left without this share of the fault is nearly white."""
-        m = self.size.size
-        variance, information, white = np.zeros((m, m)), np.zeros((m, m)), True
-        for number, left in self.left.items():
-            run = evidence.runs[number]
-            rest = run.residual.r - share * left @ self.size
-            models = (run_noise(rest, run.residual.J) if share else run.noise).models
-            n = len(rest)
-            white &= all(effective_count(model, n) > _CLOSELY * n for model in models if model.sigma > 0)
-            variance += score_covariance(models, rest, left)
-            flat = rows(left, run)
-            information += flat.T @ flat
-        inverse = np.linalg.pinv(information, rcond=_SEEN**2, hermitian=True)
-        score = information @ self.size
-        certain = float(score @ np.linalg.pinv(variance, rcond=_SEEN**2, hermitian=True) @ score)
-        return certain, float(np.sqrt((inverse @ variance @ inverse)[0, 0])), white
-
-
-class Projected:
-    """The runs of a fit, of which each has what its own parameters can make up for projected out.
-
-    Args:
-        evidence: of the fit.
-    """
-
-    def __init__(self, evidence: Evidence):
-        self.evidence = evidence
-
-    @cached_property
-    def _bases(self) -> list[NDArray]:
-        return [_basis(run) for run in self.evidence.runs]
-
-    def fault(self, name: str, parts: Mapping[int, NDArray]) -> Fault | None:
-        """How large a fault the runs together ask for; None where their parameters make up for it.
-
-        Args:
-            name: what it is.
-            parts: number of a run -> its columns (n, k, m).
-        """
-        m = next(iter(parts.values())).shape[-1]
-        score, information, whole = np.zeros(m), np.zeros((m, m)), np.zeros(m)
-        lefts = {}
-        for number, columns in parts.items():
-            run, U = self.evidence.runs[number], self._bases[number]
-            d = rows(columns, run)
-            left = d - U @ (U.T @ d)
-            score += left.T @ np.nan_to_num(run.residual.r).ravel()
-            information += left.T @ left
-            whole += np.sum(d**2, axis=0)
-            lefts[number] = left.reshape(columns.shape)
-        scale = np.sqrt(np.maximum(whole, _TINY))
-        values, vectors = np.linalg.eigh(information / np.outer(scale, scale))
-        seen = values > _SEEN**2
-        if not seen.any() or not np.all(np.isfinite(score)):
-            return None
-        V = vectors[:, seen] / scale[:, None]
-        size = V @ ((V.T @ score) / values[seen])
-        added = {number: columns @ size for number, columns in parts.items()}
-        return Fault(name, added, lefts, size, float(score @ size), int(seen.sum()))
-
-
-def _basis(run: RunEvidence) -> NDArray:
-    """(n k, P_i) orthonormal columns that span the run's Jacobian."""
-    J = rows(run.residual.J, run)
-    U, s, _ = np.linalg.svd(J / np.maximum(np.linalg.norm(J, axis=0), _TINY), full_matrices=False)
-    return U[:, s > _NEGLIGIBLE]
-
-
-# One false alarm in two hundred fits, shared by terms of the model, a resistance that it has not, impacts, jumps of the
-# clock, and all others: the model's own terms are few, and are not to pay for the many places where a clock may jump.
-_LEVEL = 5e-3
-_KINDS = 5
-# Of the excess of chi^2, the part that a fault must explain to be named.
-_MOST = 0.5
-# In chi^2 over its mean: what is less likely by more than e^4.5 is another thing.
-_ALIKE = 9.0
-_NAMED = 3
-_RESISTANCE = "a resistance that the model has not, which takes a part of the speed from start to end,"
-_UNLIKE = "impacts that are not all alike, as where restitution or friction differs from one to the next,"
-# Of those that are nearly as likely: each has the noise estimated anew.
-_TRIED = 3
-
-
 class _Candidate(NamedTuple):
-    """A fault, what it is called in a sentence, how likely it is, of what false alarm it has to be free, and where a
-    number that the model holds fixed stands."""
+    """A fault, its test, how likely it is, of what false alarm it has to be free, and where a fixed number stands."""
 
     fault: Fault
-    told: str
+    test: ScoreTest
     likely: float
     level: float
     held: float | None = None
+
+    @property
+    def told(self) -> str:
+        return f"{self.fault.name}, held fixed," if self.fault.term else self.fault.name
 
 
 def explanations(evidence: Evidence) -> Iterator[Reason]:
     """The one thing that would explain what is wrong, if one would."""
     if evidence.objective.loss.robust or not evidence.kept.any():
         return
-    found = _candidates(evidence)
-    if not found:
-        return
-    found.sort(key=lambda one: -one.likely)
+    found = sorted(_candidates(evidence), key=lambda one: -one.likely)
     alike = [one for one in found if one.likely > found[0].likely - _ALIKE * max(evidence.misfit, 1.0)]
-    excess = sum(float(np.nansum(run.residual.r**2)) for run in evidence.runs) - evidence.result.dof
+    excess = sum(float(np.nansum(run.r**2)) for run in evidence.runs) - evidence.result.dof
     # A number of the model's own that explains as much comes first: to set it free asks for no fault of the measuring.
-    own = [one for one in found if one.held is not None and one.fault.taken >= _MOST * excess]
+    own = [one for one in found if one.held is not None and one.test.taken >= _MOST * excess]
     alike = own + [one for one in alike if one not in own]
     for best in alike[:_TRIED]:
-        fault = best.fault
+        test = best.test
         # Without noise rounding has a shape, too.
-        if fault.taken < max(_MOST * excess, chdtri(fault.freedom, best.level)):
+        if test.taken < max(_MOST * excess, chdtri(test.freedom, best.level)):
             continue
-        certain, error = fault.certainty(evidence)
+        certain, error = test.certainty(evidence.fit)
         # The noise is known from as many samples as those that follow each other are worth.
-        if fdtrc(fault.freedom, max(evidence.effective, 1.0), certain / fault.freedom) < best.level:
+        if fdtrc(test.freedom, max(evidence.fit.effective, 1.0), certain / test.freedom) < best.level:
             yield _told(evidence, best, error, [one for one in alike if one is not best])
             return
 
 
 def _told(evidence: Evidence, best: _Candidate, error: float, others: list[_Candidate]) -> Reason:
-    shifts = Shifts(evidence)
-    moved = [words for one in [best, *others] if (words := shifts.beyond(shifts.by(one.fault.added)))]
+    # Of several that are nearly as likely one that moves something is enough.
+    moves = [evidence.beyond(evidence.by(one.test.added)) for one in [best, *others]]
+    moved: tuple[Reason, ...] = next(filter(None, moves), ())
     if best.held is not None:
-        name, number = best.fault.name, best.held + float(best.fault.size[0])
-        here, there = evidence.shown(name, best.held), evidence.shown(name, number, error)
-        text = f"{name}, held fixed at {here}, would be {there}"
-        moved = moved[:1] and [f" {name} as it is has moved {moved[0]}."]
-        other = _others([one for one in others if one.held is None])
-        return Reason(f"{text} by the shape of the residuals{other}.{''.join(moved)} Set it free", fatal=bool(moved))
-    size = f" by {best.fault.size[0]:.2g} +- {error:.1g}" if best.fault.size.size == 1 else ""
-    text = (
-        "residuals have the shape that a fault of the measuring leaves, or a number held fixed that is another, or "
-        f"something alike: {best.told}{size}{_others(others)}. "
-    )
-    if moved:
-        text += f"It would have moved {moved[0]}. "
-    return Reason(
-        f"{text}The parameters may have given way to it: check scale, zero and clock, and what is held fixed (gravity, "
-        "lengths, a term at zero); set it free, or give the model the term that it lacks",
-        fatal=bool(moved),
-    )
+        name, code = best.fault.name, "held and moved" if moves[0] else "one and moved"
+        there = Amount(name, best.held + float(best.test.size[0]), error)
+        others = [one for one in others if one.held is None]
+        told = Reason(code, {"name": name, "moved": moved}) if moved else ""
+        figures = {"name": name, "here": Amount(name, best.held), "there": there, "moved": told}
+        return Reason("held fixed", figures | {"others": _others(others)}, fatal=bool(moved))
+    single = best.test.size.size == 1
+    size = Reason("size", {"size": best.test.size[0], "error": error}) if single else ""
+    told = Reason("fault and moved", {"moved": moved}) if moved else ""
+    figures = {"name": best.told, "size": size, "others": _others(others), "moved": told}
+    return Reason("explanation", figures, fatal=bool(moved))
 
 
-def _candidates(evidence: Evidence) -> list[_Candidate]:
-    projected, log_n = Projected(evidence), np.log(max(evidence.effective, 2.0))
-    numbers = range(len(evidence.runs))
-    families = (
-        ("{}", [faults_of_measuring(evidence, number) for number in numbers]),
-        ("{}, held fixed,", [{name: one.column for name, one in run.items()} for run in evidence.fixed_terms]),
-        ("{}", [{_RESISTANCE: evidence.resistance[i][..., None]} if i in evidence.resistance else {} for i in numbers]),
-        ("{}", [_unlike(evidence, number) for number in numbers]),
-    )
-    found = []
-    for words, of_runs in families:
+def _candidates(evidence: Evidence) -> Iterator[_Candidate]:
+    log_n, numbers = np.log(max(evidence.fit.effective, 2.0)), range(len(evidence.runs))
+    terms, resistance = evidence.fixed_terms, evidence.resistance
+    families: list[list[Faults]] = [
+        [faults_of_measuring(evidence, number) for number in numbers],
+        [{Fault("term", term=name): one.column for name, one in run.items()} for run in terms],
+        [{Fault("resistance"): resistance[g][..., None]} if g in resistance else {} for g in numbers],
+        [_unlike(evidence, number) for number in numbers],
+    ]
+    for of_runs in families:
         several = []
-        for name in sorted(set().union(*of_runs)):
-            parts: Mapping[int, NDArray] = {
-                number: of_runs[number][name] for number in numbers if name in of_runs[number]
-            }
-            if len({d.shape[-1] for d in parts.values()}) > 1:
-                continue
-            if fault := projected.fault(name, parts):
-                likely = fault.taken - (fault.freedom - 1) * log_n * max(evidence.misfit, 1.0)
-                several.append((fault, words.format(name), likely))
-        jumps = sum(_is_jump(told) for _, told, _ in several)
-        for fault, told, likely in several:
-            rivals = jumps if _is_jump(told) else len(several) - jumps
-            held = next((run[fault.name].value for run in evidence.fixed_terms if fault.name in run), None)
-            found.append(_Candidate(fault, told, likely, _LEVEL / _KINDS / rivals, held))
-    return found
+        for fault in sorted(set().union(*of_runs), key=lambda fault: fault.name):
+            parts: Mapping[int, NDArray] = {g: of_runs[g][fault] for g in numbers if fault in of_runs[g]}
+            alike = len({d.shape[-1] for d in parts.values()}) == 1
+            if alike and (test := evidence.fit.score_test(parts)):
+                several.append((fault, test))
+        jumps = sum(fault.kind == "jump" for fault, _ in several)
+        for fault, test in several:
+            rivals = jumps if fault.kind == "jump" else len(several) - jumps
+            held = next((run[fault.term].value for run in terms if fault.term in run), None)
+            likely = test.taken - (test.freedom - 1) * log_n * max(evidence.misfit, 1.0)
+            yield _Candidate(fault, test, likely, LEVELS["explanation"] / rivals, held)
 
 
-def _unlike(evidence: Evidence, number: int) -> dict[str, NDArray]:
+def _unlike(evidence: Evidence, number: int) -> Faults:
     """(n, k, m) what each of the m impacts of all runs would add to a run if it alone were another."""
     if len(evidence.impacts) < 2:
         return {}
-    nothing = np.zeros(evidence.runs[number].residual.r.shape)
-    return {_UNLIKE: np.stack([impact.get(number, nothing) for impact in evidence.impacts], axis=-1)}
+    nothing = np.zeros(evidence.runs[number].r.shape)
+    return {Fault("unlike"): np.stack([impact.get(number, nothing) for impact in evidence.impacts], axis=-1)}
 
 
-def _is_jump(told: str) -> bool:
-    return told.startswith(JUMP)
-
-
-def _others(alike: list[_Candidate]) -> str:
+def _others(alike: list[_Candidate]) -> Reason | str:
     """Those that explain it nearly as well, one for each of a kind."""
-    names = list(dict.fromkeys(one.told.partition(" at t =")[0] for one in alike))[:_NAMED]
-    return f" (or {', or '.join(name.rstrip(',') for name in names)})" if names else ""
+    names = [one.fault._replace(time=None).name if one.fault.kind == "jump" else one.told for one in alike]
+    names = tuple(name.rstrip(",") for name in list(dict.fromkeys(names))[:NAMED])
+    return Reason("others", {"names": names}) if names else ""

@@ -1,4 +1,4 @@
-"""The verdict of a fit: does the model explain the data, and if not, what is wrong and what to try."""
+"""The verdict of a fit: does the model explain the data, and if not, what is wrong and what to try?"""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from diffcontact.host.messages import printable
+from diffcontact.identify.verdict.texts import Reason
 
 # Bullets under one headline.
 _SHOWN = 3
@@ -19,19 +20,6 @@ _HEADLINES = {
 
 
 @dataclass(frozen=True)
-class Reason:
-    """One thing that speaks against a fit.
-
-    Attributes:
-        text: a sentence that says what was found, in figures, and what to try.
-        fatal: whether the intervals cannot be used because of it.
-    """
-
-    text: str
-    fatal: bool = False
-
-
-@dataclass(frozen=True)
 class Verdict:
     """Does the model explain the data?
 
@@ -40,6 +28,7 @@ class Verdict:
         reasons: sentences, the gravest first; none where it explains them.
         fatal: how many of them, the first ones, forbid the use of the intervals.
         taken: what intervals rest on besides and the data cannot show, in a sentence; empty if nothing.
+        codes: of each reason what it is about, the same in every language and unit.
 
     Example:
         >>> print(Verdict.of([Reason("residuals grow with time: something accumulates")]))
@@ -51,14 +40,15 @@ class Verdict:
     reasons: tuple[str, ...] = ()
     taken: str = ""
     fatal: int = 0
+    codes: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, reasons: Iterable[Reason], taken: str = "") -> Verdict:
         """The verdict to which reasons lead."""
         ordered = sorted(reasons, key=lambda reason: not reason.fatal)
         explains = YES if not ordered else NO if ordered[0].fatal else PARTLY
-        fatal = sum(reason.fatal for reason in ordered)
-        return cls(explains, tuple(reason.text for reason in ordered), taken, fatal)
+        fatal, codes = sum(reason.fatal for reason in ordered), tuple(reason.code for reason in ordered)
+        return cls(explains, tuple(reason.text for reason in ordered), taken, fatal, codes)
 
     @property
     def headline(self) -> str:
@@ -68,14 +58,15 @@ class Verdict:
     def to_dict(self) -> dict[str, Any]:
         """As it stands in result.json."""
         told = {"explains": self.explains, "reasons": list(self.reasons), "taken_as_right": self.taken}
-        return told | {"fatal": self.fatal}
+        return told | {"fatal": self.fatal, "codes": list(self.codes)}
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Verdict:
         """What `to_dict` gave."""
         explains, reasons = str(document["explains"]), tuple(map(str, document["reasons"]))
         fatal = int(document.get("fatal", len(reasons) if explains == NO else 0))
-        return cls(explains, reasons, str(document.get("taken_as_right", "")), fatal)
+        codes = tuple(map(str, document.get("codes", ())))
+        return cls(explains, reasons, str(document.get("taken_as_right", "")), fatal, codes)
 
     @property
     def gravest(self) -> tuple[str, ...]:

@@ -20,7 +20,8 @@ from diffcontact.identify import (
     fit_replicas,
     profile,
 )
-from diffcontact.identify.verdict.verdict import Reason, Verdict
+from diffcontact.identify.verdict.texts import Reason
+from diffcontact.identify.verdict.verdict import Verdict
 
 FREE = {"g": Positive(), "u0": Real()}
 

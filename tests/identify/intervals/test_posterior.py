@@ -12,7 +12,8 @@ from diffcontact.identify import error_bars as bars_module
 from diffcontact.identify.estimate import resumed
 from diffcontact.identify.intervals.other_minima import missed
 from diffcontact.identify.intervals.posterior import _diagnostics, _failure, _Sphere
-from diffcontact.identify.verdict.verdict import Reason, Verdict
+from diffcontact.identify.verdict.texts import Reason
+from diffcontact.identify.verdict.verdict import Verdict
 
 
 def test_a_robust_loss_and_bad_numbers_are_named(rng):

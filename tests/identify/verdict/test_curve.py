@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from scipy.signal import lfilter
 
-from diffcontact.identify.error_bars import RunResidual
-from diffcontact.identify.verdict.curve import curve_in, orthonormal, shapes_of
-from diffcontact.identify.verdict.evidence import RunEvidence
+from diffcontact.identify.linearised import LinearisedRun
+from diffcontact.identify.verdict.residuals import beside, curve, shapes_of
 
 SAMPLES, RECORDS = 200, 20
 
@@ -18,8 +17,8 @@ def evidence(r, columns, struck=()):
     X = np.where(present[:, None], columns(t), 0.0)
     Q = np.linalg.qr(X)[0]
     left = np.where(present, r - Q @ (Q.T @ np.where(present, r, 0.0)), np.nan)
-    residual = RunResidual(left[:, None], X[:, None, :], np.arange(X.shape[1]))
-    return RunEvidence(residual, t, np.isin(np.arange(r.size), struck), 1, np.zeros(X.shape[1], bool))
+    hit = np.isin(np.arange(r.size), struck)
+    return LinearisedRun(left[:, None], X[:, None, :], np.arange(X.shape[1]), t, hit, tracks=1)
 
 
 def flight(t):
@@ -35,9 +34,8 @@ def test_a_curve_under_the_noise_is_found_with_its_size(rng):
     t = np.linspace(0.0, 1.0, SAMPLES)
     sizes = []
     for _ in range(RECORDS):
-        found = curve_in(evidence(rng.normal(size=SAMPLES) + wave(rng, t, 4.0), flight))
-        assert found is not None
-        sizes.append(found.size)
+        sizes.append(curve(evidence(rng.normal(size=SAMPLES) + wave(rng, t, 4.0), flight)))
+        assert sizes[-1] > 0
     # The lines take up some of a wave of one and a half cycles, at most half of its size.
     assert 2.0 < np.median(sizes) < 4.2
 
@@ -47,12 +45,11 @@ def test_a_curve_that_an_impact_breaks_is_found(rng):
     n, at = 600, 270
     t = np.linspace(0.0, 1.0, n)
     late = np.maximum(t - 0.45, 0.0)
-    curve = np.where(t < 0.45, 8.0 * t * (0.45 - t), -14.0 * late * (0.55 - late))
+    bent = np.where(t < 0.45, 8.0 * t * (0.45 - t), -14.0 * late * (0.55 - late))
     found = [
-        curve_in(evidence(rng.normal(size=n) + 3.0 * curve / np.std(curve), flight, (at - 1, at)))
-        for _ in range(RECORDS)
+        curve(evidence(rng.normal(size=n) + 3.0 * bent / np.std(bent), flight, (at - 1, at))) for _ in range(RECORDS)
     ]
-    assert all(one is not None for one in found)
+    assert all(one > 0 for one in found)
 
 
 @pytest.mark.parametrize("struck", [(), (89, 90)], ids=["free", "struck"])
@@ -60,7 +57,7 @@ def test_a_curve_that_an_impact_breaks_is_found(rng):
 def test_correlated_noise_is_no_curve(rng, phi, struck):
     for _ in range(RECORDS):
         noise = lfilter([1.0], [1.0, -phi], rng.normal(size=SAMPLES + 300))[300:]
-        assert curve_in(evidence(noise, flight, struck)) is None
+        assert curve(evidence(noise, flight, struck)) == 0
 
 
 def test_columns_that_the_fit_has_taken_out_take_nothing_from_those_behind_them():
@@ -68,7 +65,7 @@ def test_columns_that_the_fit_has_taken_out_take_nothing_from_those_behind_them(
     t = np.linspace(0.0, 1.0, 300)
     U = np.linalg.qr(np.kron(np.stack([np.ones_like(t), t, np.maximum(t - 0.45, 0.0)], axis=1), np.eye(2)))[0]
     basis = np.kron(shapes_of(t.size, 30, (0.45,)), np.eye(2))
-    Q = orthonormal(basis, U)
+    Q = beside(U, basis)
     left = basis - U @ (U.T @ basis)
     # What is dropped is 1e-6 of a column.
     assert np.all(np.linalg.norm(left - Q @ (Q.T @ left), axis=0) < 2e-6 * np.linalg.norm(basis, axis=0))
@@ -81,7 +78,7 @@ def test_gaps_do_not_matter(rng):
     t = np.linspace(0.0, 1.0, SAMPLES)
     r = rng.normal(size=SAMPLES) + wave(rng, t, 5.0)
     r[60:80] = np.nan
-    assert curve_in(evidence(r, flight)) is not None
+    assert curve(evidence(r, flight)) > 0
 
 
 def test_what_the_fit_has_taken_out_is_no_curve(rng):
@@ -91,11 +88,11 @@ def test_what_the_fit_has_taken_out_is_no_curve(rng):
         return np.column_stack([flight(t), np.sin(9 * t), np.cos(9 * t)])
 
     r = rng.normal(size=SAMPLES) + 5.0 * np.sin(9 * t + 1.0)
-    assert curve_in(evidence(r, flight)) is not None
-    assert curve_in(evidence(r, with_wave)) is None
+    assert curve(evidence(r, flight)) > 0
+    assert curve(evidence(r, with_wave)) == 0
 
 
 def test_short_records_and_residuals_of_nothing_show_none(rng):
     t = np.linspace(0.0, 1.0, 99)
-    assert curve_in(evidence(rng.normal(size=99) + wave(rng, t, 5.0), flight)) is None
-    assert curve_in(evidence(np.zeros(SAMPLES), flight)) is None
+    assert curve(evidence(rng.normal(size=99) + wave(rng, t, 5.0), flight)) == 0
+    assert curve(evidence(np.zeros(SAMPLES), flight)) == 0

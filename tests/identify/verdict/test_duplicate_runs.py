@@ -1,15 +1,12 @@
 """A recording that is there twice is found however it was cut or thinned, and nothing else is taken for one."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from falling import FALLING, NOISE, positions, start_of
 
 from diffcontact.identify import Observations, Problem, Real, fit
-from diffcontact.identify.error_bars import RunResidual
-from diffcontact.identify.verdict.duplicate_runs import duplicate_runs
-from diffcontact.identify.verdict.evidence import RunEvidence
+from diffcontact.identify.linearised import LinearisedRun
+from diffcontact.identify.verdict.between_runs import duplicate_runs
 
 FREE = {"g": Real(), "u0": Real(), "height": Real()}
 FILM = np.linspace(0.0, 1.0, 61)
@@ -83,11 +80,12 @@ def evidence(residuals, J=None, times=None, sigma=1.0):
         columns = np.stack([np.ones(n), np.arange(n)], axis=1) if J is None else J
         r = r - columns @ np.linalg.lstsq(columns, r, rcond=None)[0]
         when = np.arange(float(n)) if times is None else times
-        residual = RunResidual(r[:, None], columns[:, None], np.arange(columns.shape[1]))
-        runs.append(RunEvidence(residual, when, np.zeros(n, bool), 1, np.ones(columns.shape[1], bool)))
-    samples = [SimpleNamespace(samples=SimpleNamespace(sigma=np.full((len(r), 1), sigma))) for r in residuals]
-    objective = SimpleNamespace(joint=SimpleNamespace(runs=samples), eps=np.finfo(float).eps)
-    return SimpleNamespace(runs=runs, objective=objective, result=SimpleNamespace(noise_factors=()))
+        runs.append(
+            LinearisedRun(
+                r[:, None], columns[:, None], np.arange(columns.shape[1]), when, sigma=np.full((n, 1), sigma), tracks=1
+            )
+        )
+    return runs
 
 
 @pytest.mark.parametrize("n", [3, 4, 6, 12, 40])
@@ -125,6 +123,4 @@ def test_times_of_any_spacing_may_be_cut():
     rng = np.random.default_rng(0)
     noise, times = rng.normal(size=50), np.cumsum(rng.uniform(0.5, 2.0, 50))
     whole, part = evidence([noise], times=times), evidence([noise[7:]], times=times[7:] - 3.0)
-    both = evidence([noise, noise[7:]])
-    both.runs[:] = [*whole.runs, *part.runs]
-    assert duplicate_runs(both) == [(0, 1)]
+    assert duplicate_runs([*whole, *part]) == [(0, 1)]

@@ -9,8 +9,7 @@ from scipy.signal import lfilter
 import diffcontact as dc
 from diffcontact.identify import fit_replicas
 from diffcontact.identify.verdict.evidence import Evidence
-from diffcontact.identify.verdict.explanations import Projected, faults_of_measuring
-from diffcontact.identify.verdict.shifts import Shifts
+from diffcontact.identify.verdict.explanations import Fault, faults_of_measuring
 
 SIMULATED, pytestmark = True, pytest.mark.full
 TIMES = np.linspace(0.0, 2.0, 201)
@@ -52,11 +51,7 @@ def replicas(base, **really):
 
 def evidence_of(result):
     assert result.objective is not None
-    return Evidence.of(result, result.objective, {})
-
-
-def shifts_of(result):
-    return Shifts(evidence_of(result))
+    return Evidence.of(result, result.objective)
 
 
 def size(verdict, name):
@@ -99,7 +94,7 @@ def test_a_shift_is_what_a_fit_of_the_changed_data_gives(base):
     """Data that follow a scale of 1.0003: the estimate moves as the Jacobian at the old one says."""
     off, noise = 3e-4 * rode(), NOISE * np.random.default_rng(5).normal(size=(TIMES.size, 2))
     before, after = fit_replicas(base, [np.stack([rode() + noise, rode() + noise + off])])
-    shifts = shifts_of(before)
+    shifts = evidence_of(before)
     moved = shifts.by({0: off / NOISE})
     # To second order: the shift is a thousandth of the parameters, its square a millionth.
     np.testing.assert_allclose(after.estimate - before.estimate, moved, rtol=0.02, atol=5e-6)
@@ -108,7 +103,7 @@ def test_a_shift_is_what_a_fit_of_the_changed_data_gives(base):
 
 
 def test_what_a_start_depends_on_is_not_sought(base):
-    shifts = shifts_of(base)
+    shifts = evidence_of(base)
     assert dict(zip(base.names, shifts.sought.tolist(), strict=True)) == {
         "restitution": True,
         "mass_ratio": True,
@@ -135,7 +130,7 @@ def test_samples_that_are_missing_about_an_impact_change_no_fault(base):
     (whole,), gap = fit_replicas(base, [clean[None]]), seen_without_contact(clean)
     faults = [faults_of_measuring(evidence_of(result), 0) for result in (whole, gap)]
     there = np.isfinite(without_contact(clean))
-    for name in ("moment [s] of the impacts", "time [s] that impacts last", "delay [s] of channel 0"):
+    for name in (Fault("late"), Fault("lasting"), Fault("delay", (0,))):
         # At two estimates that differ by their noise, a thousandth.
         expected, found = (np.where(there[..., None], fault[name], 0.0) for fault in faults)
         np.testing.assert_allclose(found, expected, rtol=0.02, atol=0.02 * np.abs(expected).max())
@@ -146,8 +141,8 @@ def test_impacts_about_which_nothing_is_measured_are_not_late_by_ages():
     late = np.column_stack([rode()[:, 0], np.append(rode()[1:, 1], np.nan)])
     noise = NOISE * np.random.default_rng(5).normal(size=(TIMES.size, 2))
     evidence = evidence_of(seen_without_contact(late + noise))
-    faults = {name: d for name, d in faults_of_measuring(evidence, 0).items() if "[s]" in name}
-    assert "moment [s] of the impacts" in faults
+    faults = {name: d for name, d in faults_of_measuring(evidence, 0).items() if "[s]" in name.name}
+    assert Fault("late") in faults
     for name, columns in faults.items():
-        fault = Projected(evidence).fault(name, {0: columns})
+        fault = evidence.fit.score_test({0: columns})
         assert fault is None or np.all(np.abs(fault.size) < 10 * TIMES[1]), name

@@ -35,7 +35,7 @@ def exact(impact: int) -> np.ndarray:
 
 def test_a_sample_changes_with_each_impact_as_the_exact_motion_does():
     result = fitted(E)
-    evidence = Evidence.of(result, result.objective, {})
+    evidence = Evidence.of(result, result.objective)
     assert len(evidence.impacts) == 3
     for impact, parts in enumerate(evidence.impacts):
         column, truth = parts[0][:, 0], exact(impact)

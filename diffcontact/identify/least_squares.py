@@ -1,0 +1,41 @@
+"""Linear algebra of least squares whose columns may differ by many decades."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+_TINY = np.finfo(float).tiny
+
+
+def inverse(A: NDArray, rcond: float = 1e-10) -> NDArray:
+    """Invert a positive semidefinite matrix, scaled to a unit diagonal; eigenvalues below `rcond` count as zero.
+
+    Example:
+        >>> inverse(np.diag([4.0, 1e-12, 0.0])).tolist()
+        [[0.25, 0.0, 0.0], [0.0, 1000000000000.0, 0.0], [0.0, 0.0, 0.0]]
+    """
+    size = np.sqrt(np.maximum(np.diag(A), _TINY))
+    # Divided one after the other: a product of two sizes may be no number any more.
+    return np.linalg.pinv(A / size / size[:, None], rcond=rcond, hermitian=True) / size / size[:, None]
+
+
+def inverse_diagonal(J: NDArray) -> NDArray:
+    """(P,) the diagonal of (J^T J)^-1 of J (m, P); 1 where a column is zero."""
+    here = np.any(J, axis=0)
+    size = np.where(here, np.linalg.norm(J, axis=0), 1.0)
+    return np.where(here, np.diag(np.linalg.pinv((J / size).T @ (J / size), hermitian=True)), 1.0) / size**2
+
+
+def orthonormal(J: NDArray) -> NDArray:
+    """(m, rank) orthonormal basis of the columns of J (m, P)."""
+    norms = np.linalg.norm(J, axis=0)
+    Q, R = np.linalg.qr(J[:, norms > 0] / norms[norms > 0])
+    U, s, _ = np.linalg.svd(R)
+    return Q @ U[:, s > np.sqrt(np.finfo(float).eps) * s.max(initial=0.0)]
+
+
+def without(J: NDArray, columns: NDArray) -> NDArray:
+    """Columns (m, q) less what the columns of J (m, P) make up for."""
+    Q = orthonormal(J)
+    return columns - Q @ (Q.T @ columns)

@@ -1,0 +1,294 @@
+r"""What a verdict says: every finding by its code, and its sentence with a brace for each figure.
+
+Checks give codes and figures. Here they become sentences, in the units in which people read values and with what runs,
+columns and keys of a scene are called. `{figure:, }` puts several in a row; all else is as `str.format` has it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from string import Formatter
+from typing import Any, NamedTuple
+
+TEXTS = {
+    # How the fit ended.
+    "not converged": "the fit did not converge: {message}",
+    "status": "the simulation of {run} cannot be trusted: {message}",
+    "untested": "{samples} samples{priors} are not more than {free} free parameters: the model passes through all of "
+    "them, right or wrong, and nothing tests it. Measure more, or hold parameters",
+    "untested and missed": "{samples} samples{priors} are not more than {free} free parameters, so nothing tests the "
+    "model; it could pass through all of them and misses them by {missed:.2g} standard deviations: a bound or a local "
+    "minimum has stopped the fit. Try more starts, measure more, or hold parameters, those first that the data cannot "
+    "see",
+    "rounding": "residuals are {times:.2g} times as large as the stated noise, and no larger than the rounding of the "
+    "simulation, so nothing was looked for in them. {advice}",
+    "imprecise": "the simulation is rounded by {rounding:.2g} of the stated noise, whatever its steps: {precision} "
+    "precision is too coarse for such a noise. {advice}",
+    "single precision": "Compute in double precision (jax_enable_x64)",
+    "double precision": "State the noise as it is, or fewer steps",
+    "starts": "{together} of {starts} starts ended at the best cost {best:.4g}, the next at {next:.4g}, so a better "
+    "minimum may exist. Try more starts, or a start from the fit of a similar run",
+    "elsewhere": "the data do not tell {here:, } from {others:; or }{more}: each explains them as well. The intervals "
+    "hold all of these, and most of what lies in between explains nothing. Where a gap hides how often something "
+    "bounced, measure within it; else hold or bound what is known otherwise",
+    "value": "{name} = {value}",
+    "values": "{values:, }",
+    "lower elsewhere": "the fit may have ended in a local minimum: {where}. Try more starts",
+    "lower at an end": "{where} the cost is lower than at the estimate, by {risen:.3g}: the fit ended in a local "
+    "minimum. Try more starts",
+    "short interval": "{where} the cost has risen by {risen:.3g} only, {expected:.3g} were to be expected, so it may "
+    "be too short. Use identify.profile",
+    "end": "at the {side} end of the interval of {name}",
+    "behind an end": "at twice the way to the {side} end of the interval of {name}",
+    # What parameters are.
+    "outliers": "loss={loss!r} takes the noise for outliers: f_scale = {scale:.3g} is {part:.2g} standard deviations "
+    "of the residuals. The estimate follows the few samples that it happens to meet, and the intervals are too short. "
+    "State the noise as it is, or noise='estimated', and an f_scale of 1 or more",
+    "gripped": "{name} >= {least} (95 %): it gripped, so the data only bound it from below",
+    "two valleys": "{name} may also be far from its estimate, as {far}: there a contact grips that slips here, or the "
+    "other way round, and with other values of what is not seen (a spin, a friction) the data are explained, too. The "
+    "interval holds both. Measure the spin, or hold it",
+    "unseen": "the data cannot see {names: with }: no error can be given. Hold it, or tie it",
+    "bound": "{name} = {value} is at its bound, and the data would go {pushed:.1f} standard errors beyond. If the "
+    "bound is not a law of nature, widen it; else the model may lack what pushes it there",
+    "leaning": "the intervals of {names:, } hold only with {at:, } at its bound: were it free they would be longer, so "
+    "they may be too short. Use identify.profile",
+    "prior": "the data and the prior of {name} are {off:.1f} standard deviations apart: either the prior is wrong, or "
+    "the model is, and the parameter makes up for it",
+    "law of impact": "{law}. Try a law of the speed, restitution(params, speed)",
+    # Patterns in residuals.
+    "at impacts": "are {ratio:.1f} times as large at the impacts as elsewhere",
+    "grow": "grow: {ratio:.1f} times as large in the last third of the record as in the first",
+    "fade": "are {ratio:.1f} times as large in the first third of the record as in the last",
+    "far off": "hold {count} far off, by more than {limit:g} standard deviations of the others",
+    "smooth": "are a smooth curve, not noise, for which the intervals take it: each sample follows from those before "
+    "to {percent:.1g} % of their size",
+    "curve": "are noise about a smooth curve, {ratio:.2g} times as large as that noise; the intervals take the curve "
+    "for noise, too, and may miss what it does to the estimates",
+    "curve in runs": "are noise about a smooth curve, {ratio:.2g} times as large as that noise; the intervals hold "
+    "what it does to the estimates only as far as that differs from run to run",
+    "correlated": "follow each other (correlation of neighbours {correlation:.2f})",
+    "unheld": "may have moved the parameters, which fit as much of such a misfit as they can: were that as much as is "
+    "left, {moved: and }",
+    "unheld in runs": "may have moved the parameters, and intervals hold what differs from run to run: were half of "
+    "what is left alike in all, {moved: and }",
+    "moved": "{name} by {by}, {times:.2g} times as far as its interval reaches",
+    "moved further": "{name} by {by}, further than its interval reaches",
+    "gross without a pattern": "residuals are {times:.2g} times as large as the stated noise (chi^2/dof {chi2:.3g}) "
+    "without a pattern: more than a noise that was stated too small, unless by far. Try more starts: bounces may be "
+    "taken for others",
+    "noise": "residuals are {times:.2g} times as large as the stated noise (chi^2/dof {chi2:.3g}), but without a "
+    "pattern: the noise is larger than stated.{rest} State the noise as it is, or noise='estimated'; else try more "
+    "starts",
+    "misfit": "residuals are {times:.2g} times as large as the stated noise (chi^2/dof {chi2:.3g}) and "
+    "{shapes:; they }. Try {advice:; }",
+    "pattern": "residuals {shapes:; they }. Try {advice:; }",
+    "try a noise": "a noise for every sample, `noise` of shape (n, k), if the measuring is less sure there",
+    "try to flag": "to flag those samples as missing, or loss='soft_l1'",
+    "try another impact": "another law of impact (e that depends on speed, or one per contact), to leave out the "
+    "samples while bodies touch, and more starts: a bounce may be taken for another",
+    "try a term": "another term of the model (drag, a slope, friction, one that depends on the speed as Stribeck's), a "
+    "shorter window",
+    "try starts": "more starts",
+    "noise overstated": "the noise is stated {times} as large as residuals are rough from one sample to the next "
+    "(chi^2/dof {chi2:.3g}): against it a misfit does not show. State the noise as it is, or noise='estimated'",
+    "noise ratios": "samples whose noise is stated as larger than that of others in their channel are off by "
+    "{large:.2g} of it, the others by {small:.2g} of theirs: the ratios are not as stated. Intervals take one scale "
+    "for all, and those of what rests on the others are too {length}. State the noise of every sample as it is; what "
+    "is not to count is missing (NaN)",
+    # What differs between runs, and what does not.
+    "outsider": "residuals in {runs: and } are far larger than in the other runs: what was recorded there may be "
+    "something else (another body, swapped columns, another unit or clock, a noise that is not as stated), and then it "
+    "spoils what all runs share. Look at it first, and fit without it",
+    "times": "{run} ({ratio:.2g} times)",
+    "same recording": "residuals are the same in {pairs:; }, though noise is another in every run: a recording that is "
+    "there twice, whole or in part, counts as two runs that agree, and the intervals are too short. Fit every run once",
+    "pair": "{one} and {other}",
+    "common misfit": "residuals are alike in all runs (correlation {correlation:.2f}), so that something is missing in "
+    "all of them that is no noise and does not scatter, while the intervals hold what differs between runs. {moved}Try "
+    "another term of the model (drag, a slope, friction), and look for what the camera adds to all",
+    "common and moved": "It may have moved the parameters: were that by as much as is left, {moved: and }. ",
+    "scatter": "the runs differ by more than their own errors: {apart:; }. The intervals hold this scatter as far as "
+    "the runs are of one kind; look at those that stand apart, or give each run its own (per_run)",
+    "contradiction": "the runs contradict each other: {apart:; }. Fit them separately, give each its own (per_run), or "
+    "measure more runs, whose scatter the intervals can hold",
+    "apart": "{name} would be {least} in {one} alone and {most} in {other}",
+    # What would explain the residuals.
+    "held fixed": "{name}, held fixed at {here}, would be {there} by the shape of the residuals{others}.{moved} Set it "
+    "free",
+    "held and moved": " {name} as it is has moved {moved: and }.",
+    "one and moved": " One of these would have moved {moved: and }.",
+    "explanation": "residuals have the shape that a fault of the measuring leaves, or a number held fixed that is "
+    "another, or something alike: {name}{size}{others}. {moved}The parameters may have given way to it: check scale, "
+    "zero and clock, and what is held fixed (gravity, lengths, a term at zero); set it free, or give the model the "
+    "term that it lacks",
+    "size": " by {size:.2g} +- {error:.1g}",
+    "others": " (or {names:, or })",
+    "fault and moved": "It would have moved {moved: and }. ",
+    # What is taken as right.
+    "taken as right": "taken as right, for these data cannot show it: {things:; }",
+    "fault": "{fault} (an error {parts:, } as far as its interval goes)",
+    "first part": "of {percent:.2g} % moves {name}",
+    "part": "of {percent:.2g} % {name}",
+    "perspective": "{fault} ({percent:g} % across the picture moves {moved: and })",
+    "zero": "{fault} ({size:.2g} off it would hardly show, and moves {moved: and })",
+    "term": "{name} = 0 ({size} would hardly show, and moves {moved: and })",
+    "term like": "{name} = 0 (nothing tells it from {names: and })",
+    "resistance": "that nothing resists the motion besides what the model has (what takes {percent:.2g} % of the speed "
+    "until the end would hardly show, and moves {moved: and })",
+    "impacts alike": "that impacts are all alike (a scatter of {percent:.2g} % from one to the next, in what they "
+    "change of the velocity, would hardly show, and moves {moved: and })",
+    "slow noise": "that residuals are noise, of which {samples} samples are worth {effective:.2g} (a misfit as large, "
+    "in the shape that does most, moves {moved: and })",
+    "exact": "that residuals are rounding of the simulation, in which nothing is looked for",
+}
+
+Units = Mapping[str, tuple[str, float]]
+
+
+class Amount(NamedTuple):
+    """A value of a parameter, perhaps with its standard error, shown in the unit in which people read it."""
+
+    name: str
+    value: float
+    stderr: float | None = None
+
+    def shown(self, units: Units) -> str:
+        unit, factor = units.get(self.name.partition("[")[0], ("", 1.0))
+        error = "" if self.stderr is None else f" +- {self.stderr / factor:.2g}"
+        return f"{self.value / factor:.4g}{error}{f' {unit}' if unit not in ('', '1') else ''}"
+
+
+class Run(NamedTuple):
+    """A run by its number, shown by what it is called."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class Reason:
+    """One thing that speaks against a fit.
+
+    Attributes:
+        code: what was found, a key of `TEXTS`; any other text is its own sentence.
+        figures: name -> number, text, `Amount`, `Run`, `Reason`, or a tuple of these, as the sentence takes them.
+        fatal: whether the intervals cannot be used because of it.
+        said: the sentence in somebody's words; empty: in none.
+    """
+
+    code: str
+    figures: Mapping[str, Any] = field(default_factory=dict)
+    fatal: bool = False
+    said: str = ""
+
+    @property
+    def text(self) -> str:
+        """The sentence: what was found, in figures, and what to try."""
+        return self.said or Words().sentence(self)
+
+
+_CHANNELS = re.compile(r"\bchannels? (\d+)(?: and (\d+))?")
+_ELEMENT = re.compile(r"\b([^\W\d]\w*)\[(\d+)([^\]]*)\]")
+_NUMBER = re.compile(r"-?\d+(\.\d+)?(e[+-]?\d+)?")
+
+
+@dataclass(frozen=True)
+class Words(Formatter):
+    """What sentences on a fit call things.
+
+    Attributes:
+        channels: names of what was observed; empty: by their numbers.
+        runs: what the runs are called; empty: by their numbers.
+        own: names of the parameters that every run keeps to itself.
+        phrases: (pattern, text) pairs: what a scene says for an argument of `fit`, each put in once.
+        units: name of a parameter -> its unit and what one of that is in the fit's own units, where they differ.
+    """
+
+    channels: Sequence[str] = ()
+    runs: Sequence[str] = ()
+    own: Sequence[str] = ()
+    phrases: Sequence[tuple[str, str]] = ()
+    units: Units = field(default_factory=dict)
+
+    def sentence(self, reason: Reason) -> str:
+        """What was found, with runs and values as they are called."""
+        return self.vformat(TEXTS[reason.code], (), reason.figures) if reason.code in TEXTS else reason.code
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        if isinstance(value, Amount):
+            return value.shown(self.units)
+        if isinstance(value, Run):
+            return self.runs[value.number] if self.runs else f"run {value.number}"
+        if isinstance(value, Reason):
+            return self.sentence(value)
+        if isinstance(value, tuple):
+            return format_spec.join(self.format_field(part, "") for part in value)
+        return format(value, format_spec)
+
+    def told(self, text: str) -> str:
+        """A sentence in these words.
+
+        Example:
+            >>> words = Words(("x", "y"), phrases=((r"loss='(\\w+)'", r'[fit] loss = "\\1"'),))
+            >>> words.told("scale of channels 0 and 1 by 0.2. Try loss='huber'")
+            'scale of x and y by 0.2. Try [fit] loss = "huber"'
+        """
+        text = _ELEMENT.sub(self._element, _CHANNELS.sub(self._channels, text))
+        for pattern, put in self.phrases:
+            text = re.sub(pattern, put, text, count=1)
+        return text
+
+    def _channels(self, found: re.Match) -> str:
+        numbers = [int(number) for number in found.groups() if number]
+        return " and ".join(self.channels[c] for c in numbers) if max(numbers) < len(self.channels) else found[0]
+
+    def _element(self, found: re.Match) -> str:
+        """An element of what each run has to itself, by the name of the run: drag[3] is drag[A2_4]."""
+        i = int(found[2])
+        if found[1] not in self.own or len(self.runs) < 2 or i >= len(self.runs) or self.runs[i] == f"run {i}":
+            return found[0]
+        return f"{found[1]}[{self.runs[i].removesuffix('.csv').removesuffix('.txt')}{found[3]}]"
+
+    def grouped(self, reasons: Iterable[Reason]) -> list[Reason]:
+        """Reasons in these words; of those that differ only in a run and in figures the first, with the others' runs.
+
+        Example:
+            >>> words = Words(runs=("a.csv", "b.csv", "c.csv"), own=("drag",))
+            >>> [one.text for one in words.grouped(Reason(f"drag[{i}] = 0 is at its bound") for i in (0, 2))]
+            ['drag[a] = 0 is at its bound; likewise c.csv']
+        """
+        alike: dict[tuple[str, bool], list[tuple[str, Reason]]] = {}
+        for reason in reasons:
+            text = self.sentence(reason)
+            alike.setdefault((_NUMBER.sub("#", self._without_runs(text)), reason.fatal), []).append((text, reason))
+        found = []
+        for (text, first), *rest in alike.values():
+            others = list(dict.fromkeys(self._differs(text, other) for other, _ in rest))
+            found.append(replace(first, said=self.told(text) + (f"; likewise {listed(others)}" if others else "")))
+        return found
+
+    def _without_runs(self, text: str) -> str:
+        for label in sorted(self.runs, key=len, reverse=True):
+            text = text.replace(label, "run 0")
+        return text
+
+    def _differs(self, first: str, other: str) -> str:
+        """What a reason is about and the first of its kind is not: a run, or an element."""
+        known = set(_ELEMENT.findall(first))
+        for found in _ELEMENT.finditer(other):
+            if (found[1], found[2], found[3]) not in known:
+                own = found[1] in self.own and len(self.runs) > int(found[2])
+                return self.runs[int(found[2])] if own else found[0]
+        return next((label for label in self.runs if label in other and label not in first), "others")
+
+
+def listed(names: Sequence[str]) -> str:
+    """Several names as a sentence has them.
+
+    Example:
+        >>> listed(["e"]), listed(["e", "mu", "g"])
+        ('e', 'e, mu and g')
+    """
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
