@@ -131,6 +131,16 @@ class Estimate:
         return np.concatenate([np.ravel(np.asarray(self.params[name], float)) for name in self.stderr])
 
     @property
+    def quantiles(self) -> NDArray:
+        """(P,) half widths of the intervals in standard errors, before the cut, in the order of `names`."""
+        return np.concatenate([np.ravel(part) for part in self.quantile.values()])
+
+    @property
+    def ends(self) -> NDArray:
+        """(P, 2) of the intervals, in the order of `names`."""
+        return np.concatenate([np.reshape(interval, (-1, 2)) for interval in self.interval95.values()])
+
+    @property
     def samples(self) -> int:
         """How many numbers were measured."""
         return sum(int(np.sum(~np.isnan(r))) for r in self.residuals)
@@ -173,11 +183,8 @@ class Estimate:
 
     def rows(self) -> list[dict[str, Any]]:
         """Per element: name, value, stderr, stderr_plain, interval95 and note; what is infinite is None."""
-        values = self.estimate
-        errors, intervals = (
-            np.concatenate([np.reshape(part[name], (-1, *tail)) for name in self.stderr])
-            for part, tail in ((self.stderr, ()), (self.interval95, (2,)))
-        )
+        values, intervals = self.estimate, self.ends
+        errors = np.concatenate([np.ravel(np.asarray(error, float)) for error in self.stderr.values()])
         unidentifiable = {name for direction in self.unidentifiable for name in direction}
         ambiguous = {name for other in self.elsewhere for name in other}
         plain = np.sqrt(np.diag(self.covariance_plain))

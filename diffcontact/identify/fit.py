@@ -13,20 +13,21 @@ from diffcontact.arguments import is_count
 from diffcontact.host.progress import stage
 from diffcontact.identify.from_search import estimate
 from diffcontact.identify.identifiable import POINTS, Identifiability, assess, refuse_hopeless, require_finite
-from diffcontact.identify.intervals.friction_lower_bound import with_lower_bounds
-from diffcontact.identify.intervals.other_minima import with_other_minima
-from diffcontact.identify.intervals.profile import LowerCostError
-from diffcontact.identify.intervals.where_profile_is_needed import with_profiles
+from diffcontact.identify.intervals.widened import widened
 from diffcontact.identify.problem.objective import Objective, Progress
 from diffcontact.identify.problem.observations import Problem
 from diffcontact.identify.problem.parameters import Domain, Tie
 from diffcontact.identify.problem.priors import Normal
 from diffcontact.identify.result import FitResult
-from diffcontact.identify.search.estimated_noise import with_estimated_noise
-from diffcontact.identify.search.resolved_steps import story, with_resolved_steps, with_steps_for_hidden_impacts
+from diffcontact.identify.search.continuation import (
+    story,
+    with_estimated_noise,
+    with_resolved_steps,
+    with_steps_for_hidden_impacts,
+    without_weightless,
+)
 from diffcontact.identify.search.shooting import METHODS, SHOOTING, Outcome, search
 from diffcontact.identify.search.trust_region import solve
-from diffcontact.identify.search.weightless import without_weightless
 
 NOISES = ("stated", "estimated")
 # How often a fit goes on from a lower cost that was found within its intervals.
@@ -190,15 +191,13 @@ def _with_intervals(objective: Objective, found: Outcome) -> FitResult:
     """The result at the end of a search, or of one that goes on where its intervals have met a lower cost."""
     for attempt in range(_DEEPER + 1):
         result = estimate(objective, found)
-        try:
-            return with_other_minima(with_lower_bounds(with_profiles(result)), found.ends)
-        except LowerCostError as lower:
-            if attempt == _DEEPER:
-                return replace(result, lower_elsewhere=str(lower))
-            end = solve(objective, lower.theta)
-        story = "; ".join(filter(None, (found.story, f"a lower minimum of {end.cost:.6g} was found nearby")))
-        found = replace(found, end=end, costs=(float(end.cost), *found.costs[1:]), story=story)
-    raise AssertionError("unreachable: the last attempt returns")
+        held = widened(result, found.ends)
+        if isinstance(held, FitResult):
+            return held
+        if attempt < _DEEPER:
+            end = solve(objective, held.theta)
+            found = found.continued(end, f"a lower minimum of {end.cost:.6g} was found nearby")
+    return replace(result, lower_elsewhere=str(held))
 
 
 def _check_search(method: str, starts: int, seed: int, shooting: str) -> None:

@@ -308,8 +308,7 @@ def _profiles(
     result: Estimate, more: Sequence[Any], units: Mapping[str, float], estimates: Sequence[Row]
 ) -> list[ProfileView]:
     """The profiles that the fit computed, and those computed since."""
-    quantiles = np.concatenate([np.ravel(quantile) for quantile in result.quantile.values()])
-    level = dict(zip(result.names, quantiles**2, strict=True))
+    level = dict(zip(result.names, result.quantiles**2, strict=True))
     every = {along.name: along for along in (*result.profiles, *more)}
     label = {one.name: f"{one.name} [{one.unit}]" if one.unit not in ("", "1") else one.name for one in estimates}
     return [

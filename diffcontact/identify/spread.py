@@ -14,6 +14,10 @@ degrees of freedom: that of a few runs is honest, too. Where Q(0) is one of the 
 stated errors, (X^T W X)^-1. Q(tau^2) is a chi^2 number of n - p degrees of freedom whatever
 tau is, and the interval of tau holds those at which Q is none of the 2.5 % largest or smallest.
 
+Runs that are to tell how they differ must be of recordings of their own (`one_recording_twice`): the same numbers are
+the same recording, and so are others that leave the same noise, as one that was cut, thinned, rounded, or put into
+other units.
+
 Source: G. Knapp, J. Hartung, Statistics in Medicine 22 (2003) 2693, for the covariance; W. Viechtbauer, Statistics in
 Medicine 26 (2007) 37, for the interval of tau.
 """
@@ -21,13 +25,18 @@ Medicine 26 (2007) 37, for the interval of tau.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar, root_scalar
 from scipy.special import chdtri, stdtrit
+
+from diffcontact.identify.linearised import LinearisedRun
+from diffcontact.identify.result import FitResult
+from diffcontact.identify.verdict.between_runs import duplicate_runs
 
 _LEVEL = 0.95
 _TINY = np.finfo(float).tiny
@@ -191,3 +200,34 @@ def _root(level: float, y: NDArray, s: NDArray, X: NDArray) -> float:
 
 def _value(value: float, stderr: float, quantile: float) -> Value:
     return Value(float(value), stderr, (float(value - quantile * stderr), float(value + quantile * stderr)))
+
+
+# Residuals so far below the noise that was stated are no noise.
+_NONE = 1e-6
+# Curves that the parameters of a fit may have taken from its residuals, where nothing says which: up to parabolas.
+_DEGREE = 2
+
+
+def one_recording_twice(fits: Sequence[FitResult]) -> tuple[int, int] | None:
+    """The first two of some fits of single runs, also read from files, that are of one recording, whole or in part."""
+    pairs = combinations(range(len(fits)), 2)
+    same = {pair for pair in pairs if set.intersection(*(set(fits[i].recordings) for i in pair)) - {""}}
+    return min(same | set(duplicate_runs([_seen(fitted) for fitted in fits])), default=None)
+
+
+def _seen(fitted: FitResult) -> LinearisedRun:
+    """The run of a fit as far as its residuals tell, in units of the noise that was stated."""
+    factors = np.ravel(fitted.noise_factors[0]) if fitted.noise_factors else np.ones(fitted.residuals[0].shape[1])
+    if fitted.objective is not None:
+        (run,) = fitted.objective.first_order()
+        return replace(run, sigma=np.broadcast_to(factors, run.r.shape))
+    (r,), (trajectory,) = fitted.residuals, fitted.trajectories
+    r = np.where(np.isfinite(r), r, np.nan)
+    times, sigma = np.asarray(trajectory.t, float)[: len(r)], np.broadcast_to(factors, r.shape)
+    # Parabolas in every channel, in place of the derivatives by parameters that a file does not hold.
+    since = (times - times[0]) / max(float(np.ptp(times)), np.finfo(float).tiny)
+    powers = since[:, None] ** np.arange(_DEGREE + 1)
+    J = np.einsum("np,kl->nklp", powers, np.eye(r.shape[1])).reshape(*r.shape, -1)
+    J = np.where(np.isnan(r)[:, :, None], 0.0, J)
+    exact = bool(np.nanmax(np.abs(r), initial=0.0) < _NONE)
+    return LinearisedRun(r, J, np.arange(J.shape[-1]), times, np.zeros(len(r), bool), sigma, r.shape[1], exact)

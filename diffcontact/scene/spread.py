@@ -18,7 +18,7 @@ from diffcontact.host.messages import one_line
 from diffcontact.host.progress import stage
 from diffcontact.host.versions import versions
 from diffcontact.identify import FitResult, Spread, spread
-from diffcontact.identify.intervals.recordings import one_recording_twice
+from diffcontact.identify.spread import one_recording_twice
 from diffcontact.identify.table import INTERVAL, table_cells
 from diffcontact.identify.verdict.verdict import NO, YES
 from diffcontact.report import Estimate, Numbers, Report

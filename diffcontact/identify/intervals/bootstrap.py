@@ -15,7 +15,7 @@ from diffcontact.arguments import is_count
 from diffcontact.host.progress import stage
 from diffcontact.identify.estimate import resumed
 from diffcontact.identify.from_search import estimate
-from diffcontact.identify.intervals.other_minima import listed, missed
+from diffcontact.identify.intervals.widened import listed, missed
 from diffcontact.identify.noise import Autoregression, run_noise
 from diffcontact.identify.result import FitResult
 from diffcontact.identify.search.levenberg_marquardt import descend

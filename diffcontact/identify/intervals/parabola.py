@@ -82,8 +82,7 @@ def misjudged(result: Estimate, objective: Objective) -> list[Misjudged]:
     if not 0 < len(looked_at) <= _LOOKED_AT:
         return []
     B = inverse(J[:, kept].T @ J[:, kept], 1e-15)
-    quantile = np.concatenate([np.ravel(q) for q in result.quantile.values()])
-    half = quantile * np.sqrt(np.where(seen, np.diag(result.covariance), 0.0)) / parameters.slopes(theta)
+    half = result.quantiles * np.sqrt(np.where(seen, np.diag(result.covariance), 0.0)) / parameters.slopes(theta)
     found = []
     for i in looked_at:
         for side in (-1.0, 1.0):

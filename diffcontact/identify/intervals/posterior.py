@@ -7,7 +7,7 @@ r are the residuals of the fit and W the filter that makes them white. It is tha
 the estimate, one per channel, on which the error bars within a run rest. So the size of the noise and its correlation
 in time come from the residuals here too. What differs from run to run is not in it.
 
-The No-U-Turn sampler walks in coordinates x without bounds (`unbounded`), y = y_0 + L x, in which the posterior is
+The No-U-Turn sampler walks in coordinates x without bounds (`Unbounded`), y = y_0 + L x, in which the posterior is
 nearly a sphere: L L^T is the inverse of the curvature at the estimate.
 
 Source: M. D. Hoffman, A. Gelman, J. Machine Learning Research 15 (2014) 1593, for the sampler; A. Vehtari, A. Gelman,
@@ -29,8 +29,7 @@ from numpy.typing import NDArray
 from diffcontact.arguments import is_count
 from diffcontact.host.progress import stage
 from diffcontact.identify.estimate import resumed
-from diffcontact.identify.intervals.other_minima import listed, missed
-from diffcontact.identify.intervals.unbounded import Unbounded
+from diffcontact.identify.intervals.widened import listed, missed
 from diffcontact.identify.noise import run_noise, whitening
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.residual import residual
@@ -340,3 +339,45 @@ def _alike(runs: list[Run], filters: list[NDArray]) -> list[tuple[Any, tuple]]:
         W = np.asarray(np.pad(W, ((0, 0), (0, 0), (0, longest - W.shape[2]))), run.samples.values.dtype)
         groups.setdefault((run.model, run.samples.times.shape), []).append((run.index, run.fixed, run.samples, W))
     return [(model, jax.tree.map(lambda *leaves: np.stack(leaves), *members)) for (model, _), members in groups.items()]
+
+
+class Unbounded:
+    """The map between coordinates y (P,) without bounds and parameters theta (P,) within theirs.
+
+    low and high: theta = low + (high - low) / (1 + exp(-y)); one of them: at the distance exp(y) from it; none: y.
+
+    Args:
+        low, high: (P,) bounds of theta, infinite where there is none.
+
+    Example:
+        >>> line = Unbounded(np.array([0.0, 0.0, -np.inf]), np.array([4.0, np.inf, np.inf]))
+        >>> jax.jit(line.theta)(np.zeros(3)).tolist()
+        [2.0, 1.0, 0.0]
+        >>> line.coordinates(np.array([2.0, 1.0, 0.0])).tolist()
+        [0.0, 0.0, 0.0]
+    """
+
+    def __init__(self, low: NDArray, high: NDArray):
+        self.above, self.below = np.isfinite(low), np.isfinite(high)
+        self.both, self.one = self.above & self.below, self.above ^ self.below
+        # Finite everywhere: what an infinite bound would multiply is not used, but would be NaN.
+        self.low, self.high = np.where(self.above, low, 0.0), np.where(self.below, high, 0.0)
+
+    def theta(self, y: Array) -> Array:
+        """(P,) parameters at coordinates y; traceable."""
+        distance = jnp.exp(jnp.where(self.one, y, 0.0))
+        half = jnp.where(self.above, self.low + distance, self.high - distance)
+        inside = self.low + (self.high - self.low) * jax.nn.sigmoid(y)
+        return jnp.where(self.both, inside, jnp.where(self.one, half, y))
+
+    def log_slope(self, y: Array) -> Array:
+        """(P,) log |d theta / d y| at coordinates y; traceable."""
+        width = np.log(np.where(self.both, self.high - self.low, 1.0))
+        inside = width + jax.nn.log_sigmoid(y) + jax.nn.log_sigmoid(-y)
+        return jnp.where(self.both, inside, jnp.where(self.one, y, 0.0))
+
+    def coordinates(self, theta: NDArray) -> NDArray:
+        """(P,) coordinates of parameters strictly within their bounds."""
+        part = np.where(self.both, (theta - self.low) / np.where(self.both, self.high - self.low, 1.0), 0.5)
+        distance = np.where(self.one, np.where(self.above, theta - self.low, self.high - theta), 1.0)
+        return np.where(self.both, np.log(part / (1 - part)), np.where(self.one, np.log(distance), theta))

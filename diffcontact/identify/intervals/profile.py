@@ -57,15 +57,12 @@ class ProfileScan:
         j = result.names.index(name)
         if not np.isfinite(result.covariance[j, j]):
             raise ValueError(f"profile(name): the data cannot see {name!r}, so there is nothing to profile")
-        scan = cls(objective, j)
-        scan.level = float(np.concatenate([np.ravel(q) for q in result.quantile.values()])[j]) ** 2
         slope = objective.parameters.slopes(objective.parameters.start)[j]
-        scan.stderr = float(np.sqrt(result.covariance[j, j]) / slope)
-        scan.scale = float(scales(result, objective)[j])
-        return scan
+        stderr, scale = float(np.sqrt(result.covariance[j, j]) / slope), float(scales(result, objective)[j])
+        return cls(objective, j, scale, float(result.quantiles[j]) ** 2, stderr)
 
-    def __init__(self, objective: Objective, j: int):
-        self.objective, self.j, self.scale, self.level, self.stderr = objective, j, 1.0, 1.0, 1.0
+    def __init__(self, objective: Objective, j: int, scale: float = 1.0, level: float = 1.0, stderr: float = 1.0):
+        self.objective, self.j, self.scale, self.level, self.stderr = objective, j, scale, level, stderr
         self.theta = objective.parameters.start.copy()
         f, self.jacobian = objective.evaluate(self.theta)
         self.cost = self.least = 0.5 * float(f @ f)
@@ -307,6 +304,14 @@ def profile(result: FitResult, name: str) -> Profile:
         >>> bool(low < 2.0 < high), bool(high - low < 0.1)
         (True, True)
     """
+    found = profiled(result, name)
+    if isinstance(found, LowerCostError):
+        raise found
+    return found
+
+
+def profiled(result: FitResult, name: str) -> Profile | LowerCostError:
+    """The profile of an element, or where it has met a lower cost."""
     scan = ProfileScan.of(result, name)
     objective, j = scan.objective, scan.j
     below, above = further(scan, name)
@@ -317,7 +322,7 @@ def profile(result: FitResult, name: str) -> Profile:
     # The estimate is a minimum to the precision with which the descent ends.
     slack = RESOLUTION * scan.level + 20 * objective.eps**0.75 * scan.cost / scan.scale
     if rise.min() < -slack:
-        raise LowerCostError(
+        return LowerCostError(
             f"profile(result): at {name} = {convert(values[rise.argmin()]):.6g} the cost is lower than at the "
             "estimate, so the fit ended in a local minimum; expected one from that start, or with starts=16",
             scan.lowest,

@@ -58,6 +58,11 @@ class Outcome:
     story: str
     ends: NDArray | None = None
 
+    def continued(self, end: OptimizeResult, told: str = "", alone: bool = False) -> Outcome:
+        """The same with another end; what was told of it; `alone`: of another objective, whose costs are others."""
+        costs = (float(end.cost), *(() if alone else self.costs[1:]))
+        return replace(self, end=end, costs=costs, story=_joined(self.story, told))
+
 
 def search(objective: Objective, method: str, starts: int, seed: int, shooting: str) -> Outcome:
     """Find the best minimum that a start or several lead to.
@@ -103,7 +108,7 @@ def _next_door(objective: Objective, found: Outcome) -> Outcome:
     if not end.cost < found.end.cost * (1 - 1e-6):
         return found
     told = f"with an impact on the other side of a sample {end.cost:.6g}"
-    return replace(found, end=end, costs=(float(end.cost), *found.costs[1:]), story=_joined(found.story, told))
+    return found.continued(end, told)
 
 
 def _grown(objective: Objective, points: NDArray) -> NDArray:

@@ -41,7 +41,8 @@ _SCATTER_SHOWS = 10.0
 _ALIKE = 2e-3
 # Samples that follow each other closely are worth less than this part of their number.
 _CLOSELY = 0.1
-_TINY = np.finfo(float).tiny
+# Squares of exact residuals over those of the noise count as so much, whose inverse is still a number.
+_LEAST = 1e-100
 
 Parts = Mapping[int, NDArray]
 
@@ -77,7 +78,7 @@ def _with_shared(faults: Faults) -> Faults:
 
 def _left(evidence: Evidence, parts: Parts) -> float:
     """What parameters leave of d_g (n, k), in standard deviations of the noise as the residuals show it."""
-    return evidence.fit.left(parts, evidence.objective.eps) / float(np.sqrt(max(evidence.misfit, _TINY)))
+    return evidence.fit.left(parts, evidence.objective.eps) / float(np.sqrt(max(evidence.misfit, _LEAST)))
 
 
 def _unshown(evidence: Evidence, parts: Parts) -> float:

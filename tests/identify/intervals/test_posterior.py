@@ -10,8 +10,8 @@ from scipy.stats import truncnorm
 from diffcontact.identify import Interval, Normal, Positive, Posterior, Real, fit, posterior
 from diffcontact.identify import error_bars as bars_module
 from diffcontact.identify.estimate import resumed
-from diffcontact.identify.intervals.other_minima import missed
 from diffcontact.identify.intervals.posterior import _diagnostics, _failure, _Sphere
+from diffcontact.identify.intervals.widened import missed
 from diffcontact.identify.verdict.texts import Reason
 from diffcontact.identify.verdict.verdict import Verdict
 

@@ -12,10 +12,11 @@ from falling import NOISE, TIMES, fall, fitted
 from scipy.signal import lfilter
 
 from diffcontact.identify import FitResult, Interval, Normal, Observations, Positive, Problem, Real, fit, profile
-from diffcontact.identify.intervals import where_profile_is_needed as doubtful
-from diffcontact.identify.intervals.parabola import inverse_diagonal, leaning, misjudged
+from diffcontact.identify.intervals import widened
+from diffcontact.identify.intervals.parabola import leaning, misjudged
+from diffcontact.identify.intervals.posterior import Unbounded
 from diffcontact.identify.intervals.profile import LowerCostError, end_of_interval
-from diffcontact.identify.intervals.unbounded import Unbounded
+from diffcontact.identify.least_squares import inverse_diagonal
 from diffcontact.identify.problem.joint_residual import JointResidual
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.search.hidden_impacts import behind_gaps, gaps
@@ -100,7 +101,7 @@ def stuck():
 
 
 def test_an_estimate_in_a_local_minimum_is_not_profiled(monkeypatch):
-    monkeypatch.setattr(FIT, "with_profiles", lambda result: result)
+    monkeypatch.setattr(FIT, "widened", lambda result, ends: result)
     result = stuck()
     with pytest.raises(LowerCostError, match="lower than at the estimate, so the fit ended in a local minimum") as low:
         profile(result, "u0[0]")
@@ -192,7 +193,7 @@ def test_what_leans_on_a_bound_has_an_interval_that_does_not(rng, monkeypatch):
     assert high - alone.params["g"] == pytest.approx(alone.interval95["g"][1] - alone.params["g"], rel=0.3)
     assert high > result.params["g"] + 1.5 * half
     # More than can be profiled are told.
-    monkeypatch.setattr(doubtful, "_AT_MOST", 1)
+    monkeypatch.setattr(widened, "_AT_MOST", 1)
     assert any("the intervals of g hold only" in reason for reason in fitted(run, free, u0=least).verdict.reasons)
 
 

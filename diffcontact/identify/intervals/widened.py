@@ -1,0 +1,246 @@
+r"""Intervals where a standard error says nothing: by profiles, of friction that grips, and of minima elsewhere.
+
+**Profiles, unasked:** at a bound, within reach of one, beside one at a bound that does the same, and where the cost is
+no parabola as far as the interval reaches: a restitution near zero is one of these, since what is seen of it goes with
+its square.
+
+**Where every contact grips** nothing depends on mu. That ends at the edge, the largest |B| / P of the contacts at the
+estimate. Below it some slip, and the cost rises, the other parameters being fitted anew. The interval of mu has no
+upper end, and its lower one is where 2 (c(mu) - c) / s^2 = t^2, with the scale s^2 of `profile` and Student's t for the
+degrees of freedom that independent samples leave.
+
+**Minima far from the estimate** have intervals of their own, and the data do not tell which of them holds the truth:
+the interval of the fit holds all of them. At another minimum, with cost c' and parameters outside the interval, the
+data are explained as well where 2 (c' - c) / s^2 <= t^2. Such minima are looked for where the starts of the search
+ended, and where bounces that nobody saw are counted otherwise (`hidden_impacts`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import OptimizeResult
+from scipy.special import stdtrit
+
+from diffcontact.host.progress import stage
+from diffcontact.identify.from_search import estimate
+from diffcontact.identify.identifiable import least_friction, role
+from diffcontact.identify.intervals.parabola import leaning, misjudged
+from diffcontact.identify.intervals.profile import (
+    RESOLUTION,
+    LowerCostError,
+    ProfileScan,
+    end_of_interval,
+    further,
+    profiled,
+    scales,
+)
+from diffcontact.identify.problem.objective import Objective
+from diffcontact.identify.result import FitResult
+from diffcontact.identify.search.hidden_impacts import behind_gaps
+from diffcontact.identify.search.shooting import Outcome
+from diffcontact.identify.search.trust_region import solve
+
+# Profiles of one fit: every one takes a dozen fits.
+_AT_MOST = 4
+# The search for the least friction begins with this part of the edge.
+_STEP = 0.05
+# Grip is given up where slip is better by twice the half width of an interval: by one it is once in forty times by
+# chance, and what is then said of the friction is off by far.
+_OUT_OF_THE_QUESTION = 4.0
+# Ends of starts that are looked at, where they are apart. Of these a descent goes on from those whose cost is no more
+# than so many times what explains the data.
+_ENDS, _HOPEFUL = 16, 2.0
+
+
+def widened(result: FitResult, ends: NDArray | None) -> FitResult | LowerCostError:
+    """The result with all that its intervals have to hold, or where the cost is lower than at the estimate.
+
+    Args:
+        result: what was found; one that has not converged is left as it is.
+        ends: (N, P) where the starts of the search ended, best first; None where there was one start.
+    """
+    if not result.converged or result.objective is None:
+        return result
+    found = _with_profiles(result, result.objective)
+    if isinstance(found, FitResult):
+        found = _with_lower_bounds(found, result.objective)
+    return _with_other_minima(found, result.objective, ends) if isinstance(found, FitResult) else found
+
+
+def _with_profiles(result: FitResult, objective: Objective) -> FitResult | LowerCostError:
+    """The profile's interval for those parameters that need one, four at most."""
+    intervals = {name: np.array(interval) for name, interval in result.interval95.items()}
+    curved, profiles = misjudged(result, objective), []
+    if lower := [end for end in curved if end.lower_than_the_estimate]:
+        end = min(lower, key=lambda end: end.risen)
+        return LowerCostError(f"the cost is lower at an end of the interval of {end.name}", end.theta)
+    named = _between(result, objective), _near(result, objective), leaning(result, objective), [e.name for e in curved]
+    for name in list(dict.fromkeys(name for names in named for name in names))[:_AT_MOST]:
+        with stage(f"profile of {name}", note=""):
+            along = profiled(result, name)
+        if isinstance(along, LowerCostError):
+            return along
+        parameter, at = result.place(name)
+        intervals[parameter][at] = along.interval95
+        profiles.append(along)
+    return replace(result, interval95=intervals, profiles=tuple(profiles)) if profiles else result
+
+
+def _between(result: FitResult, objective: Objective) -> list[str]:
+    """What the data see, but cannot tell from what would be if other contacts gripped or slipped."""
+    parameters = objective.parameters
+    seen = np.isfinite(np.diag(result.covariance)) & ~(parameters.own & (parameters.runs > 1))
+    named = [name for name, here in zip(result.names, seen, strict=True) if here]
+    return [name for name in named if any(further(ProfileScan.of(result, name), name))]
+
+
+def _near(result: FitResult, objective: Objective) -> list[str]:
+    """At their bounds first, then what is no run's own and has no effect at the estimate, or an interval that is cut.
+
+    Or that is longer than its standard error says, since it reaches where contacts grip or slip that do not here.
+    """
+    parameters = objective.parameters
+    low, high = parameters.values(parameters.low), parameters.values(parameters.high)
+    ends, half = result.ends, result.quantiles * np.sqrt(np.diag(result.covariance))
+    bounded = np.isfinite(half) & (np.isfinite(low) | np.isfinite(high))
+    flat = np.linalg.norm(objective.evaluate(parameters.start)[1], axis=0) == 0
+    cut = bounded & (flat | (ends[:, 0] <= low) | (ends[:, 1] >= high))
+    half = half / parameters.slopes(parameters.start)
+    twice = parameters.values(parameters.start - 2 * half), parameters.values(parameters.start + 2 * half)
+    cut |= np.isfinite(half) & ((ends[:, 0] < twice[0]) | (ends[:, 1] > twice[1]))
+    own, at = parameters.own, np.isin(result.names, result.at_bound)
+    arrived, near = bounded & at & ~(own & (parameters.runs > 1)), cut & ~at & ~own
+    return [name for chosen in (arrived, near) for name, here in zip(result.names, chosen, strict=True) if here]
+
+
+def _with_lower_bounds(result: FitResult, objective: Objective) -> FitResult | LowerCostError:
+    """An interval for those coefficients of friction that grip hides."""
+    intervals = {name: np.array(interval) for name, interval in result.interval95.items()}
+    gripped = []
+    for direction in result.unidentifiable:
+        name, *others = direction
+        low = None if others else _least(result, objective, name)
+        if isinstance(low, LowerCostError):
+            return low
+        if low is not None:
+            parameter, at = result.place(name)
+            intervals[parameter][at] = low, np.inf
+            gripped.append(name)
+    return replace(result, interval95=intervals, gripped=tuple(gripped)) if gripped else result
+
+
+def _least(result: FitResult, objective: Objective, name: str) -> float | LowerCostError | None:
+    """The lower end of the interval of a friction; None where it is none, or nothing touches."""
+    parameters, theta = objective.parameters, objective.parameters.start
+    if role(objective, theta, name) != "friction":
+        return None
+    edge = least_friction(objective, theta, name, result.trajectories)
+    j = result.names.index(name)
+    log = parameters.log[j]
+    at = np.log(edge) if log and edge > 0 else edge
+    if not edge > 0 or not parameters.low[j] <= at <= parameters.high[j]:
+        return None
+    with stage(f"least {name}", note=""):
+        scale = result.chi2_per_dof * result.samples / max(result.effective_samples, 1.0)
+        level = float(stdtrit(max(result.effective_samples - theta.size, 1.0), 0.975)) ** 2
+        place = objective.started_at(np.where(np.arange(theta.size) == j, at, theta))
+        scan = ProfileScan(place, j, scale, level, _STEP if log else _STEP * edge)
+        end = end_of_interval(scan, -1.0)
+    if min(scan.seen.values()) < -_OUT_OF_THE_QUESTION * scan.level and not objective.exact(scan.cost):
+        return LowerCostError(f"the cost is lower with a smaller {name}, with which contacts slip", scan.lowest)
+    return float(np.exp(end) if log else end)
+
+
+def _with_other_minima(result: FitResult, objective: Objective, ends: NDArray | None) -> FitResult | LowerCostError:
+    """Intervals that hold other minima, too, where the data are explained as well."""
+    places = behind_gaps(objective)
+    if ends is None and not len(places):
+        return result
+    here, others = _Here(result, objective), list[OptimizeResult]()
+    for place in [*_hopeful(here, ends), *places]:
+        if here.apart(place) and all(here.apart(place, other.x) for other in others):
+            end = solve(objective, place)
+            if end.status > 0 and here.apart(end.x) and all(here.apart(end.x, other.x) for other in others):
+                others.append(end)
+    found = [other for other in others if here.as_good(other)]
+    if not found:
+        return result
+    best = min(found, key=lambda end: end.cost)
+    if best.cost < result.cost - here.slack:
+        return LowerCostError(f"it is {best.cost:.6g} at another minimum", best.x)
+    intervals = [result.interval95]
+    intervals += [estimate(objective, Outcome(end, (float(end.cost),), "")).interval95 for end in found]
+    hull = {name: np.stack([one[name] for one in intervals]) for name in result.interval95}
+    hull = {name: np.stack([s[..., 0].min(axis=0), s[..., 1].max(axis=0)], axis=-1) for name, s in hull.items()}
+    return replace(result, interval95=hull, elsewhere=tuple(here.outside(end.x) for end in found))
+
+
+def _hopeful(here: _Here, ends: NDArray | None) -> list[NDArray]:
+    """Of the ends of starts, some that are apart from each other and nearly explain the data."""
+    chosen: list[NDArray] = []
+    for end in [] if ends is None else ends:
+        if len(chosen) < _ENDS and here.apart(end) and all(here.apart(end, other) for other in chosen):
+            chosen.append(end)
+    return [end for end in chosen if here.objective.cost(end) <= _HOPEFUL * (here.cost + here.rise.max(initial=0.0))]
+
+
+class _Here:
+    """What the estimate's intervals say of another place.
+
+    Attributes:
+        objective: started at the estimate.
+        cost: of the estimate; `slack`: by how much less it has to be elsewhere to be lower.
+        rise: (P,) of the cost, at which the interval of an element ends; zero for those that the data cannot see.
+    """
+
+    def __init__(self, result: FitResult, objective: Objective):
+        self.objective, self.cost, self.names = objective, result.cost, result.names
+        self._value, self._ends = result.estimate, result.ends
+        self._seen = np.isfinite(np.diag(result.covariance))
+        scale = np.where(self._seen, scales(result, objective), 0.0)
+        self.rise = np.where(self._seen, result.quantiles**2 * scale / 2, 0.0)
+        self.slack = RESOLUTION * self.rise.max(initial=0.0) + 1e-6 * self.cost
+
+    def _outside(self, theta: NDArray, of: NDArray | None = None) -> NDArray:
+        """(P,) whether elements at theta are outside their interval, or outside one as long around another place."""
+        parameters = self.objective.parameters
+        off = parameters.values(theta) - (self._value if of is None else parameters.values(of))
+        return self._seen & ((off < self._ends[:, 0] - self._value) | (off > self._ends[:, 1] - self._value))
+
+    def apart(self, theta: NDArray, of: NDArray | None = None) -> bool:
+        """Whether a place is another than the estimate, or than the place `of`, as far as the intervals reach."""
+        return bool(self._outside(theta, of).any())
+
+    def as_good(self, end: OptimizeResult) -> bool:
+        """Whether the data are explained as well at another minimum."""
+        if self.objective.exact(self.cost):
+            return self.objective.exact(end.cost)
+        return bool(end.cost - self.cost <= self.rise[self._outside(end.x)].max(initial=0.0))
+
+    def outside(self, theta: NDArray) -> dict[str, float]:
+        """Name -> value at theta of the elements that are outside their interval."""
+        values = self.objective.parameters.values(theta)
+        return {self.names[j]: float(values[j]) for j in np.flatnonzero(self._outside(theta))}
+
+
+def missed(result: FitResult, values: NDArray) -> tuple[dict[str, float], ...]:
+    """Other minima of the fit with a value further out than any of some estimates or draws (..., P)."""
+    flat = values.reshape(-1, values.shape[-1])
+    low, high = (dict(zip(result.names, end, strict=True)) for end in (flat.min(axis=0), flat.max(axis=0)))
+    return tuple(
+        other for other in result.elsewhere if any(not low[name] <= x <= high[name] for name, x in other.items())
+    )
+
+
+def listed(minima: Sequence[Mapping[str, float]]) -> str:
+    """Some minima by the values there.
+
+    Example:
+        >>> listed([{"e": 0.25, "drag": 0.1}, {"e": -1.0}])
+        'e = 0.25, drag = 0.1; e = -1'
+    """
+    return "; ".join(", ".join(f"{name} = {value:.4g}" for name, value in one.items()) for one in minima)
