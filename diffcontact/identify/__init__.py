@@ -4,8 +4,8 @@ from diffcontact.identify.comparison import Comparison, compare
 from diffcontact.identify.estimate import Estimate
 from diffcontact.identify.experiment.candidates import Candidate
 from diffcontact.identify.experiment.design import design
+from diffcontact.identify.experiment.fisher import what_helps
 from diffcontact.identify.experiment.outcome import Design
-from diffcontact.identify.experiment.what_helps import what_helps
 from diffcontact.identify.fit import check, fit
 from diffcontact.identify.identifiable import Identifiability
 from diffcontact.identify.impact_law import SpeedTest, law_of_impact, speed_test

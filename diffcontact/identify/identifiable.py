@@ -17,6 +17,7 @@ from scipy.linalg import qr
 
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.search.starts import starting_points
+from diffcontact.identify.verdict.texts import listed
 from diffcontact.particle_line import ParticleLine
 from diffcontact.status import Status
 
@@ -126,14 +127,14 @@ def combination(direction: Mapping[str, float], values: Mapping[str, float]) -> 
     names = list(direction)
     relative = {name: direction[name] / values[name] if values[name] else np.inf for name in names}
     if len(names) > 2 and all(abs(relative[name] / relative[names[0]] - 1) < _ACCURACY for name in names):
-        return f"only the ratios of {_list(names)} are identified, not their common scale"
+        return f"only the ratios of {listed(names)} are identified, not their common scale"
     found = [_pair(first, second, direction, relative) for first, second in combinations(names, 2)]
     kept = [text for text in found if text]
     if len(names) == 2 and kept:
-        return f"only {kept[0]} is identified, not {_list(names)}"
+        return f"only {kept[0]} is identified, not {listed(names)}"
     along = ", ".join(f"{name}: {weight:.3g}" for name, weight in direction.items())
-    return f"{_list(names)} are not identified together: along {{{along}}} nothing changes" + (
-        f", {_list(kept)} among them" if kept else ""
+    return f"{listed(names)} are not identified together: along {{{along}}} nothing changes" + (
+        f", {listed(kept)} among them" if kept else ""
     )
 
 
@@ -153,10 +154,6 @@ def _pair(first: str, second: str, direction: Mapping[str, float], relative: Map
 
 def _power(name: str, exponent: int) -> str:
     return name if exponent == 1 else f"{name}^{exponent}"
-
-
-def _list(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def role(objective: Objective, theta: Any, name: str) -> str:

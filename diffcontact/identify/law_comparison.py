@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from diffcontact.host.progress import stage
 from diffcontact.identify.comparison import Comparison, compare
-from diffcontact.identify.estimate import resumed
+from diffcontact.identify.estimate import finite_or_none, resumed
 from diffcontact.identify.from_search import estimate
 from diffcontact.identify.impact_law import (
     SpeedTest,
@@ -75,7 +75,7 @@ class LawComparison:
             entry: dict[str, Any] = {
                 "converged": result.converged,
                 "cost": result.cost,
-                "chi2_per_dof": _finite(result.chi2_per_dof),
+                "chi2_per_dof": finite_or_none(result.chi2_per_dof),
                 "prediction_errors": list(result.prediction_errors),
                 "parameters": {
                     row["name"]: {key: row[key] for key in ("value", "stderr", "interval95", "note")}
@@ -83,7 +83,7 @@ class LawComparison:
                 },
             }
             if name in self.against:
-                entry |= {"aic": _finite(self.against[name].aic), "bic": _finite(self.against[name].bic)}
+                entry |= {"aic": finite_or_none(self.against[name].aic), "bic": finite_or_none(self.against[name].bic)}
                 if any(one.choice for one in LAWS[name].coefficients):
                     entry["reference_speed"] = float(np.asarray(result.params["reference_speed"]))
             laws[name] = entry
@@ -299,7 +299,3 @@ def _verdict(given: str, best: str, alike: list[str], results: Mapping[str, FitR
         f"e {way} with the speed of approach, best by the law {best!r}, {LAWS[best].formula}: {rejected}, "
         f"chi^2/dof {before:.3g} -> {after:.3g}{tied}"
     )
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None

@@ -71,18 +71,21 @@ def text_table(rows: Sequence[Mapping[str, Any]], scope: str = INTERVAL, taken: 
         scope: what the intervals are called.
         taken: what they rest on besides.
     """
-    cells = table_cells(rows, scope)
-    head = cells[0]
+    below = [*([caveat(scope)] if caveat(scope) else []), *_listed(taken)]
+    return "\n".join([aligned(table_cells(rows, scope)), *below])
+
+
+def aligned(cells: Sequence[Sequence[str]]) -> str:
+    """Rows of cells as aligned text, a line under the first."""
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = [
         "  ".join(
             cell.ljust(width) if name in _LEFT else cell.rjust(width)
-            for name, cell, width in zip(head, line, widths, strict=True)
+            for name, cell, width in zip(cells[0], line, widths, strict=True)
         ).rstrip()
         for line in cells
     ]
-    below = [*([caveat(scope)] if caveat(scope) else []), *_listed(taken)]
-    return "\n".join([lines[0], "-" * max(map(len, lines)), *lines[1:], *below])
+    return "\n".join([lines[0], "-" * max(map(len, lines)), *lines[1:]])
 
 
 # Of what is taken as right so many things are printed.

@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import ndtri
 
+from diffcontact.identify.estimate import finite_or_none
 from diffcontact.identify.experiment.candidates import Candidate
 from diffcontact.identify.experiment.controls import CHANNELS, DURATION, FRAME_RATE, RUNS, Setting
+from diffcontact.identify.table import aligned
+from diffcontact.identify.verdict.texts import listed
 from diffcontact.status import Status
 
 if TYPE_CHECKING:
@@ -106,10 +109,10 @@ class Design:
         """What to do, and what it is good for."""
         if self.best is None:
             why = f": {'; '.join(self.unseen)}" if self.unseen else ""
-            return f"no candidate shows {_list(self.sought)}{why}"
+            return f"no candidate shows {listed(self.sought)}{why}"
         before, gain = self.default.stderr, self.gain(self.best)
         if gain < _BETTER:
-            return f"no candidate tells a tenth more of {_list(self.sought)} than the run as it was"
+            return f"no candidate tells a tenth more of {listed(self.sought)} than the run as it was"
         errors = ", ".join(
             f"stderr of {name} {error:.2g}{self._unit(name)} instead of {before[name]:.2g}"
             if np.isfinite(before[name])
@@ -146,11 +149,7 @@ class Design:
                     str(len(one.order)),
                 ]
             )
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        lines = [
-            "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in cells
-        ]
-        return "\n".join([lines[0], "-" * max(map(len, lines)), *lines[1:]])
+        return aligned(cells)
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -158,7 +157,7 @@ class Design:
         told = [f"{len(self.candidates)} candidates"]
         told += [f"{count} not proposed, status {int(s)}: {s.message}" for s, count in self.excluded.items()]
         if self.silent:
-            told.append(f"{self.silent} show nothing of {_list(self.sought)}")
+            told.append(f"{self.silent} show nothing of {listed(self.sought)}")
         if self.refused:
             told.append(f"{self.refused} cost more than the budget")
         if self.default.status != Status.OK:
@@ -176,8 +175,8 @@ class Design:
                 return None
             return {
                 "setting": {name: np.asarray(part).tolist() for name, part in one.setting.items()},
-                "stderr": {name: _finite(error) for name, error in one.stderr.items()},
-                "gain": _finite(self.gain(one)),
+                "stderr": {name: finite_or_none(error) for name, error in one.stderr.items()},
+                "gain": finite_or_none(self.gain(one)),
                 "cost": one.cost,
                 "status": int(one.status),
                 "impacts": len(one.order),
@@ -186,7 +185,7 @@ class Design:
         return {
             "sentence": self.sentence,
             "criterion": self.criterion,
-            "now": {name: _finite(error) for name, error in self.now.items()},
+            "now": {name: finite_or_none(error) for name, error in self.now.items()},
             "best": plain(self.best),
             "default": plain(self.default),
             "candidates": [plain(one) for one in self.candidates],
@@ -256,7 +255,7 @@ class Design:
             if name == RUNS:
                 parts.append(f"{value} run{'s' if value > 1 else ''}")
             elif name == CHANNELS:
-                parts.append(f"channel{'s' if len(value) > 1 else ''} {_list([str(k) for k in value])}")
+                parts.append(f"channel{'s' if len(value) > 1 else ''} {listed([str(k) for k in value])}")
             else:
                 equals = " " if name in (FRAME_RATE, DURATION) else " = "
                 parts.append(
@@ -269,12 +268,3 @@ def _number(value: Any) -> str:
     if isinstance(value, tuple | list | np.ndarray):
         return f"({', '.join(map(_number, value))})"
     return f"{value:.4g}" if isinstance(value, float | np.floating) else str(value)
-
-
-def _list(names: Any) -> str:
-    names = list(names)
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None

@@ -6,8 +6,7 @@ from falling import FALLING, NOISE, SCHEME, TIMES, fitted, positions, start_of
 from scipy.linalg import toeplitz
 
 from diffcontact.identify import Observations, Problem, Real, design, what_helps
-from diffcontact.identify.experiment.fisher import Evidence, Noise, as_found, evidence_of
-from diffcontact.identify.experiment.what_helps import sentence
+from diffcontact.identify.experiment.fisher import Evidence, Noise, as_found, evidence_of, sentence
 from diffcontact.identify.noise import Autoregression
 
 FREE = {"g": Real(), "u0": Real()}
