@@ -7,7 +7,6 @@ are told by their gap function, so that a law of restitution may be exchanged; o
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -199,14 +198,6 @@ def observed(motion, model, z, fixed, trajectory):
         return np.asarray(model.observe(trajectory, parameters(model, np.asarray(z, float), fixed)))
 
 
-def side_by_side(motion, model, z, fixed, samples, substeps=None):
-    each = [
-        linearised(motion, model, lane, fixed, replace(samples, values=values), substeps)
-        for lane, values in zip(np.asarray(z), np.asarray(samples.values), strict=True)
-    ]
-    return np.stack([J for J, _, _ in each]), np.stack([r for _, r, _ in each])
-
-
 def candidates(motion, model, z, fixed, samples):
     """What `design` asks of lanes that differ in everything: r, J, status and impulses."""
     found = []
@@ -227,7 +218,6 @@ def replaced() -> Iterator[None]:
         patch.setattr(run, "observed", dispatched(residual.observed, observed))
         for module in (run, joint_residual):
             patch.setattr(module, "evaluate", dispatched(residual.evaluate, evaluated))
-        patch.setattr(joint_residual, "linearise_lanes", dispatched(residual.linearise_lanes, side_by_side))
         patch.setattr(lanes, "_look", dispatched(lanes._look, candidates))
         patch.setattr(lanes, "_simulate", run.evaluate)
         yield

@@ -95,8 +95,7 @@ def fit(
         seed: of the Sobol set.
         shooting: "single" fits the whole record at once. "growing" fits its beginning and lets the horizon grow, which
             finds the way from starts at which the simulation has other impacts than the data. "auto" begins with the
-            first and goes on to the other where noise does not explain what is left. Where it might not, it looks next
-            door last, with each impact on the other side of a sample. The message says what each found.
+            first and goes on to the other where noise does not explain what is left. The message says what each found.
         loss, f_scale: "linear", "soft_l1", "huber" or "cauchy" as in scipy's `least_squares`; beyond f_scale standard
             deviations of the noise a residual counts as an outlier. It must not lie far within it: what is left to fit
             then is a few samples.

@@ -37,7 +37,7 @@ from diffcontact.identify.problem.joint_residual import JointResidual
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.parameters import Domain, Real, free_parameters
 from diffcontact.identify.problem.run import Linearised, Run
-from diffcontact.identify.search.levenberg_marquardt import descend
+from diffcontact.identify.search.trust_region import explored
 from diffcontact.numerics.compilation import jit_fast_compile
 from diffcontact.schemes.event_timed import EventTimed
 from diffcontact.system import System
@@ -202,13 +202,7 @@ class _Embedded:
     def gone_on(cls, objective: Objective, masks: list[NDArray], name: str) -> _Embedded:
         """Go on from the start of the objective."""
         wider = _with_parameter(objective, masks, name)
-        parameters = wider.parameters
-
-        def evaluate(theta, _):
-            return wider.normal_equations(theta, np.ones(len(theta)))
-
-        low, high = parameters.low, parameters.high
-        theta = descend(evaluate, parameters.start[None], low, high, iterations=_STEPS, tolerance=_TOLERANCE).theta[0]
+        theta = explored(wider, wider.parameters.start, _TOLERANCE, _STEPS)
         here = wider.joint.linearise(theta)
         speeds = [speeds_of(run, one, mask) for run, one, mask in zip(wider.joint.runs, here, masks, strict=True)]
         return cls(wider, masks, name, theta, here, speeds)

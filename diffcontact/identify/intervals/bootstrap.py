@@ -18,15 +18,12 @@ from diffcontact.identify.from_search import estimate
 from diffcontact.identify.intervals.widened import listed, missed
 from diffcontact.identify.noise import Autoregression, run_noise
 from diffcontact.identify.result import FitResult
-from diffcontact.identify.search.levenberg_marquardt import descend
 from diffcontact.identify.search.shooting import Outcome
 from diffcontact.identify.search.trust_region import solve
 from diffcontact.identify.table import text_table, within
 from diffcontact.identify.verdict.verdict import Verdict
 from diffcontact.status import Status
 
-_ITERATIONS = 30
-_TOLERANCE = 1e-6
 # A refit lies astray that is so many times as far from their median as half of them: of normal numbers two in 10^9 are.
 # Of fewer refits than these half is too few to tell.
 _ASTRAY, _SEVERAL = 9.0, 10
@@ -68,29 +65,14 @@ def fit_replicas(result: FitResult, values: Sequence[NDArray], prior_means: NDAr
         raise ValueError(
             f"fit_replicas(prior_means): shape {means.shape}, expected (N, m) = {(count, objective.priors.count)}"
         )
-    priors = [objective.priors.around(mean) for mean in means]
-    whole = np.ones(count)
-
-    def evaluate(theta, lanes):
-        chosen = [priors[lane] for lane in lanes]
-        return objective.normal_equations(theta, whole[lanes], [value[lanes] for value in values], chosen)
-
-    with stage(f"{count} replicas together"):
-        ends = descend(
-            evaluate,
-            np.tile(parameters.start, (count, 1)),
-            parameters.low,
-            parameters.high,
-            iterations=_ITERATIONS,
-            tolerance=_TOLERANCE,
-        )
     results = []
-    with stage("replicas one by one", total=count) as at:
-        for lane, theta in enumerate(ends.theta):
-            replica = objective.replaced("values", [value[lane] for value in values]).under(priors[lane])
-            end = solve(replica, theta)
+    with stage(f"{count} replicas", total=count) as at:
+        for number, mean in enumerate(means):
+            replica = objective.replaced("values", [value[number] for value in values])
+            replica = replica.under(objective.priors.around(mean))
+            end = solve(replica, parameters.start)
             results.append(estimate(replica, Outcome(end, (float(end.cost),), "")))
-            at(lane + 1)
+            at(number + 1)
     return results
 
 

@@ -17,10 +17,9 @@ from diffcontact.identify.problem.loss import Loss
 from diffcontact.identify.problem.model import Model, share_code
 from diffcontact.identify.problem.observations import Problem
 from diffcontact.identify.problem.parameters import FreeParameters
-from diffcontact.identify.problem.residual import Samples, evaluate, linearise_lanes
+from diffcontact.identify.problem.residual import evaluate
 from diffcontact.identify.problem.run import Linearised, Run, cut, prepared, require_functions
 from diffcontact.identify.problem.substeps import FINEST
-from diffcontact.numerics.devices import side_by_side
 from diffcontact.status import Status, first
 
 _LINEAR = Loss()
@@ -73,7 +72,7 @@ class JointResidual:
             results.append(Linearised(*run.measured(r, J), trajectory))
         return results
 
-    def compressed(self, theta: NDArray, loss: Loss = _LINEAR) -> tuple[NDArray, NDArray]:
+    def compressed(self, theta: NDArray, loss: Loss = _LINEAR, horizon: float = 1.0) -> tuple[NDArray, NDArray]:
         """Few rows in place of the m samples: f (M,) and J (M, P) with the f^T f, J^T f and J^T J of all of them.
 
         Each run's [J_i, r_i] is replaced by its triangular factor, (P_i + 1) rows. An orthogonal transformation changes
@@ -84,10 +83,12 @@ class JointResidual:
         Args:
             theta: (P,) the free parameters.
             loss: what the squares are of: the residuals themselves, or those that make the squares a robust loss.
+            horizon: the part of each record that counts.
         """
         factors = []
         for run, at in zip(self.runs, self.linearise(theta), strict=True):
-            r, J = run.finite_rows(at.r[run.present], at.J[run.present], loss)
+            seen = run.present & (run.progress <= horizon)[:, None]
+            r, J = run.finite_rows(at.r[seen], at.J[seen], loss)
             factors.append(_triangular_factor(np.column_stack([J, r])))
         rows = np.cumsum([0, *(factor.shape[0] for factor in factors)])
         f, J = np.zeros(rows[-1]), np.zeros((rows[-1], self.size))
@@ -95,43 +96,6 @@ class JointResidual:
             f[begin:end] = factor[:, -1]
             J[begin:end, run.index] = factor[:, :-1]
         return f, J
-
-    def lanes(
-        self, theta: NDArray, values: Sequence[NDArray] | None = None, chunk: int | None = None
-    ) -> list[tuple[NDArray, NDArray]]:
-        """Per run, r (N, n, k) and J (N, n, k, P_i) of N lanes theta (N, P), like those of `linearise`.
-
-        On a CPU one lane follows the other. On other devices the lanes run side by side, in chunks of one shape.
-
-        Args:
-            theta: (N, P), N >= 1.
-            values: per run the measured values (N, n, k) of every lane, where they differ from lane to lane.
-            chunk: how many run side by side; None: what suits the device.
-        """
-        if chunk is None:
-            chunk = side_by_side().simulations
-        return [
-            self._lanes_of_run(run, theta[:, run.index], None if values is None else values[i], chunk)
-            for i, run in enumerate(self.runs)
-        ]
-
-    def _lanes_of_run(self, run: Run, z: NDArray, values: NDArray | None, chunk: int) -> tuple[NDArray, NDArray]:
-        count, n = z.shape[0], run.samples.times.shape[0]
-        measured = np.broadcast_to(np.asarray(run.samples.values), (count, n, run.present.shape[1]))
-        if values is not None:
-            filled = np.where(run.present, values, 0.0)
-            measured = np.pad(filled, ((0, 0), (0, n - run.length), (0, 0)))
-        if chunk == 1:
-            pending = [run.under_way(z[i], _with_values(run.samples, measured[i]))[:2] for i in range(count)]
-            parts = [run.measured(r, J) for J, r in pending]
-            return np.stack([r for r, _ in parts]), np.stack([J for _, J in parts])
-        rows = np.minimum(np.arange(-(-count // chunk) * chunk), count - 1).reshape(-1, chunk)
-        model, number = run.model.counted()
-        parts = [
-            linearise_lanes(model, z[row], run.fixed, _with_values(run.samples, measured[row]), number) for row in rows
-        ]
-        both = [run.measured(r, J) for J_lanes, r_lanes in parts for J, r in zip(J_lanes, r_lanes, strict=True)]
-        return np.stack([r for r, _ in both[:count]]), np.stack([J for _, J in both[:count]])
 
     def replaced(self, name: str, arrays: Sequence[NDArray]) -> JointResidual:
         """The same runs with other measured `values` or another `sigma` (n_i, k_i); nothing is compiled anew."""
@@ -237,10 +201,6 @@ class JointResidual:
             if not np.allclose(again[finite], r[finite], tolerance, tolerance):
                 anew = prepared(run.model, observations, parameters, i, run.length)
                 self.runs[i] = replace(anew, fixed=run.fixed, change=run.change)
-
-
-def _with_values(samples: Samples, values: Any) -> Samples:
-    return replace(samples, values=placed(values, samples.sigma.dtype))
 
 
 # A product of fewer entries is done by the calling thread alone, in OpenBLAS. Its other threads wait for the next one

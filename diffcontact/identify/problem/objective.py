@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import jax.numpy as jnp
@@ -17,27 +16,8 @@ from diffcontact.identify.problem.loss import ROBUST, Loss
 from diffcontact.identify.problem.observations import Problem
 from diffcontact.identify.problem.parameters import Domain, FreeParameters, Tie, free_parameters
 from diffcontact.identify.problem.priors import Normal, Priors
-from diffcontact.identify.problem.rounding import is_rounding, negligible_columns
+from diffcontact.identify.problem.rounding import negligible_columns
 from diffcontact.identify.problem.run import Linearised
-
-
-@dataclass(frozen=True, eq=False)
-class NormalEquations:
-    """The objective of N lanes to second order.
-
-    Attributes:
-        cost: (N,) infinite where the simulation is not finite.
-        gradient: (N, P).
-        curvature: (N, P, P) J^T J.
-        reach: (N,) how far into the runs, from 0 to 1, the simulation follows the data. It ends at the first sample
-            behind the horizon that is further off than those before it.
-    """
-
-    cost: NDArray
-    gradient: NDArray
-    curvature: NDArray
-    reach: NDArray
-
 
 Progress = Callable[[int, float], None]
 
@@ -131,20 +111,21 @@ class Objective:
         """The same objective with shorter steps; see `JointResidual.refined`."""
         return Objective(self.joint.refined(factor), self.parameters, self.loss, self.priors, self.progress)
 
-    def evaluate(self, theta: NDArray) -> tuple[NDArray, NDArray]:
-        """f (M,), rows whose squares are twice the cost, and their Jacobian J (M, P).
+    def evaluate(self, theta: NDArray, horizon: float = 1.0) -> tuple[NDArray, NDArray]:
+        """f (M,), rows whose squares are twice the cost, and their Jacobian J (M, P), of the samples up to a horizon.
 
         The last ones are kept: least squares ask for f, and after an accepted step for J at the same place.
         """
         where, f, J = self._last
-        if np.array_equal(theta, where):
+        if np.array_equal(theta, where) and horizon == 1.0:
             return f, J
-        f, J = self.joint.compressed(theta, self.loss)
+        f, J = self.joint.compressed(theta, self.loss, horizon)
         # Columns of pure rounding, scaled up, would send the optimiser anywhere.
         J = np.where(negligible_columns(J, theta, self.data_norm, self.eps), 0.0, J)
         prior, slopes = self.priors.rows(theta)
         f, J = np.append(f, prior), np.vstack([J, slopes])
-        self._last = theta.copy(), f, J
+        if horizon == 1.0:
+            self._last = theta.copy(), f, J
         return f, J
 
     def exact(self, cost: float) -> bool:
@@ -161,53 +142,21 @@ class Objective:
         self._costs.append((theta.copy(), 0.5 * float(f @ f)))
         return self._costs[-1][1]
 
-    def normal_equations(
-        self,
-        theta: NDArray,
-        horizon: NDArray,
-        values: Sequence[NDArray] | None = None,
-        priors: Sequence[Priors] | None = None,
-    ) -> NormalEquations:
-        """Cost, gradient and curvature of lanes theta (N, P), each on the samples up to its horizon (N,).
+    def reach(self, theta: NDArray, horizon: float) -> float:
+        """How far into the runs, from 0 to 1, the simulation at theta (P,) follows the data behind a horizon.
 
-        Args:
-            theta: where.
-            horizon: how far into the runs, from 0 to 1.
-            values: per run, the measured values (N, n, k) of every lane, where they differ from lane to lane.
-            priors: those of every lane, where they differ.
+        It ends at the first sample that is further off than those within the horizon.
         """
-        N, P = theta.shape
-        cost, gradient, curvature = np.zeros(N), np.zeros((N, P)), np.zeros((N, P, P))
-        squares, counts, lanes = np.zeros(N), np.zeros(N), self.joint.lanes(theta, values)
-        for run, (r, J) in zip(self.joint.runs, lanes, strict=True):
-            inside = (run.progress <= horizon[:, None])[:, :, None] & run.present
-            cost[np.any(inside & ~np.isfinite(r), axis=(1, 2))] = np.inf
-            s, slope = self.loss.squared(np.where(inside & np.isfinite(r), r, 0.0))
-            s, J = np.asarray(s), np.where(np.isfinite(J) & inside[..., None], np.asarray(slope)[..., None] * J, 0.0)
-            cost += 0.5 * np.sum(s**2, axis=(1, 2))
-            gradient[:, run.index] += np.einsum("lnkp,lnk->lp", J, s)
-            curvature[:, run.index[:, None], run.index] += np.einsum("lnkp,lnkq->lpq", J, J)
-            squares, counts = squares + np.sum(s**2, axis=(1, 2)), counts + inside.sum(axis=(1, 2))
-        for lane in range(N):
-            prior, slopes = (self.priors if priors is None else priors[lane]).rows(theta[lane])
-            cost[lane] += 0.5 * prior @ prior
-            gradient[lane] += slopes.T @ prior
-            curvature[lane] += slopes.T @ slopes
-        # The columns that are rounding, as in `evaluate`.
-        norms = np.sqrt(np.einsum("lpp->lp", curvature))
-        seen = ~is_rounding(norms * np.maximum(np.abs(theta), 1.0), self.data_norm, self.eps)
-        reach = self._reach(lanes, horizon, np.sqrt(squares / np.maximum(counts, 1)))
-        return NormalEquations(
-            cost, np.where(seen, gradient, 0.0), curvature * seen[:, :, None] * seen[:, None, :], reach
-        )
-
-    def _reach(self, lanes: list, horizon: NDArray, rms: NDArray) -> NDArray:
-        reach = np.ones(horizon.size)
-        for run, (r, _) in zip(self.joint.runs, lanes, strict=True):
+        sizes, within = [], []
+        for run, at in zip(self.joint.runs, self.joint.linearise(theta), strict=True):
+            sizes.append(np.where(np.isfinite(at.r), at.r, np.inf))
+            within.append(np.asarray(self.loss.squared(sizes[-1][run.progress <= horizon])[0]).ravel())
+        rms = float(np.sqrt(np.nanmean(np.concatenate(within) ** 2)))
+        reach = 1.0
+        for run, r in zip(self.joint.runs, sizes, strict=True):
             # Five standard deviations of the samples within the horizon: noise hardly does that.
-            off = np.any(run.present & ~(np.abs(r) <= 5 * rms[:, None, None]), axis=2)
-            off &= run.progress > horizon[:, None]
-            reach = np.minimum(reach, np.min(np.where(off, run.progress, 1.0), axis=1))
+            off = np.any(run.present & ~(np.abs(r) <= 5 * rms), axis=1) & (run.progress > horizon)
+            reach = min(reach, float(np.min(run.progress[off], initial=1.0)))
         return reach
 
     def misfit(self, theta: NDArray) -> float:

@@ -9,7 +9,7 @@ number of substeps.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -125,18 +125,3 @@ def linearise(model: Model, z: Array, fixed: dict[str, Any], samples: Samples, s
 
     J, (r, trajectory) = jax.jacfwd(twice, has_aux=True)(z)
     return J, r, trajectory
-
-
-@partial(jit_fast_compile, static=("model",))
-def linearise_lanes(model: Model, z: Array, fixed: dict[str, Any], samples: Samples, substeps: Array | None = None):
-    """J (N, n, k, P_i) and r (N, n, k) of N lanes z (N, P_i) whose measured values (N, n, k) may differ as well;
-    `substeps` as in `residual`."""
-
-    def lane(z, values):
-        def twice(z):
-            r, _ = residual(model, z, fixed, replace(samples, values=values), substeps)
-            return r, r
-
-        return jax.jacfwd(twice, has_aux=True)(z)
-
-    return jax.vmap(lane)(z, samples.values)

@@ -120,7 +120,7 @@ def _valleys(objective: Objective, share: float, direction: NDArray) -> NDArray:
     first, last = max(-far, float(ends.min(axis=0).max())), min(far, float(ends.max(axis=0).min()))
     line = theta + np.linspace(first, last, _PLACES)[:, None] * direction
     line = np.clip(line, objective.parameters.low, objective.parameters.high)
-    cost = objective.normal_equations(line, np.ones(_PLACES)).cost
+    cost = np.array([objective.cost(place) for place in line])
     around = np.pad(cost, 1, constant_values=np.inf)
     lowest = np.flatnonzero((cost <= around[:-2]) & (cost < around[2:]))
     return line[lowest[np.argsort(cost[lowest])][:_VALLEYS]]

@@ -1,10 +1,10 @@
-"""The way from a bad start: many starts, a growing horizon, the minima next door.
+"""The way from a bad start: many starts, a growing horizon, each run by itself.
 
 Where the simulation has another number of impacts than the data, or the impacts come at other times, the cost is full
-of local minima. `growing_horizon` leads past them: it fits the beginning of the record first, only explores, and ends
-with a descent on the whole record. Where that stalls at one run's impacts, runs go on by themselves (`run_by_run`).
-
-Last, an impact may belong between two other samples (`neighbouring_impacts`).
+of local minima. A growing horizon leads past them: it fits the beginning of the record, follows the simulation on until
+it leaves the data, and fits again. A short record has few impacts, and within the reach of a fit to it the next ones
+are nearly right. Where the descent on the whole record stalls at one run's impacts, runs go on by themselves
+(`run_by_run`).
 
 Two impacts that follow each other within a sample or two may end up in the wrong order under a growing horizon. More
 starts help there.
@@ -15,31 +15,26 @@ the simulation makes the cost rugged.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import count
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult
 
 from diffcontact.host.progress import stage
-from diffcontact.identify.problem.objective import NormalEquations, Objective
-from diffcontact.identify.search.growing_horizon import grow
-from diffcontact.identify.search.levenberg_marquardt import descend
-from diffcontact.identify.search.neighbouring_impacts import neighbouring_impacts
+from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.search.run_by_run import rub_for_themselves, run_by_run, stalled
 from diffcontact.identify.search.starts import starting_points
-from diffcontact.identify.search.trust_region import solve
+from diffcontact.identify.search.trust_region import explored, solve
 
 METHODS = ("lm", "lbfgs", "adam")
 SHOOTING = ("auto", "single", "growing")
 
-_LANE_ITERATIONS = 25
-_LANE_TOLERANCE = 1e-3
-# Standard errors by which chi^2 per degree of freedom may exceed 1 before the minima next door are looked at.
-_SURPRISE = 1.3
-# Starts whose Jacobians are in memory together, and after which there is a sign of life.
-_BLOCK = 256
+# The best of several starts is polished; where they end is asked to this part of the cost.
+_EXPLORED, _ITERATIONS = 1e-3, 25
+# The horizon grows by at least this part of the record, less than what lies between two impacts worth resolving.
+_STAGE, _FIRST, _STAGE_ITERATIONS = 1.0 / 24.0, 1.0 / 12.0, 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,24 +60,14 @@ class Outcome:
 
 
 def search(objective: Objective, method: str, starts: int, seed: int, shooting: str) -> Outcome:
-    """Find the best minimum that a start or several lead to.
-
-    Args:
-        objective: what is minimised.
-        method: of the descent on the whole record, one of `METHODS`.
-        starts: how many starts: the given one and a Sobol set (`starting_points`).
-        seed: of the Sobol set.
-        shooting: "single" descends on the whole record at once, "growing" lets the horizon grow. "auto" does the one
-            and then, where noise does not explain what is left, the other, and keeps the best end. Methods of first
-            order take the whole record.
-    """
+    """Find the best minimum that a start or several lead to; arguments as of `fit`."""
     points = np.array([*starting_points(objective.parameters, starts, seed)])
     if method != "lm":
         return _one_by_one(objective, method, points, seed)
     if shooting == "growing":
         found = _polished(objective, _grown(objective, points))
         return replace(found, story=_joined("by a growing horizon", _waterfall(found.costs)))
-    best = _polished(objective, points if starts == 1 else _together(objective, points))
+    best = _polished(objective, points if starts == 1 else _each(objective, points))
     story = ""
     if shooting == "auto" and not objective.explained(best.end.x):
         grown = _polished(objective, _grown(objective, points))
@@ -92,79 +77,40 @@ def search(objective: Objective, method: str, starts: int, seed: int, shooting: 
             f"a growing horizon found {f'{grown.end.cost:.6g}' if won else 'nothing better'}"
         )
         best = grown if won else best
-    best = replace(best, story=_joined(story, _waterfall(best.costs)))
-    return best if shooting == "single" else _next_door(objective, best)
+    return replace(best, story=_joined(story, _waterfall(best.costs)))
 
 
-def _next_door(objective: Objective, found: Outcome) -> Outcome:
-    """What is found from an end at which noise might not explain all, with an impact on the other side of a sample."""
-    surprise = (objective.misfit(found.end.x) - 1) * np.sqrt(objective.freedom / 2)
-    if surprise < _SURPRISE or not np.isfinite(surprise):
-        return found
-    places = neighbouring_impacts(objective, found.end.x)
-    if places is None:
-        return found
-    end = _polished(objective, _together(objective, places)).end
-    if not end.cost < found.end.cost * (1 - 1e-6):
-        return found
-    told = f"with an impact on the other side of a sample {end.cost:.6g}"
-    return found.continued(end, told)
+def grow(objective: Objective, theta: NDArray, horizon: float = _FIRST) -> NDArray:
+    """(P,) where a growing horizon leads from theta (P,)."""
+    while horizon < 1.0:
+        theta = explored(objective, theta, _EXPLORED, _STAGE_ITERATIONS, horizon)
+        horizon = min(max(objective.reach(theta, horizon), horizon) + _STAGE, 1.0)
+    return theta
 
 
-def _grown(objective: Objective, points: NDArray) -> NDArray:
-    with stage("a growing horizon"):
-        return np.concatenate([grow(objective, block) for block in _blocks(points)])
+def _grown(objective: Objective, points: NDArray) -> list[NDArray]:
+    with stage("a growing horizon", total=len(points)) as at:
+        return [_counted(at, grow(objective, point)) for point in points]
 
 
-def _blocks(points: NDArray) -> list[NDArray]:
-    """The points (N, P), so many at a time: lanes do not depend on each other, and their Jacobians take memory."""
-    return [points[i : i + _BLOCK] for i in range(0, len(points), _BLOCK)]
+def _each(objective: Objective, points: NDArray) -> list[NDArray]:
+    """Where each start leads on the whole record."""
+    with stage(f"{len(points)} starts", total=len(points)) as at:
+        return [_counted(at, explored(objective, point, _EXPLORED, _ITERATIONS)) for point in points]
 
 
-def _joined(*parts: str) -> str:
-    return "; ".join(filter(None, parts))
+def _counted(at, theta: NDArray) -> NDArray:
+    at(at.done + 1)
+    return theta
 
 
-def _one_by_one(objective: Objective, method: str, points: NDArray, seed: int) -> Outcome:
-    # Only here: least squares do without optax, whose import takes as long as many a fit.
-    from diffcontact.identify.search import first_order
-
-    descent = {"lbfgs": first_order.lbfgs, "adam": first_order.adam}[method]
-    ends = sorted((descent(objective, point, seed) for point in points), key=lambda end: end.cost)
-    costs = tuple(float(end.cost) for end in ends)
-    places = np.stack([end.x for end in ends]) if len(ends) > 1 else None
-    return Outcome(ends[0], costs, _waterfall(costs), places)
-
-
-def _together(objective: Objective, points: NDArray) -> NDArray:
-    """(N, P) where the lanes end on the whole record; progress counts the steps of all."""
-    rounds, best, ends = count(), np.inf, []
-    low, high = objective.parameters.low, objective.parameters.high
-    blocks = _blocks(points)
-    with stage(f"{len(points)} starts", total=len(blocks) * _LANE_ITERATIONS) as at_round:
-
-        def evaluate(trial: NDArray, _) -> NormalEquations:
-            nonlocal best
-            at = objective.normal_equations(trial, np.ones(len(trial)))
-            best = min(best, float(at.cost.min()))
-            at_round(at_round.done + 1)
-            objective.told(next(rounds), best)
-            return at
-
-        for number, block in enumerate(blocks):
-            at_round(number * _LANE_ITERATIONS)
-            ends.append(
-                descend(evaluate, block, low, high, iterations=_LANE_ITERATIONS, tolerance=_LANE_TOLERANCE).theta
-            )
-    return np.concatenate(ends)
-
-
-def _polished(objective: Objective, theta: NDArray) -> Outcome:
-    """The end of the best lane, polished, and where all lanes are, sorted by their costs; without a story."""
+def _polished(objective: Objective, places: Sequence[NDArray] | NDArray) -> Outcome:
+    """The end of a descent from the best of several places (N, P), and all of them by their costs; without a story."""
+    theta = np.array(places)
     if len(theta) == 1:
         end = _solved(objective, theta[0])
         return Outcome(end, (float(end.cost),), "")
-    costs = np.concatenate([objective.normal_equations(block, np.ones(len(block))).cost for block in _blocks(theta)])
+    costs = np.array([0.5 * float(np.sum(objective.evaluate(place)[0] ** 2)) for place in theta])
     best = int(np.argmin(costs))
     end = _solved(objective, theta[best])
     costs[best] = end.cost
@@ -182,9 +128,24 @@ def _solved(objective: Objective, start: NDArray) -> OptimizeResult:
     return end
 
 
+def _one_by_one(objective: Objective, method: str, points: NDArray, seed: int) -> Outcome:
+    # Only here: least squares do without optax, whose import takes as long as many a fit.
+    from diffcontact.identify.search import first_order
+
+    descent = {"lbfgs": first_order.lbfgs, "adam": first_order.adam}[method]
+    ends = sorted((descent(objective, point, seed) for point in points), key=lambda end: end.cost)
+    costs = tuple(float(end.cost) for end in ends)
+    places = np.stack([end.x for end in ends]) if len(ends) > 1 else None
+    return Outcome(ends[0], costs, _waterfall(costs), places)
+
+
 def _waterfall(costs: tuple[float, ...]) -> str:
     if len(costs) == 1:
         return ""
-    # Lanes are left within their tolerance of the minimum, not polished.
-    together = sum(cost <= costs[0] * (1 + 10 * _LANE_TOLERANCE) for cost in costs)
+    # Starts are left within their tolerance of the minimum, not polished.
+    together = sum(cost <= costs[0] * (1 + 10 * _EXPLORED) for cost in costs)
     return f"{together} of {len(costs)} starts end within 1 % of the best cost"
+
+
+def _joined(*parts: str) -> str:
+    return "; ".join(filter(None, parts))

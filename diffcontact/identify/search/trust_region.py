@@ -19,10 +19,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import OptimizeResult, least_squares
+from scipy.optimize import OptimizeResult, least_squares, lsq_linear
 
 from diffcontact.identify.problem.objective import Objective
-from diffcontact.identify.search.levenberg_marquardt import bounded_step
 
 Vector = Callable[[NDArray], NDArray]
 
@@ -71,6 +70,25 @@ def solve(objective: Objective, start: NDArray) -> OptimizeResult:
             end = end if ended is None else ended
             end.nfev, end.njev = evaluations, jacobians
             return end
+
+
+def explored(objective: Objective, start: NDArray, tolerance: float, most: int, horizon: float = 1.0) -> NDArray:
+    """(P,) where a descent on the samples up to a horizon (a part of the record) comes within `most` evaluations.
+
+    It ends where a step promises less than the tolerance, relatively; a start whose cost is infinite stays.
+    """
+    asked: list[Any] = [None, None]
+    iterations = count()
+
+    def rows(theta: NDArray) -> tuple[NDArray, NDArray]:
+        if asked[0] is None or not np.array_equal(asked[0], theta):
+            asked[:] = theta.copy(), objective.evaluate(theta, horizon)
+            objective.told(next(iterations), 0.5 * float(np.sum(asked[1][0] ** 2)))
+        return asked[1]
+
+    low, high = objective.parameters.low, objective.parameters.high
+    inside = np.clip(start, low, high)
+    return descent(lambda z: rows(z)[0], lambda z: rows(z)[1], inside, (low, high), ftol=tolerance, max_nfev=most).x
 
 
 def descent(f: Vector, J: Vector, start: NDArray, bounds: tuple[NDArray, NDArray], **options: Any) -> OptimizeResult:
@@ -124,9 +142,10 @@ def _newton(objective: Objective, end: OptimizeResult, tolerance: float, evaluat
     unit = 1 / np.sqrt(np.where(seen, scale, 1.0))
     if not np.linalg.eigvalsh(unit[:, None] * H * unit).min() > np.sqrt(objective.eps):
         return None  # a saddle, a kink, or a parameter that nothing holds
+    # The step that is least in H within the bounds: H = R^T R, so that it is the least squares of R s + R^-T g.
+    R = np.linalg.cholesky(unit[:, None] * H * unit).T / unit
     for _ in range(_NEWTON_STEPS):
-        args = theta[None], gradient[None], H[None], np.zeros(1), scale[None], low, high
-        step = bounded_step(*args)[0]
+        step = lsq_linear(R, -np.linalg.solve(R.T, gradient), (low - theta, high - theta)).x
         if -gradient @ step - 0.5 * step @ H @ step <= tolerance * cost:
             f, J = objective.evaluate(theta)
             mask = np.where(theta <= low, -1, np.where(theta >= high, 1, 0))

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import dragged
 import numpy as np
 import pytest
 from falling import TIMES, fall
@@ -80,20 +79,6 @@ def test_a_triangular_factor_has_the_products_of_all_rows(rng, rows, columns):
     assert R.shape == (min(rows, columns), columns)
     # Rounding of sums of as many terms as there are rows, each of order one.
     np.testing.assert_allclose(R.T @ R, A.T @ A, rtol=0, atol=1e-15 * rows * columns**0.5 + 1e-13)
-
-
-def test_lanes_side_by_side_are_lanes_one_by_one(rng):
-    run = dragged.problem(rng)
-    joint = Objective.of(run, dragged.START, dragged.FREE).joint
-    theta = np.array([[0.3, 0.1], [0.8, 0.5], [1.4, -0.2], [0.6, 0.0], [0.9, 0.7]])
-    values = [run.observations.values + 1e-3 * np.arange(5)[:, None, None]]
-    for measured in (None, values):
-        ((r, J),), ((r_chunked, J_chunked),) = (joint.lanes(theta, measured, chunk) for chunk in (1, 3))
-        assert r.shape == (5, *run.observations.values.shape)
-        np.testing.assert_allclose(r_chunked, r, atol=1e-9)  # of residuals up to 1e3, other order of summation
-        np.testing.assert_allclose(J_chunked, J, rtol=1e-9, atol=1e-9)
-    at = joint.replaced("values", [value[3] for value in values]).linearise(theta[3])[0]
-    np.testing.assert_allclose(at.r, r[3], atol=1e-9)
 
 
 def test_each_channel_has_a_rounding_of_its_own():
