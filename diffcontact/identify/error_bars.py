@@ -369,9 +369,7 @@ class _LeftOut:
 def jackknife(fit: LinearisedFit, within: Sequence[NDArray]) -> Jackknife | None:
     """Covariance of what several runs share; None if one run alone determines some combination of it.
 
-    Args:
-        fit: to first order.
-        within: per run, the covariance (P_i, P_i) of its score J^T r.
+    `within` are the covariances (P_i, P_i) of the runs' scores J^T r.
     """
     left_out = _LeftOut.of(fit)
     if left_out is None:
@@ -456,12 +454,7 @@ def slope_in_noise(loss: Loss, sigma: float) -> float:
 def uneven(
     runs: Sequence[LinearisedRun], models: Sequence[Sequence[Autoregression]], bread: NDArray
 ) -> tuple[NDArray, NDArray]:
-    """By how much uneven noise makes the variances larger, and how uncertain that is.
-
-    Args:
-        runs: at the solution, with indices into the parameters of `bread`.
-        models: per run, of the noise of its channels.
-        bread: (P, P).
+    """By how much uneven noise makes the variances of the parameters of `bread` larger, and how uncertain that is.
 
     Returns:
         (P,) factors of the variances, at least 1, and (P,) by how much the variances of their logarithms grow.

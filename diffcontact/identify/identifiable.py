@@ -80,14 +80,7 @@ _ACCURACY = 1e-3
 
 
 def explain(objective: Objective, theta: Any, direction: Mapping[str, float], trajectories: Sequence[Any]) -> str:
-    """One unseen direction (name -> weight) in words.
-
-    Args:
-        objective: the fit.
-        theta: (P,) where.
-        direction: along which no residual changes.
-        trajectories: of the runs there.
-    """
+    """One unseen direction (name -> weight) at theta (P,) in words."""
     if len(direction) > 1:
         values = dict(zip(objective.parameters.names, objective.parameters.values(np.asarray(theta)), strict=True))
         text = combination(direction, values)
@@ -224,13 +217,8 @@ def half_widths(objective: Objective, theta: NDArray, half: NDArray) -> tuple[ND
 
     An impact that slips at the estimate may grip at the end of the interval, and no longer tell mu from any larger one:
     the truth may be there. So may one that grips slip, and no longer tell e_t, or the spin with which a body came.
-    Where the sensitivity |dr/dtheta_j| at an end of the interval is below half of that at the estimate, the interval is
-    longer by their ratio on that side: without an end where nothing is left.
-
-    Args:
-        objective: what was fitted.
-        theta: (P,) the estimate.
-        half: (P,) half widths that hold for a linear model.
+    Where the sensitivity |dr/dtheta_j| at an end of the interval is below half of that at the estimate, the half width
+    of a linear model is longer by their ratio on that side: without an end where nothing is left.
     """
     sides = half.copy(), half.copy()
     if not objective.joint.rubs:
@@ -313,11 +301,6 @@ def assess(objective: Objective, points: int = POINTS, seed: int = 0) -> Identif
 
     What is unseen at one point may be seen at another: a start may lack an impact. What is unseen at the most
     favourable point will be unseen by the fit. Combinations that a prior determines count as seen.
-
-    Args:
-        objective: what is to be fitted.
-        points: how many to look at.
-        seed: of the Sobol set.
     """
     best: tuple[int, Any, NDArray, Any] | None = None
     places = list(starting_points(objective.parameters, points, seed))
@@ -361,16 +344,10 @@ def _untrusted(objective: Objective, places: Sequence[NDArray]) -> str:
 
 
 def refuse_hopeless(objective: Objective, strict: bool) -> None:
-    """Raise where a fit would find nothing out; where there is hope, it costs the Jacobian at the start.
+    """Raise a ValueError where a fit would find nothing out; where there is hope, it costs the Jacobian at the start.
 
-    Args:
-        objective: what is to be fitted; its first Jacobian is kept for the fit.
-        strict: refuse already where some direction cannot be seen. Otherwise there is hope as long as a single free
-            parameter has an effect, at the start or at another of the points that `assess` looks at. What is determined
-            is worth fitting, and the result names what is not.
-
-    Raises:
-        ValueError: why, and what would resolve it.
+    There is hope as long as a single free parameter has an effect, at the start or at another of the points that
+    `assess` looks at; `strict` refuses already where some direction cannot be seen.
     """
     if (strict or _without_effect(objective)) and (assessed := assess(objective)).hopeless:
         expected = "a simulation with status 0" if assessed.untrusted else "other data, fewer free parameters or priors"
@@ -409,12 +386,6 @@ def require_finite(objective: Objective) -> None:
 
     A function that does so at the start only, like the square root of what becomes positive on the way, has a chance.
     Where the simulation itself is not finite `observe` is not to blame.
-
-    Args:
-        objective: what is to be fitted; its first Jacobian is kept for what follows.
-
-    Raises:
-        ValueError: which function, which of its numbers, and in which run.
     """
     for not_finite in (_to_begin_with, _observed):
         points = starting_points(objective.parameters, POINTS, seed=0)

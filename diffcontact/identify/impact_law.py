@@ -1,16 +1,12 @@
 r"""Does the coefficient of restitution depend on the speed of approach? A test that takes a few steps from a fit.
 
-A fit with a constant restitution is embedded in a larger one, and goes on from its estimate by a few steps of Levenberg
-and Marquardt, with all free parameters. (One step alone, Rao's score test, would not do. A constant that is off in a
-run bends the velocities that are fitted with it, so that far from the law even the speeds are not what they were.)
+A fit with a constant restitution is embedded in a larger one, and goes on from its estimate by a few steps of a
+descent, with all free parameters. (One step alone, Rao's score test, would not do. A constant that is off in a run
+bends the velocities that are fitted with it, so that far from the law even the speeds are not what they were.)
 
 - From four runs of mostly one impact each: every run gets a restitution of its own, and these e_g are regressed on the
-  speeds v_g. Runs scatter for reasons of their own, too, by tau beyond their errors s_g; weights are 1 / (s_g^2 +
-  tau^2), and the slope has Student's t of G - 2 degrees of freedom.
+  speeds v_g (`spread`): runs scatter for reasons of their own, too.
 - Otherwise restitution is e + a v in all impacts, and a has the standard error of `error_bars`.
-
-Source: R. DerSimonian, N. Laird, Controlled Clinical Trials 7 (1986) 177, for tau; G. Knapp, J. Hartung, Statistics in
-Medicine 22 (2003) 2693, for the scatter of the slope.
 """
 
 from __future__ import annotations
@@ -38,6 +34,7 @@ from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.parameters import Domain, Real, free_parameters
 from diffcontact.identify.problem.run import Linearised, Run
 from diffcontact.identify.search.trust_region import explored
+from diffcontact.identify.spread import spread
 from diffcontact.numerics.compilation import jit_fast_compile
 from diffcontact.schemes.event_timed import EventTimed
 from diffcontact.system import System
@@ -223,13 +220,12 @@ class _Embedded:
                 s.append(np.sqrt(r @ r / max(r.size - own.shape[1], 1) / (rest @ rest)))
                 v.append(np.mean(speeds))
         e, s, v = (np.array(part) for part in (e, s, v))
-        if v.size < _RUNS_TO_REGRESS or np.ptp(v) == 0 or not np.all(np.isfinite(e)):
+        if v.size < _RUNS_TO_REGRESS or np.ptp(v) == 0 or np.ptp(e) == 0 or not np.all(np.isfinite(e) & (s > 0)):
             return None
-        (level, slope), stderr = meta_regression(v, e, s)
-        if not stderr > 0:
-            return None  # all at the same bound
+        found = spread(e, s, {"speed": v})
+        slope, stderr = found.slopes["speed"].value, found.slopes["speed"].stderr
         ends = float(np.min(v)), float(np.max(v))
-        slowest, fastest = (float(np.clip(level + slope * x, 0.0, 1.0)) for x in ends)
+        slowest, fastest = (float(np.clip(found.mean.value + slope * (x - np.mean(v)), 0.0, 1.0)) for x in ends)
         probability = float(2 * stdtr(v.size - 2, -abs(slope) / stderr))
         after = self._chi2_per_dof(result, len(self.masks) - 1)
         return SpeedTest(
@@ -282,30 +278,6 @@ class _Embedded:
         return (stderr, float(bars.quantile[here])) if stderr > 0 else None
 
 
-def meta_regression(v: NDArray, e: NDArray, s: NDArray) -> tuple[tuple[float, float], float]:
-    """Level and slope of e (G,) over v (G,), with errors s (G,) and scatter beyond them; the slope's standard error.
-
-    Source: `impact_law`.
-
-    Example:
-        >>> rng, v = np.random.default_rng(0), np.linspace(0.0, 1.0, 50)
-        >>> (level, slope), stderr = meta_regression(v, 0.5 - 0.2 * v + 0.02 * rng.normal(size=50), np.full(50, 1e-3))
-        >>> bool(abs(slope + 0.2) < 3 * stderr), 0.007 < stderr < 0.014
-        (True, True)
-    """
-    X, tau2 = np.stack([np.ones_like(v), v - np.mean(v)], axis=1), 0.0
-    for weights in (s**-2.0, None):
-        weights = 1 / (s**2 + tau2) if weights is None else weights
-        bread = np.linalg.inv((X.T * weights) @ X)
-        fitted = bread @ ((X.T * weights) @ e)
-        scatter = float(np.sum(weights * (e - X @ fitted) ** 2))
-        # What is left is worth G - 2 where there is no further scatter.
-        trace = np.sum(weights) - np.trace(bread @ ((X.T * weights**2) @ X))
-        tau2 = max(0.0, (scatter - (v.size - 2)) / trace)
-    stderr = float(np.sqrt(bread[1, 1] * scatter / (v.size - 2)))
-    return (float(fitted[0] - fitted[1] * np.mean(v)), float(fitted[1])), stderr
-
-
 def _with_parameter(objective: Objective, masks: list[NDArray], name: str) -> Objective:
     """The same objective with one more parameter, that starts at zero."""
     per_run = (_OWN,) if name == _OWN else ()
@@ -331,15 +303,9 @@ def with_restitution(
     per_run: tuple[str, ...] = (),
     held: Collection[str] = (),
 ) -> Objective:
-    """The same objective under other laws of restitution.
+    """The same objective under other laws of restitution, one per run or None to keep its own.
 
-    Args:
-        objective: started at an estimate.
-        restitutions: per run, that of its system, or None to keep it.
-        params: further parameters, and their starting values.
-        free: the domains of those to be found.
-        per_run: which of them every run has to itself.
-        held: parameters that are no longer free.
+    `params` and `free` are further parameters, `per_run` those that every run has to itself, `held` no longer free.
     """
     old, joint = objective.parameters, objective.joint
     kept = {name: domain for name, domain in old.free.items() if name not in held}

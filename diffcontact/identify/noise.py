@@ -67,17 +67,11 @@ PER_FREEDOM = 6.2
 
 
 def roughness(values: NDArray) -> float:
-    """One standard deviation of the noise of a column.
+    """One standard deviation of the noise of a column (n,) of equally spaced samples, NaN where one is lost.
 
     Motion across a gap, or beside samples that repeat the one before as of a film in a file of more pictures, adds to
     third differences. So it is estimated from unbroken stretches, from all samples, and from those that differ from the
-    one before, and the smallest number counts.
-
-    Args:
-        values: (n,) of equally spaced samples, NaN where one is lost.
-
-    Returns:
-        The estimate, at least the rounding of the numbers; infinite for fewer than eight samples.
+    one before, and the smallest number counts. At least the rounding of the numbers; infinite for fewer than eight.
 
     Example:
         >>> t = np.arange(2000) / 500
@@ -151,11 +145,9 @@ class Autoregression:
 
 
 def autoregression(r: NDArray, J: NDArray) -> Autoregression:
-    """Fit an AR model to one channel's residuals by REML, its order by AIC.
+    """Fit an AR model to one channel's residuals r (n,), NaN where missing, by REML, its order by AIC.
 
-    Args:
-        r: (n,) residuals, NaN where missing.
-        J: (n, P) their Jacobian with respect to what was fitted; any rank.
+    J (n, P) is their Jacobian with respect to what was fitted, of any rank.
 
     Example:
         >>> from scipy.signal import lfilter
@@ -197,10 +189,6 @@ def whitening(model: Autoregression, present: NDArray) -> NDArray:
     """(n, p+1) filter W that makes noise of a model white: sum_j W[t, j] r[t - j] has variance 1, zero where missing.
 
     It is the filter of the likelihood above: a sample with fewer than p predecessors is predicted from those it has.
-
-    Args:
-        model: of the noise.
-        present: (n,) which samples were measured.
 
     Example:
         >>> whitening(Autoregression(np.array([1.0, -0.6]), 0.8), np.array([True, True, False, True]))
@@ -382,12 +370,9 @@ def autocorrelation(r: NDArray, lags: int) -> NDArray:
 
 @dataclass(frozen=True)
 class RunNoise:
-    """The models of a run's channels, and how far they may be wrong.
+    """The models of a run's channels, and pairs of such lists, displaced by one standard deviation to either side.
 
-    Attributes:
-        models: one per channel.
-        perturbations: pairs of such lists, displaced by one standard deviation to either side. There is one pair for
-            each independent direction in which the residuals leave the models uncertain.
+    There is one pair for each independent direction in which the residuals leave the models uncertain.
     """
 
     models: list[Autoregression]
@@ -395,11 +380,7 @@ class RunNoise:
 
 
 def run_noise(r: NDArray, J: NDArray) -> RunNoise:
-    """Models of a run's channels: of one polynomial for all, or of one for each.
-
-    Args:
-        r: (n, k) residuals, NaN where missing.
-        J: (n, k, P) their Jacobian, zero where missing.
+    """Models of a run's channels: of one polynomial for all, or of one for each; r (n, k), J (n, k, P).
 
     Example:
         >>> from scipy.signal import lfilter
@@ -446,12 +427,7 @@ def _common(r: NDArray, J: NDArray, separate: list[Autoregression]) -> list[Auto
 
 
 def misfit(r: NDArray, models: list[Autoregression]) -> float:
-    """-2 log L of residuals, whatever was fitted, under polynomials of which each is given the scale that suits it.
-
-    Args:
-        r: (n, k) residuals, NaN where missing.
-        models: one per channel.
-    """
+    """-2 log L of residuals r (n, k), whatever was fitted, under polynomials that have the scale which suits them."""
     total = 0.0
     for channel, model in zip(r.T, models, strict=True):
         present = ~np.isnan(channel)
@@ -466,13 +442,7 @@ def misfit(r: NDArray, models: list[Autoregression]) -> float:
 
 
 def score_covariance(models: list[Autoregression], r: NDArray, J: NDArray) -> NDArray:
-    """Covariance (P, P) of the score J^T r when r is noise of the given models, correlated between channels too.
-
-    Args:
-        models: one per channel.
-        r: (n, k) residuals, NaN where missing.
-        J: (n, k, P) Jacobian, zero where missing.
-    """
+    """Covariance (P, P) of the score J^T r, J (n, k, P), when r (n, k) is noise of the given models of its channels."""
     return correlated_score(
         [model.spectrum(grid(r.shape[0])) for model in models], innovation_correlation(models, r), J
     )
@@ -481,14 +451,10 @@ def score_covariance(models: list[Autoregression], r: NDArray, J: NDArray) -> ND
 def correlated_score(spectra: Sequence[NDArray], rho: NDArray, J: NDArray) -> NDArray:
     r"""Covariance (P, P) of the score J^T r of noise with given spectra, correlated between channels too.
 
-    sum_cd J_c^T Sigma_cd J_d with Toeplitz matrices Sigma_cd, by Fourier transforms (F that of J, zero-padded)::
+    sum_cd J_c^T Sigma_cd J_d with Toeplitz matrices Sigma_cd, by Fourier transforms of length L = `grid(n)` (F that of
+    J (n, k, P), zero-padded; rho (k, k) the correlation of the channels' innovations)::
 
         sum_cd rho_cd sum_w sqrt(S_c(w) S_d(w)) F_c(w)^* F_d(w) / L
-
-    Args:
-        spectra: one per channel, at the frequencies of a real Fourier transform of length L = `grid(n)`.
-        rho: (k, k) correlation of the channels' innovations.
-        J: (n, k, P) Jacobian, zero where missing.
     """
     L = grid(J.shape[0])
     F = np.fft.rfft(J, L, axis=0) * np.sqrt(np.asarray(spectra)).T[:, :, None]

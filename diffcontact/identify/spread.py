@@ -34,8 +34,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar, root_scalar
 from scipy.special import chdtri, stdtrit
 
+from diffcontact.identify.estimate import Estimate
 from diffcontact.identify.linearised import LinearisedRun
-from diffcontact.identify.result import FitResult
 from diffcontact.identify.verdict.between_runs import duplicate_runs
 
 _LEVEL = 0.95
@@ -208,14 +208,14 @@ _NONE = 1e-6
 _DEGREE = 2
 
 
-def one_recording_twice(fits: Sequence[FitResult]) -> tuple[int, int] | None:
+def one_recording_twice(fits: Sequence[Estimate]) -> tuple[int, int] | None:
     """The first two of some fits of single runs, also read from files, that are of one recording, whole or in part."""
     pairs = combinations(range(len(fits)), 2)
     same = {pair for pair in pairs if set.intersection(*(set(fits[i].recordings) for i in pair)) - {""}}
     return min(same | set(duplicate_runs([_seen(fitted) for fitted in fits])), default=None)
 
 
-def _seen(fitted: FitResult) -> LinearisedRun:
+def _seen(fitted: Estimate) -> LinearisedRun:
     """The run of a fit as far as its residuals tell, in units of the noise that was stated."""
     factors = np.ravel(fitted.noise_factors[0]) if fitted.noise_factors else np.ones(fitted.residuals[0].shape[1])
     if fitted.objective is not None:

@@ -37,10 +37,6 @@ def caveat(scope: str) -> str:
 def table_cells(rows: Sequence[Mapping[str, Any]], scope: str = INTERVAL) -> list[tuple[str, ...]]:
     """The cells of a table of estimates, its head first; the unit's column is there if the rows have units.
 
-    Args:
-        rows: one per parameter, with name, value, stderr and interval95 (None: infinite), note, and perhaps unit.
-        scope: what the intervals are called.
-
     Example:
         >>> row = {"name": "drag", "value": 0.0213, "stderr": 0.0034, "interval95": [0.0123, None], "note": ""}
         >>> table_cells([row])
@@ -64,13 +60,7 @@ def table_cells(rows: Sequence[Mapping[str, Any]], scope: str = INTERVAL) -> lis
 
 
 def text_table(rows: Sequence[Mapping[str, Any]], scope: str = INTERVAL, taken: str = "") -> str:
-    """A table of estimates as aligned text, a line under its head, caveats below.
-
-    Args:
-        rows: as `table_cells` takes them.
-        scope: what the intervals are called.
-        taken: what they rest on besides.
-    """
+    """A table of estimates as aligned text; below it caveats, and what intervals rest on besides."""
     below = [*([caveat(scope)] if caveat(scope) else []), *_listed(taken)]
     return "\n".join([aligned(table_cells(rows, scope)), *below])
 

@@ -18,7 +18,6 @@ class SideBySide:
 
     Args:
         ensemble: lanes of an ensemble, on each device.
-        simulations: of one recording, with other parameters.
         candidates: experiments that are compared.
         bench: copies in the largest batch that `doctor --bench` measures.
         apart: whether the only step of an interval is kept apart, by a branch, from the long arrays around it. A CPU
@@ -28,33 +27,29 @@ class SideBySide:
     """
 
     ensemble: int
-    simulations: int
     candidates: int
     bench: int
     apart: bool
     factored: int | None
 
 
-# One simulation follows the other on a CPU, by the program that is compiled anyway: vmapped, a simulation takes 1.1
-# times as long there for one ball, 1.6 times for three in a box.
 # From a work of 200 000, number of entries times rows, jaxlib deals factorizations out to threads.
 _ON_CPU = SideBySide(
     ensemble=256,
-    simulations=1,
     candidates=16,
     bench=1024,
     apart=True,
     factored=200_000 if jax.__version_info__ < (0, 11) else None,
 )
 # A chunk of an ensemble has to fit into the memory of smaller devices too.
-_ELSEWHERE = SideBySide(ensemble=16_384, simulations=1024, candidates=1024, bench=65_536, apart=False, factored=None)
+_ELSEWHERE = SideBySide(ensemble=16_384, candidates=1024, bench=65_536, apart=False, factored=None)
 
 
 def side_by_side(platform: str | None = None) -> SideBySide:
     """What suits a platform; None: the one that JAX computes on by default.
 
     Example:
-        >>> side_by_side("cpu").simulations, side_by_side("gpu").simulations
-        (1, 1024)
+        >>> side_by_side("cpu").candidates, side_by_side("gpu").candidates
+        (16, 1024)
     """
     return _ON_CPU if (platform or jax.default_backend()) == "cpu" else _ELSEWHERE

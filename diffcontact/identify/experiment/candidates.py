@@ -34,14 +34,8 @@ from diffcontact.status import Status
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """What one candidate would show.
-
-    Attributes:
-        J: (n, k, P) in units of the noise, zero where nothing is measured; columns of mere rounding are zero.
-        spacing: between its samples [s].
-        status: of its simulation.
-        order: the contacts that are struck, in their order.
-    """
+    """What one candidate would show: J (n, k, P) in noise, zero where nothing is measured or all is rounding; the time
+    between its samples [s]; the status of its simulation; the contacts that are struck, in their order."""
 
     J: NDArray
     spacing: float
@@ -59,11 +53,9 @@ class Record:
 
 
 class NextRun:
-    """The run to come, as a function of the controls.
+    """The run to come, of an objective of a single run, as a function of what the controls set.
 
-    Args:
-        objective: of a single run, the one that is varied.
-        elements: name -> place in the parameters, of all that controls may set.
+    `elements` are the places in the parameters of all that controls may set, by name.
     """
 
     def __init__(self, objective: Objective, elements: Mapping[str, tuple[str, tuple[int, ...] | None]]):
@@ -114,11 +106,9 @@ class NextRun:
         return np.where(parameters.log, np.log(np.where(parameters.log, values, 1.0)), values)
 
     def seen(self, settings: Sequence[Setting], thetas: Sequence[NDArray], length: int) -> list[Seen]:
-        """What each candidate would show.
+        """What each candidate would show, of what it sets and of what is taken for the truth (P,).
 
-        Args:
-            settings, thetas: one per candidate, what it sets and what is taken for the truth (P,).
-            length: of all records, at least that of the longest.
+        All records are continued to `length`, at least that of the longest.
         """
         records = [self.record(setting) for setting in settings]
         lanes = [
@@ -315,13 +305,7 @@ class Question:
 
 @dataclass(frozen=True, eq=False)
 class Scan:
-    """What a scan found.
-
-    Attributes:
-        default: the run as it was.
-        candidates: all settings that are affordable, with what they would give.
-        refused: how many settings cost too much.
-    """
+    """The run as it was, all affordable settings with what they would give, and how many cost too much."""
 
     default: Candidate
     candidates: list[Candidate]

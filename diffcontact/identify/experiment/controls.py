@@ -57,13 +57,7 @@ class Controls:
         cost: Cost | None,
         budget: float,
     ) -> Controls:
-        """Check what a user gave.
-
-        Args:
-            controls: name -> `Interval`, or a sequence of values.
-            elements: name -> shape of all that can be set in the parameters, their single elements included.
-            channels: how many there are.
-            cost, budget: as in `design`.
+        """Check what a user gave; `elements` are the shapes of all numbers that can be set, by name.
 
         Raises:
             ValueError: no control, an unknown one, an interval without ends, values of the wrong kind.

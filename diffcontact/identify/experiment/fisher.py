@@ -37,12 +37,7 @@ CRITERIA = ("D", "A", "one")
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What runs tell of the p parameters that they share.
-
-    Attributes:
-        curvature: (p, p) A above.
-        score: (p, p) S above.
-    """
+    """What runs tell of the p parameters that they share: curvature A and score S (p, p), as above."""
 
     curvature: NDArray
     score: NDArray
@@ -104,11 +99,6 @@ def criterion_value(covariance: NDArray, criterion: str, scales: NDArray) -> flo
 
     "D": log det C / t, the volume of the region of confidence; "A": log of the mean variance, each in units of its
     scale; "one": log of the variance of the one that is sought.
-
-    Args:
-        covariance: of what is sought.
-        criterion: one of `CRITERIA`.
-        scales: (t,) for "A".
     """
     if not np.all(np.isfinite(covariance)):
         return np.inf
@@ -172,10 +162,7 @@ def stated(channels: int, P: int) -> Noise:
 def as_found(result: Estimate, run: int, names: tuple[str, ...]) -> Noise:
     """The noise that a fit found in one of its runs, and how its runs scatter, from three runs on.
 
-    Args:
-        result: with its objective.
-        run: which.
-        names: of the elements of theta of a single run, for the scatter.
+    `names` are those of the elements of theta of a single run, for the scatter.
     """
     objective = result.objective
     assert objective is not None
@@ -197,12 +184,7 @@ def as_found(result: Estimate, run: int, names: tuple[str, ...]) -> Noise:
 
 
 def evidence_of(result: Estimate, names: tuple[str, ...]) -> Evidence:
-    """What a fit knows of the parameters (p,) by these names that its runs share, as precise as its own error bars.
-
-    Args:
-        result: with its objective.
-        names: of the parameters that another run would share with it.
-    """
+    """What a fit knows of the parameters (p,) by these names that its runs share, as precise as its own error bars."""
     objective = result.objective
     assert objective is not None
     theta = objective.parameters.start

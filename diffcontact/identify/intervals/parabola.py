@@ -66,10 +66,6 @@ def misjudged(result: Estimate, objective: Objective) -> list[Misjudged]:
 
     Every parameter that is no run's own is looked at, from single runs all; none where there are more than 24. Those
     at a bound, and those whose interval is that of their profile, need no curvature.
-
-    Args:
-        result: at whose intervals to look.
-        objective: what was minimised, started at the estimate.
     """
     theta, parameters = objective.parameters.start, objective.parameters
     seen = np.isfinite(np.diag(result.covariance)) & np.array([name not in result.at_bound for name in result.names])
@@ -102,12 +98,7 @@ def misjudged(result: Estimate, objective: Objective) -> list[Misjudged]:
 
 
 def leaning(result: Estimate, objective: Objective) -> list[str]:
-    """Elements whose standard error would be longer by a tenth, were what is at a bound free; no run's own, if many.
-
-    Args:
-        result: at whose standard errors to look.
-        objective: what was minimised, started at the estimate.
-    """
+    """Elements whose standard error would be longer by a tenth, were what is at a bound free; no run's own, if many."""
     at, parameters = np.array([name in result.at_bound for name in result.names]), objective.parameters
     if not at.any():
         return []

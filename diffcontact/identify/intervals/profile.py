@@ -111,12 +111,7 @@ class ProfileScan:
 
 
 def scales(result: FitResult, objective: Objective) -> NDArray:
-    """(P,) s^2, the scale on which the error bar of each element rests; what the data cannot see has an infinite one.
-
-    Args:
-        result: what `fit` returned.
-        objective: what was minimised, started at the estimate.
-    """
+    """(P,) s^2, the scale on which the error bar of each element rests; infinite of what the data cannot see."""
     theta = objective.parameters.start
     _, J = objective.evaluate(theta)
     here = np.any(J, axis=0)

@@ -91,12 +91,7 @@ def struck(impulse: NDArray) -> NDArray:
 
 
 def kinks(times: NDArray, values: NDArray, sigma: NDArray) -> tuple[NDArray, NDArray]:
-    """Impacts that samples show: their times (m,), in order, and the standard deviations of these (m,).
-
-    Args:
-        times: (n,) [s].
-        values: (n, k), NaN where missing.
-        sigma: (n, k) noise.
+    """Impacts that samples (n, k) show: their times (m,), in order, and the standard deviations of these (m,).
 
     Example:
         >>> times = np.linspace(0.0, 1.0, 41)

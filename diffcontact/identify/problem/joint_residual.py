@@ -28,14 +28,9 @@ _LINEAR = Loss()
 class JointResidual:
     """The residuals of all runs and their Jacobian as functions of the flat vector theta.
 
-    Args:
-        problems: the runs.
-        parameters: the layout of theta.
-        listed: how many percussions the trajectories list, at least.
-
     Attributes:
         problems: the runs as they were given.
-        runs: one `Run` per problem.
+        runs: one `Run` per problem; their trajectories list at least `listed` percussions.
         size: P, the length of theta.
         samples: m, the number of measured samples.
         rubs: whether contacts rub in any run.
@@ -75,15 +70,10 @@ class JointResidual:
     def compressed(self, theta: NDArray, loss: Loss = _LINEAR, horizon: float = 1.0) -> tuple[NDArray, NDArray]:
         """Few rows in place of the m samples: f (M,) and J (M, P) with the f^T f, J^T f and J^T J of all of them.
 
-        Each run's [J_i, r_i] is replaced by its triangular factor, (P_i + 1) rows. An orthogonal transformation changes
-        neither the cost nor a Gauss-Newton step, but the optimiser's linear algebra becomes as small as the number of
-        parameters. Residuals that are not finite count as a large penalty without derivative, so that the optimiser
-        backs off.
-
-        Args:
-            theta: (P,) the free parameters.
-            loss: what the squares are of: the residuals themselves, or those that make the squares a robust loss.
-            horizon: the part of each record that counts.
+        Each run's [J_i, r_i], of the loss and up to the horizon, is replaced by its triangular factor, (P_i + 1) rows.
+        An orthogonal transformation changes neither the cost nor a Gauss-Newton step, but the optimiser's linear
+        algebra becomes as small as the number of parameters. Residuals that are not finite count as a large penalty
+        without derivative, so that the optimiser backs off.
         """
         factors = []
         for run, at in zip(self.runs, self.linearise(theta), strict=True):

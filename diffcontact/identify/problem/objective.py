@@ -25,13 +25,7 @@ Progress = Callable[[int, float], None]
 class Objective:
     """The cost of a fit as a function of theta (P,): its rows, their Jacobian, and what follows from them.
 
-
-    Args:
-        joint: the runs.
-        parameters: the layout of theta.
-        loss: of the residuals.
-        priors: further rows.
-        progress: called as `progress(iteration, cost)` at every Jacobian of the final descent.
+    `progress` is called as `progress(iteration, cost)` at every Jacobian of a descent.
     """
 
     def __init__(

@@ -235,13 +235,6 @@ def free_parameters(
 ) -> FreeParameters:
     """Check names, shapes, starting values and bounds, and lay the free parameters out in one vector.
 
-    Args:
-        params: starting values and fixed values by name.
-        free: the domain of each free parameter by name.
-        per_run: names that have one entry per run on their leading axis.
-        runs: how many runs there are.
-        tied: parameters that follow from others, name -> function of a run's parameters.
-
     Raises:
         ValueError: a name that `params` lacks, a wrong leading axis, a value that is not finite or outside its bounds.
             A tied parameter that is free as well, or is no function.

@@ -54,11 +54,7 @@ class Normal:
 
 
 class Priors:
-    """Rows (parameter - mean) / sigma as functions of theta.
-
-    Args:
-        priors: name -> `Normal` for free parameters; a per-run parameter has one per run, or one for all.
-        parameters: the layout of theta.
+    """Rows (parameter - mean) / sigma as functions of theta; a per-run parameter has one prior per run, or one for all.
 
     Raises:
         ValueError: a name that is not free, a shape that does not fit, a mean far beyond the parameter's bounds.

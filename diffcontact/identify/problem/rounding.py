@@ -27,12 +27,6 @@ _OF_DERIVATIVES = 100.0
 def rounding(values: NDArray, sigma: NDArray, present: NDArray, steps: int) -> NDArray:
     """(n, k) how large rounding of simulated samples is, in units of their noise; zero where one is missing.
 
-    Args:
-        values: (n, k) what was measured, in the precision of the simulation.
-        sigma: (n, k) its noise.
-        present: (n, k) which samples were measured.
-        steps: how many the simulation takes.
-
     Example:
         >>> rounding(np.ones((2, 1)), np.full((2, 1), 1e-3), np.array([[True], [False]]), 60).round(14).tolist()
         [[2.22e-12], [0.0]]
@@ -47,17 +41,11 @@ def are_rounding(r: NDArray, of: NDArray) -> bool:
 
 
 def negligible_columns(J: NDArray, theta: NDArray, size: float, eps: float) -> NDArray:
-    """(P,) True where a column of J is zero but for rounding.
+    """(P,) True where a column of J (m, P) at theta (P,) is zero but for rounding.
 
     A parameter that cancels, like the mass of a body in free fall, leaves rounding errors in its column. It counts as
-    zero where changing the parameter by itself (by 1 if it is smaller) moves the data by no more than rounding does
-    (`is_rounding`).
-
-    Args:
-        J: (m, P) Jacobian of the normalised residuals.
-        theta: (P,) parameters.
-        size: norm of the measured values in units of their noise.
-        eps: machine epsilon of the simulation.
+    zero where changing the parameter by itself (by 1 if it is smaller) moves data of this size by no more than rounding
+    does (`is_rounding`).
 
     Example:
         >>> negligible_columns(np.array([[1.0, 0.0], [1.0, 1e-15]]), np.ones(2), 10.0, 2e-16).tolist()
@@ -67,11 +55,5 @@ def negligible_columns(J: NDArray, theta: NDArray, size: float, eps: float) -> N
 
 
 def is_rounding(change: Any, size: float, eps: float) -> Any:
-    """Whether a change that derivatives promise of the data (a norm, or several) is rounding: 100 eps of their size.
-
-    Args:
-        change: norm of the change, in units of the noise.
-        size: norm of the measured values in units of their noise.
-        eps: machine epsilon of the simulation.
-    """
+    """Whether a change that derivatives promise of data of this size (norms, in noise) is rounding: 100 eps of it."""
     return change <= _OF_DERIVATIVES * eps * size

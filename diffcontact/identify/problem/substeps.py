@@ -19,16 +19,12 @@ FINEST = 64
 
 
 def enough(run: Callable[[int], tuple[Array, Trajectory]], least: int = 1) -> tuple[int, float]:
-    """The number of substeps for which halving the steps changes the residuals by less than a tenth.
+    """The number of substeps, from `least` on, for which halving the steps changes the residuals by less than a tenth.
 
-    Args:
-        run: substeps -> normalised residuals (n, k), zero where a sample is missing, and the trajectory.
-        least: the number to begin with.
-
-    Returns:
-        The number, and the largest change of a residual when it is doubled. Where no number up to `FINEST` is enough,
-        the one with the smallest change. One with a status that smaller steps may mend is enough only where they do
-        not.
+    `run` gives, for a number of substeps, normalised residuals (n, k), zero where a sample is missing, and the
+    trajectory. The largest change of a residual when the number is doubled is returned, too. Where no number up to
+    `FINEST` is enough, the one with the smallest change is. One with a status that smaller steps may mend is enough
+    only where they do not.
 
     Example:
         >>> import jax.numpy as jnp, diffcontact as dc

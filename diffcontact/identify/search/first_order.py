@@ -56,12 +56,7 @@ def _pulled_back(model: Model, loss: Loss, z, fixed, samples, probes):
 
 
 class GradientDescent:
-    """An objective seen through its gradient.
-
-    Args:
-        objective: what is minimised.
-        seed: of the random signs that set the scale.
-    """
+    """An objective seen through its gradient; `seed` is of the random signs that set the scale."""
 
     def __init__(self, objective: Objective, seed: int):
         self.objective, self.seed = objective, seed

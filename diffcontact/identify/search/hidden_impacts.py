@@ -57,9 +57,6 @@ def behind_gaps(objective: Objective) -> NDArray:
     """(N, P) places from which descents may lead to other numbers of bounces in gaps, the lowest of each line first.
 
     None (N = 0) without gaps, or where other samples tell how many bounces there were.
-
-    Args:
-        objective: started at an estimate.
     """
     joint, theta = objective.joint, objective.parameters.start
     hidden, places = gaps(joint, theta), [np.zeros((0, theta.size))]

@@ -33,7 +33,8 @@ _STALLED = 1e-3
 # Other frictions pay in the beginning; a round that gains less than `_STALLED` is the last.
 _ROUNDS, _SHARED_STEPS, _OWN_STEPS = 6, 8, 20
 _SHARED_TOLERANCE, _OWN_TOLERANCE = 1e-4, 1e-7
-# A run starts with its own friction so many times as large as it is and as it began, at most nine tenths of the way to a bound.
+# A run starts with its own friction so many times as large as it is and as it began, too, at most nine tenths of the
+# way to a bound.
 _FRICTIONS = 0.5, 2.0, 4.0
 
 
@@ -159,13 +160,7 @@ def _is_friction(objective: Objective, theta: NDArray, j: int) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class _Place:
-    """Somewhere in the parameters, with the cost to second order.
-
-    Attributes:
-        theta: (P,).
-        cost: at theta.
-        g, A: (P,), (P, P) gradient and curvature.
-    """
+    """Somewhere in the parameters, theta (P,), with the cost to second order: gradient g (P,), curvature A (P, P)."""
 
     theta: NDArray
     cost: float

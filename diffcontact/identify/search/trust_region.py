@@ -96,13 +96,6 @@ def descent(f: Vector, J: Vector, start: NDArray, bounds: tuple[NDArray, NDArray
 
     scipy takes what lies within 1e-10 of a bound for being at it, and moves a start away from there; and it ends where
     a gradient is small, as that by a large number always is.
-
-    Args:
-        f: theta (P,) -> residuals (m,).
-        J: theta (P,) -> their Jacobian (m, P).
-        start: (P,).
-        bounds: (P,) low and high.
-        options: of `scipy.optimize.least_squares`.
     """
     size = np.abs(start)
     far = (size > 0) & ((size < 1 / _ORDINARY) | (size > _ORDINARY))
