@@ -78,7 +78,7 @@ from scipy.special import ndtri, polygamma, stdtrit
 from diffcontact.identify.least_squares import inverse
 from diffcontact.identify.levels import GROSS, RUNS_TO_COMPARE
 from diffcontact.identify.linearised import LinearisedFit, LinearisedRun
-from diffcontact.identify.noise import Autoregression, effective_count, score_covariance, whitening
+from diffcontact.identify.noise import Autoregression, effective_count, filtered, score_covariance, whitening
 from diffcontact.identify.problem.loss import Loss
 
 # Far from where they belong the influence of most samples falls: what is left is no minimum to trust, but neither is it
@@ -510,17 +510,9 @@ def _channels(runs, models, bread) -> Iterator[tuple[NDArray, NDArray, NDArray, 
                 continue
             W = whitening(model, present)
             J = np.where(present[:, None], run.J[:, c], 0.0)
-            e = _filtered(W, np.where(present, run.r[:, c], 0.0)[:, None])[:, 0]
+            e = filtered(W, np.where(present, run.r[:, c], 0.0)[:, None])[:, 0]
             # W^T is an upper band; a sample that is missing has no row, and what belongs to it is zero.
             band = W.T[::-1].copy()
             band[-1] = np.where(present, band[-1], 1.0)
             b = solve_banded((0, len(band) - 1), band, J @ bread[run.index])
-            yield e[present], _filtered(W, J)[present], b[present], run.index
-
-
-def _filtered(W: NDArray, x: NDArray) -> NDArray:
-    """(n, m) sum over lags of W (n, p+1) with x (n, m)."""
-    found = np.zeros_like(x)
-    for lag in range(min(W.shape[1], len(x))):
-        found[lag:] += W[lag:, lag, None] * x[: len(x) - lag]
-    return found
+            yield e[present], filtered(W, J)[present], b[present], run.index

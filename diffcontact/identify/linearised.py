@@ -150,8 +150,8 @@ class LinearisedFit:
     Example:
         >>> x = np.linspace(0.0, 1.0, 50)
         >>> line = LinearisedRun(np.full((50, 1), 0.1), np.stack([0 * x + 1, x], axis=1)[:, None], np.arange(2))
-        >>> LinearisedFit((line,), np.zeros(2)).shift({0: 3.0 * x[:, None]}).round(9).tolist()
-        [-0.0, -3.0]
+        >>> LinearisedFit((line,), np.zeros(2)).shift({0: 3.0 * x[:, None]}).round(9) + 0.0
+        array([ 0., -3.])
     """
 
     runs: tuple[LinearisedRun, ...]

@@ -210,6 +210,14 @@ def whitening(model: Autoregression, present: NDArray) -> NDArray:
     return np.where(present[:, None], rows[before], 0.0)
 
 
+def filtered(W: NDArray, x: NDArray) -> NDArray:
+    """(n, m) sum over lags of W (n, p+1) with x (n, m)."""
+    found = np.zeros_like(x)
+    for lag in range(min(W.shape[1], len(x))):
+        found[lag:] += W[lag:, lag, None] * x[: len(x) - lag]
+    return found
+
+
 def effective_count(model: Autoregression, n: int) -> float:
     r"""How many independent samples carry as much information on the variance as n correlated ones.
 
@@ -433,10 +441,8 @@ def misfit(r: NDArray, models: list[Autoregression]) -> float:
         present = ~np.isnan(channel)
         if model.sigma == 0.0:
             continue
-        W, filled = whitening(model, present), np.where(present, channel, 0.0)
-        innovations = np.zeros_like(filled)
-        for lag in range(W.shape[1]):
-            innovations[lag:] += W[lag:, lag] * filled[: filled.size - lag]
+        W = whitening(model, present)
+        innovations = filtered(W, np.where(present, channel, 0.0)[:, None])[:, 0]
         total += present.sum() * np.log(np.mean(innovations[present] ** 2)) - 2 * np.sum(np.log(W[present, 0]))
     return total
 

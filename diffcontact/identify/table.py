@@ -65,6 +65,23 @@ def text_table(rows: Sequence[Mapping[str, Any]], scope: str = INTERVAL, taken: 
     return "\n".join([aligned(table_cells(rows, scope)), *below])
 
 
+def sampled_table(found: Any, values: Any, notes: Sequence[str], below: Sequence[str]) -> str:
+    """What replicas or draws say: the verdict of their fit, a table, and what speaks against it."""
+    ambiguous = {name for other in found.missed for name in other}
+    rows = [
+        {
+            "name": name,
+            "value": float(values[j]),
+            "stderr": float(found.stderr[j]),
+            "interval95": found.interval95[j].tolist(),
+            "note": ", ".join(filter(None, (notes[j], "may be elsewhere, too" if name in ambiguous else ""))),
+        }
+        for j, name in enumerate(found.names)
+    ]
+    head, taken = ([], "") if found.verdict is None else ([f"{found.verdict}\n"], found.verdict.taken)
+    return "\n".join([*head, text_table(rows, found.scope, taken), *below, *found.doubts])
+
+
 def aligned(cells: Sequence[Sequence[str]]) -> str:
     """Rows of cells as aligned text, a line under the first."""
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]

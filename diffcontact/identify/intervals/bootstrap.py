@@ -15,12 +15,12 @@ from diffcontact.arguments import is_count
 from diffcontact.host.progress import stage
 from diffcontact.identify.estimate import resumed
 from diffcontact.identify.from_search import estimate
-from diffcontact.identify.intervals.widened import listed, missed
+from diffcontact.identify.intervals.widened import missed, not_near
 from diffcontact.identify.noise import Autoregression, run_noise
 from diffcontact.identify.result import FitResult
 from diffcontact.identify.search.shooting import Outcome
 from diffcontact.identify.search.trust_region import solve
-from diffcontact.identify.table import text_table, within
+from diffcontact.identify.table import sampled_table, within
 from diffcontact.identify.verdict.verdict import Verdict
 from diffcontact.status import Status
 
@@ -136,10 +136,7 @@ class Bootstrap:
                 "look at `estimates`, and compare with `profile`"
             )
         if self.missed:
-            found.append(
-                f"the fit knows other minima that no replica is near: {listed(self.missed)}; these intervals do not "
-                "hold them, the fit's do"
-            )
+            found.append(not_near("replica", self.missed))
         if self.wider:
             found.append(
                 f"the fit's standard error is more than {_WIDER:g} times as large: {', '.join(self.wider)}; it knows "
@@ -150,28 +147,10 @@ class Bootstrap:
         return tuple(found)
 
     def __str__(self) -> str:
-        centre, count = np.median(self.estimates, axis=0), len(self.estimates)
-        ambiguous = {name for other in self.missed for name in other}
-        rows = [
-            {
-                "name": name,
-                "value": float(centre[j] - self.bias[j]),
-                "stderr": float(self.stderr[j]),
-                "interval95": self.interval95[j].tolist(),
-                "note": ", ".join(
-                    text
-                    for text, holds in (
-                        (f"{self.at_bound.get(name, 0)} of {count} at a bound", name in self.at_bound),
-                        ("may be elsewhere, too", name in ambiguous),
-                    )
-                    if holds
-                ),
-            }
-            for j, name in enumerate(self.names)
-        ]
-        lines = [text_table(rows, self.scope, "" if self.verdict is None else self.verdict.taken)]
-        lines += [f"percentiles of {count} replicas", *self.doubts]
-        return "\n".join(lines if self.verdict is None else [f"{self.verdict}\n", *lines])
+        count = len(self.estimates)
+        notes = [f"{self.at_bound[name]} of {count} at a bound" if name in self.at_bound else "" for name in self.names]
+        values = np.median(self.estimates, axis=0) - self.bias
+        return sampled_table(self, values, notes, [f"percentiles of {count} replicas"])
 
 
 def bootstrap(result: FitResult, replicas: int = 200, seed: int = 0) -> Bootstrap:

@@ -29,13 +29,13 @@ from numpy.typing import NDArray
 from diffcontact.arguments import is_count
 from diffcontact.host.progress import stage
 from diffcontact.identify.estimate import resumed
-from diffcontact.identify.intervals.widened import listed, missed
+from diffcontact.identify.intervals.widened import missed, not_near
 from diffcontact.identify.noise import run_noise, whitening
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.residual import residual
 from diffcontact.identify.problem.run import Linearised, Run
 from diffcontact.identify.result import FitResult
-from diffcontact.identify.table import text_table, within
+from diffcontact.identify.table import sampled_table, within
 from diffcontact.identify.verdict.verdict import Verdict
 from diffcontact.status import Status
 
@@ -113,10 +113,7 @@ class Posterior:
         if not self.mixed:
             found.append("the chains do not agree yet, or are too short: more warmup and draws")
         if self.missed:
-            found.append(
-                f"the fit knows other minima that no draw is near: {listed(self.missed)}; these intervals do not hold "
-                "them, the fit's do"
-            )
+            found.append(not_near("draw", self.missed))
         if self.divergences > _ROUGH * chains * n:
             found.append("many draws diverged: what is possible may reach further; compare with `profile`")
         if self.failure:
@@ -124,25 +121,10 @@ class Posterior:
         return tuple(found)
 
     def __str__(self) -> str:
-        ambiguous = {name for other in self.missed for name in other}
-        rows = [
-            {
-                "name": name,
-                "value": float(self.mean[j]),
-                "stderr": float(self.stderr[j]),
-                "interval95": self.interval95[j].tolist(),
-                "note": f"r-hat {self.r_hat[j]:.3f}, {self.effective[j]:.0f} effective draws"
-                + (", may be elsewhere, too" if name in ambiguous else ""),
-            }
-            for j, name in enumerate(self.names)
-        ]
+        notes = [f"r-hat {r:.3f}, {n:.0f} effective draws" for r, n in zip(self.r_hat, self.effective, strict=True)]
         chains, n, _ = self.draws.shape
-        lines = [text_table(rows, self.scope, "" if self.verdict is None else self.verdict.taken)]
-        lines += [
-            f"{chains} chain{'s' if chains > 1 else ''} of {n} draws, {self.divergences} divergences",
-            *self.doubts,
-        ]
-        return "\n".join(lines if self.verdict is None else [f"{self.verdict}\n", *lines])
+        below = f"{chains} chain{'s' if chains > 1 else ''} of {n} draws, {self.divergences} divergences"
+        return sampled_table(self, self.mean, notes, [below])
 
 
 def posterior(

@@ -236,11 +236,12 @@ def missed(result: FitResult, values: NDArray) -> tuple[dict[str, float], ...]:
     )
 
 
-def listed(minima: Sequence[Mapping[str, float]]) -> str:
-    """Some minima by the values there.
+def not_near(what: str, minima: Sequence[Mapping[str, float]]) -> str:
+    """That a fit knows minima which no replica or draw is near, by the values there.
 
     Example:
-        >>> listed([{"e": 0.25, "drag": 0.1}, {"e": -1.0}])
-        'e = 0.25, drag = 0.1; e = -1'
+        >>> not_near("draw", [{"e": 0.25, "drag": 0.1}, {"e": -1.0}])[:73]
+        'the fit knows other minima that no draw is near: e = 0.25, drag = 0.1; e '
     """
-    return "; ".join(", ".join(f"{name} = {value:.4g}" for name, value in one.items()) for one in minima)
+    told = "; ".join(", ".join(f"{name} = {value:.4g}" for name, value in one.items()) for one in minima)
+    return f"the fit knows other minima that no {what} is near: {told}; these intervals do not hold them, the fit's do"

@@ -89,21 +89,13 @@ class Objective:
         if self.progress is not None:
             self.progress(iteration, cost)
 
+    def on(self, joint: JointResidual) -> Objective:
+        """The same objective on other runs."""
+        return Objective(joint, self.parameters, self.loss, self.priors, self.progress)
+
     def replaced(self, name: str, arrays: Sequence[NDArray]) -> Objective:
         """The same objective on other measured `values`, or with another `sigma`; nothing is compiled anew."""
-        return Objective(self.joint.replaced(name, arrays), self.parameters, self.loss, self.priors, self.progress)
-
-    def seeing(self, present: Sequence[NDArray]) -> Objective:
-        """The same objective on fewer samples; see `JointResidual.seeing`."""
-        return Objective(self.joint.seeing(present), self.parameters, self.loss, self.priors, self.progress)
-
-    def resolved(self, theta: NDArray) -> Objective:
-        """The same objective with steps short enough at theta (P,); see `JointResidual.resolved`."""
-        return Objective(self.joint.resolved(theta), self.parameters, self.loss, self.priors, self.progress)
-
-    def refined(self, factor: int) -> Objective:
-        """The same objective with shorter steps; see `JointResidual.refined`."""
-        return Objective(self.joint.refined(factor), self.parameters, self.loss, self.priors, self.progress)
+        return self.on(self.joint.replaced(name, arrays))
 
     def evaluate(self, theta: NDArray, horizon: float = 1.0) -> tuple[NDArray, NDArray]:
         """f (M,), rows whose squares are twice the cost, and their Jacobian J (M, P), of the samples up to a horizon.

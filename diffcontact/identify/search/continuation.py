@@ -38,7 +38,7 @@ def with_resolved_steps(objective: Objective, found: Outcome) -> tuple[Objective
     """Go on from a search with shorter steps, as long as halving them changes what is observed at its end."""
     # Numbers of substeps only grow, up to a bound.
     while True:
-        finer = objective.resolved(found.end.x)
+        finer = objective.on(objective.joint.resolved(found.end.x))
         if _numbers(finer) == _numbers(objective):
             return finer, found
         objective, found = finer, found.continued(solve(finer, found.end.x), alone=True)
@@ -51,7 +51,7 @@ def with_steps_for_hidden_impacts(objective: Objective, found: Outcome) -> tuple
     """
     if not gaps(objective.joint, found.end.x):
         return objective, found
-    finer = objective.refined(_SHORTER)
+    finer = objective.on(objective.joint.refined(_SHORTER))
     if _numbers(finer) == _numbers(objective):
         return objective, found
     return finer, found.continued(solve(finer, found.end.x))
@@ -80,7 +80,7 @@ def without_weightless(objective: Objective, found: Outcome) -> tuple[Objective,
     count = objective.joint.samples - sum(int(seen.sum()) for seen in present)
     if count == 0:
         return objective, found
-    objective = objective.seeing(present)
+    objective = objective.on(objective.joint.seeing(present))
     told = f"{count} samples without weight beside the others of their channel taken as missing"
     return objective, found.continued(solve(objective, found.end.x), told)
 
