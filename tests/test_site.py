@@ -27,6 +27,8 @@ def blocks(page):
 
 def test_every_public_name_has_a_place_in_the_reference():
     told = re.findall(r"^::: diffcontact\.(\S+)$", "\n".join(p.read_text() for p in (PAGES / "api").iterdir()), re.M)
+    # A function that has the name of its module.
+    told = [re.sub(r"(\b\w+)\.\1$", r"\1", name) for name in told]
     names = set()
     for name in dc.__all__:
         room = getattr(dc, name)
@@ -74,4 +76,4 @@ def test_the_site_is_built_without_a_warning(tmp_path):
     assert ended.returncode == 0, ended.stderr
     for page in tmp_path.rglob("*.html"):
         # Nothing is fetched from elsewhere.
-        assert not re.search(r'(?:src|href)="(?:https?:)?//[^"]*\.(?:js|css|woff2?)"', page.read_text(encoding="utf-8"))
+        assert not re.search(r'<(?:script|link|img)[^>]+(?:src|href)="https?:', page.read_text(encoding="utf-8"))

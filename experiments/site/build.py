@@ -62,6 +62,11 @@ def on_page_content(text: str, page: Page, config: MkDocsConfig, files: Files) -
     return _EQUATION.sub(mathml, text)
 
 
+def on_post_build(config: MkDocsConfig) -> None:
+    """Take away the page for addresses that do not exist: its links need the address of the site."""
+    (Path(config.site_dir) / "404.html").unlink()
+
+
 def _linked(text: str, folder: Path, sources: set[Path]) -> str:
     """A document with its links as the site has them; sources that it names are added to the set."""
 
