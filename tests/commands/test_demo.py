@@ -31,6 +31,15 @@ def test_the_demo_finds_what_it_simulated(found):
         assert entry["stderr"] < 1e-3
 
 
+def test_all_that_takes_long_is_told_before_it_compiles(demonstrated):
+    stages = demonstrated[2]
+    assert [stage for stage in stages if stage[0] in ("simulation", "fit", "verdict")] == [
+        ("simulation", "compiling"),
+        ("fit", "compiling"),
+        ("verdict", "compiling"),
+    ]
+
+
 def test_the_readme_shows_what_the_demo_finds(found):
     """To the digits that are shown: 0.6 of the last one, as another processor may round otherwise."""
     readme = (Path(__file__).parents[2] / "README.md").read_text()
