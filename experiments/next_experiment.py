@@ -41,7 +41,7 @@ from starts import BALL, positions
 import diffcontact as dc
 from diffcontact.host.progress import shown
 from diffcontact.identify import Candidate, Design, Normal, design, fit_replicas
-from diffcontact.identify.experiment.controls import DURATION, FRAME_RATE
+from diffcontact.identify.experiment.candidates import DURATION, FRAME_RATE
 from diffcontact.scene import read_study
 
 jax.config.update("jax_enable_x64", True)

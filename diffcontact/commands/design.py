@@ -26,7 +26,7 @@ from diffcontact.commands.setting import RANGE, parse_times, setting
 from diffcontact.host.files import require_writable, write_atomically
 from diffcontact.host.messages import did_you_mean, say, shown
 from diffcontact.identify import Design, Interval, design
-from diffcontact.identify.experiment.controls import CHANNELS, DURATION, FRAME_RATE, RECORDING, RUNS
+from diffcontact.identify.experiment.candidates import CHANNELS, DURATION, FRAME_RATE, RECORDING, RUNS
 from diffcontact.scene.document import Scene, read_scene
 from diffcontact.scene.numerals import number
 from diffcontact.scene.preparation import PreparedRun

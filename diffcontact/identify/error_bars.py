@@ -1,42 +1,5 @@
 r"""Error bars: how far an estimate would move if the measurement were repeated.
 
-The jackknife over runs: how far an estimate would move if other runs of the same kind had been measured.
-
-With S_g the columns of run g for what the runs share, those of its own parameters projected out,
-
-    V = (G-1)/G sum_g delta_g delta_g^T,    delta_g = (A - A_g)^-1 s_g
-    A_g = S_g^T S_g,    s_g = S_g^T r_g,    A = sum_g A_g
-
-is the delete-one-run jackknife, linearised (no refit; CR3). It sees whatever differs from run to run, and its sum has
-at most G - 1 degrees of freedom: fewer where some runs weigh more than others. It has another mean then, too. Both are
-known for a working model in which the runs' true parameters scatter with variances tau^2 about their mean,
-
-    Cov s_g = V_g + A_g diag(tau^2) A_g,    V_g the covariance of the score within the run
-
-with tau^2 by moments from the same delta_g. All delta_g are linear in the scores, so their covariance S_j over the runs
-follows for each parameter j. V_jj is scaled by what it should be over what it is in the mean, and Student's t has
-(tr S_j)^2 / tr S_j^2 degrees of freedom.
-
-Source: R. M. Bell, D. F. McCaffrey, Survey Methodology 28 (2002) 169, for the correction and its degrees of freedom; J.
-G. MacKinnon, M. O. Nielsen, M. D. Webb, J. Econometrics 232 (2023) 272, for the jackknife over clusters.
-
-Noise that is larger where it matters: in one half of a record, at one end of the picture, where a body is slow.
-
-Error bars of noise that is as large everywhere are too short for a parameter that rests on the noisier samples. With W
-the filter that makes the noise of a channel white (`whitening`), e = W r its innovations, and B the bread,
-
-    theta_hat - theta = -sum_t b_t eta_t,    b = W^-T J B,    eta the innovations of the noise itself
-    F = sum_t w_t e_t^2 / K_t  /  (sum_t w_t  mean e^2 / mean K),    Var e_t = K_t Var eta_t
-
-with w_t the mean of b^2 over a third of the record about t, is by how much the variance of a parameter is larger than
-where eta is as large everywhere in its channel. K_t, what the fit leaves of a sample, makes F unbiased if it is (HC2,
-there with b_t^2 itself, which for a parameter that rests on few samples is as uncertain as these). The squares are
-known with (sum w)^2 / sum w^2 / K degrees of freedom, which gives F a standard error. By chance F is above 1 in every
-second record: up to half of that error it counts as 1, beyond a whole one as it is, and in between in part.
-
-Source: J. G. MacKinnon, H. White, J. Econometrics 29 (1985) 305, for HC2; R. M. Bell, D. F. McCaffrey, Survey
-Methodology 28 (2002) 169, for the degrees of freedom.
-
 With residuals r, Jacobian J = dr/dtheta and bread B = (J^T J)^-1, to first order theta_hat - theta = -B J^T (noise), so
 
     plain          s^2 B,  s^2 = r^T r / (m - P)                   noise independent from sample to sample
@@ -46,21 +9,47 @@ With residuals r, Jacobian J = dr/dtheta and bread B = (J^T J)^-1, to first orde
 Priors add their information Q, a diagonal matrix, to J^T J, and, being measurements of their own, to what B surrounds:
 B (... + Q) B.
 
-The jackknife is for what several runs share. Per-run parameters have nothing to be compared
-with: their score vanishes run by run. Their error is the one within the run plus what the shared parameters pass on:
-their common value by its own error V, and the run's departure from it by the scatter tau^2 of the runs. With
+**The jackknife over runs.** With S_g the columns of run g for what the runs share, those of its own parameters
+projected out,
+
+    V = (G-1)/G sum_g delta_g delta_g^T,    delta_g = (A - A_g)^-1 s_g
+    A_g = S_g^T S_g,    s_g = S_g^T r_g,    A = sum_g A_g
+
+is the delete-one-run jackknife, linearised (no refit; CR3). Its sum has at most G - 1 degrees of freedom: fewer where
+some runs weigh more than others. It has another mean then, too. Both are known for a working model in which the runs'
+true parameters scatter with variances tau^2 about their mean,
+
+    Cov s_g = V_g + A_g diag(tau^2) A_g,    V_g the covariance of the score within the run
+
+with tau^2 by moments from the same delta_g. All delta_g are linear in the scores, so their covariance S_j over the runs
+follows for each parameter j. V_jj is scaled by what it should be over what it is in the mean, and Student's t has
+(tr S_j)^2 / tr S_j^2 degrees of freedom.
+
+**A run's own parameters** have nothing to be compared with. Their error is the one within the run plus what the shared
+parameters pass on: their common value by its error V, and the run's departure from it by the scatter tau^2. With
 E = -(O^T O + Q)^-1 O^T S the change of a run's own parameters, columns O, with the shared ones, columns S,
 
     Cov = within the run + E (V + (1 - W) diag(tau^2) (1 - W)^T) E^T,     W = A^-1 A_g
 
 of which W is by how much of its own departure the run has moved what they share.
 
-Noise that is not as large everywhere makes the form within the run larger for what rests on the noisier samples, by
-the factor F.
+**Noise that is larger where it matters**, in one half of a record, at one end of the picture, makes the form within the
+run larger by a factor F for a parameter that rests on the noisier samples. With W the filter that makes the noise of a
+channel white (`whitening`), e = W r its innovations, and w_t the mean of b^2 over a third of the record about t,
 
-Source: F. E. Satterthwaite, Biometrics Bulletin 2 (1946) 110, for the degrees of freedom of a variance that is itself
-estimated, here through the noise model; G. K. Smyth, Statistical Applications in Genetics and Molecular Biology 3
-(2004) 3, for taking them from the variance of a logarithm.
+    theta_hat - theta = -sum_t b_t eta_t,    b = W^-T J B,    eta the innovations of the noise itself
+    F = sum_t w_t e_t^2 / K_t  /  (sum_t w_t  mean e^2 / mean K),    Var e_t = K_t Var eta_t
+
+K_t, what the fit leaves of a sample, makes F unbiased where eta is as large everywhere (HC2, there with b_t^2 itself).
+The squares are known with (sum w)^2 / sum w^2 / K degrees of freedom, which gives F a standard error. By chance F is
+above 1 in every second record: up to half of that error it counts as 1, beyond a whole one as it is, and in between in
+part.
+
+Source: R. M. Bell, D. F. McCaffrey, Survey Methodology 28 (2002) 169, for the corrections and degrees of freedom; J. G.
+MacKinnon, M. O. Nielsen, M. D. Webb, J. Econometrics 232 (2023) 272, for the jackknife over clusters; J. G. MacKinnon,
+H. White, J. Econometrics 29 (1985) 305, for HC2; F. E. Satterthwaite, Biometrics Bulletin 2 (1946) 110, for the degrees
+of freedom of a variance that is itself estimated; G. K. Smyth, Statistical Applications in Genetics and Molecular
+Biology 3 (2004) 3, for taking them from the variance of a logarithm.
 """
 
 from __future__ import annotations

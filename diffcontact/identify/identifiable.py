@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.linalg import qr
 
 from diffcontact.identify.problem.objective import Objective
-from diffcontact.identify.search.starts import starting_points
+from diffcontact.identify.problem.parameters import starting_points
 from diffcontact.identify.verdict.texts import listed
 from diffcontact.particle_line import ParticleLine
 from diffcontact.status import Status

@@ -78,7 +78,7 @@ class LinearisedRun:
 
     def flat(self, columns: NDArray) -> NDArray:
         """(n k, m) of columns (n, k, m), zero where nothing was measured."""
-        return np.where(self.present[..., None], columns, 0.0).reshape(-1, columns.shape[-1])
+        return np.where(self.present[..., None], columns, 0.0).reshape(self.r.size, columns.shape[-1])
 
     def restricted(self, keep: NDArray) -> LinearisedRun:
         """This run with only those parameters, renumbered, that `keep` (P,) marks and that have an effect on it."""

@@ -71,6 +71,7 @@ def test_a_fit_of_nothing_that_the_data_show_is_refused_unless_told_to(rng):
         fit(short, BALL_START, free)
     told = fit(short, BALL_START, free, check=False)
     assert (told.unidentifiable, told.error_bars) == ([{"e": 1.0}], "none: the data determine no parameter")
+    assert "unseen" in told.verdict.codes
     # With a prior there is something to find out; with g free as well, what it is is found and e is named.
     assert fit(short, BALL_START, free, priors={"e": Normal(0.8, 0.1)}).params["e"] == pytest.approx(0.8)
     assert fit(short, BALL_START, BALL_FREE).unidentifiable == [{"e": 1.0}]

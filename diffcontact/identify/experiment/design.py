@@ -19,8 +19,7 @@ from diffcontact.arguments import is_count
 from diffcontact.host.messages import did_you_mean
 from diffcontact.host.progress import stage
 from diffcontact.identify.estimate import resumed
-from diffcontact.identify.experiment.candidates import NextRun, Question, scan
-from diffcontact.identify.experiment.controls import RUNS, Controls, Cost
+from diffcontact.identify.experiment.candidates import RUNS, Controls, Cost, NextRun, Question, scan
 from diffcontact.identify.experiment.fisher import CRITERIA, as_found, evidence_of, stated
 from diffcontact.identify.experiment.outcome import Design
 from diffcontact.identify.identifiable import hints, null_space

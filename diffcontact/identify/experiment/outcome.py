@@ -11,8 +11,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from diffcontact.identify.estimate import finite_or_none
-from diffcontact.identify.experiment.candidates import Candidate
-from diffcontact.identify.experiment.controls import CHANNELS, DURATION, FRAME_RATE, RUNS, Setting
+from diffcontact.identify.experiment.candidates import CHANNELS, DURATION, FRAME_RATE, RUNS, Candidate, Setting
 from diffcontact.identify.table import aligned
 from diffcontact.identify.verdict.texts import listed
 from diffcontact.status import Status

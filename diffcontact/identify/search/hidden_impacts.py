@@ -21,8 +21,8 @@ from diffcontact.host.progress import stage
 from diffcontact.identify.problem.impacts import struck
 from diffcontact.identify.problem.joint_residual import JointResidual
 from diffcontact.identify.problem.objective import Objective
+from diffcontact.identify.problem.parameters import surroundings
 from diffcontact.identify.problem.run import Run
-from diffcontact.identify.search.starts import surroundings
 from diffcontact.system import System
 
 # An interval is long beyond so many times the lower quartile of the run's: several bounces may be in it.

@@ -24,8 +24,8 @@ from scipy.optimize import OptimizeResult
 
 from diffcontact.host.progress import stage
 from diffcontact.identify.problem.objective import Objective
+from diffcontact.identify.problem.parameters import starting_points
 from diffcontact.identify.search.run_by_run import rub_for_themselves, run_by_run, stalled
-from diffcontact.identify.search.starts import starting_points
 from diffcontact.identify.search.trust_region import explored, solve
 
 METHODS = ("lm", "lbfgs", "adam")

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from diffcontact.identify.problem.objective import Objective
+from diffcontact.identify.problem.parameters import starting_points
 from diffcontact.identify.search import run_by_run as module
 from diffcontact.identify.search import shooting, trust_region
 from diffcontact.identify.search.run_by_run import rub_for_themselves, run_by_run, stalled
-from diffcontact.identify.search.starts import starting_points
 from diffcontact.identify.search.trust_region import solve
 
 
