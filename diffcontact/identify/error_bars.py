@@ -149,7 +149,7 @@ class _Within:
         """
         P, pairs = self.run.index.size, self.run.noise.perturbations if self.run.index.size else []
         off = [[score_covariance(side, self.run.r, self.run.J) - self.score for side in pair] for pair in pairs]
-        return np.reshape(off, (-1, 2, P, P))
+        return np.reshape(off, (len(pairs), 2, P, P))
 
     @property
     def independent(self) -> float:

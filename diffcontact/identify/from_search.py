@@ -71,7 +71,7 @@ def _seen_from_inside(objective: Objective, theta: NDArray, at: list, jacobian: 
     A restitution that comes out as zero has none: bodies that stick stay together for all values near it. Nor has one
     so small that the rebound is over before the next sample. That is an estimate whose interval ends somewhere, and not
     a parameter that the data cannot see. A friction with which all contacts grip is left out: it is such a parameter,
-    since all larger ones do the same, and has a lower bound only (`intervals.friction_lower_bound`).
+    since all larger ones do the same, and has a lower bound only (`intervals.widened`).
     """
     joint, parameters = objective.joint, objective.parameters
     width = parameters.high - parameters.low

@@ -109,6 +109,11 @@ class LinearisedRun:
         """(n k, rank) orthonormal columns that span the Jacobian."""
         return orthonormal(self.flat(self.J))
 
+    @property
+    def leverage(self) -> NDArray:
+        """(n, k) the part of each sample that the parameters take up."""
+        return np.sum(self.basis**2, axis=1).reshape(self.r.shape)
+
     def project_out(self, columns: NDArray) -> NDArray:
         """(n, k, m) of columns (n, k, m) less what the run's parameters make up for."""
         d = self.flat(columns)

@@ -93,7 +93,7 @@ def _weightless(run: Run, at: Linearised) -> NDArray:
     light = run.present & (weight <= _WEIGHT * weight.max(axis=0))
     if not light.any():
         return found
-    leverage = np.sum(run.first_order(at).basis.reshape(*found.shape, -1) ** 2, axis=-1)
+    leverage = run.first_order(at).leverage
     for c in np.flatnonzero(light.any(axis=0)):
         # From the lightest on, those of one sigma together.
         for limit in np.unique(weight[light[:, c], c])[::-1]:

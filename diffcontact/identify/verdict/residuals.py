@@ -145,7 +145,7 @@ def noise_ratios(evidence: Evidence) -> Iterator[Reason]:
         stated = np.log(run.sigma[:, tracks])
         low = np.min(stated, axis=0, where=present, initial=np.inf)
         high = np.max(stated, axis=0, where=present, initial=-np.inf)
-        left = 1.0 - np.sum(run.basis.reshape(*run.r.shape, -1) ** 2, axis=-1)[:, tracks]
+        left = 1.0 - run.leverage[:, tracks]
         above = stated > (low + high) / 2
         for side, half in enumerate((~above, above)):
             worth = run.worth[tracks] * (present & half & (high > low))
