@@ -233,7 +233,7 @@ def pendulum() -> tuple[dc.System, dict[str, float]]:
 
 
 def work_precision() -> Figure:
-    """Processor time for state and derivative of a pendulum at a wall, and their errors, for each scheme over its steps."""
+    """Processor time for state and derivative of a pendulum at a wall, and their errors, for each scheme over steps."""
     system, params = pendulum()
     schemes = {f"EventTimed, order {order}": dc.EventTimed(order=order) for order in (2, 4, 6)}
     schemes["ElasticProjection"] = dc.ElasticProjection()
