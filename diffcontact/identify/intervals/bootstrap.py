@@ -19,11 +19,12 @@ from diffcontact.identify.intervals.widened import missed, not_near
 from diffcontact.identify.noise import Autoregression, run_noise
 from diffcontact.identify.result import FitResult
 from diffcontact.identify.search.shooting import Outcome
-from diffcontact.identify.search.trust_region import solve
+from diffcontact.identify.search.trust_region import explored, solve
 from diffcontact.identify.table import sampled_table, within
 from diffcontact.identify.verdict.verdict import Verdict
 from diffcontact.status import Status
 
+_TOLERANCE, _STEPS = 1e-6, 30
 # A refit lies astray that is so many times as far from their median as half of them: of normal numbers two in 10^9 are.
 # Of fewer refits than these half is too few to tell.
 _ASTRAY, _SEVERAL = 9.0, 10
@@ -70,7 +71,8 @@ def fit_replicas(result: FitResult, values: Sequence[NDArray], prior_means: NDAr
         for number, mean in enumerate(means):
             replica = objective.replaced("values", [value[number] for value in values])
             replica = replica.under(objective.priors.around(mean))
-            end = solve(replica, parameters.start)
+            # First past the kinks that an impact leaves where it crosses a sample.
+            end = solve(replica, explored(replica, parameters.start, _TOLERANCE, _STEPS))
             results.append(estimate(replica, Outcome(end, (float(end.cost),), "")))
             at(number + 1)
     return results

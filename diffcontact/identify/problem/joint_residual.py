@@ -45,6 +45,7 @@ class JointResidual:
         longest: dict[Any, int] = {}
         for kind, problem in zip(kinds, problems, strict=True):
             longest[kind] = max(longest.get(kind, 0), problem.observations.times.size, problem.longest)
+        self._last: list[tuple[list[Run], NDArray, list[Linearised]]] = []
         self.problems = tuple(problems)
         self.size = len(parameters.names)
         self.runs = [
@@ -59,13 +60,17 @@ class JointResidual:
         self._unpad_where_observe_looks_ahead(problems, parameters)
 
     def linearise(self, theta: NDArray) -> list[Linearised]:
-        """Every run at theta (P,)."""
+        """Every run at theta (P,); what was asked for last, or just before, is remembered."""
+        for runs, place, found in self._last:
+            if runs is self.runs and np.array_equal(place, theta):
+                return list(found)
         # All runs are under way before the first is waited for.
         pending = [run.under_way(theta[run.index], run.samples) for run in self.runs]
         results = []
         for run, (J, r, trajectory) in zip(self.runs, pending, strict=True):
             results.append(Linearised(*run.measured(r, J), trajectory))
-        return results
+        self._last = [*self._last[-1:], (self.runs, np.array(theta), results)]
+        return list(results)
 
     def compressed(self, theta: NDArray, loss: Loss = _LINEAR, horizon: float = 1.0) -> tuple[NDArray, NDArray]:
         """Few rows in place of the m samples: f (M,) and J (M, P) with the f^T f, J^T f and J^T J of all of them.
@@ -190,7 +195,8 @@ class JointResidual:
             finite = np.isfinite(r)
             if not np.allclose(again[finite], r[finite], tolerance, tolerance):
                 anew = prepared(run.model, observations, parameters, i, run.length)
-                self.runs[i] = replace(anew, fixed=run.fixed, change=run.change)
+                anew = replace(anew, fixed=run.fixed, change=run.change)
+                self.runs = [*self.runs[:i], anew, *self.runs[i + 1 :]]
 
 
 # A product of fewer entries is done by the calling thread alone, in OpenBLAS. Its other threads wait for the next one

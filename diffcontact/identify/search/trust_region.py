@@ -8,7 +8,8 @@ Where so many do, Newton's method ends the descent, with
 
 by differences of the exact gradient.
 
-Source: M. A. Branch, T. F. Coleman, Y. Li, SIAM J. Sci. Comput. 21 (1999) 1.
+Source: M. A. Branch, T. F. Coleman, Y. Li, SIAM J. Sci. Comput. 21 (1999) 1; H. B. Nielsen, Damping Parameter in
+Marquardt's Method, IMM-REP-1999-05, for `explored`.
 """
 
 from __future__ import annotations
@@ -32,6 +33,9 @@ _ROUND = 75
 _NEWTON_STEPS = 5
 # Parameters smaller than one in so many, or larger than so many, are sought in units of their own size.
 _ORDINARY = 2.0**20
+# Of the exploring steps: the damping at first, the gain over what was promised that is one, and the part of the way to
+# a bound that may not be reached.
+_DAMPING, _GAINS, _SHARE = 1e-2, 1e-3, 0.9
 # A difference of gradients spans so much of a parameter's standard error (all others held).
 _DIFFERENCE = 1e-3
 
@@ -73,22 +77,36 @@ def solve(objective: Objective, start: NDArray) -> OptimizeResult:
 
 
 def explored(objective: Objective, start: NDArray, tolerance: float, most: int, horizon: float = 1.0) -> NDArray:
-    """(P,) where a descent on the samples up to a horizon (a part of the record) comes within `most` evaluations.
+    """(P,) where Levenberg and Marquardt's steps on the samples up to a horizon (a part of the record) lead.
 
-    It ends where a step promises less than the tolerance, relatively; a start whose cost is infinite stays.
+    It ends where a step promises less than the tolerance, relatively, or after `most` evaluations. The damping follows
+    the ratio of actual to predicted decrease (Nielsen); the least step within the bounds goes along them, where the
+    trust region, which keeps away from them, takes a hundred small ones.
     """
-    asked: list[Any] = [None, None]
-    iterations = count()
-
-    def rows(theta: NDArray) -> tuple[NDArray, NDArray]:
-        if asked[0] is None or not np.array_equal(asked[0], theta):
-            asked[:] = theta.copy(), objective.evaluate(theta, horizon)
-            objective.told(next(iterations), 0.5 * float(np.sum(asked[1][0] ** 2)))
-        return asked[1]
-
     low, high = objective.parameters.low, objective.parameters.high
-    inside = np.clip(start, low, high)
-    return descent(lambda z: rows(z)[0], lambda z: rows(z)[1], inside, (low, high), ftol=tolerance, max_nfev=most).x
+    theta, damping, growth = np.clip(start, low, high), _DAMPING, 2.0
+    (f, J), scale = objective.evaluate(theta, horizon), np.zeros(start.size)
+    # The zero of a mass, where there is no simulation, is not reached.
+    open_sides = np.where(np.isfinite(low) ^ np.isfinite(high), _SHARE, 1.0)
+    for iteration in range(most - 1):
+        cost = 0.5 * float(f @ f)
+        objective.told(iteration, cost)
+        scale = np.maximum(scale, np.linalg.norm(J, axis=0))
+        rows = np.vstack([J, np.sqrt(damping) * np.diag(np.where(scale > 0, scale, 1.0))])
+        room = open_sides * (low - theta), open_sides * (high - theta)
+        step = lsq_linear(rows, -np.append(f, np.zeros(theta.size)), room).x
+        predicted = cost - 0.5 * float(np.sum((f + J @ step) ** 2))
+        there = np.clip(theta + step, low, high)
+        trial = objective.evaluate(there, horizon)
+        gain = (cost - 0.5 * float(trial[0] @ trial[0])) / max(predicted, np.finfo(float).tiny)
+        if gain > _GAINS:
+            theta, (f, J) = there, trial
+            damping, growth = damping * max(1 / 3, 1 - (2 * gain - 1) ** 3), 2.0
+        else:
+            damping, growth = damping * growth, 2.0 * growth
+        if predicted <= tolerance * cost:
+            break
+    return theta
 
 
 def descent(f: Vector, J: Vector, start: NDArray, bounds: tuple[NDArray, NDArray], **options: Any) -> OptimizeResult:
