@@ -5,7 +5,7 @@ from diffcontact.host import interruption
 # isort: split
 # All that takes long to import comes after what waits for Ctrl-C meanwhile.
 from diffcontact import drawing, hypotheses, identify, qp, shapes, systems
-from diffcontact.certificate import Certificate, certify
+from diffcontact.certify.certificate import Certificate, certify
 from diffcontact.ensemble import ensemble
 from diffcontact.identify import FitResult, Interval, Observations, Positive, Problem, Real, fit
 from diffcontact.impact import impact

@@ -11,10 +11,10 @@ from jax import Array, lax
 from jax.core import Tracer
 
 from diffcontact.arguments import real_arrays
-from diffcontact.batching import where_wanted
 from diffcontact.friction import friction_status
 from diffcontact.inputs import require_inputs
 from diffcontact.mapped_output import in_precision
+from diffcontact.numerics.batching import where_wanted
 from diffcontact.numerics.compilation import jit_fast_compile
 from diffcontact.schemes.event_timed import EventTimed
 from diffcontact.schemes.event_timed.contacts import Law, Place, reach

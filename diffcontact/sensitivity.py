@@ -17,13 +17,13 @@ from jax.flatten_util import ravel_pytree
 from numpy.typing import NDArray
 
 from diffcontact.arguments import real_arrays, require_near, require_tolerance
-from diffcontact.certificate import certifies, certify
+from diffcontact.certify.certificate import certifies, certify
+from diffcontact.certify.singularity import Singularity
 from diffcontact.differentiation_targets import gather, names, put
 from diffcontact.numerics.compilation import jit_fast_compile
 from diffcontact.refinement import HALVINGS, astride, change, halved, judged
 from diffcontact.schemes.scheme import Scheme
 from diffcontact.simulate import Trajectory, simulate
-from diffcontact.singularities.singularity import Singularity
 from diffcontact.status import Status, first
 from diffcontact.stepping import work
 

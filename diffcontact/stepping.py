@@ -11,8 +11,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from diffcontact.batching import entangled, in_lanes, once, where_wanted
 from diffcontact.mapped_output import frozen_if_invalid, sanitised
+from diffcontact.numerics.batching import entangled, in_lanes, once, where_wanted
 from diffcontact.numerics.compilation import jit_fast_compile
 from diffcontact.numerics.devices import side_by_side
 from diffcontact.particle_line import ParticleLine

@@ -22,7 +22,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from diffcontact.batching import any_lane, in_lanes
+from diffcontact.numerics.batching import any_lane, in_lanes
 from diffcontact.qp.rows.metric import dependence_tolerance
 from diffcontact.qp.rows.slots import NONE
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 
 from diffcontact import mass as mass_matrix
-from diffcontact.batching import where_wanted
+from diffcontact.numerics.batching import where_wanted
 from diffcontact.numerics.custom_jvp import custom_jvp_all_orders
 from diffcontact.qp import native
 from diffcontact.qp.held_rows import HeldRows, at_slots, rows_at

@@ -9,7 +9,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jax import lax
 
-from diffcontact.batching import any_lane, once
+from diffcontact.numerics.batching import any_lane, once
 
 # So often is a bracket halved until a number of double precision is left.
 HALVINGS = 64

@@ -12,7 +12,7 @@ from jax.typing import ArrayLike
 
 from diffcontact import mass as mass_matrix
 from diffcontact.arguments import real_arrays
-from diffcontact.batching import where_wanted
+from diffcontact.numerics.batching import where_wanted
 from diffcontact.numerics.matmul_precision import full_precision_matmul
 from diffcontact.qp import native
 from diffcontact.qp.equality import hold_rows, settle

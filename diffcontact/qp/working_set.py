@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from diffcontact import mass as mass_matrix
-from diffcontact.batching import any_lane, in_lanes, once, select, where_any
+from diffcontact.numerics.batching import any_lane, in_lanes, once, select, where_any
 from diffcontact.qp.active_set import solve_dual
 from diffcontact.qp.interval import nearest_in_interval
 from diffcontact.qp.rows.body_rows import (

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from diffcontact import mass as mass_matrix
-from diffcontact.batching import where_wanted
+from diffcontact.numerics.batching import where_wanted
 from diffcontact.qp.rows.body_rows import difference, magnitudes, product, squares, whitened
 from diffcontact.schemes.unseen import PROBES
 from diffcontact.status import Status

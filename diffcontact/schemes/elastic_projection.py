@@ -13,8 +13,8 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from diffcontact import mass as mass_matrix
-from diffcontact.batching import where_wanted
 from diffcontact.mass import solve
+from diffcontact.numerics.batching import where_wanted
 from diffcontact.schemes.applicability import curvature_status, passage_status
 from diffcontact.schemes.position_projection import project_position
 from diffcontact.schemes.scheme import Info, Scheme

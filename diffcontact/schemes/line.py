@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from diffcontact.batching import where_wanted
+from diffcontact.numerics.batching import where_wanted
 from diffcontact.particle_line import ParticleLine
 from diffcontact.schemes.blows import belts_shake, forces_blow
 from diffcontact.schemes.scheme import Info

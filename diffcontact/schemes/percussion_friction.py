@@ -11,8 +11,8 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from diffcontact import qp
-from diffcontact.batching import where_wanted
 from diffcontact.numerics import linear
+from diffcontact.numerics.batching import where_wanted
 from diffcontact.particle_line import ParticleLine
 from diffcontact.schemes.line import LineState, Within, advance, begin, contact, of_line, read
 from diffcontact.schemes.scheme import Info, Scheme

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import diffcontact as dc
-from diffcontact.singularities.singularity import Singularity
+from diffcontact.certify.singularity import Singularity
 from diffcontact.systems import laws
 
 # A disc of mass 1 and radius 0.5 on a floor; a law of the friction for each, by an exponent of the speed.

@@ -10,7 +10,7 @@ from jax import lax
 from jax.typing import ArrayLike
 
 from diffcontact import mass as mass_matrix
-from diffcontact.batching import where_wanted
+from diffcontact.numerics.batching import where_wanted
 from diffcontact.numerics.matmul_precision import full_precision_matmul
 from diffcontact.qp.friction.contacts import Contacts
 from diffcontact.qp.friction.derivative import leaves_open, settle

@@ -6,8 +6,8 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jax import lax
 
-from diffcontact.batching import select, where_wanted
 from diffcontact.numerics import linear
+from diffcontact.numerics.batching import select, where_wanted
 from diffcontact.qp.friction.derivative import frozen
 from diffcontact.qp.friction.law import assemble
 from diffcontact.qp.friction.modes import Modes, slip_direction

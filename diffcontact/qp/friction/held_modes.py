@@ -15,8 +15,8 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from diffcontact import mass as mass_matrix
-from diffcontact.batching import where_wanted
 from diffcontact.numerics import linear
+from diffcontact.numerics.batching import where_wanted
 from diffcontact.qp.friction.law import solvable
 from diffcontact.qp.friction.modes import Modes
 from diffcontact.qp.friction.split import Sharing

@@ -15,7 +15,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jax import lax
 
-from diffcontact.batching import in_lanes
+from diffcontact.numerics.batching import in_lanes
 from diffcontact.qp.friction.law import length
 
 

@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from diffcontact.batching import in_lanes, once
 from diffcontact.numerics import linear
+from diffcontact.numerics.batching import in_lanes, once
 from diffcontact.qp.friction.law import assemble, linearised, natural_map
 from diffcontact.qp.friction.one_contact import solve_contact
 

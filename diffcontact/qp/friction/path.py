@@ -22,8 +22,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from diffcontact.batching import in_lanes, once
 from diffcontact.numerics import linear
+from diffcontact.numerics.batching import in_lanes, once
 from diffcontact.qp.friction.law import assemble, linearised
 
 # Newton steps along the whole path, and the z at which it has arrived, as a power of the rounding. Most paths need

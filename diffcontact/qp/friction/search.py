@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from diffcontact.batching import in_lanes, once, select, where_any
+from diffcontact.numerics.batching import in_lanes, once, select, where_any
 from diffcontact.qp.friction.evenly import evenly
 from diffcontact.qp.friction.modes import Modes
 from diffcontact.qp.friction.passes import accepted, improve, residual, sweep, wanted

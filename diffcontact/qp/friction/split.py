@@ -13,8 +13,8 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import Array, lax
 
-from diffcontact.batching import where_wanted
 from diffcontact.numerics import linear
+from diffcontact.numerics.batching import where_wanted
 from diffcontact.qp.friction.modes import Modes
 from diffcontact.qp.rows.metric import independent_slots, inverse_length
 from diffcontact.qp.rows.slots import members

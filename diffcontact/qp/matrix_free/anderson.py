@@ -26,8 +26,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from diffcontact.batching import where_any, where_wanted
 from diffcontact.numerics import linear
+from diffcontact.numerics.batching import where_any, where_wanted
 from diffcontact.qp.friction.law import length, natural_map, onto_cone
 from diffcontact.qp.matrix_free.unit_contacts import UnitContacts
 

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from diffcontact.batching import where_wanted
+from diffcontact.numerics.batching import where_wanted
 from diffcontact.qp.matrix_free.unit_rows import UnitRows, sums
 
 # From multipliers of zero thousands of redundant contacts take some hundreds.

@@ -11,7 +11,7 @@ from jax.core import Tracer
 from jax.typing import ArrayLike
 
 from diffcontact.arguments import require_tolerance
-from diffcontact.batching import any_lane
+from diffcontact.numerics.batching import any_lane
 from diffcontact.numerics.matmul_precision import full_precision_matmul
 from diffcontact.qp import native
 from diffcontact.qp.friction.coulomb import CoulombProjection

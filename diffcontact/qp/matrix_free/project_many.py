@@ -22,7 +22,7 @@ from jax.scipy.sparse.linalg import cg
 from jax.typing import ArrayLike
 
 from diffcontact.arguments import real_arrays, require_tolerance
-from diffcontact.batching import any_lane
+from diffcontact.numerics.batching import any_lane
 from diffcontact.numerics.matmul_precision import full_precision_matmul
 from diffcontact.qp import native
 from diffcontact.qp.matrix_free.conjugate_gradients import ITERATIONS, Dual

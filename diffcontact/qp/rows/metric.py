@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from diffcontact import mass as mass_matrix
-from diffcontact.batching import in_lanes, once
+from diffcontact.numerics.batching import in_lanes, once
 from diffcontact.qp.rows.slots import NONE, free_slots, put
 
 

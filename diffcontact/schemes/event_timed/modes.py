@@ -18,7 +18,7 @@ from jax import Array, lax
 
 from diffcontact import mass as mass_matrix
 from diffcontact import qp
-from diffcontact.batching import where_wanted
+from diffcontact.numerics.batching import where_wanted
 from diffcontact.qp.friction.coulomb import with_modes
 from diffcontact.schemes.event_timed.contacts import length, unit
 

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from diffcontact.batching import where_wanted
+from diffcontact.numerics.batching import where_wanted
 
 # The cubic's root is good to O(s^4): a step of Newton's method arrives, another one settles. More run where another
 # event turns out to have come before.

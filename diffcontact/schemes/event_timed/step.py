@@ -13,8 +13,8 @@ from jax import Array, lax
 from jax.ad_checkpoint import checkpoint_name
 from jax.typing import ArrayLike
 
-from diffcontact.batching import computed_again, entangled, where_wanted
 from diffcontact.friction import friction_status
+from diffcontact.numerics.batching import computed_again, entangled, where_wanted
 from diffcontact.numerics.matmul_precision import full_precision_matmul
 from diffcontact.particle_line import ParticleLine
 from diffcontact.schemes.event_timed.changes import Beginning

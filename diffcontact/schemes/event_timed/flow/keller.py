@@ -20,7 +20,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import Array, lax
 
-from diffcontact.batching import entangled, select, where_wanted
+from diffcontact.numerics.batching import entangled, select, where_wanted
 from diffcontact.qp.friction.law import length
 from diffcontact.schemes.event_timed.flow.phase import WORK, Contact, Goal, Reached
 from diffcontact.schemes.event_timed.flow.routh import moved, unit

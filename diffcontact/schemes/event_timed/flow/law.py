@@ -22,7 +22,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import Array, lax
 
-from diffcontact.batching import entangled, select
+from diffcontact.numerics.batching import entangled, select
 from diffcontact.schemes.event_timed.flow import keller, routh
 from diffcontact.schemes.event_timed.flow.phase import APPROACH, IMPULSE, WORK, Contact, Goal, Reached
 from diffcontact.status import Status

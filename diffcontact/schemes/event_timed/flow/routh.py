@@ -17,7 +17,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jax import Array, lax
 
-from diffcontact.batching import select
+from diffcontact.numerics.batching import select
 from diffcontact.qp.friction.law import length
 from diffcontact.schemes.event_timed.flow.phase import Contact, Goal, Reached
 

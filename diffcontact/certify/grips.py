@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from diffcontact.singularities.course import Course
-from diffcontact.singularities.singularity import Singularity
-from diffcontact.singularities.support import Support
-from diffcontact.singularities.touches import Found
+from diffcontact.certify.course import Course
+from diffcontact.certify.singularity import Singularity
+from diffcontact.certify.support import Support
+from diffcontact.certify.touches import Found
 
 
 def grips(course: Course, change: float) -> list[Found]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from diffcontact.certify.course import Course, End
+from diffcontact.certify.singularity import Singularity
 from diffcontact.simulate import simulate
-from diffcontact.singularities.course import Course, End
-from diffcontact.singularities.singularity import Singularity
 
 # A suspicious piece is looked at again in so many steps.
 _FINER = 16

@@ -13,16 +13,16 @@ import numpy as np
 from jax.core import Tracer
 
 from diffcontact.arguments import count, placed
+from diffcontact.certify.course import course
+from diffcontact.certify.grips import grips, slides
+from diffcontact.certify.sides import differing
+from diffcontact.certify.singularity import Finding, Singularity
+from diffcontact.certify.strikes import kinks, meetings, slow_strikes
+from diffcontact.certify.touches import passes, stayed, unloaded
 from diffcontact.numerics.matmul_precision import full_precision_matmul
 from diffcontact.schemes.event_timed import EventTimed
 from diffcontact.schemes.scheme import Scheme
 from diffcontact.simulate import Trajectory, simulate
-from diffcontact.singularities.course import course
-from diffcontact.singularities.grips import grips, slides
-from diffcontact.singularities.sides import differing
-from diffcontact.singularities.singularity import Finding, Singularity
-from diffcontact.singularities.strikes import kinks, meetings, slow_strikes
-from diffcontact.singularities.touches import passes, stayed, unloaded
 from diffcontact.status import Status, first
 from diffcontact.system import System
 

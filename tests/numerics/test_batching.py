@@ -7,7 +7,7 @@ import pytest
 from jax import lax
 from jax.custom_derivatives import SymbolicZero
 
-from diffcontact.batching import any_lane, entangled, where_wanted
+from diffcontact.numerics.batching import any_lane, entangled, where_wanted
 
 pytestmark = pytest.mark.full
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import diffcontact as dc
-from diffcontact.singularities.singularity import Singularity
+from diffcontact.certify.singularity import Singularity
 
 pytestmark = pytest.mark.full
 

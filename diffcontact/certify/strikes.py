@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from diffcontact.singularities.course import Course
-from diffcontact.singularities.order import Meeting, order_matters, reached
-from diffcontact.singularities.singularity import Singularity
-from diffcontact.singularities.touches import Found, held, settled
+from diffcontact.certify.course import Course
+from diffcontact.certify.order import Meeting, order_matters, reached
+from diffcontact.certify.singularity import Singularity
+from diffcontact.certify.touches import Found, held, settled
 
 # A flight that ends as fast as it began, up to this factor, belongs to the bounce before.
 _RETURNS = 1.5

@@ -5,7 +5,7 @@ import pytest
 import zoo
 
 import diffcontact as dc
-from diffcontact.singularities.singularity import Singularity
+from diffcontact.certify.singularity import Singularity
 
 # Falls 0.4 m with a slip of 1 - 0.1 * 20 m/s, of which m / 3 takes part: P = 1.7 sqrt(2 g 0.4), B = 1.3 / 3 to grip.
 GRIP = 1.3 / 3 / (1.7 * np.sqrt(0.8 * 9.81))

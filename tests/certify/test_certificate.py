@@ -5,7 +5,7 @@ import pytest
 import zoo
 
 import diffcontact as dc
-from diffcontact.singularities.singularity import Singularity
+from diffcontact.certify.singularity import Singularity
 
 FIRST_PAIR = "ball 0 and ball 1"
 

@@ -12,10 +12,10 @@ import numpy as np
 from jax import lax
 
 from diffcontact import qp
+from diffcontact.certify.support import Support, support
 from diffcontact.friction import Slip, friction_coefficients, slips, tangential_restitutions
 from diffcontact.numerics.compilation import jit_fast_compile
 from diffcontact.simulate import Trajectory
-from diffcontact.singularities.support import Support, support
 from diffcontact.system import System, acceleration, contacts, gap_acceleration, gap_motion
 from diffcontact.systems.cell_list_balls import CellListBalls
 from diffcontact.systems.surfaces import Balls

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from diffcontact.singularities.order import Meeting, order_matters
+from diffcontact.certify.order import Meeting, order_matters
 
 
 def _one_after_the_other(normals, mass, before, e, drift=None):
