@@ -23,8 +23,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from diffcontact import mass as mass_matrix
 from diffcontact import qp
+from diffcontact.numerics import mass as mass_matrix
 from diffcontact.numerics.compilation import jit_fast_compile
 from diffcontact.particle_line import ParticleLine
 from diffcontact.status import Status

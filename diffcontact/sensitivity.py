@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from diffcontact.arguments import real_arrays, require_near, require_tolerance
 from diffcontact.certify.certificate import certifies, certify
 from diffcontact.certify.singularity import Singularity
-from diffcontact.differentiation_targets import gather, names, put
 from diffcontact.numerics.compilation import jit_fast_compile
+from diffcontact.numerics.differentiation_targets import gather, names, put
 from diffcontact.refinement import HALVINGS, astride, change, halved, judged
 from diffcontact.schemes.scheme import Scheme
 from diffcontact.simulate import Trajectory, simulate

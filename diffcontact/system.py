@@ -26,8 +26,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from diffcontact.mass import solve
 from diffcontact.neighbours import AllContacts
+from diffcontact.numerics.mass import solve
 from diffcontact.qp.rows.body_rows import BodyRows, Rows, magnitudes
 from diffcontact.status import Status
 

@@ -22,7 +22,7 @@ import numpy as np
 from scipy.integrate import solve_ivp
 
 import diffcontact as dc
-from diffcontact.mass import solve
+from diffcontact.numerics.mass import solve
 from diffcontact.system import acceleration, contacts, gap_acceleration
 
 FREE = -1

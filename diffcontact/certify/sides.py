@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from diffcontact.differentiation_targets import entries, gather, names, put
 from diffcontact.numerics.compilation import jit_fast_compile
+from diffcontact.numerics.differentiation_targets import entries, gather, names, put
 from diffcontact.simulate import simulate
 from diffcontact.status import Status
 

@@ -10,8 +10,8 @@ import numpy as np
 from jax import lax
 
 from diffcontact.friction import friction_coefficients, slip_acceleration, slips
-from diffcontact.mass import solve
 from diffcontact.numerics.compilation import jit_fast_compile
+from diffcontact.numerics.mass import solve
 from diffcontact.system import acceleration, contacts, gap_acceleration
 
 # Places of so many states are computed at once.

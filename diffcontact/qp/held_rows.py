@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from diffcontact import mass as mass_matrix
 from diffcontact.numerics import linear
+from diffcontact.numerics import mass as mass_matrix
 from diffcontact.qp.rows.body_rows import dense, take
 from diffcontact.qp.rows.metric import independent_slots, inverse_length, whitened_rows
 from diffcontact.qp.rows.slots import NONE, free_slots, members, spread

@@ -10,8 +10,8 @@ from jax import lax
 from jax.ad_checkpoint import checkpoint_name
 from jax.typing import ArrayLike
 
-from diffcontact import mass as mass_matrix
 from diffcontact.arguments import real_arrays
+from diffcontact.numerics import mass as mass_matrix
 from diffcontact.numerics.batching import where_wanted
 from diffcontact.numerics.matmul_precision import full_precision_matmul
 from diffcontact.qp import native

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from diffcontact import mass as mass_matrix
+from diffcontact.numerics import mass as mass_matrix
 from diffcontact.numerics.batching import any_lane, in_lanes, once, select, where_any
 from diffcontact.qp.active_set import solve_dual
 from diffcontact.qp.interval import nearest_in_interval

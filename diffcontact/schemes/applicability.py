@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from diffcontact import mass as mass_matrix
+from diffcontact.numerics import mass as mass_matrix
 from diffcontact.numerics.batching import where_wanted
 from diffcontact.qp.rows.body_rows import difference, magnitudes, product, squares, whitened
 from diffcontact.schemes.unseen import PROBES

@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from diffcontact import mass as mass_matrix
 from diffcontact import qp
+from diffcontact.numerics import mass as mass_matrix
 from diffcontact.qp.rows.body_rows import Rows, transposed_product
 
 

@@ -31,7 +31,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from diffcontact.friction import friction_coefficients, tangential_restitutions
-from diffcontact.mass import solve
+from diffcontact.numerics.mass import solve
 from diffcontact.schemes.event_timed.contacts import Place, reach
 from diffcontact.schemes.event_timed.percussion import Percussion
 from diffcontact.schemes.scheme import Info

@@ -13,10 +13,7 @@ from jax import Array, lax
 
 from diffcontact.numerics.batching import where_wanted
 from diffcontact.particle_line import ParticleLine
-from diffcontact.schemes.blows import belts_shake, forces_blow
 from diffcontact.schemes.scheme import Info
-from diffcontact.schemes.truncation import Truncation
-from diffcontact.schemes.unseen import SIMPSON, Unseen, beside, unseen_surface
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["q", "u", "impulse", "struck", "monitor"], meta_fields=[])
@@ -74,27 +71,6 @@ def advance(line: ParticleLine, params, t, h, state: LineState, glide: Glide) ->
     now = _strike_all(line, params, now, end, atoms, glide)
     state = LineState(now.q, now.u, jnp.zeros_like(now.impulse), state.struck + jnp.sum(due), now.monitor)
     return state, Info(now.impulse, now.status)
-
-
-def of_line(line: ParticleLine, params, t, h, before: LineState, after: LineState) -> Truncation:
-    """What loads, normal reactions and the belt do within a step beside the times that it asks for."""
-    params, u, w = lax.stop_gradient((params, before.u, after.u))
-    mass, gamma = read(u.dtype, line.mass(params), line.friction(params))
-
-    def given(t):
-        load, normal = read(u.dtype, line.load(t, params), line.normal(t, params))
-        return jnp.stack([load, gamma * normal]) / mass[None]
-
-    none, forces = jnp.zeros_like(u), Unseen.nothing(u).after(given, t, h, SIMPSON)
-    everywhere = jnp.ones(u.shape, bool)
-
-    def slip(t):
-        return (u - read(u.dtype, belt(line, params, t))[0])[:, None]
-
-    belts = unseen_surface(*beside(slip, t, h, SIMPSON), everywhere[:, None], u, h)
-    shaken = belts_shake(slip, t, h, everywhere).astype(u.dtype)
-    blows, way = forces_blow(given, t, h, jnp.sqrt(mass)), h / 2 * (jnp.abs(u) + jnp.abs(w))
-    return Truncation(none, way, none, jnp.abs(h), forces, belts, shaken, blows)
 
 
 def percussion(line: ParticleLine, params, t, weight, u: Array) -> tuple[Array, Array]:

@@ -14,10 +14,11 @@ from diffcontact import qp
 from diffcontact.numerics import linear
 from diffcontact.numerics.batching import where_wanted
 from diffcontact.particle_line import ParticleLine
-from diffcontact.schemes.line import LineState, Within, advance, begin, contact, of_line, read
+from diffcontact.schemes.blows import belts_shake, forces_blow
+from diffcontact.schemes.line import LineState, Within, advance, begin, belt, contact, read
 from diffcontact.schemes.scheme import Info, Scheme
 from diffcontact.schemes.truncation import Truncation
-from diffcontact.schemes.unseen import Unseen
+from diffcontact.schemes.unseen import SIMPSON, Unseen, beside, unseen_surface
 from diffcontact.status import first
 
 
@@ -90,8 +91,29 @@ class PercussionFriction(Scheme):
     ) -> Truncation:
         """Of what is given as a function of time; implicit Euler damps what springs and dashpots do within a step. Of
         particles that slide, and that neither touch, the change of load and friction within a step counts, too."""
-        found = of_line(system, params, t, h, before, after)
+        found = _given(system, params, t, h, before, after)
         return replace(found, timed=_timed(system, params, t, h, before, after, impulse))
+
+
+def _given(line: ParticleLine, params, t, h, before: LineState, after: LineState) -> Truncation:
+    """What loads, normal reactions and the belt do within a step beside the times that it asks for."""
+    params, u, w = lax.stop_gradient((params, before.u, after.u))
+    mass, gamma = read(u.dtype, line.mass(params), line.friction(params))
+
+    def given(t):
+        load, normal = read(u.dtype, line.load(t, params), line.normal(t, params))
+        return jnp.stack([load, gamma * normal]) / mass[None]
+
+    none, forces = jnp.zeros_like(u), Unseen.nothing(u).after(given, t, h, SIMPSON)
+    everywhere = jnp.ones(u.shape, bool)
+
+    def slip(t):
+        return (u - read(u.dtype, belt(line, params, t))[0])[:, None]
+
+    belts = unseen_surface(*beside(slip, t, h, SIMPSON), everywhere[:, None], u, h)
+    shaken = belts_shake(slip, t, h, everywhere).astype(u.dtype)
+    blows, way = forces_blow(given, t, h, jnp.sqrt(mass)), h / 2 * (jnp.abs(u) + jnp.abs(w))
+    return Truncation(none, way, none, jnp.abs(h), forces, belts, shaken, blows)
 
 
 def _timed(line: ParticleLine, params, t, h, before: LineState, after: LineState, impulse: Array) -> Unseen:

@@ -10,9 +10,9 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from diffcontact import qp
-from diffcontact.mass import apply, solve
 from diffcontact.numerics import linear
 from diffcontact.numerics.batching import where_wanted
+from diffcontact.numerics.mass import apply, solve
 from diffcontact.status import Status, first
 from diffcontact.system import contacts
 

@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from diffcontact import mass as mass_matrix
 from diffcontact import qp
 from diffcontact.friction import friction_coefficients, slip_rows
+from diffcontact.numerics import mass as mass_matrix
 from diffcontact.qp.rows.body_rows import Rows, dense
 from diffcontact.qp.rows.slots import NONE
 from diffcontact.system import rate

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from diffcontact import mass as mass_matrix
+from diffcontact.numerics import mass as mass_matrix
 from diffcontact.numerics.batching import where_wanted
 from diffcontact.qp.rows.body_rows import squares, whitened
 from diffcontact.system import acceleration

@@ -13,8 +13,8 @@ from jax.typing import ArrayLike
 
 from diffcontact import qp
 from diffcontact.friction import slip_rows
-from diffcontact.mass import solve
 from diffcontact.neighbours import carried_over, taken
+from diffcontact.numerics.mass import solve
 from diffcontact.schemes.applicability import curvature_status, inelastic_status
 from diffcontact.schemes.gluing import glued, no_adhesion
 from diffcontact.schemes.layers import Layers

@@ -22,7 +22,7 @@ from jax import Array
 from numpy.typing import ArrayLike
 
 from diffcontact.arguments import placed
-from diffcontact.mass import apply
+from diffcontact.numerics.mass import apply
 from diffcontact.system import System
 
 # Not names that a user's parameters have: `fixed_terms` finds them under these, and sentences tell them by these.

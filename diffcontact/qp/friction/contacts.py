@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
-from diffcontact import mass as mass_matrix
+from diffcontact.numerics import mass as mass_matrix
 from diffcontact.qp.rows.metric import inverse_length
 
 

@@ -15,8 +15,8 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from diffcontact import mass as mass_matrix
 from diffcontact.numerics import linear
+from diffcontact.numerics import mass as mass_matrix
 from diffcontact.numerics.batching import where_wanted
 from diffcontact.numerics.custom_jvp import custom_jvp_all_orders
 from diffcontact.qp.friction.law import assemble, length, solvable

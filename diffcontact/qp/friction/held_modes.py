@@ -14,8 +14,8 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import Array, lax
 
-from diffcontact import mass as mass_matrix
 from diffcontact.numerics import linear
+from diffcontact.numerics import mass as mass_matrix
 from diffcontact.numerics.batching import where_wanted
 from diffcontact.qp.friction.law import solvable
 from diffcontact.qp.friction.modes import Modes

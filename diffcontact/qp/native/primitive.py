@@ -15,7 +15,7 @@ import numpy as np
 from jax.extend.core import Primitive
 from jax.interpreters import batching
 
-from diffcontact import mass as mass_matrix
+from diffcontact.numerics import mass as mass_matrix
 from diffcontact.qp import held_rows, working_set
 from diffcontact.qp.native import targets
 from diffcontact.qp.native.layout import most_held, needed_beside_stack

@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jax import lax
 
-from diffcontact import mass as mass_matrix
+from diffcontact.numerics import mass as mass_matrix
 from diffcontact.numerics.batching import in_lanes, once
 from diffcontact.qp.rows.slots import NONE, free_slots, put
 
@@ -16,7 +16,7 @@ def whitened_rows(root, G):
     They stay rows: transposing a thousand of them takes longer than everything else that is done with them.
 
     Args:
-        root: (d,) or (d, d), L as `diffcontact.mass.root` returns it.
+        root: (d,) or (d, d), L as `diffcontact.numerics.mass.root` returns it.
         G: (c, d).
 
     Returns:

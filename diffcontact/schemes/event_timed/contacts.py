@@ -14,8 +14,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from diffcontact import mass as mass_matrix
 from diffcontact.friction import friction_coefficients, tangential_restitutions
+from diffcontact.numerics import mass as mass_matrix
 from diffcontact.system import contacts, rate
 
 

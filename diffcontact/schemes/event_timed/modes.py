@@ -16,8 +16,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from diffcontact import mass as mass_matrix
 from diffcontact import qp
+from diffcontact.numerics import mass as mass_matrix
 from diffcontact.numerics.batching import where_wanted
 from diffcontact.qp.friction.coulomb import with_modes
 from diffcontact.schemes.event_timed.contacts import length, unit

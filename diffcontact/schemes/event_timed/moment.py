@@ -16,8 +16,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from diffcontact.mass import solve as solved
 from diffcontact.numerics.batching import select, where_wanted
+from diffcontact.numerics.mass import solve as solved
 from diffcontact.schemes.event_timed.contacts import (
     Law,
     Limits,

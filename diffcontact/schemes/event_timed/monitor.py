@@ -12,8 +12,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from diffcontact.mass import solve
 from diffcontact.numerics.batching import where_wanted
+from diffcontact.numerics.mass import solve
 from diffcontact.schemes.blows import forces_blow, surfaces_strike
 from diffcontact.schemes.event_timed.contacts import Law, Place, length, velocities
 from diffcontact.schemes.event_timed.modes import OPEN, SLIP

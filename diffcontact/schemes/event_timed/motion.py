@@ -26,7 +26,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from diffcontact import mass as mass_matrix
+from diffcontact.numerics import mass as mass_matrix
 from diffcontact.numerics.batching import computed_again, entangled, where_wanted
 from diffcontact.schemes.event_timed.contacts import Law, Place, bends, free_acceleration, length, unit
 from diffcontact.schemes.event_timed.flow.law import bounce
