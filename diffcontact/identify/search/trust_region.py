@@ -101,7 +101,7 @@ def explored(objective: Objective, start: NDArray, tolerance: float, most: int, 
         gain = (cost - 0.5 * float(trial[0] @ trial[0])) / max(predicted, np.finfo(float).tiny)
         if gain > _GAINS:
             theta, (f, J) = there, trial
-            damping, growth = damping * max(1 / 3, 1 - (2 * gain - 1) ** 3), 2.0
+            damping, growth = damping * max(1 / 3, 1 - min(2 * gain - 1, 1.0) ** 3), 2.0
         else:
             damping, growth = damping * growth, 2.0 * growth
         if predicted <= tolerance * cost:
