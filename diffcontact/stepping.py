@@ -340,7 +340,7 @@ def between(system: Any, begin: Array, end: Array) -> Any:
         return lambda t, *args: function(jnp.clip(t, begin + margin, end - margin), *args)
 
     piece = copy.copy(system)
-    for name in ("force",) if isinstance(system, System) else ("load", "normal"):
-        if isinstance(system, System | ParticleLine):
+    for name in ("force", "joint_friction") if isinstance(system, System) else ("load", "normal"):
+        if isinstance(system, System | ParticleLine) and getattr(system, name) is not None:
             object.__setattr__(piece, name, inside(getattr(system, name)))
     return piece
