@@ -80,6 +80,9 @@ def surfaces_strike(system, params, t, s, q: Array, u: Array, w: Array, impulse:
     """
     params, t, q, u, w, impulse = lax.stop_gradient((params, t, q, u, w, impulse))
     thrown = walls_kick(system, params, t, s, q, u, w, impulse)
+    if system.joint_slip is not None:
+        slip = lambda t: system.joint_slip(t, q, u, params)  # noqa: E731
+        thrown = thrown | belts_shake(slip, t, s, jnp.ones(jax.eval_shape(slip, t).shape[0], bool))
     if not system.rubs:
         return thrown
     return thrown | belts_shake(lambda t: system.slip(t, q, u, params), t, s, impulse != 0)

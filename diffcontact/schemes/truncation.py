@@ -18,6 +18,7 @@ from diffcontact.schemes.unseen import (
     MATTERS,
     Unseen,
     depends_on_time,
+    forces_and_joints,
     given_forces,
     obstacles_hide,
     unseen_belts,
@@ -155,7 +156,7 @@ class Truncation:
         blind = obstacles_hide(system, params, t, h, lambda f: q + f * (x - q), moved=h / 2 * (u + w))
         blind = blind | surfaces_strike(system, params, t, h, q, u, w, impulse)
         off, none = h**2 / 6 * jnp.abs(there - a), jnp.zeros_like(u)
-        blows = forces_blow(given, t, h, root_of_diagonal(system.mass(q, params)))
+        blows = forces_blow(forces_and_joints(system, params, q, u), t, h, root_of_diagonal(system.mass(q, params)))
         timed = _timed(given, t, h, u, w) if depends_on_time(given, t) else None
         return cls(off, moved, none, jnp.abs(h), forces, surfaces, blind.astype(u.dtype), blows, timed=timed)
 

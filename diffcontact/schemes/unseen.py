@@ -121,6 +121,22 @@ def given_forces(system, params, q: Array, u: Array) -> Callable:
     return lambda t: acceleration(system, params, t, q, u)
 
 
+def forces_and_joints(system, params, q: Array, u: Array) -> Callable:
+    """t -> (1 or 2, d) accelerations by given forces, and by joints that rub at their bound [m/s^2]."""
+    forces = given_forces(system, params, q, u)
+    params, q, u = lax.stop_gradient((params, q, u))
+
+    def given(t):
+        found = [forces(t)]
+        if system.joint_slip is not None:
+            rows = jnp.abs(jax.jacfwd(lambda u: system.joint_slip(t, q, u, params))(u))
+            bounds = jnp.einsum("j,jkd->d", jnp.asarray(system.joint_friction(t, params), u.dtype), rows)
+            found.append(mass_matrix.solve(system.mass(q, params), bounds))
+        return jnp.stack(found)
+
+    return given
+
+
 def hides(off: Array, size: Array, among: Array) -> Array:
     """Whether a surface does much beside what is seen of it, and more than `among` rounds by; of the shape of off."""
     return off > MOST_UNSEEN * size + _ROUNDING * jnp.finfo(among.dtype).eps * jnp.max(jnp.abs(among))

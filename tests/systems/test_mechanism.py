@@ -298,6 +298,25 @@ def test_a_hinge_bounces_between_its_stops():
     assert status == Status.OK
 
 
+def test_a_blow_of_friction_between_two_times_is_told_and_a_switch_is_at_its_break():
+    def rotor(friction):
+        return dc.System(
+            gap=lambda t, q, p: jnp.zeros(0, q.dtype),
+            force=lambda t, q, u, p: jnp.zeros_like(u),
+            mass=lambda q, p: jnp.ones_like(q),
+            restitution=lambda p: 0.0,
+            joint_slip=lambda t, q, u, p: u[:, None],
+            joint_friction=lambda t, p: friction(t) * jnp.ones(1),
+        )
+
+    times = [0.0, 0.5, 1.0]
+    struck = rotor(lambda t: 20.0 * jnp.exp(-(((t - 0.137) / 0.04) ** 2)))
+    assert dc.simulate(struck, {}, [0.0], [5.0], times, substeps=1).status == Status.TOO_COARSE
+    run = dc.simulate(rotor(lambda t: jnp.where(t < 0.3, 1.0, 3.0)), {}, [0.0], [5.0], times, breaks=[0.3])
+    np.testing.assert_allclose(run.u[-1], 5.0 - 0.3 - 3.0 * 0.7, atol=1e-12)
+    assert run.status == Status.OK
+
+
 RUBBING = """<mujoco><worldbody><geom name="floor" type="plane" size="9 9 1"/>
 <body pos="0 0 .1"><joint name="along" type="slide" axis="1 0 0"/><joint name="up" type="slide" axis="0 0 1"/>
 <geom name="foot" size=".1" mass="2" friction=".2"/></body>

@@ -21,7 +21,7 @@ from diffcontact.schemes.event_timed.moment import Due, Moment
 from diffcontact.schemes.event_timed.motion import Motion
 from diffcontact.schemes.margins import Cubic
 from diffcontact.schemes.truncation import Truncation, root_of_diagonal, winds
-from diffcontact.schemes.unseen import ENDS, SIMPSON, given_forces, unseen_belts
+from diffcontact.schemes.unseen import ENDS, SIMPSON, forces_and_joints, given_forces, unseen_belts
 
 # A bounce may be left out if it is slower than that share of the fastest motion of its bodies: its height is then a
 # hundredth of what that motion would reach.
@@ -131,7 +131,7 @@ class Monitor:
         """And what walls, belts and given forces did in a whole step from (q, u) to the velocity `end`."""
         params, t, h, q, u, end, impulse = lax.stop_gradient((params, t, h, q, u, end, impulse))
         thrown = surfaces_strike(system, params, t, h, q, u, end, impulse)
-        struck = forces_blow(given_forces(system, params, q, u), t, h, root_of_diagonal(system.mass(q, params)))
+        struck = forces_blow(forces_and_joints(system, params, q, u), t, h, root_of_diagonal(system.mass(q, params)))
         known = self.truncation
         return replace(self, truncation=replace(known, blind=known.blind + thrown, blows=known.blows + struck))
 
