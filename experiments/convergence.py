@@ -117,73 +117,6 @@ def table(title: str, cases, scheme, counts, beside: bool = True) -> dict[str, l
 
 
 # %% [markdown]
-# ## Bounds that the theorems promise: total variation, energy, and agreement of S1 with S2
-
-
-# %%
-def balls_in_box(count: int, restitution):
-    """Up to three balls fall into a box: many impacts, persistent contact. System, params, q0, u0, T."""
-    params = {"mass": np.array([1.0, 2.0, 0.5])[:count], "radius": np.array([0.1, 0.15, 0.12])[:count]}
-    params |= {"gravity": np.array([0.0, -9.81]), "restitution": restitution}
-    q0 = np.array([0.3, 0.3, 0.35, 0.62, 0.75, 0.5])[: 2 * count]
-    u0 = np.array([0.5, 0.0, 0.2, -0.4, -0.6, 0.3])[: 2 * count]
-    return dc.systems.balls(count, 2, box=(0.0, 1.0)), params, q0, u0, 0.8
-
-
-def trajectories(problem, scheme, counts):
-    """One run per count, cut at T; all of one length before, so that they share a compilation."""
-    system, params, q0, u0, T = problem
-    grid = np.arange(max(counts) + 1)
-    whole = [dc.simulate(system, params, q0, u0, T / count * grid, scheme=scheme) for count in counts]
-    return [
-        jax.tree.map(lambda x, n=count: x[: n + 1] if x.ndim else x, one)
-        for one, count in zip(whole, counts, strict=True)
-    ]
-
-
-def total_variation(u) -> float:
-    """Var(u) = sum |u^{n+1} - u^n|."""
-    return float(jnp.sum(jnp.linalg.norm(jnp.diff(u, axis=0), axis=1)))
-
-
-def energy_excess(problem, run) -> float:
-    """How far the energy, less the work of gravity, ever rises above its initial value [J]."""
-    _, params, _, _, _ = problem
-    mass = np.repeat(params["mass"], 2)
-    weight = (params["mass"][:, None] * params["gravity"]).ravel()
-    total = run.u**2 @ mass / 2 - run.q @ weight
-    return float(jnp.max(total) - total[0])
-
-
-def bounds(counts, restitutions) -> dict[str, list[float]]:
-    """Print the bounds against h and return them by name.
-
-    The energy of ElasticProjection is bounded where active constraints are orthogonal, as one ball's walls are (H6 of
-    S3). Balls that touch each other and a wall are not: two such impacts within a few steps of each other may gain
-    energy at any h, the rarer the smaller h is.
-    """
-    still = balls_in_box(3, 0.0)
-    one, two = (trajectories(still, scheme, counts) for scheme in (dc.VelocityProjection(), dc.CatchingUp()))
-    found = {
-        "S1: Var(u) [m/s]": [total_variation(run.u) for run in one],
-        "S2: Var(u) [m/s]": [total_variation(run.u) for run in two],
-        "S1 - S2: max |q - q| [m]": [float(jnp.max(jnp.abs(a.q - b.q))) for a, b in zip(one, two, strict=True)],
-    }
-    for e in restitutions:
-        for count, title in ((1, "one ball"), (3, "three balls")):
-            problem = balls_in_box(count, e)
-            runs = trajectories(problem, dc.ElasticProjection(), counts)
-            deepest = [float(jnp.max(penetration(problem[0], problem[1], run.t, run.q))) for run in runs]
-            found[f"S3, {title}, e = {e:g}: energy excess [J]"] = [energy_excess(problem, run) for run in runs]
-            found[f"S3, {title}, e = {e:g}: depth outside K [m]"] = deepest
-    h = [still[-1] / count for count in counts]
-    print(f"\n{'Balls in a box, h = ':48}" + "".join(f"{x:10.1e}" for x in h))
-    for name, values in found.items():
-        print(f"{name:48}" + "".join(f"{value:10.3g}" for value in values))
-    return found
-
-
-# %% [markdown]
 # ## The tables
 
 
@@ -212,7 +145,6 @@ def main(smoke: bool) -> dict:
         "S2": table("CatchingUp (S2)", map(_known, nonconvex), dc.CatchingUp(), counts, not smoke),
         "S3": table("ElasticProjection (S3)", elastic, dc.ElasticProjection(), counts, not smoke),
         "S4": table("PercussionFriction (S4)", friction, dc.PercussionFriction(), counts, not smoke),
-        "bounds": bounds(*(((50, 200), (0.8,)) if smoke else ((100, 200, 400, 800, 1600), (0.3, 0.8, 1.0)))),
     }
     return found
 

@@ -320,9 +320,8 @@ def fitted_bounce() -> FuncAnimation:
 
 # %%
 STUDIES = (
-    *(studies.convergence, studies.friction_orders, studies.contact_gradients, studies.starts),
+    *(studies.convergence, studies.contact_gradients, studies.starts),
     *(studies.next_experiment, studies.interval_coverage, studies.verdicts, studies.compare_fits),
-    *(studies.projections, studies.cones),
 )
 PICTURES: dict[str, Callable[[], Figure | FuncAnimation]] = {
     made.__name__: made

@@ -5,8 +5,6 @@ Each function makes one figure, of a simulation.
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -55,28 +53,6 @@ def convergence() -> Figure:
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.legend(frameon=False)
     return figure
-
-
-def friction_orders() -> Figure:
-    """A block that is driven to and fro on a rough slope sticks and slips: errors over the step."""
-    from friction_orders import FOLDER, coulomb, errors
-
-    data = json.loads((Path(FOLDER) / "coulomb" / "driven_block.json").read_text())
-    run, counts = data["runs"][0], np.array([50, 100, 200, 400])
-    theta = jnp.array(list(data["parameters"].values()))
-    rows, statuses = errors(coulomb.PROBLEMS["driven_block"], run, theta, counts)
-    assert not statuses.any()
-    figure, axes = blank("step [s]", "relative error")
-    errors_over(axes, run["T"] / counts, rows, "driven block", 0)
-    axes.legend(frameon=False)
-    return figure
-
-
-def errors_over(axes: Any, steps, rows: np.ndarray, name: str, colour: int) -> None:
-    """Errors (m, 2) of state and Jacobian over the steps (m,)."""
-    axes.loglog(steps, rows[:, 0], "o-", color=f"C{colour}", label=f"{name}, state")
-    axes.loglog(steps, rows[:, 1], "s--", color=f"C{colour}", mfc="none", label=f"{name}, Jacobian")
-    axes.xaxis.set_minor_formatter(NullFormatter())
 
 
 def contact_gradients() -> Figure:
@@ -145,46 +121,6 @@ def verdicts() -> Figure:
     return figure
 
 
-def projections() -> Figure:
-    """Velocities before a corner of two walls, and where `qp.project` puts them: on the cone of what is admissible."""
-    G = jnp.array([[0.0, 1.0], [0.8, -0.2]])
-    v = jnp.array(np.random.default_rng(2).uniform(-1.0, 1.0, (60, 2)))
-    u = np.asarray(jax.vmap(lambda v: dc.qp.project(jnp.ones(2), G, jnp.zeros(2), v).u)(v))
-    figure, axes = blank("velocity x [m/s]", "velocity y [m/s]")
-    axes.fill([0, 1.3, 1.3, 0.325], [0, 0, 1.3, 1.3], color="C2", alpha=0.15, lw=0)
-    for before, after in zip(np.asarray(v), u, strict=True):
-        axes.plot(*np.stack([before, after]).T, color="0.6", lw=0.7)
-    axes.plot(*v.T, "o", ms=3, color="0.4", label="before")
-    axes.plot(*u.T, "o", ms=4, color="C0", label="projected")
-    axes.set(xlim=(-1.1, 1.3), ylim=(-1.1, 1.1), aspect="equal")
-    figure.legend(frameon=False, loc="outside right center")
-    return figure
-
-
-def cones() -> Figure:
-    """Impulses of a sphere that strikes a floor in many ways: within Coulomb's cone it grips, on it it slips."""
-    sphere = dc.systems.balls(1, 3, planes=lambda t, p: (jnp.array([[0.0, 0.0, 1.0]]), jnp.zeros(1)), spin=True)
-    params = {"mass": jnp.ones(1), "radius": jnp.full(1, 0.1), "gravity": jnp.zeros(3), "restitution": 0.6}
-    q = jnp.array([0.0, 0.0, 0.1, 1.0, 0.0, 0.0, 0.0])
-    rng = np.random.default_rng(0)
-    u = np.concatenate([rng.uniform(-1, 1, (300, 2)), rng.uniform(-2, -0.2, (300, 1)), np.zeros((300, 3))], axis=1)
-
-    @jax.jit
-    @jax.vmap
-    def struck(u):
-        hit = dc.impact(sphere, params | {"friction": 0.25}, 0.0, q, u)
-        return hit.impulse[0], jnp.linalg.norm(hit.friction[0])
-
-    normal, friction = (np.asarray(part) for part in struck(jnp.asarray(u)))
-    slips = friction > 0.25 * normal * (1 - 1e-9)
-    figure, axes = blank("normal impulse [N s]", "friction [N s]")
-    axes.plot([0.0, normal.max()], [0.0, 0.25 * normal.max()], color="k", lw=0.8, label="friction coefficient 0.25")
-    axes.plot(normal[slips], friction[slips], "o", ms=3, color="C1", label="slips")
-    axes.plot(normal[~slips], friction[~slips], "o", ms=3, color="C0", label="grips")
-    axes.legend(frameon=False)
-    return figure
-
-
 def compare_fits() -> Figure:
     """Where fits of a ball end that start nearby, with exact derivatives and with differences."""
     from compare_fits import ARRIVED, differences, exact, near
@@ -221,6 +157,17 @@ def starts() -> Figure:
 
 
 def next_experiment() -> Figure:
-    import next_experiment
-
-    return next_experiment.ball().design(80).plot()
+    """Films of a falling ball that could be made, and how certain the restitution would be after each."""
+    truth = {"e": 0.8, "gravity": 9.81, "height": np.array(0.5), "speed": np.array(0.0)}
+    times = np.arange(49) / 60.0
+    ball = dc.System(
+        gap=lambda t, q, p: q,
+        force=lambda t, q, u, p: -p["gravity"] * jnp.ones(1),
+        mass=lambda q, p: jnp.ones(1),
+        restitution=lambda p: p["e"],
+    )
+    film = dc.Observations(times, np.zeros((times.size, 1)), 2e-3, lambda motion, p: motion.q)
+    problem = dc.Problem(ball, film, lambda p: (p["height"][None], p["speed"][None]), substeps=1)
+    free = {"e": dc.Interval(0.0, 1.0), "gravity": dc.Positive(), "height": dc.Real(), "speed": dc.Real()}
+    controls = {"height": dc.Interval(0.2, 2.0), "duration": dc.Interval(0.5, 1.5), "frame_rate": [60.0, 120.0]}
+    return dc.identify.design(problem, truth, free, controls, target="e", candidates=80).plot()

@@ -6,51 +6,7 @@
 # the truth, where it is "no" they need not. Where no data could show what is wrong the verdict is "yes", and a sentence
 # below it says what was taken as right.
 #
-# Found with twenty replicas each: how many verdicts, and of how many of these intervals hold the truth (yes/partly/no).
-#
-#                                               yes partly no
-#     clean: pucks                               20      0  0   restitution 18/0/0, mass_ratio 19/0/0
-#     clean: swing                               20      0  0   gamma 20/0/0, k 19/0/0
-#     clean: film of a ball                      20      0  0   e 17/0/0, g 20/0/0
-#     pucks: film of air left out, 0.1/s          0      0 20   restitution 0/0/0, mass_ratio 0/0/0
-#     pucks: film of air left out, 0.02/s         6      0 14   restitution 0/0/0, mass_ratio 0/0/0
-#     pucks: friction left out, 0.05 m/s2         0      0 20   restitution 0/0/11, mass_ratio 0/0/0
-#     pucks: friction left out, 0.01 m/s2         1      0 19   restitution 1/0/10, mass_ratio 0/0/0
-#     pucks: friction taken for a film            0      0 20   restitution 0/0/0, mass_ratio 0/0/20
-#     pucks: perspective 1 %                     19      1  0   restitution 0/0/0, mass_ratio 0/0/0
-#     carts: perspective 1 %                     12      1  7   restitution 0/0/0, mass_ratio 0/0/0
-#     carts: perspective 5 %                      0      0 20   restitution 0/0/0, mass_ratio 0/0/0
-#     carts: bumpers push for 10 ms               0      0 20   restitution 0/0/20, mass_ratio 0/0/20
-#     carts: bumpers push for 40 ms               0      0 20   restitution 0/0/20, mass_ratio 0/0/20
-#     carts: a ruler that grew by 1 %             4      6 10   restitution 4/5/8, mass_ratio 4/4/9
-#     carts: mm taken for cm                      0      0 20   restitution 0/0/0, mass_ratio 0/0/0
-#     ball: mm taken for cm, g held               0      0 20   e 0/0/0
-#     ball: mm taken for cm                      20      0  0   e 17/0/0, g 0/0/0
-#     ball: 240 pictures/s taken for 30, g held   0      0 20   e 0/0/0
-#     ball: 240 pictures/s taken for 30          20      0  0   e 17/0/0, g 0/0/0
-#     ball: clock 0.1 % off, g held               0     17  3   e 0/16/1
-#     ball: clock 0.1 % off                      20      0  0   e 17/0/0, g 0/0/0
-#     ball: a picture dropped, g held             0      0 20   e 0/0/20
-#     ball: a picture dropped                     0      0 20   e 0/0/20, g 0/0/12
-#     ball: a picture in ten repeated             0      0 20   e 0/0/20, g 0/0/20
-#     ball: camera sways by 3 mm                  0      2 18   e 0/2/18, g 0/2/18
-#     thrown ball: friction and spin unseen       0      0 20   restitution 0/0/0, drag 0/0/0
-#     thrown ball: side force unseen              0      0 20   restitution 0/0/20, drag 0/0/20
-#     thrown ball: weak side force unseen         0      0 20   restitution 0/0/20, drag 0/0/20
-#     swing: friction for damping                 0      1 19   k 0/0/16, gamma 0/0/0
-#     swing: damping for friction                10      0 10   k 7/0/10, c 0/0/0
-#     swing: pull not linear                      0      1 19   gamma 0/1/19, k 0/0/0
-#     swing: camera turns                         0      0 20   gamma 0/0/2, k 0/0/20
-#     swing: a picture dropped                    0      0 20   gamma 0/0/20, k 0/0/0
-#     swing: clock 0.1 % off                     20      0  0   gamma 20/0/0, k 0/0/0
-#
-# "Yes" although an interval misses the truth: a film of air of 0.02/s and perspective of 1 %, which leave less than the
-# noise shows; damping in place of friction; a scale or a clock that gravity or a stiffness makes up for. Each of these
-# verdicts says what was taken as right, and among it the film of air, the perspective (of pucks; of carts a tilt, which
-# does the same), friction, scale and clock. "Partly" although: one of twenty in either perspective, which name it in
-# one channel only, one in either swing of another law, which name the misfit, and two of six of a ruler that grew. "No"
-# although intervals hold it: a camera that sways, bumpers that push for a while, a picture dropped or repeated; the
-# misfit could have moved what is sought.
+# The table of twenty replicas each is among the site's claims.
 #
 # Run it: `python experiments/trusted_intervals.py [--replicas N] [--only NAME ...]` (some minutes), or with `--smoke`.
 

@@ -1,7 +1,7 @@
-import convergence
 import jax
 import jax.numpy as jnp
 import numpy as np
+import published
 import pytest
 
 import diffcontact as dc
@@ -112,7 +112,7 @@ def test_a_body_that_is_let_go_has_passed_through_nothing(scene, scheme):
 
 def test_agrees_with_velocity_projection_to_first_order():
     schemes = dc.VelocityProjection(), dc.CatchingUp()
-    runs = [convergence.trajectories(convergence.balls_in_box(3, 0.0), scheme, (50, 200)) for scheme in schemes]
+    runs = [published.trajectories(published.balls_in_box(3, 0.0), scheme, (50, 200)) for scheme in schemes]
     coarse, fine = (np.max(np.abs(first.q - second.q)) for first, second in zip(*runs, strict=True))
     # O(h) would be a factor 4; impacts fall differently into the steps.
     assert fine < coarse / 2

@@ -1,7 +1,7 @@
-import convergence
 import jax
 import jax.numpy as jnp
 import numpy as np
+import published
 import pytest
 
 import diffcontact as dc
@@ -19,27 +19,27 @@ BALL = dc.System(
 
 @pytest.mark.parametrize("e", [0.3, 0.8, 1.0])
 def test_energy_and_depth_are_bounded_by_the_step(e):
-    problem = system, params, _, _, T = convergence.balls_in_box(1, e)
-    for steps, run in zip((50, 200), convergence.trajectories(problem, dc.ElasticProjection(), (50, 200)), strict=True):
+    problem = system, params, _, _, T = published.balls_in_box(1, e)
+    for steps, run in zip((50, 200), published.trajectories(problem, dc.ElasticProjection(), (50, 200)), strict=True):
         h, fastest = T / steps, np.max(np.abs(run.u))
         depth = np.max(penetration(system, params, run.t, run.q))
         assert 0 < depth <= 2 * e / (1 + e) * fastest * h
         # (H6) holds. An impact takes up to two steps, in which gravity's work is not accounted for.
         power = np.sum(params["mass"]) * 9.81 * fastest
-        assert convergence.energy_excess(problem, run) <= power * 2 * h
+        assert published.energy_excess(problem, run) <= power * 2 * h
 
 
 def test_without_restitution_it_is_catching_up():
-    problem = convergence.balls_in_box(3, 0.0)
+    problem = published.balls_in_box(3, 0.0)
     schemes = dc.ElasticProjection(), dc.CatchingUp()
-    one, two = (convergence.trajectories(problem, scheme, (50, 200))[1] for scheme in schemes)
+    one, two = (published.trajectories(problem, scheme, (50, 200))[1] for scheme in schemes)
     # The same arithmetic in another order, through impacts.
     np.testing.assert_allclose(one.q, two.q, atol=1e-9)
     np.testing.assert_allclose(one.impulse, two.impulse, atol=1e-7)
 
 
 def test_one_coefficient_only():
-    system, params, q0, u0, _ = convergence.balls_in_box(3, np.full(15, 0.5))
+    system, params, q0, u0, _ = published.balls_in_box(3, np.full(15, 0.5))
     with pytest.raises(ValueError, match=r"one coefficient for all contacts.*\(15,\)"):
         dc.simulate(system, params, q0, u0, [0.0, 0.1], scheme=dc.ElasticProjection())
 

@@ -1,5 +1,5 @@
-import convergence
 import jax.numpy as jnp
+import published
 import pytest
 
 import diffcontact as dc
@@ -8,9 +8,9 @@ pytestmark = pytest.mark.full
 
 
 def test_total_variation_stays_bounded():
-    coarse, fine = convergence.trajectories(convergence.balls_in_box(3, 0.0), dc.VelocityProjection(), (50, 200))
+    coarse, fine = published.trajectories(published.balls_in_box(3, 0.0), dc.VelocityProjection(), (50, 200))
     # Proposition 2.4: a velocity that chattered would have four times the variation with four times the steps.
-    assert convergence.total_variation(fine.u) < 1.3 * convergence.total_variation(coarse.u)
+    assert published.total_variation(fine.u) < 1.3 * published.total_variation(coarse.u)
 
 
 def _round(inside):

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from problems.friction import residual
+from friction_problems import residual
 
 import diffcontact as dc
 from diffcontact.friction import slips

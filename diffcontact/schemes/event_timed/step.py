@@ -437,7 +437,7 @@ class EventTimed(Scheme):
     that comes to its end, whose time carries its derivative, friction that reaches its bound and a load that vanishes:
     there the acceleration is continuous, and nothing depends on the time to first order. Exact for constant forces and
     flat contacts; all else is of the method's order in state and derivative, but for a slip in space that comes to its
-    end on a bent path, whose derivative is of second (`experiments/friction_orders.py`).
+    end on a bent path, whose derivative is of second.
 
     - NO_FRICTION: there may be no finite reaction, because bodies jam, or slip presses a contact together as fast as
       its load opens it (Painleve's paradox). The motion goes on in the modes that were tried last. Where it presses

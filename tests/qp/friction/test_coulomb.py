@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from problems.friction import random_problems, residual
+from friction_problems import random_problems, residual
 from qp_problems import assert_differences, assert_transposed, derivatives, run, with_neighbours
 
 from diffcontact import qp

@@ -7,7 +7,7 @@ import pytest
 from friction.test_coulomb import _problem as problem_of
 from friction.test_coulomb import _residual as residual_of
 from friction.test_coulomb import _solved as flat
-from problems.friction import random_bodies, random_problems
+from friction_problems import random_bodies, random_problems
 from qp_problems import moved, run
 
 from diffcontact import qp

@@ -4,8 +4,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from friction_problems import residual
 from heaps import exactly, heap
-from problems.friction import residual
 from qp_problems import run
 
 from diffcontact import qp

@@ -2,11 +2,12 @@
 
 import json
 
+import coulomb
+import hybrid
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from problems import coulomb, hybrid
 from problems.reference import model
 
 import diffcontact as dc

@@ -2,12 +2,11 @@
 
 import json
 
-import friction_orders
+import coulomb
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from problems import coulomb
 
 import diffcontact as dc
 from diffcontact.status import Status
@@ -21,7 +20,7 @@ def test_the_references_by_reverse_mode(reference, name):
     theta = jnp.array(list(data["parameters"].values()))
     for run in data["runs"]:
         counts = [round(run["T"] / 1e-2)]
-        found, statuses = friction_orders.errors(coulomb.PROBLEMS[name], run, theta, counts, reverse=True, order=4)
+        found, statuses = coulomb.errors(coulomb.PROBLEMS[name], run, theta, counts, reverse=True, order=4)
         assert not statuses.any()
         # As forwards: what fourth order leaves of the ladder and of a given force at this step, 1e-7; rounding else.
         assert np.all(found < {"ladder": 1e-6, "driven_block": 1e-7}.get(name, 2e-11))
@@ -33,7 +32,7 @@ def test_fourth_order(reference, name):
     data = json.loads((reference / f"coulomb/{name}.json").read_text())
     theta, run = jnp.array(list(data["parameters"].values())), data["runs"][-1]
     counts = [round(run["T"] / h) for h in (2e-2, 4e-3)]
-    found, statuses = friction_orders.errors(coulomb.PROBLEMS[name], run, theta, counts, order=4)
+    found, statuses = coulomb.errors(coulomb.PROBLEMS[name], run, theta, counts, order=4)
     assert not statuses.any()
     assert np.all(np.log(found[0] / found[1]) / np.log(counts[1] / counts[0]) > 3.5)
     # The second order has 7e-6 and 2e-5 there.

@@ -3,11 +3,11 @@
 import json
 from functools import partial
 
+import hybrid
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from problems import hybrid
 
 import diffcontact as dc
 

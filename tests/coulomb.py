@@ -6,9 +6,12 @@ Each file there names its parameters in order; the systems here are built from s
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 
 import diffcontact as dc
 
@@ -163,3 +166,32 @@ PROBLEMS = {
     "sphere_masse": _sphere(lies=True),
     "ladder": _ladder(),
 }
+
+
+@cache
+def _ended(problem: Rubbing, reverse: bool, order: int):
+    """(theta, end time, count) -> the Jacobian, and (the state, the status): one program for all runs of a problem."""
+
+    def end(theta, until, count):
+        q0, u0 = problem.start(theta)
+        times = jnp.stack([jnp.zeros(()), until])
+        motion = dc.simulate(problem.system, theta, q0, u0, times, scheme=dc.EventTimed(order=order), substeps=count)
+        state = jnp.concatenate([motion.q[-1], motion.u[-1]])
+        return state, (state, motion.status)
+
+    # Reverse mode has to know how many steps it goes back.
+    return (
+        jax.jit(jax.jacrev(end, has_aux=True), static_argnums=2) if reverse else jax.jit(jax.jacfwd(end, has_aux=True))
+    )
+
+
+def errors(problem: Rubbing, run: dict, theta, counts, *, reverse: bool = False, order: int = 4):
+    """For each number of steps the error of the state and of its Jacobian, (m, 2), and all statuses (m,)."""
+    found, truth = _ended(problem, reverse, order), [np.array(run[key]) for key in ("state", "jacobian")]
+    rows, statuses = [], []
+    for count in counts:
+        jacobian, (state, status) = found(theta, jnp.asarray(run["T"]), int(count) if reverse else jnp.asarray(count))
+        values = zip((state, jacobian), truth, strict=True)
+        rows.append([np.max(np.abs(x - y)) / np.max(np.abs(y)) for x, y in values])
+        statuses.append(int(status))
+    return np.array(rows), np.array(statuses)

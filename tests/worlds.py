@@ -1,4 +1,4 @@
-"""Worlds that nobody chose, for `random_worlds.py`: families of systems, and how their parameters are drawn."""
+"""Worlds that nobody chose: families of systems, and how their parameters are drawn."""
 
 from __future__ import annotations
 
