@@ -27,8 +27,6 @@ from worlds import DURATION, FAMILIES, RUBBING, Family, clearance
 
 import diffcontact as dc
 
-pytestmark = pytest.mark.full
-
 # Of each family; 10 000 of each scheme have been tried, in an hour and a half of a core.
 WORLDS = 64
 
@@ -46,6 +44,9 @@ SCHEMES = {
     "VelocityProjection": dc.VelocityProjection(),
     "PercussionFriction": dc.PercussionFriction(),
 }
+
+
+TIERS = [pytest.mark.full] + [pytest.mark.studies] * (len(FAMILIES) - 1)
 
 
 def schemes_for(family: Family) -> list[str]:
@@ -240,7 +241,12 @@ def compiled(family: Family, name: str | None) -> Callable:
     return nearby(family) if name is None else both_steps(family, SCHEMES[name])
 
 
-@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+# The first compiles for two minutes, all of them for half an hour.
+@pytest.mark.parametrize(
+    "family",
+    [pytest.param(family, marks=mark) for family, mark in zip(FAMILIES, TIERS, strict=True)],
+    ids=lambda family: family.name,
+)
 def test_status_0_is_right(family):
     # What nearby starts do is the same for all schemes with the same e: it is found once.
     for still in (False, True):
@@ -257,6 +263,7 @@ def test_status_0_is_right(family):
                 assert which.size == 0, f"{row.family} by {row.scheme}: worlds {which} {kind}"
 
 
+@pytest.mark.full
 def test_worlds_begin_in_the_open_and_differ():
     for family in FAMILIES[:-1]:
         batch, again = (worlds(family, 8, seed=3) for _ in range(2))
