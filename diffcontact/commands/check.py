@@ -10,7 +10,7 @@ import numpy as np
 
 from diffcontact.commands.complaint import ExitCode, about
 from diffcontact.commands.options import add_scene
-from diffcontact.commands.steps import accuracy
+from diffcontact.commands.setting import accuracy
 from diffcontact.host.messages import say
 from diffcontact.host.progress import stage
 from diffcontact.hypotheses import report

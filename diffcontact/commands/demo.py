@@ -12,7 +12,7 @@ import numpy as np
 from diffcontact.commands.complaint import ExitCode
 from diffcontact.commands.fit import fit_and_report
 from diffcontact.commands.options import path
-from diffcontact.commands.overwriting import require_own
+from diffcontact.commands.output import require_own
 from diffcontact.host.files import require_writable, write_atomically
 from diffcontact.host.messages import say
 from diffcontact.host.progress import stage

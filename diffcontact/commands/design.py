@@ -20,17 +20,16 @@ import numpy as np
 
 from diffcontact.commands.complaint import ExitCode, about
 from diffcontact.commands.options import add_scene, count, path
-from diffcontact.commands.overwriting import is_design, require_own, results_folder
-from diffcontact.commands.results import written_all_the_same
+from diffcontact.commands.output import is_design, require_own, results_folder, written_all_the_same
 from diffcontact.commands.setting import RANGE, parse_times, setting
 from diffcontact.host.files import require_writable, write_atomically
 from diffcontact.host.messages import did_you_mean, say, shown
 from diffcontact.identify import Design, Interval, design
 from diffcontact.identify.experiment.candidates import CHANNELS, DURATION, FRAME_RATE, RECORDING, RUNS
 from diffcontact.scene.document import Scene, read_scene
-from diffcontact.scene.numerals import number
 from diffcontact.scene.preparation import PreparedRun
 from diffcontact.scene.study import Study, read_study
+from diffcontact.scene.units import number
 
 HELP = "say what to film next, so that a parameter becomes as certain as possible"
 EXAMPLE = "design out/demo/carts.toml --sought restitution --control duration=2:6 --out out/next"

@@ -13,30 +13,33 @@ import json
 import logging
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
 from diffcontact.commands.complaint import ExitCode, about
-from diffcontact.commands.options import add_scene, count, file_of, path
-from diffcontact.commands.setting import RANGE, parse_times, read_values, setting
-from diffcontact.commands.steps import enough, halved, tolerance
+from diffcontact.commands.options import add_scene, count, path
+from diffcontact.commands.output import file_of
+from diffcontact.commands.setting import RANGE, parse_times, read_values, setting, tolerance
 from diffcontact.ensemble import ensemble
 from diffcontact.host.files import require_writable
 from diffcontact.host.messages import did_you_mean, say, shown
 from diffcontact.host.progress import stage
+from diffcontact.refinement import OF_THE_STEP, change, judged
 from diffcontact.scene.document import Scene, read_scene
 from diffcontact.scene.study import require_possible
 from diffcontact.scene.ties import followed
 from diffcontact.simulate import simulate
 from diffcontact.status import Status
+from diffcontact.trajectory import Trajectory
 
 HELP = "simulate a scene for many values of its parameters"
 EXAMPLE = "ensemble out/demo/carts.toml --vary restitution=0.5:0.9:1000 --out out/runs.h5"
@@ -44,6 +47,8 @@ EXAMPLE = "ensemble out/demo/carts.toml --vary restitution=0.5:0.9:1000 --out ou
 _VARIED = re.compile(r"\s*(\w+)\s*(?:\[\s*([0-9]{1,9})\s*\])?\s*=(.*)")
 # Above it there is no memory for the parameters and no disk for the motions.
 _MOST_LANES = 10**7
+# Of an ensemble, so many lanes tell how many steps all of them take: no more than that in all.
+_ASKED, _MOST_STEPS = 9, 2**16
 # For a scheduler to answer [s].
 _PATIENCE = 10
 
@@ -287,3 +292,45 @@ def _batch(document: Scene, variations: Sequence[Variation], params: Mapping[str
             for lane in lanes:
                 require_possible(document.parameters[name], document, lane)
     return batch | led
+
+
+def enough(
+    run: Callable[[Any, jax.Array], Trajectory], batch: dict[str, NDArray], intervals: int, allowed: float
+) -> int:
+    """A number of substeps with which lanes that are spread over an ensemble change by no more than is allowed.
+
+    Args:
+        run: the parameters of a lane and the number of substeps () -> its motion.
+        batch: (n, ...) the parameters that lanes differ in.
+        intervals: between the times of each.
+        allowed: the largest change, when the steps are halved, of any position or velocity.
+
+    Returns:
+        An even number: half of it is what it was compared with. Lanes that no number mends do not count, where there
+        are others.
+    """
+    lanes = next(iter(batch.values())).shape[0]
+    some = np.unique(np.linspace(0, lanes - 1, _ASKED).round().astype(int))
+    asked = {name: jnp.asarray(values[some]) for name, values in batch.items()}
+    moved, changed = jax.jit(jax.vmap(run, (0, None))), jax.jit(jax.vmap(change))
+    number, coarse = 1, moved(asked, jnp.array(1))
+    needed = np.where(np.isin(coarse.status, OF_THE_STEP), 0, 2)
+    while number == 1 or 2 * number * intervals <= _MOST_STEPS:
+        number *= 2
+        fine = moved(asked, jnp.array(number))
+        right = (np.asarray(changed(coarse, fine)) <= allowed) & (np.asarray(fine.status) == Status.OK)
+        needed[(needed == 0) & right] = number
+        if np.all(needed):
+            break
+        coarse = fine
+    return int(needed.max()) or number
+
+
+def halved(run: Callable[[jax.Array], Trajectory], number: int, allowed: float) -> Trajectory:
+    """The motion with a number of substeps, TOO_COARSE where half as many change it by more than is allowed.
+
+    Pure: jit and vmap.
+    """
+    both = jax.lax.map(run, jnp.array([number // 2, number]))
+    coarse, fine = jax.tree.map(lambda x: x[0], both), jax.tree.map(lambda x: x[1], both)
+    return judged(fine, change(coarse, fine), allowed)

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from diffcontact.commands.complaint import ExitCode, about, complain
 from diffcontact.commands.options import add_scene, path
-from diffcontact.commands.overwriting import is_result, require_own, results_folder
-from diffcontact.commands.results import written_all_the_same
+from diffcontact.commands.output import is_result, require_own, results_folder, written_all_the_same
 from diffcontact.host.files import require_writable
 from diffcontact.host.messages import say
 from diffcontact.identify import compare_laws

@@ -7,7 +7,8 @@ import errno
 from pathlib import Path
 
 from diffcontact.commands.complaint import ExitCode
-from diffcontact.commands.options import file_of, path
+from diffcontact.commands.options import path
+from diffcontact.commands.output import file_of
 from diffcontact.host.files import require_writable, write_new
 from diffcontact.host.messages import one_line, say
 

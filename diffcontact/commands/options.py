@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from diffcontact.scene.numerals import whole
+from diffcontact.scene.units import whole
 
 
 def add_scene(parser: argparse.ArgumentParser) -> None:
@@ -33,20 +33,6 @@ def path(text: str) -> Path:
     if not text.strip() or "\0" in text:
         raise argparse.ArgumentTypeError(f"{text!r}, expected the name of a file or folder")
     return Path(text)
-
-
-def file_of(out: Path, name: str) -> Path:
-    """The file that `--out` names, where a command writes one: a folder holds it under its usual name.
-
-    Args:
-        out: a name with an ending is the file, any other one and a folder that is there the folder.
-        name: the usual name.
-
-    Example:
-        >>> str(file_of(Path("out/mine"), "motion.html")), str(file_of(Path("out/ball.html"), "motion.html"))
-        ('out/mine/motion.html', 'out/ball.html')
-    """
-    return out / name if out.is_dir() or not out.suffix else out
 
 
 def count(text: str) -> int:

@@ -1,9 +1,10 @@
-"""The parameters and times at which a scene is simulated: those of its data, or its own."""
+"""At which parameters and times a scene is simulated, those of its data or its own, and in which steps."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,12 +12,15 @@ from numpy.typing import NDArray
 from diffcontact.drawing import Draw
 from diffcontact.host.messages import shown
 from diffcontact.scene.document import Scene
-from diffcontact.scene.numerals import number, whole
 from diffcontact.scene.reading import FROM_DATA
 from diffcontact.scene.study import read_study, require_possible
 from diffcontact.scene.ties import followed
+from diffcontact.scene.units import number, whole
 
 RANGE = "LOW:HIGH:COUNT"
+# Of the motion, where the noise is not one of lengths.
+_TOLERANCE = 1e-6
+_PART_OF_NOISE = 0.1
 # Above it there is no memory for the motion.
 _MOST_TIMES = 10**6
 
@@ -106,3 +110,15 @@ def setting(
         if name not in later:
             require_possible(parameter, document, params[name])
     return params, grid, None
+
+
+def accuracy(document: Scene) -> dict[str, Any]:
+    """What `simulate` is told of a scene's steps: their number, or what shorter ones may change."""
+    if isinstance(document.substeps, str):
+        return {"substeps": document.substeps, "tolerance": tolerance(document)}
+    return {"substeps": document.substeps}
+
+
+def tolerance(document: Scene) -> float:
+    """What shorter steps may change of a position or a velocity, in the system's units."""
+    return _TOLERANCE if document.preparation.hears else _PART_OF_NOISE * document.noise

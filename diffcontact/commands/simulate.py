@@ -8,11 +8,9 @@ from dataclasses import replace
 import jax.numpy as jnp
 
 from diffcontact.commands.complaint import ExitCode, about
-from diffcontact.commands.options import add_scene, file_of, path
-from diffcontact.commands.overwriting import require_own, results_folder
-from diffcontact.commands.results import written_all_the_same
-from diffcontact.commands.setting import RANGE, parse_times, setting
-from diffcontact.commands.steps import accuracy
+from diffcontact.commands.options import add_scene, path
+from diffcontact.commands.output import file_of, require_own, results_folder, written_all_the_same
+from diffcontact.commands.setting import RANGE, accuracy, parse_times, setting
 from diffcontact.host.files import require_writable
 from diffcontact.host.messages import say
 from diffcontact.host.progress import stage

@@ -2,7 +2,7 @@
 
 [system]         kind and options of a ready-made system           -> diffcontact.scene.kinds
                  drive: the column that drives it
-[data]           files, noise, scale                               -> diffcontact.scene.scale
+[data]           files, noise, scale                               -> diffcontact.scene.parameters
                  times, window, decimal, missing, ...              -> diffcontact.scene.reading
 [preparation]    from columns to the system's coordinates          -> diffcontact.scene.preparation
 [parameters.x]   value, unit, bounds, free, per_run, prior         -> diffcontact.scene.parameters
@@ -30,15 +30,13 @@ from diffcontact.identify.search.shooting import SHOOTING
 from diffcontact.scene.keys import Table
 from diffcontact.scene.kinds import KINDS
 from diffcontact.scene.measurements import Measurements, read_measurements
-from diffcontact.scene.numerals import SIZES
-from diffcontact.scene.parameters import Parameter, read_parameters
+from diffcontact.scene.parameters import UNIT, Parameter, Scaled, read_parameters, read_scale, require_pixels
 from diffcontact.scene.preparation import PREPARATIONS, Preparation, PreparedRun
 from diffcontact.scene.reading import KEYS as READING_KEYS
 from diffcontact.scene.reading import Reading, rate_of
 from diffcontact.scene.ready import Quantity, ReadySystem
-from diffcontact.scene.scale import UNIT, Scaled, read_scale, require_pixels
 from diffcontact.scene.ties import Tie, read_ties, wholly_tied
-from diffcontact.scene.units import Unit
+from diffcontact.scene.units import SIZES, Unit
 
 KEYS = {
     "title": "of the report; the file's name by default",

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diffcontact.host.messages import did_you_mean, shown
-from diffcontact.scene.numerals import SIZES, sizable
-from diffcontact.scene.units import Unit, factor
+from diffcontact.scene.units import SIZES, Unit, factor, sizable
 
 # Of a table like `noise = { value = 0.1, unit = "mm" }`.
 QUANTITY_KEYS = {"value": "a number", "unit": "of it, the system's by default"}

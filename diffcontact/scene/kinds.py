@@ -8,32 +8,273 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import lru_cache
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
+from diffcontact import shapes
 from diffcontact.host.messages import shown
-from diffcontact.scene.contacts import (
-    FRICTION_OPTION,
-    LAW_OPTION,
-    RUBBING_LAW,
-    friction_law,
-    of_friction,
-    of_law,
-    places,
-    restitution_law,
-    state,
-    told,
-    turns,
-    unit_normals,
-)
 from diffcontact.scene.keys import Table
-from diffcontact.scene.ready import IMPACT_LAW, Derived, Drive, Quantity, ReadySystem
-from diffcontact.scene.rigid_bodies import BODIES, rigid_bodies
+from diffcontact.scene.ready import IMPACT_LAW, Derived, Drive, Quantity, ReadySystem, Turned
+from diffcontact.shapes import Shape
 from diffcontact.system import IMPACT_LAWS
-from diffcontact.systems import balls, bouncing_ball, carts, laws, particle_line, pendulum, single_impact
+from diffcontact.systems import balls, bodies, bouncing_ball, carts, laws, particle_line, pendulum, poses, single_impact
 from diffcontact.systems.single_impact import KINDS as STRUCK
 from diffcontact.systems.surfaces import Balls
+
+LAW_OPTION = f"how restitution depends on the speed of approach: {', '.join(map(repr, laws.LAWS))}"
+FRICTION_OPTION = f"how friction in impacts does: {', '.join(map(repr, laws.FRICTION_LAWS))}"
+RUBBING_LAW = (
+    "M(q) du = f dt + impacts and Coulomb's friction |beta| <= mu lambda opposite to the slip, also in impacts, where "
+    "v_N+ = -e v_N- and, while they grip, v_T+ = -e_t v_T-; every impact, stick and slip at its own time"
+)
+
+
+def restitution_law(options: Table, *more: str) -> str:
+    """How restitution depends on the speed of approach: one of `systems.laws.LAWS`, or one of these."""
+    return options.choice("restitution", (*laws.LAWS, *more), "constant")
+
+
+def friction_law(options: Table) -> str:
+    """How friction depends on the speed of approach: one of `systems.laws.FRICTION_LAWS`."""
+    return options.choice("friction", tuple(laws.FRICTION_LAWS), "constant")
+
+
+def of_friction(law: str) -> dict[str, Quantity]:
+    """The parameters of a law of friction."""
+    loss = {name: Quantity("s/m", what=f"of the law {law!r}") for name in laws.besides_friction(law)}
+    return {"friction": Quantity(low=0.0, what="Coulomb's coefficient")} | loss
+
+
+def of_law(law: str, length: str = "m", time: str = "s") -> dict[str, Quantity]:
+    """What a law of restitution has besides `restitution`."""
+    units = {1: f"{length}/{time}", 0: "1", -1: f"{time}/{length}"}
+    return {
+        one.name: Quantity(
+            units[one.speed], low=one.low, positive=one.choice, optional=one.choice, what=f"of the law {law!r}"
+        )
+        for one in laws.LAWS[law].coefficients
+    }
+
+
+def told(law: str, text: str = IMPACT_LAW, friction: str = "constant") -> str:
+    """What a system with a law of restitution, and one of friction, obeys."""
+    parts = [] if law == "constant" else [f"e = {laws.LAWS[law].formula}"]
+    parts += [] if friction == "constant" else ["in impacts mu = friction - friction_loss v"]
+    return f"{text}; {' and '.join(parts)} at the speed of approach v" if parts else text
+
+
+def unit_normals(options: Table, dimension: int) -> np.ndarray:
+    """(p, dimension) unit normals of the planes."""
+    normals = options.numbers("planes")
+    if normals.ndim != 2 or normals.shape[1] != dimension or not np.all(np.isfinite(normals)):
+        raise options.fail(
+            "planes", f"{shown(normals.tolist())}, expected a list of normals of {dimension} numbers each"
+        )
+    lengths = np.linalg.norm(normals, axis=1, keepdims=True)
+    if not np.all(lengths > 0):
+        raise options.fail("planes", f"{shown(normals.tolist())}, expected normals that are not zero")
+    return normals / lengths
+
+
+# Measured quaternions, a row for each sample and four columns for each body, among the params of a run.
+_ORIENTATION = "measured_orientation"
+
+
+def turns(count: int, dimension: int) -> dict[str, Quantity]:
+    """How so many bodies are turned at the first time, and how they turn."""
+    each = {2: 1, 3: 3}[dimension]
+    what = {2: "of each body at the first time", 3: "rotation vector of each body at the first time"}[dimension]
+    return {
+        "spin0": Quantity("rad/s", (count * each,), what="angular velocities at the first time"),
+        "angle0": Quantity("rad", (count * each,), optional=True, what=what),
+    }
+
+
+@lru_cache(maxsize=128)
+def places(count: int, dimension: int) -> tuple[Callable, Callable, Turned]:
+    """The state at the first time of so many bodies that turn, the centres in a trajectory, and how they are turned."""
+    straight = np.tile({2: [0.0], 3: [1.0, 0.0, 0.0, 0.0]}[dimension], (count, 1))
+
+    def initial(params):
+        place, velocity, turning = (jnp.reshape(params[name], (count, -1)) for name in ("q0", "u0", "spin0"))
+        turn = jnp.asarray(straight, place.dtype)
+        if "angle0" in params:
+            angle = jnp.asarray(jnp.reshape(params["angle0"], (count, -1)), place.dtype)
+            turn = angle if dimension == 2 else poses.quaternion(angle)
+        q0 = jnp.concatenate([place, turn], axis=1)
+        return q0.ravel(), jnp.concatenate([velocity, turning], axis=1).ravel()
+
+    def observe(trajectory, params):
+        del params
+        samples = trajectory.q.shape[0]
+        return trajectory.q.reshape(samples, count, -1)[:, :, :dimension].reshape(samples, -1)
+
+    def turned(trajectory, params):
+        angles = trajectory.q.reshape(trajectory.q.shape[0], count, -1)[:, :, dimension]
+        return jnp.concatenate([observe(trajectory, params), angles], axis=1)
+
+    def oriented(trajectory, params):
+        seen = {str(body): columns for body, columns in enumerate(jnp.split(params[_ORIENTATION], count, axis=1))}
+        off = [poses.orientation(name, int(name))(trajectory, seen) for name in seen]
+        return jnp.concatenate([observe(trajectory, params), *off], axis=1)
+
+    if dimension == 2:
+        return initial, observe, Turned(turned, count, 1)
+    return initial, observe, Turned(oriented, count, 4, _ORIENTATION)
+
+
+def state(d: int, length: str = "m", time: str = "s") -> dict[str, Quantity]:
+    """Coordinates and velocities at the first time, d of each."""
+    return {
+        "q0": Quantity(length, (d,), what="coordinates at the first time"),
+        "u0": Quantity(f"{length}/{time}", (d,), what="velocities at the first time"),
+    }
+
+
+BODIES: Mapping[str, str] = {
+    "dimension": "2 or 3",
+    "bodies": "one table for each body, by its name",
+    "planes": "a list of their normals, which point towards the bodies and may have any length",
+    "pairs": "false: they do not meet each other (true); of two that meet one must be a ball",
+    "restitution": LAW_OPTION,
+    "friction": FRICTION_OPTION,
+    "impact_law": 'what restitution is a ratio of: velocities, "newton" (default), impulses, "poisson", or energies, '
+    '"stronge"',
+}
+BODY: Mapping[str, str] = {
+    "shape": "box, polygon, polyhedron, ellipse, ellipsoid or ball",
+    "sides": "of a box: its two or three lengths",
+    "vertices": "of a polygon, in order, or of a polyhedron: places from the centre of mass",
+    "semi_axes": "of an ellipse or ellipsoid: half its extent along each axis",
+    "radius": "of a ball",
+    "unit": 'of these lengths ("m")',
+}
+# What says how large each of them is.
+_SHAPES: Mapping[str, tuple[Callable[[Any], Shape], str]] = {
+    "box": (shapes.Box, "sides"),
+    "polygon": (shapes.Polygon, "vertices"),
+    "polyhedron": (shapes.Polyhedron, "vertices"),
+    "ellipse": (shapes.Ellipse, "semi_axes"),
+    "ellipsoid": (shapes.Ellipsoid, "semi_axes"),
+    "ball": (shapes.Ball, "radius"),
+}
+_SIZES = tuple(dict.fromkeys(size for _, size in _SHAPES.values()))
+# Contacts of more bodies than that no scene holds.
+_MOST = 100
+
+_RESTITUTION = {
+    "newton": "v_N+ = -e v_N- (Newton) and, while they grip, v_T+ = -e_t v_T-",
+    "poisson": "the normal impulse of restitution is e times that of compression (Poisson)",
+    "stronge": "the normal force gives back e^2 of the work that compression took (Stronge)",
+}
+
+
+def rigid_bodies(options: Table) -> ReadySystem:
+    """Rigid bodies that fall, tumble and slide on planes; see `systems.bodies`.
+
+    Options: those of `BODIES`, and of each body those of `BODY`.
+
+    Parameters: `mass` (count,), `gravity`, `restitution`, `friction`, with planes `plane_offset` (p,), by Newton's law
+    `tangential_restitution` where it is not 0. `inertia` is (count,) in a plane, and in space of bodies that are alike
+    about all axes (cubes, balls); (count, 3), about the axes of each body, of others; without it they are homogeneous.
+    At the first time `q0` and `u0`, places and velocities of the centres of mass, `angle0`, how they are turned,
+    (count,) or as rotation vectors (3 count,), and `spin0`, alike.
+    """
+    options.expect("kind", *BODIES)
+    dimension = options.integer("dimension", least=2, most=3)
+    own = _bodies(options, dimension)
+    law, rubbing, count = restitution_law(options), friction_law(options), len(own)
+    impact_law = options.choice("impact_law", _RESTITUTION, "newton")
+    normals = unit_normals(options, dimension) if "planes" in options else None
+    pairs = options.flag("pairs", True)
+
+    def planes(t, params):
+        del t
+        return normals, params["plane_offset"]
+
+    try:
+        system = bodies(
+            own,
+            dimension,
+            None if normals is None else planes,
+            pairs=pairs,
+            restitution=law,
+            friction=rubbing,
+            impact_law=impact_law,
+        )
+    except ValueError as error:
+        raise options.fail("bodies", str(error)) from None
+    quantities = {
+        "mass": Quantity("kg", (count,), low=0.0, positive=True, what="of each body"),
+        "inertia": _inertia(own, dimension),
+        "gravity": Quantity("m/s^2", (dimension,), what="an acceleration along each axis"),
+        "restitution": Quantity(low=0.0, high=1.0),
+        **of_law(law),
+        **of_friction(rubbing),
+    }
+    if normals is not None:
+        quantities["plane_offset"] = Quantity("m", (len(normals),), what="from the origin along each plane's normal")
+    if impact_law == "newton":
+        quantities["tangential_restitution"] = Quantity(
+            low=-1.0, high=1.0, optional=True, what="by how much an impact that grips turns the slip round"
+        )
+    initial, observe, turned = places(count, dimension)
+    text = (
+        "M(q) du = f dt + impacts and Coulomb's friction |beta| <= mu lambda opposite to the slip, also in impacts, "
+        f"where {_RESTITUTION[impact_law]}; every impact, stick and slip at its own time"
+    )
+    return ReadySystem(
+        system,
+        quantities | state(count * dimension) | turns(count, dimension),
+        law=told(law, text, rubbing),
+        initial=initial,
+        observe=observe,
+        turned=turned,
+    )
+
+
+def _bodies(options: Table, dimension: int) -> tuple[Shape, ...]:
+    """The shape of each body, in the order of the scene."""
+    tables = options.table("bodies")
+    if not 0 < len(tables.data) <= _MOST:
+        raise options.fail("bodies", f"{len(tables.data)} of them, expected from 1 to {_MOST}")
+    return tuple(_shape(tables.table(name), dimension) for name in tables.data)
+
+
+def _shape(body: Table, dimension: int) -> Shape:
+    body.expect(*BODY)
+    kind = body.choice("shape", _SHAPES)
+    build, size = _SHAPES[kind]
+    for other in _SIZES:
+        if other in body and other != size:
+            raise body.fail(other, f"of a {kind}, expected {size} alone")
+    lengths = body.numbers(size) * body.factor("unit", "m")
+    if not np.all(np.isfinite(lengths)):
+        raise body.fail(size, f"{shown(lengths.tolist())}, expected finite lengths")
+    try:
+        made = build(lengths.tolist())
+    except ValueError as error:
+        raise body.fail(size, str(error)) from None
+    if not made.fits(dimension):
+        raise body.fail("shape", f"a {kind} like this is none of {dimension} dimensions, as system.dimension says")
+    return made
+
+
+def _inertia(own: tuple[Shape, ...], dimension: int) -> Quantity:
+    """Moments of inertia: one of each body where all axes are alike."""
+    count = len(own)
+    try:
+        moments, homogeneous = [np.asarray(shape.inertia(dimension)) for shape in own], True
+    except ValueError:  # Their origin is not where the centre of mass of a homogeneous one is.
+        moments, homogeneous = [], False
+    alike = dimension == 2 or (homogeneous and all(moment.ndim == 0 for moment in moments))
+    what = "of bodies that are not homogeneous" if homogeneous else "of each body; one is not homogeneous"
+    shape = (count,) if alike else (count, 3)
+    return Quantity("kg*m^2", shape, low=0.0, positive=True, optional=homogeneous, what=what)
+
 
 # More bodies or bounces than that no scene holds, and every pair of them is a contact.
 _BODIES = 1000

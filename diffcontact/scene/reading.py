@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from diffcontact.host.messages import shown
 from diffcontact.scene.keys import Table
-from diffcontact.scene.numerals import is_number
+from diffcontact.scene.units import is_number
 
 KEYS = {
     "time": "the column of the times; without it rows are counted, as frames",

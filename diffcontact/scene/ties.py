@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from diffcontact.host.messages import did_you_mean, shown
 from diffcontact.identify import Interval, Normal, Positive, Real
 from diffcontact.scene.keys import Table
-from diffcontact.scene.numerals import number
 from diffcontact.scene.parameters import Parameter
+from diffcontact.scene.units import number
 
 _INDEX = r"\s*[0-9]{1,9}\s*"
 _NAME = rf"([A-Za-z_]\w*)(?:\[({_INDEX}(?:,{_INDEX})*)\])?"

@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import date
 
 from diffcontact.host.messages import did_you_mean, shown
 
@@ -166,3 +167,179 @@ def _missing_angle(given: Unit, wanted: Unit) -> str:
         return ""
     as_in = ", ".join(repr(wanted.symbol.replace("rad", angle)) for angle in ("rad", "deg", "turn"))
     return f": of no angle, expected as in {as_in}"
+
+
+# Beyond them squares, and products of a few, leave the range of a float64 (1e-308 to 1e308).
+SMALLEST, LARGEST = 1e-40, 1e40
+SIZES = f"0 or a size from {SMALLEST:g} to {LARGEST:g}"
+
+_WHOLE = re.compile(r"[+-]?\d{1,18}", re.ASCII)
+_MOMENT = re.compile(r"(?:(\d{4}-\d\d-\d\d)[T ])?(\d{1,3}):([0-5]\d):([0-5]\d(?:[.,]\d+)?)Z?", re.ASCII)
+_NOT_FINITE = re.compile(r"[+-]?(nan|inf|infinity)", re.IGNORECASE)
+
+
+def number(text: str) -> float:
+    """The number that a text spells; Python's `float` would take 2_00.1, nan and the digits of every script.
+
+    Raises:
+        ValueError: what it is instead, or what was expected, for the end of a message.
+
+    Example:
+        >>> number(" -1.5e3 ")
+        -1500.0
+        >>> number("2_00.1")
+        Traceback (most recent call last):
+        ValueError: '2_00.1' is not a number
+        >>> number("nan")
+        Traceback (most recent call last):
+        ValueError: 'nan', expected a finite number
+    """
+    try:
+        value = float(text)
+    except ValueError:
+        raise ValueError(f"{shown(text.strip())} is not a number") from None
+    if not text.isascii() or "_" in text:
+        raise ValueError(f"{shown(text.strip())} is not a number")
+    if not sizable(value):
+        finite = _NOT_FINITE.fullmatch(text.strip()) is None
+        raise ValueError(f"{shown(text.strip())}, expected {SIZES if finite else 'a finite number'}")
+    return value
+
+
+def moment(text: str) -> float:
+    """Seconds that a text spells as hours, minutes and seconds, since midnight or, with a date, since 1970.
+
+    Raises:
+        ValueError: it spells none.
+
+    Example:
+        >>> moment("00:01:02,5"), moment("1970-01-02T00:00:00.25Z")
+        (62.5, 86400.25)
+    """
+    found = _MOMENT.fullmatch(text.strip())
+    if found is None:
+        raise ValueError(f"{shown(text.strip())} is no time of a clock")
+    days = (date.fromisoformat(found[1]) - date(1970, 1, 1)).days if found[1] else 0
+    return 86400.0 * days + 3600 * int(found[2]) + 60 * int(found[3]) + float(found[4].replace(",", "."))
+
+
+def is_number(text: str) -> bool:
+    """Whether `number` takes a text.
+
+    Example:
+        >>> is_number("-1.5e3"), is_number("-"), is_number("nan")
+        (True, False, False)
+    """
+    try:
+        number(text)
+    except ValueError:
+        return False
+    return True
+
+
+def whole(text: str) -> int:
+    """The whole number that a text spells, of 18 digits at most.
+
+    Raises:
+        ValueError: as `number`.
+
+    Example:
+        >>> whole("250")
+        250
+    """
+    if _WHOLE.fullmatch(text.strip()) is None:
+        raise ValueError(f"{shown(text.strip())} is not a whole number")
+    return int(text)
+
+
+def sizable(value: float) -> bool:
+    """Whether a number is 0 or of a size that can be squared; NaN is not.
+
+    Example:
+        >>> sizable(0.0), sizable(-9.81), sizable(1e300), sizable(1e-320), sizable(float("nan"))
+        (True, True, False, False, False)
+    """
+    return value == 0.0 or SMALLEST <= abs(value) <= LARGEST
+
+
+_PLAIN = r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?"
+_NUMBER = re.compile(rf"\s*{_PLAIN}\s*")
+_COMMA = re.compile(r"\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*")
+# As typesetting has them: hyphens, dashes, minus signs, a wide one.
+_MINUS = "\u2010\u2011\u2012\u2013\u2014\u2212\ufe63\uff0d"
+_SIGNED = re.compile(rf"[{_MINUS}]\s*{_PLAIN}")
+# In groups of three, as 1,234.5 and 12'345 and, with blanks that keep a line together, 1 234,5.
+_GROUPED = re.compile(r"[+-]?\d{1,3}([,.' \u2019\u00a0\u2009\u202f])\d{3}(\1\d{3})*([.,]\d*)?")
+_MEASURED = re.compile(rf"{_PLAIN}\s*(?P<unit>[^\d\s]\S*)")
+# Behind # spreadsheets write errors, as #DIV/0!
+_DIGIT = re.compile(r"[^#]*\d")
+
+
+def is_plain(field: str, delimiter: str) -> bool:
+    """Whether a field is a number that can be read; the numbers of a comma-separated text have no commas.
+
+    Example:
+        >>> is_plain("-1,5", ";"), is_plain("-1,5", ","), is_plain("1,234.5", ";")
+        (True, False, False)
+    """
+    if ":" in field and delimiter != ":":
+        return _is_moment(field)
+    return bool(_NUMBER.fullmatch(field)) and not (delimiter == "," and "," in field)
+
+
+def _is_moment(field: str) -> bool:
+    try:
+        moment(field)
+    except ValueError:
+        return False
+    return True
+
+
+def has_decimal_comma(field: str) -> bool:
+    """Whether a field is a number with a comma for its decimal point.
+
+    Example:
+        >>> has_decimal_comma("-1,5"), has_decimal_comma("1.5")
+        (True, False)
+    """
+    return bool(_COMMA.fullmatch(field))
+
+
+def is_meant(field: str, delimiter: str) -> bool:
+    """Whether a field is a number for whoever wrote it.
+
+    Example:
+        >>> [is_meant(text, ";") for text in ("1,234.5", "\\u22121.5", "3 mm", "-", "2026-01-02", "1A")]
+        [True, True, True, False, False, False]
+    """
+    return is_plain(field, delimiter) or _mistake(field.strip()) != ""
+
+
+def require_word(field: str) -> None:
+    """Refuse what stands in a column of numbers, is none that can be read, and yet no word for a lost sample.
+
+    Raises:
+        ValueError: it has digits; the end of a message says what is wrong with them.
+
+    Example:
+        >>> require_word("not found")
+        >>> require_word("1,234.5")
+        Traceback (most recent call last):
+        ValueError: '1,234.5' has a separator of thousands, expected digits alone
+    """
+    if _DIGIT.match(field):
+        raise ValueError(f"{shown(field)} {_mistake(field) or 'is not a number, expected one or an empty field'}")
+
+
+def _mistake(text: str) -> str:
+    """What keeps a number from being read, or ""."""
+    if _SIGNED.fullmatch(text):
+        return f"begins with U+{ord(text[0]):04X}, expected the minus sign '-'"
+    if _NUMBER.fullmatch(text):
+        return "has a comma in a text whose fields are between commas, expected a point"
+    if _GROUPED.fullmatch(text):
+        return "has a separator of thousands, expected digits alone"
+    measured = _MEASURED.fullmatch(text)
+    if measured and is_unit(measured["unit"]):
+        return f"has the unit {measured['unit']!r}, expected it in the header"
+    return ""

@@ -12,9 +12,7 @@ from command_line import BALL, assert_one_line, write
 from diffcontact.commands.cli import _parser, main
 from diffcontact.commands.complaint import complain
 from diffcontact.commands.demo import SCENE
-from diffcontact.commands.options import file_of
-from diffcontact.commands.overwriting import results_folder
-from diffcontact.commands.results import written_all_the_same
+from diffcontact.commands.output import file_of, results_folder, written_all_the_same
 from diffcontact.host import files
 from diffcontact.host.messages import say
 from diffcontact.scene.document import read_scene

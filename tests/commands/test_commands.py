@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from command_line import assert_one_line, write
 
-from diffcontact.commands import bench, doctor
+from diffcontact.commands import doctor
 from diffcontact.commands.cli import main
 from diffcontact.report import is_page
 
@@ -92,15 +92,15 @@ def test_wrong_products_are_counted(monkeypatch):
 
 @pytest.mark.parametrize(("error", "verdict"), [(1e-13, "right"), (1e-11, "WRONG"), (float("nan"), "WRONG")])
 def test_a_device_that_computes_wrongly_is_named(monkeypatch, capsys, error, verdict):
-    monkeypatch.setattr(bench, "_errors", lambda: iter([("projection", error, 1e-12), ("other", 0.0, 1e-12)]))
-    monkeypatch.setattr(bench, "_cases", lambda most: iter(()))
-    assert bench.bench() == (verdict == "right")
+    monkeypatch.setattr(doctor, "_errors", lambda: iter([("projection", error, 1e-12), ("other", 0.0, 1e-12)]))
+    monkeypatch.setattr(doctor, "_cases", lambda most: iter(()))
+    assert doctor.bench() == (verdict == "right")
     assert f"allowed: {verdict}" in capsys.readouterr().out
 
 
 @pytest.mark.full
 def test_this_device_is_right(capsys):
-    assert bench.bench(1)
+    assert doctor.bench(1)
     said = capsys.readouterr().out
     assert "WRONG" not in said
     assert said.count("10 spheres") == 2
@@ -108,7 +108,7 @@ def test_this_device_is_right(capsys):
 
 @pytest.mark.full
 def test_a_row_tells_how_many_in_a_second(capsys):
-    bench._row("doubled", 5, lambda x: 2 * x, jnp.ones((64, 3)))
+    doctor._row("doubled", 5, lambda x: 2 * x, jnp.ones((64, 3)))
     name, copies, compilation, milliseconds, speed = capsys.readouterr().out.split()
     assert (name, copies) == ("doubled", "64")
     assert float(compilation) >= 0
@@ -118,8 +118,8 @@ def test_a_row_tells_how_many_in_a_second(capsys):
 @pytest.mark.full
 def test_the_closed_form_of_the_bench_is_a_bounce():
     """Continuous at the second impact, with e between the speeds before and after."""
-    y, u = bench._exactly(jnp.array([bench._HEIGHT, bench._BOUNCE]))
+    y, u = doctor._exactly(jnp.array([doctor._HEIGHT, doctor._BOUNCE]))
     assert y > 0
     # Energy after two bounces: e^4 of that at the beginning.
-    energy = u**2 / 2 + bench._GRAVITY * y
-    assert energy == pytest.approx(bench._BOUNCE**4 * bench._GRAVITY * bench._HEIGHT, rel=1e-12)
+    energy = u**2 / 2 + doctor._GRAVITY * y
+    assert energy == pytest.approx(doctor._BOUNCE**4 * doctor._GRAVITY * doctor._HEIGHT, rel=1e-12)

@@ -12,7 +12,7 @@ from command_line import assert_one_line
 
 from diffcontact.commands.cli import main
 from diffcontact.commands.demo import TRUTH
-from diffcontact.commands.overwriting import is_result
+from diffcontact.commands.output import is_result
 from diffcontact.report import is_page
 from diffcontact.scene.study import Study
 

@@ -5,7 +5,7 @@ from diffcontact.scene.keys import Table
 from diffcontact.scene.kinds import KINDS
 from diffcontact.scene.measurements import Measurements
 from diffcontact.scene.preparation import Bounces
-from diffcontact.scene.preparation.film import followed, repeated, rhythm
+from diffcontact.scene.preparation.bounces import followed, repeated, rhythm
 
 GRAVITY, FLOOR, RESTITUTION = 10.0, 900.0, (0.8, 0.7, 0.6, 0.5)
 

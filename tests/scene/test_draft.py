@@ -9,10 +9,8 @@ from tables import cases
 from diffcontact.scene.draft import draft, layout, survey
 from diffcontact.scene.draft.layout import layout_of
 from diffcontact.scene.draft.motion import curvature, oscillates, strikes, wall_run
-from diffcontact.scene.draft.spelling import is_meant
 from diffcontact.scene.measurements import read_measurements
-from diffcontact.scene.numerals import moment
-from diffcontact.scene.units import factor
+from diffcontact.scene.units import factor, is_meant, moment
 
 TIMES = np.arange(60) / 30
 

@@ -4,7 +4,7 @@ import pytest
 
 from diffcontact.scene.measurements import Measurements
 from diffcontact.scene.preparation import Oscillation, Track
-from diffcontact.scene.preparation.harmonic import angular_frequency
+from diffcontact.scene.preparation.free_decay import angular_frequency
 
 CURVATURE = 4.0  # a of y = a x^2 [1/m]
 

@@ -3,7 +3,7 @@ import pytest
 
 from diffcontact.scene.measurements import Measurements
 from diffcontact.scene.preparation import CommonLine, Coordinates
-from diffcontact.scene.preparation.knee import knee
+from diffcontact.scene.preparation.common_line import knee
 
 FIRST, SECOND = ("x1", "y1", "z1"), ("x2", "y2", "z2")
 

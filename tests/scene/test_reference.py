@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from diffcontact.commands.cli import main
+from diffcontact.commands.scene import FULL, reference, sections
 from diffcontact.scene.document import parse_scene
 from diffcontact.scene.keys import QUANTITY_KEYS, Table
 from diffcontact.scene.kinds import KINDS, OPTIONS
 from diffcontact.scene.preparation import PREPARATIONS
-from diffcontact.scene.reference import FULL, reference, sections
 
 START = {"value": 0.5, "prior": {"mean": 0.5, "sigma": 0.1}}
 

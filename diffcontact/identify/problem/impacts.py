@@ -10,7 +10,7 @@ that fit, against which the gain is measured.
 
 The kinks suit impacts that are short against the spacing of the samples, any number of them, in noise of known size.
 They are not for a collision of soft bumpers, which many samples smear out: where exactly one is known to be there,
-`diffcontact.scene.preparation.knee` finds it without a noise.
+`diffcontact.scene.preparation.common_line` finds it without a noise.
 """
 
 from __future__ import annotations

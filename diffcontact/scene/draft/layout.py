@@ -10,9 +10,8 @@ from dataclasses import dataclass, field, replace
 
 from diffcontact.host.messages import shown
 from diffcontact.scene.draft.headings import TIMES, is_clock, is_name, read_unit
-from diffcontact.scene.draft.spelling import has_decimal_comma, is_meant, is_plain, require_word
-from diffcontact.scene.numerals import is_number
 from diffcontact.scene.recordings.sheet import Row, rows_of
+from diffcontact.scene.units import has_decimal_comma, is_meant, is_number, is_plain, require_word
 
 # Numbers begin in one of so many lines.
 _HEAD = 200

@@ -11,7 +11,7 @@ from scipy.integrate import cumulative_trapezoid
 from scipy.signal import savgol_filter
 
 from diffcontact.identify.problem.impacts import kinks
-from diffcontact.scene.preparation.harmonic import angular_frequency, harmonic
+from diffcontact.scene.preparation.free_decay import angular_frequency, harmonic
 
 # Part of the swing that a sinusoid may leave, over a few periods. What it leaves of equal parabolas between bounces is
 # sqrt(sum n^-4 - 1) = 0.29 of their first harmonic.

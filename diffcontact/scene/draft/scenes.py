@@ -10,20 +10,31 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from diffcontact.host.messages import one_line, shown
 from diffcontact.identify.noise import roughness
 from diffcontact.scene.document import Scene, parse_scene
-from diffcontact.scene.draft.balls import bouncing, heard
-from diffcontact.scene.draft.bodies import one_body, several
-from diffcontact.scene.draft.carts import carts, on_a_line
-from diffcontact.scene.draft.impacts import impacts
+from diffcontact.scene.draft.candidates import (
+    Draft,
+    bouncing,
+    carts,
+    driven,
+    heard,
+    impacts,
+    metric_keys,
+    on_a_line,
+    one_body,
+    oscillation,
+    pendulum,
+    several,
+    slide,
+    swings,
+    track,
+    tumbling,
+)
 from diffcontact.scene.draft.motion import curvature, oscillates
-from diffcontact.scene.draft.oscillators import driven, oscillation, pendulum, slide, swings, track
-from diffcontact.scene.draft.parts import Draft
-from diffcontact.scene.draft.survey import Column, Marker, Survey
-from diffcontact.scene.draft.toml import quoted
-from diffcontact.scene.draft.tumbling import tumbling
+from diffcontact.scene.draft.survey import Column, Marker, Survey, quoted, quoted_names
 from diffcontact.scene.keys import Table
 from diffcontact.scene.measurements import read_measurements
 from diffcontact.scene.preparation import PreparedRun
@@ -33,7 +44,6 @@ _MOST_BALLS = 6
 _STAYS = 12.0
 # Angular frequencies of one pendulum differ by less.
 _TOGETHER = 0.03
-_WINDOW = "# window = [0, 1]  # only this part, in the unit of the times"
 
 
 def draft(survey: Survey, folder: Path, name: str) -> tuple[str, str]:
@@ -95,7 +105,7 @@ def _told(survey: Survey) -> str:
 
 def _candidates(survey: Survey) -> Iterator[Draft | _NotSeen]:
     if survey.impacts is not None:
-        yield impacts(survey.impacts)
+        yield impacts(survey)
         return
     swinging = [angle for angle in survey.angles if swings(survey, angle)]
     yield from (pendulum(survey, angle) for angle in swinging if not survey.markers or _swing_together(survey, angle))
@@ -172,43 +182,49 @@ def _single(survey: Survey, marker: Marker) -> Iterator[Draft | _NotSeen]:
 
 
 def _text(survey: Survey, draft: Draft, folder: Path, notes: Sequence[str] = (), rough: float = 1.0) -> str:
-    told = [
-        f"{text[0].upper()}{text[1:]}."
-        for text in (*survey.remarks, *([survey.understood] if survey.understood else []))
-    ]
+    """The scene; `notes` are what its preparation found, `rough` is how rough the prepared samples are."""
+    remarks = [f"{text[0].upper()}{text[1:]}." for text in (*survey.remarks, survey.understood) if text]
     found = [f"Found: {', '.join(notes)}."] if notes else []
     start = f"Drafted from {survey.path.name}, taken for {draft.what}: a start, to be looked at line by line."
-    parts = [
-        *(f"# {one_line(text)}" for text in (start, *told, *found)),
-        f"title = {quoted(survey.path.stem)}",
-        "",
-        "[system]",
-        *draft.system,
-        "",
-        "[data]",
-        f"files = [{quoted(_way(folder, survey.path))}]",
-        *survey.keys,
-        *draft.data,
-        *([_noise(draft.columns, rough)] if draft.columns else []),
-        *([] if survey.impacts or any(key.startswith("window") for key in draft.data) else [_WINDOW]),
-        "",
-        "[preparation]",
-        *draft.preparation,
-        "",
-        "[parameters]",
-        *draft.parameters,
-        *draft.more,
-    ]
-    return "\n".join(parts) + "\n"
+    told = {
+        "head": [one_line(text) for text in (start, *remarks, *found)],
+        "title": survey.path.stem,
+        "file": _way(folder, survey.path),
+        "survey": survey,
+        "keys": survey.keys,
+        "metric": metric_keys(survey, draft.metric) if draft.metric else (),
+        "columns": draft.columns,
+        "rough": rough,
+        "cut": None,
+        "walls": (),
+    }
+    return _TEMPLATES.get_template(f"{draft.template}.toml").render({**told, **draft.told})
+
+
+def _unit_key(columns: Sequence[Column]) -> str:
+    """The unit of the columns, one for all."""
+    return f'unit = "{columns[0].unit}"{"  # a guess" if columns[0].guessed else ""}'
+
+
+_TEMPLATES = Environment(
+    loader=PackageLoader("diffcontact.scene.draft"),
+    trim_blocks=True,
+    lstrip_blocks=True,
+    keep_trailing_newline=True,
+    undefined=StrictUndefined,
+)
+_TEMPLATES.filters |= {
+    "toml": quoted,
+    "names": lambda columns: quoted_names([column.name for column in columns]),
+    "unit_key": _unit_key,
+    "any": any,
+    "g": lambda value, digits="": f"{value:{'.' if digits else ''}{digits}g}",
+}
 
 
 def _way(folder: Path, file: Path) -> str:
     """From a folder to a file, which keeps its name; ".." of a link is where that leads to, whatever its own place."""
     return relpath(file.parent.resolve() / file.name, folder.resolve())
-
-
-def _noise(columns: Sequence[Column], rough: float) -> str:
-    return f'noise = {{ value = {rough:.2g}, unit = "{columns[0].unit}" }}  # a guess: as rough as the samples are'
 
 
 def _rough(scene: Scene, runs: Sequence[PreparedRun]) -> float:

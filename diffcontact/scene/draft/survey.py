@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import permutations
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +15,6 @@ from numpy.typing import NDArray
 from diffcontact.host.files import read_bytes, read_text
 from diffcontact.host.messages import shown
 from diffcontact.identify.noise import roughness
-from diffcontact.scene.clock import increasing, resolution, straight_clock, summed
 from diffcontact.scene.draft.headings import (
     COUNT,
     FRAME,
@@ -26,13 +27,19 @@ from diffcontact.scene.draft.headings import (
     core,
     is_spacing,
 )
-from diffcontact.scene.draft.impact_table import ImpactTable, impact_table
 from diffcontact.scene.draft.layout import Layout, encoding_of, layout_of
-from diffcontact.scene.draft.orientation import is_angle, quaternions_in
-from diffcontact.scene.draft.toml import quoted, quoted_names
-from diffcontact.scene.measurements import lines_of, open_sheet, read_measurements
+from diffcontact.scene.measurements import (
+    increasing,
+    lines_of,
+    open_sheet,
+    read_measurements,
+    resolution,
+    straight_clock,
+    summed,
+)
 from diffcontact.scene.reading import Reading
 from diffcontact.scene.recordings import Sheet, recognised
+from diffcontact.scene.units import factor
 
 # Whatever is thrown seldom turns more often while it is filmed.
 _MANY_TURNS = 6
@@ -448,3 +455,154 @@ def _lost(marker: Marker) -> list[str]:
     column = next(iter(marker.axes.values()))
     lost = int(np.isnan(column.values).sum())
     return [f"{lost} of {column.values.size} samples of {column.name} are lost"] if lost else []
+
+
+def quoted(text: str) -> str:
+    """A TOML string.
+
+    Example:
+        >>> print(quoted("t\\n[s]"))
+        "t\\n[s]"
+    """
+    # JSON's escapes are TOML's, which has one more.
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def quoted_names(names: Sequence[str]) -> str:
+    """A TOML list."""
+    return f"[{', '.join(map(quoted, names))}]"
+
+
+_ANGLE = re.compile(
+    r"(?:.*[\s_.\-])?(?:theta|phi|psi|angle|winkel|rot\w*|yaw|heading|orientation)(?:[\s_.\-]*\d+)?", re.IGNORECASE
+)
+# The letter that names a quaternion's part is its last one, or before the number of the body.
+_QUATERNION = re.compile(r"(.*(?:q\w*?|rotation)[\s_.\-]*)([wxyz])([\s_.\-]*\d*)", re.IGNORECASE)
+# Quaternions are of length one but for the digits with which they were written.
+_LENGTH = 0.01
+
+
+def is_angle(core: str) -> bool:
+    """Whether a column is an angle, by its name without the unit.
+
+    Example:
+        >>> [is_angle(name) for name in ("angle", "theta 2", "disc_phi", "x", "photo")]
+        [True, True, True, False, False]
+    """
+    return _ANGLE.fullmatch(core) is not None
+
+
+def quaternions_in(columns: Mapping[str, NDArray]) -> tuple[tuple[str, ...], ...]:
+    """The names of four columns each, w x y z, that are unit quaternions.
+
+    Example:
+        >>> turned = np.full(3, 0.5)
+        >>> quaternions_in({"t": np.arange(3.0), "qw": turned, "qx": turned, "qy": turned, "qz": -turned})
+        (('qw', 'qx', 'qy', 'qz'),)
+    """
+    groups: dict[tuple[str, str], dict[str, str]] = {}
+    for name in columns:
+        if found := _QUATERNION.fullmatch(name.strip()):
+            groups.setdefault((found[1], found[3]), {})[found[2].lower()] = name
+    complete = [tuple(group[axis] for axis in "wxyz") for group in groups.values() if len(group) == 4]
+    return tuple(names for names in complete if _are_unit(np.stack([columns[name] for name in names])))
+
+
+def _are_unit(parts: NDArray) -> bool:
+    length = np.sqrt(np.sum(parts * parts, axis=0))
+    seen = length[np.isfinite(length)]
+    return seen.size > 0 and bool(np.all(np.abs(seen - 1) < _LENGTH))
+
+
+_WHEN = re.compile(
+    r"(?:^|(?<=[\s_.\-]))(?:(before|pre|vorher|initial|in|minus)|(after|post|nachher|final|out|plus))(?=[\s_.\-]|$)",
+    re.IGNORECASE,
+)
+# What a velocity after impacts is off a multiple of that before, beside it, at most; and a change of spin off a moment.
+_OFF = 0.5
+_FEWEST_IMPACTS = 5
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """A quantity before and after impacts: names, unit, values (n,) each, and along which axis it is."""
+
+    before: str
+    after: str
+    unit: str
+    values: tuple[NDArray, NDArray]
+    axis: str
+
+    @property
+    def turns(self) -> float:
+        """The part of the impacts that turn it round."""
+        return float(np.nanmean(self.values[0] * self.values[1] < 0))
+
+
+@dataclass(frozen=True, eq=False)
+class ImpactTable:
+    """Pairs of velocities and spins, and other columns of lengths, of a table of impacts."""
+
+    velocities: tuple[Pair, ...]
+    spins: tuple[Pair, ...]
+    lengths: Mapping[str, tuple[str, NDArray]]
+    flagged: str = ""
+
+
+def impact_table(columns: Mapping[str, NDArray], headings: Headings, flagged: str) -> ImpactTable | None:
+    """The table, or None: no velocity has a column before and one after."""
+    if flagged:
+        columns = {name: values[np.nan_to_num(columns[flagged]) == 0] for name, values in columns.items()}
+    halves: dict[str, dict[str, str]] = {}
+    for name in columns:
+        if found := _WHEN.search(core(name)):
+            stem = _WHEN.sub("", core(name)).strip(" _.-")
+            halves.setdefault(stem, {})["before" if found[1] else "after"] = name
+    pairs: dict[str, list[Pair]] = {"a velocity": [], "an angular velocity": []}
+    for stem, names in halves.items():
+        what = (headings.quantity(names["before"]) or headings.quantity(stem)) if len(names) == 2 else ""
+        if what in pairs:
+            values = columns[names["before"]], columns[names["after"]]
+            default = "m/s" if what == "a velocity" else "rad/s"
+            unit = headings.unit(names["before"]) or default
+            pairs[what].append(Pair(names["before"], names["after"], unit, values, _axis(stem)))
+    if not pairs["a velocity"] or len(next(iter(columns.values()))) < _FEWEST_IMPACTS:
+        return None
+    lengths = {name: (unit, columns[name]) for name in columns if (unit := headings.unit(name)) in ("m", "cm", "mm")}
+    return ImpactTable(tuple(pairs["a velocity"]), tuple(pairs["an angular velocity"]), lengths, flagged)
+
+
+def _axis(stem: str) -> str:
+    """That of a velocity, as in vx or "v y"."""
+    return axis_of(stem)[0] or (stem[-1].lower() if re.fullmatch(r"[vu][xyz]", stem, re.IGNORECASE) else "")
+
+
+def scatter(pairs: tuple[Pair, ...]) -> float:
+    """By how much velocities are off a linear function of those before, of each of the two as much [m/s]."""
+    before, after = (np.stack([pair.values[i] for pair in pairs], axis=1) for i in (0, 1))
+    good = np.all(np.isfinite(before) & np.isfinite(after), axis=1)
+    slopes = np.linalg.lstsq(before[good], after[good], rcond=None)[0]
+    off = np.abs(after[good] - before[good] @ slopes)
+    size = np.sqrt(1 + np.sum(slopes**2, axis=0))
+    return factor(pairs[0].unit, "m/s") * max(1.4826 * float(np.median(off / size)), 1e-6)
+
+
+def levers_of(table: ImpactTable, along: Pair, normal: Pair) -> tuple[tuple[tuple[str, str], str], float] | None:
+    """The columns, normal and tangential, by which a change of spin is the moment of that of velocity, and their unit;
+    and the radius of gyration [m]. None where no two are.
+    """
+    speeds = [factor(pair.unit, "m/s") * (pair.values[1] - pair.values[0]) for pair in (normal, along)]
+    spin = factor(table.spins[0].unit, "rad/s") * (table.spins[0].values[1] - table.spins[0].values[0])
+    best, least = None, _OFF
+    for names in permutations(table.lengths, 2):
+        units = [table.lengths[name][0] for name in names]
+        arms = [factor(units[0], "m") * table.lengths[name][1] for name in names]
+        moments = np.stack([arm * speed for arm, speed in zip(arms, speeds, strict=True)], axis=1)
+        good = np.isfinite(spin) & np.all(np.isfinite(moments), axis=1)
+        if units[0] != units[1] or good.sum() < _FEWEST_IMPACTS:
+            continue
+        slopes, *_ = np.linalg.lstsq(moments[good], spin[good], rcond=None)
+        off = float(np.std(spin[good] - moments[good] @ slopes) / max(np.std(spin[good]), 1e-300))
+        if off < least and np.all(slopes != 0):
+            best, least = ((names, units[0]), float(np.mean(np.abs(slopes)) ** -0.5)), off
+    return best

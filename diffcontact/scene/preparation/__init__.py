@@ -8,10 +8,9 @@ from typing import Any
 
 from diffcontact.scene.preparation.bounces import Bounces
 from diffcontact.scene.preparation.common_line import CommonLine
-from diffcontact.scene.preparation.coordinates import Coordinates
+from diffcontact.scene.preparation.coordinates import Coordinates, Poses
 from diffcontact.scene.preparation.free_decay import Oscillation, Track
 from diffcontact.scene.preparation.impacts import Impacts
-from diffcontact.scene.preparation.poses import Poses
 from diffcontact.scene.preparation.rebound import Rebound
 from diffcontact.scene.preparation.run import Preparation, PreparedRun
 from diffcontact.scene.preparation.slide import Slide

@@ -11,9 +11,83 @@ from numpy.typing import NDArray
 
 from diffcontact.scene.keys import Table
 from diffcontact.scene.measurements import Measurements
-from diffcontact.scene.preparation.knee import FEWEST, knee
 from diffcontact.scene.preparation.run import Preparation, PreparedRun, straight_line
 from diffcontact.scene.ready import ReadySystem
+
+# Two straight lines have four coefficients; below this there is nothing left to judge them by.
+FEWEST = 8
+# Bumpers push for some hundredths of a second: that is how far from the best split two good lines may meet [s].
+_SLACK = 0.1
+
+
+@dataclass(frozen=True)
+class Knee:
+    """Where two straight lines that fit y(t) meet: time, value there, and the slopes before and after."""
+
+    time: float
+    value: float
+    slope_before: float
+    slope_after: float
+
+
+def knee(t: NDArray, y: NDArray) -> Knee:
+    """Where two separate straight lines, one before and one after, fit y(t) best.
+
+    Args:
+        t: (n,) increasing.
+        y: (n,) finite, n >= 8.
+
+    Returns:
+        A `Knee`; its time and value are where the two lines meet.
+
+    Raises:
+        ValueError: y does not fall before it, or falls more than half as fast afterwards: no impact of two bodies at
+            distance y.
+
+    Example:
+        >>> t = np.linspace(0.0, 1.0, 21)
+        >>> round(knee(t, np.abs(t - 0.42)).time, 6)
+        0.42
+    """
+    found = _knee(t, y)
+    # Drag bends the lines, and a bend pulls the knee towards it: look again, nearer and nearer.
+    for _ in range(2):
+        reach = 0.5 * min(found.time - t[0], t[-1] - found.time)
+        near = np.abs(t - found.time) <= reach
+        if near.sum() < 4 * FEWEST:
+            break
+        t, y = t[near], y[near]
+        found = _knee(t, y)
+    return found
+
+
+def _knee(t: NDArray, y: NDArray) -> Knee:
+    centred = t - t[0]
+    before = _running_misfit(centred, y)
+    after = _running_misfit(-centred[::-1], y[::-1])[::-1]
+    splits = np.arange(FEWEST // 2, t.size - FEWEST // 2 + 1)
+    k = int(splits[np.argmin(before[splits - 1] + after[splits])])
+    fit = np.polynomial.polynomial.polyfit
+    (b0, b1), (a0, a1) = fit(centred[:k], y[:k], 1), fit(centred[k:], y[k:], 1)
+    # After an impact the bodies approach no longer, whatever the restitution; half allows for what forces do meanwhile.
+    if not (b1 < 0 and a1 > 0.5 * b1):
+        raise ValueError(
+            f"the distance changes at {b1:.3g} m/s and then at {a1:.3g} m/s, expected an approach and an impact"
+        )
+    # Lines that hardly differ may meet far away; the split itself is then the better time.
+    meet = float(np.clip((a0 - b0) / (b1 - a1), centred[k - 1] - _SLACK, centred[k] + _SLACK))
+    return Knee(float(t[0] + meet), float(min(b0 + b1 * meet, a0 + a1 * meet)), float(b1), float(a1))
+
+
+def _running_misfit(t: NDArray, y: NDArray) -> NDArray:
+    """(n,) sum of squares that the best straight line through the first k + 1 samples leaves, for every k."""
+    n = np.arange(1, t.size + 1)
+    y = y - y[0]
+    st, sy = np.cumsum(t) / n, np.cumsum(y) / n
+    tt, ty, yy = (np.cumsum(a * b) / n - ma * mb for a, b, ma, mb in ((t, t, st, st), (t, y, st, sy), (y, y, sy, sy)))
+    slope = np.divide(ty, tt, out=np.zeros_like(ty), where=tt > 0)
+    return n * (yy - slope * ty)
+
 
 _RESTITUTION_STARTS = (0.05, 0.95)
 

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from numpy.polynomial.polynomial import polyfit
 from numpy.typing import NDArray
+from scipy.spatial.transform import Rotation
 
 from diffcontact.scene.keys import Table
 from diffcontact.scene.measurements import Measurements
@@ -120,3 +122,151 @@ def followed(angle: NDArray) -> NDArray:
     followed = angle.copy()
     followed[seen] = np.unwrap(angle[seen])
     return followed
+
+
+# A measured quaternion is of length 1 but for the digits with which it was written.
+_LENGTH = 0.01
+_SPACE = 3
+_CURVES = {"line": 1, "parabola": 2}
+
+
+@dataclass(frozen=True)
+class Poses(Preparation):
+    """Places of bodies in space and unit quaternions w x y z, from the body's frame to that of the places.
+
+    A quaternion and its negative are the same rotation; which of them was written is not looked at. What is fitted is
+    the rotation vector from the fitted to the measured orientation, zero where they agree. Straight lines through the
+    first samples give the state at the first time, or parabolas for the places of bodies in flight. A body turns by
+    less than half a turn from the first of these samples to the last.
+
+    Attributes:
+        names: three columns for each body.
+        scale: from their unit to m.
+        quaternions: four columns for each body.
+        sigma: one standard deviation of an orientation about each axis [rad].
+        first_samples: how many samples the starting lines go through.
+        degree: of the curves through the places, 1 or 2.
+        orientation: the parameter that takes the measured quaternions.
+    """
+
+    names: tuple[str, ...]
+    scale: float
+    quaternions: tuple[str, ...]
+    sigma: float
+    first_samples: int
+    degree: int
+    orientation: str
+
+    gives: ClassVar[tuple[str, ...]] = ()
+    KEYS: ClassVar[Mapping[str, str]] = {
+        "columns": "x, y and z of each body's centre of mass, body by body",
+        "unit": 'of all of them, the system\'s by default: "mm"',
+        "quaternions": "w, x, y and z of each body's unit quaternion, body by body, of either sign",
+        "angle_noise": "{ value, unit }: one standard deviation of how a body is turned, about each axis",
+        "first_samples": "lines through so many (10) give the starting positions and velocities",
+        "first_curve": '"line" (default), or "parabola": of positions of bodies in flight',
+    }
+
+    @classmethod
+    def from_table(cls, table: Table, ready: ReadySystem) -> Poses:
+        """Read the scene's [preparation] table."""
+        table.expect("kind", *cls.KEYS)
+        turned = ready.turned
+        if turned is None or not turned.orientation:
+            raise table.fail("kind", "of what does not turn in space, expected bodies in 3 dimensions")
+        names, quaternions = table.names("columns"), table.names("quaternions")
+        for key, given, each in (("columns", names, _SPACE), ("quaternions", quaternions, turned.columns)):
+            if len(given) != each * turned.count:
+                what = "body" if turned.count == 1 else "bodies"
+                raise table.fail(
+                    key, f"{len(given)} names, expected {each * turned.count}, {each} for each of {turned.count} {what}"
+                )
+        sigma = table.quantity("angle_noise", "rad")
+        if not sigma > 0:
+            raise table.fail("angle_noise", f"{sigma} rad, expected above 0")
+        degree = _CURVES[table.choice("first_curve", _CURVES, "line")]
+        first = table.integer("first_samples", default=10, least=degree + 1)
+        return cls(names, table.factor("unit", ready.length), quaternions, sigma, first, degree, turned.orientation)
+
+    @property
+    def suggests(self) -> tuple[str, ...]:
+        return ("q0", "u0", "angle0", "spin0")
+
+    @property
+    def angles(self) -> int:
+        return len(self.names)
+
+    @property
+    def angle_noise(self) -> float:
+        return self.sigma
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.names + self.quaternions
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        count = len(self.names) // _SPACE
+        of = [""] if count == 1 else [f" of body {body}" for body in range(count)]
+        return self.names + tuple(f"turned{body} about {axis}" for body in of for axis in "xyz")
+
+    @property
+    def description(self) -> str:
+        return (
+            "each coordinate is one column; orientations are compared by the rotation from the fitted to the measured "
+            "one, whatever the sign of a quaternion"
+        )
+
+    def __call__(self, times: NDArray, measurements: Measurements) -> tuple[PreparedRun, ...]:
+        places = np.stack([self.scale * measurements.columns[name] for name in self.names], axis=-1)
+        turns = np.stack([measurements.columns[name] for name in self.quaternions], axis=-1).reshape(times.size, -1, 4)
+        _require_unit_length(times, turns, measurements.path)
+        lines, angles, spins = [], [], []
+        for name, column in zip(self.names, places.T, strict=True):
+            lines.append(_start(times, column, self._first(column, name, measurements.path), self.degree))
+        for body, quaternions in enumerate(turns.swapaxes(0, 1)):
+            lost = np.isnan(quaternions).any(axis=1)
+            first = self._first(np.where(lost, np.nan, 0.0), self.quaternions[4 * body], measurements.path)
+            turned = Rotation.from_quat(np.roll(quaternions[first], -1, axis=1))
+            # Along the world's axes the rotation vectors of steady turning lie on a straight line.
+            off = np.zeros((times.size, 3))
+            off[first] = (turned * turned[0].inv()).as_rotvec()
+            at, rate = _start(times, off, first, 1)
+            angles.append((Rotation.from_rotvec(at) * turned[0]).as_rotvec())
+            spins.append(rate)
+        lost = np.isnan(turns).any(axis=2, keepdims=True)
+        off = np.where(lost, np.nan, np.zeros(3)).reshape(times.size, -1)
+        start = {
+            "q0": np.array([at for at, _ in lines]),
+            "u0": np.array([rate for _, rate in lines]),
+            "angle0": np.concatenate(angles),
+            "spin0": np.concatenate(spins),
+        }
+        # Any orientation where none was measured.
+        orientation = np.where(lost, [1.0, 0.0, 0.0, 0.0], turns).reshape(times.size, -1)
+        values, given = np.concatenate([places, off], axis=1), {self.orientation: orientation}
+        return (PreparedRun(measurements.path, times, values, start, given, sha256=measurements.sha256),)
+
+    def _first(self, column: NDArray, name: str, path: str) -> NDArray:
+        """The rows of the first samples."""
+        first = np.flatnonzero(np.isfinite(column))[: self.first_samples]
+        if first.size <= self.degree:
+            raise ValueError(f"{path}: column {name!r} has fewer than {self.degree + 1} numbers")
+        return first
+
+
+def _start(times: NDArray, values: NDArray, rows: NDArray, degree: int) -> tuple[NDArray, NDArray]:
+    """Value and slope at the first time of the polynomial through these rows."""
+    at, rate = polyfit(times[rows] - times[0], values[rows], degree)[:2]
+    return at, rate
+
+
+def _require_unit_length(times: NDArray, turns: NDArray, path: str) -> None:
+    length = np.linalg.norm(turns, axis=2)
+    wrong = np.argwhere(np.abs(length - 1) > _LENGTH)
+    if wrong.size:
+        row, body = wrong[0]
+        raise ValueError(
+            f"{path}: the quaternion of body {body} at t = {times[row]:.6g} has length {length[row, body]:.6g}, "
+            "expected 1; are these its columns, w first?"
+        )

@@ -19,9 +19,8 @@ import re
 from collections.abc import Sequence
 
 from diffcontact.host.messages import shown
-from diffcontact.scene.numerals import number
-from diffcontact.scene.recordings.sheet import Sheet, decimal_of, listed, rows_of
-from diffcontact.scene.recordings.tracks import Sample, joined
+from diffcontact.scene.recordings.sheet import Sample, Sheet, decimal_of, joined, listed, rows_of
+from diffcontact.scene.units import number
 
 TIME = "time [s]"
 _CLOCK = re.compile(r"(\d+):(\d\d):(\d\d)[:.](\d\d)")

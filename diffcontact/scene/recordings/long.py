@@ -11,9 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from diffcontact.scene.numerals import is_number, number
-from diffcontact.scene.recordings.sheet import Sheet, decimal_of, listed, rows_of
-from diffcontact.scene.recordings.tracks import Sample, joined
+from diffcontact.scene.recordings.sheet import Sample, Sheet, decimal_of, joined, listed, rows_of
+from diffcontact.scene.units import is_number, number
 
 _CLOCK = re.compile(r"(frame|time|t|slice|image|timestamp)\b.*", re.IGNORECASE)
 _POINT = re.compile(r"(particle|track|point|marker|object|body|label|id)([\s_]?(id|nr|no|name|number))?", re.IGNORECASE)

@@ -14,9 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from diffcontact.host.messages import shown
-from diffcontact.scene.numerals import number
-from diffcontact.scene.recordings.sheet import Row, Sheet, decimal_of, listed, rows_of
-from diffcontact.scene.recordings.tracks import Sample, joined
+from diffcontact.scene.recordings.sheet import Row, Sample, Sheet, decimal_of, joined, listed, rows_of
+from diffcontact.scene.units import number
 
 TIME = "time [s]"
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
-from diffcontact.host.files import read_bytes
-from diffcontact.host.messages import shown
+from diffcontact.host.files import read_bytes, write_aside, write_atomically
+from diffcontact.host.messages import say, shown
 from diffcontact.scene.document import Scene
 
 _RESULT, _DESIGN = re.compile(rb'\{\s*"converged":'), re.compile(rb'\{\s*"sentence":')
@@ -84,3 +85,57 @@ def is_result(content: bytes) -> bool:
 def is_design(content: bytes) -> bool:
     """Whether it is what `design` found."""
     return _DESIGN.match(content) is not None
+
+
+@contextmanager
+def written_all_the_same(folder: Path, texts: Mapping[str, Callable[[], str]]) -> Iterator[None]:
+    """What is printed within comes first, then the files, also where the terminal was closed meanwhile.
+
+    So neither a full disk nor a closed terminal costs the results. A file for which there is no room in the folder
+    goes among the temporary ones.
+
+    Args:
+        folder: made if need be.
+        texts: name of each file -> its content, each made when those before it are written.
+
+    Raises:
+        OSError: the first file that is not where it should be, and where it is kept.
+    """
+    written, missed = [], None
+    try:
+        yield
+    finally:
+        for name, text in texts.items():
+            content = text()
+            try:
+                write_atomically(folder / name, content)
+                written.append(folder / name)
+            except OSError as error:
+                missed = missed or _kept(error, folder / name, content)
+    for path in written:
+        say(f"wrote {path}")
+    if missed is not None:
+        raise missed
+
+
+def _kept(error: OSError, path: Path, content: str) -> OSError:
+    """The error, with a word on where the content is."""
+    try:
+        place = f"kept as {write_aside(path.name, content)}"
+    except OSError:
+        place = "and no room among the temporary files; expected another place: --out"
+    return OSError(error.errno, f"{error.strerror}; {place}", str(error.filename or path))
+
+
+def file_of(out: Path, name: str) -> Path:
+    """The file that `--out` names, where a command writes one: a folder holds it under its usual name.
+
+    Args:
+        out: a name with an ending is the file, any other one and a folder that is there the folder.
+        name: the usual name.
+
+    Example:
+        >>> str(file_of(Path("out/mine"), "motion.html")), str(file_of(Path("out/ball.html"), "motion.html"))
+        ('out/mine/motion.html', 'out/ball.html')
+    """
+    return out / name if out.is_dir() or not out.suffix else out
