@@ -9,8 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from diffcontact.commands.complaint import ExitCode, about
-from diffcontact.commands.options import add_scene
-from diffcontact.commands.setting import accuracy
+from diffcontact.commands.options import accuracy, add_scene
 from diffcontact.host.messages import say
 from diffcontact.host.progress import stage
 from diffcontact.hypotheses import report

@@ -1,7 +1,7 @@
 """The command line: python -m diffcontact new | simulate | fit | design | check | ensemble | demo | scene | doctor
 
 Exit codes: 0 done, 1 doctor found something broken or the program itself failed (one line says where the traceback is),
-2 bad input (one line on stderr says which), 3 the fit did not converge, or a motion may be wrong, 130 interrupted.
+2 bad input (a line on stderr for each mistake), 3 the fit did not converge, or a motion may be wrong, 130 interrupted.
 """
 
 from __future__ import annotations

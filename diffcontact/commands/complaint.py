@@ -13,6 +13,7 @@ import numpy as np
 
 from diffcontact.host.files import write_aside
 from diffcontact.host.messages import one_line, say
+from diffcontact.scene.keys import MistakesError
 
 
 class ExitCode(IntEnum):
@@ -26,12 +27,12 @@ class ExitCode(IntEnum):
 
 
 def complain(error: Exception | str) -> ExitCode:
-    """Say on one line of stderr what is wrong with the input."""
+    """Say on stderr what is wrong with the input, on a line for each mistake."""
     if isinstance(error, OSError) and error.filename is not None:
         error = f"{error.filename}: {error.strerror}"
     if isinstance(error, MemoryError):
         error = f"not enough memory: {error}, expected something smaller"
-    say(one_line(str(error)), error=True)
+    say(*map(one_line, error.lines if isinstance(error, MistakesError) else [str(error)]), error=True)
     return ExitCode.BAD_INPUT
 
 

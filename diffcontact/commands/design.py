@@ -19,9 +19,8 @@ from typing import Any
 import numpy as np
 
 from diffcontact.commands.complaint import ExitCode, about
-from diffcontact.commands.options import add_scene, count, path
+from diffcontact.commands.options import RANGE, add_scene, count, parse_times, path, setting
 from diffcontact.commands.output import is_design, require_own, results_folder, written_all_the_same
-from diffcontact.commands.setting import RANGE, parse_times, setting
 from diffcontact.host.files import require_writable, write_atomically
 from diffcontact.host.messages import did_you_mean, say, shown
 from diffcontact.identify import Design, Interval, design

@@ -26,9 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diffcontact.commands.complaint import ExitCode, about
-from diffcontact.commands.options import add_scene, count, path
+from diffcontact.commands.options import RANGE, add_scene, count, parse_times, path, read_values, setting, tolerance
 from diffcontact.commands.output import file_of
-from diffcontact.commands.setting import RANGE, parse_times, read_values, setting, tolerance
 from diffcontact.ensemble import ensemble
 from diffcontact.host.files import require_writable
 from diffcontact.host.messages import did_you_mean, say, shown

@@ -1,11 +1,128 @@
-"""Options that several commands have, and how their texts are read."""
+"""Options that several commands have, and what they say of a scene: its parameters, times and steps."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import Any
 
-from diffcontact.scene.units import whole
+import numpy as np
+from numpy.typing import NDArray
+
+from diffcontact.drawing import Draw
+from diffcontact.host.messages import shown
+from diffcontact.scene.document import Scene
+from diffcontact.scene.reading import FROM_DATA
+from diffcontact.scene.study import read_study, require_possible
+from diffcontact.scene.ties import followed
+from diffcontact.scene.units import number, whole
+
+RANGE = "LOW:HIGH:COUNT"
+# Of the motion, where the noise is not one of lengths.
+_TOLERANCE = 1e-6
+_PART_OF_NOISE = 0.1
+# Above it there is no memory for the motion.
+_MOST_TIMES = 10**6
+
+
+def parse_times(text: str) -> NDArray:
+    """Read the LOW:HIGH:COUNT of --times, in the scene's unit of time.
+
+    Raises:
+        ValueError: it is something else, or does not increase.
+
+    Example:
+        >>> parse_times("0:1:3").tolist()
+        [0.0, 0.5, 1.0]
+    """
+    at = f"--times {shown(text)}"
+    times = read_values(at, text, _MOST_TIMES)
+    if not times[0] < times[-1]:
+        raise ValueError(f"{at}: from {times[0]:g} to {times[-1]:g}, expected LOW below HIGH")
+    if not np.all(np.diff(times) > 0):
+        raise ValueError(f"{at}: between LOW and HIGH there are no {times.size} numbers that differ, expected fewer")
+    return times
+
+
+def read_values(at: str, text: str, most: int) -> NDArray:
+    """The values of LOW:HIGH:COUNT, at most so many.
+
+    Raises:
+        ValueError: it is something else; `at` names what was read.
+    """
+    try:
+        low, high, count = text.split(":")
+        low, high, count = number(low), number(high), whole(count)
+    except ValueError:
+        low, high, count = 0.0, 0.0, 0
+    if count < 2:
+        raise ValueError(f"{at}: {shown(text.strip())}, expected {RANGE}, two numbers and a count of at least 2")
+    if count > most:
+        raise ValueError(f"{at}: {count} values, expected at most {most}")
+    return np.linspace(low, high, count)
+
+
+def setting(
+    document: Scene,
+    scene: str | Path,
+    files: Sequence[str | Path],
+    times: NDArray | None,
+    given: Collection[str] = (),
+    others: str = "",
+) -> tuple[dict[str, NDArray], NDArray, Draw | None]:
+    """Parameters (SI) and times: those of the first run, or without measurements the scene's own; how it looks.
+
+    Args:
+        document: the scene.
+        scene: its file.
+        files: measurements; empty: those that the scene names, if any.
+        times: (m,) in the scene's unit of time; None: those of the first run.
+        given: parameters that get their values elsewhere.
+        others: how else a parameter could get its value, for a message.
+
+    Raises:
+        OSError: a file cannot be read.
+        ValueError: one line that names option, file or key, and what was expected.
+    """
+    grid = None if times is None else document.reading.time_factor * times
+    if files or document.files:
+        study = read_study(scene, files)
+        first = study.runs[0]
+        return study.params(0), first.times if grid is None else grid, first.draw
+    if grid is None:
+        raise ValueError(
+            f"{document.file}: data.files: missing, and no --data was given; expected a CSV file, or --times {RANGE}"
+        )
+    params: dict[str, NDArray] = {}
+    for name, shape in document.ready.given.items():
+        # Without elements it needs no measurement: the turning points before the first of one bounce.
+        if shape is None or 0 not in shape:
+            raise ValueError(f"{document.file}: system: takes its {name} from measurements, expected --data")
+        params[name] = np.zeros(shape)
+    for name, parameter in document.parameters.items():
+        if parameter.value is None and name not in given:
+            raise ValueError(f"{parameter.at}.value: {FROM_DATA!r} without any, expected a number, {others}--data")
+        params[name] = np.zeros(document.ready.quantities[name].shape) if parameter.value is None else parameter.value
+    held = followed({name: np.asarray(value, float)[None] for name, value in params.items()}, document.ties)
+    params = {name: value[0] for name, value in held.items()}
+    later = {*given, *(tie.name for tie in document.ties if tie.source in given)}
+    for name, parameter in document.parameters.items():
+        if name not in later:
+            require_possible(parameter, document, params[name])
+    return params, grid, None
+
+
+def accuracy(document: Scene) -> dict[str, Any]:
+    """What `simulate` is told of a scene's steps: their number, or what shorter ones may change."""
+    if isinstance(document.substeps, str):
+        return {"substeps": document.substeps, "tolerance": tolerance(document)}
+    return {"substeps": document.substeps}
+
+
+def tolerance(document: Scene) -> float:
+    """What shorter steps may change of a position or a velocity, in the system's units."""
+    return _TOLERANCE if document.preparation.hears else _PART_OF_NOISE * document.noise
 
 
 def add_scene(parser: argparse.ArgumentParser) -> None:

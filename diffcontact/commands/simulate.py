@@ -8,9 +8,8 @@ from dataclasses import replace
 import jax.numpy as jnp
 
 from diffcontact.commands.complaint import ExitCode, about
-from diffcontact.commands.options import add_scene, path
+from diffcontact.commands.options import RANGE, accuracy, add_scene, parse_times, path, setting
 from diffcontact.commands.output import file_of, require_own, results_folder, written_all_the_same
-from diffcontact.commands.setting import RANGE, accuracy, parse_times, setting
 from diffcontact.host.files import require_writable
 from diffcontact.host.messages import say
 from diffcontact.host.progress import stage

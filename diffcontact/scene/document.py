@@ -27,7 +27,7 @@ from diffcontact.host.files import read_text
 from diffcontact.host.messages import shown
 from diffcontact.identify.problem.loss import LOSSES, ROBUST
 from diffcontact.identify.search.shooting import SHOOTING
-from diffcontact.scene.keys import Table
+from diffcontact.scene.keys import Table, gathered
 from diffcontact.scene.kinds import KINDS
 from diffcontact.scene.measurements import Measurements, read_measurements
 from diffcontact.scene.parameters import UNIT, Parameter, Scaled, read_parameters, read_scale, require_pixels
@@ -179,10 +179,10 @@ def read_scene(path: str | Path) -> Scene:
 
 
 def parse_scene(table: Table, folder: Path) -> Scene:
-    """Check a scene's tables; data files are looked up relative to `folder`.
+    """Check a scene's tables, as many of them as can be checked; data files are looked up relative to `folder`.
 
     Raises:
-        ValueError: as `read_scene`.
+        ValueError: as `read_scene`; `MistakesError` where there are several.
 
     Example:
         >>> from diffcontact.commands.demo import SCENE
@@ -192,22 +192,18 @@ def parse_scene(table: Table, folder: Path) -> Scene:
     """
     table.expect(*KEYS)
     system, data = table.table("system"), table.table("data")
+    ties, fit, output = (table.table(name, {}) for name in ("ties", "fit", "output"))
     kind = system.choice("kind", KINDS)
     ready = KINDS[kind](system)
-    data.expect(*DATA_KEYS)
-    scale = read_scale(data)
-    table = Table(table.data, table.file, table.path, _units(table, data, ready, scale))
-    data, preparation = table.table("data"), table.table("preparation")
-    prepare = PREPARATIONS[preparation.choice("kind", PREPARATIONS)].from_table(preparation, ready)
-    measured = ready.time if prepare.hears else ready.length
-    noise = data.quantity("noise", measured)
-    if not noise > 0:
-        raise data.fail("noise", f"{noise} {measured}, expected above 0")
-    _require_match(prepare, ready, preparation)
-    reading = Reading.from_table(data, ready.time)
-    ties, declared = table.table("ties", {}), table.table("parameters")
-    follow = wholly_tied(ties, {name: quantity.shape for name, quantity in ready.quantities.items()})
-    parameters = read_parameters(declared, ready.quantities, _suggested(prepare, ready), follow)
+    read, options, substeps, results, *_ = gathered(
+        lambda: _of_the_system(table, ready),
+        lambda: _fit_options(fit),
+        lambda: _substeps(fit),
+        lambda: Path(output.file_name("folder", f"out/{Path(table.file).stem}")),
+        lambda: data.expect(*DATA_KEYS),
+        lambda: output.expect(*OUTPUT_KEYS),
+    )
+    scale, data, prepare, reading, noise, parameters = read
     if prepare.angles:
         if ready.turned is None or "angle0" not in parameters:
             raise table.table("parameters").fail("angle0", "missing, expected { value = 'from data' } with angles")
@@ -222,8 +218,6 @@ def parse_scene(table: Table, folder: Path) -> Scene:
         seen = Scaled(ready.observe, scale[0], lengths)
         ready = replace(ready, quantities={**ready.quantities, scale[1].name: quantity}, observe=seen)
     shapes = {name: ready.quantities[name].shape for name in parameters}
-    output = table.table("output", {})
-    output.expect(*OUTPUT_KEYS)
     scene = Scene(
         file=table.file,
         title=table.text("title", Path(table.file).stem),
@@ -236,10 +230,10 @@ def parse_scene(table: Table, folder: Path) -> Scene:
         length=ready.length if prepare.hears else data.table("noise").text("unit", ready.length),
         length_factor=1.0 if prepare.hears else data.table("noise").factor("unit", ready.length),
         preparation=prepare,
-        fit=_fit_options(table.table("fit", {})),
-        substeps=_substeps(table.table("fit", {})),
+        fit=options,
+        substeps=substeps,
         files=tuple(folder / name for name in (data.file_names("files") if "files" in data else ())),
-        folder=Path(output.file_name("folder", f"out/{Path(table.file).stem}")),
+        folder=results,
         stated=table.data,
     )
     for i, name in enumerate(scene.columns):
@@ -248,6 +242,21 @@ def parse_scene(table: Table, folder: Path) -> Scene:
                 f"{table.file}: preparation: column {shown(name)} is used twice, expected every column once"
             )
     return scene
+
+
+def _of_the_system(table: Table, ready: ReadySystem) -> tuple:
+    """What is in the system's units: scale, [data] in these, preparation, reading, noise and parameters."""
+    scale = read_scale(table.table("data"))
+    units = _units(table, table.table("data"), ready, scale)
+    table = Table(table.data, table.file, table.path, units)
+    data, preparation, declared = (table.table(name) for name in ("data", "preparation", "parameters"))
+    prepare, reading = gathered(lambda: _preparation(preparation, ready), lambda: Reading.from_table(data, ready.time))
+    follow = wholly_tied(table.table("ties", {}), {name: one.shape for name, one in ready.quantities.items()})
+    noise, parameters = gathered(
+        lambda: data.quantity("noise", ready.time if prepare.hears else ready.length),
+        lambda: read_parameters(declared, ready.quantities, _suggested(prepare, ready), follow),
+    )
+    return scale, data, prepare, reading, noise, parameters
 
 
 def _units(
@@ -267,7 +276,9 @@ def _units(
     return units
 
 
-def _require_match(prepare: Preparation, ready: ReadySystem, table: Table) -> None:
+def _preparation(table: Table, ready: ReadySystem) -> Preparation:
+    """That of a [preparation] table; it finds what the system needs."""
+    prepare = PREPARATIONS[table.choice("kind", PREPARATIONS)].from_table(table, ready)
     d = ready.quantities["u0"].shape[0]
     lengths = len(prepare.channels) - prepare.angles
     if lengths != d:
@@ -276,6 +287,7 @@ def _require_match(prepare: Preparation, ready: ReadySystem, table: Table) -> No
     for name in ready.given:
         if name not in (*prepare.gives, *driven):
             raise table.fail("kind", f"{table.text('kind')!r} does not find the {name} that the system needs")
+    return prepare
 
 
 def _fit_options(table: Table) -> dict[str, Any]:
@@ -284,9 +296,7 @@ def _fit_options(table: Table) -> dict[str, Any]:
     if "loss" in table:
         options["loss"] = table.choice("loss", LOSSES)
     if "f_scale" in table:
-        options["f_scale"] = table.number("f_scale")
-        if not options["f_scale"] > 0:
-            raise table.fail("f_scale", f"{options['f_scale']}, expected above 0")
+        options["f_scale"] = table.number("f_scale", above=0.0)
         if options.get("loss", LOSSES[0]) == LOSSES[0]:
             raise table.fail("f_scale", f"of the sum of squares, which knows no outliers; {ROBUST}")
     if "starts" in table:

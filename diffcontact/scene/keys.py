@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,42 @@ from diffcontact.scene.units import SIZES, Unit, factor, sizable
 QUANTITY_KEYS = {"value": "a number", "unit": "of it, the system's by default"}
 
 _REQUIRED: Any = object()
+
+
+class MistakesError(ValueError):
+    """Several mistakes of one file: a line each."""
+
+    def __init__(self, lines: Sequence[str]):
+        super().__init__("\n".join(lines))
+        self.lines = tuple(lines)
+
+
+def gathered(*reads: Callable[[], Any]) -> list[Any]:
+    """What each of these returns.
+
+    Raises:
+        ValueError: the only one that was raised.
+        MistakesError: all that were, where there are several.
+
+    Example:
+        >>> table = Table({"starts": 0, "loss": 1}, "carts.toml", ("fit",))
+        >>> try:
+        ...     gathered(lambda: table.integer("starts", least=1), lambda: table.text("loss"))
+        ... except MistakesError as mistakes:
+        ...     mistakes.lines
+        ('carts.toml: fit.starts: 0, expected at least 1', 'carts.toml: fit.loss: 1, expected a text')
+    """
+    found, mistakes = [], []
+    for read in reads:
+        try:
+            found.append(read())
+        except ValueError as error:
+            mistakes.append(error)
+    if len(mistakes) == 1:
+        raise mistakes[0]
+    if mistakes:
+        raise MistakesError([line for error in mistakes for line in getattr(error, "lines", [str(error)])])
+    return found
 
 
 class Table:
@@ -49,9 +86,10 @@ class Table:
 
     def expect(self, *known: str) -> None:
         """Refuse every key that is not among the known ones."""
-        for key in self.data:
-            if key not in known:
-                raise self.fail(key, f"unknown key; {did_you_mean(key, known)}")
+        gathered(*(partial(self._refuse, key, known) for key in self.data if key not in known))
+
+    def _refuse(self, key: str, known: Sequence[str]) -> NoReturn:
+        raise self.fail(key, f"unknown key; {did_you_mean(key, known)}")
 
     def fail(self, key: str, message: str) -> ValueError:
         """The error for a key, ready to be raised."""
@@ -89,11 +127,13 @@ class Table:
         """The name of a file or folder."""
         return self._file_name(key, self.text(key, default))
 
-    def number(self, key: str, default: Any = _REQUIRED) -> float:
+    def number(self, key: str, default: Any = _REQUIRED, *, above: float | None = None) -> float:
         """A finite number."""
         (value,) = self._floats(key, [self.get(key, (int, float), "a number", default)])
         if not np.isfinite(value):
             raise self.fail(key, f"{value}, expected a finite number")
+        if above is not None and not value > above:
+            raise self.fail(key, f"{value}, expected above {above:g}")
         return value
 
     def integer(self, key: str, default: Any = _REQUIRED, *, least: float = -np.inf, most: int = 10**6) -> int:
@@ -177,10 +217,13 @@ class Table:
             return "; data.rate = 240 would say that there are 240 frames a second"
         return ""
 
-    def quantity(self, key: str, unit: str, default: Any = _REQUIRED) -> float:
-        """A `{value, unit}` table converted to `unit`."""
+    def quantity(self, key: str, unit: str, default: Any = _REQUIRED, *, zero: bool = False) -> float:
+        """A `{value, unit}` table converted to `unit`, above 0, or 0 where that is allowed."""
         if key not in self.data and default is not _REQUIRED:
             return default
         entry = self.table(key)
         entry.expect(*QUANTITY_KEYS)
-        return entry.number("value") * entry.factor("unit", unit)
+        value = entry.number("value") * entry.factor("unit", unit)
+        if value < 0 or (value == 0 and not zero):
+            raise self.fail(key, f"{value} {unit}, expected {'at least' if zero else 'above'} 0")
+        return value

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from diffcontact.host.messages import shown
 from diffcontact.identify import Interval, Normal, Positive, Real
-from diffcontact.scene.keys import Table
+from diffcontact.scene.keys import Table, gathered
 from diffcontact.scene.reading import FROM_DATA
 from diffcontact.scene.ready import Quantity
 
@@ -76,14 +77,20 @@ def read_parameters(
     Raises:
         ValueError: one line that names the key.
     """
-    table.expect(*quantities)
-    missing = [name for name, quantity in quantities.items() if name not in table and not quantity.optional]
-    if missing:
-        raise table.fail(missing[0], "missing, expected a table with value, unit, bounds, free, per_run")
+    names = [name for name in table.data if name in quantities]
+    # What is spelt otherwise is not missing as well.
+    missing = (name for name, quantity in quantities.items() if name not in table and not quantity.optional)
+    missing = missing if len(names) == len(table.data) else ()
     # In the order of the scene: it is the order of the table of results.
-    return {
-        name: _parameter(name, table.table(name), quantities[name], suggested, name in follow) for name in table.data
-    }
+    read = gathered(
+        lambda: table.expect(*quantities),
+        *(
+            lambda name=name: _parameter(name, table.table(name), quantities[name], suggested, name in follow)
+            for name in names
+        ),
+        *(partial(table.get, name, Mapping, "a table with value, unit, bounds, free, per_run") for name in missing),
+    )
+    return dict(zip(names, read[1:], strict=False))
 
 
 def _parameter(name: str, table: Table, quantity: Quantity, suggested: tuple[str, ...], follows: bool) -> Parameter:
@@ -170,10 +177,7 @@ def _prior(
 def _known(prior: Table, key: str, factor: float, quantity: Quantity) -> float | NDArray:
     """Mean or standard deviation, one number or one for each element."""
     if not isinstance(prior.data.get(key), list):
-        value = prior.number(key)
-        if key == "sigma" and not value > 0:
-            raise prior.fail(key, f"{value}, expected above 0")
-        return value * factor
+        return prior.number(key, above=0.0 if key == "sigma" else None) * factor
     values = prior.numbers(key)
     if values.shape != quantity.shape or not np.all(np.isfinite(values)) or (key == "sigma" and not np.all(values > 0)):
         above = ", above 0" if key == "sigma" else ""
@@ -259,9 +263,7 @@ def read_scale(data: Table) -> tuple[float, Parameter | None] | None:
         return None
     table = data.table(SCALE)
     table.expect(*SCALE_KEYS)
-    factor, value = table.factor("unit", UNIT), table.number("value")
-    if not value > 0:
-        raise table.fail("value", f"{value}, expected above 0")
+    factor, value = table.factor("unit", UNIT), table.number("value", above=0.0)
     if "sigma" not in table:
         return value * factor, None
     sigma = table.number("sigma")

@@ -183,10 +183,6 @@ CASES = [
     system("kind = 1", ".kind: 1, expected a text"),
     system("", ".kind: missing, expected a text"),
     scene("[system]", "[[system]]", "system: [{'kind': 'carts'}], expected a table"),
-    Case(
-        "carts.toml: parameters.mass_ratio: unknown key; known are 'mass'",
-        files={"carts.toml": SCENE.replace('kind = "carts"', 'kind = "balls"\ncount = 2\ndimension = 1')},
-    ),
     scene('kind = "common line"', 'kind = "comon line"', "preparation.kind: no such kind 'comon line'; did"),
     scene(f"{MASS}\n", "", "parameters.mass_ratio: missing"),
     scene("[data]", "[output]", "data: missing, expected a table"),
@@ -396,3 +392,16 @@ def test_bad_input(tmp_path, capsys, case):
     assert sorted(os.listdir(tmp_path)) == sorted(files)
     for file, content in files.items():
         assert (tmp_path / file).read_bytes() == (content if isinstance(content, bytes) else content.encode())
+
+
+def test_every_mistake_of_a_scene_has_its_line(tmp_path, capsys):
+    wrong = {'time = "time [s]"': 'time = "time [s]"\nrat = 3', MASS: "mass_ratio = { value = -1 }"}
+    told = SCENE + "\n[fit]\nstarts = 0\nlos = 1\n"
+    for right, mistake in wrong.items():
+        told = told.replace(right, mistake)
+    (tmp_path / "carts.toml").write_text(told)
+    assert main(["fit", str(tmp_path / "carts.toml")]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    keys = "parameters.mass_ratio.value", "fit.los", "data.rat"
+    assert [key for line in lines for key in keys if f"carts.toml: {key}: " in line] == list(keys)
+    assert len(lines) == 3

@@ -10,8 +10,7 @@ import pytest
 from diffcontact.report import Channel, Estimate, Event, Numbers, Report, RunView, page
 from diffcontact.report.motion import Motion, Moving
 from diffcontact.report.numbers import short
-from diffcontact.report.page import residual_sizes
-from diffcontact.report.portable import packed, script_json, unpacked
+from diffcontact.report.page import packed, residual_sizes, script_json, unpacked
 
 T = np.linspace(0.0, 1.0, 5)
 MEASURED = np.stack([T, np.where(T == 0.5, np.nan, -T)], axis=1)

@@ -188,7 +188,7 @@ def test_bad_scenes_are_named(tmp_path, old, new, expected):
 def test_another_preparation_or_another_system_is_refused(tmp_path):
     oscillation, line = '"oscillation"\ncolumn = "y"\nunit = "mm"\nperiods = 2', LINE[9 : LINE.index("\n\n[data]")]
     track = (oscillation, '"track"\nalong = "y"\nheight = "F"\nsteepest = 0')
-    with pytest.raises(ValueError, match=r"preparation\.steepest: 0\.0, expected a slope above 0"):
+    with pytest.raises(ValueError, match=r"preparation\.steepest: 0\.0, expected above 0"):
         study(tmp_path, track)
     with pytest.raises(ValueError, match=r"preparation\.kind: 'oscillation' does not find the apexes that the system"):
         study(tmp_path, (line, 'kind = "bouncing ball"\nlength = "m"'))

@@ -390,7 +390,8 @@ class Bounces(Preparation):
     outlier_flag: str
     blur: float
 
-    gives: ClassVar[tuple[str, ...]] = ("apexes",)
+    gives = ("apexes",)
+    suggests = ("q0", "u0", "restitution", "later_restitution", "gravity", "floor")
     KEYS: ClassVar[Mapping[str, str]] = {
         "column": "the column of the ball's height in the picture",
         "unit": 'of that column, the system\'s by default: "px", or "mm" with data.scale',
@@ -407,21 +408,14 @@ class Bounces(Preparation):
         if "apexes" not in ready.given:
             raise table.fail("kind", "'bounces' goes with the system 'bouncing ball'")
         sign = {"down": 1.0, "up": -1.0}[table.choice("axis", ("down", "up"), "down")]
-        blur = table.quantity("blur", ready.time, default=0.0)
-        if blur < 0:
-            raise table.fail("blur", f"{blur} {ready.time}, expected at least 0")
         return cls(
             column=table.text("column"),
             scale=sign * table.factor("unit", ready.length),
             bounces=(ready.given["apexes"] or (0,))[0] + 1,
             repeat_flag=table.text("repeated", ""),
             outlier_flag=table.text("outlier", ""),
-            blur=blur,
+            blur=table.quantity("blur", ready.time, 0.0, zero=True),
         )
-
-    @property
-    def suggests(self) -> tuple[str, ...]:
-        return ("q0", "u0", "restitution", "later_restitution", "gravity", "floor")
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -114,7 +114,8 @@ class CommonLine(Preparation):
     exclude_contact: float
     around_contact: float = np.inf
 
-    gives: ClassVar[tuple[str, ...]] = ()
+    suggests = ("q0", "u0", "distance", "restitution")
+    channels = ("first marker", "second marker")
     KEYS: ClassVar[Mapping[str, str]] = {
         "first": "columns of the first marker, one to three",
         "second": "columns of the second marker, as many",
@@ -130,25 +131,15 @@ class CommonLine(Preparation):
         first, second = table.names("first"), table.names("second")
         if len(first) != len(second) or not 1 <= len(first) <= 3:
             raise table.fail("second", f"{len(second)} columns, first has {len(first)}; expected one to three for each")
-        exclude = table.quantity("exclude_contact", ready.time, default=0.0)
-        if exclude < 0:
-            raise table.fail("exclude_contact", f"{exclude} {ready.time}, expected at least 0")
+        exclude = table.quantity("exclude_contact", ready.time, 0.0, zero=True)
         around = table.quantity("around_contact", ready.time, default=np.inf)
         if around <= exclude:
             raise table.fail("around_contact", f"{around} {ready.time}, expected more than exclude_contact")
         return cls(first, second, table.factor("unit", ready.length), exclude, around)
 
     @property
-    def suggests(self) -> tuple[str, ...]:
-        return ("q0", "u0", "distance", "restitution")
-
-    @property
     def columns(self) -> tuple[str, ...]:
         return self.first + self.second
-
-    @property
-    def channels(self) -> tuple[str, ...]:
-        return ("first marker", "second marker")
 
     @property
     def description(self) -> str:

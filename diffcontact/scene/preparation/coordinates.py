@@ -41,7 +41,6 @@ class Coordinates(Preparation):
     angle_scale: float = 1.0
     angle_sigma: float = 0.0
 
-    gives: ClassVar[tuple[str, ...]] = ()
     KEYS: ClassVar[Mapping[str, str]] = {
         "columns": "one for each coordinate of the system, in its order",
         "unit": 'of all of them, the system\'s by default: "mm"',
@@ -70,8 +69,6 @@ class Coordinates(Preparation):
         if 2 * len(angles) != len(names):
             raise table.fail("angles", f"{len(angles)} columns, expected {len(names) // 2}, one for each disc")
         sigma = table.quantity("angle_noise", "rad")
-        if not sigma > 0:
-            raise table.fail("angle_noise", f"{sigma} rad, expected above 0")
         return cls(names, scale, count, angles, table.factor("angle_unit", "rad"), sigma)
 
     @property
@@ -92,7 +89,7 @@ class Coordinates(Preparation):
 
     @property
     def channels(self) -> tuple[str, ...]:
-        return self.names + self.angle_names
+        return self.columns
 
     @property
     def description(self) -> str:
@@ -157,7 +154,7 @@ class Poses(Preparation):
     degree: int
     orientation: str
 
-    gives: ClassVar[tuple[str, ...]] = ()
+    suggests = ("q0", "u0", "angle0", "spin0")
     KEYS: ClassVar[Mapping[str, str]] = {
         "columns": "x, y and z of each body's centre of mass, body by body",
         "unit": 'of all of them, the system\'s by default: "mm"',
@@ -182,15 +179,9 @@ class Poses(Preparation):
                     key, f"{len(given)} names, expected {each * turned.count}, {each} for each of {turned.count} {what}"
                 )
         sigma = table.quantity("angle_noise", "rad")
-        if not sigma > 0:
-            raise table.fail("angle_noise", f"{sigma} rad, expected above 0")
         degree = _CURVES[table.choice("first_curve", _CURVES, "line")]
         first = table.integer("first_samples", default=10, least=degree + 1)
         return cls(names, table.factor("unit", ready.length), quaternions, sigma, first, degree, turned.orientation)
-
-    @property
-    def suggests(self) -> tuple[str, ...]:
-        return ("q0", "u0", "angle0", "spin0")
 
     @property
     def angles(self) -> int:

@@ -116,7 +116,8 @@ class Track(Preparation):
     scale: float
     steepest: float
 
-    gives: ClassVar[tuple[str, ...]] = ()
+    suggests = ("q0", "u0", "rest", "angular_frequency")
+    channels = ("along the track",)
     KEYS: ClassVar[Mapping[str, str]] = {
         "along": "the column of the horizontal position",
         "height": "the column of the height, upwards",
@@ -128,22 +129,12 @@ class Track(Preparation):
     def from_table(cls, table: Table, ready: ReadySystem) -> Track:
         """Read the scene's [preparation] table."""
         table.expect("kind", *cls.KEYS)
-        steepest = table.number("steepest", 0.3)
-        if not steepest > 0:
-            raise table.fail("steepest", f"{steepest}, expected a slope above 0")
+        steepest = table.number("steepest", 0.3, above=0.0)
         return cls(table.text("along"), table.text("height"), table.factor("unit", ready.length), steepest)
-
-    @property
-    def suggests(self) -> tuple[str, ...]:
-        return ("q0", "u0", "rest", "angular_frequency")
 
     @property
     def columns(self) -> tuple[str, ...]:
         return (self.along, self.height)
-
-    @property
-    def channels(self) -> tuple[str, ...]:
-        return ("along the track",)
 
     @property
     def description(self) -> str:
@@ -200,7 +191,7 @@ class Oscillation(Preparation):
     periods: float
     turns: bool = False
 
-    gives: ClassVar[tuple[str, ...]] = ()
+    suggests = ("q0", "u0", "rest", "angular_frequency")
     KEYS: ClassVar[Mapping[str, str]] = {
         "column": "the column that oscillates",
         "unit": 'of it, the system\'s by default: "mm"',
@@ -215,10 +206,6 @@ class Oscillation(Preparation):
         if periods < _FEWEST_SWINGS / 2:
             raise table.fail("periods", f"{periods}, expected at least {_FEWEST_SWINGS / 2}")
         return cls(table.text("column"), table.factor("unit", ready.length), periods, ready.length == "rad")
-
-    @property
-    def suggests(self) -> tuple[str, ...]:
-        return ("q0", "u0", "rest", "angular_frequency")
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -45,7 +45,9 @@ class Impacts(Preparation):
     lever_scale: float = 1.0
     flagged: str = ""
 
-    gives: ClassVar[tuple[str, ...]] = ("levers",)
+    gives = ("levers",)
+    suggests = ("u0", "restitution")
+    description = "each row is an impact: velocities before it and after it"
     KEYS: ClassVar[Mapping[str, str]] = {
         "before": "columns of the velocities before: of the ball; of two carts; of the body along the floor and off it",
         "after": "as many after it",
@@ -77,8 +79,6 @@ class Impacts(Preparation):
         for key, names in (("spin", spin), ("levers", levers)):
             if len(names) != 2:
                 raise table.fail(key, f"{len(names)} columns, expected two")
-        if not rho > 0:
-            raise table.fail("gyration", f"{rho} m, expected above 0")
         return cls(
             (*before, spin[0]),
             (*after, spin[1]),
@@ -90,20 +90,12 @@ class Impacts(Preparation):
         )
 
     @property
-    def suggests(self) -> tuple[str, ...]:
-        return ("u0", "restitution")
-
-    @property
     def columns(self) -> tuple[str, ...]:
         return (*self.before, *self.after, *self.levers, *((self.flagged,) if self.flagged else ()))
 
     @property
     def channels(self) -> tuple[str, ...]:
         return self.before
-
-    @property
-    def description(self) -> str:
-        return "each row is an impact: velocities before it and after it"
 
     def __call__(self, times: NDArray, measurements: Measurements) -> tuple[PreparedRun, ...]:
         columns = measurements.columns

@@ -30,7 +30,7 @@ class Rebound(Preparation):
     Of a puck that is struck by hand as well, bounces are those near the cushion, between flights that are straight.
 
     Attributes:
-        names: one column per coordinate.
+        columns: one column per coordinate.
         scale: from the columns' unit to the coordinates'.
         up: the coordinate of which the bounce is a lowest point.
         around: how many samples on each side, at most.
@@ -39,7 +39,7 @@ class Rebound(Preparation):
         straight: root mean square by which flights are off straight lines, at most [m].
     """
 
-    names: tuple[str, ...]
+    columns: tuple[str, ...]
     scale: float
     up: int
     around: int
@@ -47,7 +47,7 @@ class Rebound(Preparation):
     near: float = np.inf
     straight: float = np.inf
 
-    gives: ClassVar[tuple[str, ...]] = ()
+    suggests = ("q0", "u0", "flight")
     KEYS: ClassVar[Mapping[str, str]] = {
         "columns": "one for each coordinate of the ball",
         "unit": 'of all of them, the system\'s by default: "mm"',
@@ -67,23 +67,12 @@ class Rebound(Preparation):
             raise table.fail("up", f"{shown(up)}, expected one of the columns {', '.join(map(shown, names))}")
         around = table.integer("around", default=30, least=2 * _SIDE)
         limits = {key: table.quantity(key, ready.length, np.inf) for key in ("near", "straight")}
-        for key, limit in limits.items():
-            if not limit > 0:
-                raise table.fail(key, f"{limit} {ready.length}, expected above 0")
         scale, each = table.factor("unit", ready.length), table.flag("each", False)
         return cls(names, scale, names.index(up), around, each, **limits)
 
     @property
-    def suggests(self) -> tuple[str, ...]:
-        return ("q0", "u0", "flight")
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return self.names
-
-    @property
     def channels(self) -> tuple[str, ...]:
-        return self.names
+        return self.columns
 
     @property
     def description(self) -> str:
@@ -91,7 +80,7 @@ class Rebound(Preparation):
         return f"each coordinate is one column, {self.around} samples before {bounce} and after it are used"
 
     def __call__(self, times: NDArray, measurements: Measurements) -> tuple[PreparedRun, ...]:
-        values = np.stack([self.scale * measurements.columns[name] for name in self.names], axis=-1)
+        values = np.stack([self.scale * measurements.columns[name] for name in self.columns], axis=-1)
         seen = np.flatnonzero(np.all(np.isfinite(values), axis=1))
         height = values[seen, self.up]
         lowest = seen[_lowest(height)]
@@ -103,8 +92,8 @@ class Rebound(Preparation):
         ]
         if not found:
             raise ValueError(
-                f"{measurements.path}: column {self.names[self.up]!r} has no lowest sample with {_SIDE} higher ones on "
-                f"either side{self._limits}, expected a bounce"
+                f"{measurements.path}: column {self.columns[self.up]!r} has no lowest sample with {_SIDE} higher ones "
+                f"on either side{self._limits}, expected a bounce"
             )
         runs = []
         for bounce, rows in found if self.each else found[:1]:

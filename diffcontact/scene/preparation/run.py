@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,55 +48,32 @@ class PreparedRun:
         return printable(f"{self.path}, {self.part}" if self.part else self.path)
 
 
-class Preparation(Protocol):
-    """What every preparation offers; `from_table(table, ready)` reads it from a scene."""
+class Preparation:
+    """What every preparation offers; `from_table(table, ready)` reads it from a scene, `KEYS` says what it may hold.
 
-    gives: ClassVar[tuple[str, ...]]
+    Attributes:
+        suggests: names of the starting values that it finds.
+        gives: names of what the system takes from the measurements as it is.
+        description: what it does, for the report.
+        columns: names of the columns it needs.
+        channels: one label per observed coordinate.
+        angles: how many of the channels, the last ones, are angles.
+        angle_noise: one standard deviation of a measured angle [rad].
+        hears: whether times of impacts are measured, so that the scene's noise is one of times.
+        down: whether the channels grow downwards, as the rows of a picture do.
+        reversed: whether they grow the other way than the system's coordinates: heights, where these go down.
+    """
 
-    @property
-    def description(self) -> str:
-        """What it does, for the report."""
-        ...
-
-    @property
-    def suggests(self) -> tuple[str, ...]:
-        """Names of the starting values that it finds."""
-        ...
-
-    @property
-    def angles(self) -> int:
-        """How many of the channels, the last ones, are angles."""
-        return 0
-
-    @property
-    def hears(self) -> bool:
-        """Whether times of impacts are measured, so that the scene's noise is one of times."""
-        return False
-
-    @property
-    def down(self) -> bool:
-        """Whether the channels grow downwards, as the rows of a picture do."""
-        return False
-
-    @property
-    def reversed(self) -> bool:
-        """Whether the channels grow the other way than the system's coordinates: heights, where these go down."""
-        return False
-
-    @property
-    def angle_noise(self) -> float:
-        """One standard deviation of a measured angle [rad]."""
-        return 0.0
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Names of the columns it needs."""
-        ...
-
-    @property
-    def channels(self) -> tuple[str, ...]:
-        """One label per observed coordinate."""
-        ...
+    suggests: Any = ("q0", "u0")
+    gives: Any = ()
+    description: Any = ""
+    columns: Any
+    channels: Any
+    angles: Any = 0
+    angle_noise: Any = 0.0
+    hears = False
+    down: Any = False
+    reversed: Any = False
 
     def __call__(self, times: NDArray, measurements: Measurements) -> tuple[PreparedRun, ...]:
         """Prepare one file; times (n,) in the system's unit. A file may hold several runs.
@@ -104,7 +81,7 @@ class Preparation(Protocol):
         Raises:
             ValueError: one line that names the file, and what was expected of its columns.
         """
-        ...
+        raise NotImplementedError
 
 
 def straight_line(times: NDArray, values: NDArray, part: NDArray, at: float) -> tuple[float, float]:

@@ -34,14 +34,15 @@ class Slide(Preparation):
     The parabola through its way gives position, velocity and deceleration at the beginning.
 
     Attributes:
-        names: one to three columns.
+        columns: one to three columns.
         scale: from the columns' unit to the system's.
     """
 
-    names: tuple[str, ...]
+    columns: tuple[str, ...]
     scale: float
 
-    gives: ClassVar[tuple[str, ...]] = ()
+    suggests = ("q0", "u0", "deceleration")
+    description = "the way along a straight line, from where the block is fastest"
     KEYS: ClassVar[Mapping[str, str]] = {
         "columns": "of the block's position, one to three",
         "unit": 'of all of them, the system\'s by default: "mm"',
@@ -57,27 +58,15 @@ class Slide(Preparation):
         return cls(names, table.factor("unit", ready.length))
 
     @property
-    def suggests(self) -> tuple[str, ...]:
-        return ("q0", "u0", "deceleration")
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return self.names
-
-    @property
     def channels(self) -> tuple[str, ...]:
-        return (self.names[0] if len(self.names) == 1 else "along the way",)
-
-    @property
-    def description(self) -> str:
-        return "the way along a straight line, from where the block is fastest"
+        return (self.columns[0] if len(self.columns) == 1 else "along the way",)
 
     def __call__(self, times: NDArray, measurements: Measurements) -> tuple[PreparedRun, ...]:
-        points = np.stack([self.scale * measurements.columns[name] for name in self.names], axis=-1)
+        points = np.stack([self.scale * measurements.columns[name] for name in self.columns], axis=-1)
         try:
             rows, way, parabola = _slide(times, points)
         except ValueError as error:
-            names = ", ".join(map(repr, self.names))
+            names = ", ".join(map(repr, self.columns))
             raise ValueError(f"{measurements.path}: columns {names}: {error}") from None
         times = times[rows]
         start = {"q0": parabola[:1], "u0": parabola[1:2], "deceleration": -2 * float(parabola[2])}

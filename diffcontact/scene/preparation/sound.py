@@ -34,7 +34,13 @@ class Sound(Preparation):
 
     bounces: int
 
-    gives: ClassVar[tuple[str, ...]] = ("apexes",)
+    gives = ("apexes",)
+    hears = True
+    reversed = True
+    suggests = ("half_flight", "restitution", "later_restitution")
+    columns = ()
+    description = "times of impacts, from the first that was heard; the ball leaves the floor there"
+    channels = ("height",)
     KEYS: ClassVar[Mapping[str, str]] = {}
 
     @classmethod
@@ -44,30 +50,6 @@ class Sound(Preparation):
         if "apexes" not in ready.given or ready.length == "px":
             raise table.fail("kind", "'sound' goes with the system 'bouncing ball' with length = 'm' and time = 's'")
         return cls((ready.given["apexes"] or (0,))[0] + 1)
-
-    @property
-    def hears(self) -> bool:
-        return True
-
-    @property
-    def reversed(self) -> bool:
-        return True
-
-    @property
-    def suggests(self) -> tuple[str, ...]:
-        return ("half_flight", "restitution", "later_restitution")
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return ()
-
-    @property
-    def channels(self) -> tuple[str, ...]:
-        return ("height",)
-
-    @property
-    def description(self) -> str:
-        return "times of impacts, from the first that was heard; the ball leaves the floor there"
 
     def __call__(self, times: NDArray, measurements: Measurements) -> tuple[PreparedRun, ...]:
         if times.size < self.bounces + 2:
