@@ -2,8 +2,8 @@
 
 import json
 
-import airtrack
 import pytest
+from fitting import EXPERIMENTS
 
 from diffcontact.commands.cli import main
 
@@ -12,12 +12,12 @@ from diffcontact.commands.cli import main
 def runs(data):
     folder = data / "airtrack_carts"
     if not folder.is_dir():
-        pytest.skip(f"{folder} is absent: experiments/airtrack.py says where the runs come from")
+        pytest.skip(f"{folder} is absent: experiments/airtrack.toml says where the runs come from")
     return folder
 
 
 def fitted(folder, files):
-    assert main(["fit", str(airtrack.SCENE), "--data", *map(str, files), "--out", str(folder)]) == 0
+    assert main(["fit", str(EXPERIMENTS / "airtrack.toml"), "--data", *map(str, files), "--out", str(folder)]) == 0
     return json.loads((folder / "result.json").read_text())["parameters"]
 
 
@@ -34,12 +34,5 @@ def test_the_bumpers_that_stick(runs, tmp_path):
     assert 0 <= fitted(tmp_path, sorted(runs.glob("A3_*.csv"))[:3])["restitution"]["value"] < 0.03
 
 
-def test_the_experiment_says_where_the_data_come_from_and_skips(tmp_path, capsys):
-    assert airtrack.main([str(tmp_path)]) == 0
-    assert "skipped: no A2_*.csv" in capsys.readouterr().out
-
-
-def test_the_experiment_in_small(runs, capsys):
-    assert airtrack.main([str(runs), "--smoke"]) == 0
-    row = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("A2_1"))
-    assert 0.74 < float(row.split()[1]) < 0.82
+def test_a_run_alone(runs, tmp_path):
+    assert 0.74 < fitted(tmp_path, [runs / "A2_1.csv"])["restitution"]["value"] < 0.82
