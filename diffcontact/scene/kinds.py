@@ -66,6 +66,32 @@ def told(law: str, text: str = IMPACT_LAW, friction: str = "constant") -> str:
     return f"{text}; {' and '.join(parts)} at the speed of approach v" if parts else text
 
 
+def _built(options: Table, key: str, build: Callable[..., Any], *arguments: Any, **settings: Any) -> Any:
+    try:
+        return build(*arguments, **settings)
+    except ValueError as error:
+        raise options.fail(key, str(error)) from None
+
+
+def _grip() -> dict[str, Quantity]:
+    what = "by how much an impact that grips turns the slip round"
+    return {"tangential_restitution": Quantity(low=-1.0, high=1.0, optional=True, what=what)}
+
+
+def _planes(options: Table, dimension: int) -> tuple[Callable | None, dict[str, Quantity]]:
+    """The planes as systems take them, (t, params) -> normals (p, dimension) and offsets (p,); their parameter."""
+    if "planes" not in options:
+        return None, {}
+    normals = unit_normals(options, dimension)
+
+    def planes(t, params):
+        del t
+        return normals, params["plane_offset"]
+
+    what = "from the origin along each plane's normal"
+    return planes, {"plane_offset": Quantity("m", (len(normals),), what=what)}
+
+
 def unit_normals(options: Table, dimension: int) -> np.ndarray:
     """(p, dimension) unit normals of the planes."""
     normals = options.numbers("planes")
@@ -175,38 +201,19 @@ _RESTITUTION = {
 def rigid_bodies(options: Table) -> ReadySystem:
     """Rigid bodies that fall, tumble and slide on planes; see `systems.bodies`.
 
-    Options: those of `BODIES`, and of each body those of `BODY`.
-
-    Parameters: `mass` (count,), `gravity`, `restitution`, `friction`, with planes `plane_offset` (p,), by Newton's law
-    `tangential_restitution` where it is not 0. `inertia` is (count,) in a plane, and in space of bodies that are alike
-    about all axes (cubes, balls); (count, 3), about the axes of each body, of others; without it they are homogeneous.
-    At the first time `q0` and `u0`, places and velocities of the centres of mass, `angle0`, how they are turned,
-    (count,) or as rotation vectors (3 count,), and `spin0`, alike.
+    `inertia` is (count,) in a plane, and in space of bodies that are alike about all axes (cubes, balls); (count, 3),
+    about the axes of each body, of others; without it they are homogeneous. `angle0` and `spin0` are (count,), or
+    rotation vectors (3 count,).
     """
     options.expect("kind", *BODIES)
     dimension = options.integer("dimension", least=2, most=3)
     own = _bodies(options, dimension)
     law, rubbing, count = restitution_law(options), friction_law(options), len(own)
     impact_law = options.choice("impact_law", _RESTITUTION, "newton")
-    normals = unit_normals(options, dimension) if "planes" in options else None
+    planes, offsets = _planes(options, dimension)
+    laws_of_impact = {"restitution": law, "friction": rubbing, "impact_law": impact_law}
     pairs = options.flag("pairs", True)
-
-    def planes(t, params):
-        del t
-        return normals, params["plane_offset"]
-
-    try:
-        system = bodies(
-            own,
-            dimension,
-            None if normals is None else planes,
-            pairs=pairs,
-            restitution=law,
-            friction=rubbing,
-            impact_law=impact_law,
-        )
-    except ValueError as error:
-        raise options.fail("bodies", str(error)) from None
+    system = _built(options, "bodies", bodies, own, dimension, planes, pairs=pairs, **laws_of_impact)
     quantities = {
         "mass": Quantity("kg", (count,), low=0.0, positive=True, what="of each body"),
         "inertia": _inertia(own, dimension),
@@ -214,13 +221,9 @@ def rigid_bodies(options: Table) -> ReadySystem:
         "restitution": Quantity(low=0.0, high=1.0),
         **of_law(law),
         **of_friction(rubbing),
+        **offsets,
+        **(_grip() if impact_law == "newton" else {}),
     }
-    if normals is not None:
-        quantities["plane_offset"] = Quantity("m", (len(normals),), what="from the origin along each plane's normal")
-    if impact_law == "newton":
-        quantities["tangential_restitution"] = Quantity(
-            low=-1.0, high=1.0, optional=True, what="by how much an impact that grips turns the slip round"
-        )
     initial, observe, turned = places(count, dimension)
     text = (
         "M(q) du = f dt + impacts and Coulomb's friction |beta| <= mu lambda opposite to the slip, also in impacts, "
@@ -254,10 +257,7 @@ def _shape(body: Table, dimension: int) -> Shape:
     lengths = body.numbers(size) * body.factor("unit", "m")
     if not np.all(np.isfinite(lengths)):
         raise body.fail(size, f"{shown(lengths.tolist())}, expected finite lengths")
-    try:
-        made = build(lengths.tolist())
-    except ValueError as error:
-        raise body.fail(size, str(error)) from None
+    made = _built(body, size, build, lengths.tolist())
     if not made.fits(dimension):
         raise body.fail("shape", f"a {kind} like this is none of {dimension} dimensions, as system.dimension says")
     return made
@@ -362,15 +362,9 @@ def _carts(options: Table) -> ReadySystem:
 def _balls(options: Table) -> ReadySystem:
     """Balls and what stands around them; see `systems.balls`.
 
-    Options: those of `OPTIONS`.
-
-    Parameters: with planes also `plane_offset` (p,), their distances from the origin along the normals; with fixed
-    balls `fixed_centre` (fixed, dimension) and `fixed_radius` (fixed,); with materials, instead of `restitution`, one
-    `restitution_0_1` for each two of them that may meet, the lower number first. With spin also `friction` and, where
-    an impact turns the slip round, `tangential_restitution`, like `restitution`; `spin0`, the angular velocities at the
-    first time, (count,) or (3 count,); and, of what is not homogeneous, `inertia` (count,). Centres are measured, and
-    how they are turned: angles, or of spheres quaternions. They are turned by `angle0` at the first time, (count,) or
-    as rotation vectors (3 count,).
+    With materials there is one `restitution_0_1` for each two of them that may meet, the lower number first. Of balls
+    that spin it is measured, too, how they are turned: angles, or of spheres quaternions; `angle0` and `spin0` are
+    (count,), or rotation vectors (3 count,).
     """
     options.expect(*OPTIONS["balls"])
     law = restitution_law(options, _PER_CONTACT)
@@ -385,26 +379,10 @@ def _balls(options: Table) -> ReadySystem:
     box = options.numbers("box") * options.factor("unit", "m") if "box" in options else None
     if box is not None and (box.ndim < 1 or len(box) != 2):
         raise options.fail("box", f"{shown(box.tolist())}, expected [low, high]")
-    normals = unit_normals(options, dimension) if "planes" in options else None
-
-    def planes(t, params):
-        del t
-        return normals, params["plane_offset"]
-
-    try:
-        system = balls(
-            count,
-            dimension,
-            None if box is None else tuple(box.tolist()),
-            planes=None if normals is None else planes,
-            fixed=fixed,
-            spin=spin,
-            air=air,
-            restitution=law,
-            friction=rubbing,
-        )
-    except ValueError as error:
-        raise options.fail("kind", str(error)) from None
+    planes, offsets = _planes(options, dimension)
+    inside = None if box is None else tuple(box.tolist())
+    more = {"planes": planes, "fixed": fixed, "spin": spin, "air": air, "restitution": law, "friction": rubbing}
+    system = _built(options, "kind", balls, count, dimension, inside, **more)
     quantities = {
         "mass": Quantity("kg", (count,), low=0.0, positive=True, what="of each ball"),
         "radius": Quantity("m", (count,), low=0.0, what="of each ball"),
@@ -425,20 +403,17 @@ def _balls(options: Table) -> ReadySystem:
             optional=True,
             what="the speed over the spin at which it is half of that",
         )
-    if normals is not None:
-        quantities["plane_offset"] = Quantity("m", (len(normals),), what="from the origin along each plane's normal")
+    quantities |= offsets
     if fixed:
         quantities["fixed_centre"] = Quantity("m", (fixed, dimension), what="of each fixed ball")
         quantities["fixed_radius"] = Quantity("m", (fixed,), low=0.0, what="of each fixed ball")
-    contacts = system.surfaces.pairs(0 if normals is None else len(normals))[0].size
+    standing = sum(quantity.shape[0] for quantity in offsets.values())
+    contacts = system.surfaces.pairs(standing)[0].size
     coefficients = {"restitution": Quantity(shape=(contacts,) if each else (), low=0.0, high=1.0)} | of_law(law)
     if system.rubs:
-        coefficients |= of_friction(rubbing)
-        coefficients["tangential_restitution"] = Quantity(
-            low=-1.0, high=1.0, optional=True, what="by how much an impact that grips turns the slip round"
-        )
+        coefficients |= of_friction(rubbing) | _grip()
     if "materials" in options:
-        walls = (0 if box is None else 2 * dimension) + (0 if normals is None else len(normals))
+        walls = (0 if box is None else 2 * dimension) + standing
         if each:
             raise options.fail("materials", 'with restitution = "per contact", expected one of the two')
         system, coefficients = _of_materials(system, _materials(options, count, fixed, walls), coefficients)
@@ -524,10 +499,7 @@ def _bouncing_ball(options: Table) -> ReadySystem:
     law = restitution_law(options)
     bounces = options.integer("bounces", 1, most=_BODIES)
     length, time = options.choice("length", ("px", "m"), "px"), options.choice("time", ("frame", "s"), "frame")
-    try:
-        system = bouncing_ball(bounces, restitution=law)
-    except ValueError as error:
-        raise options.fail("bounces", str(error)) from None
+    system = _built(options, "bounces", bouncing_ball, bounces, restitution=law)
     quantities = {
         "restitution": Quantity(low=0.0, high=1.0, what="of the first bounce"),
         "gravity": Quantity(f"{length}/{time}^2", low=0.0, positive=True),
@@ -576,10 +548,7 @@ def _particle_line(options: Table) -> ReadySystem:
         table = options.table("drive")
         table.expect(*DRIVE)
         drive = Drive(table.text("column"), table.factor("unit", force))
-    try:
-        system = particle_line(count, driven=drive is not None)
-    except ValueError as error:
-        raise options.fail("count", str(error)) from None
+    system = _built(options, "count", particle_line, count, driven=drive is not None)
     shape = () if count == 1 else (count,)
     quantities = {
         "mass": Quantity(mass, shape, low=0.0, positive=True, what="of each particle"),

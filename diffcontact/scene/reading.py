@@ -35,21 +35,14 @@ _LINES = 10**4
 class Reading:
     """How recordings are read.
 
+    Fields are as `KEYS` describes them, but for these.
+
     Attributes:
-        time: column of the times; "" counts rows.
-        time_unit: of that column, and of times that are given elsewhere.
-        time_factor: from that to the system's.
-        spacing: whether that column holds the times from one row to the next.
-        rate: rows per unit of the system's time, or "from data"; None: the times are as they stand.
-        lost_frames: whether rows are of frames that are equally spaced, and some frames have none.
-        leave_out: whether rows without a time, or whose time does not increase, are left out.
-        window: first and last time that is used, in the system's unit, or None.
-        every: which rows are used: 1 all, 10 every tenth.
-        encoding: of the text.
+        time: "" counts rows.
+        time_factor: from `time_unit` to the system's; `rate` and `window` are in that.
         delimiter, decimal, skip, names: None where the scene does not say: a recording whose writer is known by its
             header is read as that writes it, any other as CSV with a header.
         missing: what stands for a lost sample, and groups of numbers that do so together.
-        likelihood: below it a sample is lost; None: below 0.6, where a tracker says how sure it was.
     """
 
     time: str = ""

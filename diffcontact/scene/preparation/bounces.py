@@ -373,14 +373,6 @@ class Bounces(Preparation):
     rows (`film`), else those of the rows. False detections are left out, and so are pictures next to a bounce, in which
     the ball is blurred or flattened. Bounces are where the velocity jumps from downwards to upwards; parabolas through
     the flights between them give the starting values.
-
-    Attributes:
-        column: of the position.
-        scale: from its unit to the system's, negative if it grows upwards.
-        bounces: how many the system models.
-        repeat_flag: column that is not 0 where a row is known to repeat a picture, or empty.
-        outlier_flag: column that is not 0 where a row is known to be a false detection, or empty.
-        blur: samples nearer than this to a bounce are left out.
     """
 
     column: str

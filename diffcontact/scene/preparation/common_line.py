@@ -100,12 +100,6 @@ class CommonLine(Preparation):
     first marker to the second and s = 0 nearest to the origin of the measurement, so that runs on one track share
     their coordinate. The impact is where two straight lines fit the distance s_2 - s_1 best (`knee`), which finds it
     whether the markers part again or stay together.
-
-    Attributes:
-        first, second: names of the two or three coordinate columns of each marker.
-        scale: from the columns' unit to m.
-        exclude_contact: samples nearer than this to the impact are left out [s].
-        around_contact: samples farther than this from the impact are left out [s].
     """
 
     first: tuple[str, ...]

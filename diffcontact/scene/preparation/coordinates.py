@@ -24,14 +24,6 @@ class Coordinates(Preparation):
     Starting positions and velocities come from straight lines through the first samples. An angle counts from the x
     axis towards the y axis; one that is written modulo a turn is followed beyond it, as long as a disc turns by less
     than half a turn from one sample to the next.
-
-    Attributes:
-        names: one column per coordinate.
-        scale: from the columns' unit to the coordinates'.
-        first_samples: how many samples the starting lines go through.
-        angle_names: one column per angle, or none.
-        angle_scale: from their unit to rad.
-        angle_sigma: one standard deviation of an angle [rad].
     """
 
     names: tuple[str, ...]
@@ -135,15 +127,6 @@ class Poses(Preparation):
     the rotation vector from the fitted to the measured orientation, zero where they agree. Straight lines through the
     first samples give the state at the first time, or parabolas for the places of bodies in flight. A body turns by
     less than half a turn from the first of these samples to the last.
-
-    Attributes:
-        names: three columns for each body.
-        scale: from their unit to m.
-        quaternions: four columns for each body.
-        sigma: one standard deviation of an orientation about each axis [rad].
-        first_samples: how many samples the starting lines go through.
-        degree: of the curves through the places, 1 or 2.
-        orientation: the parameter that takes the measured quaternions.
     """
 
     names: tuple[str, ...]

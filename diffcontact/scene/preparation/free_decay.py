@@ -104,11 +104,6 @@ class Track(Preparation):
 
     Along s the body is a harmonic oscillator under a constant normal reaction up to terms of second order in the slope
     dy/dx. So the run begins when the body has passed for the last time where the track is steeper than `steepest`.
-
-    Attributes:
-        along, height: names of the columns of x and y (upwards).
-        scale: from the columns' unit to the system's.
-        steepest: slope of the track up to which it counts as flat.
     """
 
     along: str
@@ -178,12 +173,6 @@ class Oscillation(Preparation):
     An oscillator that is not quite linear changes its frequency as it dies away, and no linear one stays in step with
     it over a hundred periods. Over ten it does; what differs between the stretches then shows in the error bars, which
     compare runs, rather than in residuals that no noise explains.
-
-    Attributes:
-        column: its name.
-        scale: from the column's unit to the system's.
-        periods: how many periods a stretch has at least; infinite: the record is one run.
-        turns: whether the column is an angle, which may be written modulo a turn.
     """
 
     column: str

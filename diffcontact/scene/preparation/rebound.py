@@ -28,15 +28,6 @@ class Rebound(Preparation):
     flight before the bounce give position and velocity at the beginning, and by how much it curves.
 
     Of a puck that is struck by hand as well, bounces are those near the cushion, between flights that are straight.
-
-    Attributes:
-        columns: one column per coordinate.
-        scale: from the columns' unit to the coordinates'.
-        up: the coordinate of which the bounce is a lowest point.
-        around: how many samples on each side, at most.
-        each: whether every bounce is a run, or the first one only.
-        near: bounces are lowest samples within so much of the lowest of all [m]; infinite: wherever.
-        straight: root mean square by which flights are off straight lines, at most [m].
     """
 
     columns: tuple[str, ...]

@@ -49,7 +49,9 @@ class PreparedRun:
 
 
 class Preparation:
-    """What every preparation offers; `from_table(table, ready)` reads it from a scene, `KEYS` says what it may hold.
+    """What every preparation offers; `from_table(table, ready)` reads it from a scene.
+
+    The fields of each are what its `KEYS` describe, in the system's units; `scale` is from the columns' unit to that.
 
     Attributes:
         suggests: names of the starting values that it finds.

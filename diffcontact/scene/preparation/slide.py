@@ -32,10 +32,6 @@ class Slide(Preparation):
     The line is the principal axis of all positions, in the direction in which the block moves. The run begins where it
     is fastest, as what pushed it lets go, and ends when it moves again after it came to rest, or with the recording.
     The parabola through its way gives position, velocity and deceleration at the beginning.
-
-    Attributes:
-        columns: one to three columns.
-        scale: from the columns' unit to the system's.
     """
 
     columns: tuple[str, ...]
