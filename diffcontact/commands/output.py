@@ -1,6 +1,7 @@
-"""What a command may write over: what it wrote itself. A recording, a scene and what others wrote stay.
+"""Where a command's results go, what it may write over, and what keeps them from being lost.
 
-Each is asked for before anything is simulated.
+A command writes over what it wrote itself: a recording, a scene and the files of others stay, and each is looked at
+before anything is simulated. Results are written also where nobody reads what is printed, and elsewhere on a full disk.
 """
 
 from __future__ import annotations

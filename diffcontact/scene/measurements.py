@@ -1,4 +1,7 @@
-"""Measured columns from a recording in which every row is right."""
+"""Measured columns from a recording in which every row is right, and the times of its rows.
+
+Times are as they stand, equally spaced at a rate, or on a straight line over the rows or over the frames of a film.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""The parameters that a scene declares: value, unit, bounds, free or not, per run, prior; each also by element."""
+"""The parameters that a scene declares: value, unit, bounds, free or not, per run, prior; each also by element.
+
+The scale of a film may be one more: `scale = { value = 0.52, sigma = 0.01, unit = "mm/px" }` in [data] says how long a
+pixel is. With `sigma` it is fitted, with a normal prior, and shared by all runs: the fit compares positions over the
+scale with what was measured. Its uncertainty is then in every error bar, and a known gravity may correct it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Units of a scene: an explicit table, products and powers of it, and nothing guessed.
+"""Units of a scene and numbers as they are spelt: what is read, and what is refused rather than guessed.
+
+Units are products and powers of an explicit table:
 
 value in SI = factor * value in the unit            mm -> 1e-3 m, deg -> pi/180 rad, g/s^2 -> 1e-3 kg/s^2
 """

@@ -1,4 +1,7 @@
-"""The scene that is drafted: the first candidate whose preparation finds what it needs in the recording."""
+"""The scene that is drafted: the first candidate whose preparation finds what it needs in the recording.
+
+Its text is a template of `templates/`, a scene with gaps.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What a recording holds: its times and what is wrong with them, its markers, their units, how rough and how lost."""
+"""What a recording holds: its times and what is wrong with them, its markers, their units, how rough and how lost.
+
+Columns may also say how a body is turned, or be the velocities before and after impacts.
+"""
 
 from __future__ import annotations
 

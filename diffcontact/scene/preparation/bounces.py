@@ -1,4 +1,11 @@
-"""A falling ball in a film: its flights and bounces."""
+"""A falling ball in a film: its flights and bounces, whatever goes wrong in the film.
+
+A film of 24 pictures a second in a file of 30 repeats one picture in five, so that the rows are no clock: a body does
+not move for one row and then moves again by as much as before. The pictures that differ are a clock.
+
+A false detection is told from the ball by what the ball must do. Between impacts it is on a parabola y = a + b t + g/2
+t^2 with one g; a hand, a shadow or another ball, tracked for some pictures instead, is not, however smoothly it moves.
+"""
 
 from __future__ import annotations
 
@@ -256,6 +263,8 @@ def flights(t: NDArray, y: NDArray) -> list[Flight]:
     Of parabolas through three samples, drawn at random, the one is a flight that has the greatest consensus: the sum
     over its best stretch of samples of +1 on it and -1/2 off it. The next is found among the other samples, with nearly
     the same curvature, until there is none.
+
+    Source: M. A. Fischler, R. C. Bolles, Communications of the ACM 24 (1981) 381, for consensus instead of averages.
 
     Args:
         t: (n,) increasing times.

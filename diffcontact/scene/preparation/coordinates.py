@@ -1,4 +1,4 @@
-"""One column per coordinate, taken as it is."""
+"""One column per coordinate, taken as it is; of bodies in space also the four of a quaternion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A recording as its writer laid it out: named columns, rows of fields, and what the header says about them."""
+"""A recording as its writer laid it out: named columns, rows of fields, and what the header says about them.
+
+Tracks with times of their own become rows that they share (`joined`).
+"""
 
 from __future__ import annotations
 
