@@ -8,13 +8,15 @@ import signal
 import sys
 from typing import NoReturn
 
-from diffcontact.commands.cli import main
 from diffcontact.host.interruption import EXIT_CODE
 
 
 def command() -> NoReturn:
     """Run the command that this process was started for, and end the process with its exit code."""
     try:
+        # Here, where an interruption is caught: the commands take a second to import.
+        from diffcontact.commands.cli import main
+
         code = main()
         # The command is over: an interruption could only spoil its end.
         signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -19,6 +19,7 @@ from typing import NoReturn
 import jax
 from threadpoolctl import threadpool_limits
 
+from diffcontact.commands import check, demo, design, doctor, ensemble, fit, new, scene, simulate
 from diffcontact.commands.cache import use_cache
 from diffcontact.commands.complaint import ExitCode, complain, unforeseen
 from diffcontact.ensemble.tasks import LostChunkError
@@ -118,9 +119,6 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parser() -> argparse.ArgumentParser:
-    # Imported here, where an interruption is caught.
-    from diffcontact.commands import check, demo, design, doctor, ensemble, fit, new, scene, simulate
-
     parser = _Parser(
         prog="python -m diffcontact", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -128,7 +128,7 @@ def _ended(monkeypatch, main):
     def left(code):
         raise SystemExit("at once", code)
 
-    monkeypatch.setattr(entry, "main", main)
+    monkeypatch.setattr("diffcontact.commands.cli.main", main)
     monkeypatch.setattr(os, "_exit", left)
     with pytest.raises(SystemExit) as end:
         entry.command()
