@@ -175,23 +175,6 @@ def thrown(shape: Any, start, restitution: float, friction: float, end: float, e
     return figure
 
 
-def random_worlds() -> Figure:
-    """One of them: discs in a box, without gravity."""
-    discs = dc.systems.balls(4, 2, box=(0.0, 1.0))
-    params = {"mass": jnp.array([1.0, 2.0, 1.5, 0.7]), "radius": jnp.array([0.06, 0.1, 0.08, 0.05])}
-    params |= {"gravity": jnp.zeros(2), "restitution": 0.95}
-    q0 = [0.2, 0.2, 0.7, 0.3, 0.3, 0.7, 0.8, 0.8]
-    u0 = [0.9, 0.5, -0.4, 0.6, 0.5, -0.8, -0.7, -0.3]
-    motion = dc.simulate(discs, params, q0, u0, jnp.linspace(0.0, 2.0, 801))
-    assert motion.status == 0
-    figure, axes = blank("x [m]", "y [m]")
-    for i, way in enumerate(np.moveaxis(np.asarray(motion.q).reshape(-1, 4, 2), 1, 0)):
-        axes.plot(*way.T, lw=0.8, color=f"C{i}")
-        disc(axes, way[-1], float(params["radius"][i]), f"C{i}")
-    axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
-    return figure
-
-
 def crowds() -> Figure:
     """A column of discs collapses onto a floor."""
     columns, rows, rng = 6, 14, np.random.default_rng(0)
@@ -320,7 +303,7 @@ def fitted_bounce() -> FuncAnimation:
 
 # %%
 STUDIES = (
-    *(studies.convergence, studies.contact_gradients, studies.starts),
+    *(studies.contact_gradients, studies.starts),
     *(studies.next_experiment, studies.interval_coverage, studies.verdicts, studies.compare_fits),
 )
 PICTURES: dict[str, Callable[[], Figure | FuncAnimation]] = {
@@ -328,7 +311,7 @@ PICTURES: dict[str, Callable[[], Figure | FuncAnimation]] = {
     for made in (
         *(bounce, carts, own_system, all_devices, sensitivities),
         *(airtrack, bouncing_ball, halfpipe, spring, carriage),
-        *(tumbling, ellipse, random_worlds, crowds),
+        *(tumbling, ellipse, crowds),
         *(fitted_bounce, work_precision, sawtooth),
         *STUDIES,
     )

@@ -1,4 +1,4 @@
-"""Pictures of studies: how errors fall, what derivatives miss, how intervals cover; `pictures.py` writes them.
+"""Pictures of studies: what derivatives miss, how intervals cover, where fits end; `pictures.py` writes them.
 
 Each function makes one figure, of a simulation.
 """
@@ -11,7 +11,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter
 
 import diffcontact as dc
 
@@ -27,32 +26,6 @@ def blank(x: str, y: str) -> tuple[Figure, Any]:
     axes = figure.subplots()
     axes.set(xlabel=x, ylabel=y)
     return figure, axes
-
-
-def last_height(height, scheme=None, substeps=50, end=1.5):
-    times = jnp.array([0.0, end])
-    return dc.simulate(BALL, FALL, jnp.array([height]), jnp.zeros(1), times, scheme=scheme, substeps=substeps).q[-1, 0]
-
-
-def convergence() -> Figure:
-    """A ball of two impacts: by how much its height and its derivative are off, over the step."""
-    exact = float(last_height(1.0, dc.EventTimed(), 400)), float(jax.jacfwd(last_height)(1.0))
-    figure, axes = blank("step [s]", "error")
-    counts = np.array([20, 40, 80, 160, 320, 640])
-    for k, scheme in enumerate((dc.ElasticProjection(), dc.EventTimed())):
-
-        @jax.jit
-        def both(substeps, scheme=scheme):
-            return last_height(1.0, scheme, substeps), jax.jacfwd(lambda h: last_height(h, scheme, substeps))(1.0)
-
-        found = np.array([[float(part) for part in both(jnp.array(int(n)))] for n in counts])
-        off = np.maximum(np.abs(found - exact), 1e-16)
-        name = type(scheme).__name__
-        axes.loglog(1.5 / counts, off[:, 0], "o-", color=f"C{k}", label=f"{name}, height [m]")
-        axes.loglog(1.5 / counts, off[:, 1], "s--", color=f"C{k}", mfc="none", label=f"{name}, its derivative")
-    axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.legend(frameon=False)
-    return figure
 
 
 def contact_gradients() -> Figure:

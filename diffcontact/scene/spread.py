@@ -18,7 +18,7 @@ from diffcontact.host.messages import one_line
 from diffcontact.host.progress import stage
 from diffcontact.host.versions import versions
 from diffcontact.identify import FitResult, Spread, spread
-from diffcontact.identify.spread import one_recording_twice
+from diffcontact.identify.spread import Value, one_recording_twice
 from diffcontact.identify.table import INTERVAL, table_cells
 from diffcontact.identify.verdict.verdict import NO, YES
 from diffcontact.report import Estimate, Numbers, Report
@@ -165,36 +165,24 @@ def doubts(fits: Sequence[RunFit]) -> list[str]:
 
 def rows_of(one: Together) -> list[dict[str, Any]]:
     """Mean, spread and slopes of an element, as rows of a table."""
-    found, unit = one.found, one.parameter.unit
-    low, high = found.spread_interval95
+    found, (low, high) = one.found, one.found.spread_interval95
+    # The interval of a spread is none of a normal number; half its length is as good as two of these.
     rows = [
-        {
-            "name": f"{one.name}, mean",
-            "value": found.mean.value,
-            "stderr": found.mean.stderr,
-            "interval95": list(found.mean.interval95),
-            "unit": unit,
-        },
-        {
-            "name": f"{one.name}, spread",
-            "value": found.spread,
-            # Its interval is none of a normal number; half its length is as good as two of these.
-            "stderr": (high - low) / 4,
-            "interval95": [low, high],
-            "unit": unit,
-        },
+        (f"{one.name}, mean", found.mean),
+        (f"{one.name}, spread", Value(found.spread, (high - low) / 4, (low, high))),
     ]
-    for condition, slope in found.slopes.items():
-        rows.append(
-            {
-                "name": f"{one.name} per {condition}",
-                "value": slope.value,
-                "stderr": slope.stderr,
-                "interval95": list(slope.interval95),
-                "unit": unit,
-            }
-        )
-    return [row | {"note": ""} for row in rows]
+    rows += [(f"{one.name} per {condition}", slope) for condition, slope in found.slopes.items()]
+    return [
+        {
+            "name": name,
+            "value": known.value,
+            "stderr": known.stderr,
+            "interval95": list(known.interval95),
+            "unit": one.parameter.unit,
+            "note": "",
+        }
+        for name, known in rows
+    ]
 
 
 def spread_document(study: Study, fits: Sequence[RunFit], all_of: Sequence[Together]) -> dict[str, Any]:
