@@ -16,7 +16,7 @@ from diffcontact.identify.table import INTERVAL, text_table
 from diffcontact.identify.verdict.texts import Words
 from diffcontact.identify.verdict.verdict import NO
 from diffcontact.report import is_page, page
-from diffcontact.report.numbers import short
+from diffcontact.report.content import short
 from diffcontact.scene.result import estimates, result_document, result_report
 from diffcontact.scene.spread import (
     doubts,

@@ -168,3 +168,20 @@ class Report:
     runs: Sequence[RunView]
     numbers: Numbers | None = None
     method: Mapping[str, str] = field(default_factory=dict)
+
+
+def short(labels: Sequence[str]) -> list[str]:
+    """Labels of runs without folders, or the file that all are parts of, unless two are alike then.
+
+    Example:
+        >>> short(["data/a.csv", "data/b.csv, stretch 1 of 2"])
+        ['a.csv', 'b.csv, stretch 1 of 2']
+        >>> short(["data/a.csv, stretch 1 of 2", "data/a.csv, stretch 2 of 2"])
+        ['stretch 1 of 2', 'stretch 2 of 2']
+    """
+    names = [label.replace("\\", "/").rsplit("/", 1)[-1] for label in labels]
+    heads, parts = {name.rpartition(", ")[0] for name in names}, [name.rpartition(", ")[2] for name in names]
+    for found in (parts if len(heads) == 1 and len(names) > 1 else names, names):
+        if len(set(found)) == len(set(labels)):
+            return found
+    return list(labels)

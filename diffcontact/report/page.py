@@ -1,14 +1,15 @@
 """A report as one HTML file that needs no network.
 
-Verdict, estimates and tables are plain HTML. `assets/*.js` draw the motion and the charts (uPlot) from the data in the
-page. Without JavaScript one line stands in their place.
+Verdict, estimates and tables are plain HTML, by the template `assets/page.html`. `assets/*.js` draw the motion and the
+charts (uPlot) from the data in the page. Without JavaScript one line stands in their place.
 """
 
 from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from html import escape
 from importlib.resources import files
@@ -17,12 +18,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from diffcontact.report import numbers as tables
-from diffcontact.report.content import Channel, Report, RunView
+from diffcontact.report.content import Channel, Estimate, Numbers, Report, RunView, short
 from diffcontact.report.motion import Motion
 
 _SCRIPTS = ("tracks.js", "camera.js", "shapes.js", "motion.js", "charts.js", "player.js", "statistics.js", "page.js")
 _STYLES = ("uPlot.min.css", "page.css")
+# The part of a scale that is more than a dot.
+_VISIBLE = 0.01
 _DOCTYPE = '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
 _HEAD = """<meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
@@ -31,28 +33,40 @@ _HEAD = """<meta name="viewport" content="width=device-width, initial-scale=1">
 
 def page(report: Report) -> str:
     """The whole HTML document."""
-    title, found = escape(report.title), report.numbers
-    groups = _groups(report.channels)
-    parts = [
-        f"{_DOCTYPE}<title>{title}</title>",
-        _HEAD,
-        *(f"<style>{_asset(name)}</style>" for name in _STYLES),
-        "</head><body>",
-        f"<h1>{title}</h1>",
-        tables.verdict(found) if found else "",
-        '<section id="watch" hidden></section>',
-        "<noscript><p>The motion and the charts need JavaScript.</p></noscript>",
-        _runs(report),
-        tables.estimates(found) if found else "",
-        '<section id="statistics"></section>' if found else "",
-        tables.correlation(found) if found else "",
-        _method(report),
-        f'<script type="application/json" id="data">{script_json(_data(report, groups))}</script>',
-        f"<script>{_asset('uPlot.iife.min.js')}\n/*\n{_asset('uPlot-LICENSE.txt')}*/</script>",
-        f'<script>"use strict";\n(() => {{\n{_code()}}})();</script>',
-        "</body></html>\n",
-    ]
-    return "\n".join(part for part in parts if part)
+    found = report.numbers
+    return _template().render(
+        report=report,
+        found=found,
+        said=found is not None and any(found.message in reason for reason in found.reasons),
+        runs=_runs(report),
+        terms={**report.method, **(found.facts if found else {})},
+        doctype=_DOCTYPE,
+        head=_HEAD,
+        styles=[_asset(name) for name in _STYLES],
+        data=script_json(_data(report, _groups(report.channels))),
+        charts=_asset("uPlot.iife.min.js"),
+        licence=_asset("uPlot-LICENSE.txt"),
+        code="\n".join(_asset(name) for name in _SCRIPTS),
+    )
+
+
+@cache
+def _template() -> Any:
+    # Here, since the library is imported without it.
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    made = Environment(
+        loader=PackageLoader("diffcontact.report", "assets"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        undefined=StrictUndefined,
+    )
+    made.globals |= {"isfinite": np.isfinite, "placed": _placed, "scale": _scale, "short": short, "span": _span}
+    made.globals |= {"strongest": _strongest}
+    made.filters |= {"by_parameter": _by_parameter, "element": _element}
+    return made.get_template("page.html")
 
 
 def is_page(content: bytes) -> bool:
@@ -78,10 +92,6 @@ def _asset(name: str) -> str:
     return files("diffcontact.report").joinpath("assets", name).read_text(encoding="utf-8")
 
 
-def _code() -> str:
-    return "\n".join(_asset(name) for name in _SCRIPTS)
-
-
 def _groups(channels: Sequence[Channel]) -> list[dict[str, Any]]:
     """Channels that share a chart: those in one unit and one direction."""
     groups: dict[tuple[str, bool], list[int]] = {}
@@ -102,19 +112,16 @@ def _kind(unit: str) -> str:
     return "angle" if unit in ("rad", "deg") else "position" if unit else "value"
 
 
-def _runs(report: Report) -> str:
+def _runs(report: Report) -> list[tuple[str, str]]:
     """The runs with what is worth knowing of them, and how far off they are."""
     lines = []
     for run in report.runs:
         notes = "; ".join(f"{name} {text}" for name, text in run.notes.items())
         sizes = ", ".join(residual_sizes(run, report.channels))
         rms = f"root mean square of the residuals: {sizes}" if sizes else ""
-        told = ". ".join(text for text in (notes, rms) if text)
-        if told:
-            lines.append(f"<dt>{escape(run.label)}</dt><dd>{escape(told)}.</dd>")
-    if not lines:
-        return ""
-    return f"<details{' open' if len(lines) == 1 else ''}><summary>Runs</summary><dl>{''.join(lines)}</dl></details>"
+        if told := ". ".join(text for text in (notes, rms) if text):
+            lines.append((run.label, told))
+    return lines
 
 
 def residual_sizes(run: RunView, channels: Sequence[Channel]) -> list[str]:
@@ -127,14 +134,54 @@ def residual_sizes(run: RunView, channels: Sequence[Channel]) -> list[str]:
     return sizes
 
 
-def _method(report: Report) -> str:
-    terms = dict(report.method)
-    if report.numbers:
-        terms |= report.numbers.facts
-    if not terms:
-        return ""
-    told = "\n".join(f"<dt>{escape(term)}</dt><dd>{escape(text)}</dd>" for term, text in terms.items())
-    return f"<details open><summary>How it was computed</summary><dl>{told}</dl></details>"
+def _by_parameter(rows: Iterable[Estimate]) -> dict[str, list[Estimate]]:
+    own: dict[str, list[Estimate]] = {}
+    for one in rows:
+        own.setdefault(one.parameter, []).append(one)
+    return own
+
+
+def _strongest(found: Numbers) -> str:
+    """The five strongest correlations of 0.9 and more, in words."""
+    names, matrix = found.correlated, found.correlation
+    upper = [(abs(matrix[i, j]), i, j) for i in range(len(names)) for j in range(i)]
+    strong = [(i, j) for size, i, j in sorted(upper, reverse=True) if 0.9 <= size <= 1 + 1e-9][:5]
+    return "; ".join(f"{names[j]} and {names[i]} ({matrix[i, j]:+.2f})" for i, j in strong)
+
+
+def _element(row: Estimate) -> str:
+    """Which element of a run's own array: "1" of `q0[3,1]`."""
+    return ",".join(row.name.removeprefix(row.parameter).strip("[]").split(",")[1:])
+
+
+def _scale(row: Estimate) -> tuple[float, float]:
+    """From bound to bound; where the interval would be a dot there, from zero: what does not reach it is clear."""
+    width = row.most - row.least
+    if np.isfinite(width) and row.high - row.low > _VISIBLE * width:
+        return row.least, row.most
+    return _span([row, replace(row, value=0.0)])
+
+
+def _span(rows: Sequence[Estimate]) -> tuple[float, float]:
+    """What the bars of these rows have in common: their intervals, as far as they are finite, and a margin."""
+    ends = np.array([[row.low, row.value, row.high] for row in rows], float)
+    ends = ends[np.isfinite(ends)]
+    if not ends.size:
+        return 0.0, 1.0
+    low, high = float(ends.min()), float(ends.max())
+    margin = 0.08 * (high - low) or max(abs(high), 1.0) * 1e-3
+    return low - margin, high + margin
+
+
+def _placed(row: Estimate, low: float, high: float) -> dict[str, Any]:
+    """Where an interval lies as a bar from `low` to `high`, in per cent, the estimate a dot on it; open without end."""
+
+    def part(x: float) -> float:
+        return 100 * float(np.clip((x - low) / (high - low), 0, 1)) if not np.isnan(x) else 50.0
+
+    left, dot = part(row.low), part(row.value) if np.isfinite(row.value) else None
+    ends = {"open_low": np.isinf(row.low), "open_high": np.isinf(row.high)}
+    return {"left": left, "width": part(row.high) - left, "dot": dot, **ends}
 
 
 def _data(report: Report, groups: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -150,7 +197,7 @@ def _data(report: Report, groups: Sequence[Mapping[str, Any]]) -> dict[str, Any]
         # A motion that is finite nowhere cannot be played.
         "runs": [
             {**_run(run, factors), "label": name}
-            for run, name in zip(report.runs, tables.short([run.label for run in report.runs]), strict=True)
+            for run, name in zip(report.runs, short([run.label for run in report.runs]), strict=True)
             if run.times.size > 1
         ],
     }

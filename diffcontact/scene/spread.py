@@ -22,7 +22,7 @@ from diffcontact.identify.spread import Value, one_recording_twice
 from diffcontact.identify.table import INTERVAL, table_cells
 from diffcontact.identify.verdict.verdict import NO, YES
 from diffcontact.report import Estimate, Numbers, Report
-from diffcontact.report.numbers import short
+from diffcontact.report.content import short
 from diffcontact.scene.parameters import Parameter
 from diffcontact.scene.study import Study
 

@@ -17,7 +17,7 @@ from diffcontact.identify import FitResult, Observations, Problem, fit
 from diffcontact.identify.fit import Progress
 from diffcontact.identify.problem.impacts import Impacts
 from diffcontact.numerics.compilation import jit_fast_compile
-from diffcontact.report.numbers import short
+from diffcontact.report.content import short
 from diffcontact.scene.document import Scene, read_scene
 from diffcontact.scene.parameters import Parameter
 from diffcontact.scene.preparation import PreparedRun

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from diffcontact.report import Channel, Estimate, Event, Numbers, Report, RunView, page
+from diffcontact.report.content import short
 from diffcontact.report.motion import Motion, Moving
-from diffcontact.report.numbers import short
 from diffcontact.report.page import packed, residual_sizes, script_json, unpacked
 
 T = np.linspace(0.0, 1.0, 5)
