@@ -22,7 +22,7 @@ from diffcontact.host.messages import did_you_mean, shown
 from diffcontact.scene.reading import FROM_DATA, Reading
 from diffcontact.scene.recordings import Sheet, recognised
 from diffcontact.scene.recordings.sheet import rows_of
-from diffcontact.scene.units import LARGEST, SMALLEST, is_number, moment, number
+from diffcontact.scene.units import LARGEST, SMALLEST, has_decimal_comma, is_number, moment, number
 
 # How far a row may be from the line, besides the rounding of its time, in spacings: half of one is a lost row.
 _JITTER = 0.2
@@ -196,7 +196,6 @@ def increasing(times: NDArray) -> NDArray:
 
 
 _ENDS = re.compile(r"\r\n|\r|\n")
-_DECIMAL_COMMA = re.compile(r"\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*")
 # A header is looked for in so many lines, to tell how many stand before it.
 _HEADER = 100
 # Below it DeepLabCut itself takes a point as not seen.
@@ -377,7 +376,7 @@ def _hint(name: str, sheet: Sheet, lines: Sequence[str], reading: Reading) -> st
         if other:
             below = lines[sheet.header : sheet.header + 5]
             fields = [field for line in below for field in line.split(other)]
-            comma = other != "," and any(_DECIMAL_COMMA.fullmatch(field) for field in fields)
+            comma = other != "," and any(has_decimal_comma(field) for field in fields)
             more = "; numbers with a decimal comma want data.decimal = ','" if comma else ""
             return f"its fields seem to be between {other!r}, expected {delimiter!r} (data.delimiter = {other!r}){more}"
         if reading.names is None and names and all(is_number(field.replace(",", ".")) for field in names):
@@ -478,7 +477,7 @@ def _number(field: str, decimal: str, lost: _Lost) -> float:
 
 def _number_hint(field: str) -> str:
     """The key that would help, for the end of a message about a field."""
-    if _DECIMAL_COMMA.fullmatch(field):
+    if has_decimal_comma(field):
         return "; a decimal comma wants data.decimal = ','"
     if "nan" in field.lower():
         return "; a lost sample is an empty field, or what data.missing says"

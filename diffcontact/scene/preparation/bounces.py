@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from diffcontact.identify.noise import roughness
 from diffcontact.scene.keys import Table
 from diffcontact.scene.measurements import Measurements
-from diffcontact.scene.preparation.run import Preparation, PreparedRun
+from diffcontact.scene.preparation.run import RESTITUTION_STARTS, Preparation, PreparedRun
 from diffcontact.scene.ready import ReadySystem
 
 # A row repeats the one before if it moves by less than this of what both its neighbours move.
@@ -371,7 +371,6 @@ _FEWEST = 4
 # Drag and perspective make the flights' gravities differ, but not by this factor.
 _UNLIKE = 1.6
 _FLAGS = "false detections can be flagged in a column that [preparation] names as its outlier"
-_RESTITUTION_STARTS = (0.05, 0.95)
 
 
 @dataclass(frozen=True)
@@ -572,7 +571,7 @@ def _turning(flight: Polynomial, begin: float, end: float) -> float:
 
 def _start(flights: Sequence[Polynomial], meet: Sequence[float]) -> dict[str, NDArray | float]:
     ratios = [-b.deriv()(t) / a.deriv()(t) for a, b, t in zip(flights, flights[1:], meet, strict=False)]
-    restitution = np.clip(ratios, *_RESTITUTION_STARTS)
+    restitution = np.clip(ratios, *RESTITUTION_STARTS)
     return {
         "q0": np.array([flights[0](0.0)]),
         "u0": np.array([flights[0].deriv()(0.0)]),

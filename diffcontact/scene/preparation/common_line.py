@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from diffcontact.scene.keys import Table
 from diffcontact.scene.measurements import Measurements
-from diffcontact.scene.preparation.run import Preparation, PreparedRun, straight_line
+from diffcontact.scene.preparation.run import RESTITUTION_STARTS, Preparation, PreparedRun
 from diffcontact.scene.ready import ReadySystem
 
 # Two straight lines have four coefficients; below this there is nothing left to judge them by.
@@ -87,9 +87,6 @@ def _running_misfit(t: NDArray, y: NDArray) -> NDArray:
     tt, ty, yy = (np.cumsum(a * b) / n - ma * mb for a, b, ma, mb in ((t, t, st, st), (t, y, st, sy), (y, y, sy, sy)))
     slope = np.divide(ty, tt, out=np.zeros_like(ty), where=tt > 0)
     return n * (yy - slope * ty)
-
-
-_RESTITUTION_STARTS = (0.05, 0.95)
 
 
 @dataclass(frozen=True)
@@ -169,15 +166,14 @@ class CommonLine(Preparation):
             impact = knee(times[both], along[both, 1] - along[both, 0])
             near = np.abs(times - impact.time) <= self.around_contact
             times, along = times[near], along[near]
-            lines = [straight_line(times, along[:, i], times < impact.time, times[0]) for i in (0, 1)]
+            lines = [_straight_line(times, along[:, i], times < impact.time, times[0]) for i in (0, 1)]
         except ValueError as error:
             raise ValueError(f"{measurements.path}: {error}") from None
         start = {
             "q0": np.array([line[0] for line in lines]),
             "u0": np.array([line[1] for line in lines]),
             "distance": impact.value,
-            # Not 0: there the bodies rest on each other, and a fit that starts there sees no effect of e.
-            "restitution": float(np.clip(-impact.slope_after / impact.slope_before, *_RESTITUTION_STARTS)),
+            "restitution": float(np.clip(-impact.slope_after / impact.slope_before, *RESTITUTION_STARTS)),
         }
         values = np.where(np.abs(times - impact.time)[:, None] < self.exclude_contact, np.nan, along)
         notes = {
@@ -191,3 +187,12 @@ class CommonLine(Preparation):
 def principal_axis(points: NDArray) -> NDArray:
     """The unit vector along which points (n, k) spread most."""
     return np.linalg.svd(points - points.mean(axis=0), full_matrices=False)[2][0]
+
+
+def _straight_line(times: NDArray, values: NDArray, part: NDArray, at: float) -> tuple[float, float]:
+    """Value and slope at the time `at` of the straight line through the samples in `part`."""
+    keep = part & np.isfinite(values)
+    if keep.sum() < 2:
+        raise ValueError(f"{keep.sum()} samples of a coordinate to draw a line through, expected at least 2")
+    value, slope = np.polynomial.polynomial.polyfit(times[keep] - at, values[keep], 1)
+    return float(value), float(slope)

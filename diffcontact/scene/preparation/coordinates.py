@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -13,7 +13,7 @@ from scipy.spatial.transform import Rotation
 
 from diffcontact.scene.keys import Table
 from diffcontact.scene.measurements import Measurements
-from diffcontact.scene.preparation.run import Preparation, PreparedRun, straight_line
+from diffcontact.scene.preparation.run import Preparation, PreparedRun
 from diffcontact.scene.ready import ReadySystem
 
 
@@ -91,14 +91,8 @@ class Coordinates(Preparation):
     def __call__(self, times: NDArray, measurements: Measurements) -> tuple[PreparedRun, ...]:
         places = [self.scale * measurements.columns[name] for name in self.names]
         angles = [followed(self.angle_scale * measurements.columns[name]) for name in self.angle_names]
-        values, lines = np.stack(places + angles, axis=-1), []
-        for name, column in zip(self.columns, values.T, strict=True):
-            if np.isfinite(column).sum() < 2:
-                raise ValueError(f"{measurements.path}: column {name!r} has fewer than 2 numbers")
-            last = np.flatnonzero(np.isfinite(column))[: self.first_samples][-1]
-            lines.append(straight_line(times, column, times <= times[last], times[0]))
-        at, rate = (np.array([line[i] for line in lines]) for i in (0, 1))
-        d = len(self.names)
+        values, d = np.stack(places + angles, axis=-1), len(self.names)
+        at, rate = _starts(times, values, self.columns, self.first_samples, 1, measurements.path)
         start = {"q0": at[:d], "u0": rate[:d]}
         if self.angle_names:
             start |= {"angle0": at[d:], "spin0": rate[d:]}
@@ -195,24 +189,24 @@ class Poses(Preparation):
         places = np.stack([self.scale * measurements.columns[name] for name in self.names], axis=-1)
         turns = np.stack([measurements.columns[name] for name in self.quaternions], axis=-1).reshape(times.size, -1, 4)
         _require_unit_length(times, turns, measurements.path)
-        lines, angles, spins = [], [], []
-        for name, column in zip(self.names, places.T, strict=True):
-            lines.append(_start(times, column, self._first(column, name, measurements.path), self.degree))
+        place, velocity = _starts(times, places, self.names, self.first_samples, self.degree, measurements.path)
+        angles, spins = [], []
         for body, quaternions in enumerate(turns.swapaxes(0, 1)):
             lost = np.isnan(quaternions).any(axis=1)
-            first = self._first(np.where(lost, np.nan, 0.0), self.quaternions[4 * body], measurements.path)
+            name = self.quaternions[4 * body]
+            first = _first(np.where(lost, np.nan, 0.0), name, self.first_samples, 1, measurements.path)
             turned = Rotation.from_quat(np.roll(quaternions[first], -1, axis=1))
             # Along the world's axes the rotation vectors of steady turning lie on a straight line.
             off = np.zeros((times.size, 3))
             off[first] = (turned * turned[0].inv()).as_rotvec()
-            at, rate = _start(times, off, first, 1)
+            at, rate = polyfit(times[first] - times[0], off[first], 1)
             angles.append((Rotation.from_rotvec(at) * turned[0]).as_rotvec())
             spins.append(rate)
         lost = np.isnan(turns).any(axis=2, keepdims=True)
         off = np.where(lost, np.nan, np.zeros(3)).reshape(times.size, -1)
         start = {
-            "q0": np.array([at for at, _ in lines]),
-            "u0": np.array([rate for _, rate in lines]),
+            "q0": place,
+            "u0": velocity,
             "angle0": np.concatenate(angles),
             "spin0": np.concatenate(spins),
         }
@@ -221,18 +215,25 @@ class Poses(Preparation):
         values, given = np.concatenate([places, off], axis=1), {self.orientation: orientation}
         return (PreparedRun(measurements.path, times, values, start, given, sha256=measurements.sha256),)
 
-    def _first(self, column: NDArray, name: str, path: str) -> NDArray:
-        """The rows of the first samples."""
-        first = np.flatnonzero(np.isfinite(column))[: self.first_samples]
-        if first.size <= self.degree:
-            raise ValueError(f"{path}: column {name!r} has fewer than {self.degree + 1} numbers")
-        return first
 
-
-def _start(times: NDArray, values: NDArray, rows: NDArray, degree: int) -> tuple[NDArray, NDArray]:
-    """Value and slope at the first time of the polynomial through these rows."""
-    at, rate = polyfit(times[rows] - times[0], values[rows], degree)[:2]
+def _starts(
+    times: NDArray, values: NDArray, names: Sequence[str], count: int, degree: int, path: str
+) -> tuple[NDArray, NDArray]:
+    """(k,) values and slopes at the first time of polynomials through the first samples of the columns (n, k)."""
+    found = []
+    for name, column in zip(names, values.T, strict=True):
+        rows = _first(column, name, count, degree, path)
+        found.append(polyfit(times[rows] - times[0], column[rows], degree)[:2])
+    at, rate = np.transpose(found)
     return at, rate
+
+
+def _first(column: NDArray, name: str, count: int, degree: int, path: str) -> NDArray:
+    """The rows of the first `count` samples, enough for a polynomial."""
+    first = np.flatnonzero(np.isfinite(column))[:count]
+    if first.size <= degree:
+        raise ValueError(f"{path}: column {name!r} has fewer than {degree + 1} numbers")
+    return first
 
 
 def _require_unit_length(times: NDArray, turns: NDArray, path: str) -> None:

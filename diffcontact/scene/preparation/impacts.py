@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 from diffcontact.host.messages import shown
 from diffcontact.scene.keys import Table
 from diffcontact.scene.measurements import Measurements
-from diffcontact.scene.preparation.run import Preparation, PreparedRun
+from diffcontact.scene.preparation.run import RESTITUTION_STARTS, Preparation, PreparedRun
 from diffcontact.scene.ready import ReadySystem
 
-_RESTITUTION_STARTS = (0.05, 0.95)
 # The velocities are those at these times; the system is struck between them.
 _TIMES = np.array([0.0, 2.0])
 
@@ -124,7 +123,7 @@ class Impacts(Preparation):
         if not good.any():
             names = ", ".join(map(shown, self.before))
             raise ValueError(f"{measurements.path}: columns {names}: nothing approaches in any row, expected impacts")
-        restitution = float(np.clip(np.median(-speeds[1][good] / speeds[0][good]), *_RESTITUTION_STARTS))
+        restitution = float(np.clip(np.median(-speeds[1][good] / speeds[0][good]), *RESTITUTION_STARTS))
         note = {"impacts": f"{int(good.sum())} of {good.size} rows"}
         return tuple(
             PreparedRun(

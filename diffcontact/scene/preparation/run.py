@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from diffcontact.drawing import Draw
 from diffcontact.host.messages import printable
 from diffcontact.scene.measurements import Measurements
+
+# Not 0: there bodies rest on each other, and a fit that starts there sees no effect of e.
+RESTITUTION_STARTS = (0.05, 0.95)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,12 +86,3 @@ class Preparation:
             ValueError: one line that names the file, and what was expected of its columns.
         """
         raise NotImplementedError
-
-
-def straight_line(times: NDArray, values: NDArray, part: NDArray, at: float) -> tuple[float, float]:
-    """Value and slope at the time `at` of the straight line through the samples in `part`."""
-    keep = part & np.isfinite(values)
-    if keep.sum() < 2:
-        raise ValueError(f"{keep.sum()} samples of a coordinate to draw a line through, expected at least 2")
-    value, slope = np.polynomial.polynomial.polyfit(times[keep] - at, values[keep], 1)
-    return float(value), float(slope)

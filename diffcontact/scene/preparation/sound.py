@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 
 from diffcontact.scene.keys import Table
 from diffcontact.scene.measurements import Measurements
-from diffcontact.scene.preparation.run import Preparation, PreparedRun
+from diffcontact.scene.preparation.run import RESTITUTION_STARTS, Preparation, PreparedRun
 from diffcontact.scene.ready import ReadySystem
 
 # Steps of the simulation per flight, and how much of the last flight goes on behind the last impact.
 _STEPS, _BEYOND = 8, 0.4
-_RESTITUTION_STARTS = (0.05, 0.95)
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,7 @@ class Sound(Preparation):
         edges = np.append(heard, heard[-1] + _BEYOND * flights[-1])
         parts = [np.linspace(a, b, _STEPS, endpoint=False) for a, b in pairwise(edges)]
         grid = np.append(np.concatenate(parts), edges[-1])
-        ratios = np.clip(flights[1:] / flights[:-1], *_RESTITUTION_STARTS)
+        ratios = np.clip(flights[1:] / flights[:-1], *RESTITUTION_STARTS)
         start = {
             "half_flight": flights[0] / 2,
             "restitution": float(ratios[0] if self.bounces > 1 else ratios.mean()),
