@@ -35,6 +35,7 @@ from diffcontact.numerics.mass import solve
 from diffcontact.schemes.event_timed.contacts import Place, reach
 from diffcontact.schemes.event_timed.percussion import Percussion
 from diffcontact.schemes.scheme import Info
+from diffcontact.status import Status, first
 from diffcontact.system import Params, System, advanced
 
 
@@ -43,20 +44,20 @@ class Layers:
     """A system with the layers under its contacts, and those in its joints.
 
     Attributes:
+        given: the system itself.
         system: the `System` of all of them, contacts and coordinates of the layers behind its own: layer by layer, then
             those of joints.
         params: its params.
         contacts: c, how many contacts the given system has.
         piled: c m, how many layers there are under its contacts; joints: how many in joints.
-        rubs: whether its own contacts do.
     """
 
+    given: System
     system: System
     params: Params
     contacts: int
     piled: int
     joints: int
-    rubs: bool
 
     @classmethod
     def under(cls, system: Any, params: Params, t, q: Array, u: Array, way: Array | None = None) -> Layers:
@@ -86,7 +87,7 @@ class Layers:
             size = jnp.max(far + jnp.abs(normals) @ lax.stop_gradient(way), initial=0.0)
             below = 4 * jnp.finfo(q.dtype).eps ** 0.5 * size
         masses = jnp.concatenate([jnp.tile(like, many), jnp.full(joints, jnp.max(mass))])
-        return cls(piled.whole(), _Given(params, masses, below), count, count * many, joints, system.rubs)
+        return cls(system, piled.whole(), _Given(params, masses, below), count, count * many, joints)
 
     @property
     def coordinates(self) -> int:
@@ -112,16 +113,25 @@ class Layers:
         of_bodies = {name: self.without(getattr(struck, name)) for name in ("q", "u", "jump")}
         return replace(struck, **of_contacts, **of_bodies, friction=self._rubbed(struck.friction))
 
-    def reported(self, info: Info) -> Info:
-        """What a step reports of the system's own contacts; its pieces of motion tell of all."""
+    def reported(self, info: Info, t, h) -> Info:
+        """What a step from t to t + h reports of the system's own contacts; its pieces of motion tell of all."""
         assert info.friction is not None
+        info = replace(info, status=first(info.status, self._drives(t, h)))
         struck = None if info.percussions is None else self.percussion(info.percussions)
         own, joints = info.impulse[: self.contacts], info.friction[self.contacts + self.piled :]
         return replace(info, impulse=own, friction=self._rubbed(info.friction), percussions=struck, joints=joints)
 
+    def _drives(self, t, h) -> Array:
+        """() BAD_INPUT where the friction of a joint is negative at an end of the step."""
+        friction = self.given.joint_friction
+        if friction is None:
+            return jnp.zeros((), jnp.int32)
+        bounds = jax.vmap(lambda t: friction(t, self.params.own))(jnp.stack([t, t + h]))
+        return jnp.where(jnp.any(lax.stop_gradient(bounds) < 0), Status.BAD_INPUT, Status.OK).astype(jnp.int32)
+
     def _rubbed(self, friction: Array | None) -> Array | None:
         """(..., c, k) those of the system's own contacts, None where these do not rub."""
-        return friction[..., : self.contacts, :] if friction is not None and self.rubs else None
+        return friction[..., : self.contacts, :] if friction is not None and self.given.rubs else None
 
 
 class _Given(NamedTuple):

@@ -90,14 +90,14 @@ class Margins(NamedTuple):
         moved = [place + s * velocity + off, raised + s * left, velocity + change, left]
         return self._replace(error=jnp.stack(moved))
 
-    def roused(self, left: Array, h) -> Margins:
+    def roused(self, left: Array, flight) -> Margins:
         """And velocities (d,) of bounces that were left out, where they are larger than what is carried.
 
-        A bounce that would be back within a step of h seconds rises to h/4 times its velocity at most.
+        A bounce that would be back within a flight of so many seconds rises to a quarter of these times its velocity.
         """
         place, raised, velocity, before = self.error
         larger = jnp.abs(left) > jnp.abs(before)
-        roused = [place, jnp.where(larger, h / 4 * left, raised), velocity, jnp.where(larger, left, before)]
+        roused = [place, jnp.where(larger, flight / 4 * left, raised), velocity, jnp.where(larger, left, before)]
         return self._replace(error=jnp.stack(roused))
 
     def through(self, normal: Array, speed, jump: Array, defect: Array) -> Margins:

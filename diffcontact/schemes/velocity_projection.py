@@ -184,7 +184,7 @@ class VelocityProjection(Scheme):
             layers = Layers.under(system, params, t, state.q, state.u)
             lying = replace(state, q=layers.lying(state.q), u=layers.lying(state.u))
             after, info = self.step(layers.system, layers.params, t, h, lying)
-            return replace(after, q=layers.without(after.q), u=layers.without(after.u)), layers.reported(info)
+            return replace(after, q=layers.without(after.q), u=layers.without(after.u)), layers.reported(info, t, h)
         q, u = state.q, state.u
         mass, force = system.mass(q, params), system.force(t + h / 2, q, u, params)
         gap, rows = reached(system, params, t + h, h, q)

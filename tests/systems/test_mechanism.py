@@ -298,7 +298,7 @@ def test_a_hinge_bounces_between_its_stops():
     assert status == Status.OK
 
 
-def test_a_blow_of_friction_between_two_times_is_told_and_a_switch_is_at_its_break():
+def test_friction_of_a_joint_that_blows_or_drives_is_told_and_a_switch_is_at_its_break():
     def rotor(friction):
         return dc.System(
             gap=lambda t, q, p: jnp.zeros(0, q.dtype),
@@ -312,6 +312,7 @@ def test_a_blow_of_friction_between_two_times_is_told_and_a_switch_is_at_its_bre
     times = [0.0, 0.5, 1.0]
     struck = rotor(lambda t: 20.0 * jnp.exp(-(((t - 0.137) / 0.04) ** 2)))
     assert dc.simulate(struck, {}, [0.0], [5.0], times, substeps=1).status == Status.TOO_COARSE
+    assert dc.simulate(rotor(lambda t: 1 - 1.5 * t), {}, [0.0], [5.0], times).status == Status.BAD_INPUT
     run = dc.simulate(rotor(lambda t: jnp.where(t < 0.3, 1.0, 3.0)), {}, [0.0], [5.0], times, breaks=[0.3])
     np.testing.assert_allclose(run.u[-1], 5.0 - 0.3 - 3.0 * 0.7, atol=1e-12)
     assert run.status == Status.OK

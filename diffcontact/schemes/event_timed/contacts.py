@@ -96,27 +96,34 @@ class Limits(NamedTuple):
     Attributes:
         gap: () [m].
         velocity: () of gaps, slip: () of slips [m/s].
-        slow: (c,) an approach below this does not bounce [m/s]: h/2 times the size of the gap's acceleration, so that
-            the next flight would be shorter than the step. A threshold that goes to zero with h, not a smoothing.
+        slow: (c,) a rebound below this may be left out [m/s]: by the size of the gap's acceleration its flight would be
+            shorter than a step resolves. A threshold that goes to zero with h, not a smoothing.
+        share: () the shortest flight that is resolved, in steps.
     """
 
     gap: Array
     velocity: Array
     slip: Array
     slow: Array
+    share: Array
 
     @classmethod
     def nothing(cls, gap: Array) -> Limits:
         zero = jnp.zeros((), gap.dtype)
-        return cls(zero, zero, zero, jnp.zeros_like(gap))
+        return cls(zero, zero, zero, jnp.zeros_like(gap), jnp.ones_like(zero))
 
     def at_least(self, before: Limits) -> Limits:
         """With the rounding of the pieces before in the same step: a force may be zero now because its terms cancel."""
         gap, velocity, slip = (jnp.maximum(a, b) for a, b in zip(self[:3], before[:3], strict=True))
-        return Limits(gap, velocity, slip, self.slow)
+        return self._replace(gap=gap, velocity=velocity, slip=slip)
+
+    @property
+    def gained(self) -> Array:
+        """(c,) half of what accelerations make of a gap's velocity in the step [m/s]."""
+        return self.slow / self.share
 
     @classmethod
-    def at(cls, place: Place, reach: Array, u: Array, free: Array, accelerations: Array, h, t) -> Limits:
+    def at(cls, place: Place, reach: Array, u: Array, free: Array, accelerations: Array, h, flight, t) -> Limits:
         """From the sizes of the terms that cancel in gaps and velocities; one bound for all that may close in the step.
 
         eps^(3/4) rather than eps: impacts that belong together must not be split by rounding.
@@ -124,6 +131,7 @@ class Limits(NamedTuple):
         Args:
             reach: (c,) |grad gap| |q| [m].
             free: (d,) acceleration without reactions, accelerations: (c, 1 + k) those of the contacts then [m/s^2].
+            h: length of the step, flight: the shortest that it resolves [s].
         """
         rows, eps = jnp.abs(place.rows), jnp.finfo(u.dtype).eps
         scale = jnp.maximum(jnp.abs(accelerations[:, 0]), rows[:, 0] @ jnp.abs(free))
@@ -139,7 +147,8 @@ class Limits(NamedTuple):
             gap=eps**0.75 * size + 8 * eps * moved,
             velocity=velocity,
             slip=jnp.maximum(eps**0.75 * slip, velocity),
-            slow=h / 2 * scale,
+            slow=flight / 2 * scale,
+            share=jnp.asarray(flight / h, u.dtype),
         )
 
 

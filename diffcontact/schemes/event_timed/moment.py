@@ -105,7 +105,7 @@ class Moment(NamedTuple):
     lasting: Law
 
 
-# The problems of a moment: all bounce; which would be back within the step; these do not bounce; less restitution,
+# The problems of a moment: all bounce; whose flight is left out; these do not bounce; less restitution,
 # where energy was made; the modes, again with what others' reactions make slow, and without curvature if need be.
 HIT, AHEAD, SOFTLY, LESS, MODES, MODES_AGAIN, MODES_AT_LAST, DONE = range(8)
 
@@ -126,11 +126,11 @@ class _SoFar(NamedTuple):
     found: Array
 
 
-def pass_by(system, params, h, at, due: Due, limits: Limits, all_at_once, inelastic) -> Moment:
+def pass_by(system, params, h, flight, at, due: Due, limits: Limits, all_at_once, inelastic) -> Moment:
     """What is due at (t, q, u), and the modes in which the motion goes on for `left` seconds.
 
     Args:
-        h: length of the step; at: t, left, q and u.
+        h: length of the step; flight: the shortest that it resolves [s]; at: t, left, q and u.
         limits: those of the piece that ends here.
         all_at_once: () whether closed contacts take part in an impact that it does not reach.
         inelastic: () whether nothing bounces.
@@ -151,7 +151,7 @@ def pass_by(system, params, h, at, due: Due, limits: Limits, all_at_once, inelas
     part = due.strike & (closed | this) & reached
     flows = due.strike & (jnp.sum(part) == 1) & system.flows
     approaches = part & (before[:, 0] < -limits.velocity)
-    seconds = jnp.where(jnp.abs(left) > jnp.finfo(q.dtype).tiny, left, 1.0)
+    seconds = jnp.minimum(jnp.where(jnp.abs(left) > jnp.finfo(q.dtype).tiny, left, 1.0), flight)
 
     def gap(t):
         return system.gap(t, q, params)
@@ -160,7 +160,7 @@ def pass_by(system, params, h, at, due: Due, limits: Limits, all_at_once, inelas
     recedes = gap(t + left) - place.gap - left * place.drift[:, 0] if depends_on_time(gap, t) else slowly
 
     def slow(so_far: _SoFar):
-        """(c,) contacts that leave so slowly that they may be back within the step."""
+        """(c,) contacts that leave so slowly that their flight may be left out."""
         return approaches & ((so_far.rebound <= limits.slow) | inelastic)
 
     def following(number, so_far: _SoFar):
@@ -180,17 +180,17 @@ def pass_by(system, params, h, at, due: Due, limits: Limits, all_at_once, inelas
         hits, accelerates = (number == HIT) | (number == SOFTLY), ahead | modes
         w, _ = so_far.hit
         free, bend = free_acceleration(system, params, t, q, w, place.mass), bends(system, params, t, q, w)
-        here, speeds = Limits.at(place, size, w, free, place.rows @ free + bend, h, t), place.velocity(w)
+        here, speeds = Limits.at(place, size, w, free, place.rows @ free + bend, h, flight, t), place.velocity(w)
         here = here.at_least(limits)
         # Gauss' principle, asked of the gaps some seconds later.
-        room = bend[:, 0] + 2 * jnp.maximum(speeds[:, 0], 0.0) / jnp.where(ahead, h, seconds)
-        room = room + jnp.where(ahead, 2 * jnp.maximum(place.gap, 0.0) / h**2, 0.0)
+        room = bend[:, 0] + 2 * jnp.maximum(speeds[:, 0], 0.0) / jnp.where(ahead, flight, seconds)
+        room = room + jnp.where(ahead, 2 * jnp.maximum(place.gap, 0.0) / flight**2, 0.0)
         room = jnp.where(so_far.possible, room, jnp.maximum(room, 0.0))
         bounce = so_far.jump._replace(bounce=part & ~so_far.soft, flows=flows)
         back = jnp.where(bounce.bounce[:, None], restitution(law, bounce, less, each - 1), 0.0)
         smooth = jnp.concatenate([room[:, None], bend[:, 1:]], axis=1)
         touching = (place.gap <= here.gap) & (speeds[:, 0] >= -here.velocity) & ~due.released
-        touching = touching & ~(recedes > 2 * left * here.slow + here.gap)
+        touching = touching & ~(recedes > 2 * left * here.gained + here.gap)
         on = touching & (speeds[:, 0] <= here.velocity + here.slow + so_far.slow)
         near = (room + place.rows[:, 0] @ free < 0) | (place.gap <= here.gap)
         moving = length(speeds[:, 1:]) > here.slip
@@ -222,9 +222,9 @@ def pass_by(system, params, h, at, due: Due, limits: Limits, all_at_once, inelas
         returns = slow(so_far) & (inelastic | _at_zero(place.rows[:, 0], room, free, found.u) | ~fine)
         # Sideways contacts of a pile are accelerated by the others' reactions alone; at a dead point (three balls in
         # a line between walls) no finite reaction follows the curves.
-        pushed = h / 2 * (rows @ jnp.abs(found.u - free))
-        violent = 100 * jnp.max(rows @ jnp.abs(w) + 2 * here.slow, initial=0.0)
-        possible = fine & (jnp.max(pushed, initial=0.0) <= violent)
+        pushed = flight / 2 * (rows @ jnp.abs(found.u - free))
+        violent = 100 * jnp.max(rows @ jnp.abs(w) + 2 * here.gained, initial=0.0)
+        possible = fine & (jnp.max(pushed, initial=0.0) <= here.share * violent)
         slower = jnp.where(possible & (number == MODES), pushed, so_far.slow)
         more = touching & (speeds[:, 0] <= here.velocity + here.slow + slower)
         here = here._replace(slow=here.slow + so_far.slow)
@@ -256,7 +256,7 @@ def pass_by(system, params, h, at, due: Due, limits: Limits, all_at_once, inelas
     pushed = h / 2 * jnp.max(rows @ jnp.abs(going.u - so_far.free), initial=0.0)
     speeds = place.velocity(w)
     rests = due.released | (jnp.abs(speeds[:, 0]) <= limits.velocity)
-    falls = (place.gap <= limits.gap) & (recedes > 2 * left * limits.slow + limits.gap)
+    falls = (place.gap <= limits.gap) & (recedes > 2 * left * limits.gained + limits.gap)
     rests = (going.modes != OPEN) | falls | ((place.gap <= limits.gap) & (speeds[:, 0] >= -limits.velocity) & rests)
     return Moment(
         u=w, z=z, whole=so_far.whole, jump=so_far.jump, modes=going.modes, direction=going.direction, a=going.u,

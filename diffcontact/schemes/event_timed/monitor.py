@@ -56,7 +56,7 @@ class Monitor:
         """Before any motion from q (n,) with the velocity u (d,)."""
         return cls(jnp.abs(u), jnp.zeros_like(u), Truncation.nothing(q, u))
 
-    def impact(self, system, params, t, h, now: Moment, due: Due) -> tuple[Monitor, Array]:
+    def impact(self, system, params, t, flight, now: Moment, due: Due) -> tuple[Monitor, Array]:
         """The monitor behind an impact, and whether what it leaves out, or what was left out before, is large ().
 
         A rebound that is left out is a defect of the velocity (`left`) as long as its bounces last. It becomes an error
@@ -76,12 +76,12 @@ class Monitor:
         held = closes @ size > 0
         new = jnp.where(jnp.any(soft), now.whole - now.u, 0.0)
         left = jnp.where(new != 0, new, self.left)
-        # A bounce that is back within the step rises by h/4 times its velocity at most.
+        # A bounce that is back within a flight rises by a quarter of that time its velocity at most.
         speed = size @ jnp.abs(left)
-        meets = gain * jnp.where(~closed & (place.gap < h / 4 * speed), speed, 0.0) @ answers
+        meets = gain * jnp.where(~closed & (place.gap < flight / 4 * speed), speed, 0.0) @ answers
         margins = self.truncation.margins
         assert margins is not None
-        margins = margins.roused(jnp.where(due.strike | ~held, self.left, 0.0) + meets, h)
+        margins = margins.roused(jnp.where(due.strike | ~held, self.left, 0.0) + meets, flight)
         margins = margins.through(this @ normals, before, jump, alone)
         margins = margins.held(closes, normals, pushed)
         fastest = self._fastest(place)[:, 0]
@@ -89,7 +89,7 @@ class Monitor:
         carried = size @ margins.fast > CARRIED * fastest + now.limits.velocity
         large = (soft & _matters(now.rebound, fastest, lasting)) | carried
         if now.direction.shape[1]:
-            large = large | (soft & self._may_grip_otherwise(now, self._tail(now, soft, lasting, h)))
+            large = large | (soft & self._may_grip_otherwise(now, self._tail(now, soft, lasting, flight)))
         truncation = replace(self.truncation, margins=margins)
         return replace(self, left=jnp.where(held, left, new), truncation=truncation), jnp.any(large)
 
@@ -214,7 +214,7 @@ class Monitor:
         known = known.decided(
             place.rows[:, 0], cubic, seen, s, flying, struck, now.limits.gap, -seen[1] > LEFT_OUT * fast
         )
-        return known.rounded(system, params, s, (q, u, now.a), (end.q, end.u), now.limits.slow)
+        return known.rounded(system, params, s, (q, u, now.a), (end.q, end.u), now.limits.gained)
 
 
 def _matters(speed: Array, fastest: Array, e) -> Array:
@@ -237,4 +237,4 @@ def _pulls(now: Moment, end: Motion) -> Array:
     """
     compliance = jnp.sum(now.here.rows[:, 0] * now.pushed, axis=1)
     changed = -(1 + now.lasting.mu) * compliance * end.impulse[:, 0] - jnp.maximum(now.speeds[:, 0], 0.0)
-    return (now.modes != OPEN) & (changed > PULLED * now.limits.slow + now.limits.velocity)
+    return (now.modes != OPEN) & (changed > PULLED * now.limits.gained + now.limits.velocity)

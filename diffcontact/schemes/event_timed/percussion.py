@@ -27,8 +27,8 @@ class Percussion:
         contact: () int, the contact that closed; -1 where there was no percussion.
         impulse: (c,) of every contact that took part [N s].
         before, after: (c,) gap velocities [m/s].
-        slow: (c,) how fast a contact may leave and still be back within the step, at most [m/s].
-        soft: (c,) bool, contacts that were not left to bounce, since they would have been closed again within the step.
+        slow: (c,) how fast a contact may leave and its flight still be left out, at most [m/s].
+        soft: (c,) bool, contacts whose bounce was left out, since its flight is shorter than the step resolves.
         q, u: (d,) where [m], and how fast before [m/s].
         jump: (d,) what it does to the velocity [m/s].
         numbers: (c,) int, the contacts that the entries above are of, and that `contact` is one of: all in order; of

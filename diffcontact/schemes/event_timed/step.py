@@ -173,7 +173,7 @@ class Equations(NamedTuple):
                 free = free_acceleration(system, params, t, q, u, place.mass)
                 faster = place.rows @ free + bends(system, params, t, q, u)
                 far = reach(system, params, t, place, q)
-                limits = Limits.at(place, *lax.stop_gradient((far, u, free, faster)), h, t)
+                limits = Limits.at(place, *lax.stop_gradient((far, u, free, faster)), h, h / self.events, t)
                 before, after = (place.velocity(w)[:, 0] for w in (u, end.u))
                 bounces = -Law.of(system, params, before).e * before > limits.velocity
                 return end.impulse, before, after, lax.stop_gradient(limits.slow), end.u - u, bounces
@@ -259,8 +259,9 @@ class Equations(NamedTuple):
         """What is due, and the way to the next event or to the end of the step."""
         (t, left, q, u), system, count = at, self.system, due.released.size
         rounding, late = 8 * jnp.finfo(u.dtype).eps * (jnp.abs(t) + jnp.abs(left)), number > self.events
-        now = pass_by(system, params, h, at, due, limits, late, late)
-        monitor, left_out = monitor.impact(system, params, t, h, now, due)
+        flight = h / self.events
+        now = pass_by(system, params, h, flight, at, due, limits, late, late)
+        monitor, left_out = monitor.impact(system, params, t, flight, now, due)
         piece = blank._replace(modes=now.modes, direction=now.direction)
         held = jnp.any(now.modes != OPEN)
 
@@ -413,8 +414,10 @@ class EventTimed(Scheme):
     to an error of one's own. In single precision steps may be too short as well: where rounding takes more than 1/32 of
     a way, or of the fastest motion, the status is ILL_CONDITIONED.
 
-    **Bounces that die away.** A contact that would be closed again within the step does not bounce, so the end of a
-    Zeno sequence is found to within O(h).
+    **Bounces that die away.** A bounce is left out whose flight would be shorter than h / `events`, so the end of a Zeno
+    sequence is found to within that. Of 990 chains of three masses that rattled in gaps of 5 to 60 mm, in steps of 10
+    ms, no state and nine derivatives by the velocities at first were off by more than a tenth with status 0; in steps
+    of 5 ms three (`events=16`: see there).
 
     - TOO_COARSE: such a bounce is as fast as an eighth of what the bodies have moved with, or would not die away
       (e = 1); one that is held, where it would hop and be back within the step, is driven into another contact by that
@@ -422,8 +425,8 @@ class EventTimed(Scheme):
     - TOO_COARSE: what was left out is met by an impact, or meets another contact, and what later impacts make of that
       comes to a sixteenth of the fastest motion, or could change which of two impacts is the first. A blow to a body
       that still bounces, passed on at once to what it bounces on, is such an error as a whole.
-    - Until a sequence that was left out has ended, about h / (1 - e) after its first bounce, or
-      h / (1 - sqrt((1 + e^2) / 2)) where a body rattles between two contacts, a velocity may be off by up to that
+    - Until a sequence that was left out has ended, about h / (1 - e) / events after its first bounce,
+      or h / (1 - sqrt((1 + e^2) / 2)) / events where a body rattles between two contacts, a velocity may be off by up to that
       eighth and its derivative by all of it: ask for no time there, or take shorter steps.
     - What a body slides meanwhile stays in the derivative of its place: of blocks that clattered to rest in steps of
       10 ms one in twenty was off by 4 %, one in a hundred by 18 % (2.5 ms: 1 and 5 %).
@@ -466,7 +469,7 @@ class EventTimed(Scheme):
     system between its percussions, of which each has its own time.
 
     Args:
-        events: how many events one step resolves. Impacts behind them are taken as inelastic, half as many; what is
+        events: how many events one step resolves; flights shorter than h / events are none. Impacts behind them are taken as inelastic, half as many; what is
             left of the step after those is left out: bodies stay where they are. `Status.TOO_MANY_EVENTS` tells of
             that, and where such an impact leaves out what is large (see above).
         order: of a `System`'s smooth motion, 2, 4 or 6; the program is the same.
@@ -573,7 +576,7 @@ class EventTimed(Scheme):
             lying = TimedState(layers.lying(q), layers.lying(u), monitor, None)
             end, info = self._moved(layers.system, layers.params, t, h, lying)
             end = jax.tree.map(layers.without, end)
-            return replace(end, estimate=state.estimate), layers.reported(info)
+            return replace(end, estimate=state.estimate), layers.reported(info, t, h)
         system, params = traced(system, jax.tree.map(jnp.asarray, params), t, state.q, state.u)
         equations = Equations(system, TABLEAUS[self.order], self.order, self.events)
         monitor = lax.stop_gradient(state.monitor)
