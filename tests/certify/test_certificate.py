@@ -69,8 +69,12 @@ ROWS = {
         [(Singularity.AT_THE_END, 0.3, FIRST_PAIR)],
         False,
     ),
-    # A flight of 36 ms in steps of 50 ms.
-    "would bounce for less than a step": (_dropped(0.04, 1.0), [(Singularity.SLOW, np.sqrt(2 / 9.81), LANDS)], False),
+    # A flight of 4.5 ms, where an eighth of a step is 6.25 ms.
+    "would bounce for less than a step resolves": (
+        _dropped(0.005, 1.0),
+        [(Singularity.SLOW, np.sqrt(2 / 9.81), LANDS)],
+        False,
+    ),
 }
 
 
