@@ -414,10 +414,9 @@ class EventTimed(Scheme):
     to an error of one's own. In single precision steps may be too short as well: where rounding takes more than 1/32 of
     a way, or of the fastest motion, the status is ILL_CONDITIONED.
 
-    **Bounces that die away.** A bounce is left out whose flight would be shorter than h / `events`, so the end of a Zeno
-    sequence is found to within that. Of 990 chains of three masses that rattled in gaps of 5 to 60 mm, in steps of 10
-    ms, no state and nine derivatives by the velocities at first were off by more than a tenth with status 0; in steps
-    of 5 ms three (`events=16`: see there).
+    **Bounces that die away.** A bounce is left out whose flight would be shorter than h / `events`, so the end of a
+    Zeno sequence is found to within O(h). Of 990 chains of three masses that rattle in gaps of 5 to 60 mm for a second,
+    in steps of 10 ms, none has status 0 and a state that is off by a tenth; of nine the derivative is (5 ms: three).
 
     - TOO_COARSE: such a bounce is as fast as an eighth of what the bodies have moved with, or would not die away
       (e = 1); one that is held, where it would hop and be back within the step, is driven into another contact by that
@@ -425,9 +424,9 @@ class EventTimed(Scheme):
     - TOO_COARSE: what was left out is met by an impact, or meets another contact, and what later impacts make of that
       comes to a sixteenth of the fastest motion, or could change which of two impacts is the first. A blow to a body
       that still bounces, passed on at once to what it bounces on, is such an error as a whole.
-    - Until a sequence that was left out has ended, about h / (1 - e) / events after its first bounce,
-      or h / (1 - sqrt((1 + e^2) / 2)) / events where a body rattles between two contacts, a velocity may be off by up to that
-      eighth and its derivative by all of it: ask for no time there, or take shorter steps.
+    - Until a sequence that was left out has ended, about (h / events) / (1 - e) after its first bounce that is,
+      or (h / events) / (1 - sqrt((1 + e^2) / 2)) where a body rattles between two contacts, a velocity may be off by up
+      to that eighth and its derivative by all of it: ask for no time there, or resolve more.
     - What a body slides meanwhile stays in the derivative of its place: of blocks that clattered to rest in steps of
       10 ms one in twenty was off by 4 %, one in a hundred by 18 % (2.5 ms: 1 and 5 %).
     - Corners that strike so shortly after each other that what was left out before decides upon their order, some
@@ -469,9 +468,10 @@ class EventTimed(Scheme):
     system between its percussions, of which each has its own time.
 
     Args:
-        events: how many events one step resolves; flights shorter than h / events are none. Impacts behind them are taken as inelastic, half as many; what is
-            left of the step after those is left out: bodies stay where they are. `Status.TOO_MANY_EVENTS` tells of
-            that, and where such an impact leaves out what is large (see above).
+        events: how many events one step resolves; flights shorter than h / events are left out. Impacts behind them
+            are taken as inelastic, half as many; what is left of the step after those is left out: bodies stay where
+            they are. `Status.TOO_MANY_EVENTS` tells of that, and where such an impact leaves out what is large (see
+            above).
         order: of a `System`'s smooth motion, 2, 4 or 6; the program is the same.
         errors: whether the run estimates its error on the way (`travelling_error`, `Trajectory.error`): four steps for
             one.
