@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -86,15 +85,7 @@ def run(options: argparse.Namespace) -> ExitCode:
     variations = [parse_variation(text) for text in options.vary]
     times = None if options.times is None else parse_times(options.times)
     with _workers(options.dask) as executor:
-        return vary(
-            options.scene,
-            variations,
-            file_of(options.out, "runs.h5"),
-            files=options.data,
-            times=times,
-            chunk=options.chunk,
-            executor=executor,
-        )
+        return _vary(options, variations, times, executor)
 
 
 @contextmanager
@@ -168,15 +159,8 @@ def parse_variation(text: str) -> Variation:
     )
 
 
-def vary(
-    scene: str | Path,
-    variations: Sequence[Variation],
-    out: Path,
-    *,
-    files: Sequence[str | Path] = (),
-    times: NDArray | None = None,
-    chunk: int | None = None,
-    executor: Any = None,
+def _vary(
+    options: argparse.Namespace, variations: Sequence[Variation], times: NDArray | None, executor: Any
 ) -> ExitCode:
     """Simulate a scene's system for every combination of the values, and write the motions to an HDF5 file.
 
@@ -185,26 +169,13 @@ def vary(
     follows from it, `fixed/NAME` for all else, `fixed/t` (m,), and `outputs/q`, `u` (n, m, d), `impulse` (n, m - 1, c)
     and `status` (n,). The last of the variations is the one that changes from lane to lane. Steps are as short as
     `simulate` takes them for the scene; `outputs/error` (n,) is what half as many steps change.
-
-    Args:
-        scene: the TOML document.
-        variations: one per parameter or element; several form a grid.
-        out: the HDF5 file; if it is there already, of the same ensemble, it is resumed.
-        files: measurements; empty: those that the scene names, if any.
-        times: (m,) in the scene's unit of time; None: those of the first run.
-        chunk: lanes at once; see `diffcontact.ensemble`.
-        executor: where the chunks are run instead of here; see there too.
-
-    Raises:
-        OSError: a file cannot be read.
-        ValueError: one line that names option, file or key, and what was expected.
-        RuntimeError: the executor lost a chunk.
     """
+    out = file_of(options.out, "runs.h5")
     require_writable(out.parent)
-    document = read_scene(scene)
+    document = read_scene(options.scene)
     _require_possible(document, variations)
     whole = {variation.name for variation in variations if variation.element is None}
-    params, grid, _ = setting(document, scene, files, times, whole, "--vary or ")
+    params, grid, _ = setting(document, options.scene, options.data, times, whole, "--vary or ")
     batch = _batch(document, variations, params)
     fixed = {name: jnp.asarray(value) for name, value in params.items() if name not in batch}
 
@@ -217,10 +188,10 @@ def vary(
     lanes, allowed, given = next(iter(batch.values())).shape[0], tolerance(document), document.substeps
     auto = isinstance(given, str)
     with stage("length of steps"):
-        substeps = enough(moved, batch, grid.size - 1, allowed) if isinstance(given, str) else given
+        substeps = _enough(moved, batch, grid.size - 1, allowed) if isinstance(given, str) else given
 
     def run(varied):
-        motion = halved(partial(moved, varied), substeps, allowed) if auto else moved(varied, substeps)
+        motion = _halved(partial(moved, varied), substeps, allowed) if auto else moved(varied, substeps)
         found = {"q": motion.q, "u": motion.u, "impulse": motion.impulse, "status": motion.status}
         return {**found, "error": motion.error} if auto else found
 
@@ -228,7 +199,7 @@ def vary(
     span = f"{grid.size} times from {grid[0]:g} to {grid[-1]:g} {document.ready.time}"
     say(f"{document.title}: {sizes}, {lanes} lanes; {span}, {substeps} steps from one to the next")
     same = {**fixed, "t": grid, "substeps": substeps, "allowed": allowed, "system": _identity(document)}
-    found = ensemble(run, batch, chunk=chunk, progress=True, store=out, fixed=same, executor=executor)
+    found = ensemble(run, batch, chunk=options.chunk, progress=True, store=out, fixed=same, executor=executor)
     say(f"wrote {out}")
     return ExitCode.DONE if np.all(found["status"] == Status.OK) else ExitCode.NOT_CONVERGED
 
@@ -293,7 +264,7 @@ def _batch(document: Scene, variations: Sequence[Variation], params: Mapping[str
     return batch | led
 
 
-def enough(
+def _enough(
     run: Callable[[Any, jax.Array], Trajectory], batch: dict[str, NDArray], intervals: int, allowed: float
 ) -> int:
     """A number of substeps with which lanes that are spread over an ensemble change by no more than is allowed.
@@ -325,7 +296,7 @@ def enough(
     return int(needed.max()) or number
 
 
-def halved(run: Callable[[jax.Array], Trajectory], number: int, allowed: float) -> Trajectory:
+def _halved(run: Callable[[jax.Array], Trajectory], number: int, allowed: float) -> Trajectory:
     """The motion with a number of substeps, TOO_COARSE where half as many change it by more than is allowed.
 
     Pure: jit and vmap.

@@ -73,17 +73,8 @@ def setting(
 ) -> tuple[dict[str, NDArray], NDArray, Draw | None]:
     """Parameters (SI) and times: those of the first run, or without measurements the scene's own; how it looks.
 
-    Args:
-        document: the scene.
-        scene: its file.
-        files: measurements; empty: those that the scene names, if any.
-        times: (m,) in the scene's unit of time; None: those of the first run.
-        given: parameters that get their values elsewhere.
-        others: how else a parameter could get its value, for a message.
-
-    Raises:
-        OSError: a file cannot be read.
-        ValueError: one line that names option, file or key, and what was expected.
+    The parameters in `given` get their values elsewhere; `others` says how, for a message. The times (m,) are in the
+    scene's unit.
     """
     grid = None if times is None else document.reading.time_factor * times
     if files or document.files:
