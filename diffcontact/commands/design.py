@@ -175,8 +175,8 @@ def _imagined(scene: Scene, options: argparse.Namespace) -> Study:
 
 
 def _designed(study: Study, measured: bool, controls: Mapping[str, Any], options: argparse.Namespace) -> Design:
+    study, result = study.selected() if measured else (study, None)
     task, scene = study.task(), study.scene
-    result = study.fit() if measured else None
     params = task.params if result is None else {**task.params, **{k: result.params[k] for k in task.params}}
     found = design(
         task.problems,

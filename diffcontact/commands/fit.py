@@ -44,7 +44,7 @@ _ROWS = 60
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """SCENE [--data FILE ...] [--out DIR] [--strict] [--laws] [--conditions CSV]"""
+    """SCENE [--data FILE ...] [--out DIR] [--strict] [--laws] [--as-written] [--conditions CSV]"""
     add_scene(parser)
     parser.add_argument(
         "--out", type=path, metavar="DIR", help="folder for result.json and report.html; default: as the scene says"
@@ -54,6 +54,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--laws", action="store_true", help="fit it under other laws of impact, too, and say which the data support"
+    )
+    parser.add_argument(
+        "--as-written",
+        action="store_true",
+        help="set no term free that the scene holds, whatever the residuals say; as [fit] terms = 'as written'",
     )
     parser.add_argument(
         "--conditions",
@@ -66,6 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> ExitCode:
     """Fit the scene's parameters to its runs."""
     study = read_study(options.scene, options.data)
+    study = study.as_written() if options.as_written else study
     folder = results_folder(options.out, study.scene)
     if study.spread:
         return _spread(study, folder, options.conditions)
@@ -121,7 +127,7 @@ def fit_and_report(study: Study, folder: Path, strict: bool = False, laws: bool 
         if "left out" in run.notes:
             say(f"{run.label}: left out: {run.notes['left out']}")
     with about(study.scene.file):
-        result = study.fit()
+        study, result = study.selected()
         compared = compare_laws(result) if laws and result.converged else None
     document = result_document(study, result)
     if laws:

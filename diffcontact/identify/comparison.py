@@ -108,7 +108,8 @@ def _stated(fit: FitResult) -> list[NDArray]:
     """(n, k) of each run, the noise as it was stated."""
     runs = [] if fit.objective is None else fit.objective.joint.runs
     factors = fit.noise_factors or (1.0,) * len(runs)
-    return [np.asarray(run.samples.sigma)[: run.length] / f for run, f in zip(runs, factors, strict=True)]
+    sigmas = [np.asarray(run.samples.sigma)[: run.length] / f for run, f in zip(runs, factors, strict=True)]
+    return [np.where(run.present, sigma, 0.0) for run, sigma in zip(runs, sigmas, strict=True)]
 
 
 def _size(fit: FitResult) -> float:

@@ -32,6 +32,23 @@ class Profile:
     rise: NDArray
 
 
+@dataclass(frozen=True)
+class FreedTerm:
+    """A term of the model that was held fixed, and that the fit has set free as its residuals asked for it.
+
+    Attributes:
+        name: of the element.
+        held: where it was held, the mean of its prior.
+        sigma: one standard deviation of its prior.
+        chi2: per degree of freedom, while it was held.
+    """
+
+    name: str
+    held: float
+    sigma: float
+    chi2: float
+
+
 @dataclass(frozen=True, eq=False)
 class Estimate:
     """The estimate, its error bars, and reasons to doubt it; host data (numpy) throughout.
@@ -70,6 +87,7 @@ class Estimate:
         lower_elsewhere: where intervals have met a lower cost once more than the fit would go on from; else empty.
         noise_factors: per run, (k,) estimated noise over stated noise; empty where the stated noise was taken.
         recordings: per run, a digest of what was measured; empty in files of older versions.
+        freed: the terms that were set free since residuals asked for them, in that order.
         objective: what was minimised, started at the estimate: the runs with their noise as estimated, the free
             parameters, the loss and the priors. `profile`, `bootstrap` and `posterior` go on from it. None in a result
             that was read from a file or unpickled: it consists of functions, which neither holds.
@@ -103,6 +121,7 @@ class Estimate:
     elsewhere: tuple[dict[str, float], ...] = ()
     lower_elsewhere: str = ""
     recordings: tuple[str, ...] = ()
+    freed: tuple[FreedTerm, ...] = ()
     objective: Objective | None = field(default=None, repr=False)
 
     @property

@@ -29,7 +29,7 @@ from diffcontact.identify.search.continuation import (
 from diffcontact.identify.search.shooting import METHODS, SHOOTING, Outcome, search
 from diffcontact.identify.search.trust_region import solve
 
-NOISES = ("stated", "estimated")
+NOISES = ("stated", "estimated", "rough")
 # How often a fit goes on from a lower cost that was found within its intervals.
 _DEEPER = 3
 
@@ -105,7 +105,8 @@ def fit(
             1.0])}` gives two bodies a mass ratio. `tied` parameters need no entry in `params`.
         noise: "stated", or "estimated": each channel's noise is taken from its residuals and the fit repeated with it,
             until that settles (`FitResult.noise_factors`). For channels of unknown quality, one of which would
-            otherwise outweigh the others.
+            otherwise outweigh the others. "rough" takes only what differs between neighbouring samples for noise, so
+            that chi^2 still tests the model where nobody knows the noise.
         check: None refuses a fit without hope, where no free parameter has any effect on what was measured, or where a
             function of the run returns NaN, at the start and at eight other points of the bounds. True refuses already
             where the data cannot determine every parameter (see `check`), False never. What a fit that goes on cannot
@@ -150,8 +151,8 @@ def fit(
         found, factors = search(objective, method, starts, seed, shooting), ()
         objective, found = with_resolved_steps(objective, found)
         objective, found = without_weightless(objective, found)
-        if noise == "estimated":
-            objective, found, factors = with_estimated_noise(objective, found)
+        if noise != "stated":
+            objective, found, factors = with_estimated_noise(objective, found, rough=noise == "rough")
             objective, found = with_resolved_steps(objective, found)
         objective, found = with_steps_for_hidden_impacts(objective, found)
         found = replace(found, story="; ".join(filter(None, (found.story, story(objective)))))

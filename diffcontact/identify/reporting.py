@@ -290,6 +290,7 @@ def numbers(
         headline=verdict.headline,
         reasons=verdict.reasons,
         gravest=len(verdict.gravest),
+        freed=verdict.freed,
         converged=result.converged,
         message=result.message,
         scope=result.scope,

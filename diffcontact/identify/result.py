@@ -15,9 +15,10 @@ import numpy as np
 
 from diffcontact.drawing import Draw
 from diffcontact.host.files import write_atomically
-from diffcontact.identify.estimate import Estimate, Profile, finite_or_none
+from diffcontact.identify.estimate import Estimate, FreedTerm, Profile, finite_or_none, resumed
 from diffcontact.identify.reporting import Labels, fit_report
 from diffcontact.identify.table import text_table
+from diffcontact.identify.verdict.evidence import Evidence
 from diffcontact.identify.verdict.texts import Reason, Units
 from diffcontact.identify.verdict.verdict import Verdict, judge
 from diffcontact.report import framed, page
@@ -42,6 +43,15 @@ class FitResult(Estimate):
     stored_verdict: Verdict | None = field(default=None, repr=False)
 
     @cached_property
+    def evidence(self) -> Evidence:
+        """What the verdict rests on: the fit to first order, and what its residuals hold of anything held fixed.
+
+        Raises:
+            ValueError: a result that was read from a file, or did not converge.
+        """
+        return Evidence.of(self, self.objective or resumed(self, "FitResult.evidence"))
+
+    @cached_property
     def verdict(self) -> Verdict:
         """Whether the model explains the data, and what speaks against it; read it before any interval.
 
@@ -51,7 +61,7 @@ class FitResult(Estimate):
             return self.stored_verdict
         if self.objective is None:
             return Verdict.of([Reason("read from a file that holds no verdict: fit again for one")])
-        return judge(self, self.objective)
+        return judge(self.evidence)
 
     def judged(self, units: Units, labels: Sequence[str] = (), phrases: Sequence[tuple[str, str]] = ()) -> FitResult:
         """The same result with its verdict passed, values in units in which people read them.
@@ -63,10 +73,11 @@ class FitResult(Estimate):
         """
         if self.objective is None:
             return self
-        return replace(self, stored_verdict=judge(self, self.objective, units, labels, phrases))
+        return replace(self, stored_verdict=judge(self.evidence, units, labels, phrases))
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "objective": None, "stored_verdict": self.verdict}
+        kept = {name: value for name, value in self.__dict__.items() if name != "evidence"}
+        return {**kept, "objective": None, "stored_verdict": self.verdict}
 
     def __copy__(self) -> FitResult:
         return replace(self)
@@ -116,6 +127,7 @@ class FitResult(Estimate):
         values = {name: decode(part) for name, part in stored.items() if name in _FIELDS}
         values["trajectories"] = tuple(Trajectory(**trajectory) for trajectory in values["trajectories"])
         values["profiles"] = [Profile(**along) for along in values.get("profiles", ())]
+        values["freed"] = [FreedTerm(**term) for term in values.get("freed", ())]
         for name in _TUPLES & values.keys():
             values[name] = tuple(values[name])
         return cls(**values, stored_verdict=Verdict.from_dict(told) if (told := document.get("verdict")) else None)
@@ -228,7 +240,7 @@ _FIELDS = tuple(entry.name for entry in fields(FitResult) if entry.name not in (
 # What it holds at least; what came later has a default.
 _REQUIRED = tuple(entry.name for entry in fields(FitResult) if entry.default is MISSING)
 _TUPLES = {"names", "at_bound", "start_costs", "residuals", "hints", "prediction_errors", "noise_factors"}
-_TUPLES |= {"profiles", "gripped", "elsewhere", "recordings"}
+_TUPLES |= {"profiles", "gripped", "elsewhere", "recordings", "freed"}
 
 # What of a document is sealed: what a result is made of again.
 _SEALED = ("fit_result", "verdict")

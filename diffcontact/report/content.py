@@ -120,6 +120,7 @@ class Numbers:
         explains: "yes", "partly" or "no".
         headline, reasons: the verdict in words.
         gravest: how many of the reasons, the first ones, stand under the headline; the others unfold.
+        freed: which terms of the model were set free for the residuals, in words.
         converged, message: how the fit ended.
         scope: what the intervals are called.
         estimates: in the order of the fit.
@@ -147,6 +148,7 @@ class Numbers:
     facts: Mapping[str, str] = field(default_factory=dict)
     caveat: str = ""
     gravest: int = 3
+    freed: Sequence[str] = ()
 
 
 @dataclass(frozen=True, eq=False)

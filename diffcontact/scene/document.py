@@ -7,7 +7,7 @@
 [preparation]    from columns to the system's coordinates          -> diffcontact.scene.preparation
 [parameters.x]   value, unit, bounds, free, per_run, prior         -> diffcontact.scene.parameters
 [ties]           parameters that follow from others                -> diffcontact.scene.ties
-[fit]            loss, f_scale, starts, shooting, substeps         -> diffcontact.identify.fit
+[fit]            loss, f_scale, noise, starts, shooting, terms      -> diffcontact.identify.fit
 [output]         folder
 """
 
@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from diffcontact.host.files import read_text
 from diffcontact.host.messages import shown
+from diffcontact.identify.fit import NOISES
 from diffcontact.identify.problem.loss import LOSSES, ROBUST
 from diffcontact.identify.search.shooting import SHOOTING
 from diffcontact.scene.keys import Table, gathered
@@ -59,8 +60,11 @@ FIT_KEYS = {
     "f_scale": "beyond so many standard deviations a residual counts as an outlier (1)",
     "starts": "how many starting points are tried (1)",
     "shooting": f"the way from a bad start: {', '.join(map(repr, SHOOTING))}",
+    "noise": f"of each channel: {', '.join(map(repr, NOISES))}; see `fit`",
+    "terms": "'auto' (default): a held term (free = false) is set free if residuals ask for it; or 'as written'",
     "substeps": "steps from one row to the next, or 'auto' (default): as many as the noise asks for",
 }
+TERMS = ("auto", "as written")
 OUTPUT_KEYS = {"folder": "relative to the current one, in it or in that of the scene; out/SCENE by default"}
 
 _SUBSTEPS = 10**4
@@ -84,6 +88,7 @@ class Scene:
         length_factor: from it to the system's.
         preparation: from columns to coordinates.
         fit: options of `diffcontact.fit`, by name.
+        selects: whether a fit may set terms free that are held.
         substeps: steps from one row that is used to the next, or "auto"; see `identify.Problem`.
         files: the runs, relative to the scene's folder.
         folder: where the results go, relative to the current folder.
@@ -102,6 +107,7 @@ class Scene:
     length_factor: float
     preparation: Preparation
     fit: Mapping[str, Any]
+    selects: bool
     substeps: int | str
     files: tuple[Path, ...]
     folder: Path
@@ -195,10 +201,11 @@ def parse_scene(table: Table, folder: Path) -> Scene:
     ties, fit, output = (table.table(name, {}) for name in ("ties", "fit", "output"))
     kind = system.choice("kind", KINDS)
     ready = KINDS[kind](system)
-    read, options, substeps, results, *_ = gathered(
+    read, options, substeps, selects, results, *_ = gathered(
         lambda: _of_the_system(table, ready),
         lambda: _fit_options(fit),
         lambda: _substeps(fit),
+        lambda: fit.choice("terms", TERMS, TERMS[0]) == TERMS[0],
         lambda: Path(output.file_name("folder", f"out/{Path(table.file).stem}")),
         lambda: data.expect(*DATA_KEYS),
         lambda: output.expect(*OUTPUT_KEYS),
@@ -231,6 +238,7 @@ def parse_scene(table: Table, folder: Path) -> Scene:
         length_factor=1.0 if prepare.hears else data.table("noise").factor("unit", ready.length),
         preparation=prepare,
         fit=options,
+        selects=selects,
         substeps=substeps,
         files=tuple(folder / name for name in (data.file_names("files") if "files" in data else ())),
         folder=results,
@@ -299,6 +307,8 @@ def _fit_options(table: Table) -> dict[str, Any]:
         options["f_scale"] = table.number("f_scale", above=0.0)
         if options.get("loss", LOSSES[0]) == LOSSES[0]:
             raise table.fail("f_scale", f"of the sum of squares, which knows no outliers; {ROBUST}")
+    if "noise" in table:
+        options["noise"] = table.choice("noise", NOISES)
     if "starts" in table:
         options["starts"] = table.integer("starts", least=1)
     if "shooting" in table:

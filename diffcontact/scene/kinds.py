@@ -348,11 +348,12 @@ def _carts(options: Table) -> ReadySystem:
         "restitution": Quantity(low=0.0, high=1.0),
         "mass_ratio": Quantity(low=0.0, positive=True, what="first cart over second"),
         "distance": Quantity("m", low=0.0, what="between the markers at contact"),
-        "tilt": Quantity("m/s^2", what="of the track: an acceleration along it"),
-        "sag": Quantity("1/s^2", what="how much that grows along the track"),
+        "tilt": Quantity("m/s^2", term=True, what="of the track: an acceleration along it"),
+        "sag": Quantity("1/s^2", term=True, what="how much that grows along the track"),
         "drag": Quantity(
             "1/s",
             low=0.0,
+            term=True,
             what="deceleration of the second cart over its velocity; the air's force is the same on both",
         ),
     }
@@ -386,12 +387,12 @@ def _balls(options: Table) -> ReadySystem:
     quantities = {
         "mass": Quantity("kg", (count,), low=0.0, positive=True, what="of each ball"),
         "radius": Quantity("m", (count,), low=0.0, what="of each ball"),
-        "gravity": Quantity("m/s^2", (dimension,), what="an acceleration along each axis"),
+        "gravity": Quantity("m/s^2", (dimension,), term=True, what="an acceleration along each axis"),
     }
     if air:
-        quantities["drag"] = Quantity("1/m", low=0.0, what=_DRAG)
+        quantities["drag"] = Quantity("1/m", low=0.0, term=True, what=_DRAG)
         quantities["damping"] = Quantity(
-            "1/s", low=0.0, optional=True, what="deceleration over velocity, on a film of air"
+            "1/s", low=0.0, optional=True, term=True, what="deceleration over velocity, on a film of air"
         )
     if air and spin:
         quantities["magnus"] = Quantity(
@@ -503,11 +504,13 @@ def _bouncing_ball(options: Table) -> ReadySystem:
     quantities = {
         "restitution": Quantity(low=0.0, high=1.0, what="of the first bounce"),
         "gravity": Quantity(f"{length}/{time}^2", low=0.0, positive=True),
-        "drag": Quantity(f"1/{length}", low=0.0, what=_DRAG),
+        "drag": Quantity(f"1/{length}", low=0.0, term=True, what=_DRAG),
         "floor": Quantity(length, what="where the ball's centre is on the floor, at the first time; downwards"),
-        "floor_drift": Quantity(f"{length}/{time}", what="how fast that sinks in the picture"),
-        "approach": Quantity(f"1/{time}", optional=True, what="how fast the picture of the ball's height grows"),
-        "perspective": Quantity(f"1/{length}", optional=True, what="how much larger lengths look higher up"),
+        "floor_drift": Quantity(f"{length}/{time}", term=True, what="how fast that sinks in the picture"),
+        "approach": Quantity(
+            f"1/{time}", optional=True, term=True, what="how fast the picture of the ball's height grows"
+        ),
+        "perspective": Quantity(f"1/{length}", optional=True, term=True, what="how much larger lengths look higher up"),
     }
     own = law == "constant" and bounces > 1
     later = (
@@ -555,8 +558,10 @@ def _particle_line(options: Table) -> ReadySystem:
         "stiffness": Quantity(
             stiffness, shape, low=0.0, what="of the spring that ties each particle to the one before"
         ),
-        "damping": Quantity(damping, shape, low=0.0, what="of the dashpot beside it"),
-        "gamma": Quantity(force if friction == "force" else "1", low=0.0, what="dry friction, force or coefficient"),
+        "damping": Quantity(damping, shape, low=0.0, term=True, what="of the dashpot beside it"),
+        "gamma": Quantity(
+            force if friction == "force" else "1", low=0.0, term=True, what="dry friction, force or coefficient"
+        ),
         "normal": Quantity(
             "1" if friction == "force" else force,
             shape,
@@ -620,8 +625,8 @@ def _pendulum(options: Table) -> ReadySystem:
     quantities = {
         "stiffness": Quantity("1/s^2", low=0.0, positive=True, what="m g l / I: g / l of a point on a thread"),
         "rest": Quantity("rad", what="the angle at which it hangs"),
-        "damping": Quantity("1/s", low=0.0, what="viscous: deceleration over velocity"),
-        "drag": Quantity("1/rad", low=0.0, what=_DRAG),
+        "damping": Quantity("1/s", low=0.0, term=True, what="viscous: deceleration over velocity"),
+        "drag": Quantity("1/rad", low=0.0, term=True, what=_DRAG),
     }
     return ReadySystem(
         pendulum(),

@@ -190,11 +190,16 @@ def _known(prior: Table, key: str, factor: float, quantity: Quantity) -> float |
     return values * factor
 
 
+def possible(quantity: Quantity) -> Interval | Positive | Real:
+    """Where physics allows it."""
+    if quantity.positive and np.isinf(quantity.high):
+        return Positive()
+    return Real() if np.isinf(quantity.low) and np.isinf(quantity.high) else Interval(quantity.low, quantity.high)
+
+
 def _domain(table: Table, factor: float, quantity: Quantity) -> Interval | Positive | Real:
     if "bounds" not in table:
-        if quantity.positive and np.isinf(quantity.high):
-            return Positive()
-        return Real() if np.isinf(quantity.low) and np.isinf(quantity.high) else Interval(quantity.low, quantity.high)
+        return possible(quantity)
     bounds = table.numbers("bounds")
     if bounds.shape not in ((2,), (*quantity.shape, 2)):
         each = ", or that for each element" if quantity.shape else ""

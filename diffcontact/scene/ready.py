@@ -23,7 +23,8 @@ class Quantity:
         shape: of its value.
         low, high: what is possible; restitution lies in [0, 1].
         positive: whether low = 0 itself is impossible, as for a mass.
-        optional: whether a scene may leave it out; the system then has a value of its own.
+        optional: whether a scene may leave it out; the system then has a value of its own, 0 of a term.
+        term: whether it is a small term beside others (a slope, a drag) that a fit may set free where it is held.
         what: what it is, for the reference of scenes.
     """
 
@@ -33,6 +34,7 @@ class Quantity:
     high: float = np.inf
     positive: bool = False
     optional: bool = False
+    term: bool = False
     what: str = ""
 
     @property

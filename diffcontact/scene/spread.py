@@ -50,14 +50,14 @@ def fit_each(study: Study) -> list[RunFit]:
     labels = short([run.label for run in study.runs])
     free = [parameter for parameter in study.scene.parameters.values() if parameter.domain is not None]
     if not all(parameter.per_run for parameter in free):
-        joint = study.fit()
+        joint = study.as_written().fit()
         return [RunFit(label, joint, i) for i, label in enumerate(labels)]
     found = []
     with stage("runs", total=len(labels)) as at_run:
         for i, label in enumerate(labels):
             at_run(i)
             try:
-                result = study.alone(i).fit()
+                result = study.alone(i).as_written().fit()
                 failed = "" if result.converged else one_line(result.message)
             except ValueError as error:
                 result, failed = None, one_line(str(error))

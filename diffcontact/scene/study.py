@@ -13,20 +13,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diffcontact.host.progress import stage
-from diffcontact.identify import FitResult, Observations, Problem, fit
+from diffcontact.identify import FitResult, Observations, Problem, compare, fit
+from diffcontact.identify.estimate import FreedTerm
 from diffcontact.identify.fit import Progress
 from diffcontact.identify.problem.impacts import Impacts
+from diffcontact.identify.problem.priors import Normal
+from diffcontact.identify.verdict.explanations import wanted_term
 from diffcontact.numerics.compilation import jit_fast_compile
 from diffcontact.report.content import short
 from diffcontact.scene.document import Scene, read_scene
-from diffcontact.scene.parameters import Parameter
+from diffcontact.scene.parameters import Parameter, possible
 from diffcontact.scene.preparation import PreparedRun
+from diffcontact.scene.ready import Quantity
 from diffcontact.scene.ties import free_elements, tied_start
 from diffcontact.system import System
 
 # What reasons say of arguments of `fit`, and what a scene says.
 PHRASES = (
-    (r"State the noise as it is, or noise='estimated'", "State the noise as it is ([data] noise)"),
+    (
+        r"State the noise as it is, or noise='estimated'",
+        'State the noise as it is ([data] noise), or [fit] noise = "rough"',
+    ),
     (r"loss='(\w+)'", r'[fit] loss = "\1"'),
     (r"an f_scale of", "[fit] f_scale of"),
     (r"to flag those samples as missing", "to leave those samples empty in the file"),
@@ -110,16 +117,88 @@ class Study:
             )
             for run in self.runs
         ]
-        known = {**elements.params, **self.given}
+        known = {**self._left_out, **elements.params, **self.given}
         return Task(problems, known, elements.free, {"priors": elements.priors, "tied": elements.tied})
 
     def fit(self, progress: Progress | None = None) -> FitResult:
-        """Find the free parameters; see `diffcontact.fit`."""
-        task = self.task()
-        result = fit(task.problems, task.params, task.free, **task.known, progress=progress, **self.scene.fit)
-        units = {name: (known.unit, known.factor) for name, known in self.scene.parameters.items()}
+        """Find the free parameters; see `diffcontact.fit`. Terms are set free as `selected` has it."""
+        return self.selected(progress)[1]
+
+    def selected(self, progress: Progress | None = None) -> tuple[Study, FitResult]:
+        """The fit of the model that the residuals ask for, and the study with what was set free for it.
+
+        While a term of the model is held fixed that the residuals certainly ask for (Rao's score test, one false alarm
+        in a thousand fits; `verdict.explanations`), it is set free with a prior, and the fit goes on from where it was.
+        A term whose fit does not lower Schwarz's criterion stays as it was. `[fit] terms = "as written"` sets none
+        free. `FitResult.freed` and the verdict name those that are.
+        """
+        study, freed = self, ()
+        result = study._as_written(progress)
+        while study.scene.selects and result.converged and (wanted := wanted_term(result.evidence, study._held)):
+            there, term = wanted
+            more = study._with_free(result, there.value, term)
+            again = more._as_written(progress)
+            if not again.converged or compare(again, result).bic >= 0:
+                break
+            study, freed = more, (*freed, term)
+            result = replace(again, freed=freed)
+        units = {name: (known.unit, known.factor) for name, known in study.scene.parameters.items()}
         with stage("verdict"):
-            return result.judged(units, short([run.label for run in self.runs]), PHRASES)
+            return study, result.judged(units, short([run.label for run in self.runs]), PHRASES)
+
+    def as_written(self) -> Study:
+        """This study, in which no term is set free that the scene holds."""
+        return replace(self, scene=replace(self.scene, selects=False))
+
+    def _as_written(self, progress: Progress | None) -> FitResult:
+        task = self.task()
+        return fit(task.problems, task.params, task.free, **task.known, progress=progress, **self.scene.fit)
+
+    @property
+    def _terms(self) -> dict[str, Quantity]:
+        return {name: quantity for name, quantity in self.scene.ready.quantities.items() if quantity.term}
+
+    @property
+    def _left_out(self) -> dict[str, NDArray]:
+        """The terms that the scene does not name: 0."""
+        return {name: np.zeros(one.shape) for name, one in self._terms.items() if name not in self.scene.parameters}
+
+    @property
+    def _held(self) -> dict[str, tuple[float, float]]:
+        """The terms that are held and may be set free, each with what is possible."""
+        parameters, tied = self.scene.parameters, {tie.name for tie in self.scene.ties}
+        held = {
+            name: quantity
+            for name, quantity in self._terms.items()
+            if (name not in parameters or parameters[name].domain is None) and name not in tied
+        }
+        return {
+            name + "".join(f"[{i}]" for i in place): (quantity.low, quantity.high)
+            for name, quantity in held.items()
+            for place in np.ndindex(quantity.shape)
+        }
+
+    def _with_free(self, result: FitResult, value: float, term: FreedTerm) -> Study:
+        """This study at an estimate, with one more term free."""
+        name, _, place = term.name.rstrip("]").partition("[")
+        quantity = self.scene.ready.quantities[name]
+        at = int(np.ravel_multi_index([int(i) for i in place.split("][")], quantity.shape)) if place else 0
+        written = self.scene.parameters.get(name)
+        known = written or Parameter(
+            name, f"{self.scene.file}: parameters.{name}", quantity.unit, 1.0, None, None, None, False
+        )
+        size = int(np.prod(quantity.shape, dtype=int))
+        parameter = replace(
+            known,
+            domain=possible(quantity),
+            prior=Normal(term.held, term.sigma),
+            held=tuple(i for i in range(size) if i != at),
+        )
+        start = {name: np.asarray(result.params[name], float).reshape(old.shape) for name, old in self.start.items()}
+        start[name] = np.array(self.start.get(name, self._left_out.get(name)))
+        start[name].reshape(-1, size)[:, at] = value
+        scene = replace(self.scene, parameters={**self.scene.parameters, name: parameter})
+        return replace(self, scene=scene, start=start)
 
 
 def without_unit(column: str) -> str:

@@ -21,7 +21,7 @@ def demonstrated(tmp_path_factory):
     """The folder of the demo, its fit, and the stages that it told."""
     folder, fits, fit, told = tmp_path_factory.mktemp("demo"), [], Study.fit, Told()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Study, "fit", lambda study: fits.append(fit(study)) or fits[-1])
+        patch.setattr(Study, "selected", lambda study: fits.append(fit(study)) or fits[-1])
         token = progress._DISPLAY.set(told)
         assert main(["demo", "--out", str(folder)]) == 0
         progress._DISPLAY.reset(token)

@@ -30,7 +30,7 @@ def refuse(monkeypatch, error):
     def wrong(*_):
         raise error
 
-    monkeypatch.setattr(Study, "fit", wrong)
+    monkeypatch.setattr(Study, "selected", wrong)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_a_title_neither_forges_a_line_nor_speaks_to_the_terminal(tmp_path, caps
     recording = tmp_path / "run\x1b[31m\nexplains the data.csv"
     scene = write(tmp_path, SCENE.replace('"Two simulated carts"', FORGED))
     (tmp_path / "carts.csv").rename(recording)
-    monkeypatch.setattr(Study, "fit", lambda self: (_ for _ in ()).throw(ValueError(self.runs[0].label)))
+    monkeypatch.setattr(Study, "selected", lambda self: (_ for _ in ()).throw(ValueError(self.runs[0].label)))
     assert main(["fit", str(scene), "--data", str(recording), "--out", str(tmp_path / "out")]) == 2
     said = capsys.readouterr()
     for line in (*said.out.splitlines(), *said.err.splitlines()):
@@ -169,7 +169,7 @@ def test_a_closed_terminal_costs_no_result(tmp_path):
 
 @pytest.mark.parametrize("leads", ["to a result", "nowhere"])
 def test_a_link_in_the_place_of_a_result_is_refused_before_the_fit(leads, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(Study, "fit", lambda self: pytest.fail("fitted"))
+    monkeypatch.setattr(Study, "selected", lambda self: pytest.fail("fitted"))
     scene, out = write(tmp_path), tmp_path / "out"
     out.mkdir()
     (out / "result.json").symlink_to(tmp_path / "other.json")

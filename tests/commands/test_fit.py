@@ -31,14 +31,14 @@ def test_a_fit_that_cannot_begin_names_the_scene(tmp_path, capsys, monkeypatch):
     def refused(*_):
         raise ValueError("fit(params): at the starting values")
 
-    monkeypatch.setattr(Study, "fit", refused)
+    monkeypatch.setattr(Study, "selected", refused)
     assert fit(write(tmp_path)) == 2
     assert_one_line(capsys, "carts.toml: fit(params): at the starting values")
 
 
 @pytest.mark.parametrize("name", ["result.json", "report.html"])
 def test_what_is_no_result_is_not_written_over(tmp_path, capsys, monkeypatch, name):
-    monkeypatch.setattr(Study, "fit", lambda *_: pytest.fail("stop"))
+    monkeypatch.setattr(Study, "selected", lambda *_: pytest.fail("stop"))
     scene = write(tmp_path)
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / name).write_text('{"mine": 1}')
@@ -49,7 +49,7 @@ def test_what_is_no_result_is_not_written_over(tmp_path, capsys, monkeypatch, na
 
 def test_many_rows_are_told_and_can_be_thinned(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("diffcontact.commands.fit._LONG", 10)
-    monkeypatch.setattr(Study, "fit", lambda *_: pytest.fail("stop"))
+    monkeypatch.setattr(Study, "selected", lambda *_: pytest.fail("stop"))
     scene = write(tmp_path)
     with pytest.raises(pytest.fail.Exception):
         fit(scene)
@@ -159,7 +159,7 @@ def test_runs_with_a_spread_are_fitted_one_by_one(demo, tmp_path, capsys):
 def test_conditions_that_cannot_be_used_are_refused_before_anything_is_fitted(
     demo, tmp_path, capsys, monkeypatch, table, message
 ):
-    monkeypatch.setattr(Study, "fit", lambda *_: pytest.fail("fitted"))
+    monkeypatch.setattr(Study, "selected", lambda *_: pytest.fail("fitted"))
     files, scene = runs_of(demo, tmp_path, 2, [1, 2]), spread_scene(demo, tmp_path)
     (tmp_path / "speeds.csv").write_text(table)
     assert main(["fit", scene, "--data", *files, "--conditions", str(tmp_path / "speeds.csv")]) == 2
@@ -167,7 +167,7 @@ def test_conditions_that_cannot_be_used_are_refused_before_anything_is_fitted(
 
 
 def test_conditions_go_with_a_spread(demo, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(Study, "fit", lambda *_: pytest.fail("fitted"))
+    monkeypatch.setattr(Study, "selected", lambda *_: pytest.fail("fitted"))
     (tmp_path / "speeds.csv").write_text("run,speed\ncarts,1\n")
     assert main(["fit", str(demo / "carts.toml"), "--conditions", str(tmp_path / "speeds.csv")]) == 2
     assert_one_line(capsys, "--conditions goes with a parameter that has spread = true")

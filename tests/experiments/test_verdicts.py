@@ -9,3 +9,8 @@ def test_faults_are_named_and_clean_replicas_left_alone(capsys):
         assert found[name].named >= 4
         assert found[name].explains[0] == 0
     assert capsys.readouterr().out.count(" of 5\n") == 3
+
+
+def test_of_recordings_the_right_ones_are_explained_and_a_tilt_is_set_free():
+    assert verdicts.recorded("carts", "", 0) == ("yes", True, ())
+    assert verdicts.recorded("pucks", "tilt", 2) == ("yes", True, ("gravity[0]",))

@@ -20,6 +20,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from diffcontact.identify.noise import neighbourly
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.run import Linearised, Run
 from diffcontact.identify.search.hidden_impacts import gaps
@@ -104,8 +105,14 @@ def _weightless(run: Run, at: Linearised) -> NDArray:
     return found
 
 
-def with_estimated_noise(objective: Objective, found: Outcome) -> tuple[Objective, Outcome, tuple[NDArray, ...]]:
+def with_estimated_noise(
+    objective: Objective, found: Outcome, rough: bool = False
+) -> tuple[Objective, Outcome, tuple[NDArray, ...]]:
     """Go on from a search with the noise that its residuals show; runs with as many channels have them in common.
+
+    Args:
+        objective, found: the search.
+        rough: whether only what differs between neighbouring samples counts as noise (`noise.neighbourly`).
 
     Returns:
         The objective with the estimated noise, where it ends, and per run the factors (k,) from stated to estimated.
@@ -114,7 +121,7 @@ def with_estimated_noise(objective: Objective, found: Outcome) -> tuple[Objectiv
     stated = [np.asarray(run.samples.sigma, float)[: run.length] for run in objective.joint.runs]
     round_, settled = 0, False
     while round_ < _ROUNDS and not settled:
-        scales, round_ = _scales(objective, found.end.x), round_ + 1
+        scales, round_ = _scales(objective, found.end.x, rough), round_ + 1
         factors = [factor * scale for factor, scale in zip(factors, scales, strict=True)]
         objective = objective.replaced("sigma", [s * factor for s, factor in zip(stated, factors, strict=True)])
         found = found.continued(solve(objective, found.end.x), alone=True)
@@ -123,7 +130,7 @@ def with_estimated_noise(objective: Objective, found: Outcome) -> tuple[Objectiv
     return objective, found.continued(found.end, told + ("" if settled else ", not settled")), tuple(factors)
 
 
-def _scales(objective: Objective, theta: NDArray) -> list[NDArray]:
+def _scales(objective: Objective, theta: NDArray, rough: bool) -> list[NDArray]:
     """Per run, (k,) how much larger the residuals of each channel are than stated."""
     residuals = [np.where(np.isfinite(at.r), at.r, np.nan) for at in objective.joint.linearise(theta)]
     roundings = [np.where(run.present, run.rounding, np.nan) for run in objective.joint.runs]
@@ -131,6 +138,9 @@ def _scales(objective: Objective, theta: NDArray) -> list[NDArray]:
 
     def size(parts: list[NDArray], channels: int) -> NDArray:
         alike = np.concatenate([part for part in parts if part.shape[1] == channels])
+        if rough:
+            each = np.array([neighbourly(part) for part in parts if part.shape[1] == channels])
+            return np.sqrt(np.mean(np.where(np.isfinite(each), each, 1.0) ** 2, axis=0))
         if objective.loss.robust:
             return 1.4826 * np.nanmedian(np.abs(alike), axis=0)
         return np.sqrt(np.nanmean(alike**2, axis=0) / spare)

@@ -120,7 +120,8 @@ def bounds(evidence: Evidence) -> Iterator[Reason]:
         by_sign = name in result.profiled and low == 0.0 and theta[j] < high / 2
         if not by_sign or pushed >= UNUSUAL:
             yield Reason("bound", {"name": name, "value": Amount(name, result.estimate[j]), "pushed": pushed})
-    if short := tuple(name for name in leaning(result, objective) if name not in result.profiled):
+    sought = {name for name, one in zip(evidence.names, evidence.sought, strict=True) if one}
+    if short := tuple(name for name in leaning(result, objective) if name in sought - {*result.profiled}):
         yield Reason("leaning", {"names": short, "at": result.at_bound})
 
 

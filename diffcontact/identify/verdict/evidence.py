@@ -86,6 +86,16 @@ class Evidence:
         return self.result.chi2_per_dof
 
     @property
+    def estimated(self) -> bool:
+        """Whether the noise is taken from the residuals, as nobody stated it."""
+        return bool(self.result.noise_factors)
+
+    @property
+    def excess(self) -> float:
+        """By how much the sum of squares is larger than that of the noise."""
+        return sum(float(np.nansum(run.r**2)) for run in self.runs) - self.result.dof
+
+    @property
     def scale(self) -> float:
         """By how much residuals are larger than stated, in squares, and worth less where they are correlated."""
         return max(self.misfit, 1.0) * self.fit.samples / max(self.fit.effective, 1.0)
@@ -167,6 +177,13 @@ class Evidence:
         """(n, tracks) of every run, what the model says of its samples, of those that are missing, too."""
         runs = zip(self.objective.joint.runs, self.result.trajectories, strict=True)
         return [run.observed(self.theta, trajectory) for run, trajectory in runs]
+
+    def way(self, number: int) -> float:
+        """How far the samples of a run go from their mean, the root of the sum of squares in noise."""
+        run, seen = self.runs[number], self.seen[number]
+        tracks = slice(seen.shape[1])
+        seen = np.where(run.present[:, tracks] & np.isfinite(seen), seen, np.nan)
+        return float(np.sqrt(np.nansum(((seen - np.nanmean(seen, axis=0)) / run.sigma[:, tracks]) ** 2)))
 
     @cached_property
     def columns(self) -> list[_Columns]:

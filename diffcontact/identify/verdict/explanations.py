@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtri, fdtrc
 
+from diffcontact.identify.estimate import FreedTerm
 from diffcontact.identify.levels import LEVELS, NAMED
 from diffcontact.identify.linearised import ScoreTest
 from diffcontact.identify.verdict.evidence import Evidence
@@ -190,24 +191,74 @@ class _Candidate(NamedTuple):
 
 def explanations(evidence: Evidence) -> Iterator[Reason]:
     """The one thing that would explain what is wrong, if one would."""
-    if evidence.objective.loss.robust or not evidence.kept.any():
-        return
-    found = sorted(_candidates(evidence), key=lambda one: -one.likely)
-    alike = [one for one in found if one.likely > found[0].likely - _ALIKE * max(evidence.misfit, 1.0)]
-    excess = sum(float(np.nansum(run.r**2)) for run in evidence.runs) - evidence.result.dof
-    # A number of the model's own that explains as much comes first: to set it free asks for no fault of the measuring.
-    own = [one for one in found if one.held is not None and one.test.taken >= _MOST * excess]
-    alike = own + [one for one in alike if one not in own]
+    alike = _likeliest(evidence, list(_candidates(evidence)))
     for best in alike[:_TRIED]:
-        test = best.test
-        # Without noise rounding has a shape, too.
-        if test.taken < max(_MOST * excess, chdtri(test.freedom, best.level)):
-            continue
-        certain, error = test.certainty(evidence.fit)
-        # The noise is known from as many samples as those that follow each other are worth.
-        if fdtrc(test.freedom, max(evidence.fit.effective, 1.0), certain / test.freedom) < best.level:
+        error = _error(evidence, best) if best.test.taken >= _MOST * evidence.excess else None
+        if error is not None:
             yield _told(evidence, best, error, [one for one in alike if one is not best])
             return
+
+
+def wanted_term(evidence: Evidence, ranges: Mapping[str, tuple[float, float]]) -> tuple[Amount, FreedTerm] | None:
+    """The term held fixed that the residuals ask for: what it would be, and what it was with a prior for it.
+
+    It is certain by the score test, and no fault of the measuring is likelier, or it explains half of what chi^2 has
+    too much. Of several the likeliest is taken. By its prior it is as large as would alone move the samples by all of
+    the way that they go: sigma |column| = |y - mean y|, all in the noise.
+
+    Args:
+        evidence: of the fit in which it is held.
+        ranges: name of each term that may be set free -> the values between which it may lie.
+    """
+
+    def may(one: _Candidate) -> bool:
+        if one.held is None:
+            return True
+        low, high = ranges.get(one.fault.term, (0.0, 0.0))
+        return low < one.held + float(one.test.size[0]) < high
+
+    for best in _likeliest(evidence, [one for one in _candidates(evidence) if may(one)]):
+        if best.held is not None and (error := _error(evidence, best)) is not None:
+            name = best.fault.term
+            columns = {g: run[name].column for g, run in enumerate(evidence.fixed_terms) if name in run}
+            way = np.sqrt(sum(evidence.way(g) ** 2 for g in columns))
+            sigma = way / np.sqrt(sum(float(np.sum(column**2)) for column in columns.values()))
+            there = Amount(name, best.held + float(best.test.size[0]), error)
+            return there, FreedTerm(name, best.held, float(sigma), evidence.misfit)
+    return None
+
+
+def freed_terms(evidence: Evidence) -> Iterator[Reason]:
+    """What was set free, one sentence each."""
+    rows = {row["name"]: row for row in evidence.result.rows()}
+    for term in evidence.result.freed:
+        for name in [name for name in rows if name == term.name or name.startswith(f"{term.name}[")]:
+            value = Amount(name, rows[name]["value"], rows[name]["stderr"])
+            figures = {"name": name, "value": value, "held": Amount(name, term.held)}
+            yield Reason("freed", figures | {"before": term.chi2, "after": evidence.misfit})
+
+
+def _likeliest(evidence: Evidence, found: list[_Candidate]) -> list[_Candidate]:
+    """The candidates that explain the residuals best, the model's own first."""
+    if evidence.objective.loss.robust or not evidence.kept.any() or not found:
+        return []
+    found = sorted(found, key=lambda one: -one.likely)
+    alike = [one for one in found if one.likely > found[0].likely - _ALIKE * max(evidence.misfit, 1.0)]
+    # A number of the model's own that explains as much comes first: to set it free asks for no fault of the measuring.
+    own = [one for one in found if one.held is not None and one.test.taken >= _MOST * evidence.excess]
+    return own + [one for one in alike if one not in own]
+
+
+def _error(evidence: Evidence, one: _Candidate) -> float | None:
+    """The standard error of the first size of a candidate that is certain; None of one that is not."""
+    test = one.test
+    # Without noise rounding has a shape, too.
+    if test.taken < chdtri(test.freedom, one.level):
+        return None
+    certain, error = test.certainty(evidence.fit)
+    # The noise is known from as many samples as those that follow each other are worth.
+    sure = fdtrc(test.freedom, max(evidence.fit.effective, 1.0), certain / test.freedom) < one.level
+    return error if sure else None
 
 
 def _told(evidence: Evidence, best: _Candidate, error: float, others: list[_Candidate]) -> Reason:

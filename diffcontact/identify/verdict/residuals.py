@@ -69,9 +69,10 @@ _NEGLIGIBLE = 1e-6
 
 def patterns(evidence: Evidence) -> Iterator[Reason]:
     """What the residuals of a fit show, if anything."""
-    runs, chi2, n = evidence.runs, evidence.misfit, evidence.fit.effective
+    runs = evidence.runs
     tracks, far = _without_outliers(evidence)
     rho, compared = _correlation(tracks), len(runs) >= RUNS_TO_COMPARE
+    chi2, large = evidence.misfit, _large(evidence)
     struck, last, first = [run.struck for run in runs], *([end(run.times) for run in runs] for end in (_last, _first))
     at_impacts = _ratio(runs, tracks, struck, [~rows for rows in struck])
     late, early = _ratio(runs, tracks, last, first), _ratio(runs, tracks, first, last)
@@ -85,10 +86,9 @@ def patterns(evidence: Evidence) -> Iterator[Reason]:
         (far > 0, "far off", {"count": far, "limit": _FAR}),
         (new < _SMOOTH, "smooth", {"percent": 100 * new}),
         (new >= _SMOOTH and curved, "curve in runs" if compared else "curve", {"ratio": max(curves)}),
-        (correlated and not curved, "correlated", {"correlation": rho}),
+        # Noise that nobody stated may follow itself: intervals hold that.
+        (correlated and not curved and (large or not evidence.estimated), "correlated", {"correlation": rho}),
     ]
-    large = chi2 > chdtri(n, LEVELS["correlated misfit"]) / n
-    large &= chi2 > chdtri(evidence.fit.samples, LEVELS["pattern"]) / evidence.fit.samples
     unheld = ()
     if curved:
         whole = [float(np.sqrt(np.nansum(run.r[:, : run.tracks] ** 2))) for run in runs]
@@ -115,14 +115,16 @@ def patterns(evidence: Evidence) -> Iterator[Reason]:
     ]
     codes = [code for holds, code in advice if holds]
     codes += ["try starts"] if not codes or (large and not at_impacts) else []
-    figures = {"times": np.sqrt(chi2), "chi2": chi2, "shapes": tuple(told), "advice": tuple(map(Reason, codes))}
+    noise = Reason("estimated noise" if evidence.estimated else "stated noise")
+    figures = {"times": np.sqrt(chi2), "chi2": chi2, "noise": noise}
+    figures |= {"shapes": tuple(told), "advice": tuple(map(Reason, codes))}
     fatal = bool(unheld) or bool(large and (chi2 > GROSS or (shaped and chi2 > MISFIT * _noise(evidence))))
     if told:
         yield Reason("misfit" if large else "pattern", figures, fatal)
     elif large and chi2 > GROSS:
         # Few samples per flight, fitted with bounces in the wrong places, look like noise.
         yield Reason("gross without a pattern", figures, fatal=True)
-    elif large:
+    elif large and not evidence.estimated:
         rest = "" if takes_noise_for_outliers(evidence) else " The intervals rest on the residuals."
         yield Reason("noise", figures | {"rest": rest})
 
@@ -131,7 +133,12 @@ def noise_overstated(evidence: Evidence) -> Iterator[Reason]:
     """Whether the noise is stated far larger than samples are rough, so that hardly any misfit exceeds it."""
     rough, n = evidence.rough
     freedom = n / PER_FREEDOM
-    if rough < OVERSTATED and freedom > 1 and rough < chdtri(freedom, 1 - LEVELS["pattern"]) / freedom:
+    if (
+        not evidence.estimated
+        and rough < OVERSTATED
+        and freedom > 1
+        and rough < chdtri(freedom, 1 - LEVELS["pattern"]) / freedom
+    ):
         times = f"{1 / np.sqrt(rough):.2g} times" if rough > 1e-6 else "more than 1000 times"
         yield Reason("noise overstated", {"times": times, "chi2": evidence.misfit})
 
@@ -161,8 +168,19 @@ def noise_ratios(evidence: Evidence) -> Iterator[Reason]:
         yield Reason("noise ratios", {"large": np.sqrt(large), "small": np.sqrt(small), "length": length})
 
 
+def _large(evidence: Evidence) -> bool:
+    """Whether residuals are certainly larger than the noise."""
+    chi2, n = evidence.misfit, evidence.fit.effective
+    large = chi2 > chdtri(n, LEVELS["correlated misfit"]) / n
+    if evidence.estimated:
+        # It is as rough as some samples say, and larger by an unknown factor where neighbours are correlated.
+        freedom = evidence.rough[1] / PER_FREEDOM
+        return bool(chi2 > MISFIT and freedom > 1 and fdtrc(n, freedom, chi2) < LEVELS["correlated misfit"])
+    return bool(large and chi2 > chdtri(evidence.fit.samples, LEVELS["pattern"]) / evidence.fit.samples)
+
+
 def _noise(evidence: Evidence) -> float:
-    """What is noise certainly, in squares of the stated one: that, or more where residuals are certainly rougher."""
+    """What is noise certainly, in squares of that of the fit: that, or more where residuals are certainly rougher."""
     rough, n = evidence.rough
     freedom = n / PER_FREEDOM
     return rough if freedom > 1 and rough > chdtri(freedom, LEVELS["pattern"]) / freedom else 1.0

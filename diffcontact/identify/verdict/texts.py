@@ -76,14 +76,16 @@ TEXTS = {
     "what is left alike in all, {moved: and }",
     "moved": "{name} by {by}, {times:.2g} times as far as its interval reaches",
     "moved further": "{name} by {by}, further than its interval reaches",
-    "gross without a pattern": "residuals are {times:.2g} times as large as the stated noise (chi^2/dof {chi2:.3g}) "
+    "gross without a pattern": "residuals are {times:.2g} times as large as {noise} (chi^2/dof {chi2:.3g}) "
     "without a pattern: more than a noise that was stated too small, unless by far. Try more starts: bounces may be "
     "taken for others",
-    "noise": "residuals are {times:.2g} times as large as the stated noise (chi^2/dof {chi2:.3g}), but without a "
+    "noise": "residuals are {times:.2g} times as large as {noise} (chi^2/dof {chi2:.3g}), but without a "
     "pattern: the noise is larger than stated.{rest} State the noise as it is, or noise='estimated'; else try more "
     "starts",
-    "misfit": "residuals are {times:.2g} times as large as the stated noise (chi^2/dof {chi2:.3g}) and "
+    "misfit": "residuals are {times:.2g} times as large as {noise} (chi^2/dof {chi2:.3g}) and "
     "{shapes:; they }. Try {advice:; }",
+    "stated noise": "the stated noise",
+    "estimated noise": "samples are rough",
     "pattern": "residuals {shapes:; they }. Try {advice:; }",
     "try a noise": "a noise for every sample, `noise` of shape (n, k), if the measuring is less sure there",
     "try to flag": "to flag those samples as missing, or loss='soft_l1'",
@@ -127,6 +129,7 @@ TEXTS = {
     "size": " by {size:.2g} +- {error:.1g}",
     "others": " (or {names:, or })",
     "fault and moved": "It would have moved {moved: and }. ",
+    "freed": "set free: {name} = {value}, held at {held} before; chi^2/dof was {before:.3g} and is {after:.3g}",
     # What is taken as right.
     "taken as right": "taken as right, for these data cannot show it: {things:; }",
     "fault": "{fault} (an error {parts:, } as far as its interval goes)",

@@ -10,14 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from diffcontact.host.messages import printable
-from diffcontact.identify.estimate import Estimate
 from diffcontact.identify.impact_law import law_of_impact
-from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.observations import labels_of
 from diffcontact.identify.verdict import doubts
 from diffcontact.identify.verdict.between_runs import common_misfit, contradictions, outsiders
 from diffcontact.identify.verdict.evidence import Evidence
-from diffcontact.identify.verdict.explanations import explanations
+from diffcontact.identify.verdict.explanations import explanations, freed_terms
 from diffcontact.identify.verdict.residuals import noise_overstated, noise_ratios, patterns
 from diffcontact.identify.verdict.texts import Reason, Units, Words
 from diffcontact.identify.verdict.untestable_assumptions import taken_as_right
@@ -42,6 +40,7 @@ class Verdict:
         fatal: how many of them, the first ones, forbid the use of the intervals.
         taken: what intervals rest on besides and the data cannot show, in a sentence; empty if nothing.
         codes: of each reason what it is about, the same in every language and unit.
+        freed: which terms were set free as residuals asked for them, a sentence each.
 
     Example:
         >>> print(Verdict.of([Reason("residuals grow with time: something accumulates")]))
@@ -54,14 +53,15 @@ class Verdict:
     taken: str = ""
     fatal: int = 0
     codes: tuple[str, ...] = ()
+    freed: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, reasons: Iterable[Reason], taken: str = "") -> Verdict:
+    def of(cls, reasons: Iterable[Reason], taken: str = "", freed: tuple[str, ...] = ()) -> Verdict:
         """The verdict to which reasons lead."""
         ordered = sorted(reasons, key=lambda reason: not reason.fatal)
         explains = YES if not ordered else NO if ordered[0].fatal else PARTLY
         fatal, codes = sum(reason.fatal for reason in ordered), tuple(reason.code for reason in ordered)
-        return cls(explains, tuple(reason.text for reason in ordered), taken, fatal, codes)
+        return cls(explains, tuple(reason.text for reason in ordered), taken, fatal, codes, freed)
 
     @property
     def headline(self) -> str:
@@ -71,15 +71,15 @@ class Verdict:
     def to_dict(self) -> dict[str, Any]:
         """As it stands in result.json."""
         told = {"explains": self.explains, "reasons": list(self.reasons), "taken_as_right": self.taken}
-        return told | {"fatal": self.fatal, "codes": list(self.codes)}
+        return told | {"fatal": self.fatal, "codes": list(self.codes), "freed": list(self.freed)}
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Verdict:
         """What `to_dict` gave."""
         explains, reasons = str(document["explains"]), tuple(map(str, document["reasons"]))
         fatal = int(document.get("fatal", len(reasons) if explains == NO else 0))
-        codes = tuple(map(str, document.get("codes", ())))
-        return cls(explains, reasons, str(document.get("taken_as_right", "")), fatal, codes)
+        codes, freed = (tuple(map(str, document.get(key, ()))) for key in ("codes", "freed"))
+        return cls(explains, reasons, str(document.get("taken_as_right", "")), fatal, codes, freed)
 
     @property
     def gravest(self) -> tuple[str, ...]:
@@ -94,7 +94,8 @@ class Verdict:
     def __str__(self) -> str:
         more = len(self.reasons) - len(self.gravest)
         told = [f"  ({more} more: `verdict.reasons`, in the report and in result.json)"] if more else []
-        return "\n".join([self.headline, *(f"  - {printable(reason)}" for reason in self.gravest), *told])
+        reasons = (f"  - {printable(reason)}" for reason in self.gravest)
+        return "\n".join([self.headline, *reasons, *told, *map(printable, self.freed)])
 
 
 def _law(evidence: Evidence) -> Iterator[Reason]:
@@ -115,8 +116,7 @@ _CHECKS = (
 
 
 def judge(
-    result: Estimate,
-    objective: Objective,
+    evidence: Evidence,
     units: Units | None = None,
     labels: Sequence[str] = (),
     phrases: Sequence[tuple[str, str]] = (),
@@ -124,16 +124,16 @@ def judge(
     """The verdict on a fit.
 
     Args:
-        result: what `fit` returned.
-        objective: what was minimised, started at the estimate.
+        evidence: of what `fit` returned.
         units: name of a parameter -> unit in which the reasons give it, and what one of that is in the fit's own units.
         labels: what the runs are called; empty: by their numbers.
         phrases: (pattern, text) pairs, what the reasons say in place of an argument of `fit`.
     """
-    evidence, first = Evidence.of(result, objective), objective.joint.problems[0]
-    runs = labels or labels_of(objective.joint.problems)
+    problems = evidence.objective.joint.problems
+    first, runs = problems[0], labels or labels_of(problems)
     words = Words(first.observations.channels, runs, first.per_run, phrases, units or {})
     checks = [check for check in _CHECKS if not (evidence.fit.exact and check in _OF_RESIDUALS)]
     taken = taken_as_right(evidence)
     reasons = words.grouped(reason for check in checks for reason in check(evidence))
-    return Verdict.of(reasons, words.told(words.sentence(taken)) if taken else "")
+    freed = tuple(words.told(words.sentence(reason)) for reason in freed_terms(evidence))
+    return Verdict.of(reasons, words.told(words.sentence(taken)) if taken else "", freed)
