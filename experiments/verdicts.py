@@ -209,8 +209,8 @@ def judge(fault: Fault, replicas: int) -> Count:
     """Fit and judge the replicas of one fault."""
     verdicts = [result.verdict for result in fault.results(replicas)]
     named = sum(any(word in reason for reason in verdict.reasons for word in fault.words) for verdict in verdicts)
-    counts = tuple(sum(verdict.explains == answer for verdict in verdicts) for answer in ("yes", "partly", "no"))
-    return Count(named, counts, replicas)
+    yes, partly, no = (sum(verdict.explains == answer for verdict in verdicts) for answer in ("yes", "partly", "no"))
+    return Count(named, (yes, partly, no), replicas)
 
 
 # %% [markdown]

@@ -19,13 +19,13 @@ class Told(progress._Nothing):
 @pytest.fixture(scope="session")
 def demonstrated(tmp_path_factory):
     """The folder of the demo, its fit, and the stages that it told."""
-    folder, fits, fit, told = tmp_path_factory.mktemp("demo"), [], Study.fit, Told()
+    folder, fits, selected, told = tmp_path_factory.mktemp("demo"), [], Study.selected, Told()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Study, "selected", lambda study: fits.append(fit(study)) or fits[-1])
+        patch.setattr(Study, "selected", lambda study: fits.append(selected(study)) or fits[-1])
         token = progress._DISPLAY.set(told)
         assert main(["demo", "--out", str(folder)]) == 0
         progress._DISPLAY.reset(token)
-    return folder, *fits, told.stages
+    return folder, *(result for _, result in fits), told.stages
 
 
 @pytest.fixture

@@ -80,7 +80,7 @@ def test_the_page_of_a_fit_needs_nothing_else(demo):
 def test_the_exit_code_tells_what_was_found(demo, done, tmp_path, monkeypatch, converged, explains, strict, code):
     said = replace(done.verdict, explains=explains)
     other = replace(done, converged=converged, message="stopped after 1 evaluation", stored_verdict=said)
-    monkeypatch.setattr(Study, "selected", lambda *_: other)
+    monkeypatch.setattr(Study, "selected", lambda study: (study, other))
     options = ["--strict"] if strict else []
     assert main(["fit", str(demo / "carts.toml"), "--out", str(tmp_path), *options]) == code
     assert json.loads((tmp_path / "result.json").read_text())["converged"] is converged
@@ -92,7 +92,7 @@ def test_a_disk_that_fills_up_names_the_file(demo, done, tmp_path, capsys, monke
     def full(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(Study, "selected", lambda *_: done)
+    monkeypatch.setattr(Study, "selected", lambda study: (study, done))
     monkeypatch.setattr(os, "replace", full)
     assert main(["fit", str(demo / "carts.toml"), "--out", str(tmp_path / "out")]) == 2
     assert_one_line(capsys, f"{tmp_path}/out/result.json: No space left on device")
