@@ -12,7 +12,8 @@ from diffcontact.scene.preparation.coordinates import Coordinates, Poses
 from diffcontact.scene.preparation.free_decay import Oscillation, Track
 from diffcontact.scene.preparation.impacts import Impacts
 from diffcontact.scene.preparation.rebound import Rebound
-from diffcontact.scene.preparation.run import Preparation, PreparedRun
+from diffcontact.scene.preparation.run import Preparation as Preparation
+from diffcontact.scene.preparation.run import PreparedRun as PreparedRun
 from diffcontact.scene.preparation.slide import Slide
 from diffcontact.scene.preparation.sound import Sound
 
@@ -28,19 +29,3 @@ PREPARATIONS: Mapping[str, Any] = {
     "sound": Sound,
     "track": Track,
 }
-
-__all__ = [
-    "PREPARATIONS",
-    "Bounces",
-    "CommonLine",
-    "Coordinates",
-    "Impacts",
-    "Oscillation",
-    "Poses",
-    "Preparation",
-    "PreparedRun",
-    "Rebound",
-    "Slide",
-    "Sound",
-    "Track",
-]
