@@ -65,3 +65,13 @@ def test_on_a_level_table_nothing_is_set_free(tmp_path):
     assert result.verdict.explains == "yes"
     low, high = result.interval95["restitution"]
     assert low <= truth["restitution"] <= high
+
+
+def test_a_film_of_air_that_the_scene_does_not_name_is_set_free(tmp_path):
+    study, truth = drafted(tmp_path, "drag")
+    study, result = study.selected()
+    assert [term.name for term in result.freed] == ["damping"]
+    assert study.scene.parameters["damping"].unit == "1/s"
+    low, high = result.interval95["restitution"]
+    assert low <= truth["restitution"] <= high
+    assert result.verdict.explains == "yes"
