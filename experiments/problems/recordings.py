@@ -107,7 +107,8 @@ def moved(
             slope, (now, times[-1] + 1e-6), y, events=closes, max_step=0.02, rtol=1e-8, atol=1e-9, dense_output=True
         )
         rows = (times >= now) & (times <= run.t[-1])
-        found[rows] = run.sol(times[rows]).T
+        if rows.any():
+            found[rows] = run.sol(times[rows]).T
         if not run.t_events[0].size:
             return found
         y = struck(run.y[:, -1]) if struck else run.y[:, -1]

@@ -22,7 +22,7 @@ WORDS = Words(("height", "way"), ("A2_1.csv", "A2_2.csv", "A2_3.csv", "A2_4.csv"
     Try loss='soft_l1' | Try [fit] loss = "soft_l1"
     Try more starts; another one, and more starts | Try more starts ([fit] starts = 20); another one, and more starts
     Try a law of the speed, restitution(params, speed) | Try [system] restitution = "power", or fit with --laws
-    State the noise as it is, or noise='estimated' | State the noise as it is ([data] noise)
+    State the noise as it is, or noise='estimated' | State the noise as it is ([data] noise), or [fit] noise = "rough"
     drag[2] and drag[3,1] with e[1] | drag[A2_3] and drag[A2_4,1] with e[1]
     friction; a shorter window | friction; a shorter [data] window
     """,
