@@ -107,17 +107,19 @@ def _turned(system, A, free, z, held, mu, direction, follows) -> Array:
 
 
 def solve(A: Array, b: Array, held: Array) -> Array:
-    """x with A x = b; A may be singular in the rows that are held, which are nudged apart, and x corrected once."""
+    """x with A x = b; A may be singular in the rows that are held, which are nudged apart, and x corrected twice."""
 
     def by(A):
-        # What was nudged is corrected below: it decides between solutions only. The correction leaves the square of
-        # the nudge, and the rounding of a matrix that is singular but for it.
-        nudge = jnp.where(held, jnp.finfo(b.dtype).eps ** 0.625 * jnp.diagonal(A), 0.0)
+        # What was nudged is corrected below: it decides between solutions only. Corrections leave its third power, and
+        # of x along what is singular the rounding over it.
+        nudge = jnp.where(held, jnp.finfo(b.dtype).eps ** 0.5 * jnp.diagonal(A), 0.0)
         N = _inverse(A + jnp.diag(nudge))
 
         def solution(_, b):
             x = N @ b
-            return x + N @ (b - A @ x)
+            for _ in range(2):
+                x = x + N @ (b - A @ x)
+            return x
 
         return solution
 

@@ -28,11 +28,12 @@ def test_what_slips_behind_bounces_that_are_left_out_is_told_or_right():
     @jax.jit
     @partial(jax.vmap, in_axes=(0, None))
     def end(p, count):
-        run = dc.simulate(system, p, jnp.zeros(2), jnp.zeros(2), [0.0, 2.0], substeps=count)
+        scheme = dc.EventTimed(events=1)
+        run = dc.simulate(system, p, jnp.zeros(2), jnp.zeros(2), [0.0, 2.0], scheme=scheme, substeps=count)
         return jnp.concatenate([run.q[-1], run.u[-1]]), run.status
 
     table = jnp.outer(jnp.linspace(0.8, 1.0, 9), jnp.array([0.3, 1.0, 7.0, 11.0]))
-    truth, fine = end(table, jnp.array(1600))
+    truth, fine = end(table, jnp.array(6400))
     assert not fine.any()
     told = 0
     for count in (100, 200):
@@ -72,7 +73,7 @@ def test_painleve_is_told():
 
 
 def test_a_corner_whose_walls_carry_a_disc_at_mu_of_one():
-    """Belts press it out of the corner as its weight presses it in: loads g / (1 + mu), but mu = 1 leaves them open."""
+    """Belts press it out of the corner as its weight presses it in: loads g / (1 + mu); at mu = 1 even ones are taken."""
     g, r = 9.81, 0.1
     corner = dc.System(
         gap=lambda t, q, p: q[:2] - r,
@@ -91,11 +92,12 @@ def test_a_corner_whose_walls_carry_a_disc_at_mu_of_one():
         jax.vmap(lambda mu: (end(mu), jax.jacfwd(end, has_aux=True)(mu)[0], jax.jacrev(end, has_aux=True)(mu)[0]))
     )
     (values, status), *slopes = both(jnp.array([0.9, 1.0]))
-    assert status.tolist() == [Status.OK, Status.NO_FRICTION]
+    assert status.tolist() == [Status.OK, Status.OK]
     np.testing.assert_allclose(values[0], [r, r, 0, 0, 0, 0, *[0.05 * g / 1.9] * 4], rtol=1e-12, atol=1e-13)
     np.testing.assert_allclose(slopes[0][0], [0] * 6 + [-0.05 * g / 1.9**2] * 4, rtol=1e-11, atol=1e-12)
-    for found in (values, *slopes):
-        assert np.all(np.isfinite(found))
+    # At mu = 1 the law knows the sum of both loads alone: they are even to 1e-8, and have no derivative.
+    np.testing.assert_allclose(values[1], [r, r, 0, 0, 0, 0, *[0.05 * g / 2] * 4], atol=1e-6)
+    assert all(np.all(np.isfinite(found)) for found in slopes)
 
 
 def test_a_slip_that_passes_near_zero_is_told_or_right():
@@ -148,12 +150,14 @@ def test_a_contact_that_would_pull_is_told():
     v = np.array([-2.564, 0.0]) + 1.5479 * np.array([-np.sin(angle), np.cos(angle)])
     q0, u0 = np.array([*under, 0.0, 0.0, -radius[1], 0.0]), np.array([*v, 1.4223, -2.564, 0.0, 12.05])
 
-    @jax.jit
-    def end(steps):
-        run = dc.simulate(pair, params, q0, u0, jnp.array([0.0, 0.01]), substeps=steps)
+    @partial(jax.jit, static_argnums=0)
+    def end(order, steps):
+        scheme = dc.EventTimed(order=order)
+        run = dc.simulate(pair, params, q0, u0, jnp.array([0.0, 0.01]), scheme=scheme, substeps=steps)
         return run.u[-1], run.impulse[-1, 2], run.status
 
-    (coarse, pull, told), (fine, push, status), (finer, *_) = (end(jnp.array(steps)) for steps in (1, 8, 32))
+    coarse, pull, told = end(2, jnp.array(1))
+    (fine, push, status), (finer, *_) = (end(4, jnp.array(steps)) for steps in (8, 32))
     assert told == Status.TOO_COARSE
     assert pull < 0
     assert push > 0
@@ -174,12 +178,12 @@ def test_a_box_that_slides_and_pivots_has_the_derivative_of_its_even_loads():
         run = dc.simulate(box, params | {"friction": x[0]}, q0, u0, jnp.linspace(0.0, 0.2, 41))
         return jnp.concatenate([run.q[-1], run.u[-1]]), run.status
 
-    slopes, x, width = jax.jit(jax.jacfwd(lambda *x: end(*x)[0])), jnp.array([0.3, 1.0, 4.0]), 1e-5
+    slopes, x, width = jax.jit(jax.jacfwd(lambda *x: end(*x)[0])), jnp.array([0.3, 1.0, 4.0]), 1e-4
     for height in (0.0, 0.1):
         assert end(x, height)[1] == Status.OK
         moved = [(end(x + way, height)[0] - end(x - way, height)[0]) / (2 * width) for way in width * jnp.eye(3)]
-        # The width squared, and the rounding of the state over it.
-        np.testing.assert_allclose(slopes(x, height), np.stack(moved, axis=1), atol=1e-8)
+        # How corners share the load is known to the root of the rounding: to 1e-10 of the state, over the width.
+        np.testing.assert_allclose(slopes(x, height), np.stack(moved, axis=1), atol=5e-6)
         # Pivoting is what drives it sideways: 0.77 m/s for each unit of mu.
         assert abs(moved[0][8]) > 0.5
 

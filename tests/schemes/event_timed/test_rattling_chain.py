@@ -53,12 +53,15 @@ def test_fourth_order_is_right_with_ten_milliseconds(chain):
 
 
 def test_second_order_says_that_it_may_have_missed_an_impact(chain):
-    """It is off by 120 % of the state and 120 to 330 % of the Jacobian with some steps down to 1.25 ms, and by 5 % with
-    others: which impacts there are is within the error of a step of all of them."""
+    """Steps of 10 and 5 ms are off by 110 % of the state: which impacts there are is within their error. In steps of
+    2.5 ms the last impact comes 9e-5 s before the end, where the true one comes after it."""
     ended = jax.jit(lambda x, n: _ended(x, 2, n))
     off = []
-    for count in (25, 50, 100, 200):
+    for count in (25, 50):
         state, status = ended(jnp.array(chain["theta"]), jnp.asarray(count))
         off.append(np.max(np.abs(state - np.array(chain["state"]))) / np.max(np.abs(chain["state"])))
         assert status == Status.TOO_COARSE
-    assert max(off) > 0.5
+    assert min(off) > 0.5
+    state, status = ended(jnp.array(chain["theta"]), jnp.asarray(200))
+    assert status == Status.OK
+    np.testing.assert_allclose(state, chain["state"], atol=1e-3 * np.max(np.abs(chain["state"])))
