@@ -73,7 +73,7 @@ def test_painleve_is_told():
 
 
 def test_a_corner_whose_walls_carry_a_disc_at_mu_of_one():
-    """Belts press it out of the corner as its weight presses it in: loads g / (1 + mu); at mu = 1 even ones are taken."""
+    """Belts press it out of the corner as its weight presses it in: loads g / (1 + mu), even ones at mu = 1."""
     g, r = 9.81, 0.1
     corner = dc.System(
         gap=lambda t, q, p: q[:2] - r,
