@@ -162,9 +162,8 @@ class Monitor:
             inverse = 1 / jnp.where(own > 0, own, 1.0)
             pulls = jnp.where(held_back, now.speeds[:, 0] * inverse, 0.0)
             blow = jnp.max(delassus * pulls[None, :], axis=1)
-            met = blow > LEFT_OUT * (jnp.abs(place.rows[:, 0]) @ jnp.abs(now.u) + jnp.abs(place.drift[:, 0]))
-            stops = jnp.where(at_rest & met, blow * inverse, 0.0)
-            return jnp.any(jnp.abs(stops @ now.pushed) > self.fastest / 8)
+            moves = jnp.abs(place.rows[:, 0]) @ jnp.abs(now.u) + jnp.abs(place.drift[:, 0])
+            return jnp.any(at_rest & (blow > LEFT_OUT * moves) & (blow > self._fastest(place)[:, 0] / 8))
 
         return where_wanted(jnp.any(held_back) & jnp.any(at_rest), driven, jnp.array(False))
 

@@ -32,11 +32,12 @@ def test_a_body_kept_at_the_foot_of_a_ramp_is_told(options):
     """It has fallen from 2 m, slides into the ramp with 1 m/s, climbs it for 0.12 s and slides back with 0.25 m/s."""
     system = _slope([0.0, -9.81], 0.0, **options)
 
-    def end(substeps):
-        times = np.arange(0.0, 4.0, 0.15)
-        return dc.simulate(system, {"ramp": 1.0}, [-0.5, 2.0], [1.0, 0.0], times, substeps=substeps)
+    def end(events):
+        times, scheme = np.arange(0.0, 4.0, 0.15), dc.EventTimed(events=events)
+        return dc.simulate(system, {"ramp": 1.0}, [-0.5, 2.0], [1.0, 0.0], times, scheme=scheme)
 
-    coarse, fine = end(1), end(10)
+    # Steps of 0.15 s that resolve no shorter flight, and flights of 19 ms.
+    coarse, fine = end(1), end(8)
     assert coarse.status == dc.Status.TOO_COARSE
     assert coarse.u[-1, 0] == pytest.approx(0.0, abs=1e-12)
     climbs = 2 * np.cos(STEEP) / (9.81 * np.sin(STEEP))
@@ -52,10 +53,11 @@ def test_a_blow_to_a_body_that_would_still_bounce_is_told(speed, beyond):
     lands = np.sqrt(2 * 0.5 / 50)
     params = {"ramp": speed * lands + 2.5 * lands**2 + beyond}
 
-    def end(substeps):
-        return dc.simulate(system, params, [0.0, 0.5], [speed, 0.0], [0.0, 0.1, 0.2], substeps=substeps)
+    def end(events, substeps):
+        scheme = dc.EventTimed(events=events)
+        return dc.simulate(system, params, [0.0, 0.5], [speed, 0.0], [0.0, 0.1, 0.2], scheme=scheme, substeps=substeps)
 
-    coarse, fine, finer = end(1), end(8), end(40)
+    coarse, fine, finer = end(2, 1), end(8, 1), end(8, 40)
     assert np.max(np.abs(coarse.u[-1] - finer.u[-1])) > 0.03
     assert coarse.status == dc.Status.TOO_COARSE
     assert fine.status == finer.status == 0
