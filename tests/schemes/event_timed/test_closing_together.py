@@ -64,8 +64,9 @@ def test_a_lid_that_falls_shut_does_not_tilt(floor, begin, rubs):
     feet, which cannot tilt, moves alike."""
     four, two = (_shut(feet, rubs)(floor, begin) for feet in (4, 2))
     fine = (four.status == Status.OK) & (two.status == Status.OK)
-    # A bounce that is too short for the step, and too high to be left out, is TOO_COARSE.
-    assert np.mean(fine) >= 0.7
+    # 1e5 s later times are rounded to 1.5e-11 s: feet that belong together strike one after the other then, and bounces
+    # that end are TOO_COARSE.
+    assert np.mean(fine) >= (0.6 if begin == 1e5 else 0.8)
     assert np.all((four.status == Status.OK) | (four.status == Status.TOO_COARSE))
     # Times are rounded to 1.5e-11 s there, speeds are below 5 m/s, and thirty bounces multiply what they begin with.
     allowed = 1e-9
