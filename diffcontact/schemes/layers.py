@@ -116,10 +116,11 @@ class Layers:
     def reported(self, info: Info, t, h) -> Info:
         """What a step from t to t + h reports of the system's own contacts; its pieces of motion tell of all."""
         assert info.friction is not None
-        info = replace(info, status=first(info.status, self._drives(t, h)))
+        status = first(info.status, self._drives(t, h))
         struck = None if info.percussions is None else self.percussion(info.percussions)
         own, joints = info.impulse[: self.contacts], info.friction[self.contacts + self.piled :]
-        return replace(info, impulse=own, friction=self._rubbed(info.friction), percussions=struck, joints=joints)
+        told = {"impulse": own, "friction": self._rubbed(info.friction), "percussions": struck, "joints": joints}
+        return replace(info, status=status, **told)
 
     def _drives(self, t, h) -> Array:
         """() BAD_INPUT where the friction of a joint is negative at an end of the step."""
