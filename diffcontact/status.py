@@ -68,9 +68,9 @@ _MESSAGES = {
     "outside transformations simulate repeats the run with twice the reach, inside take "
     "system.larger(Status.NEIGHBOURS_MISSED)",
     Status.TOO_COARSE: "the steps are too long for what happens in them: forces, walls or belts change too much within "
-    "one, a bounce that matters was shorter than a step and taken as inelastic, a body was passed through, a curved "
-    "contact was met with a step that is not short against its radius of curvature, or the error may change whether "
-    "an impact happens or which comes first; give more times, or "
+    "one, a bounce that matters was shorter than they resolve and taken as inelastic, a body was passed through, a "
+    "curved contact was met with a step that is not short against its radius of curvature, or the error may change "
+    "whether an impact happens or which comes first; give more times, or "
     'substeps="auto" with a tolerance',
     Status.BAD_INPUT: "a parameter is out of its range (a negative radius, say), and nothing was simulated; called "
     "outside transformations, simulate names it",

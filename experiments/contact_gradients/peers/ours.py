@@ -17,9 +17,9 @@ jax.config.update("jax_enable_x64", True)
 
 TOLD = (
     "Rigid contacts, each event at its own time inside the step; nothing is tuned. Where forces are constant it is "
-    "exact at every step that is shorter than bounces are; elsewhere of fourth order, or of second. A bounce that is "
-    "shorter than the step, and slower than an eighth of the motion, counts as none, with status 0: the disc's last "
-    "one at steps of 0.1 s."
+    "exact at every step that is shorter than eight flights are; elsewhere of fourth order, or of second. A bounce "
+    "whose flight is shorter than an eighth of the step, and slower than an eighth of the motion, counts as none, with "
+    "status 0."
 )
 
 SCHEMES = {
