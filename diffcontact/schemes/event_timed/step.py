@@ -410,7 +410,8 @@ class EventTimed(Scheme):
     steps are taken (`unseen`), or by one blow (`blows`); a force that is switched within a step and stays is not told,
     but late or early by up to half a step: that is what `breaks` are for. What truncation has made of the motion is
     carried along through its impacts, and TOO_COARSE is also told where an impact, or its being the first of two, lies
-    within that (`margins.Margins`): a graze, an impact so slow that it might be none. `simulate(substeps="auto")` keeps
+    within that (`margins.Margins`): a graze, an impact so slow that it might be none; an impact that comes within
+    the error of a time that is asked may be on its other side there, and is not told. `simulate(substeps="auto")` keeps
     to an error of one's own. In single precision steps may be too short as well: where rounding takes more than 1/32 of
     a way, or of the fastest motion, the status is ILL_CONDITIONED.
 
