@@ -97,9 +97,9 @@ def test_the_steps_of_an_ensemble_are_as_short_as_those_of_one_motion(tmp_path, 
 
 
 def test_lanes_that_may_be_wrong_end_with_the_code_for_it(tmp_path, capsys):
-    """One step from time to time, as the scene asks: bounces come and go within it."""
+    """One step of ten seconds from time to time, as the scene asks: bounces come and go within it."""
     thrown = FLIGHT.replace("[0, 0]", "[0, -9.81]") + "[fit]\nsubsteps = 1\n"
-    assert ensemble(tmp_path, "--vary", "restitution=0.5:0.9:2", "--times", "0:2:5", scene=thrown) == 3
+    assert ensemble(tmp_path, "--vary", "restitution=0.5:0.9:2", "--times", "0:40:5", scene=thrown) == 3
     assert "0 of 2 lanes are fine; 2 TOO_COARSE" in capsys.readouterr().out
 
 
