@@ -6,8 +6,8 @@ from collections import Counter
 
 import jax
 
-# Of a cold run: programs, and seconds of processor time of all workers together. Measured on two cores: 1 156 and
-# 770 s; a slower processor may take twice as long.
+# Of a cold run: programs, and seconds of processor time of all workers together. Measured on two cores: 1 292 and
+# 1 224 s beside other work, which makes them longer by half.
 PROGRAMS, SECONDS = 1300, 1500.0
 
 _COMPILED = "/jax/core/compile/backend_compile_duration"
