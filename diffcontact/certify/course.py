@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import jax
@@ -12,16 +12,13 @@ import numpy as np
 from jax import lax
 
 from diffcontact import qp
-from diffcontact.certify.support import Support, support
+from diffcontact.certify.support import AT_ONCE, Support, of_states, support
 from diffcontact.friction import Slip, friction_coefficients, slips, tangential_restitutions
 from diffcontact.numerics.compilation import jit_fast_compile
 from diffcontact.simulate import Trajectory
 from diffcontact.system import System, acceleration, contacts, gap_acceleration, gap_motion
 from diffcontact.systems.cell_list_balls import CellListBalls
 from diffcontact.systems.surfaces import Balls
-
-# Gaps of so many states are computed at once.
-_AT_ONCE = 64
 
 
 @dataclass(frozen=True)
@@ -104,30 +101,29 @@ class Course:
         return _end(self.system, self.params, t, q, u)
 
     def contacts(self, t, q):
-        return jax.tree.map(np.asarray, _contacts(self.system, self.params, t, q))
+        return jax.tree.map(np.asarray, _contacts(self.system, self.params, np.asarray(t, q.dtype), q))
 
     def slips(self, t, q) -> Slip:
-        return _slips(self.system, self.params, t, q, self.fastest.size)
+        found = _slips(self.system, self.params, np.asarray(t, q.dtype), q, self.fastest.size)
+        return jax.tree.map(np.asarray, found)
 
     def restitution(self, before: np.ndarray) -> np.ndarray:
         """(..., c) coefficients of restitution where the gap velocities before an impact are these (..., c) [m/s]."""
         if not self.system.speed_dependent:
             return np.broadcast_to(np.asarray(self.system.restitution(self.params)), before.shape)
-        return np.asarray(_restitutions(self.system, self.params, jnp.asarray(before)))
+        return _rows_of(_restitutions, self.system, self.params, before)
 
     def struck_friction(self, before: np.ndarray) -> np.ndarray:
         """(..., c) coefficients of friction in an impact before which the gap velocities are these (..., c) [m/s]."""
-        return np.asarray(_frictions(self.system, self.params, jnp.asarray(before)))
+        return _rows_of(_frictions, self.system, self.params, before)
 
-    @property
+    @cached_property
     def friction(self) -> tuple[np.ndarray, np.ndarray]:
         """(c,) coefficients of friction of contacts that last, and of tangential restitution."""
-        count, dtype = self.begin.gap.shape[1], self.begin.q.dtype
-        mu = friction_coefficients(self.system, self.params, count, dtype)
-        return np.asarray(mu), np.asarray(tangential_restitutions(self.system, self.params, count, dtype))
+        return jax.tree.map(np.asarray, _lasting(self.system, self.params, self.begin.gap[0]))
 
     def mass(self, q) -> np.ndarray:
-        mass = np.asarray(self.system.mass(jnp.asarray(q), self.params))
+        mass = np.asarray(_mass(self.system, self.params, q))
         return np.diag(mass) if mass.ndim == 1 else mass
 
     def least_reaction(self, reactions) -> float:
@@ -151,7 +147,7 @@ class Course:
         if self.system.rubs:
             held = support(self.system, self.params, t, q, u, closed, self.still)
             return held.load, held.opening
-        return jax.tree.map(np.asarray, _reactions(self.system, self.params, t, q, u, closed))
+        return of_states(_reactions, self.system, self.params, t, q, u, closed)
 
 
 def course(system, params, run: Trajectory) -> Course:
@@ -186,7 +182,7 @@ def _ends(group, impacts: Impacts, q, u):
 
 
 def _end(system, params, t, q, u) -> End:
-    gap, rate = jax.tree.map(np.asarray, _motions(system, params, t, q, u))
+    gap, rate = of_states(_motions, system, params, t, q, u)
     # The open side of a box is at infinity, and stays there.
     return End(t, q, u, gap, np.where(np.isfinite(gap), rate, 0.0))
 
@@ -196,7 +192,10 @@ def _impacts(system, params, run: Trajectory, numbers) -> Impacts:
     assert run.percussions is not None
     count = int(np.sum(np.asarray(run.percussions.contact) >= 0))
     listed = jax.tree.map(lambda x: np.asarray(x)[:count], run.percussions)
-    gaps, _ = _motions(system, params, listed.time, listed.q, listed.u)
+    # With the state at the end, for a run without percussions.
+    states = (listed.time, run.t), (listed.q, run.q), (listed.u, run.u)
+    ends = (np.concatenate([x, np.asarray(y)[-1:]]) for x, y in states)
+    gaps = of_states(_motions, system, params, *ends)[0][:count]
 
     def spread(values):
         wide = np.zeros((count, numbers.size, *values.shape[2:]), values.dtype)
@@ -221,7 +220,7 @@ def _impacts(system, params, run: Trajectory, numbers) -> Impacts:
         u=listed.u,
         jump=listed.jump,
         friction=spread(np.zeros_like(listed.impulse)[..., None] if listed.friction is None else listed.friction),
-        gaps=np.asarray(gaps),
+        gaps=gaps,
     )
 
 
@@ -241,19 +240,35 @@ def _numbers(system, params, t, q) -> tuple[np.ndarray, list[str]]:
 
 @partial(jit_fast_compile, static=("system",))
 def _motions(system, params, t, q, u):
-    return lax.map(lambda at: gap_motion(system, params, *at), (t, q, u), batch_size=_AT_ONCE)
+    return lax.map(lambda at: gap_motion(system, params, *at), (t, q, u), batch_size=AT_ONCE)
+
+
+def _rows_of(function, system, params, before):
+    """(..., c) coefficients at gap velocities before an impact (..., c)."""
+    rows = before.reshape(-1, before.shape[-1])
+    return of_states(function, system, params, rows).reshape(before.shape) if len(rows) else np.zeros_like(before)
 
 
 @partial(jit_fast_compile, static=("system",))
 def _restitutions(system, params, before):
-    of_one = lambda before: jnp.broadcast_to(system.restitution_of(params, before), before.shape)  # noqa: E731
-    return of_one(before) if before.ndim == 1 else jax.vmap(of_one)(before)
+    return jax.vmap(lambda before: jnp.broadcast_to(system.restitution_of(params, before), before.shape))(before)
 
 
 @partial(jit_fast_compile, static=("system",))
 def _frictions(system, params, before):
-    of_one = lambda before: friction_coefficients(system, params, before.size, before.dtype, before)  # noqa: E731
-    return of_one(before) if before.ndim == 1 else jax.vmap(of_one)(before)
+    return jax.vmap(lambda before: friction_coefficients(system, params, before.size, before.dtype, before))(before)
+
+
+@partial(jit_fast_compile, static=("system",))
+def _lasting(system, params, gap):
+    """Coefficients of friction, and of tangential restitution, of contacts (c,) that last."""
+    given = system, params, gap.size, gap.dtype
+    return friction_coefficients(*given), tangential_restitutions(*given)
+
+
+@partial(jit_fast_compile, static=("system",))
+def _mass(system, params, q):
+    return system.mass(q, params)
 
 
 @partial(jit_fast_compile, static=("system",))

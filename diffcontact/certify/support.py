@@ -14,8 +14,8 @@ from diffcontact.numerics.compilation import jit_fast_compile
 from diffcontact.numerics.mass import solve
 from diffcontact.system import acceleration, contacts, gap_acceleration
 
-# Places of so many states are computed at once.
-_AT_ONCE = 64
+# So many states are computed at once.
+AT_ONCE = 64
 
 
 class Support(NamedTuple):
@@ -57,9 +57,17 @@ def support(system, params, t, q, u, closed, still: float) -> Support:
     (N - mu d . S where a contact slips along d), A (a + M^-1 R^T x) + b = 0 in the sense of least squares; contacts
     that would pull are left out. Those that stick are not asked whether friction suffices.
     """
-    places = jax.tree.map(np.asarray, _places(system, params, t, q, u))
+    places = of_states(_places, system, params, t, q, u)
     found = [_held(_Place(*(x[k] for x in places)), closed[k], still) for k in range(len(t))]
     return Support(*(np.array(x) for x in zip(*found, strict=True)))
+
+
+def of_states(function, system, params, *states):
+    """Call a compiled function for states (m, ...), m > 0, padded with the last to a power of two: few are compiled."""
+    count = len(states[0])
+    size = AT_ONCE * 2 ** int(np.ceil(np.log2(max(1.0, count / AT_ONCE))))
+    filled = (np.concatenate([x, np.repeat(x[-1:], size - count, axis=0)]) for x in states)
+    return jax.tree.map(lambda x: np.asarray(x)[:count], function(system, params, *filled))
 
 
 @partial(jit_fast_compile, static=("system",))
@@ -75,7 +83,7 @@ def _places(system, params, t, q, u):
         mu = friction_coefficients(system, params, count, q.dtype)
         return _Place(near.normals, slip.tangents, pushed, dragged, opening, turning, slip.velocity(u), mu)
 
-    return lax.map(one, (t, q, u), batch_size=_AT_ONCE)
+    return lax.map(one, (t, q, u), batch_size=AT_ONCE)
 
 
 def _held(at: _Place, closed, still: float):

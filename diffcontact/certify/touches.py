@@ -82,7 +82,8 @@ def _finer(course: Course, scheme, piece: int, contact: int) -> tuple[End, End, 
     # Up to the impact that ends the piece, or to the end.
     u[-1] = end.u[piece]
     nodes = course.states(times, q, u)
-    struck, when = int(run.percussions.contact[0]) >= 0, float(run.percussions.time[0])
+    contacts, impact_times = (np.asarray(x) for x in (run.percussions.contact, run.percussions.time))
+    struck, when = contacts[0] >= 0, float(impact_times[0])
     missed = when if struck and when < times[-2] else np.nan
     return _pick(nodes, slice(None, -1), contact), _pick(nodes, slice(1, None), contact), missed
 
