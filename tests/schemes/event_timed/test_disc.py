@@ -107,4 +107,16 @@ def test_what_is_wrong_has_a_status(motions):
     }
     found = run(zoo.DISC, rows)
     assert {name: Status(motion.status).name for name, motion in found.items()} == {name: name for name in rows}
+    # Lanes leave each other alone to the last bit, derivatives too.
     np.testing.assert_array_equal(found["OK"].q, motions["slides to rest"].q)
+    for name, slope in found["OK"].by.items():
+        np.testing.assert_array_equal(slope, motions["slides to rest"].by[name], err_msg=name)
+
+
+def test_single_precision(motions):
+    found = run(zoo.DISC, {name: row for name, (row, _) in CLOSED_FORMS.items()}, derivative=False, single=True)
+    for name, motion in found.items():
+        assert motion.q.dtype == motion.impulse.dtype == np.float32
+        assert motion.status == Status.OK, name
+        # Angular velocities of up to 20 rad/s, at some thousand roundings of 1e-7.
+        np.testing.assert_allclose(motion.end, motions[name].end, atol=2e-3, err_msg=name)
