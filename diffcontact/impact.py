@@ -7,10 +7,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array, lax
 from jax.core import Tracer
 
-from diffcontact.arguments import real_arrays
+from diffcontact.arguments import placed, real_arrays
 from diffcontact.friction import friction_status
 from diffcontact.inputs import require_inputs
 from diffcontact.mapped_output import in_precision
@@ -84,11 +85,16 @@ def impact(system: Any, params: Any, t: Any, q: Any, u: Any, closed: Any = None)
         ([3.0], [[-0.375]], [3.625, 1.0, -0.375])
     """
     t, q, u = real_arrays(t=t, q=q, u=u)
-    require_inputs(system, params, q, u, jnp.stack([t, t + 1]), EventTimed())
+    require_inputs(system, params, q, u, _interval(t), EventTimed())
     found, smallest = _struck(in_precision(system, q.dtype), params, t, q, u, closed)
     if not isinstance(found.contact, Tracer) and int(found.contact) < 0:
         raise ValueError(f"q, u: expected a closed contact that approaches; the smallest gap is {float(smallest):.6g}")
     return found
+
+
+def _interval(t):
+    """Times that begin with this one; of a number, without a program."""
+    return jnp.stack([t, t + 1]) if isinstance(t, Tracer) else placed(np.asarray(t) + np.arange(2, dtype=t.dtype))
 
 
 @partial(jit_fast_compile, static=("system",))

@@ -10,7 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from diffcontact.status import Status, first
+from diffcontact.arguments import placed
+from diffcontact.status import Status
 from diffcontact.trajectory import Trajectory
 
 T = TypeVar("T")
@@ -76,8 +77,10 @@ def halved(
 
 def judged(found: Trajectory, error: Any, tolerance: float) -> Trajectory:
     """The trajectory with its error; TOO_COARSE where that is above the tolerance."""
-    missed = jnp.where(error > tolerance, Status.TOO_COARSE, Status.OK).astype(found.status.dtype)
-    return replace(found, status=first(found.status, missed), error=jnp.asarray(error, found.q.dtype))
+    numbers = _numbers(found)
+    missed = numbers.where(error > tolerance, Status.TOO_COARSE, Status.OK).astype(found.status.dtype)
+    status = numbers.where(found.status == Status.OK, missed, found.status)
+    return replace(found, status=placed(status), error=placed(error, found.q.dtype))
 
 
 def change(one: Trajectory, other: Trajectory) -> Any:

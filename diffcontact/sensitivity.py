@@ -16,7 +16,7 @@ from jax.core import Tracer
 from jax.flatten_util import ravel_pytree
 from numpy.typing import NDArray
 
-from diffcontact.arguments import real_arrays, require_near, require_tolerance
+from diffcontact.arguments import placed, real_arrays, require_near, require_tolerance
 from diffcontact.certify.certificate import certifies, certify
 from diffcontact.certify.singularity import Singularity
 from diffcontact.numerics.compilation import jit_fast_compile
@@ -160,13 +160,13 @@ def sensitivity(
     if tolerance is None:
         tolerance = max(1e-6, 1e4 * float(jnp.finfo(q0.dtype).eps))
     number, found, error = halved(
-        lambda number: run(jnp.array(number)),
+        lambda number: run(placed(number)),
         lambda one, other: _change(one, other, gather(params, q0, u0, wrt)),
         lambda found: found.trajectory.status,
         tolerance,
         min(HALVINGS, max(1, int(math.log2(_MOST_STEPS / times.size)))),
     )
-    trajectory = replace(judged(found.trajectory, error, tolerance), substeps=jnp.array(number))
+    trajectory = replace(judged(found.trajectory, error, tolerance), substeps=placed(number))
     found = replace(found, trajectory=trajectory)
     if not certifies(system, scheme):
         return found

@@ -11,7 +11,7 @@ import numpy as np
 from jax import Array
 from jax.core import Tracer
 
-from diffcontact.arguments import count, real_arrays, require_near, require_tolerance
+from diffcontact.arguments import count, placed, real_arrays, require_near, require_tolerance
 from diffcontact.inputs import require_inputs
 from diffcontact.mapped_output import in_precision
 from diffcontact.neighbours import with_room
@@ -129,9 +129,9 @@ def simulate(
         raise ValueError('substeps="auto" works outside transformations only (jit, vmap, grad): give a number inside')
     require_tolerance(tolerance)
     # One compilation for all numbers of substeps; only a list of percussions or changes depends on it.
-    number, found = refined(lambda number: run(jnp.array(number)), tolerance)
+    number, found = refined(lambda number: run(placed(number)), tolerance)
     listed = run(number, percussions, changes) if percussions or changes else found
-    return replace(listed, error=found.error, status=found.status, substeps=jnp.array(number))
+    return replace(listed, error=found.error, status=found.status, substeps=placed(number))
 
 
 def _telling(system, scheme, percussions: int, changes: int) -> Scheme:
@@ -151,7 +151,7 @@ def _number_of(substeps, listed: int) -> int | str | Array:
     if not isinstance(substeps, Array):
         return count("substeps", substeps, 1)
     known = not isinstance(substeps, Tracer)
-    if substeps.shape or not jnp.issubdtype(substeps.dtype, jnp.integer) or (known and substeps < 1):
+    if substeps.shape or not jnp.issubdtype(substeps.dtype, jnp.integer) or (known and int(substeps) < 1):
         raise ValueError(f"substeps={substeps!r}: expected an integer of at least 1")
     if listed:
         raise ValueError(f"substeps={substeps!r}: to list percussions or changes an int is needed, got an array")

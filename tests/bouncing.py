@@ -1,6 +1,5 @@
 """A ball bouncing on a floor, with its exact motion: one system and one number of samples, so one compilation."""
 
-import jax.numpy as jnp
 import numpy as np
 
 import diffcontact as dc
@@ -8,8 +7,8 @@ from diffcontact.identify import Interval, Observations, Positive, Problem, Real
 
 BALL = dc.System(
     gap=lambda t, q, p: q,
-    force=lambda t, q, u, p: -p["g"] * jnp.ones(1),
-    mass=lambda q, p: jnp.ones(1),
+    force=lambda t, q, u, p: -p["g"] * np.ones(1),
+    mass=lambda q, p: np.ones(1),
     restitution=lambda p: p["e"],
 )
 BALL_TRUTH = {"e": 0.8, "g": 9.81, "q0": np.array([1.0]), "u0": np.array([0.3])}

@@ -33,26 +33,26 @@ def _block() -> Rubbing:
     system = dc.System(
         gap=lambda t, q, p: q[1:],
         force=force,
-        mass=lambda q, p: jnp.ones(2),
+        mass=lambda q, p: np.ones(2),
         restitution=lambda p: 0.0,
         slip=lambda t, q, u, p: u[None, :1],
         friction=lambda p: p[1],
     )
-    return Rubbing(system, lambda p: (jnp.zeros(2), jnp.stack([p[0], 0 * p[0]])))
+    return Rubbing(system, lambda p: (np.zeros(2), jnp.stack([p[0], 0 * p[0]])))
 
 
 def _disc(bounces: bool) -> Rubbing:
     """A disc of mass 1 over the floor, q = (x, y, angle): mu, e, e_t, r, inertia, gravity, y0, then u0."""
     system = dc.System(
         gap=lambda t, q, p: q[1:2] - p[3],
-        force=lambda t, q, u, p: -p[5] * jnp.array([0.0, 1.0, 0.0]),
-        mass=lambda q, p: jnp.stack([jnp.ones(()), jnp.ones(()), p[4]]),
+        force=lambda t, q, u, p: -p[5] * np.array([0.0, 1.0, 0.0]),
+        mass=lambda q, p: jnp.stack([np.ones(()), np.ones(()), p[4]]),
         restitution=lambda p: p[1] if bounces else 0.0,
         slip=lambda t, q, u, p: (u[0] + p[3] * u[2])[None, None],
         friction=lambda p: p[0],
         tangential_restitution=lambda p: p[2],
     )
-    return Rubbing(system, lambda p: (p[6] * jnp.array([0.0, 1.0, 0.0]), p[7:10]))
+    return Rubbing(system, lambda p: (p[6] * np.array([0.0, 1.0, 0.0]), p[7:10]))
 
 
 def _box() -> Rubbing:
@@ -60,14 +60,14 @@ def _box() -> Rubbing:
 
     def corners(q, p):
         """(2, 4) from the centre, counted from the lower left one."""
-        x, y = p[2] * jnp.array([-1.0, 1.0, 1.0, -1.0]), p[3] * jnp.array([-1.0, -1.0, 1.0, 1.0])
+        x, y = p[2] * np.array([-1.0, 1.0, 1.0, -1.0]), p[3] * np.array([-1.0, -1.0, 1.0, 1.0])
         cos, sin = jnp.cos(q[2]), jnp.sin(q[2])
         return jnp.stack([cos * x - sin * y, sin * x + cos * y])
 
     system = dc.System(
         gap=lambda t, q, p: q[1] + corners(q, p)[1],
-        force=lambda t, q, u, p: -p[4] * jnp.array([0.0, 1.0, 0.0]),
-        mass=lambda q, p: jnp.stack([jnp.ones(()), jnp.ones(()), (p[2] ** 2 + p[3] ** 2) / 3]),
+        force=lambda t, q, u, p: -p[4] * np.array([0.0, 1.0, 0.0]),
+        mass=lambda q, p: jnp.stack([np.ones(()), np.ones(()), (p[2] ** 2 + p[3] ** 2) / 3]),
         restitution=lambda p: p[1],
         slip=lambda t, q, u, p: (u[0] - corners(q, p)[1] * u[2])[:, None],
         friction=lambda p: p[0],
@@ -92,7 +92,7 @@ def _two_discs() -> Rubbing:
 
     system = dc.System(
         gap=lambda t, q, p: (normal(q)[0] - p[2] - p[3])[None],
-        force=lambda t, q, u, p: jnp.zeros(6),
+        force=lambda t, q, u, p: np.zeros(6),
         mass=mass,
         restitution=lambda p: p[1],
         slip=slip,
@@ -105,19 +105,19 @@ def _sphere(lies: bool) -> Rubbing:
     """A solid sphere over the floor, q = its centre: mu, e, e_t, r, gravity, (unused), z0, u0."""
 
     def slip(t, q, u, p):
-        return (u[:3] + p[3] * jnp.cross(u[3:], jnp.array([0.0, 0.0, -1.0])))[None, :2]
+        return (u[:3] + p[3] * jnp.cross(u[3:], np.array([0.0, 0.0, -1.0])))[None, :2]
 
     def mass(q, p):
-        return jnp.concatenate([jnp.ones(3), 0.4 * p[3] ** 2 * jnp.ones(3)])
+        return jnp.concatenate([np.ones(3), 0.4 * p[3] ** 2 * np.ones(3)])
 
     def start(p):
         if lies:
-            return p[3] * jnp.array([0.0, 0.0, 1.0]), p[7:13] * jnp.array([1.0, 1.0, 0.0, 1.0, 1.0, 1.0])
-        return p[6] * jnp.array([0.0, 0.0, 1.0]), p[7:13]
+            return p[3] * np.array([0.0, 0.0, 1.0]), p[7:13] * np.array([1.0, 1.0, 0.0, 1.0, 1.0, 1.0])
+        return p[6] * np.array([0.0, 0.0, 1.0]), p[7:13]
 
     system = dc.System(
         gap=lambda t, q, p: q[2:] - p[3],
-        force=lambda t, q, u, p: -p[4] * jnp.array([0.0, 0.0, 1.0, 0.0, 0.0, 0.0]),
+        force=lambda t, q, u, p: -p[4] * np.array([0.0, 0.0, 1.0, 0.0, 0.0, 0.0]),
         mass=mass,
         restitution=lambda p: p[1],
         slip=slip,
@@ -138,12 +138,12 @@ def _ladder() -> Rubbing:
     def start(p):
         half, angle, spin = p[0] / 2, p[3], p[4]
         x, y = half * jnp.cos(angle), half * jnp.sin(angle)
-        return jnp.stack([-x, y, angle]), spin * jnp.stack([y, x, jnp.ones(())])
+        return jnp.stack([-x, y, angle]), spin * jnp.stack([y, x, np.ones(())])
 
     system = dc.System(
         gap=lambda t, q, p: jnp.stack([q[1] - p[0] / 2 * jnp.sin(q[2]), -q[0] - p[0] / 2 * jnp.cos(q[2])]),
-        force=lambda t, q, u, p: -p[2] * jnp.array([0.0, 1.0, 0.0]),
-        mass=lambda q, p: jnp.stack([jnp.ones(()), jnp.ones(()), p[0] ** 2 / 12]),
+        force=lambda t, q, u, p: -p[2] * np.array([0.0, 1.0, 0.0]),
+        mass=lambda q, p: jnp.stack([np.ones(()), np.ones(()), p[0] ** 2 / 12]),
         restitution=lambda p: 0.0,
         slip=slip,
         friction=lambda p: p[1],
@@ -174,7 +174,7 @@ def _ended(problem: Rubbing, reverse: bool, order: int):
 
     def end(theta, until, count):
         q0, u0 = problem.start(theta)
-        times = jnp.stack([jnp.zeros(()), until])
+        times = jnp.stack([np.zeros(()), until])
         motion = dc.simulate(problem.system, theta, q0, u0, times, scheme=dc.EventTimed(order=order), substeps=count)
         state = jnp.concatenate([motion.q[-1], motion.u[-1]])
         return state, (state, motion.status)

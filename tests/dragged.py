@@ -1,6 +1,5 @@
 """A mass that is pulled and dragged, without contact: quick to compile, exact by hand."""
 
-import jax.numpy as jnp
 import numpy as np
 
 import diffcontact as dc
@@ -9,7 +8,7 @@ from diffcontact.identify import Observations, Positive, Problem, Real
 DRAGGED = dc.System(
     gap=lambda t, q, p: q + 100.0,
     force=lambda t, q, u, p: p["weight"] - p["drag"] * u,
-    mass=lambda q, p: p["mass"] * jnp.ones(1),
+    mass=lambda q, p: p["mass"] * np.ones(1),
     restitution=lambda p: 0.0,
 )
 SCHEME = dc.VelocityProjection()

@@ -1,6 +1,5 @@
 """A body that falls and never lands: its height is linear in speed and weight, and quick to compile."""
 
-import jax.numpy as jnp
 import numpy as np
 
 import diffcontact as dc
@@ -8,8 +7,8 @@ from diffcontact.identify import Observations, Problem, fit
 
 FALLING = dc.System(
     gap=lambda t, q, p: q + 100.0,
-    force=lambda t, q, u, p: -p["g"] * jnp.ones(1),
-    mass=lambda q, p: jnp.ones(1),
+    force=lambda t, q, u, p: -p["g"] * np.ones(1),
+    mass=lambda q, p: np.ones(1),
     restitution=lambda p: 0.0,
 )
 SCHEME = dc.VelocityProjection()
@@ -22,7 +21,7 @@ def positions(trajectory, params):
 
 
 def start_of(params):
-    return jnp.zeros(1), params["u0"]
+    return np.zeros(1), params["u0"]
 
 
 def fall(rng, per_run=(), noise=None):

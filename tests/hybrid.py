@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 
 import diffcontact as dc
 
@@ -22,13 +23,13 @@ def _block() -> Hybrid:
 
     def gap(t, q, p):
         tilt = p["b"] * jnp.sin(q[2])
-        return q[1] - p["a"] * jnp.cos(q[2]) + jnp.array([-1.0, 1.0]) * tilt
+        return q[1] - p["a"] * jnp.cos(q[2]) + np.array([-1.0, 1.0]) * tilt
 
     def mass(q, p):
-        return p["m"] * jnp.stack([jnp.ones(()), jnp.ones(()), (p["a"] ** 2 + p["b"] ** 2) / 3])
+        return p["m"] * jnp.stack([np.ones(()), np.ones(()), (p["a"] ** 2 + p["b"] ** 2) / 3])
 
     system = dc.System(
-        gap, lambda t, q, u, p: -9.81 * p["m"] * jnp.array([0.0, 1.0, 0.0]), mass, restitution=lambda p: p["e"]
+        gap, lambda t, q, u, p: -9.81 * p["m"] * np.array([0.0, 1.0, 0.0]), mass, restitution=lambda p: p["e"]
     )
     return Hybrid(system, lambda x: (dict(zip("abme", x[:4], strict=True)), x[4:7], x[7:10]))
 
@@ -38,7 +39,7 @@ def _hopper() -> Hybrid:
 
     def force(t, q, u, p):
         spring = p["k"] * (p["rest"] - (q[0] - q[1])) - p["c"] * (u[0] - u[1])
-        return spring * jnp.array([1.0, -1.0]) - p["g"] * p["m"]
+        return spring * np.array([1.0, -1.0]) - p["g"] * p["m"]
 
     system = dc.System(lambda t, q, p: q[1:], force, lambda q, p: p["m"], restitution=lambda p: 0.0)
 
@@ -53,7 +54,7 @@ def _cartpole() -> Hybrid:
 
     def gap(t, q, p):
         tip = q[0] + p["l"] * jnp.sin(q[1])
-        return p["w"] + jnp.array([-1.0, 1.0]) * tip
+        return p["w"] + np.array([-1.0, 1.0]) * tip
 
     def mass(q, p):
         coupling = p["m"] * p["l"] * jnp.cos(q[1])
@@ -78,7 +79,7 @@ def _triple_pendulum() -> Hybrid:
     def beyond(p):
         """(3, 3) the mass that hangs below both of two joints, times their lengths."""
         hanging = jnp.cumsum(p["m"][::-1])[::-1]
-        both = jnp.maximum(jnp.arange(3)[:, None], jnp.arange(3)[None, :])
+        both = jnp.maximum(np.arange(3)[:, None], np.arange(3)[None, :])
         return hanging[both] * p["l"][:, None] * p["l"][None, :]
 
     def mass(q, p):
@@ -94,7 +95,7 @@ def _triple_pendulum() -> Hybrid:
         first, second = q[1] - q[0], q[2] - q[1]
         return jnp.stack([p["s"] - first, p["s"] + first, p["s"] - second, p["s"] + second, q[0] + 0.3])
 
-    weights = jnp.array([1.0, 1.0, 0.8, 0.8, 0.6])
+    weights = np.array([1.0, 1.0, 0.8, 0.8, 0.6])
     system = dc.System(gap, force, mass, restitution=lambda p: p["e"] * weights)
 
     def unpack(x):
@@ -107,8 +108,8 @@ def _table() -> Hybrid:
     """A ball on a table that shakes: it chatters, rests, and is thrown up."""
     system = dc.System(
         gap=lambda t, q, p: q - p[0] * jnp.sin(p[1] * t),
-        force=lambda t, q, u, p: -p[2] * jnp.ones(1),
-        mass=lambda q, p: jnp.ones(1),
+        force=lambda t, q, u, p: -p[2] * np.ones(1),
+        mass=lambda q, p: np.ones(1),
         restitution=lambda p: p[3],
     )
     return Hybrid(system, lambda x: (x[:4], x[4:5], x[5:6]))

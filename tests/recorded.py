@@ -1,6 +1,5 @@
 """What a camera, a tracker or a telephone writes: made by formulas whose parameters a fit has to find again."""
 
-import jax.numpy as jnp
 import numpy as np
 from scipy.integrate import solve_ivp
 
@@ -169,10 +168,10 @@ def impacts(rng):
 
 def thrown(rng):
     """A square of 100 mm that is thrown, tumbles and lies flat: e = 0.4, mu = 0.35; cm and degrees."""
-    times = jnp.arange(120) / 100
-    system = dc.systems.bodies(dc.shapes.Box(0.1, 0.1), 2, lambda t, params: (jnp.array([[0.0, 1.0]]), jnp.zeros(1)))
-    params = {"restitution": 0.4, "friction": 0.35, "mass": jnp.ones(1), "gravity": jnp.array([0.0, -9.81])}
-    start = jnp.array([0.0, 0.3, 0.4]), jnp.array([0.8, 0.5, -6.0])
+    times = np.arange(120) / 100
+    system = dc.systems.bodies(dc.shapes.Box(0.1, 0.1), 2, lambda t, params: (np.array([[0.0, 1.0]]), np.zeros(1)))
+    params = {"restitution": 0.4, "friction": 0.35, "mass": np.ones(1), "gravity": np.array([0.0, -9.81])}
+    start = np.array([0.0, 0.3, 0.4]), np.array([0.8, 0.5, -6.0])
     motion = dc.simulate(system, params, *start, times, scheme=dc.EventTimed(), substeps=8)
     assert motion.status == 0
     x, y, angle = np.asarray(motion.q).T + np.array([[5e-4], [5e-4], [5e-3]]) * rng.normal(size=(3, 120))

@@ -21,7 +21,7 @@ BATCH = {"a": np.linspace(0.0, 1.0, 10), "b": np.arange(30.0).reshape(10, 3)}
 def _run(p):
     return {
         "sum": p["a"] + jnp.sum(p["b"]),
-        "powers": p["a"] ** jnp.arange(1.0, 4.0),
+        "powers": p["a"] ** np.arange(1.0, 4.0),
         "lane": p["b"][0].astype(int),
         "large": p["a"] > 0.5,
         "single": p["a"].astype(jnp.float32),
@@ -198,8 +198,8 @@ def test_a_slash_alone_is_none_of_the_stores_business(tmp_path):
 def test_a_lane_that_overlaps_is_told_and_leaves_its_neighbours_alone(capsys):
     wall = dc.System(
         gap=lambda t, q, p: 1.0 - q,
-        force=lambda t, q, u, p: jnp.ones(1),
-        mass=lambda q, p: jnp.ones(1),
+        force=lambda t, q, u, p: np.ones(1),
+        mass=lambda q, p: np.ones(1),
         restitution=lambda p: 0.5,
     )
 
@@ -295,7 +295,7 @@ def test_numbers_of_any_kind_make_a_batch():
     batch = {
         "list": np.arange(3),
         "bool": np.array([True, False, True]),
-        "jax": jnp.ones(3),
+        "jax": np.ones(3),
         "half": jnp.ones(3, "bfloat16"),
     }
     _same(dc.ensemble(lambda p: p, batch, fixed={"a": 1, "b": True, "c": None}), jax.tree.map(np.asarray, batch))

@@ -80,7 +80,7 @@ def test_constants_by_hand(found, name):
 def test_what_is_nearly_closed_counts_where_asked():
     params = _stacked([{"normals": [[1.0, 0.0], [0.0, 1.0], [0.0, 2.0]], "offset": [0.0, 0.1, 0.3]}], zoo.QUADRICS)
     params = jax.tree.map(lambda x: x[0], params)
-    masks = jax.jit(lambda rho: active_set(zoo.QUADRICS.system, params, 0.0, jnp.zeros(2), rho))
+    masks = jax.jit(lambda rho: active_set(zoo.QUADRICS.system, params, 0.0, np.zeros(2), rho))
     assert masks(0.0).tolist() == [True, False, False]
     assert masks(0.1).tolist() == [True, True, False]
 

@@ -9,8 +9,8 @@ import diffcontact as dc
 LINE = dc.ParticleLine(
     mass=lambda p: p["mass"],
     damping=lambda p: p["damping"],
-    stiffness=lambda p: jnp.zeros((2, 2)),
-    load=lambda t, p: jnp.zeros(2),
+    stiffness=lambda p: np.zeros((2, 2)),
+    load=lambda t, p: np.zeros(2),
     friction=lambda p: p["friction"],
     normal=lambda t, p: p["normal"],
     percussion_times=[0.5],
@@ -58,7 +58,7 @@ def test_a_particle_line_that_makes_no_sense_is_refused(message, changed):
         (r"times\[2\] = 1.0 follows 1.0", {"times": (0.0, 1.0, 1.0)}),
         (r"u0: expected finite", {"u0": (0.0, np.inf)}),
         (r"system: expected a System or a ParticleLine, got str", {"system": "line"}),
-        (r"ParticleLine.belt: .* \(\), got \(2,\)", {"system": replace(LINE, belt=lambda t, p: jnp.zeros(2))}),
+        (r"ParticleLine.belt: .* \(\), got \(2,\)", {"system": replace(LINE, belt=lambda t, p: np.zeros(2))}),
     ],
 )
 def test_arguments_that_do_not_fit_are_refused(message, changed):
@@ -78,7 +78,7 @@ def test_arguments_that_do_not_fit_are_refused(message, changed):
 def test_a_system_that_makes_no_sense_is_refused(message, params, q0):
     system = dc.System(
         gap=lambda t, q, p: q,
-        force=lambda t, q, u, p: jnp.zeros(1),
+        force=lambda t, q, u, p: np.zeros(1),
         mass=lambda q, p: p["mass"],
         restitution=lambda p: p["e"],
     )
@@ -89,11 +89,11 @@ def test_a_system_that_makes_no_sense_is_refused(message, params, q0):
 def test_normals_that_do_not_fit_the_gaps_are_refused():
     four, five = (dc.systems.balls(count, 1, box=(0.0, 1.0)) for count in (4, 5))
     params = {"mass": np.ones(4), "radius": np.full(4, 0.1), "gravity": np.zeros(1), "restitution": 0.0}
-    wrong = replace(four, normals=lambda t, q, p: five.normals(t, jnp.zeros(5), p))
+    wrong = replace(four, normals=lambda t, q, p: five.normals(t, np.zeros(5), p))
     with pytest.raises(ValueError, match=r"System.normals: expected an array of shape \(14, 4\), got \(20, 5\)"):
         dc.simulate(wrong, params, [0.1, 0.3, 0.5, 0.7], np.zeros(4), [0.0, 1.0])
     with pytest.raises(ValueError, match=r"System\(normals=...\): expected a function, got int"):
         replace(four, normals=3)
-    steeper = replace(four, gap=lambda t, q, p: four.gap(t, q, p) * jnp.where(jnp.arange(14) == 9, 2.0, 1.0))
+    steeper = replace(four, gap=lambda t, q, p: four.gap(t, q, p) * jnp.where(np.arange(14) == 9, 2.0, 1.0))
     with pytest.raises(ValueError, match=r"row 9 is not that of gap\[9\]"):
         dc.simulate(steeper, params, [0.1, 0.3, 0.5, 0.7], np.zeros(4), [0.0, 1.0])

@@ -68,13 +68,13 @@ def test_values_follow_their_contacts():
     free = jnp.iinfo(jnp.int32).max
     earlier, numbers = jnp.array([1, 4, 6, free], jnp.int32), jnp.array([0, 4, 5, 6, free, free], jnp.int32)
     # What stood in a free place is no contact's.
-    found = jax.jit(carried_over)(jnp.array([10.0, 40.0, 60.0, 99.0]), earlier, numbers)
+    found = jax.jit(carried_over)(np.array([10.0, 40.0, 60.0, 99.0]), earlier, numbers)
     assert found.tolist() == [0.0, 40.0, 0.0, 60.0, 0.0, 0.0]
     assert taken(numbers).tolist() == [True] * 4 + [False] * 2
 
 
 def test_a_system_without_a_list_is_its_own_neighbourhood():
-    q = jnp.zeros(2)
+    q = np.zeros(2)
     for system in (dc.systems.balls(2, 1), dc.systems.particle_line(2)):
         assert system.neighbours({}, 0.0, 0.1, q, q) is system
         assert system.numbers is None

@@ -4,7 +4,7 @@ import pickle
 from copy import copy, deepcopy
 
 import jax
-import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import diffcontact as dc
@@ -14,7 +14,7 @@ from diffcontact.inputs import Recorded, require_names
 def simulate(force, **params):
     """What is refused or told before anything is compiled: then a scheme for other systems ends it."""
     ball = dc.System(
-        gap=lambda t, q, p: q, force=force, mass=lambda q, p: jnp.ones(1), restitution=lambda p: p["restitution"]
+        gap=lambda t, q, p: q, force=force, mass=lambda q, p: np.ones(1), restitution=lambda p: p["restitution"]
     )
     with pytest.raises(ValueError) as caught:
         dc.simulate(ball, {"restitution": 0.5, **params}, [1.0], [0.0], [0.0, 1.0], scheme=dc.PercussionFriction())
@@ -74,7 +74,7 @@ def test_what_somebody_else_reads_is_left_alone(read, others):
         lambda p: sum(jax.tree.leaves(p)),
         lambda p: sum(jax.tree.map(lambda x: 2 * x, p).values()),
         lambda p: jax.lax.scan(lambda p, _: (p, None), p, None, length=1)[0]["mass"],
-        lambda p: jax.vmap(lambda p, x: p["mass"] * x, in_axes=(None, 0))(p, jnp.ones(1))[0],
+        lambda p: jax.vmap(lambda p, x: p["mass"] * x, in_axes=(None, 0))(p, np.ones(1))[0],
         # Nothing but Python's own dict will do.
         lambda p: sum(jax.tree.map(lambda x, y: x * y, p, {"mass": 1.0, "masss": 1.0, "restitution": 1.0}).values()),
     ],

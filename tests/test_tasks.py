@@ -279,13 +279,13 @@ def test_closures_need_cloudpickle(monkeypatch):
 @pytest.mark.full
 def test_closures_and_their_arrays_reach_another_process(spawned):
     pytest.importorskip("cloudpickle", reason="cloudpickle is not installed")
-    thirds = jnp.array([1 / 3, 2 / 3])
+    thirds = np.array([1 / 3, 2 / 3])
     ball = dc.systems.balls(1, 1, box=(0.0, jnp.inf))
-    fixed = {"mass": jnp.ones(1), "radius": jnp.zeros(1), "gravity": jnp.array([-9.81])}
+    fixed = {"mass": np.ones(1), "radius": np.zeros(1), "gravity": np.array([-9.81])}
 
     def run(e):
         parameters, scheme = {**fixed, "restitution": e}, dc.ElasticProjection()
-        motion = dc.simulate(ball, parameters, [1.0], [0.0], jnp.linspace(0.0, 1.0, 5), scheme=scheme)
+        motion = dc.simulate(ball, parameters, [1.0], [0.0], np.linspace(0.0, 1.0, 5), scheme=scheme)
         return {"q": motion.q, "thirds": e * thirds, "status": motion.status}
 
     here, there = (dc.ensemble(run, np.linspace(0.5, 0.9, 4), chunk=2, executor=one) for one in (None, spawned))

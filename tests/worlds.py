@@ -234,7 +234,7 @@ def hopper() -> Family:
 
     def turn(p):
         spring = 0.5 * p["stiffness"] / jnp.min(p["mass"])
-        return p["gravity"] + spring + p["shake"] * p["omega"] ** 2, jnp.zeros(())
+        return p["gravity"] + spring + p["shake"] * p["omega"] ** 2, np.zeros(())
 
     return Family("hopper", system, sample, None, turn)
 
@@ -245,11 +245,11 @@ def sliders() -> Family:
 
     def chain(p):
         k = p["stiffness"]
-        return k * jnp.array([[2.0, -1.0, 0.0], [-1.0, 2.0, -1.0], [0.0, -1.0, 1.0]])
+        return k * np.array([[2.0, -1.0, 0.0], [-1.0, 2.0, -1.0], [0.0, -1.0, 1.0]])
 
     system = dc.ParticleLine(
         mass=lambda p: p["mass"],
-        damping=lambda p: p["damping"] * jnp.eye(3),
+        damping=lambda p: p["damping"] * np.eye(3),
         stiffness=chain,
         load=lambda t, p: p["load"] * jnp.sin(p["drive"] * t),
         friction=lambda p: p["friction"],
@@ -273,7 +273,7 @@ def sliders() -> Family:
 
     def turn(p):
         heaviest = (p["stiffness"] + jnp.max(jnp.abs(p["load"])) + p["damping"]) / jnp.min(p["mass"])
-        return heaviest + 10.0 * p["friction"], jnp.zeros(())
+        return heaviest + 10.0 * p["friction"], np.zeros(())
 
     return Family("sliders", system, sample, None, turn)
 
@@ -317,7 +317,7 @@ def spinning(count: int, dimension: int) -> Family:
 
 def tumbling() -> Family:
     """A rectangle that tumbles and slides between four walls: sixteen gaps, and many that close together."""
-    corners = jnp.array([[-1.0, 1.0, 1.0, -1.0], [-1.0, -1.0, 1.0, 1.0]])
+    corners = np.array([[-1.0, 1.0, 1.0, -1.0], [-1.0, -1.0, 1.0, 1.0]])
 
     def levers(q, p):
         """(2, 4) from the centre to the corners."""

@@ -401,7 +401,7 @@ LISTED, PAIRS = (
 # A cuboid of three different sides over a rough floor, which tumbles.
 CUBOID = Model(
     dc.systems.bodies(
-        dc.shapes.Box(0.1, 0.15, 0.2), 3, lambda t, p: (jnp.array([[0.0, 0.0, 1.0]]), jnp.zeros(1)), pairs=False
+        dc.shapes.Box(0.1, 0.15, 0.2), 3, lambda t, p: (np.array([[0.0, 0.0, 1.0]]), np.zeros(1)), pairs=False
     ),
     {
         "q0": np.array([0.0, 0.0, 0.3, 1.0, 0.0, 0.0, 0.0]),
@@ -454,7 +454,7 @@ def _surfaces():
         5,
         2,
         box=lambda t, params: (jnp.array([params["piston"] * t, -jnp.inf]), jnp.inf),
-        planes=lambda t, params: (jnp.asarray(plane), jnp.zeros(1)),
+        planes=lambda t, params: (jnp.asarray(plane), np.zeros(1)),
         radius=lambda t, params: params["radius"] + params["growth"] * t,
         fixed=1,
         # The balls but for 1, which is of another material; the fixed ball; the piston and the open sides; the plane.

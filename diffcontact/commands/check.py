@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from diffcontact.arguments import placed
 from diffcontact.commands.complaint import ExitCode, about
 from diffcontact.commands.options import accuracy, add_scene
 from diffcontact.host.messages import say
@@ -52,7 +53,7 @@ def check(study: Study) -> str:
     ready = study.scene.ready
     blocks = []
     for i, run in enumerate(study.runs):
-        params = {name: jnp.asarray(value) for name, value in study.params(i).items()}
+        params = {name: placed(value) for name, value in study.params(i).items()}
         q0, u0 = ready.initial(params)
         motion = jax.device_get(simulate(ready.system, params, q0, u0, run.times, **accuracy(study.scene)))
         if isinstance(ready.system, System):

@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 
-import jax.numpy as jnp
-
+from diffcontact.arguments import placed
 from diffcontact.commands.complaint import ExitCode, about
 from diffcontact.commands.options import RANGE, accuracy, add_scene, parse_times, path, setting
 from diffcontact.commands.output import file_of, require_own, results_folder, written_all_the_same
@@ -60,7 +59,7 @@ def run(options: argparse.Namespace) -> ExitCode:
 def _motion(document: Scene, params: dict, grid) -> Trajectory:
     """With steps so short that shorter ones do not show in the noise."""
     system = document.ready.system
-    params = {name: jnp.asarray(value) for name, value in params.items()}
+    params = {name: placed(value) for name, value in params.items()}
     q0, u0 = document.ready.initial(params)
     strikes = isinstance(system, System)
     return simulate(

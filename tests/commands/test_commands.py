@@ -108,7 +108,7 @@ def test_this_device_is_right(capsys):
 
 @pytest.mark.full
 def test_a_row_tells_how_many_in_a_second(capsys):
-    doctor._row("doubled", 5, lambda x: 2 * x, jnp.ones((64, 3)))
+    doctor._row("doubled", 5, lambda x: 2 * x, np.ones((64, 3)))
     name, copies, compilation, milliseconds, speed = capsys.readouterr().out.split()
     assert (name, copies) == ("doubled", "64")
     assert float(compilation) >= 0

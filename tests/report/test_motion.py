@@ -29,10 +29,10 @@ def scene(t, q, params):
     return (
         Ball(q, params["radius"]),
         Polygon(rectangle(0.2, 0.1), q, 3.0 * t),
-        Ellipse(q, jnp.array([0.2, 0.1]), q[0]),
-        Line(jnp.stack([jnp.zeros(2), q])),
-        Spring(jnp.zeros(2), q),
-        Wall(jnp.array([0.0, 1.0]), -0.1),
+        Ellipse(q, np.array([0.2, 0.1]), q[0]),
+        Line(jnp.stack([np.zeros(2), q])),
+        Spring(np.zeros(2), q),
+        Wall(np.array([0.0, 1.0]), -0.1),
     )
 
 
@@ -70,7 +70,7 @@ def test_a_drawing_in_plain_python_is_drawn_row_by_row():
 
 
 def test_bodies_in_space_keep_their_faces():
-    corners = jnp.array([[0.0, 0, 0], [1.0, 0, 0], [0, 1.0, 0], [0, 0, 1.0]])
+    corners = np.array([[0.0, 0, 0], [1.0, 0, 0], [0, 1.0, 0], [0, 0, 1.0]])
     faces = ((0, 1, 2), (0, 1, 3), (0, 2, 3), (1, 2, 3))
 
     def tumbling(t, q, params):
@@ -94,7 +94,7 @@ def test_a_system_of_which_nothing_is_known_is_beads():
     [
         (lambda t, q, p: 3.0, "expected shapes"),
         (lambda t, q, p: [q], "expected shapes"),
-        (lambda t, q, p: [Ball(q), Ball(jnp.zeros(3))], "dimensions"),
+        (lambda t, q, p: [Ball(q), Ball(np.zeros(3))], "dimensions"),
         (lambda t, q, p: [Ball(np.zeros((1 + (float(t) > 0.5), 2)))], "keep their sizes"),
         (lambda t, q, p: [Ball(np.zeros(2))] * (1 + (float(t) > 0.5)), "the same shapes"),
         (lambda t, q, p: [Beads(q), Ball(q)], "dimensions"),

@@ -17,11 +17,11 @@ def test_chatter_at_a_stop_beside_a_sliding_contact_ends():
     """A belt and a force press a block against a stop: friction brings it back sooner than the force alone would."""
     system = dc.System(
         gap=lambda t, q, p: jnp.stack([q[1], 0.03 - q[0]]),
-        force=lambda t, q, u, p: jnp.array([6.0, -9.81 * 0.9]),
-        mass=lambda q, p: 0.9 * jnp.ones(2),
+        force=lambda t, q, u, p: np.array([6.0, -9.81 * 0.9]),
+        mass=lambda q, p: 0.9 * np.ones(2),
         restitution=lambda p: jnp.stack([0.0 * p, p]),
         slip=lambda t, q, u, p: jnp.stack([u[0] - 0.3, u[1]])[:, None],
-        friction=lambda p: jnp.array([0.46, 0.0]),
+        friction=lambda p: np.array([0.46, 0.0]),
     )
 
     @jax.jit
@@ -31,7 +31,7 @@ def test_chatter_at_a_stop_beside_a_sliding_contact_ends():
         return run.q[-1, 0], run.u[-1, 0], run.status
 
     for count in (50, 100, 400):
-        place, speed, status = end(jnp.array([0.8, 0.85, 0.9]), jnp.array(count))
+        place, speed, status = end(np.array([0.8, 0.85, 0.9]), jnp.array(count))
         np.testing.assert_array_equal(status, Status.OK)
         np.testing.assert_allclose(place, 0.03, rtol=1e-12)
         np.testing.assert_allclose(speed, 0.0, atol=1e-12)
@@ -42,7 +42,7 @@ def ring(t, q, p):
     return jnp.stack([1.0 - jnp.hypot(q[0], q[1]), q[1] + 1.0 - 0.2 * t**2])
 
 
-SYSTEM = dc.System(ring, lambda t, q, u, p: jnp.zeros(2), lambda q, p: jnp.ones(2), lambda p: 0.0)
+SYSTEM = dc.System(ring, lambda t, q, u, p: np.zeros(2), lambda q, p: np.ones(2), lambda p: 0.0)
 ANGLE, H = 0.05, 0.1
 
 

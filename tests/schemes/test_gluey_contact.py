@@ -12,7 +12,7 @@ import diffcontact as dc
 
 FILM = dc.System(
     gap=lambda t, q, p: q,
-    force=lambda t, q, u, p: jnp.where(t < p["from"], 0.0, p["pull"]) * jnp.ones(1),
+    force=lambda t, q, u, p: jnp.where(t < p["from"], 0.0, p["pull"]) * np.ones(1),
     mass=lambda q, p: jnp.array([p["mass"]]),
     restitution=lambda p: 0.0,
     adhesion=lambda p: p["adhesion"],
@@ -24,7 +24,7 @@ GLUE = dc.VelocityProjection()
 
 
 def fall(params, scheme=GLUE, times=TIMES):
-    return dc.simulate(FILM, params, jnp.array([0.3]), -params["speed"] * jnp.ones(1), times, scheme=scheme)
+    return dc.simulate(FILM, params, np.array([0.3]), -params["speed"] * np.ones(1), times, scheme=scheme)
 
 
 def lets_go(params):
@@ -74,7 +74,7 @@ def test_the_time_of_letting_go_has_its_derivative(adhesion):
     forward = jax.jacfwd(time)(at)
     np.testing.assert_allclose(forward, expected, atol=1e-12)
     np.testing.assert_allclose(jax.jit(jax.grad(time))(at), forward, atol=1e-13)
-    lanes = jax.vmap(time)(at[None] * jnp.array([1.0, 1.1])[:, None])
+    lanes = jax.vmap(time)(at[None] * np.array([1.0, 1.1])[:, None])
     np.testing.assert_allclose(lanes, [time(at), time(1.1 * at)], rtol=1e-14)
 
 
@@ -110,9 +110,9 @@ PULLED = np.linspace(0.0, 0.5, 26)
 def pulled(params, strength):
     """The stack under its weight, whose topmost ball is pulled from 0.2 s on."""
     system = replace(
-        ROW, force=lambda t, q, u, p: ROW.force(t, q, u, p) + jnp.array([0, 0, 1.0]) * jnp.where(t < 0.2, 0, strength)
+        ROW, force=lambda t, q, u, p: ROW.force(t, q, u, p) + np.array([0, 0, 1.0]) * jnp.where(t < 0.2, 0, strength)
     )
-    return dc.simulate(system, params, [0.1, 0.3, 0.5], jnp.zeros(3), PULLED, scheme=GLUE, breaks=jnp.array([0.2]))
+    return dc.simulate(system, params, [0.1, 0.3, 0.5], np.zeros(3), PULLED, scheme=GLUE, breaks=np.array([0.2]))
 
 
 @pytest.mark.full
@@ -147,8 +147,8 @@ def test_no_energy_is_made_and_what_holds_back_is_closed():
 
     @jax.vmap
     def run(p):
-        given = {"radius": 0.12 * jnp.ones(3), "gravity": jnp.zeros(2), "restitution": 0.0} | p
-        q0 = jnp.array([0.2, 0.3, 0.7, 0.35, 0.45, 0.75])
+        given = {"radius": 0.12 * np.ones(3), "gravity": np.zeros(2), "restitution": 0.0} | p
+        q0 = np.array([0.2, 0.3, 0.7, 0.35, 0.45, 0.75])
         found = dc.simulate(discs, given, q0, p["u0"], h * np.arange(201), scheme=GLUE)
         gaps = jax.vmap(lambda q: discs.gap(0.0, q, given))(found.q)
         return found, found.u**2 @ jnp.repeat(p["mass"], 2) / 2, gaps
@@ -184,7 +184,7 @@ def test_no_adhesion_is_no_glue():
 def test_steps_within_intervals_and_breaks_tell_the_same_adhesion():
     whole = fall(FALL)
     coarse = partial(dc.simulate, FILM, FALL, [0.3], [-2.0], TIMES[::4], scheme=GLUE)
-    for run in (coarse(substeps=4), coarse(substeps=jnp.array(4)), coarse(substeps=4, breaks=[TIMES[8]])):
+    for run in (coarse(substeps=4), coarse(substeps=np.array(4)), coarse(substeps=4, breaks=[TIMES[8]])):
         np.testing.assert_allclose(run.adhesion, whole.adhesion[::4], atol=1e-14)
 
 
@@ -199,7 +199,7 @@ def test_viscosity_is_fitted_from_a_sphere_that_falls_on_a_film():
     params = {"mass": 4.1e-3, "radius": 5e-3, "film": 1e-4, "roughness": 1e-6, "viscosity": 0.9, "pull": 0.02}
     params |= {"from": 0.1}
     times = np.linspace(0.0, 0.4, 81)
-    q0, u0 = jnp.array([5e-3]), jnp.array([-1.0])
+    q0, u0 = np.array([5e-3]), np.array([-1.0])
     run = dc.simulate(system, params, q0, u0, times, scheme=GLUE, substeps=8)
     expected = 0.1 + adhesion(params) / 0.02
     assert 0.15 < expected < 0.25
@@ -231,6 +231,6 @@ def test_what_does_not_go_with_adhesion_is_refused():
     with pytest.raises(ValueError, match=r"System.adhesion: expected an array of shape \(\) or \(1,\), got \(2,\)"):
         fall(FALL | {"adhesion": np.zeros(2)})
     # A bad lane says so and leaves the others alone.
-    lanes = jax.vmap(lambda a: fall(FALL | {"adhesion": a}))(jnp.array([-1.0, 0.9]))
+    lanes = jax.vmap(lambda a: fall(FALL | {"adhesion": a}))(np.array([-1.0, 0.9]))
     assert lanes.status.tolist() == [dc.Status.BAD_INPUT, dc.Status.OK]
     np.testing.assert_allclose(lanes.u[1], fall(FALL | {"adhesion": 0.9}).u, rtol=1e-14)

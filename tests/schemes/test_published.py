@@ -21,8 +21,8 @@ HILL_START = np.array([0.2, 1.02]), np.array([0.5, -0.4])
 
 CHAIN = dc.ParticleLine(
     mass=lambda p: p["mass"],
-    damping=lambda p: p["damping"] * jnp.eye(2),
-    stiffness=lambda p: p["stiffness"] * jnp.array([[2.0, -1.0], [-1.0, 1.0]]),
+    damping=lambda p: p["damping"] * np.eye(2),
+    stiffness=lambda p: p["stiffness"] * np.array([[2.0, -1.0], [-1.0, 1.0]]),
     load=lambda t, p: jnp.stack([jnp.sin(9 * t), jnp.cos(7 * t)]),
     friction=lambda p: p["friction"],
     normal=lambda t, p: jnp.stack([2 + jnp.sin(t), 1.0]),
@@ -52,7 +52,7 @@ each = pytest.mark.parametrize("name", SCHEMES)
 @partial(jax.jit, static_argnames="name")
 def _end(name, params, q0, u0):
     scheme, system, _, _ = SCHEMES[name]
-    run = dc.simulate(system, params, q0, u0, jnp.linspace(0, 0.4, 21), scheme=scheme)
+    run = dc.simulate(system, params, q0, u0, np.linspace(0, 0.4, 21), scheme=scheme)
     return jnp.concatenate([run.q[-1], run.u[-1], jnp.sum(run.impulse, axis=0)])
 
 
@@ -64,7 +64,7 @@ def test_forward_and_reverse_are_the_derivative_of_the_scheme_itself(name):
     tangent = jax.tree.map(lambda x: jnp.cos(1.0 + jnp.arange(np.size(x), dtype=float)).reshape(np.shape(x)), point)
     if name in ("velocity", "catching"):
         # Restitution is refused there, and has no derivative.
-        tangent[0]["restitution"] = jnp.zeros(())
+        tangent[0]["restitution"] = np.zeros(())
     point = jax.tree.map(lambda x: jnp.asarray(x, float), point)
     end = partial(_end, name)
     value, forward = jax.jvp(end, point, tangent)
@@ -79,7 +79,7 @@ def test_forward_and_reverse_are_the_derivative_of_the_scheme_itself(name):
 
     # Fourth order central differences at 1e-4: truncation and rounding about 1e-11, times derivatives of some hundreds.
     s = 1e-4
-    back2, back1, here, ahead1, ahead2 = jax.vmap(moved)(s * jnp.arange(-2.0, 3.0))
+    back2, back1, here, ahead1, ahead2 = jax.vmap(moved)(s * np.arange(-2.0, 3.0))
     np.testing.assert_allclose(forward, (8 * (ahead1 - back1) - (ahead2 - back2)) / (12 * s), rtol=1e-6, atol=1e-7)
     # A lane of a batch is the run itself: the same arithmetic in another order.
     np.testing.assert_allclose(here, value, rtol=1e-9, atol=1e-10)

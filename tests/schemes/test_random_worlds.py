@@ -112,10 +112,10 @@ def look(family: Family, scheme, p, substeps: int) -> Seen:
     """Simulate a world and look."""
     listed = LISTED if isinstance(scheme, dc.EventTimed) and isinstance(family.system, dc.System) else 0
     run = dc.simulate(family.system, p, p["q0"], p["u0"], TIMES, scheme=scheme, substeps=substeps, percussions=listed)
-    zero = jnp.zeros(())
+    zero = np.zeros(())
     gain = loss = depth = zero
-    separation = -jnp.inf * jnp.ones(())
-    hits = jnp.zeros((), int)
+    separation = -jnp.inf * np.ones(())
+    hits = np.zeros((), int)
     if family.energy is not None:
         energies = jax.vmap(partial(family.energy, p))(run.q, run.u)
         gain, loss = jnp.max(energies) - energies[0], energies[0] - jnp.max(energies[-4:])
@@ -140,17 +140,17 @@ def nearby(family: Family) -> Callable:
 
     def ends(p, q0, u0):
         run = dc.simulate(family.system, p, q0, u0, TIMES, substeps=2, percussions=listed)
-        return ended(run), run.status, jnp.sum(run.percussions.contact >= 0) if listed else jnp.zeros((), int)
+        return ended(run), run.status, jnp.sum(run.percussions.contact >= 0) if listed else np.zeros((), int)
 
     listed = LISTED if isinstance(family.system, dc.System) else 0
     # Where a start on the one side would overlap, it goes to the other, and less far.
-    shares = jnp.array([1, -1, 1 / 2, -1 / 2, 1 / 4, -1 / 4, 1 / 8, -1 / 8, 1 / 16, -1 / 16, 1 / 64])
+    shares = np.array([1, -1, 1 / 2, -1 / 2, 1 / 4, -1 / 4, 1 / 8, -1 / 8, 1 / 16, -1 / 16, 1 / 64])
 
     def moved(p):
         speed, turn = scales(family, p)
         h = DURATION / STEPS
         here, status, hits = ends(p, p["q0"], p["u0"])
-        widths = jnp.stack([jnp.stack([h * speed, h * turn]), h**2 * turn * jnp.ones(2)])
+        widths = jnp.stack([jnp.stack([h * speed, h * turn]), h**2 * turn * np.ones(2)])
         dq, du = (
             (widths[:, k, None, None] * p[name][None]).reshape(-1, p[name].shape[1])
             for k, name in enumerate(("aside_q", "aside_u"))

@@ -14,7 +14,7 @@ TIMES = np.linspace(0.0, 1.0, 101)
 def flight(dimension, u0, *, spin=True, **params):
     """The end of a flight of one ball from the origin."""
     ball = dc.systems.balls(1, dimension, spin=spin, air=True)
-    known = {"mass": jnp.array([2.7e-3]), "radius": jnp.array([0.02]), "restitution": 1.0, "friction": 0.2}
+    known = {"mass": np.array([2.7e-3]), "radius": np.array([0.02]), "restitution": 1.0, "friction": 0.2}
     q0 = np.concatenate([np.zeros(dimension), {2: [0.0], 3: [1.0, 0, 0, 0]}[dimension] if spin else []])
     return dc.simulate(ball, known | params, q0, jnp.asarray(u0, float), TIMES)
 
@@ -25,7 +25,7 @@ def test_a_fall_with_drag_goes_by_the_hyperbolic_tangent(spin):
     """v = v_t tanh(g t / v_t) with drag v_t^2 = g."""
     u0 = np.zeros(6 if spin else 3)
     extra = {"magnus": 0.0} if spin else {}
-    run = flight(3, u0, spin=spin, drag=0.15, gravity=jnp.array([0.0, 0, -9.81]), **extra)
+    run = flight(3, u0, spin=spin, drag=0.15, gravity=np.array([0.0, 0, -9.81]), **extra)
     terminal = np.sqrt(9.81 / 0.15)
     assert run.status == 0
     # Second order: (h g / v_t)^2 / 6 of the 8 m/s.
@@ -74,8 +74,8 @@ def test_the_derivative_of_a_side_force_that_levels_off_is_finite_where_spin_or_
 @pytest.mark.full
 def test_the_derivative_is_finite_at_rest_and_right_in_flight():
     def end(damping, drag, speed):
-        u0 = jnp.array([1.0, 0, 0, 0, 0, 0]) * speed
-        run = flight(3, u0, damping=damping, drag=drag, magnus=0.0, gravity=jnp.zeros(3))
+        u0 = np.array([1.0, 0, 0, 0, 0, 0]) * speed
+        run = flight(3, u0, damping=damping, drag=drag, magnus=0.0, gravity=np.zeros(3))
         return run.u[-1, 0]
 
     slopes = jax.jit(jax.grad(end, argnums=(0, 1, 2)))
@@ -96,4 +96,4 @@ def test_the_derivative_is_finite_at_rest_and_right_in_flight():
 )
 def test_missing_and_misshapen_coefficients_are_named(change, message):
     with pytest.raises(ValueError, match=message):
-        flight(3, np.zeros(6), magnus=0.0, gravity=jnp.zeros(3), **change)
+        flight(3, np.zeros(6), magnus=0.0, gravity=np.zeros(3), **change)

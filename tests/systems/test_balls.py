@@ -125,20 +125,20 @@ def test_gaps_are_rounded_as_their_terms_are(count, dimension, box, more):
 @pytest.mark.full
 def test_a_step_with_sparse_normals_is_one_with_dense_normals():
     system = dc.systems.balls(4, 2, box=(0.0, 1.0))
-    params = {"mass": jnp.array([1.0, 2.0, 3.0, 1.0]), "radius": jnp.full(4, 0.1), "restitution": 0.0}
-    q0 = jnp.array([0.1, 0.11, 0.3, 0.12, 0.5, 0.2, 0.8, 0.7])
-    u0 = jnp.array([0.2, -1.0, -0.5, -0.3, -2.0, -1.0, 0.3, 0.4])
+    params = {"mass": np.array([1.0, 2.0, 3.0, 1.0]), "radius": np.full(4, 0.1), "restitution": 0.0}
+    q0 = np.array([0.1, 0.11, 0.3, 0.12, 0.5, 0.2, 0.8, 0.7])
+    u0 = np.array([0.2, -1.0, -0.5, -0.3, -2.0, -1.0, 0.3, 0.4])
 
     def end(system):
         def run(gravity, q0, u0):
             scheme, given = dc.VelocityProjection(), {**params, "gravity": gravity}
-            return dc.simulate(system, given, q0, u0, jnp.linspace(0.0, 0.2, 5), scheme=scheme)
+            return dc.simulate(system, given, q0, u0, np.linspace(0.0, 0.2, 5), scheme=scheme)
 
         def last(*x):
             found = run(*x)
             return found.q[-1], found
 
-        return jax.jacrev(last, argnums=(0, 1, 2), has_aux=True)(jnp.array([0.0, -9.81]), q0, u0)
+        return jax.jacrev(last, argnums=(0, 1, 2), has_aux=True)(np.array([0.0, -9.81]), q0, u0)
 
     (jacobian, run), (same_jacobian, same_run) = end(system), end(replace(system, normals=None))
     assert jnp.sum(run.impulse > 0) >= 5
@@ -150,7 +150,7 @@ def test_a_step_with_sparse_normals_is_one_with_dense_normals():
 @pytest.mark.full
 def test_a_side_may_be_open():
     system = dc.systems.balls(1, 1, box=(0.0, np.inf))
-    params = {"mass": jnp.ones(1), "radius": jnp.zeros(1), "gravity": jnp.array([-1.0]), "restitution": 1.0}
+    params = {"mass": np.ones(1), "radius": np.zeros(1), "gravity": np.array([-1.0]), "restitution": 1.0}
     run = dc.simulate(system, params, [0.5], [0.0], [0.0, 1.0, 2.0])
     # Falls for one second, rises for one.
     np.testing.assert_allclose(run.q[:, 0], [0.5, 0.0, 0.5], atol=1e-13)
@@ -169,7 +169,7 @@ def test_rows_of_balls_that_just_fit_in_single_precision():
     count, h = 64, np.float32(2e-3)
     system = dc.systems.balls(count, 3, box=(0.0, 1.0))
     ones = jnp.ones(count, np.float32)
-    params = {"mass": ones, "radius": 0.1 * ones, "gravity": jnp.array([0, 0, -9.81], np.float32), "restitution": 0.0}
+    params = {"mass": ones, "radius": 0.1 * ones, "gravity": np.array([0, 0, -9.81], np.float32), "restitution": 0.0}
     heights, *across = np.meshgrid(*[np.linspace(0.12, 0.88, 4)] * 3, indexing="ij")
     q0 = np.stack([*across, heights], -1).ravel().astype(np.float32)
     u0 = np.random.default_rng(0).normal(size=(8, q0.size)).astype(np.float32)

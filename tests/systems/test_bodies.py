@@ -43,9 +43,9 @@ def _planes(t, params):
     """One stands and one moves and tilts."""
     angle = params["tilt"] * t
     if params["gravity"].size == 2:
-        normals = jnp.stack([jnp.array([0.6, 0.8]), jnp.stack([jnp.sin(angle), jnp.cos(angle)])])
+        normals = jnp.stack([np.array([0.6, 0.8]), jnp.stack([jnp.sin(angle), jnp.cos(angle)])])
     else:
-        normals = jnp.stack([jnp.array([1.0, 2.0, 2.0]) / 3, jnp.stack([jnp.sin(angle), 0.0 * angle, jnp.cos(angle)])])
+        normals = jnp.stack([np.array([1.0, 2.0, 2.0]) / 3, jnp.stack([jnp.sin(angle), 0.0 * angle, jnp.cos(angle)])])
     return normals, jnp.stack([-0.5, params["lift"] * t])
 
 
@@ -129,7 +129,7 @@ def test_balls_as_bodies_are_the_balls_that_spin(dimension):
     count, radius = 3, [0.1, 0.2, 0.3]
     own = dc.systems.bodies([shapes.Ball(r) for r in radius], dimension, _planes, fixed=2, belt=_belt)
     other = dc.systems.balls(count, dimension, planes=_planes, fixed=2, belt=_belt, spin=True)
-    fixed = {"fixed_centre": jnp.asarray(np.eye(2, dimension)), "fixed_radius": jnp.array([0.2, 0.1])}
+    fixed = {"fixed_centre": jnp.asarray(np.eye(2, dimension)), "fixed_radius": np.array([0.2, 0.1])}
     params = _params(dimension, count, radius=jnp.asarray(radius), **fixed)
     q, u = _state(dimension, count, 2)
 
@@ -176,7 +176,7 @@ def test_a_ball_that_meets_a_box_pushes_and_rubs_with_equal_and_opposite_forces(
         found[order] = system.gap(0.0, at, params)[0], jnp.linalg.norm(system.slip(0.0, at, moving, params))
     np.testing.assert_allclose(found["box first"], found["ball first"], rtol=1e-13)
     system = dc.systems.bodies(box, dimension, fixed=1)
-    fixed = params | {"fixed_centre": jnp.asarray(other[None, :dimension]), "fixed_radius": jnp.array([0.15])}
+    fixed = params | {"fixed_centre": jnp.asarray(other[None, :dimension]), "fixed_radius": np.array([0.15])}
     fixed |= {"mass": params["mass"][:1]}
     np.testing.assert_allclose(system.gap(0.0, jnp.asarray(one), fixed)[0], found["box first"][0], rtol=1e-13)
 
@@ -213,10 +213,10 @@ def test_a_free_body_obeys_eulers_equations():
 
 @pytest.mark.full
 def test_sizes_that_are_parameters_have_derivatives():
-    floor = lambda t, p: (jnp.array([[0.0, 1.0]]), jnp.zeros(1))  # noqa: E731
+    floor = lambda t, p: (np.array([[0.0, 1.0]]), np.zeros(1))  # noqa: E731
     system = dc.systems.bodies(lambda p: [shapes.Box(p["a"], p["b"])], 2, floor)
     params = _params(2, 1, a=0.4, b=0.2)
-    q = jnp.array([0.0, 1.0, 0.3])
+    q = np.array([0.0, 1.0, 0.3])
     slope = jax.grad(lambda a: system.gap(0.0, q, params | {"a": a})[0])(0.4)
     np.testing.assert_allclose(slope, -np.sin(0.3) / 2, rtol=1e-14)
     turning = jax.grad(lambda b: system.mass(q, params | {"b": b})[2])(0.2)
@@ -245,10 +245,10 @@ def test_rotation_vectors_undo_rotations():
     unit = jnp.asarray(fitted[3] / np.linalg.norm(fitted[3]))
 
     def turned(w):
-        pose = jnp.concatenate([jnp.zeros(3), unit])
-        return unit + rate(dc.systems.bodies(WEDGE, 3), {}, pose, jnp.concatenate([jnp.zeros(3), w]))[3:]
+        pose = jnp.concatenate([np.zeros(3), unit])
+        return unit + rate(dc.systems.bodies(WEDGE, 3), {}, pose, jnp.concatenate([np.zeros(3), w]))[3:]
 
-    slope = jax.jacfwd(lambda w: poses.rotation_vector(unit, turned(w)))(jnp.zeros(3))
+    slope = jax.jacfwd(lambda w: poses.rotation_vector(unit, turned(w)))(np.zeros(3))
     np.testing.assert_allclose(slope, -np.eye(3), atol=1e-14)
     rotations = np.asarray(poses.rotation(np.hstack([np.zeros((20, 3)), fitted])))
     np.testing.assert_allclose(rotations @ rotations.swapaxes(1, 2), np.broadcast_to(np.eye(3), (20, 3, 3)), atol=1e-14)
@@ -331,11 +331,11 @@ def test_bad_input_is_refused_in_one_line(line, changes):
 @pytest.mark.full
 def test_notches_are_refused_only_beside_balls():
     arrow = shapes.Polygon([[0.3, 0.0], [-0.3, 0.2], [-0.1, 0.0], [-0.3, -0.2]])
-    params = PARAMS | {"gravity": jnp.zeros(2), "inertia": jnp.ones(1)}
-    _checked(params, jnp.zeros(3), jnp.zeros(3), arrow, 2, planes=lambda t, p: (jnp.eye(1, 2), -1.0))
-    fixed = {"fixed_centre": jnp.ones((1, 2)), "fixed_radius": 0.1 * jnp.ones(1)}
+    params = PARAMS | {"gravity": np.zeros(2), "inertia": np.ones(1)}
+    _checked(params, np.zeros(3), np.zeros(3), arrow, 2, planes=lambda t, p: (np.eye(1, 2), -1.0))
+    fixed = {"fixed_centre": np.ones((1, 2)), "fixed_radius": 0.1 * np.ones(1)}
     with pytest.raises(ValueError, match=r"shapes\[0\]: expected a Polygon with no notches where it meets balls"):
-        _checked(params | fixed, jnp.zeros(3), jnp.zeros(3), arrow, 2, fixed=1)
+        _checked(params | fixed, np.zeros(3), np.zeros(3), arrow, 2, fixed=1)
 
 
 @pytest.mark.full
@@ -343,11 +343,11 @@ def test_materials_and_functions_belong_to_their_surfaces():
     system = dc.systems.bodies(
         [shapes.Box(1, 1), shapes.Ball(0.5)],
         2,
-        lambda t, p: (jnp.eye(2), -9 * jnp.ones(2)),
+        lambda t, p: (np.eye(2), -9 * np.ones(2)),
         fixed=1,
         materials=[0, 1, 2, 0, 1],
     )
-    table = jnp.arange(9.0).reshape(3, 3)
+    table = np.arange(9.0).reshape(3, 3)
     table = table + table.T
     # Box on planes, ball on planes, box and ball, box and fixed ball, ball and fixed ball.
     pairs = [(0, 0)] * 4 + [(0, 1)] * 4 + [(1, 0), (1, 1), (0, 1), (0, 2), (1, 2)]

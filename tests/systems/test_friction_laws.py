@@ -12,13 +12,13 @@ from diffcontact.certify.singularity import Singularity
 from diffcontact.systems import laws
 
 # A disc of mass 1 and radius 0.5 on a floor; a law of the friction for each, by an exponent of the speed.
-FLOOR = {"planes": lambda t, params: (jnp.array([[0.0, 1.0]]), jnp.zeros(1))}
+FLOOR = {"planes": lambda t, params: (np.array([[0.0, 1.0]]), np.zeros(1))}
 DISC = dc.systems.balls(1, 2, spin=True, friction="linear", **FLOOR)
 R, E, MU, LOSS = 0.5, 0.6, 0.3, 0.04
 
 
 def params_of(**other):
-    given = {"mass": jnp.ones(1), "radius": jnp.full(1, R), "gravity": jnp.zeros(2)}
+    given = {"mass": np.ones(1), "radius": jnp.full(1, R), "gravity": np.zeros(2)}
     return given | {"restitution": E, "friction": MU, "friction_loss": LOSS} | other
 
 
@@ -39,7 +39,7 @@ def test_an_impact_has_the_friction_of_its_speed():
 
 @pytest.mark.full
 def test_what_lasts_has_the_friction_of_speed_zero():
-    params = params_of(gravity=jnp.array([0.0, -9.81]), restitution=0.0)
+    params = params_of(gravity=np.array([0.0, -9.81]), restitution=0.0)
     run = dc.simulate(DISC, params, [0.0, R, 0.0], [4.0, 0.0, 0.0], np.linspace(0, 0.2, 5), scheme=dc.EventTimed())
     assert run.status == dc.Status.OK
     np.testing.assert_allclose(run.u[:, 0], 4 - MU * 9.81 * run.t, rtol=1e-13)
@@ -54,8 +54,8 @@ def test_derivatives_through_bounces_are_those_of_the_law():
     def end(z):
         params = params_of(gravity=jnp.array([0.0, -g]), friction=z[0], friction_loss=z[1], restitution=E)
         q0 = jnp.stack([0.0, R + height + z[2], 0.0])
-        run = dc.simulate(DISC, params, q0, jnp.array([8.0, 0.0, 0.0]), times, scheme=dc.EventTimed())
-        return run.u[-1, jnp.array([0, 2])]
+        run = dc.simulate(DISC, params, q0, np.array([8.0, 0.0, 0.0]), times, scheme=dc.EventTimed())
+        return run.u[-1, np.array([0, 2])]
 
     def truth(z):
         speed = jnp.sqrt(2 * g * (height + z[2]))
@@ -73,7 +73,7 @@ def test_derivatives_through_bounces_are_those_of_the_law():
 def test_poissons_impact_has_the_friction_of_its_speed():
     """A box on its corner, slipping all through: the same as with the constant friction of that speed."""
     own, floor = (dc.shapes.Box([0.2, 0.1]),), FLOOR["planes"]
-    params = {"mass": jnp.ones(1), "gravity": jnp.zeros(2), "restitution": 0.5}
+    params = {"mass": np.ones(1), "gravity": np.zeros(2), "restitution": 0.5}
     angle = 0.5
     low = 0.1 * np.sin(angle) + 0.05 * np.cos(angle)
     q, u = [0.0, low, angle], [9.0, -2.0, 0.0]
@@ -151,6 +151,6 @@ def test_unknown_laws_are_refused():
 
 @pytest.mark.full
 def test_certify_names_where_friction_comes_to_nothing():
-    params = params_of(gravity=jnp.array([0.0, -9.81]), friction_loss=MU / np.sqrt(2 * 9.81))
+    params = params_of(gravity=np.array([0.0, -9.81]), friction_loss=MU / np.sqrt(2 * 9.81))
     found = dc.certify(DISC, params, [0.0, R + 1.0, 0.0], [8.0, 0.0, 0.0], np.linspace(0, 0.6, 7))
     assert Singularity.KINK in {finding.singularity for finding in found.findings}

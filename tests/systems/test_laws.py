@@ -49,7 +49,7 @@ def test_an_impact_has_the_restitution_of_its_speed():
     params = {"restitution": 0.5, "restitution_loss": 0.25, "mass_ratio": 1.0, "distance": 0.1}
     params |= {"tilt": 0.0, "sag": 0.0, "drag": 0.0}
     carts = dc.systems.carts(restitution="linear")
-    hit = jax.jit(jax.vmap(lambda u: dc.impact(carts, params, 0.0, jnp.array([0.0, 0.1]), u)))(
+    hit = jax.jit(jax.vmap(lambda u: dc.impact(carts, params, 0.0, np.array([0.0, 0.1]), u)))(
         np.array([[1.0, 0.0], [0.4, 0.0]])
     )
     after = np.asarray(hit.u + hit.jump)
@@ -71,7 +71,7 @@ def test_carts_and_a_ball_with_a_law():
     after = dc.simulate(carts, params, [0.0, 0.2], [1.0, 0.0], [0.0, 0.2]).u[-1]
     np.testing.assert_allclose(after[1] - after[0], 0.25, rtol=1e-12)
     ball = dc.systems.bouncing_ball(2, restitution="power")
-    falling = {"gravity": 10.0, "drag": 0.0, "floor": 5.0, "floor_drift": 0.0, "apexes": jnp.array([1.5])}
+    falling = {"gravity": 10.0, "drag": 0.0, "floor": 5.0, "floor_drift": 0.0, "apexes": np.array([1.5])}
     law = {"restitution": 0.5, "restitution_exponent": 0.5, "reference_speed": 10.0}
     # It lands at 10 m/s after 1 s, where e = 1/2, and at 5 m/s after 2 s, where e = 1/2 sqrt(2).
     run = dc.simulate(ball, falling | law, [0.0], [0.0], np.linspace(0.0, 2.5, 26))
@@ -82,10 +82,10 @@ def test_carts_and_a_ball_with_a_law():
 def test_materials_and_a_cell_list():
     """Two balls on a floor, each pair of materials with a line of its own; with a cell list it is the same motion."""
     options = {"box": (np.array([-9.0, 0.0]), np.array([9.0, 9.0])), "materials": [0, 1, 1, 1, 1, 1]}
-    params = {"mass": jnp.ones(2), "radius": jnp.full(2, 0.1), "gravity": jnp.array([0.0, -9.81])}
+    params = {"mass": np.ones(2), "radius": np.full(2, 0.1), "gravity": np.array([0.0, -9.81])}
     params |= {
-        "restitution": jnp.array([[0.9, 0.8], [0.8, 0.7]]),
-        "restitution_loss": jnp.array([[0.0, 0.1], [0.1, 0.05]]),
+        "restitution": np.array([[0.9, 0.8], [0.8, 0.7]]),
+        "restitution_loss": np.array([[0.0, 0.1], [0.1, 0.05]]),
     }
     q0, u0, times = [0.0, 0.3, 1.0, 0.3], [1.0, 0.0, -1.0, 0.0], np.linspace(0.0, 0.6, 13)
     pairs, cells = (

@@ -306,7 +306,7 @@ def test_friction_of_a_joint_that_blows_or_drives_is_told_and_a_switch_is_at_its
             mass=lambda q, p: jnp.ones_like(q),
             restitution=lambda p: 0.0,
             joint_slip=lambda t, q, u, p: u[:, None],
-            joint_friction=lambda t, p: friction(t) * jnp.ones(1),
+            joint_friction=lambda t, p: friction(t) * np.ones(1),
         )
 
     times = [0.0, 0.5, 1.0]

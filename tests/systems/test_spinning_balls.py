@@ -24,7 +24,7 @@ def _planes(t, params):
     del t
     normals = np.array([[1.0, 2.0, 2.0], [0.0, 0.0, 1.0]]) / [[3.0], [1.0]]
     normals = normals if params["gravity"].size == 3 else np.array([[0.6, 0.8], [0.0, 1.0]])
-    return jnp.asarray(normals), jnp.array([-3.0, -2.0])
+    return jnp.asarray(normals), np.array([-3.0, -2.0])
 
 
 def _belt(t, params):
@@ -104,11 +104,11 @@ def test_the_slip_is_the_tangential_velocity_of_one_surface_on_the_other(dimensi
 def test_signs_of_the_slip_are_those_of_the_documentation():
     q, u = np.array([0.0, 0.0, 0.1, 0.3, 0.4, 0.2]), np.arange(1.0, 7.0)
     params = _params(2, 2) | {"radius": np.array([0.3, 0.2])}
-    floor = dc.systems.balls(2, 2, planes=lambda t, p: (jnp.array([[0.0, 1.0]]), jnp.zeros(1)), spin=True)
+    floor = dc.systems.balls(2, 2, planes=lambda t, p: (np.array([[0.0, 1.0]]), np.zeros(1)), spin=True)
     along = np.array([-0.8, 0.6])
     expected = [1 + 0.3 * 3, 4 + 0.2 * 6, np.array([3.0, 3.0]) @ along - 0.3 * 3 - 0.2 * 6]
     np.testing.assert_allclose(np.asarray(jax.jit(floor.slip)(0.0, q, u, params))[:, 0], expected, rtol=1e-15)
-    ground = dc.systems.balls(1, 3, planes=lambda t, p: (jnp.array([[0.0, 0.0, 1.0]]), jnp.zeros(1)), spin=True)
+    ground = dc.systems.balls(1, 3, planes=lambda t, p: (np.array([[0.0, 0.0, 1.0]]), np.zeros(1)), spin=True)
     ball = np.array([0.0, 0.0, 0.3, 1.0, 0.0, 0.0, 0.0])
     # v + w x (-r z), along x and y.
     np.testing.assert_allclose(
@@ -344,11 +344,11 @@ def test_what_turns_about_one_axis_is_exact_at_every_step():
     @jax.jit
     @jax.vmap
     def end(rate):
-        start = jnp.zeros(7).at[3].set(1.0), jnp.concatenate([jnp.zeros(3), rate * axis])
+        start = np.zeros(7).at[3].set(1.0), jnp.concatenate([np.zeros(3), rate * axis])
         run = dc.simulate(ball, params, *start, times)
         return run.q[-1, 3:], run.status
 
-    rates = jnp.array([1.0, 20.0, 200.0])
+    rates = np.array([1.0, 20.0, 200.0])
     q, status = end(rates)
     half = np.asarray(rates)[:, None] / 2
     assert not status.any()

@@ -44,7 +44,8 @@ CASES = {
     "coulomb/driven_block": (1e-2, 4, 1e-8, 3e-8),
     "coulomb/ladder": (1e-2, 6, 1e-10, 1e-10),
 }
-QUICK = ("exact/two_balls_box_2d", "hybrid/table_chatter", "coulomb/disc_superball", "coulomb/driven_block")
+# Of orders that the zoo's models do not run with, one that bounces and one that rubs.
+QUICK = ("hybrid/table_chatter", "coulomb/driven_block")
 
 
 def _problem(case, theta):
@@ -68,7 +69,7 @@ def test_the_references(reference, case):
     def ended(theta, until, count):
         def end(theta):
             system, *given = _problem(case, theta)
-            times = jnp.stack([jnp.zeros(()), until])
+            times = jnp.stack([np.zeros(()), until])
             run = dc.simulate(system, *given, times, scheme=EventTimed(order=order), substeps=count)
             state = jnp.concatenate([run.q[-1], run.u[-1]])
             return state, (state, run.status)

@@ -11,17 +11,17 @@ import diffcontact as dc
 BLOCK = dc.System(
     gap=lambda t, q, p: jnp.stack([q[1], -q[0]]),
     force=lambda t, q, u, p: jnp.stack([0.0 * t, p["weight"] * jnp.expm1(p["growth"] * (t - p["lifts"]))]),
-    mass=lambda q, p: jnp.ones(2),
+    mass=lambda q, p: np.ones(2),
     restitution=lambda p: 0.0,
     slip=lambda t, q, u, p: jnp.stack([u[0] - p["belt"] + p["slows"] * t**2, u[1]])[:, None],
-    friction=lambda p: jnp.array([1.0, 0.0]) * p["mu"],
+    friction=lambda p: np.array([1.0, 0.0]) * p["mu"],
 )
 
 
 @pytest.fixture(scope="module")
 def program():
     def run(params):
-        end = dc.simulate(BLOCK, params, jnp.zeros(2), jnp.zeros(2), jnp.linspace(0.0, 1.0, 11))
+        end = dc.simulate(BLOCK, params, np.zeros(2), np.zeros(2), np.linspace(0.0, 1.0, 11))
         return end.q[-1], end.u[-1], end.status
 
     return jax.jit(jax.vmap(run))

@@ -40,6 +40,7 @@ def test_energy_is_kept_to_second_order_and_taken_by_restitution():
     assert np.all(np.diff(_energy(found["e = 0.5"])) < 1e-4)
 
 
+@pytest.mark.full
 def test_fourth_order(reference):
     """At steps of 5 ms and half of it: the errors of 1e-6 of second order are of 1e-9 here."""
     reference_ = references.REFERENCES["double_pendulum_wall"]

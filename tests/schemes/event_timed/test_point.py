@@ -85,6 +85,7 @@ def test_reverse_mode_is_the_transpose_of_forward_mode(motions):
         np.testing.assert_allclose(found, ahead, atol=1e-12, err_msg=parameter)
 
 
+@pytest.mark.full
 def test_single_precision(motions):
     found = run(zoo.POINT, {name: row for name, (row, _) in CLOSED_FORMS.items()}, derivative=False, single=True)
     for name, motion in found.items():

@@ -7,14 +7,16 @@ import pytest
 
 import diffcontact as dc
 
+pytestmark = pytest.mark.full
+
 # q = (x, y) of the first block, then of the second, which is at rest 1 m to the right on a spring of its own.
 BLOCKS = dc.System(
     gap=lambda t, q, p: jnp.stack([q[1], q[3], q[0] + p["stop"], q[2] - q[0], p["stop"] + 1 - q[2]]),
     force=lambda t, q, u, p: jnp.stack([-p["stiffness"] * q[0], -9.81, -p["stiffness"] * (q[2] - 1), -9.81]),
-    mass=lambda q, p: jnp.array([1.0, 1.0, 2.0, 2.0]),
-    restitution=lambda p: jnp.array([0.0, 0.0, 1.0, 1.0, 1.0]) * p["restitution"],
-    slip=lambda t, q, u, p: jnp.stack([u[0] - p["belt"], u[2] - p["belt"], *jnp.zeros(3)])[:, None],
-    friction=lambda p: jnp.array([1.0, 1.0, 0.0, 0.0, 0.0]) * p["friction"],
+    mass=lambda q, p: np.array([1.0, 1.0, 2.0, 2.0]),
+    restitution=lambda p: np.array([0.0, 0.0, 1.0, 1.0, 1.0]) * p["restitution"],
+    slip=lambda t, q, u, p: jnp.stack([u[0] - p["belt"], u[2] - p["belt"], *np.zeros(3)])[:, None],
+    friction=lambda p: np.array([1.0, 1.0, 0.0, 0.0, 0.0]) * p["friction"],
 )
 
 
@@ -34,14 +36,14 @@ def program():
         def end(speed):
             u0 = jnp.stack([speed, 0.0, -speed, 0.0])
             run = dc.simulate(
-                BLOCKS, params, jnp.array([0.0, 0.0, 1.0, 0.0]), u0, jnp.array([0.0, 0.5, 1.5]), substeps=steps
+                BLOCKS, params, np.array([0.0, 0.0, 1.0, 0.0]), u0, np.array([0.0, 0.5, 1.5]), substeps=steps
             )
             return jnp.concatenate([run.q[-1], run.u[-1]]), run.status
 
         return jax.jvp(end, (speed,), (jnp.ones_like(speed),), has_aux=True)
 
     given = params, rng.uniform(-0.5, 0.5, 16)
-    lowered = jax.jit(jax.vmap(moved, (0, 0, None))).lower(*given, jnp.array(1))
+    lowered = jax.jit(jax.vmap(moved, (0, 0, None))).lower(*given, np.array(1))
     compiled = lowered.compile()
     return lowered, lambda steps: jax.tree.map(np.asarray, compiled(*given, jnp.array(steps)))
 
