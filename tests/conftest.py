@@ -46,7 +46,7 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 LONG_EXAMPLES = [
     ROOT / "diffcontact" / f"{name}.py"
     for name in (
-        *("certify/certificate", "ensemble", "hypotheses", "sensitivity"),
+        *("certify/certificate", "ensemble", "hypotheses", "sensitivity", "trajectory"),
         *("identify/experiment/design", "identify/impact_law", "systems/mechanism"),
     )
 ]

@@ -233,9 +233,11 @@ class Truncation:
             order: as in `after`.
 
         Example:
-            >>> rest = Truncation.nothing(jnp.zeros(2), jnp.zeros(2))
-            >>> swinging = replace(rest, error=jnp.array([0.1, 0.0]), way=jnp.array([1.0, 1.0]))
-            >>> [Status(int(swinging.status(jnp.ones(2), jnp.ones(2), jnp.ones(2), order))).name for order in (2, 4)]
+            >>> import jax, numpy as np
+            >>> rest = Truncation.nothing(np.zeros(2), np.zeros(2))
+            >>> swinging = replace(rest, error=np.array([0.1, 0.0]), way=np.ones(2))
+            >>> found = jax.jit(lambda: [swinging.status(*np.ones((3, 2)), order) for order in (2, 4)])()
+            >>> [Status(int(status)).name for status in found]
             ['TOO_COARSE', 'OK']
         """
         weight = root_of_diagonal(mass) * self.way

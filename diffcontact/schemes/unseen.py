@@ -78,11 +78,11 @@ class Unseen:
         """(d,) whether that is a large share.
 
         Example:
-            >>> for hertz in (1.0, 50.0):
-            ...     shaken = lambda t: jnp.sin(2 * jnp.pi * hertz * t + jnp.ones(1))
-            ...     print(Unseen.nothing(jnp.zeros(1)).after(shaken, 0.0, 0.02, ENDS).large)
-            [False]
-            [ True]
+            >>> def shaken(hertz):
+            ...     force = lambda t: jnp.sin(2 * jnp.pi * hertz * t + jnp.ones(1))
+            ...     return Unseen.nothing(jnp.zeros(1)).after(force, 0.0, 0.02, ENDS).large
+            >>> [jax.jit(shaken)(hertz).item() for hertz in (1.0, 50.0)]
+            [False, True]
         """
         return self.missed > MOST_UNSEEN * self.felt
 

@@ -87,13 +87,20 @@ def solved(name, columns, size, rng, shared=((0, 0), (None, 0), (0, None))):
 
     # Rounding of systems whose condition is below 100.
     tolerance = 1e-11
-    for axes in shared:
-        args = [x if axis == 0 else x[0] for x, axis in zip((A, b, dA, db), axes * 2, strict=True)]
-        for missed in jax.jit(jax.vmap(one, (*axes * 2, 0)))(*args, back):
-            assert np.max(np.abs(missed)) < tolerance
-    # Lanes of lanes: the first are those of the plain ones, too.
-    twice = np.asarray(jax.jit(jax.vmap(jax.vmap(solve)))(np.stack([A, A + 1]), np.stack([b, b])))
-    assert np.max(np.abs(twice[1] - np.asarray(jax.jit(jax.vmap(solve))(A + 1, b)))) < tolerance
+
+    @jax.jit
+    def missed(lanes, back):
+        """By each kind of sharing, and by lanes of lanes, of which the first are those of the plain ones, too."""
+        by_sharing = []
+        for axes in shared:
+            args = [x if axis == 0 else x[0] for x, axis in zip(lanes, axes * 2, strict=True)]
+            by_sharing.append(jax.vmap(one, (*axes * 2, 0))(*args, back))
+        A, b = lanes[:2]
+        twice = jax.vmap(jax.vmap(solve))(jnp.stack([A, A + 1]), jnp.stack([b, b]))
+        return by_sharing, twice[1] - jax.vmap(solve)(A + 1, b)
+
+    for each in jax.tree.leaves(missed((A, b, dA, db), back)):
+        assert np.max(np.abs(each)) < tolerance
 
 
 THEIRS = SimpleNamespace(

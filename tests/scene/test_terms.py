@@ -49,6 +49,7 @@ def test_a_term_that_was_set_free_is_told_in_one_line_and_stored(tilted, tmp_pat
     assert again.verdict.freed == (told,)
 
 
+@pytest.mark.full
 def test_as_written_nothing_is_set_free(tmp_path):
     study, _ = drafted(tmp_path, "tilt", 'terms = "as written"')
     result = study.fit()
@@ -67,6 +68,7 @@ def test_on_a_level_table_nothing_is_set_free(tmp_path):
     assert low <= truth["restitution"] <= high
 
 
+@pytest.mark.full
 def test_a_film_of_air_that_the_scene_does_not_name_is_set_free(tmp_path):
     study, truth = drafted(tmp_path, "drag")
     study, result = study.selected()

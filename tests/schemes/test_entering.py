@@ -46,6 +46,11 @@ SYSTEM = dc.System(ring, lambda t, q, u, p: np.zeros(2), lambda q, p: np.ones(2)
 ANGLE, H = 0.05, 0.1
 
 
+@jax.jit
+def enters(begin, end, velocity):
+    return enters_closed(SYSTEM, None, 0.0, H, State(begin, velocity), State(end, velocity))
+
+
 @pytest.mark.parametrize(
     ("begin", "end", "velocity", "told"),
     [
@@ -60,6 +65,5 @@ ANGLE, H = 0.05, 0.1
     ],
 )
 def test_a_velocity_into_a_gap_that_stays_closed_is_told(begin, end, velocity, told):
-    before, after = (State(jnp.array(q), jnp.array(velocity)) for q in (begin, end))
-    found = int(enters_closed(SYSTEM, None, 0.0, H, before, after))
+    found = int(enters(*(np.array(x) for x in (begin, end, velocity))))
     assert found == (Status.TOO_COARSE if told else Status.OK)

@@ -81,7 +81,7 @@ def test_gaps_and_slips_on_planes_are_those_of_the_material_points(dimension):
     found = [shape for shape, _ in SURFACES[dimension]]
     count, t = len(found), 0.3
     system = dc.systems.bodies(found, dimension, _planes, belt=_belt, pairs=False)
-    params = _params(dimension, count, inertia=jnp.ones(count))
+    params = _params(dimension, count, inertia=np.ones(count))
     q, u = _state(dimension, count, 1)
 
     @jax.jit
@@ -95,10 +95,15 @@ def test_gaps_and_slips_on_planes_are_those_of_the_material_points(dimension):
 
     told, (normals, offsets), (moved, lifted), (here, there), belts = jax.tree.map(np.asarray, seen(t, q, u, params))
     gap, slip, opening, frames = told
-    placed = jax.jit(poses.placed)
-    row = 0
-    for body, (_, points) in enumerate(SURFACES[dimension]):
-        now, soon = (np.asarray(placed(points, pose[body])) for pose in (here, there))
+    row, surfaces = 0, [points for _, points in SURFACES[dimension]]
+
+    @jax.jit
+    def carry(*moments):
+        return [[poses.placed(points, at[body]) for at in moments] for body, points in enumerate(surfaces)]
+
+    carried = carry(here, there)
+    for body, (points, places) in enumerate(zip(surfaces, carried, strict=True)):
+        now, soon = map(np.asarray, places)
         height = now @ normals.T - offsets
         speed = (soon @ moved.T - lifted - height) / 1e-6
         for plane in range(2):
@@ -129,8 +134,8 @@ def test_balls_as_bodies_are_the_balls_that_spin(dimension):
     count, radius = 3, [0.1, 0.2, 0.3]
     own = dc.systems.bodies([shapes.Ball(r) for r in radius], dimension, _planes, fixed=2, belt=_belt)
     other = dc.systems.balls(count, dimension, planes=_planes, fixed=2, belt=_belt, spin=True)
-    fixed = {"fixed_centre": jnp.asarray(np.eye(2, dimension)), "fixed_radius": np.array([0.2, 0.1])}
-    params = _params(dimension, count, radius=jnp.asarray(radius), **fixed)
+    fixed = {"fixed_centre": np.eye(2, dimension), "fixed_radius": np.array([0.2, 0.1])}
+    params = _params(dimension, count, radius=np.asarray(radius), **fixed)
     q, u = _state(dimension, count, 2)
 
     @jax.jit
@@ -189,25 +194,31 @@ def test_a_free_body_obeys_eulers_equations():
     system = dc.systems.bodies([WEDGE, shapes.Box(1, 2, 3)], 3, pairs=False)
     q, u = _state(3, 2, 5)
     params = _params(3, 2, inertia=full)
-    a = np.asarray(jax.jit(lambda p, q, u: acceleration(system, p, 0.0, q, u))(params, q, u)).reshape(2, 6)
-    turned = np.asarray(jax.jit(lambda q: poses.rotation(poses.of_bodies(q, 3)))(q))
+    principal = params | {"inertia": moments}
+    straight = params | {"inertia": np.stack([np.diag(each) for each in moments])}
+    alike, same = (params | {"inertia": np.full((2, *more), 0.7)} for more in ((), (3,)))
+    uniform = _params(3, 2, mass=np.array([2.0, 3.0]))
+
+    @jax.jit
+    def of_all(q, u):
+        masses = [system.mass(q, each) for each in (principal, straight, alike, same, uniform)]
+        forces = [system.force(0.0, q, u, each) for each in (alike, same)]
+        return acceleration(system, params, 0.0, q, u), poses.rotation(poses.of_bodies(q, 3)), masses, forces
+
+    a, turned, masses, forces = jax.tree.map(np.asarray, of_all(q, u))
+    a = a.reshape(2, 6)
     w = np.asarray(u).reshape(2, 6)[:, 3:]
     for body in range(2):
         # J w' + w x J w = 0 in the body's frame, where R^T w changes by R^T w'.
         own, alpha = turned[body].T @ w[body], turned[body].T @ a[body, 3:]
         np.testing.assert_allclose(full[body] @ alpha, -np.cross(own, full[body] @ own), atol=1e-13)
         np.testing.assert_allclose(a[body, :3], params["gravity"], rtol=1e-13)
-    principal = params | {"inertia": moments}
-    straight = params | {"inertia": np.stack([np.diag(each) for each in moments])}
-    mass_of = jax.jit(system.mass)
-    np.testing.assert_allclose(mass_of(q, principal), mass_of(q, straight), atol=1e-14)
+    np.testing.assert_allclose(masses[0], masses[1], atol=1e-14)
     # Bodies whose axes are all alike have a diagonal mass matrix and no gyroscopic torque.
-    alike, same = (params | {"inertia": np.full((2, *more), 0.7)} for more in ((), (3,)))
-    np.testing.assert_allclose(np.diag(mass_of(q, alike)), mass_of(q, same), atol=1e-14)
-    force_of = jax.jit(system.force)
-    np.testing.assert_allclose(force_of(0.0, q, u, alike), force_of(0.0, q, u, same), atol=1e-14)
+    np.testing.assert_allclose(np.diag(masses[2]), masses[3], atol=1e-14)
+    np.testing.assert_allclose(*forces, atol=1e-14)
     # Homogeneous, without any inertia: that of the shapes.
-    mass = np.asarray(mass_of(q, _params(3, 2, mass=np.array([2.0, 3.0]))))
+    mass = masses[4]
     np.testing.assert_allclose(np.linalg.eigvalsh(mass[9:, 9:]), np.sort(3 * np.array([13, 10, 5]) / 12), rtol=1e-13)
 
 

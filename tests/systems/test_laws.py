@@ -31,15 +31,17 @@ def test_formula_bounds_and_derivatives(law):
     function = restitution(law)
 
     @jax.jit
-    def told(params, speeds, anywhere):
+    def told(params, speeds, everywhere):
         def of(params, speed):
             return jnp.broadcast_to(function(params) if law == "constant" else function(params, speed), speed.shape)
 
-        return of(params, speeds), of(params, approach(-anywhere)), jax.jacfwd(of)(params, approach(-anywhere))
+        return [
+            (of(params, speeds), of(params, approach(-anywhere)), jax.jacfwd(of)(params, approach(-anywhere)))
+            for anywhere in everywhere
+        ]
 
-    for dtype in (np.float32, np.float64):
-        anywhere = np.array([0.0, 1e-12, 1e-3, 0.4, 3.0, 1e6], dtype)
-        formula, e, derivatives = told(PARAMS, SPEEDS, anywhere)
+    everywhere = [np.array([0.0, 1e-12, 1e-3, 0.4, 3.0, 1e6], dtype) for dtype in (np.float32, np.float64)]
+    for formula, e, derivatives in told(PARAMS, SPEEDS, everywhere):
         np.testing.assert_allclose(formula, TRUTH[law], rtol=1e-12)
         assert np.all((np.asarray(e) >= 0) & (np.asarray(e) <= 1))
         assert all(np.all(np.isfinite(derivative)) for derivative in derivatives.values())

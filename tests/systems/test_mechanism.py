@@ -63,28 +63,43 @@ def made(text, **options):
 def state(system, seed=0):
     rng = np.random.default_rng(seed)
     q = rng.normal(size=system.q0.size)
-    return (q if system.normalise is None else np.asarray(jax.jit(system.normalise)(q))), rng.normal(
-        size=system.model.tree.velocities
-    )
+    return _normalised(system, q), rng.normal(size=system.model.tree.velocities)
+
+
+def _normalised(system, q):
+    """The coordinates with quaternions of length 1."""
+    return q if system.normalise is None else np.asarray(jax.jit(system.normalise)(q))
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_mass_forces_and_poses_are_those_of_mujoco(name):
     system, m = made(MODELS[name])
     control = np.array([0.9, -0.4])[: m.nu]
-    mass, force, poses = jax.jit(system.mass), jax.jit(system.force), jax.jit(system.body_poses)
-    for seed in range(3):
-        (q, u), d = state(system, seed), mujoco.MjData(m)
+    rng, d = np.random.default_rng(0), mujoco.MjData(m)
+
+    @jax.jit
+    def found_at(q, u):
+        q = q if system.normalise is None else system.normalise(q)
+        given = {"control": control}
+        rate = u if system.rate is None else system.rate(q, u, {})
+        return q, system.mass(q, {}), system.force(0.0, q, u, given), system.body_poses(q), rate
+
+    for _ in range(3):
+        u = rng.normal(size=m.nv)
+        q, mass, force, poses, rate = map(np.asarray, found_at(rng.normal(size=m.nq), u))
         d.qpos[:], d.qvel[:], d.ctrl[:] = q, u, control
         mujoco.mj_forward(m, d)
         expected = np.stack([_times_mass(m, d, e) for e in np.eye(m.nv)])
-        np.testing.assert_allclose(mass(q, {}), expected, atol=1e-13)
+        np.testing.assert_allclose(mass, expected, atol=1e-13)
         forces = d.qfrc_passive + d.qfrc_actuator - d.qfrc_bias
-        np.testing.assert_allclose(force(0.0, q, u, {"control": control}), forces, atol=1e-12)
+        np.testing.assert_allclose(force, forces, atol=1e-12)
+        before, after, h = q.copy(), q.copy(), 1e-6
+        mujoco.mj_integratePos(m, before, u, -h)
+        mujoco.mj_integratePos(m, after, u, h)
+        np.testing.assert_allclose(rate, (after - before) / (2 * h), atol=1e-8)
         moving = m.body_weldid > 0
-        found = np.asarray(poses(q))
-        np.testing.assert_allclose(found[:, :3], d.xpos[moving], atol=1e-13)
-        along = np.sum(found[:, 3:] * d.xquat[moving], axis=1)
+        np.testing.assert_allclose(poses[:, :3], d.xpos[moving], atol=1e-13)
+        along = np.sum(poses[:, 3:] * d.xquat[moving], axis=1)
         np.testing.assert_allclose(np.abs(along), 1.0, atol=1e-13)
 
 
@@ -94,24 +109,21 @@ def _times_mass(m, d, vector):
     return found
 
 
-def test_rates_and_longer_moves_are_those_of_mujoco():
+def test_longer_moves_are_those_of_mujoco():
     system, m = made(CHAIN)
     q, u = state(system)
-    moved, h = q.copy(), 1e-6
+    moved = q.copy()
     mujoco.mj_integratePos(m, moved, u, 0.3)
-    np.testing.assert_allclose(jax.jit(system.advance)(q, u, 0.3, {}), moved, atol=1e-13)
-    before, after = q.copy(), q.copy()
-    mujoco.mj_integratePos(m, before, u, -h)
-    mujoco.mj_integratePos(m, after, u, h)
-    np.testing.assert_allclose(jax.jit(system.rate)(q, u, {}), (after - before) / (2 * h), atol=1e-8)
 
     @jax.jit
     def along(theta):
         velocity = system.dexpinv(theta, u, {})
         there, moving = jax.jvp(lambda theta: system.advance(q, theta, 1.0, {}), (theta,), (velocity,))
-        return moving, system.rate(there, u, {})
+        return system.advance(q, u, 0.3, {}), moving, system.rate(there, u, {})
 
-    np.testing.assert_allclose(*along(0.5 * u[::-1]), atol=1e-13)
+    found, *rates = along(0.5 * u[::-1])
+    np.testing.assert_allclose(found, moved, atol=1e-13)
+    np.testing.assert_allclose(*rates, atol=1e-13)
 
 
 def test_parameters_replace_numbers_of_the_file():
@@ -125,9 +137,14 @@ def test_parameters_replace_numbers_of_the_file():
     inertial = '<inertial mass=".7" pos="{} {} {}" diaginertia="{} {} {}"/>'.format(*centre, *inertia)
     text = CHAIN.replace(body, body + inertial).replace('damping=".001"', 'damping=".2"')
     changed, _ = made(text)
-    np.testing.assert_allclose(jax.jit(system.mass)(q, given), jax.jit(changed.mass)(q, {}), atol=1e-13)
-    force = jax.jit(system.force)(0.0, q, u, given)
-    np.testing.assert_allclose(force, jax.jit(changed.force)(0.0, q, u, {}), atol=1e-12)
+
+    @jax.jit
+    def both(given):
+        return [(of.mass(q, own), of.force(0.0, q, u, own)) for of, own in ((system, given), (changed, {}))]
+
+    (mass, force), (expected, forces) = both(given)
+    np.testing.assert_allclose(mass, expected, atol=1e-13)
+    np.testing.assert_allclose(force, forces, atol=1e-12)
     with pytest.raises(ValueError, match=r"params\['mass'\]: expected shape \(6,\), got \(2,\)"):
         jax.eval_shape(system.mass, q, {"mass": np.ones(2)})
     with pytest.raises(ValueError, match=r"index\('mass', 'wing'\): expected one of base, arm, rod"):
@@ -281,10 +298,18 @@ STOPPED = """<mujoco><option gravity="0 0 0"/><worldbody><body><joint name="hing
 <geom size=".1" pos="0 0 -1" mass="2"/></body></worldbody></mujoco>"""
 
 
+def test_a_hinge_has_stops():
+    system = dc.systems.mechanism(STOPPED, restitution={"hinge": 0.5})
+    assert system.names["contacts"] == ("hinge low", "hinge high")
+    gaps, e = jax.jit(lambda q: (system.gap(0.0, q, {}), system.restitution({})))(np.array([0.2]))
+    np.testing.assert_allclose(gaps, [0.2 + np.pi / 2, np.pi / 6 - 0.2], atol=1e-15)
+    np.testing.assert_array_equal(e, 0.5)
+
+
+@pytest.mark.full
 def test_a_hinge_bounces_between_its_stops():
     """At constant rates 2 and -2 e rad/s."""
     system = dc.systems.mechanism(STOPPED, restitution={"hinge": 0.5})
-    assert system.names["contacts"] == ("hinge low", "hinge high")
     times, high = np.array([0.0, 0.2, 0.5]), np.pi / 6
 
     def end(e):
@@ -298,24 +323,48 @@ def test_a_hinge_bounces_between_its_stops():
     assert status == Status.OK
 
 
-def test_friction_of_a_joint_that_blows_or_drives_is_told_and_a_switch_is_at_its_break():
-    def rotor(friction):
-        return dc.System(
-            gap=lambda t, q, p: jnp.zeros(0, q.dtype),
-            force=lambda t, q, u, p: jnp.zeros_like(u),
-            mass=lambda q, p: jnp.ones_like(q),
-            restitution=lambda p: 0.0,
-            joint_slip=lambda t, q, u, p: u[:, None],
-            joint_friction=lambda t, p: friction(t) * np.ones(1),
-        )
+def test_dry_friction_of_joints_by_hand_is_told_where_it_blows_or_drives_and_switches_at_its_break():
+    """A wheel, whose friction is a + b t, from the break on c, and a blow of 20 N m at 0.137 s."""
 
-    times = [0.0, 0.5, 1.0]
-    struck = rotor(lambda t: 20.0 * jnp.exp(-(((t - 0.137) / 0.04) ** 2)))
-    assert dc.simulate(struck, {}, [0.0], [5.0], times, substeps=1).status == Status.TOO_COARSE
-    assert dc.simulate(rotor(lambda t: 1 - 1.5 * t), {}, [0.0], [5.0], times).status == Status.BAD_INPUT
-    run = dc.simulate(rotor(lambda t: jnp.where(t < 0.3, 1.0, 3.0)), {}, [0.0], [5.0], times, breaks=[0.3])
-    np.testing.assert_allclose(run.u[-1], 5.0 - 0.3 - 3.0 * 0.7, atol=1e-12)
-    assert run.status == Status.OK
+    def friction(t, p):
+        blow = p["blow"] * jnp.exp(-(((t - 0.137) / 0.04) ** 2))
+        return jnp.stack([jnp.where(t < p["switch"], p["first"] + p["grows"] * t + blow, p["then"])])
+
+    wheel = dc.System(
+        gap=lambda t, q, p: jnp.zeros(0, q.dtype),
+        force=lambda t, q, u, p: jnp.zeros_like(u),
+        mass=lambda q, p: np.ones(1),
+        restitution=lambda p: 0.0,
+        joint_slip=lambda t, q, u, p: u[:, None],
+        joint_friction=friction,
+    )
+    never = {"first": 1.0, "grows": 0.0, "switch": 2.0, "then": 0.0, "blow": 0.0, "speed": 5.0}
+    rows = [
+        never | {"switch": 0.3, "then": 3.0},
+        never | {"speed": 0.5},
+        never | {"first": 0.0, "blow": 20.0},
+        never | {"grows": -1.5},
+    ]
+    lanes = {name: np.array([row[name] for row in rows]) for name in never}
+
+    @jax.jit
+    @jax.vmap
+    def ended(params):
+        def end(params):
+            times = np.array([0.0, 0.5, 1.0])
+            u0, breaks = jnp.stack([params["speed"]]), jnp.stack([params["switch"]])
+            run = dc.simulate(wheel, params, np.zeros(1), u0, times, breaks=breaks)
+            return jnp.concatenate([run.q[-1], run.u[-1]]), run.status
+
+        along = {name: jnp.asarray(float(name == "first")) for name in params}
+        return jax.jvp(end, (params,), (along,), has_aux=True)
+
+    end, slope, status = map(np.asarray, ended(lanes))
+    assert status.tolist() == [Status.OK, Status.OK, Status.TOO_COARSE, Status.BAD_INPUT]
+    np.testing.assert_allclose([end[0, 1], slope[0, 1]], [5.0 - 0.3 - 3.0 * 0.7, -0.3], atol=1e-12)
+    # At rest after I w^2 / (2 F).
+    np.testing.assert_allclose(end[1], [0.125, 0.0], atol=1e-12)
+    np.testing.assert_allclose(slope[1], [-0.125, 0.0], atol=1e-11)
 
 
 RUBBING = """<mujoco><worldbody><geom name="floor" type="plane" size="9 9 1"/>
@@ -325,11 +374,19 @@ RUBBING = """<mujoco><worldbody><geom name="floor" type="plane" size="9 9 1"/>
 <geom type="box" size=".1 .1 .1" mass="3" contype="0" conaffinity="0"/></body></worldbody></mujoco>"""
 
 
-def test_dry_friction_in_a_joint_stops_it_beside_a_contact_that_slides():
-    """A foot slides v^2 / (2 mu g), a wheel turns I w^2 / (2 F), each to rest."""
+def test_dry_friction_of_a_file_is_that_of_its_joint():
     system = dc.systems.mechanism(RUBBING)
     assert (system.names["frictionloss"], system.defaults["frictionloss"]) == (("dry",), 0.3)
     assert dc.systems.mechanism(RUBBING, frictionloss={"along": 0.0}).names["frictionloss"] == ("along", "dry")
+    u = np.array([1.0, 2.0, 3.0])
+    slip, loss = jax.jit(lambda u: (system.joint_slip(0.0, u, u, {}), system.joint_friction(0.0, {})))(u)
+    assert (slip.tolist(), loss.tolist()) == ([[3.0]], [0.3])
+
+
+@pytest.mark.full
+def test_dry_friction_in_a_joint_stops_it_beside_a_contact_that_slides():
+    """A foot slides v^2 / (2 mu g), a wheel turns I w^2 / (2 F), each to rest."""
+    system = dc.systems.mechanism(RUBBING)
 
     def end(mu, loss):
         params = {"friction": mu, "frictionloss": loss}

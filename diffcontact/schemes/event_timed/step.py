@@ -486,7 +486,8 @@ class EventTimed(Scheme):
         >>> params = dict(mass=jnp.ones(1), radius=jnp.zeros(1), gravity=-9.81 * jnp.ones(1), restitution=0.8)
         >>> times = jnp.linspace(0.0, 1.0, 11)
         >>> end = lambda height: dc.simulate(ball, params, height * jnp.ones(1), jnp.zeros(1), times).q[-1, 0]
-        >>> print(f"{end(1.0):.4f} {jax.jacfwd(end)(1.0):.4f}")  # one impact
+        >>> place, slope = jax.jit(lambda height: jax.jvp(end, (height,), (1.0,)))(1.0)  # one impact
+        >>> print(f"{place:.4f} {slope:.4f}")
         0.4680 1.3865
     """
 

@@ -57,8 +57,10 @@ def bounce(W: Array, w: Array, friction: Array, e: Array, law: str) -> Bounce:
     Example:
         A rod's end that slips, stops and sticks during compression: with e = 0 it would stay at rest.
 
-        >>> W = jnp.array([[2.0, 1.0], [1.0, 3.0]])
-        >>> bounce(W, jnp.array([-1.0, 0.1]), jnp.array(0.5), jnp.array(0.5), "poisson").impulse.round(4).tolist()
+        >>> import jax, numpy as np
+        >>> W = np.array([[2.0, 1.0], [1.0, 3.0]])
+        >>> struck = jax.jit(bounce, static_argnums=4)(W, np.array([-1.0, 0.1]), 0.5, 0.5, "poisson")
+        >>> np.asarray(struck.impulse).round(4).tolist()
         [0.93, -0.3433]
     """
     approaches = w[0] < 0
