@@ -35,6 +35,23 @@ def real_arrays(**values: Any) -> tuple[Array, ...]:
     return tuple(placed(array, dtype) for array in arrays)
 
 
+def require_shapes(**expected: tuple[Any, tuple[int, ...], str]) -> None:
+    """Refuse arrays of other shapes: by name an array, its shape, and what its entries are for.
+
+    Raises:
+        ValueError: one line that names what is wrong.
+
+    Example:
+        >>> require_shapes(b=(np.zeros(3), (2,), "one entry per row of G"))
+        Traceback (most recent call last):
+        ...
+        ValueError: b has the shape (3,); expected (2,), one entry per row of G
+    """
+    for name, (value, shape, meaning) in expected.items():
+        if jnp.shape(value) != shape:
+            raise ValueError(f"{name} has the shape {jnp.shape(value)}; expected {shape}, {meaning}")
+
+
 def placed(value: Any, dtype: Any = None) -> Array:
     """A value as an array of JAX's; `jnp.asarray` compiles a program for each shape, and this compiles none.
 

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from diffcontact.qp.rows.body_rows import Rows
+from diffcontact.qp.rows import Rows
 from diffcontact.status import Status
 from diffcontact.system import Params, System, approach, rate
 

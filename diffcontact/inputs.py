@@ -30,7 +30,7 @@ from diffcontact.arguments import placed, require_real
 from diffcontact.mapped_output import in_precision
 from diffcontact.numerics.compilation import jit_fast_compile
 from diffcontact.particle_line import ParticleLine
-from diffcontact.qp.rows import body_rows
+from diffcontact.qp.rows import product
 from diffcontact.requirements import require_values
 from diffcontact.schemes.scheme import Scheme
 from diffcontact.system import System, gap_motion
@@ -320,9 +320,9 @@ def _rates(system, params, t, q0, u0):
     """How fast the gaps, and the slips, change along some direction, by the system's rows and by its functions."""
     along, still = jnp.cos(jnp.arange(u0.size, dtype=u0.dtype)), jnp.zeros_like(u0)
     gap = [gap_motion(system, params, t, q0, velocity)[1] for velocity in (along, still)]
-    found = {"normals": (body_rows.product(system.normals(t, q0, params), along), gap[0] - gap[1])}
+    found = {"normals": (product(system.normals(t, q0, params), along), gap[0] - gap[1])}
     if system.tangents is not None:
-        rows = [body_rows.product(rows, along) for rows in system.tangents(t, q0, params)]
+        rows = [product(rows, along) for rows in system.tangents(t, q0, params)]
         slip = system.slip(t, q0, along, params) - system.slip(t, q0, still, params)
         found["tangents"] = (jnp.stack(rows, axis=1), slip)
     return found

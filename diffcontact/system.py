@@ -28,7 +28,7 @@ from jax import Array, lax
 
 from diffcontact.neighbours import AllContacts
 from diffcontact.numerics.mass import solve
-from diffcontact.qp.rows.body_rows import BodyRows, Rows, magnitudes
+from diffcontact.qp.rows import BodyRows, Rows, magnitudes
 from diffcontact.status import Status
 
 Params = Any

@@ -39,7 +39,7 @@ from problems import reference
 from qp_peers import OUTSIDE, by_boxcdqp, by_osqp, by_qpax, installed
 
 from diffcontact import qp
-from diffcontact.qp import native
+from diffcontact.qp import kernel
 from diffcontact.qp.active_set import solve_dual
 from diffcontact.qp.working_set import candidate_count
 
@@ -360,7 +360,7 @@ def main(arguments: list[str] | None = None) -> list[Row]:
     chosen = parser.parse_args(arguments)
 
     rows: list[Row] = []
-    print(f"project: {native.described()}\n{table(rows)}")
+    print(f"project: {kernel.described()}\n{table(rows)}")
     if chosen.smoke:
         rows += measure("built", built(), 8, np.float64, {"project": ours}, 0.1)
         print(table(rows))

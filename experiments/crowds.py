@@ -17,9 +17,9 @@
 #
 # `--scene heap --steps 150 --friction 0.5`: after 0.3 s a thousand spheres have a slope of 13 degrees, without friction
 # of 3. The residual of Coulomb's law stays below 1e-6 and the overlap below 1e-7 radii at every step. Steps take 2.8
-# times as long as those without friction (some 17 ms instead of 7); with `DIFFCONTACT_KERNEL=native` 13 to 19 ms
-# instead of 3 to 4. Where MuJoCo is installed, its C library steps through the same heap with an elliptic cone, by its
-# conjugate gradients and with contacts as stiff as the step allows: three times as fast, with overlaps of 0.18 radii.
+# times as long as those without friction (some 17 ms instead of 7). Where MuJoCo is installed, its C library steps
+# through the same heap with an elliptic cone, by its conjugate gradients and with contacts as stiff as the step allows:
+# three times as fast, with overlaps of 0.18 radii.
 # The heap goes on sinking, since nothing keeps spheres from rolling.
 # Between walls that are near, or on a floor of fixed balls, some steps of such a heap end at the iteration limit, with
 # residuals of 1e-5.
@@ -50,7 +50,7 @@ import diffcontact as dc
 from diffcontact.friction import slip_rows
 from diffcontact.neighbours import taken, with_room
 from diffcontact.qp.friction.law import natural_map
-from diffcontact.qp.rows.body_rows import product, squares, transposed_product
+from diffcontact.qp.rows import product, squares, transposed_product
 from diffcontact.status import Status
 from diffcontact.stepping import initial_state, one_step
 

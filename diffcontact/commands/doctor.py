@@ -23,7 +23,7 @@ from diffcontact.host.messages import say
 from diffcontact.host.progress import stage
 from diffcontact.host.versions import versions
 from diffcontact.numerics.devices import side_by_side
-from diffcontact.qp import native
+from diffcontact.qp import kernel
 from diffcontact.schemes import VelocityProjection
 from diffcontact.simulate import simulate
 from diffcontact.systems import balls
@@ -57,7 +57,7 @@ def doctor() -> ExitCode:
     for name, version in versions().items():
         say(f"{name:12} {version}")
     say(f"{'devices':12} {', '.join(str(device) for device in jax.devices())}")
-    say(f"{'projection':12} {native.described()}")
+    say(f"{'projection':12} {kernel.described()}")
     say(f"{'cache':12} {cache.described()}")
     dtype = jnp.result_type(float)
     say(f"{'precision':12} {dtype}, spacing of numbers at 1: {jnp.finfo(dtype).eps:.3g}")

@@ -26,7 +26,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from diffcontact.host.messages import shown
 from diffcontact.host.versions import versions
-from diffcontact.qp import native
+from diffcontact.qp import kernel
 
 # Tasks under way at a time: for each worker, so that none waits for the caller, and where their number is not known.
 _EACH, _UNKNOWN = 2, 16
@@ -106,7 +106,7 @@ class Conditions:
     def here(cls, devices: tuple[Any, ...]) -> Conditions:
         """Those of this thread, which may differ from another one's."""
         settings = tuple((name, getattr(jax.config, f"jax_{name}")) for name in _SETTINGS)
-        return cls(devices[0].platform, len(devices), native.ready(), _versions(), settings)
+        return cls(devices[0].platform, len(devices), kernel.ready(), _versions(), settings)
 
     @contextmanager
     def held(self) -> Iterator[tuple[Any, ...]]:
@@ -125,9 +125,9 @@ class Conditions:
             if len(devices) < self.devices:
                 told = f"{len(devices)} {self.platform} devices, expected {self.devices} as in the caller"
                 raise ValueError(f"the worker has {told}")
-            if native.ready() != self.kernel:
+            if kernel.ready() != self.kernel:
                 wanted = "native" if self.kernel else "jax"
-                raise ValueError(f"the worker projects otherwise; expected {native.VARIABLE}={wanted} as in the caller")
+                raise ValueError(f"the worker projects otherwise; expected {kernel.VARIABLE}={wanted} as in the caller")
             yield devices
 
 

@@ -1,11 +1,12 @@
 """The differentiable projection onto linear inequalities, in the metric of a mass matrix; contacts with friction."""
 
 from diffcontact.qp.box import BoxSolution, box
-from diffcontact.qp.friction.coulomb import CoulombProjection, coulomb
-from diffcontact.qp.matrix_free.coulomb_many import coulomb_many
-from diffcontact.qp.matrix_free.project_many import project_many
-from diffcontact.qp.projection import WORKING_SET, Projection, hold, project
-from diffcontact.qp.rows.body_rows import BodyRows
+from diffcontact.qp.friction.coulomb import coulomb
+from diffcontact.qp.many.coulomb_many import coulomb_many
+from diffcontact.qp.many.project_many import project_many
+from diffcontact.qp.projection import WORKING_SET, hold, project
+from diffcontact.qp.reaction import CoulombProjection, Projection, Reaction
+from diffcontact.qp.rows import BodyRows
 
 __all__ = [
     "WORKING_SET",
@@ -13,6 +14,7 @@ __all__ = [
     "BoxSolution",
     "CoulombProjection",
     "Projection",
+    "Reaction",
     "box",
     "coulomb",
     "coulomb_many",

@@ -23,8 +23,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from diffcontact.numerics.batching import any_lane, in_lanes
-from diffcontact.qp.rows.metric import dependence_tolerance
-from diffcontact.qp.rows.slots import NONE
+from diffcontact.qp.rows import NONE, dependence_tolerance
 
 
 @jax.tree_util.register_dataclass
@@ -96,7 +95,7 @@ def solve_dual(A, w0, tolerance, rank, any_rank=False) -> Iterate:
     rows = jnp.arange(count, dtype=jnp.int32)
     # Each row comes in and leaves a few times at most in practice; more pivots mean that rounding decides.
     limit = 10 * count + 20
-    dependent_below = dependence_tolerance(count, w0.dtype)
+    dependent_below = dependence_tolerance(count, float(jnp.finfo(w0.dtype).eps))
     at_once = pivots_at_once(count)
 
     def most_violated(point, working):

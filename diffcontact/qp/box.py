@@ -10,9 +10,9 @@ from jax import lax
 from jax.scipy.linalg import solve
 from jax.typing import ArrayLike
 
-from diffcontact.arguments import real_arrays
+from diffcontact.arguments import real_arrays, require_shapes
 from diffcontact.numerics.matmul_precision import full_precision_matmul
-from diffcontact.qp.native import find_working_set
+from diffcontact.qp.working_set import find_working_set
 from diffcontact.status import Status
 
 
@@ -67,7 +67,11 @@ def box(A: ArrayLike, b: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> BoxSo
     middle = jnp.where(crossed, (jnp.where(crossed, lower, 0) + jnp.where(crossed, upper, 0)) / 2, 0)
     lower, upper = jnp.where(crossed, middle, lower), jnp.where(crossed, middle, upper)
 
-    low, high, status = _active_bounds(*map(lax.stop_gradient, (A, b, lower, upper)))
+    fixed, shift, *bounds = map(lax.stop_gradient, (A, b, lower, upper))
+    rows = jnp.concatenate([jnp.eye(count, dtype=A.dtype), -jnp.eye(count, dtype=A.dtype)])
+    start = -solve(fixed, shift, assume_a="pos")
+    found = find_working_set(fixed, rows, jnp.concatenate([-bounds[0], bounds[1]]), start)
+    low, high = found.working[:count], found.working[count:]
     # Where -A^-1 b already is what a component is given, the working set names neither of its bounds.
     given = (lower == upper) & jnp.isfinite(lower)
     low = low | (given & ~high)
@@ -80,18 +84,9 @@ def box(A: ArrayLike, b: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> BoxSo
     x = x + solve(matrix, right - matrix @ x, assume_a="pos")
     x = jnp.where(free, x, bound)
     within = jnp.clip(lax.stop_gradient(x), lax.stop_gradient(lower), lax.stop_gradient(upper))
-    checked = _checked_kkt(A, b, x - within, within, low & ~given, high & ~given, status)
+    checked = _checked_kkt(A, b, x - within, within, low & ~given, high & ~given, found.status)
     status = jnp.where(jnp.any(crossed), Status.INFEASIBLE, checked)
     return BoxSolution(x=x + (within - lax.stop_gradient(x)), status=status.astype(jnp.int32))
-
-
-def _active_bounds(A, b, lower, upper):
-    count = b.shape[0]
-    identity = jnp.eye(count, dtype=A.dtype)
-    rows = jnp.concatenate([identity, -identity])
-    start = -solve(A, b, assume_a="pos")
-    found = find_working_set(A, rows, jnp.concatenate([-lower, upper]), start)
-    return found.working[:count], found.working[count:], found.status
 
 
 def _checked_kkt(A, b, excess, x, low, high, status):
@@ -114,9 +109,6 @@ def _checked(A, b, lower, upper):
     if b.ndim != 1:
         raise ValueError(f"b has the shape {b.shape}; expected (n,)")
     count = b.shape[0]
-    if A.shape != (count, count):
-        raise ValueError(f"A has the shape {A.shape}; expected ({count}, {count})")
-    for name, bound in (("lower", lower), ("upper", upper)):
-        if bound.shape != (count,):
-            raise ValueError(f"{name} has the shape {bound.shape}; expected ({count},)")
+    require_shapes(A=(A, (count, count), "a row and a column per entry of b"))
+    require_shapes(**{name: (x, b.shape, "as b") for name, x in (("lower", lower), ("upper", upper))})
     return A, b, lower, upper

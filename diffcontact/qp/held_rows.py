@@ -1,4 +1,14 @@
-"""The rows of a working set, factored once and solved for: A_WW = G_W M^-1 G_W^T = L L^T."""
+"""The projection onto rows that are held as equalities, and its derivative: one Cholesky factor on the working set.
+
+With the rows of the working set W independent, A_WW = G_W M^-1 G_W^T is regular and
+
+    l_W = -A_WW^-1 (G_W v + b_W),    u = v + M^-1 G_W^T l_W.
+
+Its derivative is a projection of the same form, linear in the tangents:
+
+    y  = v' + M^-1 (M' (v - u) + G'^T l),    r = G' u + b'
+    l' = -A_WW^-1 (G_W y + r_W),             u' = y + M^-1 G_W^T l'.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +20,23 @@ from jax import lax
 
 from diffcontact.numerics import linear
 from diffcontact.numerics import mass as mass_matrix
-from diffcontact.qp.rows.body_rows import dense, take
-from diffcontact.qp.rows.metric import independent_slots, inverse_length, whitened_rows
-from diffcontact.qp.rows.slots import NONE, free_slots, members, spread
+from diffcontact.numerics.batching import where_wanted
+from diffcontact.numerics.custom_jvp import custom_jvp_all_orders
+from diffcontact.qp import kernel
+from diffcontact.qp.rows import (
+    NONE,
+    along,
+    dense,
+    independent_slots,
+    inverse_length,
+    product,
+    slots_of,
+    spread,
+    switched,
+    take,
+    transposed_product,
+    whitened,
+)
 
 
 @jax.tree_util.register_dataclass
@@ -97,14 +121,48 @@ def independent(mass, G, active):
     """(k,) slots: a largest independent subset of the active rows."""
     if min(G.shape) == 1:
         usable = jnp.any(dense(G) != 0, axis=1) & active
-        none = free_slots(1)
-        return jnp.where(jnp.any(usable), jnp.argmax(usable).astype(none.dtype), none)
-    rows = whitened_rows(mass_matrix.root(mass), dense(G))
+        return jnp.where(jnp.any(usable), jnp.argmax(usable), NONE).astype(jnp.int32)[None]
+    rows = whitened(mass_matrix.root(mass), dense(G))
     return independent_slots(rows * inverse_length(jnp.sum(rows * rows, axis=1))[:, None], active)
 
 
-def solve_slots(mass, G, slots, f, s):
-    """x (d,) and y (c,) with M x + G_W^T y = f, G_W x = s_W for the rows W in the slots, and y = s elsewhere."""
-    held = HeldRows.of(mass, G, slots)
-    x, multipliers = held.solve(-at_slots(slots, s), held.moved(f))
-    return x, jnp.where(members(slots, s.shape[0]), -spread(slots, multipliers, s.shape[0]), s)
+@custom_jvp_all_orders
+def settle(mass, G, b, v, working, u, multipliers):
+    """u and the multipliers, with the derivative that holds the working set.
+
+    Args:
+        mass: (d,) or (d, d).
+        G: (c, d).
+        b: (c,).
+        v: (d,).
+        working: (c,) bool, independent rows. It has no derivative.
+        u: (d,) the solution; its own derivative is not followed.
+        multipliers: (c,) of the solution, zero off the working set; likewise.
+    """
+    return u, multipliers
+
+
+@settle.defjvp
+def _settle_jvp(primals, tangents):
+    mass, G, b, v, working, *_ = primals
+    dmass, dG, db, dv = tangents[:4]
+    u, multipliers = settle(*primals)
+    if kernel.solves(mass):
+        from diffcontact.qp.kernel.primitive import solve_held
+
+        shifted = switched(along(G, dG), working)
+        force = dmass * (v - u) + transposed_product(shifted, multipliers)
+        right = product(shifted, u) + db + product(switched(G, working), dv)
+        x, y = solve_held(mass, G, working, force, -jnp.where(working, right, 0))
+        return (u, multipliers), (dv + x, -y)
+
+    def moved():
+        slots = slots_of(working, min(G.shape))
+        held = HeldRows.of(mass, G, slots)
+        dG_held = rows_at(slots, along(G, dG))
+        force = mass_matrix.apply(dmass, v - u) + dG_held.T @ at_slots(slots, multipliers)
+        right = dG_held @ u + at_slots(slots, db) + held.G @ dv
+        x, y = held.solve_linear(mass, force, -right)
+        return dv + x, spread(slots, -y, b.shape[0])
+
+    return (u, multipliers), where_wanted(jnp.any(working), moved, (dv, jnp.zeros_like(b)))

@@ -16,31 +16,31 @@ from jax import lax
 from diffcontact.numerics import mass as mass_matrix
 from diffcontact.numerics.batching import any_lane, in_lanes, once, select, where_any
 from diffcontact.qp.active_set import solve_dual
-from diffcontact.qp.interval import nearest_in_interval
-from diffcontact.qp.rows.body_rows import (
+from diffcontact.qp.rows import (
     Rows,
     delassus,
     dense,
+    dependence_tolerance,
+    inverse_length,
     magnitudes,
+    members,
     part,
     product,
-    squares,
+    spread,
+    squared_lengths,
     switched,
     transposed_magnitudes,
     transposed_product,
     whitened,
 )
-from diffcontact.qp.rows.metric import dependence_tolerance, inverse_length, whitened_rows
-from diffcontact.qp.rows.slots import members, spread
 from diffcontact.status import Status
 
 # Every round of candidates increases the dual objective, so that they end; many mean that rounding decides.
 ROUNDS = 40
 
-# A solution may miss the conditions of optimality by so many times the rounding that is expected. Rows that depend on
-# each other miss them by twice that at most. Those at a small angle that count as dependent miss them by more, and what
-# they miss, over the angle, is the error of u: with a hundred times it was 0.5 of u in single precision, and 0.7 of it
-# in double, where rows are opposite to 1e-10.
+# A solution may miss the conditions of optimality by so many times the rounding that is expected. Dependent rows miss
+# them by twice that at most. Rows at a small angle that count as dependent miss them by more, and that, over the angle,
+# is the error of u: with a hundred times it was half of u.
 RIGHT = 8
 
 # From so many times on rows contradict each other, and the least violation is found to so many.
@@ -49,9 +49,8 @@ EXPLAINED = 100
 # Relaxed rows have the weight eps ** SOFTNESS on the dual's diagonal.
 SOFTNESS = 1 / 4
 
-# What multipliers that prove a contradiction may leave of G^T y, as a share of its terms. In double precision
-# violations down to 1e-10 of the largest at v leave less. Masses from 1e-6 to 1e6 spoil four of a hundred problems that
-# have a solution so that rows stay violated: with this share none of them is called contradictory.
+# What multipliers that prove a contradiction may leave of G^T y, as a share of its terms. Masses from 1e-6 to 1e6 spoil
+# four of a hundred problems that have a solution: with this share none of them is called contradictory.
 LEFT_OVER = 1 / 32
 
 # The verdict on a row whose value is not finite, beyond every status.
@@ -120,11 +119,6 @@ def reduced_candidate_count(size):
     """
     few = 3 * size // 5
     return few, 3 * few // 4
-
-
-def noticeable_change(dtype):
-    """In tolerances: how much less a row is violated where more than the rounding of relaxed multipliers tells."""
-    return 2 * float(jnp.finfo(dtype).eps) ** (SOFTNESS - 1 / 2)
 
 
 # Compiled by itself so that it is traced once, however many places of a program call it.
@@ -226,14 +220,13 @@ class _ScaledRows:
     @classmethod
     def of(cls, mass, G, value, noise):
         root, eps = mass_matrix.root(mass), jnp.finfo(value.dtype).eps
-        square = squares(G, 1 / mass) if mass.ndim == 1 else jnp.sum(whitened_rows(root, dense(G)) ** 2, axis=1)
-        scale = inverse_length(square)
+        scale = inverse_length(squared_lengths(mass, root, G))
         w0, noise = value * scale, noise * scale
         # Multipliers of unit rows are about as large as the violations; their rounding comes back as values.
         tolerance = noise + 16 * eps * jnp.maximum(jnp.max(-w0), 0)
         # A weight on the diagonal of the dual is a penalty 1/weight on the squared violation of the row. The smaller it
         # is, the fewer steps it takes to the least violation, and the less exact each of them is.
-        least = 16 * dependence_tolerance(value.shape[0], value.dtype)
+        least = 16 * dependence_tolerance(value.shape[0], float(eps))
         softness = jnp.maximum(float(eps) ** SOFTNESS * (scale / jnp.max(scale)) ** 2, least)
         return cls(G, root, scale, w0, noise, tolerance, softness)
 
@@ -283,7 +276,8 @@ def _several_rows(rows) -> WorkingSet:
     count = rows.w0.shape[0]
     size = candidate_count(count, min(rows.G.shape))
     few, asking = reduced_candidate_count(size)
-    noticeable = noticeable_change(rows.w0.dtype)
+    # In tolerances: a row that is violated less by more than the rounding of relaxed multipliers tells.
+    noticeable = 2 * float(jnp.finfo(rows.w0.dtype).eps) ** (SOFTNESS - 1 / 2)
 
     def solved(unit, chosen, state):
         """The working set, its multipliers, the way they lead, the values there (c,), and whether these do not do."""
@@ -349,3 +343,54 @@ def _solve(rows, unit, chosen, start, soft, relaxed):
     # One step of iterative refinement. The step is corrected, not computed anew: large multipliers cancel in it.
     correction = -found.swept(start + soft * multipliers + product(unit, step))
     return found.working, multipliers + correction, step + transposed_product(unit, correction)
+
+
+# So often is a bracket halved until a number of double precision is left.
+HALVINGS = 64
+
+
+def nearest_in_interval(direction, start, tolerance, rounding, weight):
+    """The x nearest to 0 where sign_i x + start_i >= 0 for all rows, or the one that violates them least.
+
+    Where rows contradict each other, x minimises sum_i weight_i min(sign_i x + start_i, 0)^2.
+
+    Args:
+        direction: (c,) whose signs are taken; 0 for a row that x does not move.
+        start: (c,) values at x = 0; +inf switches a row off.
+        tolerance: (c,) a row that is violated by less does not push.
+        rounding: (c,) rows that are still violated by more at x contradict each other.
+        weight: (c,) > 0.
+
+    Returns:
+        x, and (c,) bool: the row that pushes, none where x is 0.
+
+    Example:
+        >>> import jax, numpy as np
+        >>> small, up_up_down, start = np.full(3, 1e-6), np.array([1.0, 2.0, -1.0]), np.array([-1.0, -3.0, 4.0])
+        >>> x, pushes = jax.jit(nearest_in_interval)(up_up_down, start, small, small, np.ones(3))
+        >>> x.item(), pushes.tolist()
+        (3.0, [False, True, False])
+    """
+    sign = jnp.sign(direction)
+    low = jnp.max(jnp.where(sign > 0, -start, -jnp.inf))
+    high = jnp.min(jnp.where(sign < 0, start, jnp.inf))
+    violated = (start < -tolerance) & (sign != 0)
+    most = jnp.argmin(jnp.where(violated, start, jnp.inf))
+    x = jnp.where(violated[most], -sign[most] * start[most], 0)
+    contradiction = (low > high) & jnp.any(sign * x + start < -rounding)
+
+    def least_violating():
+        pull = weight * sign
+
+        def halve(_, ends):
+            middle = (ends[0] + ends[1]) / 2
+            too_low = jnp.sum(pull * jnp.minimum(sign * middle + jnp.where(sign == 0, 0, start), 0)) < 0
+            return jnp.where(too_low, middle, ends[0]), jnp.where(too_low, ends[1], middle)
+
+        ends = lax.fori_loop(0, HALVINGS, once(halve), (high, low))
+        return jnp.where(contradiction, (ends[0] + ends[1]) / 2, x)
+
+    x = lax.cond(any_lane(contradiction), once(least_violating), lambda: x)
+    pushing = jnp.where(violated & (sign * x > 0), start, jnp.inf)
+    most = jnp.argmin(pushing)
+    return x, (jnp.arange(start.size) == most) & (pushing[most] < 0)

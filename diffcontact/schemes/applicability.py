@@ -11,7 +11,7 @@ from jax import Array, lax
 
 from diffcontact.numerics import mass as mass_matrix
 from diffcontact.numerics.batching import where_wanted
-from diffcontact.qp.rows.body_rows import difference, magnitudes, product, squares, whitened
+from diffcontact.qp.rows import difference, magnitudes, product, squares, whitened
 from diffcontact.schemes.unseen import PROBES
 from diffcontact.status import Status
 from diffcontact.system import System, gap_motion

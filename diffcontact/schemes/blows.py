@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from diffcontact.qp.rows.body_rows import magnitudes, product
+from diffcontact.qp.rows import magnitudes, product
 from diffcontact.schemes.unseen import PLACES, SIMPSON, beside, depends_on_time, hides
 from diffcontact.system import acceleration
 

@@ -10,7 +10,7 @@ from jax import Array
 
 from diffcontact import qp
 from diffcontact.numerics import mass as mass_matrix
-from diffcontact.qp.rows.body_rows import Rows, transposed_product
+from diffcontact.qp.rows import Rows, transposed_product
 
 
 class Glued(NamedTuple):

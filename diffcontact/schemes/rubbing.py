@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, cast
 
 import jax
@@ -11,8 +12,7 @@ from jax import Array
 from diffcontact import qp
 from diffcontact.friction import friction_coefficients, slip_rows
 from diffcontact.numerics import mass as mass_matrix
-from diffcontact.qp.rows.body_rows import Rows, dense
-from diffcontact.qp.rows.slots import NONE
+from diffcontact.qp.rows import NONE, Rows, dense
 from diffcontact.system import rate
 
 
@@ -28,7 +28,7 @@ def reached(system: Any, params: Any, t, h, q: Array) -> tuple[Array, Rows]:
 
 def rubbed(
     system: Any, params: Any, t, q: Array, mass, normals: Rows, b: Array, v: Array, iterate: bool
-) -> qp.CoulombProjection:
+) -> qp.Reaction:
     """The velocity after contact with friction, from v (d,), with all contacts at (t, q); by Coulomb's law or convex.
 
     Args:
@@ -47,7 +47,7 @@ def rubbed(
 
 def rubbed_many(
     system: Any, params: Any, t, q: Array, mass, normals: qp.BodyRows, b: Array, v: Array, start: Array, iterate: bool
-) -> qp.CoulombProjection:
+) -> qp.Reaction:
     """As `rubbed`, with the contacts of a list; it starts from the reactions `start` (c, 1 + k)."""
     directions, drift = slip_rows(system, params, t, q, v.size)
     tangents = cast(tuple[qp.BodyRows, ...], directions)
@@ -55,7 +55,7 @@ def rubbed_many(
     return qp.coulomb_many(mass, normals, tangents, b, drift, mu, v, reactions=start, iterate=iterate)
 
 
-def _convex(mass, N, S, b, s, friction, v) -> qp.CoulombProjection:
+def _convex(mass, N, S, b, s, friction, v) -> qp.Reaction:
     """The convex problem with dense rows: in the metric of the mass they are those of one body of mass 1."""
     root, count = mass_matrix.root(mass), N.shape[0]
     bodies = jnp.tile(jnp.array([[NONE, 0]]), (count, 1))
@@ -68,4 +68,4 @@ def _convex(mass, N, S, b, s, friction, v) -> qp.CoulombProjection:
     begin = mass_matrix.whiten(root, mass_matrix.apply(mass, v))
     found = qp.coulomb_many(one, rows(N), tangents, b, s, friction, begin, tolerance=tolerance, iterate=False)
     u = v + mass_matrix.unwhiten(root, found.u - begin)
-    return qp.CoulombProjection(u=u, normal=found.normal, tangential=found.tangential, status=found.status)
+    return replace(found, u=u)

@@ -13,7 +13,7 @@ from jax import Array, lax
 
 from diffcontact.numerics import mass as mass_matrix
 from diffcontact.numerics.batching import where_wanted
-from diffcontact.qp.rows.body_rows import squares, whitened
+from diffcontact.qp.rows import squares, whitened
 from diffcontact.system import acceleration
 
 # Where they are looked at beside the times that are asked for: at parts of a step that no oscillation with a whole

@@ -9,8 +9,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from diffcontact.mapped_output import core
-from diffcontact.qp.rows.body_rows import BodyRows
-from diffcontact.qp.rows.slots import NONE
+from diffcontact.qp.rows import NONE, BodyRows
 from diffcontact.status import Status, first
 from diffcontact.system import System, approach
 from diffcontact.systems import laws

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from diffcontact.neighbours import taken
-from diffcontact.qp.rows.slots import NONE
+from diffcontact.qp.rows import NONE
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["numbers", "full"], meta_fields=["count", "fixed", "walls"])

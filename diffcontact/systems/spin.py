@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from diffcontact.qp.rows.body_rows import BodyRows, product
+from diffcontact.qp.rows import BodyRows, product
 from diffcontact.systems import poses
 from diffcontact.systems.surfaces import Surfaces, param
 

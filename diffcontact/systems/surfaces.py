@@ -12,8 +12,7 @@ from jax import Array
 
 from diffcontact.host.messages import shown
 from diffcontact.mapped_output import core
-from diffcontact.qp.rows.body_rows import BodyRows, Rows
-from diffcontact.qp.rows.slots import NONE
+from diffcontact.qp.rows import NONE, BodyRows, Rows
 from diffcontact.system import System
 
 

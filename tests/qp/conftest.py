@@ -3,7 +3,7 @@ import os
 import jax
 import pytest
 
-from diffcontact.qp import native
+from diffcontact.qp import kernel as native
 
 
 @pytest.fixture(scope="session")

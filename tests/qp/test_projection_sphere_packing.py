@@ -36,7 +36,7 @@ def test_a_thousand_steps(rng):
         here = ahead(run.t[k + 1], run.q[k])
         free = run.u[k] + H * jnp.tile(params["gravity"], 32)
         problem = (mass, here.normals, here.gap / H, free)
-        solution = dc.qp.Projection(u=run.u[k + 1], multipliers=run.impulse[k], active=None, status=run.status)
+        solution = dc.qp.Reaction(run.u[k + 1], run.impulse[k], None, run.status)
         worst, touching = max(worst, optimality(problem, solution)), max(touching, np.sum(run.impulse[k] > 0))
     # They have settled: most of the rows that can be active at once are.
     assert touching > 70

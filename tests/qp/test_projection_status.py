@@ -6,7 +6,7 @@ import pytest
 from exact_problems import contradiction, equalities, narrow, nearly_dependent, size, stacked
 
 from diffcontact import qp
-from diffcontact.qp import native
+from diffcontact.qp import kernel as native
 from diffcontact.status import Status
 
 pytestmark = pytest.mark.full

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import diffcontact as dc
-from diffcontact.qp.rows.body_rows import BodyRows, dense, switched
+from diffcontact.qp.rows import BodyRows, dense, switched
 from diffcontact.status import Status
 from diffcontact.system import System
 

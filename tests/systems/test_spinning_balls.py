@@ -11,7 +11,7 @@ import diffcontact as dc
 from diffcontact import qp
 from diffcontact.friction import slip_rows, slips
 from diffcontact.inputs import _require_rows, require_shapes
-from diffcontact.qp.rows import body_rows
+from diffcontact.qp.rows import dense as spread_out
 from diffcontact.requirements import require_values
 from diffcontact.status import Status
 from diffcontact.system import contacts
@@ -142,9 +142,9 @@ def test_sparse_rows_and_listed_contacts_have_the_slip_of_all(dimension):
         truth = slips(system, given, t, q, u.size)
         np.testing.assert_array_equal(drift, truth.drift)
         for k, row in enumerate(rows):
-            np.testing.assert_allclose(body_rows.dense(row), truth.tangents[:, k], atol=1e-15)
+            np.testing.assert_allclose(spread_out(row), truth.tangents[:, k], atol=1e-15)
         normals = system.linearised(given, t, q)[1]
-        np.testing.assert_allclose(body_rows.dense(normals), contacts(system, given, t, q).normals, atol=1e-15)
+        np.testing.assert_allclose(spread_out(normals), contacts(system, given, t, q).normals, atol=1e-15)
 
 
 @pytest.mark.full

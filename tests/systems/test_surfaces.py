@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import diffcontact as dc
-from diffcontact.qp.rows import body_rows
+from diffcontact.qp.rows import dense as spread_out
 from diffcontact.status import Status
 
 pytestmark = pytest.mark.full
@@ -60,7 +60,7 @@ def test_listed_contacts_have_the_gaps_gradients_and_restitutions_of_all():
     assert np.count_nonzero(there) == len(listed) == 5 + 5 + 10 + 5
     np.testing.assert_allclose(listed, dense, atol=1e-13)
     rows = few.linearised(PARAMS, t, q)[1]
-    np.testing.assert_allclose(body_rows.dense(rows), jax.jacfwd(few.gap, argnums=1)(t, q, PARAMS), atol=1e-13)
+    np.testing.assert_allclose(spread_out(rows), jax.jacfwd(few.gap, argnums=1)(t, q, PARAMS), atol=1e-13)
 
 
 @pytest.mark.parametrize("scheme", [dc.VelocityProjection(), dc.EventTimed()])
@@ -155,7 +155,7 @@ def test_no_normal_turns_by_more_than_the_bound(spin):
 
     def looked_at(start, x):
         mass = np.asarray(system.mass(start, params))
-        rows = [np.asarray(body_rows.dense(system.linearised(params, 0.0, at)[1])) for at in (start, x)]
+        rows = [np.asarray(spread_out(system.linearised(params, 0.0, at)[1])) for at in (start, x)]
         here, there, both = (np.sum(a * b / mass, axis=1) for a, b in ((rows[0],) * 2, (rows[1],) * 2, rows))
         sines = np.sqrt(np.maximum(1 - both**2 / (here * there), 0))
         return sines, here, system.turning(params, 0.0, jnp.asarray(mass), start, x)

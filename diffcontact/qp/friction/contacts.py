@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from diffcontact.numerics import mass as mass_matrix
-from diffcontact.qp.rows.metric import inverse_length
+from diffcontact.qp.rows import inverse_length
 
 
 @jax.tree_util.register_dataclass
@@ -50,17 +50,14 @@ class Contacts:
         """
         Args:
             mass: (d,) or (d, d).
-            H: (c, 1 + k, d) normal and tangential rows.
-            h: (c, 1 + k) their offsets.
+            H: (c, 1 + k, d) normal and tangential rows, zero where switched off.
+            h: (c, 1 + k) their offsets, likewise.
             friction: (c,) mu >= 0.
             v: (d,).
             on: (c,) bool.
         """
-        root, shape = mass_matrix.root(mass), H.shape
-        H, h = jnp.where(on[:, None, None], H, 0), jnp.where(on[:, None], h, 0)
-        rows = mass_matrix.whiten(root, H.reshape(-1, shape[2]).T).T.reshape(shape)
-        scale = inverse_length(jnp.sum(rows[:, 0] * rows[:, 0], axis=1))
-        rows = rows * scale[:, None, None]
+        shape = H.shape
+        root, rows, scale = whitened(mass, H)
         q = scale[:, None] * (jnp.einsum("cid,d->ci", H, v) + h)
         size = scale[:, None] * (jnp.einsum("cid,d->ci", jnp.abs(H), jnp.abs(v)) + jnp.abs(h))
         turn = _eigenbasis(rows)
@@ -117,6 +114,14 @@ class Contacts:
         """Reactions (c, 1 + k) in the directions and the unit of the rows that were given."""
         tangential = jnp.einsum("cij,ci->cj", self.turn, reactions[:, 1:])
         return self.measure * self.scale[:, None] * jnp.concatenate([reactions[:, :1], tangential], axis=1)
+
+
+def whitened(mass, H):
+    """The root of the mass, the rows (c, 1 + k, d) whitened by it, and by what (c,) they were scaled besides."""
+    root = mass_matrix.root(mass)
+    rows = mass_matrix.whiten(root, H.reshape(-1, H.shape[2]).T).T.reshape(H.shape)
+    scale = inverse_length(jnp.sum(rows[:, 0] * rows[:, 0], axis=1))
+    return root, rows * scale[:, None, None], scale
 
 
 def _power_of_two(x):

@@ -2,43 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.typing import ArrayLike
 
+from diffcontact.arguments import real_arrays, require_shapes
 from diffcontact.numerics import mass as mass_matrix
 from diffcontact.numerics.batching import where_wanted
 from diffcontact.numerics.matmul_precision import full_precision_matmul
 from diffcontact.qp.friction.contacts import Contacts
 from diffcontact.qp.friction.derivative import leaves_open, settle
-from diffcontact.qp.friction.modes import Modes
+from diffcontact.qp.friction.law import Modes
 from diffcontact.qp.friction.passes import accepted
 from diffcontact.qp.friction.search import search
 from diffcontact.qp.projection import project
+from diffcontact.qp.reaction import Reaction
 from diffcontact.status import Status
 
 
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class CoulombProjection:
-    """A velocity after contact with friction, and the impulses that led to it.
-
-    Args:
-        u: (d,) the velocity [m/s].
-        normal: (c,) P >= 0 [N s].
-        tangential: (c, k) B, |B| <= mu P [N s].
-        status: () int, a `diffcontact.status.Status`; 0 is fine.
-    """
-
-    u: jax.Array
-    normal: jax.Array
-    tangential: jax.Array
-    status: jax.Array
-
-
+@full_precision_matmul
 def coulomb(
     mass: ArrayLike,
     normals: ArrayLike,
@@ -47,7 +29,7 @@ def coulomb(
     s: ArrayLike,
     friction: ArrayLike,
     v: ArrayLike,
-) -> CoulombProjection:
+) -> Reaction:
     """Solve Coulomb's law for the velocity u and the impulses P, B.
 
         M (u - v) = N^T P + S^T B
@@ -77,7 +59,7 @@ def coulomb(
         v: (d,) the velocity without contacts [m/s].
 
     Returns:
-        A CoulombProjection. Its status is OK where the natural map of the problem's cone complementarity is zero to two
+        A Reaction. Its status is OK where the natural map of the problem's cone complementarity is zero to two
         thirds of the digits or better, relative to velocities and impulses; INFEASIBLE where no u has N u + b >= 0;
         NO_FRICTION where no impulses were found that obey the law, or where it leaves them open. Then u is that of
         `project`, without friction. With input that is not finite, a mass that is not positive definite or a negative
@@ -94,36 +76,30 @@ def coulomb(
     Example:
         A puck that hits the floor obliquely slips, with friction 0.5.
 
-        >>> import numpy as np
+        >>> import jax, numpy as np
         >>> floor, along = np.array([[0.0, 1.0]]), np.array([[[1.0, 0.0]]])
         >>> still, slip = np.zeros(1), np.zeros((1, 1))
         >>> hit = jax.jit(coulomb)(np.ones(2), floor, along, still, slip, np.array([0.5]), np.array([3.0, -2.0]))
         >>> hit.u.tolist(), hit.normal.tolist(), hit.tangential.tolist()
         ([2.0, 0.0], [2.0], [[-1.0]])
     """
-    return with_modes(*_checked(mass, normals, tangents, b, s, friction, v))[0]
-
-
-@full_precision_matmul
-def with_modes(mass, normals, tangents, b, s, friction, v) -> tuple[CoulombProjection, Modes]:
-    """`coulomb` of arrays of one precision whose shapes fit, and the modes of its contacts."""
+    mass, normals, tangents, b, s, friction, v = _checked(mass, normals, tangents, b, s, friction, v)
     status, (mass, normals, tangents, b, s, friction, v) = _admitted(mass, normals, tangents, b, s, friction, v)
     if 0 in normals.shape:
         stuck = jnp.where(jnp.any(b < 0), Status.INFEASIBLE, Status.OK)
         status = jnp.where(status == Status.OK, stuck, status).astype(jnp.int32)
         none = jnp.zeros_like(b)
-        unmoved = CoulombProjection(u=v, normal=none, tangential=jnp.zeros_like(s), status=status)
-        return unmoved, Modes(closed=none > 0, slip=none > 0)
+        return Reaction(v, none, none > 0, status, jnp.zeros_like(s), none > 0)
 
     on = b < jnp.inf
     H = jnp.where(on[:, None, None], jnp.concatenate([normals[:, None], tangents], axis=1), 0)
-    h = jnp.where(on[:, None], jnp.concatenate([jnp.where(on, b, 0)[:, None], s], axis=1), 0)
+    h = jnp.where(on[:, None], jnp.concatenate([b[:, None], s], axis=1), 0)
     step, r, modes, outcome = _solution(*map(lax.stop_gradient, (mass, H, h, friction, v, on)))
     # What is returned instead of a solution has no friction, nor have its derivatives.
     felt = jnp.where(outcome == Status.OK, friction, 0)
     u, r = settle(mass, H, h, felt, v, step, r, modes)
     status = jnp.where(status == Status.OK, outcome, status).astype(jnp.int32)
-    return CoulombProjection(u=u, normal=r[:, 0], tangential=r[:, 1:], status=status), modes
+    return Reaction(u, r[:, 0], modes.closed, status, r[:, 1:], modes.slip)
 
 
 def _solution(mass, H, h, friction, v, on):
@@ -132,15 +108,15 @@ def _solution(mass, H, h, friction, v, on):
     found = search(contacts)
     step = contacts.measure * mass_matrix.unwhiten(contacts.root, found.way)
     reactions = contacts.original(found.r)
-    solved = found.solved & jnp.all(jnp.isfinite(step)) & jnp.all(jnp.isfinite(reactions))
+    solved = (found.residual <= accepted(v.dtype)) & jnp.all(jnp.isfinite(step)) & jnp.all(jnp.isfinite(reactions))
     solved = solved & ~leaves_open(mass, H, h, friction, v, step, reactions, found.modes)
     # Beside a friction of some 1e8, and beside reactions that cancel, velocities are lost in the rounding of the law's
     # residual.
-    w, modes = contacts.along(found.way) + contacts.q, found.modes
+    w = contacts.along(found.way) + contacts.q
     solved = solved & jnp.all(w[:, 0] >= -(jnp.finfo(v.dtype).eps ** 0.5) * contacts.unit)
-    held = modes.closed[:, None] & ((jnp.arange(w.shape[1]) == 0)[None] | ~modes.slip[:, None])
-    solved = solved & jnp.all(~held | (jnp.abs(w) <= 2 * accepted(v.dtype) * contacts.unit + contacts.noise))
-    ok = jnp.asarray(int(Status.OK), jnp.int32)
+    solved = solved & jnp.all(
+        ~found.modes.held(w.shape[1]) | (jnp.abs(w) <= 2 * accepted(v.dtype) * contacts.unit + contacts.noise)
+    )
 
     def frictionless():
         best = project(mass, H[:, 0], jnp.where(on, h[:, 0], jnp.inf), v)
@@ -148,7 +124,7 @@ def _solution(mass, H, h, friction, v, on):
         status = jnp.where(best.status == Status.OK, Status.NO_FRICTION, best.status).astype(jnp.int32)
         return best.u - v, normal, Modes(closed=best.active, slip=best.active), status
 
-    return where_wanted(~solved, frictionless, (step, reactions, found.modes, ok))
+    return where_wanted(~solved, frictionless, (step, reactions, found.modes, jnp.int32(Status.OK)))
 
 
 def _admitted(mass, normals, tangents, b, s, friction, v):
@@ -162,20 +138,14 @@ def _admitted(mass, normals, tangents, b, s, friction, v):
     wrong = jnp.where(~positive, Status.BAD_MASS, jnp.where(~rubs, Status.BAD_INPUT, Status.OK))
     status = jnp.where(numbers, wrong, Status.NOT_FINITE)
     fine = status == Status.OK
-    admitted = (
-        jnp.where(fine, mass, identity),
-        jnp.where(fine, normals, 0),
-        jnp.where(fine, tangents, 0),
-        jnp.where(fine, b, jnp.inf),
-        jnp.where(fine, s, 0),
-        jnp.where(fine, friction, 0),
-        jnp.where(jnp.isfinite(v), v, 0),
-    )
-    return status, admitted
+    harmless = identity, 0, 0, jnp.inf, 0, 0
+    given = zip((mass, normals, tangents, b, s, friction), harmless, strict=True)
+    return status, (*(jnp.where(fine, x, other) for x, other in given), jnp.where(jnp.isfinite(v), v, 0))
 
 
 def _checked(mass, normals, tangents, b, s, friction, v):
-    mass, normals, tangents, b, s, friction, v = map(jnp.asarray, (mass, normals, tangents, b, s, friction, v))
+    given = real_arrays(mass=mass, normals=normals, tangents=tangents, b=b, s=s, friction=friction, v=v)
+    mass, normals, tangents, b, s, friction, v = given
     if normals.ndim != 2:
         raise ValueError(f"normals has the shape {normals.shape}; expected (c, d): one row per contact")
     count, dimension = normals.shape
@@ -183,18 +153,13 @@ def _checked(mass, normals, tangents, b, s, friction, v):
         raise ValueError(
             f"tangents has the shape {tangents.shape}; expected ({count}, k, {dimension}), k = 1 or 2 rows per contact"
         )
-    directions = tangents.shape[1]
     if mass.shape not in ((dimension,), (dimension, dimension)):
         raise ValueError(f"mass has the shape {mass.shape}; expected ({dimension},) or ({dimension}, {dimension})")
-    if b.shape != (count,):
-        raise ValueError(f"b has the shape {b.shape}; expected ({count},), one entry per contact")
-    if s.shape != (count, directions):
-        raise ValueError(f"s has the shape {s.shape}; expected ({count}, {directions}), one entry per row of tangents")
-    if friction.shape != (count,):
-        raise ValueError(f"friction has the shape {friction.shape}; expected ({count},), one entry per contact")
-    if v.shape != (dimension,):
-        raise ValueError(f"v has the shape {v.shape}; expected ({dimension},), one entry per column of normals")
-    dtype = jnp.result_type(mass, normals, tangents, b, s, friction, v)
-    if not jnp.issubdtype(dtype, jnp.floating):
-        dtype = jnp.result_type(float)
-    return tuple(x.astype(dtype) for x in (mass, normals, tangents, b, s, friction, v))
+    each = (count,), "one entry per contact"
+    require_shapes(
+        b=(b, *each),
+        s=(s, tangents.shape[:2], "one entry per row of tangents"),
+        friction=(friction, *each),
+        v=(v, (dimension,), "one entry per column of normals"),
+    )
+    return given

@@ -7,22 +7,69 @@ Where modes do not change, the law is F(r, w, mu) = 0 with w = H u + h and M (u 
     slip     w_N = 0,    B = mu P e,    e = z/|z|,    z = B - rho w_T
 
 and all of it is linear in the tangents. Of rows that are held at w = 0 and depend on each other a largest independent
-subset is held, and the reactions go on being shared evenly (`split`).
+subset is held, and the reactions go on being shared evenly (`Sharing`).
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
+from jax import Array, lax
 
 from diffcontact.numerics import linear
 from diffcontact.numerics import mass as mass_matrix
 from diffcontact.numerics.batching import where_wanted
 from diffcontact.numerics.custom_jvp import custom_jvp_all_orders
-from diffcontact.qp.friction.law import assemble, length, solvable
-from diffcontact.qp.friction.modes import Modes
-from diffcontact.qp.friction.split import Sharing
-from diffcontact.qp.rows.metric import inverse_length
+from diffcontact.qp.friction.contacts import whitened
+from diffcontact.qp.friction.law import Modes, assemble, length, solvable
+from diffcontact.qp.rows import independent_slots, inverse_length, members
+
+
+class Sharing(NamedTuple):
+    """Which of n = c (1 + k) rows hold their velocity, and what the others say of the reactions.
+
+    A box that lies flat on four corners has one load too many. On equal springs with N u = -(load / stiffness) the
+    loads are what they are at corners of a rigid body: where a combination of rows is zero, y^T N = 0, so is that of
+    the loads, y^T P = 0. Where friction presses nothing that is the split of least norm. Where it does, as of a box
+    that slides and pivots, the motion depends on the split, and rigid bodies do not tell it.
+
+    Attributes:
+        taken: (n,) bool, a largest independent subset of the rows that are held.
+        dependent: (n,) bool, those that depend on it.
+        even: (n, n), rows E with (E r)_j = 0 where j is dependent and the reactions r are shared evenly, in the unit of
+            the rows that were given; zero where nothing depends.
+    """
+
+    taken: Array
+    dependent: Array
+    even: Array
+
+    @classmethod
+    def of(cls, rows, scale, modes: Modes) -> Sharing:
+        """
+        Args:
+            rows: (c, 1 + k, d), whitened, times scale.
+            scale: (c,).
+            modes: the modes; a contact that slips holds its normal row.
+        """
+        count, size = rows.shape[:2]
+        present = (modes.held(size) & jnp.any(rows != 0, axis=2)).reshape(-1)
+        flat = jnp.where(present[:, None], rows.reshape(count * size, -1), 0)
+        unit = lax.stop_gradient(flat * inverse_length(jnp.sum(flat * flat, axis=1))[:, None])
+        taken = members(independent_slots(unit, present), present.size)
+        dependent = present & ~taken
+
+        def combined():
+            own = jnp.where(taken[:, None], flat, 0)
+            gram = own @ own.T + jnp.diag((~taken).astype(flat.dtype))
+            # flat = X^T own, row by row: what is left of a row by these is zero.
+            left = jnp.eye(present.size, dtype=flat.dtype) - linear.solve_positive(gram, own @ flat.T).T
+            return jnp.where(dependent[:, None], left * scale.repeat(size)[None, :], 0)
+
+        nothing = jnp.zeros((present.size, present.size), flat.dtype)
+        return cls(taken, dependent, where_wanted(jnp.any(dependent), combined, nothing))
 
 
 @custom_jvp_all_orders
@@ -50,13 +97,13 @@ def _settle_jvp(primals, tangents):
     mass, H, h, friction, v, _, r, modes = primals
     dmass, dH, dh, dfriction, dv = tangents[:5]
     u, r = settle(*primals)
-    root, rows, scale = _whitened(mass, H)
+    root, rows, scale = whitened(mass, H)
 
     force = mass_matrix.apply(dmass, v - u) + jnp.einsum("cid,ci->d", dH, r)
     freely = dv + mass_matrix.unwhiten(root, mass_matrix.whiten(root, force))
 
     def even(mass, H):
-        _, rows, scale = _whitened(mass, H)
+        _, rows, scale = whitened(mass, H)
         sharing = Sharing.of(rows, scale, modes)
         return sharing.even, sharing
 
@@ -86,20 +133,12 @@ def leaves_open(mass, H, h, friction, v, step, r, modes):
     several = jnp.sum(modes.slip & (friction > 0)) > 1
 
     def singular():
-        _, rows, scale = _whitened(mass, H)
+        _, rows, scale = whitened(mass, H)
         sharing = Sharing.of(rows, scale, modes)
         matrix, *_ = _equations(H, h, friction, v + step, r, modes, rows, scale, sharing)
         return ~solvable(matrix, jnp.sin(1 + jnp.arange(r.size, dtype=r.dtype)))
 
     return where_wanted(several, singular, several & False)
-
-
-def _whitened(mass, H):
-    """The root of the mass, the rows (c, 1 + k, d) whitened by it, and by what (c,) they were scaled."""
-    root = mass_matrix.root(mass)
-    rows = mass_matrix.whiten(root, H.reshape(-1, H.shape[2]).T).T.reshape(H.shape)
-    scale = inverse_length(jnp.sum(rows[:, 0] * rows[:, 0], axis=1))
-    return root, rows * scale[:, None, None], scale
 
 
 def _equations(H, h, friction, u, r, modes, rows, scale, sharing: Sharing):

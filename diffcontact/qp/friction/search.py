@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
-from jax import lax
+from jax import Array, lax
 
-from diffcontact.numerics.batching import in_lanes, once, select, where_any
-from diffcontact.qp.friction.evenly import evenly
-from diffcontact.qp.friction.modes import Modes
+from diffcontact.numerics import linear
+from diffcontact.numerics.batching import in_lanes, once, select, where_any, where_wanted
+from diffcontact.qp.friction.derivative import Sharing, frozen
+from diffcontact.qp.friction.law import Modes, assemble, slip_direction
 from diffcontact.qp.friction.passes import accepted, improve, residual, sweep, wanted
 from diffcontact.qp.friction.path import follow
 
@@ -18,32 +18,23 @@ from diffcontact.qp.friction.path import follow
 ATTEMPTS = 8
 
 
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class Found:
-    """What a search ends with.
+class Found(NamedTuple):
+    """What a search ends with: reactions r (c, 1 + k) in the unit of `Contacts`, the way (d,) L^-1 H^T r that they
+    lead, () their relative natural map, and their modes."""
 
-    Args:
-        r: (c, 1 + k) reactions in the unit of `Contacts`.
-        way: (d,) L^-1 H^T r.
-        residual: () relative natural map.
-        modes: `Modes`.
-    """
-
-    r: jax.Array
-    way: jax.Array
-    residual: jax.Array
+    r: Array
+    way: Array
+    residual: Array
     modes: Modes
-
-    @property
-    def solved(self):
-        """() bool, whether they are a solution."""
-        return self.residual <= accepted(self.r.dtype)
 
 
 def search(contacts) -> Found:
     """The best reactions that could be found."""
-    r = _alone(contacts) if contacts.q.shape[0] == 1 else _together(contacts)
+    if contacts.q.shape[0] == 1:
+        # One contact: its exact solution, once more for the digits that cancel in it.
+        r = sweep(contacts, sweep(contacts, jnp.zeros_like(contacts.q), 30), 30)
+    else:
+        r = _together(contacts)
     w, strides = contacts.velocities(r), contacts.strides()
     left = residual(contacts, r)[1]
     modes = Modes.of(r, w, contacts.friction, strides, jnp.where(left <= accepted(r.dtype), left, 0) * contacts.unit)
@@ -57,11 +48,6 @@ def search(contacts) -> Found:
     return select(as_good, Found(r=shared, way=way, residual=left, modes=modes), found)
 
 
-def _alone(contacts):
-    """One contact: its exact solution, once more for the digits that cancel in it."""
-    return sweep(contacts, sweep(contacts, jnp.zeros_like(contacts.q), 30), 30)
-
-
 def _together(contacts):
     none = jnp.zeros_like(contacts.q)
     enough = accepted(none.dtype)
@@ -71,12 +57,72 @@ def _together(contacts):
         running = left > enough
         away = running & (number > 0)
         start = where_any(away, lambda: follow(contacts, number, away), lambda: none)
-        found = improve(contacts, start, running)
-        better = running & (found.residual < left)
-        return number + 1, jnp.where(better, found.r, best), jnp.where(better, found.residual, left)
+        r, remains = improve(contacts, start, running)
+        better = running & (remains < left)
+        return number + 1, jnp.where(better, r, best), jnp.where(better, remains, left)
 
     def unfinished(state):
         return (state[2] > enough) & (state[0] < ATTEMPTS)
 
     start = (jnp.zeros((), jnp.int32), none, residual(contacts, none)[1])
     return lax.while_loop(unfinished, once(attempt), in_lanes(start, start[2]))[1]
+
+
+# Where evenly shared reactions are outside the cones they go this far towards them.
+FRACTIONS = (1.0, 0.5, 0.25, 0.125)
+# Newton's steps: one where slips have known directions, more where these depend on the reactions.
+STEPS = 5
+# Reactions that are so many times the way they lead together cancel in it: what held rows are then missed by is many
+# times as much in the way.
+CANCELS = 8
+# A load of so many roundings of the largest reaction is none.
+IDLE = 4
+
+
+def evenly(contacts, r, modes: Modes):
+    """The reactions (c, 1 + k) in these modes that are shared evenly (`Sharing`), r where nothing is shared and nothing
+    cancels; the way (d,) that they lead, L^-1 H^T r, to more digits than large reactions tell it; and the modes.
+
+    Of contacts that share their loads, those that bear none are open: of a block in a slot without play the wall that
+    it is not pressed against. Closed, it would have half of every further load, with a minus.
+
+    Args:
+        contacts: `Contacts`.
+        r: (c, 1 + k).
+        modes: theirs.
+    """
+    sharing, (count, size) = Sharing.of(contacts.rows, contacts.scale, modes), r.shape
+    taken, dependent = sharing.taken.reshape(count, size), sharing.dependent
+    even = sharing.even * contacts.scale.repeat(size)[None, :]
+
+    def closer(found, _):
+        r, way = found
+        w = contacts.along(way) + contacts.q
+        rubs = r[:, 1:] - contacts.friction[:, None] * r[:, :1] * slip_direction(r, w, contacts.strides())
+        missed = jnp.where(taken, w, 0)
+        missed = missed.at[:, 1:].set(jnp.where(modes.slip[:, None], rubs, missed[:, 1:])).reshape(-1)
+        by_reaction, by_velocity, _ = frozen(contacts.rows, r, w, contacts.friction, modes, taken)
+        matrix = jnp.where(dependent[:, None], even, assemble(by_reaction, by_velocity, contacts.W))
+        missed = jnp.where(dependent, even @ r.reshape(-1), missed)
+        change = -linear.solve(matrix, missed).reshape(r.shape)
+        return (r + change, way + contacts.step(change)), None
+
+    way = contacts.step(r)
+
+    def shared():
+        found, _ = lax.scan(closer, (r, way), length=STEPS)
+        return select(jnp.all(jnp.isfinite(found[0])), found, (r, way))
+
+    cancels = jnp.max(jnp.abs(r)) ** 2 > CANCELS**2 * jnp.sum(way * way)
+    there, along = where_wanted(jnp.any(dependent) | cancels, shared, (r, way))
+    fractions = jnp.asarray((*FRACTIONS, 0), r.dtype)
+    candidates = r[None] + fractions[:, None, None] * (there - r)[None]
+    normal, tangential = candidates[:, :, 0], candidates[:, :, 1:]
+    bound = contacts.friction[None] * normal
+    within = jnp.sum(tangential * tangential, axis=2) <= bound * bound
+    possible = (normal >= 0) & (within | ~(modes.closed & ~modes.slip)[None])
+    chosen = jnp.argmax(jnp.all(possible, axis=1).at[-1].set(True))
+    r, way = candidates[chosen], way + fractions[chosen] * (along - way)
+    idle = jnp.any(dependent) & modes.closed & (r[:, 0] <= IDLE * jnp.finfo(r.dtype).eps * jnp.max(jnp.abs(r)))
+    modes = Modes(closed=modes.closed & ~idle, slip=modes.slip & ~idle)
+    return jnp.where(idle[:, None], 0, r), way, modes

@@ -19,7 +19,6 @@ from jax import Array, lax
 from diffcontact import qp
 from diffcontact.numerics import mass as mass_matrix
 from diffcontact.numerics.batching import where_wanted
-from diffcontact.qp.friction.coulomb import with_modes
 from diffcontact.schemes.event_timed.contacts import length, unit
 
 OPEN, STICK, SLIP = range(3)
@@ -225,8 +224,8 @@ def choose(mass, rows, b, v, mu, on, known, direction, fixed=None) -> tuple[Reac
     def in_space():
         """In space the directions of slips are unknowns, too, and trying modes may go in circles."""
         asked = mass, rows[:, 0], rows[:, 1:], jnp.where(on, b[:, 0], jnp.inf), b[:, 1:], mu, v
-        found, of = with_modes(*asked)
-        modes = jnp.where(of.closed, jnp.where(of.slip, SLIP, STICK), OPEN).astype(jnp.int8)
+        found = qp.coulomb(*asked)
+        modes = jnp.where(found.closed, jnp.where(found.slip, SLIP, STICK), OPEN).astype(jnp.int8)
         way = unit((rows @ found.u + b)[:, 1:], unit(-found.tangential, direction))
         z = jnp.concatenate([found.normal[:, None], found.tangential], axis=1)
         return Reaction(found.u, z, modes, way), found.status == 0

@@ -1,0 +1,187 @@
+"""The dual active-set method of Goldfarb and Idnani (1983), as `diffcontact.qp.active_set`, in loops.
+
+The pivots are those of the swept tableau: the most violated row is taken in, until it is satisfied or a multiplier
+reaches zero and its row leaves. Instead of a tableau of all rows, the inverse Cholesky factor of the held ones is kept.
+The values of the other rows follow from the way that the point moves.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from diffcontact.qp.kernel.factor import append, apply, remove
+from diffcontact.qp.kernel.ffi import compiled, summed
+from diffcontact.qp.kernel.rows import add, clear, gather, product
+from diffcontact.qp.working_set import EXPLAINED
+
+# The place of a row that is no candidate, because nothing asks for it or because it is held.
+NOWHERE, HELD = -1, -2
+
+# The kernel works in double precision, whatever it is given.
+EPS = float(np.finfo(np.float64).eps)
+
+
+@compiled
+def look_at(space, row, value, number):
+    """Make a row of this value the candidate of this number."""
+    space.candidate[number], space.place[row] = row, number
+    space.now[number] = value + space.tolerance[row]
+
+
+@compiled
+def look_away(space, number, last):
+    """The candidate of this number is held; the last one takes its place."""
+    space.place[space.candidate[number]] = HELD
+    if number != last:
+        row = space.candidate[last]
+        space.candidate[number], space.place[row], space.now[number] = row, number, space.now[last]
+
+
+@compiled
+def rounding(space, size, relaxed):
+    """What is left of a value when multipliers cancel: of rows at small angles they are many times the violations.
+
+    Relaxed rows have large multipliers too, and nothing to cancel: their values are what is looked for.
+    """
+    largest = 0.0
+    for j in range(size):
+        largest = max(largest, space.multiplier[j])
+    return 0.0 if relaxed else 16 * EPS * largest
+
+
+@compiled
+def most_violated(space, candidates, size, relaxed):
+    """The candidate that is violated most, by more than rounding, or -1."""
+    worst, found = -rounding(space, size, relaxed), -1
+    for i in range(candidates):
+        if space.now[i] < worst:
+            worst, found = space.now[i], i
+    return found
+
+
+@compiled
+def check(space, candidates, count, size, relaxed):
+    """The rows' values where the step leads to, in `change` without their slack; a violated one becomes a candidate.
+
+    Returns:
+        How many candidates there are, whether there is more to do, and whether candidates contradict the held rows.
+    """
+    again, contradiction, unknown = False, False, rounding(space, size, relaxed)
+    for i in range(count):
+        value, change, place = space.value[i], product(space, i, space.step), space.place[i]
+        space.change[i] = value + change if value < np.inf else value
+        if space.base[i] == np.inf or place == HELD:
+            continue
+        arrived = space.base[i] + change + unknown
+        violated = arrived < -2 * space.tolerance[i]
+        if place != NOWHERE:
+            space.now[place] = arrived + space.tolerance[i]
+            again |= violated and not relaxed
+            if not relaxed:
+                contradiction |= value + change + space.slack[i] < -EXPLAINED * space.tolerance[i]
+        elif violated:
+            look_at(space, i, arrived, candidates)
+            candidates += 1
+            again = True
+    return candidates, again, contradiction
+
+
+@compiled
+def pivots(space, candidates, count, dimension, size, most, rank, relaxed, dependent_below):
+    """Take rows in and out until none of the candidates is violated: how many there are then, and how many rows held.
+
+    A row that contradicts the held ones is taken for satisfied: its value in `base` becomes what satisfies it.
+    """
+    held, multiplier, turn, now = space.held, space.multiplier, space.turn, space.now
+    limit = 10 * count + 20
+    done = 0
+    entering = most_violated(space, candidates, size, relaxed)
+    while entering >= 0:
+        row = space.candidate[entering]
+        soft = space.soft[row] if relaxed else 0.0
+        arrived = 0.0
+        products(space, row, size)
+        itself = product(space, row, space.dense) + soft
+        while True:
+            schur = itself - apply(space, size)
+            possible = size < most and (size < rank or relaxed) and schur > dependent_below
+            full = (space.tolerance[row] - now[entering]) / schur if possible else np.inf
+            length, gone = full, -1
+            for j in range(size):
+                if turn[j] > dependent_below and multiplier[j] < length * turn[j]:
+                    length, gone = multiplier[j] / turn[j], j
+            if length == np.inf:
+                space.base[row] += space.tolerance[row] - now[entering]
+                now[entering] = space.tolerance[row]
+                break
+            if done == limit:
+                break
+            done += 1
+            _move(space, candidates, dimension, size, length)
+            now[entering] += length * soft
+            arrived += length
+            if gone < 0:
+                append(space, size, schur)
+                held[size], multiplier[size] = row, arrived
+                if not relaxed:
+                    space.base[row] = space.value[row] + space.slack[row]
+                size += 1
+                candidates -= 1
+                look_away(space, entering, candidates)
+                break
+            look_at(space, held[gone], 0.0, candidates)
+            candidates += 1
+            remove(space, size, gone)
+            size -= 1
+            for j in range(gone, size):
+                held[j], multiplier[j], space.own[j] = held[j + 1], multiplier[j + 1], space.own[j + 1]
+        gather(space, row)
+        # Where a row was given up on its way in, values and multipliers have to be computed anew.
+        halfway = space.place[row] != HELD and arrived > 0
+        entering = -1 if halfway or done == limit else most_violated(space, candidates, size, relaxed)
+    return candidates, size
+
+
+@compiled
+def products(space, row, size):
+    """Spread a row out, and its products with the held ones."""
+    add(space, row, 1.0, space.dense)
+    for j in range(size):
+        space.own[j] = product(space, space.held[j], space.dense)
+
+
+@summed
+def _move(space, candidates, dimension, size, length):
+    """Let the multiplier of the entering row grow by `length`."""
+    way, now, multiplier, turn = space.way, space.now, space.multiplier, space.turn
+    for j in range(dimension):
+        way[j] = space.dense[j]
+    for j in range(size):
+        add(space, space.held[j], -turn[j], way)
+        multiplier[j] -= length * turn[j]
+    for i in range(candidates):
+        now[i] += length * product(space, space.candidate[i], way)
+
+
+@summed
+def refine(space, dimension, size, relaxed):
+    """One step of iterative refinement of the multipliers, and the step that follows from them."""
+    clear(space.step, dimension)
+    add_up(space, space.multiplier, size)
+    for j in range(size):
+        row = space.held[j]
+        own = space.base[row] + product(space, row, space.step)
+        space.own[j] = own + space.soft[row] * space.multiplier[j] if relaxed else own
+    apply(space, size)
+    # The step is corrected, not computed anew: large multipliers cancel in it.
+    for j in range(size):
+        space.turn[j] = -space.turn[j]
+        space.multiplier[j] += space.turn[j]
+    add_up(space, space.turn, size)
+
+
+@compiled
+def add_up(space, factors, size):
+    """step += the held rows, each times its factor."""
+    for j in range(size):
+        add(space, space.held[j], factors[j], space.step)

@@ -1,0 +1,32 @@
+"""How much memory one problem takes."""
+
+from __future__ import annotations
+
+from diffcontact.qp.working_set import candidate_count
+
+# So many rows of the inverse Cholesky factor are multiplied by together.
+BLOCK = 4
+# A problem that takes no more bytes is solved on the stack. XLA runs a loop as a graph of tasks where something in it
+# touches more than 512 bytes, and as a sequence where nothing does: a step of a ball at rest takes 24 us in the one and
+# 8 in the other.
+STACK = 8192
+# How many results each call has, the memory included: they tell the kernel which problem it is.
+WORKING_SET_RESULTS, SOLVE_RESULTS = 6, 3
+
+
+def in_blocks(most):
+    """How many rows those that are held at most fill up to whole blocks."""
+    return -(-most // BLOCK) * BLOCK
+
+
+def factor_size(filled):
+    """How many numbers the inverse Cholesky factor of so many rows is stored as, whole blocks."""
+    return filled * (filled + BLOCK) // 2
+
+
+def needed_beside_stack(count, dimension, entries):
+    """Bytes of a `workspace.Workspace` that XLA is asked for; a result has at least one."""
+    most = candidate_count(count, min(count, dimension))
+    filled, rows = in_blocks(most), 2 * count * entries + 13 * count + 1
+    whole = 8 * (rows + 4 * dimension + 2 * most + 2 * filled + factor_size(filled))
+    return whole if whole > STACK else 1

@@ -1,0 +1,175 @@
+"""The rows of a projection: read as they come, scaled to length one in the metric M^-1, and multiplied."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from diffcontact.qp.kernel.ffi import compiled, past, summed
+from diffcontact.qp.rows import NONE
+
+
+@compiled
+def name_all(space, count):
+    """All rows are to be read: `name` has their numbers."""
+    for i in range(count):
+        space.name[i] = i
+    return count
+
+
+@compiled
+def name_masked(space, mask, count):
+    """Those of a mask are; how many. As below, a number is written whatever the row is, and kept: no branch."""
+    number = 0
+    for i in range(count):
+        space.name[number] = i
+        number += mask[i] != 0
+    return number
+
+
+@compiled
+def read_dense(space, G, number, dimension):
+    """The rows in `name`, which are stored whole, without their zeros."""
+    filled = 0
+    for i in range(number):
+        space.start[i] = filled
+        row = past(G, space.name[i] * dimension)
+        for j in range(dimension):
+            entry = row[j]
+            space.entry[filled] = entry
+            space.index[filled] = j
+            filled += entry != 0
+    space.start[number] = filled
+
+
+@compiled
+def read_bodies(space, bodies, normals, number, sides, components):
+    """Read rows between two bodies each, as `read_dense` does; of one normal the first body's is the opposite."""
+    filled = 0
+    for i in range(number):
+        row = space.name[i]
+        space.start[i] = filled
+        for side in range(2):
+            body = bodies[2 * row + side]
+            if body == NONE:
+                continue
+            normal = past(normals, (row * sides + (side if sides == 2 else 0)) * components)
+            sign = -1.0 if sides == 1 and side == 0 else 1.0
+            for j in range(components):
+                entry = sign * normal[j]
+                space.entry[filled] = entry
+                space.index[filled] = body * components + j
+                filled += entry != 0
+    space.start[number] = filled
+
+
+@summed
+def survey(space, b, v, count, eps):
+    """The rows' values at v, +inf where a row is off, and their rounding.
+
+    Returns:
+        Whether a row is violated or NaN, and whether the entries of all rows that are on are finite.
+    """
+    violated, unlimited = 0, 0
+    for i in range(count):
+        offset = np.float64(b[i])
+        on = offset != np.inf
+        total, size = 0.0, 0.0
+        for e in range(space.start[i], space.start[i + 1]):
+            entry = space.entry[e]
+            term = entry * v[space.index[e]]
+            total += term
+            size += abs(term)
+            # np.isfinite subtracts a number from itself: where terms may be reordered that is zero, also for NaN.
+            unlimited += on & (not abs(entry) < np.inf)
+        space.value[i] = total + offset if on else np.inf
+        space.noise[i] = 16 * eps * (size + (abs(offset) if on else 0.0))
+        violated += on & (not space.value[i] + space.noise[i] >= 0)
+    return violated > 0, unlimited == 0
+
+
+@compiled
+def factor_mass(space, mass, dimension):
+    """The inverse square roots of the masses, NaN where one is not positive; whether all are numbers."""
+    positive = True
+    for j in range(dimension):
+        inverse = 1 / np.float64(mass[j]) if mass[j] > 0 else np.nan
+        positive &= inverse >= 0
+        space.root[j] = np.sqrt(inverse)
+    return positive
+
+
+@summed
+def whiten_rows(space, count):
+    """The rows L^-1 G_i, and the squares of their lengths in `scale`."""
+    for i in range(count):
+        square = 0.0
+        for e in range(space.start[i], space.start[i + 1]):
+            number = space.entry[e] * space.root[space.index[e]]
+            space.entry[e] = number
+            square += number * number
+        space.scale[i] = square if space.value[i] < np.inf else 0.0
+
+
+@compiled
+def to_unit_length(space, count, eps):
+    """Rows, values and roundings in the unit of the rows of length one, with the tolerance. The largest violation."""
+    worst = 0.0
+    for i in range(count):
+        square = space.scale[i]
+        space.scale[i] = 1.0 if square == 0 else 1 / np.sqrt(square)
+    for i in range(count):
+        scale = space.scale[i]
+        # Entries whose squares are zero stay: a row of such is not one that nothing satisfies.
+        on = space.value[i] < np.inf or space.value[i] != space.value[i]
+        for e in range(space.start[i], space.start[i + 1]):
+            space.entry[e] *= scale if on else 0.0
+        space.value[i] *= scale
+        space.noise[i] *= scale
+        worst = max(worst, -space.value[i])
+    for i in range(count):
+        space.tolerance[i] = space.noise[i] + 16 * eps * worst
+    return worst
+
+
+@summed
+def product(space, row, x):
+    """The inner product of a row and x (d,)."""
+    total = 0.0
+    for e in range(space.start[row], space.start[row + 1]):
+        total += space.entry[e] * x[space.index[e]]
+    return total
+
+
+@compiled
+def add(space, row, factor, x):
+    """x += factor row."""
+    for e in range(space.start[row], space.start[row + 1]):
+        x[space.index[e]] += factor * space.entry[e]
+
+
+@compiled
+def gather(space, row):
+    """Make `dense` zero again."""
+    for e in range(space.start[row], space.start[row + 1]):
+        space.dense[space.index[e]] = 0.0
+
+
+@compiled
+def clear(x, count):
+    """x = 0."""
+    for i in range(count):
+        x[i] = 0.0
+
+
+@compiled
+def unwhiten(space, dimension):
+    """step = L^-T step."""
+    for j in range(dimension):
+        space.step[j] *= space.root[j]
+
+
+@compiled
+def whiten(space, f, dimension):
+    """way = L^-1 f."""
+    for j in range(dimension):
+        space.way[j] = f[j] * space.root[j]
