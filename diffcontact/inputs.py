@@ -33,7 +33,7 @@ from diffcontact.particle_line import ParticleLine
 from diffcontact.qp.rows import product
 from diffcontact.requirements import require_values
 from diffcontact.schemes.scheme import Scheme
-from diffcontact.system import System, gap_motion
+from diffcontact.system import System, gap_motion, takes_two
 
 # Two names with a larger share of common letters are taken for one name, misspelled.
 # In a name of four letters two are swapped, or one is wrong.
@@ -125,7 +125,8 @@ def require_functions(system: System, params, t, q0, u0, *, explains: bool = Fal
     if system.rate is not None:
         own.expect("rate", own.shape("rate", "q, u, params", q0, u0, params), q0.shape)
     if system.normalise is not None:
-        own.expect("normalise", own.shape("normalise", "q", q0), q0.shape)
+        given = (q0, params) if takes_two(system.normalise) else (q0,)
+        own.expect("normalise", own.shape("normalise", ", ".join(("q", "params")[: len(given)]), *given), q0.shape)
     if system.advance is not None:
         own.expect("advance", own.shape("advance", "q, u, s, params", q0, u0, t, params), q0.shape)
     if system.dexpinv is not None:

@@ -21,7 +21,7 @@ from diffcontact.friction import stated_friction, tangential_restitutions
 from diffcontact.numerics.compilation import jit_fast_compile
 from diffcontact.particle_line import ParticleLine
 from diffcontact.status import Status, first
-from diffcontact.system import System
+from diffcontact.system import System, normalised
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["holds", "values"], meta_fields=["status", "line", "of"])
@@ -143,7 +143,22 @@ def of_system(system: System, params, t, q0, u0):
         *([] if system.joint_slip is None else _joints(system, params, t, q0, u0)),
         *([] if system.rate is None else [finite("System.rate", system.rate(q0, u0, params), params, of="rate")]),
         *([] if system.adhesion is None else _glue(system, params)),
+        *([] if system.normalise is None else [_configuration(system, params, q0)]),
     ]
+
+
+def _configuration(system: System, params, q0) -> Requirement:
+    """The configuration that q0 stands for is one: it stands for itself."""
+    found = normalised(system, params, q0)
+    off = normalised(system, params, found) - found
+    size = 1 + jnp.max(jnp.abs(found), initial=0.0)
+    return must(
+        jnp.max(jnp.abs(off), initial=0.0) <= jnp.finfo(q0.dtype).eps ** 0.5 * size,
+        Status.BAD_INPUT,
+        lambda off: f"q0: expected one that System.normalise makes final, but it moves it on by {_largest(off):.6g}",
+        off,
+        of="normalise",
+    )
 
 
 def _slip(system: System, params, t, q0, u0) -> list[Requirement]:

@@ -21,7 +21,7 @@ from diffcontact.schemes.event_timed.changes import ModeChange, mode_changes
 from diffcontact.schemes.event_timed.percussion import Percussion
 from diffcontact.schemes.scheme import Info, Scheme
 from diffcontact.status import Status, first, stands_still
-from diffcontact.system import System, acceleration, gap_motion
+from diffcontact.system import System, acceleration, gap_motion, normalised
 from diffcontact.trajectory import Trajectory
 
 
@@ -34,8 +34,8 @@ def one_step(scheme: Scheme, system, params, t, h, state) -> tuple[Any, Info]:
     """One step among the contacts that may close in it, reported as of the whole system."""
     listed = system.neighbours(params, t, h, state.q, state.u)
     after, info = scheme.step(listed, params, t, h, state)
-    if getattr(system, "normalise", None) is not None:
-        after = replace(after, q=system.normalise(after.q))
+    if isinstance(system, System) and system.normalise is not None:
+        after = replace(after, q=normalised(system, params, after.q))
     status = first(listed.overlooked(state.q, after.q), info.status)
     if isinstance(listed, System):
         status = first(status, enters_closed(listed, params, t, h, state, after))
@@ -103,6 +103,7 @@ def _stepped(system, params, q0, u0, times, breaks, scheme, substeps, percussion
         system, params, q0, u0, times = sanitised(found, stands, system, params, *asked)
     step, advance = _each_piece(system, params, breaks, scheme, substeps, percussions)
     grid, places, intervals = (times, None, None) if breaks is None else with_breaks(times, breaks)
+    q0 = normalised(system, params, q0) if isinstance(system, System) else q0
     q0, u0 = entangled((q0, u0), (params, times))
     at_first = times[0], (times[1] - times[0]) / substeps
     initial = initial_state(scheme, system, params, *at_first, q0, u0)

@@ -70,8 +70,9 @@ class System(AllContacts):
         impact_law: "newton", "poisson" or "stronge", what restitution means where a contact rubs; see below.
         tangents: None, or `tangents(t, q, params)`, the rows of the slip as a tuple of k `qp.BodyRows`, one for each
             direction and all for the bodies of `normals`; used like these.
-        normalise: None, or `normalise(q) -> (n,)`, the configuration that q stands for, at the end of each step: where
-            the `rate` is that of unit quaternions, they keep their length to the order of the scheme only.
+        normalise: None, or `normalise(q) -> (n,)` or `normalise(q, params)`, the configuration that q stands for, at
+            the first time and at the end of each step: where the `rate` is that of unit quaternions, or of bodies under
+            constraints, they keep their length, or obey these, to the order of the scheme only.
         advance: None, or `advance(q, u, s, params) -> (n,)`, where the `rate` leads to from q within s seconds of one
             velocity u; without it by Runge's and Kutta's rule of fourth order.
         dexpinv: None, or `dexpinv(theta, u, params) -> (d,)`: theta' for which advance(q, theta, 1) moves from q with
@@ -142,7 +143,7 @@ class System(AllContacts):
     rate: Callable[[Array, Array, Params], Array] | None = None
     impact_law: str = "newton"
     tangents: Callable[[Any, Array, Params], tuple[BodyRows, ...]] | None = None
-    normalise: Callable[[Array], Array] | None = None
+    normalise: Callable[..., Array] | None = None
     advance: Callable[[Array, Array, Any, Params], Array] | None = None
     dexpinv: Callable[[Array, Array, Params], Array] | None = None
     adhesion: Callable[[Params], Any] | None = None
@@ -209,12 +210,12 @@ class System(AllContacts):
     @property
     def speed_dependent(self) -> bool:
         """Whether restitution is a function of the speed of approach, too."""
-        return takes_speed(self.restitution)
+        return takes_two(self.restitution)
 
     @property
     def friction_by_speed(self) -> bool:
         """Whether friction is a function of the speed of approach, too."""
-        return self.friction is not None and takes_speed(self.friction)
+        return self.friction is not None and takes_two(self.friction)
 
     def coefficients(self, params: Params, q: Array) -> Any:
         """All coefficients of restitution that contacts may have, in an array of any shape; those at speed 0 where they
@@ -335,6 +336,13 @@ def displaced(system: System, params: Params, q: Array, step: Array) -> Array:
     return q + (rate(system, params, q, step) - rate(system, params, q, jnp.zeros_like(step)))
 
 
+def normalised(system: System, params: Params, q: Array) -> Array:
+    """(n,) the configuration that q (n,) stands for."""
+    if system.normalise is None:
+        return q
+    return system.normalise(q, params) if takes_two(system.normalise) else system.normalise(q)
+
+
 def gap_motion(system: System, params: Params, t, q: Array, u: Array) -> tuple[Array, Array]:
     """Gaps (c,) and their velocities (c,) along (1, u), without forming any gradient."""
     t = jnp.asarray(t, q.dtype)
@@ -364,11 +372,11 @@ def acceleration(system: System, params: Params, t, q: Array, u: Array) -> Array
     return solve(system.mass(q, params), system.force(t, q, u, params))
 
 
-def takes_speed(function: Callable) -> bool:
-    """Whether a coefficient is a function of (params, speed), not of params alone: two arguments must be given.
+def takes_two(function: Callable) -> bool:
+    """Whether two arguments must be given: a coefficient then is a function of (params, speed), not of params alone.
 
     Example:
-        >>> takes_speed(lambda params: 0.5), takes_speed(lambda params, speed: 0.5), takes_speed(lambda p, k=2: 0.5)
+        >>> takes_two(lambda params: 0.5), takes_two(lambda params, speed: 0.5), takes_two(lambda p, k=2: 0.5)
         (False, True, False)
     """
     try:

@@ -20,7 +20,7 @@ from diffcontact.identify.impact_law import _SLOPE, _Law
 from diffcontact.identify.problem import joint_residual, residual, run
 from diffcontact.identify.verdict import evidence as held
 from diffcontact.schemes.event_timed.percussion import Percussion
-from diffcontact.system import takes_speed
+from diffcontact.system import takes_two
 
 STEP = 1e-30
 
@@ -50,7 +50,7 @@ def restitution(law, p, speed):
     """e at a speed of approach; of what a verdict adds to a constant in numpy, which compiles nothing."""
     if isinstance(law, _Law):
         return law.constant(p) + p[law.name] * (speed if law.name == _SLOPE else 1.0)
-    return np.ravel(law(p, np.array([speed])) if takes_speed(law) else law(p))[0]
+    return np.ravel(law(p, np.array([speed])) if takes_two(law) else law(p))[0]
 
 
 def bounced(system, p, q, u, t):

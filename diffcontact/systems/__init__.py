@@ -5,6 +5,7 @@ from diffcontact.systems.balls import balls
 from diffcontact.systems.bodies import bodies
 from diffcontact.systems.bouncing_ball import bouncing_ball
 from diffcontact.systems.carts import carts
+from diffcontact.systems.constrained import constrained
 from diffcontact.systems.mechanism import mechanism
 from diffcontact.systems.particle_line import particle_line
 from diffcontact.systems.pendulum import pendulum
@@ -15,6 +16,7 @@ __all__ = [
     "bodies",
     "bouncing_ball",
     "carts",
+    "constrained",
     "laws",
     "mechanism",
     "particle_line",

@@ -15,6 +15,7 @@ from jax import Array
 from diffcontact.drawing import Coordinate, Drawing
 from diffcontact.system import System
 from diffcontact.systems import geoms, model_file, poses, tree
+from diffcontact.systems.constrained import constrained
 from diffcontact.systems.model_file import Model
 from diffcontact.systems.surfaces import length
 from diffcontact.systems.tree import HINGE
@@ -73,13 +74,14 @@ class Mechanism(System):
     def names(self) -> dict[str, tuple[str, ...]]:
         """Parameter -> what its entries belong to: bodies, joints, pairs of geoms "floor/foot", actuators.
 
-        "contacts" are those of `gap`, in order.
+        "contacts" are those of `gap`, in order, "independent" the joints of the entries of u.
         """
         labels, limits = self.model.labels, self.model.limits
         stops = [f"{name} {side}" for name, ball in zip(limits.names, limits.ball, strict=True)
                  for side in (["end"] if ball else ["low", "high"])]  # fmt: skip
         touching = tuple(labels["pair"][pair] for pair in geoms.Touching.of(self.model.pairs).pair)
-        return {name: labels[of] for name, of in _OF.items() if of is not None} | {"contacts": (*touching, *stops)}
+        of_all = {"contacts": (*touching, *stops), "independent": labels["independent"]}
+        return {name: labels[of] for name, of in _OF.items() if of is not None} | of_all
 
     def index(self, parameter: str, *names: str) -> int:
         """The first entry of a parameter that belongs to a body, a joint, an actuator, or to a pair of two geoms.
@@ -110,6 +112,7 @@ def mechanism(
     restitution: float | Mapping[Any, float] = 0.0,
     friction: float | Mapping[Any, float] | None = None,
     frictionloss: Mapping[str, float] | None = None,
+    independent: Sequence[str] | None = None,
     control: Callable[[Any, Array, Array, Any], Any] | None = None,
     ignore: Sequence[str] = (),
     impact_law: str = "newton",
@@ -148,7 +151,11 @@ def mechanism(
     and servos of one hinge or slide each, with force gain control + bias_0 + bias_1 gear q + bias_2 gear u, within the
     file's bounds.
 
-    What is not supported is refused by name: constraints of equality, tendons, other actuators, springs that are not
+    Constraints of equality (connect, weld, joint) hold exactly and always (`constrained`): velocities u are then those
+    of some joints, `names["independent"]`, which give all others. Along the axes of free joints and in `armature` and
+    `damping` all velocities count.
+
+    What is not supported is refused by name: tendons, other actuators, springs that are not
     linear, margins, condim above 3, contacts of other pairs of geoms (cylinders and meshes that touch), media,
     deformable bodies. Sensors, sites, cameras and keyframes have no effect and are not read.
 
@@ -160,7 +167,9 @@ def mechanism(
         friction: None for what the file says, mu of all pairs, or a dict: a pair of names of geoms -> mu.
         frictionloss: joint -> its dry friction [N m or N], besides what the file says; a joint with 0 may be given one
             by params.
-        control: None, or `control(t, q, u, params) -> (a,)`, in place of the parameter.
+        independent: under constraints of equality the joints whose velocities give all others, on the whole way, like
+            the crank of a slider; None for those that do so best at the beginning.
+        control: None, or `control(t, q, u, params) -> (a,)`, in place of the parameter; u are all velocities.
         ignore: kinds of what is refused that are left out instead, like "tendon"; the message names them.
         impact_law: as in `System`.
 
@@ -188,7 +197,7 @@ def mechanism(
         >>> print(run.q[-1].round(4), run.status)
         [-0.3684] 0
     """
-    read = model_file.read(model, contacts, frictionloss or {}, ignore)
+    read = model_file.read(model, contacts, frictionloss or {}, independent, ignore)
     pairs, stopped = read.labels["pair"], read.labels["limit"]
     e = _coefficients("restitution", restitution, pairs, stopped, np.zeros(len(pairs) + len(stopped)))
     mu = read.defaults["friction"]
@@ -278,7 +287,7 @@ def _system(model: Model, control: Callable | None, impact_law: str) -> Mechanis
             "advance": lambda q, u, s, params: joints.advance(q, u, s),
             "dexpinv": lambda theta, u, params: joints.dexpinv(theta, u),
         }
-    return Mechanism(
+    found = Mechanism(
         gap,
         force,
         mass,
@@ -288,6 +297,9 @@ def _system(model: Model, control: Callable | None, impact_law: str) -> Mechanis
         model=model,
         **rubs,
     )
+    if not model.equalities.rows.size:
+        return found
+    return constrained(found, lambda q, params: model.equalities.off(joints, q), model.independent)
 
 
 def _value(model: Model, name: str, params: Any, dtype: Any) -> Array:

@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from diffcontact.systems import geoms
+from diffcontact.systems.equality import Equalities, coordinates
 from diffcontact.systems.geoms import Geom
 from diffcontact.systems.tree import BALL, FREE, SLIDE, Body, Tree
 
 # What a file may have that is not supported, and what `ignore` leaves out of it.
 WAIVED = {
-    "equality": "constraints of equality",
+    "equality": "constraints of equality of tendons and deformable bodies",
     "tendon": "tendons",
     "actuator": "actuators that are not motors or servos of one hinge or slide",
     "stiffness": "springs that are not linear, and springs of free joints",
@@ -81,6 +82,7 @@ class Model:
         spring: (n,) coordinates at which springs are at rest; sprung: entries (k,) in u of hinges and slides with
             springs, those in q (k,), their joints (k,); balls: the same of ball joints.
         start: (n,) the configuration of the file.
+        equalities: constraints of equality; independent: the velocities that give all others under these.
         defaults: parameters by name; labels: the names of their entries.
     """
 
@@ -95,12 +97,18 @@ class Model:
     sprung: tuple[np.ndarray, np.ndarray, np.ndarray]
     balls: tuple[np.ndarray, np.ndarray, np.ndarray]
     start: np.ndarray
+    equalities: Equalities
+    independent: np.ndarray
     defaults: dict[str, np.ndarray]
     labels: dict[str, tuple[str, ...]]
 
 
 def read(
-    model: Any, contacts: Iterable[Sequence[str]] | None, frictionloss: Mapping[str, float], ignore: Sequence[str]
+    model: Any,
+    contacts: Iterable[Sequence[str]] | None,
+    frictionloss: Mapping[str, float],
+    independent: Sequence[str] | None,
+    ignore: Sequence[str],
 ) -> Model:
     """Read a model; arguments as of `mechanism`.
 
@@ -118,7 +126,7 @@ def read(
         kinds = tuple(dict.fromkeys(kind for kind, _ in refused))
         lines = "; ".join(dict.fromkeys(line for _, line in refused))
         raise ValueError(f"mechanism: not supported: {lines}; ignore={kinds} leaves them out")
-    return found.model(pairs, frictionloss, ignore)
+    return found.model(pairs, frictionloss, independent, ignore)
 
 
 def _parsed(model: Any) -> Any:
@@ -209,9 +217,8 @@ class _Reader:
 
     def _refuse(self):
         m, say = self.m, self._say
-        for number in range(m.neq):
-            if m.eq_active0[number]:
-                kind = self.mujoco.mjtEq(int(m.eq_type[number])).name.removeprefix("mjEQ_").lower()
+        for number in np.flatnonzero(m.eq_active0):
+            if (kind := self._equality(number)) not in ("connect", "weld", "joint"):
                 say("equality", f"equality {self.name('equality', number)!r} ({kind})")
         for number in range(m.ntendon):
             say("tendon", f"tendon {self.name('tendon', number)!r}")
@@ -296,6 +303,56 @@ class _Reader:
             _bounds(m.actuator_forcelimited[kept], m.actuator_forcerange[kept]), total,
         )  # fmt: skip
 
+    def _equality(self, number: int) -> str:
+        return self.mujoco.mjtEq(int(self.m.eq_type[number])).name.removeprefix("mjEQ_").lower()
+
+    def equalities(self) -> Equalities:
+        """Those between bodies, sites and joints that the file begins with; see MuJoCo's mjModel.eq_data."""
+        m, points, welds, joints = self.m, [], [], []
+        kept = [] if self.off("EQUALITY", "CONSTRAINT") else np.flatnonzero(m.eq_active0)
+        for number in kept:
+            kind, data, ends = self._equality(number), m.eq_data[number], (m.eq_obj1id[number], m.eq_obj2id[number])
+            if kind == "joint":
+                at = [m.jnt_qposadr[joint] if joint >= 0 else -1 for joint in ends]
+                joints.append((at, [m.qpos0[x] if x >= 0 else 0.0 for x in at], data[:5]))
+            if kind not in ("connect", "weld"):
+                continue
+            sites = m.eq_objtype[number] == self._codes("mjtObj", "mjOBJ_SITE")[0]
+            bodies = m.site_bodyid[list(ends)] if sites else np.array(ends)
+            # A weld keeps a point of its second body, and of its first where that is then.
+            local = m.site_pos[list(ends)] if sites else data[:6].reshape(2, 3)[:: 1 if kind == "connect" else -1]
+            turns = m.site_quat[list(ends)] if sites else np.tile([1.0, 0.0, 0.0, 0.0], (2, 1))
+            composed = [
+                self._compose(self.place[b], self.quaternion[b], x, turn)
+                for b, x, turn in zip(bodies, local, turns, strict=True)
+            ]
+            points.append((self.frame[bodies], [place for place, _ in composed]))
+            if kind == "weld":
+                turned = [1.0, 0.0, 0.0, 0.0] if sites else data[6:10]
+                welds.append((self.frame[bodies], [own for _, own in composed], turned))
+        frames, local = (np.array([row[i] for row in points]) for i in range(2))
+        welded, own, turned = (np.array([row[i] for row in welds]) for i in range(3))
+        pairs, rest, terms = (np.array([row[i] for row in joints]) for i in range(3))
+        rows = np.arange(3 * len(points) + 3 * len(welds) + len(joints))
+        return Equalities(frames, local, welded, own, turned, pairs, rest, terms, rows)
+
+    def _independent(self, tree: Tree, wanted: Sequence[str] | None) -> tuple[Equalities, np.ndarray]:
+        """The constraints, and the velocities that give all others: of joints by these names, or any."""
+        m, found, every = self.m, self.equalities(), np.arange(self.m.nv)
+        joints = self.names("joint", range(m.njnt))
+        if unknown := set(wanted or ()) - set(joints):
+            names = ", ".join(sorted(unknown))
+            raise ValueError(f"mechanism(independent=...): {names}: expected some of {', '.join(joints)}")
+        if not found.rows.size:
+            if wanted is not None:
+                raise ValueError("mechanism(independent=...): expected a model with constraints of equality, got none")
+            return found, every
+        of = None if wanted is None else np.flatnonzero([joints[joint] in wanted for joint in m.dof_jntid])
+        try:
+            return coordinates(found, tree, m.qpos0, of)
+        except ValueError as error:
+            raise ValueError(f"mechanism(independent={wanted!r}): {error}") from error
+
     def geom(self, number: int) -> Geom:
         """A geom; its kind is MuJoCo's word where this library has none."""
         m = self.m
@@ -361,8 +418,8 @@ class _Reader:
     def _above(self, body: int) -> int:
         return int(self.m.body_weldid[self.m.body_parentid[body]])
 
-    def model(self, pairs, frictionloss, ignore) -> Model:
-        m = self.m
+    def model(self, pairs, frictionloss, independent, ignore) -> Model:
+        m, tree = self.m, self.tree()
         moving = np.flatnonzero(self.frame > 0)
         bodies = Body(self.frame[moving], self.place[moving], self.quaternion[moving], m.body_iquat[moving].copy())
         limits = self.limits()
@@ -407,12 +464,14 @@ class _Reader:
             "control": np.zeros(self.actuated.size),
             "frictionloss": loss[rubbing],
         }
+        equalities, kept = self._independent(tree, independent)
+        labels["independent"] = tuple(labels["velocity"][at] for at in kept)
         return Model(
-            self.tree(), bodies, limits, actuators, own, [(own[one], own[other]) for one, other, *_ in pairs],
+            tree, bodies, limits, actuators, own, [(own[one], own[other]) for one, other, *_ in pairs],
             m.body_gravcomp[moving].copy(), rubbing,
             (m.jnt_dofadr[sprung].copy(), m.jnt_qposadr[sprung].copy(), sprung),
             (m.jnt_dofadr[balls].copy(), m.jnt_qposadr[balls].copy(), balls),
-            m.qpos0.copy(), {name: np.array(value, float) for name, value in defaults.items()}, labels,
+            m.qpos0.copy(), equalities, kept, {name: np.array(value, float) for name, value in defaults.items()}, labels,
         )  # fmt: skip
 
     def limits(self) -> Limits:

@@ -51,6 +51,19 @@ fromto="0 0 0 {x} {y} 0"/><body name="shin{i}" pos="{x} {y} 0"><joint axis="{-y}
         for i, (x, y) in enumerate([(0.1, 0.1), (0.1, -0.1), (-0.1, -0.1), (-0.1, 0.1)])
     )
 )
+# A crank that drives a slider, a bar that is welded to it, a wheel that is geared to the crank: three of seven equations
+# of the loop and the gear say something, and all of the weld.
+LOOP = """<mujoco><option><flag contact="disable"/></option><worldbody>
+<body name="crank"><joint name="crank" axis="0 1 0"/><geom type="capsule" size=".02" fromto="0 0 0 .3 0 0" mass="1"/>
+  <body name="rod" pos=".3 0 0"><joint name="pin" axis="0 1 0" damping=".1"/>
+    <geom type="capsule" size=".02" fromto="0 0 0 .8 0 0" mass=".5"/></body></body>
+<body name="slider" pos="1.1 0 0"><joint name="slider" type="slide" axis="1 0 0" range="-.45 1" armature=".3"/>
+  <geom type="box" size=".05 .05 .05" mass="2"/></body>
+<body name="bar" pos="1.2 0 .3" euler="10 20 30"><freejoint name="free"/><geom type="box" size=".05 .1 .2" mass=".4"/>
+  <site name="end" pos=".05 .1 0" euler="30 20 10"/></body>
+<body name="wheel" pos="0 1 0"><joint name="wheel" axis="1 0 0" ref="20"/><geom size=".1" mass=".7"/></body></worldbody>
+<equality><connect body1="rod" body2="slider" anchor=".8 0 0"/><weld body1="slider" body2="bar"/>
+<joint joint1="wheel" joint2="crank" polycoef=".1 .5 .2 0 0"/></equality></mujoco>"""
 MODELS = {"pendulum": PENDULUM, "chain": CHAIN, "arm": ARM, "spider": SPIDER}
 ONE_BODY = '<mujoco><worldbody><body name="b">{}<geom name="g" size=".1"/></body>{}</worldbody>{}</mujoco>'
 
@@ -124,6 +137,50 @@ def test_longer_moves_are_those_of_mujoco():
     found, *rates = along(0.5 * u[::-1])
     np.testing.assert_allclose(found, moved, atol=1e-13)
     np.testing.assert_allclose(*rates, atol=1e-13)
+
+
+def test_a_loop_moves_as_the_constraints_of_mujoco_say():
+    """Velocities, mass and forces along the one motion that the rows of MuJoCo's Jacobian leave."""
+    system, m = made(LOOP, independent=["crank"])
+    m.opt.jacobian = mujoco.mjtJacobian.mjJAC_DENSE
+    joints = system.model.tree
+
+    def at(q, w):
+        return system.mass(q, {}), system.force(0.0, q, w, {}), system.rate(q, w, {}), system.normalise(q, {})
+
+    def basis(q):
+        """(d,) the velocities where that of the crank is 1."""
+        d = mujoco.MjData(m)
+        d.qpos[:] = q
+        mujoco.mj_forward(m, d)
+        rows = d.efc_J.reshape(-1, m.nv)[: d.ne]
+        return np.concatenate([[1.0], -np.linalg.lstsq(rows[:, 1:], rows[:, 0], rcond=None)[0]])
+
+    of = jax.jit(at)
+    assert system.names["independent"] == ("crank",)
+    q, w = system.q0, np.array([0.7])
+    for angle in (0.0, 0.4, 2.0):
+        # From the file's configuration on, as far as Newton's steps find the way.
+        for part in np.linspace(q[0], angle, 9):
+            q = np.array(of(np.concatenate([[part], q[1:]]), w)[3])
+        mass, force, rate, closed = of(q, w)
+        np.testing.assert_allclose(closed, q, atol=1e-12)
+        Z, moved, h = basis(q), np.array(q), 1e-6
+        np.testing.assert_allclose(rate, np.asarray(joints.rate(jnp.asarray(q), jnp.asarray(0.7 * Z))), atol=1e-12)
+        d = mujoco.MjData(m)
+        d.qpos[:], d.qvel[:] = q, 0.7 * Z
+        mujoco.mj_forward(m, d)
+        M = np.stack([_times_mass(m, d, e) for e in np.eye(m.nv)])
+        np.testing.assert_allclose(mass[0, 0], Z @ M @ Z, atol=1e-12)
+        ends = []
+        for s in (h, -h):
+            moved = q.copy()
+            mujoco.mj_integratePos(m, moved, 0.7 * Z, s)
+            ends.append(basis(moved))
+        turned = 0.7 * (ends[0] - ends[1]) / (2 * h)
+        forces = d.qfrc_passive + d.qfrc_actuator - d.qfrc_bias
+        # What differences over 1e-6 are right to.
+        np.testing.assert_allclose(force[0], Z @ (forces - M @ turned), atol=1e-8)
 
 
 def test_parameters_replace_numbers_of_the_file():
@@ -229,8 +286,6 @@ def test_friction_and_what_touches_are_those_of_mujoco():
 
 TENDON = '<tendon><fixed name="t"><joint joint="j" coef="1"/></fixed></tendon>'
 REFUSED = {
-    "equality": (ONE_BODY.format("<freejoint/>", "", '<equality><weld name="w" body1="b"/></equality>'), "'w' .weld."),
-
     "tendon": (
         ONE_BODY.format('<joint name="j"/>', "", TENDON),
         "tendon 't'",
@@ -267,6 +322,13 @@ def test_what_is_not_supported_is_refused_by_name_and_can_be_waived(kind):
     dc.systems.mechanism(text, ignore=(kind,))
 
 
+def test_a_constraint_of_a_tendon_is_refused_and_can_be_waived():
+    text = ONE_BODY.format('<joint name="j"/>', "", TENDON + '<equality><tendon name="e" tendon1="t"/></equality>')
+    with pytest.raises(ValueError, match=r"not supported: equality 'e' \(tendon\).*ignore=\('equality', 'tendon'\)"):
+        dc.systems.mechanism(text)
+    dc.systems.mechanism(text, ignore=("equality", "tendon"))
+
+
 @pytest.mark.parametrize(
     ("model", "options", "line"),
     [
@@ -275,6 +337,9 @@ def test_what_is_not_supported_is_refused_by_name_and_can_be_waived(kind):
         ("<mujoco/>", {}, "expected a model with a joint"),
         (PENDULUM, {"ignore": ("friction loss",)}, r"ignore=\('friction loss',\)\): expected some of equality"),
         (PENDULUM, {"restitution": {"elbow": 0.5}}, r"restitution=\.\.\.\): 'elbow': expected one of"),
+        (PENDULUM, {"independent": ["hinge"]}, "expected a model with constraints of equality, got none"),
+        (LOOP, {"independent": ["wing"]}, "wing: expected some of crank, pin, slider"),
+        (LOOP, {"independent": ["crank", "pin"]}, "expected 1 velocities that give all others, got 2"),
         (PENDULUM, {"contacts": [("a", "b")]}, "geoms that do not touch in this model: a and b"),
         (PENDULUM, {"control": 1.0}, "control=1.0.: expected a function"),
         (3, {}, "expected a path or text"),
