@@ -471,7 +471,8 @@ class _Reader:
             m.body_gravcomp[moving].copy(), rubbing,
             (m.jnt_dofadr[sprung].copy(), m.jnt_qposadr[sprung].copy(), sprung),
             (m.jnt_dofadr[balls].copy(), m.jnt_qposadr[balls].copy(), balls),
-            m.qpos0.copy(), equalities, kept, {name: np.array(value, float) for name, value in defaults.items()}, labels,
+            m.qpos0.copy(), equalities, kept,
+            {name: np.array(value, float) for name, value in defaults.items()}, labels,
         )  # fmt: skip
 
     def limits(self) -> Limits:

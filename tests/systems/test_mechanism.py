@@ -51,8 +51,8 @@ fromto="0 0 0 {x} {y} 0"/><body name="shin{i}" pos="{x} {y} 0"><joint axis="{-y}
         for i, (x, y) in enumerate([(0.1, 0.1), (0.1, -0.1), (-0.1, -0.1), (-0.1, 0.1)])
     )
 )
-# A crank that drives a slider, a bar that is welded to it, a wheel that is geared to the crank: three of seven equations
-# of the loop and the gear say something, and all of the weld.
+# A crank that drives a slider, a bar that is welded to it, a wheel that is geared to the crank. Of the three equations
+# of the loop two say something.
 LOOP = """<mujoco><option><flag contact="disable"/></option><worldbody>
 <body name="crank"><joint name="crank" axis="0 1 0"/><geom type="capsule" size=".02" fromto="0 0 0 .3 0 0" mass="1"/>
   <body name="rod" pos=".3 0 0"><joint name="pin" axis="0 1 0" damping=".1"/>
