@@ -30,7 +30,6 @@ compiled = njit(**_OPTIONS)
 # one. Infinite numbers and NaN stay what they are.
 summed = njit(fastmath={"reassoc", "contract", "nsz"}, **_OPTIONS)
 
-
 # XLA refuses a handler that announces a newer version than its own; all that is read here is in the first one.
 VERSION_MAJOR, VERSION_MINOR = 0, 1
 
