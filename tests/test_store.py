@@ -116,7 +116,7 @@ def _environment():
     return os.environ | {"PYTHONPATH": os.pathsep.join([here, os.path.dirname(here)]), "JAX_PLATFORMS": "cpu"}
 
 
-@pytest.mark.parametrize("size", [100, 3000])
+@pytest.mark.parametrize("size", [pytest.param(100, marks=pytest.mark.full), 3000])
 def test_hdf5_itself_meets_the_end_of_the_disk(tmp_path, size):
     file = tmp_path / "runs.h5"
     ended = subprocess.run(
@@ -166,12 +166,12 @@ for i in range(kills):
 """
 
 
-def test_fifty_killed_ensembles_end_up_the_same(tmp_path, whole):
-    subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", KILLED, tmp_path, "50"], env=_environment(), check=True, timeout=600
-    )
+@pytest.mark.parametrize("count", [12, pytest.param(50, marks=pytest.mark.full)])
+def test_killed_ensembles_end_up_the_same(tmp_path, whole, count):
+    command = [sys.executable, "-W", "ignore", "-c", KILLED, tmp_path, str(count)]
+    subprocess.run(command, env=_environment(), check=True, timeout=600)
     done = []
-    for i in range(50):
+    for i in range(count):
         file = tmp_path / f"{i}.h5"
         if file.exists():
             with h5py.File(file) as held:
@@ -181,7 +181,7 @@ def test_fifty_killed_ensembles_end_up_the_same(tmp_path, whole):
     # Some of them were killed in the middle.
     assert any(0 < number < CHUNKS for number in done)
     # Ensembles killed before their file was whole left temporary files: the next run has removed them.
-    assert sorted(os.listdir(tmp_path)) == sorted(["timed.h5", *(f"{i}.h5" for i in range(50))])
+    assert sorted(os.listdir(tmp_path)) == sorted(["timed.h5", *(f"{i}.h5" for i in range(count))])
 
 
 def test_the_temporary_file_of_a_killed_ensemble_is_removed_and_no_other(tmp_path, whole):

@@ -109,7 +109,7 @@ def fitted(problem, free=None, **options):
     ("problem", "message"),
     [
         (
-            lambda: run(initial=lambda p: (jnp.zeros(1), p["u0"] * jnp.nan)),
+            lambda: run(initial=lambda p: (np.zeros(1), p["u0"] * jnp.nan)),
             r"^Problem\(initial\): returned nan in entry 0 of u0; expected finite numbers$",
         ),
         (
@@ -175,7 +175,7 @@ def test_restitution_and_drop_height_of_one_rebound(rng):
     values += 1e-3 * rng.normal(size=values.shape)
 
     def rebound(params):
-        return jnp.zeros(1), params["e"] * jnp.sqrt(2 * params["g"] * params["h"])[None]
+        return np.zeros(1), params["e"] * jnp.sqrt(2 * params["g"] * params["h"])[None]
 
     problem = Problem(BALL, Observations(times, values, 1e-3, positions), rebound, substeps=1)
     start = {"e": 0.7, "h": 1.1, "g": 9.81}
@@ -185,14 +185,14 @@ def test_restitution_and_drop_height_of_one_rebound(rng):
 
 def line(weight):
     return dc.ParticleLine(
-        mass=lambda p: p["mass"] * jnp.ones(1),
-        damping=lambda p: jnp.zeros((1, 1)),
-        stiffness=lambda p: p["k"] * jnp.ones((1, 1)),
-        load=lambda t, p: jnp.zeros(1),
+        mass=lambda p: p["mass"] * np.ones(1),
+        damping=lambda p: np.zeros((1, 1)),
+        stiffness=lambda p: p["k"] * np.ones((1, 1)),
+        load=lambda t, p: np.zeros(1),
         friction=lambda p: p["gamma"],
-        normal=lambda t, p: weight * jnp.ones(1),
+        normal=lambda t, p: weight * np.ones(1),
         percussion_times=[],
-        percussions=lambda p: jnp.zeros(0),
+        percussions=lambda p: np.zeros(0),
     )
 
 
@@ -203,7 +203,7 @@ def test_friction_needs_sliding_and_a_free_oscillation_shows_no_mass():
     free = {"gamma": Positive(), "k": Positive(), "mass": Positive()}
 
     def released(params):
-        return params["q0"], jnp.zeros(1)
+        return params["q0"], np.zeros(1)
 
     seen = Observations(TIMES, np.full((41, 1), 0.1), 1e-3, positions)
     problem = Problem(block, seen, released, dc.PercussionFriction(), 1)  # compiles faster than EventTimed

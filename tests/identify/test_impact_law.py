@@ -3,7 +3,6 @@
 import json
 from dataclasses import replace
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from bouncing import BALL, bounces, positions
@@ -135,7 +134,7 @@ def test_a_law_takes_the_place_of_one_coefficient_for_each_bounce():
     seen = np.asarray(dc.simulate(line, falling | truth, [0.0], [0.0], times).q)
     seen = seen + 1e-3 * np.random.default_rng(0).normal(size=seen.shape)
     problem = Problem(
-        ball, Observations(times, seen, 1e-3, lambda x, p: x.q), lambda p: (p["q0"], jnp.zeros(1)), substeps=1
+        ball, Observations(times, seen, 1e-3, lambda x, p: x.q), lambda p: (p["q0"], np.zeros(1)), substeps=1
     )
     start = falling | {"restitution": e[0], "later_restitution": np.array(e[1:]), "q0": np.zeros(1)}
     free = {"restitution": Interval(0.0, 1.0), "later_restitution": Interval(0.0, 1.0), "q0": Real()}

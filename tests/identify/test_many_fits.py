@@ -4,7 +4,6 @@ import resource
 import sys
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -42,8 +41,8 @@ def fitted(rng, height=1.0, held=None):
     """A fit as in a loop of a notebook: with a system, functions and data of its own."""
     ball = dc.System(
         gap=lambda t, q, p: q,
-        force=lambda t, q, u, p: -p["g"] * jnp.ones(1),
-        mass=lambda q, p: jnp.ones(1),
+        force=lambda t, q, u, p: -p["g"] * np.ones(1),
+        mass=lambda q, p: np.ones(1),
         restitution=(lambda p: p["e"]) if held is None else lambda p: p["e"] + 0.0 * held.zero,
     )
     measured = bounced(0.7, height, TIMES) + 0.003 * rng.normal(size=(TIMES.size, 1))

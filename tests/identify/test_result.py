@@ -8,7 +8,6 @@ import sys
 from dataclasses import replace
 from types import SimpleNamespace
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from bouncing import BALL, BALL_FREE, BALL_START, ball_problem, positions, start_of
@@ -218,7 +217,7 @@ def test_the_unit_of_a_parameter_does_not_bring_it_to_its_bound(size, value, std
 
 def test_what_moves_residuals_by_rounding_only_is_unseen_within_finite_bounds_too(rng):
     """The mass of a falling ball cancels, and where no force depends on time so does the zero of the clock."""
-    mass, weight = lambda q, p: p["m"] * jnp.ones(1), lambda t, q, u, p: -p["m"] * p["g"] * jnp.ones(1)
+    mass, weight = lambda q, p: p["m"] * np.ones(1), lambda t, q, u, p: -p["m"] * p["g"] * np.ones(1)
     heavy = replace(BALL, force=weight, mass=mass)
     problem = replace(ball_problem(rng), system=heavy, clock=lambda t, p: t + p["zero"])
     free = {"e": Interval(0.0, 1.0), "m": Interval(0.5, 2.0), "zero": Interval(-1.0, 1.0)}

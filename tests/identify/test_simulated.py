@@ -65,7 +65,7 @@ def carts(mass):
     """Two carts on a line: gap = q1 - q0 - distance."""
     return dc.System(
         gap=lambda t, q, p: (q[1] - q[0] - p["distance"])[None],
-        force=lambda t, q, u, p: jnp.zeros(2),
+        force=lambda t, q, u, p: np.zeros(2),
         mass=lambda q, p: mass(p),
         restitution=lambda p: p["e"],
     )
@@ -139,8 +139,8 @@ def test_bodies_that_stick_have_a_restitution_near_zero_and_not_an_unseen_one():
     # Pressed together after the impact, they stay so for all small e: the derivative by e vanishes, a secant does not.
     riders = dc.System(
         gap=lambda t, q, p: (q[1] - q[0] - 0.1)[None],
-        force=lambda t, q, u, p: jnp.array([0.02, -0.02]),
-        mass=lambda q, p: jnp.ones(2),
+        force=lambda t, q, u, p: np.array([0.02, -0.02]),
+        mass=lambda q, p: np.ones(2),
         restitution=lambda p: p["e"],
     )
     times = np.linspace(0.0, 1.0, 101)

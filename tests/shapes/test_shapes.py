@@ -9,9 +9,13 @@ import pytest
 from diffcontact import shapes
 
 
-@partial(jax.jit, static_argnums=0)
 def nearest(shape, points):
     """The `Nearest` of each point (n, m), and the slope of its distance (n, m)."""
+    return jax.tree.map(np.asarray, _nearest(shape, points))
+
+
+@partial(jax.jit, static_argnums=0)
+def _nearest(shape, points):
     return jax.vmap(shape.nearest)(points), jax.vmap(jax.grad(lambda x: shape.nearest(x).distance))(points)
 
 

@@ -73,15 +73,15 @@ def _at_surface(velocity, arm):
 def test_the_slip_is_the_tangential_velocity_of_one_surface_on_the_other(dimension):
     system, params, (q, u), t = _scene(dimension), _params(dimension), _state(dimension, 1), 0.3
     # A contact's directions are what its rows have in the velocity of the first ball.
-    slip, rows = jax.jit(lambda t, q, u, params: (system.slip(t, q, u, params), system.tangents(t, q, params)))(
-        t, q, u, params
-    )
-    slip = np.asarray(slip)
     surfaces = system.surfaces
+
+    @jax.jit
+    def seen(t, q, u, params):
+        slip, rows = system.slip(t, q, u, params), system.tangents(t, q, params)
+        return slip, [row.normals for row in rows], surfaces.normals(t, params, float), _belt(t, params)
+
+    slip, rows, normals, belts = jax.tree.map(np.asarray, seen(t, q, u, params))
     first, second = surfaces.pairs(2)
-    normals, belts = (
-        np.asarray(each) for each in jax.jit(lambda: (surfaces.normals(t, params, float), _belt(t, params)))()
-    )
     centre = np.vstack([q.reshape(COUNT, -1)[:, :dimension], params["fixed_centre"]])
     radius = np.concatenate([params["radius"], params["fixed_radius"]])
     velocity = np.vstack([u.reshape(COUNT, -1), np.zeros(u.size // COUNT)])
@@ -93,7 +93,7 @@ def test_the_slip_is_the_tangential_velocity_of_one_surface_on_the_other(dimensi
         else:
             n = normals[j - COUNT - 1]
             relative, sign = _at_surface(velocity[i], -radius[i] * n) - belts[j - COUNT - 1], 1
-        frame = np.array([sign * row.normals[c, 0, :dimension] for row in rows])
+        frame = np.array([sign * row[c, 0, :dimension] for row in rows])
         np.testing.assert_allclose(frame @ frame.T, np.eye(dimension - 1), atol=1e-15)
         np.testing.assert_allclose(frame @ n, 0, atol=1e-15)
         # Rounding of sums of some ten numbers of order 1.
@@ -334,6 +334,7 @@ def test_rows_that_are_not_those_of_the_slip_are_refused():
         _require_rows(wrong, params, 0.0, q, u)
 
 
+@pytest.mark.full
 def test_what_turns_about_one_axis_is_exact_at_every_step():
     """A sphere without a load, up to four radians a step."""
     ball = dc.systems.balls(1, 3, spin=True, box=(-1.0, 1.0))
@@ -355,16 +356,15 @@ def test_what_turns_about_one_axis_is_exact_at_every_step():
     np.testing.assert_allclose(q, np.hstack([np.cos(half), np.sin(half) * axis]), atol=1e-12)
 
 
+@jax.jit
+def _moved(q, theta, u):
+    here, along = jax.jvp(lambda x: turned(q, x, 1.0), (theta,), (dexpinv(theta, u),))
+    return along, turning(here, u)
+
+
 @pytest.mark.parametrize("size", [0.0, 1e-4, 0.3, 2.5])
 def test_rotation_vectors_follow_the_spin(size):
     """theta' = dexpinv(theta, w) moves `turned` as w moves the quaternion: both sides by forward mode."""
     rng = np.random.default_rng(3)
     theta, u = size * rng.normal(size=12), rng.normal(size=12)
-    q = _state(3, 5, 2)[0]
-
-    @jax.jit
-    def both(q, theta, u):
-        here, along = jax.jvp(lambda x: turned(q, x, 1.0), (theta,), (dexpinv(theta, u),))
-        return along, turning(here, u)
-
-    np.testing.assert_allclose(*both(q, theta, u), atol=1e-13)
+    np.testing.assert_allclose(*_moved(_state(3, 5, 2)[0], theta, u), atol=1e-13)

@@ -128,14 +128,14 @@ def test_friction_is_sought_where_something_slips():
     block = dc.System(
         gap=lambda t, q, p: q[1:],
         force=lambda t, q, u, p: jnp.stack([p["pull"], jnp.asarray(-G, q.dtype)]),
-        mass=lambda q, p: jnp.ones(2),
-        restitution=lambda p: jnp.zeros(1),
+        mass=lambda q, p: np.ones(2),
+        restitution=lambda p: np.zeros(1),
         slip=lambda t, q, u, p: u[None, :1],
         friction=lambda p: p["mu"][None],
     )
 
     def rest(params):
-        return jnp.zeros(2), jnp.zeros(2)
+        return np.zeros(2), np.zeros(2)
 
     seen = Observations(TIMES, np.zeros((TIMES.size, 1)), NOISE, lambda run, p: run.q[:, :1])
     problem = Problem(block, seen, rest, substeps=1)

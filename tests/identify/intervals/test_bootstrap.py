@@ -1,6 +1,5 @@
 """Fits on other data than the fit's own: replicas, and the bootstrap that is made of them."""
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from bouncing import BALL_FREE, BALL_START, ball_problem
@@ -170,7 +169,7 @@ def test_replicas_at_a_bound_are_counted(rng):
 
 def test_minima_that_no_replica_is_near_are_told(rng):
     """Of a speed that is the square of a parameter the data do not show the sign."""
-    tied, free = {"u0": lambda p: p["unused"] ** 2 * jnp.ones(1)}, {"unused": Interval(-1.0, 1.0)}
+    tied, free = {"u0": lambda p: p["unused"] ** 2 * np.ones(1)}, {"unused": Interval(-1.0, 1.0)}
     result = fit(fall(rng), {"g": 9.81, "u0": [0.0], "unused": 0.5}, free, tied=tied, starts=4, shooting="single")
     boot = bootstrap(result, replicas=5)
     assert boot.missed == result.elsewhere

@@ -1,6 +1,5 @@
 """Intervals where what slips tells of friction, what grips of spin, and the data do not tell which of them it was."""
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -8,7 +7,7 @@ import diffcontact as dc
 from diffcontact.identify import Interval, Observations, Positive, Problem, Real, fit
 
 SIMULATED, pytestmark = True, pytest.mark.full
-DISC = dc.systems.balls(1, 2, planes=lambda t, p: (jnp.array([[0.0, 1.0]]), jnp.zeros(1)), spin=True)
+DISC = dc.systems.balls(1, 2, planes=lambda t, p: (np.array([[0.0, 1.0]]), np.zeros(1)), spin=True)
 BOUNCES = {
     "mass": np.ones(1),
     "radius": np.array([0.1]),

@@ -1,7 +1,6 @@
 """Draws from posteriors that are known otherwise: nearly normal ones, and one cut at a bound."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from falling import fall, fitted
@@ -94,7 +93,7 @@ def test_what_speaks_against_the_draws_is_told(rng):
 
 def test_another_minimum_is_missed_unless_draws_surround_it(rng):
     """Of a speed that is the square of a parameter the data do not show the sign."""
-    tied, free = {"u0": lambda p: p["unused"] ** 2 * jnp.ones(1)}, {"unused": Interval(-1.0, 1.0)}
+    tied, free = {"u0": lambda p: p["unused"] ** 2 * np.ones(1)}, {"unused": Interval(-1.0, 1.0)}
     held = {"g": 9.81, "u0": [0.0], "unused": 0.5}
     result = fit(fall(rng), held, free, tied=tied, starts=4, shooting="single")
     assert len(result.elsewhere) == 1

@@ -4,7 +4,6 @@ import sys
 from types import SimpleNamespace
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from bouncing import BALL, BALL_FREE, BALL_START, SAMPLES, ball_problem, bounces, positions, start_of
@@ -243,7 +242,7 @@ def test_bounces_that_nobody_saw_may_be_more_or_fewer(hidden, start, tmp_path):
 def test_starts_that_end_elsewhere_at_the_same_cost_are_told(rng):
     """Of a speed that is the square of a parameter the data do not show the sign."""
     free, root = {"root": Interval(-1.0, 1.0)}, np.sqrt(0.3)
-    call = {"tied": {"u0": lambda p: p["root"] ** 2 * jnp.ones(1)}, "shooting": "single"}
+    call = {"tied": {"u0": lambda p: p["root"] ** 2 * np.ones(1)}, "shooting": "single"}
     run = ball_problem(rng)
     alone = fit(run, HELD | {"e": 0.8, "root": 0.5}, free, **call)
     several = fit(run, HELD | {"e": 0.8, "root": 0.5}, free, starts=4, **call)

@@ -1,7 +1,6 @@
 """What users get wrong in a fit: each gives one line that names it, before anything is compiled."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from falling import FALLING, SCHEME, TIMES, positions, start_of
@@ -40,7 +39,7 @@ KNOWN = r"in params \('u0', 'g'\)"
 @pytest.mark.parametrize(
     ("message", "call"),
     [
-        (rf"{INITIAL}no parameter 'v' {KNOWN}", lambda: fitted(fall(lambda p: (jnp.zeros(1), p["v"])))),
+        (rf"{INITIAL}no parameter 'v' {KNOWN}", lambda: fitted(fall(lambda p: (np.zeros(1), p["v"])))),
         (rf"{INITIAL}expected a function of \(params\), got one of \(p, q\)", lambda: fitted(fall(two_arguments))),
         (f"{INITIAL}{TWO}NoneType", lambda: fitted(fall(lambda p: None))),
         (f"{INITIAL}{TWO}1 of them", lambda: fitted(fall(lambda p: [1.0]))),
@@ -152,7 +151,7 @@ def test_what_is_wrong_with_observe_is_said_while_it_is_traced(message, observe)
         [Problem(FALLING, seen, start_of, SCHEME, 1)], free_parameters({"g": 9.0, "u0": [0.0]}, {"g": Real()}, set(), 1)
     ).runs
     with pytest.raises(ValueError, match=f"^{message}") as caught:
-        jax.eval_shape(lambda z: residual.residual(run.model, z, run.fixed, run.samples)[0], jnp.zeros(1))
+        jax.eval_shape(lambda z: residual.residual(run.model, z, run.fixed, run.samples)[0], np.zeros(1))
     assert "\n" not in str(caught.value)
 
 

@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from bouncing import BALL_FREE, ball_problem
@@ -15,8 +14,8 @@ from diffcontact.identify import Observations, Problem, Real, fit
 SIMULATED, pytestmark = True, pytest.mark.full
 SLED = dc.System(
     gap=lambda t, q, p: q + 10.0,
-    force=lambda t, q, u, p: p["pull"] * jnp.ones(1),
-    mass=lambda q, p: jnp.ones(1),
+    force=lambda t, q, u, p: p["pull"] * np.ones(1),
+    mass=lambda q, p: np.ones(1),
     restitution=lambda p: 0.0,
 )
 FREE = {"pull": Real(), "q0": Real(), "u0": Real()}

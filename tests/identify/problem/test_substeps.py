@@ -12,9 +12,9 @@ def runs(error, status=lambda number: Status.OK):
     """Residuals that are off by error(number)."""
 
     def run(number):
-        still = jnp.zeros((3, 1))
+        still = np.zeros((3, 1))
         off = jnp.array([[0.0], [0.0], [error(number)]])
-        return off, Trajectory(jnp.arange(3.0), still, still, jnp.zeros((2, 1)), jnp.asarray(status(number)))
+        return off, Trajectory(np.arange(3.0), still, still, np.zeros((2, 1)), jnp.asarray(status(number)))
 
     return run
 

@@ -1,4 +1,3 @@
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from dragged import START, TRUTH, problem
@@ -23,7 +22,7 @@ def test_methods_of_first_order_end_where_least_squares_do_also_at_a_bound(rng, 
 
 def test_ends_of_starts_that_explain_the_data_as_well_are_told(rng):
     """Of a speed that is the square of a parameter the data do not show the sign."""
-    tied, free = {"u0": lambda p: p["root"] ** 2 * jnp.ones(1)}, {"root": Interval(-2.0, 2.0)}
+    tied, free = {"u0": lambda p: p["root"] ** 2 * np.ones(1)}, {"root": Interval(-2.0, 2.0)}
     start = {name: value for name, value in TRUTH.items() if name != "u0"} | {"root": 0.9}
     found = fit(problem(rng), start, free, tied=tied, method="lbfgs", starts=4)
     # The steps of first order move the speed from 0.5 to 0.47 m/s, whichever its sign.

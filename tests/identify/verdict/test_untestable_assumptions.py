@@ -4,7 +4,6 @@ import dataclasses
 import re
 
 import dragged
-import jax.numpy as jnp
 import numpy as np
 from falling import FALLING, SCHEME, TIMES, fall, fitted, start_of
 
@@ -140,7 +139,7 @@ def test_an_axis_that_two_bodies_share_is_looked_at_as_one():
     """Two marks of one body: a scale of either alone would show, one of both changes g by as much."""
     once = stated(1e-3 * np.random.default_rng(2).normal(size=41)).observations
     values = np.column_stack([once.values, 2.0 * once.values])
-    seen = Observations(once.times, values, once.sigma[0, 0], lambda run, params: run.q @ jnp.array([[1.0, 2.0]]))
+    seen = Observations(once.times, values, once.sigma[0, 0], lambda run, params: run.q @ np.array([[1.0, 2.0]]))
     result = fitted(Problem(FALLING, seen, start_of, SCHEME, 1), FREE)
     off = percent(result.verdict.taken, "scale of channels 0 and 1", "g")
     np.testing.assert_allclose(off, 100 * float(np.ptp(result.interval95["g"])) / 2 / G, rtol=0.06)

@@ -8,6 +8,8 @@ from programs import run
 
 from diffcontact import Status
 
+pytestmark = pytest.mark.full
+
 MU = 0.4
 # Both ends at the edge of their cones.
 LIMIT = np.arctan((1 - MU**2) / (2 * MU))
