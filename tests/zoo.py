@@ -50,6 +50,7 @@ def _point():
             "growth": 0.0,
             "side": 1.0,
         },
+        batched=True,
     )
 
 
@@ -108,6 +109,7 @@ def _disc():
             "friction": 0.5,
             "tangential_restitution": 0.0,
         },
+        batched=True,
     )
 
 
@@ -311,6 +313,7 @@ ROW = Model(
         "gravity": np.zeros(1),
         "restitution": 1.0,
     },
+    batched=True,
 )
 
 
@@ -376,6 +379,7 @@ def _chain():
             "percussion": np.array([0.0, 0.03, 0.0]),
             "belt": 0.0,
         },
+        batched=True,
     )
 
 
@@ -394,6 +398,7 @@ LISTED, PAIRS = (
             "gravity": np.array([0.0, -9.81]),
             "restitution": 0.5,
         },
+        batched=True,
     )
     for cell in (0.25, None)
 )
