@@ -25,7 +25,7 @@ def planes(rows):
 def test_gamma_bounds_every_combination(rng):
     # Seven rows in four dimensions, more than are independent, all opening along the first axis.
     rows = rng.normal(size=(7, 4)) + np.array([2.5, 0, 0, 0])
-    found = reverse_triangle(planes(rows), {}, 0.0, np.zeros(4))
+    found = reverse_triangle(planes(rows), {}, 0.0, jnp.zeros(4))
     assert found.exists
     weights = rng.exponential(size=(2000, 7)) ** 3
     ratio = (weights @ np.linalg.norm(rows, axis=1)) / np.linalg.norm(weights @ rows, axis=1)
@@ -37,14 +37,14 @@ def test_gamma_bounds_every_combination(rng):
 
 def slider(damping, stiffness):
     return dc.ParticleLine(
-        mass=lambda p: 2.0 * np.ones(1),
-        damping=lambda p: damping * np.ones((1, 1)),
-        stiffness=lambda p: stiffness * np.ones((1, 1)),
-        load=lambda t, p: 3.0 * jnp.cos(t) * np.ones(1),
+        mass=lambda p: 2.0 * jnp.ones(1),
+        damping=lambda p: damping * jnp.ones((1, 1)),
+        stiffness=lambda p: stiffness * jnp.ones((1, 1)),
+        load=lambda t, p: 3.0 * jnp.cos(t) * jnp.ones(1),
         friction=lambda p: 0.25,
-        normal=lambda t, p: (4.0 + t) * np.ones(1),
+        normal=lambda t, p: (4.0 + t) * jnp.ones(1),
         percussion_times=[0.1, 0.9],
-        percussions=lambda p: np.array([0.2, 0.4]),
+        percussions=lambda p: jnp.array([0.2, 0.4]),
     )
 
 

@@ -15,7 +15,7 @@ def test_the_error_is_one():
     spring = dc.System(
         gap=lambda t, q, p: q + 5.0,
         force=lambda t, q, u, p: -4 * q,
-        mass=lambda q, p: np.ones(1),
+        mass=lambda q, p: jnp.ones(1),
         restitution=lambda p: 0.5,
     )
     run = dc.simulate(spring, None, [1.0], [0.0], [0.0, 1.5, 3.0], substeps="auto", tolerance=1e-4)
@@ -26,8 +26,8 @@ def test_the_error_is_one():
 
 CONTROLLED = dc.System(
     gap=lambda t, q, p: q + 50.0,
-    force=lambda t, q, u, p: p["U"][jnp.clip((t * 10).astype(int), 0, 9)] * np.ones(1),
-    mass=lambda q, p: np.ones(1),
+    force=lambda t, q, u, p: p["U"][jnp.clip((t * 10).astype(int), 0, 9)] * jnp.ones(1),
+    mass=lambda q, p: jnp.ones(1),
     restitution=lambda p: 0.5,
 )
 CONTROL = np.array([1.0, -3.0, 2.0, 5.0, -4.0, 0.0, 1.0, 1.0, 2.0, 3.0])

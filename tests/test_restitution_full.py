@@ -18,8 +18,8 @@ G = 9.81
 def _ball(restitution) -> dc.System:
     return dc.System(
         gap=lambda t, q, p: q,
-        force=lambda t, q, u, p: -G * np.ones(1),
-        mass=lambda q, p: np.ones(1),
+        force=lambda t, q, u, p: -G * jnp.ones(1),
+        mass=lambda q, p: jnp.ones(1),
         restitution=restitution,
     )
 
@@ -46,7 +46,7 @@ def test_second_order_through_air_against_an_event_exact_motion():
         run = dc.simulate(ball, *unpack(theta), jnp.linspace(0.0, 1.5, steps + 1))
         return jnp.concatenate([run.q[-1], run.u[-1]])
 
-    theta = np.array([0.9, 0.04, 1.0, 0.3])
+    theta = jnp.array([0.9, 0.04, 1.0, 0.3])
     exact = event_exact(ball, unpack, theta, 1.5)
     assert len(exact.events) == 2
     errors = []
@@ -60,14 +60,14 @@ def test_second_order_through_air_against_an_event_exact_motion():
 
 
 DISC = replace(
-    dc.systems.balls(1, 2, planes=lambda t, p: (np.array([[0.0, 1.0]]), np.zeros(1)), spin=True), restitution=_linear
+    dc.systems.balls(1, 2, planes=lambda t, p: (jnp.array([[0.0, 1.0]]), jnp.zeros(1)), spin=True), restitution=_linear
 )
 
 
 def _disc(theta):
     return {
-        "mass": np.ones(1),
-        "radius": np.full(1, 0.1),
+        "mass": jnp.ones(1),
+        "radius": jnp.full(1, 0.1),
         "gravity": jnp.array([0.0, -G]),
         "friction": theta[2],
         "e0": theta[0],
@@ -77,7 +77,7 @@ def _disc(theta):
 
 def test_an_oblique_disc_slips_with_the_impulse_of_its_speed():
     """P = (1 + e(v)) m v and B = mu P against the slip (Walton), in flight, at any step length."""
-    start = np.array([0.0, 0.4, 0.0]), np.array([3.0, -1.0, 0.0])
+    start = jnp.array([0.0, 0.4, 0.0]), jnp.array([3.0, -1.0, 0.0])
 
     def truth(theta):
         speed = jnp.sqrt(1.0 + 2 * G * 0.3)
@@ -90,11 +90,11 @@ def test_an_oblique_disc_slips_with_the_impulse_of_its_speed():
         return jnp.concatenate([q, u - fall * left])
 
     def end(theta, steps):
-        run = dc.simulate(DISC, _disc(theta), *start, np.array([0.0, 0.3]), substeps=steps)
+        run = dc.simulate(DISC, _disc(theta), *start, jnp.array([0.0, 0.3]), substeps=steps)
         there = jnp.concatenate([run.q[-1], run.u[-1]])
         return there, there
 
-    theta = np.array([0.8, 0.05, 0.2])
+    theta = jnp.array([0.8, 0.05, 0.2])
     slopes = jax.jit(jax.jacfwd(end, has_aux=True))
     for steps in (4, 30):
         derivative, there = slopes(theta, jnp.array(steps))
@@ -109,7 +109,7 @@ def test_no_impact_makes_energy(law, dimension):
     balls = dc.systems.balls(3, dimension, spin=dimension == 2)
     system = replace(balls, restitution=law)
     rng = np.random.default_rng(1)
-    params = {"mass": np.array([1.0, 0.2, 3.0]), "radius": np.full(3, 0.1), "gravity": jnp.zeros(dimension)}
+    params = {"mass": jnp.array([1.0, 0.2, 3.0]), "radius": jnp.full(3, 0.1), "gravity": jnp.zeros(dimension)}
     params |= {"e0": 0.9, "a": 0.1, "friction": 0.5}
     place = (
         np.array([[0.0], [0.2], [0.4]]) if dimension == 1 else np.array([[0, 0, 0], [0.2, 0, 0], [0.1, 0.03**0.5, 0]])
@@ -117,7 +117,7 @@ def test_no_impact_makes_energy(law, dimension):
     u0 = jnp.asarray(rng.normal(size=(200, place.size)) * 2)
 
     def energies(u0):
-        run = dc.simulate(system, params, jnp.asarray(place.ravel()), u0, np.array([0.0, 1e-9]))
+        run = dc.simulate(system, params, jnp.asarray(place.ravel()), u0, jnp.array([0.0, 1e-9]))
         mass = system.mass(run.q[0], params)
         return (mass @ run.u[0] ** 2, mass @ run.u[-1] ** 2), run.status
 
@@ -131,10 +131,12 @@ def test_no_impact_makes_energy(law, dimension):
 def test_a_power_with_an_infinite_slope_at_rest_keeps_derivatives_finite():
     """e = 1 - c v^(1/5) of a box with four walls: the gaps that open have speed 0."""
     box = replace(dc.systems.balls(1, 2, box=(0.0, 1.0)), restitution=_viscoelastic)
-    params = {"mass": np.ones(1), "radius": np.full(1, 0.1), "gravity": np.array([0.0, -1.0])}
+    params = {"mass": jnp.ones(1), "radius": jnp.full(1, 0.1), "gravity": jnp.array([0.0, -1.0])}
 
     def end(c):
-        return dc.simulate(box, params | {"c": c}, np.full(2, 0.5), np.array([1.3, 0.4]), np.linspace(0, 2, 41)).q[-1]
+        return dc.simulate(box, params | {"c": c}, jnp.full(2, 0.5), jnp.array([1.3, 0.4]), jnp.linspace(0, 2, 41)).q[
+            -1
+        ]
 
     c, step = 0.2, 1e-6
     difference = (end(c + step) - end(c - step)) / (2 * step)
@@ -144,5 +146,5 @@ def test_a_power_with_an_infinite_slope_at_rest_keeps_derivatives_finite():
 
 
 def test_hypotheses_name_the_law():
-    report = dc.hypotheses.report(BALL, {"e0": 0.9, "a": 0.04}, 0.0, np.ones(1), np.zeros(1))
+    report = dc.hypotheses.report(BALL, {"e0": 0.9, "a": 0.04}, 0.0, jnp.ones(1), jnp.zeros(1))
     assert "depends on the speed" in str(report)

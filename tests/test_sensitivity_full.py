@@ -13,8 +13,8 @@ pytestmark = pytest.mark.full
 
 BALL = dc.System(
     gap=lambda t, q, p: q,
-    force=lambda t, q, u, p: -p["gravity"] * np.ones(1),
-    mass=lambda q, p: np.ones(1),
+    force=lambda t, q, u, p: -p["gravity"] * jnp.ones(1),
+    mass=lambda q, p: jnp.ones(1),
     restitution=lambda p: p["restitution"],
 )
 PARAMS = {"gravity": 9.81, "restitution": 0.8}
@@ -23,19 +23,19 @@ TIMES = np.linspace(0.0, 0.8, 9)
 
 def test_parameters_may_be_nested_or_one_array():
     expected = dc.sensitivity(BALL, PARAMS, [1.0], [0.3], TIMES, wrt=["restitution", "gravity"])
-    nested = replace(BALL, force=lambda t, q, u, p: -p["of"]["g"] * np.ones(1), restitution=lambda p: p["of"]["e"][0])
+    nested = replace(BALL, force=lambda t, q, u, p: -p["of"]["g"] * jnp.ones(1), restitution=lambda p: p["of"]["e"][0])
     found = dc.sensitivity(nested, {"of": {"g": 9.81, "e": [0.8]}}, [1.0], [0.3], TIMES, wrt=["of"])
     np.testing.assert_allclose(found.dq["of"]["g"], expected.dq["gravity"], rtol=1e-12, atol=1e-14)
     np.testing.assert_allclose(found.du["of"]["e"][0], expected.du["restitution"], rtol=1e-12, atol=1e-14)
-    flat = replace(BALL, force=lambda t, q, u, p: -p[0] * np.ones(1), restitution=lambda p: p[1])
-    found = dc.sensitivity(flat, np.array([9.81, 0.8]), [1.0], [0.3], TIMES, wrt=["params"])
+    flat = replace(BALL, force=lambda t, q, u, p: -p[0] * jnp.ones(1), restitution=lambda p: p[1])
+    found = dc.sensitivity(flat, jnp.array([9.81, 0.8]), [1.0], [0.3], TIMES, wrt=["params"])
     both = np.stack([expected.dq["gravity"], expected.dq["restitution"]], axis=-1)
     np.testing.assert_allclose(found.dq["params"], both, rtol=1e-12, atol=1e-14)
 
 
 def test_a_derivative_that_is_not_finite_is_reported():
     # The root of zero: the motion is right, its derivative by p is infinite.
-    system = replace(BALL, force=lambda t, q, u, p: -9.81 * np.ones(1) + jnp.sqrt(p["p"]), restitution=lambda p: 0.5)
+    system = replace(BALL, force=lambda t, q, u, p: -9.81 * jnp.ones(1) + jnp.sqrt(p["p"]), restitution=lambda p: 0.5)
     found = dc.sensitivity(system, {"p": 0.0}, [1.0], [0.0], TIMES[:2], wrt=["p"])
     assert found.trajectory.status == dc.Status.NO_DERIVATIVE
     assert np.all(np.isfinite(found.trajectory.q))
@@ -44,7 +44,7 @@ def test_a_derivative_that_is_not_finite_is_reported():
 SPRING = dc.System(
     gap=lambda t, q, p: q + 0.5,
     force=lambda t, q, u, p: -p["k"] * q,
-    mass=lambda q, p: np.ones(1),
+    mass=lambda q, p: jnp.ones(1),
     restitution=lambda p: p["e"],
 )
 
@@ -69,16 +69,16 @@ def test_steps_are_halved_until_the_derivative_stays():
 
 def test_inside_transformations_steps_are_single_unless_told():
     def slope(q, **options):
-        return dc.sensitivity(BALL, PARAMS, q, np.zeros(1), TIMES[:2], wrt=["gravity"], **options).dq["gravity"]
+        return dc.sensitivity(BALL, PARAMS, q, jnp.zeros(1), TIMES[:2], wrt=["gravity"], **options).dq["gravity"]
 
-    default, one = jax.jit(slope)(np.ones(1)), slope(np.ones(1), substeps=1)
+    default, one = jax.jit(slope)(jnp.ones(1)), slope(jnp.ones(1), substeps=1)
     np.testing.assert_allclose(default, one, rtol=1e-14)
     with pytest.raises(ValueError, match="outside transformations"):
-        jax.jit(lambda q: slope(q, substeps="auto"))(np.ones(1))
+        jax.jit(lambda q: slope(q, substeps="auto"))(jnp.ones(1))
 
 
 ROW = dc.systems.balls(3, 1)
-SQUEEZED = {"mass": np.ones(3), "radius": 0.1 * np.ones(3), "gravity": np.zeros(1), "restitution": 0.8}
+SQUEEZED = {"mass": jnp.ones(3), "radius": 0.1 * jnp.ones(3), "gravity": jnp.zeros(1), "restitution": 0.8}
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_with_no_restitution_what_stays_in_touch_has_none_by_it(wrt):
     With e they come to the wall one after the other, and strike each other and the wall again and again.
     """
     alley = dc.systems.balls(2, 1, box=(-jnp.inf, 1.1))
-    params = {"mass": np.ones(2), "radius": 0.05 * np.ones(2), "gravity": np.zeros(1), "restitution": 0.0}
+    params = {"mass": jnp.ones(2), "radius": 0.05 * jnp.ones(2), "gravity": jnp.zeros(1), "restitution": 0.0}
     run = [-0.5, 0.0], [1.0, 0.0], np.linspace(0.0, 4.0, 9)
     found = dc.sensitivity(alley, params, *run, wrt=wrt)
     by_restitution = "restitution" in wrt
@@ -124,7 +124,7 @@ def test_with_no_restitution_what_stays_in_touch_has_none_by_it(wrt):
 def test_with_no_restitution_what_rests_under_a_load_has_a_derivative_by_it():
     """A ball that falls on the floor at e = 0 and is then struck by another one from above."""
     room = dc.systems.balls(2, 1, box=(0.0, jnp.inf))
-    params = {"mass": np.array([1.0, 0.5]), "radius": 0.05 * np.ones(2), "gravity": -10 * np.ones(1)}
+    params = {"mass": jnp.array([1.0, 0.5]), "radius": 0.05 * jnp.ones(2), "gravity": -10 * jnp.ones(1)}
     run = [0.5, 1.5], [0.0, 0.0], np.linspace(0.0, 0.8, 9)
     found = dc.sensitivity(room, {**params, "restitution": 0.0}, *run, wrt=["restitution"])
     assert found.trajectory.status == Status.OK

@@ -14,9 +14,9 @@ from diffcontact.numerics.devices import side_by_side
 pytestmark = pytest.mark.full
 
 SYSTEM = dc.systems.balls(2, 1, box=(0.0, 2.0))
-PARAMS = {"mass": np.array([1.0, 2.0]), "radius": 0.1 * np.ones(2), "gravity": np.zeros(1), "restitution": 0.7}
-TIMES = np.linspace(0.0, 2.0, 21)
-START = np.array([0.3, 1.2]), np.array([1.5, -0.4])
+PARAMS = {"mass": jnp.array([1.0, 2.0]), "radius": 0.1 * jnp.ones(2), "gravity": jnp.zeros(1), "restitution": 0.7}
+TIMES = jnp.linspace(0.0, 2.0, 21)
+START = jnp.array([0.3, 1.2]), jnp.array([1.5, -0.4])
 
 
 def test_steps_are_the_same_however_they_are_counted(monkeypatch):
@@ -35,4 +35,4 @@ def test_steps_are_the_same_however_they_are_counted(monkeypatch):
     np.testing.assert_allclose(jax.grad(lambda e: told(e, 5) @ weights)(0.7), forward @ weights, rtol=1e-12)
     monkeypatch.setattr(stepping, "side_by_side", lambda: replace(side_by_side(), apart=False))
     # Another number of events is another program.
-    np.testing.assert_allclose(told(0.7, 1, events=7), told(0.7, np.array(1)), atol=1e-13)
+    np.testing.assert_allclose(told(0.7, 1, events=7), told(0.7, jnp.array(1)), atol=1e-13)

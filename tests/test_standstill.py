@@ -79,7 +79,7 @@ def test_impossible_lanes_stand_still_and_the_others_do_not_notice():
 def test_a_mass_without_a_factor_leaves_no_nan_in_derivatives(mode):
     system = dc.System(
         gap=lambda t, q, p: q[:1],
-        force=lambda t, q, u, p: -p["g"] * np.ones(2),
+        force=lambda t, q, u, p: -p["g"] * jnp.ones(2),
         mass=lambda q, p: jnp.stack([jnp.stack([1.0, p["m"]]), jnp.stack([p["n"], 1.0])]),
         restitution=lambda p: 0.5,
     )
@@ -89,7 +89,7 @@ def test_a_mass_without_a_factor_leaves_no_nan_in_derivatives(mode):
         return found.q[-1], found.status
 
     # Definite, indefinite, not symmetric: of shared parameters the lanes' derivatives add up.
-    several = np.array([0.5, 2.0, 0.1])
+    several = jnp.array([0.5, 2.0, 0.1])
 
     def total(g):
         return jax.tree.map(
@@ -121,8 +121,8 @@ def test_a_line_that_makes_no_sense_stands_still():
 def test_a_gap_without_a_gradient_at_the_start_is_reported():
     bowl = dc.System(
         gap=lambda t, q, p: (1.0 - jnp.linalg.norm(q))[None],
-        force=lambda t, q, u, p: np.zeros(2),
-        mass=lambda q, p: np.ones(2),
+        force=lambda t, q, u, p: jnp.zeros(2),
+        mass=lambda q, p: jnp.ones(2),
         restitution=lambda p: 1.0,
     )
     centre = dc.simulate(bowl, {}, [0.0, 0.0], [0.5, 0.0], [0.0, 1.0])

@@ -105,18 +105,11 @@ def oblique() -> Family:
     return Family("oblique e = 1", dc.systems.balls(2, 2), sample, plain.energy, plain.turn)
 
 
-def curved() -> Family:
-    """A point mass inside a bowl, above a wavy floor and around a disc."""
-
-    def gap(t, q, p):
-        floor = q[1] + 0.5 - p["wave"] * jnp.sin(4.0 * q[0])
-        return jnp.stack([jnp.linalg.norm(q - p["centre"]) - p["radius"], 1.0 - jnp.linalg.norm(q), floor])
+def _thrown(name: str, gap: Callable, drawn: Callable, turn: Callable) -> Family:
+    """A point mass of 1 kg that is thrown among walls, whose parameters are `drawn`, with gravity or without."""
 
     def sample(rng, n):
-        return {
-            "centre": uniform(rng, -0.4, 0.4, n, 2),
-            "radius": uniform(rng, 0.15, 0.35, n),
-            "wave": uniform(rng, 0.0, 0.15, n),
+        return drawn(rng, n) | {
             "gravity": 10.0 * rng.random(n) * (rng.random(n) < 0.7),
             "restitution": restitutions(rng, n),
             "q0": uniform(rng, -0.8, 0.8, n, 2),
@@ -125,15 +118,31 @@ def curved() -> Family:
 
     system = dc.System(
         gap=gap,
-        force=lambda t, q, u, p: jnp.array([0.0, -1.0], q.dtype) * p["gravity"],
+        force=lambda t, q, u, p: np.array([0.0, -1.0], q.dtype) * p["gravity"],
         mass=lambda q, p: jnp.ones_like(q),
         restitution=lambda p: p["restitution"],
     )
+    return Family(name, system, sample, lambda p, q, u: u @ u / 2 + p["gravity"] * q[1], turn)
+
+
+def curved() -> Family:
+    """A point mass inside a bowl, above a wavy floor and around a disc."""
+
+    def gap(t, q, p):
+        floor = q[1] + 0.5 - p["wave"] * jnp.sin(4.0 * q[0])
+        return jnp.stack([jnp.linalg.norm(q - p["centre"]) - p["radius"], 1.0 - jnp.linalg.norm(q), floor])
+
+    def drawn(rng, n):
+        return {
+            "centre": uniform(rng, -0.4, 0.4, n, 2),
+            "radius": uniform(rng, 0.15, 0.35, n),
+            "wave": uniform(rng, 0.0, 0.15, n),
+        }
 
     def turn(p):
         return p["gravity"], jnp.maximum(1 / p["radius"], jnp.maximum(1.0, 16.0 * p["wave"]))
 
-    return Family("curved gaps", system, sample, lambda p, q, u: u @ u / 2 + p["gravity"] * q[1], turn)
+    return _thrown("curved gaps", gap, drawn, turn)
 
 
 def kinked() -> Family:
@@ -144,27 +153,10 @@ def kinked() -> Family:
         closing = jnp.stack([q[1] + 0.6 - p["wave"] * jnp.sin(4.0 * q[0]), 0.9 - q[0], 0.9 + q[0], 1.2 - q[1]])
         return jnp.concatenate([closing, p["apart"] + jnp.abs(closing)])
 
-    def sample(rng, n):
-        return {
-            "wave": uniform(rng, 0.0, 0.15, n),
-            "apart": uniform(rng, 0.01, 1.0, n),
-            "gravity": 10.0 * rng.random(n) * (rng.random(n) < 0.7),
-            "restitution": restitutions(rng, n),
-            "q0": uniform(rng, -0.8, 0.8, n, 2),
-            "u0": velocities(rng, n, 2),
-        }
+    def drawn(rng, n):
+        return {"wave": uniform(rng, 0.0, 0.15, n), "apart": uniform(rng, 0.01, 1.0, n)}
 
-    system = dc.System(
-        gap=gap,
-        force=lambda t, q, u, p: jnp.array([0.0, -1.0], q.dtype) * p["gravity"],
-        mass=lambda q, p: jnp.ones_like(q),
-        restitution=lambda p: p["restitution"],
-    )
-
-    def energy(p, q, u):
-        return u @ u / 2 + p["gravity"] * q[1]
-
-    return Family("kinked gaps", system, sample, energy, lambda p: (p["gravity"], 16.0 * p["wave"]))
+    return _thrown("kinked gaps", gap, drawn, lambda p: (p["gravity"], 16.0 * p["wave"]))
 
 
 def cart_pole() -> Family:

@@ -11,7 +11,7 @@ from diffcontact.certify.singularity import Singularity
 pytestmark = pytest.mark.full
 
 BALL = dc.systems.balls(1, 1, box=(0.0, jnp.inf))
-FALL = {"mass": np.ones(1), "radius": np.zeros(1), "gravity": np.array([-9.81]), "restitution": 0.8}
+FALL = {"mass": jnp.ones(1), "radius": jnp.zeros(1), "gravity": jnp.array([-9.81]), "restitution": 0.8}
 TIMES = np.linspace(0.0, 1.5, 151)
 
 
@@ -26,7 +26,7 @@ def test_gaps_of_ones_own_are_not_called_by_the_names_of_those_of_balls():
 
 def test_a_certificate_is_for_values_that_are_known():
     with pytest.raises(ValueError, match="certify works outside transformations only"):
-        jax.jit(lambda q0: dc.certify(BALL, FALL, q0, [0.0], TIMES, substeps=1).first()[1])(np.ones(1))
+        jax.jit(lambda q0: dc.certify(BALL, FALL, q0, [0.0], TIMES, substeps=1).first()[1])(jnp.ones(1))
 
 
 def test_a_bounce_at_the_threshold_of_rest():
@@ -52,7 +52,7 @@ def test_a_slow_landing_has_a_derivative_whatever_the_step():
 
 
 TWO = dc.systems.balls(2, 2)
-DISCS = {"mass": np.ones(2), "radius": 0.5 * np.ones(2), "gravity": np.zeros(2), "restitution": 1.0}
+DISCS = {"mass": jnp.ones(2), "radius": 0.5 * jnp.ones(2), "gravity": jnp.zeros(2), "restitution": 1.0}
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_a_shallow_touch_is_an_impact():
 
 def test_a_touching_cradle_says_by_which_parameters_it_has_a_derivative():
     """What opens or presses the contact of the balls that rest has two sides; masses and the blow have not."""
-    params = {"mass": np.array([1.0, 1.0, 2.0]), "radius": 0.1 * np.ones(3), "gravity": np.zeros(1)}
+    params = {"mass": jnp.array([1.0, 1.0, 2.0]), "radius": 0.1 * jnp.ones(3), "gravity": jnp.zeros(1)}
     run = {**params, "restitution": 0.95}, [-0.5, 0.0, 0.2], [1.0, 0.0, 0.0], np.linspace(0.0, 1.0, 11)
     certificate = dc.certify(dc.systems.balls(3, 1), *run, substeps=1)
     assert {Singularity.SIMULTANEOUS, Singularity.UNLOADED} <= {one.singularity for one in certificate.findings}
@@ -91,7 +91,7 @@ def test_a_lift_off_has_a_derivative():
     lifted = dc.System(
         lambda t, q, p: q,
         lambda t, q, u, p: p["k"] * (p["w"] * t**2 - q) - p["g"],
-        lambda q, p: np.ones(1),
+        lambda q, p: jnp.ones(1),
         lambda p: 0.0,
     )
     params, times = {"k": 100.0, "w": 1.3, "g": 20.0}, np.linspace(0.0, 0.8, 81)
@@ -102,7 +102,7 @@ def test_a_lift_off_has_a_derivative():
 
 def test_balls_with_a_cell_list_are_certified_as_without():
     box = (0.0, 1.0)
-    params = {"mass": np.ones(3), "radius": 0.1 * np.ones(3), "gravity": np.zeros(2), "restitution": 0.9}
+    params = {"mass": jnp.ones(3), "radius": 0.1 * jnp.ones(3), "gravity": jnp.zeros(2), "restitution": 0.9}
     # One disc between two that come from both sides at once.
     run = [0.22, 0.5, 0.5, 0.5, 0.78, 0.5], [0.5, 0.0, 0.0, 0.0, -0.5, 0.0], np.linspace(0.0, 0.5, 6)
     listed = dc.certify(dc.systems.balls(3, 2, box, cell=0.3), params, *run, substeps=1).findings
@@ -117,7 +117,7 @@ def test_balls_with_a_cell_list_are_certified_as_without():
 def test_two_walls_at_once_have_a_derivative_whatever_else_is_far_away():
     # Contacts that are open do not couple the two walls of a corner.
     box = dc.systems.balls(3, 2, (0.0, 1.0))
-    params = {"mass": np.ones(3), "radius": 0.1 * np.ones(3), "gravity": np.zeros(2), "restitution": 0.9}
+    params = {"mass": jnp.ones(3), "radius": 0.1 * jnp.ones(3), "gravity": jnp.zeros(2), "restitution": 0.9}
     run = [0.225, 0.225, 0.7, 0.3, 0.3, 0.7], [-1.0, -1.0, 0.0, 0.0, 0.0, 0.0], np.linspace(0.0, 0.5, 6)
     assert dc.certify(box, params, *run, substeps=1).clear
     found = dc.sensitivity(box, params, *run, wrt=["q0", "u0"])

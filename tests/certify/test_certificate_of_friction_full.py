@@ -16,11 +16,11 @@ def _singularities(certificate):
 
 # A box on three feet in a row, which rub as they are told.
 FEET = dc.System(
-    gap=lambda t, q, p: q[1] + np.array([-0.2, 0.0, 0.2]) * q[2],
-    force=lambda t, q, u, p: jnp.stack([p["push"], -10.0 * np.ones(()), np.zeros(())]),
-    mass=lambda q, p: np.array([1.0, 1.0, 0.02]),
+    gap=lambda t, q, p: q[1] + jnp.array([-0.2, 0.0, 0.2]) * q[2],
+    force=lambda t, q, u, p: jnp.stack([p["push"], -10.0 * jnp.ones(()), jnp.zeros(())]),
+    mass=lambda q, p: jnp.array([1.0, 1.0, 0.02]),
     restitution=lambda p: 0.0,
-    slip=lambda t, q, u, p: (u[0] + 0.1 * u[2]) * np.ones((3, 1)),
+    slip=lambda t, q, u, p: (u[0] + 0.1 * u[2]) * jnp.ones((3, 1)),
     friction=lambda p: p["mu"],
 )
 
@@ -42,14 +42,14 @@ def test_a_box_on_three_feet_shares_its_load_as_it_likes(mu, speed, found):
 
 
 # A disc between a floor and a wall on its left.
-CORNER = dc.systems.balls(1, 2, planes=lambda t, p: (np.eye(2), np.zeros(2)), spin=True)
+CORNER = dc.systems.balls(1, 2, planes=lambda t, p: (jnp.eye(2), jnp.zeros(2)), spin=True)
 
 
 @pytest.mark.parametrize("apart", [0.0, 0.2])
 @pytest.mark.parametrize("friction", [0.0, 0.3])
 def test_with_friction_floor_and_wall_act_on_each_other(apart, friction):
     # Reaches the wall after 0.1 s, the floor with it or before.
-    params = {"mass": np.ones(1), "radius": 0.1 * np.ones(1), "gravity": np.zeros(2), "restitution": 0.5}
+    params = {"mass": jnp.ones(1), "radius": 0.1 * jnp.ones(1), "gravity": jnp.zeros(2), "restitution": 0.5}
     u0 = [-1.0, -1.0 - apart, 3.0]
     certificate = dc.certify(
         CORNER, params | {"friction": friction}, [0.2, 0.2, 0.0], u0, np.linspace(0.0, 0.2, 3), substeps=1
@@ -62,7 +62,7 @@ def test_with_friction_floor_and_wall_act_on_each_other(apart, friction):
 @pytest.mark.parametrize(("spin", "found"), [(50.0, set()), (0.0, {Singularity.UNLOADED})])
 def test_what_friction_presses_against_a_wall_is_loaded(spin, found):
     # Friction on the floor drives the spinning disc to the left, where the wall holds it.
-    params = {"mass": np.ones(1), "radius": 0.1 * np.ones(1), "gravity": np.array([0.0, -9.81])}
+    params = {"mass": jnp.ones(1), "radius": 0.1 * jnp.ones(1), "gravity": jnp.array([0.0, -9.81])}
     law = {"restitution": 0.0, "friction": 0.3}
     certificate = dc.certify(
         CORNER, params | law, [0.1, 0.1, 0.0], [0.0, 0.0, spin], np.linspace(0.0, 0.2, 3), substeps=1
@@ -77,7 +77,7 @@ def test_a_load_that_no_force_can_hold_is_told():
     half, angle = 0.5, 0.9
     rod = dc.System(
         gap=lambda t, q, p: q[1:2] - half * jnp.sin(q[2]),
-        force=lambda t, q, u, p: np.array([0.0, -9.81, 0.0]),
+        force=lambda t, q, u, p: jnp.array([0.0, -9.81, 0.0]),
         mass=lambda q, p: jnp.array([1.0, 1.0, half**2 / 3]),
         restitution=lambda p: 0.0,
         slip=lambda t, q, u, p: (u[0] - half * jnp.sin(q[2]) * u[2])[None, None],
@@ -94,8 +94,8 @@ def test_a_load_that_no_force_can_hold_is_told():
 # A block on the floor in space, pushed back faster than friction stops it: it turns round, past zero or through it.
 PUSHED_BACK = dc.System(
     gap=lambda t, q, p: q[2:],
-    force=lambda t, q, u, p: np.array([-10.0, 0.0, -10.0]),
-    mass=lambda q, p: np.ones(3),
+    force=lambda t, q, u, p: jnp.array([-10.0, 0.0, -10.0]),
+    mass=lambda q, p: jnp.ones(3),
     restitution=lambda p: 0.0,
     slip=lambda t, q, u, p: u[None, :2],
     friction=lambda p: p["mu"],

@@ -27,8 +27,8 @@ def pulse(t, p):
 # A block that lies on a floor, and glides on it.
 BLOCK = dc.System(
     gap=lambda t, q, p: q[1:],
-    force=lambda t, q, u, p: np.array([0.0, -10.0]) + p["force"] * pulse(t, p),
-    mass=lambda q, p: np.ones(2),
+    force=lambda t, q, u, p: jnp.array([0.0, -10.0]) + p["force"] * pulse(t, p),
+    mass=lambda q, p: jnp.ones(2),
     restitution=lambda p: 0.0,
 )
 RUBBING = replace(BLOCK, slip=lambda t, q, u, p: u[:1, None], friction=lambda p: 0.3)
@@ -102,7 +102,7 @@ def test_a_blow_that_steps_are_fine_enough_for(name):
     smooth = replace(
         BLOCK,
         force=lambda t, q, u, p: (
-            np.array([0.0, -10.0])
+            jnp.array([0.0, -10.0])
             + p["force"] * pulse(t, p) * jnp.sin(jnp.pi * jnp.clip((t - p["begin"]) / p["long"], 0.0, 1.0))
         ),
     )
@@ -148,14 +148,14 @@ def test_a_line_that_is_struck(scheme, blow):
 
     def run(p):
         line = dc.ParticleLine(
-            mass=lambda p: np.ones(1),
-            damping=lambda p: np.zeros((1, 1)),
-            stiffness=lambda p: np.zeros((1, 1)),
-            load=lambda t, p: (5.0 + 400 * struck("load", t, p)) * np.ones(1),
+            mass=lambda p: jnp.ones(1),
+            damping=lambda p: jnp.zeros((1, 1)),
+            stiffness=lambda p: jnp.zeros((1, 1)),
+            load=lambda t, p: (5.0 + 400 * struck("load", t, p)) * jnp.ones(1),
             friction=lambda p: 0.3,
-            normal=lambda t, p: (10 + 1500 * struck("normal", t, p)) * np.ones(1),
+            normal=lambda t, p: (10 + 1500 * struck("normal", t, p)) * jnp.ones(1),
             percussion_times=[0.33],
-            percussions=lambda p: np.zeros(1),
+            percussions=lambda p: jnp.zeros(1),
             belt=lambda t, p: 40 * jnp.cos(2 * jnp.pi * t / STEP) * struck("belt", t, p),
         )
         return dc.simulate(line, p, [0.0], [1.0], TIMES, scheme=scheme).status

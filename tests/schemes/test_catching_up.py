@@ -17,11 +17,11 @@ def test_more_active_constraints_than_dimensions():
     centres = np.stack([np.cos(angles), -np.sin(angles)], axis=1)
     system = dc.System(
         gap=lambda t, q, p: jnp.linalg.norm(q[None, :] - centres, axis=1) - 1.0,
-        force=lambda t, q, u, p: np.array([0.3, -9.81]),
-        mass=lambda q, p: np.array([1.0, 2.0]),
+        force=lambda t, q, u, p: jnp.array([0.3, -9.81]),
+        mass=lambda q, p: jnp.array([1.0, 2.0]),
         restitution=lambda p: 0.0,
     )
-    run = dc.simulate(system, {}, [0.0, 0.2], [0.05, 0.0], np.linspace(0, 1, 51), scheme=dc.CatchingUp())
+    run = dc.simulate(system, {}, [0.0, 0.2], [0.05, 0.0], jnp.linspace(0, 1, 51), scheme=dc.CatchingUp())
     assert run.status == dc.Status.OK
     # It ends in the corner, where all five gaps are zero.
     np.testing.assert_allclose(run.q[-1], 0.0, atol=1e-7)
@@ -38,8 +38,8 @@ def test_a_step_that_is_not_short_against_the_radius_is_reported(scheme):
     # A point mass slides over a disc of radius 1 at 2 m/s, pressed on by 9.81 m/s^2: the way of a step is 2 h.
     disc = dc.System(
         gap=lambda t, q, p: jnp.linalg.norm(q)[None] - 1.0,
-        force=lambda t, q, u, p: np.array([0.0, -9.81]),
-        mass=lambda q, p: np.array([1.0, 1.0]),
+        force=lambda t, q, u, p: jnp.array([0.0, -9.81]),
+        mass=lambda q, p: jnp.array([1.0, 1.0]),
         restitution=lambda p: 0.0,
     )
 
@@ -58,15 +58,15 @@ def test_no_start_leads_through_a_body(e, h):
     Steps of 0.5 m meet a chord of 0.4 m.
     """
     system = dc.systems.balls(1, 2, fixed=1)
-    params = {"mass": np.ones(1), "radius": 0.1 * np.ones(1), "gravity": np.zeros(2), "restitution": e}
-    params |= {"fixed_centre": np.array([[1.2, 0.0]]), "fixed_radius": 0.1 * np.ones(1)}
-    starts = np.linspace(0.0, 0.499, 60)
+    params = {"mass": jnp.ones(1), "radius": 0.1 * jnp.ones(1), "gravity": jnp.zeros(2), "restitution": e}
+    params |= {"fixed_centre": jnp.array([[1.2, 0.0]]), "fixed_radius": 0.1 * jnp.ones(1)}
+    starts = jnp.linspace(0.0, 0.499, 60)
     for scheme in (dc.ElasticProjection(), *([dc.CatchingUp()] if e == 0 else [])):
 
         @jax.vmap
         def run(start, scheme=scheme):
             at = jnp.stack([start, 0.0])
-            return dc.simulate(system, params, at, np.array([5.0, 0.0]), h * np.arange(9), scheme=scheme)
+            return dc.simulate(system, params, at, jnp.array([5.0, 0.0]), h * jnp.arange(9), scheme=scheme)
 
         runs = run(starts)
         assert not np.any((runs.status == dc.Status.OK) & (runs.q[:, -1, 0] > 1.0 + 1e-9))
@@ -76,8 +76,8 @@ def _round_obstacle():
     """A point mass falls on a disc off its top, slides down and leaves it: system, q0, duration."""
     system = dc.System(
         gap=lambda t, q, p: jnp.linalg.norm(q)[None] - 0.5,
-        force=lambda t, q, u, p: np.array([0.0, -9.81]),
-        mass=lambda q, p: np.ones(2),
+        force=lambda t, q, u, p: jnp.array([0.0, -9.81]),
+        mass=lambda q, p: jnp.ones(2),
         restitution=lambda p: 0.0,
     )
     return system, [0.1, 1.0], 0.7
@@ -87,8 +87,8 @@ def _swinging_floor():
     """A point mass on a floor whose acceleration of 14.4 m/s^2 throws it off again and again."""
     system = dc.System(
         gap=lambda t, q, p: q - 0.1 * jnp.sin(12 * t),
-        force=lambda t, q, u, p: -9.81 * np.ones(1),
-        mass=lambda q, p: np.ones(1),
+        force=lambda t, q, u, p: -9.81 * jnp.ones(1),
+        mass=lambda q, p: jnp.ones(1),
         restitution=lambda p: 0.0,
     )
     return system, [0.3], 0.75

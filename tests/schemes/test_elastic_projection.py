@@ -11,8 +11,8 @@ pytestmark = pytest.mark.full
 
 BALL = dc.System(
     gap=lambda t, q, p: q,
-    force=lambda t, q, u, p: -9.81 * np.ones(1),
-    mass=lambda q, p: np.ones(1),
+    force=lambda t, q, u, p: -9.81 * jnp.ones(1),
+    mass=lambda q, p: jnp.ones(1),
     restitution=lambda p: p["e"],
 )
 
@@ -45,14 +45,14 @@ def test_one_coefficient_only():
 
 
 def _shifted(t, q, v, h, params):
-    return -9.81 * np.ones(1) + h * v
+    return -9.81 * jnp.ones(1) + h * v
 
 
 def _between_a_ball_and_a_wall(steps):
     """A light ball between a wall and a heavy one: (H6) fails; six impacts, 0.06 s apart or more."""
     system = dc.systems.balls(2, 1, box=(0.0, 10.0))
-    radius = np.array([0.0, 0.2])
-    params = {"mass": np.array([1.0, 4.0]), "radius": radius, "gravity": np.zeros(1), "restitution": 1.0}
+    radius = jnp.array([0.0, 0.2])
+    params = {"mass": jnp.array([1.0, 4.0]), "radius": radius, "gravity": jnp.zeros(1), "restitution": 1.0}
     times = np.linspace(0, 1.5, steps + 1)
     run = dc.simulate(system, params, [0.4, 0.9], [-1.0, -1.0], times, scheme=dc.ElasticProjection())
     return run, dc.simulate(system, params, [0.4, 0.9], [-1.0, -1.0], times)
@@ -69,12 +69,12 @@ def test_impacts_that_act_on_each_other_within_a_step(steps, status):
 
 def test_what_presses_on_each_other_at_rest_is_no_impact():
     pile = dc.systems.balls(3, 1, box=(0.0, jnp.inf))
-    params = {"mass": np.array([1.0, 2.0, 5.0]), "radius": 0.1 * np.ones(3), "gravity": -9.81 * np.ones(1)}
+    params = {"mass": jnp.array([1.0, 2.0, 5.0]), "radius": 0.1 * jnp.ones(3), "gravity": -9.81 * jnp.ones(1)}
     run = dc.simulate(
         pile,
         {**params, "restitution": 0.5},
         [0.1, 0.3, 0.5],
-        np.zeros(3),
+        jnp.zeros(3),
         np.linspace(0, 1, 51),
         scheme=dc.ElasticProjection(),
     )
@@ -90,7 +90,7 @@ def test_another_consistent_acceleration():
 
 
 def test_the_row_of_the_position_is_right_without_gravity():
-    ball = dc.System(BALL.gap, lambda t, q, u, p: np.zeros(1), BALL.mass, BALL.restitution)
+    ball = dc.System(BALL.gap, lambda t, q, u, p: jnp.zeros(1), BALL.mass, BALL.restitution)
 
     def end(height):
         run = dc.simulate(ball, {"e": 0.8}, height[None], [-1.0], np.linspace(0, 2, 201), scheme=dc.ElasticProjection())
@@ -104,16 +104,16 @@ def test_an_oblique_impact_that_turns_by_much_within_a_step(substeps, status):
     """Discs 0.26 m apart that pass each other at 8 m/s: 0.2 m within a step of 0.025 s, far more than a quarter of the
     radius of the curve along which one moves round the other. Some of these starts double their energy."""
     discs = dc.systems.balls(2, 2)
-    params = {"mass": np.ones(2), "radius": np.full(2, 0.13), "gravity": np.zeros(2), "restitution": 1.0}
-    times = np.linspace(0.0, 0.5, 21)
+    params = {"mass": jnp.ones(2), "radius": jnp.full(2, 0.13), "gravity": jnp.zeros(2), "restitution": 1.0}
+    times = jnp.linspace(0.0, 0.5, 21)
 
     def one(start):
         q0 = jnp.stack([-1.0 + start, 0.18, 0.0, 0.0])
-        u0 = np.array([8.0, 0.0, 0.0, 0.0])
+        u0 = jnp.array([8.0, 0.0, 0.0, 0.0])
         run = dc.simulate(discs, params, q0, u0, times, scheme=dc.ElasticProjection(), substeps=substeps)
         return run.status, run.u[-1] @ run.u[-1] / 64.0
 
-    found, energy = jax.vmap(one)(np.linspace(0.0, 0.2, 16))
+    found, energy = jax.vmap(one)(jnp.linspace(0.0, 0.2, 16))
     struck = jnp.abs(energy - 1.0) > 1e-9
     assert jnp.any(struck)
     # (1 + 1/8)^2, if each of the two steps of an impact adds a share h |V| / (8 R) to the velocity at most.
@@ -123,7 +123,7 @@ def test_an_oblique_impact_that_turns_by_much_within_a_step(substeps, status):
 
 def test_forces_on_other_bodies_do_not_hide_impacts_that_act_on_each_other():
     row = dc.systems.balls(3, 1, box=(0.0, 1e9))
-    system = dc.System(row.gap, lambda t, q, u, p: np.array([0.0, 0.0, 1e8]), row.mass, row.restitution)
+    system = dc.System(row.gap, lambda t, q, u, p: jnp.array([0.0, 0.0, 1e8]), row.mass, row.restitution)
     params = {"mass": np.array([1.0, 4.0, 1e3]), "radius": np.array([0.0, 0.2, 0.2]), "restitution": 1.0}
     # The two of `_between_a_ball_and_a_wall`, and a third one far away that is pushed on.
     start = [0.4, 0.9, 1e4], [-1.0, -1.0, 0.0]
@@ -135,7 +135,7 @@ def test_forces_on_other_bodies_do_not_hide_impacts_that_act_on_each_other():
 @pytest.mark.parametrize("ratio", [0.1, 0.5, 3.0])
 def test_an_impact_in_steps_of_different_lengths_is_reported(e, ratio):
     """Without gravity, from steps of 0.01 s on: some of these leave ten times too fast."""
-    ball = dc.System(BALL.gap, lambda t, q, u, p: np.zeros(1), BALL.mass, BALL.restitution)
+    ball = dc.System(BALL.gap, lambda t, q, u, p: jnp.zeros(1), BALL.mass, BALL.restitution)
     uneven = np.concatenate([[0.0], np.cumsum(np.tile([0.01, 0.01 * ratio], 60))])
     even_at_the_impact = np.concatenate([np.arange(0.0, 0.5, 0.01), 0.5 + 0.01 * ratio * np.arange(20)])
 
@@ -144,7 +144,7 @@ def test_an_impact_in_steps_of_different_lengths_is_reported(e, ratio):
             run = dc.simulate(ball, {"e": e}, place[None], [-1.0], times, scheme=dc.ElasticProjection())
             return run.status, run.u[-1, 0]
 
-        return jax.vmap(one)(0.3 + 0.01 * np.linspace(0.05, 0.95, 10))
+        return jax.vmap(one)(0.3 + 0.01 * jnp.linspace(0.05, 0.95, 10))
 
     status, _ = runs(uneven)
     assert np.all(status == dc.Status.UNEVEN_STEPS)

@@ -16,12 +16,12 @@ SCHEME = dc.PercussionFriction()
 def line(*times):
     """Two particles of 1 and 2 kg, each on its own spring; percussions at the given times, all else from params."""
     return dc.ParticleLine(
-        mass=lambda p: np.array([1.0, 2.0]),
-        damping=lambda p: np.zeros((2, 2)),
-        stiffness=lambda p: p["stiffness"] * np.eye(2),
-        load=lambda t, p: p["load"] * np.array([1.0, -1.0]) * jnp.cos(5 * t),
+        mass=lambda p: jnp.array([1.0, 2.0]),
+        damping=lambda p: jnp.zeros((2, 2)),
+        stiffness=lambda p: p["stiffness"] * jnp.eye(2),
+        load=lambda t, p: p["load"] * jnp.array([1.0, -1.0]) * jnp.cos(5 * t),
         friction=lambda p: p["gamma"],
-        normal=lambda t, p: p["normal"] * np.ones(2),
+        normal=lambda t, p: p["normal"] * jnp.ones(2),
         percussion_times=times,
         percussions=lambda p: p["weights"],
         belt=lambda t, p: p["belt"],
@@ -43,16 +43,16 @@ def params(gamma=0.2, stiffness=0.0, weights=(), normal=10.0, load=0.0, belt=0.0
 
 
 def test_percussion_solves_its_inclusion():
-    u = np.array([0.9, 0.35])
+    u = jnp.array([0.9, 0.35])
     after, impulse = percussion(FREE, params(belt=0.3), 0.1, 0.1, u)
-    np.testing.assert_allclose(np.array([1.0, 2.0]) * (after - u), impulse, atol=1e-15)
+    np.testing.assert_allclose(jnp.array([1.0, 2.0]) * (after - u), impulse, atol=1e-15)
     # a gamma nu = 0.2: the first slips on (1 kg at 0.6 m/s), the second sticks to the belt (2 kg at 0.05 m/s).
     np.testing.assert_allclose(impulse, [-0.2, -0.1], atol=1e-15)
     np.testing.assert_allclose(after[1], 0.3, atol=1e-15)
 
 
 def test_a_percussion_without_weight_leaves_the_derivative_alone():
-    jacobian = jax.jacfwd(lambda u: percussion(FREE, params(), 0.1, 0.0, u)[0])(np.zeros(2))
+    jacobian = jax.jacfwd(lambda u: percussion(FREE, params(), 0.1, 0.0, u)[0])(jnp.zeros(2))
     np.testing.assert_array_equal(jacobian, np.eye(2))
 
 

@@ -37,8 +37,8 @@ def test_scopi_sphere_on_fixed_sphere(reference):
     setup = scopi(reference, "sphere_on_fixed_sphere")
     system = dc.System(
         gap=lambda t, q, p: jnp.linalg.norm(q)[None] - 2.0,
-        force=lambda t, q, u, p: np.array([0.0, -10.0]),
-        mass=lambda q, p: np.ones(2),
+        force=lambda t, q, u, p: jnp.array([0.0, -10.0]),
+        mass=lambda q, p: jnp.ones(2),
         restitution=lambda p: 0.0,
     )
     times = setup["dt"] * np.arange(setup["steps"] + 1)
@@ -51,7 +51,7 @@ def test_scopi_sphere_on_fixed_sphere(reference):
 def test_scopi_three_spheres_that_rub():
     """Its fixed point, the exact law: discs of mass and inertia 1, mu = 0.5, 70 steps of 0.1 s."""
     discs = dc.systems.balls(3, 2, spin=True)
-    force = np.array([1.7, -1.3, 0.0, -0.5, -1.7, 0.0, -4.5, -1.3, 0.0])
+    force = jnp.array([1.7, -1.3, 0.0, -0.5, -1.7, 0.0, -4.5, -1.3, 0.0])
     system = dc.System(
         discs.gap,
         lambda t, q, u, p: force,
@@ -60,7 +60,7 @@ def test_scopi_three_spheres_that_rub():
         slip=discs.slip,
         friction=lambda p: p["friction"],
     )
-    params = {"mass": np.ones(3), "radius": np.full(3, 0.5), "inertia": np.ones(3), "friction": 0.5}
+    params = {"mass": jnp.ones(3), "radius": jnp.full(3, 0.5), "inertia": jnp.ones(3), "friction": 0.5}
     q0 = [-1.7, 1.3, 0.0, 0.5, 1.7, 0.0, 4.5, 1.3, 0.0]
     run = dc.simulate(system, params, q0, np.zeros(9), 0.1 * np.arange(71), scheme=dc.VelocityProjection())
     assert run.status == dc.Status.OK
@@ -76,9 +76,9 @@ def test_scopi_three_spheres_that_rub():
 
 def test_scopi_disc_that_slips_down_a_slope():
     """Its convex scheme: a disc of radius 2 m and inertia 2 kg m^2 falls onto a slope of 30 degrees, mu = 0.1."""
-    normal = np.array([[0.5, np.sqrt(0.75)]])
-    disc = dc.systems.balls(1, 2, planes=lambda t, p: (normal, np.zeros(1)), spin=True)
-    params = {"mass": np.ones(1), "radius": np.full(1, 2.0), "inertia": np.full(1, 2.0), "gravity": [0.0, -1.0]}
+    normal = jnp.array([[0.5, np.sqrt(0.75)]])
+    disc = dc.systems.balls(1, 2, planes=lambda t, p: (normal, jnp.zeros(1)), spin=True)
+    params = {"mass": jnp.ones(1), "radius": jnp.full(1, 2.0), "inertia": jnp.full(1, 2.0), "gravity": [0.0, -1.0]}
     params |= {"friction": 0.1, "restitution": 0.0}
     q0 = [0.0, 3 / np.sqrt(0.75), 0.0]
     run = dc.simulate(disc, params, q0, np.zeros(3), 0.1 * np.arange(201), scheme=dc.VelocityProjection(iterate=False))
@@ -88,7 +88,7 @@ def test_scopi_disc_that_slips_down_a_slope():
     np.testing.assert_allclose(run.u[-1], [7.161246987036821, -4.131774373007218, -1.732290999947742], atol=1e-7)
 
 
-ON_A_FLOOR = dc.systems.balls(1, 2, planes=lambda t, p: (np.array([[0.0, 1.0]]), np.zeros(1)), spin=True)
+ON_A_FLOOR = dc.systems.balls(1, 2, planes=lambda t, p: (jnp.array([[0.0, 1.0]]), jnp.zeros(1)), spin=True)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ ON_A_FLOOR = dc.systems.balls(1, 2, planes=lambda t, p: (np.array([[0.0, 1.0]]),
 def test_scopi_errors_of_the_convex_scheme(friction, degrees, errors):
     """A disc that falls onto a slope, rolls or slips: relative errors of place and spin, a step late."""
     angle, end = np.radians(degrees), 10.01
-    params = {"mass": np.ones(1), "radius": np.ones(1), "friction": friction, "restitution": 0.0}
+    params = {"mass": jnp.ones(1), "radius": jnp.ones(1), "friction": friction, "restitution": 0.0}
     params["gravity"] = jnp.array([np.sin(angle), -np.cos(angle)])
     run = dc.simulate(
         ON_A_FLOOR,

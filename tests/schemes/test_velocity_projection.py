@@ -1,5 +1,4 @@
 import jax.numpy as jnp
-import numpy as np
 import published
 import pytest
 
@@ -18,8 +17,8 @@ def _round(inside):
     sign = -1.0 if inside else 1.0
     return dc.System(
         gap=lambda t, q, p: sign * (jnp.linalg.norm(q)[None] - 1.0),
-        force=lambda t, q, u, p: np.zeros(2),
-        mass=lambda q, p: np.ones(2),
+        force=lambda t, q, u, p: jnp.zeros(2),
+        mass=lambda q, p: jnp.ones(2),
         restitution=lambda p: 0.0,
     )
 

@@ -20,7 +20,7 @@ COULOMB, CONVEX = dc.VelocityProjection(), dc.VelocityProjection(iterate=False)
 BLOCK = dc.System(
     gap=lambda t, q, p: q[1:],
     force=lambda t, q, u, p: -G * jnp.stack([jnp.sin(p["angle"]), jnp.cos(p["angle"])]),
-    mass=lambda q, p: np.ones(2),
+    mass=lambda q, p: jnp.ones(2),
     restitution=lambda p: 0.0,
     slip=lambda t, q, u, p: u[None, :1],
     friction=lambda p: p["friction"],
@@ -38,7 +38,7 @@ def _end(q, side):
 LADDER = dc.System(
     gap=lambda t, q, p: jnp.stack([_end(q, -1)[1], -_end(q, 1)[0]]),
     force=lambda t, q, u, p: jnp.array([0.0, -G, 0.0]),
-    mass=lambda q, p: np.array([1.0, 1.0, 1 / 12]),
+    mass=lambda q, p: jnp.array([1.0, 1.0, 1 / 12]),
     restitution=lambda p: 0.0,
     slip=lambda t, q, u, p: jnp.stack([u[0] + jnp.sin(q[2]) * u[2] / 2, u[1] + jnp.cos(q[2]) * u[2] / 2])[:, None],
     friction=lambda p: 0.1,
@@ -47,8 +47,8 @@ LADDER = dc.System(
 
 def _landing_disc():
     """Lands, slides and rolls: by the constant deceleration mu g from the landing on."""
-    params = {"mass": np.ones(1), "radius": 0.1 * np.ones(1), "gravity": jnp.array([0.0, -G])}
-    params |= {"restitution": 0.0, "friction": 0.25, "inertia": 0.005 * np.ones(1)}
+    params = {"mass": jnp.ones(1), "radius": 0.1 * jnp.ones(1), "gravity": jnp.array([0.0, -G])}
+    params |= {"restitution": 0.0, "friction": 0.25, "inertia": 0.005 * jnp.ones(1)}
     q0, u0 = np.array([0.0, 0.3, 0.0]), np.array([1.5, 0.0, 5.0])
     fall = np.sqrt(2 * 0.2 / G)
     # The impact takes off mu times the speed of the fall; the slip v + r w, which was 2, goes three times as fast.
@@ -187,7 +187,7 @@ def test_friction_in_a_list_has_no_derivative_and_says_so():
     system, params, q0, u0 = _heap(2, cell=0.4)
 
     def end(friction):
-        return dc.simulate(system, params | {"friction": friction}, q0, u0, H * np.arange(3), scheme=COULOMB).q[-1, 0]
+        return dc.simulate(system, params | {"friction": friction}, q0, u0, H * jnp.arange(3), scheme=COULOMB).q[-1, 0]
 
     with pytest.raises(NotImplementedError, match="no derivative"):
         jax.grad(end)(0.4)

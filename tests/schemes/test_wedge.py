@@ -22,8 +22,8 @@ def _gap(t, q, p):
 
 WEDGE = dc.System(
     gap=_gap,
-    force=lambda t, q, u, p: np.array([1.0, -10.0]),
-    mass=lambda q, p: np.ones(2),
+    force=lambda t, q, u, p: jnp.array([1.0, -10.0]),
+    mass=lambda q, p: jnp.ones(2),
     restitution=lambda p: 0.0,
 )
 
@@ -32,7 +32,7 @@ def _height(scheme):
     """r -> (y, status) and their derivatives by r, jitted."""
 
     def end(r):
-        run = dc.simulate(WEDGE, r, np.array([0.0, 0.3]), np.zeros(2), TIMES, scheme=scheme)
+        run = dc.simulate(WEDGE, r, jnp.array([0.0, 0.3]), jnp.zeros(2), TIMES, scheme=scheme)
         return run.q[-1, 1], run.status
 
     return jax.jit(lambda r: jax.jvp(end, (r,), (1.0,)))

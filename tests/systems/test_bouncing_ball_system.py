@@ -1,4 +1,5 @@
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -34,7 +35,7 @@ def test_floors_that_come_and_go_are_struck_where_they_are(rng, substeps):
 
     def positions(theta):
         names = ("restitution", "later_restitution", "gravity", "floor", "floor_drift")
-        params = dict(zip(names, theta, strict=False)) | {"drag": 0.0, "apexes": np.array([18.6])}
+        params = dict(zip(names, theta, strict=False)) | {"drag": 0.0, "apexes": jnp.array([18.6])}
         params["later_restitution"] = theta[1:2]
         run = dc.simulate(ball, params, theta[5:6], theta[6:7], times, substeps=substeps)
         return run.q[:, 0], run.status

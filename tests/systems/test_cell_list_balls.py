@@ -17,7 +17,7 @@ COUNT = 12
 BOX = (0.0, 1.6)
 PAIRS = dc.systems.balls(COUNT, 2, box=BOX)
 LISTED = dc.systems.balls(COUNT, 2, box=BOX, cell=0.25)
-TIMES = np.linspace(0.0, 0.5, 51)
+TIMES = jnp.linspace(0.0, 0.5, 51)
 SCHEME = dc.VelocityProjection()
 
 
@@ -28,7 +28,7 @@ def _start(seed):
     params = {
         "mass": jnp.asarray(rng.uniform(1.0, 2.0, COUNT)),
         "radius": jnp.asarray(rng.uniform(0.08, 0.12, COUNT)),
-        "gravity": np.array([0.0, -9.81]),
+        "gravity": jnp.array([0.0, -9.81]),
         "restitution": 0.0,
     }
     return params, jnp.asarray(place.ravel()), jnp.asarray(0.5 * rng.normal(size=2 * COUNT))
@@ -61,7 +61,7 @@ def test_the_derivative_is_that_of_all_pairs_in_both_modes():
 
 def test_impacts_at_their_own_times_are_those_of_all_pairs():
     params, q0, u0 = _start(3)
-    params["gravity"] = np.zeros(2)
+    params["gravity"] = jnp.zeros(2)
 
     def end(system):
         def of(restitution):
@@ -81,8 +81,8 @@ def test_impacts_at_their_own_times_are_those_of_all_pairs():
 
 def test_one_ball_has_walls_only():
     alone = dc.systems.balls(1, 2, box=BOX, cell=0.25)
-    params = {"mass": np.ones(1), "radius": np.full(1, 0.1), "gravity": np.array([0.0, -9.81]), "restitution": 0.0}
-    run = dc.simulate(alone, params, np.array([0.8, 0.3]), np.zeros(2), TIMES, scheme=SCHEME)
+    params = {"mass": jnp.ones(1), "radius": jnp.full(1, 0.1), "gravity": jnp.array([0.0, -9.81]), "restitution": 0.0}
+    run = dc.simulate(alone, params, jnp.array([0.8, 0.3]), jnp.zeros(2), TIMES, scheme=SCHEME)
     assert run.status == Status.OK
     # It lies on the floor, to the residual of 1e-6 of a violation below 2 m/s.
     np.testing.assert_allclose(run.q[-1], [0.8, 0.1], atol=1e-6)
@@ -101,10 +101,10 @@ def test_a_list_that_is_too_short_is_told_and_the_run_repeated():
 def test_a_ball_that_becomes_faster_than_was_thought_is_told():
     # Squeezed out between two heavy balls that close on it like a wedge.
     listed = replace(dc.systems.balls(3, 2, cell=2.1), stretch=0.1)
-    params = {"mass": np.array([1e3, 1e3, 1.0]), "radius": np.array([1.0, 1.0, 0.1]), "gravity": np.zeros(2)}
+    params = {"mass": jnp.array([1e3, 1e3, 1.0]), "radius": jnp.array([1.0, 1.0, 0.1]), "gravity": jnp.zeros(2)}
     params["restitution"] = 0.0
-    q0, u0 = np.array([-1.05, 0.0, 1.05, 0.0, 0.0, 0.4]), np.array([1.0, 0.0, -1.0, 0.0, 0.0, 0.0])
-    times = np.linspace(0.0, 0.02, 3)
+    q0, u0 = jnp.array([-1.05, 0.0, 1.05, 0.0, 0.0, 0.4]), jnp.array([1.0, 0.0, -1.0, 0.0, 0.0, 0.0])
+    times = jnp.linspace(0.0, 0.02, 3)
     run = jax.jit(lambda q0: dc.simulate(listed, params, q0, u0, times, scheme=SCHEME))(q0)
     assert run.status == Status.NEIGHBOURS_MISSED
     assert dc.simulate(listed, params, q0, u0, times, scheme=SCHEME).status == Status.OK
@@ -126,7 +126,7 @@ def test_places_and_reach_grow_each_for_its_own_reason():
 
 @pytest.mark.parametrize("scheme", [SCHEME, dc.ElasticProjection()])
 def test_a_ball_that_has_nothing_to_meet(scheme):
-    alone = {"mass": np.ones(1), "radius": np.ones(1), "gravity": np.array([0.0, -1.0]), "restitution": 0.0}
+    alone = {"mass": jnp.ones(1), "radius": jnp.ones(1), "gravity": jnp.array([0.0, -1.0]), "restitution": 0.0}
     run = dc.simulate(dc.systems.balls(1, 2, cell=2.0), alone, [0.0, 0.0], [1.0, 0.0], [0.0, 0.5, 1.0], scheme=scheme)
     assert run.status == Status.OK
     assert run.impulse.shape == (2, 1)
@@ -150,7 +150,7 @@ def test_bad_input_is_refused_by_name():
 def test_a_run_goes_on_from_where_another_one_ended():
     """What the solver leaves of overlaps, 1e-7 radii, is no overlap to begin with; 1e-5 radii are."""
     system = dc.systems.balls(27, 3, box=((0.0, 0.0, 0.0), (0.7, 0.7, jnp.inf)), cell=0.22)
-    params = {"mass": np.ones(27), "radius": np.full(27, 0.1), "gravity": np.array([0.0, 0.0, -9.81])}
+    params = {"mass": jnp.ones(27), "radius": jnp.full(27, 0.1), "gravity": jnp.array([0.0, 0.0, -9.81])}
     params["restitution"] = 0.0
     grid = 0.11 + 0.22 * np.stack(np.meshgrid(*3 * [np.arange(3)], indexing="ij"), axis=-1).reshape(-1)
     speed = 0.3 * np.random.default_rng(0).normal(size=81)

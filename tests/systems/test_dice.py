@@ -12,7 +12,7 @@ from diffcontact.systems import poses
 pytestmark = pytest.mark.full
 
 SIDE, MASS, G = 0.016, 0.005, 9.81
-FLOOR = lambda t, p: (np.array([[0.0, 0.0, 1.0]]), np.zeros(1))  # noqa: E731
+FLOOR = lambda t, p: (jnp.array([[0.0, 0.0, 1.0]]), jnp.zeros(1))  # noqa: E731
 DIE = dc.systems.bodies(shapes.Box(SIDE, SIDE, SIDE), 3, FLOOR)
 # The fastest of the throws below, at 1.7 m/s, slides until 0.84 s.
 TIMES = np.linspace(0.0, 1.0, 26)

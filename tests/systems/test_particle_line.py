@@ -1,3 +1,4 @@
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -10,7 +11,7 @@ PARAMS = {"mass": 0.5, "stiffness": 30.0, "damping": 0.2, "gamma": 0.4, "normal"
 
 def test_a_chain_pulls_along_its_stretched_links():
     line = dc.systems.particle_line(3)
-    params = PARAMS | {"stiffness": np.array([10.0, 20.0, 40.0]), "rest": np.array([0.1, 0.2, 0.3])}
+    params = PARAMS | {"stiffness": jnp.array([10.0, 20.0, 40.0]), "rest": jnp.array([0.1, 0.2, 0.3])}
     q = np.array([0.2, 0.2, 0.1])
     # Links are stretched by 0.1, -0.1, -0.2; each pulls its outer particle back and its inner one forwards.
     expected = [-10.0 * 0.1 + 20.0 * -0.1, -20.0 * -0.1 + 40.0 * -0.2, -40.0 * -0.2]
@@ -33,7 +34,7 @@ def test_an_oscillator_loses_the_same_at_every_swing_and_stops():
 
 def test_a_measured_force_drives_the_last_particle():
     line = dc.systems.particle_line(2, driven=True)
-    params = PARAMS | {"drive_times": np.array([1.0, 2.0, 2.0]), "drive": np.array([3.0, 5.0, 5.0])}
+    params = PARAMS | {"drive_times": jnp.array([1.0, 2.0, 2.0]), "drive": jnp.array([3.0, 5.0, 5.0])}
     at_rest = line.stiffness(params) @ np.full(2, 0.1)
     for t, force in ((0.0, 3.0), (1.5, 4.0), (2.0, 5.0), (9.0, 5.0)):
         np.testing.assert_allclose(line.load(t, params) - at_rest, [0.0, force], atol=1e-12)

@@ -17,14 +17,14 @@ ROUNDING = 1e-11
 
 def slope(t, p):
     """One that rises along x."""
-    return jnp.stack([-jnp.sin(p["tilt"]), 0.0 * p["tilt"], jnp.cos(p["tilt"])])[None], np.zeros(1)
+    return jnp.stack([-jnp.sin(p["tilt"]), 0.0 * p["tilt"], jnp.cos(p["tilt"])])[None], jnp.zeros(1)
 
 
 SPHERE = dc.systems.balls(1, 3, planes=slope, spin=True, resistance=True)
 PARAMS = {
-    "mass": np.array([1.3]),
-    "radius": np.array([0.1]),
-    "gravity": np.array([0.0, 0.0, -9.81]),
+    "mass": jnp.array([1.3]),
+    "radius": jnp.array([0.1]),
+    "gravity": jnp.array([0.0, 0.0, -9.81]),
     "restitution": 0.0,
     "friction": 0.3,
     "rolling_friction": 0.02,
@@ -32,7 +32,7 @@ PARAMS = {
     "tilt": 0.0,
 }
 TIMES = np.linspace(0.0, 8.0, 9)
-AXIS = np.array([0.0, 1.0, 0.0])
+AXIS = jnp.array([0.0, 1.0, 0.0])
 
 
 def _end(params, speed, turning, pivoting):
@@ -43,7 +43,7 @@ def _end(params, speed, turning, pivoting):
         turning: angular velocity about y, pivoting: about the normal [1/s].
     """
     normal, along = slope(0.0, params)[0][0], jnp.stack([jnp.cos(params["tilt"]), 0.0, jnp.sin(params["tilt"])])
-    q0 = jnp.concatenate([params["radius"] * normal, np.array([1.0, 0, 0, 0])])
+    q0 = jnp.concatenate([params["radius"] * normal, jnp.array([1.0, 0, 0, 0])])
     u0 = jnp.concatenate([speed * along, turning * AXIS + pivoting * normal])
     # Half a radian a step: what turns about two axes at once is followed no further.
     run = dc.simulate(SPHERE, params, q0, u0, TIMES, substeps=64)
@@ -106,8 +106,8 @@ def _stays(params, speed, turning, pivoting):
 def test_a_sphere_that_resists_moves_as_in_closed_form(truth, params, start):
     params = PARAMS | params
     tangent = jax.tree.map(jnp.zeros_like, PARAMS)
-    tangent |= {"friction": 1.0, "rolling_friction": 0.3, "pivoting_friction": 0.5, "mass": np.array([0.4])}
-    tangent |= {"gravity": np.array([0.0, 0.0, 1.0]), "tilt": 0.2 if params["tilt"] else 0.0}
+    tangent |= {"friction": 1.0, "rolling_friction": 0.3, "pivoting_friction": 0.5, "mass": jnp.array([0.4])}
+    tangent |= {"gravity": jnp.array([0.0, 0.0, 1.0]), "tilt": 0.2 if params["tilt"] else 0.0}
     # What rolls goes on rolling beside its own motion, too.
     rolls = truth is _rolls
     given, way = (params, *start), (tangent, *((0.7, 7.0) if rolls else (0.7 * start[0], 0.0)), 0.6)
@@ -141,7 +141,7 @@ def test_discs_that_resist_make_no_energy_and_come_to_rest():
     @jax.jit
     @jax.vmap
     def lane(p, q0, u0):
-        p = p | {"gravity": np.array([0.0, -9.81])}
+        p = p | {"gravity": jnp.array([0.0, -9.81])}
         run = dc.simulate(DISCS, p, q0, u0, np.linspace(0, 1.5, 151))
         height = run.q[:, 1::3] @ p["mass"]
         return run, 0.5 * run.u**2 @ DISCS.mass(q0, p) + 9.81 * height, jax.vmap(lambda q: DISCS.gap(0.0, q, p))(run.q)
@@ -161,7 +161,7 @@ def test_discs_that_resist_make_no_energy_and_come_to_rest():
 def test_an_impact_has_its_moments():
     """P = (1 + e) m |v_N|; slip and spin keep their signs: B = mu P, and moments mu_r r P and mu_p r P."""
     params = PARAMS | {"restitution": 0.5}
-    q, u = np.array([0, 0, 0.1, 1, 0, 0, 0.0]), np.array([9.0, 0, -2.0, 0, 30.0, 40.0])
+    q, u = jnp.array([0, 0, 0.1, 1, 0, 0, 0.0]), jnp.array([9.0, 0, -2.0, 0, 30.0, 40.0])
     hit = dc.impact(SPHERE, params, 0.0, q, u)
     P, inertia = 1.5 * 1.3 * 2.0, 0.4 * 1.3 * 0.01
     assert hit.status == dc.Status.OK
@@ -179,7 +179,7 @@ def test_an_impact_has_its_moments():
 
 def test_an_impact_that_is_asked_for_has_its_moments_whatever_the_gap():
     """A measured position closes no gap."""
-    u = np.array([9.0, 0, -2.0, 0, 30.0, 40.0])
+    u = jnp.array([9.0, 0, -2.0, 0, 30.0, 40.0])
     there, above = (
         dc.impact(SPHERE, PARAMS, 0.0, jnp.array([0, 0, z, 1, 0, 0, 0.0]), u, closed=True) for z in (0.1, 0.11)
     )
@@ -188,8 +188,8 @@ def test_an_impact_that_is_asked_for_has_its_moments_whatever_the_gap():
 
 def test_a_step_that_lands_has_the_moments_of_the_impact():
     """Without gravity the step in which a contact closes is the impact, with e = 0."""
-    q, u = np.array([0, 0, 0.1, 1, 0, 0, 0.0]), np.array([9.0, 0, -2.0, 0, 30.0, 40.0])
-    params = PARAMS | {"gravity": np.zeros(3)}
+    q, u = jnp.array([0, 0, 0.1, 1, 0, 0, 0.0]), jnp.array([9.0, 0, -2.0, 0, 30.0, 40.0])
+    params = PARAMS | {"gravity": jnp.zeros(3)}
     hit = dc.impact(SPHERE, params, 0.0, q, u)
     times = np.linspace(0.0, 0.1, 4)
     run = dc.simulate(SPHERE, params, q.at[2].set(0.15), u, times, scheme=dc.VelocityProjection())
@@ -203,7 +203,7 @@ def test_resistance_knows_no_unit_of_length(length):
 
     def run(scale):
         disc = dc.systems.balls(1, 2, box=((-np.inf, 0.0), (np.inf, np.inf)), spin=True, resistance=True)
-        params = {"mass": np.ones(1), "radius": jnp.array([0.1 * scale]), "gravity": jnp.array([0.0, -10.0 * scale])}
+        params = {"mass": jnp.ones(1), "radius": jnp.array([0.1 * scale]), "gravity": jnp.array([0.0, -10.0 * scale])}
         params |= {"restitution": 0.0, "friction": 0.3, "rolling_friction": 0.05}
         units = np.array([scale, scale, 1.0])
         q0, u0 = np.array([0.0, 0.3, 0.0]) * units, np.array([1.0, 0.0, 5.0]) * units
@@ -219,9 +219,9 @@ def test_resistance_knows_no_unit_of_length(length):
 def test_two_balls_roll_by_their_relative_spin():
     """r = r_i r_j / (r_i + r_j) of a pair, r_i on a wall; in space the normal part is the pivoting."""
     system = dc.systems.balls(2, 3, planes=slope, spin=True, resistance=True)
-    params = PARAMS | {"mass": np.ones(2), "radius": np.array([0.1, 0.3])}
-    q = np.array([0.0, 0, 0.1, 1, 0, 0, 0, 0.4, 0, 0.3, 1, 0, 0, 0])
-    u = np.array([0.0, 0, 0, 1, 2, 3, 0, 0, 0, 5, 7, 11])
+    params = PARAMS | {"mass": jnp.ones(2), "radius": jnp.array([0.1, 0.3])}
+    q = jnp.array([0.0, 0, 0.1, 1, 0, 0, 0, 0.4, 0, 0.3, 1, 0, 0, 0])
+    u = jnp.array([0.0, 0, 0, 1, 2, 3, 0, 0, 0, 5, 7, 11])
     rolling = system.rolling(0.0, q, u, params)
     np.testing.assert_allclose(rolling[0, :, 0], [0.1 * 1, 0.1 * -3], atol=1e-15)  # towards the floor, along -z
     relative = np.array([1.0, 2, 3]) - np.array([5.0, 7, 11])
@@ -236,7 +236,7 @@ def test_velocity_projection_resists_to_first_order():
     given = PARAMS, 1.0, 10.0, 30.0
     errors = []
     for count in (200, 400):
-        q0, u0 = np.array([0, 0, 0.1, 1, 0, 0, 0.0]), np.array([1.0, 0, 0, 0, 10.0, 30.0])
+        q0, u0 = jnp.array([0, 0, 0.1, 1, 0, 0, 0.0]), jnp.array([1.0, 0, 0, 0, 10.0, 30.0])
         times = np.linspace(0.0, 8.0, count + 1)
         run = dc.simulate(SPHERE, PARAMS, q0, u0, times, scheme=dc.VelocityProjection())
         assert run.status == dc.Status.OK
@@ -252,14 +252,14 @@ def test_a_disc_that_rolls_on_a_spring_is_of_fourth_order():
     disc = dc.systems.balls(1, 2, box=((-np.inf, 0.0), (np.inf, np.inf)), spin=True, resistance=True)
     spring = lambda t, q, u, p: disc.force(t, q, u, p) - 40.0 * jnp.stack([q[0], 0 * q[0], 0 * q[0]])  # noqa: E731
     system, scheme = replace(disc, force=spring), dc.EventTimed(order=4)
-    known = {"mass": np.ones(1), "radius": np.array([0.1]), "gravity": np.array([0.0, -10.0])}
+    known = {"mass": jnp.ones(1), "radius": jnp.array([0.1]), "gravity": jnp.array([0.0, -10.0])}
     known |= {"restitution": 0.0, "friction": 2.0}
     start, swings, duration = 0.5, 3, 2.2
 
     def end(resistance, substeps):
         params = known | {"rolling_friction": resistance}
         q0, times = jnp.array([start, 0.1, 0.0]), jnp.array([0.0, duration])
-        run = dc.simulate(system, params, q0, np.zeros(3), times, scheme=scheme, substeps=substeps)
+        run = dc.simulate(system, params, q0, jnp.zeros(3), times, scheme=scheme, substeps=substeps)
         return run.q[-1, 0], run.status
 
     def exact(resistance):

@@ -345,7 +345,7 @@ def test_what_turns_about_one_axis_is_exact_at_every_step():
     @jax.jit
     @jax.vmap
     def end(rate):
-        start = np.zeros(7).at[3].set(1.0), jnp.concatenate([np.zeros(3), rate * axis])
+        start = jnp.zeros(7).at[3].set(1.0), jnp.concatenate([np.zeros(3), rate * axis])
         run = dc.simulate(ball, params, *start, times)
         return run.q[-1, 3:], run.status
 

@@ -13,17 +13,17 @@ pytestmark = pytest.mark.full
 # Constant forces and straight contacts: exact at every step, but for rounding.
 ROUNDING = 1e-12
 
-FLOOR = dc.systems.balls(1, 3, planes=lambda t, p: (np.array([[0.0, 0.0, 1.0]]), np.zeros(1)), spin=True)
+FLOOR = dc.systems.balls(1, 3, planes=lambda t, p: (jnp.array([[0.0, 0.0, 1.0]]), jnp.zeros(1)), spin=True)
 SPHERE = {
-    "mass": np.array([1.3]),
-    "radius": np.array([0.1]),
-    "gravity": np.array([0.0, 0.0, -9.81]),
+    "mass": jnp.array([1.3]),
+    "radius": jnp.array([0.1]),
+    "gravity": jnp.array([0.0, 0.0, -9.81]),
     "restitution": 0.8,
     "friction": 0.3,
     "tangential_restitution": 0.0,
 }
-U0 = np.array([1.0, 0.5, 0.0, 3.0, -2.0, 7.0])
-TIMES = np.linspace(0.0, 0.8, 9)
+U0 = jnp.array([1.0, 0.5, 0.0, 3.0, -2.0, 7.0])
+TIMES = jnp.linspace(0.0, 0.8, 9)
 
 
 def _simulated(params, q0, u0):
@@ -88,24 +88,24 @@ def test_single_precision_has_its_own_rounding():
 
 def test_a_cell_list_leads_to_the_motion_of_all_pairs():
     params = {
-        "mass": np.array([1.0, 1.2, 0.9]),
-        "radius": 0.1 * np.ones(3),
-        "gravity": np.array([0.0, 0.0, -9.81]),
+        "mass": jnp.array([1.0, 1.2, 0.9]),
+        "radius": 0.1 * jnp.ones(3),
+        "gravity": jnp.array([0.0, 0.0, -9.81]),
         "restitution": 0.0,
         "friction": 0.15,
     }
     q0 = (
-        np.zeros((3, 7))
+        jnp.zeros((3, 7))
         .at[:, 3]
         .set(1.0)
         .at[:, :3]
-        .set(np.array([[0.0, 0.0, 0.1], [0.5, 0.05, 0.1], [0.9, -0.2, 0.1]]))
+        .set(jnp.array([[0.0, 0.0, 0.1], [0.5, 0.05, 0.1], [0.9, -0.2, 0.1]]))
     )
-    u0 = np.zeros((3, 6)).at[0].set(np.array([2.0, 0.0, 0.0, 3.0, -30.0, 0.0])).at[2, 5].set(5.0)
+    u0 = jnp.zeros((3, 6)).at[0].set(jnp.array([2.0, 0.0, 0.0, 3.0, -30.0, 0.0])).at[2, 5].set(5.0)
 
     def end(cell):
         system = dc.systems.balls(3, 3, planes=FLOOR.surfaces.planes, spin=True, cell=cell)
-        return dc.simulate(system, params, q0.ravel(), u0.ravel(), np.linspace(0.0, 0.6, 31))
+        return dc.simulate(system, params, q0.ravel(), u0.ravel(), jnp.linspace(0.0, 0.6, 31))
 
     every, listed = end(None), end(0.25)
     assert every.status == listed.status == Status.OK
@@ -117,21 +117,21 @@ def test_a_cell_list_leads_to_the_motion_of_all_pairs():
 
 # Balls are of material 0, the cloth is of 1: balls bounce and do not rub on each other.
 TABLE = dc.systems.balls(
-    2, 3, planes=lambda t, p: (np.array([[0.0, 0.0, 1.0]]), np.zeros(1)), materials=[0, 0, 1], spin=True
+    2, 3, planes=lambda t, p: (jnp.array([[0.0, 0.0, 1.0]]), jnp.zeros(1)), materials=[0, 0, 1], spin=True
 )
 
 
 def _shot(cloth, e, speed, spin):
     """A cue ball of radius 1/10 at `speed` and `spin`, head on at a ball 0.3 m ahead; no slip ends on the way."""
     tables = {
-        "restitution": np.array([[1.0, 0.0], [0.0, 0.0]]) * e,
-        "friction": np.array([[0.0, 1.0], [1.0, 0.0]]) * cloth,
+        "restitution": jnp.array([[1.0, 0.0], [0.0, 0.0]]) * e,
+        "friction": jnp.array([[0.0, 1.0], [1.0, 0.0]]) * cloth,
     }
-    params = tables | {"mass": np.ones(2), "radius": 0.1 * np.ones(2), "gravity": np.array([0.0, 0.0, -9.81])}
-    still = np.array([1.0, 0.0, 0.0, 0.0])
-    q0 = jnp.concatenate([np.array([0.0, 0.0, 0.1]), still, np.array([0.5, 0.0, 0.1]), still])
-    u0 = np.zeros(12).at[0].set(speed).at[4].set(spin)
-    run = dc.simulate(TABLE, params, q0, u0, np.linspace(0.0, 1.5, 16))
+    params = tables | {"mass": jnp.ones(2), "radius": 0.1 * jnp.ones(2), "gravity": jnp.array([0.0, 0.0, -9.81])}
+    still = jnp.array([1.0, 0.0, 0.0, 0.0])
+    q0 = jnp.concatenate([jnp.array([0.0, 0.0, 0.1]), still, jnp.array([0.5, 0.0, 0.1]), still])
+    u0 = jnp.zeros(12).at[0].set(speed).at[4].set(spin)
+    run = dc.simulate(TABLE, params, q0, u0, jnp.linspace(0.0, 1.5, 16))
     return jnp.stack([run.q[-1, 0], run.u[-1, 0], run.q[-1, 7], run.u[-1, 6]]), run.status
 
 
@@ -190,11 +190,11 @@ def test_sensitivities_of_spheres_have_the_rows_of_positions_and_of_velocities()
 @pytest.mark.parametrize("scheme", [dc.EventTimed(), dc.VelocityProjection()])
 def test_a_flying_sphere_turns_exactly_however_fast(scheme):
     """Four radians in a step: the quaternion of the rotation about w by |w| t, and its derivative by w."""
-    w, times = np.array([200.0, -100.0, 330.0]), np.linspace(0.0, 0.1, 11)
-    params = {**SPHERE, "gravity": np.zeros(3), "restitution": 0.0}
+    w, times = jnp.array([200.0, -100.0, 330.0]), jnp.linspace(0.0, 0.1, 11)
+    params = {**SPHERE, "gravity": jnp.zeros(3), "restitution": 0.0}
 
     def end(w):
-        run = dc.simulate(FLOOR, params, _at(1.0), jnp.concatenate([np.zeros(3), w]), times, scheme=scheme)
+        run = dc.simulate(FLOOR, params, _at(1.0), jnp.concatenate([jnp.zeros(3), w]), times, scheme=scheme)
         return run.q[-1, 3:], run.status
 
     def exact(w):
@@ -212,8 +212,8 @@ def test_a_rate_of_ones_own_that_turns_too_far_in_a_step_is_told(steps, told):
     """A clock's hand (cos, sin), turned by u: 100 rad in steps of 20 rad, or of half a radian."""
     hand = dc.System(
         gap=lambda t, q, p: q[:1] + 10.0,
-        force=lambda t, q, u, p: np.zeros(1),
-        mass=lambda q, p: np.ones(1),
+        force=lambda t, q, u, p: jnp.zeros(1),
+        mass=lambda q, p: jnp.ones(1),
         restitution=lambda p: 0.0,
         rate=lambda q, u, p: u[0] * jnp.stack([-q[1], q[0]]),
     )

@@ -17,27 +17,27 @@ PLANE = jnp.array([[np.sin(TILT), np.cos(TILT)]])
 # Ball 0 falls in front of a piston, 1 onto a fixed ball, 2 lies on an inclined plane, 3 and 4 grow until they touch.
 SCENE = {
     "box": lambda t, params: (jnp.array([params["piston"] * t, -jnp.inf]), jnp.inf),
-    "planes": lambda t, params: (PLANE, np.zeros(1)),
+    "planes": lambda t, params: (PLANE, jnp.zeros(1)),
     "radius": lambda t, params: params["radius"] + params["growth"] * t,
     "fixed": 1,
     # The balls but for 1, which is of another material; the fixed ball; the piston and the open sides; the plane.
     "materials": [0, 1, 0, 0, 0, 2, 3, 0, 0, 0, 0],
 }
 DENSE, LISTED = (dc.systems.balls(5, 2, cell=cell, **SCENE) for cell in (None, 1.2))
-TABLE = np.array([[0.5, 0.0, 0.0, 0.6], [0.0, 0.0, 0.8, 0.0], [0.0, 0.8, 0.0, 0.0], [0.6, 0.0, 0.0, 0.0]])
+TABLE = jnp.array([[0.5, 0.0, 0.0, 0.6], [0.0, 0.0, 0.8, 0.0], [0.0, 0.8, 0.0, 0.0], [0.6, 0.0, 0.0, 0.0]])
 PARAMS = {
-    "mass": np.array([1.0, 2.0, 3.0, 1.5, 1.5]),
-    "radius": np.array([0.2, 0.1, 0.3, 0.2, 0.2]),
-    "growth": np.array([0.0, 0.0, 0.0, 0.3, 0.3]),
+    "mass": jnp.array([1.0, 2.0, 3.0, 1.5, 1.5]),
+    "radius": jnp.array([0.2, 0.1, 0.3, 0.2, 0.2]),
+    "growth": jnp.array([0.0, 0.0, 0.0, 0.3, 0.3]),
     "gravity": jnp.array([0.0, -G]),
-    "fixed_centre": np.array([[10.0, 20.0]]),
-    "fixed_radius": np.array([0.5]),
+    "fixed_centre": jnp.array([[10.0, 20.0]]),
+    "fixed_radius": jnp.array([0.5]),
     "piston": 2.0,
     "restitution": TABLE,
 }
-START = np.array([0.9, 10.0, 10.3, 21.0, 20.0, 0.0, 30.0, 10.0, 30.6, 10.0])
+START = jnp.array([0.9, 10.0, 10.3, 21.0, 20.0, 0.0, 30.0, 10.0, 30.6, 10.0])
 START = START.at[4:6].set(0.3 * PLANE[0] + 20.0 * jnp.array([np.cos(TILT), -np.sin(TILT)]))
-SPEED = np.zeros(10).at[0].set(-0.5)
+SPEED = jnp.zeros(10).at[0].set(-0.5)
 
 
 def test_listed_contacts_have_the_gaps_gradients_and_restitutions_of_all():
@@ -69,14 +69,14 @@ def test_a_wall_and_balls_that_close_faster_than_any_ball_moves_are_seen(scheme)
     row = dc.systems.balls(
         3, 1, cell=0.2, box=lambda t, params: (50.0 * t**2, jnp.inf), radius=lambda t, params: jnp.full(3, 0.05 + t / 4)
     )
-    params = {"mass": np.ones(3), "gravity": np.zeros(1), "restitution": 0.0}
-    times = np.array([0.0, 0.1, 0.2])
-    run = jax.jit(lambda q0: dc.simulate(row, params, q0, np.zeros(3), times, scheme=scheme))
-    run = run(np.array([0.1, 0.3, 0.5]))
+    params = {"mass": jnp.ones(3), "gravity": jnp.zeros(1), "restitution": 0.0}
+    times = jnp.array([0.0, 0.1, 0.2])
+    run = jax.jit(lambda q0: dc.simulate(row, params, q0, jnp.zeros(3), times, scheme=scheme))
+    run = run(jnp.array([0.1, 0.3, 0.5]))
     assert run.status == Status.OK
     for t, q in zip(times[1:], run.q[1:], strict=True):
         # Inelastic: what the wall has caught up with lies on it, at the sum of the radii.
-        pushed = 50 * t**2 + (0.05 + t / 4) * np.array([1.0, 3.0, 5.0])
+        pushed = 50 * t**2 + (0.05 + t / 4) * jnp.array([1.0, 3.0, 5.0])
         np.testing.assert_allclose(q, pushed, rtol=1e-5)
 
 
@@ -101,40 +101,40 @@ def test_arguments_that_make_no_sense_are_refused(message, call):
         (r"params: expected 'fixed_centre' of shape \(1, 2\)", {"fixed": 1}, {}),
         (r"fixed_radius.* expected shape \(1,\)", {"fixed": 1}, {"fixed_centre": [[5, 5]], "fixed_radius": [1, 1]}),
         (r"low < high.* at the first time", {"box": lambda t, p: (1.0, t)}, {}),
-        (r"high: expected shape \(2,\), got \(3,\)", {"box": lambda t, p: (0, np.ones(3))}, {}),
+        (r"high: expected shape \(2,\), got \(3,\)", {"box": lambda t, p: (0, jnp.ones(3))}, {}),
         (r"unit normals, got lengths \[2", {"planes": lambda t, p: ([[0, 2.0]], [-9.0])}, {}),
         (r"normals: expected shape \(1, 2\)", {"planes": lambda t, p: ([[1.0]], [-9.0])}, {}),
-        (r"radius=...\): expected shape \(2,\)", {"radius": lambda t, p: np.ones(3)}, {}),
-        (r"radius: expected at least 0", {"radius": lambda t, p: np.array([0.1, -0.1])}, {}),
+        (r"radius=...\): expected shape \(2,\)", {"radius": lambda t, p: jnp.ones(3)}, {}),
+        (r"radius: expected at least 0", {"radius": lambda t, p: jnp.array([0.1, -0.1])}, {}),
         (r"materials=.* expected 6 numbers, for 2 balls", {"box": (-9, 9), "materials": [0, 0]}, {}),
         (r"symmetric table of 2 x 2", {"materials": [0, 1]}, {"restitution": 0.5}),
-        (r"symmetric table", {"materials": [0, 1]}, {"restitution": np.array([[0.0, 0.5], [0.4, 0.0]])}),
+        (r"symmetric table", {"materials": [0, 1]}, {"restitution": jnp.array([[0.0, 0.5], [0.4, 0.0]])}),
     ],
 )
 def test_bad_input_is_refused_by_name(message, call, changed, cell):
-    params = {"mass": np.ones(2), "radius": np.full(2, 0.1), "gravity": np.zeros(2), "restitution": 0.5}
+    params = {"mass": jnp.ones(2), "radius": jnp.full(2, 0.1), "gravity": jnp.zeros(2), "restitution": 0.5}
     system = dc.systems.balls(2, 2, cell=cell, **call)
     with pytest.raises(ValueError, match=message):
-        dc.simulate(system, params | changed, [0.0, 0.0, 1.0, 0.0], np.zeros(4), [0.0, 0.1])
+        dc.simulate(system, params | changed, [0.0, 0.0, 1.0, 0.0], jnp.zeros(4), [0.0, 0.1])
 
 
 def test_on_a_line_points_do_not_meet():
     """Nothing would stop them; a point and a ball meet."""
     row, run = dc.systems.balls(2, 1), ([0.0, 1.0], [1.0, 0.0], [0.0, 2.0])
-    params = {"mass": np.ones(2), "gravity": np.zeros(1), "restitution": 1.0}
+    params = {"mass": jnp.ones(2), "gravity": jnp.zeros(1), "restitution": 1.0}
     with pytest.raises(ValueError, match=r"radius: expected no two zeros that meet on a line.*got \[0\. 0\.\]"):
-        dc.simulate(row, params | {"radius": np.zeros(2)}, *run)
-    met = dc.simulate(row, params | {"radius": np.array([0.0, 0.1])}, *run)
+        dc.simulate(row, params | {"radius": jnp.zeros(2)}, *run)
+    met = dc.simulate(row, params | {"radius": jnp.array([0.0, 0.1])}, *run)
     np.testing.assert_allclose(met.q[-1], [0.9, 2.1], rtol=1e-14)
     alley = dc.systems.balls(1, 1, fixed=2)
-    posts = {"mass": np.ones(1), "gravity": np.zeros(1), "restitution": 1.0, "fixed_radius": np.zeros(2)}
-    posts |= {"radius": np.array([0.1]), "fixed_centre": np.array([[-1.0], [1.0]])}
+    posts = {"mass": jnp.ones(1), "gravity": jnp.zeros(1), "restitution": 1.0, "fixed_radius": jnp.zeros(2)}
+    posts |= {"radius": jnp.array([0.1]), "fixed_centre": jnp.array([[-1.0], [1.0]])}
     np.testing.assert_allclose(dc.simulate(alley, posts, [0.0], [1.0], [0.0, 2.0]).q[-1], [-0.2], rtol=1e-14)
 
 
 def test_what_overlaps_is_named():
     with pytest.raises(ValueError, match="ball 2 overlaps fixed ball 0 by 0"):
-        dc.simulate(LISTED, PARAMS | {"fixed_centre": START[None, 4:6] + np.array([[0.5, 0.0]])}, START, SPEED, TIMES)
+        dc.simulate(LISTED, PARAMS | {"fixed_centre": START[None, 4:6] + jnp.array([[0.5, 0.0]])}, START, SPEED, TIMES)
     assert [LISTED.surfaces.name(number) for number in (4, 5, 6, 9, 10)] == [
         "ball 4",
         "fixed ball 0",
@@ -149,8 +149,8 @@ def test_no_normal_turns_by_more_than_the_bound(spin):
     """Of balls that do not overlap; the way of a step is up to a tenth of a radius, and most bounds are small."""
     rng, radius = np.random.default_rng(0), np.array([0.1, 0.25, 0.15, 0.2])
     system = dc.systems.balls(4, 3, box=(0.0, 2.0), fixed=1, spin=spin)
-    params = {"mass": np.array([1.0, 0.5, 3.0, 2.0]), "radius": jnp.asarray(radius), "gravity": np.zeros(3)}
-    params |= {"fixed_centre": np.ones((1, 3)), "fixed_radius": np.array([0.3]), "friction": 0.5, "restitution": 0.0}
+    params = {"mass": jnp.array([1.0, 0.5, 3.0, 2.0]), "radius": jnp.asarray(radius), "gravity": jnp.zeros(3)}
+    params |= {"fixed_centre": jnp.ones((1, 3)), "fixed_radius": jnp.array([0.3]), "friction": 0.5, "restitution": 0.0}
     pairs = np.arange(4 * 6, 4 * 6 + 10)
 
     def looked_at(start, x):

@@ -20,15 +20,15 @@ TOP = dc.systems.bodies(shapes.Box(0.3, 0.2, 0.1), 3)
 def _spun(given, steps, end=2.0):
     """Quaternion and angular velocity of a free top at the end, the whole run; given J (3,), then w (3,)."""
     params = {
-        "mass": np.ones(1),
-        "gravity": np.zeros(3),
+        "mass": jnp.ones(1),
+        "gravity": jnp.zeros(3),
         "restitution": 0.0,
         "friction": 0.0,
         "inertia": given[None, :3],
     }
     times = jnp.linspace(0.0, end, steps + 1)
-    u0 = jnp.concatenate([np.zeros(3), given[3:]])
-    run = dc.simulate(TOP, params, np.array([0.0, 0, 0, 1, 0, 0, 0]), u0, times)
+    u0 = jnp.concatenate([jnp.zeros(3), given[3:]])
+    run = dc.simulate(TOP, params, jnp.array([0.0, 0, 0, 1, 0, 0, 0]), u0, times)
     return jnp.concatenate([run.q[-1, 3:], run.u[-1, 3:]]), run
 
 
@@ -94,7 +94,7 @@ def test_a_symmetric_top_precesses_by_its_closed_form():
     np.testing.assert_allclose(state[4:], turned(w0), atol=2e-4)
 
 
-SLOPE = lambda t, p: (jnp.stack([-jnp.sin(p["slope"]), jnp.cos(p["slope"])])[None], np.zeros(1))  # noqa: E731
+SLOPE = lambda t, p: (jnp.stack([-jnp.sin(p["slope"]), jnp.cos(p["slope"])])[None], jnp.zeros(1))  # noqa: E731
 BLOCK = dc.systems.bodies(lambda p: [shapes.Box(2 * p["a"], 2 * p["b"])], 2, SLOPE)
 END, G = 0.35, 9.81
 
@@ -102,7 +102,7 @@ END, G = 0.35, 9.81
 def _ended(given):
     """q and u of a block at the end; its parameters are those of `box_corner`, and x0 and the slope."""
     mu, e, a, b, gravity, y0, angle, vx, vy, spin, x0, slope = given
-    params = {"mass": np.ones(1), "gravity": jnp.stack([0.0, -gravity]), "restitution": e, "friction": mu}
+    params = {"mass": jnp.ones(1), "gravity": jnp.stack([0.0, -gravity]), "restitution": e, "friction": mu}
     params |= {"a": a, "b": b, "slope": slope}
     state = jnp.stack([x0, y0, angle]), jnp.stack([vx, vy, spin])
     run = dc.simulate(BLOCK, params, *state, jnp.linspace(0.0, END, 36))
@@ -161,7 +161,7 @@ def test_a_block_that_falls_on_its_corner_has_the_state_and_derivative_of_the_re
     np.testing.assert_allclose(slopes[1][:, 0], _slid(*CASES[1], lanes[1][[10, 5, 6]])[1], atol=1e-11)
 
 
-FLOOR = lambda t, p: (np.array([[0.0, 0.0, 1.0]]), np.zeros(1))  # noqa: E731
+FLOOR = lambda t, p: (jnp.array([[0.0, 0.0, 1.0]]), jnp.zeros(1))  # noqa: E731
 SIDE, MASS = 0.1, 0.37
 CUBE = dc.systems.bodies(shapes.Box(SIDE, SIDE, SIDE), 3, FLOOR)
 
@@ -215,11 +215,11 @@ EGG = dc.systems.bodies(shapes.Ellipsoid(0.06, 0.05, 0.04), 3, FLOOR)
 def test_an_ellipsoid_that_tumbles_and_bounces_is_followed_to_second_order():
     """With three different moments of inertia; its support point moves over its surface."""
     given, q0, v0, _ = (jnp.asarray(each) for each in TOSS)
-    params = {"mass": np.ones(1), "gravity": jnp.array([0.0, 0.0, -G]), "friction": given[0], "restitution": given[1]}
+    params = {"mass": jnp.ones(1), "gravity": jnp.array([0.0, 0.0, -G]), "friction": given[0], "restitution": given[1]}
 
     @jax.jit
     def end(substeps):
-        times = np.linspace(0.0, 0.28, 21)
+        times = jnp.linspace(0.0, 0.28, 21)
         run = dc.simulate(EGG, params, q0, jnp.concatenate([v0, given[2:]]), times, substeps=substeps)
         mass = jax.vmap(lambda q: EGG.mass(q, params))(run.q)
         energy = jnp.einsum("ni,nij,nj->n", run.u, mass, run.u) / 2 + G * run.q[:, 2]
@@ -244,9 +244,9 @@ def test_an_ellipsoid_that_starts_to_slip_is_right_or_told():
 
     @jax.jit
     def end(given, substeps):
-        params = {"mass": np.ones(1), "gravity": jnp.array([0.0, 0.0, -G]), "friction": given[0]}
+        params = {"mass": jnp.ones(1), "gravity": jnp.array([0.0, 0.0, -G]), "friction": given[0]}
         params["restitution"] = given[1]
-        run = dc.simulate(EGG, params, q0, given[2:], np.linspace(0.0, 0.5, 51), substeps=substeps)
+        run = dc.simulate(EGG, params, q0, given[2:], jnp.linspace(0.0, 0.5, 51), substeps=substeps)
         return run.u[-1], run.status
 
     rng, told = np.random.default_rng(0), []
@@ -273,12 +273,12 @@ def test_cubes_dropped_and_thrown_come_to_rest():
     rng = np.random.default_rng(0)
     turns = [turn([0, 0, 1], 0.3), turn([1, 0, 0], np.pi / 4), turn([1, -1, 0], np.arctan(np.sqrt(2)))]
     turns += [each / np.linalg.norm(each) for each in rng.normal(size=(61, 4))]
-    times, told = np.linspace(0.0, 1.5, 26), []
+    times, told = jnp.linspace(0.0, 1.5, 26), []
     for number, each in enumerate(turns):
         thrown = number > 2
         spin, velocity = thrown * 10 * rng.normal(size=3), thrown * 0.5 * rng.normal(size=3)
         given, q0 = np.r_[0.3, 0.3, spin], np.r_[0.0, 0.0, 0.2, each]
-        state, (status, lowest, rise, _) = _tossed(given, q0, velocity, times, np.asarray(30))
+        state, (status, lowest, rise, _) = _tossed(given, q0, velocity, times, jnp.asarray(30))
         told.append(int(status))
         assert np.all(np.isfinite(state))
         # Not through the floor; on their way over edges they gain what the order leaves.
@@ -301,7 +301,7 @@ def test_cubes_dropped_and_thrown_come_to_rest():
     assert told.count(0) > 35
 
 
-FLAT = lambda t, p: (np.array([[0.0, 1.0]]), np.zeros(1))  # noqa: E731
+FLAT = lambda t, p: (jnp.array([[0.0, 1.0]]), jnp.zeros(1))  # noqa: E731
 WHEEL = dc.systems.bodies(shapes.Ellipse(0.035, 0.025), 2, FLAT)
 
 
@@ -326,7 +326,7 @@ def test_an_ellipse_rolls_to_second_order():
 
     @jax.jit
     def rolled(substeps):
-        params = {"mass": np.ones(1), "gravity": jnp.array([0.0, -G]), "restitution": 0.0, "friction": 2.0}
+        params = {"mass": jnp.ones(1), "gravity": jnp.array([0.0, -G]), "restitution": 0.0, "friction": 2.0}
         q0, u0 = jnp.array([0.0, h, theta]), jnp.array([-h * w, slope * w, w])
         run = dc.simulate(WHEEL, params, q0, u0, jnp.linspace(0.0, end, 31), substeps=substeps)
         return jnp.stack([run.q[-1, 2], run.u[-1, 2]]), run.status

@@ -36,7 +36,7 @@ def _moved(system, start, end, order):
 BELT = dc.System(
     gap=lambda t, q, p: q[1:],
     force=lambda t, q, u, p: jnp.array([0.0, -G]),
-    mass=lambda q, p: np.ones(2),
+    mass=lambda q, p: jnp.ones(2),
     restitution=lambda p: 0.0,
     slip=lambda t, q, u, p: (u[:1] - p[1] * t**2 / 2 + p[2] * t**3 / 6)[None],
     friction=lambda p: p[0],
@@ -58,14 +58,14 @@ def _carried(p):
         return b * t**3 / 6 - c * t**4 / 24
 
     left_behind = way(begins + slips) - way(begins) - velocity(begins) * slips - mu * G * slips**2 / 2
-    return jnp.stack([way(BELT_END) - left_behind, np.zeros(()), velocity(BELT_END), np.zeros(())])
+    return jnp.stack([way(BELT_END) - left_behind, jnp.zeros(()), velocity(BELT_END), jnp.zeros(())])
 
 
 # A solid sphere that rolls on a table that turns: radius, turning speed, place and velocity of the centre.
 TABLE = dc.System(
     gap=lambda t, q, p: q[2:] - p[0],
     force=lambda t, q, u, p: jnp.array([0.0, 0.0, -G, 0.0, 0.0, 0.0]),
-    mass=lambda q, p: jnp.concatenate([np.ones(3), 0.4 * p[0] ** 2 * np.ones(3)]),
+    mass=lambda q, p: jnp.concatenate([jnp.ones(3), 0.4 * p[0] ** 2 * jnp.ones(3)]),
     restitution=lambda p: 0.0,
     slip=lambda t, q, u, p: (u[:2] + p[0] * jnp.stack([-u[4], u[3]]) - p[1] * jnp.stack([-q[1], q[0]]))[None],
     friction=lambda p: 2.0,
@@ -88,13 +88,13 @@ def _circled(p):
     there = jnp.stack([x + (sin * v - (1 - cos) * w) / rate, y + ((1 - cos) * v + sin * w) / rate])
     after = jnp.stack([cos * v - sin * w, sin * v + cos * w])
     spin = jnp.stack([turn * there[0] - after[1], after[0] + turn * there[1]]) / r
-    return jnp.concatenate([there, r[None], after, np.zeros(1), spin, np.zeros(1)])
+    return jnp.concatenate([there, r[None], after, jnp.zeros(1), spin, jnp.zeros(1)])
 
 
 @pytest.mark.parametrize("order", [2, 4])
 def test_a_block_on_a_belt_sticks_slips_and_sticks(order):
-    params = np.array([0.3, 12.0, 16.0])
-    ended = _moved(BELT, lambda p: (np.zeros(2), np.zeros(2)), BELT_END, order)
+    params = jnp.array([0.3, 12.0, 16.0])
+    ended = _moved(BELT, lambda p: (jnp.zeros(2), jnp.zeros(2)), BELT_END, order)
     for h in (2e-2, 1e-2, 2.5e-3):
         # At second order by how late in its step an event lies: at most 1.7 h^2. The fourth has belts like this one.
         bound = 2 * h**2 if order == 2 else 1e-12
@@ -106,7 +106,7 @@ def test_a_block_on_a_belt_sticks_slips_and_sticks(order):
 
 @pytest.mark.parametrize("order", [2, 4])
 def test_a_sphere_rolls_in_a_circle_on_a_turntable(order):
-    params = np.array([0.05, 3.0, 0.4, -0.2, 0.3, 0.5])
+    params = jnp.array([0.05, 3.0, 0.4, -0.2, 0.3, 0.5])
     ended, known = _moved(TABLE, _on_the_table, TABLE_END, order), (_circled(params), jax.jacfwd(_circled)(params))
     coarse, fine = (
         np.array([np.max(np.abs(x - y)) / np.max(np.abs(y)) for x, y in zip(ended(params, count), known, strict=True)])

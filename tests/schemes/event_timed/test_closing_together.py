@@ -14,7 +14,7 @@ pytestmark = pytest.mark.full
 
 HALF_LENGTH, HALF_WIDTH = 0.5, 0.4
 ALONG, ACROSS = np.array([-1.0, -1.0, 1.0, 1.0]), np.array([-1.0, 1.0, -1.0, 1.0])
-TIMES = np.linspace(0.0, 1.0, 41)
+TIMES = jnp.linspace(0.0, 1.0, 41)
 # Until which angle the lid stands open at first, which restitution and which moment of inertia it has.
 ANGLES, RESTITUTIONS, INERTIAS = np.linspace(0.2, 1.2, 6), np.array([0.0, 0.5]), np.array([0.02, 0.1, 0.3])
 LIDS = np.stack(np.meshgrid(ANGLES, RESTITUTIONS, INERTIAS, indexing="ij"), axis=-1).reshape(-1, 3)
@@ -36,7 +36,7 @@ def _lid(feet, rubs):
         return jnp.zeros_like(u).at[0].set(-9.81)
 
     def mass(q, p):
-        return jnp.concatenate([jnp.stack([1.0, p["inertia"], 0.05]), np.ones(1)])[: q.size]
+        return jnp.concatenate([jnp.stack([1.0, p["inertia"], 0.05]), jnp.ones(1)])[: q.size]
 
     more = {"slip": lambda t, q, u, p: jnp.full((feet, 1), u[3]), "friction": lambda p: 0.3} if rubs else {}
     return dc.System(gap, force, mass, lambda p: p["restitution"], **more)

@@ -22,7 +22,7 @@ SYSTEM = dc.System(
     mass=lambda q, p: p["root"] @ p["root"].T,
     restitution=lambda p: p["restitution"],
 )
-TIMES = np.linspace(0.0, 1.0, 26)
+TIMES = jnp.linspace(0.0, 1.0, 26)
 
 
 def _numbers(shape, low, high):

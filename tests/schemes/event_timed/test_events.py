@@ -21,7 +21,7 @@ PASSING = dc.System(
 def _reflected(height, start, duration):
     """Position and velocity after a straight flight along x at 1 m/s, one elastic hit of the disc, and flight."""
     foot = -jnp.sqrt(1 - height**2)
-    normal, u = jnp.stack([foot, height]), np.array([1.0, 0.0])
+    normal, u = jnp.stack([foot, height]), jnp.array([1.0, 0.0])
     after = u - 2 * (u @ normal) * normal
     return jnp.concatenate([normal + after * (duration - (foot - start)), after])
 
@@ -33,7 +33,7 @@ def test_a_touch_too_shallow_for_a_cubic_is_seen(h):
     times = jnp.linspace(0.0, 2.0, steps + 1)
 
     def end(height, start):
-        run = dc.simulate(PASSING, None, jnp.stack([start, height]), np.array([1.0, 0.0]), times)
+        run = dc.simulate(PASSING, None, jnp.stack([start, height]), jnp.array([1.0, 0.0]), times)
         return jnp.concatenate([run.q[-1], run.u[-1]]), run.status
 
     seen = jax.jit(jax.vmap(end))
@@ -48,7 +48,7 @@ def test_a_touch_too_shallow_for_a_cubic_is_seen(h):
 
 
 def test_a_near_miss_stays_one():
-    times = np.linspace(0.0, 2.0, 21)
+    times = jnp.linspace(0.0, 2.0, 21)
     run = dc.simulate(PASSING, None, [-1.03, 1.0 + 1e-8], [1.0, 0.0], times, percussions=1)
     np.testing.assert_allclose(run.u, np.tile([1.0, 0.0], (21, 1)), atol=0)
     assert run.status == 0
@@ -58,10 +58,10 @@ def test_a_near_miss_stays_one():
 def test_of_a_system_without_contacts_no_impact_is_listed():
     flight = dc.simulate(
         dc.systems.balls(1, 1),
-        {"mass": np.ones(1), "radius": np.zeros(1), "gravity": np.array([-10.0]), "restitution": 0.5},
+        {"mass": jnp.ones(1), "radius": jnp.zeros(1), "gravity": jnp.array([-10.0]), "restitution": 0.5},
         [1.0],
         [2.0],
-        np.linspace(0.0, 1.0, 5),
+        jnp.linspace(0.0, 1.0, 5),
         percussions=3,
     )
     assert flight.status == 0

@@ -47,22 +47,22 @@ def test_fourth_order_where_paths_bend():
 
     bowl = dc.System(
         gap=lambda t, q, p: (0.9 - jnp.sqrt(q[:2] @ q[:2]))[None],
-        force=lambda t, q, u, p: -9.81 * np.array([0.0, 1.0, 0.0]),
-        mass=lambda q, p: np.array([1.0, 1.0, 0.005]),
+        force=lambda t, q, u, p: -9.81 * jnp.array([0.0, 1.0, 0.0]),
+        mass=lambda q, p: jnp.array([1.0, 1.0, 0.005]),
         restitution=lambda p: 0.0,
-        slip=lambda t, q, u, p: (u[:2] @ (inward(q)[::-1] * np.array([1.0, -1.0])) + 0.1 * u[2])[None, None],
+        slip=lambda t, q, u, p: (u[:2] @ (inward(q)[::-1] * jnp.array([1.0, -1.0])) + 0.1 * u[2])[None, None],
         friction=lambda p: p,
     )
     table = dc.System(
         gap=lambda t, q, p: q[2:],
-        force=lambda t, q, u, p: -9.81 * np.array([0.0, 0.0, 1.0]),
-        mass=lambda q, p: np.ones(3),
+        force=lambda t, q, u, p: -9.81 * jnp.array([0.0, 0.0, 1.0]),
+        mass=lambda q, p: jnp.ones(3),
         restitution=lambda p: 0.0,
         slip=lambda t, q, u, p: (u[:2] - 2.0 * jnp.stack([-q[1], q[0]]))[None],
         friction=lambda p: p,
     )
     rim = 0.9 * jnp.array([np.sin(1.3), -np.cos(1.3), 0.0])
-    for system, q0, u0 in ((bowl, rim, np.zeros(3)), (table, np.array([0.3, 0.0, 0.0]), np.array([0.3, 0.5, 0.0]))):
+    for system, q0, u0 in ((bowl, rim, jnp.zeros(3)), (table, jnp.array([0.3, 0.0, 0.0]), jnp.array([0.3, 0.5, 0.0]))):
 
         def end(mu, count, system=system, q0=q0, u0=u0):
             run = dc.simulate(system, mu, q0, u0, [0.0, 0.6], scheme=dc.EventTimed(order=4), substeps=count)
@@ -90,13 +90,13 @@ def test_two_alike_blocks_stick_and_slip_at_the_same_times(reference):
         force=lambda t, q, u, p: jnp.repeat(
             jnp.stack([amplitude * jnp.sin(frequency * t) - g * jnp.sin(angle), -g * jnp.cos(angle)]), 2
         ),
-        mass=lambda q, p: np.ones(4),
+        mass=lambda q, p: jnp.ones(4),
         restitution=lambda p: 0.0,
         slip=lambda t, q, u, p: u[:2, None],
         friction=lambda p: mu,
     )
     u0 = jnp.array([theta[0], theta[0], 0.0, 0.0])
-    motion = dc.simulate(pair, None, np.zeros(4), u0, jnp.array([0.0, run["T"]]), substeps=375)
+    motion = dc.simulate(pair, None, jnp.zeros(4), u0, jnp.array([0.0, run["T"]]), substeps=375)
     assert motion.status == 0
     x, _, v, _ = run["state"]
     # As one block alone: 7e-10 at this step.
@@ -106,22 +106,22 @@ def test_two_alike_blocks_stick_and_slip_at_the_same_times(reference):
 
 # A box on a belt: two corners, which rub alike, so that their friction depends on each other. q = (x, y, angle).
 BOX = dc.System(
-    gap=lambda t, q, p: q[1] + np.array([-1.0, 1.0]) * 0.2 * jnp.sin(q[2]) - 0.1 * jnp.cos(q[2]),
-    force=lambda t, q, u, p: jnp.stack([p["push"], -9.81 * np.ones(()), np.zeros(())]),
-    mass=lambda q, p: np.array([1.0, 1.0, 0.05 / 3]),
+    gap=lambda t, q, p: q[1] + jnp.array([-1.0, 1.0]) * 0.2 * jnp.sin(q[2]) - 0.1 * jnp.cos(q[2]),
+    force=lambda t, q, u, p: jnp.stack([p["push"], -9.81 * jnp.ones(()), jnp.zeros(())]),
+    mass=lambda q, p: jnp.array([1.0, 1.0, 0.05 / 3]),
     restitution=lambda p: 0.0,
-    slip=lambda t, q, u, p: u[0] + 0.1 * u[2] * np.ones((2, 1)) - p["belt"],
+    slip=lambda t, q, u, p: u[0] + 0.1 * u[2] * jnp.ones((2, 1)) - p["belt"],
     friction=lambda p: p["mu"],
 )
 
 
 def _box(params, end=0.5, steps=10):
     times = jnp.linspace(0.0, end, steps + 1)
-    return dc.simulate(BOX, params, np.array([0.0, 0.1, 0.0]), np.zeros(3), times)
+    return dc.simulate(BOX, params, jnp.array([0.0, 0.1, 0.0]), jnp.zeros(3), times)
 
 
 def test_derivatives_agree_eager_jitted_mapped_and_both_ways():
-    params = {"mu": np.array(0.5), "push": np.array(6.0), "belt": np.array(0.3)}
+    params = {"mu": jnp.array(0.5), "push": jnp.array(6.0), "belt": jnp.array(0.3)}
 
     def end(params):
         run = _box(params)
@@ -144,8 +144,8 @@ def test_a_slip_that_passes_by_zero_is_followed_or_told():
     """A block in a plane, pushed against its slip: what it has across is not lost without a word."""
     block = dc.System(
         gap=lambda t, q, p: q[2:],
-        force=lambda t, q, u, p: np.array([-10.0, 0.0, -10.0]),
-        mass=lambda q, p: np.ones(3),
+        force=lambda t, q, u, p: jnp.array([-10.0, 0.0, -10.0]),
+        mass=lambda q, p: jnp.ones(3),
         restitution=lambda p: 0.0,
         slip=lambda t, q, u, p: u[None, :2],
         friction=lambda p: p,
@@ -154,11 +154,11 @@ def test_a_slip_that_passes_by_zero_is_followed_or_told():
     @jax.jit
     def end(across, steps, mu=0.5):
         u0 = jnp.stack([1.0, across, 0.0])
-        run = dc.simulate(block, mu, np.zeros(3), u0, np.array([0.0, 0.2]), substeps=steps)
+        run = dc.simulate(block, mu, jnp.zeros(3), u0, jnp.array([0.0, 0.2]), substeps=steps)
         return run.u[-1, :2], run.status
 
     # Straight: from 1 m/s to rest at 15 m/s^2, back at 5.
-    straight, status = end(0.0, np.array(20))
+    straight, status = end(0.0, jnp.array(20))
     np.testing.assert_allclose(straight, [-5 * (0.2 - 1 / 15), 0.0], rtol=1e-12, atol=1e-15)
     assert status == 0
     (coarse, told), (fine, status), (finer, _) = (end(0.1, jnp.array(steps)) for steps in (20, 400, 1600))
@@ -168,7 +168,7 @@ def test_a_slip_that_passes_by_zero_is_followed_or_told():
     # Second order: 2e-4 with 200 steps.
     assert np.max(np.abs(fine - finer)) < 1e-4
     # Without friction it may turn as it likes.
-    smooth, status = end(0.1, np.array(1), 0.0)
+    smooth, status = end(0.1, jnp.array(1), 0.0)
     np.testing.assert_allclose(smooth, [-1.0, 0.1], rtol=1e-14)
     assert status == 0
 
@@ -179,7 +179,7 @@ def test_a_sphere_rolls_down_a_groove():
     sides = np.array([[0.0, np.sin(half), np.cos(half)], [0.0, -np.sin(half), np.cos(half)]])
 
     def slip(t, q, u, p):
-        down = np.array([1.0, 0.0, 0.0])
+        down = jnp.array([1.0, 0.0, 0.0])
         feet = [(u[:3] - r * jnp.cross(u[3:], side), jnp.cross(side, down)) for side in jnp.array(sides)]
         return jnp.stack([jnp.stack([v[0], v @ across]) for v, across in feet])
 
@@ -195,9 +195,9 @@ def test_a_sphere_rolls_down_a_groove():
     q0 = jnp.array([0.0, 0.0, r / np.cos(half)])
 
     def roll(mu):
-        return dc.simulate(groove, mu, q0, np.zeros(6), np.linspace(0.0, 1.0, 21))
+        return dc.simulate(groove, mu, q0, jnp.zeros(6), jnp.linspace(0.0, 1.0, 21))
 
-    run = jax.jit(jax.vmap(roll))(np.array([0.3, 0.05]))
+    run = jax.jit(jax.vmap(roll))(jnp.array([0.3, 0.05]))
     assert not np.any(run.status)
     rolls = g * np.sin(tilt) / (1 + 0.4 / np.cos(half) ** 2)
     slides = g * np.sin(tilt) - 0.05 * g * np.cos(tilt) / np.cos(half)
@@ -214,7 +214,7 @@ def test_what_sticks_where_it_lands_stays_there_whatever_grows_from_zero(wrt):
     mass = np.array([[2.0, 0.8], [0.8, 1.0]])
     system = dc.System(
         gap=lambda t, q, p: q[:1],
-        force=lambda t, q, u, p: np.array([-10.0, 1.0]),
+        force=lambda t, q, u, p: jnp.array([-10.0, 1.0]),
         mass=lambda q, p: jnp.asarray(mass),
         restitution=lambda p: p["restitution"],
         slip=lambda t, q, u, p: u[None, 1:],

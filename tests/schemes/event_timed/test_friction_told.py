@@ -19,7 +19,7 @@ def test_what_slips_behind_bounces_that_are_left_out_is_told_or_right():
     system = dc.System(
         gap=lambda t, q, p: q[1:] - 0.12 * (1 - jnp.cos(p[3] * t)),
         force=lambda t, q, u, p: jnp.stack([0.5, -9.81]),
-        mass=lambda q, p: np.ones(2),
+        mass=lambda q, p: jnp.ones(2),
         restitution=lambda p: 0.4,
         slip=lambda t, q, u, p: (u[:1] - p[1] * jnp.sin(p[2] * t))[None],
         friction=lambda p: p[0],
@@ -29,11 +29,11 @@ def test_what_slips_behind_bounces_that_are_left_out_is_told_or_right():
     @partial(jax.vmap, in_axes=(0, None))
     def end(p, count):
         scheme = dc.EventTimed(events=1)
-        run = dc.simulate(system, p, np.zeros(2), np.zeros(2), [0.0, 2.0], scheme=scheme, substeps=count)
+        run = dc.simulate(system, p, jnp.zeros(2), jnp.zeros(2), [0.0, 2.0], scheme=scheme, substeps=count)
         return jnp.concatenate([run.q[-1], run.u[-1]]), run.status
 
-    table = jnp.outer(np.linspace(0.8, 1.0, 9), np.array([0.3, 1.0, 7.0, 11.0]))
-    truth, fine = end(table, np.array(6400))
+    table = jnp.outer(jnp.linspace(0.8, 1.0, 9), jnp.array([0.3, 1.0, 7.0, 11.0]))
+    truth, fine = end(table, jnp.array(6400))
     assert not fine.any()
     told = 0
     for count in (100, 200):
@@ -55,7 +55,7 @@ def test_painleve_is_told():
 
     rod = dc.System(
         gap=lambda t, q, p: tip(q)[1:],
-        force=lambda t, q, u, p: np.array([0.0, -9.81, 0.0]),
+        force=lambda t, q, u, p: jnp.array([0.0, -9.81, 0.0]),
         mass=lambda q, p: jnp.array([1.0, 1.0, half**2 / 3]),
         restitution=lambda p: 0.0,
         slip=lambda t, q, u, p: (u[0] - half * jnp.sin(q[2]) * u[2])[None, None],
@@ -65,8 +65,8 @@ def test_painleve_is_told():
     q0 = jnp.array([0.0, half * np.sin(angle), angle])
 
     # The tip ahead of the centre digs in; N M^-1 (N - mu S)^T = 1 + 3 cos^2 - 3 mu sin cos changes its sign at 1.96.
-    u0 = np.array([1.0, 0.0, 0.0])
-    run = jax.jit(jax.vmap(lambda mu: dc.simulate(rod, mu, q0, u0, np.linspace(0, 0.02, 3))))(np.array([1.0, 2.5]))
+    u0 = jnp.array([1.0, 0.0, 0.0])
+    run = jax.jit(jax.vmap(lambda mu: dc.simulate(rod, mu, q0, u0, jnp.linspace(0, 0.02, 3))))(jnp.array([1.0, 2.5]))
     assert run.status.tolist() == [Status.OK, Status.NO_FRICTION]
     assert np.all(np.isfinite(run.q))
     assert np.all(np.isfinite(run.u))
@@ -77,7 +77,7 @@ def test_a_corner_whose_walls_carry_a_disc_at_mu_of_one():
     g, r = 9.81, 0.1
     corner = dc.System(
         gap=lambda t, q, p: q[:2] - r,
-        force=lambda t, q, u, p: -g * np.array([1.0, 1.0, 0.0]),
+        force=lambda t, q, u, p: -g * jnp.array([1.0, 1.0, 0.0]),
         mass=lambda q, p: jnp.array([1.0, 1.0, r**2 / 2]),
         restitution=lambda p: 0.0,
         slip=lambda t, q, u, p: jnp.stack([u[1] - r * u[2], u[0] + r * u[2]])[:, None] - 10.0,
@@ -85,13 +85,13 @@ def test_a_corner_whose_walls_carry_a_disc_at_mu_of_one():
     )
 
     def end(mu):
-        run = dc.simulate(corner, mu, jnp.array([r, r, 0.0]), np.zeros(3), np.linspace(0.0, 0.1, 3))
+        run = dc.simulate(corner, mu, jnp.array([r, r, 0.0]), jnp.zeros(3), jnp.linspace(0.0, 0.1, 3))
         return jnp.concatenate([run.q[-1], run.u[-1], run.impulse.ravel()]), run.status
 
     both = jax.jit(
         jax.vmap(lambda mu: (end(mu), jax.jacfwd(end, has_aux=True)(mu)[0], jax.jacrev(end, has_aux=True)(mu)[0]))
     )
-    (values, status), *slopes = both(np.array([0.9, 1.0]))
+    (values, status), *slopes = both(jnp.array([0.9, 1.0]))
     assert status.tolist() == [Status.OK, Status.OK]
     np.testing.assert_allclose(values[0], [r, r, 0, 0, 0, 0, *[0.05 * g / 1.9] * 4], rtol=1e-12, atol=1e-13)
     np.testing.assert_allclose(slopes[0][0], [0] * 6 + [-0.05 * g / 1.9**2] * 4, rtol=1e-11, atol=1e-12)
@@ -105,16 +105,16 @@ def test_a_slip_that_passes_near_zero_is_told_or_right():
     block = dc.System(
         gap=lambda t, q, p: q[2:],
         force=lambda t, q, u, p: jnp.array([0.0, -p["pull"], -9.81]),
-        mass=lambda q, p: np.ones(3),
-        restitution=lambda p: np.zeros(1),
+        mass=lambda q, p: jnp.ones(3),
+        restitution=lambda p: jnp.zeros(1),
         slip=lambda t, q, u, p: u[None, :2],
         friction=lambda p: p["mu"][None],
     )
-    times = np.linspace(0.0, 1.0, 51)
+    times = jnp.linspace(0.0, 1.0, 51)
 
     def end(pull, mu, across, up):
         params, start = {"pull": pull, "mu": mu}, jnp.array([across, up, 0.0])
-        motion = dc.simulate(block, params, np.zeros(3), start, times)
+        motion = dc.simulate(block, params, jnp.zeros(3), start, times)
         return jnp.concatenate([motion.q[-1, :2], motion.u[-1, :2]]), motion.status
 
     def exact(x):
@@ -143,9 +143,9 @@ def test_a_slip_that_passes_near_zero_is_told_or_right():
 def test_a_contact_that_would_pull_is_told():
     """A disc under another one that a smooth ceiling holds, mu = 20: what it carries is gone within half a step."""
     radius, angle = np.array([0.1327, 0.1386]), -1.2633
-    pair = dc.systems.balls(2, 2, planes=lambda t, p: (np.array([[0.0, -1.0]]), np.zeros(1)), spin=True)
-    params = {"mass": np.array([0.7325, 5.941]), "radius": radius, "gravity": np.array([-9.81, 9.81])}
-    params |= {"restitution": 0.0, "friction": np.array([0.0, 0.0, 20.0])}
+    pair = dc.systems.balls(2, 2, planes=lambda t, p: (jnp.array([[0.0, -1.0]]), jnp.zeros(1)), spin=True)
+    params = {"mass": jnp.array([0.7325, 5.941]), "radius": radius, "gravity": jnp.array([-9.81, 9.81])}
+    params |= {"restitution": 0.0, "friction": jnp.array([0.0, 0.0, 20.0])}
     under = np.array([0.0, -radius[1]]) + radius.sum() * np.array([np.cos(angle), np.sin(angle)])
     v = np.array([-2.564, 0.0]) + 1.5479 * np.array([-np.sin(angle), np.cos(angle)])
     q0, u0 = np.array([*under, 0.0, 0.0, -radius[1], 0.0]), np.array([*v, 1.4223, -2.564, 0.0, 12.05])
@@ -153,10 +153,10 @@ def test_a_contact_that_would_pull_is_told():
     @partial(jax.jit, static_argnums=0)
     def end(order, steps):
         scheme = dc.EventTimed(order=order)
-        run = dc.simulate(pair, params, q0, u0, np.array([0.0, 0.01]), scheme=scheme, substeps=steps)
+        run = dc.simulate(pair, params, q0, u0, jnp.array([0.0, 0.01]), scheme=scheme, substeps=steps)
         return run.u[-1], run.impulse[-1, 2], run.status
 
-    coarse, pull, told = end(2, np.array(1))
+    coarse, pull, told = end(2, jnp.array(1))
     (fine, push, status), (finer, *_) = (end(4, jnp.array(steps)) for steps in (8, 32))
     assert told == Status.TOO_COARSE
     assert pull < 0
@@ -168,20 +168,20 @@ def test_a_contact_that_would_pull_is_told():
 
 def test_a_box_that_slides_and_pivots_has_the_derivative_of_its_even_loads():
     """Its motion depends on how four corners share the load, on the ground and as it lands flat."""
-    box = dc.systems.bodies(dc.shapes.Box(1.0, 0.6, 0.5), 3, lambda t, p: (np.array([[0.0, 0.0, 1]]), np.zeros(1)))
-    params = {"mass": np.ones(1), "gravity": np.array([0.0, 0.0, -9.81]), "restitution": 0.0}
+    box = dc.systems.bodies(dc.shapes.Box(1.0, 0.6, 0.5), 3, lambda t, p: (jnp.array([[0.0, 0.0, 1]]), jnp.zeros(1)))
+    params = {"mass": jnp.ones(1), "gravity": jnp.array([0.0, 0.0, -9.81]), "restitution": 0.0}
 
     @jax.jit
     def end(x, height):
-        q0 = np.array([0.0, 0.0, 0.25, 1.0, 0.0, 0.0, 0.0]).at[2].add(height)
+        q0 = jnp.array([0.0, 0.0, 0.25, 1.0, 0.0, 0.0, 0.0]).at[2].add(height)
         u0 = jnp.stack([x[1], 0.3, 0.0, 0.0, 0.0, x[2]])
-        run = dc.simulate(box, params | {"friction": x[0]}, q0, u0, np.linspace(0.0, 0.2, 41))
+        run = dc.simulate(box, params | {"friction": x[0]}, q0, u0, jnp.linspace(0.0, 0.2, 41))
         return jnp.concatenate([run.q[-1], run.u[-1]]), run.status
 
-    slopes, x, width = jax.jit(jax.jacfwd(lambda *x: end(*x)[0])), np.array([0.3, 1.0, 4.0]), 1e-4
+    slopes, x, width = jax.jit(jax.jacfwd(lambda *x: end(*x)[0])), jnp.array([0.3, 1.0, 4.0]), 1e-4
     for height in (0.0, 0.1):
         assert end(x, height)[1] == Status.OK
-        moved = [(end(x + way, height)[0] - end(x - way, height)[0]) / (2 * width) for way in width * np.eye(3)]
+        moved = [(end(x + way, height)[0] - end(x - way, height)[0]) / (2 * width) for way in width * jnp.eye(3)]
         # How corners share the load is known to the root of the rounding: to 1e-10 of the state, over the width.
         np.testing.assert_allclose(slopes(x, height), np.stack(moved, axis=1), atol=5e-6)
         # Pivoting is what drives it sideways: 0.77 m/s for each unit of mu.
@@ -192,7 +192,7 @@ def test_impacts_never_make_energy_and_obey_the_cone(rng):
     """A body that is hit off its centre: Newton's law with friction alone would gain energy in some of them."""
     body = dc.System(
         gap=lambda t, q, p: q[1:2] - 0 * q[2],
-        force=lambda t, q, u, p: np.zeros(3),
+        force=lambda t, q, u, p: jnp.zeros(3),
         mass=lambda q, p: p["mass"],
         restitution=lambda p: p["e"],
         slip=lambda t, q, u, p: (u[0] + p["lever"][1] * u[2])[None, None],
@@ -207,7 +207,7 @@ def test_impacts_never_make_energy_and_obey_the_cone(rng):
         "lever": rng.normal(0, 1, (count, 2)),
     }
     u = rng.normal(0, 1, (count, 3))
-    hit = jax.jit(jax.vmap(lambda p, u: dc.impact(body, p, 0.0, np.zeros(3), u)))(params, u)
+    hit = jax.jit(jax.vmap(lambda p, u: dc.impact(body, p, 0.0, jnp.zeros(3), u)))(params, u)
     met = np.asarray(hit.contact) >= 0
     assert 800 < met.sum() < 1200
     assert not np.any(hit.status)
@@ -223,12 +223,12 @@ def test_impacts_never_make_energy_and_obey_the_cone(rng):
 
 
 def test_what_does_not_fit_is_refused_by_name():
-    good = {"gap": lambda t, q, p: q[1:2], "force": lambda t, q, u, p: -q, "mass": lambda q, p: np.ones(2)}
+    good = {"gap": lambda t, q, p: q[1:2], "force": lambda t, q, u, p: -q, "mass": lambda q, p: jnp.ones(2)}
     good |= {"restitution": lambda p: 0.0, "slip": lambda t, q, u, p: u[None, :1], "friction": lambda p: p}
 
     def run(mu=0.5, scheme=None, **changes):
         system = dc.System(**(good | changes))
-        return dc.simulate(system, mu, np.ones(2), np.ones(2), np.linspace(0, 1, 3), scheme=scheme)
+        return dc.simulate(system, mu, jnp.ones(2), jnp.ones(2), jnp.linspace(0, 1, 3), scheme=scheme)
 
     for changes, line in (
         (
@@ -250,4 +250,4 @@ def test_what_does_not_fit_is_refused_by_name():
     bent = jax.jit(lambda mu: run(mu).status)
     assert bent(-0.1) == Status.BAD_INPUT
     with pytest.raises(ValueError, match="q, u: expected a closed contact that approaches; the smallest gap is 1"):
-        dc.impact(dc.System(**good), 0.5, 0.0, np.ones(2), np.ones(2))
+        dc.impact(dc.System(**good), 0.5, 0.0, jnp.ones(2), jnp.ones(2))

@@ -18,13 +18,13 @@ def _slope(force, restitution, **options):
     return dc.System(
         gap=lambda t, q, p: FLOOR_AND_RAMP @ q + p["ramp"] * jnp.array([0.0, np.sin(STEEP)]),
         force=lambda t, q, u, p: jnp.asarray(force),
-        mass=lambda q, p: np.ones(2),
+        mass=lambda q, p: jnp.ones(2),
         restitution=lambda p: jnp.asarray(restitution),
         **options,
     )
 
 
-RUBBING = {"slip": lambda t, q, u, p: u[:1, None] * np.ones((2, 1)), "friction": lambda p: 0.0}
+RUBBING = {"slip": lambda t, q, u, p: u[:1, None] * jnp.ones((2, 1)), "friction": lambda p: 0.0}
 
 
 @pytest.mark.parametrize("options", [{}, RUBBING], ids=["smooth", "rubbing"])
@@ -102,19 +102,19 @@ def test_the_derivative_at_e_of_one_is_that_of_e_below_one():
 
     system = dc.System(
         gap=lambda t, q, p: normals @ (turned(p["angle"]).T @ q) + jnp.array([0.0, np.sin(1.0)]),
-        force=lambda t, q, u, p: turned(p["angle"]) @ np.array([0.0, -9.81]),
-        mass=lambda q, p: np.ones(2),
+        force=lambda t, q, u, p: turned(p["angle"]) @ jnp.array([0.0, -9.81]),
+        mass=lambda q, p: jnp.ones(2),
         restitution=lambda p: jnp.stack([0.0 * p["e"], p["e"]]),
     )
 
     def end(e, angle):
         turn = turned(angle)
         run = dc.simulate(
-            system, {"e": e, "angle": angle}, np.zeros(2), turn @ np.array([2.0, 0.0]), np.linspace(0, 0.8, 9)
+            system, {"e": e, "angle": angle}, jnp.zeros(2), turn @ jnp.array([2.0, 0.0]), np.linspace(0, 0.8, 9)
         )
         return turn.T @ run.u[-1], run.status
 
-    slopes, status = jax.vmap(jax.jacfwd(end, has_aux=True), (None, 0))(1.0, np.linspace(0.0, 6.0, 40))
+    slopes, status = jax.vmap(jax.jacfwd(end, has_aux=True), (None, 0))(1.0, jnp.linspace(0.0, 6.0, 40))
     assert np.all(status == 0)
     # u+ = u - (1 + e) (n . u) n, and flies until the end.
     np.testing.assert_allclose(slopes, np.tile(2 * np.sin(1.0) * normals[1], (40, 1)), atol=1e-9)

@@ -12,10 +12,10 @@ pytestmark = pytest.mark.full
 LINE = dc.systems.balls(3, 1, box=(0.0, 2.0))
 # The second ball still bounces, 1 mm high, when the third one falls on it.
 STRUCK = {
-    "mass": np.array([0.4564, 2.006, 1.9813]),
-    "radius": np.array([0.2264, 0.1078, 0.1059]),
-    "gravity": np.array([-9.8527]),
-    "restitution": np.array(0.3842),
+    "mass": jnp.array([0.4564, 2.006, 1.9813]),
+    "radius": jnp.array([0.2264, 0.1078, 0.1059]),
+    "gravity": jnp.array([-9.8527]),
+    "restitution": jnp.array(0.3842),
 }
 START = [1.2907, 0.2471, 0.9], [-0.4266, -1.3835, -0.2792]
 
@@ -54,7 +54,7 @@ def test_what_accelerates_elsewhere_hides_no_blow():
 def test_a_ball_struck_after_its_last_bounce_is_not():
     """The second ball lies still when the first one falls on it."""
     box = dc.systems.balls(2, 1, box=(0.0, 10.0))
-    params = {"mass": np.ones(2), "radius": np.full(2, 0.1), "gravity": np.array([-9.81]), "restitution": 0.5}
+    params = {"mass": jnp.ones(2), "radius": jnp.full(2, 0.1), "gravity": jnp.array([-9.81]), "restitution": 0.5}
     run = dc.simulate(box, params, [0.15, 5.0], [0.0, 0.0], np.linspace(0.0, 1.1, 111))
     # Down 4.7 m in 0.979 s, and then up with half the speed: all of it goes through the lower ball to the floor.
     speed = np.sqrt(2 * 9.81 * 4.7)
@@ -65,10 +65,10 @@ def test_a_ball_struck_after_its_last_bounce_is_not():
 # The first ball bounces on the third, which lies on the floor; 18 ms after its last bounce but infinitely many the
 # second one falls on it. Its next flight takes 20 ms: the floor holds the third ball, so that they close with g.
 PILE = {
-    "mass": np.array([1.588, 0.3955, 2.306]),
-    "radius": np.array([0.10991237, 0.22619759, 0.1100035]),
-    "gravity": np.array([-4.02985455]),
-    "restitution": np.array(0.37726881),
+    "mass": jnp.array([1.588, 0.3955, 2.306]),
+    "radius": jnp.array([0.10991237, 0.22619759, 0.1100035]),
+    "gravity": jnp.array([-4.02985455]),
+    "restitution": jnp.array(0.37726881),
 }
 FALLING = [0.75830765, 1.68328672, 0.15079573], [-0.58103123, 0.71715695, -0.51547966]
 
@@ -86,9 +86,9 @@ def test_how_long_bounces_go_on_is_a_matter_of_what_is_held():
 
 def test_so_it_is_where_they_rub():
     """The same three above each other in a plane, where they may spin."""
-    floor = {"planes": lambda t, p: (np.array([[0.0, 1.0]]), np.zeros(1))}
+    floor = {"planes": lambda t, p: (jnp.array([[0.0, 1.0]]), jnp.zeros(1))}
     discs = dc.systems.balls(3, 2, spin=True, **floor)
-    params = PILE | {"gravity": np.array([0.0, -4.02985455]), "friction": 0.3}
+    params = PILE | {"gravity": jnp.array([0.0, -4.02985455]), "friction": 0.3}
     q0, u0 = (np.stack([np.zeros(3), x, np.zeros(3)], axis=1).ravel() for x in FALLING)
     times = np.linspace(0.0, 1.0, 41)
     coarse, fine = (dc.simulate(discs, params, q0, u0, times, substeps=substeps) for substeps in (1, 2))
@@ -102,9 +102,9 @@ def test_balls_that_collapsed_a_hair_apart_are_reported_when_they_are_struck():
     """Three balls that all but stick to each other after some dozen impacts in a step, in free fall, and then hit the
     floor: whether they do so at once or one after the other is decided by gaps of 1e-8 m that the impacts left."""
     params = {
-        "mass": np.array([2.7541, 1.5138, 1.0041]),
-        "radius": np.array([0.1192, 0.1595, 0.1063]),
-        "gravity": np.array([1.4872]),
+        "mass": jnp.array([2.7541, 1.5138, 1.0041]),
+        "radius": jnp.array([0.1192, 0.1595, 0.1063]),
+        "gravity": jnp.array([1.4872]),
         "restitution": 0.1182,
     }
     start = [1.8196, 0.4851, 1.4962], [-3.7482, 0.1185, -1.4261]

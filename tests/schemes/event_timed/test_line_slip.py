@@ -47,17 +47,17 @@ def march(line, params, q, u, T, steps, scheme=SCHEME):
 
 def test_an_oscillator_with_dry_friction_stops_where_it_must():
     line = dc.ParticleLine(
-        mass=lambda p: p["m"] * np.ones(1),
-        damping=lambda p: np.zeros((1, 1)),
-        stiffness=lambda p: p["k"] * np.ones((1, 1)),
-        load=lambda t, p: np.zeros(1),
+        mass=lambda p: p["m"] * jnp.ones(1),
+        damping=lambda p: jnp.zeros((1, 1)),
+        stiffness=lambda p: p["k"] * jnp.ones((1, 1)),
+        load=lambda t, p: jnp.zeros(1),
         friction=lambda p: p["gamma"],
-        normal=lambda t, p: 10.0 * np.ones(1),
+        normal=lambda t, p: 10.0 * jnp.ones(1),
         percussion_times=[],
-        percussions=lambda p: np.zeros(0),
+        percussions=lambda p: jnp.zeros(0),
     )
     names = ("m", "k", "gamma", "q0")
-    theta = np.array([2.0, 50.0, 0.25, 0.47])
+    theta = jnp.array([2.0, 50.0, 0.25, 0.47])
 
     def exact(theta, t):
         """Half cycles about +-F/k, each shorter than the one before by 2 F/k."""
@@ -67,11 +67,11 @@ def test_an_oscillator_with_dry_friction_stops_where_it_must():
         swing, phase = amplitude - (2 * over + 1) * shift, omega * t - over * jnp.pi
         return sign * jnp.stack([shift + swing * jnp.cos(phase), -swing * omega * jnp.sin(phase)])
 
-    times = np.arange(0.0, 3.6, 0.1)
+    times = jnp.arange(0.0, 3.6, 0.1)
 
     def run(theta):
         params, sixth = dict(zip(names, theta, strict=True)), dc.EventTimed(order=6)
-        run = dc.simulate(line, params, theta[3:], np.zeros(1), times, scheme=sixth, substeps=10)
+        run = dc.simulate(line, params, theta[3:], jnp.zeros(1), times, scheme=sixth, substeps=10)
         return jnp.concatenate([run.q, run.u], axis=1)
 
     jacobian, found = jax.jacfwd(run)(theta), run(theta)
@@ -87,13 +87,13 @@ def test_an_oscillator_with_dry_friction_stops_where_it_must():
 
 
 def test_fourth_order_in_state_and_jacobian():
-    line, theta = chain(2, belt=lambda t, p: 0.3 + 0.1 * jnp.sin(2 * t)), np.array([1.0, 100.0, 0.2, 0.05, -0.9])
+    line, theta = chain(2, belt=lambda t, p: 0.3 + 0.1 * jnp.sin(2 * t)), jnp.array([1.0, 100.0, 0.2, 0.05, -0.9])
 
     @jax.jit
     def solve(steps):
         def end(theta):
             params = values(mass=theta[0], stiffness=theta[1], gamma=theta[2])
-            return march(line, params, theta[3] * np.array([1.0, 2.0]), theta[4:] * np.array([1.0, -1.0]), 1.0, steps)
+            return march(line, params, theta[3] * jnp.array([1.0, 2.0]), theta[4:] * jnp.array([1.0, -1.0]), 1.0, steps)
 
         return end(theta), jax.jacfwd(end)(theta)
 
@@ -110,11 +110,11 @@ def test_fourth_order_in_state_and_jacobian():
 
 def test_derivatives_agree_with_each_other_and_with_differences():
     line = chain(2, times=(0.0, 0.31, 0.31))
-    theta, times = np.array([1.0, 100.0, 0.2, 0.05, 1.0, 0.02, 0.01, 0.03]), np.linspace(0.0, 0.8, 41)
+    theta, times = jnp.array([1.0, 100.0, 0.2, 0.05, 1.0, 0.02, 0.01, 0.03]), jnp.linspace(0.0, 0.8, 41)
 
     def end(theta):
         params = values(mass=theta[0], stiffness=theta[1], gamma=theta[2], weights=theta[5:])
-        at = theta[3] * np.ones(2), theta[4] * np.array([1.0, -0.5]), times
+        at = theta[3] * jnp.ones(2), theta[4] * jnp.array([1.0, -0.5]), times
         run = dc.simulate(line, params, *at, substeps=8)
         return jnp.concatenate([run.q[-1], run.u[-1], jnp.sum(run.impulse, axis=0)])
 

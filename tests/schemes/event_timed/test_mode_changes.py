@@ -15,7 +15,7 @@ pytestmark = pytest.mark.full
 PULLED = dc.System(
     gap=lambda t, q, p: q[1:],
     force=lambda t, q, u, p: jnp.stack([p["push"] + p["jerk"] * t, p["lift"] * t - 10.0]),
-    mass=lambda q, p: np.ones(2),
+    mass=lambda q, p: jnp.ones(2),
     restitution=lambda p: 0.0,
     slip=lambda t, q, u, p: u[None, :1],
     friction=lambda p: p["mu"],
@@ -24,7 +24,7 @@ PULLED = dc.System(
 
 def pulled(params, count=5):
     u0 = jnp.stack([params["u0"], 0.0])
-    run = dc.simulate(PULLED, params, np.zeros(2), u0, np.linspace(0.0, 2.0, 21), changes=count)
+    run = dc.simulate(PULLED, params, jnp.zeros(2), u0, jnp.linspace(0.0, 2.0, 21), changes=count)
     return run.changes, run.status
 
 
@@ -74,7 +74,7 @@ def test_lanes_of_their_own_and_a_slip_that_goes_back():
 def test_a_disc_lands_slips_and_rolls():
     def changes(mu):
         params = {"mu": mu, "e": 0.0}
-        run = dc.simulate(DISC, params, *DROP, np.linspace(0.0, 0.5, 6), changes=3, percussions=1)
+        run = dc.simulate(DISC, params, *DROP, jnp.linspace(0.0, 0.5, 6), changes=3, percussions=1)
         return run.changes.time, (run.changes, run.percussions.time, run.status)
 
     slope, (found, struck, status) = jax.jit(jax.jacfwd(changes, has_aux=True))(0.1)
@@ -88,7 +88,7 @@ def test_a_disc_lands_slips_and_rolls():
 
 
 def test_nothing_is_listed_or_differs_where_it_is_not_asked_for():
-    times = np.linspace(0.0, 1.0, 6)
+    times = jnp.linspace(0.0, 1.0, 6)
     plain, told = (dc.simulate(BLOCK, SLIDES, [0.0, 0.0], [1.0, 0.0], times, changes=n) for n in (0, 1))
     assert plain.changes is None
     np.testing.assert_allclose(told.changes.time, [0.2], rtol=1e-14)
@@ -99,7 +99,7 @@ def test_nothing_is_listed_or_differs_where_it_is_not_asked_for():
 def test_who_does_not_know_them_says_so():
     start = BLOCK, SLIDES, [0.0, 0.0], [1.0, 0.0], [0.0, 1.0]
     bare = dc.systems.balls(1, 2)
-    params = {"mass": np.ones(1), "radius": 0.1 * np.ones(1), "gravity": np.zeros(2), "restitution": 0.0}
+    params = {"mass": jnp.ones(1), "radius": 0.1 * jnp.ones(1), "gravity": jnp.zeros(2), "restitution": 0.0}
     params |= {"friction": 0.5}
     listed = dc.systems.balls(2, 2, cell=0.3, spin=True)
     two = {name: jnp.repeat(x, 2) if name in ("mass", "radius") else x for name, x in params.items()}
@@ -114,11 +114,11 @@ def test_who_does_not_know_them_says_so():
         ),
         (
             "changes: expected a system whose contacts keep their numbers, got one with a cell list",
-            lambda: dc.simulate(listed, two, np.arange(6.0), np.zeros(6), [0.0, 1.0], changes=1),
+            lambda: dc.simulate(listed, two, jnp.arange(6.0), jnp.zeros(6), [0.0, 1.0], changes=1),
         ),
         (
             "substeps=Array.*: to list percussions or changes an int is needed, got an array",
-            lambda: dc.simulate(*start, substeps=np.array(2), changes=1),
+            lambda: dc.simulate(*start, substeps=jnp.array(2), changes=1),
         ),
         ("changes=-1", lambda: dc.simulate(*start, changes=-1)),
     ):

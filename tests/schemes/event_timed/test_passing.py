@@ -13,9 +13,9 @@ RADIUS, RATE, E = 0.01, 60.0, 0.8
 
 
 def _flight(system, offset, aside, speed):
-    params = {"mass": np.ones(2), "radius": jnp.full(2, RADIUS), "gravity": np.zeros(2), "restitution": E}
+    params = {"mass": jnp.ones(2), "radius": jnp.full(2, RADIUS), "gravity": jnp.zeros(2), "restitution": E}
     start = jnp.stack([0.0, 0.0, offset, aside]), jnp.stack([speed, 0.0, 0.0, 0.0])
-    return dc.simulate(system, params, *start, np.arange(11) / RATE)
+    return dc.simulate(system, params, *start, jnp.arange(11) / RATE)
 
 
 @pytest.mark.parametrize("sizes", [10, 40, 200])
@@ -44,8 +44,8 @@ def test_a_near_miss_of_a_fast_ball_stays_one():
 def test_so_they_are_where_they_rub():
     disks = dc.System(
         gap=lambda t, q, p: (jnp.linalg.norm(q[:2] - q[2:]) - 2 * RADIUS)[None],
-        force=lambda t, q, u, p: np.zeros(4),
-        mass=lambda q, p: np.ones(4),
+        force=lambda t, q, u, p: jnp.zeros(4),
+        mass=lambda q, p: jnp.ones(4),
         restitution=lambda p: p["restitution"],
         slip=lambda t, q, u, p: ((u[:2] - u[2:]) @ jnp.array([q[3] - q[1], q[0] - q[2]]))[None, None],
         friction=lambda p: 0.0,

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.full
 
 
 def _pulled(t, q, p):
-    x = jnp.concatenate([np.zeros(1), q, np.zeros(1)])
+    x = jnp.concatenate([jnp.zeros(1), q, jnp.zeros(1)])
     return jnp.diff(p["stiffness"] * jnp.diff(x)) + p["force"] * jnp.sin(p["frequency"] * t + p["phase"])
 
 
@@ -36,7 +36,7 @@ def chain(reference):
 def _ended(theta, order, count):
     p = dict(zip(NAMES, jnp.split(theta, np.cumsum(SIZES)[:-1]), strict=True))
     scheme = dc.EventTimed(order=order)
-    run = dc.simulate(CHAIN, p, p["q0"], p["u0"], np.linspace(0.0, 1.0, 5), scheme=scheme, substeps=count)
+    run = dc.simulate(CHAIN, p, p["q0"], p["u0"], jnp.linspace(0.0, 1.0, 5), scheme=scheme, substeps=count)
     return jnp.concatenate([run.q[-1], run.u[-1]]), run.status
 
 
@@ -62,6 +62,6 @@ def test_second_order_says_that_it_may_have_missed_an_impact(chain):
         off.append(np.max(np.abs(state - np.array(chain["state"]))) / np.max(np.abs(chain["state"])))
         assert status == Status.TOO_COARSE
     assert min(off) > 0.5
-    state, status = ended(jnp.array(chain["theta"]), np.asarray(200))
+    state, status = ended(jnp.array(chain["theta"]), jnp.asarray(200))
     assert status == Status.OK
     np.testing.assert_allclose(state, chain["state"], atol=1e-3 * np.max(np.abs(chain["state"])))

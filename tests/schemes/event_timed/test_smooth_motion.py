@@ -18,7 +18,7 @@ pytestmark = pytest.mark.full
 LIFTED = dc.System(
     gap=lambda t, q, p: q,
     force=lambda t, q, u, p: p[0] * (p[1] * t**2 - q) - p[2],
-    mass=lambda q, p: np.ones(1),
+    mass=lambda q, p: jnp.ones(1),
     restitution=lambda p: 0.0,
 )
 
@@ -63,11 +63,11 @@ def _check_percussions(run):
 
 @pytest.mark.parametrize("order", [2, 4])
 def test_a_mass_that_is_lifted(order):
-    theta = np.array([100.0, 1.3, 20.0])
+    theta = jnp.array([100.0, 1.3, 20.0])
     exact = partial(_lifted, t=0.8)
     truth = exact(theta), jax.jacfwd(exact)(theta)
     coarse, fine = (
-        _errors(LIFTED, lambda p: (p, np.zeros(1), np.zeros(1)), 0.8, steps, order, theta, *truth)
+        _errors(LIFTED, lambda p: (p, jnp.zeros(1), jnp.zeros(1)), 0.8, steps, order, theta, *truth)
         for steps in (80, 320)
     )
     for _, run in (coarse, fine):
@@ -101,17 +101,17 @@ def test_orders_on_hybrid_systems(reference, name, order):
 def test_a_ceiling_that_gravity_opens_is_left_elastically():
     # It arrives at sqrt(16 - 2 g h) = 0.0447 m/s: slow, but gravity takes it away.
     system = dc.systems.balls(1, 1, box=(0.0, 0.7999))
-    params = {"mass": np.ones(1), "radius": np.zeros(1), "gravity": np.array([-10.0]), "restitution": 1.0}
+    params = {"mass": jnp.ones(1), "radius": jnp.zeros(1), "gravity": jnp.array([-10.0]), "restitution": 1.0}
 
     def end(speed):
-        run = dc.simulate(system, params, np.zeros(1), speed[None], np.linspace(0, 0.5, 51))
+        run = dc.simulate(system, params, jnp.zeros(1), speed[None], jnp.linspace(0, 0.5, 51))
         return run.u[-1, 0], run.status
 
     def exact(speed):
         arrives = jnp.sqrt(speed**2 - 20 * 0.7999)
         return -arrives - 10 * (0.5 - (speed - arrives) / 10)
 
-    speed = np.array(4.0)
+    speed = jnp.array(4.0)
     (value, status), slope = jax.jit(lambda u: (end(u), jax.jacfwd(lambda u: end(u)[0])(u)))(speed)
     assert status == 0
     # The approach is a difference of numbers 90 times as large, and the slope its inverse.
@@ -123,7 +123,7 @@ def test_a_ceiling_that_gravity_opens_is_left_elastically():
 def test_discs_that_pass_each_other_fast_keep_their_energy(speed, offset):
     # A curved surface goes away under what slides along it: nothing is inelastic there, however slow the approach.
     system = dc.systems.balls(2, 2)
-    params = {"mass": np.ones(2), "radius": 0.1 * np.ones(2), "gravity": np.zeros(2), "restitution": 1.0}
+    params = {"mass": jnp.ones(2), "radius": 0.1 * jnp.ones(2), "gravity": jnp.zeros(2), "restitution": 1.0}
     h = 0.025
     start = [-np.sqrt(0.04 - offset**2) - 10.3 * h * speed, offset, 0.0, 0.0]
     run = dc.simulate(system, params, start, [speed, 0.0, 0.0, 0.0], h * np.arange(21))
@@ -135,6 +135,6 @@ def test_discs_that_pass_each_other_fast_keep_their_energy(speed, offset):
 def test_a_ball_that_bounces_for_ever_is_not_put_to_rest_in_silence():
     # e = 1 from 1 um: each flight is shorter than an eighth of a step of 1e-2.
     system = dc.systems.balls(1, 1, box=(0.0, jnp.inf))
-    params = {"mass": np.ones(1), "radius": np.zeros(1), "gravity": np.array([-10.0]), "restitution": 1.0}
+    params = {"mass": jnp.ones(1), "radius": jnp.zeros(1), "gravity": jnp.array([-10.0]), "restitution": 1.0}
     run = dc.simulate(system, params, [1e-6], [0.0], np.linspace(0, 0.5, 51))
     assert run.status == dc.Status.TOO_COARSE

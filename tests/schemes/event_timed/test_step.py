@@ -89,7 +89,7 @@ def test_siconos_event_driven_bounces(reference):
     t, q, u = np.loadtxt(reference / "siconos/bouncing_ball_event_driven.csv", delimiter=",", skiprows=1).T
     single = np.array([np.sum(np.abs(t - time) < 1e-9) == 1 for time in t]) & (t < 8.4)
     t, q, u = t[single], q[single], u[single]
-    system, params = _balls(1, 1, box=(0.0, jnp.inf), radius=np.zeros(1), gravity=np.array([-9.81]), restitution=0.9)
+    system, params = _balls(1, 1, box=(0.0, jnp.inf), radius=jnp.zeros(1), gravity=jnp.array([-9.81]), restitution=0.9)
     run = dc.simulate(system, params, [1.0], [0.0], np.concatenate([[0.0], t]), substeps=8, percussions=64)
     np.testing.assert_allclose(run.q[1:, 0], q, atol=1e-9)
     np.testing.assert_allclose(run.u[1:, 0], u, atol=1e-9)
@@ -107,7 +107,7 @@ def _balls(count, dimension, box=None, **params):
 
 
 def test_a_body_that_can_touch_nothing():
-    system, params = _balls(1, 2, gravity=np.array([0.0, -2.0]))
+    system, params = _balls(1, 2, gravity=jnp.array([0.0, -2.0]))
     run = dc.simulate(system, params, [0.0, 0.0], [1.0, 3.0], [0.0, 0.5, 1.0])
     np.testing.assert_allclose(run.q[-1], [1.0, 2.0], atol=1e-15)
     assert run.impulse.shape == (2, 0)
@@ -121,13 +121,13 @@ def _energy(params, run):
 
 def test_a_stack_at_rest_stays_at_rest():
     # Two discs that touch each other, the floor and the walls, and one on top of them: more contacts than needed.
-    system, params = _balls(3, 2, box=(0.0, np.array([0.4, 1.0])), restitution=0.5)
-    params = {**params, "mass": np.array([1.0, 2.0, 0.5]), "gravity": np.array([0.0, -9.81])}
+    system, params = _balls(3, 2, box=(0.0, jnp.array([0.4, 1.0])), restitution=0.5)
+    params = {**params, "mass": jnp.array([1.0, 2.0, 0.5]), "gravity": jnp.array([0.0, -9.81])}
     q0 = jnp.array([0.1, 0.1, 0.3, 0.1, 0.2, 0.1 + jnp.sqrt(0.03)])
 
     @jax.jit
     def stay(h):
-        run = dc.simulate(system, params, q0, np.zeros(6), h * np.arange(201))
+        run = dc.simulate(system, params, q0, jnp.zeros(6), h * jnp.arange(201))
         return run, jax.vmap(lambda q: system.gap(0.0, q, params))(run.q)
 
     for h in (1e-1, 1e-2, 1e-3, 1e-4):
@@ -146,8 +146,8 @@ def test_a_ball_in_a_wedge_bounces_in_order():
     slope = 0.3
     wedge = dc.System(
         gap=lambda t, q, p: jnp.stack([q[1], jnp.sin(p) * q[0] - jnp.cos(p) * q[1]]),
-        force=lambda t, q, u, p: np.zeros(2),
-        mass=lambda q, p: np.ones(2),
+        force=lambda t, q, u, p: jnp.zeros(2),
+        mass=lambda q, p: jnp.ones(2),
         restitution=lambda p: 1.0,
     )
 
@@ -175,11 +175,11 @@ def test_a_ball_in_a_wedge_bounces_in_order():
 
 def test_a_pile_settles_without_penetration(rng):
     # Five diameters are 1.0: a box of exactly that width has one place only for five on the floor.
-    system, params = _balls(6, 2, box=(0.0, np.array([1.03, 1.0])), gravity=np.array([0.0, -9.81]))
+    system, params = _balls(6, 2, box=(0.0, jnp.array([1.03, 1.0])), gravity=jnp.array([0.0, -9.81]))
     grid = np.array([[0.15 + 0.23 * (i % 4), 0.2 + 0.25 * (i // 4)] for i in range(6)])
     lanes = 4
     q0 = (grid + rng.uniform(-0.01, 0.01, (lanes, 6, 2))).reshape(lanes, 12)
-    restitution = np.array([0.0, 0.3, 0.5, 0.8])
+    restitution = jnp.array([0.0, 0.3, 0.5, 0.8])
 
     def run(restitution, q0, u0):
         return dc.simulate(system, {**params, "restitution": restitution}, q0, u0, np.linspace(0, 3, 301))
@@ -200,7 +200,7 @@ def test_a_pile_settles_without_penetration(rng):
 
 @pytest.mark.parametrize("restitution", [0.0, 0.5, 0.9])
 def test_a_zeno_sequence_ends_on_time(restitution):
-    system, params = _balls(1, 1, box=(0.0, 10.0), radius=np.zeros(1), gravity=np.array([-9.81]))
+    system, params = _balls(1, 1, box=(0.0, 10.0), radius=jnp.zeros(1), gravity=jnp.array([-9.81]))
     fall = np.sqrt(2 / 9.81)
     end = fall * (1 + restitution) / (1 - restitution)
     h = 1e-2
@@ -221,7 +221,7 @@ def test_an_order_that_does_not_exist():
 def test_no_lane_depends_on_its_neighbours():
     # Five discs in a box. A pile needs many candidates in its projections and three passes for its reaction, discs in
     # flight need none: what one lane asks for must not change the rounding of another.
-    system, params = _balls(5, 2, box=(0.0, 1.5), gravity=np.array([0.0, -9.81]))
+    system, params = _balls(5, 2, box=(0.0, 1.5), gravity=jnp.array([0.0, -9.81]))
 
     def lane(seed):
         rng = np.random.default_rng(seed)

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.full
 OSCILLATOR = dc.System(
     gap=lambda t, q, p: q + 10.0,
     force=lambda t, q, u, p: -q,
-    mass=lambda q, p: np.ones(1),
+    mass=lambda q, p: jnp.ones(1),
     restitution=lambda p: 0.5,
 )
 
@@ -39,10 +39,10 @@ def test_a_motion_may_begin_from_rest():
     ramp = dc.System(
         gap=lambda t, q, p: q + 10.0,
         force=lambda t, q, u, p: jnp.full(1, t),
-        mass=lambda q, p: np.ones(1),
+        mass=lambda q, p: jnp.ones(1),
         restitution=lambda p: 0.5,
     )
-    run = dc.simulate(ramp, {}, [0.0], [0.0], np.linspace(0.0, 1.0, 21))
+    run = dc.simulate(ramp, {}, [0.0], [0.0], jnp.linspace(0.0, 1.0, 21))
     assert run.status == Status.OK
     # A cubic: fourth order has it.
     np.testing.assert_allclose(run.q[-1], 1 / 6, rtol=1e-12)
@@ -51,18 +51,18 @@ def test_a_motion_may_begin_from_rest():
 @pytest.mark.parametrize("substeps", [1, 64])
 def test_a_ball_in_air_with_two_times_only(substeps):
     """Drag and side force stop and bend a flight in 0.7 s: one step does not do, and 64 do."""
-    ball = dc.systems.balls(1, 3, air=True, spin=True, planes=lambda t, p: (np.array([[0.0, 0.0, 1.0]]), np.zeros(1)))
+    ball = dc.systems.balls(1, 3, air=True, spin=True, planes=lambda t, p: (jnp.array([[0.0, 0.0, 1.0]]), jnp.zeros(1)))
     params = {
-        "mass": np.array([2.7e-3]),
-        "radius": np.array([0.02]),
-        "gravity": np.array([0.0, 0.0, -9.81]),
+        "mass": jnp.array([2.7e-3]),
+        "radius": jnp.array([0.02]),
+        "gravity": jnp.array([0.0, 0.0, -9.81]),
         "restitution": 0.9,
         "friction": 0.2,
-        "drag": np.array([0.15]),
-        "magnus": np.array([0.015]),
+        "drag": jnp.array([0.15]),
+        "magnus": jnp.array([0.015]),
     }
-    q0 = np.array([0.0, 0.0, 5.0, 1.0, 0.0, 0.0, 0.0])
-    u0 = np.array([10.0, 0.0, 0.0, 0.0, 100.0, 0.0])
+    q0 = jnp.array([0.0, 0.0, 5.0, 1.0, 0.0, 0.0, 0.0])
+    u0 = jnp.array([10.0, 0.0, 0.0, 0.0, 100.0, 0.0])
     run = dc.simulate(ball, params, q0, u0, [0.0, 0.7], substeps=substeps)
     assert run.status == (Status.TOO_COARSE if substeps == 1 else Status.OK)
 
@@ -84,14 +84,14 @@ def test_lanes_judge_for_themselves_and_derivatives_are_unchanged():
         system = dc.System(
             gap=lambda t, q, p: q + 10.0,
             force=lambda t, q, u, p: -p * q,
-            mass=lambda q, p: np.ones(1),
+            mass=lambda q, p: jnp.ones(1),
             restitution=lambda p: 0.5,
         )
         # Where fourth order is unstable the stiff one flies away, and has met the wall before.
-        run = dc.simulate(system, stiffness, np.zeros(1), np.ones(1), times, scheme=dc.EventTimed(order=2))
+        run = dc.simulate(system, stiffness, jnp.zeros(1), jnp.ones(1), times, scheme=dc.EventTimed(order=2))
         return run.q[-1, 0], run.status
 
-    stiffness = np.array([0.25, 100.0, 0.25])
+    stiffness = jnp.array([0.25, 100.0, 0.25])
     _, status = jax.vmap(end)(stiffness)
     assert status.tolist() == [Status.OK, Status.TOO_COARSE, Status.OK]
     forwards, _ = jax.jacfwd(end, has_aux=True)(0.25)
@@ -108,10 +108,10 @@ def test_a_stiff_spring_on_a_long_way_is_resolved_or_told(substeps, told):
     stiff = dc.System(
         gap=lambda t, q, p: q + 10.0,
         force=lambda t, q, u, p: -10.0 - 150.0**2 * jnp.minimum(q, 0.0),
-        mass=lambda q, p: np.ones(1),
+        mass=lambda q, p: jnp.ones(1),
         restitution=lambda p: 0.0,
     )
-    run = dc.simulate(stiff, {}, [2.0], [0.0], np.linspace(0.0, 1.0, 101), substeps=substeps)
+    run = dc.simulate(stiff, {}, [2.0], [0.0], jnp.linspace(0.0, 1.0, 101), substeps=substeps)
     # It is thrown back as high as it fell.
     error = abs(run.u[-1, 0] ** 2 / 20 + run.q[-1, 0] - 2.0)
     assert run.status == Status.TOO_COARSE or error < 0.2
@@ -120,8 +120,8 @@ def test_a_stiff_spring_on_a_long_way_is_resolved_or_told(substeps, told):
 
 def test_rounding_is_no_truncation_in_single_precision():
     """A box that slides on a floor moves across it by rounding alone, and stops after u^2 / (2 mu g)."""
-    box = dc.systems.bodies(dc.shapes.Box(1.0, 0.2), 2, lambda t, p: (np.array([[0.0, 1.0]]), np.zeros(1)))
-    params = {"mass": np.ones(1), "gravity": np.array([0.0, -9.81]), "restitution": 0.3, "friction": 0.3}
+    box = dc.systems.bodies(dc.shapes.Box(1.0, 0.2), 2, lambda t, p: (jnp.array([[0.0, 1.0]]), jnp.zeros(1)))
+    params = {"mass": jnp.ones(1), "gravity": jnp.array([0.0, -9.81]), "restitution": 0.3, "friction": 0.3}
     q0, u0, times = (jnp.array(x, jnp.float32) for x in ([0.0, 0.1, 0.0], [1.0, 0.0, 0.0], np.linspace(0, 1, 101)))
     run = dc.simulate(box, params, q0, u0, times)
     assert run.status == Status.OK
@@ -136,7 +136,7 @@ def test_a_fast_body_elsewhere_hides_no_truncation(speed, dtype):
     both = dc.System(
         gap=lambda t, q, p: q[:1] + 10.0,
         force=lambda t, q, u, p: jnp.stack([-(rate**2) * q[0], 0.0 * q[1]]),
-        mass=lambda q, p: np.array([1.0, 100.0]),
+        mass=lambda q, p: jnp.array([1.0, 100.0]),
         restitution=lambda p: 0.5,
     )
     times = jnp.linspace(0.0, 0.5, 51, dtype=dtype)
@@ -149,7 +149,7 @@ def test_a_fast_body_elsewhere_hides_no_truncation(speed, dtype):
 def test_a_body_that_tumbles_in_fast_flight_is_resolved_or_told(speed):
     """Its quaternion moves by one, and its centre by a thousand kilometres."""
     box = dc.systems.bodies(dc.shapes.Box([0.3, 0.2, 0.1]), 3)
-    params = {"mass": np.ones(1), "gravity": np.zeros(3), "restitution": 0.5, "friction": 0.2}
+    params = {"mass": jnp.ones(1), "gravity": jnp.zeros(3), "restitution": 0.5, "friction": 0.2}
     q0, u0 = [0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0], [speed, 0.0, 0.0, 1.0, 50.0, 0.5]
     coarse, fine = (
         dc.simulate(box, params, q0, u0, np.linspace(0, 0.5, 26), scheme=dc.EventTimed(order=4), substeps=substeps)
@@ -170,8 +170,8 @@ def test_steps_too_short_for_single_precision_are_told(turns):
 
     system = dc.System(
         gap=lambda t, q, p: q[:1] + 1e4,
-        force=lambda t, q, u, p: -p * np.ones(1),
-        mass=lambda q, p: np.ones(1),
+        force=lambda t, q, u, p: -p * jnp.ones(1),
+        mass=lambda q, p: jnp.ones(1),
         restitution=lambda p: 0.5,
         rate=turning if turns else None,
     )
@@ -201,9 +201,9 @@ def test_steps_too_short_for_single_precision_are_told(turns):
 def test_rest_in_single_precision_is_no_lost_motion(times):
     """Three balls on each other and one beside them: all that moves is rounding."""
     pile = dc.systems.balls(4, 2, box=((0.0, 0.0), (1.0, 1.0)))
-    params = {"mass": np.ones(4), "radius": np.full(4, 0.05), "gravity": np.array([0.0, -9.81]), "restitution": 0.5}
-    q0 = np.array([0.5, 0.05, 0.5, 0.15, 0.5, 0.25, 0.8, 0.05])
-    given = jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), (params, q0, np.zeros(8), np.array([0.0, 1.0])))
+    params = {"mass": jnp.ones(4), "radius": jnp.full(4, 0.05), "gravity": jnp.array([0.0, -9.81]), "restitution": 0.5}
+    q0 = jnp.array([0.5, 0.05, 0.5, 0.15, 0.5, 0.25, 0.8, 0.05])
+    given = jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), (params, q0, jnp.zeros(8), jnp.array([0.0, 1.0])))
     run = dc.simulate(pile, *given, substeps=jnp.array(times))
     assert run.status == Status.OK
     np.testing.assert_allclose(run.q[-1], q0, atol=1e-6)
