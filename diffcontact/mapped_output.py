@@ -118,7 +118,7 @@ def frozen_if_invalid(invalid: Array, start: Array, way: Array) -> Array:
 def _without(system, name, broken):
     def change(value):
         value = jnp.asarray(value)
-        neutral = np.eye(len(value)) if value.ndim == 2 and name != "slip" else float(name in ("mass", "gap"))
+        neutral = np.eye(len(value)) if value.ndim == 2 and name == "mass" else float(name in ("mass", "gap"))
         return jnp.where(broken, jnp.asarray(neutral, value.dtype), value)
 
     return MappedOutput(getattr(system, name), change)

@@ -198,6 +198,7 @@ def test_velocity_projection_rubs():
     g, slope, h = 9.81, 0.3, 0.05
     rows = {
         "sticks": {"slope": slope, "friction": 0.5},
+        "is carried": {"belt": 1.0},
         "slides": {"slope": slope, "friction": 0.2},
         "goes up and stops": {"slope": slope, "friction": 0.4, "u0": [2.0, 0.0, 0.0], "substeps": 20},
         "rolls": {"radius": 0.1, "q0": [0.0, 0.1, 0.0], "u0": [1.5, 0.0, 0.0], "substeps": 20},
@@ -205,6 +206,7 @@ def test_velocity_projection_rubs():
     found = run(zoo.DISC, rows, VELOCITY)
     assert {motion.status for motion in found.values()} == {Status.OK}
     np.testing.assert_allclose(found["sticks"].q, 0.0, atol=1e-14)
+    np.testing.assert_allclose(found["is carried"].u[-1], [1.0, 0.0, 0.0], atol=1e-12)
     np.testing.assert_allclose(found["sticks"].friction[:, 0, 0], h * g * np.sin(slope), rtol=1e-12)
     a, t = g * (np.sin(slope) - 0.2 * np.cos(slope)), found["slides"].t
     np.testing.assert_allclose(found["slides"].q[:, 0], -a * t * (t + h) / 2, atol=1e-12)

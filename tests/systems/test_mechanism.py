@@ -389,16 +389,16 @@ def test_a_hinge_bounces_between_its_stops():
 
 
 def test_dry_friction_of_joints_by_hand_is_told_where_it_blows_or_drives_and_switches_at_its_break():
-    """A wheel, whose friction is a + b t, from the break on c, and a blow of 20 N m at 0.137 s."""
+    """Two wheels; the friction of one is a + b t, from the break on c, and a blow of 20 N m at 0.137 s."""
 
     def friction(t, p):
         blow = p["blow"] * jnp.exp(-(((t - 0.137) / 0.04) ** 2))
-        return jnp.stack([jnp.where(t < p["switch"], p["first"] + p["grows"] * t + blow, p["then"])])
+        return jnp.stack([jnp.where(t < p["switch"], p["first"] + p["grows"] * t + blow, p["then"]), 0.3])
 
-    wheel = dc.System(
+    wheels = dc.System(
         gap=lambda t, q, p: jnp.zeros(0, q.dtype),
         force=lambda t, q, u, p: jnp.zeros_like(u),
-        mass=lambda q, p: np.ones(1),
+        mass=lambda q, p: np.array([1.0, 0.02]),
         restitution=lambda p: 0.0,
         joint_slip=lambda t, q, u, p: u[:, None],
         joint_friction=friction,
@@ -417,8 +417,8 @@ def test_dry_friction_of_joints_by_hand_is_told_where_it_blows_or_drives_and_swi
     def ended(params):
         def end(params):
             times = np.array([0.0, 0.5, 1.0])
-            u0, breaks = jnp.stack([params["speed"]]), jnp.stack([params["switch"]])
-            run = dc.simulate(wheel, params, np.zeros(1), u0, times, breaks=breaks)
+            u0, breaks = jnp.stack([params["speed"], 2.0]), jnp.stack([params["switch"]])
+            run = dc.simulate(wheels, params, np.zeros(2), u0, times, breaks=breaks)
             return jnp.concatenate([run.q[-1], run.u[-1]]), run.status
 
         along = {name: jnp.asarray(float(name == "first")) for name in params}
@@ -426,10 +426,10 @@ def test_dry_friction_of_joints_by_hand_is_told_where_it_blows_or_drives_and_swi
 
     end, slope, status = map(np.asarray, ended(lanes))
     assert status.tolist() == [Status.OK, Status.OK, Status.TOO_COARSE, Status.BAD_INPUT]
-    np.testing.assert_allclose([end[0, 1], slope[0, 1]], [5.0 - 0.3 - 3.0 * 0.7, -0.3], atol=1e-12)
-    # At rest after I w^2 / (2 F).
-    np.testing.assert_allclose(end[1], [0.125, 0.0], atol=1e-12)
-    np.testing.assert_allclose(slope[1], [-0.125, 0.0], atol=1e-11)
+    np.testing.assert_allclose([end[0, 2], slope[0, 2]], [5.0 - 0.3 - 3.0 * 0.7, -0.3], atol=1e-12)
+    # At rest after I w^2 / (2 F), both.
+    np.testing.assert_allclose(end[1], [0.125, 0.02 * 2.0**2 / 0.6, 0.0, 0.0], atol=1e-12)
+    np.testing.assert_allclose(slope[1], [-0.125, 0.0, 0.0, 0.0], atol=1e-11)
 
 
 RUBBING = """<mujoco><worldbody><geom name="floor" type="plane" size="9 9 1"/>
