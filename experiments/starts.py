@@ -28,7 +28,7 @@ import numpy as np
 import diffcontact as dc
 from diffcontact.host.progress import shown
 from diffcontact.identify.problem.objective import Objective
-from diffcontact.identify.search.shooting import search
+from diffcontact.identify.search.search import search
 
 jax.config.update("jax_enable_x64", True)
 

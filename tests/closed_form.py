@@ -17,7 +17,7 @@ from falling import FALLING
 from diffcontact import Status, Trajectory, VelocityProjection
 from diffcontact.identify.experiment import candidates as lanes
 from diffcontact.identify.impact_law import _SLOPE, _Law
-from diffcontact.identify.problem import joint_residual, residual, run
+from diffcontact.identify.problem import joint_residual, residual
 from diffcontact.identify.verdict import evidence as held
 from diffcontact.schemes.event_timed.percussion import Percussion
 from diffcontact.system import takes_two
@@ -212,12 +212,10 @@ def candidates(motion, model, z, fixed, samples):
 def replaced() -> Iterator[None]:
     """Within it nothing that has a closed form is simulated."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run, "linearise", dispatched(residual.linearise, linearised))
-        patch.setattr(held, "linearise", run.linearise)
-        patch.setattr(run, "beginning", dispatched(residual.beginning, begun))
-        patch.setattr(run, "observed", dispatched(residual.observed, observed))
-        for module in (run, joint_residual):
-            patch.setattr(module, "evaluate", dispatched(residual.evaluate, evaluated))
+        closed = {"linearise": linearised, "beginning": begun, "observed": observed, "evaluate": evaluated}
+        for name, function in closed.items():
+            patch.setattr(joint_residual, name, dispatched(getattr(residual, name), function))
+        patch.setattr(held, "linearise", joint_residual.linearise)
         patch.setattr(lanes, "_look", dispatched(lanes._look, candidates))
-        patch.setattr(lanes, "_simulate", run.evaluate)
+        patch.setattr(lanes, "_simulate", joint_residual.evaluate)
         yield

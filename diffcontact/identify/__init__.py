@@ -1,22 +1,18 @@
 """Parameters with error bars from observed motion."""
 
-from diffcontact.identify.comparison import Comparison, compare
+from diffcontact.identify.comparison import Comparison, LawComparison, compare, compare_laws
 from diffcontact.identify.estimate import Estimate
 from diffcontact.identify.experiment.candidates import Candidate
-from diffcontact.identify.experiment.design import design
+from diffcontact.identify.experiment.design import Design, design
 from diffcontact.identify.experiment.fisher import what_helps
-from diffcontact.identify.experiment.outcome import Design
 from diffcontact.identify.fit import check, fit
 from diffcontact.identify.identifiable import Identifiability
 from diffcontact.identify.impact_law import SpeedTest, law_of_impact, speed_test
 from diffcontact.identify.intervals.bootstrap import Bootstrap, bootstrap, fit_replicas
 from diffcontact.identify.intervals.posterior import Posterior, posterior
 from diffcontact.identify.intervals.profile import Profile, profile
-from diffcontact.identify.law_comparison import LawComparison, compare_laws
-from diffcontact.identify.problem.impacts import Impacts
-from diffcontact.identify.problem.observations import Observations, Problem, runs
-from diffcontact.identify.problem.parameters import Interval, Positive, Real, symmetric
-from diffcontact.identify.problem.priors import Normal
+from diffcontact.identify.problem.observations import Impacts, Observations, Problem, runs
+from diffcontact.identify.problem.parameters import Interval, Normal, Positive, Real, symmetric
 from diffcontact.identify.result import FitResult
 from diffcontact.identify.spread import Spread, spread
 

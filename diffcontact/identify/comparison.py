@@ -1,14 +1,32 @@
-"""Which of two models do the data support?"""
+"""Which of two models do the data support, and which law of impact?"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from diffcontact.identify.result import FitResult
+from diffcontact.host.progress import stage
+from diffcontact.identify.estimate import finite_or_none, resumed
+from diffcontact.identify.impact_law import (
+    SpeedTest,
+    contacts_of,
+    free_contacts,
+    restitution_by,
+    speed_test,
+    speeds_of,
+    with_restitution,
+)
+from diffcontact.identify.levels import LEVELS
+from diffcontact.identify.problem.objective import Objective, Progress
+from diffcontact.identify.problem.parameters import Interval, Real
+from diffcontact.identify.result import FitResult, estimate
+from diffcontact.identify.search.search import search
+from diffcontact.systems.laws import LAWS, named
 
 # Burnham and Anderson's reading of a difference in AIC; the same numbers are Kass and Raftery's for BIC.
 _WORTH_NOTICE, _STRONG = 2.0, 10.0
@@ -80,13 +98,16 @@ def compare(first: FitResult, second: FitResult, labels: tuple[str, str] = ("fir
     more = len(first.names) - len(second.names)
     aic, bic = float(misfit + 2 * more), float(misfit + np.log(max(n, 1.0)) * more)
     prediction = _on_unseen_runs(first), _on_unseen_runs(second)
-    return Comparison(
-        labels, (first.chi2_per_dof, second.chi2_per_dof), aic, bic, prediction, _verdict(labels, aic, bic, prediction)
-    )
+    weight = min(abs(aic), abs(bic)) if aic * bic > 0 else 0.0
+    told = "the data do not decide"
+    if weight >= _WORTH_NOTICE:
+        told = f"the data support {labels[int(aic + bic >= 0)]}" + (" strongly" if weight > _STRONG else "")
+    if all(np.isfinite(prediction)):
+        told += f"; unseen runs are predicted better by {labels[int(prediction[1] < prediction[0])]}"
+    return Comparison(labels, (first.chi2_per_dof, second.chi2_per_dof), aic, bic, prediction, told)
 
 
 def _require_same_units(first: FitResult, second: FitResult) -> None:
-    """Refuse costs that count in different units."""
     if bool(first.noise_factors) != bool(second.noise_factors):
         raise ValueError(
             "compare: one of the fits has estimated its noise; expected noise='estimated' in both or neither"
@@ -99,17 +120,14 @@ def _require_same_units(first: FitResult, second: FitResult) -> None:
         raise ValueError(f"compare: fits by {told}, expected the same loss in both")
     for i, (one, other) in enumerate(zip(_stated(first), _stated(second), strict=True)):
         if not np.allclose(one, other, rtol=1e-6, atol=0.0):
-            raise ValueError(
-                f"compare: run {i} is fitted with two different sigma, expected the same noise in both fits"
-            )
+            raise ValueError(f"compare: run {i} is fitted with two different sigma, expected the same noise in both")
 
 
 def _stated(fit: FitResult) -> list[NDArray]:
     """(n, k) of each run, the noise as it was stated."""
     runs = [] if fit.objective is None else fit.objective.joint.runs
     factors = fit.noise_factors or (1.0,) * len(runs)
-    sigmas = [np.asarray(run.samples.sigma)[: run.length] / f for run, f in zip(runs, factors, strict=True)]
-    return [np.where(run.present, sigma, 0.0) for run, sigma in zip(runs, sigmas, strict=True)]
+    return [np.where(run.present, run.sigma / f, 0.0) for run, f in zip(runs, factors, strict=True)]
 
 
 def _size(fit: FitResult) -> float:
@@ -121,13 +139,258 @@ def _on_unseen_runs(fit: FitResult) -> float:
     return float(np.sqrt(np.mean(np.square(fit.prediction_errors)))) if fit.prediction_errors else float("nan")
 
 
-def _verdict(labels: tuple[str, str], aic: float, bic: float, prediction: tuple[float, float]) -> str:
-    favoured = labels[0] if aic + bic < 0 else labels[1]
-    weight = min(abs(aic), abs(bic)) if aic * bic > 0 else 0.0
-    if weight < _WORTH_NOTICE:
-        text = "the data do not decide"
-    else:
-        text = f"the data support {favoured}" + (" strongly" if weight > _STRONG else "")
-    if all(np.isfinite(prediction)):
-        text += f"; unseen runs are predicted better by {labels[int(prediction[1] < prediction[0])]}"
-    return text
+@dataclass(frozen=True)
+class LawComparison:
+    """Fits of the same data under several laws of impact.
+
+    Attributes:
+        given: what the restitution was in the fit that it began with: "constant", or "one per contact".
+        results: the fits, that one first, by the name of their law.
+        against: every other one compared with it.
+        speed: what `speed_test` says about the first fit; None of coefficients that contacts have to themselves.
+        best: the law that the data support.
+        verdict: in words.
+    """
+
+    given: str
+    results: Mapping[str, FitResult]
+    against: Mapping[str, Comparison]
+    speed: SpeedTest | None
+    best: str
+    verdict: str
+
+    def __str__(self) -> str:
+        head = f"{'law of impact':18}{'chi^2/dof':>12}{'AIC':>11}{'BIC':>11}{'unseen runs':>13}  parameters"
+        rows = [head, "-" * len(head)]
+        for name, result in self.results.items():
+            one = self.against.get(name)
+            aic, bic = (0.0, 0.0) if one is None else (one.aic, one.bic)
+            errors = result.prediction_errors
+            unseen = f"{np.sqrt(np.mean(np.square(errors))):.4g}" if errors else ""
+            rows.append(
+                f"{name:18}{result.chi2_per_dof:12.4g}{aic:11.4g}{bic:11.4g}{unseen:>13}  "
+                f"{'; '.join(_told(result, name)) or '-'}{'' if result.converged else ' (not converged)'}"
+            )
+        return "\n".join([*rows, self.verdict])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for `json.dumps`; values in SI units, or those of the system."""
+        laws = {}
+        for name, result in self.results.items():
+            entry: dict[str, Any] = {
+                "converged": result.converged,
+                "cost": result.cost,
+                "chi2_per_dof": finite_or_none(result.chi2_per_dof),
+                "prediction_errors": list(result.prediction_errors),
+                "parameters": {
+                    row["name"]: {key: row[key] for key in ("value", "stderr", "interval95", "note")}
+                    for row in result.rows()
+                },
+            }
+            if name in self.against:
+                entry |= {"aic": finite_or_none(self.against[name].aic), "bic": finite_or_none(self.against[name].bic)}
+                if any(one.choice for one in LAWS[name].coefficients):
+                    entry["reference_speed"] = float(np.asarray(result.params["reference_speed"]))
+            laws[name] = entry
+        return {"verdict": self.verdict, "best": self.best, "given": self.given, "fits": laws}
+
+
+def compare_laws(
+    result: FitResult, laws: Collection[str] = tuple(LAWS), *, progress: Progress | None = None
+) -> LawComparison | None:
+    """Fit the data under each law of `systems.laws` and compare the fits.
+
+    Each fit begins at the estimate of the result.
+
+    The laws take the place of the constant restitution, in the contacts whose restitution is free. Where these have
+    coefficients of their own (each bounce of a film, say), a law, or a constant, that all of them share is compared
+    with those.
+
+    A law is supported where AIC and BIC prefer it, and where runs are compared also between runs: `speed_test` must
+    find that restitution depends on the speed, unseen runs must be predicted no worse, and the interval of the law's
+    own parameter must not hold the value at which it is a constant. Runs that scatter support no law.
+
+    Args:
+        result: a `FitResult` that converged.
+        laws: which of `systems.laws.LAWS`, by name.
+        progress: called as `progress(iteration, cost)` at every Jacobian.
+
+    Returns:
+        A `LawComparison`; printing it gives the table. None where nothing can be compared: no restitution is free, it
+        is a law of the speed already, or no contact was struck.
+
+    Raises:
+        ValueError: a result without functions, or that did not converge; no such law.
+    """
+    tried = [named(name, "compare_laws") for name in laws]
+    objective = resumed(result, "compare_laws")
+    masks = [free_contacts(run, objective.parameters.start) for run in objective.joint.runs]
+    alike = _reference(objective, masks)
+    if alike is None:
+        return None
+    reference, held = alike
+    speeds = _speeds(objective, masks)
+    if not speeds.size:
+        return None
+    given = "constant" if reference is None else "one per contact"
+    results = {given: result}
+    for law in tried:
+        name = law.name
+        if name == "constant" and reference is None:
+            continue
+        start = {one.name: one.start(speeds) for one in law.coefficients}
+        sought = [one for one in law.coefficients if not one.choice]
+        free = {one.name: Interval(one.low, np.inf) if np.isfinite(one.low) else Real() for one in sought}
+        restitutions = [
+            _Shared(run.model.system.restitution, contacts_of(mask), reference, name) if np.any(mask) else None
+            for run, mask in zip(objective.joint.runs, masks, strict=True)
+        ]
+        under = with_restitution(objective, restitutions, start, free, held=held)
+        under.progress = progress
+        with stage(f"law {name}"):
+            found = search(under, "lm", 1, 0, "single")
+        results[name] = _by_its_square(replace(estimate(under, found), noise_factors=result.noise_factors), name)
+    against = {name: compare(other, result, (name, given)) for name, other in results.items() if other is not result}
+    # Of contacts with coefficients of their own there is no slope to be seen besides.
+    speed = speed_test(result) if reference is None else None
+    size = len(result.names)
+    supported = {
+        name: one
+        for name, one in against.items()
+        if _supported(name, one, results[name], speed, len(results[name].names) < size)
+    }
+    worth = {name: (one.aic + one.bic) / 2 for name, one in supported.items()}
+    best = min(worth, key=lambda name: worth[name], default=given)
+    alike = [name for name in worth if name != best and worth[name] - worth[best] < _WORTH_NOTICE]
+    return LawComparison(given, results, against, speed, best, _law_verdict(given, best, alike, results, speeds))
+
+
+@dataclass(frozen=True)
+class _Shared:
+    """A restitution of (params, speed) in which some contacts follow one law; the others keep their constants."""
+
+    constant: Callable[[Any], Any]
+    contacts: tuple[bool, ...] | bool
+    reference: int | None
+    law: str
+
+    def __call__(self, params, speed):
+        constant = jnp.asarray(self.constant(params), speed.dtype)
+        first = constant if self.reference is None else constant[self.reference]
+
+        def value(name):
+            return first if name == "restitution" else jnp.asarray(params[name], speed.dtype)
+
+        e = LAWS[self.law].function(value, speed)
+        # As in `laws.built`.
+        e = jnp.where(e > 1, 1.0, jnp.where(e < 0, 0.0, e))
+        return jnp.where(jnp.asarray(self.contacts), e, constant)
+
+
+def _by_its_square(result: FitResult, law: str) -> FitResult:
+    r"""The result with the intervals of coefficients x that the law knows by their squares alone.
+
+    The data see x^2, with the standard error 2 x sigma_x: its interval is regular at zero, where that of x would have
+    no end. The one of x has its roots for ends, and where it reaches zero x has no standard error::
+
+        x^2 +- 2 x k sigma_x,   k the quantile
+    """
+    stderr, interval95 = dict(result.stderr), dict(result.interval95)
+    for name in (one.name for one in LAWS[law].coefficients if one.squared):
+        x = float(result.params[name])
+        half = 2 * x * float(result.quantile[name]) * float(stderr[name]) if x > 0 else np.inf
+        interval95[name] = np.sqrt(np.maximum([x**2 - half, x**2 + half], 0.0))
+        if interval95[name][0] == 0:
+            stderr[name] = np.inf
+    return replace(result, stderr=stderr, interval95=interval95)
+
+
+def _reference(objective: Objective, masks: list[NDArray]) -> tuple[int | None, frozenset[str]] | None:
+    """Whose coefficient is everybody's, None where they are the same, and the parameters of the others alone.
+
+    None in place of both where no contact has a free constant, or where those of several are entries of one parameter.
+    """
+    struck = [(run, mask) for run, mask in zip(objective.joint.runs, masks, strict=True) if np.any(mask)]
+    if not struck:
+        return None
+    references, held = set(), set()
+    for run, mask in struck:
+        by = restitution_by(run.model, objective.parameters.start[run.index], run.fixed)
+        slopes = np.atleast_2d(np.asarray(by))[np.atleast_1d(mask)]
+        if np.all(slopes == slopes[0]):
+            references.add(None)
+            continue
+        references.add(int(np.flatnonzero(mask)[0]))
+        sizes = np.cumsum([0, *(block.size for block in run.model.view)])
+        for block, begin, end in zip(run.model.view, sizes[:-1], sizes[1:], strict=True):
+            own = slopes[:, begin:end]
+            if np.any(own[0] != 0) and np.any(own[1:] != own[0]) and block.size > 1:
+                return None
+            if np.any(own[1:] != 0) and not np.any(own[0] != 0):
+                held.add(block.name)
+    return (references.pop(), frozenset(held)) if len(references) == 1 else None
+
+
+def _speeds(objective: Objective, masks: list[NDArray]) -> NDArray:
+    """Speeds of approach of all impacts at the estimate [m/s]."""
+    same = [
+        run.model.system.restitution if np.any(mask) else None
+        for run, mask in zip(objective.joint.runs, masks, strict=True)
+    ]
+    listing = with_restitution(objective, same, {}, {})
+    at = listing.joint.linearise(listing.parameters.start)
+    return np.concatenate([speeds_of(*one) for one in zip(listing.joint.runs, at, masks, strict=True)])
+
+
+def _supported(name: str, one: Comparison, result: FitResult, speed: SpeedTest | None, simpler: bool) -> bool:
+    # What has fewer parameters need not be better, only no worse.
+    margin = -_WORTH_NOTICE if simpler else _WORTH_NOTICE
+    if not result.converged or one.aic > -margin or one.bic > -margin:
+        return False
+    if name == "constant":
+        return True
+    if speed is not None and speed.probability > LEVELS["law of impact"]:
+        return False
+    if all(np.isfinite(one.prediction)) and one.prediction[0] > one.prediction[1]:
+        return False
+    # A constant is the law at zero.
+    return not any(
+        low <= 0 <= high
+        for low, high in (result.interval95[c.name] for c in LAWS[name].coefficients if not c.choice and c.speed < 1)
+    )
+
+
+def _told(result: FitResult, name: str) -> list[str]:
+    """The parameters of a law in words."""
+    own = [c for c in LAWS[name].coefficients if c.name in result.interval95] if name in LAWS else []
+    told = []
+    for c in own:
+        low, high = result.interval95[c.name]
+        if c.squared and low <= 0:
+            told.append(f"no {c.name} seen" + (f", {high:.3g} at most" if np.isfinite(high) else ""))
+        else:
+            told.append(f"{c.name} {float(result.params[c.name]):.3g} [{low:.3g}, {high:.3g}]")
+    if name in LAWS and any(c.choice for c in LAWS[name].coefficients):
+        told.append(f"v0 {float(result.params['reference_speed']):.3g}")
+    return told
+
+
+def _law_verdict(given: str, best: str, alike: list[str], results: Mapping[str, FitResult], speeds: NDArray) -> str:
+    before, after = results[given].chi2_per_dof, results[best].chi2_per_dof
+    if best == given == "constant":
+        return "a constant restitution is supported: no law of the speed does better, beyond what runs scatter"
+    if best == given:
+        return "the contacts' own restitutions are supported: no law that they share does as well"
+    if best == "constant":
+        return f"one constant restitution does for all contacts: chi^2/dof {before:.3g} -> {after:.3g}"
+    # From the slowest to the fastest impact, where restitution would be 1/2 at speed v0 or 0.
+    ends: Any = np.array([np.min(speeds), np.max(speeds)])
+    params = {**results[best].params, "restitution": 0.5}
+    low, high = np.asarray(LAWS[best].function(params.__getitem__, ends))
+    way = "falls" if high < low else "rises"
+    rejected = "constant e is rejected" if given == "constant" else "one e per contact is not needed"
+    tied = f"; the data do not tell it from {' and '.join(map(repr, alike))}" if alike else ""
+    return (
+        f"e {way} with the speed of approach, best by the law {best!r}, {LAWS[best].formula}: {rejected}, "
+        f"chi^2/dof {before:.3g} -> {after:.3g}{tied}"
+    )

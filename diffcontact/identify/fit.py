@@ -11,23 +11,22 @@ from typing import Any
 
 from diffcontact.arguments import is_count
 from diffcontact.host.progress import stage
-from diffcontact.identify.from_search import estimate
 from diffcontact.identify.identifiable import POINTS, Identifiability, assess, refuse_hopeless, require_finite
 from diffcontact.identify.intervals.widened import widened
 from diffcontact.identify.problem.objective import Objective, Progress
 from diffcontact.identify.problem.observations import Problem
-from diffcontact.identify.problem.parameters import Domain, Tie
-from diffcontact.identify.problem.priors import Normal
-from diffcontact.identify.result import FitResult
-from diffcontact.identify.search.continuation import (
-    story,
+from diffcontact.identify.problem.parameters import Domain, Normal, Tie
+from diffcontact.identify.result import FitResult, estimate
+from diffcontact.identify.search.descents import solve
+from diffcontact.identify.search.search import (
+    METHODS,
+    SHOOTING,
+    Outcome,
+    search,
     with_estimated_noise,
     with_resolved_steps,
-    with_steps_for_hidden_impacts,
     without_weightless,
 )
-from diffcontact.identify.search.shooting import METHODS, SHOOTING, Outcome, search
-from diffcontact.identify.search.trust_region import solve
 
 NOISES = ("stated", "estimated", "rough")
 # How often a fit goes on from a lower cost that was found within its intervals.
@@ -74,9 +73,8 @@ def fit(
     rub it is tried whether a much larger friction, or a value far from the estimate, explains the data as well; the
     interval then reaches there, and the verdict says so. Of more than 24 parameters that is asked of frictions only.
 
-    Where several starts end at other values that explain the data as well, the interval holds these, too, and so it
-    does where nobody saw how often a body bounced: in a gap between two samples in which it does so at least twice
-    other numbers of bounces are tried. The values are in `FitResult.elsewhere`.
+    Where several starts end at other values that explain the data as well, the interval holds these, too. The values
+    are in `FitResult.elsewhere`.
 
     Whether the model explains the data at all is in `FitResult.verdict`: read it first.
 
@@ -154,8 +152,7 @@ def fit(
         if noise != "stated":
             objective, found, factors = with_estimated_noise(objective, found, rough=noise == "rough")
             objective, found = with_resolved_steps(objective, found)
-        objective, found = with_steps_for_hidden_impacts(objective, found)
-        found = replace(found, story="; ".join(filter(None, (found.story, story(objective)))))
+        found = found.told(*objective.remarks)
         return replace(_with_intervals(objective, found), noise_factors=factors)
 
 

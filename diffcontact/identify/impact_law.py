@@ -29,11 +29,10 @@ from diffcontact.identify.identifiable import null_space
 from diffcontact.identify.least_squares import without
 from diffcontact.identify.levels import LEVELS
 from diffcontact.identify.linearised import LinearisedFit
-from diffcontact.identify.problem.joint_residual import JointResidual
+from diffcontact.identify.problem.joint_residual import JointResidual, Linearised, Run
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.parameters import Domain, Real, free_parameters
-from diffcontact.identify.problem.run import Linearised, Run
-from diffcontact.identify.search.trust_region import explored
+from diffcontact.identify.search.descents import explored
 from diffcontact.identify.spread import spread
 from diffcontact.numerics.compilation import jit_fast_compile
 from diffcontact.schemes.event_timed import EventTimed

@@ -17,7 +17,7 @@ from diffcontact.arguments import placed
 from diffcontact.drawing import Draw, Drawing, drawing_of
 from diffcontact.identify.estimate import Estimate
 from diffcontact.identify.experiment.fisher import sentence
-from diffcontact.identify.problem.impacts import struck
+from diffcontact.identify.problem.joint_residual import struck
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.observations import labels_of
 from diffcontact.identify.table import caveat, table_cells

@@ -16,8 +16,8 @@ from diffcontact.host.progress import stage
 from diffcontact.identify import FitResult, Observations, Problem, compare, fit
 from diffcontact.identify.estimate import FreedTerm
 from diffcontact.identify.fit import Progress
-from diffcontact.identify.problem.impacts import Impacts
-from diffcontact.identify.problem.priors import Normal
+from diffcontact.identify.problem.observations import Impacts
+from diffcontact.identify.problem.parameters import Normal
 from diffcontact.identify.verdict.explanations import wanted_term
 from diffcontact.numerics.compilation import jit_fast_compile
 from diffcontact.report.content import short

@@ -12,7 +12,6 @@ from falling import fall
 
 import diffcontact as dc
 from diffcontact.identify import Impacts, Interval, Observations, Positive, Problem, Real, fit
-from diffcontact.identify.problem import model as model_module
 from diffcontact.identify.problem import residual as residual_module
 from diffcontact.identify.problem.objective import Objective
 
@@ -55,7 +54,7 @@ def test_functions_made_alike_share_their_code():
     seen = ball_problem(np.random.default_rng(0)).observations
     problems = [Problem(BALL, seen, lambda p: (p["q0"], p["u0"])) for _ in range(2)]
     problems += [Problem(BALL, seen, lambda p, offset=offset: (p["q0"] + offset, p["u0"])) for offset in (0.0, 1.0)]
-    first, second, third, fourth = model_module.share_code(problems, ())
+    first, second, third, fourth = residual_module.share_code(problems, ())
     assert first == second
     assert hash(first) == hash(second)
     assert len({first, third, fourth}) == 3

@@ -33,12 +33,11 @@ from numpy.typing import NDArray
 from diffcontact.arguments import is_count, placed
 from diffcontact.host.messages import did_you_mean
 from diffcontact.identify.experiment.fisher import Evidence, Noise, criterion_value, projected
+from diffcontact.identify.problem.joint_residual import Run
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.parameters import Interval
+from diffcontact.identify.problem.precision import enough, negligible_columns
 from diffcontact.identify.problem.residual import Samples, residual
-from diffcontact.identify.problem.rounding import negligible_columns
-from diffcontact.identify.problem.run import Run
-from diffcontact.identify.problem.substeps import enough
 from diffcontact.numerics.compilation import jit_fast_compile
 from diffcontact.numerics.devices import side_by_side
 from diffcontact.status import Status

@@ -14,12 +14,11 @@ from numpy.typing import NDArray
 from diffcontact.arguments import is_count
 from diffcontact.host.progress import stage
 from diffcontact.identify.estimate import resumed
-from diffcontact.identify.from_search import estimate
 from diffcontact.identify.intervals.widened import missed, not_near
 from diffcontact.identify.noise import Autoregression, run_noise
-from diffcontact.identify.result import FitResult
-from diffcontact.identify.search.shooting import Outcome
-from diffcontact.identify.search.trust_region import explored, solve
+from diffcontact.identify.result import FitResult, estimate
+from diffcontact.identify.search.descents import explored, solve
+from diffcontact.identify.search.search import Outcome
 from diffcontact.identify.table import sampled_table, within
 from diffcontact.identify.verdict.verdict import Verdict
 from diffcontact.status import Status
@@ -69,11 +68,11 @@ def fit_replicas(result: FitResult, values: Sequence[NDArray], prior_means: NDAr
     results = []
     with stage(f"{count} replicas", total=count) as at:
         for number, mean in enumerate(means):
-            replica = objective.replaced("values", [value[number] for value in values])
-            replica = replica.under(objective.priors.around(mean))
+            each = [value[number] for value in values]
+            replica = objective.replaced("values", each, objective.priors.around(mean))
             # First past the kinks that an impact leaves where it crosses a sample.
             end = solve(replica, explored(replica, parameters.start, _TOLERANCE, _STEPS))
-            results.append(estimate(replica, Outcome(end, (float(end.cost),), "")))
+            results.append(estimate(replica, Outcome.of(end)))
             at(number + 1)
     return results
 

@@ -31,9 +31,9 @@ from diffcontact.host.progress import stage
 from diffcontact.identify.estimate import resumed
 from diffcontact.identify.intervals.widened import missed, not_near
 from diffcontact.identify.noise import run_noise, whitening
+from diffcontact.identify.problem.joint_residual import Linearised, Run
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.residual import residual
-from diffcontact.identify.problem.run import Linearised, Run
 from diffcontact.identify.result import FitResult
 from diffcontact.identify.table import sampled_table, within
 from diffcontact.identify.verdict.verdict import Verdict

@@ -12,7 +12,7 @@ degrees of freedom that independent samples leave.
 **Minima far from the estimate** have intervals of their own, and the data do not tell which of them holds the truth:
 the interval of the fit holds all of them. At another minimum, with cost c' and parameters outside the interval, the
 data are explained as well where 2 (c' - c) / s^2 <= t^2. Such minima are looked for where the starts of the search
-ended, and where bounces that nobody saw are counted otherwise (`hidden_impacts`).
+ended.
 """
 
 from __future__ import annotations
@@ -26,23 +26,22 @@ from scipy.optimize import OptimizeResult
 from scipy.special import stdtrit
 
 from diffcontact.host.progress import stage
-from diffcontact.identify.from_search import estimate
 from diffcontact.identify.identifiable import least_friction, role
-from diffcontact.identify.intervals.parabola import leaning, misjudged
 from diffcontact.identify.intervals.profile import (
     RESOLUTION,
     LowerCostError,
     ProfileScan,
     end_of_interval,
     further,
+    leaning,
+    misjudged,
     profiled,
     scales,
 )
 from diffcontact.identify.problem.objective import Objective
-from diffcontact.identify.result import FitResult
-from diffcontact.identify.search.hidden_impacts import behind_gaps
-from diffcontact.identify.search.shooting import Outcome
-from diffcontact.identify.search.trust_region import solve
+from diffcontact.identify.result import FitResult, estimate
+from diffcontact.identify.search.descents import solve
+from diffcontact.identify.search.search import Outcome
 
 # Profiles of one fit: every one takes a dozen fits.
 _AT_MOST = 4
@@ -157,11 +156,10 @@ def _least(result: FitResult, objective: Objective, name: str) -> float | LowerC
 
 def _with_other_minima(result: FitResult, objective: Objective, ends: NDArray | None) -> FitResult | LowerCostError:
     """Intervals that hold other minima, too, where the data are explained as well."""
-    places = behind_gaps(objective)
-    if ends is None and not len(places):
+    if ends is None:
         return result
     here, others = _Here(result, objective), list[OptimizeResult]()
-    for place in [*_hopeful(here, ends), *places]:
+    for place in _hopeful(here, ends):
         if here.apart(place) and all(here.apart(place, other.x) for other in others):
             end = solve(objective, place)
             if end.status > 0 and here.apart(end.x) and all(here.apart(end.x, other.x) for other in others):
@@ -173,16 +171,16 @@ def _with_other_minima(result: FitResult, objective: Objective, ends: NDArray | 
     if best.cost < result.cost - here.slack:
         return LowerCostError(f"it is {best.cost:.6g} at another minimum", best.x)
     intervals = [result.interval95]
-    intervals += [estimate(objective, Outcome(end, (float(end.cost),), "")).interval95 for end in found]
+    intervals += [estimate(objective, Outcome.of(end)).interval95 for end in found]
     hull = {name: np.stack([one[name] for one in intervals]) for name in result.interval95}
     hull = {name: np.stack([s[..., 0].min(axis=0), s[..., 1].max(axis=0)], axis=-1) for name, s in hull.items()}
     return replace(result, interval95=hull, elsewhere=tuple(here.outside(end.x) for end in found))
 
 
-def _hopeful(here: _Here, ends: NDArray | None) -> list[NDArray]:
+def _hopeful(here: _Here, ends: NDArray) -> list[NDArray]:
     """Of the ends of starts, some that are apart from each other and nearly explain the data."""
     chosen: list[NDArray] = []
-    for end in [] if ends is None else ends:
+    for end in ends:
         if len(chosen) < _ENDS and here.apart(end) and all(here.apart(end, other) for other in chosen):
             chosen.append(end)
     return [end for end in chosen if here.objective.cost(end) <= _HOPEFUL * (here.cost + here.rise.max(initial=0.0))]

@@ -1,10 +1,15 @@
-"""The residuals of all runs together, as functions of one flat vector theta."""
+"""The residuals of all runs as functions of one flat vector theta.
+
+A run is its code, its numbers and its place in theta. Shorter runs are continued past their end to the length of the
+longest, with missing values, so that runs of one code share a compilation.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -12,15 +17,288 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from diffcontact.arguments import placed
+from diffcontact.arguments import placed, require_near
+from diffcontact.identify.linearised import LinearisedRun
 from diffcontact.identify.problem.loss import Loss
-from diffcontact.identify.problem.model import Model, share_code
-from diffcontact.identify.problem.observations import Problem
+from diffcontact.identify.problem.observations import Impacts, Observations, Problem
 from diffcontact.identify.problem.parameters import FreeParameters
-from diffcontact.identify.problem.residual import evaluate
-from diffcontact.identify.problem.run import Linearised, Run, cut, prepared, require_functions
-from diffcontact.identify.problem.substeps import FINEST
+from diffcontact.identify.problem.precision import TOLERANCE, are_rounding, enough, rounding
+from diffcontact.identify.problem.residual import (
+    KICK,
+    RESISTANCE,
+    Beginning,
+    Model,
+    Samples,
+    beginning,
+    evaluate,
+    linearise,
+    no_kick,
+    observed,
+    share_code,
+)
+from diffcontact.inputs import Functions, called
 from diffcontact.status import Status, first
+from diffcontact.system import System
+
+# How much shorter steps may be simulated with derivatives that nobody asked for: twice the time of a simulation, and
+# less than its compilation.
+_WITH_DERIVATIVES = 8
+# The largest difference of two simulations that are rounded, over the root mean square that one is.
+_LARGEST = 5.0
+# A residual this large (in standard deviations) is a simulation on its way to infinity; its square is still a number.
+_INFINITE = 1e15
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """One run, ready to be evaluated: its code, its numbers, and where its free parameters lie in theta.
+
+    `penalty` stands in for residuals that are not finite: a thousand times the largest measured value, in noise.
+    `change` is what half as long steps would change, in noise; 0 where nobody asked.
+    """
+
+    model: Model
+    samples: Samples
+    fixed: dict[str, Any]
+    index: NDArray
+    present: NDArray
+    penalty: float
+    change: float = 0.0
+
+    @property
+    def length(self) -> int:
+        return self.present.shape[0]
+
+    @property
+    def padded(self) -> bool:
+        return self.samples.times.shape[0] > self.length
+
+    @property
+    def times(self) -> NDArray:
+        """(n,) of its own samples."""
+        return np.asarray(self.samples.times, float)[: self.length]
+
+    @property
+    def values(self) -> NDArray:
+        """(n, k) what was measured; zero where a sample is missing."""
+        return np.asarray(self.samples.values, float)[: self.length]
+
+    @property
+    def sigma(self) -> NDArray:
+        """(n, k) the noise; 1 where a sample is missing."""
+        return np.asarray(self.samples.sigma, float)[: self.length]
+
+    @property
+    def progress(self) -> NDArray:
+        """(n,) how far into the run each sample was taken, from 0 to 1."""
+        times = self.times
+        return (times - times[0]) / (times[-1] - times[0])
+
+    @property
+    def rounding(self) -> NDArray:
+        """(n, k) how large rounding of its simulated samples is, in units of their noise."""
+        values, sigma = (np.asarray(x)[: self.length] for x in (self.samples.values, self.samples.sigma))
+        return rounding(values, sigma, self.present, self.length * self.model.substeps)
+
+    @property
+    def coarse(self) -> bool:
+        """Whether its steps are too long: half as long ones would be seen, and by more than they are rounded."""
+        return self.change > max(TOLERANCE, _LARGEST * float(np.max(self.rounding, initial=0.0)))
+
+    @property
+    def imprecise(self) -> bool:
+        """Whether rounding of the simulation is seen, of which steps of no length are free."""
+        return self.change > TOLERANCE and not self.coarse
+
+    @property
+    def digest(self) -> str:
+        """What two recordings share only if they are one, whatever their clocks and the order of their channels.
+
+        SHA-256 of what was measured; empty where nothing changes, as of bodies at rest.
+        """
+        channels = np.where(self.present, self.values, np.nan).T
+        if all(np.unique(channel[~np.isnan(channel)]).size < 2 for channel in channels):
+            return ""
+        # A sum with zero turns -0 into 0.
+        return hashlib.sha256(b"|".join(sorted((channel + 0.0).tobytes() for channel in channels))).hexdigest()
+
+    def observed(self, theta: NDArray, trajectory: Any) -> NDArray:
+        """(n, k) what would have been seen of a trajectory at theta (P,), on its own times or on the padded ones."""
+        samples, missing = trajectory.t.shape[0], self.samples.times.shape[0] - trajectory.t.shape[0]
+
+        def continued(leaf):
+            if np.ndim(leaf) == 0 or leaf.shape[0] not in (samples, samples - 1):
+                return leaf
+            leaf = np.asarray(leaf)
+            # Nobody looks beyond the end: see `JointResidual`.
+            beyond = np.full((missing, *leaf.shape[1:]), np.nan if np.issubdtype(leaf.dtype, np.floating) else 0)
+            return np.concatenate([leaf, beyond.astype(leaf.dtype)])
+
+        if missing:
+            listed = trajectory.percussions
+            trajectory = replace(jax.tree.map(continued, replace(trajectory, percussions=None)), percussions=listed)
+        return np.asarray(observed(self.model, theta[self.index], self.fixed, trajectory), float)[: self.length]
+
+    def beginning(self, theta: NDArray) -> Beginning:
+        return beginning(self.model, theta[self.index], self.fixed, self.samples.times)
+
+    def measured(self, r: Any, J: Any) -> tuple[NDArray, NDArray]:
+        """Residuals and Jacobian on its own samples: NaN and zero where missing, infinite where not finite."""
+        r = np.asarray(r, float)[: self.length]
+        r = np.where(np.abs(r) < _INFINITE, r, np.inf)
+        J = np.asarray(J, float)[: self.length]
+        return np.where(self.present, r, np.nan), np.where(np.abs(J) < _INFINITE**2, J, np.inf)
+
+    def first_order(self, at: Linearised, trajectory: Any = None) -> LinearisedRun:
+        """The run for statistics, in its own parameters; without a trajectory nobody knows where its impacts are."""
+        r, J = np.where(np.isfinite(at.r), at.r, np.nan), np.where(np.isfinite(at.J), at.J, 0.0)
+        hit = np.zeros(self.length - 1, bool)
+        if trajectory is not None and isinstance(self.model.system, System):
+            hit = struck(trajectory.impulse)
+        touched = np.append(hit, False) | np.append(False, hit)
+        tracks = self.present.shape[1] - bool(self.model.impacts)
+        exact = are_rounding(np.where(self.present, r, 0.0), self.rounding)
+        return LinearisedRun(r, J, self.index, self.times, touched, self.sigma, tracks, exact)
+
+    def finite_rows(self, r: NDArray, J: NDArray, loss: Loss) -> tuple[NDArray, NDArray]:
+        """Rows (m_i,), (m_i, P_i) whose squares are the loss; a large penalty without derivative where not finite."""
+        finite = np.isfinite(r)
+        J = np.where(np.isfinite(J) & finite[:, None], J, 0.0)
+        r = np.where(finite, r, self.penalty)
+        if not loss.robust:
+            return r, J
+        s, slope = loss.squared(r)
+        return s, np.where(finite, slope, 0.0)[:, None] * J
+
+    def enough(self, theta: NDArray) -> tuple[int, float]:
+        """How many substeps the run needs at theta, and what half as long steps would change; see `substeps.enough`."""
+        model, samples, z = self.model, self.samples, theta[self.index]
+        if model.impacts:
+            # Percussions are listed for numbers that are known when compiling; the samples know as much.
+            arrays = (placed(np.asarray(array)[:, :-1]) for array in (samples.values, samples.sigma, samples.present))
+            samples = Samples(samples.times, *arrays)
+        counted, number = model.counted()
+        model = replace(model, substeps=1, impacts=0, heard=None)
+
+        def simulated(substeps: int):
+            # What the fit compiles anyway tells as much, together with derivatives that a few simulations can afford.
+            if number is not None and substeps <= _WITH_DERIVATIVES * self.model.substeps:
+                return linearise(counted, z, self.fixed, samples, placed(substeps))[1:]
+            return evaluate(model, z, self.fixed, samples, placed(substeps))
+
+        return enough(simulated, self.model.substeps)
+
+
+@dataclass(frozen=True, eq=False)
+class Linearised:
+    """A run at theta.
+
+    Attributes:
+        r: (n, k) residuals, NaN where missing, infinite where the simulation is not finite.
+        J: (n, k, P_i) their derivatives by z_i, zero where missing, infinite where not finite.
+        trajectory: on the padded times.
+    """
+
+    r: NDArray
+    J: NDArray
+    trajectory: Any
+
+
+def prepared(model: Model, observations: Observations, parameters: FreeParameters, i: int, length: int) -> Run:
+    """The run of index i, continued past its end to `length` samples, with missing values."""
+    missing = length - observations.times.size
+    # The continuation keeps the typical spacing: steps of another size would be other code paths for the scheme.
+    beyond = observations.times[-1] + np.median(np.diff(observations.times)) * np.arange(1, missing + 1)
+    present = observations.present
+
+    values, real = np.where(present, observations.values, 0.0), jnp.result_type(float)
+
+    def pad(array, value, dtype: Any = real):
+        return placed(np.pad(array, ((0, missing), (0, 0)), constant_values=value), dtype)
+
+    require_near("Observations(times)", observations.times, real)
+    samples = Samples(
+        times=placed(np.concatenate([observations.times, beyond]), real),
+        values=pad(values, 0.0),
+        sigma=pad(observations.sigma, 1.0),
+        present=pad(present, False, bool),
+    )
+    penalty = 1e3 * (1.0 + float(np.max(np.abs(values / observations.sigma))))
+    fixed = parameters.fixed(i) | {RESISTANCE: placed(0.0, real)}
+    run = Run(model, samples, fixed, parameters.index(i), present, penalty)
+    return run if observations.impacts is None else with_impacts(run, observations.impacts)
+
+
+def with_impacts(run: Run, impacts: Impacts) -> Run:
+    """The run with one more channel: each time in the row of the sample after it, or in the next that is free."""
+    count, times = impacts.times.size, run.times
+    which = np.flatnonzero(np.isfinite(impacts.times))
+    rows = np.searchsorted(times, impacts.times[which])
+    # In order and one per row: as late as those behind leave room, as early as those before do.
+    rows = np.minimum(rows, run.length - which.size + np.arange(which.size))
+    rows = np.maximum.accumulate(rows - np.arange(which.size)) + np.arange(which.size)
+    length = run.samples.times.shape[0]
+    present, values, sigma, impact = np.zeros(length, bool), np.zeros(length), np.ones(length), np.zeros(length, int)
+    present[rows], impact[rows] = True, which
+    values[rows], sigma[rows] = impacts.times[which], np.broadcast_to(impacts.noise, impacts.times.shape)[which]
+
+    def beside(old, new):
+        return placed(np.column_stack([np.asarray(old), np.asarray(new, old.dtype)]))
+
+    old, model = run.samples, replace(run.model, impacts=count, heard=impacts.contacts)
+    arrays = ((old.values, values), (old.sigma, sigma), (old.present, present))
+    samples = Samples(old.times, *(beside(*pair) for pair in arrays), placed(impact))
+    return replace(run, model=model, samples=samples, present=np.column_stack([run.present, present[: run.length]]))
+
+
+def cut(trajectory: Any, length: int) -> Any:
+    """The trajectory up to its sample `length`."""
+    samples = trajectory.t.shape[0]
+
+    def shortened(leaf):
+        if np.ndim(leaf) == 0:
+            return leaf
+        return placed(np.asarray(leaf)[: length if leaf.shape[0] == samples else length - 1])
+
+    if length == samples:
+        return trajectory
+
+    return replace(jax.tree.map(shortened, replace(trajectory, percussions=None)), percussions=trajectory.percussions)
+
+
+def require_functions(run: Run) -> int:
+    """Refuse what a run's `tied`, `initial` and `clock` return, and contacts that it does not have.
+
+    Returns:
+        d, how many velocities `initial` returns.
+
+    Raises:
+        ValueError: one line that names the function, what was expected and what it returned.
+    """
+    model = run.model
+
+    def begin(z, fixed, times):
+        params = replace(model, tied=()).parameters(z, dict(fixed))
+        for name, function in model.tied:
+            params[name] = called(f"fit(tied): {name!r}", "params", function, params, params)
+        state = called("Problem(initial)", "params", model.initial, params, params)
+        if isinstance(state, Mapping) or not hasattr(state, "__len__") or len(state) != 2:
+            what = f"{len(state)} of them" if isinstance(state, tuple | list) else type(state).__name__
+            raise ValueError(f"Problem(initial): expected two arrays, (q0, u0), got {what}")
+        q0, u0 = map(jnp.asarray, state)
+        if model.clock is not None:
+            shape = jnp.shape(called("Problem(clock)", "times, params", model.clock, params, times, params))
+            if shape != times.shape:
+                raise ValueError(f"Problem(clock): returned shape {shape}, expected {times.shape} as there are times")
+        if model.heard and isinstance(model.system, System) and q0.ndim == 1:
+            contacts = Functions(model.system, "System", params, q0)
+            (count,) = contacts.shape("gap", "t, q, params", times[0], q0, params)
+            if max(model.heard) >= count:
+                raise ValueError(f"Impacts(contacts): {model.heard}, expected numbers from 0 to {count - 1}")
+        return u0
+
+    return jax.eval_shape(begin, np.zeros(run.index.size), run.fixed, run.samples.times).size
+
 
 _LINEAR = Loss()
 
@@ -32,7 +310,6 @@ class JointResidual:
         problems: the runs as they were given.
         runs: one `Run` per problem; their trajectories list at least `listed` percussions.
         size: P, the length of theta.
-        samples: m, the number of measured samples.
         rubs: whether contacts rub in any run.
     """
 
@@ -53,11 +330,17 @@ class JointResidual:
             for i, (kind, problem) in enumerate(zip(kinds, problems, strict=True))
         ]
         velocities = {model: require_functions(run) for model, run in {run.model: run for run in self.runs}.items()}
-        self.runs = [run.kickable(velocities[run.model]) for run in self.runs]
-        self.samples = sum(int(run.present.sum()) for run in self.runs)
+        # A kick of nothing, held fixed; see `residual.Disturbed`.
+        kicks = [no_kick(velocities[run.model], run.samples.times.dtype) for run in self.runs]
+        self.runs = [replace(run, fixed=run.fixed | {KICK: kick}) for run, kick in zip(self.runs, kicks, strict=True)]
         self.rubs = any(getattr(run.model.system, "rubs", False) for run in self.runs)
         self.runs = self._resolved(parameters.start)
         self._unpad_where_observe_looks_ahead(problems, parameters)
+
+    @property
+    def samples(self) -> int:
+        """m, the number of measured samples."""
+        return sum(int(run.present.sum()) for run in self.runs)
 
     def linearise(self, theta: NDArray) -> list[Linearised]:
         """Every run at theta (P,); what was asked for last, or just before, is remembered."""
@@ -65,7 +348,10 @@ class JointResidual:
             if runs is self.runs and np.array_equal(place, theta):
                 return list(found)
         # All runs are under way before the first is waited for.
-        pending = [run.under_way(theta[run.index], run.samples) for run in self.runs]
+        pending = []
+        for run in self.runs:
+            model, number = run.model.counted()
+            pending.append(linearise(model, theta[run.index], run.fixed, run.samples, number))
         results = []
         for run, (J, r, trajectory) in zip(self.runs, pending, strict=True):
             results.append(Linearised(*run.measured(r, J), trajectory))
@@ -92,6 +378,11 @@ class JointResidual:
             J[begin:end, run.index] = factor[:, :-1]
         return f, J
 
+    def _with(self, runs: Sequence[Run]) -> JointResidual:
+        other = copy(self)
+        other.runs = list(runs)
+        return other
+
     def replaced(self, name: str, arrays: Sequence[NDArray]) -> JointResidual:
         """The same runs with other measured `values` or another `sigma` (n_i, k_i); nothing is compiled anew."""
         runs = []
@@ -100,9 +391,7 @@ class JointResidual:
             new = np.array(old, float)
             new[: run.length][run.present] = np.asarray(array, float)[run.present]
             runs.append(replace(run, samples=replace(run.samples, **{name: placed(new, old.dtype)})))
-        other = copy(self)
-        other.runs = runs
-        return other
+        return self._with(runs)
 
     def seeing(self, present: Sequence[NDArray]) -> JointResidual:
         """The same runs of which other samples (n_i, k_i) are missing, none of those that were; nothing is compiled."""
@@ -111,32 +400,17 @@ class JointResidual:
             padded = np.zeros(run.samples.present.shape, bool)
             padded[: run.length] = seen
             runs.append(replace(run, present=seen, samples=replace(run.samples, present=placed(padded))))
-        other = copy(self)
-        other.runs, other.samples = runs, sum(int(seen.sum()) for seen in present)
-        return other
+        return self._with(runs)
 
     def of_run(self, i: int) -> JointResidual:
         """Run i alone, as a function of the same theta."""
-        other = copy(self)
-        other.problems, other.runs = self.problems[i : i + 1], self.runs[i : i + 1]
-        other.samples = int(self.runs[i].present.sum())
+        other = self._with(self.runs[i : i + 1])
+        other.problems = self.problems[i : i + 1]
         return other
 
     def resolved(self, theta: NDArray) -> JointResidual:
         """The same runs with steps short enough at theta (P,), where their number was left open; never longer ones."""
-        other = copy(self)
-        other.runs = self._resolved(theta)
-        return other
-
-    def refined(self, factor: int) -> JointResidual:
-        """The same runs with so many times as many steps, up to the finest, where their number was left open."""
-        other, runs = copy(self), []
-        for run, problem in zip(self.runs, self.problems, strict=True):
-            number = run.model.substeps
-            more = max(number, min(factor * number, FINEST)) if problem.substeps == "auto" else number
-            runs.append(replace(run, model=replace(run.model, substeps=more)))
-        other.runs = runs
-        return other
+        return self._with(self._resolved(theta))
 
     def _resolved(self, theta: NDArray) -> list[Run]:
         """Every run with as many substeps as it needs by itself, where their number was left open.
@@ -212,3 +486,14 @@ def _triangular_factor(A: NDArray) -> NDArray:
     blocks = np.zeros((-(-len(A) // rows), rows, A.shape[1]))
     blocks.reshape(-1, A.shape[1])[: len(A)] = A
     return _triangular_factor(np.asarray(np.linalg.qr(blocks, mode="r")).reshape(-1, A.shape[1]))
+
+
+def struck(impulse: NDArray) -> NDArray:
+    """(n,) intervals in which a simulated contact struck: it pushed, impulse (n, ...), and had not in the one before.
+
+    Example:
+        >>> struck(np.array([[0.0], [2.0], [0.1], [0.0], [1.0]])).tolist()
+        [False, True, False, False, True]
+    """
+    pushes = np.nan_to_num(np.asarray(impulse, float)).reshape(len(impulse), -1) > 0
+    return np.any(pushes & ~np.vstack([np.zeros((1, pushes.shape[1]), bool), pushes[:-1]]), axis=1)

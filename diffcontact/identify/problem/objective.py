@@ -1,4 +1,4 @@
-"""The objective of a fit as functions of the flat vector theta, at one place or at several."""
+"""The objective of a fit as a function of the flat vector theta."""
 
 from __future__ import annotations
 
@@ -11,13 +11,11 @@ from numpy.typing import NDArray
 
 from diffcontact.host.progress import note
 from diffcontact.identify.linearised import LinearisedRun
-from diffcontact.identify.problem.joint_residual import JointResidual
+from diffcontact.identify.problem.joint_residual import JointResidual, Linearised
 from diffcontact.identify.problem.loss import ROBUST, Loss
 from diffcontact.identify.problem.observations import Problem
-from diffcontact.identify.problem.parameters import Domain, FreeParameters, Tie, free_parameters
-from diffcontact.identify.problem.priors import Normal, Priors
-from diffcontact.identify.problem.rounding import negligible_columns
-from diffcontact.identify.problem.run import Linearised
+from diffcontact.identify.problem.parameters import Domain, FreeParameters, Normal, Priors, Tie, free_parameters
+from diffcontact.identify.problem.precision import negligible_columns
 
 Progress = Callable[[int, float], None]
 
@@ -62,7 +60,14 @@ class Objective:
         if progress is not None and not callable(progress):
             raise ValueError(f"fit(progress): {progress!r}, expected a function or None")
         problems = [problem] if isinstance(problem, Problem) or not isinstance(problem, Iterable) else list(problem)
-        _check(problems)
+        if not problems:
+            raise ValueError("fit(problem): empty list, expected at least one Problem")
+        for i, one in enumerate(problems):
+            if not isinstance(one, Problem):
+                raise ValueError(f"fit(problem): entry {i} is {type(one).__name__}, expected Problem")
+            if set(one.per_run) != set(problems[0].per_run):
+                told = f"per_run is {one.per_run} in problem {i}, {problems[0].per_run} in problem 0"
+                raise ValueError(f"fit(problem): {told}; expected the same")
         parameters = free_parameters(params, free, frozenset(problems[0].per_run), len(problems), tied)
         # What is refused is refused before anything is compiled.
         of, known = Loss(loss, f_scale), Priors(priors or {}, parameters)
@@ -79,23 +84,36 @@ class Objective:
         """The same objective with the samples of run i only; theta and the priors are those of all runs."""
         return Objective(self.joint.of_run(i), self.parameters, self.loss, self.priors)
 
-    def under(self, priors: Priors) -> Objective:
-        """The same objective with other priors."""
-        return Objective(self.joint, self.parameters, self.loss, priors, self.progress)
+    def on(self, joint: JointResidual, priors: Priors | None = None) -> Objective:
+        """The same objective on other runs, perhaps with other priors."""
+        return Objective(joint, self.parameters, self.loss, priors or self.priors, self.progress)
+
+    def replaced(self, name: str, arrays: Sequence[NDArray], priors: Priors | None = None) -> Objective:
+        """The same objective on other measured `values`, or with another `sigma`; nothing is compiled anew."""
+        return self.on(self.joint.replaced(name, arrays), priors)
 
     def told(self, iteration: int, cost: float) -> None:
-        """A sign of life, to whoever asked for one."""
+        """Report progress to the terminal, and to whoever asked for it."""
         note(f"iteration {iteration}, cost {cost:.6g}")
         if self.progress is not None:
             self.progress(iteration, cost)
 
-    def on(self, joint: JointResidual) -> Objective:
-        """The same objective on other runs."""
-        return Objective(joint, self.parameters, self.loss, self.priors, self.progress)
+    @property
+    def substeps(self) -> list[int]:
+        """Of each run, steps per interval."""
+        return [run.model.substeps for run in self.joint.runs]
 
-    def replaced(self, name: str, arrays: Sequence[NDArray]) -> Objective:
-        """The same objective on other measured `values`, or with another `sigma`; nothing is compiled anew."""
-        return self.on(self.joint.replaced(name, arrays))
+    @property
+    def remarks(self) -> list[str]:
+        """How many substeps were taken, and where they are not enough; empty where there is nothing to tell."""
+        numbers, parts = sorted(set(self.substeps)), []
+        if numbers[-1] > 1 and any(problem.substeps == "auto" for problem in self.joint.problems):
+            parts.append(f"{' to '.join(map(str, dict.fromkeys((numbers[0], numbers[-1]))))} steps in each interval")
+        for i, run in enumerate(self.joint.runs):
+            if run.coarse and run.change < np.inf:
+                change = f"half as long steps would change what is observed by {run.change:.2g} of its noise"
+                parts.append(f"run {i}: {change}")
+        return parts
 
     def evaluate(self, theta: NDArray, horizon: float = 1.0) -> tuple[NDArray, NDArray]:
         """f (M,), rows whose squares are twice the cost, and their Jacobian J (M, P), of the samples up to a horizon.
@@ -196,16 +214,3 @@ def white(r: NDArray) -> bool:
     counts = np.sum(pairs != 0, axis=0)
     power = np.nanmean(r**2, axis=0)
     return bool(np.all(np.abs(pairs.sum(axis=0)) <= 3 * np.sqrt(np.maximum(counts, 1)) * power))
-
-
-def _check(problems: Sequence[Problem]) -> None:
-    if not problems:
-        raise ValueError("fit(problem): empty list, expected at least one Problem")
-    for i, problem in enumerate(problems):
-        if not isinstance(problem, Problem):
-            raise ValueError(f"fit(problem): entry {i} is {type(problem).__name__}, expected Problem")
-        if set(problem.per_run) != set(problems[0].per_run):
-            raise ValueError(
-                f"fit(problem): per_run is {problem.per_run} in problem {i}, {problems[0].per_run} in problem 0; "
-                "expected the same"
-            )

@@ -10,7 +10,47 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diffcontact.arguments import is_count, numbers
-from diffcontact.identify.problem.impacts import Impacts
+
+
+@dataclass(frozen=True, eq=False)
+class Impacts:
+    """Measured times of impacts, as from a microphone: a channel of their own.
+
+    The k-th time is compared with the k-th percussion of the simulation, among those of `contacts`. A simulation that
+    has fewer puts the missing ones at the end of its record.
+
+    Args:
+        times: (m,) increasing, on the clock of the other samples [s]; NaN for an impact that is known to have been
+            there and was missed.
+        noise: one standard deviation [s]: a number, or (m,).
+        contacts: which contacts are heard; None: all.
+
+    Raises:
+        ValueError: times that do not increase, noise that is not positive, contacts that are no numbers from 0 on.
+
+    Example:
+        >>> Impacts([0.45, np.nan, 1.74], 1e-3).times.size
+        3
+    """
+
+    times: NDArray
+    noise: float | NDArray
+    contacts: tuple[int, ...] | None = None
+
+    def __post_init__(self):
+        times, noise = (_numbers(self, name) for name in ("times", "noise"))
+        known = times[np.isfinite(times)]
+        if times.ndim != 1 or known.size == 0 or np.any(np.isinf(times)) or np.any(np.diff(known) <= 0):
+            raise ValueError(f"Impacts(times): {times}, expected (m,) increasing times, NaN where one was missed")
+        if noise.shape not in ((), times.shape) or not np.all(noise > 0) or np.any(np.isinf(noise)):
+            raise ValueError(f"Impacts(noise): {noise}, expected a positive number or {times.size} of them")
+        object.__setattr__(self, "times", times)
+        object.__setattr__(self, "noise", noise)
+        if self.contacts is not None:
+            contacts = tuple(self.contacts) if isinstance(self.contacts, Iterable) else (self.contacts,)
+            if not contacts or not all(is_count(contact, 0) for contact in contacts):
+                raise ValueError(f"Impacts(contacts): {self.contacts!r}, expected numbers of contacts, counted from 0")
+            object.__setattr__(self, "contacts", tuple(map(int, contacts)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -318,10 +358,10 @@ def _column(frame: Any, name: str) -> NDArray:
         raise ValueError(f"Observations.from_frame: column {name!r} does not hold numbers alone") from None
 
 
-def _numbers(observations: Observations, name: str) -> NDArray:
+def _numbers(given: Impacts | Observations, name: str) -> NDArray:
     try:
-        array = numbers(getattr(observations, name))
+        array = numbers(getattr(given, name))
     except (TypeError, ValueError):
-        raise ValueError(f"Observations({name}): expected an array of numbers") from None
+        raise ValueError(f"{type(given).__name__}({name}): expected an array of numbers") from None
     array.setflags(write=False)
     return array

@@ -1,26 +1,218 @@
-"""From the free parameters to normalised residuals and their exact Jacobian, run by run.
+r"""From the free parameters of a run to normalised residuals and their exact Jacobian.
 
     r_i = (values_i - observe(simulate(theta_i), theta_i)) / noise_i       (n_i, k_i), dimensionless
     J_i = d r_i / d z_i                                                   (n_i, k_i, P_i), forward mode
 
-One compiled function serves all runs that share system, scheme, `observe`, `initial` and `clock`, each with its own
-number of substeps.
+One compiled function serves all runs that share system, scheme, `observe`, `initial` and `clock` (a `Model`), each with
+its own number of substeps.
+
+**Disturbances.** What a model leaves out stands beside its parameters at zero: a resistance (air, a rail, rolling) of a
+rate c [1/s], and a kick. No fit has them free. A verdict asks what the data say of them, as of any number that is held
+fixed, without compiling anything anew:
+
+    M(q) du = (f(t, q, u) - c M(q) u + M(q) w(t) k) dt + ...
+
+Free motion loses 1 - exp(-c t) of its speed in t seconds. The kick changes the velocity by k [m/s] within 2 T seconds
+about its moment, w(t) = max(0, 1 - |t - moment| / T) / T.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from types import FunctionType
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
+from numpy.typing import ArrayLike
 
-from diffcontact.identify.problem.model import Model
+from diffcontact.arguments import placed
+from diffcontact.identify.problem.observations import Problem
+from diffcontact.identify.problem.parameters import Block, insert
 from diffcontact.inputs import called
 from diffcontact.numerics.compilation import jit_fast_compile
+from diffcontact.numerics.mass import apply
 from diffcontact.simulate import simulate
+from diffcontact.system import System
+
+# Not names that a user's parameters have: `fixed_terms` finds them under these, and sentences tell them by these.
+RESISTANCE, KICK = "resistance to motion", "kick"
+
+
+def no_kick(d: int, dtype: Any) -> Array:
+    return kick(0.0, 1.0, np.zeros(d, dtype))
+
+
+def kick(moment: ArrayLike, width: ArrayLike, change: ArrayLike) -> Array:
+    """(2 + d,) a kick at a moment [s], T = width [s], that changes the velocity by `change` (d,) [m/s], as parameters
+    hold it."""
+    change = np.asarray(change)
+    return placed(np.concatenate([np.asarray([moment, width], change.dtype), change]))
+
+
+@jax.tree_util.register_pytree_with_keys_class
+class Disturbed(dict):
+    """A run's parameters, and beside them what disturbs its motion: `rate` () [1/s] and `kick` (2 + d,), or None."""
+
+    rate: Array | None = None
+    kick: Array | None = None
+
+    @classmethod
+    def of(cls, params: Mapping[str, Any]) -> Disturbed:
+        """These parameters, with what stands under `RESISTANCE` and `KICK` among them taken out and put beside them."""
+        disturbed = cls(params)
+        disturbed.rate, disturbed.kick = disturbed.pop(RESISTANCE, None), disturbed.pop(KICK, None)
+        return disturbed
+
+    def tree_flatten_with_keys(self):
+        names = sorted(self)
+        children = [(jax.tree_util.DictKey(name), self[name]) for name in names]
+        beside = [(jax.tree_util.GetAttrKey("rate"), self.rate), (jax.tree_util.GetAttrKey("kick"), self.kick)]
+        return [*children, *beside], tuple(names)
+
+    @classmethod
+    def tree_unflatten(cls, names, children) -> Disturbed:
+        *values, rate, kick = children
+        disturbed = cls(zip(names, values, strict=True))
+        disturbed.rate, disturbed.kick = rate, kick
+        return disturbed
+
+
+@dataclass(frozen=True)
+class _Disturbed:
+    """A system's force, and what disturbs it where the parameters say so. Compared by the two functions it holds."""
+
+    force: Callable[[Any, Array, Array, Any], Array]
+    mass: Callable[[Array, Any], Array]
+
+    def __call__(self, t: Any, q: Array, u: Array, params: Any) -> Array:
+        force, rate, kick = self.force(t, q, u, params), getattr(params, "rate", None), getattr(params, "kick", None)
+        if rate is None:
+            return force
+        # Another shape of force or mass is a mistake, which `simulate` tells.
+        mass, d = jnp.asarray(self.mass(q, params)), u.size
+        if not (jnp.shape(force) == (d,) and mass.shape in ((d,), (d, d))):
+            return force
+        change = -rate * u
+        if kick is not None:
+            moment, width = kick[0], kick[1]
+            change = change + jnp.maximum(1.0 - jnp.abs(t - moment) / width, 0.0) / width * kick[2:]
+        return force + apply(mass, change)
+
+
+def disturbed(system: Any) -> Any:
+    """The system, able to be disturbed. One that is no `System`, or known by its identity only, is as it was."""
+    if not isinstance(system, System):
+        return system
+    try:
+        hash(system)
+    except TypeError:
+        return system
+    return replace(system, force=_Disturbed(system.force, system.mass))
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """Everything about a run that is code, not numbers: static under jit, compared by the functions it holds.
+
+    `impacts` percussions of the contacts `heard` (None: all) are compared with measured times, none where it is 0. The
+    trajectory lists at least `listed` of them.
+    """
+
+    system: Any
+    scheme: Any
+    substeps: int
+    observe: Any
+    initial: Any
+    view: tuple[Block, ...]
+    clock: Any = None
+    tied: tuple[tuple[str, Any], ...] = ()
+    impacts: int = 0
+    heard: tuple[int, ...] | None = None
+    listed: int = 0
+
+    def parameters(self, z: Array, fixed: dict[str, Any]) -> dict[str, Any]:
+        """What the run's functions are given: fixed and free parameters, and those tied to them; traceable."""
+        params = Disturbed.of(insert(self.view, z, fixed))
+        for name, function in self.tied:
+            params[name] = function(params)
+        return params
+
+    @property
+    def lists(self) -> bool:
+        """Whether trajectories list percussions: then the number of substeps has to be known when compiling."""
+        return bool(self.impacts or self.listed)
+
+    def counted(self) -> tuple[Model, Array | None]:
+        """The code for any number of substeps, and the number (), known when running: one compilation serves all.
+
+        Where percussions are listed: the model itself, and None.
+        """
+        if self.lists:
+            return self, None
+        return replace(self, substeps=1), placed(self.substeps)
+
+    def _identity(self):
+        functions = self.system, self.scheme, self.observe, self.initial, self.clock
+        numbers = self.substeps, self.impacts, self.heard, self.listed
+        return (*map(_handle, functions), *numbers, self.view, *((name, _handle(tie)) for name, tie in self.tied))
+
+    def __hash__(self):
+        return hash(self._identity())
+
+    def __eq__(self, other):
+        return isinstance(other, Model) and self._identity() == other._identity()
+
+
+def share_code(
+    problems: Sequence[Problem], view: tuple[Block, ...], tied: tuple[tuple[str, Any], ...] = (), listed: int = 0
+) -> list[Model]:
+    """One model per problem, where functions made alike (a lambda in a loop, say) become one and the same object.
+
+    A number of substeps that is left open begins at 1.
+    """
+    known: dict[Any, Any] = {}
+
+    def first_alike(function):
+        return known.setdefault(_code(function), function)
+
+    return [
+        Model(
+            system=disturbed(problem.system),
+            scheme=problem.scheme,
+            substeps=1 if isinstance(problem.substeps, str) else problem.substeps,
+            observe=first_alike(problem.observations.observe),
+            initial=first_alike(problem.initial),
+            view=view,
+            clock=first_alike(problem.clock),
+            tied=tied,
+            listed=listed,
+        )
+        for problem in problems
+    ]
+
+
+def _code(function: Any) -> Any:
+    """What makes two functions of one moment interchangeable: the same code over the same closure and defaults."""
+    if not isinstance(function, FunctionType):
+        return id(function)
+    cells = tuple(id(cell.cell_contents) for cell in function.__closure__ or ())
+    defaults = tuple(map(id, function.__defaults__ or ()))
+    keywords = tuple((name, id(value)) for name, value in (function.__kwdefaults__ or {}).items())
+    return function.__code__, id(function.__globals__), cells, defaults, keywords
+
+
+def _handle(value: Any) -> Any:
+    """The value itself where it can be hashed, its identity otherwise (a system that holds arrays)."""
+    try:
+        hash(value)
+    except TypeError:
+        return id(value)
+    return value
 
 
 @partial(

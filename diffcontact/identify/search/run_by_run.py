@@ -26,7 +26,7 @@ from diffcontact.host.progress import stage
 from diffcontact.identify.identifiable import role
 from diffcontact.identify.least_squares import inverse
 from diffcontact.identify.problem.objective import Objective
-from diffcontact.identify.search.trust_region import descent
+from diffcontact.identify.search.descents import descent
 
 # A descent has stalled where the slope at its end promises more than this part of the cost.
 _STALLED = 1e-3

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import chdtri
 
 from diffcontact.identify.error_bars import LEAST_SLOPE, noise_seen, slope_in_noise
-from diffcontact.identify.intervals.parabola import leaning, misjudged
+from diffcontact.identify.intervals.profile import leaning, misjudged
 from diffcontact.identify.least_squares import inverse
 from diffcontact.identify.levels import IMPOSSIBLE, LEVELS, NAMED, UNUSUAL
 from diffcontact.identify.verdict.evidence import Evidence

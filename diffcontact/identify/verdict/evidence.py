@@ -20,10 +20,9 @@ from numpy.typing import NDArray
 from diffcontact.identify.estimate import Estimate
 from diffcontact.identify.linearised import LinearisedFit, LinearisedRun
 from diffcontact.identify.noise import FEWEST, roughness
-from diffcontact.identify.problem.disturbance import KICK, RESISTANCE, kick
+from diffcontact.identify.problem.joint_residual import Run
 from diffcontact.identify.problem.objective import Objective
-from diffcontact.identify.problem.residual import linearise
-from diffcontact.identify.problem.run import Run
+from diffcontact.identify.problem.residual import KICK, RESISTANCE, kick, linearise
 from diffcontact.identify.verdict.texts import Amount, Reason
 
 # Above this cosine two terms are one.

@@ -31,8 +31,7 @@ TEXTS = {
     "starts": "{together} of {starts} starts ended at the best cost {best:.4g}, the next at {next:.4g}, so a better "
     "minimum may exist. Try more starts, or a start from the fit of a similar run",
     "elsewhere": "the data do not tell {here:, } from {others:; or }{more}: each explains them as well. The intervals "
-    "hold all of these, and most of what lies in between explains nothing. Where a gap hides how often something "
-    "bounced, measure within it; else hold or bound what is known otherwise",
+    "hold all of these, and most of what lies in between explains nothing. Hold or bound what is known otherwise",
     "value": "{name} = {value}",
     "values": "{values:, }",
     "lower elsewhere": "the fit may have ended in a local minimum: {where}. Try more starts",

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from scipy.integrate import cumulative_trapezoid
 from scipy.signal import savgol_filter
 
-from diffcontact.identify.problem.impacts import kinks
 from diffcontact.scene.preparation.free_decay import angular_frequency, harmonic
 
 # Part of the swing that a sinusoid may leave, over a few periods. What it leaves of equal parabolas between bounces is
@@ -27,6 +26,13 @@ _STANDS = 0.02
 _MOST, _HARD = 3, 0.1
 # A wall is as near to the edge of all places as this part of their extent.
 _EDGE = 0.06
+# Of kinks:
+# Samples to either side; few see impacts that follow each other, many see weak ones.
+_HALVES = (4, 6, 9, 14)
+# The root of the gain in squares, in noise: chi^2 of 2 degrees of freedom exceeds 36 once in 1e8 places.
+_CLEAR = 6.0
+# Standard errors of delta_u.
+_VISIBLE = 3.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,3 +219,95 @@ def _speed(strike: Strike) -> float:
 def _straight(strike: Strike) -> bool:
     """Whether the velocity jumped along an axis, nearly: what rubs or was pushed did not."""
     return 1.0 - float(np.max(np.abs(strike.normal))) < _ALONG**2 / 2
+
+
+def kinks(times: NDArray, values: NDArray, sigma: NDArray) -> tuple[NDArray, NDArray]:
+    """Times (m,) of impacts that samples (n, k) show, in order, and their standard deviations (m,).
+
+    At an impact a position is continuous and its velocity jumps. Around a time T, with s = t - T, samples follow::
+
+        y(t) = a + b s + c s^2 + delta_u max(s, 0) + noise
+
+    A kink is seen where some samples to either side are far better explained with delta_u than without (and with a
+    step, since T lies somewhere between two samples). Impacts are to be short against the spacing of the samples, and
+    the noise known. `preparation.common_line` finds a soft collision that many samples smear out.
+
+    Example:
+        >>> times = np.linspace(0.0, 1.0, 41)
+        >>> height = np.abs(times - 0.38)[:, None]
+        >>> kinks(times, height, np.full((41, 1), 1e-3))[0].round(3)
+        array([0.38])
+    """
+    found = [kink for c in range(values.shape[1]) for kink in _of_channel(times, values[:, c], sigma[:, c])]
+    at, deviation = np.array(sorted(found)).reshape(-1, 2).T
+    return _merged(at, deviation, 1.5 * float(np.median(np.diff(times))))
+
+
+def _of_channel(times, values, sigma) -> list[tuple[float, float]]:
+    """Times and deviations of the kinks of one channel, found in ever wider surroundings."""
+    here = ~np.isnan(values)
+    t, y, s = times[here], values[here], sigma[here]
+    found: list[tuple[float, float]] = []
+    for half in _HALVES:
+        clear, left = _jumps(t, y, s, half)
+        for i in np.argsort(-clear):
+            if clear[i] < _CLEAR:
+                break
+            # The impact lies between the two samples where the two motions leave the least.
+            near = np.arange(max(i - 1, 0), min(i + 2, left.size))
+            at = near[np.argmin(left[near])]
+            window = slice(at, at + 2 * half)
+            # What disturbs its surroundings is not another one.
+            if any(t[window][0] < T < t[window][-1] for T, _ in found):
+                continue
+            found.append(_located(t[window], y[window], s[window], (t[at + half - 1] + t[at + half]) / 2))
+    return found
+
+
+def _jumps(t, y, sigma, half: int):
+    """With `half` samples to either side: how clearly they are two motions (M,), and what these leave (M,)."""
+    count = t.size - 2 * half + 1
+    if count <= 0:
+        return np.zeros(0), np.zeros(0)
+    window = np.arange(count)[:, None] + np.arange(2 * half)
+    middle = (t[half - 1 : half - 1 + count] + t[half : half + count]) / 2
+    rows, X = _joined(t[window] - middle[:, None], y[window], sigma[window])
+    solve = np.linalg.pinv(X)
+    with_kink = rows - np.einsum("mnp,mp->mn", X, np.einsum("mpn,mn->mp", solve, rows))
+    smooth = X[:, :, :3]
+    without = rows - np.einsum("mnp,mp->mn", smooth, np.einsum("mpn,mn->mp", np.linalg.pinv(smooth), rows))
+    left = np.sum(with_kink**2, axis=1)
+    gain = np.maximum(np.sum(without**2, axis=1) - left, 0.0)
+    slope = np.abs(np.einsum("mn,mn->m", solve[:, 3], rows)) / np.linalg.norm(solve[:, 3], axis=1)
+    spread = np.maximum(1.0, np.sqrt(left / (2 * half - 5)))
+    # A jump of the position alone is an error of the measurement.
+    return np.where(slope > _VISIBLE * spread, np.sqrt(gain) / spread, 0.0), left
+
+
+def _joined(s, y, sigma):
+    """Rows (..., n) and columns (..., n, 5) of a + b s + c s^2, and from s = 0 on delta_u s + step, in noise."""
+    length = np.max(np.abs(s), axis=-1, keepdims=True)
+    after = (s > 0).astype(float)
+    X = np.stack([np.ones_like(s), s / length, (s / length) ** 2, after * s / length, after], axis=-1)
+    return y / sigma, X / sigma[..., None]
+
+
+def _located(t, y, sigma, middle) -> tuple[float, float]:
+    """The time at which the branches to either side of `middle` meet, and its standard deviation."""
+    s = t - middle
+    rows, X = _joined(s, y, sigma)
+    solve, length = np.linalg.pinv(X), float(np.max(np.abs(s)))
+    found, deviations = solve @ rows, np.linalg.norm(solve, axis=1)
+    spacing = float(np.max(np.sort(np.abs(s))[:2]))
+    # They meet where delta_u s + step = 0.
+    jump = found[3] if found[3] else np.inf
+    ahead, deviation = -found[4] / jump * length, deviations[4] / abs(jump) * length
+    # Between two samples nothing is known better than to a tenth of their distance.
+    return float(middle + np.clip(ahead, -spacing, spacing)), float(np.clip(deviation, 0.1 * spacing, spacing))
+
+
+def _merged(at: NDArray, deviation: NDArray, apart: float) -> tuple[NDArray, NDArray]:
+    """Kinks of several channels, in order, that are nearer than `apart` to the one before are one impact."""
+    group = np.cumsum(np.diff(at, prepend=-np.inf) > apart) - 1
+    weight = np.bincount(group, deviation**-2.0)
+    return np.bincount(group, at * deviation**-2.0) / weight, weight**-0.5

@@ -1,13 +1,12 @@
-"""Times of impacts: heard, or seen in the samples."""
+"""Times of impacts that were heard."""
 
 import numpy as np
 import pytest
 from bouncing import BALL, BALL_FREE, BALL_TRUTH, bounces, positions, start_of
 
 from diffcontact.identify import Impacts, Interval, Observations, Positive, Problem, Real, fit
-from diffcontact.identify.problem.impacts import kinks
+from diffcontact.identify.problem.joint_residual import with_impacts
 from diffcontact.identify.problem.objective import Objective
-from diffcontact.identify.problem.run import with_impacts
 
 
 def times_of_bounces(e, g, height, speed, count):
@@ -79,32 +78,3 @@ def test_each_time_has_a_row_of_its_own():
     np.testing.assert_allclose(np.asarray(heard.samples.sigma)[3:, 1], [0.1, 0.2, 0.4])
     assert heard.samples.impact is not None
     assert np.asarray(heard.samples.impact)[3:].tolist() == [0, 1, 3]
-
-
-def test_kinks_are_where_the_ball_bounces(rng):
-    times = np.linspace(0.0, 3.0, 101)
-    truth = times_of_bounces(0.8, 9.81, 1.0, 0.3, 5)
-    for _ in range(5):
-        values = (bounces(0.8, 9.81, 1.0, 0.3, times) + 0.01 * rng.normal(size=101))[:, None]
-        at, deviation = kinks(times, values, np.full((101, 1), 0.01))
-        # The sixth, at 2.92, has too few samples behind it.
-        assert at.size == 5
-        # The stated deviation is that of straight branches over a few samples: of its order.
-        assert np.all(np.abs(at - truth) < 6 * deviation)
-        assert np.all(deviation < 0.5 * (times[1] - times[0]))
-
-
-def test_smooth_motion_and_noise_have_no_kinks(rng):
-    times = np.linspace(0.0, 2.0, 200)
-    smooth = np.stack([np.sin(3 * times), times**2], axis=1)
-    for _ in range(5):
-        values = smooth + 0.01 * rng.normal(size=smooth.shape)
-        values[rng.random(200) < 0.1] = np.nan
-        assert kinks(times, values, np.full((200, 2), 0.01))[0].size == 0
-
-
-def test_an_outlier_is_no_impact(rng):
-    times = np.linspace(0.0, 2.0, 100)
-    values = times[:, None] + 0.01 * rng.normal(size=(100, 1))
-    values[40] += 0.5
-    assert kinks(times, values, np.full((100, 1), 0.01))[0].size == 0

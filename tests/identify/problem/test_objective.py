@@ -10,7 +10,7 @@ from diffcontact import EventTimed
 from diffcontact.identify import Observations, Positive, Real
 from diffcontact.identify.problem.joint_residual import _triangular_factor
 from diffcontact.identify.problem.objective import Objective
-from diffcontact.identify.problem.rounding import are_rounding, negligible_columns, rounding
+from diffcontact.identify.problem.precision import are_rounding, negligible_columns, rounding
 
 EPS = float(np.finfo(float).eps)
 FREE = {"g": Positive(), "u0": Real(), "q0": Real()}

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from diffcontact import Status, Trajectory
-from diffcontact.identify.problem.substeps import enough
+from diffcontact.identify.problem.precision import enough
 
 
 def runs(error, status=lambda number: Status.OK):

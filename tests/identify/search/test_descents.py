@@ -8,10 +8,10 @@ import pytest
 
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.parameters import starting_points
+from diffcontact.identify.search import descents, search
 from diffcontact.identify.search import run_by_run as module
-from diffcontact.identify.search import shooting, trust_region
+from diffcontact.identify.search.descents import solve
 from diffcontact.identify.search.run_by_run import rub_for_themselves, run_by_run, stalled
-from diffcontact.identify.search.trust_region import solve
 
 
 class Rows:
@@ -50,7 +50,7 @@ def test_newton_ends_what_gauss_and_newton_would_go_on_with():
     # The cost is flat to (1 - part) y^2 / 2: tolerance 1.8e-12 of 1/2 leaves y within 1e-5.
     np.testing.assert_allclose(end.x, 0.0, atol=1e-5)
     assert end.cost == pytest.approx(0.5, abs=1e-12)
-    assert end.nfev <= trust_region.MAX_EVALUATIONS
+    assert end.nfev <= descents.MAX_EVALUATIONS
 
 
 def test_it_ends_at_a_bound_where_the_minimum_lies_beyond():
@@ -61,10 +61,10 @@ def test_it_ends_at_a_bound_where_the_minimum_lies_beyond():
 
 def test_a_saddle_is_not_called_an_end(monkeypatch):
     """Beyond 1 the origin is a saddle, and the minima are at y^2 = 2 (part - 1) / part^2."""
-    monkeypatch.setattr(trust_region, "_ROUND", 2)
+    monkeypatch.setattr(descents, "_ROUND", 2)
     end = solve(bent(1.05), np.array([1.0, 1e-3]))
     assert abs(end.x[1]) == pytest.approx(np.sqrt(2 * 0.05) / 1.05, abs=1e-5)
-    flat = trust_region._newton(bent(1.05), _at(bent(1.05), np.zeros(2)), 1e-12, 10)
+    flat = descents._newton(bent(1.05), _at(bent(1.05), np.zeros(2)), 1e-12, 10)
     assert flat is None
 
 
@@ -72,14 +72,14 @@ def test_many_parameters_are_not_worth_more_than_the_descent_itself():
     rows = bent(0.97)
     end = _at(rows, np.array([0.1, 0.1]))
     asked = rows.asked
-    assert trust_region._newton(rows, end, 1e-12, 1) is None
+    assert descents._newton(rows, end, 1e-12, 1) is None
     assert rows.asked == asked
 
 
 def _at(rows, theta):
     """A descent that has come to theta."""
     f, J = rows.evaluate(theta)
-    return trust_region.OptimizeResult(x=theta, cost=0.5 * f @ f, fun=f, jac=J, grad=J.T @ f, nfev=1, njev=1, status=0)
+    return descents.OptimizeResult(x=theta, cost=0.5 * f @ f, fun=f, jac=J, grad=J.T @ f, nfev=1, njev=1, status=0)
 
 
 @pytest.mark.parametrize("truth", [1e-12, 1e16])
@@ -182,7 +182,7 @@ def test_runs_that_stand_before_their_kinks_do_not_hold_the_others(start):
     assert stalled(objective, alone)
     assert alone.cost > near * least
     # A fit comes to the same.
-    assert shooting._solved(objective, theta).cost < near * least
+    assert search._solved(objective, theta).cost < near * least
 
 
 @pytest.mark.parametrize(("begin", "end"), [(0.1, 0.4), (0.4, 0.1)])

@@ -1,0 +1,309 @@
+r"""Descents from one start: trust-region least squares with exact Jacobians, and two by gradients alone.
+
+Every fit ends with scipy's trust-region least squares within bounds. Gauss and Newton's curvature J^T J leaves out how
+the Jacobian changes. Where noisy data hardly hold a parameter that enters nonlinearly, as a spin that a flight barely
+shows, hundreds of short steps follow. There Newton's method ends the descent, by differences of the exact gradient:
+
+    H_jk = d g_j / d theta_k,    g = J^T f
+
+For so many parameters that a Jacobian is too much, one reverse pass gives the gradient of the cost. theta is then in
+units of 1 / sqrt(diag(J^T J)), a diagonal that a few more reverse passes estimate:
+
+    (J^T J)_jj = E (J^T v)_j^2,      v random signs
+
+"lbfgs" is scipy's L-BFGS-B. "adam" (optax), projected on the bounds, is slower and gets past small jumps of the cost.
+
+Source: M. A. Branch, T. F. Coleman, Y. Li, SIAM J. Sci. Comput. 21 (1999) 1; H. B. Nielsen, Damping Parameter in
+Marquardt's Method, IMM-REP-1999-05, for `explored`; R. Byrd, P. Lu, J. Nocedal, C. Zhu, SIAM J. Sci. Comput. 16 (1995)
+1190; D. Kingma, J. Ba, ICLR 2015; C. Bekas, E. Kokiopoulou, Y. Saad, Appl. Numer. Math. 57 (2007) 1214, for the
+diagonal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from itertools import count
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import OptimizeResult, least_squares, lsq_linear, minimize
+
+from diffcontact.identify.problem.loss import Loss
+from diffcontact.identify.problem.objective import Objective
+from diffcontact.identify.problem.residual import Model, residual
+from diffcontact.numerics.compilation import jit_fast_compile
+
+Vector = Callable[[NDArray], NDArray]
+
+MAX_EVALUATIONS = 300
+# After so many without an end Newton's method is tried.
+_ROUND = 75
+# It squares the error, or, by differences, takes a thousandth of it: a few steps are enough wherever it works.
+_NEWTON_STEPS = 5
+# Parameters smaller than one in so many, or larger than so many, are sought in units of their own size.
+_ORDINARY = 2.0**20
+# Of the exploring steps: the damping at first, the gain over what was promised that is one, and the part of the way to
+# a bound that may not be reached.
+_DAMPING, _GAINS, _SHARE = 1e-2, 1e-3, 0.9
+# A difference of gradients spans so much of a parameter's standard error (all others held).
+_DIFFERENCE = 1e-3
+
+
+def solve(objective: Objective, start: NDArray) -> OptimizeResult:
+    """Trust-region descent within the bounds until neither cost nor parameters move."""
+    if not np.all(np.isfinite(objective.evaluate(start)[0])):
+        raise ValueError(
+            "fit(params): at the starting values the simulation is not finite up to the last sample; "
+            "expected values from which it is"
+        )
+    iterations = count()
+
+    def jacobian(theta):
+        f, J = objective.evaluate(theta)
+        objective.told(next(iterations), 0.5 * float(f @ f))
+        return J
+
+    # eps^(3/4): the last step has no more to give, yet rounding in the simulation does not keep the fit going.
+    tolerance = objective.eps**0.75
+    evaluations, jacobians, place = 0, 0, start
+    while True:
+        end = descent(
+            lambda theta: objective.evaluate(theta)[0],
+            jacobian,
+            place,
+            (objective.parameters.low, objective.parameters.high),
+            ftol=tolerance,
+            xtol=tolerance,
+            gtol=tolerance,
+            max_nfev=min(_ROUND, MAX_EVALUATIONS - evaluations),
+        )
+        evaluations, jacobians, place = evaluations + end.nfev, jacobians + end.njev, end.x
+        ended = end if end.status > 0 else _newton(objective, end, tolerance, evaluations)
+        if ended is not None or evaluations >= MAX_EVALUATIONS:
+            end = end if ended is None else ended
+            end.nfev, end.njev = evaluations, jacobians
+            return end
+
+
+def explored(objective: Objective, start: NDArray, tolerance: float, most: int, horizon: float = 1.0) -> NDArray:
+    """(P,) where Levenberg and Marquardt's steps on the samples up to a horizon (a part of the record) lead.
+
+    It ends where a step promises less than the tolerance, relatively, or after `most` evaluations. The damping follows
+    the ratio of actual to predicted decrease (Nielsen); the least step within the bounds goes along them, where the
+    trust region, which keeps away from them, takes a hundred small ones.
+    """
+    low, high = objective.parameters.low, objective.parameters.high
+    theta, damping, growth = np.clip(start, low, high), _DAMPING, 2.0
+    (f, J), scale = objective.evaluate(theta, horizon), np.zeros(start.size)
+    # The zero of a mass, where there is no simulation, is not reached.
+    open_sides = np.where(np.isfinite(low) ^ np.isfinite(high), _SHARE, 1.0)
+    for iteration in range(most - 1):
+        cost = 0.5 * float(f @ f)
+        objective.told(iteration, cost)
+        scale = np.maximum(scale, np.linalg.norm(J, axis=0))
+        rows = np.vstack([J, np.sqrt(damping) * np.diag(np.where(scale > 0, scale, 1.0))])
+        room = open_sides * (low - theta), open_sides * (high - theta)
+        step = lsq_linear(rows, -np.append(f, np.zeros(theta.size)), room).x
+        predicted = cost - 0.5 * float(np.sum((f + J @ step) ** 2))
+        there = np.clip(theta + step, low, high)
+        trial = objective.evaluate(there, horizon)
+        gain = (cost - 0.5 * float(trial[0] @ trial[0])) / max(predicted, np.finfo(float).tiny)
+        if gain > _GAINS:
+            theta, (f, J) = there, trial
+            damping, growth = damping * max(1 / 3, 1 - min(2 * gain - 1, 1.0) ** 3), 2.0
+        else:
+            damping, growth = damping * growth, 2.0 * growth
+        if predicted <= tolerance * cost:
+            break
+    return theta
+
+
+def descent(f: Vector, J: Vector, start: NDArray, bounds: tuple[NDArray, NDArray], **options: Any) -> OptimizeResult:
+    """scipy's trust-region least squares in units in which no parameter is far from 1; its result in those given.
+
+    scipy takes what lies within 1e-10 of a bound for being at it, and moves a start away from there; and it ends where
+    a gradient is small, as that by a large number always is.
+    """
+    size = np.abs(start)
+    far = (size > 0) & ((size < 1 / _ORDINARY) | (size > _ORDINARY))
+    # Powers of two round nothing.
+    unit = np.where(far, np.exp2(np.round(np.log2(np.where(far, size, 1.0)))), 1.0)
+    end = least_squares(
+        lambda z: f(unit * z),
+        start / unit,
+        jac=lambda z: J(unit * z) * unit,  # pyright: ignore[reportArgumentType]  (scipy's stubs forget the callable)
+        bounds=tuple(bound / unit for bound in bounds),
+        x_scale="jac",
+        **options,
+    )
+    end.x, end.jac, end.grad = unit * end.x, end.jac / unit, end.grad / unit
+    return end
+
+
+def _newton(objective: Objective, end: OptimizeResult, tolerance: float, evaluations: int) -> OptimizeResult | None:
+    """The minimum next to where a descent has come, by Newton's method; None where that does not lead to one.
+
+    Nor where it would take more than the evaluations of the descent so far.
+    """
+    theta, cost, gradient = end.x, end.cost, end.grad
+    low, high = objective.parameters.low, objective.parameters.high
+    scale = np.sum(end.jac**2, axis=0)
+    seen = scale > 0
+    if seen.sum() > evaluations:
+        return None
+    H = np.zeros((theta.size, theta.size))
+    for j in np.flatnonzero(seen):
+        beside = theta.copy()
+        length = _DIFFERENCE / np.sqrt(scale[j])
+        beside[j] += length if theta[j] + length <= high[j] else -length
+        f, J = objective.evaluate(beside)
+        H[:, j] = (J.T @ f - gradient) / (beside[j] - theta[j])
+    H = np.where(seen[:, None] & seen, (H + H.T) / 2, np.diag(~seen))
+    unit = 1 / np.sqrt(np.where(seen, scale, 1.0))
+    if not np.linalg.eigvalsh(unit[:, None] * H * unit).min() > np.sqrt(objective.eps):
+        return None  # a saddle, a kink, or a parameter that nothing holds
+    # The step that is least in H within the bounds: H = R^T R, so that it is the least squares of R s + R^-T g.
+    R = np.linalg.cholesky(unit[:, None] * H * unit).T / unit
+    for _ in range(_NEWTON_STEPS):
+        step = lsq_linear(R, -np.linalg.solve(R.T, gradient), (low - theta, high - theta)).x
+        if -gradient @ step - 0.5 * step @ H @ step <= tolerance * cost:
+            return OptimizeResult(end | _state(objective, theta, *objective.evaluate(theta)) | {"status": 2})
+        theta = np.clip(theta + step, low, high)
+        f, J = objective.evaluate(theta)
+        cost, before, gradient = 0.5 * float(f @ f), cost, J.T @ f
+        if not cost < before * (1 + tolerance):
+            return None
+    return None
+
+
+_PROBES = 8
+# What the line search is told where the simulation is not finite; its interpolation needs a number.
+_HUGE = 1e300
+_ITERATIONS = 2000
+# In units of the scaled parameters, falling to a thousandth on a cosine.
+_ADAM_RATE = 0.05
+
+
+@partial(jit_fast_compile, static=("model", "loss"))
+def _cost_and_gradient(model: Model, loss: Loss, z, fixed, samples):
+    def cost(z):
+        s, _ = loss.squared(residual(model, z, fixed, samples)[0])
+        return 0.5 * jnp.sum(s**2)
+
+    return jax.value_and_grad(cost)(z)
+
+
+@partial(jit_fast_compile, static=("model", "loss"))
+def _pulled_back(model: Model, loss: Loss, z, fixed, samples, probes):
+    """(probes, P_i) J^T v for random signs v (probes, n, k)."""
+    _, pullback = jax.vjp(lambda z: loss.squared(residual(model, z, fixed, samples)[0])[0], z)
+    return jax.lax.map(lambda v: pullback(v)[0], probes)
+
+
+class _Scaled:
+    """Cost and gradient of an objective within bounds, of x = theta / scale with scale = 1 / sqrt(diag(J^T J)).
+
+    The diagonal is estimated at `start` by random signs; 1 where nothing depends on a parameter.
+    """
+
+    def __init__(self, objective: Objective, start: NDArray, seed: int):
+        self.objective = objective
+        rng, diagonal = np.random.default_rng(seed), objective.priors.information(start)
+        for run in objective.joint.runs:
+            signs = jnp.asarray(rng.choice([-1.0, 1.0], (_PROBES, *run.samples.values.shape)), run.samples.values.dtype)
+            z = jnp.asarray(start[run.index])
+            pulled = np.asarray(_pulled_back(run.model, objective.loss, z, run.fixed, run.samples, signs), float)
+            diagonal[run.index] += np.mean(np.where(np.isfinite(pulled), pulled, 0.0) ** 2, axis=0)
+        self.scale = np.where(diagonal > 0, 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0)), 1.0)
+        low, high = objective.parameters.low, objective.parameters.high
+        # One-sided bounds (the zero of a mass) are not reached.
+        open_side = np.isfinite(low) & ~np.isfinite(high)
+        inside = np.where(open_side, low + np.finfo(float).eps * np.maximum(self.scale, 1.0), low)
+        self.low, self.high, self.start = inside / self.scale, high / self.scale, start / self.scale
+
+    def __call__(self, x: NDArray) -> tuple[float, NDArray]:
+        """Cost and its gradient (P,); an infinite cost with a zero gradient where the simulation is not finite."""
+        objective, theta = self.objective, x * self.scale
+        f, J = objective.priors.rows(theta)
+        cost, gradient = 0.5 * float(f @ f), J.T @ f
+        for run in objective.joint.runs:
+            z = jnp.asarray(theta[run.index])
+            value, slope = _cost_and_gradient(run.model, objective.loss, z, run.fixed, run.samples)
+            value, slope = float(value), np.asarray(slope, float)
+            if not (np.isfinite(value) and np.all(np.isfinite(slope))):
+                return float("inf"), np.zeros_like(theta)
+            cost += value
+            gradient[run.index] += slope
+        return cost, gradient * self.scale
+
+    def end(self, x: NDArray, arrived: bool, iterations: int) -> OptimizeResult:
+        """Where a descent has come to, as `solve` would report it."""
+        theta = x * self.scale
+        f, J = self.objective.evaluate(theta)
+        state = _state(self.objective, theta, f, J)
+        return OptimizeResult(state | {"status": 2 if arrived else 0, "njev": iterations})
+
+
+def _state(objective: Objective, theta: NDArray, f: NDArray, J: NDArray) -> dict[str, Any]:
+    low, high = objective.parameters.low, objective.parameters.high
+    mask = np.where(theta <= low, -1, np.where(theta >= high, 1, 0))
+    return {"x": theta, "cost": 0.5 * float(f @ f), "fun": f, "jac": J, "grad": J.T @ f, "active_mask": mask}
+
+
+def lbfgs(objective: Objective, start: NDArray, seed: int) -> OptimizeResult:
+    """Quasi-Newton descent within the bounds."""
+    scaled, evaluations = _Scaled(objective, start, seed), count()
+
+    def told(x):
+        cost, gradient = scaled(x)
+        objective.told(next(evaluations), cost)
+        return min(cost, _HUGE), gradient
+
+    bounds = list(zip(scaled.low, scaled.high, strict=True))
+    options = {"maxiter": _ITERATIONS, "maxfun": 2 * _ITERATIONS, "maxcor": 20, "ftol": objective.eps**0.75}
+    method = {"jac": True, "method": "L-BFGS-B", "bounds": bounds, "options": options | {"gtol": 1e-8}}
+    end = minimize(told, scaled.start, **method)
+    # Its line search may give up on the last digits of the cost. So judge by the gradient, in standard errors of the
+    # stated noise, of what is not at a bound.
+    inward = ((end.x > scaled.low) | (end.jac < 0)) & ((end.x < scaled.high) | (end.jac > 0))
+    misfit = max(objective.misfit(end.x * scaled.scale), 1.0)
+    flat = np.max(np.abs(np.where(inward, end.jac, 0.0))) <= 1e-3 * np.sqrt(misfit)
+    return scaled.end(end.x, end.success or flat, int(end.nit))
+
+
+def adam(objective: Objective, start: NDArray, seed: int) -> OptimizeResult:
+    """Adam with a falling rate, projected on the bounds; the best point it meets."""
+    # Least squares do without optax, whose import takes as long as many a fit.
+    import optax
+
+    scaled = _Scaled(objective, start, seed)
+    x = where = scaled.start
+    cost, _ = scaled(x)
+    if not np.isfinite(cost):
+        return scaled.end(x, False, 0)
+    # The scale of a well-determined parameter is its standard error: a bad start is hundreds of them away.
+    reach = max(1.0, np.sqrt(2 * cost / start.size))
+    rule = optax.adam(optax.cosine_decay_schedule(_ADAM_RATE * reach, _ITERATIONS, alpha=1e-4))
+    state, update = rule.init(x), jax.jit(rule.update)
+    best = earlier = np.inf
+    for iteration in range(_ITERATIONS):
+        cost, gradient = scaled(x)
+        if iteration == _ITERATIONS - _ITERATIONS // 10:
+            earlier = best
+        if cost < best:
+            best, where = cost, x
+        if iteration % 50 == 0:
+            objective.told(iteration, best)
+        updates, state = update(gradient, state)
+        x = np.clip(np.asarray(x + updates), scaled.low, scaled.high)
+    # The rate has fallen by then, so that the last tenth moves little where it has arrived.
+    settled = np.isfinite(best) and earlier - best <= 1e-4 * best + objective.eps
+    return scaled.end(where, bool(settled), _ITERATIONS)
+
+
+# The descents that need gradients only, by their names.
+FIRST_ORDER = {"lbfgs": lbfgs, "adam": adam}
