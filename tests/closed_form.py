@@ -217,5 +217,5 @@ def replaced() -> Iterator[None]:
             patch.setattr(joint_residual, name, dispatched(getattr(residual, name), function))
         patch.setattr(held, "linearise", joint_residual.linearise)
         patch.setattr(lanes, "_look", dispatched(lanes._look, candidates))
-        patch.setattr(lanes, "_simulate", joint_residual.evaluate)
+        patch.setattr(lanes, "evaluate", joint_residual.evaluate)
         yield

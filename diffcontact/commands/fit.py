@@ -18,11 +18,11 @@ from diffcontact.host.messages import say
 from diffcontact.host.versions import versions
 from diffcontact.identify import FitResult, compare_laws
 from diffcontact.identify.reporting import Labels, fit_report
-from diffcontact.identify.table import INTERVAL, text_table
 from diffcontact.identify.verdict.texts import Words
 from diffcontact.identify.verdict.verdict import NO
 from diffcontact.report import Channel, Report, is_page, page
 from diffcontact.report.content import short
+from diffcontact.report.table import INTERVAL, text_table
 from diffcontact.scene.parameters import Parameter
 from diffcontact.scene.spread import (
     doubts,

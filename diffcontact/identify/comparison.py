@@ -131,7 +131,6 @@ def _stated(fit: FitResult) -> list[NDArray]:
 
 
 def _size(fit: FitResult) -> float:
-    """The mean of log factor^2, by which residuals count in units of a noise that the fit has estimated."""
     return float(np.mean(np.log(np.concatenate(fit.noise_factors) ** 2))) if fit.noise_factors else 0.0
 
 
@@ -332,7 +331,6 @@ def _reference(objective: Objective, masks: list[NDArray]) -> tuple[int | None, 
 
 
 def _speeds(objective: Objective, masks: list[NDArray]) -> NDArray:
-    """Speeds of approach of all impacts at the estimate [m/s]."""
     same = [
         run.model.system.restitution if np.any(mask) else None
         for run, mask in zip(objective.joint.runs, masks, strict=True)

@@ -6,8 +6,7 @@ With residuals r, Jacobian J = dr/dtheta and bread B = (J^T J)^-1, to first orde
     within run     B (sum_i Cov_i(J_i^T r_i)) B, not below plain   noise correlated in time: an AR model per channel
     between runs   the jackknife over runs                         whatever differs from run to run
 
-Priors add their information Q, a diagonal matrix, to J^T J, and, being measurements of their own, to what B surrounds:
-B (... + Q) B.
+Priors add their information Q, a diagonal matrix, to J^T J, and to what B surrounds: B (... + Q) B.
 
 **The jackknife over runs.** With S_g the columns of run g for what the runs share, those of its own parameters
 projected out,
@@ -15,41 +14,38 @@ projected out,
     V = (G-1)/G sum_g delta_g delta_g^T,    delta_g = (A - A_g)^-1 s_g
     A_g = S_g^T S_g,    s_g = S_g^T r_g,    A = sum_g A_g
 
-is the delete-one-run jackknife, linearised (no refit; CR3). Its sum has at most G - 1 degrees of freedom: fewer where
-some runs weigh more than others. It has another mean then, too. Both are known for a working model in which the runs'
-true parameters scatter with variances tau^2 about their mean,
+is the delete-one-run jackknife, linearised (CR3). Where some runs weigh more than others it has another mean, and fewer
+than G - 1 degrees of freedom. Both follow from a working model in which the runs' true parameters scatter with
+variances tau^2, by moments from the same delta_g:
 
     Cov s_g = V_g + A_g diag(tau^2) A_g,    V_g the covariance of the score within the run
 
-with tau^2 by moments from the same delta_g. All delta_g are linear in the scores, so their covariance S_j over the runs
-follows for each parameter j. V_jj is scaled by what it should be over what it is in the mean, and Student's t has
-(tr S_j)^2 / tr S_j^2 degrees of freedom.
+All delta_g are linear in the scores; with S_j their covariance over the runs for parameter j, V_jj is scaled by what it
+should be over what it is in the mean, and Student's t has (tr S_j)^2 / tr S_j^2 degrees of freedom.
 
-**A run's own parameters** have nothing to be compared with. Their error is the one within the run plus what the shared
-parameters pass on: their common value by its error V, and the run's departure from it by the scatter tau^2. With
+**A run's own parameters** have the error within the run plus what the shared ones pass on. With
 E = -(O^T O + Q)^-1 O^T S the change of a run's own parameters, columns O, with the shared ones, columns S,
 
     Cov = within the run + E (V + (1 - W) diag(tau^2) (1 - W)^T) E^T,     W = A^-1 A_g
 
-of which W is by how much of its own departure the run has moved what they share.
+W is by how much of its own departure the run has moved what they share.
 
-**Noise that is larger where it matters**, in one half of a record, at one end of the picture, makes the form within the
-run larger by a factor F for a parameter that rests on the noisier samples. With W the filter that makes the noise of a
-channel white (`whitening`), e = W r its innovations, and w_t the mean of b^2 over a third of the record about t,
+**Noise that is larger where it matters** makes the form within the run larger by a factor F for a parameter that rests
+on the noisier samples. With W the filter that makes a channel white (`whitening`), e = W r its innovations, and w_t the
+mean of b^2 over a third of the record about t,
 
     theta_hat - theta = -sum_t b_t eta_t,    b = W^-T J B,    eta the innovations of the noise itself
     F = sum_t w_t e_t^2 / K_t  /  (sum_t w_t  mean e^2 / mean K),    Var e_t = K_t Var eta_t
 
-K_t, what the fit leaves of a sample, makes F unbiased where eta is as large everywhere (HC2, there with b_t^2 itself).
-The squares are known with (sum w)^2 / sum w^2 / K degrees of freedom, which gives F a standard error. By chance F is
-above 1 in every second record: up to half of that error it counts as 1, beyond a whole one as it is, and in between in
-part.
+K_t, what the fit leaves of a sample, makes F unbiased where eta is as large everywhere (HC2). The squares are known
+with (sum w)^2 / sum w^2 / K degrees of freedom, which gives F a standard error: up to half of it F counts as 1, beyond
+a whole one as it is, and in between in part.
 
 Source: R. M. Bell, D. F. McCaffrey, Survey Methodology 28 (2002) 169, for the corrections and degrees of freedom; J. G.
 MacKinnon, M. O. Nielsen, M. D. Webb, J. Econometrics 232 (2023) 272, for the jackknife over clusters; J. G. MacKinnon,
 H. White, J. Econometrics 29 (1985) 305, for HC2; F. E. Satterthwaite, Biometrics Bulletin 2 (1946) 110, for the degrees
-of freedom of a variance that is itself estimated; G. K. Smyth, Statistical Applications in Genetics and Molecular
-Biology 3 (2004) 3, for taking them from the variance of a logarithm.
+of freedom; G. K. Smyth, Statistical Applications in Genetics and Molecular Biology 3 (2004) 3, for taking them from the
+variance of a logarithm.
 """
 
 from __future__ import annotations
@@ -64,11 +60,11 @@ from scipy.linalg import solve_banded
 from scipy.optimize import nnls
 from scipy.special import ndtri, polygamma, stdtrit
 
-from diffcontact.identify.least_squares import inverse
 from diffcontact.identify.levels import GROSS, RUNS_TO_COMPARE
 from diffcontact.identify.linearised import LinearisedFit, LinearisedRun
 from diffcontact.identify.noise import Autoregression, effective_count, filtered, score_covariance, whitening
 from diffcontact.identify.problem.loss import Loss
+from diffcontact.numerics.least_squares import inverse
 
 # Far from where they belong the influence of most samples falls: what is left is no minimum to trust, but neither is it
 # one of negative curvature. A mean of psi' below this is that of a few samples through which the fit happens to pass.

@@ -12,7 +12,7 @@ from diffcontact.identify.noise import autocorrelation
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.observations import Problem
 from diffcontact.identify.problem.parameters import Domain
-from diffcontact.identify.table import INTERVAL, within
+from diffcontact.report.table import INTERVAL, within
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +34,7 @@ class Profile:
 
 @dataclass(frozen=True)
 class FreedTerm:
-    """A term of the model that was held fixed, and that the fit has set free as its residuals asked for it.
+    """A term of the model that was held fixed, and set free as the residuals asked for it.
 
     Attributes:
         name: of the element.
@@ -202,47 +202,36 @@ class Estimate:
 
     def rows(self) -> list[dict[str, Any]]:
         """Per element: name, value, stderr, stderr_plain, interval95 and note; what is infinite is None."""
-        values, intervals = self.estimate, self.ends
         errors = np.concatenate([np.ravel(np.asarray(error, float)) for error in self.stderr.values()])
-        unidentifiable = {name for direction in self.unidentifiable for name in direction}
-        ambiguous = {name for other in self.elsewhere for name in other}
         plain = np.sqrt(np.diag(self.covariance_plain))
-        rows = []
-        for j, name in enumerate(self.names):
-            notes = [
-                text
-                for text, holders in (
-                    ("not seen by the data", unidentifiable - set(self.gripped)),
-                    ("gripped: bounded from below", self.gripped),
-                    ("at its bound", self.at_bound),
-                    ("interval by its profile", self.profiled),
-                    ("may be elsewhere, too", ambiguous),
-                )
-                if name in holders
-            ]
-            rows.append(
-                {
-                    "name": name,
-                    "value": float(values[j]),
-                    "stderr": finite_or_none(errors[j]),
-                    "stderr_plain": finite_or_none(plain[j]),
-                    "interval95": [finite_or_none(bound) for bound in intervals[j]],
-                    "note": ", ".join(notes),
-                }
+        holders = {
+            "not seen by the data": {name for along in self.unidentifiable for name in along} - set(self.gripped),
+            "gripped: bounded from below": self.gripped,
+            "at its bound": self.at_bound,
+            "interval by its profile": self.profiled,
+            "may be elsewhere, too": {name for other in self.elsewhere for name in other},
+        }
+        return [
+            {
+                "name": name,
+                "value": float(value),
+                "stderr": finite_or_none(error),
+                "stderr_plain": finite_or_none(textbook),
+                "interval95": [finite_or_none(end) for end in ends],
+                "note": ", ".join(note for note, names in holders.items() if name in names),
+            }
+            for name, value, error, textbook, ends in zip(
+                self.names, self.estimate, errors, plain, self.ends, strict=True
             )
-        return rows
+        ]
 
 
 def resumed(result: Estimate, caller: str, all_seen: bool = False) -> Objective:
-    """The objective of a result, to go on from its estimate.
-
-    Args:
-        result: what `fit` returned.
-        caller: the name of the function that goes on, for messages.
-        all_seen: refuse a result with directions that the data cannot see.
+    """The objective of a result, for the `caller` that goes on from its estimate.
 
     Raises:
-        ValueError: one line that says why there is nothing to go on from.
+        ValueError: one line that says why there is nothing to go on from; of `all_seen`: directions that the data
+            cannot see, too.
     """
     if not isinstance(result, Estimate):
         raise ValueError(f"{caller}(result): {type(result).__name__}, expected the FitResult that fit returned")

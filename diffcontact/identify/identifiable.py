@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -15,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import qr
 
+from diffcontact.identify.problem.joint_residual import Run
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.parameters import starting_points
 from diffcontact.identify.verdict.texts import listed
@@ -77,33 +77,33 @@ def null_space(J: NDArray, names: Sequence[str], eps: float) -> NullSpace:
 # Exponents of products like e^2 h: small whole numbers, recognised to the accuracy of a null direction.
 _LARGEST_EXPONENT = 4
 _ACCURACY = 1e-3
+_NEEDS = {
+    "restitution": "an impact",
+    "friction": "a stretch of sliding",
+    "tangential_restitution": "an impact in the grip",
+    "mass": "a force or a collision that depends on it",
+}
 
 
 def explain(objective: Objective, theta: Any, direction: Mapping[str, float], trajectories: Sequence[Any]) -> str:
     """One unseen direction (name -> weight) at theta (P,) in words."""
     if len(direction) > 1:
         values = dict(zip(objective.parameters.names, objective.parameters.values(np.asarray(theta)), strict=True))
-        text = combination(direction, values)
-        if all(role(objective, theta, name) == "mass" for name in direction):
-            text += "; a known mass or a force in newton would resolve it"
-        return text
+        masses = all(role(objective, theta, name) == "mass" for name in direction)
+        more = "; a known mass or a force in newton would resolve it" if masses else ""
+        return combination(direction, values) + more
     (name,) = direction
-    kind = role(objective, theta, name)
-    if kind == "restitution":
-        if not any(np.any(np.asarray(trajectory.impulse) > 0) for trajectory in trajectories):
-            return f"{name} needs an impact: none in these data"
-        return f"{name} needs an impact whose rebound is seen: none in these data"
-    if kind == "friction":
-        if any(trajectory.friction is not None for trajectory in trajectories):
-            least = least_friction(objective, theta, name, trajectories)
-            gripped = f"; all grip, for which {name} >= {least:.3g} at the estimate" if least > 0 else ""
-            return f"{name} needs a contact that slips: none in these data{gripped}"
-        return f"{name} needs a stretch of sliding: none in these data"
-    if kind == "tangential_restitution":
-        return f"{name} needs an impact in the grip: none in these data"
-    if kind == "mass":
-        return f"{name} needs a force or a collision that depends on it: none in these data"
-    return f"{name} has no effect on what was measured"
+    kind, more = role(objective, theta, name), ""
+    if kind not in _NEEDS:
+        return f"{name} has no effect on what was measured"
+    needs = _NEEDS[kind]
+    if kind == "restitution" and any(np.any(np.asarray(one.impulse) > 0) for one in trajectories):
+        needs = "an impact whose rebound is seen"
+    if kind == "friction" and any(one.friction is not None for one in trajectories):
+        least = least_friction(objective, theta, name, trajectories)
+        needs, more = "a contact that slips", f"; all grip, for which {name} >= {least:.3g} at the estimate"
+        more = more if least > 0 else ""
+    return f"{name} needs {needs}: none in these data{more}"
 
 
 def combination(direction: Mapping[str, float], values: Mapping[str, float]) -> str:
@@ -139,14 +139,11 @@ def _pair(first: str, second: str, direction: Mapping[str, float], relative: Map
         near = abs(float(ratio) * relative[first] / relative[second] + 1) < _ACCURACY
         if near and 0 < abs(ratio.numerator) <= _LARGEST_EXPONENT:
             p, q = abs(ratio.numerator), ratio.denominator * (1 if ratio > 0 else -1)
-            return f"{_power(first, p)}{' ' if q > 0 else '/'}{_power(second, abs(q))}"
+            powers = [name if n == 1 else f"{name}^{n}" for name, n in ((first, p), (second, abs(q)))]
+            return (" " if q > 0 else "/").join(powers)
     if abs(abs(direction[first] / direction[second]) - 1) < _ACCURACY:
         return f"{first} {'-' if direction[first] * direction[second] > 0 else '+'} {second}"
     return ""
-
-
-def _power(name: str, exponent: int) -> str:
-    return name if exponent == 1 else f"{name}^{exponent}"
 
 
 def role(objective: Objective, theta: Any, name: str) -> str:
@@ -156,34 +153,40 @@ def role(objective: Objective, theta: Any, name: str) -> str:
     """
     for run, here, there in _moved(objective, theta, name):
         system = run.model.system
-        line = isinstance(system, ParticleLine)
-        functions = {
-            "mass": system.mass if line else lambda p, s=system, r=run: s.mass(jnp.asarray(r.model.initial(p)[0]), p),
-        }
-        for kind in ("restitution", "friction", "tangential_restitution"):
-            function = getattr(system, kind, None)
-            if function is not None:
-                functions[kind] = function
-        if not line and system.speed_dependent:
-            functions["restitution"] = partial(_at_speed, run, system.restitution, 1.0)
-        # What friction loses with the speed bounds no grip from below.
-        if not line and system.friction_by_speed:
-            functions["friction"] = partial(_at_speed, run, system.friction, 0.0)
+        if isinstance(system, ParticleLine):
+            functions = {"mass": system.mass, "friction": system.friction}
+        else:
+            mass, start = system.mass, run.model.initial
+            functions = {"mass": lambda p, mass=mass, start=start: mass(jnp.asarray(start(p)[0]), p)}
+            functions |= {kind: _coefficient(run, kind) for kind in _NEEDS if kind != "mass"}
         for kind, function in functions.items():
-            if np.any(np.asarray(function(here)) != np.asarray(function(there))):
+            if function is not None and np.any(np.asarray(function(here)) != np.asarray(function(there))):
                 return kind
     return ""
 
 
-def _at_speed(run, coefficient, speed, params):
-    """(c,) values at one speed of approach [m/s] of a coefficient that depends on it."""
-    system, q0 = run.model.system, jnp.asarray(run.model.initial(params)[0])
-    gap = jax.eval_shape(lambda q: system.gap(jnp.zeros((), q.dtype), q, params), q0)
-    return coefficient(params, jnp.full(gap.shape, speed, q0.dtype))
+def _coefficient(run: Run, kind: str) -> Callable[[Any], Any] | None:
+    """A coefficient of a run's contacts as a function of its parameters; of one that depends on the speed at one speed.
+
+    What friction loses with the speed bounds no grip from below: it is taken at rest.
+    """
+    system, function = run.model.system, getattr(run.model.system, kind)
+    speed = {
+        "restitution": 1.0 if system.speed_dependent else None,
+        "friction": 0.0 if system.friction_by_speed else None,
+    }
+    if function is None or speed.get(kind) is None:
+        return function
+
+    def at_speed(params):
+        q0 = jnp.asarray(run.model.initial(params)[0])
+        gap = jax.eval_shape(lambda q: system.gap(jnp.zeros((), q.dtype), q, params), q0)
+        return function(params, jnp.full(gap.shape, speed[kind], q0.dtype))
+
+    return at_speed
 
 
 def _moved(objective: Objective, theta: Any, name: str):
-    """The runs, each with all parameters at theta and with those of theta that has this element moved a little."""
     j, theta = objective.parameters.names.index(name), np.asarray(theta, float)
     moved = theta + (1e-3 * max(abs(theta[j]), 1.0)) * (np.arange(theta.size) == j)
     for run in objective.joint.runs:
@@ -196,13 +199,11 @@ def least_friction(objective: Objective, theta: Any, name: str, trajectories: Se
     for (run, here, there), trajectory in zip(_moved(objective, theta, name), trajectories, strict=True):
         if trajectory.friction is None:
             continue
-        mu = run.model.system.friction
-        if run.model.system.friction_by_speed:
-            mu = partial(_at_speed, run, mu, 0.0)
-        differs = np.asarray(mu(here)) != np.asarray(mu(there))
+        mu = _coefficient(run, "friction")
+        differs = False if mu is None else np.asarray(mu(here)) != np.asarray(mu(there))
         rub, load = np.linalg.norm(np.asarray(trajectory.friction), axis=-1), np.asarray(trajectory.impulse)
         # Of balls with a cell list, reactions are per ball.
-        contacts = differs if differs.shape in ((), load.shape[-1:]) else np.any(differs)
+        contacts = differs if np.shape(differs) in ((), load.shape[-1:]) else np.any(differs)
         felt = contacts & (load > np.finfo(load.dtype).eps ** 0.5 * np.max(load, initial=0.0))
         least = max(least, float(np.max(rub[felt] / load[felt], initial=0.0)))
     return least
@@ -349,19 +350,16 @@ def refuse_hopeless(objective: Objective, strict: bool) -> None:
     There is hope as long as a single free parameter has an effect, at the start or at another of the points that
     `assess` looks at; `strict` refuses already where some direction cannot be seen.
     """
-    if (strict or _without_effect(objective)) and (assessed := assess(objective)).hopeless:
+    # A simulation that is not finite says nothing of effects.
+    hope = any(
+        np.any(objective.evaluate(theta)[1]) or not objective.finite(objective.joint.linearise(theta))
+        for theta in ([] if strict else starting_points(objective.parameters, POINTS, seed=0))
+    )
+    if not hope and (assessed := assess(objective)).hopeless:
         expected = "a simulation with status 0" if assessed.untrusted else "other data, fewer free parameters or priors"
         raise ValueError(
             f"fit(check): {'; '.join(assessed.hints)}; expected {expected} (check=False fits all the same)"
         )
-
-
-def _without_effect(objective: Objective) -> bool:
-    """Whether no free parameter has any effect at any point; a simulation that is not finite says nothing of that."""
-    for theta in starting_points(objective.parameters, POINTS, seed=0):
-        if np.any(objective.evaluate(theta)[1]) or not objective.finite(objective.joint.linearise(theta)):
-            return False
-    return True
 
 
 def hints(
@@ -428,7 +426,6 @@ def _told(objective: Objective, function: str, shown: str, number: int) -> str:
 
 
 def _first(array: Any, place: str = "entry {}") -> str:
-    """The first number that is not finite, and where; empty if all are."""
     array = np.atleast_1d(np.asarray(array, float))
     wrong = np.argwhere(~np.isfinite(array))
     return f"{array[tuple(wrong[0])]} in {place.format(*wrong[0])}" if wrong.size else ""

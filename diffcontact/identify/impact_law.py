@@ -1,8 +1,7 @@
-r"""Does the coefficient of restitution depend on the speed of approach? A test that takes a few steps from a fit.
+r"""Does the coefficient of restitution depend on the speed of approach?
 
-A fit with a constant restitution is embedded in a larger one, and goes on from its estimate by a few steps of a
-descent, with all free parameters. (One step alone, Rao's score test, would not do. A constant that is off in a run
-bends the velocities that are fitted with it, so that far from the law even the speeds are not what they were.)
+A fit with a constant restitution is embedded in a larger one, and goes on from its estimate by a few steps of a descent
+with all free parameters. (Rao's score test alone would not do: a wrong constant bends the fitted velocities.)
 
 - From four runs of mostly one impact each: every run gets a restitution of its own, and these e_g are regressed on the
   speeds v_g (`spread`): runs scatter for reasons of their own, too.
@@ -26,15 +25,15 @@ from scipy.special import ndtr, ndtri, stdtr, stdtrit
 from diffcontact.identify.error_bars import error_bars, under_loss
 from diffcontact.identify.estimate import Estimate
 from diffcontact.identify.identifiable import null_space
-from diffcontact.identify.least_squares import without
 from diffcontact.identify.levels import LEVELS
-from diffcontact.identify.linearised import LinearisedFit
+from diffcontact.identify.linearised import LinearisedFit, LinearisedRun
 from diffcontact.identify.problem.joint_residual import JointResidual, Linearised, Run
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.parameters import Domain, Real, free_parameters
 from diffcontact.identify.search.descents import explored
 from diffcontact.identify.spread import spread
 from diffcontact.numerics.compilation import jit_fast_compile
+from diffcontact.numerics.least_squares import without
 from diffcontact.schemes.event_timed import EventTimed
 from diffcontact.system import System
 from diffcontact.systems.cell_list_balls import CellListBalls
@@ -85,10 +84,8 @@ class SpeedTest:
 def law_of_impact(result: Estimate) -> str | None:
     """Say in a sentence whether restitution depends on the speed of approach.
 
-    Returns None where the data do not show it.
-
-    None also where nothing can be said: of a fit whose residuals noise explains, or that did not converge, of a
-    restitution that is not free, is one per bounce or a law of the speed already, of impacts that are all as fast.
+    Returns None where the data do not show it, and where nothing can be said: of a fit that noise explains or that did
+    not converge, of a restitution that is not free, one per bounce or a law already, of impacts that are all as fast.
 
     Args:
         result: what `fit` returned.
@@ -197,7 +194,13 @@ class _Embedded:
     @classmethod
     def gone_on(cls, objective: Objective, masks: list[NDArray], name: str) -> _Embedded:
         """Go on from the start of the objective."""
-        wider = _with_parameter(objective, masks, name)
+        per_run = (name,) if name == _OWN else ()
+        zero = np.zeros(objective.parameters.runs) if per_run else 0.0
+        restitutions = [
+            _Law(run.model.system.restitution, contacts_of(mask), name) if np.any(mask) else None
+            for run, mask in zip(objective.joint.runs, masks, strict=True)
+        ]
+        wider = with_restitution(objective, restitutions, {name: zero}, {name: Real()}, per_run=per_run)
         theta = explored(wider, wider.parameters.start, _TOLERANCE, _STEPS)
         here = wider.joint.linearise(theta)
         speeds = [speeds_of(run, one, mask) for run, one, mask in zip(wider.joint.runs, here, masks, strict=True)]
@@ -233,59 +236,34 @@ class _Embedded:
 
     def over_impacts(self, result: Estimate) -> SpeedTest | None:
         """The slope that all impacts share."""
-        parameters, speeds = self.objective.parameters, np.concatenate(self.speeds)
-        error = self._error_of_slope(result) if speeds.size and np.ptp(speeds) > 0 else None
-        if error is None:
+        names, speeds = self.objective.parameters.names, np.concatenate(self.speeds)
+        null = null_space(self.objective.evaluate(self.theta)[1], names, self.objective.eps)
+        j = names.index(_SLOPE)
+        known = not null.unidentifiable[j] and all(np.all(np.isfinite(one.J)) for one in self.at)
+        if not (known and speeds.size and np.ptp(speeds) > 0):
             return None
-        slope, stderr = float(self.theta[parameters.names.index(_SLOPE)]), error[0]
+        keep = ~null.redundant & ~np.isin(names, result.at_bound)
+        prior, here = self.objective.priors.information(self.theta), int(np.sum(keep[:j]))
+        bars = error_bars(LinearisedFit.of(self._first_order(), prior, keep))
+        slope, stderr = float(self.theta[j]), float(np.sqrt(bars.covariance[here, here]))
+        if not stderr > 0:
+            return None
         ends = float(np.min(speeds)), float(np.max(speeds))
-        every = [
-            _restitution(run, self.theta, mask, ends)
-            for run, mask in zip(self.objective.joint.runs, self.masks, strict=True)
-            if np.any(mask)
-        ]
+        runs = zip(self.objective.joint.runs, self.masks, strict=True)
+        every = [_restitution(run, self.theta, mask, ends) for run, mask in runs if np.any(mask)]
         alike = np.all(np.isfinite(every)) and np.max(np.ptp(every, axis=0)) < 1e-9
         low, high = np.clip(every[0], 0.0, 1.0)
-        return SpeedTest(
-            slope,
-            stderr,
-            _probability(abs(slope) / stderr, error[1]),
-            ends,
-            (float(low), float(high)) if alike else None,
-            (result.chi2_per_dof, self._chi2_per_dof(result, 1)),
-            "a straight line",
-        )
+        probability = _probability(abs(slope) / stderr, float(bars.quantile[here]))
+        restitution = (float(low), float(high)) if alike else None
+        misfits = result.chi2_per_dof, self._chi2_per_dof(result, 1)
+        return SpeedTest(slope, stderr, probability, ends, restitution, misfits, "a straight line")
 
-    def _first_order(self):
+    def _first_order(self) -> list[LinearisedRun]:
         return under_loss(self.objective.first_order(self.at), self.objective.loss)
 
     def _chi2_per_dof(self, result: Estimate, more: int) -> float:
         f, _ = self.objective.evaluate(self.theta)
         return float(f @ f) / max(result.dof - more, 1)
-
-    def _error_of_slope(self, result: Estimate) -> tuple[float, float] | None:
-        """Its standard error and the half width of its 95 % interval in these; None where it is not seen."""
-        names = self.objective.parameters.names
-        null = null_space(self.objective.evaluate(self.theta)[1], names, self.objective.eps)
-        slope = names.index(_SLOPE)
-        if null.unidentifiable[slope] or not all(np.all(np.isfinite(one.J)) for one in self.at):
-            return None
-        keep = ~null.redundant & ~np.isin(names, result.at_bound)
-        prior, here = self.objective.priors.information(self.theta), int(np.sum(keep[:slope]))
-        bars = error_bars(LinearisedFit.of(self._first_order(), prior, keep))
-        stderr = float(np.sqrt(bars.covariance[here, here]))
-        return (stderr, float(bars.quantile[here])) if stderr > 0 else None
-
-
-def _with_parameter(objective: Objective, masks: list[NDArray], name: str) -> Objective:
-    """The same objective with one more parameter, that starts at zero."""
-    per_run = (_OWN,) if name == _OWN else ()
-    zero = np.zeros(objective.parameters.runs) if name == _OWN else 0.0
-    restitutions = [
-        _Law(run.model.system.restitution, contacts_of(mask), name) if np.any(mask) else None
-        for run, mask in zip(objective.joint.runs, masks, strict=True)
-    ]
-    return with_restitution(objective, restitutions, {name: zero}, {name: Real()}, per_run=per_run)
 
 
 def contacts_of(mask: NDArray) -> tuple[bool, ...] | bool:
@@ -317,8 +295,7 @@ def with_restitution(
     # A replica's values, and a sigma that was estimated, are not those of the problems.
     other = JointResidual(problems, parameters, listed=_IMPACTS)
     for name in ("values", "sigma"):
-        found = [np.asarray(getattr(run.samples, name), float)[: run.length] for run in joint.runs]
-        other = other.replaced(name, found)
+        other = other.replaced(name, [getattr(run, name) for run in joint.runs])
     return Objective(other, parameters, objective.loss, objective.priors.among(parameters))
 
 
@@ -340,7 +317,6 @@ def _restitution(run: Run, theta: NDArray, mask: NDArray, speeds) -> NDArray:
 
 
 def _probability(ratio: float, quantile: float) -> float:
-    """Two-sided, of Student's t with the degrees of freedom whose 97.5 % quantile is this one."""
     if quantile <= ndtri(0.975) * (1 + 1e-6):
         return float(2 * ndtr(-ratio))
     # The 97.5 % quantile falls as the freedom grows.

@@ -28,8 +28,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from diffcontact.identify.least_squares import inverse, orthonormal, without
 from diffcontact.identify.noise import RunNoise, effective_count, run_noise, score_covariance
+from diffcontact.numerics.least_squares import inverse, orthonormal, without
 
 # What parameters leave of a column, below which they make up for it; what a run leaves of a shared one.
 _LEFT, _SHARED = 1e-3, 1e-9

@@ -1,48 +1,39 @@
-r"""Noise of a run: roughness of a channel, correlation in time, and a model per channel.
+r"""Noise of a run: how rough its channels are, and how strongly correlated in time.
 
-How rough a column is from sample to sample: its noise, whatever the motion under it.
-
-Third differences leave nothing of a parabola, and of white noise of standard deviation sigma a normal number of
-variance 20 sigma^2. Their median does not mind impacts, lost samples and false readings::
+**Roughness.** Third differences leave nothing of a parabola, and of white noise of standard deviation sigma a normal
+number of variance 20 sigma^2. Their median does not mind impacts, lost samples and false readings::
 
     sigma = median |x_{i+3} - 3 x_{i+2} + 3 x_{i+1} - x_i| / (0.6745 sqrt(20))
 
 Noise whose neighbours are correlated comes out smaller, by a factor of 2.7 for a correlation of 0.8. Rounding hides
 noise below the last digit, whose standard deviation is 1 / sqrt(12) of it.
 
-How strongly residuals are correlated in time: an autoregressive model of one channel.
+**Correlation** is that of an autoregressive model of each channel::
 
     r_t + a_1 r_{t-1} + ... + a_p r_{t-p} = eps_t,      eps white with standard deviation sigma
 
-The residuals of a fit are less correlated than the noise was: the fit has already taken out whatever looks like a
-change of a parameter. Restricted maximum likelihood (REML) undoes that: it is the likelihood of what no parameter
-change can explain,
+The residuals of a fit are less correlated than the noise was: the fit has taken out whatever looks like a change of a
+parameter. Restricted maximum likelihood (REML), the likelihood of the rest, undoes that::
 
     -2 log L = (n - P) log sigma^2 + sum_t log v_t + log |X^T X|,     X = the columns of J, filtered like r
     sigma^2  = (RSS of filtered r on X) / (n - P)
 
-The filter is exact from the first sample on. A sample with only m < p predecessors (at the start, after a gap) is
-predicted from those m, with the Durbin-Levinson coefficients of order m. Its relative innovation variance is
-v = 1 / prod_{i > m} (1 - kappa_i^2). The partial correlations kappa_i in (-1, 1) are the free variables, so that the
-model is stationary by construction. The order p is chosen by AIC. Samples are counted by index: irregular times are
-taken as regular. A channel that was measured at every s-th index only (a film beside a faster recording) has its model
-in steps of s indices: between them it says nothing, and nothing is asked.
+A sample with only m < p predecessors (at the start, after a gap) is predicted from those, by the Durbin-Levinson
+coefficients of order m, with the relative variance v = 1 / prod_{i > m} (1 - kappa_i^2). The partial correlations
+kappa_i in (-1, 1) are the free variables: the model is stationary. The order p is chosen by AIC. Samples are counted by
+index: irregular times are taken as regular. A channel that was measured at every s-th index only has its model in steps
+of s indices.
 
-A fit of P parameters to a channel has taken out what is slower than about P/2 oscillations per record. There the
-residuals show nothing, and a model that extrapolates from faster motion can be wrong by orders of magnitude where the
-residuals are smooth. So the spectrum is taken as flat in the lower half of that, below P/4 oscillations per record. (In
-all of it, the errors of a bouncing ball under noise with a correlation of 0.9 between samples came out a tenth too
-small.)
+A fit of P parameters to a channel has taken out what is slower than about P/2 oscillations per record. A model that
+extrapolates to there from faster motion can be wrong by orders of magnitude, so the spectrum is flat in the lower half
+of it. (In all of it, errors of a bouncing ball under noise with a correlation of 0.9 came out a tenth too small.)
+
+The channels of one run share one polynomial, with a scale each, unless polynomials of their own are likelier by more
+than their number explains (Akaike).
 
 Source: H. D. Patterson, R. Thompson, Biometrika 58 (1971) 545, for REML; O. Barndorff-Nielsen, G. Schou, J.
 Multivariate Analysis 3 (1973) 408, for the partial correlations; H. Akaike, IEEE Trans. Automatic Control 19 (1974)
 716, for AIC.
-
-The noise of one run: a model per channel, how far the models may be wrong, and what they mean for a fit.
-
-The channels of one run share what the fit has taken out, and each by itself has too little left to tell what it was. So
-they are given one polynomial and a scale each, unless polynomials of their own are likelier by more than their number
-explains (Akaike).
 """
 
 from __future__ import annotations
@@ -57,7 +48,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.optimize import minimize
 from scipy.special import polygamma
 
-from diffcontact.identify.least_squares import orthonormal
+from diffcontact.numerics.least_squares import orthonormal
 
 # With fewer samples there is nothing to take a median of.
 FEWEST = 8
@@ -96,7 +87,6 @@ def roughness(values: NDArray) -> float:
 
 
 def _median(x: NDArray) -> float:
-    """The estimate from the third differences that are known; infinite where these are too few."""
     third = np.abs(np.diff(x, 3))
     known = third[np.isfinite(third)]
     return float(np.median(known) / (0.6745 * np.sqrt(20.0))) if known.size >= FEWEST - 3 else float("inf")
@@ -129,7 +119,6 @@ def _third(rho):
 
 
 def _winsorised(x: NDArray, apart: int) -> float:
-    """The variance of white noise by third differences of samples so far apart, large ones cut at three sigma."""
     third = x[3 * apart :] - 3 * x[2 * apart : -apart] + 3 * x[apart : -2 * apart] - x[: -3 * apart]
     known = np.abs(third[np.isfinite(third)])
     if known.size < FEWEST - 3:
@@ -352,7 +341,6 @@ class _Moments:
 
 
 def _polynomials(kappa: NDArray) -> list[NDArray]:
-    """Prediction-error polynomials of order 0, 1, ..., p from partial correlations (Durbin-Levinson)."""
     polynomials = [np.ones(1)]
     for value in kappa:
         extended = np.append(polynomials[-1], 0.0)
@@ -361,7 +349,6 @@ def _polynomials(kappa: NDArray) -> list[NDArray]:
 
 
 def _spread(polynomial: NDArray, every: int) -> NDArray:
-    """The polynomial in steps of so many indices."""
     spread = np.zeros(every * (polynomial.size - 1) + 1)
     spread[::every] = polynomial
     return spread

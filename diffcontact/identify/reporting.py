@@ -20,7 +20,6 @@ from diffcontact.identify.experiment.fisher import sentence
 from diffcontact.identify.problem.joint_residual import struck
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.observations import labels_of
-from diffcontact.identify.table import caveat, table_cells
 from diffcontact.identify.verdict.verdict import Verdict
 from diffcontact.numerics.compilation import jit_fast_compile
 from diffcontact.report import Channel, Event, Numbers, ProfileView, Report, RunView
@@ -28,6 +27,7 @@ from diffcontact.report import Estimate as Row
 from diffcontact.report.course import Course
 from diffcontact.report.motion import motion
 from diffcontact.report.simulated import channel_of, coordinates_of, events_of, single, small, system_course
+from diffcontact.report.table import caveat, table_cells
 from diffcontact.schemes.event_timed import EventTimed
 from diffcontact.system import System
 from diffcontact.trajectory import Trajectory
@@ -102,7 +102,6 @@ def fit_report(
 
 
 def _remembered(result: Estimate, names: Sequence[str], draw: Draw | None) -> tuple[list[Channel], list[RunView]]:
-    """The fitted motions of a result that no longer knows its runs."""
     drawing, runs = drawing_of(None, draw), []
     for name, trajectory in zip(names, result.trajectories, strict=True):
         found = system_course(trajectory, None, None)
@@ -190,7 +189,6 @@ class _Observed:
         )
 
     def _shown(self) -> NDArray:
-        """The samples that the page holds: all, or of very many a few thousand, and the worst one of each channel."""
         off = np.abs(self._values - self._seen)
         if not np.isfinite(self._values).any():
             return np.zeros(0, int)
@@ -320,7 +318,6 @@ def _profiles(
 
 
 def _bounds(result: Estimate, parameter: str, place: tuple[int, ...]) -> tuple[float, float]:
-    """Between which values an element was looked for."""
     domain = result.free.get(parameter)
     if domain is None:
         return -np.inf, np.inf

@@ -1,7 +1,4 @@
-"""What a fit returns, and how it is printed.
-
-From the end of a descent to the result: error bars, what is at a bound, what the data cannot see, the message.
-"""
+"""What a fit returns: from the end of a descent to the estimate with its error bars, as it is printed and stored."""
 
 from __future__ import annotations
 
@@ -20,12 +17,12 @@ from diffcontact.drawing import Draw
 from diffcontact.host.files import write_atomically
 from diffcontact.identify.estimate import Estimate, FreedTerm, Profile, finite_or_none, resumed
 from diffcontact.identify.reporting import Labels, fit_report
-from diffcontact.identify.table import text_table
 from diffcontact.identify.verdict.evidence import Evidence
 from diffcontact.identify.verdict.texts import Reason, Units
 from diffcontact.identify.verdict.verdict import Verdict, judge
 from diffcontact.report import framed, page
 from diffcontact.report.figures import figure
+from diffcontact.report.table import text_table
 from diffcontact.simulate import Trajectory
 
 if TYPE_CHECKING:
@@ -35,7 +32,7 @@ from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult
 from scipy.special import ndtri
 
-from diffcontact.identify.error_bars import error_bars, prediction_errors, under_loss
+from diffcontact.identify.error_bars import ErrorBars, error_bars, prediction_errors, under_loss
 from diffcontact.identify.identifiable import NullSpace, half_widths, hints, in_values, least_friction, null_space, role
 from diffcontact.identify.linearised import LinearisedFit, LinearisedRun
 from diffcontact.identify.problem.objective import Objective
@@ -69,10 +66,7 @@ class FitResult(Estimate):
 
     @cached_property
     def verdict(self) -> Verdict:
-        """Whether the model explains the data, and what speaks against it; read it before any interval.
-
-        It is passed when it is asked for first, by two simulations per parameter, and written with the result.
-        """
+        """Whether the model explains the data, and what speaks against it; read it before any interval."""
         if self.stored_verdict is not None:
             return self.stored_verdict
         if self.objective is None:
@@ -205,7 +199,6 @@ class FitResult(Estimate):
         return figure(fit_report(self, self.verdict), "FitResult.plot")
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the page."""
         return framed(page(fit_report(self, self.verdict)))
 
     def table(self) -> str:
@@ -224,16 +217,11 @@ class FitResult(Estimate):
             from pandas import DataFrame
         except ImportError:
             raise ImportError("FitResult.to_frame: pandas is absent; pip install 'diffcontact[pandas]'") from None
-        rows = [
-            {
-                "value": row["value"],
-                "stderr": float("inf") if row["stderr"] is None else row["stderr"],
-                "low": float("-inf") if row["interval95"][0] is None else row["interval95"][0],
-                "high": float("inf") if row["interval95"][1] is None else row["interval95"][1],
-                "note": row["note"],
-            }
-            for row in self.rows()
-        ]
+        rows, unknown = [], {"stderr": np.inf, "low": -np.inf, "high": np.inf}
+        for row in self.rows():
+            low, high = row["interval95"]
+            parts = {"value": row["value"], "stderr": row["stderr"], "low": low, "high": high, "note": row["note"]}
+            rows.append({name: unknown[name] if part is None else part for name, part in parts.items()})
         return DataFrame(rows, index=list(self.names))
 
     def __str__(self) -> str:
@@ -258,13 +246,11 @@ _REQUIRED = tuple(entry.name for entry in fields(FitResult) if entry.default is 
 _TUPLES = {"names", "at_bound", "start_costs", "residuals", "hints", "prediction_errors", "noise_factors"}
 _TUPLES |= {"profiles", "gripped", "elsewhere", "recordings", "freed"}
 
-# What of a document is sealed: what a result is made of again.
-_SEALED = ("fit_result", "verdict")
 _ARRAY = {"shape", "dtype", "data"}
 
 
 def encode(value: Any) -> Any:
-    """Arrays as their shape, dtype and flat data; what is not finite as its name; dataclasses as dictionaries.
+    """Encode arrays as shape, dtype and data, what is not finite as its name, dataclasses as dictionaries.
 
     Example:
         >>> encode({"a": np.array([1.0, np.nan])})
@@ -286,12 +272,7 @@ def encode(value: Any) -> Any:
 
 
 def decode(value: Any) -> Any:
-    """What `encode` was given; tuples come back as lists, dataclasses as dictionaries, jax arrays as numpy ones.
-
-    Example:
-        >>> decode(encode({"a": np.array([[1.0, np.inf]]), "b": [None, 2]}))
-        {'a': array([[ 1., inf]]), 'b': [None, 2]}
-    """
+    """What `encode` was given; tuples come back as lists, dataclasses as dictionaries, jax arrays as numpy ones."""
     if isinstance(value, Mapping):
         if set(value) == _ARRAY:
             return np.array([float(x) if isinstance(x, str) else x for x in value["data"]], value["dtype"]).reshape(
@@ -308,14 +289,8 @@ def _number(value: Any) -> Any:
 
 
 def checksum(document: Mapping[str, Any]) -> str:
-    """SHA-256 of what a result is made of again, the same before it was written and after it was read.
-
-    Example:
-        >>> written = {"verdict": {"explains": "yes"}, "fit_result": {"cost": 1.5, "names": ("e",)}, "title": "a fit"}
-        >>> checksum(written) == checksum(json.loads(json.dumps(written)) | {"title": "another"})
-        True
-    """
-    parts = {name: document.get(name) for name in _SEALED}
+    """SHA-256 of what a result is made of again, the same before it was written and after it was read."""
+    parts = {name: document.get(name) for name in ("fit_result", "verdict")}
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
@@ -327,28 +302,40 @@ def estimate(objective: Objective, search: Outcome) -> FitResult:
     trajectories = joint.trajectories(theta, at)
     at, jacobian = _seen_from_inside(objective, theta, at, end.jac, trajectories)
     null = null_space(jacobian, parameters.names, objective.eps)
-    runs = under_loss(objective.first_order(at), objective.loss)
-    errors = _Errors(runs, null, end, parameters, objective.priors.information(theta))
+    runs, prior = under_loss(objective.first_order(at), objective.loss), objective.priors.information(theta)
+    bars, predicted = _bars(runs, prior, ~null.redundant)
+    bound = _at_bound(end, parameters, np.sqrt(np.diag(bars.covariance))) & ~null.unidentifiable
+    if bound.any():
+        # What is at a bound keeps its own error; those of all others are with it held.
+        held, free = bars, ~null.redundant & ~bound
+        bars = replace(held, covariance=0.0 * held.covariance, plain=0.0 * held.plain)
+        if free.any():
+            bars, predicted = _bars(runs, prior, free)
+        for matrix, before in ((bars.covariance, held.covariance), (bars.plain, held.plain)):
+            matrix[bound, bound] = np.diag(before)[bound]
+        bars.quantile[bound] = held.quantile[bound]
+    for matrix in (bars.covariance, bars.plain):
+        matrix[null.unidentifiable, :] = matrix[:, null.unidentifiable] = 0.0
+        matrix[null.unidentifiable, null.unidentifiable] = np.inf
     finite = not any(np.any(np.isinf(a.r)) or np.any(~np.isfinite(a.J)) for a in at)
-    half = errors.quantile * np.sqrt(np.diag(errors.covariance))
-    down, up = half_widths(objective, theta, half)
+    errors = np.sqrt(np.diag(bars.covariance))
+    down, up = half_widths(objective, theta, bars.quantile * errors)
     ends = np.maximum(theta - down, parameters.low), np.minimum(theta + up, parameters.high)
-    interval = np.stack([parameters.values(bound) for bound in ends], axis=-1)
-    at_bound = tuple(parameters.names[j] for j in np.flatnonzero(errors.at_bound))
+    at_bound = tuple(parameters.names[j] for j in np.flatnonzero(bound))
     return FitResult(
         params=parameters.merge(theta),
-        stderr=parameters.split(slopes * np.sqrt(np.diag(errors.covariance))),
-        interval95=parameters.split(interval),
-        quantile=parameters.split(errors.quantile),
-        covariance=errors.covariance * np.outer(slopes, slopes),
-        covariance_plain=errors.plain * np.outer(slopes, slopes),
+        stderr=parameters.split(slopes * errors),
+        interval95=parameters.split(np.stack([*map(parameters.values, ends)], axis=-1)),
+        quantile=parameters.split(bars.quantile),
+        covariance=bars.covariance * np.outer(slopes, slopes),
+        covariance_plain=bars.plain * np.outer(slopes, slopes),
         names=parameters.names,
         cost=float(end.cost),
         dof=joint.samples + objective.priors.count - joint.size,
         converged=bool(end.status > 0 and finite),
         message=_message(search, trajectories, finite, at_bound, null),
-        error_bars=errors.explanation,
-        form=errors.form,
+        error_bars=bars.explanation,
+        form=bars.form,
         unidentifiable=[in_values(objective, direction, theta) for direction in null.directions],
         at_bound=at_bound,
         residuals=tuple(a.r for a in at),
@@ -356,20 +343,34 @@ def estimate(objective: Objective, search: Outcome) -> FitResult:
         start_costs=search.costs,
         iterations=int(end.njev),
         hints=hints(objective, theta, null.directions, trajectories),
-        effective_samples=errors.effective,
-        prediction_errors=errors.prediction_errors,
+        effective_samples=bars.effective,
+        prediction_errors=predicted,
         recordings=tuple(run.digest for run in joint.runs),
         objective=objective.started_at(theta),
     )
 
 
+def _bars(runs: Sequence[LinearisedRun], prior: NDArray, keep: NDArray) -> tuple[ErrorBars, tuple[float, ...]]:
+    """Error bars of all P parameters, zero but for those to `keep` (P,), and how well each run is predicted."""
+    P, normal = keep.size, float(ndtri(0.975))
+    whole = np.zeros((2, P, P)), np.full(P, normal)
+    if not keep.any():
+        told = "none: the data determine no parameter"
+        return ErrorBars(*whole[0], whole[1], "none", told, 0.0, np.zeros(P)), ()
+    fit = LinearisedFit.of(runs, prior, keep)
+    bars = error_bars(fit)
+    for matrix, part in zip(whole[0], (bars.covariance, bars.plain), strict=True):
+        matrix[np.ix_(keep, keep)] = part
+    whole[1][keep] = bars.quantile
+    return replace(bars, covariance=whole[0][0], plain=whole[0][1], quantile=whole[1]), prediction_errors(fit)
+
+
 def _seen_from_inside(objective: Objective, theta: NDArray, at: list, jacobian: NDArray, trajectories: tuple):
     """Runs and Jacobian with a secant where a parameter has no effect at the estimate, but has elsewhere in its bounds.
 
-    A restitution that comes out as zero has none: bodies that stick stay together for all values near it. Nor has one
-    so small that the rebound is over before the next sample. That is an estimate whose interval ends somewhere, and not
-    a parameter that the data cannot see. A friction with which all contacts grip is left out: it is such a parameter,
-    since all larger ones do the same, and has a lower bound only (`intervals.widened`).
+    A restitution of zero has none: bodies that stick stay together for all values near it. Its interval ends somewhere
+    nevertheless. A friction with which all contacts grip is left out: all larger ones do the same, and it has a lower
+    bound only (`intervals.widened`).
     """
     joint, parameters = objective.joint, objective.parameters
     width = parameters.high - parameters.low
@@ -399,56 +400,14 @@ def _seen_from_inside(objective: Objective, theta: NDArray, at: list, jacobian: 
 
 
 def _secant(here: NDArray, there: NDArray, step: float) -> NDArray:
-    """(there - here) / step, zero where a sample is missing or a simulation is not finite."""
     finite = np.isfinite(here) & np.isfinite(there)
     return (np.where(finite, there, 0.0) - np.where(finite, here, 0.0)) / step
 
 
 def _into(x: float, low: float, high: float) -> list[float]:
-    """Steps from x into an interval: short ones first, first to the side where there is more of it."""
     side = 1.0 if x - low <= high - x else -1.0
     steps = [sign * part * (high - low) for part in (0.01, 0.03, 0.1, 0.3) for sign in (side, -side)]
     return [step for step in steps if low <= x + step <= high]
-
-
-class _Errors:
-    """Error bars of all P parameters, from those of the ones that the data determine and that are not at a bound."""
-
-    def __init__(
-        self,
-        runs: list[LinearisedRun],
-        null: NullSpace,
-        end: OptimizeResult,
-        parameters: FreeParameters,
-        prior: NDArray,
-    ):
-        P, self.prior = end.x.size, prior
-        self.covariance, self.plain = np.zeros((P, P)), np.zeros((P, P))
-        self.quantile = np.full(P, ndtri(0.975))
-        self.form, self.explanation = "none", "none: the data determine no parameter"
-        self.effective, self.prediction_errors = 0.0, ()
-        self._fill(runs, ~null.redundant)
-        unbounded = np.sqrt(np.diag(self.covariance))
-        self.at_bound = _at_bound(end, parameters, unbounded) & ~null.unidentifiable
-        if self.at_bound.any():
-            held = [np.where(self.at_bound, np.diag(matrix), 0.0) for matrix in (self.covariance, self.plain)]
-            self.covariance[:], self.plain[:] = np.diag(held[0]), np.diag(held[1])
-            self._fill(runs, ~null.redundant & ~self.at_bound)
-        for matrix in (self.covariance, self.plain):
-            matrix[null.unidentifiable, :] = 0.0
-            matrix[:, null.unidentifiable] = 0.0
-            matrix[null.unidentifiable, null.unidentifiable] = np.inf
-
-    def _fill(self, runs: list[LinearisedRun], keep: NDArray) -> None:
-        if not keep.any():
-            return
-        fit = LinearisedFit.of(runs, self.prior, keep)
-        bars = error_bars(fit)
-        self.covariance[np.ix_(keep, keep)] = bars.covariance
-        self.plain[np.ix_(keep, keep)] = bars.plain
-        self.quantile[keep] = bars.quantile
-        self.form, self.explanation, self.effective = bars.form, bars.explanation, bars.effective
-        self.prediction_errors = prediction_errors(fit)
 
 
 def _at_bound(end: OptimizeResult, parameters: FreeParameters, stderr: NDArray) -> NDArray:
@@ -487,9 +446,6 @@ def _message(search: Outcome, trajectories, finite: bool, at_bound: tuple[str, .
     if at_bound:
         parts.append(f"at a bound: {', '.join(at_bound)}")
     if null.directions:
-        parts.append(f"the data cannot see {len(null.directions)} direction(s): {', '.join(_involved(null))}")
+        involved = ", ".join(dict.fromkeys(name for direction in null.directions for name in direction))
+        parts.append(f"the data cannot see {len(null.directions)} direction(s): {involved}")
     return "; ".join(parts)
-
-
-def _involved(null: NullSpace) -> list[str]:
-    return list(dict.fromkeys(name for direction in null.directions for name in direction))

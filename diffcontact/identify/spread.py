@@ -159,7 +159,6 @@ def _condition(name: str, conditions: Any, n: int) -> NDArray:
 
 
 def _alone(X: NDArray) -> int | None:
-    """The first column that those before it make up for; None where there is none."""
     R = np.linalg.qr(X, mode="r")
     small = np.flatnonzero(np.abs(np.diag(R)) < _OWN * np.linalg.norm(X, axis=0))
     return int(small[0]) if small.size else None
@@ -190,8 +189,10 @@ def _likeliest(y: NDArray, s: NDArray, X: NDArray) -> float:
 
 
 def _root(level: float, y: NDArray, s: NDArray, X: NDArray) -> float:
-    """tau^2 at which Q is `level`; 0 where it is less without any spread, since Q falls with tau."""
-    excess = lambda tau2: _weighted(tau2, y, s, X)[2] - level  # noqa: E731
+
+    def excess(tau2: float) -> float:
+        return _weighted(tau2, y, s, X)[2] - level
+
     if excess(0.0) <= 0:
         return 0.0
     widest = float(np.sum((y - y.mean()) ** 2)) / level + _TINY

@@ -19,10 +19,10 @@ from diffcontact.host.progress import stage
 from diffcontact.host.versions import versions
 from diffcontact.identify import FitResult, Spread, spread
 from diffcontact.identify.spread import Value, one_recording_twice
-from diffcontact.identify.table import INTERVAL, table_cells
 from diffcontact.identify.verdict.verdict import NO, YES
 from diffcontact.report import Estimate, Numbers, Report
 from diffcontact.report.content import short
+from diffcontact.report.table import INTERVAL, table_cells
 from diffcontact.scene.parameters import Parameter
 from diffcontact.scene.study import Study
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from diffcontact.identify.least_squares import inverse, without
 from diffcontact.identify.linearised import LinearisedFit, LinearisedRun
+from diffcontact.numerics.least_squares import inverse, without
 
 N, P = 60, 3
 

@@ -1,10 +1,8 @@
 """Candidates of an experiment: their simulation with exact Jacobians, and what each would give.
 
-A candidate is a setting of the controls together with a draw of what is not yet known. All have the same length when
-compiled: shorter records are continued by samples that follow each other at once and are not measured.
-
-Where another impact comes in, or two change places, the information of an experiment jumps. No slope leads from one
-side of such a jump to the other. So every candidate is simulated.
+Where another impact comes in, or two change places, the information of an experiment jumps, so every candidate is
+simulated. All have the same length when compiled: shorter records are continued by samples that follow each other at
+once and are not measured.
 
 A setting is a dictionary control -> value. A control is a parameter of the problem (a height of fall, an angle), an
 element of one (`u0[1]`), or one of four that every recording has:
@@ -32,12 +30,12 @@ from numpy.typing import NDArray
 
 from diffcontact.arguments import is_count, placed
 from diffcontact.host.messages import did_you_mean
-from diffcontact.identify.experiment.fisher import Evidence, Noise, criterion_value, projected
+from diffcontact.identify.experiment.fisher import Evidence, Noise, criterion_value
 from diffcontact.identify.problem.joint_residual import Run
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.parameters import Interval
 from diffcontact.identify.problem.precision import enough, negligible_columns
-from diffcontact.identify.problem.residual import Samples, residual
+from diffcontact.identify.problem.residual import Samples, evaluate, residual
 from diffcontact.numerics.compilation import jit_fast_compile
 from diffcontact.numerics.devices import side_by_side
 from diffcontact.status import Status
@@ -88,22 +86,26 @@ class Controls:
         continuous, choices = {}, {}
         for name, domain in controls.items():
             if name not in elements and name not in RECORDING:
-                raise ValueError(
-                    f"design(controls): no parameter {name!r}; {did_you_mean(name, [*elements, *RECORDING])}"
-                )
+                known = did_you_mean(name, [*elements, *RECORDING])
+                raise ValueError(f"design(controls): no parameter {name!r}; {known}")
+            shape, of_time = elements.get(name, ()), name in (FRAME_RATE, DURATION)
             if isinstance(domain, Interval) and name == RUNS:
-                choices[name] = tuple(range(int(np.ceil(domain.low)), int(np.floor(domain.high)) + 1))
-            elif isinstance(domain, Interval) and name != CHANNELS:
-                continuous[name] = _finite(name, domain, elements.get(name, ()))
+                domain = range(int(np.ceil(domain.low)), int(np.floor(domain.high)) + 1)
+            if isinstance(domain, Interval) and name != CHANNELS:
+                if shape or np.ndim(domain.low) or np.ndim(domain.high):
+                    told = f"{name!r} has shape {shape}; expected its elements, as '{name}[0]'"
+                    raise ValueError(f"design(controls): {told}")
+                if not (np.isfinite(domain.low) and np.isfinite(domain.high)):
+                    raise ValueError(f"design(controls): {name!r} is {domain}, expected finite bounds")
+                if of_time and not domain.low > 0 and name not in elements:
+                    raise ValueError(f"design(controls): {name!r} is {domain}, expected low above 0")
+                continuous[name] = domain
             elif isinstance(domain, Sequence | np.ndarray) and len(domain) > 0 and not isinstance(domain, str):
                 choices[name] = tuple(domain)
+                for value in domain:
+                    _require_possible(name, value, shape, channels)
             else:
                 raise ValueError(f"design(controls): {name!r} is {domain!r}, expected an Interval or a list of values")
-        for name, values in choices.items():
-            _require_values(name, values, elements.get(name, ()), channels)
-        for name in (FRAME_RATE, DURATION):
-            if name in continuous and not continuous[name].low > 0 and name not in elements:
-                raise ValueError(f"design(controls): {name!r} is {continuous[name]}, expected low above 0")
         return cls(continuous, choices, cost, float(budget))
 
     @property
@@ -113,17 +115,6 @@ class Controls:
     def price(self, setting: Setting) -> float:
         """What a setting costs."""
         return 0.0 if self.cost is None else float(self.cost(setting))
-
-    def affordable(self, setting: Setting) -> bool:
-        return self.price(setting) <= self.budget
-
-    def at(self, places: NDArray, chosen: Mapping[str, Any]) -> Setting:
-        """The setting at places (c,) in the unit cube of the continuous controls, with these choices."""
-        setting = {}
-        for (name, domain), x in zip(self.continuous.items(), places, strict=True):
-            low, high = float(domain.low), float(domain.high)
-            setting[name] = float(low * (high / low) ** x) if domain.log else float(low + (high - low) * x)
-        return setting | dict(chosen)
 
     def scan(self, candidates: int, seed: int) -> list[Setting]:
         """About so many settings, spread over all that is possible: a grid, or a Sobol set in many dimensions.
@@ -142,30 +133,28 @@ class Controls:
             places = np.atleast_2d(qmc.Sobol(count, rng=seed).random_base2(max(int(np.log2(each)), 1)))
         else:
             places = np.array(list(product(np.linspace(0.0, 1.0, max(a_side, 2)), repeat=count)))
-        return [self.at(place, choice) for place in places for choice in chosen]
+
+        def value(domain: Interval, x: float) -> float:
+            low, high = float(domain.low), float(domain.high)
+            return float(low * (high / low) ** x if domain.log else low + (high - low) * x)
+
+        axes = self.continuous.items()
+        found = [{name: value(one, x) for (name, one), x in zip(axes, place, strict=True)} for place in places]
+        return [setting | choice for setting in found for choice in chosen]
 
 
-def _finite(name: str, domain: Interval, shape: tuple[int, ...]) -> Interval:
-    if shape or np.ndim(domain.low) or np.ndim(domain.high):
-        raise ValueError(f"design(controls): {name!r} has shape {shape}; expected its elements, as '{name}[0]'")
-    if not (np.isfinite(domain.low) and np.isfinite(domain.high)):
-        raise ValueError(f"design(controls): {name!r} is {domain}, expected finite bounds")
-    return domain
-
-
-def _require_values(name: str, values: tuple, shape: tuple[int, ...], channels: int) -> None:
-    for value in values:
-        if name == CHANNELS:
-            right = len(value) > 0 and all(is_count(k, 0) and k < channels for k in value)
-            expected = f"tuples of channels from 0 to {channels - 1}"
-        elif name == RUNS:
-            right, expected = is_count(value, 1), "whole numbers of at least 1"
-        else:
-            array = np.asarray(value, float)
-            right, expected = array.shape == shape and bool(np.all(np.isfinite(array))), f"finite, of shape {shape}"
-            right = right and (name not in (FRAME_RATE, DURATION) or bool(np.all(array > 0)))
-        if not right:
-            raise ValueError(f"design(controls): {name!r} has a value {value!r}, expected {expected}")
+def _require_possible(name: str, value: Any, shape: tuple[int, ...], channels: int) -> None:
+    if name == CHANNELS:
+        right = len(value) > 0 and all(is_count(k, 0) and k < channels for k in value)
+        expected = f"tuples of channels from 0 to {channels - 1}"
+    elif name == RUNS:
+        right, expected = is_count(value, 1), "whole numbers of at least 1"
+    else:
+        array = np.asarray(value, float)
+        right, expected = array.shape == shape and bool(np.all(np.isfinite(array))), f"finite, of shape {shape}"
+        right = right and (name not in (FRAME_RATE, DURATION) or bool(np.all(array > 0)))
+    if not right:
+        raise ValueError(f"design(controls): {name!r} has a value {value!r}, expected {expected}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,28 +213,16 @@ class NextRun:
         """All parameters of the run: those of theta (P,), with what the controls set."""
         parameters = self.objective.parameters
         params = {**parameters.params, **parameters.split(parameters.values(theta))}
-        for name, value in setting.items():
-            if name not in self.elements:
-                continue
+        for name in (name for name in setting if name in self.elements):
             parameter, at = self.elements[name]
-            if at is None:
-                params[parameter] = np.asarray(value, float)
-            else:
-                params[parameter] = np.array(params[parameter], float)
-                params[parameter][at] = value
+            changed = np.array(setting[name] if at is None else params[parameter], float)
+            if at is not None:
+                changed[at] = setting[name]
+            params[parameter] = changed
         return params
 
-    def theta(self, setting: Setting, theta: NDArray) -> NDArray:
-        """(P,) the free parameters of a setting."""
-        params, parameters = self.params(setting, theta), self.objective.parameters
-        values = np.concatenate([np.ravel(np.asarray(params[block.name], float)) for block in parameters.view])
-        return np.where(parameters.log, np.log(np.where(parameters.log, values, 1.0)), values)
-
     def seen(self, settings: Sequence[Setting], thetas: Sequence[NDArray], length: int) -> list[Seen]:
-        """What each candidate would show, of what it sets and of what is taken for the truth (P,).
-
-        All records are continued to `length`, at least that of the longest.
-        """
+        """What each candidate would show, of what it sets and of what is taken for the truth (P,); see `Record`."""
         records = [self.record(setting) for setting in settings]
         lanes = [
             self._numbers(setting, theta, record, length)
@@ -265,8 +242,10 @@ class NextRun:
 
     def _numbers(self, setting: Setting, theta: NDArray, record: Record, length: int):
         """z, what is not free, and the samples of one candidate."""
-        params, z = self.params(setting, theta), self.theta(setting, theta)
-        free = {block.name for block in self.objective.parameters.view}
+        params, parameters = self.params(setting, theta), self.objective.parameters
+        free = [block.name for block in parameters.view]
+        z = np.concatenate([np.ravel(np.asarray(params[name], float)) for name in free])
+        z = np.where(parameters.log, np.log(np.where(parameters.log, z, 1.0)), z)
         fixed = {
             name: jax.tree.map(np.asarray, value, is_leaf=lambda part: isinstance(part, list | tuple))
             for name, value in params.items()
@@ -322,18 +301,11 @@ class NextRun:
             if self.run.model.impacts:
                 arrays = (array[:, :-1] for array in (samples.values, samples.sigma, samples.present))
                 samples = Samples(samples.times, *arrays)
-            model = replace(self.run.model, substeps=1, impacts=0, heard=None)
-
-            def run(number, model=model, z=z, fixed=fixed, samples=samples):
-                return _simulate(model, z, fixed, samples, jnp.array(number))
-
-            most = max(most, enough(run, most)[0])
+            of = replace(self.run.model, substeps=1, impacts=0, heard=None), z, fixed, samples
+            most = max(most, enough(lambda number, of=of: evaluate(*of, jnp.array(number)), most)[0])
         other = NextRun(self.objective, self.elements)
         other.run = replace(self.run, model=replace(self.run.model, substeps=most))
         return other
-
-
-_simulate = jit_fast_compile(residual, static=("model",))
 
 
 @partial(jit_fast_compile, static=("model",))
@@ -352,7 +324,6 @@ def _look(model, z, fixed, samples):
 
 
 def _order(impulse: NDArray) -> tuple[int, ...]:
-    """The contacts that push in an interval and did not in the one before, interval by interval."""
     pushes = np.nan_to_num(np.asarray(impulse, float)).reshape(len(impulse), -1) > 0
     strikes = pushes & ~np.vstack([np.zeros((1, pushes.shape[1]), bool), pushes[:-1]])
     return tuple(int(contact) for contact in np.nonzero(strikes)[1])
@@ -422,15 +393,13 @@ class Question:
     def covariance(self, seen: Seen | None, runs: int) -> NDArray:
         """(t, t) of what is sought after so many runs that show the same; without any, as it is known now."""
         among = (np.cumsum(self.shared) - 1)[self.sought]
-        p = int(self.shared.sum())
         first = np.diag(self.prior[self.shared])
         total = self.known or Evidence(first, first)
         if seen is not None:
             J, own = seen.J.reshape(-1, seen.J.shape[2]), np.diag(np.where(self.shared, 0.0, self.prior))
             score = self.noise.score(seen.J, seen.spacing) + own
-            one = projected(J.T @ J + own, score, self.shared).scattered(self.noise.scatter[self.shared])
+            one = Evidence(J.T @ J + own, score).of(self.shared).scattered(self.noise.scatter[self.shared])
             total = total + one * runs
-        assert total.curvature.shape == (p, p)
         slopes = self.slopes[self.sought]
         return total.covariance()[np.ix_(among, among)] * np.outer(slopes, slopes)
 
@@ -451,7 +420,7 @@ class Scan:
 def scan(run: NextRun, controls: Controls, question: Question, candidates: int, seed: int) -> Scan:
     """Simulate about `candidates` settings, in steps that are short enough for the best of them."""
     settings = controls.scan(candidates, seed)
-    affordable = [setting for setting in settings if controls.affordable(setting)]
+    affordable = [setting for setting in settings if controls.price(setting) <= controls.budget]
     distinct = list({_key(setting): setting for setting in affordable}.values())
     while True:
         default, *tried = _candidates(run, controls, question, [{}, *distinct])

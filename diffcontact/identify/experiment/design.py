@@ -1,10 +1,7 @@
-"""What a search for the next experiment returns: a sentence, a table, a picture.
-
-What to do in the next experiment, so that chosen parameters become as certain as possible.
+r"""What to do in the next experiment, so that chosen parameters become as certain as possible.
 
 Of each candidate the run is simulated with its exact derivatives J, and the error bars that a fit of it would have
-follow without a fit (`fisher`): Fisher's information J^T Sigma^-1 J where the noise is white, with each run's own
-parameters projected out, and the error bars of least squares where it is correlated.
+follow without a fit (`fisher`).
 """
 
 from __future__ import annotations
@@ -19,8 +16,8 @@ from scipy.special import ndtri
 
 from diffcontact.identify.estimate import finite_or_none
 from diffcontact.identify.experiment.candidates import CHANNELS, DURATION, FRAME_RATE, RUNS, Candidate, Setting
-from diffcontact.identify.table import aligned
 from diffcontact.identify.verdict.texts import listed
+from diffcontact.report.table import aligned
 from diffcontact.status import Status
 
 if TYPE_CHECKING:
@@ -35,7 +32,7 @@ from diffcontact.host.messages import did_you_mean
 from diffcontact.host.progress import stage
 from diffcontact.identify.estimate import resumed
 from diffcontact.identify.experiment.candidates import Controls, Cost, NextRun, Question, scan
-from diffcontact.identify.experiment.fisher import CRITERIA, as_found, evidence_of, stated
+from diffcontact.identify.experiment.fisher import CRITERIA, Noise, as_found, evidence_of
 from diffcontact.identify.identifiable import hints, null_space
 from diffcontact.identify.intervals.posterior import Posterior
 from diffcontact.identify.problem.objective import Objective
@@ -43,9 +40,8 @@ from diffcontact.identify.problem.observations import Problem
 from diffcontact.identify.problem.parameters import Domain, FreeParameters, Interval, Normal, Tie
 from diffcontact.identify.result import FitResult
 
-_ROWS = 10
-# Below it nobody would change a thing.
-_BETTER = 1.1
+# Candidates in the table, and the gain below which nobody would change a thing.
+_ROWS, _BETTER = 10, 1.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,26 +100,26 @@ class Design:
             time: unit of times.
         """
 
-        def factor(name):
+        def unit(name):
             return units.get(name, units.get(name.partition("[")[0], ("", 1.0)))
 
-        def part(name, value):
-            return value if factor(name)[1] == 1.0 else np.asarray(value)[()] / factor(name)[1]
+        def parts(values):
+            return {
+                name: v if unit(name)[1] == 1.0 else np.asarray(v)[()] / unit(name)[1] for name, v in values.items()
+            }
 
         def whole(one):
-            setting = {name: part(name, value) for name, value in one.setting.items()}
-            return replace(one, setting=setting, stderr={name: part(name, e) for name, e in one.stderr.items()})
+            return replace(one, setting=parts(one.setting), stderr=parts(one.stderr))
 
-        # The same object stays the best one.
-        again = {id(one): whole(one) for one in (self.default, *self.candidates)}
         names = {*self.sought, *(name for one in self.candidates[:1] for name in one.setting)}
-        known = {name: factor(name)[0] for name in names if factor(name)[0] not in ("", "1")}
+        known = {name: unit(name)[0] for name in names if unit(name)[0] not in ("", "1")}
+        candidates = tuple(map(whole, self.candidates))
         return replace(
             self,
-            best=None if self.best is None else again[id(self.best)],
-            default=again[id(self.default)],
-            candidates=tuple(again[id(one)] for one in self.candidates),
-            now={name: part(name, error) for name, error in self.now.items()},
+            best=None if self.best is None else candidates[self.candidates.index(self.best)],
+            default=whole(self.default),
+            candidates=candidates,
+            now=parts(self.now),
             units={FRAME_RATE: f"samples/{time}", DURATION: time, **known},
         )
 
@@ -149,29 +145,15 @@ class Design:
     def table(self) -> str:
         """What the best ten candidates would give, and the default."""
         shown = [one for one in self.candidates if one.eligible][:_ROWS]
-        names = list(shown[0].setting) if shown else []
-        priced = any(one.cost for one in shown)
-        head = [
-            "",
-            *names,
-            *(f"stderr {name}" for name in self.sought),
-            "gain",
-            *(["cost"] if priced else []),
-            "impacts",
-        ]
-        cells = [head]
+        names, priced = list(shown[0].setting) if shown else [], any(one.cost for one in shown)
+        errors = [f"stderr {name}" for name in self.sought]
+        cells = [["", *names, *errors, "gain", *(["cost"] if priced else []), "impacts"]]
         for label, one in [*((str(i + 1), one) for i, one in enumerate(shown)), ("as it was", self.default)]:
-            gain = self.gain(one)
-            cells.append(
-                [
-                    label,
-                    *(_number(one.setting.get(name, "")) for name in names),
-                    *(f"{one.stderr[name]:.3g}" for name in self.sought),
-                    f"{gain:.3g}" if np.isfinite(gain) else "",
-                    *([f"{one.cost:.4g}"] if priced else []),
-                    str(len(one.order)),
-                ]
-            )
+            settings = [_number(one.setting.get(name, "")) for name in names]
+            errors = [f"{one.stderr[name]:.3g}" for name in self.sought]
+            gain = f"{self.gain(one):.3g}" if np.isfinite(self.gain(one)) else ""
+            price = [f"{one.cost:.4g}"] if priced else []
+            cells.append([label, *settings, *errors, gain, *price, str(len(one.order))])
         return aligned(cells)
 
     @property
@@ -237,42 +219,38 @@ class Design:
                 self._panel(panel, sought, control)
             row[0].set_ylabel(f"standard error of {sought}")
         for panel, control in zip(axes[-1], controls, strict=True):
-            panel.set_xlabel(
-                " ".join(filter(None, (control, f"[{self.units[control]}]" if control in self.units else "")))
-            )
+            panel.set_xlabel(f"{control} [{self.units[control]}]" if control in self.units else control)
         handles, labels = axes[0, 0].get_legend_handles_labels()
         title = "colours: how many impacts are seen"
         figure.legend(handles, labels, title=title, loc="outside upper center", ncols=4, frameon=False)
         return figure
 
     def _panel(self, axes: Any, sought: str, control: str) -> None:
-        good = [one for one in self.candidates if one.eligible]
-        places = {repr(one.setting[control]): i for i, one in enumerate(self.candidates)}
-        numbers = all(np.ndim(one.setting[control]) == 0 for one in self.candidates)
+        values = [one.setting[control] for one in self.candidates]
+        numbers, places = all(np.ndim(value) == 0 for value in values), list(dict.fromkeys(map(repr, values)))
 
         def x(one: Candidate) -> float:
-            return float(one.setting[control]) if numbers else list(places).index(repr(one.setting[control]))
+            return float(one.setting[control]) if numbers else places.index(repr(one.setting[control]))
 
-        orders = {order: i for i, order in enumerate(sorted({len(one.order) for one in good}))}
-        colours = [f"C{orders[len(one.order)] % 10}" for one in good]
+        good = [one for one in self.candidates if one.eligible]
+        counts = sorted({len(one.order) for one in good})
+        colours = [f"C{counts.index(len(one.order)) % 10}" for one in good]
         axes.scatter([x(one) for one in good], [one.stderr[sought] for one in good], s=12, c=colours, lw=0)
-        out = [one for one in self.candidates if one.status != Status.OK]
-        if out:
+        if out := [x(one) for one in self.candidates if one.status != Status.OK]:
             bottom = axes.get_xaxis_transform()
-            axes.plot([x(one) for one in out], [0.02] * len(out), "kx", ms=4, transform=bottom, label="status not 0")
+            axes.plot(out, [0.02] * len(out), "kx", ms=4, transform=bottom, label="status not 0")
         if np.isfinite(self.default.stderr[sought]):
             axes.axhline(self.default.stderr[sought], color="0.4", lw=1, ls="--", label="as it was")
         if self.best is not None:
             axes.plot(x(self.best), self.best.stderr[sought], "*", ms=14, mfc="none", mec="k", label="best")
         axes.set_yscale("log")
         if not numbers:
-            axes.set_xticks(range(len(places)), list(places))
+            axes.set_xticks(range(len(places)), places)
 
     def _unit(self, name: str) -> str:
         return f" {self.units[name]}" if name in self.units else ""
 
     def _said(self, setting: Setting) -> str:
-        """A setting in words."""
         parts = []
         for name, value in setting.items():
             if name == RUNS:
@@ -280,10 +258,8 @@ class Design:
             elif name == CHANNELS:
                 parts.append(f"channel{'s' if len(value) > 1 else ''} {listed([str(k) for k in value])}")
             else:
-                equals = " " if name in (FRAME_RATE, DURATION) else " = "
-                parts.append(
-                    f"{name.replace('_', ' ') if equals == ' ' else name}{equals}{_number(value)}{self._unit(name)}"
-                )
+                named = name.replace("_", " ") if name in (FRAME_RATE, DURATION) else f"{name} ="
+                parts.append(f"{named} {_number(value)}{self._unit(name)}")
         return ", ".join(parts)
 
 
@@ -377,7 +353,7 @@ def design(
     if not is_count(candidates, 1) or not is_count(draws, 1):
         raise ValueError(f"design(candidates, draws): {candidates!r}, {draws!r}, expected integers of at least 1")
     one = _single(problems, params, free, like)
-    objective = Objective.of(*one, priors=_shared_priors(priors, problems, params, like), tied=tied)
+    objective = Objective.of(*one, priors=_priors_of_run(priors, problems[0].per_run, params, like), tied=tied)
     elements = _elements(objective.parameters)
     if late := [name for name in controls if name in elements and elements[name][0] in (tied or {})]:
         raise ValueError(f"design(controls): {late[0]!r} is tied, so it follows from others; expected those")
@@ -411,10 +387,8 @@ def _single(problems: Sequence[Problem], params, free, like: int) -> tuple[Probl
     """The run that is varied, with the parameters and domains that are its own."""
     own = set(problems[0].per_run)
 
-    def of_run(value):
-        return jax.tree.map(
-            lambda leaf: np.asarray(leaf)[like], value, is_leaf=lambda part: isinstance(part, list | tuple)
-        )
+    def is_leaf(part):
+        return isinstance(part, list | tuple)
 
     def domain(name, one):
         shape = np.shape(params.get(name))
@@ -422,19 +396,15 @@ def _single(problems: Sequence[Problem], params, free, like: int) -> tuple[Probl
             return one
         return replace(one, low=np.broadcast_to(one.low, shape)[like], high=np.broadcast_to(one.high, shape)[like])
 
-    return (
-        replace(problems[like], per_run=()),
-        {name: of_run(value) if name in own else value for name, value in params.items()},
-        {name: domain(name, one) for name, one in free.items()},
-    )
+    of_run = {name: value for name, value in params.items() if name in own}
+    of_run = jax.tree.map(lambda leaf: np.asarray(leaf)[like], of_run, is_leaf=is_leaf)
+    domains = {name: domain(name, one) for name, one in free.items()}
+    return replace(problems[like], per_run=()), {**params, **of_run}, domains
 
 
-def _shared_priors(
-    priors: Mapping[str, Normal] | None, problems: Sequence[Problem], params: Mapping[str, Any], like: int
-):
-    """The priors of one run."""
-    own = set(problems[0].per_run)
-
+def _priors_of_run(
+    priors: Mapping[str, Normal] | None, own: Sequence[str], params: Mapping[str, Any], like: int
+) -> dict[str, Normal]:
     def pick(part, name):
         # As a fit has it: of whatever shape, it stands for the values of all runs.
         return np.broadcast_to(part, np.shape(params[name]))[like]
@@ -462,11 +432,15 @@ def _question(objective, run, controls, per_run, target, criterion, after, over,
     parameters: FreeParameters = objective.parameters
     if after is not None:
         resumed(after, "design")
-    set_by_hand = {run.elements[name][0] for name in controls.names if name in run.elements}
+    # The parameter that each element of theta belongs to.
+    owners = [block.name for block in parameters.view for _ in range(block.size)]
+    theirs = np.isin(owners, [*per_run])
     alone = after is None and max(controls.choices.get(RUNS, (1,))) == 1
-    own = np.zeros(parameters.start.size, bool) if alone else _own(objective, per_run | set_by_hand)
-    owners = _owners(parameters)
-    theirs = np.array([name in per_run for name in owners]) if alone else own
+    own = np.zeros(theirs.size, bool)
+    if not alone:
+        # Each run's own is what is said to be, what is set, and whatever its initial state depends on.
+        set_by_hand = [run.elements[name][0] for name in controls.names if name in run.elements]
+        own = theirs = theirs | np.isin(owners, set_by_hand) | run.run.moves_the_start(parameters.start)
     if target is None:
         sought = np.flatnonzero(~theirs) if not theirs.all() else np.arange(own.size)
     else:
@@ -480,82 +454,61 @@ def _question(objective, run, controls, per_run, target, criterion, after, over,
     if criterion not in CRITERIA or (criterion == "one" and sought.size > 1):
         expected = "'D' or 'A' for several" if criterion == "one" else ", ".join(map(repr, CRITERIA))
         raise ValueError(f"design(criterion): {criterion!r}, expected {expected}")
-    names = tuple(np.array(parameters.names)[~own])
-    P, k = parameters.start.size, objective.joint.runs[0].present.shape[1]
-    noise = stated(k, P) if after is None else as_found(after, like, parameters.names)
-    values = parameters.values(parameters.start)
+    channels, values = run.run.present.shape[1], parameters.values(parameters.start)
+    white = Noise((), np.eye(channels), 1.0, np.zeros(own.size))
     return Question(
         names=parameters.names,
         sought=sought,
         shared=~own,
         thetas=_draws(parameters, own, after, over, draws, seed),
-        known=None if after is None else evidence_of(after, names),
+        known=None if after is None else evidence_of(after, tuple(np.array(parameters.names)[~own])),
         prior=objective.priors.information(parameters.start),
-        noise=noise,
+        noise=white if after is None else as_found(after, like, parameters.names),
         criterion=criterion,
         scales=np.where(values == 0, 1.0, np.abs(values))[sought],
         slopes=parameters.slopes(parameters.start),
     )
 
 
-def _owners(parameters: FreeParameters) -> list[str]:
-    """(P,) the parameter that each element of theta belongs to."""
-    return [block.name for block in parameters.view for _ in range(block.size)]
-
-
-def _own(objective: Objective, names: set[str]) -> NDArray:
-    """(P,) what each run has for itself: what is said to be, what is set, and whatever its initial state depends on."""
-    run, parameters = objective.joint.runs[0], objective.parameters
-    moves = run.beginning(parameters.start).slopes
-    moved = np.any([np.any(np.asarray(part) != 0, axis=tuple(range(part.ndim - 1))) for part in moves], axis=0)
-    return moved | np.array([owner in names for owner in _owners(parameters)])
-
-
 def _sought(targets: Sequence[str], parameters: FreeParameters, owners: Sequence[str]) -> NDArray:
-    found = []
+    found: dict[int, None] = {}
     for target in targets:
         here = [j for j, name in enumerate(parameters.names) if target in (name, owners[j])]
         if not here:
             known = did_you_mean(target, [*parameters.free, *parameters.names])
             raise ValueError(f"design(target): no free parameter {target!r}; {known}")
-        found += here
-    return np.array(list(dict.fromkeys(found)), int)
+        found |= dict.fromkeys(here)
+    return np.array([*found], int)
 
 
 def _draws(parameters: FreeParameters, own: NDArray, after, over, draws: int, seed: int) -> NDArray:
     """(D, P) the given values first, then draws of what runs share, within the bounds."""
     start, rng = parameters.start, np.random.default_rng(seed)
-    thetas = [start]
+    source = after if over is None else over
+    if source is None:
+        return start[None]
+    names, log = source.names, parameters.log
+    mine = np.array([j for j, name in enumerate(parameters.names) if not own[j] and name in names], int)
+    there = np.array([names.index(parameters.names[j]) for j in mine], int)
     if over is not None:
-        flat = over.draws.reshape(-1, len(over.names))
-        here = [(j, over.names.index(name)) for j, name in enumerate(parameters.names) if name in over.names]
-        for row in flat[rng.choice(len(flat), draws - 1, replace=len(flat) < draws)]:
-            theta = start.copy()
-            for j, column in here:
-                if not own[j]:
-                    theta[j] = np.log(row[column]) if parameters.log[j] else row[column]
-            thetas.append(theta)
-    elif after is not None:
-        variance = np.diag(after.covariance)
-        here = [
-            (j, after.names.index(name))
-            for j, name in enumerate(parameters.names)
-            if not own[j] and name in after.names and np.isfinite(variance[after.names.index(name)])
-        ]
-        mine, there = (np.array([pair[side] for pair in here], int) for side in (0, 1))
+        flat = over.draws.reshape(-1, len(names))
+        values = flat[rng.choice(len(flat), draws - 1, replace=len(flat) < draws)][:, there]
+        drawn = np.where(log[mine], np.log(np.where(log[mine], values, 1.0)), values)
+    else:
+        finite = np.isfinite(np.diag(after.covariance))[there]
+        mine, there = mine[finite], there[finite]
         values, vectors = np.linalg.eigh(after.covariance[np.ix_(there, there)])
         root = vectors * np.sqrt(np.maximum(values, 0.0)) / parameters.slopes(start)[mine][:, None]
-        for _ in range((draws - 1) // 2):
-            move = root @ rng.normal(size=mine.size)
-            for side in (1.0, -1.0):
-                theta = start.copy()
-                theta[mine] = np.clip(start[mine] + side * move, parameters.low[mine], parameters.high[mine])
-                thetas.append(theta)
-    return np.stack(thetas)
+        moves = [root @ rng.normal(size=mine.size) for _ in range((draws - 1) // 2)]
+        drawn = start[mine] + np.reshape([side * move for move in moves for side in (1.0, -1.0)], (-1, mine.size))
+        drawn = np.clip(drawn, parameters.low[mine], parameters.high[mine])
+    thetas = np.tile(start, (1 + len(drawn), 1))
+    thetas[1:, mine] = drawn
+    return thetas
 
 
 def _why(objective: Objective, names: Sequence[str]) -> tuple[str, ...]:
-    """What the run as it was does not show, in words."""
+    """What the run as it was does not show of these names, in words."""
     theta = objective.parameters.start
     _, J = objective.evaluate(theta)
     directions = null_space(J, objective.parameters.names, objective.eps).directions

@@ -12,25 +12,33 @@ squares over several runs add both, and are off by
 
 the error bars of a fit (`error_bars`). For white noise S = A, and C is the inverse of Fisher's information.
 
-Of what a tenth more would help is told from the Jacobian that a fit has, without another simulation (`what_helps`).
+A tenth more of something would help as the Jacobian of a fit says, without another simulation (`what_helps`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from diffcontact.identify.error_bars import error_bars, under_loss
 from diffcontact.identify.estimate import Estimate
-from diffcontact.identify.linearised import LinearisedFit, LinearisedRun
+from diffcontact.identify.levels import RUNS_TO_COMPARE
+from diffcontact.identify.linearised import LinearisedFit
 from diffcontact.identify.noise import Autoregression, correlated_score, grid, innovation_correlation
+from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.verdict.texts import Words
+from diffcontact.numerics.least_squares import inverse
 
 # Eigenvalues of a scaled J^T J below it are rounding: singular values below its root, as in `null_space`.
 _NOTHING = 1e-13
 _TAKES_PART = 1e-8
+# Sampling that differs by less is the same.
+_SAME = 1e-3
+# More of something, and the part of a standard error below which it does not help.
+_MORE, _VISIBLE = 0.1, 1e-3
 
 CRITERIA = ("D", "A", "one")
 
@@ -45,13 +53,27 @@ class Evidence:
     def __add__(self, other: Evidence) -> Evidence:
         return Evidence(self.curvature + other.curvature, self.score + other.score)
 
-    def __mul__(self, runs: int) -> Evidence:
-        """That of so many runs of the kind."""
+    def __mul__(self, runs: float) -> Evidence:
         return Evidence(runs * self.curvature, runs * self.score)
 
     def scattered(self, scatter: NDArray) -> Evidence:
         """The same for a run whose parameters differ from the common ones with variances (p,)."""
         return Evidence(self.curvature, self.score + self.curvature @ np.diag(scatter) @ self.curvature)
+
+    def of(self, shared: NDArray) -> Evidence:
+        """What is told of the parameters that are `shared`, p of P marks, the others projected out.
+
+        Example:
+            >>> both = np.array([[2.0, 1.0], [1.0, 1.0]])
+            >>> Evidence(both, both).of(np.array([True, False])).curvature.tolist()
+            [[1.0]]
+        """
+        A, own = self.curvature, ~shared
+        X = np.zeros((shared.size, int(shared.sum())))
+        X[shared] = np.eye(X.shape[1])
+        if own.any():
+            X[own] = -inverse(A[np.ix_(own, own)], _NOTHING) @ A[np.ix_(own, shared)]
+        return Evidence(X.T @ A @ X, X.T @ self.score @ X)
 
     def covariance(self) -> NDArray:
         """(p, p) of the estimates; infinite on the diagonal, and zero beside it, of what is not determined.
@@ -61,37 +83,12 @@ class Evidence:
             array([[0.25, 0.  ],
                    [0.  ,  inf]])
         """
-        inverse, unknown = _inverse(self.curvature)
-        covariance = inverse @ self.score @ inverse
+        back = inverse(self.curvature, _NOTHING)
+        unknown = 1.0 - np.diag(back @ self.curvature) > _TAKES_PART
+        covariance = back @ self.score @ back
         covariance[unknown, :] = covariance[:, unknown] = 0.0
         covariance[unknown, unknown] = np.inf
         return covariance
-
-
-def projected(curvature: NDArray, score: NDArray, shared: NDArray) -> Evidence:
-    """What a run with curvature and score covariance (P, P) tells of the parameters that are shared, p of P marks.
-
-    Example:
-        >>> both = np.array([[2.0, 1.0], [1.0, 1.0]])
-        >>> projected(both, both, np.array([True, False])).curvature.tolist()
-        [[1.0]]
-    """
-    own = ~shared
-    X = np.zeros((shared.size, int(shared.sum())))
-    X[shared] = np.eye(X.shape[1])
-    if own.any():
-        X[own] = -_inverse(curvature[np.ix_(own, own)])[0] @ curvature[np.ix_(own, shared)]
-    return Evidence(X.T @ curvature @ X, X.T @ score @ X)
-
-
-def _inverse(matrix: NDArray) -> tuple[NDArray, NDArray]:
-    """Pseudo-inverse of a positive semidefinite matrix, and (p,) True for what takes part in its null space."""
-    size = np.sqrt(np.maximum(np.diag(matrix), 0.0))
-    scale = np.divide(1.0, size, out=np.zeros_like(size), where=size > 0)
-    values, vectors = np.linalg.eigh(matrix * np.outer(scale, scale))
-    kept = values > _NOTHING * max(values.max(initial=0.0), np.finfo(float).tiny)
-    inverse = (vectors[:, kept] / values[kept]) @ vectors[:, kept].T * np.outer(scale, scale)
-    return inverse, np.sum(vectors[:, ~kept] ** 2, axis=1) > _TAKES_PART
 
 
 def criterion_value(covariance: NDArray, criterion: str, scales: NDArray) -> float:
@@ -106,10 +103,6 @@ def criterion_value(covariance: NDArray, criterion: str, scales: NDArray) -> flo
         sign, logarithm = np.linalg.slogdet(covariance)
         return float(logarithm / len(covariance)) if sign > 0 else -np.inf
     return float(np.log(np.mean(np.diag(covariance) / scales**2)))
-
-
-# Sampling that differs by less is the same.
-_SAME = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,17 +139,11 @@ def _spectrum(model: Autoregression, n: int, ratio: float) -> NDArray:
     L = grid(n)
     if ratio == 1.0 or model.order == 0:
         return model.spectrum(L)
-    reach = int(np.ceil(ratio * L / 2)) + 1
-    gamma = model.autocovariance(max(reach, n))
+    gamma = model.autocovariance(max(int(np.ceil(ratio * L / 2)) + 1, n))
     known = np.arange(0, gamma.size, model.every)
     # Straight lines between the lags of an autocovariance are one again.
     half = np.interp(ratio * np.arange(L // 2 + 1), known, gamma[known], right=0.0)
     return np.maximum(np.fft.rfft(np.concatenate([half, half[-2:0:-1]])).real, 0.0)
-
-
-def stated(channels: int, P: int) -> Noise:
-    """Independent samples as noisy as stated."""
-    return Noise((), np.eye(channels), 1.0, np.zeros(P))
 
 
 def as_found(result: Estimate, run: int, names: tuple[str, ...]) -> Noise:
@@ -164,52 +151,42 @@ def as_found(result: Estimate, run: int, names: tuple[str, ...]) -> Noise:
 
     `names` are those of the elements of theta of a single run, for the scatter.
     """
-    objective = result.objective
-    assert objective is not None
+    objective = _objective(result)
     at = under_loss(objective.first_order(), objective.loss)
-    found = at[run].noise
-    times = np.asarray(objective.joint.runs[run].samples.times, float)[: at[run].r.shape[0]]
-    keep, bars = _known(result), None
-    # Fewer runs are not compared.
-    if keep.any() and len(at) > 2:
+    keep, scatter = _known(result), dict.fromkeys(names, 0.0)
+    if keep.any() and len(at) >= RUNS_TO_COMPARE:
         bars = error_bars(LinearisedFit.of(at, objective.priors.information(objective.parameters.start), keep))
-    scatter = np.zeros(len(names))
-    for name, variance in zip(
-        np.array(result.names)[keep], [] if bars is None else bars.scatter, strict=bars is not None
-    ):
-        if name in names:
-            scatter[names.index(str(name))] = variance
-    rho = innovation_correlation(found.models, at[run].r)
-    return Noise(tuple(found.models), rho, float(np.median(np.diff(times))), scatter)
+        found = zip(np.array(result.names)[keep], bars.scatter, strict=True)
+        scatter |= {str(name): variance for name, variance in found if name in scatter}
+    models, spacing = at[run].noise.models, float(np.median(np.diff(at[run].times)))
+    rho = innovation_correlation(models, at[run].r)
+    return Noise(tuple(models), rho, spacing, np.array([*scatter.values()]))
 
 
 def evidence_of(result: Estimate, names: tuple[str, ...]) -> Evidence:
     """What a fit knows of the parameters (p,) by these names that its runs share, as precise as its own error bars."""
-    objective = result.objective
-    assert objective is not None
-    theta = objective.parameters.start
-    keep = _known(result) & np.array([name in names for name in result.names])
-    J = objective.evaluate(theta)[1][:, _known(result)]
-    shared = keep[_known(result)]
-    curvature = projected(J.T @ J, J.T @ J, shared).curvature
+    objective = _objective(result)
+    theta, known = objective.parameters.start, _known(result)
+    keep = known & np.isin(result.names, names)
+    J = objective.evaluate(theta)[1][:, known]
+    curvature = Evidence(J.T @ J, J.T @ J).of(keep[known]).curvature
     slopes = objective.parameters.slopes(theta)[keep]
     covariance = result.covariance[np.ix_(keep, keep)] / np.outer(slopes, slopes)
-    at = np.array([names.index(name) for name, here in zip(result.names, keep, strict=True) if here], int)
-    p = len(names)
-    whole = Evidence(np.zeros((p, p)), np.zeros((p, p)))
+    at = [names.index(name) for name, here in zip(result.names, keep, strict=True) if here]
+    whole = Evidence(*np.zeros((2, len(names), len(names))))
     whole.curvature[np.ix_(at, at)] = curvature
     whole.score[np.ix_(at, at)] = curvature @ covariance @ curvature
     return whole
 
 
+def _objective(result: Estimate) -> Objective:
+    assert result.objective is not None
+    return result.objective
+
+
 def _known(result: Estimate) -> NDArray:
     """(P,) the parameters that have a finite error and are not at a bound."""
     return np.isfinite(np.diag(result.covariance)) & ~np.isin(result.names, result.at_bound)
-
-
-_MORE = 0.1
-# Below it nothing helps.
-_VISIBLE = 1e-3
 
 
 def what_helps(result: Estimate, name: str | None = None) -> dict[str, float]:
@@ -236,37 +213,50 @@ def what_helps(result: Estimate, name: str | None = None) -> dict[str, float]:
     j = _asked(result, name)
     if j is None:
         return {}
-    objective = result.objective
-    assert objective is not None
-    theta = objective.parameters.start
+    objective = _objective(result)
+    theta, noise = objective.parameters.start, as_found(result, 0, result.names)
     runs = under_loss(objective.first_order(), objective.loss)
-    noise = as_found(result, 0, result.names)
-    told = _Told(runs, noise, objective.priors.information(theta), j, _spacings(result))
-    before = told.stderr(runs)
+    prior = np.diag(objective.priors.information(theta))
+    # A parameter of one run is told by that one.
+    shared = (LinearisedFit(tuple(runs), np.diag(prior)).seen_by > 1) | (np.arange(theta.size) == j)
+
+    def stderr(parts: Callable[[NDArray], list[NDArray]], count: float = 1.0, ratio: float = 1.0) -> float:
+        """With each run so many times, in `parts` of its Jacobian, its samples so many times as far apart."""
+        total = Evidence(prior, prior)
+        for run in runs:
+            one, at = Evidence(*np.zeros((2, *prior.shape))), np.ix_(run.index, run.index)
+            for J in parts(np.where(np.isnan(run.r)[:, :, None], 0.0, run.J)):
+                one.curvature[at] += np.einsum("nkp,nkq->pq", J, J)
+                one.score[at] += noise.score(J, ratio * float(np.median(np.diff(run.times))))
+            # What differs from run to run does so however much a run tells.
+            total = total + one.scattered(np.where(shared, noise.scatter, 0.0)) * count
+        return float(np.sqrt(total.of(np.arange(theta.size) == j).covariance()[0, 0]))
+
+    before, ratio = stderr(lambda J: [J]), 1 / (1 + _MORE)
     if not np.isfinite(before):
         # Its interval is that of a secant, or of a profile.
         return {}
     found = {
-        "runs of the kind": told.stderr(runs, count=1 + _MORE),
-        "frames a second": told.stderr(runs, ratio=1 / (1 + _MORE)),
-        "length of the record": told.stderr(runs, longer=True),
+        "runs of the kind": stderr(lambda J: [J], count=1 + _MORE),
+        "frames a second": stderr(lambda J: [_resampled(J, ratio)], ratio=ratio),
+        "length of the record": stderr(lambda J: [J, _end(J)]),
     }
-    channels = runs[0].r.shape[1]
-    for k in range(channels if channels > 1 and all(run.r.shape[1] == channels for run in runs) else 0):
-        found[f"precision of channel {k}"] = told.stderr([_sharper(run, k) for run in runs])
+    channels = {run.r.shape[1] for run in runs}
+    for k in range(max(channels) if len(channels) == 1 and max(channels) > 1 else 0):
+        weight = np.where(np.arange(max(channels)) == k, 1 / (1 - _MORE), 1.0)[:, None]
+        found[f"precision of channel {k}"] = stderr(lambda J, weight=weight: [J * weight])
     # More of it may weigh wrongly in least squares, and then helps nothing.
     shrinks = {what: max(float(1 - error / before), 0.0) for what, error in found.items()}
     return dict(sorted(shrinks.items(), key=lambda item: -item[1]))
 
 
-def sentence(result: Estimate, name: str | None = None) -> str:
+def sentence(result: Estimate) -> str:
     """What would help most, for a report; empty where nothing is known."""
-    j = _asked(result, name)
+    j = _asked(result, None)
     helps = {} if j is None else what_helps(result, result.names[j])
     if j is None or not helps or max(helps.values()) < _VISIBLE:
         return ""
-    assert result.objective is not None
-    words = Words(result.objective.joint.problems[0].observations.channels)
+    words = Words(_objective(result).joint.problems[0].observations.channels)
     parts = ", ".join(f"{words.told(what)} {100 * part:.1f} %" for what, part in helps.items() if part >= _VISIBLE)
     return f"a tenth more of these would shorten the interval of {result.names[j]} by: {parts}"
 
@@ -275,53 +265,17 @@ def _asked(result: Estimate, name: str | None) -> int | None:
     """Which element; None where none can be asked for."""
     if name is not None and name not in result.names:
         raise ValueError(f"what_helps(name): no element {name!r}; there are {', '.join(result.names)}")
-    variance = np.diag(result.covariance)
-    known = np.isfinite(variance) & (variance > 0) & ~np.isin(result.names, result.at_bound)
-    if name is not None:
-        if not known[result.names.index(name)]:
-            raise ValueError(f"what_helps(name): the data cannot see {name!r}")
-        return result.names.index(name) if result.objective is not None else None
-    if result.objective is None:
+    known = _known(result) & (np.diag(result.covariance) > 0)
+    if name is not None and not known[result.names.index(name)]:
+        raise ValueError(f"what_helps(name): the data cannot see {name!r}")
+    if result.objective is None or not known.any():
         return None
     candidates = known & ~result.objective.parameters.own
-    candidates = candidates if candidates.any() else known
-    if not candidates.any():
-        return None
-    return int(np.argmax(candidates))
-
-
-class _Told:
-    """The standard error of one element under variations of the runs."""
-
-    def __init__(self, runs: list[LinearisedRun], noise: Noise, prior: NDArray, j: int, spacings: list[float]):
-        self.noise, self.prior, self.j, self.spacings = noise, prior, j, spacings
-        shared = LinearisedFit(tuple(runs), prior).seen_by > 1
-        # A parameter of one run is told by that one.
-        self.shared = shared | (np.arange(prior.size) == j)
-
-    def stderr(self, runs: list[LinearisedRun], count: float = 1.0, ratio: float = 1.0, longer: bool = False) -> float:
-        """With each run so many times, samples so many times as far apart and as many more, or its end twice."""
-        P = self.prior.size
-        total = Evidence(np.diag(self.prior), np.diag(self.prior))
-        scatter = np.diag(np.where(self.shared, self.noise.scatter, 0.0))
-        for run, spacing in zip(runs, self.spacings, strict=True):
-            J = np.where(np.isnan(run.r)[:, :, None], 0.0, run.J)
-            curvature, score = np.zeros((P, P)), np.zeros((P, P))
-            for part in (J, _end(J)) if longer else (_resampled(J, ratio),):
-                at = np.ix_(run.index, run.index)
-                curvature[at] += np.einsum("nkp,nkq->pq", part, part)
-                score[at] += self.noise.score(part, ratio * spacing)
-            # What differs from run to run does so however much a run tells.
-            score += curvature @ scatter @ curvature
-            total = total + Evidence(count * curvature, count * score)
-        rest = projected(total.curvature, total.score, np.arange(P) == self.j)
-        return float(np.sqrt(rest.covariance()[0, 0]))
+    return int(np.argmax(candidates if candidates.any() else known)) if name is None else result.names.index(name)
 
 
 def _resampled(J: NDArray, ratio: float) -> NDArray:
     """(n / ratio, k, P) between the samples."""
-    if ratio == 1.0:
-        return J
     n = J.shape[0]
     at = np.arange(0.0, n - 1 + 1e-9, ratio)
     low = np.minimum(at.astype(int), n - 2)
@@ -332,14 +286,3 @@ def _resampled(J: NDArray, ratio: float) -> NDArray:
 def _end(J: NDArray) -> NDArray:
     """Its last tenth (n, k, P), zero before."""
     return np.where((np.arange(J.shape[0]) >= np.ceil((1 - _MORE) * J.shape[0]))[:, None, None], J, 0.0)
-
-
-def _sharper(run: LinearisedRun, k: int) -> LinearisedRun:
-    weight = np.where(np.arange(run.r.shape[1]) == k, 1 / (1 - _MORE), 1.0)
-    return replace(run, J=run.J * weight[:, None])
-
-
-def _spacings(result: Estimate) -> list[float]:
-    """[s] of the runs' samples."""
-    assert result.objective is not None
-    return [float(np.median(np.diff(problem.observations.times))) for problem in result.objective.joint.problems]

@@ -19,8 +19,8 @@ from diffcontact.identify.noise import Autoregression, run_noise
 from diffcontact.identify.result import FitResult, estimate
 from diffcontact.identify.search.descents import explored, solve
 from diffcontact.identify.search.search import Outcome
-from diffcontact.identify.table import sampled_table, within
 from diffcontact.identify.verdict.verdict import Verdict
+from diffcontact.report.table import sampled_table, within
 from diffcontact.status import Status
 
 _TOLERANCE, _STEPS = 1e-6, 30
@@ -212,7 +212,6 @@ def bootstrap(result: FitResult, replicas: int = 200, seed: int = 0) -> Bootstra
 
 
 def _failure(fits: Sequence[FitResult]) -> str:
-    """What is wrong with the first simulation that cannot be trusted."""
     ends = (Status(int(trajectory.status)) for fitted in fits for trajectory in fitted.trajectories)
     return next((status.message for status in ends if status), "")
 

@@ -3,9 +3,8 @@ r"""Posterior: which parameters the data leave possible, without the parabola th
     log p(theta | data) = -1/2 sum_runs |W r(theta)|^2 - 1/2 sum_priors ((theta_j - mean_j) / sigma_j)^2,
     low <= theta <= high, flat otherwise (in the logarithm, for a parameter in log scale)
 
-r are the residuals of the fit and W the filter that makes them white. It is that of the autoregressive noise model at
-the estimate, one per channel, on which the error bars within a run rest. So the size of the noise and its correlation
-in time come from the residuals here too. What differs from run to run is not in it.
+r are the residuals of the fit and W the filter that makes them white, that of the autoregressive noise model of each
+channel on which the error bars within a run rest. What differs from run to run is not in it.
 
 The No-U-Turn sampler walks in coordinates x without bounds (`Unbounded`), y = y_0 + L x, in which the posterior is
 nearly a sphere: L L^T is the inverse of the curvature at the estimate.
@@ -18,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import jax
@@ -35,8 +35,8 @@ from diffcontact.identify.problem.joint_residual import Linearised, Run
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.residual import residual
 from diffcontact.identify.result import FitResult
-from diffcontact.identify.table import sampled_table, within
 from diffcontact.identify.verdict.verdict import Verdict
+from diffcontact.report.table import sampled_table, within
 from diffcontact.status import Status
 
 # The draws are made in so many pieces, at most.
@@ -190,10 +190,9 @@ def _failure(objective: Objective, theta: NDArray) -> str:
 
 def _blackjax() -> Any:
     try:
-        import blackjax  # pyright: ignore[reportMissingImports]  (an extra)
+        return import_module("blackjax")
     except ImportError as error:
         raise ImportError("posterior: blackjax is absent; pip install 'diffcontact[posterior]'") from error
-    return blackjax
 
 
 def _sample(log_density: Callable, keys: Array, starts: Array, draws: int, warmup: int) -> tuple[Array, Array]:
@@ -314,7 +313,6 @@ def _filtered(W: Any, r: Any) -> Array:
 
 
 def _alike(runs: list[Run], filters: list[NDArray]) -> list[tuple[Any, tuple]]:
-    """Runs of one model and one length, their numbers stacked on a leading axis, so that they are compiled once."""
     longest = max(W.shape[2] for W in filters)
     groups: dict[Any, list[tuple]] = {}
     for run, W in zip(runs, filters, strict=True):
@@ -330,13 +328,6 @@ class Unbounded:
 
     Args:
         low, high: (P,) bounds of theta, infinite where there is none.
-
-    Example:
-        >>> line = Unbounded(np.array([0.0, 0.0, -np.inf]), np.array([4.0, np.inf, np.inf]))
-        >>> jax.jit(line.theta)(np.zeros(3)).tolist()
-        [2.0, 1.0, 0.0]
-        >>> line.coordinates(np.array([2.0, 1.0, 0.0])).tolist()
-        [0.0, 0.0, 0.0]
     """
 
     def __init__(self, low: NDArray, high: NDArray):

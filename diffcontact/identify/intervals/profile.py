@@ -1,19 +1,4 @@
-"""Is the cost a parabola as far as the intervals reach?
-
-Moving theta_j by h to an end of its interval, the others following as they would in a linear model, raises the cost by
-
-    h^2 / (2 B_jj),    B = (J^T J)^-1
-
-Where it rises by much less, the interval is too short. Where it falls, the estimate was a local minimum. Where it rises
-by more, the interval is longer than it has to be.
-
-What is at a bound is held there, in the error bars of the others. Where they would be longer were it free, an interval
-without it is too short: the truth may be inside.
-
-Twice as far is looked at, too: behind the edge where a contact that slips grips, or grips no longer, a cost that has
-risen as it should rises no more.
-
-Profile likelihood: an interval that does not trust the curvature.
+r"""Profile likelihood: an interval that does not trust the curvature, and whether the curvature may be trusted.
 
 For each value x of one parameter the others are fitted anew. With the cost c(x) and its minimum c, the 95 % interval is
 
@@ -23,11 +8,17 @@ where t is the quantile of the fit's own interval and s^2 = (stderr / stderr_0)^
 Here stderr_0 = sqrt((J^T J)^-1); s^2 says how much larger than stated the residuals are, and how correlated. For a
 linear model that is the fit's interval; near a bound, or where the cost is no parabola, it is the better one.
 
-Source: D. M. Bates, D. G. Watts, Nonlinear Regression Analysis and Its Applications (1988), chapter 6.
+**Is the cost a parabola?** Moving theta_j by h to an end of its interval, the others following as in a linear model,
+raises the cost by h^2 / (2 B_jj), B = (J^T J)^-1. Where it rises by much less, the interval is too short; where it
+falls, the estimate was a local minimum (`misjudged`). Twice as far is looked at, too: behind the edge where a contact
+grips, a cost that has risen as it should rises no more. What is at a bound is held there in the error bars of the
+others. Where they would be longer were it free, an interval without it is too short (`leaning`).
 
-An interval may go on far from the estimate, where contacts grip that slip here, or the other way round. Behind such an
-edge nothing may depend on the element any longer, and the data may be explained there as well. No descent tells: the
-cost rises first, and has a kink at the edge.
+**Far from the estimate** contacts may grip that slip here, or the other way round. Behind such an edge nothing may
+depend on the element any longer, and the data may be explained there as well (`further`). No descent tells: the cost
+rises first, and has a kink at the edge.
+
+Source: D. M. Bates, D. G. Watts, Nonlinear Regression Analysis and Its Applications (1988), chapter 6.
 """
 
 from __future__ import annotations
@@ -41,13 +32,13 @@ from numpy.typing import NDArray
 
 from diffcontact.identify.estimate import Estimate, Profile, resumed
 from diffcontact.identify.identifiable import least_friction, role
-from diffcontact.identify.least_squares import inverse, inverse_diagonal
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.search.descents import MAX_EVALUATIONS, descent
+from diffcontact.numerics.least_squares import inverse, inverse_diagonal
 
 # The cost should have risen by what its curvature says, or less by this factor at most.
 _PARABOLA = 3.0
-# Parameters whose intervals are looked at; each takes four simulations of all runs.
+# Parameters whose intervals are looked at, at most.
 _LOOKED_AT = 24
 # By how much a standard error grows, at least, with what is at a bound free.
 _LEANS = 1.1
@@ -84,8 +75,7 @@ class Misjudged:
 def misjudged(result: Estimate, objective: Objective) -> list[Misjudged]:
     """The ends of intervals at which, or behind which, the cost has risen by less than a third of what it should have.
 
-    Every parameter that is no run's own is looked at, from single runs all; none where there are more than 24. Those
-    at a bound, and those whose interval is that of their profile, need no curvature.
+    Looked at is what no run has of its own, from single runs all; nothing where that is more than 24 parameters.
     """
     theta, parameters = objective.parameters.start, objective.parameters
     seen = np.isfinite(np.diag(result.covariance)) & np.array([name not in result.at_bound for name in result.names])
@@ -142,9 +132,10 @@ class ProfileScan:
     """Rise of the cost over its minimum when element j is held, the others fitted from where they were last.
 
     Attributes:
-        scale: s^2, what a rise is measured in; level: the rise at which the interval ends; stderr: of theta_j.
+        scale, level, stderr: s^2, the rise at which the interval ends, and the standard error of theta_j.
         along: (P,) how all move with theta_j in a linear model.
-        theta: (P,) where the others were last; seen: values of theta_j -> rise; lowest: (P,) where the cost was least.
+        theta, lowest: (P,) where the others were last, and where the cost was least.
+        seen: values of theta_j -> rise.
     """
 
     @classmethod
@@ -263,14 +254,10 @@ def end_of_interval(scan: ProfileScan, side: float) -> float:
     return (inside + outside) / 2
 
 
-# Where it is looked whether the cost has levelled off, in half widths of the interval.
-_AWAY = 16.0
+# Where it is looked whether the cost has levelled off, and whether that is connected with the estimate: half widths.
+_AWAY, _NEARBY = 16.0, 2.0
 # By how much a friction is larger with which contacts may grip; it goes nine tenths of the way to a bound at most.
 _LARGER = 256.0, 16.0, 4.0, 2.0
-# Where it is looked whether that is connected with the estimate, in half widths.
-_NEARBY = 2.0
-# Up to so many parameters each is asked for.
-_FEW = 24
 # Evaluations of a descent.
 _MOST = 40
 
@@ -283,7 +270,7 @@ def further(scan: ProfileScan, name: str) -> tuple[bool, bool]:
     start, half = scan.objective.parameters.start, np.sqrt(scan.level) * scan.stderr
     if not scan.objective.joint.rubs or scan.objective.exact(scan.cost):
         return False, False
-    if start.size > _FEW:
+    if start.size > _LOOKED_AT:
         below, above = False, _larger_does(scan, name, _LARGER[1:2])
     else:
         edge = _at_the_edge(scan)
@@ -334,9 +321,8 @@ def _levels_off(scan: ProfileScan, begin: NDArray, step: float) -> bool:
 def _larger_does(scan: ProfileScan, name: str, factors: Sequence[float]) -> bool:
     """Whether a much larger friction explains the data as well: contacts grip then that slip at the estimate.
 
-    Of a contact that slips the data show mu and not the spin, of one that grips the spin and not mu. Where neither is
-    seen otherwise, both do alike, and no descent leads from one to the other. What is not seen begins at zero, too: it
-    may have come to where nothing grips.
+    Of a contact that slips the data show mu and not the spin, of one that grips the spin and not mu. No descent leads
+    from one to the other. What is not seen begins at zero, too: it may have come to where nothing grips.
     """
     objective, start = scan.objective, scan.objective.parameters.start
     if role(objective, start, name) != "friction":
@@ -344,7 +330,7 @@ def _larger_does(scan: ProfileScan, name: str, factors: Sequence[float]) -> bool
     low, high, log = objective.parameters.low, objective.parameters.high, objective.parameters.log
     unseen = ~np.any(scan.jacobian, axis=0)
     begins = [start, np.clip(np.where(unseen, 0.0, start), low, high)] if unseen.any() else [start]
-    begins = begins if start.size <= _FEW else begins[-1:]
+    begins = begins if start.size <= _LOOKED_AT else begins[-1:]
     here, bound = start[scan.j], high[scan.j]
     larger = here + np.log(factors) if log[scan.j] else max(here, scan.stderr) * np.array(factors)
     for begin, x in product(begins, np.unique(np.minimum(larger, 0.1 * here + 0.9 * bound))[::-1]):

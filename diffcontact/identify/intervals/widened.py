@@ -1,8 +1,7 @@
 r"""Intervals where a standard error says nothing: by profiles, of friction that grips, and of minima elsewhere.
 
 **Profiles, unasked:** at a bound, within reach of one, beside one at a bound that does the same, and where the cost is
-no parabola as far as the interval reaches: a restitution near zero is one of these, since what is seen of it goes with
-its square.
+no parabola as far as the interval reaches, as of a restitution near zero.
 
 **Where every contact grips** nothing depends on mu. That ends at the edge, the largest |B| / P of the contacts at the
 estimate. Below it some slip, and the cost rises, the other parameters being fitted anew. The interval of mu has no
@@ -58,9 +57,7 @@ _ENDS, _HOPEFUL = 16, 2.0
 def widened(result: FitResult, ends: NDArray | None) -> FitResult | LowerCostError:
     """The result with all that its intervals have to hold, or where the cost is lower than at the estimate.
 
-    Args:
-        result: what was found; one that has not converged is left as it is.
-        ends: (N, P) where the starts of the search ended, best first; None where there was one start.
+    `ends` (N, P) are where the starts of the search ended, best first; None where there was one start.
     """
     if not result.converged or result.objective is None:
         return result
@@ -90,7 +87,6 @@ def _with_profiles(result: FitResult, objective: Objective) -> FitResult | Lower
 
 
 def _between(result: FitResult, objective: Objective) -> list[str]:
-    """What the data see, but cannot tell from what would be if other contacts gripped or slipped."""
     parameters = objective.parameters
     seen = np.isfinite(np.diag(result.covariance)) & ~(parameters.own & (parameters.runs > 1))
     named = [name for name, here in zip(result.names, seen, strict=True) if here]
@@ -178,7 +174,6 @@ def _with_other_minima(result: FitResult, objective: Objective, ends: NDArray | 
 
 
 def _hopeful(here: _Here, ends: NDArray) -> list[NDArray]:
-    """Of the ends of starts, some that are apart from each other and nearly explain the data."""
     chosen: list[NDArray] = []
     for end in ends:
         if len(chosen) < _ENDS and here.apart(end) and all(here.apart(end, other) for other in chosen):
@@ -235,11 +230,6 @@ def missed(result: FitResult, values: NDArray) -> tuple[dict[str, float], ...]:
 
 
 def not_near(what: str, minima: Sequence[Mapping[str, float]]) -> str:
-    """That a fit knows minima which no replica or draw is near, by the values there.
-
-    Example:
-        >>> not_near("draw", [{"e": 0.25, "drag": 0.1}, {"e": -1.0}])[:73]
-        'the fit knows other minima that no draw is near: e = 0.25, drag = 0.1; e '
-    """
+    """That a fit knows minima which no replica or draw is near, by the values there."""
     told = "; ".join(", ".join(f"{name} = {value:.4g}" for name, value in one.items()) for one in minima)
     return f"the fit knows other minima that no {what} is near: {told}; these intervals do not hold them, the fit's do"

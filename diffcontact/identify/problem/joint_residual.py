@@ -142,6 +142,11 @@ class Run:
     def beginning(self, theta: NDArray) -> Beginning:
         return beginning(self.model, theta[self.index], self.fixed, self.samples.times)
 
+    def moves_the_start(self, theta: NDArray) -> NDArray:
+        """(P_i,) the run's parameters on which its initial state depends at theta (P,)."""
+        slopes = jax.tree.leaves(self.beginning(theta).slopes)
+        return np.any([np.any(np.asarray(s) != 0, tuple(range(np.ndim(s) - 1))) for s in slopes], axis=0)
+
     def measured(self, r: Any, J: Any) -> tuple[NDArray, NDArray]:
         """Residuals and Jacobian on its own samples: NaN and zero where missing, infinite where not finite."""
         r = np.asarray(r, float)[: self.length]

@@ -91,43 +91,37 @@ class Observations:
 
     def __post_init__(self):
         times, values, noise = (_numbers(self, name) for name in ("times", "values", "noise"))
+
+        def refuse(name: str, told: str) -> None:
+            raise ValueError(f"Observations({name}): {told}")
+
         if times.ndim != 1 or times.size < 2:
-            raise ValueError(f"Observations(times): shape {times.shape}, expected (n,) with n >= 2")
+            refuse("times", f"shape {times.shape}, expected (n,) with n >= 2")
         wrong = np.flatnonzero(~(np.diff(times) > 0)) + 1
         if not np.all(np.isfinite(times)) or wrong.size:
             row = int(wrong[0]) if wrong.size else int(np.flatnonzero(~np.isfinite(times))[0])
-            raise ValueError(
-                f"Observations(times): row {row} ({times[row]}) is not after the one before; times must increase"
-            )
+            refuse("times", f"row {row} ({times[row]}) is not after the one before; times must increase")
         if values.ndim != 2 or values.shape[0] != times.size or values.shape[1] == 0:
-            raise ValueError(
-                f"Observations(values): shape {values.shape}, expected ({times.size}, k) as there are times"
-            )
+            refuse("values", f"shape {values.shape}, expected ({times.size}, k) as there are times")
         if np.any(np.isinf(values)):
-            raise ValueError(f"Observations(values): row {int(np.argwhere(np.isinf(values))[0, 0])} is infinite")
+            refuse("values", f"row {int(np.argwhere(np.isinf(values))[0, 0])} is infinite")
         if np.all(np.isnan(values)) and self.impacts is None:
-            raise ValueError("Observations(values): every sample is missing (NaN)")
+            refuse("values", "every sample is missing (NaN)")
         if noise.shape not in ((), values.shape[1:], values.shape):
-            raise ValueError(
-                f"Observations(noise): shape {noise.shape}, expected (), {values.shape[1:]} or {values.shape}"
-            )
+            refuse("noise", f"shape {noise.shape}, expected (), {values.shape[1:]} or {values.shape}")
         bad = ~(np.broadcast_to(noise, values.shape) > 0) | np.isinf(noise)
         if np.any(bad & ~np.isnan(values)):
             row, channel = map(int, np.argwhere(bad & ~np.isnan(values))[0])
             value = np.broadcast_to(noise, values.shape)[row, channel]
-            raise ValueError(
-                f"Observations(noise): {value} in channel {channel}, row {row}; expected a positive number"
-            )
+            refuse("noise", f"{value} in channel {channel}, row {row}; expected a positive number")
         if not callable(self.observe):
-            raise ValueError(f"Observations(observe): expected a function, got {type(self.observe).__name__}")
+            refuse("observe", f"expected a function, got {type(self.observe).__name__}")
         if self.impacts is not None and not isinstance(self.impacts, Impacts):
-            raise ValueError(f"Observations(impacts): expected Impacts, got {type(self.impacts).__name__}")
+            refuse("impacts", f"expected Impacts, got {type(self.impacts).__name__}")
         if self.impacts is not None and self.impacts.times.size > times.size:
-            raise ValueError(f"Observations(impacts): {self.impacts.times.size}, expected at most one per time")
+            refuse("impacts", f"{self.impacts.times.size}, expected at most one per time")
         if self.channels and len(self.channels) != values.shape[1]:
-            raise ValueError(
-                f"Observations(channels): {len(self.channels)} names, expected {values.shape[1]} as values has columns"
-            )
+            refuse("channels", f"{len(self.channels)} names, expected {values.shape[1]} as values has columns")
         object.__setattr__(self, "channels", tuple(map(str, self.channels)))
         for name, array in (("times", times), ("values", values), ("noise", noise)):
             object.__setattr__(self, name, array)
@@ -173,14 +167,8 @@ class Observations:
         values = [scale * _column(frame, name) for name in columns]
         if not values:
             raise ValueError("Observations.from_frame(columns): none, expected one for each channel")
-        return cls(
-            np.asarray(times, float),
-            np.stack(values, axis=1),
-            scale * np.asarray(noise, float),
-            _coordinates if observe is None else observe,
-            impacts,
-            tuple(columns),
-        )
+        times, values, noise = np.asarray(times, float), np.stack(values, axis=1), scale * np.asarray(noise, float)
+        return cls(times, values, noise, _coordinates if observe is None else observe, impacts, tuple(columns))
 
     @property
     def present(self) -> NDArray:

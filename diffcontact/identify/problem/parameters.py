@@ -114,12 +114,7 @@ class Block:
 
 
 def insert(view: tuple[Block, ...], z: jax.Array, fixed: Mapping[str, Any]) -> dict[str, Any]:
-    """A run's parameters: the fixed ones, and the free ones cut from its vector `z`; traceable.
-
-    Example:
-        >>> insert((Block("e", ()), Block("q0", (2,))), jnp.array([0.5, 1.0, 2.0]), {"g": 9.81})["q0"].tolist()
-        [1.0, 2.0]
-    """
+    """A run's parameters: the fixed ones, and the free ones cut from its vector `z`; traceable."""
     params, begin = dict(fixed), 0
     for block in view:
         part = z[begin : begin + block.size].reshape(block.shape)
@@ -168,8 +163,8 @@ class FreeParameters:
     @property
     def own(self) -> NDArray:
         """(P,) True for elements that a run keeps to itself."""
-        parts = [np.full(np.size(self.params[block.name]), block.name in self.per_run) for block in self.view]
-        return np.concatenate(parts)
+        sizes = [np.size(self.params[block.name]) for block in self.view]
+        return np.repeat([block.name in self.per_run for block in self.view], sizes)
 
     def slopes(self, theta: NDArray) -> NDArray:
         """(P,) derivatives of the parameters by theta."""
@@ -211,7 +206,12 @@ class FreeParameters:
         A tied parameter that differs from run to run has a leading axis that counts the runs.
         """
         merged = {**self.params, **self.split(self.values(theta))}
-        runs = [self._of_run(merged, i) for i in range(self.runs)] if self.tied else []
+
+        def of_run(name, value, run):
+            return _map(lambda leaf: placed(np.asarray(leaf)[run] if name in self.per_run else leaf), value)
+
+        count = self.runs if self.tied else 0
+        runs = [{name: of_run(name, value, i) for name, value in merged.items()} for i in range(count)]
         for name, function in self.tied.items():
             for params in runs:
                 # What is tied may follow from what is tied before it.
@@ -220,12 +220,6 @@ class FreeParameters:
             alike = all(np.array_equal(values[0], value) for value in values)
             merged[name] = (values[0] if alike else np.stack(values))[()]
         return merged
-
-    def _of_run(self, params: Mapping[str, Any], run: int) -> dict[str, Any]:
-        def entry(leaf):
-            return placed(np.asarray(leaf)[run])
-
-        return {name: _map(entry if name in self.per_run else placed, value) for name, value in params.items()}
 
 
 def free_parameters(
@@ -251,22 +245,22 @@ def free_parameters(
             raise ValueError(f"fit({name}): expected a dictionary with the names of parameters, got {kind}")
     if not free:
         raise ValueError("fit(free): empty, expected at least one parameter name with its domain")
-    for name in per_run:
-        _check_known(name, params, "per_run")
-        _map(lambda leaf, name=name: _check_leading_axis(name, leaf, runs), params[name])
+    for name, where in (*((name, "per_run") for name in per_run), *((name, "free") for name in free)):
+        if name not in params:
+            raise ValueError(f"fit({where}): no parameter {name!r}; {did_you_mean(name, params)}")
     for name, value in params.items():
-        _map(lambda leaf, name=name: _check_number(name, leaf), value)
+        _map(lambda leaf, name=name: _check(name, leaf, runs if name in per_run else None), value)
     for name, function in (tied or {}).items():
         if name in free or not callable(function):
             raise ValueError(f"fit(tied): {name!r} is {'free as well' if name in free else 'no function'}")
     values, lows, highs, logs, names, view = [], [], [], [], [], []
     for name, domain in free.items():
-        _check_known(name, params, "free")
         value, low, high = _bounded(name, params[name], domain)
         names += _element_names(name, value.shape)
         view.append(Block(name, value.shape[1:] if name in per_run else value.shape, domain.log))
         for parts, part in ((values, value), (lows, low), (highs, high)):
-            parts.append(_log(part.ravel()) if domain.log else part.ravel())
+            with np.errstate(divide="ignore"):
+                parts.append(np.log(part.ravel()) if domain.log else part.ravel())
         logs.append(np.full(value.size, domain.log))
     return FreeParameters(
         params=dict(params),
@@ -284,33 +278,25 @@ def free_parameters(
 
 
 def starting_points(parameters: FreeParameters, starts: int, seed: int) -> Iterator[NDArray]:
-    """(P,) each: the given start, then a Sobol set in the bounds, or around the start (`surroundings`)."""
-    yield parameters.start
+    """(P,) each: the given start, then a Sobol set in the bounds.
+
+    Where a parameter has no finite bounds: around its start, within a factor of two, or 1 about zero.
+    """
+    first, log = parameters.start, parameters.log
+    yield first
     if starts == 1:
         return
     from scipy.stats import qmc  # takes half a second to import, and few fits look beyond their start
 
-    low, high = surroundings(parameters)
-    exponent = int(np.ceil(np.log2(max(starts - 1, 1))))
-    points = qmc.Sobol(parameters.start.size, rng=seed).random_base2(exponent)[: starts - 1]
-    yield from low + points * (high - low)
-
-
-def surroundings(parameters: FreeParameters) -> tuple[NDArray, NDArray]:
-    """Low and high ends (P,) of where a minimum is looked for: the bounds.
-
-    Where a parameter has no finite bounds: around its start, within a factor of two, or 1 about zero.
-    """
-    first = parameters.start
-    reach = np.where(first == 0.0, 1.0, np.abs(first))
-    near_low, near_high = first - np.where(first > 0, reach / 2, reach), first + np.where(first < 0, reach / 2, reach)
-    near_low, near_high = (
-        np.where(parameters.log, first + side * np.log(2.0), near) for side, near in ((-1, near_low), (1, near_high))
-    )
+    reach, apart = np.where(first == 0.0, 1.0, np.abs(first)), np.log(2.0)
+    near_low = np.where(log, first - apart, first - np.where(first > 0, reach / 2, reach))
+    near_high = np.where(log, first + apart, first + np.where(first < 0, reach / 2, reach))
     bounded = np.isfinite(parameters.low) & np.isfinite(parameters.high)
     low = np.where(bounded, parameters.low, np.maximum(near_low, parameters.low))
     high = np.where(bounded, parameters.high, np.minimum(near_high, parameters.high))
-    return low, high
+    exponent = int(np.ceil(np.log2(max(starts - 1, 1))))
+    points = qmc.Sobol(first.size, rng=seed).random_base2(exponent)[: starts - 1]
+    yield from low + points * (high - low)
 
 
 def symmetric(entries: Any, count: int) -> jax.Array | NDArray:
@@ -334,11 +320,6 @@ def symmetric(entries: Any, count: int) -> jax.Array | NDArray:
     return entries[position] if isinstance(entries, np.ndarray) else jnp.asarray(entries)[position]
 
 
-def _log(values: NDArray) -> NDArray:
-    with np.errstate(divide="ignore"):
-        return np.log(values)
-
-
 def _bounded(name: str, value: Any, domain: Domain) -> tuple[NDArray, NDArray, NDArray]:
     if not isinstance(domain, Interval | Positive | Real):
         raise ValueError(f"fit(free): {name!r} is {domain!r}, expected Interval(low, high), Positive() or Real()")
@@ -355,28 +336,20 @@ def _bounded(name: str, value: Any, domain: Domain) -> tuple[NDArray, NDArray, N
     return value, low, high
 
 
-def _check_known(name: str, params: Mapping[str, Any], where: str) -> None:
-    if name in params:
-        return
-    raise ValueError(f"fit({where}): no parameter {name!r}; {did_you_mean(name, params)}")
-
-
-def _check_number(name: str, leaf: Any) -> None:
+def _check(name: str, leaf: Any, runs: int | None) -> None:
+    """Refuse what is no number, and of what each of the runs has to itself another leading axis."""
+    shape = np.shape(leaf)
+    if runs is not None and shape[:1] != (runs,):
+        raise ValueError(
+            f"fit(params): {name!r} is per_run, so its leading axis must have one entry per problem ({runs}), "
+            f"but its shape is {shape}"
+        )
     try:
         wrong = np.any(np.isnan(np.asarray(leaf, float)))
     except (TypeError, ValueError):
         raise ValueError(f"fit(params): {name!r} = {leaf!r} is not a number or an array of numbers") from None
     if wrong:
         raise ValueError(f"fit(params): {name!r} is NaN, expected numbers")
-
-
-def _check_leading_axis(name: str, leaf: Any, runs: int) -> None:
-    shape = np.shape(leaf)
-    if shape[:1] != (runs,):
-        raise ValueError(
-            f"fit(params): {name!r} is per_run, so its leading axis must have one entry per problem ({runs}), "
-            f"but its shape is {shape}"
-        )
 
 
 def _element_names(name: str, shape: tuple[int, ...]) -> list[str]:
@@ -386,7 +359,6 @@ def _element_names(name: str, shape: tuple[int, ...]) -> list[str]:
 
 
 def _map(function: Any, value: Any) -> Any:
-    """jax.tree.map for which lists and tuples of numbers are arrays, not containers."""
     return jax.tree.map(function, value, is_leaf=lambda part: isinstance(part, list | tuple))
 
 
@@ -420,13 +392,7 @@ class Normal:
             raise ValueError(f"{self}: expected a finite mean and a positive finite sigma")
 
     def contradicts(self, domain: Domain) -> NDArray:
-        """Where the mean is beyond the bounds of a domain by more than two standard deviations.
-
-        Example:
-            >>> from diffcontact.identify import Interval
-            >>> Normal([0.5, 1.01, 3.0], 0.1).contradicts(Interval(0.0, 1.0)).tolist()
-            [False, False, True]
-        """
+        """Where the mean is beyond the bounds of a domain by more than two standard deviations."""
         mean, room = np.asarray(self.mean, float), _BEYOND * np.asarray(self.sigma, float)
         return (mean < np.asarray(domain.low) - room) | (mean > np.asarray(domain.high) + room)
 
@@ -477,12 +443,10 @@ class Priors:
 
     def among(self, parameters: FreeParameters) -> Priors:
         """The same priors where other parameters are free: those of parameters that still are."""
-        names = [self.parameters.names[j] for j in self.index]
-        still = np.array([name in parameters.names for name in names], bool)
-        other = copy(self)
-        other.parameters = parameters
-        other.index = np.array([parameters.names.index(name) for name in names if name in parameters.names], int)
-        other.mean, other.sigma = self.mean[still], self.sigma[still]
+        other, names = copy(self), parameters.names
+        kept = [(i, names.index(name)) for i, j in enumerate(self.index) if (name := self.parameters.names[j]) in names]
+        still, index = np.array(kept, int).reshape(-1, 2).T
+        other.parameters, other.index, other.mean, other.sigma = parameters, index, self.mean[still], self.sigma[still]
         return other
 
     def rows(self, theta: NDArray) -> tuple[NDArray, NDArray]:
@@ -493,5 +457,4 @@ class Priors:
 
     def information(self, theta: NDArray) -> NDArray:
         """(P,) what the priors add to the diagonal of J^T J."""
-        J = self.rows(theta)[1]
-        return np.sum(J**2, axis=0)
+        return np.sum(self.rows(theta)[1] ** 2, axis=0)

@@ -112,7 +112,6 @@ def enough(run: Callable[[int], tuple[Array, Trajectory]], least: int = 1) -> tu
 
 
 def _change(one: tuple[Array, Trajectory], other: tuple[Array, Trajectory]) -> float:
-    """The largest difference of a residual; samples at an impact that the runs put on either side are left out."""
     moved: NDArray = np.abs(np.asarray(one[0], float) - np.asarray(other[0], float))
     if not np.all(np.isfinite(moved)):
         return np.inf

@@ -197,7 +197,6 @@ def share_code(
 
 
 def _code(function: Any) -> Any:
-    """What makes two functions of one moment interchangeable: the same code over the same closure and defaults."""
     if not isinstance(function, FunctionType):
         return id(function)
     cells = tuple(id(cell.cell_contents) for cell in function.__closure__ or ())
@@ -207,7 +206,6 @@ def _code(function: Any) -> Any:
 
 
 def _handle(value: Any) -> Any:
-    """The value itself where it can be hashed, its identity otherwise (a system that holds arrays)."""
     try:
         hash(value)
     except TypeError:
@@ -260,7 +258,6 @@ def residual(model: Model, z: Array, fixed: dict[str, Any], samples: Samples, su
 
 
 def _heard(model: Model, trajectory) -> Array:
-    """(model.impacts,) when the percussions that are heard happen; those that do not, at the end."""
     listed = trajectory.percussions
     heard = listed.contact >= 0
     if model.heard is not None:

@@ -1,14 +1,14 @@
-r"""A joint descent in which each run finds what it keeps to itself by itself, and only what runs share moves together.
+r"""A joint descent in which each run finds its own parameters by itself, and only what runs share moves together.
 
     c(s) = sum_i min_z c_i(s, z),   G = sum_i g_s - A_sz A_zz^-1 g_z,   H = sum_i A_ss - A_sz A_zz^-1 A_zs
 
 at the minima z_i: s is what the runs share, z_i what run i has of its own, g_i = J_i^T r_i, A_i = J_i^T J_i. G and H
-are what is left of slope and curvature when the z_i follow. At a smooth minimum g_z is zero, at a kink it is not.
+are what is left of slope and curvature when the z_i follow.
 
-Where an impact would have to pass a sample the cost has a kink. A descent in all parameters at once takes steps that
-suit the one run that stands before its kink, however far the others have to go; of many runs one always does. Here each
-run goes past its own while the others wait: from another friction if need be, with which contacts grip that slip here,
-or the other way round. (Of 46 flights of a table-tennis ball it finds what a joint descent does not.)
+Where an impact would have to pass a sample the cost has a kink. A joint descent takes steps that suit the one run that
+stands before its kink. Here each run goes past its own while the others wait: from another friction if need be, with
+which contacts grip that slip here, or the other way round. (Of 46 flights of a table-tennis ball it finds what a joint
+descent does not.)
 
 Source: G. H. Golub, V. Pereyra, SIAM J. Numer. Anal. 10 (1973) 413, for the reduced problem.
 """
@@ -24,9 +24,9 @@ from scipy.optimize import OptimizeResult, lsq_linear
 
 from diffcontact.host.progress import stage
 from diffcontact.identify.identifiable import role
-from diffcontact.identify.least_squares import inverse
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.search.descents import descent
+from diffcontact.numerics.least_squares import inverse
 
 # A descent has stalled where the slope at its end promises more than this part of the cost.
 _STALLED = 1e-3
@@ -68,13 +68,14 @@ def run_by_run(objective: Objective, theta: NDArray) -> NDArray:
         here, rounds = _Place.at(objective, theta), count()
         for _ in range(_ROUNDS):
             before = here.cost
-            here = _descended(objective, runs, here, other_frictions=True)
+            there = _descended(objective, runs, here.theta, other_frictions=True)
+            here = there if there.cost < here.cost else here
 
             def rows(trial: NDArray) -> tuple[NDArray, NDArray]:
                 nonlocal here
                 there = _descended(objective, runs, here.moved(runs, shared, trial, objective))
                 objective.told(next(rounds), there.cost)
-                here = min(here, there, key=lambda place: place.cost)
+                here = there if there.cost < here.cost else here
                 return _rows(there.cost, *there.reduced(runs, shared))
 
             if shared.size:
@@ -82,6 +83,14 @@ def run_by_run(objective: Objective, theta: NDArray) -> NDArray:
             if not here.cost < (1 - _STALLED) * before:
                 break
     return here.theta
+
+
+def _descended(objective: Objective, runs: list[_OwnPart], theta: NDArray, other_frictions: bool = False) -> _Place:
+    """Where every run leads by itself from theta (P,), one after the other."""
+    theta = theta.copy()
+    for run in runs:
+        theta[run.own] = run.lead(theta, other_frictions)
+    return _Place.at(objective, theta)
 
 
 def _lowest(rows, start: NDArray, bounds: tuple[NDArray, NDArray], tolerance: float, most: int) -> OptimizeResult:
@@ -124,10 +133,13 @@ class _OwnPart:
 
     def lead(self, theta: NDArray, other_frictions: bool) -> NDArray:
         """The run's own elements at the best of its minima that are found from theta (P,), all else held."""
-        own, parameters = self.own, self.alone.parameters
-        starts = [theta[own]]
-        if other_frictions:
-            starts += self.otherwise(theta)
+        own, parameters, starts = self.own, self.alone.parameters, [theta[self.own]]
+        # No descent leads from slip to grip, or back.
+        for j in self.frictions if other_frictions else ():
+            here, factors = np.array([theta[j], parameters.start[j]]), np.array([_FRICTIONS]).T
+            tried = here + np.log(factors) if parameters.log[j] else here * factors
+            ends = (0.1 * theta[j] + 0.9 * bound[j] for bound in (parameters.low, parameters.high))
+            starts += [np.where(own == j, x, theta[own]) for x in np.unique(np.clip(tried, *ends))]
 
         def rows(trial: NDArray) -> tuple[NDArray, NDArray]:
             whole = theta.copy()
@@ -136,24 +148,12 @@ class _OwnPart:
             return f, J[:, own]
 
         bounds = parameters.low[own], parameters.high[own]
-        ends = [_lowest(rows, start, bounds, _OWN_TOLERANCE, _OWN_STEPS) for start in starts]
-        return min(ends, key=lambda end: end.cost).x
-
-    def otherwise(self, theta: NDArray) -> list[NDArray]:
-        """Own elements (P_i,) with other frictions: no descent leads from slip to grip, or back."""
-        low, high, places = self.alone.parameters.low, self.alone.parameters.high, []
-        for j in self.frictions:
-            here = np.array([theta[j], self.alone.parameters.start[j]])
-            factors = np.array([_FRICTIONS]).T
-            tried = here + np.log(factors) if self.alone.parameters.log[j] else here * factors
-            tried = np.clip(tried, 0.1 * theta[j] + 0.9 * low[j], 0.1 * theta[j] + 0.9 * high[j])
-            places += [np.where(self.own == j, x, theta[self.own]) for x in np.unique(tried)]
-        return places
+        return min((_lowest(rows, start, bounds, _OWN_TOLERANCE, _OWN_STEPS) for start in starts), key=lambda e: e.cost).x
 
 
 def _is_friction(objective: Objective, theta: NDArray, j: int) -> bool:
-    """Whether an element is a coefficient of friction; what may be negative is none."""
     parameters = objective.parameters
+    # What may be negative is none.
     possible = objective.joint.rubs and (parameters.log[j] or parameters.low[j] >= 0)
     return bool(possible and role(objective, theta, parameters.names[j]) == "friction")
 
@@ -194,14 +194,3 @@ class _Place:
             inside = (there > low[run.own]) & (there < high[run.own])
             theta[run.own] = np.where(inside, there, self.theta[run.own])
         return theta
-
-
-def _descended(
-    objective: Objective, runs: list[_OwnPart], here: _Place | NDArray, other_frictions: bool = False
-) -> _Place:
-    """Where every run leads by itself."""
-    theta = (here.theta if isinstance(here, _Place) else here).copy()
-    for run in runs:
-        theta[run.own] = run.lead(theta, other_frictions)
-    there = _Place.at(objective, theta)
-    return there if not isinstance(here, _Place) or there.cost < here.cost else here

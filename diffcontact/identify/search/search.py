@@ -124,7 +124,6 @@ def _grown(objective: Objective, points: NDArray) -> list[NDArray]:
 
 
 def _each(objective: Objective, points: NDArray) -> list[NDArray]:
-    """Where each start leads on the whole record."""
     found = []
     with stage(f"{len(points)} starts", total=len(points)) as at:
         for point in points:
@@ -147,7 +146,6 @@ def _polished(objective: Objective, places: Sequence[NDArray] | NDArray) -> Outc
 
 
 def _solved(objective: Objective, start: NDArray) -> OptimizeResult:
-    """The end of a descent; each run goes on by itself where a joint one stalls or each has a friction of its own."""
     end = solve(objective, start)
     if stalled(objective, end) or (not objective.exact(end.cost) and rub_for_themselves(objective, end.x)):
         further = solve(objective, run_by_run(objective, end.x))

@@ -1,32 +1,27 @@
-r"""What differs between runs that should not, and what is alike in them that should differ.
+r"""Differences between runs that should be none, and likenesses that should not be.
 
 **Outsiders.** One run of something else among several bends what they share, so that residuals grow in all of them. So
-each run is compared with the middle one, by the size that all but three in ten of its residuals stay below, which
-outliers do not raise:
+each run is compared with the middle one, by a quantile that outliers do not raise:
 
     s_g = (7/10 quantile of |r|) / 1.036,    s_g^2 / s_middle^2 ~ F(a n_g, a n_middle), a = 0.55
 
-for noise, with n independent samples each, as many residuals as 0.55 of their number tell it by root mean square. A run
-that its own stated noise explains is no outsider, however well others are explained. Where all together are far from
-any noise the ratio says where to look.
+for noise, with n independent samples each. A run that its own stated noise explains is no outsider.
 
 **Contradictions.** Runs that agree scatter in what each alone says of a shared parameter (`LinearisedRun.alone`) by
 
     sum_g (d_g - d)^2 / Var d_g ~ chi^2(G - 1),    d the weighted mean
 
-**A misfit in common.** Noise is another in every run, so that residuals of several, on times that are the same from
-their start, have hardly anything in common (`correlated`). What they have moves them all alike, and their scatter, on
-which intervals rest, shows nothing of it. So what it may have moved is compared with the intervals.
+**A misfit in common.** Noise is another in every run, so that residuals of several, on the same times, have hardly
+anything in common (`correlated`). What they have moves them all alike, and their scatter, on which intervals rest,
+shows nothing of it. So what it may have moved is compared with the intervals.
 
 **One recording twice:** as it is, cut, thinned to every s-th picture, or as windows that overlap. Of runs a and b, b at
 least as far from picture to picture, every shift of b's clock is looked at under which enough samples coincide, and the
-likeliest are tested on those: where the residuals' cross-correlation rho of m samples is largest by -m log(1 - rho^2).
-Two fits of one recording leave residuals that differ by what their parameters do, so that is projected out of both, J
-of a and a constant in each channel: bodies at rest are as alike as can be. What is left, u_a and u_b in the noise of a,
-is one recording's if it is correlated by more than noise is and nearly equal, and if the two differ by less than noise
-would make them, |u_a - u_b| < 2^(1/2) a sigma, a well below 1: a misfit that dwarfs the noise makes any two runs look
-like one recording. Few samples that stand out, an outlier in each run, are found under each other by some shift: normal
-residuals are as many as three times (sum u^2)^2 / sum u^4.
+likeliest are tested: where the residuals' cross-correlation rho of m samples is largest by -m log(1 - rho^2). Two fits
+of one recording leave residuals that differ by what their parameters do, so that is projected out of both. What is
+left, u_a and u_b in the noise of a, is one recording's if it is correlated by more than noise is and nearly equal, and
+if the two differ by less than noise would make them, |u_a - u_b| < 2^(1/2) a sigma, a well below 1. Few samples that
+stand out are found under each other by some shift: normal residuals are as many as three times (sum u^2)^2 / sum u^4.
 """
 
 from __future__ import annotations
@@ -39,11 +34,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtrc, chdtri, fdtrc
 
-from diffcontact.identify.least_squares import orthonormal
 from diffcontact.identify.levels import FEWEST, GROSS, LEVELS, NAMED, RATIO, RUNS_TO_COMPARE
 from diffcontact.identify.linearised import LinearisedFit, LinearisedRun
 from diffcontact.identify.verdict.evidence import Evidence
 from diffcontact.identify.verdict.texts import Amount, Reason, Run
+from diffcontact.numerics.least_squares import orthonormal
 
 _PART, _NORMAL, _EFFICIENCY = 0.7, 1.0364, 0.55
 # Where all residuals are gross a run is named by its ratio alone.
@@ -86,7 +81,6 @@ def outsiders(evidence: Evidence) -> Iterator[Reason]:
 
 
 def _size(run: LinearisedRun) -> tuple[float, float]:
-    """The size of a run's residuals in units of the stated noise, and of how many independent ones it is known."""
     r = np.abs(run.r[:, : run.tracks])
     present = ~np.isnan(r)
     if not present.any():

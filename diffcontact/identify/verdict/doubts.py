@@ -9,10 +9,10 @@ from scipy.special import chdtri
 
 from diffcontact.identify.error_bars import LEAST_SLOPE, noise_seen, slope_in_noise
 from diffcontact.identify.intervals.profile import leaning, misjudged
-from diffcontact.identify.least_squares import inverse
 from diffcontact.identify.levels import IMPOSSIBLE, LEVELS, NAMED, UNUSUAL
 from diffcontact.identify.verdict.evidence import Evidence
 from diffcontact.identify.verdict.texts import Amount, Reason, Run
+from diffcontact.numerics.least_squares import inverse
 from diffcontact.status import Status
 
 # What is simulated only to this many standard deviations of the noise tells nothing of it.

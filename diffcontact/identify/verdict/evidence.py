@@ -1,8 +1,7 @@
-"""What a verdict rests on: the fit to first order, and how samples would change with what the model holds fixed.
+"""Evidence for a verdict: the fit to first order, and how samples would change with what the model holds fixed.
 
-A term that a model has and a fit does not use stands among the parameters, most often at zero: the damping of a film of
-air, a tilt. Whether the data want it is seen without fitting it. So it is with a resistance that the model has not, and
-with impacts that are not all alike.
+A term that a fit does not use stands among the parameters, most often at zero: the damping of a film of air, a tilt.
+Whether the data want it is seen without fitting it; so for a resistance, and for impacts that are not all alike.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
@@ -132,8 +130,7 @@ class Evidence:
         """(P,) which are of interest: no run has them to itself, and no run's start depends on them, if any are so."""
         own = self.objective.parameters.own.copy()
         for run in self.objective.joint.runs:
-            slopes = jax.tree.leaves(run.beginning(self.theta).slopes)
-            own[run.index] |= np.any([np.any(np.asarray(s) != 0, tuple(range(np.ndim(s) - 1))) for s in slopes], 0)
+            own[run.index] |= run.moves_the_start(self.theta)
         sought = ~own[self.kept]
         return sought if sought.any() else np.ones_like(sought)
 
@@ -220,7 +217,6 @@ class Evidence:
 
 
 def _cosine(one: Mapping[int, NDArray], other: Mapping[int, NDArray]) -> float:
-    """Of the angle between the lines along which two things change the samples of all runs."""
     dot = sum(float(np.nansum(one[g] * other[g])) for g in one.keys() & other.keys())
     squares = [sum(float(np.nansum(d**2)) for d in parts.values()) for parts in (one, other)]
     return abs(dot) / max(np.sqrt(squares[0] * squares[1]), np.finfo(float).tiny)

@@ -10,13 +10,10 @@ With y (n, k) what the model says of the samples, a fault of size s would add s 
     impacts that last        d_tc = -dy_tc/dt times the number of impacts so far, as of bounces: what follows is late
     impact i late            d_tc = -(the jump of dy_tc/dt in it) from it on, as of bodies that meet once, one size each
 
-in units of the noise. Each is tried by Rao's score test (`LinearisedFit.score_test`), and the one is told that makes
-the residuals likeliest, by chi^2 with a penalty of p log n for its p numbers (Schwarz), if it is certain, and takes
-half of what chi^2 has too much. Others that are nearly as likely are named beside it, as residuals do not tell them
-apart. On an uneven rail one run of carts would have its scale changed by 0.3 %.
-
-What the fault moved the estimate by follows from its size. Where an interval does not reach as far, it is wrong, and
-the verdict is "no". Of several faults that are nearly as likely one that does it is enough.
+in units of the noise. Each is tried by Rao's score test (`LinearisedFit.score_test`). The likeliest by chi^2, with a
+penalty of p log n for its p numbers (Schwarz), is told if it is certain and takes half of what chi^2 has too much.
+Others that are nearly as likely are named beside it. Where what it moved the estimate by exceeds an interval, the
+verdict is "no".
 """
 
 from __future__ import annotations
@@ -239,7 +236,6 @@ def freed_terms(evidence: Evidence) -> Iterator[Reason]:
 
 
 def _likeliest(evidence: Evidence, found: list[_Candidate]) -> list[_Candidate]:
-    """The candidates that explain the residuals best, the model's own first."""
     if evidence.objective.loss.robust or not evidence.kept.any() or not found:
         return []
     found = sorted(found, key=lambda one: -one.likely)
@@ -312,7 +308,6 @@ def _unlike(evidence: Evidence, number: int) -> Faults:
 
 
 def _others(alike: list[_Candidate]) -> Reason | str:
-    """Those that explain it nearly as well, one for each of a kind."""
     names = [one.fault._replace(time=None).name if one.fault.kind == "jump" else one.told for one in alike]
     names = tuple(name.rstrip(",") for name in list(dict.fromkeys(names))[:NAMED])
     return Reason("others", {"names": names}) if names else ""

@@ -1,29 +1,23 @@
 r"""Patterns in residuals: too large, following each other, a curve, largest at impacts, growing, a few far off.
 
-If the model is right and the noise as stated, chi^2 / dof is 1 within sqrt(2 / n). Residuals that follow each other are
-worth fewer than their number, n of them independent; every test here counts those. Two mean squares are compared by
-their ratio, which is F-distributed.
+If the model is right and the noise as stated, chi^2 / dof is 1 within sqrt(2 / n), of n independent residuals.
+Two mean squares are compared by their ratio, which is F-distributed. A noise that is stated large would hide any shape.
+So shapes are judged whatever it is, and it is itself compared with how rough the residuals are (`noise.roughness`).
 
-Noise is stated by people, and a noise that is stated large would hide any shape. So shapes are judged whatever it is,
-and it is itself compared with how rough the residuals are from sample to sample (`noise.roughness`): that much is
-noise certainly, and a misfit is as large as what exceeds both.
-
-**A curve.** Intervals take residuals that follow each other for correlated noise, another draw of which another
-measurement would have. What the model lacks is no such noise: it bends the track slowly, and the noise stands on top of
-it, each sample by itself. The two are told apart by their likelihoods, each penalised for its p or K coefficients
-(Schwarz, p log n):
+**A curve.** Intervals take residuals that follow each other for correlated noise. What the model lacks is none: it
+bends the track slowly, and the noise stands on top of it. The two are told apart by their likelihoods, each penalised
+for its p or K coefficients (Schwarz, p log n):
 
     r_t = correlated          AR(p), p <= 8 (`identify.noise`)
     r_t = curve(t) + white    curve = sum_k c_k b_k(t), k <= K,  b = 1, t, t^2, t^3, cos(pi t), cos(2 pi t), ...
 
-The cubic is there for the ends, where cosines alone would converge slowly. An impact may break the curve, so a second
-family is tried, in which every impact at t_i adds (t - t_i)_+^j, j = 0 to 3, behind the cubic. What the fit has taken
-out of r is taken out of the b_k, too.
+The cubic is there for the ends, where cosines alone would converge slowly. In a second family every impact at t_i adds
+(t - t_i)_+^j, j = 0 to 3, behind the cubic. What the fit has taken out of r is taken out of the b_k, too.
 
-**What intervals do not hold.** What of a curve, or of a misfit at impacts or late in a record, the parameters have
-taken up nobody sees. It is taken to be as large as what is left, in the shape that moves a parameter most
-(`LinearisedFit.worst_shift`): where an interval reaches less far, it cannot be used. From three runs on intervals rest
-on what differs between them; what is alike in all runs they do not hold, so half of what is left is weighed like that.
+**What intervals do not hold.** The parameters have taken up a part of a curve, or of a misfit at impacts or late in a
+record. It is taken to be as large as what is left, in the shape that moves a parameter most
+(`LinearisedFit.worst_shift`): where an interval reaches less far, it cannot be used. From three runs on, intervals rest
+on what differs between them, and half of what is left is weighed like that.
 
 **Ratios of the noise.** Where the noise of some samples of a channel is stated larger than that of others, the mean
 square sum r_t^2 / sum (1 - h_t) of both halves, h_t the leverage, is of the same size if the ratios are right.
@@ -40,13 +34,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtri, fdtrc, ndtri
 
-from diffcontact.identify.least_squares import orthonormal
 from diffcontact.identify.levels import FEWEST, GROSS, LEVELS, MISFIT, OVERSTATED, RATIO, RUNS_TO_COMPARE
 from diffcontact.identify.linearised import LinearisedRun
 from diffcontact.identify.noise import PER_FREEDOM, misfit
 from diffcontact.identify.verdict.doubts import takes_noise_for_outliers
 from diffcontact.identify.verdict.evidence import Evidence
 from diffcontact.identify.verdict.texts import Reason
+from diffcontact.numerics.least_squares import orthonormal
 
 # Correlation of neighbours from which on intervals that take the samples as independent are too short by a half.
 _CORRELATED = 0.4
@@ -169,7 +163,6 @@ def noise_ratios(evidence: Evidence) -> Iterator[Reason]:
 
 
 def _large(evidence: Evidence) -> bool:
-    """Whether residuals are certainly larger than the noise."""
     chi2, n = evidence.misfit, evidence.fit.effective
     large = chi2 > chdtri(n, LEVELS["correlated misfit"]) / n
     if evidence.estimated:
@@ -180,7 +173,6 @@ def _large(evidence: Evidence) -> bool:
 
 
 def _noise(evidence: Evidence) -> float:
-    """What is noise certainly, in squares of that of the fit: that, or more where residuals are certainly rougher."""
     rough, n = evidence.rough
     freedom = n / PER_FREEDOM
     return rough if freedom > 1 and rough > chdtri(freedom, LEVELS["pattern"]) / freedom else 1.0
@@ -227,7 +219,6 @@ def _correlation(tracks: list[NDArray]) -> float:
 
 
 def _innovation(runs: tuple[LinearisedRun, ...]) -> float:
-    """What is new in a sample after those before it, over its size, in the channel where that is least."""
     shares = [
         model.sigma / np.sqrt(np.mean(channel[~np.isnan(channel)] ** 2))
         for run in runs
@@ -238,7 +229,6 @@ def _innovation(runs: tuple[LinearisedRun, ...]) -> float:
 
 
 def _unheld(evidence: Evidence, sizes: list[float], where: list[NDArray] | None = None) -> tuple[Reason, ...]:
-    """What a misfit of such sizes may have moved further than intervals reach."""
     if not evidence.kept.any():
         return ()
     part = _ALIKE if len(evidence.runs) >= RUNS_TO_COMPARE else 1.0

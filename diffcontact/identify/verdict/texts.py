@@ -247,7 +247,6 @@ class Words(Formatter):
         return " and ".join(self.channels[c] for c in numbers) if max(numbers) < len(self.channels) else found[0]
 
     def _element(self, found: re.Match) -> str:
-        """An element of what each run has to itself, by the name of the run: drag[3] is drag[A2_4]."""
         i = int(found[2])
         if found[1] not in self.own or len(self.runs) < 2 or i >= len(self.runs) or self.runs[i] == f"run {i}":
             return found[0]
@@ -277,7 +276,6 @@ class Words(Formatter):
         return text
 
     def _differs(self, first: str, other: str) -> str:
-        """What a reason is about and the first of its kind is not: a run, or an element."""
         known = set(_ELEMENT.findall(first))
         for found in _ELEMENT.finditer(other):
             if (found[1], found[2], found[3]) not in known:

@@ -1,17 +1,17 @@
-r"""What a verdict takes as right because the data cannot show it: a scale, a clock that parameters make up for.
+r"""Assumptions that a verdict takes as right because the data cannot show them.
 
 Two riders in one picture of which one is magnified by 1 % collide as if they had other masses: no residual tells. A
 fault (`explanations.directions`) moves the estimate, and leaves as residuals what no parameter makes up for
-(`LinearisedFit.shift`, `left`). A scale is looked at channel by channel, and of two channels together, as of one axis
-along which two bodies are seen. What of a fault of 1 % would be left within the noise, and brings an estimate to the
-end of its interval, is taken as right: no interval holds it, so it has to be known besides. Perspective is a scale that
-changes by that much across the picture; of its channels those are told in which it moves most. A zero, the height of a
-floor for one, may be off by as much of the way; of it is told how much would just not show. Where nothing at all would
-show, it is a place from which places are counted, and nothing is told. A term that is held at zero, as a drag, has no
-hundredth part: of it is told how much would just not show, where that moves an estimate further; and so of a resistance
-to motion that the model has not, and of impacts that are not all alike. Of a term that does to the data what parameters
-do, however much there is of it, no size is told. Residuals that follow each other closely may be noise or the model's
-lack, an uneven rail's, and a single run cannot tell: that they are noise is taken as right, too.
+(`LinearisedFit.shift`, `left`). A fault of which 1 % would be left within the noise, and brings an estimate to the end
+of its interval, is taken as absent: no interval holds it.
+
+- Scales and clocks: channel by channel, and of two channels together, as of one axis along which two bodies are seen.
+- Perspective, a scale that changes by 1 % across the picture: the channels in which it moves most.
+- A zero, as the height of a floor: how much would just not show. Where nothing at all would, it is a place from which
+  places are counted, and nothing is told.
+- A term held at zero, a resistance to motion, impacts that are not all alike: how much would just not show, where that
+  moves an estimate further. A term that does to the data what parameters do has no size.
+- That residuals which follow each other closely are noise, and not the model's lack: a single run cannot tell.
 """
 
 from __future__ import annotations
@@ -68,7 +68,6 @@ def taken_as_right(evidence: Evidence) -> Reason | None:
 
 
 def _with_shared(faults: Faults) -> Faults:
-    """The same, and a scale, a zero or a perspective that two channels have in common, of each two."""
     shared = {}
     for kind in ("scale", "perspective", "zero"):
         for i, j in combinations([fault.channels[0] for fault in faults if fault.kind == kind], 2):
@@ -102,7 +101,6 @@ def _terms(evidence: Evidence) -> list[Reason]:
 
 
 def _resistance(evidence: Evidence) -> Iterator[Reason]:
-    """That nothing else resists the motion, with how much of it would not show: as a part of the speed at the end."""
     if parts := evidence.resistance:
         size = min(_unshown(evidence, parts), _SLOWED)
         if told := evidence.beyond(size * evidence.by(parts)):
@@ -124,7 +122,6 @@ def _impacts(evidence: Evidence) -> Iterator[Reason]:
 
 
 def _slow_noise(evidence: Evidence) -> Iterator[Reason]:
-    """That residuals that follow each other closely are noise, where as much of a misfit would matter."""
     samples, effective = evidence.fit.samples, evidence.fit.effective
     if len(evidence.runs) < RUNS_TO_COMPARE and effective <= _CLOSELY * samples:
         sizes = [float(np.sqrt(np.nansum(run.r[:, : run.tracks] ** 2))) for run in evidence.runs]
@@ -139,21 +136,18 @@ def _unseen(evidence: Evidence, parts: Mapping[Fault, Parts], kinds: tuple[str, 
 
 
 def _worst(evidence: Evidence, moves: Mapping[Fault, NDArray]) -> tuple[Fault, tuple[Reason, ...]] | None:
-    """The fault that moves most beside the intervals, if it moves something further than they reach."""
     worst = max(moves, key=lambda fault: evidence.ratio(moves[fault]).max(), default=None)
     told = evidence.beyond(moves[worst]) if worst else ()
     return (worst, told) if worst and told else None
 
 
 def _perspective(evidence: Evidence, parts: Mapping[Fault, Parts]) -> Iterator[Reason]:
-    """The channels in which a scale that changes by 1 % across the picture moves most."""
     moves = {fault: _ORDINARY * moved for fault, moved in _unseen(evidence, parts, ("perspective",)).items()}
     if found := _worst(evidence, moves):
         yield Reason("perspective", {"fault": found[0].name, "percent": 100 * _ORDINARY, "moved": found[1]})
 
 
 def _zeros(evidence: Evidence, parts: Mapping[Fault, Parts]) -> Iterator[Reason]:
-    """The zero, of one channel or of two together, that would hardly show and moves most."""
     sizes = {fault: _unshown(evidence, d) for fault, d in parts.items() if fault.kind == "zero"}
     sizes = {
         fault: min(size, _ORDINARY * _way(evidence, parts[fault])) for fault, size in sizes.items() if np.isfinite(size)
@@ -163,7 +157,6 @@ def _zeros(evidence: Evidence, parts: Mapping[Fault, Parts]) -> Iterator[Reason]
 
 
 def _way(evidence: Evidence, parts: Parts) -> float:
-    """How far what is seen goes, in the channels that a fault touches."""
     ways = [
         np.ptp(evidence.seen[number][run.present[:, c], c])
         for number, d in parts.items()

@@ -11,6 +11,7 @@ from typing import Any
 
 from diffcontact.host.messages import printable
 from diffcontact.identify.impact_law import law_of_impact
+from diffcontact.identify.levels import NAMED
 from diffcontact.identify.problem.observations import labels_of
 from diffcontact.identify.verdict import doubts
 from diffcontact.identify.verdict.between_runs import common_misfit, contradictions, outsiders
@@ -20,8 +21,6 @@ from diffcontact.identify.verdict.residuals import noise_overstated, noise_ratio
 from diffcontact.identify.verdict.texts import Reason, Units, Words
 from diffcontact.identify.verdict.untestable_assumptions import taken_as_right
 
-# Bullets under one headline.
-_SHOWN = 3
 YES, PARTLY, NO = "yes", "partly", "no"
 _HEADLINES = {
     YES: "explains the data",
@@ -89,7 +88,7 @@ class Verdict:
             >>> Verdict.of([Reason("the clock slips"), Reason("residuals are a curve", fatal=True)]).gravest
             ('residuals are a curve',)
         """
-        return self.reasons[: min(self.fatal or len(self.reasons), _SHOWN)]
+        return self.reasons[: min(self.fatal or len(self.reasons), NAMED)]
 
     def __str__(self) -> str:
         more = len(self.reasons) - len(self.gravest)
@@ -99,7 +98,6 @@ class Verdict:
 
 
 def _law(evidence: Evidence) -> Iterator[Reason]:
-    """Whether restitution depends on the speed of approach."""
     if sentence := law_of_impact(evidence.result):
         yield Reason("law of impact", {"law": sentence})
 
@@ -121,14 +119,7 @@ def judge(
     labels: Sequence[str] = (),
     phrases: Sequence[tuple[str, str]] = (),
 ) -> Verdict:
-    """The verdict on a fit.
-
-    Args:
-        evidence: of what `fit` returned.
-        units: name of a parameter -> unit in which the reasons give it, and what one of that is in the fit's own units.
-        labels: what the runs are called; empty: by their numbers.
-        phrases: (pattern, text) pairs, what the reasons say in place of an argument of `fit`.
-    """
+    """The verdict on a fit; units, labels and phrases as of `FitResult.judged`."""
     problems = evidence.objective.joint.problems
     first, runs = problems[0], labels or labels_of(problems)
     words = Words(first.observations.channels, runs, first.per_run, phrases, units or {})

@@ -14,7 +14,7 @@ from diffcontact.identify import Interval, Normal, Positive, Real, fit, profile
 from diffcontact.identify.intervals import widened
 from diffcontact.identify.intervals.posterior import Unbounded
 from diffcontact.identify.intervals.profile import LowerCostError, end_of_interval, leaning, misjudged
-from diffcontact.identify.least_squares import inverse_diagonal
+from diffcontact.numerics.least_squares import inverse_diagonal
 
 FREE = {"g": Positive(), "u0": Real()}
 # The module; its function hides it.

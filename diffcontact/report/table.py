@@ -9,29 +9,20 @@ import numpy as np
 
 INTERVAL = "95 % interval"
 _COLUMNS = ("parameter", "value", "stderr", INTERVAL, "unit", "note")
+# Of what is taken as right so many things are printed.
+_SHOWN = 3
 _LEFT = ("parameter", "unit", "note")
 
 
 def within(runs: int) -> str:
-    """What intervals are called that hold nothing of what differs between runs.
-
-    Example:
-        >>> within(1), within(2)
-        ('within this run', 'within these runs')
-    """
+    """What intervals are called that hold nothing of what differs between runs."""
     return "within this run" if runs == 1 else "within these runs"
 
 
 def caveat(scope: str) -> str:
-    """What to know of intervals that are called otherwise than `INTERVAL`; nothing of those.
-
-    Example:
-        >>> caveat("within this run")[:68]
-        'within this run: another run may differ by more than these intervals'
-    """
-    if scope == INTERVAL:
-        return ""
-    return f"{scope}: another run may differ by more than these intervals hold; fit several together"
+    """What to know of intervals that are called otherwise than `INTERVAL`; nothing of those."""
+    told = f"{scope}: another run may differ by more than these intervals hold; fit several together"
+    return "" if scope == INTERVAL else told
 
 
 def table_cells(rows: Sequence[Mapping[str, Any]], scope: str = INTERVAL) -> list[tuple[str, ...]]:
@@ -61,8 +52,7 @@ def table_cells(rows: Sequence[Mapping[str, Any]], scope: str = INTERVAL) -> lis
 
 def text_table(rows: Sequence[Mapping[str, Any]], scope: str = INTERVAL, taken: str = "") -> str:
     """A table of estimates as aligned text; below it caveats, and what intervals rest on besides."""
-    below = [*([caveat(scope)] if caveat(scope) else []), *_listed(taken)]
-    return "\n".join([aligned(table_cells(rows, scope)), *below])
+    return "\n".join([aligned(table_cells(rows, scope)), *filter(None, [caveat(scope)]), *_listed(taken)])
 
 
 def sampled_table(found: Any, values: Any, notes: Sequence[str], below: Sequence[str]) -> str:
@@ -95,17 +85,8 @@ def aligned(cells: Sequence[Sequence[str]]) -> str:
     return "\n".join([lines[0], "-" * max(map(len, lines)), *lines[1:]])
 
 
-# Of what is taken as right so many things are printed.
-_SHOWN = 3
-
-
 def _listed(taken: str) -> list[str]:
-    """A sentence that lists things behind a colon, as lines; the first ones.
-
-    Example:
-        >>> _listed("taken as right: a; b; c; d")
-        ['taken as right:', '  - a', '  - b', '  - c', '  (1 more in the report and in result.json)']
-    """
+    """A sentence that lists things behind a colon, as lines; the first ones."""
     head, _, things = taken.partition(": ")
     parts = things.split("; ") if things else []
     more = [f"  ({len(parts) - _SHOWN} more in the report and in result.json)"] if len(parts) > _SHOWN else []
