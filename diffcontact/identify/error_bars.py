@@ -52,7 +52,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,7 +61,7 @@ from scipy.special import ndtri, polygamma, stdtrit
 
 from diffcontact.identify.levels import GROSS, RUNS_TO_COMPARE
 from diffcontact.identify.linearised import LinearisedFit, LinearisedRun
-from diffcontact.identify.noise import Autoregression, effective_count, filtered, score_covariance, whitening
+from diffcontact.identify.noise import Autoregression, filtered, whitening
 from diffcontact.identify.problem.loss import Loss
 from diffcontact.numerics.least_squares import inverse
 
@@ -80,25 +79,15 @@ _TINY = np.finfo(float).tiny
 
 @dataclass(frozen=True, eq=False)
 class ErrorBars:
-    """Covariances and the quantiles that turn standard errors into 95 % intervals.
+    """Covariances and the quantiles that turn standard errors into 95 % intervals."""
 
-    Attributes:
-        covariance: (P, P) of the chosen form.
-        plain: (P, P) the textbook form, for comparison.
-        quantile: (P,) half width of the 95 % interval in standard errors.
-        form: which was chosen: "stated", "within" or "between" runs.
-        explanation: the same in words, and why.
-        effective: how many independent samples have as much to say on the residual variance as the correlated ones.
-        scatter: (P,) variances of the runs' true parameters about what they have in common; zero where runs were not
-            compared.
-    """
-
-    covariance: NDArray
-    plain: NDArray
-    quantile: NDArray
-    form: str
-    explanation: str
-    effective: float
+    covariance: NDArray  # (P, P) of the chosen form
+    plain: NDArray  # (P, P) the textbook form, for comparison
+    quantile: NDArray  # (P,) half width of the 95 % interval in standard errors
+    form: str  # which was chosen: "stated", "within" or "between" runs
+    explanation: str  # the same in words, and why
+    effective: float  # how many independent samples have as much to say on the residual variance as the correlated ones
+    # (P,) variances of the runs' true parameters about what they have in common; zero where runs were not compared.
     scatter: NDArray
 
 
@@ -117,72 +106,32 @@ def error_bars(fit: LinearisedFit) -> ErrorBars:
         return ErrorBars(bread, bread, np.full(P, ndtri(0.975)), "stated", text, float(m), np.zeros(P))
     squares = sum(float(r @ r) for r, _ in (run.rows for run in fit.runs))
     plain = bread @ ((fit.information - Q) * squares / spare + Q) @ bread
-    within = [_Within(run) for run in fit.runs]
-    shared = fit.seen_by > 1
-    if len(fit.runs) >= RUNS_TO_COMPARE and shared.any():
-        between = jackknife(fit, [noise.score for noise in within])
-        if between is not None:
-            return _between_runs(fit, within, between, plain)
-    return _within_runs(fit, within, bread, plain)
+    between = jackknife(fit) if len(fit.runs) >= RUNS_TO_COMPARE and np.any(fit.seen_by > 1) else None
+    return _within_runs(fit, bread, plain) if between is None else _between_runs(fit, between, plain)
 
 
-class _Within:
-    """One run's correlated residuals: their score, and how well it is known."""
-
-    def __init__(self, run: LinearisedRun):
-        self.run, self.models = run, run.noise.models
-
-    @cached_property
-    def score(self) -> NDArray:
-        """(P_i, P_i) covariance of the score J^T r."""
-        return score_covariance(self.models, self.run.r, self.run.J)
-
-    @cached_property
-    def perturbations(self) -> NDArray:
-        """(D, 2, P_i, P_i) how far the score's covariance is off, one standard deviation to either side.
-
-        Along each of the D independent directions in which it is uncertain.
-        """
-        P, pairs = self.run.index.size, self.run.noise.perturbations if self.run.index.size else []
-        off = [[score_covariance(side, self.run.r, self.run.J) - self.score for side in pair] for pair in pairs]
-        return np.reshape(off, (len(pairs), 2, P, P))
-
-    @property
-    def independent(self) -> float:
-        """Effective number of samples."""
-        n, counts = len(self.run.r), self.run.present.sum(axis=0)
-        return sum(effective_count(model, n) * count / n for model, count in zip(self.models, counts, strict=True))
-
-    @property
-    def correlation(self) -> float:
-        """The strongest, of neighbours."""
-        n = len(self.run.r)
-        lag_one = [model.autocovariance(n)[[0, min(model.every, n - 1)]] for model in self.models]
-        return max((float(gamma[1] / gamma[0]) for gamma in lag_one if gamma[0] > 0), key=abs, default=0.0)
-
-
-def _within_runs(fit: LinearisedFit, within: Sequence[_Within], bread: NDArray, plain: NDArray) -> ErrorBars:
+def _within_runs(fit: LinearisedFit, bread: NDArray, plain: NDArray) -> ErrorBars:
     meat = np.diag(fit.prior)
-    for run, noise in zip(fit.runs, within, strict=True):
-        meat[np.ix_(run.index, run.index)] += noise.score
+    for run in fit.runs:
+        meat[np.ix_(run.index, run.index)] += run.score
     covariance, count = bread @ meat @ bread, len(fit.runs)
-    perturbations = [_displaced(bread[:, noise.run.index], noise.perturbations) for noise in within]
+    perturbations = [_displaced(bread[:, run.index], run.perturbations) for run in fit.runs]
     several = f"{count} runs, too few to compare" if np.any(fit.seen_by > 1) else f"{count} separate runs"
     text = (
         f"within the run: {'one run' if count == 1 else several}, so the scatter is taken from the residuals, whose "
-        f"correlation in time is modelled by {_models(within)}; what would differ in another run is not in it"
+        f"correlation in time is modelled by {_models(fit)}; what would differ in another run is not in it"
     )
-    models = [noise.models for noise in within]
+    models = [run.noise.models for run in fit.runs]
     factor, unsure = _without_priors(uneven(fit.runs, models, bread), bread, fit.prior, covariance)
     quantile = _quantile(np.diag(covariance), np.concatenate(perturbations), unsure)
     # A hundred white samples look now and then as if noise of opposite signs followed each other and cancelled. Error
     # bars that halve because of that would be wrong; so none is smaller than for independent samples.
     longer = np.sqrt(np.maximum(np.diag(plain) / np.maximum(np.diag(covariance), _TINY), 1.0)) * np.sqrt(factor)
     covariance = covariance * np.outer(longer, longer)
-    return ErrorBars(covariance, plain, quantile, "within", text, _independent(within), np.zeros(fit.prior.size))
+    return ErrorBars(covariance, plain, quantile, "within", text, _independent(fit), np.zeros(fit.prior.size))
 
 
-def _between_runs(fit: LinearisedFit, within: Sequence[_Within], between: Jackknife, plain: NDArray) -> ErrorBars:
+def _between_runs(fit: LinearisedFit, between: Jackknife, plain: NDArray) -> ErrorBars:
     """Jackknife for shared parameters; for per-run ones the error within the run plus what the shared ones pass on.
 
     The scatter is known from few runs: each tau^2 counts with the degrees of freedom of its parameter's variance.
@@ -196,7 +145,7 @@ def _between_runs(fit: LinearisedFit, within: Sequence[_Within], between: Jackkn
     inside = np.diag(np.where(told, 1.0 / np.where(told, prior, 1.0), 0.0))
     quantile = np.full(P, ndtri(0.975))
     quantile[shared] = stdtrit(between.freedom, 0.975)
-    for run, noise, share in zip(fit.runs, within, between.shares, strict=True):
+    for run, share in zip(fit.runs, between.shares, strict=True):
         common = shared[run.index]
         separate = run.index[~common]
         if separate.size == 0:
@@ -207,11 +156,11 @@ def _between_runs(fit: LinearisedFit, within: Sequence[_Within], between: Jackkn
         passed_on[np.ix_(separate, at)] = moved
         departing = moved @ (np.eye(p) - share)[at]
         alone = LinearisedRun(run.r, run.J[:, :, ~common], np.arange(separate.size))
-        by_noise = bread @ (noise.score[np.ix_(~common, ~common)] + Q) @ bread
-        factor, unsure = _without_priors(uneven([alone], [noise.models], bread), bread, prior[separate], by_noise)
+        by_noise = bread @ (run.score[np.ix_(~common, ~common)] + Q) @ bread
+        factor, unsure = _without_priors(uneven([alone], [run.noise.models], bread), bread, prior[separate], by_noise)
         by_noise = by_noise * np.sqrt(np.outer(factor, factor))
         inside[np.ix_(separate, separate)] = by_noise + departing * between.scatter @ departing.T
-        perturbations = _displaced(bread, noise.perturbations[:, :, ~common][:, :, :, ~common])
+        perturbations = _displaced(bread, run.perturbations[:, :, ~common][:, :, :, ~common])
         # One standard deviation of the logarithm of chi^2 to either side.
         factors = np.exp(np.outer([-1, 1], np.sqrt(polygamma(1, between.freedom / 2)))) - 1
         uncertain = np.einsum("sk,pk->ksp", factors, departing**2 * between.scatter)
@@ -226,12 +175,12 @@ def _between_runs(fit: LinearisedFit, within: Sequence[_Within], between: Jackkn
     )
     if not shared.all():
         text += (
-            f"; per-run parameters by the residuals within the run, modelled by {_models(within)}, and by how much the "
+            f"; per-run parameters by the residuals within the run, modelled by {_models(fit)}, and by how much the "
             "run may depart from what they share"
         )
     scatter = np.zeros(P)
     scatter[shared] = between.scatter
-    return ErrorBars(covariance, plain, quantile, "between", text, _independent(within), scatter)
+    return ErrorBars(covariance, plain, quantile, "between", text, _independent(fit), scatter)
 
 
 def _without_priors(noisier, bread: NDArray, prior: NDArray, covariance: NDArray) -> tuple[NDArray, NDArray]:
@@ -261,32 +210,27 @@ def _quantile(variance: NDArray, displaced: NDArray, unsure: NDArray | float = 0
     return stdtrit(np.exp(np.interp(-scatter, -polygamma(1, freedom / 2), np.log(freedom))), 0.975)
 
 
-def _independent(within: Sequence[_Within]) -> float:
-    return float(sum(noise.independent for noise in within))
+def _independent(fit: LinearisedFit) -> float:
+    return float(sum(run.present.sum(axis=0) @ run.independent for run in fit.runs))
 
 
-def _models(within: Sequence[_Within]) -> str:
-    orders = sorted({model.order for noise in within for model in noise.models})
+def _models(fit: LinearisedFit) -> str:
+    models = [(model, len(run.r)) for run in fit.runs for model in run.noise.models]
+    orders = sorted({model.order for model, _ in models})
     name = f"AR({orders[0]})" if len(orders) == 1 else f"AR({orders[0]} to {orders[-1]})"
-    strongest = max((noise.correlation for noise in within), key=abs)
+    neighbours = [model.autocovariance(n)[[0, min(model.every, n - 1)]] for model, n in models]
+    strongest = max((float(gamma[1] / gamma[0]) for gamma in neighbours if gamma[0] > 0), key=abs, default=0.0)
     return f"{name} processes (correlation of neighbours up to {round(strongest, 2) + 0.0:.2f})"
 
 
 @dataclass(frozen=True, eq=False)
 class Jackknife:
-    """Error bars of what several runs share.
+    """Error bars of what several runs share."""
 
-    Attributes:
-        covariance: (p, p) of the shared parameters.
-        freedom: (p,) degrees of freedom of the variances.
-        scatter: (p,) variances tau^2 of the runs' true parameters about their mean.
-        shares: (G, p, p) by how much of its own departure each run moves the estimate, A^-1 A_g.
-    """
-
-    covariance: NDArray
-    freedom: NDArray
-    scatter: NDArray
-    shares: NDArray
+    covariance: NDArray  # (p, p) of the shared parameters
+    freedom: NDArray  # (p,) degrees of freedom of the variances
+    scatter: NDArray  # (p,) variances tau^2 of the runs' true parameters about their mean
+    shares: NDArray  # (G, p, p) by how much of its own departure each run moves the estimate, A^-1 A_g
 
 
 @dataclass(frozen=True, eq=False)
@@ -294,24 +238,16 @@ class _LeftOut:
     """What leaving out each of G runs would do to the p shared parameters, to first order.
 
     Priors of per-run parameters do not take part in the projection: what they would add there is second order.
-
-    Attributes:
-        delta: (G, p) how far the estimate moves.
-        information: (G, p, p) of the runs.
-        total: (p, p) information of all runs and priors.
-        removed: (G, p, p) inverses of the information of all but one.
-        residuals: per run, its residuals (m_g,) under the estimate from the others, its per-run parameters fitted.
-        mixing: per run, (P_g, p_g) how its parameters move with the shared ones, its own made up for.
-        at: per run, where its shared parameters lie among the p.
     """
 
-    delta: NDArray
-    information: NDArray
-    total: NDArray
-    removed: NDArray
+    delta: NDArray  # (G, p) how far the estimate moves
+    information: NDArray  # (G, p, p) of the runs
+    total: NDArray  # (p, p) information of all runs and priors
+    removed: NDArray  # (G, p, p) inverses of the information of all but one
+    # Per run, its residuals (m_g,) under the estimate from the others, its per-run parameters fitted.
     residuals: list[NDArray]
-    mixing: list[NDArray]
-    at: list[NDArray]
+    mixing: list[NDArray]  # per run, (P_g, p_g) how its parameters move with the shared ones, its own made up for
+    at: list[NDArray]  # per run, where its shared parameters lie among the p
 
     @classmethod
     def of(cls, fit: LinearisedFit) -> _LeftOut | None:
@@ -343,26 +279,23 @@ class _LeftOut:
         residuals = [r + S @ delta[g, at] for g, ((r, S), at) in enumerate(zip(columns, places, strict=True))]
         return cls(delta, information, total, removed, residuals, mixings, places)
 
-    def projected(self, within: Sequence[NDArray]) -> NDArray:
-        """(G, p, p) covariances of the scores of the shared parameters, of those (P_g, P_g) of all of a run's."""
+    def scores(self, fit: LinearisedFit) -> NDArray:
+        """(G, p, p) covariances of the runs' scores of the shared parameters."""
         found = np.zeros_like(self.information)
-        for g, (mixing, at, score) in enumerate(zip(self.mixing, self.at, within, strict=True)):
-            found[g][np.ix_(at, at)] = mixing.T @ score @ mixing
+        for g, (mixing, at, run) in enumerate(zip(self.mixing, self.at, fit.runs, strict=True)):
+            found[g][np.ix_(at, at)] = mixing.T @ run.score @ mixing
         return found
 
 
-def jackknife(fit: LinearisedFit, within: Sequence[NDArray]) -> Jackknife | None:
-    """Covariance of what several runs share; None if one run alone determines some combination of it.
-
-    `within` are the covariances (P_i, P_i) of the runs' scores J^T r.
-    """
+def jackknife(fit: LinearisedFit) -> Jackknife | None:
+    """Covariance of what several runs share; None if one run alone determines some combination of it."""
     left_out = _LeftOut.of(fit)
     if left_out is None:
         return None
     G, p = left_out.delta.shape
     bread = inverse(left_out.total, 0.0)
     scatter = (G - 1) / G * left_out.delta.T @ left_out.delta
-    known, score = np.diag(fit.prior[fit.seen_by > 1]), left_out.projected(within)
+    known, score = np.diag(fit.prior[fit.seen_by > 1]), left_out.scores(fit)
     shares = left_out.information @ bread
     # delta_g = sum_h L_gh s_h, of the scores at the truth; those at the estimate are less by A_g A^-1 of all.
     centred = np.eye(G)[:, :, None, None] * np.eye(p) - shares[:, None]
@@ -426,12 +359,7 @@ def noise_seen(r: NDArray) -> float:
 
 
 def slope_in_noise(loss: Loss, sigma: float) -> float:
-    """The mean of psi' over normal noise of standard deviation sigma, E psi(r) r / sigma^2.
-
-    Example:
-        >>> round(slope_in_noise(Loss("huber"), 1.0), 2), round(slope_in_noise(Loss("huber", 0.1), 10.0), 3)
-        (0.68, 0.008)
-    """
+    """The mean of psi' over normal noise of standard deviation sigma, E psi(r) r / sigma^2."""
     r = sigma * ndtri((np.arange(_QUANTILES) + 0.5) / _QUANTILES)
     return float(np.mean(np.asarray(loss.influence(r)[0]) * r) / np.mean(r**2))
 

@@ -150,6 +150,21 @@ class Estimate:
         return np.concatenate([np.ravel(np.asarray(self.params[name], float)) for name in self.stderr])
 
     @property
+    def errors(self) -> NDArray:
+        """(P,) standard errors, in the order of `names`; infinite where the data cannot determine a parameter."""
+        return np.concatenate([np.ravel(np.asarray(part, float)) for part in self.stderr.values()])
+
+    @property
+    def bounded(self) -> NDArray:
+        """(P,) which estimates are at a bound."""
+        return np.isin(self.names, self.at_bound)
+
+    @property
+    def known(self) -> NDArray:
+        """(P,) which have a finite error."""
+        return np.isfinite(np.diag(self.covariance))
+
+    @property
     def quantiles(self) -> NDArray:
         """(P,) half widths of the intervals in standard errors, before the cut, in the order of `names`."""
         return np.concatenate([np.ravel(part) for part in self.quantile.values()])
@@ -202,7 +217,6 @@ class Estimate:
 
     def rows(self) -> list[dict[str, Any]]:
         """Per element: name, value, stderr, stderr_plain, interval95 and note; what is infinite is None."""
-        errors = np.concatenate([np.ravel(np.asarray(error, float)) for error in self.stderr.values()])
         plain = np.sqrt(np.diag(self.covariance_plain))
         holders = {
             "not seen by the data": {name for along in self.unidentifiable for name in along} - set(self.gripped),
@@ -221,7 +235,7 @@ class Estimate:
                 "note": ", ".join(note for note, names in holders.items() if name in names),
             }
             for name, value, error, textbook, ends in zip(
-                self.names, self.estimate, errors, plain, self.ends, strict=True
+                self.names, self.estimate, self.errors, plain, self.ends, strict=True
             )
         ]
 

@@ -24,18 +24,12 @@ from diffcontact.status import Status
 
 @dataclass(frozen=True)
 class NullSpace:
-    """The null space of a Jacobian: combinations of parameters that the data do not determine.
+    """The null space of a Jacobian: combinations of parameters that the data do not determine."""
 
-    Attributes:
-        directions: one dict name -> weight per direction in parameter space along which no residual changes; the
-            largest weight is 1.
-        unidentifiable: (P,) True for every parameter that takes part in one: it has no finite error of its own.
-        redundant: (P,) True for one parameter of each direction: with those held, all others are determined.
-    """
-
+    # One dict name -> weight per direction in parameter space along which no residual changes; the largest weight is 1.
     directions: list[dict[str, float]]
-    unidentifiable: NDArray
-    redundant: NDArray
+    unidentifiable: NDArray  # (P,) True for every parameter that takes part in one: it has no finite error of its own
+    redundant: NDArray  # (P,) True for one parameter of each direction: with those held, all others are determined
 
 
 def null_space(J: NDArray, names: Sequence[str], eps: float) -> NullSpace:

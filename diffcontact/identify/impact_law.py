@@ -173,23 +173,14 @@ class _Law:
 
 @dataclass(frozen=True, eq=False)
 class _Embedded:
-    """A fit that has gone on with one more parameter.
+    """A fit that has gone on with one more parameter."""
 
-    Attributes:
-        objective: with that parameter.
-        masks: per run, the contacts that it acts on.
-        name: _SLOPE or _OWN.
-        theta: (P,) where it has come to.
-        at: the runs there.
-        speeds: per run, the speeds of approach of its impacts [m/s].
-    """
-
-    objective: Objective
-    masks: list[NDArray]
-    name: str
-    theta: NDArray
-    at: list[Linearised]
-    speeds: list[NDArray]
+    objective: Objective  # with that parameter
+    masks: list[NDArray]  # per run, the contacts that it acts on
+    name: str  # _SLOPE or _OWN
+    theta: NDArray  # (P,) where it has come to
+    at: list[Linearised]  # the runs there
+    speeds: list[NDArray]  # per run, the speeds of approach of its impacts [m/s]
 
     @classmethod
     def gone_on(cls, objective: Objective, masks: list[NDArray], name: str) -> _Embedded:

@@ -44,27 +44,17 @@ _TINY = np.finfo(float).tiny
 
 @dataclass(frozen=True, eq=False)
 class LinearisedRun:
-    """One run at the estimate.
+    """One run at the estimate."""
 
-    Attributes:
-        r: (n, k) residuals, NaN where missing.
-        J: (n, k, P_i) their derivatives, zero where missing.
-        index: (P_i,) where the run's parameters lie among all.
-        times: (n,) of the samples.
-        struck: (n,) samples with an impact in the interval before or behind them.
-        sigma: (n, k) the noise that r is in units of.
-        tracks: how many channels were measured sample by sample; times of impacts that were heard are the rest.
-        rounding: whether the residuals are no larger than the rounding of what was measured.
-    """
-
-    r: NDArray
-    J: NDArray
-    index: NDArray
-    times: NDArray = field(default_factory=lambda: np.zeros(0))
+    r: NDArray  # (n, k) residuals, NaN where missing
+    J: NDArray  # (n, k, P_i) their derivatives, zero where missing
+    index: NDArray  # (P_i,) where the run's parameters lie among all
+    times: NDArray = field(default_factory=lambda: np.zeros(0))  # (n,) of the samples
+    # (n,) samples with an impact in the interval before or behind them.
     struck: NDArray = field(default_factory=lambda: np.zeros(0, bool))
-    sigma: NDArray = field(default_factory=lambda: np.ones((1, 1)))
-    tracks: int = 0
-    rounding: bool = False
+    sigma: NDArray = field(default_factory=lambda: np.ones((1, 1)))  # (n, k) the noise that r is in units of
+    tracks: int = 0  # how many channels were measured sample by sample; times of impacts that were heard are the rest
+    rounding: bool = False  # whether the residuals are no larger than the rounding of what was measured
 
     @property
     def present(self) -> NDArray:
@@ -93,10 +83,27 @@ class LinearisedRun:
         return run_noise(self.r, self.J)
 
     @cached_property
-    def worth(self) -> NDArray:
-        """(k,) how many independent samples each sample of a channel is worth, at most 1."""
+    def score(self) -> NDArray:
+        """(P_i, P_i) covariance of J^T r, of noise that is correlated as the residuals are."""
+        return score_covariance(self.noise.models, self.r, self.J)
+
+    @cached_property
+    def perturbations(self) -> NDArray:
+        """(D, 2, P_i, P_i) how far that is off in each direction in which it is uncertain, one sigma to either side."""
+        P, pairs = self.index.size, self.noise.perturbations if self.index.size else []
+        off = [[score_covariance(side, self.r, self.J) - self.score for side in pair] for pair in pairs]
+        return np.reshape(off, (len(pairs), 2, P, P))
+
+    @cached_property
+    def independent(self) -> NDArray:
+        """(k,) how many independent samples each sample of a channel is worth for the size of the noise."""
         n = len(self.r)
-        return np.minimum([effective_count(model, n) / n for model in self.noise.models], 1.0)
+        return np.array([effective_count(model, n) / n for model in self.noise.models])
+
+    @property
+    def worth(self) -> NDArray:
+        """(k,) the same, at most 1."""
+        return np.minimum(self.independent, 1.0)
 
     @cached_property
     def impacts(self) -> list[tuple[int, int]]:
@@ -148,10 +155,6 @@ class LinearisedRun:
 class LinearisedFit:
     """All runs of a fit at the estimate, by the P parameters that the data determine.
 
-    Attributes:
-        runs: with indices into these parameters.
-        prior: (P,) information of the priors, the diagonal of Q.
-
     Example:
         >>> x = np.linspace(0.0, 1.0, 50)
         >>> line = LinearisedRun(np.full((50, 1), 0.1), np.stack([0 * x + 1, x], axis=1)[:, None], np.arange(2))
@@ -159,8 +162,8 @@ class LinearisedFit:
         array([ 0., -3.])
     """
 
-    runs: tuple[LinearisedRun, ...]
-    prior: NDArray
+    runs: tuple[LinearisedRun, ...]  # with indices into these parameters
+    prior: NDArray  # (P,) information of the priors, the diagonal of Q
 
     @classmethod
     def of(cls, runs: Sequence[LinearisedRun], prior: NDArray, keep: NDArray) -> LinearisedFit:
@@ -260,21 +263,14 @@ class LinearisedFit:
 
 @dataclass(frozen=True, eq=False)
 class ScoreTest:
-    """How much of something that the model has not is in the residuals.
+    """How much of something that the model has not is in the residuals."""
 
-    Attributes:
-        added: per run that it touches, what it adds to the samples (n, k), of the size that the data would like best.
-        left: per run, (n, k, m) what the parameters leave of its columns.
-        size: (m,) s.
-        taken: by how much chi^2 would fall.
-        freedom: of how many numbers.
-    """
-
+    # Per run that it touches, what it adds to the samples (n, k), of the size that the data would like best.
     added: Mapping[int, NDArray]
-    left: Mapping[int, NDArray]
-    size: NDArray
-    taken: float
-    freedom: int
+    left: Mapping[int, NDArray]  # per run, (n, k, m) what the parameters leave of its columns
+    size: NDArray  # (m,) s
+    taken: float  # by how much chi^2 would fall
+    freedom: int  # of how many numbers
 
     def certainty(self, fit: LinearisedFit) -> tuple[float, float]:
         """z^2 and the standard error of the first size; of noise with and without it the smaller z^2."""

@@ -140,24 +140,16 @@ _IMPOSSIBLE = 1e100
 
 @dataclass(frozen=True)
 class Autoregression:
-    """An AR(p) model of one channel.
+    """An AR(p) model of one channel."""
 
-    Attributes:
-        polynomial: (s p + 1,) coefficients 1, a_1, ..., a_p, each s indices behind the other and zeros between.
-        sigma: standard deviation of the innovations.
-        slowest: frequency [rad per sample] below which the spectrum is flat.
-        freedom: degrees of freedom of sigma.
-        perturbations: pairs of polynomials, displaced by one standard deviation to either side. There is one pair for
-            each independent direction in which the residuals leave the polynomial uncertain.
-        every: s, 1 where most samples have a neighbour.
-    """
-
-    polynomial: NDArray
-    sigma: float
-    slowest: float = 0.0
-    freedom: float = np.inf
+    polynomial: NDArray  # (s p + 1,) coefficients 1, a_1, ..., a_p, each s indices behind the other and zeros between.
+    sigma: float  # standard deviation of the innovations
+    slowest: float = 0.0  # frequency [rad per sample] below which the spectrum is flat
+    freedom: float = np.inf  # degrees of freedom of sigma
+    # Pairs of polynomials, displaced by one standard deviation to either side. There is one pair for each independent
+    # direction in which the residuals leave the polynomial uncertain.
     perturbations: tuple[tuple[NDArray, NDArray], ...] = ()
-    every: int = 1
+    every: int = 1  # s, 1 where most samples have a neighbour
 
     @property
     def order(self) -> int:
@@ -251,14 +243,7 @@ def filtered(W: NDArray, x: NDArray) -> NDArray:
 
 
 def effective_count(model: Autoregression, n: int) -> float:
-    r"""How many independent samples carry as much information on the variance as n correlated ones.
-
-    n gamma_0^2 / sum_tau (1 - |tau|/n) gamma_tau^2, the Satterthwaite count.
-
-    Example:
-        >>> round(effective_count(Autoregression(np.array([1.0, -0.9]), 1.0), 2000))  # 2000 (1 - .81) / (1 + .81)
-        210
-    """
+    """Satterthwaite's count of samples that are independent, n gamma_0^2 / sum_tau (1 - |tau|/n) gamma_tau^2."""
     gamma = model.autocovariance(n)
     if gamma[0] == 0.0:
         return float(n)
@@ -272,16 +257,13 @@ class _Moments:
     def __init__(self, X: NDArray, present: NDArray, highest: int, every: int = 1):
         self.rank, self.size = X.shape[1] - 1, float(X[:, -1] @ X[:, -1])
         before = np.where(present, predecessors(present, highest, every), -1)
-        exactly = [
-            _lagged_products(X, np.flatnonzero(before == m), every * np.arange(m + 1)) for m in range(highest + 1)
-        ]
+        orders = range(highest + 1)
+        exactly = [_lagged_products(X, np.flatnonzero(before == m), every * np.arange(m + 1)) for m in orders]
         # An AR(p) model needs the samples with m < p predecessors apart, all others together.
-        self.count = [
-            [*(int(np.sum(before == m)) for m in range(p)), int(np.sum(before >= p))] for p in range(highest + 1)
-        ]
+        self.count = [[*(int(np.sum(before == m)) for m in range(p)), int(np.sum(before >= p))] for p in orders]
         # (sum_m (m+1)^2, c^2): row (m, a, b) multiplies a_a a_b of the polynomial of order m.
         self.products = []
-        for p in range(highest + 1):
+        for p in orders:
             rest = np.sum([_by_lags(products[: p + 1, :, : p + 1]) for products in exactly[p:]], axis=0)
             self.products.append(np.concatenate([*map(_by_lags, exactly[:p]), rest]))
 
@@ -318,10 +300,9 @@ class _Moments:
         return np.tanh(result.x)
 
     def perturbations(self, kappa: NDArray) -> tuple[tuple[NDArray, NDArray], ...]:
-        """Pairs of polynomials, one standard deviation to either side of the partial correlations kappa (p,).
+        """Pairs of polynomials, one standard deviation of y = arctanh kappa (p,) to either side.
 
-        The deviations are those of y = arctanh kappa, from the curvature of the deviance; none is taken for larger than
-        1, from kappa = 0.76 to 0.96.
+        It is that of the curvature of the deviance, at most 1: from kappa = 0.76 to 0.96.
         """
         y, step = np.arctanh(kappa), _STEP * np.eye(kappa.size)
 
@@ -377,12 +358,7 @@ def predecessors(present: NDArray, highest: int, every: int = 1) -> NDArray:
 
 
 def spacing(present: NDArray) -> int:
-    """How many indices most measured samples are apart from the one before.
-
-    Example:
-        >>> spacing(np.array([True, True, False, True, True])), spacing(np.arange(12) % 3 == 0)
-        (1, 3)
-    """
+    """How many indices most measured samples are apart from the one before."""
     apart = np.diff(np.flatnonzero(present))
     return int(np.argmax(np.bincount(apart))) if apart.size else 1
 
@@ -393,12 +369,7 @@ def grid(n: int) -> int:
 
 
 def autocorrelation(r: NDArray, lags: int) -> NDArray:
-    """Correlations (lags + 1, k) of residuals (n, k) so many samples apart; NaN where there is no pair.
-
-    Example:
-        >>> autocorrelation(np.array([[1.0], [-1.0], [1.0]]), 1).ravel()
-        array([ 1., -1.])
-    """
+    """Correlations (lags + 1, k) of residuals (n, k) so many samples apart; NaN where there is no pair."""
     power = np.nanmean(r**2, axis=0)
     with warnings.catch_warnings():
         # A lag without any pair is NaN, and says so by being NaN.

@@ -20,6 +20,7 @@ from diffcontact.identify.experiment.fisher import sentence
 from diffcontact.identify.problem.joint_residual import struck
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.observations import labels_of
+from diffcontact.identify.problem.parameters import Real
 from diffcontact.identify.verdict.verdict import Verdict
 from diffcontact.numerics.compilation import jit_fast_compile
 from diffcontact.report import Channel, Event, Numbers, ProfileView, Report, RunView
@@ -42,27 +43,16 @@ _SAMPLES = 5000
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """What a page of a fit calls things; what is empty is found from the systems.
+    """What a page of a fit calls things; what is empty is found from the systems."""
 
-    Attributes:
-        title: of the page.
-        channels: what was observed.
-        time: unit of times.
-        runs: one label per run.
-        draws: per run, how it looks in place of the system's own picture, or None.
-        notes: per run, what is worth knowing of it.
-        rows: the estimates as `FitResult.rows` has them, in units of one's own.
-        method: how it was computed, term -> explanation.
-    """
-
-    title: str = "A fit"
-    channels: Sequence[Channel] = ()
-    time: str = "s"
-    runs: Sequence[str] = ()
-    draws: Sequence[Draw | None] = ()
-    notes: Sequence[Mapping[str, str]] = ()
-    rows: Sequence[Mapping[str, Any]] = ()
-    method: Mapping[str, str] = field(default_factory=dict)
+    title: str = "A fit"  # of the page
+    channels: Sequence[Channel] = ()  # what was observed
+    time: str = "s"  # unit of times
+    runs: Sequence[str] = ()  # one label per run
+    draws: Sequence[Draw | None] = ()  # per run, how it looks in place of the system's own picture, or None
+    notes: Sequence[Mapping[str, str]] = ()  # per run, what is worth knowing of it
+    rows: Sequence[Mapping[str, Any]] = ()  # the estimates as `FitResult.rows` has them, in units of one's own.
+    method: Mapping[str, str] = field(default_factory=dict)  # how it was computed, term -> explanation
 
 
 def fit_report(
@@ -102,6 +92,7 @@ def fit_report(
 
 
 def _remembered(result: Estimate, names: Sequence[str], draw: Draw | None) -> tuple[list[Channel], list[RunView]]:
+    """The fitted motions of a result that no longer knows its runs."""
     drawing, runs = drawing_of(None, draw), []
     for name, trajectory in zip(names, result.trajectories, strict=True):
         found = system_course(trajectory, None, None)
@@ -115,17 +106,13 @@ def _measured_runs(
 ) -> tuple[Sequence[Channel], list[RunView]]:
     theta, channels, runs = objective.parameters.start, list(labels.channels), []
     for i, name in enumerate(names):
-        run, trajectory = objective.joint.runs[i], result.trajectories[i]
+        run, seen = objective.joint.runs[i], objective.joint.problems[i].observations
         params = run.beginning(theta).params
-        trajectory = _listed(objective, theta, i, trajectory, params)
+        trajectory = _listed(objective, theta, i, result.trajectories[i], params)
         drawing = drawing_of(run.model.system, draw or (labels.draws[i] if labels.draws else None))
-        view = _Observed(
-            run.model.system, run.model.observe, params, trajectory, objective.joint.problems[i].observations.values
-        )
-        if not channels:
-            channels = view.channels(drawing, objective.joint.problems[i].observations.channels)
-        heard = objective.joint.problems[i].observations.impacts
-        moments = () if heard is None else heard.times[np.isfinite(heard.times)]
+        view = _Observed(run.model.system, run.model.observe, params, trajectory, seen.values)
+        channels = channels or view.channels(drawing, seen.channels)
+        moments = () if seen.impacts is None else seen.impacts.times[np.isfinite(seen.impacts.times)]
         runs.append(view.run(name, drawing, [Event(float(t), "heard", "heard") for t in moments]))
     return channels, runs
 
@@ -202,13 +189,8 @@ class _Observed:
         rows, contacts = found.t.size, np.shape(given.impulse)[1:]
         if rows < 2:
             return None
-        dense = Trajectory(
-            t=placed(found.t),
-            q=placed(found.q),
-            u=placed(found.u),
-            impulse=placed(np.zeros((rows - 1, *contacts))),
-            status=given.status,
-        )
+        parts = (placed(part) for part in (found.t, found.q, found.u, np.zeros((rows - 1, *contacts))))
+        dense = Trajectory(*parts, status=given.status)
         try:
             seen = np.asarray(self._observe(dense, self._params), float)
         except Exception:  # An observe of somebody else's, that knows how many samples there are.
@@ -256,15 +238,16 @@ def numbers(
     rows = list(labels.rows) or result.rows()
     head, *cells = table_cells(rows, result.scope)
     own = () if result.objective is None else result.problems[0].per_run
-    errors = np.concatenate([np.ravel(np.asarray(error, float)) for error in result.stderr.values()])
-    estimates, units = [], {}
-    for name, row, cell, itself, error in zip(result.names, rows, cells, result.estimate, errors, strict=True):
+    estimates, units, views = [], {}, []
+    for name, row, cell, itself, error in zip(result.names, rows, cells, result.estimate, result.errors, strict=True):
         printed = dict(zip(head, cell, strict=True))
         parameter, place = result.place(name)
         low, high = row["interval95"]
-        least, most = _bounds(result, parameter, place)
         # What one of the unit is in the fit's own; an estimate of zero does not show it.
         unit = units[name] = itself / row["value"] if row["value"] else error / row["stderr"] if row["stderr"] else 1.0
+        # Between which values the element was looked for.
+        domain, shape = result.free.get(parameter, Real()), np.shape(result.stderr[parameter])
+        least, most = (np.broadcast_to(np.asarray(end, float), shape)[place] for end in (domain.low, domain.high))
         estimates.append(
             Row(
                 name=name,
@@ -278,9 +261,17 @@ def numbers(
                 interval=printed[head[3]],
                 unit=printed.get("unit", ""),
                 note=printed["note"],
-                least=least / unit,
-                most=most / unit,
+                least=float(least) / unit,
+                most=float(most) / unit,
             )
+        )
+    # The profiles that the fit computed, and those computed since.
+    for name, along in {along.name: along for along in (*result.profiles, *profiles)}.items():
+        j = result.names.index(name)
+        level, unit = result.quantiles[j] ** 2, estimates[j].unit
+        label = f"{name} [{unit}]" if unit not in ("", "1") else name
+        views += (
+            [ProfileView(label, along.values / units[name], along.rise, float(level))] if np.isfinite(level) else []
         )
     correlated, matrix = _correlation(result, [not one.run for one in estimates])
     return Numbers(
@@ -297,39 +288,16 @@ def numbers(
         correlation=matrix,
         correlated=correlated,
         starts=result.start_costs,
-        profiles=_profiles(result, profiles, units, estimates),
+        profiles=views,
         hints=result.hints,
         facts=_facts(result, runs),
     )
 
 
-def _profiles(
-    result: Estimate, more: Sequence[Any], units: Mapping[str, float], estimates: Sequence[Row]
-) -> list[ProfileView]:
-    """The profiles that the fit computed, and those computed since."""
-    level = dict(zip(result.names, result.quantiles**2, strict=True))
-    every = {along.name: along for along in (*result.profiles, *more)}
-    label = {one.name: f"{one.name} [{one.unit}]" if one.unit not in ("", "1") else one.name for one in estimates}
-    return [
-        ProfileView(label[name], along.values / units[name], along.rise, float(level[name]))
-        for name, along in every.items()
-        if np.isfinite(level[name])
-    ]
-
-
-def _bounds(result: Estimate, parameter: str, place: tuple[int, ...]) -> tuple[float, float]:
-    domain = result.free.get(parameter)
-    if domain is None:
-        return -np.inf, np.inf
-    shape = np.shape(result.stderr[parameter])
-    return tuple(float(np.broadcast_to(np.asarray(bound, float), shape)[place]) for bound in (domain.low, domain.high))  # pyright: ignore[reportReturnType]
-
-
 def _correlation(result: Estimate, shared: Sequence[bool]) -> tuple[list[str], NDArray]:
     """Correlations of what runs share, and of what else is most correlated with it."""
     variance = np.diag(result.covariance)
-    known = np.isfinite(variance) & (variance > 0) & np.array([name not in result.at_bound for name in result.names])
-    rows = np.flatnonzero(known)
+    rows = np.flatnonzero(result.known & (variance > 0) & ~result.bounded)
     if rows.size < 2:
         return [], np.zeros((0, 0))
     size = np.sqrt(variance[rows])

@@ -49,19 +49,12 @@ Cost = Callable[[Setting], float]
 
 @dataclass(frozen=True, eq=False)
 class Controls:
-    """The controls with their domains, and what settings cost.
+    """The controls with their domains, and what settings cost."""
 
-    Attributes:
-        continuous: those that vary in an interval, log where it says so.
-        choices: those that take one of a few values.
-        cost: of a setting; None: they cost nothing.
-        budget: the most that a setting may cost.
-    """
-
-    continuous: Mapping[str, Interval]
-    choices: Mapping[str, tuple]
-    cost: Cost | None = None
-    budget: float = np.inf
+    continuous: Mapping[str, Interval]  # those that vary in an interval, log where it says so
+    choices: Mapping[str, tuple]  # those that take one of a few values
+    cost: Cost | None = None  # of a setting; None: they cost nothing
+    budget: float = np.inf  # the most that a setting may cost
 
     @classmethod
     def of(
@@ -117,13 +110,7 @@ class Controls:
         return 0.0 if self.cost is None else float(self.cost(setting))
 
     def scan(self, candidates: int, seed: int) -> list[Setting]:
-        """About so many settings, spread over all that is possible: a grid, or a Sobol set in many dimensions.
-
-        Example:
-            >>> two = Controls({"height": Interval(0.5, 1.5)}, {"runs": (1, 2)})
-            >>> [(s["height"], s["runs"]) for s in two.scan(6, seed=0)]
-            [(0.5, 1), (0.5, 2), (1.0, 1), (1.0, 2), (1.5, 1), (1.5, 2)]
-        """
+        """About so many settings, spread over all that is possible: a grid, or a Sobol set in many dimensions."""
         chosen = [dict(zip(self.choices, values, strict=True)) for values in product(*self.choices.values())]
         each, count = max(candidates // len(chosen), 1), len(self.continuous)
         a_side = int(np.floor(each ** (1 / count) + 1e-9)) if count else 1
@@ -364,31 +351,18 @@ class Candidate:
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """What is sought, and what is known of it.
+    """What is sought, and what is known of it."""
 
-    Attributes:
-        names: of all P elements of theta of one run.
-        sought: where those that are sought lie among them.
-        shared: (P,) True for what runs have in common; the rest is each run's own.
-        thetas: (D, P) draws of the truth, the parameters as they are given first.
-        known: what the runs so far tell of what is shared; None: nothing was measured yet.
-        prior: (P,) information of the priors.
-        noise: of the runs to come.
-        criterion: "D", "A" or "one".
-        scales: (t,) for "A".
-        slopes: (P,) of the parameters by theta.
-    """
-
-    names: tuple[str, ...]
-    sought: NDArray
-    shared: NDArray
-    thetas: NDArray
-    known: Evidence | None
-    prior: NDArray
-    noise: Noise
-    criterion: str
-    scales: NDArray
-    slopes: NDArray
+    names: tuple[str, ...]  # of all P elements of theta of one run
+    sought: NDArray  # where those that are sought lie among them
+    shared: NDArray  # (P,) True for what runs have in common; the rest is each run's own
+    thetas: NDArray  # (D, P) draws of the truth, the parameters as they are given first
+    known: Evidence | None  # what the runs so far tell of what is shared; None: nothing was measured yet
+    prior: NDArray  # (P,) information of the priors
+    noise: Noise  # of the runs to come
+    criterion: str  # "D", "A" or "one"
+    scales: NDArray  # (t,) for "A"
+    slopes: NDArray  # (P,) of the parameters by theta
 
     def covariance(self, seen: Seen | None, runs: int) -> NDArray:
         """(t, t) of what is sought after so many runs that show the same; without any, as it is known now."""

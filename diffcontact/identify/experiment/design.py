@@ -495,7 +495,7 @@ def _draws(parameters: FreeParameters, own: NDArray, after, over, draws: int, se
         values = flat[rng.choice(len(flat), draws - 1, replace=len(flat) < draws)][:, there]
         drawn = np.where(log[mine], np.log(np.where(log[mine], values, 1.0)), values)
     else:
-        finite = np.isfinite(np.diag(after.covariance))[there]
+        finite = after.known[there]
         mine, there = mine[finite], there[finite]
         values, vectors = np.linalg.eigh(after.covariance[np.ix_(there, there)])
         root = vectors * np.sqrt(np.maximum(values, 0.0)) / parameters.slopes(start)[mine][:, None]

@@ -107,19 +107,12 @@ def criterion_value(covariance: NDArray, criterion: str, scales: NDArray) -> flo
 
 @dataclass(frozen=True, eq=False)
 class Noise:
-    """A model per channel in units of the stated noise; without any, independent samples as noisy as stated.
+    """A model per channel in units of the stated noise; without any, independent samples as noisy as stated."""
 
-    Attributes:
-        models: one per channel, of samples `spacing` apart.
-        correlation: (k, k) of the channels' innovations.
-        spacing: [s].
-        scatter: (P,) variances of theta from run to run.
-    """
-
-    models: tuple[Autoregression, ...]
-    correlation: NDArray
-    spacing: float
-    scatter: NDArray
+    models: tuple[Autoregression, ...]  # one per channel, of samples `spacing` apart
+    correlation: NDArray  # (k, k) of the channels' innovations
+    spacing: float  # [s]
+    scatter: NDArray  # (P,) variances of theta from run to run
 
     def score(self, J: NDArray, spacing: float) -> NDArray:
         """Covariance (P, P) of J^T noise, J (n, k, P) zero where nothing is measured, samples `spacing` apart.
@@ -153,7 +146,7 @@ def as_found(result: Estimate, run: int, names: tuple[str, ...]) -> Noise:
     """
     objective = _objective(result)
     at = under_loss(objective.first_order(), objective.loss)
-    keep, scatter = _known(result), dict.fromkeys(names, 0.0)
+    keep, scatter = result.known & ~result.bounded, dict.fromkeys(names, 0.0)
     if keep.any() and len(at) >= RUNS_TO_COMPARE:
         bars = error_bars(LinearisedFit.of(at, objective.priors.information(objective.parameters.start), keep))
         found = zip(np.array(result.names)[keep], bars.scatter, strict=True)
@@ -166,7 +159,7 @@ def as_found(result: Estimate, run: int, names: tuple[str, ...]) -> Noise:
 def evidence_of(result: Estimate, names: tuple[str, ...]) -> Evidence:
     """What a fit knows of the parameters (p,) by these names that its runs share, as precise as its own error bars."""
     objective = _objective(result)
-    theta, known = objective.parameters.start, _known(result)
+    theta, known = objective.parameters.start, result.known & ~result.bounded
     keep = known & np.isin(result.names, names)
     J = objective.evaluate(theta)[1][:, known]
     curvature = Evidence(J.T @ J, J.T @ J).of(keep[known]).curvature
@@ -182,11 +175,6 @@ def evidence_of(result: Estimate, names: tuple[str, ...]) -> Evidence:
 def _objective(result: Estimate) -> Objective:
     assert result.objective is not None
     return result.objective
-
-
-def _known(result: Estimate) -> NDArray:
-    """(P,) the parameters that have a finite error and are not at a bound."""
-    return np.isfinite(np.diag(result.covariance)) & ~np.isin(result.names, result.at_bound)
 
 
 def what_helps(result: Estimate, name: str | None = None) -> dict[str, float]:
@@ -265,7 +253,7 @@ def _asked(result: Estimate, name: str | None) -> int | None:
     """Which element; None where none can be asked for."""
     if name is not None and name not in result.names:
         raise ValueError(f"what_helps(name): no element {name!r}; there are {', '.join(result.names)}")
-    known = _known(result) & (np.diag(result.covariance) > 0)
+    known = result.known & ~result.bounded & (np.diag(result.covariance) > 0)
     if name is not None and not known[result.names.index(name)]:
         raise ValueError(f"what_helps(name): the data cannot see {name!r}")
     if result.objective is None or not known.any():

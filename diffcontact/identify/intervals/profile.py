@@ -48,23 +48,14 @@ _FAR = 1.0, 2.0
 
 @dataclass(frozen=True, eq=False)
 class Misjudged:
-    """An end of an interval at which, or behind which, the cost is lower than the curvature has it.
+    """An end of an interval at which, or behind which, the cost is lower than the curvature has it."""
 
-    Attributes:
-        name: of the parameter.
-        upper: whether it is the upper end.
-        behind: whether it is at twice the distance.
-        theta: (P,) where the cost was looked at.
-        risen: how much it is above that of the estimate.
-        expected: how much it should be.
-    """
-
-    name: str
-    upper: bool
-    behind: bool
-    theta: NDArray
-    risen: float
-    expected: float
+    name: str  # of the parameter
+    upper: bool  # whether it is the upper end
+    behind: bool  # whether it is at twice the distance
+    theta: NDArray  # (P,) where the cost was looked at
+    risen: float  # how much it is above that of the estimate
+    expected: float  # how much it should be
 
     @property
     def lower_than_the_estimate(self) -> bool:
@@ -78,7 +69,7 @@ def misjudged(result: Estimate, objective: Objective) -> list[Misjudged]:
     Looked at is what no run has of its own, from single runs all; nothing where that is more than 24 parameters.
     """
     theta, parameters = objective.parameters.start, objective.parameters
-    seen = np.isfinite(np.diag(result.covariance)) & np.array([name not in result.at_bound for name in result.names])
+    seen = result.known & ~result.bounded
     f, J = objective.evaluate(theta)
     if objective.exact(0.5 * float(f @ f)):
         return []
@@ -109,12 +100,12 @@ def misjudged(result: Estimate, objective: Objective) -> list[Misjudged]:
 
 def leaning(result: Estimate, objective: Objective) -> list[str]:
     """Elements whose standard error would be longer by a tenth, were what is at a bound free; no run's own, if many."""
-    at, parameters = np.array([name in result.at_bound for name in result.names]), objective.parameters
+    at, parameters = result.bounded, objective.parameters
     if not at.any():
         return []
     _, J = objective.evaluate(parameters.start)
     own = parameters.own & (parameters.runs > 1)
-    looked_at = np.isfinite(np.diag(result.covariance)) & np.any(J, axis=0) & ~at & ~own
+    looked_at = result.known & np.any(J, axis=0) & ~at & ~own
     longer = inverse_diagonal(J) > _LEANS**2 * inverse_diagonal(np.where(at, 0.0, J))
     return [name for name, here in zip(result.names, looked_at & longer, strict=True) if here]
 
@@ -205,8 +196,8 @@ def scales(result: Estimate, objective: Objective) -> NDArray:
     theta = objective.parameters.start
     _, J = objective.evaluate(theta)
     here = np.any(J, axis=0)
-    at = np.array([name in result.at_bound for name in result.names])
     # As the error bars have it: what is at a bound is held in those of the others.
+    at = result.bounded
     unscaled = np.where(at, inverse_diagonal(J), inverse_diagonal(np.where(at, 0.0, J)))
     variance = np.diag(result.covariance) / objective.parameters.slopes(theta) ** 2
     # Without an effect at the estimate there is no curvature to compare: what all residuals are worth is left.

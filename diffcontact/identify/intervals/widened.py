@@ -88,7 +88,7 @@ def _with_profiles(result: FitResult, objective: Objective) -> FitResult | Lower
 
 def _between(result: FitResult, objective: Objective) -> list[str]:
     parameters = objective.parameters
-    seen = np.isfinite(np.diag(result.covariance)) & ~(parameters.own & (parameters.runs > 1))
+    seen = result.known & ~(parameters.own & (parameters.runs > 1))
     named = [name for name, here in zip(result.names, seen, strict=True) if here]
     return [name for name in named if any(further(ProfileScan.of(result, name), name))]
 
@@ -107,7 +107,7 @@ def _near(result: FitResult, objective: Objective) -> list[str]:
     half = half / parameters.slopes(parameters.start)
     twice = parameters.values(parameters.start - 2 * half), parameters.values(parameters.start + 2 * half)
     cut |= np.isfinite(half) & ((ends[:, 0] < twice[0]) | (ends[:, 1] > twice[1]))
-    own, at = parameters.own, np.isin(result.names, result.at_bound)
+    own, at = parameters.own, result.bounded
     arrived, near = bounded & at & ~(own & (parameters.runs > 1)), cut & ~at & ~own
     return [name for chosen in (arrived, near) for name, here in zip(result.names, chosen, strict=True) if here]
 
@@ -193,7 +193,7 @@ class _Here:
     def __init__(self, result: FitResult, objective: Objective):
         self.objective, self.cost, self.names = objective, result.cost, result.names
         self._value, self._ends = result.estimate, result.ends
-        self._seen = np.isfinite(np.diag(result.covariance))
+        self._seen = result.known
         scale = np.where(self._seen, scales(result, objective), 0.0)
         self.rise = np.where(self._seen, result.quantiles**2 * scale / 2, 0.0)
         self.slack = RESOLUTION * self.rise.max(initial=0.0) + 1e-6 * self.cost

@@ -196,17 +196,11 @@ class Run:
 
 @dataclass(frozen=True, eq=False)
 class Linearised:
-    """A run at theta.
+    """A run at theta."""
 
-    Attributes:
-        r: (n, k) residuals, NaN where missing, infinite where the simulation is not finite.
-        J: (n, k, P_i) their derivatives by z_i, zero where missing, infinite where not finite.
-        trajectory: on the padded times.
-    """
-
-    r: NDArray
-    J: NDArray
-    trajectory: Any
+    r: NDArray  # (n, k) residuals, NaN where missing, infinite where the simulation is not finite
+    J: NDArray  # (n, k, P_i) their derivatives by z_i, zero where missing, infinite where not finite
+    trajectory: Any  # on the padded times
 
 
 def prepared(model: Model, observations: Observations, parameters: FreeParameters, i: int, length: int) -> Run:
@@ -494,11 +488,6 @@ def _triangular_factor(A: NDArray) -> NDArray:
 
 
 def struck(impulse: NDArray) -> NDArray:
-    """(n,) intervals in which a simulated contact struck: it pushed, impulse (n, ...), and had not in the one before.
-
-    Example:
-        >>> struck(np.array([[0.0], [2.0], [0.1], [0.0], [1.0]])).tolist()
-        [False, True, False, False, True]
-    """
+    """(n,) intervals in which a contact struck: it pushed, impulse (n, ...), and had not in the one before."""
     pushes = np.nan_to_num(np.asarray(impulse, float)).reshape(len(impulse), -1) > 0
     return np.any(pushes & ~np.vstack([np.zeros((1, pushes.shape[1]), bool), pushes[:-1]]), axis=1)

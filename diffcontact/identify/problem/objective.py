@@ -203,13 +203,7 @@ class Objective:
 
 
 def white(r: NDArray) -> bool:
-    """Whether neighbours among residuals (n, k) are uncorrelated, NaN where missing.
-
-    Example:
-        >>> noise = np.random.default_rng(0).normal(size=(200, 1))
-        >>> white(noise), white(np.cumsum(noise, axis=0))
-        (True, False)
-    """
+    """Whether neighbours among residuals (n, k) are uncorrelated, NaN where missing."""
     pairs = np.where(np.isnan(r[1:] * r[:-1]), 0.0, r[1:] * r[:-1])
     counts = np.sum(pairs != 0, axis=0)
     power = np.nanmean(r**2, axis=0)

@@ -126,31 +126,19 @@ def insert(view: tuple[Block, ...], z: jax.Array, fixed: Mapping[str, Any]) -> d
 
 @dataclass(frozen=True, eq=False)
 class FreeParameters:
-    """The flat vector of free parameters, and each run's part of it.
+    """The flat vector of free parameters, and each run's part of it."""
 
-    Attributes:
-        params: the user's dictionary with its starting values.
-        free: the domain of each free parameter.
-        per_run: names whose leading axis counts the runs.
-        view: the free parameters as one run sees them.
-        names: (P,) one per element: `e`, `mass[0]`, `distance[3]`.
-        start, low, high: (P,) starting values and bounds of theta.
-        log: (P,) True where theta is the logarithm of the parameter.
-        runs: how many there are.
-        tied: name -> function of a run's parameters, for those that follow from others.
-    """
-
-    params: Mapping[str, Any]
-    free: Mapping[str, Domain]
-    per_run: frozenset[str]
-    view: tuple[Block, ...]
-    names: tuple[str, ...]
-    start: NDArray
-    low: NDArray
+    params: Mapping[str, Any]  # the user's dictionary with its starting values
+    free: Mapping[str, Domain]  # the domain of each free parameter
+    per_run: frozenset[str]  # names whose leading axis counts the runs
+    view: tuple[Block, ...]  # the free parameters as one run sees them
+    names: tuple[str, ...]  # (P,) one per element: `e`, `mass[0]`, `distance[3]`
+    start: NDArray  # (P,) starting values of theta
+    low: NDArray  # (P,) its bounds
     high: NDArray
-    log: NDArray
+    log: NDArray  # (P,) True where theta is the logarithm of the parameter
     runs: int = 1
-    tied: Mapping[str, Tie] = field(default_factory=dict)
+    tied: Mapping[str, Tie] = field(default_factory=dict)  # functions of a run's parameters that give others
 
     def started_at(self, theta: NDArray) -> FreeParameters:
         """The same parameters with theta (P,) as their start."""

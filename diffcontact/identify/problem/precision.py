@@ -32,12 +32,7 @@ _OF_DERIVATIVES = 100.0
 
 
 def rounding(values: NDArray, sigma: NDArray, present: NDArray, steps: int) -> NDArray:
-    """(n, k) how large rounding of simulated samples is, in units of their noise; zero where one is missing.
-
-    Example:
-        >>> rounding(np.ones((2, 1)), np.full((2, 1), 1e-3), np.array([[True], [False]]), 60).round(14).tolist()
-        [[2.22e-12], [0.0]]
-    """
+    """(n, k) how large rounding of simulated samples is, in units of their noise; zero where one is missing."""
     largest = np.max(np.where(present, np.abs(values), 0.0), axis=0, initial=0.0)
     return np.where(present, (_AT_ALL + _PER_STEP * steps) * np.finfo(values.dtype).eps * largest / sigma, 0.0)
 
@@ -53,10 +48,6 @@ def negligible_columns(J: NDArray, theta: NDArray, size: float, eps: float) -> N
     A parameter that cancels, like the mass of a body in free fall, leaves rounding errors in its column. It counts as
     zero where changing the parameter by itself (by 1 if it is smaller) moves data of this size by no more than rounding
     does (`is_rounding`).
-
-    Example:
-        >>> negligible_columns(np.array([[1.0, 0.0], [1.0, 1e-15]]), np.ones(2), 10.0, 2e-16).tolist()
-        [False, True]
     """
     return is_rounding(np.linalg.norm(J, axis=0) * np.maximum(np.abs(theta), 1.0), size, eps)
 
@@ -79,20 +70,6 @@ def enough(run: Callable[[int], tuple[Array, Trajectory]], least: int = 1) -> tu
     trajectory. The largest change of a residual when the number is doubled is returned, too. Where no number up to
     `FINEST` is enough, the one with the smallest change is. One with a status that smaller steps may mend is enough
     only where they do not.
-
-    Example:
-        >>> import jax.numpy as jnp, diffcontact as dc
-        >>> spring = dc.System(
-        ...     gap=lambda t, q, p: q + 5.0,
-        ...     force=lambda t, q, u, p: -4 * q,
-        ...     mass=lambda q, p: jnp.ones(1),
-        ...     restitution=lambda p: 0.5,
-        ... )
-        >>> def run(number):
-        ...     seen = dc.simulate(spring, None, [1.0], [0.0], [0.0, 1.0, 2.0], substeps=jnp.array(number))
-        ...     return seen.q / 0.01, seen
-        >>> enough(run)[0]
-        4
     """
     changes: dict[int, float] = {}
     substeps, coarse = least, run(least)

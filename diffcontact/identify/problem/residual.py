@@ -273,19 +273,12 @@ def observed(model: Model, z: Array, fixed: dict[str, Any], trajectory: Any):
 
 
 class Beginning(NamedTuple):
-    """How a run begins.
+    """How a run begins."""
 
-    Attributes:
-        params: what its functions are given.
-        state: (q0, u0).
-        slopes: the derivatives of the state by z.
-        times: the system's times of its samples; None without a clock.
-    """
-
-    params: Any
-    state: Any
-    slopes: Any
-    times: Array | None
+    params: Any  # what its functions are given
+    state: Any  # (q0, u0)
+    slopes: Any  # the derivatives of the state by z
+    times: Array | None  # the system's times of its samples; None without a clock
 
 
 @partial(jit_fast_compile, static=("model",))

@@ -148,7 +148,9 @@ class _OwnPart:
             return f, J[:, own]
 
         bounds = parameters.low[own], parameters.high[own]
-        return min((_lowest(rows, start, bounds, _OWN_TOLERANCE, _OWN_STEPS) for start in starts), key=lambda e: e.cost).x
+        return min(
+            (_lowest(rows, start, bounds, _OWN_TOLERANCE, _OWN_STEPS) for start in starts), key=lambda e: e.cost
+        ).x
 
 
 def _is_friction(objective: Objective, theta: NDArray, j: int) -> bool:

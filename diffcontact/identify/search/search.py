@@ -35,10 +35,9 @@ from diffcontact.identify.noise import neighbourly
 from diffcontact.identify.problem.joint_residual import Linearised, Run
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.parameters import starting_points
-from diffcontact.identify.search.descents import FIRST_ORDER, explored, solve
+from diffcontact.identify.search.descents import explored, solve
 from diffcontact.identify.search.run_by_run import rub_for_themselves, run_by_run, stalled
 
-METHODS = ("lm", *FIRST_ORDER)
 SHOOTING = ("auto", "single", "growing")
 
 # Relative tolerance and steps of a descent from each of several starts; the best is polished.
@@ -55,18 +54,12 @@ _ROUNDS, _SETTLED = 10, 0.01
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """The end of a search.
+    """The end of a search."""
 
-    Attributes:
-        end: the best end, polished.
-        costs: (N,) the waterfall: the cost from every start, sorted.
-        story: how it was found, for the message; empty where there is nothing to tell.
-        ends: (N, P) where the starts ended, best first and not polished; None where there was one start.
-    """
-
-    end: OptimizeResult
-    costs: tuple[float, ...]
-    story: str = ""
+    end: OptimizeResult  # the best end, polished
+    costs: tuple[float, ...]  # (N,) the waterfall: the cost from every start, sorted
+    story: str = ""  # how it was found, for the message; empty where there is nothing to tell
+    # (N, P) where the starts ended, best first and not polished; None where there was one start.
     ends: NDArray | None = None
 
     @classmethod
@@ -84,14 +77,10 @@ class Outcome:
         return replace(self, end=end, costs=costs).told(told)
 
 
-def search(objective: Objective, method: str, starts: int, seed: int, shooting: str) -> Outcome:
+def search(objective: Objective, starts: int, seed: int, shooting: str) -> Outcome:
     """Find the best minimum that a start or several lead to; arguments as of `fit`."""
     points = np.array([*starting_points(objective.parameters, starts, seed)])
-    if method != "lm":
-        ends = sorted((FIRST_ORDER[method](objective, point, seed) for point in points), key=lambda end: end.cost)
-        places = np.stack([end.x for end in ends]) if len(ends) > 1 else None
-        best = Outcome(ends[0], tuple(float(end.cost) for end in ends), "", places)
-    elif shooting == "growing":
+    if shooting == "growing":
         best = _polished(objective, _grown(objective, points)).told("by a growing horizon")
     else:
         best = _polished(objective, points if starts == 1 else _each(objective, points))

@@ -91,19 +91,12 @@ def _size(run: LinearisedRun) -> tuple[float, float]:
 
 @dataclass(frozen=True, eq=False)
 class Alone:
-    """What each run by itself says of a shared parameter.
+    """What each run by itself says of a shared parameter."""
 
-    Attributes:
-        place: of the parameter.
-        runs: (G,) which runs determine it by themselves.
-        step: (G,) how far each would move it, to first order.
-        stderr: (G,) standard errors of these, within the run.
-    """
-
-    place: int
-    runs: NDArray
-    step: NDArray
-    stderr: NDArray
+    place: int  # of the parameter
+    runs: NDArray  # (G,) which runs determine it by themselves
+    step: NDArray  # (G,) how far each would move it, to first order
+    stderr: NDArray  # (G,) standard errors of these, within the run
 
     @property
     def excess(self) -> float:

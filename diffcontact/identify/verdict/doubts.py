@@ -86,12 +86,10 @@ def unseen(evidence: Evidence) -> Iterator[Reason]:
     """What the data do not determine, or only bound."""
     result = evidence.result
     for name in result.gripped:
-        parameter, at = result.place(name)
-        least = float(np.asarray(result.interval95[parameter])[at][0])
+        least = float(result.ends[result.names.index(name), 0])
         yield Reason("gripped", {"name": name, "least": Amount(name, least)})
     for along in result.profiles:
-        parameter, at = result.place(along.name)
-        inside = np.flatnonzero(along.rise <= np.asarray(result.quantile[parameter])[at] ** 2)
+        inside = np.flatnonzero(along.rise <= result.quantiles[result.names.index(along.name)] ** 2)
         # Where nothing rubs a second valley of the cost has other reasons.
         if evidence.objective.joint.rubs and np.any(np.diff(inside) > 1):
             found = along.values[np.argmin(np.abs(along.rise))]
@@ -105,9 +103,8 @@ def unseen(evidence: Evidence) -> Iterator[Reason]:
 def bounds(evidence: Evidence) -> Iterator[Reason]:
     """Estimates that their bounds have stopped.
 
-    A bound of zero is physics: no damping, drag or friction is negative. It is told where the data would go further by
-    more than noise does. Without the bound the estimate would be J_j^T f / |J_j|^2 away, of the part of J_j that the
-    other parameters cannot make up for.
+    A bound of zero is physics: it is told where the data would go further by more than noise does. Without the bound
+    the estimate would be J_j^T f / |J_j|^2 away, of the part of J_j that the other parameters cannot make up for.
     """
     result, objective, theta = evidence.result, evidence.objective, evidence.theta
     f, J = objective.evaluate(theta)

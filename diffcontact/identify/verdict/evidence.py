@@ -40,26 +40,19 @@ class FixedTerm(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """Everything that the checks look at.
+    """Everything that the checks look at."""
 
-    Attributes:
-        result: the fit.
-        objective: what it minimised, started at the estimate.
-        fit: the runs at the estimate, by the parameters that are kept.
-        kept: (P,) parameters that the data determine and that are not at a bound.
-    """
-
-    result: Estimate
-    objective: Objective
-    fit: LinearisedFit
-    kept: NDArray
+    result: Estimate  # the fit
+    objective: Objective  # what it minimised, started at the estimate
+    fit: LinearisedFit  # the runs at the estimate, by the parameters that are kept
+    kept: NDArray  # (P,) parameters that the data determine and that are not at a bound
 
     @classmethod
     def of(cls, result: Estimate, objective: Objective) -> Evidence:
         """The evidence of a result that still has its objective."""
         theta = objective.parameters.start
         unseen = {name for direction in result.unidentifiable for name in direction}
-        kept = np.array([name not in unseen and name not in result.at_bound for name in result.names])
+        kept = ~result.bounded & ~np.isin(result.names, [*unseen])
         runs = objective.first_order(trajectories=result.trajectories)
         return cls(result, objective, LinearisedFit.of(runs, objective.priors.information(theta), kept), kept)
 
@@ -79,7 +72,6 @@ class Evidence:
 
     @property
     def misfit(self) -> float:
-        """chi^2 per degree of freedom against the stated noise."""
         return self.result.chi2_per_dof
 
     @property
@@ -119,9 +111,8 @@ class Evidence:
     @cached_property
     def reach(self) -> NDArray:
         """(P,) half of each interval; infinite where an end is, zero where it is rounding (data without noise)."""
-        table = [row for row, kept in zip(self.result.rows(), self.kept, strict=True) if kept]
-        ends = np.array([[np.nan if end is None else end for end in row["interval95"]] for row in table], float)
-        ends = ends.reshape(-1, 2)
+        ends = self.result.ends[self.kept]
+        ends = np.where(np.isfinite(ends), ends, np.nan)
         half = np.nan_to_num(np.ptp(ends, axis=1) / 2, nan=np.inf)
         return np.where(half > np.finfo(float).eps * np.max(np.abs(ends), axis=1), half, 0.0)
 
@@ -155,18 +146,12 @@ class Evidence:
     def beyond(self, moved: NDArray) -> tuple[Reason, ...]:
         """The sought parameters that are moved further than their intervals reach, of moves (P,)."""
         ratio = self.ratio(moved)
-        return tuple(
-            Reason(
-                "moved further" if ratio[j] < 1.95 else "moved",
-                {
-                    "name": self.names[j],
-                    "by": Amount(self.names[j], abs(float(moved[j]))),
-                    "times": float(ratio[j]),
-                },
-            )
-            for j in np.argsort(-ratio)[:_MOST]
-            if ratio[j] > 1.0
-        )
+        found = []
+        for j in np.argsort(-ratio)[:_MOST]:
+            name, times = self.names[j], float(ratio[j])
+            figures = {"name": name, "by": Amount(name, abs(float(moved[j]))), "times": times}
+            found += [Reason("moved further" if times < 1.95 else "moved", figures)] if times > 1.0 else []
+        return tuple(found)
 
     @cached_property
     def seen(self) -> list[NDArray]:
@@ -208,12 +193,8 @@ class Evidence:
     @cached_property
     def impacts(self) -> list[dict[int, NDArray]]:
         """Per impact, what would be added to the samples (n, k) of its run by twice its change of velocity."""
-        runs = zip(self.columns, self.runs, self.result.trajectories, strict=True)
-        return [
-            {number: column}
-            for number, (columns, run, trajectory) in enumerate(runs)
-            for column in columns.impacts(trajectory, run.impacts)
-        ]
+        runs = enumerate(zip(self.columns, self.result.trajectories, self.runs, strict=True))
+        return [{g: column} for g, (columns, motion, run) in runs for column in columns.impacts(motion, run.impacts)]
 
 
 def _cosine(one: Mapping[int, NDArray], other: Mapping[int, NDArray]) -> float:

@@ -227,12 +227,13 @@ def wanted_term(evidence: Evidence, ranges: Mapping[str, tuple[float, float]]) -
 
 def freed_terms(evidence: Evidence) -> Iterator[Reason]:
     """What was set free, one sentence each."""
-    rows = {row["name"]: row for row in evidence.result.rows()}
     for term in evidence.result.freed:
-        for name in [name for name in rows if name == term.name or name.startswith(f"{term.name}[")]:
-            value = Amount(name, rows[name]["value"], rows[name]["stderr"])
-            figures = {"name": name, "value": value, "held": Amount(name, term.held)}
-            yield Reason("freed", figures | {"before": term.chi2, "after": evidence.misfit})
+        for row in evidence.result.rows():
+            name = row["name"]
+            if name == term.name or name.startswith(f"{term.name}["):
+                value, held = Amount(name, row["value"], row["stderr"]), Amount(name, term.held)
+                figures = {"name": name, "value": value, "held": held, "before": term.chi2, "after": evidence.misfit}
+                yield Reason("freed", figures)
 
 
 def _likeliest(evidence: Evidence, found: list[_Candidate]) -> list[_Candidate]:

@@ -171,19 +171,13 @@ class Run(NamedTuple):
 
 @dataclass(frozen=True)
 class Reason:
-    """One thing that speaks against a fit.
+    """One thing that speaks against a fit."""
 
-    Attributes:
-        code: what was found, a key of `TEXTS`; any other text is its own sentence.
-        figures: name -> number, text, `Amount`, `Run`, `Reason`, or a tuple of these, as the sentence takes them.
-        fatal: whether the intervals cannot be used because of it.
-        said: the sentence in somebody's words; empty: in none.
-    """
-
-    code: str
+    code: str  # what was found, a key of `TEXTS`; any other text is its own sentence
+    # Name -> number, text, `Amount`, `Run`, `Reason`, or a tuple of these, as the sentence takes them.
     figures: Mapping[str, Any] = field(default_factory=dict)
-    fatal: bool = False
-    said: str = ""
+    fatal: bool = False  # whether the intervals cannot be used because of it
+    said: str = ""  # the sentence in somebody's words; empty: in none
 
     @property
     def text(self) -> str:
@@ -198,20 +192,14 @@ _NUMBER = re.compile(r"-?\d+(\.\d+)?(e[+-]?\d+)?")
 
 @dataclass(frozen=True)
 class Words(Formatter):
-    """What sentences on a fit call things.
+    """What sentences on a fit call things."""
 
-    Attributes:
-        channels: names of what was observed; empty: by their numbers.
-        runs: what the runs are called; empty: by their numbers.
-        own: names of the parameters that every run keeps to itself.
-        phrases: (pattern, text) pairs: what a scene says for an argument of `fit`, each put in once.
-        units: name of a parameter -> its unit and what one of that is in the fit's own units, where they differ.
-    """
-
-    channels: Sequence[str] = ()
-    runs: Sequence[str] = ()
-    own: Sequence[str] = ()
+    channels: Sequence[str] = ()  # names of what was observed; empty: by their numbers
+    runs: Sequence[str] = ()  # what the runs are called; empty: by their numbers
+    own: Sequence[str] = ()  # names of the parameters that every run keeps to itself
+    # (pattern, text) pairs: what a scene says for an argument of `fit`, each put in once.
     phrases: Sequence[tuple[str, str]] = ()
+    # Name of a parameter -> its unit and what one of that is in the fit's own units, where they differ.
     units: Units = field(default_factory=dict)
 
     def sentence(self, reason: Reason) -> str:
@@ -230,13 +218,7 @@ class Words(Formatter):
         return format(value, format_spec)
 
     def told(self, text: str) -> str:
-        """A sentence in these words.
-
-        Example:
-            >>> words = Words(("x", "y"), phrases=((r"loss='(\\w+)'", r'[fit] loss = "\\1"'),))
-            >>> words.told("scale of channels 0 and 1 by 0.2. Try loss='huber'")
-            'scale of x and y by 0.2. Try [fit] loss = "huber"'
-        """
+        """A sentence in these words."""
         text = _ELEMENT.sub(self._element, _CHANNELS.sub(self._channels, text))
         for pattern, put in self.phrases:
             text = re.sub(pattern, put, text, count=1)
@@ -285,10 +267,5 @@ class Words(Formatter):
 
 
 def listed(names: Sequence[str]) -> str:
-    """Several names as a sentence has them.
-
-    Example:
-        >>> listed(["e"]), listed(["e", "mu", "g"])
-        ('e', 'e, mu and g')
-    """
+    """Several names as a sentence has them."""
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

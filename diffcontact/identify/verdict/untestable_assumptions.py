@@ -194,15 +194,12 @@ class _Moved(NamedTuple):
 
 def _moved(evidence: Evidence, moved: NDArray) -> dict[str, _Moved]:
     """The parameters that an ordinary fault moves so far, by their names; `moved` (P,) is that of one of size 1."""
-    rows = [row for row, kept in zip(evidence.result.rows(), evidence.kept, strict=True) if kept]
-    found: dict[str, _Moved] = {}
-    for row, own, by in zip(rows, evidence.objective.parameters.own[evidence.kept], np.abs(moved), strict=True):
-        low, high = row["interval95"]
-        if low is None or high is None or not by > 0:
-            continue
-        # Of an interval cut by a bound the longer side.
-        off = max(high - row["value"], row["value"] - low) / float(by)
-        name = row["name"].partition("[")[0]
-        if off < _ORDINARY:
-            found[name] = min(found.get(name, _Moved(np.inf, True)), _Moved(off, bool(own)))
+    result, kept, found = evidence.result, evidence.kept, dict[str, _Moved]()
+    own, ends, values = evidence.objective.parameters.own[kept], result.ends[kept], result.estimate[kept]
+    for j, by in enumerate(np.abs(moved)):
+        if np.all(np.isfinite(ends[j])) and by > 0:
+            # Of an interval cut by a bound the longer side.
+            off, name = float(np.max(np.abs(ends[j] - values[j])) / by), evidence.names[j].partition("[")[0]
+            if off < _ORDINARY:
+                found[name] = min(found.get(name, _Moved(np.inf, True)), _Moved(off, bool(own[j])))
     return found

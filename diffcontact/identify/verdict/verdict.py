@@ -82,12 +82,7 @@ class Verdict:
 
     @property
     def gravest(self) -> tuple[str, ...]:
-        """Of the reasons those that decide, three at most.
-
-        Example:
-            >>> Verdict.of([Reason("the clock slips"), Reason("residuals are a curve", fatal=True)]).gravest
-            ('residuals are a curve',)
-        """
+        """Of the reasons those that decide, three at most."""
         return self.reasons[: min(self.fatal or len(self.reasons), NAMED)]
 
     def __str__(self) -> str:
