@@ -26,6 +26,7 @@ from diffcontact.identify.problem.objective import Objective, Progress
 from diffcontact.identify.problem.parameters import Interval, Real
 from diffcontact.identify.result import FitResult, estimate
 from diffcontact.identify.search.search import search
+from diffcontact.numerics.least_squares import TINY
 from diffcontact.systems.laws import LAWS, named
 
 # Burnham and Anderson's reading of a difference in AIC; the same numbers are Kass and Raftery's for BIC.
@@ -93,8 +94,8 @@ def compare(first: FitResult, second: FitResult, labels: tuple[str, str] = ("fir
         raise ValueError("compare: the two fits are of different data; expected the same samples of the same runs")
     _require_same_units(first, second)
     better = min(first, second, key=lambda result: result.cost)
-    n, tiny = better.effective_samples, np.finfo(float).tiny
-    misfit = n * (np.log(max(first.cost, tiny) / max(second.cost, tiny)) + _size(first) - _size(second))
+    n = better.effective_samples
+    misfit = n * (np.log(max(first.cost, TINY) / max(second.cost, TINY)) + _size(first) - _size(second))
     more = len(first.names) - len(second.names)
     aic, bic = float(misfit + 2 * more), float(misfit + np.log(max(n, 1.0)) * more)
     prediction = _on_unseen_runs(first), _on_unseen_runs(second)

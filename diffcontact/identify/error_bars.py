@@ -63,7 +63,7 @@ from diffcontact.identify.levels import GROSS, RUNS_TO_COMPARE
 from diffcontact.identify.linearised import LinearisedFit, LinearisedRun
 from diffcontact.identify.noise import Autoregression, filtered, whitening
 from diffcontact.identify.problem.loss import Loss
-from diffcontact.numerics.least_squares import inverse
+from diffcontact.numerics.least_squares import TINY, inverse
 
 # Far from where they belong the influence of most samples falls: what is left is no minimum to trust, but neither is it
 # one of negative curvature. A mean of psi' below this is that of a few samples through which the fit happens to pass.
@@ -74,7 +74,6 @@ _QUANTILES = 1000
 _LEFT = 1e-3
 # Of a channel's samples, the part over which the size of the noise is taken as one.
 _WINDOW = 3
-_TINY = np.finfo(float).tiny
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +125,7 @@ def _within_runs(fit: LinearisedFit, bread: NDArray, plain: NDArray) -> ErrorBar
     quantile = _quantile(np.diag(covariance), np.concatenate(perturbations), unsure)
     # A hundred white samples look now and then as if noise of opposite signs followed each other and cancelled. Error
     # bars that halve because of that would be wrong; so none is smaller than for independent samples.
-    longer = np.sqrt(np.maximum(np.diag(plain) / np.maximum(np.diag(covariance), _TINY), 1.0)) * np.sqrt(factor)
+    longer = np.sqrt(np.maximum(np.diag(plain) / np.maximum(np.diag(covariance), TINY), 1.0)) * np.sqrt(factor)
     covariance = covariance * np.outer(longer, longer)
     return ErrorBars(covariance, plain, quantile, "within", text, _independent(fit), np.zeros(fit.prior.size))
 
@@ -186,7 +185,7 @@ def _between_runs(fit: LinearisedFit, between: Jackknife, plain: NDArray) -> Err
 def _without_priors(noisier, bread: NDArray, prior: NDArray, covariance: NDArray) -> tuple[NDArray, NDArray]:
     """What is noisier, (P,) factors and how unsure they are, where a part of each variance is what priors say."""
     factor, unsure = noisier
-    told = (bread**2 @ prior) / np.maximum(np.diag(covariance), _TINY)
+    told = (bread**2 @ prior) / np.maximum(np.diag(covariance), TINY)
     share = np.clip(1.0 - told, 0.0, 1.0)
     return 1.0 + share * (factor - 1.0), share**2 * unsure
 
@@ -203,7 +202,7 @@ def _quantile(variance: NDArray, displaced: NDArray, unsure: NDArray | float = 0
     the sum over the directions (D, 2, P) in which it is uncertain, and what is `unsure` besides (P,). The freedom is
     where both agree.
     """
-    below, above = (np.maximum(variance + side, _TINY) for side in np.moveaxis(displaced, 1, 0))
+    below, above = (np.maximum(variance + side, TINY) for side in np.moveaxis(displaced, 1, 0))
     scatter = np.sum((np.log(above / below) / 2) ** 2, axis=0) + unsure
     # trigamma falls: 1 degree of freedom is pi^2 / 2, and from 1e7 on Student's t is the normal distribution.
     freedom = np.geomspace(1.0, 1e7, 400)
@@ -353,11 +352,6 @@ def under_loss(runs: Sequence[LinearisedRun], loss: Loss) -> list[LinearisedRun]
     return [replace(run, r=psi / np.sqrt(mean), J=np.sqrt(mean) * run.J) for run, (psi, _) in both]
 
 
-def noise_seen(r: NDArray) -> float:
-    """The standard deviation of residuals that are normal but for a few, which do not move it; NaN where missing."""
-    return 1.4826 * float(np.nanmedian(np.abs(r)))
-
-
 def slope_in_noise(loss: Loss, sigma: float) -> float:
     """The mean of psi' over normal noise of standard deviation sigma, E psi(r) r / sigma^2."""
     r = sigma * ndtri((np.arange(_QUANTILES) + 0.5) / _QUANTILES)
@@ -402,7 +396,7 @@ def uneven(
     F = np.divide(seen, stated, out=np.ones_like(seen), where=known)
     freedom = np.maximum(np.divide(stated**2, squares, out=np.full_like(seen, np.inf), where=known), 1.0)
     error = np.sqrt(np.maximum(2.0 / freedom - 2.0 / count, 0.0))
-    share = np.clip(2.0 * (F - 1.0) / np.maximum(error, _TINY) - 1.0, 0.0, 1.0)
+    share = np.clip(2.0 * (F - 1.0) / np.maximum(error, TINY) - 1.0, 0.0, 1.0)
     unsure = polygamma(1, 0.5 / (1.0 / count + share * error**2 / 2.0)) - polygamma(1, 0.5 * count)
     return 1.0 + share * np.maximum(F - 1.0, 0.0), np.where(share > 0, unsure, 0.0)
 

@@ -71,9 +71,8 @@ class SpeedTest:
         way = "falls" if self.slope < 0 else "rises"
         by = f"by {abs(self.slope):.2g} per unit of it"
         if self.restitution is not None:
-            by = "from " + " to ".join(
-                f"{e:.2g} at {v:.3g}" for e, v in zip(self.restitution, self.speeds, strict=True)
-            )
+            ends = zip(self.restitution, self.speeds, strict=True)
+            by = "from " + " to ".join(f"{e:.2g} at {v:.3g}" for e, v in ends)
         before, after = self.chi2_per_dof
         return (
             f"restitution {way} with the speed of approach, {by}: a constant one is rejected "
@@ -142,12 +141,10 @@ def speed_test(result: Estimate) -> SpeedTest | None:
 
 def free_contacts(run: Run, theta: NDArray) -> NDArray:
     """(c,) or () bool: the contacts whose constant restitution follows from what is free."""
-    system, none = run.model.system, np.zeros((), bool)
-    if not isinstance(system, System) or isinstance(system, CellListBalls) or system.speed_dependent:
-        return none
-    if not isinstance(run.model.scheme or EventTimed(), EventTimed):
-        return none
-
+    system, scheme = run.model.system, run.model.scheme or EventTimed()
+    told = isinstance(system, System) and not isinstance(system, CellListBalls) and isinstance(scheme, EventTimed)
+    if not told or system.speed_dependent:
+        return np.zeros((), bool)
     return np.any(np.asarray(restitution_by(run.model, theta[run.index], run.fixed)) != 0, axis=-1)
 
 
@@ -200,10 +197,9 @@ class _Embedded:
     def over_runs(self, result: Estimate) -> SpeedTest | None:
         """The slope of the runs' own restitutions."""
         e, s, v = [], [], []
-        times = np.bincount(np.concatenate([run.index for run in self.objective.joint.runs]))
-        for run, one, mask, speeds in zip(
-            self.objective.joint.runs, self._first_order(), self.masks, self.speeds, strict=True
-        ):
+        runs = self.objective.joint.runs
+        times = np.bincount(np.concatenate([run.index for run in runs]))
+        for run, one, mask, speeds in zip(runs, self._first_order(), self.masks, self.speeds, strict=True):
             r, J = one.rows
             column = J[:, [self.objective.parameters.names[j].startswith(_OWN) for j in run.index]].ravel()
             own = J[:, (times[run.index] == 1)]
@@ -221,9 +217,8 @@ class _Embedded:
         slowest, fastest = (float(np.clip(found.mean.value + slope * (x - np.mean(v)), 0.0, 1.0)) for x in ends)
         probability = float(2 * stdtr(v.size - 2, -abs(slope) / stderr))
         after = self._chi2_per_dof(result, len(self.masks) - 1)
-        return SpeedTest(
-            slope, stderr, probability, ends, (slowest, fastest), (result.chi2_per_dof, after), "one per run"
-        )
+        misfits = result.chi2_per_dof, after
+        return SpeedTest(slope, stderr, probability, ends, (slowest, fastest), misfits, "one per run")
 
     def over_impacts(self, result: Estimate) -> SpeedTest | None:
         """The slope that all impacts share."""

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diffcontact.identify.noise import RunNoise, effective_count, run_noise, score_covariance
-from diffcontact.numerics.least_squares import inverse, orthonormal, without
+from diffcontact.numerics.least_squares import TINY, inverse, orthonormal, without
 
 # What parameters leave of a column, below which they make up for it; what a run leaves of a shared one.
 _LEFT, _SHARED = 1e-3, 1e-9
@@ -39,7 +39,6 @@ _RESOLVED = 0.99
 _CLOSELY = 0.5
 # Columns that are differences are known to this power of machine epsilon.
 _KNOWN = 0.4
-_TINY = np.finfo(float).tiny
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,7 +249,7 @@ class LinearisedFit:
             score += flat.T @ np.nan_to_num(run.r).ravel()
             information += flat.T @ flat
             whole += np.sum(run.flat(columns) ** 2, axis=0)
-        scale = np.sqrt(np.maximum(whole, _TINY))
+        scale = np.sqrt(np.maximum(whole, TINY))
         values, vectors = np.linalg.eigh(information / np.outer(scale, scale))
         seen = values > _LEFT**2
         if not seen.any() or not np.all(np.isfinite(score)):

@@ -86,6 +86,11 @@ def roughness(values: NDArray) -> float:
     return max(noise, float(steps.min()) / np.sqrt(12.0) if steps.size and rounded else 0.0)
 
 
+def robust_size(r: NDArray, axis: int | None = None) -> NDArray:
+    """The standard deviation of residuals that are normal but for a few, which do not move it; NaN where missing."""
+    return 1.4826 * np.nanmedian(np.abs(r), axis=axis)
+
+
 def _median(x: NDArray) -> float:
     third = np.abs(np.diff(x, 3))
     known = third[np.isfinite(third)]

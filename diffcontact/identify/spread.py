@@ -37,9 +37,9 @@ from scipy.special import chdtri, stdtrit
 from diffcontact.identify.estimate import Estimate
 from diffcontact.identify.linearised import LinearisedRun
 from diffcontact.identify.verdict.between_runs import duplicate_runs
+from diffcontact.numerics.least_squares import TINY
 
 _LEVEL = 0.95
-_TINY = np.finfo(float).tiny
 # A condition of which the others leave less than this part is no condition of its own.
 _OWN = 1e-6
 
@@ -195,7 +195,7 @@ def _root(level: float, y: NDArray, s: NDArray, X: NDArray) -> float:
 
     if excess(0.0) <= 0:
         return 0.0
-    widest = float(np.sum((y - y.mean()) ** 2)) / level + _TINY
+    widest = float(np.sum((y - y.mean()) ** 2)) / level + TINY
     return float(root_scalar(excess, bracket=(0.0, widest), rtol=1e-10).root)
 
 
@@ -226,7 +226,7 @@ def _seen(fitted: Estimate) -> LinearisedRun:
     r = np.where(np.isfinite(r), r, np.nan)
     times, sigma = np.asarray(trajectory.t, float)[: len(r)], np.broadcast_to(factors, r.shape)
     # Parabolas in every channel, in place of the derivatives by parameters that a file does not hold.
-    since = (times - times[0]) / max(float(np.ptp(times)), np.finfo(float).tiny)
+    since = (times - times[0]) / max(float(np.ptp(times)), TINY)
     powers = since[:, None] ** np.arange(_DEGREE + 1)
     J = np.einsum("np,kl->nklp", powers, np.eye(r.shape[1])).reshape(*r.shape, -1)
     J = np.where(np.isnan(r)[:, :, None], 0.0, J)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-_TINY = np.finfo(float).tiny
+# The smallest normal number: what is divided by it stays a number.
+TINY = float(np.finfo(float).tiny)
 
 
 def inverse(A: NDArray, rcond: float = 1e-10) -> NDArray:
@@ -15,7 +16,7 @@ def inverse(A: NDArray, rcond: float = 1e-10) -> NDArray:
         >>> inverse(np.diag([4.0, 1e-12, 0.0])).tolist()
         [[0.25, 0.0, 0.0], [0.0, 1000000000000.0, 0.0], [0.0, 0.0, 0.0]]
     """
-    size = np.sqrt(np.maximum(np.diag(A), _TINY))
+    size = np.sqrt(np.maximum(np.diag(A), TINY))
     # Divided one after the other: a product of two sizes may be no number any more.
     return np.linalg.pinv(A / size / size[:, None], rcond=rcond, hermitian=True) / size / size[:, None]
 

@@ -382,17 +382,13 @@ class Question:
         return criterion_value(covariance, self.criterion, self.scales)
 
 
-@dataclass(frozen=True, eq=False)
-class Scan:
-    """The run as it was, all affordable settings with what they would give, and how many cost too much."""
+def scan(
+    run: NextRun, controls: Controls, question: Question, candidates: int, seed: int
+) -> tuple[Candidate, list[Candidate], int]:
+    """The run as it was, about so many settings that are affordable, and how many cost too much.
 
-    default: Candidate
-    candidates: list[Candidate]
-    refused: int
-
-
-def scan(run: NextRun, controls: Controls, question: Question, candidates: int, seed: int) -> Scan:
-    """Simulate about `candidates` settings, in steps that are short enough for the best of them."""
+    They are simulated in steps that are short enough for the best of them.
+    """
     settings = controls.scan(candidates, seed)
     affordable = [setting for setting in settings if controls.price(setting) <= controls.budget]
     distinct = list({_key(setting): setting for setting in affordable}.values())
@@ -401,7 +397,7 @@ def scan(run: NextRun, controls: Controls, question: Question, candidates: int, 
         best = min((one for one in tried if one.eligible), key=lambda one: one.criterion, default=default)
         finer = run.resolved([{}, best.setting] if best.setting else [{}], question.thetas[0])
         if finer.run.model.substeps == run.run.model.substeps:
-            return Scan(default, tried, len(settings) - len(affordable))
+            return default, tried, len(settings) - len(affordable)
         run = finer
 
 

@@ -175,23 +175,19 @@ class Design:
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for `json.dumps`; what is infinite is None."""
 
-        def plain(one: Candidate | None) -> Any:
-            if one is None:
-                return None
-            return {
-                "setting": {name: np.asarray(part).tolist() for name, part in one.setting.items()},
-                "stderr": {name: finite_or_none(error) for name, error in one.stderr.items()},
-                "gain": finite_or_none(self.gain(one)),
-                "cost": one.cost,
-                "status": int(one.status),
-                "impacts": len(one.order),
-            }
+        def finite(errors: Mapping[str, float]) -> dict[str, float | None]:
+            return {name: finite_or_none(error) for name, error in errors.items()}
+
+        def plain(one: Candidate) -> dict[str, Any]:
+            setting = {name: np.asarray(part).tolist() for name, part in one.setting.items()}
+            told = {"setting": setting, "stderr": finite(one.stderr), "gain": finite_or_none(self.gain(one))}
+            return told | {"cost": one.cost, "status": int(one.status), "impacts": len(one.order)}
 
         return {
             "sentence": self.sentence,
             "criterion": self.criterion,
-            "now": {name: finite_or_none(error) for name, error in self.now.items()},
-            "best": plain(self.best),
+            "now": finite(self.now),
+            "best": None if self.best is None else plain(self.best),
             "default": plain(self.default),
             "candidates": [plain(one) for one in self.candidates],
             "remarks": list(self.remarks),
@@ -364,22 +360,22 @@ def design(
         objective, run, chosen, set(problems[0].per_run), target, criterion, after, over, draws, like, seed
     )
     with stage("design"):
-        tried = scan(run, chosen, question, candidates, seed)
-    if not tried.candidates:
-        raise ValueError(f"design(budget): {budget:g}, and none of {tried.refused} candidates costs so little")
-    ranked = sorted(tried.candidates, key=lambda one: (not one.eligible, one.status != 0, one.criterion, one.cost))
+        default, tried, refused = scan(run, chosen, question, candidates, seed)
+    if not tried:
+        raise ValueError(f"design(budget): {budget:g}, and none of {refused} candidates costs so little")
+    ranked = sorted(tried, key=lambda one: (not one.eligible, one.status != 0, one.criterion, one.cost))
     best = ranked[0] if ranked[0].eligible else None
     names = tuple(question.names[j] for j in question.sought)
     errors = np.sqrt(np.diag(question.covariance(None, 0)))
     return Design(
         best=best,
-        default=tried.default,
+        default=default,
         candidates=tuple(ranked),
         sought=names,
         criterion=question.criterion,
         now=dict(zip(names, map(float, errors), strict=True)),
-        refused=tried.refused,
-        unseen=() if tried.default.eligible else _why(objective, names),
+        refused=refused,
+        unseen=() if default.eligible else _why(objective, names),
     )
 
 

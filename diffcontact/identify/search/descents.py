@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult, least_squares, lsq_linear
 
 from diffcontact.identify.problem.objective import Objective
+from diffcontact.numerics.least_squares import TINY
 
 Vector = Callable[[NDArray], NDArray]
 
@@ -96,7 +97,7 @@ def explored(objective: Objective, start: NDArray, tolerance: float, most: int, 
         predicted = cost - 0.5 * float(np.sum((f + J @ step) ** 2))
         there = np.clip(theta + step, low, high)
         trial = objective.evaluate(there, horizon)
-        gain = (cost - 0.5 * float(trial[0] @ trial[0])) / max(predicted, np.finfo(float).tiny)
+        gain = (cost - 0.5 * float(trial[0] @ trial[0])) / max(predicted, TINY)
         if gain > _GAINS:
             theta, (f, J) = there, trial
             damping, growth = damping * max(1 / 3, 1 - min(2 * gain - 1, 1.0) ** 3), 2.0

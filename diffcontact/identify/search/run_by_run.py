@@ -26,7 +26,7 @@ from diffcontact.host.progress import stage
 from diffcontact.identify.identifiable import role
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.search.descents import descent
-from diffcontact.numerics.least_squares import inverse
+from diffcontact.numerics.least_squares import TINY, inverse
 
 # A descent has stalled where the slope at its end promises more than this part of the cost.
 _STALLED = 1e-3
@@ -110,7 +110,7 @@ def _lowest(rows, start: NDArray, bounds: tuple[NDArray, NDArray], tolerance: fl
 def _rows(cost: float, g: NDArray, A: NDArray) -> tuple[NDArray, NDArray]:
     """Residuals and Jacobian with this cost, gradient (P,) and curvature (P, P)."""
     values, vectors = np.linalg.eigh(A)
-    seen = values > 1e-14 * max(float(values.max()), np.finfo(float).tiny)
+    seen = values > 1e-14 * max(float(values.max()), TINY)
     root = np.sqrt(np.where(seen, values, 1.0))
     f = np.where(seen, vectors.T @ g / root, 0.0)
     rest = np.sqrt(max(2.0 * cost - float(f @ f), 0.0))

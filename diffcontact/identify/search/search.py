@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult
 
 from diffcontact.host.progress import stage
-from diffcontact.identify.noise import neighbourly
+from diffcontact.identify.noise import neighbourly, robust_size
 from diffcontact.identify.problem.joint_residual import Linearised, Run
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.parameters import starting_points
@@ -221,7 +221,7 @@ def _scales(objective: Objective, theta: NDArray, rough: bool) -> list[NDArray]:
             each = np.array([neighbourly(part) for part in parts if part.shape[1] == channels])
             return np.sqrt(np.mean(np.where(np.isfinite(each), each, 1.0) ** 2, axis=0))
         if objective.loss.robust:
-            return 1.4826 * np.nanmedian(np.abs(alike), axis=0)
+            return robust_size(alike, axis=0)
         return np.sqrt(np.nanmean(alike**2, axis=0) / spare)
 
     scales = []

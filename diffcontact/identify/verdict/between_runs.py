@@ -38,7 +38,7 @@ from diffcontact.identify.levels import FEWEST, GROSS, LEVELS, NAMED, RATIO, RUN
 from diffcontact.identify.linearised import LinearisedFit, LinearisedRun
 from diffcontact.identify.verdict.evidence import Evidence
 from diffcontact.identify.verdict.texts import Amount, Reason, Run
-from diffcontact.numerics.least_squares import orthonormal
+from diffcontact.numerics.least_squares import TINY, orthonormal
 
 _PART, _NORMAL, _EFFICIENCY = 0.7, 1.0364, 0.55
 # Where all residuals are gross a run is named by its ratio alone.
@@ -58,7 +58,6 @@ _PAIRED = 100
 _COMMON = 0.25
 # The true shift is the likeliest, but for short windows whose fits differ.
 _TRIED = 3
-_TINY = np.finfo(float).tiny
 
 
 def outsiders(evidence: Evidence) -> Iterator[Reason]:
@@ -71,7 +70,7 @@ def outsiders(evidence: Evidence) -> Iterator[Reason]:
     _, middle, known = sized[(len(sized) - 1) // 2]
     apart = []
     for number, size, n in sized:
-        ratio = size / max(middle, _TINY)
+        ratio = size / max(middle, TINY)
         if n <= 0 or ratio < RATIO or size**2 < chdtri(n, level) / n:
             continue
         if (gross and ratio > _CLEAR) or fdtrc(n, known, ratio**2) < level / len(sized):
@@ -250,7 +249,7 @@ def _shifts(a: LinearisedRun, b: LinearisedRun, measured: list[NDArray]) -> Iter
     from scipy.signal import correlate  # takes half a second to import, and fits of one run do without
 
     yield float(a.times[0] - b.times[0])
-    s = max(round(_spacing(b.times) / max(_spacing(a.times), _TINY)), 1)
+    s = max(round(_spacing(b.times) / max(_spacing(a.times), TINY)), 1)
     size = max(float(np.max(np.abs(np.nan_to_num(r)), initial=0.0)) for r in measured)
     if not size > 0:
         return
@@ -263,7 +262,7 @@ def _shifts(a: LinearisedRun, b: LinearisedRun, measured: list[NDArray]) -> Iter
         return np.sum([correlate(p, q) for p, q in zip(x.T, y.T, strict=True)], axis=0)
 
     cross, count = lagged(*r), np.round(lagged(*seen))
-    squares = np.maximum(lagged(r[0] ** 2, seen[1]) * lagged(seen[0], r[1] ** 2), _TINY)
+    squares = np.maximum(lagged(r[0] ** 2, seen[1]) * lagged(seen[0], r[1] ** 2), TINY)
     alike = np.clip(cross / np.sqrt(squares), 0.0, 1.0 - 1e-9)
     likely = np.where(count >= _COMMON * count.max(), -count * np.log1p(-(alike**2)), 0.0)
     for at in np.argsort(-likely)[:_TRIED]:

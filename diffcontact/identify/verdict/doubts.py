@@ -7,12 +7,13 @@ from collections.abc import Iterator
 import numpy as np
 from scipy.special import chdtri
 
-from diffcontact.identify.error_bars import LEAST_SLOPE, noise_seen, slope_in_noise
+from diffcontact.identify.error_bars import LEAST_SLOPE, slope_in_noise
 from diffcontact.identify.intervals.profile import leaning, misjudged
 from diffcontact.identify.levels import IMPOSSIBLE, LEVELS, NAMED, UNUSUAL
+from diffcontact.identify.noise import robust_size
 from diffcontact.identify.verdict.evidence import Evidence
 from diffcontact.identify.verdict.texts import Amount, Reason, Run
-from diffcontact.numerics.least_squares import inverse
+from diffcontact.numerics.least_squares import TINY, inverse
 from diffcontact.status import Status
 
 # What is simulated only to this many standard deviations of the noise tells nothing of it.
@@ -20,7 +21,6 @@ _ROUNDED = 1.0
 # A fit that misses all samples together by so much of their noise passes through them: it moves no estimate by more
 # than that part of its error.
 _PASSES = 1e-3
-_TINY = np.finfo(float).tiny
 
 
 def ending(evidence: Evidence) -> Iterator[Reason]:
@@ -70,7 +70,8 @@ def starts(evidence: Evidence) -> Iterator[Reason]:
 
 def takes_noise_for_outliers(evidence: Evidence) -> float:
     """The scale of a robust loss that takes most of the noise for outliers, in standard deviations of it; else 0."""
-    loss, sigma = evidence.objective.loss, noise_seen(np.concatenate([run.r.ravel() for run in evidence.runs]))
+    loss, r = evidence.objective.loss, np.concatenate([run.r.ravel() for run in evidence.runs])
+    sigma = float(robust_size(r))
     within = loss.robust and sigma > 0 and slope_in_noise(loss, sigma) < LEAST_SLOPE
     return loss.scale / sigma if within else 0.0
 
@@ -112,7 +113,7 @@ def bounds(evidence: Evidence) -> Iterator[Reason]:
         j = result.names.index(name)
         others = J[:, evidence.kept]
         left = J[:, j] - others @ np.linalg.lstsq(others, J[:, j], rcond=objective.eps**0.5)[0]
-        pushed = abs(float(left @ f)) / max(np.sqrt(evidence.scale) * np.linalg.norm(left), _TINY)
+        pushed = abs(float(left @ f)) / max(np.sqrt(evidence.scale) * np.linalg.norm(left), TINY)
         low, high = objective.parameters.low[j], objective.parameters.high[j]
         by_sign = name in result.profiled and low == 0.0 and theta[j] < high / 2
         if not by_sign or pushed >= UNUSUAL:

@@ -22,6 +22,7 @@ from diffcontact.identify.problem.joint_residual import Run
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.residual import KICK, RESISTANCE, kick, linearise
 from diffcontact.identify.verdict.texts import Amount, Reason
+from diffcontact.numerics.least_squares import TINY
 
 # Above this cosine two terms are one.
 _ALIKE = 0.9
@@ -200,7 +201,7 @@ class Evidence:
 def _cosine(one: Mapping[int, NDArray], other: Mapping[int, NDArray]) -> float:
     dot = sum(float(np.nansum(one[g] * other[g])) for g in one.keys() & other.keys())
     squares = [sum(float(np.nansum(d**2)) for d in parts.values()) for parts in (one, other)]
-    return abs(dot) / max(np.sqrt(squares[0] * squares[1]), np.finfo(float).tiny)
+    return abs(dot) / max(np.sqrt(squares[0] * squares[1]), TINY)
 
 
 class _Columns:

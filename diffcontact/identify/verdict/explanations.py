@@ -30,6 +30,7 @@ from diffcontact.identify.levels import LEVELS, NAMED
 from diffcontact.identify.linearised import ScoreTest
 from diffcontact.identify.verdict.evidence import Evidence
 from diffcontact.identify.verdict.texts import Amount, Reason
+from diffcontact.numerics.least_squares import TINY
 
 _NAMES = {
     "scale": "scale of {}",
@@ -51,7 +52,6 @@ _MOST = 0.5
 _ALIKE = 9.0
 # Of those that are nearly as likely: each has the noise estimated anew.
 _TRIED = 3
-_TINY = np.finfo(float).tiny
 
 
 class Fault(NamedTuple):
@@ -133,7 +133,7 @@ class _Seen:
 
     def bent(self, c: int, i: int) -> NDArray:
         """(n,) what channel c sees of a scale that changes along channel i by 1 over the widest range."""
-        middle, width = self.ends.mean(0), max(float(np.max(np.ptp(self.ends, axis=0))), _TINY)
+        middle, width = self.ends.mean(0), max(float(np.max(np.ptp(self.ends, axis=0))), TINY)
         return (self.y[:, i] - middle[i]) * (self.y[:, c] - middle[c]) / width
 
     def only(self, c: int, shape: NDArray) -> NDArray:

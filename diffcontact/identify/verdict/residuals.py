@@ -36,11 +36,11 @@ from scipy.special import chdtri, fdtrc, ndtri
 
 from diffcontact.identify.levels import FEWEST, GROSS, LEVELS, MISFIT, OVERSTATED, RATIO, RUNS_TO_COMPARE
 from diffcontact.identify.linearised import LinearisedRun
-from diffcontact.identify.noise import PER_FREEDOM, misfit
+from diffcontact.identify.noise import PER_FREEDOM, misfit, robust_size
 from diffcontact.identify.verdict.doubts import takes_noise_for_outliers
 from diffcontact.identify.verdict.evidence import Evidence
 from diffcontact.identify.verdict.texts import Reason
-from diffcontact.numerics.least_squares import orthonormal
+from diffcontact.numerics.least_squares import TINY, orthonormal
 
 # Correlation of neighbours from which on intervals that take the samples as independent are too short by a half.
 _CORRELATED = 0.4
@@ -199,7 +199,7 @@ def _far(r: NDArray) -> NDArray:
     with warnings.catch_warnings():
         # A channel without samples has none far off.
         warnings.simplefilter("ignore", RuntimeWarning)
-        scale = 1.4826 * np.nanmedian(size, axis=0)
+        scale = robust_size(r, axis=0)
     return (size > _FAR * scale) & (scale > 0)
 
 
@@ -289,7 +289,7 @@ def _fitted(r: NDArray, J: NDArray, shapes: NDArray) -> tuple[float, float]:
     rest = y[:, None] - np.cumsum(np.column_stack([np.zeros_like(y), parts]), axis=1)
     channel = np.nonzero(present)[1]
     squares = np.stack([np.sum(rest[channel == c] ** 2, axis=0) for c in range(r.shape[1])])
-    squares = np.maximum(squares, np.finfo(float).tiny)
+    squares = np.maximum(squares, TINY)
     likelihood = count @ np.log(squares / count[:, None])
     schwarz = likelihood + np.append(0, np.cumsum(kept)) * np.log(count.min())
     best = int(np.argmin(schwarz))

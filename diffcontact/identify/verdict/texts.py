@@ -16,22 +16,21 @@ TEXTS = {
     # How the fit ended.
     "not converged": "the fit did not converge: {message}",
     "status": "the simulation of {run} cannot be trusted: {message}",
-    "untested": "{samples} samples{priors} are not more than {free} free parameters: the model passes through all of "
-    "them, right or wrong, and nothing tests it. Measure more, or hold parameters",
-    "untested and missed": "{samples} samples{priors} are not more than {free} free parameters, so nothing tests the "
-    "model; it could pass through all of them and misses them by {missed:.2g} standard deviations: a bound or a local "
-    "minimum has stopped the fit. Try more starts, measure more, or hold parameters, those first that the data cannot "
-    "see",
+    "untested": "{samples} samples{priors} are not more than {free} free parameters, so nothing tests the model. "
+    "Measure more, or hold parameters",
+    "untested and missed": "{samples} samples{priors} are not more than {free} free parameters, and the model misses "
+    "them by {missed:.2g} standard deviations: a bound or a local minimum has stopped the fit. Try more starts, "
+    "measure more, or hold parameters",
     "rounding": "residuals are {times:.2g} times as large as the stated noise, and no larger than the rounding of the "
-    "simulation, so nothing was looked for in them. {advice}",
+    "simulation: nothing was looked for in them. {advice}",
     "imprecise": "the simulation is rounded by {rounding:.2g} of the stated noise, whatever its steps: {precision} "
     "precision is too coarse for such a noise. {advice}",
     "single precision": "Compute in double precision (jax_enable_x64)",
     "double precision": "State the noise as it is, or fewer steps",
-    "starts": "{together} of {starts} starts ended at the best cost {best:.4g}, the next at {next:.4g}, so a better "
+    "starts": "{together} of {starts} starts ended at the best cost {best:.4g}, the next at {next:.4g}: a better "
     "minimum may exist. Try more starts, or a start from the fit of a similar run",
-    "elsewhere": "the data do not tell {here:, } from {others:; or }{more}: each explains them as well. The intervals "
-    "hold all of these, and most of what lies in between explains nothing. Hold or bound what is known otherwise",
+    "elsewhere": "the data do not tell {here:, } from {others:; or }{more}: each explains them as well, and the "
+    "intervals hold all of these. Hold or bound what is known otherwise",
     "value": "{name} = {value}",
     "values": "{values:, }",
     "lower elsewhere": "the fit may have ended in a local minimum: {where}. Try more starts",
@@ -43,15 +42,14 @@ TEXTS = {
     "behind an end": "at twice the way to the {side} end of the interval of {name}",
     # What parameters are.
     "outliers": "loss={loss!r} takes the noise for outliers: f_scale = {scale:.3g} is {part:.2g} standard deviations "
-    "of the residuals. The estimate follows the few samples that it happens to meet, and the intervals are too short. "
-    "State the noise as it is, or noise='estimated', and an f_scale of 1 or more",
+    "of the residuals, and the intervals are too short. State the noise as it is, or noise='estimated', and an "
+    "f_scale of 1 or more",
     "gripped": "{name} >= {least} (95 %): it gripped, so the data only bound it from below",
     "two valleys": "{name} may also be far from its estimate, as {far}: there a contact grips that slips here, or the "
-    "other way round, and with other values of what is not seen (a spin, a friction) the data are explained, too. The "
-    "interval holds both. Measure the spin, or hold it",
+    "other way round. The interval holds both. Measure the spin, or hold it",
     "unseen": "the data cannot see {names: with }: no error can be given. Hold it, or tie it",
-    "bound": "{name} = {value} is at its bound, and the data would go {pushed:.1f} standard errors beyond. If the "
-    "bound is not a law of nature, widen it; else the model may lack what pushes it there",
+    "bound": "{name} = {value} is at its bound, and the data would go {pushed:.1f} standard errors beyond. Widen a "
+    "bound that is no law of nature; else the model may lack what pushes it there",
     "leaning": "the intervals of {names:, } hold only with {at:, } at its bound: were it free they would be longer, so "
     "they may be too short. Use identify.profile",
     "prior": "the data and the prior of {name} are {off:.1f} standard deviations apart: either the prior is wrong, or "
@@ -64,20 +62,19 @@ TEXTS = {
     "far off": "hold {count} far off, by more than {limit:g} standard deviations of the others",
     "smooth": "are a smooth curve, not noise, for which the intervals take it: each sample follows from those before "
     "to {percent:.1g} % of their size",
-    "curve": "are noise about a smooth curve, {ratio:.2g} times as large as that noise; the intervals take the curve "
-    "for noise, too, and may miss what it does to the estimates",
+    "curve": "are noise about a smooth curve, {ratio:.2g} times as large as that noise, which the intervals take for "
+    "noise, too",
     "curve in runs": "are noise about a smooth curve, {ratio:.2g} times as large as that noise; the intervals hold "
-    "what it does to the estimates only as far as that differs from run to run",
+    "what it does only as far as that differs from run to run",
     "correlated": "follow each other (correlation of neighbours {correlation:.2f})",
-    "unheld": "may have moved the parameters, which fit as much of such a misfit as they can: were that as much as is "
-    "left, {moved: and }",
+    "unheld": "may have moved the parameters, which take up a part of such a misfit: were that as much as is left, "
+    "{moved: and }",
     "unheld in runs": "may have moved the parameters, and intervals hold what differs from run to run: were half of "
     "what is left alike in all, {moved: and }",
     "moved": "{name} by {by}, {times:.2g} times as far as its interval reaches",
     "moved further": "{name} by {by}, further than its interval reaches",
-    "gross without a pattern": "residuals are {times:.2g} times as large as {noise} (chi^2/dof {chi2:.3g}) "
-    "without a pattern: more than a noise that was stated too small, unless by far. Try more starts: bounces may be "
-    "taken for others",
+    "gross without a pattern": "residuals are {times:.2g} times as large as {noise} (chi^2/dof {chi2:.3g}) without a "
+    "pattern: bounces may be taken for others. Try more starts",
     "noise": "residuals are {times:.2g} times as large as {noise} (chi^2/dof {chi2:.3g}), but without a "
     "pattern: the noise is larger than stated.{rest} State the noise as it is, or noise='estimated'; else try more "
     "starts",
@@ -89,32 +86,30 @@ TEXTS = {
     "try a noise": "a noise for every sample, `noise` of shape (n, k), if the measuring is less sure there",
     "try to flag": "to flag those samples as missing, or loss='soft_l1'",
     "try another impact": "another law of impact (e that depends on speed, or one per contact), to leave out the "
-    "samples while bodies touch, and more starts: a bounce may be taken for another",
+    "samples while bodies touch, and more starts",
     "try a term": "another term of the model (drag, a slope, friction, one that depends on the speed as Stribeck's), a "
     "shorter window",
     "try starts": "more starts",
     "noise overstated": "the noise is stated {times} as large as residuals are rough from one sample to the next "
     "(chi^2/dof {chi2:.3g}): against it a misfit does not show. State the noise as it is, or noise='estimated'",
-    "noise ratios": "samples whose noise is stated as larger than that of others in their channel are off by "
-    "{large:.2g} of it, the others by {small:.2g} of theirs: the ratios are not as stated. Intervals take one scale "
-    "for all, and those of what rests on the others are too {length}. State the noise of every sample as it is; what "
-    "is not to count is missing (NaN)",
+    "noise ratios": "samples of a larger stated noise are off by {large:.2g} of it, the others of their channel by "
+    "{small:.2g} of theirs: the ratios are not as stated, and intervals of what rests on the others are too {length}. "
+    "State the noise of every sample as it is; what is not to count is missing (NaN)",
     # What differs between runs, and what does not.
-    "outsider": "residuals in {runs: and } are far larger than in the other runs: what was recorded there may be "
-    "something else (another body, swapped columns, another unit or clock, a noise that is not as stated), and then it "
-    "spoils what all runs share. Look at it first, and fit without it",
+    "outsider": "residuals in {runs: and } are far larger than in the other runs: something else may be recorded "
+    "there (another body, swapped columns, another unit or clock). Look at it first, and fit without it",
     "times": "{run} ({ratio:.2g} times)",
-    "same recording": "residuals are the same in {pairs:; }, though noise is another in every run: a recording that is "
-    "there twice, whole or in part, counts as two runs that agree, and the intervals are too short. Fit every run once",
+    "same recording": "residuals are the same in {pairs:; }, though noise is another in every run: a recording that "
+    "is there twice counts as two runs that agree. Fit every run once",
     "pair": "{one} and {other}",
-    "common misfit": "residuals are alike in all runs (correlation {correlation:.2f}), so that something is missing in "
-    "all of them that is no noise and does not scatter, while the intervals hold what differs between runs. {moved}Try "
-    "another term of the model (drag, a slope, friction), and look for what the camera adds to all",
+    "common misfit": "residuals are alike in all runs (correlation {correlation:.2f}): something is missing in all of "
+    "them, and the intervals hold only what differs between runs. {moved}Try another term of the model (drag, a "
+    "slope, friction), and look for what the camera adds to all",
     "common and moved": "It may have moved the parameters: were that by as much as is left, {moved: and }. ",
-    "scatter": "the runs differ by more than their own errors: {apart:; }. The intervals hold this scatter as far as "
-    "the runs are of one kind; look at those that stand apart, or give each run its own (per_run)",
-    "contradiction": "the runs contradict each other: {apart:; }. Fit them separately, give each its own (per_run), or "
-    "measure more runs, whose scatter the intervals can hold",
+    "scatter": "the runs differ by more than their own errors: {apart:; }. The intervals hold this scatter if the "
+    "runs are of one kind; look at those that stand apart, or give each run its own (per_run)",
+    "contradiction": "the runs contradict each other: {apart:; }. Fit them separately, give each its own (per_run), "
+    "or measure more runs",
     "apart": "{name} would be {least} in {one} alone and {most} in {other}",
     # What would explain the residuals.
     "held fixed": "{name}, held fixed at {here}, would be {there} by the shape of the residuals{others}.{moved} Set it "
@@ -122,9 +117,8 @@ TEXTS = {
     "held and moved": " {name} as it is has moved {moved: and }.",
     "one and moved": " One of these would have moved {moved: and }.",
     "explanation": "residuals have the shape that a fault of the measuring leaves, or a number held fixed that is "
-    "another, or something alike: {name}{size}{others}. {moved}The parameters may have given way to it: check scale, "
-    "zero and clock, and what is held fixed (gravity, lengths, a term at zero); set it free, or give the model the "
-    "term that it lacks",
+    "another: {name}{size}{others}. {moved}Check scale, zero and clock, and what is held fixed (gravity, lengths, a "
+    "term at zero); set it free, or give the model the term that it lacks",
     "size": " by {size:.2g} +- {error:.1g}",
     "others": " (or {names:, or })",
     "fault and moved": "It would have moved {moved: and }. ",
