@@ -58,19 +58,17 @@ def fit(
     Several runs are fitted jointly: parameters are shared, except those that a problem names in `per_run`. Error bars
     come from the residuals, not from the stated noise: from three runs on by comparing the runs, otherwise with the
     correlation of the residuals in time, and wider where the samples that matter are noisier than the others
-    (`diffcontact.identify.covariance`). A parameter at its bound keeps the standard error that the curvature gives it;
+    (`identify.error_bars`). A parameter at its bound keeps the standard error that the curvature gives it;
     the other errors are those with it held there.
 
     Where curvature says nothing the interval is that of the profile likelihood: at a bound, where a bound would cut it,
     and where the cost is no parabola as far as it reaches (`FitResult.profiles`, four at most). An interval of a
-    friction coefficient that reaches to where an impact grips has no upper end: any larger one does as well. It is
-    wider than the standard error says where some impacts do. So is one of a tangential restitution that reaches to
-    where they slip. Where all contacts grip only the least friction is known, by its profile (`FitResult.gripped`).
+    friction coefficient that reaches to where an impact grips has no upper end: any larger one does as well. Where all
+    contacts grip only the least friction is known, by its profile (`FitResult.gripped`).
 
-    Of a contact that slips data show friction and not spin, of one that grips spin and not friction. Where neither is
-    seen otherwise, as in a single bounce of which only the centre is filmed, both explain the same. So where contacts
-    rub it is tried whether a much larger friction, or a value far from the estimate, explains the data as well; the
-    interval then reaches there, and the verdict says so. Of more than 24 parameters that is asked of frictions only.
+    A contact that slips shows friction and not spin, one that grips spin and not friction. So where contacts rub the
+    fit tries whether a much larger friction, or a value far from the estimate, explains the data as well. The interval
+    then reaches there, and the verdict says so. Of more than 24 parameters only frictions are tried.
 
     Where several starts end at other values that explain the data as well, the interval holds these, too. The values
     are in `FitResult.elsewhere`.

@@ -181,12 +181,10 @@ def bootstrap(result: FitResult, replicas: int = 200, seed: int = 0) -> Bootstra
     rng = np.random.default_rng(seed)
     values, theta = [], objective.parameters.start
     for run, here in zip(objective.joint.runs, objective.joint.linearise(theta), strict=True):
-        sigma, measured = (np.asarray(part, float)[: run.length] for part in (run.samples.sigma, run.samples.values))
-        simulated = measured - sigma * np.where(run.present, here.r, 0.0)
-        noise = np.stack(
-            [_noise(rng, model, run.length, replicas) for model in run_noise(here.r, here.J).models], axis=-1
-        )
-        values.append(simulated + sigma * noise)
+        simulated = run.values - run.sigma * np.where(run.present, here.r, 0.0)
+        models = run_noise(here.r, here.J).models
+        noise = np.stack([_noise(rng, model, run.length, replicas) for model in models], axis=-1)
+        values.append(simulated + run.sigma * noise)
     priors = objective.priors
     means = objective.parameters.values(theta)[priors.index] + priors.sigma * rng.normal(size=(replicas, priors.count))
     fits = fit_replicas(result, values, means)
@@ -194,6 +192,7 @@ def bootstrap(result: FitResult, replicas: int = 200, seed: int = 0) -> Bootstra
     stderr = estimates.std(axis=0, ddof=1)
     arrived = {name: sum(name in fitted.at_bound for fitted in fits) for name in result.names}
     wider = np.sqrt(np.diag(result.covariance)) > _WIDER * stderr
+    ends = (Status(int(trajectory.status)) for fitted in fits for trajectory in fitted.trajectories)
     return Bootstrap(
         names=result.names,
         estimates=estimates,
@@ -207,13 +206,8 @@ def bootstrap(result: FitResult, replicas: int = 200, seed: int = 0) -> Bootstra
         unseen=sum(bool(fitted.unidentifiable) for fitted in fits),
         missed=missed(result, estimates),
         wider=tuple(name for name, is_wider in zip(result.names, wider, strict=True) if is_wider and not arrived[name]),
-        failure=_failure(fits),
+        failure=next((status.message for status in ends if status), ""),
     )
-
-
-def _failure(fits: Sequence[FitResult]) -> str:
-    ends = (Status(int(trajectory.status)) for fitted in fits for trajectory in fitted.trajectories)
-    return next((status.message for status in ends if status), "")
 
 
 def _noise(rng: np.random.Generator, model: Autoregression, n: int, replicas: int) -> NDArray:

@@ -67,7 +67,9 @@ def patterns(evidence: Evidence) -> Iterator[Reason]:
     tracks, far = _without_outliers(evidence)
     rho, compared = _correlation(tracks), len(runs) >= RUNS_TO_COMPARE
     chi2, large = evidence.misfit, _large(evidence)
-    struck, last, first = [run.struck for run in runs], *([end(run.times) for run in runs] for end in (_last, _first))
+    struck, third = [run.struck for run in runs], [(run.times[-1] - run.times[0]) / 3 for run in runs]
+    first = [run.times <= run.times[0] + length for run, length in zip(runs, third, strict=True)]
+    last = [run.times >= run.times[-1] - length for run, length in zip(runs, third, strict=True)]
     at_impacts = _ratio(runs, tracks, struck, [~rows for rows in struck])
     late, early = _ratio(runs, tracks, last, first), _ratio(runs, tracks, first, last)
     new = _innovation(runs)
@@ -125,14 +127,10 @@ def patterns(evidence: Evidence) -> Iterator[Reason]:
 
 def noise_overstated(evidence: Evidence) -> Iterator[Reason]:
     """Whether the noise is stated far larger than samples are rough, so that hardly any misfit exceeds it."""
-    rough, n = evidence.rough
-    freedom = n / PER_FREEDOM
-    if (
-        not evidence.estimated
-        and rough < OVERSTATED
-        and freedom > 1
-        and rough < chdtri(freedom, 1 - LEVELS["pattern"]) / freedom
-    ):
+    rough, freedom = evidence.rough[0], evidence.rough[1] / PER_FREEDOM
+    if evidence.estimated or rough >= OVERSTATED or freedom <= 1:
+        return
+    if rough < chdtri(freedom, 1 - LEVELS["pattern"]) / freedom:
         times = f"{1 / np.sqrt(rough):.2g} times" if rough > 1e-6 else "more than 1000 times"
         yield Reason("noise overstated", {"times": times, "chi2": evidence.misfit})
 
@@ -233,14 +231,6 @@ def _unheld(evidence: Evidence, sizes: list[float], where: list[NDArray] | None 
         return ()
     part = _ALIKE if len(evidence.runs) >= RUNS_TO_COMPARE else 1.0
     return evidence.beyond(part * evidence.at_most(sizes, where))
-
-
-def _first(times: NDArray) -> NDArray:
-    return times <= times[0] + (times[-1] - times[0]) / 3
-
-
-def _last(times: NDArray) -> NDArray:
-    return times >= times[-1] - (times[-1] - times[0]) / 3
 
 
 def _ratio(runs, tracks: list[NDArray], here: list[NDArray], there: list[NDArray]) -> float:

@@ -60,7 +60,7 @@ KNOWN = r"in params \('u0', 'g'\)"
         ),
         (r"Impacts\(contacts\): \(-1,\), expected numbers of contacts", lambda: Impacts([0.4], 1e-3, (-1,))),
         (r"Impacts\(contacts\): \('a',\), expected numbers of contacts", lambda: Impacts([0.4], 1e-3, ("a",))),
-        (r"Impacts\(times\): 'a', expected numbers", lambda: Impacts("a", 1e-3)),
+        (r"Impacts\(times\): expected an array of numbers", lambda: Impacts("a", 1e-3)),
         (r"Impacts\(times\)", lambda: Impacts([1.0, 0.5], 1e-3)),
         (r"Impacts\(times\)", lambda: Impacts([np.nan], 1e-3)),
         (r"Impacts\(noise\)", lambda: Impacts([1.0], 0.0)),
