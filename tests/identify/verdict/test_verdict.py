@@ -261,7 +261,7 @@ def test_what_passes_through_as_many_samples_as_it_has_parameters_is_not_tested_
         found = few(samples, speed)
         assert found.cost < 1e-16
         assert found.verdict.explains == "partly"
-        assert named([found], "nothing tests it")
+        assert named([found], "so nothing tests the model")
 
 
 def test_what_could_pass_through_all_samples_and_does_not_has_not_arrived():
@@ -270,7 +270,7 @@ def test_what_could_pass_through_all_samples_and_does_not_has_not_arrived():
     assert found.dof == -1
     assert found.cost > 10
     assert found.verdict.explains == "no"
-    assert named([found], "nothing tests the model; it could pass through all of them")
+    assert named([found], "and the model misses them by")
 
 
 def test_priors_count_among_what_tests_a_model():
