@@ -77,9 +77,9 @@ def halved(
 
 def judged(found: Trajectory, error: Any, tolerance: float) -> Trajectory:
     """The trajectory with its error; TOO_COARSE where that is above the tolerance."""
-    numbers = _numbers(found)
-    missed = numbers.where(error > tolerance, Status.TOO_COARSE, Status.OK).astype(found.status.dtype)
-    status = numbers.where(found.status == Status.OK, missed, found.status)
+    numbers, told = _numbers(found), found.status
+    missed = numbers.where(error > tolerance, Status.TOO_COARSE, Status.OK).astype(told.dtype)
+    status = numbers.where(numbers.asarray(told) == Status.OK, missed, told)
     return replace(found, status=placed(status), error=placed(error, found.q.dtype))
 
 

@@ -195,7 +195,7 @@ def _unless_at_a_tie(found: Sensitivity, system, params, run: Trajectory, wrt, s
         return found
     if _largest_error(found, system, *at, wrt, scheme, substeps) <= agreement:
         return found
-    status = jnp.asarray(Status.NO_DERIVATIVE, run.status.dtype)
+    status = placed(Status.NO_DERIVATIVE, run.status.dtype)
     return replace(found, trajectory=replace(run, status=status))
 
 
