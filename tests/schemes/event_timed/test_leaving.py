@@ -32,7 +32,7 @@ def test_a_load_that_vanishes_ever_faster_is_one_event(program):
     growth, lifts = np.array([1.0, 3.0, 5.0, 8.0]), np.array([0.33, 0.411, 0.57, 0.65])
     none = np.zeros(4)
     params = {"weight": none + 2, "growth": growth, "lifts": lifts, "belt": none, "slows": none, "mu": none}
-    q, u, status = program(params)
+    q, u, status = map(np.asarray, program(params))
     assert not np.any(status)
     x = growth * (1 - lifts)
     # Of fourth order: (w h)^4 / 120 a step.
@@ -46,7 +46,7 @@ def test_a_belt_that_turns_back_takes_a_block_from_its_stop(program):
     belt, slows = np.array([0.263, 0.3, 0.8, 1.1]), np.array([1.3, 2.0, 1.7, 2.2])
     ones = np.ones(4)
     params = {"weight": 9.81 * ones, "growth": ones, "lifts": 50 * ones, "belt": belt, "slows": slows, "mu": 0.5 * ones}
-    q, u, status = program(params)
+    q, u, status = map(np.asarray, program(params))
     assert not np.any(status)
     turns = np.sqrt(belt / slows)
     np.testing.assert_allclose(q[:, 0], belt * (1 - turns) - slows * (1 - turns**3) / 3, rtol=1e-11)

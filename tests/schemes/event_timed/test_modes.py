@@ -20,7 +20,7 @@ def test_a_disc_in_a_corner_rests(rng):
         return choose(mass, jnp.array([floor, wall]), none, acceleration, mu * np.ones(2), both, ~both, none[:, :1])
 
     mu, thrust = rng.uniform(0.0, 0.8, cases), rng.uniform(0.1, 10.0, (cases, 2)) * np.array([1.0, -1.0])
-    found, fine = rest(mu, thrust)
+    found, fine = jax.tree.map(np.asarray, rest(mu, thrust))
     assert np.all(fine)
     np.testing.assert_allclose(found.u, 0.0, atol=1e-11)
     normal, rub = found.z[..., 0], np.abs(found.z[..., 1])
