@@ -70,7 +70,7 @@ class Case:
     def cost(self, start: dict, starts: int = 1, shooting: str = "auto") -> float:
         """Where the fit ends; `dc.fit` without its error bars."""
         objective = Objective.of(self.problem, start, self.free, tied=self.tied)
-        return search(objective, starts, 0, shooting).end.cost
+        return search(objective, "lm", starts, 0, shooting).end.cost
 
 
 def positions(trajectory, params):

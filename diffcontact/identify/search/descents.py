@@ -157,13 +157,18 @@ def _newton(objective: Objective, end: OptimizeResult, tolerance: float, evaluat
     for _ in range(_NEWTON_STEPS):
         step = lsq_linear(R, -np.linalg.solve(R.T, gradient), (low - theta, high - theta)).x
         if -gradient @ step - 0.5 * step @ H @ step <= tolerance * cost:
-            f, J = objective.evaluate(theta)
-            mask = np.where(theta <= low, -1, np.where(theta >= high, 1, 0))
-            state = {"x": theta, "cost": cost, "fun": f, "jac": J, "grad": gradient, "active_mask": mask, "status": 2}
-            return OptimizeResult(end | state)
+            return OptimizeResult(end | state(objective, theta) | {"status": 2})
         theta = np.clip(theta + step, low, high)
         f, J = objective.evaluate(theta)
         cost, before, gradient = 0.5 * float(f @ f), cost, J.T @ f
         if not cost < before * (1 + tolerance):
             return None
     return None
+
+
+def state(objective: Objective, theta: NDArray) -> dict[str, Any]:
+    """What a descent tells of the place where it ends."""
+    f, J = objective.evaluate(theta)
+    low, high = objective.parameters.low, objective.parameters.high
+    mask = np.where(theta <= low, -1, np.where(theta >= high, 1, 0))
+    return {"x": theta, "cost": 0.5 * float(f @ f), "fun": f, "jac": J, "grad": J.T @ f, "active_mask": mask}

@@ -171,9 +171,7 @@ def build(name: str) -> Peer:
         for theta in thetas:
             scene = problem.at(list(theta))
             ends = _run(ca, nosnoc, posed, scene, problem.times, h, stages)
-            found.append(
-                [seen(problem, posed.motion(scene, t, x)) for t, x in zip(problem.times, ends, strict=True)]
-            )
+            found.append([seen(problem, posed.motion(scene, t, x)) for t, x in zip(problem.times, ends, strict=True)])
         return np.array(found)
 
     return Peer(

@@ -101,6 +101,7 @@ KNOWN = r"in params \('u0', 'g'\)"
         (r"fit\(tied\): 'h' is no function", lambda: fitted(tied={"h": 1.0})),
         (r"fit\(method\): 'newton' does not exist; there is 'lm'", lambda: fitted(method="newton")),
         (r"fit\(shooting\): 'double' does not exist", lambda: fitted(shooting="double")),
+        (r"fit\(shooting\): 'growing' goes with method 'lm', not", lambda: fitted(shooting="growing", method="adam")),
         (r"fit\(starts\): 0, expected an integer of at least 1", lambda: fitted(starts=0)),
         (r"fit\(seed\): 'a', expected an integer of at least 0", lambda: fitted(seed="a")),
         (r"fit\(seed\): -1, expected an integer of at least 0", lambda: fitted(seed=-1)),
