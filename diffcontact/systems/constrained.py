@@ -22,8 +22,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from diffcontact.numerics import linear
 from diffcontact.numerics import mass as mass_matrix
+from diffcontact.numerics.linear import LU
 from diffcontact.system import Params, System, displaced, normalised, rate
 
 S = TypeVar("S", bound=System)
@@ -101,54 +101,59 @@ class Ties:
     constraint: Callable[[Array, Params], Array]
     kept: tuple[int, ...]
 
-    def _linearised(self, q: Array, params: Params):
-        """phi (m,), phi' as a function of u (d,), the dependent velocities (m,), and J (m, m) by them."""
-        system = self.system
-        phi, pushforward = jax.linearize(lambda q: jnp.ravel(self.constraint(q, params)), q)
-        (size,) = jax.eval_shape(lambda: system.mass(q, params)).shape[:1]
+    def _off(self, q: Array, params: Params) -> Array:
+        """(m,) phi."""
+        return jnp.ravel(self.constraint(q, params))
+
+    def _opening(self, q: Array, u: Array, params: Params) -> Array:
+        """(m,) phi' = J u at velocities u (d,)."""
+        way = rate(self.system, params, q, u)
+        return jax.jvp(lambda q: self._off(q, params), (q,), (way,))[1]
+
+    def _solved(self, q: Array, params: Params) -> tuple[Array, LU, np.ndarray]:
+        """J (m, d), the factors of its columns that belong to the dependent velocities, and their numbers (m,)."""
+        (size,) = jax.eval_shape(lambda: self.system.mass(q, params)).shape[:1]
+        phi, pushforward = jax.linearize(lambda q: self._off(q, params), q)
         others = np.setdiff1d(np.arange(size), self.kept)
         if others.size != phi.size or len(self.kept) + phi.size != size:
             raise ValueError(
                 f"constrained: {size} velocities under {phi.size} constraints: expected {size - phi.size} independent "
                 f"ones of them, got {list(self.kept)}"
             )
+        unit = jnp.eye(size, dtype=q.dtype)
+        J = jax.vmap(lambda u: pushforward(rate(self.system, params, q, u)), out_axes=1)(unit)
+        return J, LU.of(J[:, others]), others
 
-        def moved(u):
-            return pushforward(rate(system, params, q, u))
-
-        of = jnp.eye(size, dtype=q.dtype)[others]
-        return phi, moved, others, jax.vmap(moved, out_axes=1)(of), size
+    def _basis(self, q: Array, params: Params) -> tuple[Array, LU, np.ndarray]:
+        """(d, d - m) Z; the factors and the numbers as `_solved`."""
+        J, factors, others = self._solved(q, params)
+        kept = np.array(self.kept)
+        Z = jnp.zeros((J.shape[1], kept.size), q.dtype).at[kept].set(jnp.eye(kept.size, dtype=q.dtype))
+        return Z.at[others].set(-factors.solve(J[:, kept])), factors, others
 
     def complete(self, q: Array, w: Array, params: Params) -> Array:
         """(d,) all velocities, of which w (d - m,) are independent."""
-        _, moved, others, J, size = self._linearised(q, params)
-        u = jnp.zeros(size, w.dtype).at[np.array(self.kept)].set(w)
-        return u.at[others].set(-linear.solve(J, moved(u)))
-
-    def basis(self, q: Array, params: Params) -> Array:
-        """(d, d - m) Z."""
-        still = jnp.zeros(len(self.kept), q.dtype)
-        _, pushforward = jax.linearize(lambda w: self.complete(q, w, params), still)
-        return jax.vmap(pushforward, out_axes=1)(jnp.eye(still.size, dtype=q.dtype))
+        return self._basis(q, params)[0] @ w
 
     def mass(self, q: Array, params: Params) -> Array:
         """(d - m, d - m) Z^T M Z."""
-        Z = self.basis(q, params)
+        Z = self._basis(q, params)[0]
         return Z.T @ mass_matrix.apply(self.system.mass(q, params), Z)
 
     def force(self, t, q: Array, w: Array, params: Params) -> Array:
-        """(d - m,) Z^T (f - M Z' w)."""
-        system, Z = self.system, self.basis(q, params)
+        """(d - m,) Z^T (f - M Z' w); of Z' w the dependent entries solve J Z' w = -J' u."""
+        system, (Z, factors, others) = self.system, self._basis(q, params)
         u = Z @ w
-        _, turned = jax.jvp(lambda q: self.complete(q, w, params), (q,), (rate(system, params, q, u),))
+        _, bent = jax.jvp(lambda q: self._opening(q, u, params), (q,), (rate(system, params, q, u),))
+        turned = jnp.zeros_like(u).at[others].set(-factors.solve(bent))
         return Z.T @ (system.force(t, q, u, params) - mass_matrix.apply(system.mass(q, params), turned))
 
     def close(self, q: Array, params: Params) -> Array:
         """(n,) the configuration with phi = 0 and the same independent coordinates."""
 
         def newton(q, params):
-            phi, _, others, J, size = self._linearised(q, params)
-            step = jnp.zeros(size, q.dtype).at[others].set(-linear.solve(J, phi))
+            J, factors, others = self._solved(q, params)
+            step = jnp.zeros(J.shape[1], q.dtype).at[others].set(-factors.solve(self._off(q, params)))
             return normalised(self.system, params, displaced(self.system, params, q, step))
 
         q = normalised(self.system, params, jnp.asarray(q))

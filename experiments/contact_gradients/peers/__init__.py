@@ -25,6 +25,7 @@ ALL = {
     "DART": "dart",
     "Newton XPBD": "newton_xpbd",
     "pooltool": "pool",
+    "NOSNOC": "nosnoc_fesd",
 }
 
 

@@ -176,7 +176,7 @@ def build(name: str) -> Peer:
 
     return Peer(
         name,
-        (0.1, 0.05, 0.02),
+        (0.1, 0.05, 0.025),
         cannot,
         states,
         TOLD,
