@@ -33,7 +33,8 @@ class Row:
         h: step [s], 0 where there is none.
         way: how the derivative came: "own", or "differences".
         setting: the one whose state is best.
-        seconds: of processor time for a state and its Jacobian, once compiled.
+        first: seconds of processor time to the first state with its Jacobian, compilation included.
+        seconds: the same for each further one.
         state: largest error over all times, relative to the largest entry at that time.
         jacobian: likewise.
         zeros: how many of the entries that must be zero are not, and how many must be.
@@ -47,6 +48,7 @@ class Row:
     h: float = 0.0
     way: str = ""
     setting: Any = None
+    first: float | None = None
     seconds: float | None = None
     state: float | None = None
     jacobian: float | None = None
@@ -88,12 +90,13 @@ def _with_step(peer: Peer, problem: Problem, h: float, smoke: bool) -> Iterator[
         setting = min([setting, *peer.finer(problem, setting, turn)], key=off)
     common = {"problem": problem.name, "peer": peer.name, "h": h, "setting": setting}
     if peer.jacobian is not None:
-        state, own = peer.jacobian(problem, theta, h, setting)
         begin = time.process_time()
+        state, own = peer.jacobian(problem, theta, h, setting)
+        first = time.process_time() - begin
         peer.jacobian(problem, theta, h, setting)
-        seconds = time.process_time() - begin
+        taken = {"first": first, "seconds": time.process_time() - begin - first}
         told = peer.status(problem, h, setting)
-        yield Row(**common, way="own", seconds=seconds, status=told, **_errors(state, own, exact, slopes, zero))
+        yield Row(**common, way="own", status=told, **taken, **_errors(state, own, exact, slopes, zero))
     if peer.differences:
         begin = time.process_time()
         state, found = differences(peer, problem, h, setting, WIDTHS[1:2] if smoke else WIDTHS)

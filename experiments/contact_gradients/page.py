@@ -10,7 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from . import scene
-from .table import best, size
+from .table import best, seconds, size
 
 INTRODUCTION = (
     "Engines are usually tested against differences of their own steps: that says whether a derivative is that of the "
@@ -46,6 +46,10 @@ def page(measured: list[dict]) -> str:
         '<p class="small">Of the entries that must be zero by structure those that are not, and of the entries of at '
         "least a hundredth of the largest one those with the wrong sign; at all times, at the finest step.</p>",
         _table(measured, problems, _counts),
+        "<h2>Seconds to the first gradient | to each further one</h2>",
+        '<p class="small">Of processor time, at the finest step. The first one includes compilation; engines without a '
+        "derivative of their own have no such time.</p>",
+        _table(measured, problems, _seconds),
         '<h2>One by one</h2><p><select id="problem" aria-label="problem"></select></p><p id="about"></p>',
         '<div class="small-charts pairs" id="charts"></div>',
         '<p class="small">Seconds of one processor for a state with its Jacobian, compiled; taken while the machine '
@@ -90,6 +94,11 @@ def _errors(document: dict, name: str) -> str:
     right = "none" if row["jacobian"] is None else "good" if row["jacobian"] < 1e-2 else "bad"
     told = f"h = {row['h']:g} s, {row['way']}"
     return f'<td title="{told}">{size(row["state"])} | <span class="{right}">{size(row["jacobian"])}</span></td>'
+
+
+def _seconds(document: dict, name: str) -> str:
+    row = best(document["rows"], name)
+    return '<td class="none">–</td>' if row is None else f"<td>{seconds(row)}</td>"
 
 
 def _counts(document: dict, name: str) -> str:

@@ -12,9 +12,10 @@ def line(row: Row) -> str:
         return f"{row.problem:15} {row.peer:20} {row.note}"
     (broken, of), (wrong, all_of) = row.zeros, row.signs
     told = f"  {row.status}" if row.status else ""
+    first = "" if row.first is None else f" after {row.first:.2g} s"
     return (
         f"{row.problem:15} {row.peer:20} h = {row.h:<7g} {row.way:11} state {size(row.state)}  Jacobian "
-        f"{size(row.jacobian)}  zeros {broken}/{of}  signs {wrong}/{all_of}  {row.seconds:.2g} s{told}"
+        f"{size(row.jacobian)}  zeros {broken}/{of}  signs {wrong}/{all_of}  {row.seconds:.2g} s{first}{told}"
     )
 
 
@@ -35,14 +36,24 @@ def best(rows: list[dict], problem: str) -> dict | None:
     )
 
 
+def seconds(row: dict) -> str:
+    """To the first gradient, if the engine has one of its own, and to each further one."""
+    first = row.get("first")
+    return f"{'-' if first is None else f'{first:.2g}'} | {row['seconds']:.1g}"
+
+
 def text(measured: list[dict]) -> str:
-    """A line for every problem: at the finest step, errors of state | Jacobian of each engine."""
+    """A line for every problem, at the finest step: errors of state | Jacobian of each engine; then seconds."""
+
+    def errors(row: dict) -> str:
+        return f"{size(row['state'])} | {size(row['jacobian'])}"
+
     engines = [document["peer"] for document in measured]
-    lines = [" " * 15 + " ".join(f"{name[:13]:>13}" for name in engines)]
-    for name in scene.names():
-        cells = []
-        for document in measured:
-            row = best(document["rows"], name)
-            cells.append("-" if row is None else f"{size(row['state'])} | {size(row['jacobian'])}")
-        lines.append(f"{name:15}" + " ".join(f"{cell:>13}" for cell in cells))
+    lines = []
+    for title, cell in (("error", errors), ("seconds", seconds)):
+        lines.append(f"{title:15}" + " ".join(f"{name[:13]:>13}" for name in engines))
+        for name in scene.names():
+            rows = [best(document["rows"], name) for document in measured]
+            cells = ["-" if row is None else cell(row) for row in rows]
+            lines.append(f"{name:15}" + " ".join(f"{cell:>13}" for cell in cells))
     return "\n".join(lines)

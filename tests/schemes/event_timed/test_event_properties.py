@@ -86,6 +86,51 @@ def test_percussions_are_those_of_the_motion(derivatives):
     np.testing.assert_allclose([struck.time[0], struck.before[0, 0]], [(0.3 + fall) / 9.81, -fall], rtol=1e-12)
 
 
+SKATER = dc.System(
+    gap=lambda t, q, p: q[1:],
+    force=lambda t, q, u, p: -p["gravity"] * np.array([0.0, 1.0]),
+    mass=lambda q, p: np.ones(2),
+    restitution=lambda p: p["e"],
+    slip=lambda t, q, u, p: u[:1, None],
+    friction=lambda p: p["mu"],
+)
+SKATES = {"e": 0.6, "mu": 0.2, "gravity": 9.81, "height": 1.0, "speed": 2.0}
+
+
+def _skated(p):
+    """Way and velocity behind the one impact of a body that slips in it."""
+    fall = jnp.sqrt(2 * p["gravity"] * p["height"])
+    impact = fall / p["gravity"]
+    slower = p["speed"] - p["mu"] * (1 + p["e"]) * fall
+    return WEIGHTS @ jnp.stack([p["speed"] * impact + slower * (0.8 - impact), slower])
+
+
+def _skates(p):
+    run = dc.simulate(SKATER, p, jnp.stack([0.0, p["height"]]), jnp.stack([p["speed"], 0.0]), TIMES)
+    return WEIGHTS @ jnp.stack([run.q[-1, 0], run.u[-1, 0]])
+
+
+def test_reverse_mode_of_an_impact_with_friction_is_that_by_hand():
+    found, exact = (jax.jit(jax.grad(of))(SKATES) for of in (_skates, _skated))
+    for name in SKATES:
+        np.testing.assert_allclose(found[name], exact[name], rtol=1e-11, err_msg=name)
+
+
+@pytest.mark.full
+def test_second_derivatives_of_an_impact_with_friction_are_those_by_hand():
+    """Reverse over reverse along a direction, and forward over reverse."""
+    along = {name: np.cos(float(number)) for number, name in enumerate(SKATES)}
+
+    def products(of):
+        slope = jax.grad(of)
+        forward = jax.jvp(slope, (SKATES,), (along,))[1]
+        return forward, jax.grad(lambda p: sum(along[name] * x for name, x in slope(p).items()))(SKATES)
+
+    (found, again), (exact, _) = jax.jit(lambda: (products(_skates), products(_skated)))()
+    for name in SKATES:
+        np.testing.assert_allclose([found[name], again[name]], exact[name], rtol=1e-10, atol=1e-12, err_msg=name)
+
+
 def test_free_flight():
     system = dc.System(
         gap=lambda t, q, p: q[:0],
