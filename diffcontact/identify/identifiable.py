@@ -165,17 +165,15 @@ def _coefficient(run: Run, kind: str) -> Callable[[Any], Any] | None:
     What friction loses with the speed bounds no grip from below: it is taken at rest.
     """
     system, function = run.model.system, getattr(run.model.system, kind)
-    speed = {
-        "restitution": 1.0 if system.speed_dependent else None,
-        "friction": 0.0 if system.friction_by_speed else None,
-    }
-    if function is None or speed.get(kind) is None:
+    speeds = {"restitution": 1.0} if system.speed_dependent else {}
+    speeds |= {"friction": 0.0} if system.friction_by_speed else {}
+    if function is None or kind not in speeds:
         return function
 
     def at_speed(params):
         q0 = jnp.asarray(run.model.initial(params)[0])
         gap = jax.eval_shape(lambda q: system.gap(jnp.zeros((), q.dtype), q, params), q0)
-        return function(params, jnp.full(gap.shape, speed[kind], q0.dtype))
+        return function(params, jnp.full(gap.shape, speeds[kind], q0.dtype))
 
     return at_speed
 

@@ -353,16 +353,15 @@ def estimate(objective: Objective, search: Outcome) -> FitResult:
 def _bars(runs: Sequence[LinearisedRun], prior: NDArray, keep: NDArray) -> tuple[ErrorBars, tuple[float, ...]]:
     """Error bars of all P parameters, zero but for those to `keep` (P,), and how well each run is predicted."""
     P, normal = keep.size, float(ndtri(0.975))
-    whole = np.zeros((2, P, P)), np.full(P, normal)
+    covariance, plain, quantile = np.zeros((P, P)), np.zeros((P, P)), np.full(P, normal)
     if not keep.any():
         told = "none: the data determine no parameter"
-        return ErrorBars(*whole[0], whole[1], "none", told, 0.0, np.zeros(P)), ()
+        return ErrorBars(covariance, plain, quantile, "none", told, effective=0.0, scatter=np.zeros(P)), ()
     fit = LinearisedFit.of(runs, prior, keep)
     bars = error_bars(fit)
-    for matrix, part in zip(whole[0], (bars.covariance, bars.plain), strict=True):
-        matrix[np.ix_(keep, keep)] = part
-    whole[1][keep] = bars.quantile
-    return replace(bars, covariance=whole[0][0], plain=whole[0][1], quantile=whole[1]), prediction_errors(fit)
+    at = np.ix_(keep, keep)
+    covariance[at], plain[at], quantile[keep] = bars.covariance, bars.plain, bars.quantile
+    return replace(bars, covariance=covariance, plain=plain, quantile=quantile), prediction_errors(fit)
 
 
 def _seen_from_inside(objective: Objective, theta: NDArray, at: list, jacobian: NDArray, trajectories: tuple):

@@ -303,7 +303,7 @@ class _Reader:
             _bounds(m.actuator_forcelimited[kept], m.actuator_forcerange[kept]), total,
         )  # fmt: skip
 
-    def _equality(self, number: int) -> str:
+    def _equality(self, number: Any) -> str:
         return self.mujoco.mjtEq(int(self.m.eq_type[number])).name.removeprefix("mjEQ_").lower()
 
     def equalities(self) -> Equalities:

@@ -212,7 +212,7 @@ def what_helps(result: Estimate, name: str | None = None) -> dict[str, float]:
         """With each run so many times, in `parts` of its Jacobian, its samples so many times as far apart."""
         total = Evidence(prior, prior)
         for run in runs:
-            one, at = Evidence(*np.zeros((2, *prior.shape))), np.ix_(run.index, run.index)
+            one, at = Evidence(np.zeros_like(prior), np.zeros_like(prior)), np.ix_(run.index, run.index)
             for J in parts(np.where(np.isnan(run.r)[:, :, None], 0.0, run.J)):
                 one.curvature[at] += np.einsum("nkp,nkq->pq", J, J)
                 one.score[at] += noise.score(J, ratio * float(np.median(np.diff(run.times))))

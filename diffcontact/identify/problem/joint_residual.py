@@ -245,8 +245,13 @@ def with_impacts(run: Run, impacts: Impacts) -> Run:
         return placed(np.column_stack([np.asarray(old), np.asarray(new, old.dtype)]))
 
     old, model = run.samples, replace(run.model, impacts=count, heard=impacts.contacts)
-    arrays = ((old.values, values), (old.sigma, sigma), (old.present, present))
-    samples = Samples(old.times, *(beside(*pair) for pair in arrays), placed(impact))
+    samples = Samples(
+        old.times,
+        values=beside(old.values, values),
+        sigma=beside(old.sigma, sigma),
+        present=beside(old.present, present),
+        impact=placed(impact),
+    )
     return replace(run, model=model, samples=samples, present=np.column_stack([run.present, present[: run.length]]))
 
 
