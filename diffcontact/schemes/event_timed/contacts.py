@@ -97,30 +97,25 @@ class Limits(NamedTuple):
         gap: () [m].
         velocity: () of gaps, slip: () of slips [m/s].
         slow: (c,) a rebound below this may be left out [m/s]: by the size of the gap's acceleration its flight would be
-            shorter than a step resolves. A threshold that goes to zero with h, not a smoothing.
-        share: () the shortest flight that is resolved, in steps.
+            shorter than is resolved. A threshold that goes to zero with h, not a smoothing.
+        gained: (c,) half of what accelerations make of a gap's velocity in the step [m/s].
     """
 
     gap: Array
     velocity: Array
     slip: Array
     slow: Array
-    share: Array
+    gained: Array
 
     @classmethod
     def nothing(cls, gap: Array) -> Limits:
         zero = jnp.zeros((), gap.dtype)
-        return cls(zero, zero, zero, jnp.zeros_like(gap), jnp.ones_like(zero))
+        return cls(zero, zero, zero, jnp.zeros_like(gap), jnp.zeros_like(gap))
 
     def at_least(self, before: Limits) -> Limits:
         """With the rounding of the pieces before in the same step: a force may be zero now because its terms cancel."""
         gap, velocity, slip = (jnp.maximum(a, b) for a, b in zip(self[:3], before[:3], strict=True))
         return self._replace(gap=gap, velocity=velocity, slip=slip)
-
-    @property
-    def gained(self) -> Array:
-        """(c,) half of what accelerations make of a gap's velocity in the step [m/s]."""
-        return self.slow / self.share
 
     @classmethod
     def at(cls, place: Place, reach: Array, u: Array, free: Array, accelerations: Array, h, flight, t) -> Limits:
@@ -131,7 +126,7 @@ class Limits(NamedTuple):
         Args:
             reach: (c,) |grad gap| |q| [m].
             free: (d,) acceleration without reactions, accelerations: (c, 1 + k) those of the contacts then [m/s^2].
-            h: length of the step, flight: the shortest that it resolves [s].
+            h: length of the step, flight: the shortest that is resolved [s].
         """
         rows, eps = jnp.abs(place.rows), jnp.finfo(u.dtype).eps
         scale = jnp.maximum(jnp.abs(accelerations[:, 0]), rows[:, 0] @ jnp.abs(free))
@@ -148,7 +143,7 @@ class Limits(NamedTuple):
             velocity=velocity,
             slip=jnp.maximum(eps**0.75 * slip, velocity),
             slow=flight / 2 * scale,
-            share=jnp.asarray(flight / h, u.dtype),
+            gained=h / 2 * scale,
         )
 
 

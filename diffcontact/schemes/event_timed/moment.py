@@ -130,7 +130,7 @@ def pass_by(system, params, h, flight, at, due: Due, limits: Limits, all_at_once
     """What is due at (t, q, u), and the modes in which the motion goes on for `left` seconds.
 
     Args:
-        h: length of the step; flight: the shortest that it resolves [s]; at: t, left, q and u.
+        h: length of the step; flight: the shortest that is resolved [s]; at: t, left, q and u.
         limits: those of the piece that ends here.
         all_at_once: () whether closed contacts take part in an impact that it does not reach.
         inelastic: () whether nothing bounces.
@@ -151,7 +151,6 @@ def pass_by(system, params, h, flight, at, due: Due, limits: Limits, all_at_once
     part = due.strike & (closed | this) & reached
     flows = due.strike & (jnp.sum(part) == 1) & system.flows
     approaches = part & (before[:, 0] < -limits.velocity)
-    seconds = jnp.minimum(jnp.where(jnp.abs(left) > jnp.finfo(q.dtype).tiny, left, 1.0), flight)
 
     def gap(t):
         return system.gap(t, q, params)
@@ -183,7 +182,7 @@ def pass_by(system, params, h, flight, at, due: Due, limits: Limits, all_at_once
         here, speeds = Limits.at(place, size, w, free, place.rows @ free + bend, h, flight, t), place.velocity(w)
         here = here.at_least(limits)
         # Gauss' principle, asked of the gaps some seconds later.
-        room = bend[:, 0] + 2 * jnp.maximum(speeds[:, 0], 0.0) / jnp.where(ahead, flight, seconds)
+        room = bend[:, 0] + 2 * jnp.maximum(speeds[:, 0], 0.0) / flight
         room = room + jnp.where(ahead, 2 * jnp.maximum(place.gap, 0.0) / flight**2, 0.0)
         room = jnp.where(so_far.possible, room, jnp.maximum(room, 0.0))
         bounce = so_far.jump._replace(bounce=part & ~so_far.soft, flows=flows)
@@ -222,10 +221,10 @@ def pass_by(system, params, h, flight, at, due: Due, limits: Limits, all_at_once
         returns = slow(so_far) & (inelastic | _at_zero(place.rows[:, 0], room, free, found.u) | ~fine)
         # Sideways contacts of a pile are accelerated by the others' reactions alone; at a dead point (three balls in
         # a line between walls) no finite reaction follows the curves.
-        pushed = flight / 2 * (rows @ jnp.abs(found.u - free))
+        pushed = rows @ jnp.abs(found.u - free) / 2
         violent = 100 * jnp.max(rows @ jnp.abs(w) + 2 * here.gained, initial=0.0)
-        possible = fine & (jnp.max(pushed, initial=0.0) <= here.share * violent)
-        slower = jnp.where(possible & (number == MODES), pushed, so_far.slow)
+        possible = fine & (h * jnp.max(pushed, initial=0.0) <= violent)
+        slower = jnp.where(possible & (number == MODES), flight * pushed, so_far.slow)
         more = touching & (speeds[:, 0] <= here.velocity + here.slow + slower)
         here = here._replace(slow=here.slow + so_far.slow)
         after = _SoFar(
