@@ -479,10 +479,10 @@ class EventTimed(Scheme):
     system between its percussions, of which each has its own time.
 
     Args:
-        events: how many events one step resolves; flights below its rest over `events` are left out. Impacts behind them
-            are taken as inelastic, half as many; what is left of the step after those is left out: bodies stay where
-            they are. `Status.TOO_MANY_EVENTS` tells of that, and where such an impact leaves out what is large (see
-            above).
+        events: how many events one step resolves; flights below its rest over `events` are left out. Impacts behind
+            them are taken as inelastic, half as many; what is left of the step after those is left out: bodies stay
+            where they are. `Status.TOO_MANY_EVENTS` tells of that, and where such an impact leaves out what is large
+            (see above).
         order: of a `System`'s smooth motion, 2, 4 or 6; the program is the same.
         errors: whether the run estimates its error on the way (`travelling_error`, `Trajectory.error`): four steps for
             one.
