@@ -163,7 +163,7 @@ def _hit(system, place: Place, u, law: Law, part, contact, alone) -> tuple[Array
     hit, least = (jax.tree.map(lambda x, i=i: x[i], both) for i in range(2))
     weight = blend_weight(place, before, hit, least)
     w, z = jax.tree.map(lambda a, b: a + weight * (b - a), hit, least)
-    status = jnp.where(fine[0], Status.OK, Status.NO_FRICTION).astype(jnp.int32)
+    status = jnp.where(fine[0] & ((weight == 0) | fine[1]), Status.OK, Status.NO_FRICTION).astype(jnp.int32)
     if system.flows:
         flow = lambda: flowed(system, place, u, law, contact, jnp.array(True))  # noqa: E731
         w, z, status = where_wanted(alone, flow, (w, z, status))

@@ -220,6 +220,12 @@ def choose(mass, rows, b, v, mu, on, known, direction, fixed=None) -> tuple[Reac
     fine = done & jnp.all(jnp.isfinite(found.u))
     if rows.shape[1] == 2:
         return found, fine
+    # A direction may return to itself although the friction is along another one.
+    w, bound = rows @ found.u + b, (mu * found.z[:, 0])[:, None]
+    along = jnp.where((length(w[:, 1:]) > unit_w)[:, None], unit(w[:, 1:], found.direction), found.direction)
+    off = length(found.z[:, 1:] + bound * along)
+    lawful = known | (found.modes != SLIP) | (off <= eps**0.5 * jnp.max(jnp.abs(bound), initial=0.0))
+    fine = fine & jnp.all(lawful)
 
     def in_space():
         """In space the directions of slips are unknowns, too, and trying modes may go in circles."""

@@ -112,6 +112,19 @@ def outcome(directions, law):
     return W, params, w, *map(np.asarray, many(directions, law)(params, w))
 
 
+def test_a_slip_in_space_is_against_its_friction():
+    """Impacts by Moreau's law of which a step of Newton's method leads from wrong directions back to these."""
+    W, params, w = (jax.tree.map(lambda x: x[[203, 239, 426, 450, 768, 905, 962]], x) for x in random_impacts(2, 1000))
+    r, after, status = map(np.asarray, many(2, "newton")(params, w))
+    assert not status.any()
+    np.testing.assert_allclose(after - w, np.einsum("nij,nj->ni", W, r), atol=1e-10)
+    bound = params["mu"] * r[:, 0]
+    # What is blended with the impact without restitution has two directions: then the friction is less than its bound.
+    assert np.all(np.linalg.norm(r[:, 1:], axis=1) <= bound * (1 + 1e-9))
+    assert np.all(after[:, 0] >= -1e-12)
+    assert np.all(np.sum(r[:, 1:] * (w + after)[:, 1:], axis=1) + r[:, 0] * (w + after)[:, 0] <= 1e-9 * bound)
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("directions", [1, 2])
