@@ -39,7 +39,7 @@ def constrained(system: S, constraint: Callable[[Array, Params], Array], indepen
     step Newton's steps in the dependent coordinates take q back to phi = 0.
 
     Independent velocities must determine the others on the whole way: of a slider and a crank the crank does, the
-    slider does not at its dead points. Where they do not the status is NOT_FINITE.
+    slider does not at its dead points. Where they do not the status is TOO_COARSE or NOT_FINITE.
 
     Args:
         system: of n coordinates and d velocities; its `rate` is linear in u.

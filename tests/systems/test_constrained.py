@@ -68,6 +68,13 @@ def test_a_start_far_from_the_constraint_is_refused():
         dc.simulate(POINT, params, jnp.array([0.0, 1e-6]), jnp.zeros(1), TIMES)
 
 
+def test_a_way_past_a_dead_point_is_told():
+    """The velocity across does not give that of a bob whose rod lies flat."""
+    params = {"length": 0.8, "e": 0.5, "damping": 0.0}
+    run = dc.simulate(POINT, params, jnp.array([0.0, -0.8]), jnp.array([5.0]), TIMES, substeps=4)
+    assert run.status in (dc.Status.TOO_COARSE, dc.Status.NOT_FINITE)
+
+
 @pytest.mark.parametrize(
     ("independent", "line"),
     [([], "expected rising numbers"), ([1, 0], "expected rising numbers"), ([0, 1], r"expected 1 independent")],
