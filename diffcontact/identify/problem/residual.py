@@ -44,6 +44,7 @@ RESISTANCE, KICK = "resistance to motion", "kick"
 
 
 def no_kick(d: int, dtype: Any) -> Array:
+    """(2 + d,) a kick that changes no velocity."""
     return kick(0.0, 1.0, np.zeros(d, dtype))
 
 
