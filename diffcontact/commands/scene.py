@@ -13,9 +13,8 @@ from diffcontact.commands.complaint import ExitCode
 from diffcontact.host.messages import say
 from diffcontact.scene import document, keys, parameters
 from diffcontact.scene.keys import Table
-from diffcontact.scene.kinds import BODY, DRIVE, KINDS, OPTIONS
+from diffcontact.scene.kinds import BODY, DRIVE, KINDS, Quantity
 from diffcontact.scene.preparation import PREPARATIONS
-from diffcontact.scene.ready import Quantity
 from diffcontact.systems.laws import LAWS
 
 HELP = "print every key that a scene may hold, and every parameter of the ready-made systems"
@@ -63,7 +62,7 @@ class Section:
 
 def sections() -> tuple[Section, ...]:
     """All tables of a scene, in the order in which scenes are written."""
-    systems = [Section(("system",), OPTIONS[kind], kind, _quantities(kind)) for kind in KINDS]
+    systems = [Section(("system",), known.options, kind, _quantities(kind)) for kind, known in KINDS.items()]
     prepared = [
         Section(("preparation",), {"kind": "how columns become coordinates", **PREPARATIONS[kind].KEYS}, kind)
         for kind in PREPARATIONS

@@ -29,13 +29,12 @@ from diffcontact.identify.fit import NOISES
 from diffcontact.identify.problem.loss import LOSSES, ROBUST
 from diffcontact.identify.search.search import SHOOTING
 from diffcontact.scene.keys import Table, gathered
-from diffcontact.scene.kinds import KINDS
+from diffcontact.scene.kinds import KINDS, Quantity, ReadySystem
 from diffcontact.scene.measurements import Measurements, read_measurements
 from diffcontact.scene.parameters import UNIT, Parameter, Scaled, read_parameters, read_scale, require_pixels
 from diffcontact.scene.preparation import PREPARATIONS, Preparation, PreparedRun
 from diffcontact.scene.reading import KEYS as READING_KEYS
 from diffcontact.scene.reading import Reading, rate_of
-from diffcontact.scene.ready import Quantity, ReadySystem
 from diffcontact.scene.ties import Tie, read_ties, wholly_tied
 from diffcontact.scene.units import SIZES, Unit
 

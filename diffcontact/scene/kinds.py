@@ -1,13 +1,13 @@
-"""The ready-made systems that a scene can name, and what their parameters are.
+"""The ready-made systems that a scene can name, with their options, parameters and equations of motion.
 
-A kind turns the scene's options into a system together with a `Quantity` for each parameter: its unit, its shape and
-what is physically possible. A new system is one more function here, registered in `KINDS`.
+A kind turns the options of a scene into a `ReadySystem`: a system and a `Quantity` for each of its parameters. A new
+kind is one more function here, registered by `@_kind`, which also names its options for the reference of scenes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -16,54 +16,181 @@ import numpy as np
 
 from diffcontact import shapes
 from diffcontact.host.messages import shown
+from diffcontact.particle_line import ParticleLine
 from diffcontact.scene.keys import Table
-from diffcontact.scene.ready import IMPACT_LAW, Derived, Drive, Quantity, ReadySystem, Turned
 from diffcontact.shapes import Shape
-from diffcontact.system import IMPACT_LAWS
+from diffcontact.system import IMPACT_LAWS, System
 from diffcontact.systems import balls, bodies, bouncing_ball, carts, laws, particle_line, pendulum, poses, single_impact
 from diffcontact.systems.single_impact import KINDS as STRUCK
 from diffcontact.systems.surfaces import Balls
 
-LAW_OPTION = f"how restitution depends on the speed of approach: {', '.join(map(repr, laws.LAWS))}"
-FRICTION_OPTION = f"how friction in impacts does: {', '.join(map(repr, laws.FRICTION_LAWS))}"
+IMPACT_LAW = "M(q) du = f dt + impacts, u+ = -e u- + (1 + e) Proj_M(T_K(q), u-), every impact at its own time"
 RUBBING_LAW = (
-    "M(q) du = f dt + impacts and Coulomb's friction |beta| <= mu lambda opposite to the slip, also in impacts, where "
-    "v_N+ = -e v_N- and, while they grip, v_T+ = -e_t v_T-; every impact, stick and slip at its own time"
+    "M(q) du = f dt + impacts and Coulomb's friction |beta| <= mu lambda opposite to the slip, also in impacts, "
+    "where {}; every impact, stick and slip at its own time"
 )
+RESTITUTION_OF = {
+    "newton": "v_N+ = -e v_N- (Newton) and, while they grip, v_T+ = -e_t v_T-",
+    "poisson": "the normal impulse of restitution is e times that of compression (Poisson)",
+    "stronge": "the normal force gives back e^2 of the work that compression took (Stronge)",
+}
+AIR_LAW = (
+    "in the air dv/dt = gravity - damping v - drag |v| v + magnus w x v / (1 + magnus_saturation |w| / |v|), with "
+    "damping and magnus_saturation 0 where they are not given"
+)
+FRICTION_LAW = (
+    "M du/dt + V u + K (q - rest) = p + f, dry friction |f| <= gamma nu opposite to the slip and independent of its "
+    "speed (no Stribeck term), each stick and slip at its own time"
+)
+# No scene holds more bodies or bounces, bodies of any shape, or materials: every pair of bodies is a contact.
+_MOST, _MOST_SHAPES, _MOST_MATERIALS = 1000, 100, 100
 
 
-def restitution_law(options: Table, *more: str) -> str:
-    """How restitution depends on the speed of approach: one of `systems.laws.LAWS`, or one of these."""
-    return options.choice("restitution", (*laws.LAWS, *more), "constant")
+@dataclass(frozen=True)
+class Quantity:
+    """A parameter as physics sees it.
+
+    Attributes:
+        unit: that of the system's functions, SI; px and frames for films.
+        shape: of its value.
+        low, high: the possible values; restitution lies in [0, 1].
+        positive: whether low = 0 itself is impossible, as for a mass.
+        optional: whether a scene may leave it out; the system then has a value of its own, 0 of a term.
+        term: whether it is a small term (a slope, a drag) that a fit may set free where it is held.
+        what: its meaning, for the reference of scenes.
+    """
+
+    unit: str = "1"
+    shape: tuple[int, ...] = ()
+    low: float = -np.inf
+    high: float = np.inf
+    positive: bool = False
+    optional: bool = False
+    term: bool = False
+    what: str = ""
+
+    @property
+    def range(self) -> str:
+        """The possible values in words, for messages."""
+        if self.positive:
+            return "above 0"
+        if np.isfinite(self.low) and np.isfinite(self.high):
+            return f"within [{self.low:g}, {self.high:g}]"
+        return f"at least {self.low:g}" if np.isfinite(self.low) else "finite"
+
+    def allows(self, value: np.ndarray) -> bool:
+        """Whether every element is possible."""
+        inside = (value > self.low) if self.positive else (value >= self.low)
+        return bool(np.all(inside & (value <= self.high) & np.isfinite(value)))
 
 
-def friction_law(options: Table) -> str:
-    """How friction depends on the speed of approach: one of `systems.laws.FRICTION_LAWS`."""
-    return options.choice("friction", tuple(laws.FRICTION_LAWS), "constant")
+@dataclass(frozen=True)
+class Drive:
+    """A measured column that drives a system: its name, and the factor from its unit to the system's."""
+
+    column: str
+    factor: float
 
 
-def of_friction(law: str) -> dict[str, Quantity]:
-    """The parameters of a law of friction."""
-    loss = {name: Quantity("s/m", what=f"of the law {law!r}") for name in laws.besides_friction(law)}
-    return {"friction": Quantity(low=0.0, what="Coulomb's coefficient")} | loss
+@dataclass(frozen=True)
+class Derived:
+    """A starting value that follows from a finding of the preparation.
+
+    Attributes:
+        source: name of the finding.
+        value: (finding, the parameters that the scene gives) -> starting value.
+    """
+
+    source: str
+    value: Callable[[Any, Mapping[str, Any]], Any]
 
 
-def of_law(law: str, length: str = "m", time: str = "s") -> dict[str, Quantity]:
-    """What a law of restitution has besides `restitution`."""
-    units = {1: f"{length}/{time}", 0: "1", -1: f"{time}/{length}"}
-    return {
-        one.name: Quantity(
-            units[one.speed], low=one.low, positive=one.choice, optional=one.choice, what=f"of the law {law!r}"
-        )
-        for one in laws.LAWS[law].coefficients
-    }
+@dataclass(frozen=True)
+class Turned:
+    """How orientations are observed: an angle of each body in a plane, in space the rotation off the measured one.
+
+    Attributes:
+        observe: (trajectory, params) -> (n, k), the measured coordinates and behind them the angles.
+        count: how many bodies.
+        columns: columns of a recording for the orientation of one body: its angle, or its quaternion w x y z.
+        orientation: of quaternions, the parameter with the measured ones (n, 4 count), from which `observe` counts.
+    """
+
+    observe: Callable[[Any, Any], Any]
+    count: int
+    columns: int
+    orientation: str = ""
 
 
-def told(law: str, text: str = IMPACT_LAW, friction: str = "constant") -> str:
-    """What a system with a law of restitution, and one of friction, obeys."""
-    parts = [] if law == "constant" else [f"e = {laws.LAWS[law].formula}"]
-    parts += [] if friction == "constant" else ["in impacts mu = friction - friction_loss v"]
-    return f"{text}; {' and '.join(parts)} at the speed of approach v" if parts else text
+# Plain functions, not lambdas made per scene: runs and studies that share them share the compiled simulation.
+def _initial(params):
+    return params["q0"], params["u0"]
+
+
+def _positions(trajectory, params):
+    del params
+    return trajectory.q
+
+
+@dataclass(frozen=True)
+class ReadySystem:
+    """A system with its parameters; `q0` and `u0`, places and velocities at the first time, are among them.
+
+    Attributes:
+        system: as it is simulated.
+        quantities: its parameters by name.
+        law: the equation of motion, for the report.
+        length, time: units of its coordinates and of time.
+        given: parameters that the measurements hold, so that a scene does not name them: name -> shape, None any.
+        drive: the column that drives it, or None.
+        derived: starting values that follow from findings of the preparation, by parameter.
+        initial: params -> (q0, u0), the state at the first time.
+        observe: (trajectory, params) -> (n, k), the measured coordinates.
+        turned: the same with the angles behind them, or None for bodies that do not turn.
+    """
+
+    system: System | ParticleLine
+    quantities: Mapping[str, Quantity]
+    law: str = IMPACT_LAW
+    length: str = "m"
+    time: str = "s"
+    given: Mapping[str, tuple[int, ...] | None] = field(default_factory=dict)
+    drive: Drive | None = None
+    derived: Mapping[str, Derived] = field(default_factory=dict)
+    initial: Callable[[Any], tuple] = _initial
+    observe: Callable[[Any, Any], Any] = _positions
+    turned: Turned | None = None
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of system: how it is built from the [system] table, and option -> meaning."""
+
+    build: Callable[[Table], ReadySystem]
+    options: Mapping[str, str]
+
+    def __call__(self, options: Table) -> ReadySystem:
+        options.expect(*self.options)
+        return self.build(options)
+
+
+KINDS: dict[str, Kind] = {}
+
+
+def _kind(name: str, **options: str) -> Callable[[Callable[[Table], ReadySystem]], Callable[[Table], ReadySystem]]:
+    def registered(build):
+        KINDS[name] = Kind(build, {"kind": "which ready-made system", **options})
+        return build
+
+    return registered
+
+
+_LAW = f"how restitution depends on the speed of approach: {', '.join(map(repr, laws.LAWS))}"
+_FRICTION = f"how friction in impacts does: {', '.join(map(repr, laws.FRICTION_LAWS))}"
+_DRAG = "deceleration by the air over squared velocity"
+_RATIO = Quantity(low=0.0, positive=True, what="first cart over second")
+# A coefficient for each contact, in place of a law that all share.
+_PER_CONTACT = "per contact"
 
 
 def _built(options: Table, key: str, build: Callable[..., Any], *arguments: Any, **settings: Any) -> Any:
@@ -73,16 +200,56 @@ def _built(options: Table, key: str, build: Callable[..., Any], *arguments: Any,
         raise options.fail(key, str(error)) from None
 
 
+def _of_restitution(
+    law: str, length: str = "m", time: str = "s", shape: tuple[int, ...] = (), what: str = ""
+) -> dict[str, Quantity]:
+    """The parameters of a law of restitution."""
+    units = {1: f"{length}/{time}", 0: "1", -1: f"{time}/{length}"}
+    return {"restitution": Quantity(shape=shape, low=0.0, high=1.0, what=what)} | {
+        one.name: Quantity(
+            units[one.speed], low=one.low, positive=one.choice, optional=one.choice, what=f"of the law {law!r}"
+        )
+        for one in laws.LAWS[law].coefficients
+    }
+
+
+def _of_friction(law: str) -> dict[str, Quantity]:
+    """The parameters of a law of friction."""
+    loss = {name: Quantity("s/m", what=f"of the law {law!r}") for name in laws.besides_friction(law)}
+    return {"friction": Quantity(low=0.0, what="Coulomb's coefficient")} | loss
+
+
 def _grip() -> dict[str, Quantity]:
     what = "by how much an impact that grips turns the slip round"
     return {"tangential_restitution": Quantity(low=-1.0, high=1.0, optional=True, what=what)}
 
 
+def _with_laws(text: str, restitution: str, friction: str = "constant") -> str:
+    """An equation of motion with its laws of restitution and friction."""
+    parts = [] if restitution == "constant" else [f"e = {laws.LAWS[restitution].formula}"]
+    parts += [] if friction == "constant" else ["in impacts mu = friction - friction_loss v"]
+    return f"{text}; {' and '.join(parts)} at the speed of approach v" if parts else text
+
+
+def _state(d: int, length: str = "m", time: str = "s") -> dict[str, Quantity]:
+    return {
+        "q0": Quantity(length, (d,), what="coordinates at the first time"),
+        "u0": Quantity(f"{length}/{time}", (d,), what="velocities at the first time"),
+    }
+
+
 def _planes(options: Table, dimension: int) -> tuple[Callable | None, dict[str, Quantity]]:
-    """The planes as systems take them, (t, params) -> normals (p, dimension) and offsets (p,); their parameter."""
+    """(t, params) -> unit normals (p, dimension) and offsets (p,) of planes, and their parameter."""
     if "planes" not in options:
         return None, {}
-    normals = unit_normals(options, dimension)
+    normals = options.numbers("planes")
+    if normals.ndim != 2 or normals.shape[1] != dimension or not np.all(np.isfinite(normals)):
+        expected = f"expected a list of normals of {dimension} numbers each"
+        raise options.fail("planes", f"{shown(normals.tolist())}, {expected}")
+    lengths = np.linalg.norm(normals, axis=1, keepdims=True)
+    if not np.all(lengths > 0):
+        raise options.fail("planes", f"{shown(normals.tolist())}, expected normals that are not zero")
+    normals = normals / lengths
 
     def planes(t, params):
         del t
@@ -92,36 +259,13 @@ def _planes(options: Table, dimension: int) -> tuple[Callable | None, dict[str, 
     return planes, {"plane_offset": Quantity("m", (len(normals),), what=what)}
 
 
-def unit_normals(options: Table, dimension: int) -> np.ndarray:
-    """(p, dimension) unit normals of the planes."""
-    normals = options.numbers("planes")
-    if normals.ndim != 2 or normals.shape[1] != dimension or not np.all(np.isfinite(normals)):
-        raise options.fail(
-            "planes", f"{shown(normals.tolist())}, expected a list of normals of {dimension} numbers each"
-        )
-    lengths = np.linalg.norm(normals, axis=1, keepdims=True)
-    if not np.all(lengths > 0):
-        raise options.fail("planes", f"{shown(normals.tolist())}, expected normals that are not zero")
-    return normals / lengths
-
-
 # Measured quaternions, a row for each sample and four columns for each body, among the params of a run.
 _ORIENTATION = "measured_orientation"
 
 
-def turns(count: int, dimension: int) -> dict[str, Quantity]:
-    """How so many bodies are turned at the first time, and how they turn."""
-    each = {2: 1, 3: 3}[dimension]
-    what = {2: "of each body at the first time", 3: "rotation vector of each body at the first time"}[dimension]
-    return {
-        "spin0": Quantity("rad/s", (count * each,), what="angular velocities at the first time"),
-        "angle0": Quantity("rad", (count * each,), optional=True, what=what),
-    }
-
-
 @lru_cache(maxsize=128)
-def places(count: int, dimension: int) -> tuple[Callable, Callable, Turned]:
-    """The state at the first time of so many bodies that turn, the centres in a trajectory, and how they are turned."""
+def _turning(count: int, dimension: int) -> tuple[Callable, Callable, Turned]:
+    """The first state of bodies that turn, the observation of their centres, and that of their orientations."""
     straight = np.tile({2: [0.0], 3: [1.0, 0.0, 0.0, 0.0]}[dimension], (count, 1))
 
     def initial(params):
@@ -152,226 +296,58 @@ def places(count: int, dimension: int) -> tuple[Callable, Callable, Turned]:
     return initial, observe, Turned(oriented, count, 4, _ORIENTATION)
 
 
-def state(d: int, length: str = "m", time: str = "s") -> dict[str, Quantity]:
-    """Coordinates and velocities at the first time, d of each."""
-    return {
-        "q0": Quantity(length, (d,), what="coordinates at the first time"),
-        "u0": Quantity(f"{length}/{time}", (d,), what="velocities at the first time"),
+def _ready_turning(
+    system: Any, quantities: Mapping[str, Quantity], count: int, dimension: int, law: str
+) -> ReadySystem:
+    """Bodies that turn: with `angle0` and `spin0` (count,), or rotation vectors (3 count,)."""
+    size = (count * {2: 1, 3: 3}[dimension],)
+    what = {2: "of each body at the first time", 3: "rotation vector of each body at the first time"}[dimension]
+    turns = {
+        "spin0": Quantity("rad/s", size, what="angular velocities at the first time"),
+        "angle0": Quantity("rad", size, optional=True, what=what),
     }
+    initial, observe, turned = _turning(count, dimension)
+    return ReadySystem(system, {**quantities, **turns}, law=law, initial=initial, observe=observe, turned=turned)
 
 
-BODIES: Mapping[str, str] = {
-    "dimension": "2 or 3",
-    "bodies": "one table for each body, by its name",
-    "planes": "a list of their normals, which point towards the bodies and may have any length",
-    "pairs": "false: they do not meet each other (true); of two that meet one must be a ball",
-    "restitution": LAW_OPTION,
-    "friction": FRICTION_OPTION,
-    "impact_law": 'what restitution is a ratio of: velocities, "newton" (default), impulses, "poisson", or energies, '
-    '"stronge"',
-}
-BODY: Mapping[str, str] = {
-    "shape": "box, polygon, polyhedron, ellipse, ellipsoid or ball",
-    "sides": "of a box: its two or three lengths",
-    "vertices": "of a polygon, in order, or of a polyhedron: places from the centre of mass",
-    "semi_axes": "of an ellipse or ellipsoid: half its extent along each axis",
-    "radius": "of a ball",
-    "unit": 'of these lengths ("m")',
-}
-# What says how large each of them is.
-_SHAPES: Mapping[str, tuple[Callable[[Any], Shape], str]] = {
-    "box": (shapes.Box, "sides"),
-    "polygon": (shapes.Polygon, "vertices"),
-    "polyhedron": (shapes.Polyhedron, "vertices"),
-    "ellipse": (shapes.Ellipse, "semi_axes"),
-    "ellipsoid": (shapes.Ellipsoid, "semi_axes"),
-    "ball": (shapes.Ball, "radius"),
-}
-_SIZES = tuple(dict.fromkeys(size for _, size in _SHAPES.values()))
-# Contacts of more bodies than that no scene holds.
-_MOST = 100
-
-_RESTITUTION = {
-    "newton": "v_N+ = -e v_N- (Newton) and, while they grip, v_T+ = -e_t v_T-",
-    "poisson": "the normal impulse of restitution is e times that of compression (Poisson)",
-    "stronge": "the normal force gives back e^2 of the work that compression took (Stronge)",
-}
-
-
-def rigid_bodies(options: Table) -> ReadySystem:
-    """Rigid bodies that fall, tumble and slide on planes; see `systems.bodies`.
-
-    `inertia` is (count,) in a plane, and in space of bodies that are alike about all axes (cubes, balls); (count, 3),
-    about the axes of each body, of others; without it they are homogeneous. `angle0` and `spin0` are (count,), or
-    rotation vectors (3 count,).
-    """
-    options.expect("kind", *BODIES)
-    dimension = options.integer("dimension", least=2, most=3)
-    own = _bodies(options, dimension)
-    law, rubbing, count = restitution_law(options), friction_law(options), len(own)
-    impact_law = options.choice("impact_law", _RESTITUTION, "newton")
-    planes, offsets = _planes(options, dimension)
-    laws_of_impact = {"restitution": law, "friction": rubbing, "impact_law": impact_law}
-    pairs = options.flag("pairs", True)
-    system = _built(options, "bodies", bodies, own, dimension, planes, pairs=pairs, **laws_of_impact)
-    quantities = {
-        "mass": Quantity("kg", (count,), low=0.0, positive=True, what="of each body"),
-        "inertia": _inertia(own, dimension),
-        "gravity": Quantity("m/s^2", (dimension,), what="an acceleration along each axis"),
-        "restitution": Quantity(low=0.0, high=1.0),
-        **of_law(law),
-        **of_friction(rubbing),
-        **offsets,
-        **(_grip() if impact_law == "newton" else {}),
-    }
-    initial, observe, turned = places(count, dimension)
-    text = (
-        "M(q) du = f dt + impacts and Coulomb's friction |beta| <= mu lambda opposite to the slip, also in impacts, "
-        f"where {_RESTITUTION[impact_law]}; every impact, stick and slip at its own time"
-    )
-    return ReadySystem(
-        system,
-        quantities | state(count * dimension) | turns(count, dimension),
-        law=told(law, text, rubbing),
-        initial=initial,
-        observe=observe,
-        turned=turned,
-    )
-
-
-def _bodies(options: Table, dimension: int) -> tuple[Shape, ...]:
-    """The shape of each body, in the order of the scene."""
-    tables = options.table("bodies")
-    if not 0 < len(tables.data) <= _MOST:
-        raise options.fail("bodies", f"{len(tables.data)} of them, expected from 1 to {_MOST}")
-    return tuple(_shape(tables.table(name), dimension) for name in tables.data)
-
-
-def _shape(body: Table, dimension: int) -> Shape:
-    body.expect(*BODY)
-    kind = body.choice("shape", _SHAPES)
-    build, size = _SHAPES[kind]
-    for other in _SIZES:
-        if other in body and other != size:
-            raise body.fail(other, f"of a {kind}, expected {size} alone")
-    lengths = body.numbers(size) * body.factor("unit", "m")
-    if not np.all(np.isfinite(lengths)):
-        raise body.fail(size, f"{shown(lengths.tolist())}, expected finite lengths")
-    made = _built(body, size, build, lengths.tolist())
-    if not made.fits(dimension):
-        raise body.fail("shape", f"a {kind} like this is none of {dimension} dimensions, as system.dimension says")
-    return made
-
-
-def _inertia(own: tuple[Shape, ...], dimension: int) -> Quantity:
-    """Moments of inertia: one of each body where all axes are alike."""
-    count = len(own)
-    try:
-        moments, homogeneous = [np.asarray(shape.inertia(dimension)) for shape in own], True
-    except ValueError:  # Their origin is not where the centre of mass of a homogeneous one is.
-        moments, homogeneous = [], False
-    alike = dimension == 2 or (homogeneous and all(moment.ndim == 0 for moment in moments))
-    what = "of bodies that are not homogeneous" if homogeneous else "of each body; one is not homogeneous"
-    shape = (count,) if alike else (count, 3)
-    return Quantity("kg*m^2", shape, low=0.0, positive=True, optional=homogeneous, what=what)
-
-
-# More bodies or bounces than that no scene holds, and every pair of them is a contact.
-_BODIES = 1000
-_MATERIALS = 100
-
-AIR_LAW = (
-    "in the air dv/dt = gravity - damping v - drag |v| v + magnus w x v / (1 + magnus_saturation |w| / |v|), with "
-    "damping and magnus_saturation 0 where they are not given"
-)
-FRICTION_LAW = (
-    "M du/dt + V u + K (q - rest) = p + f, dry friction |f| <= gamma nu opposite to the slip and independent of its "
-    "speed (no Stribeck term), each stick and slip at its own time"
-)
-
-
-_DRAG = "deceleration by the air over squared velocity"
-
-# A coefficient for each contact, in place of a law that all share.
-_PER_CONTACT = "per contact"
-
-_KIND = {"kind": "which ready-made system"}
-OPTIONS: Mapping[str, Mapping[str, str]] = {
-    "carts": _KIND | {"restitution": LAW_OPTION},
-    "balls": _KIND
-    | {
-        "count": "how many",
-        "dimension": "1, 2 or 3",
-        "box": "[low, high] of a box around them, numbers or one for each axis; inf: open there",
-        "unit": 'of the box ("m")',
-        "planes": "a list of their normals, which point towards the balls and may have any length",
-        "fixed": "how many fixed balls there are (0)",
-        "materials": (
-            "the number, from 0, of the material of each ball, fixed ball, low side, high side and plane; "
-            "coefficients are then called restitution_0_1, the lower number first"
-        ),
-        "spin": "true: discs and spheres turn and rub (false)",
-        "air": "true: the air slows them down, and bends the paths of those that spin (false)",
-        "restitution": f"{LAW_OPTION}; {_PER_CONTACT!r}: a coefficient for each",
-        "friction": f"{FRICTION_OPTION}, of balls that spin",
-    },
-    "bodies": {**_KIND, **BODIES},
-    "bouncing ball": _KIND
-    | {
-        "bounces": "how many have a restitution of their own (1)",
-        "length": '"px" (default) or "m"',
-        "time": '"frame" (default) or "s"',
-        "restitution": LAW_OPTION,
-    },
-    "impact": _KIND
-    | {
-        "of": f"what is struck: {', '.join(map(repr, STRUCK))}",
-        "restitution": LAW_OPTION,
-        "impact_law": f"of a body, what restitution means: {', '.join(map(repr, IMPACT_LAWS))}",
-    },
-    "pendulum": _KIND,
-    "particle line": _KIND
-    | {
-        "count": "how many (1)",
-        "friction": '"force" (default): gamma is one and normal a number; "coefficient": the other way round',
-        "per_unit_mass": "true: forces are per mass, so that no mass need be known (false)",
-        "drive": "{ column, unit }: the measured force that drives the last particle",
-    },
-}
-DRIVE = {"column": "of the recording", "unit": "of it"}
-
-
+@_kind("carts", restitution=_LAW)
 def _carts(options: Table) -> ReadySystem:
-    options.expect(*OPTIONS["carts"])
-    law = restitution_law(options)
-    quantities = {
-        "restitution": Quantity(low=0.0, high=1.0),
-        "mass_ratio": Quantity(low=0.0, positive=True, what="first cart over second"),
+    law = options.choice("restitution", laws.LAWS, "constant")
+    drag = "deceleration of the second cart over its velocity; the air's force is the same on both"
+    quantities = _of_restitution(law) | {
+        "mass_ratio": _RATIO,
         "distance": Quantity("m", low=0.0, what="between the markers at contact"),
         "tilt": Quantity("m/s^2", term=True, what="of the track: an acceleration along it"),
         "sag": Quantity("1/s^2", term=True, what="how much that grows along the track"),
-        "drag": Quantity(
-            "1/s",
-            low=0.0,
-            term=True,
-            what="deceleration of the second cart over its velocity; the air's force is the same on both",
-        ),
+        "drag": Quantity("1/s", low=0.0, term=True, what=drag),
     }
-    return ReadySystem(carts(restitution=law), quantities | of_law(law) | state(2), law=told(law))
+    return ReadySystem(carts(restitution=law), quantities | _state(2), law=_with_laws(IMPACT_LAW, law))
 
 
+@_kind(
+    "balls",
+    count="how many",
+    dimension="1, 2 or 3",
+    box="[low, high] of a box around them, numbers or one for each axis; inf: open there",
+    unit='of the box ("m")',
+    planes="a list of their normals, which point towards the balls and may have any length",
+    fixed="how many fixed balls there are (0)",
+    materials="the number, from 0, of the material of each ball, fixed ball, low side, high side and plane; "
+    "coefficients are then called restitution_0_1, the lower number first",
+    spin="true: discs and spheres turn and rub (false)",
+    air="true: the air slows them down, and bends the paths of those that spin (false)",
+    restitution=f"{_LAW}; {_PER_CONTACT!r}: a coefficient for each",
+    friction=f"{_FRICTION}, of balls that spin",
+)
 def _balls(options: Table) -> ReadySystem:
-    """Balls and what stands around them; see `systems.balls`.
+    """Balls in a box, among planes and fixed balls; see `systems.balls`.
 
-    With materials there is one `restitution_0_1` for each two of them that may meet, the lower number first. Of balls
-    that spin it is measured, too, how they are turned: angles, or of spheres quaternions; `angle0` and `spin0` are
-    (count,), or rotation vectors (3 count,).
+    With materials there is one `restitution_0_1` for each pair of them that may meet, the lower number first.
     """
-    options.expect(*OPTIONS["balls"])
-    law = restitution_law(options, _PER_CONTACT)
+    law = options.choice("restitution", (*laws.LAWS, _PER_CONTACT), "constant")
     each, law = law == _PER_CONTACT, "constant" if law == _PER_CONTACT else law
-    rubbing = friction_law(options)
-    count, fixed = options.integer("count", most=_BODIES), options.integer("fixed", 0, most=_BODIES)
+    rubbing = options.choice("friction", laws.FRICTION_LAWS, "constant")
+    count, fixed = options.integer("count", most=_MOST), options.integer("fixed", 0, most=_MOST)
     dimension, spin, air = options.integer("dimension", most=3), options.flag("spin", False), options.flag("air", False)
     if "unit" in options and "box" not in options:
         raise options.fail("unit", "of no box, expected system.box with it")
@@ -390,39 +366,39 @@ def _balls(options: Table) -> ReadySystem:
         "gravity": Quantity("m/s^2", (dimension,), term=True, what="an acceleration along each axis"),
     }
     if air:
+        damping = "deceleration over velocity, on a film of air"
         quantities["drag"] = Quantity("1/m", low=0.0, term=True, what=_DRAG)
-        quantities["damping"] = Quantity(
-            "1/s", low=0.0, optional=True, term=True, what="deceleration over velocity, on a film of air"
-        )
+        quantities["damping"] = Quantity("1/s", low=0.0, optional=True, term=True, what=damping)
     if air and spin:
-        quantities["magnus"] = Quantity(
-            what="sideways acceleration by the air over spin times velocity, of a slow spin"
-        )
-        quantities["magnus_saturation"] = Quantity(
-            "m",
-            low=0.0,
-            optional=True,
-            what="the speed over the spin at which it is half of that",
-        )
+        magnus = "sideways acceleration by the air over spin times velocity, of a slow spin"
+        half = "the speed over the spin at which it is half of that"
+        quantities["magnus"] = Quantity(what=magnus)
+        quantities["magnus_saturation"] = Quantity("m", low=0.0, optional=True, what=half)
     quantities |= offsets
     if fixed:
         quantities["fixed_centre"] = Quantity("m", (fixed, dimension), what="of each fixed ball")
         quantities["fixed_radius"] = Quantity("m", (fixed,), low=0.0, what="of each fixed ball")
     standing = sum(quantity.shape[0] for quantity in offsets.values())
     contacts = system.surfaces.pairs(standing)[0].size
-    coefficients = {"restitution": Quantity(shape=(contacts,) if each else (), low=0.0, high=1.0)} | of_law(law)
+    coefficients = _of_restitution(law, shape=(contacts,) if each else ())
     if system.rubs:
-        coefficients |= of_friction(rubbing) | _grip()
+        coefficients |= _of_friction(rubbing) | _grip()
     if "materials" in options:
         walls = (0 if box is None else 2 * dimension) + standing
         if each:
             raise options.fail("materials", 'with restitution = "per contact", expected one of the two')
         system, coefficients = _of_materials(system, _materials(options, count, fixed, walls), coefficients)
-    quantities |= coefficients | state(count * dimension)
-    ready = _spinning(system, quantities) if system.rubs else ReadySystem(system, quantities)
+    quantities |= coefficients | _state(count * dimension)
+    if system.rubs:
+        what = "of balls that are not homogeneous"
+        inertia = Quantity("kg*m^2", (count,), low=0.0, positive=True, optional=True, what=what)
+        ready = _ready_turning(system, quantities, count, dimension, RUBBING_LAW.format(RESTITUTION_OF["newton"]))
+        ready = replace(ready, quantities={**ready.quantities, "inertia": inertia})
+    else:
+        ready = ReadySystem(system, quantities)
     if air and spin and count == 1:
         ready = replace(ready, derived={"spin0": Derived("flight", _bending)})
-    return replace(ready, law=told(law, f"{ready.law}; {AIR_LAW}" if air else ready.law, rubbing))
+    return replace(ready, law=_with_laws(f"{ready.law}; {AIR_LAW}" if air else ready.law, law, rubbing))
 
 
 def _bending(flight: np.ndarray, known: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -437,28 +413,16 @@ def _bending(flight: np.ndarray, known: Mapping[str, np.ndarray]) -> np.ndarray:
     return np.atleast_1d(turned / (magnus * speed**2) if magnus and speed else 0.0 * turned)
 
 
-def _spinning(system: Balls, quantities: Mapping[str, Quantity]) -> ReadySystem:
-    """Balls that spin, turned by `angle0` at the first time."""
-    count, dimension = system.surfaces.count, system.surfaces.dimension
-    more = turns(count, dimension) | {
-        "inertia": Quantity(
-            "kg*m^2", (count,), low=0.0, positive=True, optional=True, what="of balls that are not homogeneous"
-        ),
-    }
-    initial, observe, turned = places(count, dimension)
-    return ReadySystem(system, {**quantities, **more}, law=RUBBING_LAW, initial=initial, observe=observe, turned=turned)
-
-
 def _materials(options: Table, count: int, fixed: int, walls: int) -> tuple[int, ...]:
-    numbers = options.numbers("materials")
-    if count + fixed + walls == 1:
+    numbers, total = options.numbers("materials"), count + fixed + walls
+    if total == 1:
         raise options.fail("materials", "of one ball alone, expected none")
     whole = np.all((numbers >= 0) & (numbers == np.floor(numbers)) & np.isfinite(numbers))
-    if numbers.shape != (count + fixed + walls,) or not whole or np.max(numbers) >= _MATERIALS:
+    if numbers.shape != (total,) or not whole or np.max(numbers) >= _MOST_MATERIALS:
         raise options.fail(
             "materials",
-            f"{shown(options.data['materials'])}, expected {count + fixed + walls} whole numbers of at least 0 and "
-            f"below {_MATERIALS}, for {count} balls, {fixed} fixed balls and {walls} walls",
+            f"{shown(options.data['materials'])}, expected {total} whole numbers of at least 0 and below "
+            f"{_MOST_MATERIALS}, for {count} balls, {fixed} fixed balls and {walls} walls",
         )
     return tuple(numbers.astype(int).tolist())
 
@@ -466,7 +430,7 @@ def _materials(options: Table, count: int, fixed: int, walls: int) -> tuple[int,
 def _of_materials(
     system: Balls, materials: tuple[int, ...], coefficients: Mapping[str, Quantity]
 ) -> tuple[Balls, dict[str, Quantity]]:
-    """The system with coefficients for each two materials that may meet, and these parameters."""
+    """The system with coefficients for each pair of materials that may meet, and these parameters."""
     surfaces, kinds = replace(system.surfaces, materials=materials), max(materials) + 1
     low, high = np.sort(np.indices((kinds, kinds)), axis=0)
     number = low * kinds + high
@@ -494,34 +458,125 @@ def _of_materials(
     return replace(system, **own), of_each | {name: coefficients[name] for name in common}
 
 
+BODY: Mapping[str, str] = {
+    "shape": "box, polygon, polyhedron, ellipse, ellipsoid or ball",
+    "sides": "of a box: its two or three lengths",
+    "vertices": "of a polygon, in order, or of a polyhedron: places from the centre of mass",
+    "semi_axes": "of an ellipse or ellipsoid: half its extent along each axis",
+    "radius": "of a ball",
+    "unit": 'of these lengths ("m")',
+}
+# Each shape with the key that says how large it is.
+_SHAPES: Mapping[str, tuple[Callable[[Any], Shape], str]] = {
+    "box": (shapes.Box, "sides"),
+    "polygon": (shapes.Polygon, "vertices"),
+    "polyhedron": (shapes.Polyhedron, "vertices"),
+    "ellipse": (shapes.Ellipse, "semi_axes"),
+    "ellipsoid": (shapes.Ellipsoid, "semi_axes"),
+    "ball": (shapes.Ball, "radius"),
+}
+
+
+@_kind(
+    "bodies",
+    dimension="2 or 3",
+    bodies="one table for each body, by its name",
+    planes="a list of their normals, which point towards the bodies and may have any length",
+    pairs="false: they do not meet each other (true); of two that meet one must be a ball",
+    restitution=_LAW,
+    friction=_FRICTION,
+    impact_law='what restitution is a ratio of: velocities, "newton" (default), impulses, "poisson", or energies, '
+    '"stronge"',
+)
+def _rigid_bodies(options: Table) -> ReadySystem:
+    """Rigid bodies that fall, tumble and slide on planes; see `systems.bodies`.
+
+    `inertia` is (count,) in a plane, and in space of bodies that are alike about all axes (cubes, balls); (count, 3),
+    about the axes of each body, of others; without it they are homogeneous.
+    """
+    dimension = options.integer("dimension", least=2, most=3)
+    tables = options.table("bodies")
+    if not 0 < len(tables.data) <= _MOST_SHAPES:
+        raise options.fail("bodies", f"{len(tables.data)} of them, expected from 1 to {_MOST_SHAPES}")
+    own = tuple(_shape(tables.table(name), dimension) for name in tables.data)
+    law = options.choice("restitution", laws.LAWS, "constant")
+    rubbing, count = options.choice("friction", laws.FRICTION_LAWS, "constant"), len(own)
+    impact_law = options.choice("impact_law", RESTITUTION_OF, "newton")
+    planes, offsets = _planes(options, dimension)
+    laws_of_impact = {"restitution": law, "friction": rubbing, "impact_law": impact_law}
+    pairs = options.flag("pairs", True)
+    system = _built(options, "bodies", bodies, own, dimension, planes, pairs=pairs, **laws_of_impact)
+    quantities = {
+        "mass": Quantity("kg", (count,), low=0.0, positive=True, what="of each body"),
+        "inertia": _inertia(own, dimension),
+        "gravity": Quantity("m/s^2", (dimension,), what="an acceleration along each axis"),
+        **_of_restitution(law),
+        **_of_friction(rubbing),
+        **offsets,
+        **(_grip() if impact_law == "newton" else {}),
+        **_state(count * dimension),
+    }
+    text = _with_laws(RUBBING_LAW.format(RESTITUTION_OF[impact_law]), law, rubbing)
+    return _ready_turning(system, quantities, count, dimension, text)
+
+
+def _shape(body: Table, dimension: int) -> Shape:
+    body.expect(*BODY)
+    kind = body.choice("shape", _SHAPES)
+    build, size = _SHAPES[kind]
+    for other in dict.fromkeys(key for _, key in _SHAPES.values()):
+        if other in body and other != size:
+            raise body.fail(other, f"of a {kind}, expected {size} alone")
+    lengths = body.numbers(size) * body.factor("unit", "m")
+    if not np.all(np.isfinite(lengths)):
+        raise body.fail(size, f"{shown(lengths.tolist())}, expected finite lengths")
+    made = _built(body, size, build, lengths.tolist())
+    if not made.fits(dimension):
+        raise body.fail("shape", f"a {kind} like this is none of {dimension} dimensions, as system.dimension says")
+    return made
+
+
+def _inertia(own: tuple[Shape, ...], dimension: int) -> Quantity:
+    """Moments of inertia: one of each body where all axes are alike."""
+    try:
+        moments, homogeneous = [np.asarray(shape.inertia(dimension)) for shape in own], True
+    except ValueError:  # Their origin is not where the centre of mass of a homogeneous one is.
+        moments, homogeneous = [], False
+    alike = dimension == 2 or (homogeneous and all(moment.ndim == 0 for moment in moments))
+    what = "of bodies that are not homogeneous" if homogeneous else "of each body; one is not homogeneous"
+    shape = (len(own),) if alike else (len(own), 3)
+    return Quantity("kg*m^2", shape, low=0.0, positive=True, optional=homogeneous, what=what)
+
+
+@_kind(
+    "bouncing ball",
+    bounces="how many have a restitution of their own (1)",
+    length='"px" (default) or "m"',
+    time='"frame" (default) or "s"',
+    restitution=_LAW,
+)
 def _bouncing_ball(options: Table) -> ReadySystem:
-    """A ball in a film: lengths in `length`, "px" by default, times in `time`, "frame" by default."""
-    options.expect(*OPTIONS["bouncing ball"])
-    law = restitution_law(options)
-    bounces = options.integer("bounces", 1, most=_BODIES)
+    law = options.choice("restitution", laws.LAWS, "constant")
+    bounces = options.integer("bounces", 1, most=_MOST)
     length, time = options.choice("length", ("px", "m"), "px"), options.choice("time", ("frame", "s"), "frame")
     system = _built(options, "bounces", bouncing_ball, bounces, restitution=law)
-    quantities = {
-        "restitution": Quantity(low=0.0, high=1.0, what="of the first bounce"),
+    floor = "where the ball's centre is on the floor, at the first time; downwards"
+    approach = "how fast the picture of the ball's height grows"
+    quantities = _of_restitution(law, length, time, what="of the first bounce") | {
         "gravity": Quantity(f"{length}/{time}^2", low=0.0, positive=True),
         "drag": Quantity(f"1/{length}", low=0.0, term=True, what=_DRAG),
-        "floor": Quantity(length, what="where the ball's centre is on the floor, at the first time; downwards"),
+        "floor": Quantity(length, what=floor),
         "floor_drift": Quantity(f"{length}/{time}", term=True, what="how fast that sinks in the picture"),
-        "approach": Quantity(
-            f"1/{time}", optional=True, term=True, what="how fast the picture of the ball's height grows"
-        ),
+        "approach": Quantity(f"1/{time}", optional=True, term=True, what=approach),
         "perspective": Quantity(f"1/{length}", optional=True, term=True, what="how much larger lengths look higher up"),
     }
-    own = law == "constant" and bounces > 1
-    later = (
-        {"later_restitution": Quantity(shape=(bounces - 1,), low=0.0, high=1.0, what="of the bounces after the first")}
-        if own
-        else {}
-    )
+    if law == "constant" and bounces > 1:
+        later = "of the bounces after the first"
+        quantities["later_restitution"] = Quantity(shape=(bounces - 1,), low=0.0, high=1.0, what=later)
     return ReadySystem(
         system,
-        quantities | of_law(law, length, time) | later | state(1, length, time),
-        law=told(law),
+        quantities | _state(1, length, time),
+        law=_with_laws(IMPACT_LAW, law),
         length=length,
         time=time,
         given={"apexes": (bounces - 1,)},
@@ -539,52 +594,7 @@ def _filmed(trajectory, params):
     return (floor - nearer * (1 + params.get("perspective", 0.0) * height) * height)[:, None]
 
 
-def _particle_line(options: Table) -> ReadySystem:
-    """Particles with springs and dry friction; see `systems.particle_line` for the two ways to give friction."""
-    options.expect(*OPTIONS["particle line"])
-    count = options.integer("count", 1, most=_BODIES)
-    per_unit_mass = options.flag("per_unit_mass", False)
-    mass, force, stiffness, damping = ("1", "m/s^2", "1/s^2", "1/s") if per_unit_mass else ("kg", "N", "N/m", "N*s/m")
-    friction = options.choice("friction", ("force", "coefficient"), "force")
-    drive = None
-    if "drive" in options:
-        table = options.table("drive")
-        table.expect(*DRIVE)
-        drive = Drive(table.text("column"), table.factor("unit", force))
-    system = _built(options, "count", particle_line, count, driven=drive is not None)
-    shape = () if count == 1 else (count,)
-    quantities = {
-        "mass": Quantity(mass, shape, low=0.0, positive=True, what="of each particle"),
-        "stiffness": Quantity(
-            stiffness, shape, low=0.0, what="of the spring that ties each particle to the one before"
-        ),
-        "damping": Quantity(damping, shape, low=0.0, term=True, what="of the dashpot beside it"),
-        "gamma": Quantity(
-            force if friction == "force" else "1", low=0.0, term=True, what="dry friction, force or coefficient"
-        ),
-        "normal": Quantity(
-            "1" if friction == "force" else force,
-            shape,
-            low=0.0,
-            what="1 where gamma is a force, else the normal reaction",
-        ),
-        "rest": Quantity("m", shape, what="where each particle is with its springs slack"),
-    }
-    alone = {
-        "stiffness": Derived("angular_frequency", lambda omega, known: known["mass"] * omega**2),
-        "gamma": Derived("deceleration", lambda slower, known: known["mass"] * slower / known["normal"]),
-    }
-    return ReadySystem(
-        system,
-        quantities | state(count),
-        law=FRICTION_LAW,
-        given={"drive_times": None, "drive": None} if drive else {},
-        drive=drive,
-        derived=alone if count == 1 else {},
-    )
-
-
-# Plain functions, as in `ready`: a motion that is struck after a second, of which velocities are measured.
+# Plain functions, as above: a motion that is struck after a second, of which velocities are measured.
 def _before(params):
     return -params["u0"], params["u0"]
 
@@ -594,23 +604,25 @@ def _velocities(trajectory, params):
     return trajectory.u
 
 
+@_kind(
+    "impact",
+    of=f"what is struck: {', '.join(map(repr, STRUCK))}",
+    restitution=_LAW,
+    impact_law=f"of a body, what restitution means: {', '.join(map(repr, IMPACT_LAWS))}",
+)
 def _impact(options: Table) -> ReadySystem:
-    """One impact, of which a table has the velocities before and after it."""
-    options.expect(*OPTIONS["impact"])
-    law, of = restitution_law(options), options.choice("of", tuple(STRUCK), "ball")
+    """One impact; a table has the velocities before and after it."""
+    law, of = options.choice("restitution", laws.LAWS, "constant"), options.choice("of", STRUCK, "ball")
     impact_law = options.choice("impact_law", IMPACT_LAWS, "newton")
     if of != "body" and "impact_law" in options:
         raise options.fail("impact_law", f"of {of}, where all are one, expected of = 'body' with it")
-    quantities = {"restitution": Quantity(low=0.0, high=1.0)} | of_law(law)
-    if of == "carts":
-        quantities["mass_ratio"] = Quantity(low=0.0, positive=True, what="first cart over second")
-    if of == "body":
-        quantities |= of_friction("constant")
-    quantities["u0"] = Quantity("m/s", (STRUCK[of],), what="velocities before the impact; of a spin times the gyration")
+    quantities = _of_restitution(law)
+    quantities |= {"mass_ratio": _RATIO} if of == "carts" else _of_friction("constant") if of == "body" else {}
+    what = "velocities before the impact; of a spin times the gyration"
     return ReadySystem(
         single_impact(of, restitution=law, impact_law=impact_law),
-        quantities,
-        law=told(law, RUBBING_LAW if of == "body" else IMPACT_LAW),
+        quantities | {"u0": Quantity("m/s", (STRUCK[of],), what=what)},
+        law=_with_laws(RUBBING_LAW.format(RESTITUTION_OF["newton"]) if of == "body" else IMPACT_LAW, law),
         length="m/s",
         time="frame",
         given={"levers": (2,)} if of == "body" else {},
@@ -619,9 +631,10 @@ def _impact(options: Table) -> ReadySystem:
     )
 
 
+@_kind("pendulum")
 def _pendulum(options: Table) -> ReadySystem:
     """A body that swings about an axis; angles are its coordinates."""
-    options.expect(*OPTIONS["pendulum"])
+    del options
     quantities = {
         "stiffness": Quantity("1/s^2", low=0.0, positive=True, what="m g l / I: g / l of a point on a thread"),
         "rest": Quantity("rad", what="the angle at which it hangs"),
@@ -630,19 +643,57 @@ def _pendulum(options: Table) -> ReadySystem:
     }
     return ReadySystem(
         pendulum(),
-        quantities | state(1, "rad"),
+        quantities | _state(1, "rad"),
         law="theta'' = -stiffness sin(theta - rest) - damping theta' - drag |theta'| theta'",
         length="rad",
         derived={"stiffness": Derived("angular_frequency", lambda omega, known: omega**2)},
     )
 
 
-KINDS: Mapping[str, Callable[[Table], ReadySystem]] = {
-    "carts": _carts,
-    "balls": _balls,
-    "bodies": rigid_bodies,
-    "bouncing ball": _bouncing_ball,
-    "impact": _impact,
-    "pendulum": _pendulum,
-    "particle line": _particle_line,
-}
+DRIVE = {"column": "of the recording", "unit": "of it"}
+
+
+@_kind(
+    "particle line",
+    count="how many (1)",
+    friction='"force" (default): gamma is one and normal a number; "coefficient": the other way round',
+    per_unit_mass="true: forces are per mass, so that no mass need be known (false)",
+    drive="{ column, unit }: the measured force that drives the last particle",
+)
+def _particle_line(options: Table) -> ReadySystem:
+    """Particles with springs and dry friction; see `systems.particle_line` for the two ways to give friction."""
+    count, per_unit_mass = options.integer("count", 1, most=_MOST), options.flag("per_unit_mass", False)
+    mass, force, stiffness, damping = ("1", "m/s^2", "1/s^2", "1/s") if per_unit_mass else ("kg", "N", "N/m", "N*s/m")
+    friction = options.choice("friction", ("force", "coefficient"), "force")
+    gamma, normal = (force, "1") if friction == "force" else ("1", force)
+    drive = None
+    if "drive" in options:
+        table = options.table("drive")
+        table.expect(*DRIVE)
+        drive = Drive(table.text("column"), table.factor("unit", force))
+    system = _built(options, "count", particle_line, count, driven=drive is not None)
+    shape = () if count == 1 else (count,)
+    spring, reaction = (
+        "of the spring that ties each particle to the one before",
+        "1 where gamma is a force, else the normal reaction",
+    )
+    quantities = {
+        "mass": Quantity(mass, shape, low=0.0, positive=True, what="of each particle"),
+        "stiffness": Quantity(stiffness, shape, low=0.0, what=spring),
+        "damping": Quantity(damping, shape, low=0.0, term=True, what="of the dashpot beside it"),
+        "gamma": Quantity(gamma, low=0.0, term=True, what="dry friction, force or coefficient"),
+        "normal": Quantity(normal, shape, low=0.0, what=reaction),
+        "rest": Quantity("m", shape, what="where each particle is with its springs slack"),
+    }
+    alone = {
+        "stiffness": Derived("angular_frequency", lambda omega, known: known["mass"] * omega**2),
+        "gamma": Derived("deceleration", lambda slower, known: known["mass"] * slower / known["normal"]),
+    }
+    return ReadySystem(
+        system,
+        quantities | _state(count),
+        law=FRICTION_LAW,
+        given={"drive_times": None, "drive": None} if drive else {},
+        drive=drive,
+        derived=alone if count == 1 else {},
+    )

@@ -22,9 +22,9 @@ from diffcontact.identify.verdict.explanations import wanted_term
 from diffcontact.numerics.compilation import jit_fast_compile
 from diffcontact.report.content import short
 from diffcontact.scene.document import Scene, read_scene
+from diffcontact.scene.kinds import Quantity
 from diffcontact.scene.parameters import Parameter, possible
 from diffcontact.scene.preparation import PreparedRun
-from diffcontact.scene.ready import Quantity
 from diffcontact.scene.ties import free_elements, tied_start
 from diffcontact.system import System
 

@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 
 from diffcontact.identify.noise import roughness
 from diffcontact.scene.keys import Table
+from diffcontact.scene.kinds import ReadySystem
 from diffcontact.scene.measurements import Measurements
 from diffcontact.scene.preparation.run import RESTITUTION_STARTS, Preparation, PreparedRun
-from diffcontact.scene.ready import ReadySystem
 
 # A row repeats the one before if it moves by less than this of what both its neighbours move.
 _STILL = 0.2

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diffcontact.scene.keys import Table
+from diffcontact.scene.kinds import ReadySystem
 from diffcontact.scene.measurements import Measurements
 from diffcontact.scene.preparation.run import RESTITUTION_STARTS, Preparation, PreparedRun
-from diffcontact.scene.ready import ReadySystem
 
 # Two straight lines have four coefficients; below this there is nothing left to judge them by.
 FEWEST = 8

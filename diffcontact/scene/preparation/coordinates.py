@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
 from diffcontact.scene.keys import Table
+from diffcontact.scene.kinds import ReadySystem
 from diffcontact.scene.measurements import Measurements
 from diffcontact.scene.preparation.run import Preparation, PreparedRun
-from diffcontact.scene.ready import ReadySystem
 
 
 @dataclass(frozen=True)

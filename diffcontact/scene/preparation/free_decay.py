@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
 from diffcontact.scene.keys import Table
+from diffcontact.scene.kinds import ReadySystem
 from diffcontact.scene.measurements import Measurements
 from diffcontact.scene.preparation.coordinates import followed
 from diffcontact.scene.preparation.run import Preparation, PreparedRun
-from diffcontact.scene.ready import ReadySystem
 from diffcontact.systems.drawings import track
 
 # Frequencies are tried this far either side of the highest peak of the spectrum, whose resolution is one per record.

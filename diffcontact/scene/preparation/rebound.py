@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from diffcontact.host.messages import shown
 from diffcontact.scene.keys import Table
+from diffcontact.scene.kinds import ReadySystem
 from diffcontact.scene.measurements import Measurements
 from diffcontact.scene.preparation.run import Preparation, PreparedRun
-from diffcontact.scene.ready import ReadySystem
 
 # Samples on each side that say whether a lowest one is a bounce, and between two bounces.
 _SIDE = 4

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diffcontact.scene.keys import Table
+from diffcontact.scene.kinds import ReadySystem
 from diffcontact.scene.measurements import Measurements
 from diffcontact.scene.preparation.common_line import principal_axis
 from diffcontact.scene.preparation.run import Preparation, PreparedRun
-from diffcontact.scene.ready import ReadySystem
 
 # Samples of a slide, at least, and of the lines that give its speed.
 _FEWEST, _LINE = 10, 5

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diffcontact.scene.keys import Table
+from diffcontact.scene.kinds import ReadySystem
 from diffcontact.scene.measurements import Measurements
 from diffcontact.scene.preparation.run import RESTITUTION_STARTS, Preparation, PreparedRun
-from diffcontact.scene.ready import ReadySystem
 
 # Steps of the simulation per flight, and how much of the last flight goes on behind the last impact.
 _STEPS, _BEYOND = 8, 0.4
