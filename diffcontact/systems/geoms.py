@@ -106,6 +106,7 @@ class Touching:
         pair: (c,) the number of each contact's pair.
         first, second: (c,) frames of the two bodies; of a plane the first.
         wall: (c,) whether the first is a plane.
+        margin: (c,) distances at which they touch [m].
         planes: normals (p, 3), points (p, 3) in the first frame; points (p, 3), turns (p, 3, 3) and semi-axes (p, 3) of
             the spots in the second.
         segments: middles, halves (s, 3) and radii (s,) of both.
@@ -115,14 +116,15 @@ class Touching:
     first: np.ndarray
     second: np.ndarray
     wall: np.ndarray
+    margin: np.ndarray
     planes: tuple[np.ndarray, ...]
     segments: tuple[np.ndarray, ...]
 
     @classmethod
-    def of(cls, pairs: list[tuple[Geom, Geom]]) -> Touching:
-        """Of pairs of geoms that are `covered`."""
+    def of(cls, pairs: list[tuple[Geom, Geom, float]]) -> Touching:
+        """Of pairs of geoms that are `covered`, and their margins."""
         planes, segments = [], []
-        for number, (a, b) in enumerate(pairs):
+        for number, (a, b, _) in enumerate(pairs):
             if PLANE in (a.kind, b.kind):
                 plane, body = (a, b) if a.kind == PLANE else (b, a)
                 for point, axes in zip(*body.spots(), strict=True):
@@ -137,7 +139,8 @@ class Touching:
         wall = np.arange(len(ids)) < len(planes)
         spots = _stacked(planes, ((3,), (3,), (3,), (3, 3), (3,)))
         rods = _stacked(segments, ((3,), (3,), (3,), (3,), (), ()))
-        return cls(ids[:, 0], ids[:, 1], ids[:, 2], wall, spots, rods)
+        margin = np.array([pairs[number][2] for number in ids[:, 0]], float)
+        return cls(ids[:, 0], ids[:, 1], ids[:, 2], wall, margin, spots, rods)
 
     def at(self, frames: Frames) -> Touch:
         """All contacts where the frames are there."""
@@ -150,7 +153,8 @@ class Touching:
         if not blocks:
             none = jnp.zeros((0, 3), frames.place.dtype)
             return Touch(none[:, 0], none, none, none)
-        return Touch(*(jnp.concatenate(parts) for parts in zip(*blocks, strict=True)))
+        found = Touch(*(jnp.concatenate(parts) for parts in zip(*blocks, strict=True)))
+        return found._replace(gap=found.gap - jnp.asarray(self.margin, found.gap.dtype))
 
     def _on_planes(self, frames, first, second) -> Touch:
         normal, point, spot, turn, axes = self.planes
@@ -181,7 +185,9 @@ class Touching:
         """(c, 2) velocities of the second body on the first along `spin.tangents` [m/s]."""
         found = self.at(frames)
         both = np.concatenate([self.first, self.second])
-        velocity = tree.velocities_of(frames, u, both, jnp.concatenate([found.first, found.second]))
+        # Between bodies that touch at a distance: forces on both have one line.
+        middle = (found.first + found.second) / 2
+        velocity = tree.velocities_of(frames, u, both, jnp.concatenate([middle, middle]))
         relative = velocity[len(self.first) :] - velocity[: len(self.first)]
         # Frames of walls are along x and y on a floor, whose normal comes out of it.
         direction = jnp.where(self.wall[:, None], -found.direction, found.direction)

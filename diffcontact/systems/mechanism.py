@@ -135,8 +135,9 @@ def mechanism(
     Contacts, each with its gap [m or rad]: those of geoms with planes, those between spheres and capsules, then the
     stops of joints with a range, low before high. A sphere, an ellipsoid, either end of a capsule and each corner of a
     box touches a plane. Which geoms may touch is what `contype`, `conaffinity`, `exclude`, `pair` and the tree say;
-    coefficients of friction are those that MuJoCo takes. Stops have no friction. Contacts are hard: solref, solimp and
-    the settings of solvers are not read, and a file knows no restitution.
+    coefficients of friction and margins are those that MuJoCo takes: with a margin, geoms and stops touch at this
+    distance. Stops have no friction. Contacts are hard: solref, solimp and the settings of solvers are not read, and a
+    file knows no restitution.
 
     Params are all optional; without one the file's value holds, `defaults`. `names` tells what entries belong to, and
     `index` finds one. Those of one axis except gravity and springref may be one number for all::
@@ -155,8 +156,8 @@ def mechanism(
     of some joints, `names["independent"]`, which give all others. Along the axes of free joints and in `armature` and
     `damping` all velocities count.
 
-    What is not supported is refused by name: tendons, other actuators, springs that are not
-    linear, margins, condim above 3, contacts of other pairs of geoms (cylinders and meshes that touch), media,
+    What is not supported is refused by name: tendons with forces, other actuators, springs that are not
+    linear, condim above 3, contacts of other pairs of geoms (cylinders and meshes that touch), media,
     deformable bodies. Sensors, sites, cameras and keyframes have no effect and are not read.
 
     Args:
@@ -348,6 +349,7 @@ def _stops(model: Model, q: Array, bounds: Array, lower: np.ndarray) -> Array:
     """Gaps of the joints' stops: low and high ones of hinges and slides, the one of a ball joint's angle."""
     limits = model.limits
     x = q[limits.position]
+    bounds = bounds + jnp.asarray(limits.margin[:, None] * np.array([[1.0, -1.0]]), q.dtype)
     gaps = jnp.stack([x - bounds[:, 0], bounds[:, 1] - x], axis=1)
     if lower.size == x.size:
         return gaps.ravel()

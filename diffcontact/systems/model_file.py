@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
@@ -18,12 +19,11 @@ from diffcontact.systems.tree import BALL, FREE, SLIDE, Body, Tree
 # What a file may have that is not supported, and what `ignore` leaves out of it.
 WAIVED = {
     "equality": "constraints of equality of tendons and deformable bodies",
-    "tendon": "tendons",
+    "tendon": "tendons with forces",
     "actuator": "actuators that are not motors or servos of one hinge or slide",
     "stiffness": "springs that are not linear, and springs of free joints",
     "damping": "damping that is not linear",
     "plasticity": "springs that yield",
-    "margin": "margins of contacts and of limits",
     "condim": "friction against rolling and pivoting",
     "friction": "friction that depends on the direction",
     "contact": "contacts of pairs of geoms that are not covered",
@@ -34,6 +34,11 @@ WAIVED = {
     "flag": "flags that change the physics",
 }
 
+# Forces of a tendon.
+_TENDONS = ("stiffness", "stiffnesspoly", "damping", "dampingpoly", "limited", "frictionloss", "armature")
+# As many of a kind are named that is refused.
+_NAMED = 8
+
 
 @dataclass(frozen=True, eq=False)
 class Limits:
@@ -43,11 +48,13 @@ class Limits:
         names: of the joints (s,).
         position: (s,) the entry of each in q, the first of a ball's quaternion.
         ball: (s,) whether it is a ball joint, whose angle has one stop.
+        margin: (s,) distances at which stops act [rad or m].
     """
 
     names: tuple[str, ...]
     position: np.ndarray
     ball: np.ndarray
+    margin: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +83,8 @@ class Model:
 
     Attributes:
         tree, bodies, limits, actuators: its parts.
-        geoms: all of them that can be drawn; pairs: of those that may touch.
+        geoms: all of them that can be drawn; pairs: of those that may touch, with the margin of
+            each [m].
         buoyancy: (b,) the share of each body's weight that is compensated.
         rubbing: (f,) entries in u of joints with dry friction.
         spring: (n,) coordinates at which springs are at rest; sprung: entries (k,) in u of hinges and slides with
@@ -91,7 +99,7 @@ class Model:
     limits: Limits
     actuators: Actuators
     geoms: list[Geom]
-    pairs: list[tuple[Geom, Geom]]
+    pairs: list[tuple[Geom, Geom, float]]
     buoyancy: np.ndarray
     rubbing: np.ndarray
     sprung: tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -113,7 +121,8 @@ def read(
     """Read a model; arguments as of `mechanism`.
 
     Raises:
-        ValueError: the file cannot be read, or has what is not supported: all of it is named.
+        ValueError: the file cannot be read, or has what is not supported: all kinds of it are named, with the first few
+            of each.
     """
     unknown = set(ignore) - WAIVED.keys()
     if isinstance(ignore, str) or unknown:
@@ -124,8 +133,7 @@ def read(
     refused = [(kind, line) for kind, line in found.refused if kind not in ignore]
     if refused:
         kinds = tuple(dict.fromkeys(kind for kind, _ in refused))
-        lines = "; ".join(dict.fromkeys(line for _, line in refused))
-        raise ValueError(f"mechanism: not supported: {lines}; ignore={kinds} leaves them out")
+        raise ValueError(f"mechanism: not supported: {_listed(refused, kinds)}; ignore={kinds} leaves them out")
     return found.model(pairs, frictionloss, independent, ignore)
 
 
@@ -221,7 +229,9 @@ class _Reader:
             if (kind := self._equality(number)) not in ("connect", "weld", "joint"):
                 say("equality", f"equality {self.name('equality', number)!r} ({kind})")
         for number in range(m.ntendon):
-            say("tendon", f"tendon {self.name('tendon', number)!r}")
+            # One without forces is there for sensors, or for actuators, which are refused by themselves.
+            if any(_some(m, f"tendon_{name}", number) for name in _TENDONS):
+                say("tendon", f"tendon {self.name('tendon', number)!r}")
         for number in range(self._actuators):
             if why := self._unlike_a_motor(number):
                 say("actuator", f"actuator {self.name('actuator', number)!r} ({why})")
@@ -245,7 +255,6 @@ class _Reader:
             checks = {
                 "stiffness": [_some(m, "jnt_stiffnesspoly", joint), free * m.jnt_stiffness[joint]],
                 "damping": [_some(m, "dof_dampingpoly", dof)],
-                "margin": [m.jnt_limited[joint] * m.jnt_margin[joint]],
                 "actuator": [m.jnt_actgravcomp[joint]],
             }
             if getattr(m, "nplastic", 0) and m.jnt_plasticadr[joint] >= 0:
@@ -363,8 +372,8 @@ class _Reader:
             self.name("geom", number), kind, int(self.frame[body]), *self._compose(*own), m.geom_size[number].copy()
         )
 
-    def pairs(self, contacts) -> list[tuple[int, int, int, float]]:
-        """Geoms that may touch: two numbers, the dimension of the contact, and its friction."""
+    def pairs(self, contacts) -> list[tuple[int, int, int, float, float]]:
+        """Geoms that may touch: two numbers, the dimension of the contact, its friction and its margin."""
         found = {} if self.off("CONTACT", "CONSTRAINT") else self._colliding()
         if contacts is not None:
             named = {frozenset(self.names("geom", pair)): pair for pair in found}
@@ -385,14 +394,12 @@ class _Reader:
                 self._say("condim", f"condim {condim} of geoms {what}")
             if friction[0] != friction[1] and condim > 1:
                 self._say("friction", f"friction of geoms {what} that depends on the direction")
-            if margin:
-                self._say("margin", f"margin of geoms {what}")
-            kept.append((one, other, condim, friction[0] if condim > 1 else 0.0))
+            kept.append((one, other, condim, friction[0] if condim > 1 else 0.0, margin))
         return kept
 
     def _colliding(self) -> dict[tuple[int, int], tuple[int, np.ndarray, float]]:
         """Geoms that MuJoCo would look at, with the dimension, the frictions and the margin of their contact."""
-        m, found = self.m, {}
+        m, found, widened = self.m, {}, _widened(self.mujoco)
         excluded = {(int(code) >> 16, int(code) & 0xFFFF) for code in m.exclude_signature}
         for one in range(m.ngeom):
             for other in range(one + 1, m.ngeom):
@@ -407,12 +414,16 @@ class _Reader:
                     continue
                 first = m.geom_priority[one], m.geom_priority[other]
                 of = [one, other] if first[0] == first[1] else [one if first[0] > first[1] else other]
-                margin = max(m.geom_margin[one], m.geom_margin[other])
+                margin = widened(m.geom_margin[[one, other]], m.geom_gap[[one, other]])
                 friction = m.geom_friction[of].max(axis=0)[0]
                 found[one, other] = int(m.geom_condim[of].max()), np.full(2, friction), margin
         for number in range(m.npair):
             pair = sorted((int(m.pair_geom1[number]), int(m.pair_geom2[number])))
-            found[pair[0], pair[1]] = int(m.pair_dim[number]), m.pair_friction[number, :2], m.pair_margin[number]
+            found[pair[0], pair[1]] = (
+                int(m.pair_dim[number]),
+                m.pair_friction[number, :2],
+                widened(m.pair_margin[[number]], m.pair_gap[[number]]),
+            )
         return found
 
     def _above(self, body: int) -> int:
@@ -459,7 +470,7 @@ class _Reader:
             "damping": m.dof_damping * (not self.off("DAMPER", "PASSIVE")),
             "stiffness": stiffness,
             "springref": m.qpos_spring,
-            "friction": np.array([friction for *_, friction in pairs]),
+            "friction": np.array([friction for *_, friction, _ in pairs]),
             "range": m.jnt_range[stopped].reshape(-1, 2),
             "control": np.zeros(self.actuated.size),
             "frictionloss": loss[rubbing],
@@ -467,7 +478,7 @@ class _Reader:
         equalities, kept = self._independent(tree, independent)
         labels["independent"] = tuple(labels["velocity"][at] for at in kept)
         return Model(
-            tree, bodies, limits, actuators, own, [(own[one], own[other]) for one, other, *_ in pairs],
+            tree, bodies, limits, actuators, own, [(own[one], own[other], margin) for one, other, *_, margin in pairs],
             m.body_gravcomp[moving].copy(), rubbing,
             (m.jnt_dofadr[sprung].copy(), m.jnt_qposadr[sprung].copy(), sprung),
             (m.jnt_dofadr[balls].copy(), m.jnt_qposadr[balls].copy(), balls),
@@ -480,7 +491,34 @@ class _Reader:
         kept = np.flatnonzero((m.jnt_limited != 0) & (m.jnt_type != FREE))
         if self.off("LIMIT", "CONSTRAINT"):
             kept = kept[:0]
-        return Limits(self.names("joint", kept), m.jnt_qposadr[kept].copy(), m.jnt_type[kept] == BALL)
+        return Limits(
+            self.names("joint", kept), m.jnt_qposadr[kept].copy(), m.jnt_type[kept] == BALL, m.jnt_margin[kept].copy()
+        )
+
+
+def _listed(refused: list[tuple[str, str]], kinds: Sequence[str]) -> str:
+    """The first few lines of each kind, and how many more there are."""
+    parts = []
+    for kind in kinds:
+        lines = list(dict.fromkeys(line for of, line in refused if of == kind))
+        parts += lines[:_NAMED]
+        if len(lines) > _NAMED:
+            parts.append(f"{len(lines) - _NAMED} more of this kind ({kind})")
+    return "; ".join(parts)
+
+
+@lru_cache
+def _widened(mujoco: Any) -> Callable[[np.ndarray, np.ndarray], float]:
+    """How this version of MuJoCo combines margins of geoms, less their gaps, to the distance at which they touch."""
+    m = mujoco.MjModel.from_xml_string(
+        '<mujoco><worldbody><geom size="1" margin="2" gap=".5"/><body><freejoint/><geom size="1" margin="1"/></body>'
+        "</worldbody></mujoco>"
+    )
+    d = mujoco.MjData(m)
+    mujoco.mj_forward(m, d)
+    distance = float(d.contact[0].includemargin)
+    combined, counts = (np.sum if distance > 2 else np.max), distance % 1 > 0
+    return lambda margin, gap: float(combined(margin) - counts * combined(gap))
 
 
 def _some(m: Any, name: str, number: int) -> bool:

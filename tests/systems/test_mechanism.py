@@ -253,6 +253,37 @@ def test_gaps_are_distances_of_mujoco_and_slips_those_of_material_points():
             np.testing.assert_allclose(gaps[names == pair].min(), expected, atol=1e-6)
 
 
+MARGINS = """<mujoco><worldbody><geom name="floor" type="plane" size="5 5 1" margin=".02" gap=".01"/>
+<body pos="0 0 .1"><joint name="turn" axis="1 0 0" range="-60 60" margin=".1"/>
+<geom name="bar" type="capsule" size=".02" fromto="0 0 0 0 .3 0" margin=".03"/></body>
+<body pos="0 .2 .1"><freejoint/><geom name="ball" size=".05" margin=".04" gap=".02"/></body></worldbody>
+<contact><pair geom1="floor" geom2="ball" margin=".07" gap=".01"/></contact></mujoco>"""
+
+
+def test_margins_are_those_of_mujoco():
+    """Of pairs, of geoms and of joints; friction acts in the middle of what touches at a distance."""
+    system, m = dc.systems.mechanism(MARGINS), mujoco.MjModel.from_xml_string(MARGINS)
+    d, names = mujoco.MjData(m), np.array(system.names["contacts"])
+    d.qpos[0], d.qpos[3] = -0.31, 0.09
+    mujoco.mj_forward(m, d)
+    gaps = np.asarray(jax.jit(system.gap)(0.0, d.qpos, {}))
+    met = {}
+    for contact in d.contact:
+        pair = "/".join(sorted((m.geom(of).name for of in contact.geom), key=["floor", "bar", "ball"].index))
+        met.setdefault(pair, []).append(contact.dist - contact.includemargin)
+    assert met.keys() == {"floor/bar", "floor/ball", "bar/ball"}
+    for pair, expected in met.items():
+        np.testing.assert_allclose(gaps[names == pair].min(), min(expected), atol=1e-12)
+    np.testing.assert_allclose(gaps[-2:], np.radians(60) - 0.1 + np.array([-0.31, 0.31]), atol=1e-12)
+    # Of a ball that is above the floor as far as it touches, the slip is that of the point between.
+    q, u, number = system.q0, np.zeros(7), np.flatnonzero(names == "floor/ball")[0]
+    margin = system.model.pairs[system.names["friction"].index("floor/ball")][2]
+    q[1:4], u[1], u[5] = [5.0, 0.0, 0.05 + margin], 2.0, 3.0
+    slip, gap = jax.jit(lambda: (system.slip(0.0, q, u, {})[number], system.gap(0.0, q, {})[number]))()
+    np.testing.assert_allclose(slip, [2.0 - 3.0 * (0.05 + margin / 2), 0.0], atol=1e-12)
+    np.testing.assert_allclose(gap, 0.0, atol=1e-12)
+
+
 def test_friction_and_what_touches_are_those_of_mujoco():
     """All geoms in one place: MuJoCo lists every pair that may touch."""
     rng = np.random.default_rng(2)
@@ -284,7 +315,7 @@ def test_friction_and_what_touches_are_those_of_mujoco():
     assert (only.defaults["restitution"], only.defaults["friction"]) == (0.4, 0.1)
 
 
-TENDON = '<tendon><fixed name="t"><joint joint="j" coef="1"/></fixed></tendon>'
+TENDON = '<tendon><fixed name="t" stiffness="1"><joint joint="j" coef="1"/></fixed></tendon>'
 REFUSED = {
     "tendon": (
         ONE_BODY.format('<joint name="j"/>', "", TENDON),
@@ -297,10 +328,6 @@ REFUSED = {
     "contact": (
         ONE_BODY.format("<freejoint/>", '<geom name="h" type="cylinder" size="1 1"/>', ""),
         "contact of geoms 'h' with 'g' .cylinder with sphere.",
-    ),
-    "margin": (
-        ONE_BODY.format("<freejoint/>", '<geom name="h" type="plane" size="1 1 1" margin=".1"/>', ""),
-        "margin of geoms 'h' with 'g'",
     ),
     "condim": (
         ONE_BODY.format("<freejoint/>", '<geom name="h" type="plane" size="1 1 1" condim="4"/>', ""),
