@@ -171,7 +171,7 @@ def _imagined(scene: Scene, options: argparse.Namespace) -> Study:
     values = np.zeros((grid.size, len(scene.preparation.channels)))
     given = {name: np.asarray(params.pop(name))[None] for name in scene.ready.given}
     start = {name: value[None] if scene.parameters[name].per_run else value for name, value in params.items()}
-    return Study(scene, (PreparedRun("", grid, values, {}),), start, given)
+    return Study(scene, (PreparedRun(grid, values, {}),), start, given)
 
 
 def _designed(study: Study, measured: bool, controls: Mapping[str, Any], options: argparse.Namespace) -> Design:

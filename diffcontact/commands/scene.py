@@ -62,11 +62,8 @@ class Section:
 
 def sections() -> tuple[Section, ...]:
     """All tables of a scene, in the order in which scenes are written."""
-    systems = [Section(("system",), known.options, kind, _quantities(kind)) for kind, known in KINDS.items()]
-    prepared = [
-        Section(("preparation",), {"kind": "how columns become coordinates", **PREPARATIONS[kind].KEYS}, kind)
-        for kind in PREPARATIONS
-    ]
+    systems = [Section(("system",), known.keys, kind, _quantities(kind)) for kind, known in KINDS.items()]
+    prepared = [Section(("preparation",), known.keys, kind) for kind, known in sorted(PREPARATIONS.items())]
     return (
         Section((), document.KEYS),
         *systems,

@@ -285,7 +285,7 @@ def _units(
 
 def _preparation(table: Table, ready: ReadySystem) -> Preparation:
     """That of a [preparation] table; it finds what the system needs."""
-    prepare = PREPARATIONS[table.choice("kind", PREPARATIONS)].from_table(table, ready)
+    prepare = PREPARATIONS[table.choice("kind", PREPARATIONS)](table, ready)
     d = ready.quantities["u0"].shape[0]
     lengths = len(prepare.channels) - prepare.angles
     if lengths != d:

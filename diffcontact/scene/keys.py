@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NoReturn
 
@@ -227,3 +228,42 @@ class Table:
         if value < 0 or (value == 0 and not zero):
             raise self.fail(key, f"{value} {unit}, expected {'at least' if zero else 'above'} 0")
         return value
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of table: the function that reads it, and key -> meaning."""
+
+    read: Callable[..., Any]
+    keys: Mapping[str, str]
+
+    def __call__(self, table: Table, *more: Any) -> Any:
+        """Read a table that has no other keys."""
+        table.expect(*self.keys)
+        return self.read(table, *more)
+
+
+class Kinds(dict[str, Kind]):
+    """Kinds of one table by name, as its key `kind` says; `what` is the meaning of that key.
+
+    Example:
+        >>> balls = Kinds("which ball")
+        >>> @balls.add("hard", radius="of it")
+        ... def hard(table):
+        ...     return table.number("radius")
+        >>> balls["hard"](Table({"kind": "hard", "radius": 2}, "ball.toml"))
+        2.0
+    """
+
+    def __init__(self, what: str):
+        super().__init__()
+        self.what = what
+
+    def add(self, name: str, **keys: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """Register a function (table, ...) -> Any under a name, with the meaning of each key."""
+
+        def registered(read):
+            self[name] = Kind(read, {"kind": self.what, **keys})
+            return read
+
+        return registered

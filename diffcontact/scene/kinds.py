@@ -1,7 +1,7 @@
 """The ready-made systems that a scene can name, with their options, parameters and equations of motion.
 
 A kind turns the options of a scene into a `ReadySystem`: a system and a `Quantity` for each of its parameters. A new
-kind is one more function here, registered by `@_kind`, which also names its options for the reference of scenes.
+kind is one more function here, registered by `KINDS.add`, which also names its options for the reference of scenes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from diffcontact import shapes
 from diffcontact.host.messages import shown
 from diffcontact.particle_line import ParticleLine
-from diffcontact.scene.keys import Table
+from diffcontact.scene.keys import Kinds, Table
 from diffcontact.shapes import Shape
 from diffcontact.system import IMPACT_LAWS, System
 from diffcontact.systems import balls, bodies, bouncing_ball, carts, laws, particle_line, pendulum, poses, single_impact
@@ -162,29 +162,7 @@ class ReadySystem:
     turned: Turned | None = None
 
 
-@dataclass(frozen=True)
-class Kind:
-    """A kind of system: how it is built from the [system] table, and option -> meaning."""
-
-    build: Callable[[Table], ReadySystem]
-    options: Mapping[str, str]
-
-    def __call__(self, options: Table) -> ReadySystem:
-        options.expect(*self.options)
-        return self.build(options)
-
-
-KINDS: dict[str, Kind] = {}
-
-
-def _kind(name: str, **options: str) -> Callable[[Callable[[Table], ReadySystem]], Callable[[Table], ReadySystem]]:
-    def registered(build):
-        KINDS[name] = Kind(build, {"kind": "which ready-made system", **options})
-        return build
-
-    return registered
-
-
+KINDS = Kinds("which ready-made system")
 _LAW = f"how restitution depends on the speed of approach: {', '.join(map(repr, laws.LAWS))}"
 _FRICTION = f"how friction in impacts does: {', '.join(map(repr, laws.FRICTION_LAWS))}"
 _DRAG = "deceleration by the air over squared velocity"
@@ -310,7 +288,7 @@ def _ready_turning(
     return ReadySystem(system, {**quantities, **turns}, law=law, initial=initial, observe=observe, turned=turned)
 
 
-@_kind("carts", restitution=_LAW)
+@KINDS.add("carts", restitution=_LAW)
 def _carts(options: Table) -> ReadySystem:
     law = options.choice("restitution", laws.LAWS, "constant")
     drag = "deceleration of the second cart over its velocity; the air's force is the same on both"
@@ -324,7 +302,7 @@ def _carts(options: Table) -> ReadySystem:
     return ReadySystem(carts(restitution=law), quantities | _state(2), law=_with_laws(IMPACT_LAW, law))
 
 
-@_kind(
+@KINDS.add(
     "balls",
     count="how many",
     dimension="1, 2 or 3",
@@ -477,7 +455,7 @@ _SHAPES: Mapping[str, tuple[Callable[[Any], Shape], str]] = {
 }
 
 
-@_kind(
+@KINDS.add(
     "bodies",
     dimension="2 or 3",
     bodies="one table for each body, by its name",
@@ -548,7 +526,7 @@ def _inertia(own: tuple[Shape, ...], dimension: int) -> Quantity:
     return Quantity("kg*m^2", shape, low=0.0, positive=True, optional=homogeneous, what=what)
 
 
-@_kind(
+@KINDS.add(
     "bouncing ball",
     bounces="how many have a restitution of their own (1)",
     length='"px" (default) or "m"',
@@ -604,7 +582,7 @@ def _velocities(trajectory, params):
     return trajectory.u
 
 
-@_kind(
+@KINDS.add(
     "impact",
     of=f"what is struck: {', '.join(map(repr, STRUCK))}",
     restitution=_LAW,
@@ -631,7 +609,7 @@ def _impact(options: Table) -> ReadySystem:
     )
 
 
-@_kind("pendulum")
+@KINDS.add("pendulum")
 def _pendulum(options: Table) -> ReadySystem:
     """A body that swings about an axis; angles are its coordinates."""
     del options
@@ -653,7 +631,7 @@ def _pendulum(options: Table) -> ReadySystem:
 DRIVE = {"column": "of the recording", "unit": "of it"}
 
 
-@_kind(
+@KINDS.add(
     "particle line",
     count="how many (1)",
     friction='"force" (default): gamma is one and normal a number; "coefficient": the other way round',

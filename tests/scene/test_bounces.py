@@ -1,10 +1,7 @@
 import numpy as np
 import pytest
+from preparing import preparation, prepared
 
-from diffcontact.scene.keys import Table
-from diffcontact.scene.kinds import KINDS
-from diffcontact.scene.measurements import Measurements
-from diffcontact.scene.preparation import Bounces
 from diffcontact.scene.preparation.bounces import followed, repeated, rhythm
 
 GRAVITY, FLOOR, RESTITUTION = 10.0, 900.0, (0.8, 0.7, 0.6, 0.5)
@@ -32,14 +29,20 @@ def filmed(rng, *, false=(), bounces=2):
     rows = y[shown]
     for row, value in false:
         rows[row] = value
-    measured = Measurements("film.csv", {"y": rows}, "0")
-    prepare = Bounces("y", 1.0, bounces, "", "", 1.0)
-    return prepare, measured, shown, at[:bounces]
+    return rows, shown, at[:bounces]
+
+
+def run_of(rows, times=None, *, bounces=2, blur=1.0, more=(), **keys):
+    times = np.arange(float(rows.size)) if times is None else times
+    table = {"kind": "bounces", "column": "y", "blur": {"value": blur, "unit": "frame"}, **keys}
+    columns = {"y": rows, **dict(more)}
+    (run,) = prepared({"kind": "bouncing ball", "bounces": bounces}, table, times, columns, "film.csv")
+    return run
 
 
 def test_times_count_the_pictures_that_differ(rng):
-    prepare, measured, shown, at = filmed(rng)
-    (run,) = prepare(np.arange(shown.size, dtype=float), measured)
+    rows, _, at = filmed(rng)
+    run = run_of(rows)
     # The pictures themselves, from the first one in free fall: what is shown twice is there once.
     y, _ = fallen(np.arange(80.0))
     first = int(np.argmin(np.abs(y[:13] - run.values[0, 0])))
@@ -63,10 +66,7 @@ def test_times_count_the_pictures_that_differ(rng):
     ],
 )
 def test_false_detections_are_left_out_without_being_flagged(false, stay):
-    prepare, measured, shown, _ = filmed(np.random.default_rng(3))
-    (clean,) = prepare(np.arange(float(shown.size)), measured)
-    prepare, measured, shown, _ = filmed(np.random.default_rng(3), false=false)
-    (found,) = prepare(np.arange(float(shown.size)), measured)
+    clean, found = (run_of(filmed(np.random.default_rng(3), false=wrong)[0]) for wrong in ((), false))
     seen = np.isfinite(found.values[:, 0])
     np.testing.assert_array_equal(found.times, clean.times)
     assert (found.values[seen] != clean.values[seen]).sum() == stay
@@ -82,9 +82,9 @@ def test_six_false_detections_in_the_first_fall_shift_no_bounce_or_are_refused(s
         rows = range(first, first + 6) if still else rng.choice(np.arange(8, 22), 6, replace=False)
         values = np.full(6, rng.uniform(0.0, 900.0)) if still else rng.uniform(0.0, 900.0, 6)
         false = list(zip(map(int, rows), np.round(values), strict=True))
-        prepare, measured, shown, at = filmed(np.random.default_rng(seed), false=false)
+        rows, _, at = filmed(np.random.default_rng(seed), false=false)
         try:
-            (run,) = prepare(np.arange(float(shown.size)), measured)
+            run = run_of(rows)
         except ValueError as error:
             refused.append(str(error))
             continue
@@ -117,9 +117,9 @@ def test_hardly_ever_is_a_first_bounce_mislabelled_by_six_false_detections(way):
         first = int(rng.integers(8, 15))
         rows = rng.choice(np.arange(8, 22), 6, replace=False) if way == "anywhere" else range(first, first + 6)
         false = list(zip(map(int, rows), np.round(WANDERING[way](rng, 6)), strict=True))
-        prepare, measured, shown, at = filmed(np.random.default_rng(seed), false=false)
+        rows, _, at = filmed(np.random.default_rng(seed), false=false)
         try:
-            (run,) = prepare(np.arange(float(shown.size)), measured)
+            run = run_of(rows)
         except ValueError:
             continue
         found = [float(t) for t in run.notes["bounces"][3:].split(",")]
@@ -131,8 +131,7 @@ def test_hardly_ever_is_a_first_bounce_mislabelled_by_six_false_detections(way):
 
 
 def test_starting_values_are_those_of_the_flights(rng):
-    prepare, measured, shown, _ = filmed(rng)
-    (run,) = prepare(np.arange(float(shown.size)), measured)
+    run = run_of(filmed(rng)[0])
     # Noise of 0.8 px on ten samples of a parabola, extrapolated by a picture or two: per cents.
     np.testing.assert_allclose(run.start["gravity"], GRAVITY, rtol=0.03)
     np.testing.assert_allclose([run.start["restitution"], *run.start["later_restitution"]], [0.8, 0.7], rtol=0.03)
@@ -140,10 +139,10 @@ def test_starting_values_are_those_of_the_flights(rng):
 
 
 def test_bounces_that_are_not_used_are_told(rng):
-    _, measured, shown, _ = filmed(rng)
+    rows, shown, _ = filmed(rng)
     _, at = fallen(np.arange(80.0))
     for used in (1, 2):
-        (run,) = Bounces("y", 1.0, used, "", "", 1.0)(np.arange(float(shown.size)), measured)
+        run = run_of(rows, bounces=used)
         told = run.notes["left out"].removeprefix("bounces near t = ")
         times, _, why = told.partition(" of the recording, ")
         assert why == f"as system.bounces = {used}"
@@ -153,15 +152,13 @@ def test_bounces_that_are_not_used_are_told(rng):
 
 
 def test_flags_are_believed_and_axes_that_grow_upwards_are_turned(rng):
-    _, measured, shown, _ = filmed(rng)
-    again = np.diff(shown, prepend=-1) == 0
-    columns = {
-        "y": -measured.columns["y"],
-        "again": again.astype(float),
+    rows, shown, _ = filmed(rng)
+    flags = {
+        "again": (np.diff(shown, prepend=-1) == 0).astype(float),
         "wrong": (np.arange(shown.size) == 12.0) * 1.0,
     }
-    (run,) = Bounces("y", -1.0, 1, "again", "wrong", 0.0)(np.arange(float(shown.size)), Measurements("f", columns, "0"))
-    (clean,) = Bounces("y", 1.0, 1, "", "", 0.0)(np.arange(float(shown.size)), measured)
+    run = run_of(-rows, bounces=1, blur=0.0, more=flags, axis="up", repeated="again", outlier="wrong")
+    clean = run_of(rows, bounces=1, blur=0.0)
     np.testing.assert_array_equal(run.times, clean.times)
     # One sample fewer, the flagged one.
     assert np.isnan(run.values).sum() == np.isnan(clean.values).sum() + 1
@@ -197,8 +194,7 @@ def test_rows_that_are_missing_are_no_pictures_that_follow_each_other(rng):
     y = y + 0.7 * rng.normal(size=y.size)
     for gap in (range(15, 21), range(24, 30)):
         keep = ~np.isin(times, gap)
-        measured = Measurements("film.csv", {"y": y[keep]}, "0")
-        (run,) = Bounces("y", 1.0, 2, "", "", 0.0)(times[keep], measured)
+        run = run_of(y[keep], times[keep], blur=0.0)
         assert np.diff(run.times).max() == len(gap) + 1
         first = times[keep][int(np.argmin(np.abs(y[keep][:10] - run.values[0, 0])))]
         found = [float(t) for t in run.notes["bounces"][3:].split(",")]
@@ -207,11 +203,10 @@ def test_rows_that_are_missing_are_no_pictures_that_follow_each_other(rng):
 
 
 def test_pictures_that_repeat_cannot_be_counted_where_rows_are_missing(rng):
-    prepare, measured, shown, _ = filmed(rng)
+    rows, shown, _ = filmed(rng)
     keep = ~np.isin(np.arange(shown.size), range(28, 33))
-    gappy = Measurements("film.csv", {"y": measured.columns["y"][keep]}, "0")
     with pytest.raises(ValueError, match=r"film.csv: column 'y': no row between 27 and 33, and .* data.window leaves"):
-        prepare(np.flatnonzero(keep).astype(float), gappy)
+        run_of(rows[keep], np.flatnonzero(keep).astype(float))
 
 
 def test_what_was_not_found_is_not_followed():
@@ -229,32 +224,11 @@ def test_what_was_not_found_is_not_followed():
 )
 def test_what_does_not_bounce_is_refused(y, message):
     with pytest.raises(ValueError, match=message) as caught:
-        Bounces("y", 1.0, 2, "", "", 1.0)(np.arange(30.0), Measurements("film.csv", {"y": y}, "0"))
+        run_of(y)
     assert str(caught.value).startswith("film.csv: column 'y': ")
 
 
-@pytest.mark.parametrize(("scale", "down"), [(1.0, True), (-1.0, False)])
-def test_a_page_shows_the_column_as_it_was_written(scale, down):
-    prepare = Bounces("y", scale, 1, "", "", 0.0)
+@pytest.mark.parametrize(("axis", "down"), [("down", True), ("up", False)])
+def test_a_page_shows_the_column_as_it_was_written(axis, down):
+    prepare = preparation({"kind": "bouncing ball"}, {"kind": "bounces", "column": "y", "axis": axis})
     assert (prepare.down, prepare.reversed) == (down, not down)
-
-
-TABLE = {"kind": "bounces", "column": "y", "unit": "px"}
-
-
-@pytest.mark.parametrize(
-    ("options", "changes", "message"),
-    [
-        ({"kind": "bouncing ball"}, {"axes": "up"}, "s: axes: unknown key; did you mean 'axis'"),
-        ({"kind": "bouncing ball"}, {"axis": "left"}, "s: axis: no such axis 'left'; known are 'down', 'up'"),
-        ({"kind": "bouncing ball"}, {"unit": "mm"}, "s: unit: unit 'mm' cannot be converted to 'px'"),
-        ({"kind": "bouncing ball"}, {"blur": {"value": -1, "unit": "frame"}}, "s: blur: -1.0 frame, expected at least"),
-        ({"kind": "bouncing ball"}, {"blur": {"value": 1, "unit": "s"}}, "s: blur.unit: unit 's' cannot be converted"),
-        ({"kind": "bouncing ball", "bounces": 0}, {}, r"s: bounces: bouncing_ball\(bounces=0\): expected an integer"),
-        ({"kind": "bouncing ball", "length": "in"}, {}, "s: length: no such length 'in'"),
-        ({"kind": "carts"}, {"unit": "m"}, "s: kind: 'bounces' goes with the system 'bouncing ball'"),
-    ],
-)
-def test_bad_tables_are_named(options, changes, message):
-    with pytest.raises(ValueError, match=message):
-        Bounces.from_table(Table(TABLE | changes, "s"), KINDS[options["kind"]](Table(options, "s")))

@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
+from preparing import prepared
 from tables import cases
 
 from diffcontact.scene.draft import draft, survey
-from diffcontact.scene.measurements import Measurements
-from diffcontact.scene.preparation import Impacts
 
 COUNT, RHO, E, MU = 40, 0.02, 0.6, 0.15
 
@@ -25,8 +24,9 @@ def body(rng, signs=(1.0, 1.0)):
     return columns | dict(zip(("arm n", "arm t"), levers * np.array(signs)[:, None], strict=True))
 
 
-def prepared(columns, prepare):
-    return prepare(np.arange(float(COUNT)), Measurements("table.csv", columns, "0"))
+def impacts(of, columns, before, after, **keys):
+    table = {"kind": "impacts", "before": list(before), "after": list(after), **keys}
+    return prepared({"kind": "impact", "of": of}, table, np.arange(float(COUNT)), columns, "table.csv")
 
 
 @pytest.mark.parametrize("signs", [(1.0, 1.0), (-1.0, 1.0), (1.0, -1.0)])
@@ -34,8 +34,9 @@ def test_each_row_is_a_run_whichever_way_levers_count(rng, signs):
     columns = body(rng, signs)
     columns["bad"] = (np.arange(COUNT) == 3) * 1.0
     columns["vy after"][7] = np.nan
-    pairs = [tuple(f"{name} {when}" for name in ("vx", "vy", "spin")) for when in ("before", "after")]
-    runs = prepared(columns, Impacts(*pairs, 1.0, RHO, ("arm n", "arm t"), 1 / RHO, "bad"))
+    pairs = [[f"{name} {when}" for name in ("vx", "vy")] for when in ("before", "after")]
+    turning = {"spin": ["spin before", "spin after"], "levers": ["arm n", "arm t"], "flagged": "bad"}
+    runs = impacts("body", columns, *pairs, gyration={"value": RHO, "unit": "m"}, **turning)
     assert [run.part for run in runs[:4]] == ["impact 1", "impact 2", "impact 3", "impact 5"]
     assert len(runs) == COUNT - 2
     run = runs[0]
@@ -51,7 +52,7 @@ def test_each_row_is_a_run_whichever_way_levers_count(rng, signs):
 def test_a_ball_comes_from_above_whatever_its_axis_and_with_speeds_alone(rng, signs):
     speed = 1 + rng.random(COUNT)
     columns = {"v": signs[0] * speed, "w": signs[1] * 0.7 * speed}
-    runs = prepared(columns, Impacts(("v",), ("w",), 1.0))
+    runs = impacts("ball", columns, "v", "w")
     np.testing.assert_allclose([run.values[:, 0] for run in runs], np.stack([-speed, 0.7 * speed], axis=1))
 
 
@@ -59,7 +60,7 @@ def test_a_ball_comes_from_above_whatever_its_axis_and_with_speeds_alone(rng, si
 def test_the_first_cart_comes_from_behind(rng, way):
     speed = 1 + rng.random(COUNT)
     columns = {"a": way * speed, "b": 0 * speed, "c": way * 0.1 * speed, "d": way * 0.9 * speed}
-    runs = prepared(columns, Impacts(("a", "b"), ("c", "d"), 1.0))
+    runs = impacts("carts", columns, "ab", "cd")
     assert all(run.values[0, 0] > run.values[0, 1] for run in runs)
     assert runs[0].start["restitution"] == pytest.approx(0.8)
 
@@ -67,7 +68,7 @@ def test_the_first_cart_comes_from_behind(rng, way):
 def test_a_table_in_which_nothing_approaches_is_refused():
     columns = {"v": np.full(COUNT, np.nan), "w": np.ones(COUNT)}
     with pytest.raises(ValueError, match=r"table\.csv: columns 'v': nothing approaches in any row, expected impacts"):
-        prepared(columns, Impacts(("v",), ("w",), 1.0))
+        impacts("ball", columns, "v", "w")
 
 
 def written(folder, columns):

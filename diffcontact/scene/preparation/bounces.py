@@ -9,10 +9,9 @@ t^2 with one g; a hand, a shadow or another ball, tracked for some pictures inst
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar
 
 import numpy as np
 from numpy.polynomial import Polynomial
@@ -22,8 +21,7 @@ from numpy.typing import NDArray
 from diffcontact.identify.noise import roughness
 from diffcontact.scene.keys import Table
 from diffcontact.scene.kinds import ReadySystem
-from diffcontact.scene.measurements import Measurements
-from diffcontact.scene.preparation.run import RESTITUTION_STARTS, Preparation, PreparedRun
+from diffcontact.scene.preparation.run import PREPARATIONS, RESTITUTION_STARTS, Preparation, PreparedRun
 
 # A row repeats the one before if it moves by less than this of what both its neighbours move.
 _STILL = 0.2
@@ -370,123 +368,133 @@ _JUMP = 0.2
 _FEWEST = 4
 # Drag and perspective make the flights' gravities differ, but not by this factor.
 _UNLIKE = 1.6
+# Of a ball that was heard: steps of the simulation per flight, and the part of the last flight behind the last impact.
+_STEPS, _BEYOND = 8, 0.4
 _FLAGS = "false detections can be flagged in a column that [preparation] names as its outlier"
 
 
-@dataclass(frozen=True)
-class Bounces(Preparation):
+@PREPARATIONS.add(
+    "bounces",
+    column="the column of the ball's height in the picture",
+    unit='of that column, the system\'s by default: "px", or "mm" with data.scale',
+    axis='"down" (default) where the column grows downwards, as in a picture, or "up"',
+    repeated="column that is not 0 in rows that repeat a picture",
+    outlier="column that is not 0 in rows that are false detections",
+    blur="{ value, unit }: pictures nearer to a bounce are left out",
+)
+def bounces(table: Table, ready: ReadySystem) -> Preparation:
     """The vertical track of a ball from its release to the bounce after the last one that the system models.
 
     Rows that repeat a picture are left out and the others counted: times are then pictures times the spacing of the
-    rows (`film`), else those of the rows. False detections are left out, and so are pictures next to a bounce, in which
-    the ball is blurred or flattened. Bounces are where the velocity jumps from downwards to upwards; parabolas through
-    the flights between them give the starting values.
+    rows, else those of the rows. False detections are left out, and so are pictures next to a bounce, in which the
+    ball is blurred or flattened. Bounces are where the velocity jumps from downwards to upwards; parabolas through the
+    flights between them give the starting values.
     """
+    if "apexes" not in ready.given:
+        raise table.fail("kind", "'bounces' goes with the system 'bouncing ball'")
+    down = table.choice("axis", ("down", "up"), "down") == "down"
+    column, scale = table.text("column"), table.factor("unit", ready.length) * (1.0 if down else -1.0)
+    again, wrong = table.text("repeated", ""), table.text("outlier", "")
+    blur, count = table.quantity("blur", ready.time, 0.0, zero=True), _modelled(ready)
 
-    column: str
-    scale: float
-    bounces: int
-    repeat_flag: str
-    outlier_flag: str
-    blur: float
-
-    gives = ("apexes",)
-    suggests = ("q0", "u0", "restitution", "later_restitution", "gravity", "floor")
-    KEYS: ClassVar[Mapping[str, str]] = {
-        "column": "the column of the ball's height in the picture",
-        "unit": 'of that column, the system\'s by default: "px", or "mm" with data.scale',
-        "axis": '"down" (default) where the column grows downwards, as in a picture, or "up"',
-        "repeated": "column that is not 0 in rows that repeat a picture",
-        "outlier": "column that is not 0 in rows that are false detections",
-        "blur": "{ value, unit }: pictures nearer to a bounce are left out",
-    }
-
-    @classmethod
-    def from_table(cls, table: Table, ready: ReadySystem) -> Bounces:
-        """Read the scene's [preparation] table."""
-        table.expect("kind", *cls.KEYS)
-        if "apexes" not in ready.given:
-            raise table.fail("kind", "'bounces' goes with the system 'bouncing ball'")
-        sign = {"down": 1.0, "up": -1.0}[table.choice("axis", ("down", "up"), "down")]
-        return cls(
-            column=table.text("column"),
-            scale=sign * table.factor("unit", ready.length),
-            bounces=(ready.given["apexes"] or (0,))[0] + 1,
-            repeat_flag=table.text("repeated", ""),
-            outlier_flag=table.text("outlier", ""),
-            blur=table.quantity("blur", ready.time, 0.0, zero=True),
-        )
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return tuple(name for name in (self.column, self.repeat_flag, self.outlier_flag) if name)
-
-    @property
-    def channels(self) -> tuple[str, ...]:
-        return (self.column,)
-
-    @property
-    def down(self) -> bool:
-        return self.scale > 0
-
-    @property
-    def reversed(self) -> bool:
-        return self.scale < 0
-
-    @property
-    def description(self) -> str:
-        return (
-            f"from the release to bounce {self.bounces + 1}; repeated pictures and false detections are left out, and "
-            f"what is nearer than {self.blur:g} to a bounce; where pictures repeat time counts those that differ, "
-            "times the spacing of the rows"
-        )
-
-    def __call__(self, times: NDArray, measurements: Measurements) -> tuple[PreparedRun, ...]:
+    def runs(times: NDArray, columns: Mapping[str, NDArray]) -> Iterable[PreparedRun]:
+        flagged = [np.nan_to_num(columns[name]) != 0 if name else np.zeros(times.size, bool) for name in (again, wrong)]
         try:
-            return (self._prepared(times, measurements),)
+            return [_prepared(times, np.where(flagged[1], np.nan, scale * columns[column]), flagged[0], count, blur)]
         except ValueError as error:
-            raise ValueError(f"{measurements.path}: column {self.column!r}: {error}") from None
+            raise ValueError(f"column {column!r}: {error}") from None
 
-    def _prepared(self, times: NDArray, measurements: Measurements) -> PreparedRun:
-        def flagged(name):
-            return np.nan_to_num(measurements.columns[name]) != 0 if name else np.zeros(times.size, bool)
+    return Preparation(
+        runs=runs,
+        columns=tuple(filter(None, (column, again, wrong))),
+        channels=(column,),
+        description=f"from the release to bounce {count + 1}; repeated pictures and false detections are left out, and "
+        f"what is nearer than {blur:g} to a bounce; where pictures repeat time counts those that differ, times the "
+        "spacing of the rows",
+        suggests=("q0", "u0", "restitution", "later_restitution", "gravity", "floor"),
+        gives=("apexes",),
+        down=down,
+        reversed=not down,
+    )
 
-        y = np.where(flagged(self.outlier_flag), np.nan, self.scale * measurements.columns[self.column])
-        if not np.isfinite(y).any():
-            raise ValueError("no sample, expected a ball that bounces")
-        known = flagged(self.repeat_flag)
-        beat, false = _rhythm_and_flights(times, y, known)
-        y = np.where(false, np.nan, y)
-        y = np.where(followed(times, y), y, np.nan)
-        turns = _bounce_rows(np.where(known | repeated(y, slice(0, y.size)), np.nan, y))
-        if turns.size < self.bounces:
-            raise ValueError(f"{turns.size} bounces, expected at least {self.bounces}; {_FLAGS}")
-        rows = slice(_released(y[: turns[0]]), int(turns[self.bounces]) if turns.size > self.bounces else y.size)
-        again = rhythm(known | repeated(y, rows) | beat, rows)
-        require_every_row(times[rows], again[rows])
-        at = clock(times, again)
-        use = np.flatnonzero(~again)
-        use = use[(use >= rows.start) & (use < rows.stop)]
-        t, y = at[use] - at[use[0]], y[use]
-        parabolas = _flights(t, y, at[turns[: self.bounces]] - at[use[0]])
-        meet = [_meeting(a, b) for a, b in pairwise(parabolas)]
-        for bounce in meet:
-            y = np.where(np.abs(t - bounce) < self.blur, np.nan, y)
-        notes = {
-            "bounces": "at " + ", ".join(f"{bounce:.2f}" for bounce in meet),
-            "repeated pictures": str(int(again.sum())),
-            "samples": f"{int(np.isfinite(y).sum())} of {t.size}",
+
+@PREPARATIONS.add("sound")
+def sound(table: Table, ready: ReadySystem) -> Preparation:
+    """The times of a ball's impacts, as a microphone heard them.
+
+    The motion begins with the first impact that was heard, upwards from the floor; the time of the second one says how
+    fast the ball left. The time of each later impact is compared with the simulated one; no height is measured, so that
+    gravity has to be known.
+    """
+    if "apexes" not in ready.given or ready.length == "px":
+        raise table.fail("kind", "'sound' goes with the system 'bouncing ball' with length = 'm' and time = 's'")
+    count = _modelled(ready)
+
+    def runs(times: NDArray, columns: Mapping[str, NDArray]) -> Iterable[PreparedRun]:
+        del columns
+        if times.size < count + 2:
+            raise ValueError(f"{times.size} impacts, expected at least {count + 2}")
+        heard = times - times[0]
+        flown = np.diff(heard)
+        edges = np.append(heard, heard[-1] + _BEYOND * flown[-1])
+        grid = np.append(np.linspace(edges[:-1], edges[1:], _STEPS, endpoint=False, axis=1).ravel(), edges[-1])
+        ratios = np.clip(flown[1:] / flown[:-1], *RESTITUTION_STARTS)
+        start = {
+            "half_flight": flown[0] / 2,
+            "restitution": float(ratios[0] if count > 1 else ratios.mean()),
+            "later_restitution": ratios[1:count],
         }
-        if later := [f"{times[turn]:.4g}" for turn in turns[self.bounces :]]:
-            notes["left out"] = (
-                f"bounces near t = {', '.join(later)} of the recording, as system.bounces = {self.bounces}"
-            )
-        given = {
-            "apexes": np.array([_turning(p, a, b) for p, a, b in zip(parabolas[1:], meet, meet[1:], strict=False)])
-        }
-        return PreparedRun(
-            measurements.path, t, y[:, None], _start(parabolas, meet), given, notes, sha256=measurements.sha256
-        )
+        given = {"apexes": (heard[1:-1] + heard[2:])[: count - 1] / 2}
+        notes = {"impacts heard": str(times.size), "first flight": f"{flown[0]:.4g} s"}
+        return [PreparedRun(grid, np.full((grid.size, 1), np.nan), start, given, notes, impacts=heard[1:])]
+
+    return Preparation(
+        runs=runs,
+        columns=(),
+        channels=("height",),
+        description="times of impacts, from the first that was heard; the ball leaves the floor there",
+        suggests=("half_flight", "restitution", "later_restitution"),
+        gives=("apexes",),
+        hears=True,
+        reversed=True,
+    )
+
+
+def _modelled(ready: ReadySystem) -> int:
+    """How many bounces the system models with a restitution of their own."""
+    return (ready.given["apexes"] or (0,))[0] + 1
+
+
+def _prepared(times: NDArray, y: NDArray, known: NDArray, count: int, blur: float) -> PreparedRun:
+    """A run of heights y (n,), downwards, of which `known` (n,) repeat a picture."""
+    if not np.isfinite(y).any():
+        raise ValueError("no sample, expected a ball that bounces")
+    beat, false = _rhythm_and_flights(times, y, known)
+    y = np.where(false, np.nan, y)
+    y = np.where(followed(times, y), y, np.nan)
+    turns = _bounce_rows(np.where(known | repeated(y, slice(0, y.size)), np.nan, y))
+    if turns.size < count:
+        raise ValueError(f"{turns.size} bounces, expected at least {count}; {_FLAGS}")
+    rows = slice(_released(y[: turns[0]]), int(turns[count]) if turns.size > count else y.size)
+    again = rhythm(known | repeated(y, rows) | beat, rows)
+    require_every_row(times[rows], again[rows])
+    at = clock(times, again)
+    use = np.flatnonzero(~again)
+    use = use[(use >= rows.start) & (use < rows.stop)]
+    t, y = at[use] - at[use[0]], y[use]
+    parabolas = _flights(t, y, at[turns[:count]] - at[use[0]])
+    meet = [_meeting(a, b) for a, b in pairwise(parabolas)]
+    for bounce in meet:
+        y = np.where(np.abs(t - bounce) < blur, np.nan, y)
+    notes = {
+        "bounces": "at " + ", ".join(f"{bounce:.2f}" for bounce in meet),
+        "repeated pictures": str(int(again.sum())),
+        "samples": f"{int(np.isfinite(y).sum())} of {t.size}",
+    }
+    if later := ", ".join(f"{times[turn]:.4g}" for turn in turns[count:]):
+        notes["left out"] = f"bounces near t = {later} of the recording, as system.bounces = {count}"
+    apexes = [_turning(p, a, b) for p, a, b in zip(parabolas[1:], meet, meet[1:], strict=False)]
+    return PreparedRun(t, y[:, None], _start(parabolas, meet), {"apexes": np.array(apexes)}, notes)
 
 
 def _rhythm_and_flights(times: NDArray, y: NDArray, known: NDArray) -> tuple[NDArray, NDArray]:

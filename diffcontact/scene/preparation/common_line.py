@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from diffcontact.scene.keys import Table
 from diffcontact.scene.kinds import ReadySystem
-from diffcontact.scene.measurements import Measurements
-from diffcontact.scene.preparation.run import RESTITUTION_STARTS, Preparation, PreparedRun
+from diffcontact.scene.preparation.run import PREPARATIONS, RESTITUTION_STARTS, Preparation, PreparedRun
 
 # Two straight lines have four coefficients; below this there is nothing left to judge them by.
 FEWEST = 8
@@ -89,8 +87,15 @@ def _running_misfit(t: NDArray, y: NDArray) -> NDArray:
     return n * (yy - slope * ty)
 
 
-@dataclass(frozen=True)
-class CommonLine(Preparation):
+@PREPARATIONS.add(
+    "common line",
+    first="columns of the first marker, one to three",
+    second="columns of the second marker, as many",
+    unit='of all of them, the system\'s by default: "mm"',
+    exclude_contact="{ value, unit }: samples nearer to the impact are left out",
+    around_contact="{ value, unit }: samples farther from the impact are left out",
+)
+def common_line(table: Table, ready: ReadySystem) -> Preparation:
     """Two markers that move along one straight line: their positions along it.
 
     The line is the principal axis of all marker positions; s = d . p [m], with the unit vector d pointing from the
@@ -98,62 +103,24 @@ class CommonLine(Preparation):
     their coordinate. The impact is where two straight lines fit the distance s_2 - s_1 best (`knee`), which finds it
     whether the markers part again or stay together.
     """
+    first, second = table.names("first"), table.names("second")
+    if len(first) != len(second) or not 1 <= len(first) <= 3:
+        raise table.fail("second", f"{len(second)} columns, first has {len(first)}; expected one to three for each")
+    exclude = table.quantity("exclude_contact", ready.time, 0.0, zero=True)
+    around = table.quantity("around_contact", ready.time, default=np.inf)
+    if around <= exclude:
+        raise table.fail("around_contact", f"{around} {ready.time}, expected more than exclude_contact")
+    scale = table.factor("unit", ready.length)
+    left_out = f"; samples within {exclude:g} s of the impact are left out" if exclude else ""
+    left_out += f"; those more than {around:g} s from it, too" if np.isfinite(around) else ""
 
-    first: tuple[str, ...]
-    second: tuple[str, ...]
-    scale: float
-    exclude_contact: float
-    around_contact: float = np.inf
-
-    suggests = ("q0", "u0", "distance", "restitution")
-    channels = ("first marker", "second marker")
-    KEYS: ClassVar[Mapping[str, str]] = {
-        "first": "columns of the first marker, one to three",
-        "second": "columns of the second marker, as many",
-        "unit": 'of all of them, the system\'s by default: "mm"',
-        "exclude_contact": "{ value, unit }: samples nearer to the impact are left out",
-        "around_contact": "{ value, unit }: samples farther from the impact are left out",
-    }
-
-    @classmethod
-    def from_table(cls, table: Table, ready: ReadySystem) -> CommonLine:
-        """Read the scene's [preparation] table."""
-        table.expect("kind", *cls.KEYS)
-        first, second = table.names("first"), table.names("second")
-        if len(first) != len(second) or not 1 <= len(first) <= 3:
-            raise table.fail("second", f"{len(second)} columns, first has {len(first)}; expected one to three for each")
-        exclude = table.quantity("exclude_contact", ready.time, 0.0, zero=True)
-        around = table.quantity("around_contact", ready.time, default=np.inf)
-        if around <= exclude:
-            raise table.fail("around_contact", f"{around} {ready.time}, expected more than exclude_contact")
-        return cls(first, second, table.factor("unit", ready.length), exclude, around)
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return self.first + self.second
-
-    @property
-    def description(self) -> str:
-        left_out = (
-            f"; samples within {self.exclude_contact:g} s of the impact are left out" if self.exclude_contact else ""
-        )
-        if np.isfinite(self.around_contact):
-            left_out += f"; those more than {self.around_contact:g} s from it, too"
-        return (
-            f"both markers projected onto their common straight line, pointing from the first to the second{left_out}"
-        )
-
-    def __call__(self, times: NDArray, measurements: Measurements) -> tuple[PreparedRun, ...]:
-        points = np.stack(
-            [
-                np.stack([self.scale * measurements.columns[name] for name in marker], axis=-1)
-                for marker in (self.first, self.second)
-            ]
-        )
+    def runs(times: NDArray, columns: Mapping[str, NDArray]) -> Iterable[PreparedRun]:
+        markers = [np.stack([scale * columns[name] for name in marker], axis=-1) for marker in (first, second)]
+        points = np.stack(markers)
         seen = np.all(np.isfinite(points), axis=2)
         count = int(np.all(seen, axis=0).sum())
         if count < FEWEST:
-            raise ValueError(f"{measurements.path}: both markers are seen in {count} rows, expected at least {FEWEST}")
+            raise ValueError(f"both markers are seen in {count} rows, expected at least {FEWEST}")
         # Before either marker is seen and after both are lost there is nothing to simulate.
         rows = np.flatnonzero(np.any(seen, axis=0))
         inside = slice(rows[0], rows[-1] + 1)
@@ -162,26 +129,32 @@ class CommonLine(Preparation):
         direction = principal_axis(points[seen])
         direction = direction * np.sign(np.mean((points[1, both] - points[0, both]) @ direction))
         along = (points @ direction).T
-        try:
-            impact = knee(times[both], along[both, 1] - along[both, 0])
-            near = np.abs(times - impact.time) <= self.around_contact
-            times, along = times[near], along[near]
-            lines = [_straight_line(times, along[:, i], times < impact.time, times[0]) for i in (0, 1)]
-        except ValueError as error:
-            raise ValueError(f"{measurements.path}: {error}") from None
+        impact = knee(times[both], along[both, 1] - along[both, 0])
+        near = np.abs(times - impact.time) <= around
+        times, along = times[near], along[near]
+        lines = [_straight_line(times, along[:, i], times < impact.time, times[0]) for i in (0, 1)]
         start = {
             "q0": np.array([line[0] for line in lines]),
             "u0": np.array([line[1] for line in lines]),
             "distance": impact.value,
             "restitution": float(np.clip(-impact.slope_after / impact.slope_before, *RESTITUTION_STARTS)),
         }
-        values = np.where(np.abs(times - impact.time)[:, None] < self.exclude_contact, np.nan, along)
+        values = np.where(np.abs(times - impact.time)[:, None] < exclude, np.nan, along)
         notes = {
             "direction of the line": ", ".join(f"{x:.4f}" for x in direction),
             "impact": f"at {impact.time:.3f} s",
             "lost samples": f"{int(np.isnan(along[:, 0]).sum())} first, {int(np.isnan(along[:, 1]).sum())} second",
         }
-        return (PreparedRun(measurements.path, times, values, start, notes=notes, sha256=measurements.sha256),)
+        return [PreparedRun(times, values, start, notes=notes)]
+
+    return Preparation(
+        runs=runs,
+        columns=first + second,
+        channels=("first marker", "second marker"),
+        description="both markers projected onto their common straight line, pointing from the first to the second"
+        + left_out,
+        suggests=("q0", "u0", "distance", "restitution"),
+    )
 
 
 def principal_axis(points: NDArray) -> NDArray:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,10 +12,9 @@ from scipy.optimize import minimize_scalar
 
 from diffcontact.scene.keys import Table
 from diffcontact.scene.kinds import ReadySystem
-from diffcontact.scene.measurements import Measurements
 from diffcontact.scene.preparation.coordinates import followed
-from diffcontact.scene.preparation.run import Preparation, PreparedRun
-from diffcontact.systems.drawings import track
+from diffcontact.scene.preparation.run import PREPARATIONS, Preparation, PreparedRun
+from diffcontact.systems import drawings
 
 # Frequencies are tried this far either side of the highest peak of the spectrum, whose resolution is one per record.
 _REACH = 1.0
@@ -94,8 +93,14 @@ def _wave(phase: NDArray) -> NDArray:
 _FEWEST_SWINGS = 3
 
 
-@dataclass(frozen=True)
-class Track(Preparation):
+@PREPARATIONS.add(
+    "track",
+    along="the column of the horizontal position",
+    height="the column of the height, upwards",
+    unit='of both, the system\'s by default: "mm"',
+    steepest="slope up to which the track counts as flat (0.3); the run begins when it stays below",
+)
+def track(table: Table, ready: ReadySystem) -> Preparation:
     r"""A body in a curved track, followed in the vertical plane: its way along the track, where the track is flat.
 
     A parabola y = y_0 + a (x - x_0)^2 through all positions is the track; the coordinate is the length of the way::
@@ -105,133 +110,82 @@ class Track(Preparation):
     Along s the body is a harmonic oscillator under a constant normal reaction up to terms of second order in the slope
     dy/dx. So the run begins when the body has passed for the last time where the track is steeper than `steepest`.
     """
+    steepest = table.number("steepest", 0.3, above=0.0)
+    names, scale = (table.text("along"), table.text("height")), table.factor("unit", ready.length)
 
-    along: str
-    height: str
-    scale: float
-    steepest: float
-
-    suggests = ("q0", "u0", "rest", "angular_frequency")
-    channels = ("along the track",)
-    KEYS: ClassVar[Mapping[str, str]] = {
-        "along": "the column of the horizontal position",
-        "height": "the column of the height, upwards",
-        "unit": 'of both, the system\'s by default: "mm"',
-        "steepest": "slope up to which the track counts as flat (0.3); the run begins when it stays below",
-    }
-
-    @classmethod
-    def from_table(cls, table: Table, ready: ReadySystem) -> Track:
-        """Read the scene's [preparation] table."""
-        table.expect("kind", *cls.KEYS)
-        steepest = table.number("steepest", 0.3, above=0.0)
-        return cls(table.text("along"), table.text("height"), table.factor("unit", ready.length), steepest)
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return (self.along, self.height)
-
-    @property
-    def description(self) -> str:
-        return (
-            "length of the way along the parabola through all positions; begins when the body has passed for the last "
-            f"time where the track is steeper than {self.steepest:g}"
-        )
-
-    def __call__(self, times: NDArray, measurements: Measurements) -> tuple[PreparedRun, ...]:
-        x, y = (self.scale * measurements.columns[name] for name in self.columns)
+    def runs(times: NDArray, columns: Mapping[str, NDArray]) -> Iterable[PreparedRun]:
+        x, y = (scale * columns[name] for name in names)
         seen = np.isfinite(x) & np.isfinite(y)
         if seen.sum() < 8:
-            raise ValueError(f"{measurements.path}: {seen.sum()} positions in the track, expected at least 8")
+            raise ValueError(f"{seen.sum()} positions in the track, expected at least 8")
         _, b, a = np.polynomial.Polynomial.fit(x[seen], y[seen], 2).convert().coef
         if not a > 0:
-            raise ValueError(
-                f"{measurements.path}: height {self.height!r} bends by {a:.3g}, expected a track that opens"
-            )
+            raise ValueError(f"height {names[1]!r} bends by {a:.3g}, expected a track that opens")
         X = x + b / (2 * a)
-        steep = np.abs(2 * a * X) > self.steepest
+        steep = np.abs(2 * a * X) > steepest
         # Two in a row: one may be a false reading.
         last = np.flatnonzero(steep[:-1] & steep[1:])
         begin = int(last[-1]) + 2 if last.size else 0
         s = X * np.sqrt(1 + 4 * a**2 * X**2) / 2 + np.arcsinh(2 * a * X) / (4 * a)
         times, s = times[begin:], np.where(seen, s, np.nan)[begin:]
-        omega = _frequency(times, s, f"{measurements.path}, where the track is flatter than {self.steepest:g}")
-        start = _oscillator(times, s, omega)
+        omega = _frequency(times, s, f"where the track is flatter than {steepest:g}")
         notes = {
             "curvature of the track": f"{2 * a:.4g} per length at its lowest point",
             "first sample": f"at {times[0]:.6g}, {begin} before it left out",
         }
-        picture = track(float(a), float(np.nanmax(np.abs(s))))
-        digest = measurements.sha256
-        return (PreparedRun(measurements.path, times, s[:, None], start, notes=notes, sha256=digest, draw=picture),)
+        picture = drawings.track(float(a), float(np.nanmax(np.abs(s))))
+        return [PreparedRun(times, s[:, None], _oscillator(times, s, omega), notes=notes, draw=picture)]
+
+    return Preparation(
+        runs=runs,
+        columns=names,
+        channels=("along the track",),
+        description="length of the way along the parabola through all positions; begins when the body has passed for "
+        f"the last time where the track is steeper than {steepest:g}",
+        suggests=("q0", "u0", "rest", "angular_frequency"),
+    )
 
 
-@dataclass(frozen=True)
-class Oscillation(Preparation):
+@PREPARATIONS.add(
+    "oscillation",
+    column="the column that oscillates",
+    unit='of it, the system\'s by default: "mm"',
+    periods="the record is cut into runs of so many periods (10); inf: one run",
+)
+def oscillation(table: Table, ready: ReadySystem) -> Preparation:
     """One column that oscillates, cut into stretches that are runs of their own.
 
     An oscillator that is not quite linear changes its frequency as it dies away, and no linear one stays in step with
     it over a hundred periods. Over ten it does; what differs between the stretches then shows in the error bars, which
     compare runs, rather than in residuals that no noise explains.
     """
+    periods = table.number("periods", 10.0)
+    if periods < _FEWEST_SWINGS / 2:
+        raise table.fail("periods", f"{periods}, expected at least {_FEWEST_SWINGS / 2}")
+    column, scale = table.text("column"), table.factor("unit", ready.length)
 
-    column: str
-    scale: float
-    periods: float
-    turns: bool = False
-
-    suggests = ("q0", "u0", "rest", "angular_frequency")
-    KEYS: ClassVar[Mapping[str, str]] = {
-        "column": "the column that oscillates",
-        "unit": 'of it, the system\'s by default: "mm"',
-        "periods": "the record is cut into runs of so many periods (10); inf: one run",
-    }
-
-    @classmethod
-    def from_table(cls, table: Table, ready: ReadySystem) -> Oscillation:
-        """Read the scene's [preparation] table."""
-        table.expect("kind", *cls.KEYS)
-        periods = table.number("periods", 10.0)
-        if periods < _FEWEST_SWINGS / 2:
-            raise table.fail("periods", f"{periods}, expected at least {_FEWEST_SWINGS / 2}")
-        return cls(table.text("column"), table.factor("unit", ready.length), periods, ready.length == "rad")
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return (self.column,)
-
-    @property
-    def channels(self) -> tuple[str, ...]:
-        return (self.column,)
-
-    @property
-    def description(self) -> str:
-        return f"each file cut into stretches of {self.periods:g} periods or a little more, each a run of its own"
-
-    def __call__(self, times: NDArray, measurements: Measurements) -> tuple[PreparedRun, ...]:
-        y = self.scale * measurements.columns[self.column]
-        y = followed(y) if self.turns else y
+    def runs(times: NDArray, columns: Mapping[str, NDArray]) -> Iterable[PreparedRun]:
+        y = scale * columns[column]
+        y = followed(y) if ready.length == "rad" else y
         seen = np.flatnonzero(np.isfinite(y))
-        where = f"{measurements.path}: column {self.column!r}"
         if seen.size == 0:
-            raise ValueError(f"{where} is empty, expected an oscillation")
+            raise ValueError(f"column {column!r} is empty, expected an oscillation")
         times, y = times[seen[0] : seen[-1] + 1], y[seen[0] : seen[-1] + 1]
-        omega = _frequency(times, y, where)
-        count = max(1, int(omega * (times[-1] - times[0]) / (2 * np.pi * self.periods)))
+        omega = _frequency(times, y, f"column {column!r}")
+        count = max(1, int(omega * (times[-1] - times[0]) / (2 * np.pi * periods)))
         edges = np.searchsorted(times, np.linspace(times[0], times[-1], count + 1)[1:-1])
-        stretches = zip(np.split(times, edges), np.split(y, edges), strict=True)
-        return tuple(
-            PreparedRun(
-                measurements.path,
-                t,
-                values[:, None],
-                _oscillator(t, values, omega),
-                notes={"stretch": f"{i + 1} of {count}"},
-                sha256=measurements.sha256,
-                part=f"stretch {i + 1} of {count}" if count > 1 else "",
-            )
-            for i, (t, values) in enumerate(stretches)
-        )
+        for i, (t, values) in enumerate(zip(np.split(times, edges), np.split(y, edges), strict=True), 1):
+            stretch, start = f"{i} of {count}", _oscillator(t, values, omega)
+            part = f"stretch {stretch}" if count > 1 else ""
+            yield PreparedRun(t, values[:, None], start, notes={"stretch": stretch}, part=part)
+
+    return Preparation(
+        runs=runs,
+        columns=(column,),
+        channels=(column,),
+        description=f"each file cut into stretches of {periods:g} periods or a little more, each a run of its own",
+        suggests=("q0", "u0", "rest", "angular_frequency"),
+    )
 
 
 def _frequency(times: NDArray, values: NDArray, where: str) -> float:

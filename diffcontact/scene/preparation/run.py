@@ -1,19 +1,23 @@
-"""What a preparation makes of a file: the observed channels of a system, and starting values that the data suggest."""
+"""The preparation of a file: from its columns to runs with observed channels and starting values."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from numpy.typing import NDArray
 
 from diffcontact.drawing import Draw
 from diffcontact.host.messages import printable
+from diffcontact.scene.keys import Kinds
 from diffcontact.scene.measurements import Measurements
 
 # Not 0: there bodies rest on each other, and a fit that starts there sees no effect of e.
 RESTITUTION_STARTS = (0.05, 0.95)
+
+# Kind -> (the [preparation] table, the `ReadySystem`) -> `Preparation`.
+PREPARATIONS = Kinds("how columns become coordinates")
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,28 +25,28 @@ class PreparedRun:
     """One run as the fit sees it; lengths and times in the system's units, SI; px and frames for films.
 
     Attributes:
-        path: of the file it came from.
         times: (n,).
-        values: (n, k) what was measured of the k coordinates, NaN where missing.
+        values: (n, k) measured values of the k channels, NaN where missing.
         start: name -> starting value that the data suggest.
-        given: name -> what the system takes from the measurements as it is, a measured force for instance.
-        notes: what the preparation found, for the report: name -> text.
-        sha256: of the file.
+        given: name -> value that the system takes from the measurements as it is, such as a measured force.
+        notes: findings of the preparation for the report: name -> text.
         part: which part of the file it is; empty: all of it.
         impacts: times at which impacts were heard, or None.
         draw: how this run looks, in place of the system's own picture, or None.
+        path: of the file it came from.
+        sha256: of the file.
     """
 
-    path: str
     times: NDArray
     values: NDArray
     start: Mapping[str, Any]
     given: Mapping[str, NDArray] = field(default_factory=dict)
     notes: Mapping[str, str] = field(default_factory=dict)
-    sha256: str = ""
     part: str = ""
     impacts: NDArray | None = None
     draw: Draw | None = None
+    path: str = ""
+    sha256: str = ""
 
     @property
     def label(self) -> str:
@@ -50,17 +54,17 @@ class PreparedRun:
         return printable(f"{self.path}, {self.part}" if self.part else self.path)
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Preparation:
-    """What every preparation offers; `from_table(table, ready)` reads it from a scene.
-
-    The fields of each are what its `KEYS` describe, in the system's units; `scale` is from the columns' unit to that.
+    """How the columns of a file become runs of a system; functions in `PREPARATIONS` read it from a scene.
 
     Attributes:
-        suggests: names of the starting values that it finds.
-        gives: names of what the system takes from the measurements as it is.
-        description: what it does, for the report.
+        runs: (times (n,) in the system's unit, name -> (n,) column) -> runs, without path and hash.
         columns: names of the columns it needs.
         channels: one label per observed coordinate.
+        description: of what it does, for the report.
+        suggests: names of the starting values that it finds.
+        gives: names of the values that the system takes from the measurements as they are.
         angles: how many of the channels, the last ones, are angles.
         angle_noise: one standard deviation of a measured angle [rad].
         hears: whether times of impacts are measured, so that the scene's noise is one of times.
@@ -68,21 +72,30 @@ class Preparation:
         reversed: whether they grow the other way than the system's coordinates: heights, where these go down.
     """
 
-    suggests: Any = ("q0", "u0")
-    gives: Any = ()
-    description: Any = ""
-    columns: Any
-    channels: Any
-    angles: Any = 0
-    angle_noise: Any = 0.0
-    hears = False
-    down: Any = False
-    reversed: Any = False
+    runs: Callable[[NDArray, Mapping[str, NDArray]], Iterable[PreparedRun]]
+    columns: tuple[str, ...]
+    channels: tuple[str, ...]
+    description: str
+    suggests: tuple[str, ...] = ("q0", "u0")
+    gives: tuple[str, ...] = ()
+    angles: int = 0
+    angle_noise: float = 0.0
+    hears: bool = False
+    down: bool = False
+    reversed: bool = False
 
     def __call__(self, times: NDArray, measurements: Measurements) -> tuple[PreparedRun, ...]:
-        """Prepare one file; times (n,) in the system's unit. A file may hold several runs.
+        """Prepare one file, which may hold several runs.
+
+        Args:
+            times: (n,) in the system's unit.
+            measurements: the columns.
 
         Raises:
             ValueError: one line that names the file, and what was expected of its columns.
         """
-        raise NotImplementedError
+        try:
+            found = tuple(self.runs(times, measurements.columns))
+        except ValueError as error:
+            raise ValueError(f"{measurements.path}: {error}") from None
+        return tuple(replace(run, path=measurements.path, sha256=measurements.sha256) for run in found)

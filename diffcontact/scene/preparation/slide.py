@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
 from diffcontact.scene.keys import Table
 from diffcontact.scene.kinds import ReadySystem
-from diffcontact.scene.measurements import Measurements
 from diffcontact.scene.preparation.common_line import principal_axis
-from diffcontact.scene.preparation.run import Preparation, PreparedRun
+from diffcontact.scene.preparation.run import PREPARATIONS, Preparation, PreparedRun
 
 # Samples of a slide, at least, and of the lines that give its speed.
 _FEWEST, _LINE = 10, 5
@@ -25,50 +22,40 @@ _SLOWED = 0.6
 _OFF = 0.03
 
 
-@dataclass(frozen=True)
-class Slide(Preparation):
+@PREPARATIONS.add(
+    "slide",
+    columns="of the block's position, one to three",
+    unit='of all of them, the system\'s by default: "mm"',
+)
+def slide(table: Table, ready: ReadySystem) -> Preparation:
     """A block on a plane that nothing drives any more: its way along a straight line.
 
     The line is the principal axis of all positions, in the direction in which the block moves. The run begins where it
     is fastest, as what pushed it lets go, and ends when it moves again after it came to rest, or with the recording.
     The parabola through its way gives position, velocity and deceleration at the beginning.
     """
+    names, scale = table.names("columns"), table.factor("unit", ready.length)
+    if len(names) > 3:
+        raise table.fail("columns", f"{len(names)} columns, expected one to three")
 
-    columns: tuple[str, ...]
-    scale: float
-
-    suggests = ("q0", "u0", "deceleration")
-    description = "the way along a straight line, from where the block is fastest"
-    KEYS: ClassVar[Mapping[str, str]] = {
-        "columns": "of the block's position, one to three",
-        "unit": 'of all of them, the system\'s by default: "mm"',
-    }
-
-    @classmethod
-    def from_table(cls, table: Table, ready: ReadySystem) -> Slide:
-        """Read the scene's [preparation] table."""
-        table.expect("kind", *cls.KEYS)
-        names = table.names("columns")
-        if len(names) > 3:
-            raise table.fail("columns", f"{len(names)} columns, expected one to three")
-        return cls(names, table.factor("unit", ready.length))
-
-    @property
-    def channels(self) -> tuple[str, ...]:
-        return (self.columns[0] if len(self.columns) == 1 else "along the way",)
-
-    def __call__(self, times: NDArray, measurements: Measurements) -> tuple[PreparedRun, ...]:
-        points = np.stack([self.scale * measurements.columns[name] for name in self.columns], axis=-1)
+    def runs(times: NDArray, columns: Mapping[str, NDArray]) -> Iterable[PreparedRun]:
+        points = np.stack([scale * columns[name] for name in names], axis=-1)
         try:
             rows, way, parabola = _slide(times, points)
         except ValueError as error:
-            names = ", ".join(map(repr, self.columns))
-            raise ValueError(f"{measurements.path}: columns {names}: {error}") from None
+            raise ValueError(f"columns {', '.join(map(repr, names))}: {error}") from None
         times = times[rows]
         start = {"q0": parabola[:1], "u0": parabola[1:2], "deceleration": -2 * float(parabola[2])}
         notes = {"slide": f"begins at {times[0]:.6g}; {times.size} of {points.shape[0]} samples are used"}
-        digest = measurements.sha256
-        return (PreparedRun(measurements.path, times, way[rows, None], start, notes=notes, sha256=digest),)
+        return [PreparedRun(times, way[rows, None], start, notes=notes)]
+
+    return Preparation(
+        runs=runs,
+        columns=names,
+        channels=(names[0] if len(names) == 1 else "along the way",),
+        description="the way along a straight line, from where the block is fastest",
+        suggests=("q0", "u0", "deceleration"),
+    )
 
 
 def _slide(times: NDArray, points: NDArray) -> tuple[slice, NDArray, NDArray]:
