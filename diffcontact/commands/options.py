@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from diffcontact.drawing import Draw
 from diffcontact.host.messages import shown
 from diffcontact.scene.document import Scene
-from diffcontact.scene.reading import FROM_DATA
+from diffcontact.scene.measurements import FROM_DATA
 from diffcontact.scene.study import read_study, require_possible
 from diffcontact.scene.ties import followed
 from diffcontact.scene.units import number, whole

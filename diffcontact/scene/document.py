@@ -3,7 +3,7 @@
 [system]         kind and options of a ready-made system           -> diffcontact.scene.kinds
                  drive: the column that drives it
 [data]           files, noise, scale                               -> diffcontact.scene.parameters
-                 times, window, decimal, missing, ...              -> diffcontact.scene.reading
+                 times, window, decimal, missing, ...              -> diffcontact.scene.measurements
 [preparation]    from columns to the system's coordinates          -> diffcontact.scene.preparation
 [parameters.x]   value, unit, bounds, free, per_run, prior         -> diffcontact.scene.parameters
 [ties]           parameters that follow from others                -> diffcontact.scene.ties
@@ -30,11 +30,10 @@ from diffcontact.identify.problem.loss import LOSSES, ROBUST
 from diffcontact.identify.search.search import SHOOTING
 from diffcontact.scene.keys import Table, gathered
 from diffcontact.scene.kinds import KINDS, Quantity, ReadySystem
-from diffcontact.scene.measurements import Measurements, read_measurements
+from diffcontact.scene.measurements import KEYS as READING_KEYS
+from diffcontact.scene.measurements import Measurements, Reading, rate_of, read_measurements
 from diffcontact.scene.parameters import UNIT, Parameter, Scaled, read_parameters, read_scale, require_pixels
 from diffcontact.scene.preparation import PREPARATIONS, Preparation, PreparedRun
-from diffcontact.scene.reading import KEYS as READING_KEYS
-from diffcontact.scene.reading import Reading, rate_of
 from diffcontact.scene.ties import Tie, read_ties, wholly_tied
 from diffcontact.scene.units import SIZES, Unit
 

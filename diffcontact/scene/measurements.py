@@ -1,207 +1,181 @@
-"""Measured columns from a recording in which every row is right, and the times of its rows.
-
-Times are as they stand, equally spaced at a rate, or on a straight line over the rows or over the frames of a film.
-"""
+"""A recording as numbers: what a scene's [data] table says of it, and its columns, in which every row is right."""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
 import re
-from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from diffcontact.host.files import read_bytes, read_text
 from diffcontact.host.messages import did_you_mean, shown
-from diffcontact.scene.reading import FROM_DATA, Reading
+from diffcontact.scene.clock import backwards, frame_clock, increasing, straight_clock, summed
+from diffcontact.scene.keys import Table
 from diffcontact.scene.recordings import Sheet, recognised
 from diffcontact.scene.recordings.sheet import rows_of
 from diffcontact.scene.units import LARGEST, SMALLEST, has_decimal_comma, is_number, moment, number
 
-# How far a row may be from the line, besides the rounding of its time, in spacings: half of one is a lost row.
-_JITTER = 0.2
-# Where frames are missing a row may be late by as much, most rows are not.
-_LATE = 0.1
-# A record that has lost more frames than it has rows, and this many, is none of one film.
-_FRAMES = 100
-# The length of a frame is looked for in so many rows.
-_PART = 300
+KEYS = {
+    "time": "the column of the times; without it rows are counted, as frames",
+    "time_unit": 'of that column, the system\'s by default: "s", "ms", "frame"',
+    "spacing": "true: that column holds the time since the row before, dt, and is summed (false)",
+    "rate": 'rows, or frames, per second; or "from data" where times were rounded and follow a line over the rows',
+    "lost_frames": "true: times were rounded or late, and frames in which nothing was found have no row (false)",
+    "untimed": '"leave out": rows whose time is missing or does not increase',
+    "window": "[from, to] in time_unit: only this part of a record",
+    "every": "10: every tenth row of a record that is too long (1); of what drives the system all rows count",
+    "encoding": 'of the text: "UTF-8" (default), "UTF-16" or "Latin-1"',
+    "delimiter": 'between fields, one character (",")',
+    "decimal": 'within numbers: "." (default) or ","',
+    "skip": "lines before the header, or [before it, after it]",
+    "names": "of the columns, of a file without a header",
+    "missing": 'what stands for a lost sample: "-"; "0 0 0" for columns of the preparation that hold it together',
+    "likelihood": "samples of which a tracker was less sure are lost (0.6)",
+}
+FROM_DATA, LEAVE_OUT = "from data", "leave out"
+# Of the keys above, those that say how the column of the times is read.
+_OF_TIME = ("spacing", "lost_frames", "untimed")
+_MOST_SKIPPED = 10**4
 
 
-def straight_clock(times: NDArray) -> NDArray:
-    """(n,) times on the straight line over the row number that fits best, for times that were rounded.
+@dataclass(frozen=True)
+class Reading:
+    """How recordings are read.
 
-    Args:
-        times: (n,) as they were written, NaN where one is missing.
+    Fields are as `KEYS` describes them, but for these.
 
-    Returns:
-        (n,) equally spaced times.
-
-    Raises:
-        ValueError: fewer than three times; a row further from the line than the rounding of the times explains: rows
-            are lost there, or the rate changes. Its message begins with the number of the row.
-
-    Example:
-        >>> straight_clock(np.array([0.0, 0.0, 0.01, 0.01, 0.02, 0.02, 0.03])).round(3).tolist()
-        [-0.002, 0.003, 0.008, 0.013, 0.018, 0.023, 0.028]
+    Attributes:
+        time: "" counts rows.
+        time_factor: from `time_unit` to the system's; `rate` and `window` are in the latter.
+        delimiter, decimal, skip, names: None where the scene does not say: a recording whose writer is known by its
+            header is read as that writes it, any other as CSV with a header.
+        missing: texts for a lost sample, and groups of numbers that stand for one together.
     """
-    rows = np.arange(times.size)
-    seen = np.isfinite(times)
-    if seen.sum() < 3:
-        raise ValueError(f"0: {int(seen.sum())} times, expected at least 3 for a straight line")
-    first, spacing = np.polynomial.polynomial.polyfit(rows[seen], times[seen], 1)
-    line = first + spacing * rows
-    off = np.where(seen, np.abs(times - line), 0.0)
-    worst = int(np.argmax(off))
-    if not spacing > 0 or off[worst] > 0.75 * resolution(times[seen]) + _JITTER * spacing:
-        raise ValueError(
-            f"{worst}: {times[worst]:.9g} is {off[worst]:.3g} off the straight line through all times, whose spacing "
-            f"is {spacing:.6g}; expected rows that are equally spaced"
+
+    time: str = ""
+    time_unit: str = "s"
+    time_factor: float = 1.0
+    spacing: bool = False
+    rate: float | str | None = None
+    lost_frames: bool = False
+    leave_out: bool = False
+    window: tuple[float, float] | None = None
+    every: int = 1
+    encoding: str = "UTF-8"
+    delimiter: str | None = None
+    decimal: str | None = None
+    skip: tuple[int, int] | None = None
+    names: tuple[str, ...] | None = None
+    missing: tuple[tuple[str, ...], ...] = ()
+    likelihood: float | None = None
+
+    @classmethod
+    def from_table(cls, data: Table, time: str) -> Reading:
+        """Read the scene's [data] table.
+
+        Args:
+            data: the table.
+            time: the system's unit of time.
+
+        Raises:
+            ValueError: one line that names the key.
+        """
+        column = data.text("time", "")
+        if "time" in data and not column:
+            raise data.fail("time", "'', expected the name of a column, or none for rows that count frames")
+        unit = data.text("time_unit", time if column else "frame")
+        if not column and unit != "frame":
+            raise data.fail("time_unit", f"{shown(unit)} without data.time, expected a column of times")
+        factor, rate = data.factor("time_unit", time, unit), _rate(data, column)
+        for key in _OF_TIME:
+            if key in data and not column:
+                raise data.fail(key, "without data.time, expected the column of the times with it")
+        lost_frames = data.flag("lost_frames", False)
+        if lost_frames and rate == FROM_DATA:
+            raise data.fail("lost_frames", f"with data.rate = {FROM_DATA!r}, expected frames a second, or no rate")
+        window = data.numbers("window") if "window" in data else None
+        if window is not None and (window.shape != (2,) or not window[0] < window[1]):
+            raise data.fail("window", f"{shown(window.tolist())}, expected [from, to] in data.time_unit, from below to")
+        likelihood = data.number("likelihood") if "likelihood" in data else None
+        if likelihood is not None and not 0 <= likelihood <= 1:
+            raise data.fail("likelihood", f"{likelihood}, expected from 0 to 1")
+        return cls(
+            time=column,
+            time_unit=unit,
+            time_factor=factor,
+            spacing=data.flag("spacing", False),
+            # The duration of a frame says the unit already.
+            rate=None if unit == "frame" and rate != FROM_DATA else rate,
+            lost_frames=lost_frames,
+            leave_out="untimed" in data and data.choice("untimed", (LEAVE_OUT,)) == LEAVE_OUT,
+            window=None if window is None else (float(window[0] * factor), float(window[1] * factor)),
+            every=data.integer("every", 1, least=1),
+            encoding=data.choice("encoding", ("UTF-8", "UTF-16", "Latin-1"), "UTF-8"),
+            **_layout(data),
+            names=data.names("names") if "names" in data else None,
+            missing=_missing(data),
+            likelihood=likelihood,
         )
-    return line
 
 
-def frame_clock(times: NDArray, spacing: float | None = None) -> NDArray:
-    """(n,) times on a straight line over the frames, of a film of which some frames have no row.
-
-    Which frame a row is of follows from its time: numbers that increase, as near to the times as they can be (the sum
-    of the distances is smallest), so that a time that was written late moves no row.
-
-    Args:
-        times: (n,) as they were written, not decreasing.
-        spacing: how long a frame is, or None: as the times say.
-
-    Raises:
-        ValueError: fewer than three times; times that follow no line over any frames. Its message begins with the
-            number of the row.
-
-    Example:
-        The fourth row is late, two frames are lost after it.
-
-        >>> frame_clock(np.array([0.0, 0.007, 0.014, 0.024, 0.042, 0.049, 0.056])).round(4).tolist()
-        [0.0006, 0.0076, 0.0145, 0.0215, 0.0423, 0.0493, 0.0562]
-    """
-    if np.isfinite(times).sum() < 3 or not np.all(np.isfinite(times)):
-        raise ValueError(f"{int(np.argmin(np.isfinite(times)))}: expected at least 3 times, and none that is missing")
-    if spacing is None:
-        step = float(np.median(np.diff(times)))
-        if not step > 0:
-            raise ValueError("0: expected times that increase")
-        # Times that were rounded say only roughly how long a frame is: the best of many lengths is refined.
-        part = times[:_PART]
-        starts = [_on_frames(part, long, rounds=1) for long in step * np.linspace(0.95, 1.05, 61)]
-        line, _ = min(starts, key=lambda start: np.sum(np.abs(part - _line_at(*start))))
-        (spacing, first), frames = _on_frames(times, float(line[0]))
-    else:
-        (spacing, first), frames = _on_frames(times, spacing, known=True)
-    off = np.abs(times - first - spacing * frames)
-    worst = int(np.argmax(off))
-    if np.median(off) > 0.5 * resolution(times) + _LATE * spacing:
-        raise ValueError(
-            f"{worst}: half of the times are more than {np.median(off):.3g} off the straight line over frames of "
-            f"{spacing:.6g}; expected frames that are equally spaced, some of them without a row"
-        )
-    return first + spacing * frames
+def rate_of(data: Table) -> float | None:
+    """The number of rows per second that a [data] table states, or None."""
+    if not isinstance(data.data.get("rate"), int | float):
+        return None
+    rate = data.number("rate")
+    if not rate > 0:
+        raise data.fail("rate", f"{rate}, expected rows per second, above 0")
+    return rate
 
 
-def _line_at(line: tuple[float, float], frames: NDArray) -> NDArray:
-    """Times of frames on a line (spacing, first)."""
-    return line[1] + line[0] * frames
+def _rate(data: Table, column: str) -> float | str | None:
+    if data.data.get("rate") == FROM_DATA:
+        if not column:
+            raise data.fail("rate", f"{FROM_DATA!r} without data.time, expected a number of rows per second")
+        return FROM_DATA
+    rate = rate_of(data)
+    if rate is None and "rate" in data:
+        raise data.fail("rate", f"{shown(data.data['rate'])}, expected rows per second or {FROM_DATA!r}")
+    return rate
 
 
-def _on_frames(
-    times: NDArray, spacing: float, rounds: int = 20, known: bool = False
-) -> tuple[tuple[float, float], NDArray]:
-    """The line (spacing, first) over the frames, and these (n,): in turn the nearest frames, and the line over them."""
-    rows, line, frames = np.arange(times.size), (spacing, float(times[0])), np.zeros(0)
-    for _ in range(rounds):
-        nearest = rows + _lost_frames((times - line[1]) / line[0] - rows)
-        if known:
-            line = spacing, float(np.median(times - spacing * nearest))
-        else:
-            slope, first = np.polyfit(nearest, times, 1)
-            line = float(slope), float(first)
-        if np.array_equal(nearest, frames):
-            break
-        frames = nearest
-    return line, frames
+def _layout(data: Table) -> dict[str, Any]:
+    delimiter = data.text("delimiter") if "delimiter" in data else None
+    if delimiter is not None and (len(delimiter) != 1 or delimiter in '\r\n\0"'):
+        raise data.fail("delimiter", f"{shown(delimiter)}, expected one character, no quote and no end of a line")
+    decimal = data.choice("decimal", (".", ",")) if "decimal" in data else None
+    if decimal == delimiter == ",":
+        raise data.fail("decimal", "',' between the fields too, expected another data.delimiter, ';' or '\\t'")
+    written = data.data.get("skip")
+    skip = written if isinstance(written, list) else [written, 0]
+    whole = all(isinstance(n, int) and not isinstance(n, bool) and 0 <= n <= _MOST_SKIPPED for n in skip)
+    if "skip" in data and (len(skip) != 2 or not whole):
+        expected = "expected a number of lines before the header, or [before it, after it]"
+        raise data.fail("skip", f"{shown(written)}, {expected}")
+    return {"delimiter": delimiter, "decimal": decimal, "skip": tuple(skip) if "skip" in data else None}
 
 
-def _lost_frames(late: NDArray) -> NDArray:
-    """(n,) whole numbers from 0 that do not decrease and whose distances to these have the smallest sum."""
-    numbers = np.arange(min(max(int(np.ceil(late.max())), 0), late.size + _FRAMES) + 1)
-    cost = np.abs(late[:, None] - numbers[None])
-    before, chosen = np.zeros(numbers.size), np.zeros(cost.shape, int)
-    for i, row in enumerate(cost):
-        least = np.minimum.accumulate(before)
-        chosen[i] = np.maximum.accumulate(np.where(before == least, numbers, 0))
-        before = row + least
-    lost = np.zeros(late.size, int)
-    last = int(np.argmin(before))
-    for i in range(late.size - 1, -1, -1):
-        lost[i], last = last, chosen[i, last]
-    return lost
-
-
-def resolution(times: NDArray) -> float:
-    """The last digit with which finite times were written, at least 1e-9.
-
-    Example:
-        >>> resolution(np.array([0.25, 0.5, 1.0]))
-        0.01
-    """
-    for digits in range(10):
-        # Rounding of a float64, and of its product with a unit.
-        if np.all(np.abs(times - np.round(times, digits)) <= 1e-12 + 1e-12 * np.abs(times)):
-            return 10.0**-digits
-    return 1e-9
-
-
-def summed(spacings: NDArray) -> NDArray:
-    """(n,) times from those that passed since the row before, NaN where one is missing but in the first row.
-
-    Example:
-        >>> summed(np.array([np.nan, 0.5, 0.25])).tolist()
-        [0.0, 0.5, 0.75]
-    """
-    return np.concatenate([[0.0], np.cumsum(spacings[1:])])
-
-
-def backwards(times: NDArray) -> bool:
-    """Whether times fall from most rows to the next: a table whose last moment stands first.
-
-    Example:
-        >>> backwards(np.array([0.3, 0.2, np.nan, 0.1])), backwards(np.array([0.0, 0.2, 0.1, 0.3]))
-        (True, False)
-    """
-    seen = times[np.isfinite(times)]
-    return seen.size > 2 and bool(np.mean(np.diff(seen) < 0) > 0.5)
-
-
-def increasing(times: NDArray) -> NDArray:
-    """(n,) True where a time is there and later than all before it.
-
-    Example:
-        >>> increasing(np.array([0.0, 1.0, 1.0, np.nan, 0.5, 2.0])).tolist()
-        [True, True, False, False, False, True]
-    """
-    latest = np.fmax.accumulate(np.concatenate([[-np.inf], times]))[:-1]
-    return times > latest
+def _missing(data: Table) -> tuple[tuple[str, ...], ...]:
+    written, groups = data.data.get("missing", ()), []
+    for entry in [written] if isinstance(written, str) else data.names("missing") if "missing" in data else ():
+        words = tuple(entry.split())
+        if not words:
+            raise data.fail("missing", f"{shown(entry)}, expected a text; an empty field is lost in any case")
+        groups.append(words if all(map(is_number, words)) else (entry.strip(),))
+    return tuple(groups)
 
 
 _ENDS = re.compile(r"\r\n|\r|\n")
-# A header is looked for in so many lines, to tell how many stand before it.
+# The line with the header is looked for among so many.
 _HEADER = 100
 # Below it DeepLabCut itself takes a point as not seen.
 _LIKELIHOOD = 0.6
-# Fewer rows are read field by field at once.
-_MANY = 5000
 # From this part of the rows on, and so many, times that do not increase are the rule, not slips.
 _RULE, _SEVERAL = 0.02, 3
 
@@ -216,7 +190,7 @@ class Measurements:
         sha256: of the file's bytes.
         times: (n,) of the rows, in the system's unit.
         entire: name -> times and numbers (m,) of a column that is known where it has a number, also between the rows.
-        understood: what the header says, in words; "" for a CSV.
+        understood: the statements of the header, in words; "" for a CSV.
     """
 
     path: str
@@ -280,7 +254,9 @@ def read_measurements(
                 f"{times[0] / reading.time_factor:.6g} to {times[-1] / reading.time_factor:.6g}"
             )
         keep, times = keep[inside], times[inside]
-    whole = {name: _numbers(times, table[name][keep]) for name in entire}
+    whole = {
+        name: (times[seen], table[name][keep][seen]) for name in entire for seen in [np.isfinite(table[name][keep])]
+    }
     keep, times = keep[:: reading.every], times[:: reading.every]
     if times.size < 2:
         raise ValueError(
@@ -294,12 +270,6 @@ def read_measurements(
         entire=whole,
         understood=sheet.understood,
     )
-
-
-def _numbers(times: NDArray, column: NDArray) -> tuple[NDArray, NDArray]:
-    """A column where it has a number, and when that is."""
-    seen = np.isfinite(column)
-    return times[seen], column[seen]
 
 
 def _text(path: str | Path, content: bytes, encoding: str) -> str:
@@ -332,16 +302,11 @@ def open_sheet(lines: Sequence[str], reading: Reading) -> Sheet:
     before, after = reading.skip or (0, 0)
     delimiter = reading.delimiter or ","
     if reading.names is not None:
-        return _csv(reading.names, lines, delimiter, before + after, before)
+        return Sheet(reading.names, rows_of(lines, delimiter, before + after), before)
     header = next(iter(rows_of(lines, delimiter, before)), None)
     names = tuple(name.strip() for name in header.fields) if header else ()
     end = header.last if header else before
-    return _csv(names, lines, delimiter, end + after, before + 1)
-
-
-def _csv(names: tuple[str, ...], lines: Sequence[str], delimiter: str, skip: int, header: int) -> Sheet:
-    rows = rows_of(lines, delimiter, skip)
-    return Sheet(names=names, rows=rows, header=header, lines=lines[skip:], delimiter=delimiter, skipped=skip)
+    return Sheet(names, rows_of(lines, delimiter, end + after), before + 1)
 
 
 def _column(name: str, sheet: Sheet, lines: Sequence[str], reading: Reading) -> int:
@@ -396,72 +361,53 @@ def _require_distinct(found: Mapping[str, int]) -> None:
 
 def _rows(
     sheet: Sheet, found: Mapping[str, int], beside: Sequence[int], reading: Reading
-) -> tuple[Sequence[int], dict[int, NDArray]]:
+) -> tuple[list[int], dict[int, NDArray]]:
     """The line of each row that is not empty, and by position the columns that are needed and those beside them."""
-    plain = _plain_rows(sheet, (*found.values(), *beside), reading)
-    if plain is not None:
-        return plain
-    rows, values = array("q"), {position: array("d") for position in (*found.values(), *beside)}
-    decimal, lost = reading.decimal or sheet.decimal, _Lost.of(reading)
-    names = {position: name for name, position in found.items()}
-    wanted = [(names.get(i, sheet.names[i]), i, column.append) for i, column in values.items()]
+    rows, texts, positions, width = [], [], (*found.values(), *beside), len(sheet.names)
     for first, last, fields in sheet.rows:
         if not any(map(str.strip, fields)):
             continue
-        if len(fields) != len(sheet.names):
+        if len(fields) != width:
             quoted = f", as a quote holds it together with all up to row {last}" if first < last else ""
-            raise ValueError(
-                f"row {first} has {len(fields)} fields{quoted}, expected {len(sheet.names)} as the header has"
-            )
+            raise ValueError(f"row {first} has {len(fields)} fields{quoted}, expected {width} as the header has")
         rows.append(last)
-        for name, position, append in wanted:
+        texts.append([fields[position] for position in positions])
+    decimal, words = reading.decimal or sheet.decimal, {group[0] for group in reading.missing if len(group) == 1}
+    numbers = [number(word) for word in words if is_number(word)]
+    columns = dict(zip(positions, zip(*texts, strict=True) if texts else [()] * len(positions), strict=True))
+    values = {position: _at_once(column, decimal, numbers) for position, column in columns.items()}
+    slow = [position for position, column in values.items() if column is None]
+    names = {position: name for name, position in found.items()}
+    read = {position: np.empty(len(rows)) for position in slow}
+    for i, row in enumerate(rows if slow else ()):
+        for position in slow:
+            text = columns[position][i]
             try:
-                append(_number(fields[position], decimal, lost))
+                read[position][i] = _number(text, decimal, words, numbers)
             except ValueError as error:
-                hint = _number_hint(fields[position])
-                raise ValueError(f"row {last}, column {shown(name)}: {error}{hint}") from None
-    return rows, {position: np.frombuffer(column).copy() for position, column in values.items()}
+                name = shown(names.get(position, sheet.names[position]))
+                raise ValueError(f"row {row}, column {name}: {error}{_number_hint(text)}") from None
+    return rows, {position: read[position] if column is None else column for position, column in values.items()}
 
 
-def _plain_rows(
-    sheet: Sheet, positions: Sequence[int], reading: Reading
-) -> tuple[Sequence[int], dict[int, NDArray]] | None:
-    """The same of a long text that holds nothing but finite numbers; None of any other: it is read field by field."""
-    lines, mark = sheet.lines, sheet.delimiter
-    if len(lines) < _MANY or mark == " " or (reading.decimal or sheet.decimal) != ".":
-        return None
-    if any(line.count(mark) != len(sheet.names) - 1 or '"' in line for line in lines):
+def _at_once(texts: Sequence[str], decimal: str, lost: Sequence[float]) -> NDArray | None:
+    """A column of finite numbers; None of any other, which is read field by field."""
+    whole = "".join(texts)
+    if decimal != "." or not whole.isascii() or "_" in whole:
         return None
     try:
-        table = np.loadtxt(lines, delimiter=mark, usecols=positions, comments=None, ndmin=2)
+        values = np.array(texts, dtype=float)
     except ValueError:
         return None
-    size = np.abs(table)
-    if len(table) != len(lines) or not np.all(((size >= SMALLEST) & (size <= LARGEST)) | (table == 0)):
+    size = np.abs(values)
+    if not np.all(((size >= SMALLEST) & (size <= LARGEST)) | (values == 0)):
         return None
-    table[np.isin(table, list(_Lost.of(reading).numbers))] = np.nan
-    first = 1 + sheet.skipped
-    return range(first, first + len(lines)), {i: column.copy() for i, column in zip(positions, table.T, strict=True)}
+    values[np.isin(values, lost)] = np.nan
+    return values
 
 
-class _Lost(NamedTuple):
-    """What stands for a lost sample: words, and the numbers among them, which may be spelt in several ways."""
-
-    words: frozenset[str]
-    numbers: frozenset[float]
-
-    @classmethod
-    def of(cls, reading: Reading) -> _Lost:
-        words = frozenset(group[0] for group in reading.missing if len(group) == 1)
-        numbers = []
-        for word in words:
-            with contextlib.suppress(ValueError):
-                numbers.append(number(word))
-        return cls(words, frozenset(numbers))
-
-
-def _number(field: str, decimal: str, lost: _Lost) -> float:
-    if not field or field.isspace() or field.strip() in lost.words:
+def _number(field: str, decimal: str, words: Collection[str], lost: Sequence[float]) -> float:
+    if not field or field.isspace() or field.strip() in words:
         return np.nan
     if ":" in field:
         with contextlib.suppress(ValueError):
@@ -472,7 +418,7 @@ def _number(field: str, decimal: str, lost: _Lost) -> float:
         value = number(field.replace(",", ".") if decimal == "," else field)
     except ValueError as error:
         raise ValueError(str(error).replace(shown(field.strip().replace(",", ".")), shown(field.strip()))) from None
-    return np.nan if value in lost.numbers else value
+    return np.nan if value in lost else value
 
 
 def _number_hint(field: str) -> str:
@@ -556,8 +502,9 @@ def _clock(rows: Sequence[int], table: Mapping[str, NDArray], reading: Reading) 
     if reading.rate is None and not reading.lost_frames:
         _require_increasing(rows, name, written)
         return keep, reading.time_factor * written
+    known = 1.0 / (reading.rate * reading.time_factor) if isinstance(reading.rate, float) else None
     try:
-        line = reading.time_factor * (_frames(written, reading) if reading.lost_frames else straight_clock(written))
+        line = reading.time_factor * (frame_clock(written, known) if reading.lost_frames else straight_clock(written))
     except ValueError as error:
         i, _, message = str(error).partition(": ")
         count = "" if reading.lost_frames or reading.rate == FROM_DATA else "; without data.time rows are counted"
@@ -566,12 +513,6 @@ def _clock(rows: Sequence[int], table: Mapping[str, NDArray], reading: Reading) 
         return keep, line
     # The rows are equally spaced; by how much the scene says.
     return keep, line[0] + (keep - keep[0]) / reading.rate
-
-
-def _frames(written: NDArray, reading: Reading) -> NDArray:
-    """Times of a film of which some frames have no row, in the unit of the column."""
-    rate = reading.rate
-    return frame_clock(written, 1.0 / (rate * reading.time_factor) if isinstance(rate, float) else None)
 
 
 def _require_increasing(rows: Sequence[int], name: str, times: NDArray) -> None:

@@ -20,7 +20,7 @@ from diffcontact.host.messages import shown
 from diffcontact.identify import Interval, Normal, Positive, Real
 from diffcontact.scene.keys import Table, gathered
 from diffcontact.scene.kinds import Quantity
-from diffcontact.scene.reading import FROM_DATA
+from diffcontact.scene.measurements import FROM_DATA
 
 KEYS = {
     "value": 'where the fit starts, or what is held: a number, one for each element, or "from data"',

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from diffcontact.scene.measurements import frame_clock
+from diffcontact.scene.clock import frame_clock
 
 SPACING = 6.923e-3
 

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from diffcontact.scene import measurements
-from diffcontact.scene.measurements import read_measurements
-from diffcontact.scene.reading import Reading
+from diffcontact.scene.measurements import Reading, read_measurements
 
 GOOD = "t,x,comment\n0.0,1.5,start\n0.1,,lost\n\n0.3, ,lost too\n"
 
@@ -93,13 +92,13 @@ def test_rows_from_the_last_moment_to_the_first_are_told_whatever_is_done_about_
 
 @pytest.mark.parametrize("odd", ["", "1.5,2.5,", '"1.5",2.5,3.5', "0.5,nan,1", "0.5,1e-320,1", "41", "0.5,1_0,1"])
 def test_a_long_text_is_read_alike_field_by_field_and_at_once(tmp_path, monkeypatch, rng, odd):
-    """One odd row among plain ones: what is read, or what is said of it, does not depend on how many there are."""
+    """One odd row among plain ones: numbers and messages do not depend on the way in which columns are read."""
     rows = [",".join(map(str, row)) for row in np.column_stack([np.arange(40.0), rng.normal(size=(40, 2))])]
     path, found = tmp_path / "run.csv", []
     path.write_text("\n".join(["by me", "t,x,y", *rows, odd, "41.0,-9,1e-7"]) + "\n")
     reading = Reading(time="t", skip=(1, 0), missing=(("-9",),), leave_out=True)
-    for many in (5, 1000):
-        monkeypatch.setattr(measurements, "_MANY", many)
+    for at_once in (measurements._at_once, lambda *_: None):
+        monkeypatch.setattr(measurements, "_at_once", at_once)
         try:
             read = read_measurements(path, ["y", "x"], reading)
             found.append([read.times.tolist(), *(column.tolist() for column in read.columns.values())])

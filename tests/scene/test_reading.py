@@ -5,8 +5,7 @@ import pytest
 from tables import cases
 
 from diffcontact.scene import read_study
-from diffcontact.scene.measurements import read_measurements
-from diffcontact.scene.reading import Reading
+from diffcontact.scene.measurements import Reading, read_measurements
 
 SCENE = """\
 [system]

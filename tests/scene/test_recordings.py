@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from diffcontact.scene.measurements import read_measurements
-from diffcontact.scene.reading import Reading
+from diffcontact.scene.measurements import Reading, read_measurements
 
 QUALISYS = """\
 NO_OF_FRAMES\t4

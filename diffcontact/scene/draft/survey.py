@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from diffcontact.host.files import read_bytes, read_text
 from diffcontact.host.messages import shown
 from diffcontact.identify.noise import roughness
+from diffcontact.scene.clock import increasing, resolution, straight_clock, summed
 from diffcontact.scene.draft.headings import (
     COUNT,
     FRAME,
@@ -31,16 +32,7 @@ from diffcontact.scene.draft.headings import (
     is_spacing,
 )
 from diffcontact.scene.draft.layout import Layout, encoding_of, layout_of
-from diffcontact.scene.measurements import (
-    increasing,
-    lines_of,
-    open_sheet,
-    read_measurements,
-    resolution,
-    straight_clock,
-    summed,
-)
-from diffcontact.scene.reading import Reading
+from diffcontact.scene.measurements import Reading, lines_of, open_sheet, read_measurements
 from diffcontact.scene.recordings import Sheet, recognised
 from diffcontact.scene.units import factor
 

@@ -53,7 +53,6 @@ def recognise(lines: Sequence[str]) -> Sheet | None:
         rows=_rows(lines, end, len(columns), heading, rate, decimal),
         header=end,
         time=TIME,
-        rate=rate,
         decimal=decimal,
         lost_together=lost,
         understood=f"a Qualisys export, {markers} markers ({listed(names)}), {rate:g} frames a second, in mm; "

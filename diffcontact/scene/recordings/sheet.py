@@ -28,26 +28,20 @@ class Sheet:
         rows: of as many fields each, in the order of the file; read once.
         header: the line that names the columns.
         time: column of the times, "" where the recording has none.
-        rate: rows per second that the header states, or None.
         decimal: "." or ",".
         lost_together: groups of columns, those of a marker, that hold 0 in all of them where it is lost.
         likelihood: column -> the one that says how sure the tracker was of it.
         understood: what the header says, in words; "" for a CSV, which says nothing.
-        lines, delimiter: the rows as they stand in a CSV, behind as many lines as were `skipped`.
     """
 
     names: tuple[str, ...]
     rows: Iterable[Row]
     header: int = 1
     time: str = ""
-    rate: float | None = None
     decimal: str = "."
     lost_together: tuple[tuple[str, ...], ...] = ()
     likelihood: Mapping[str, str] = field(default_factory=dict)
     understood: str = ""
-    lines: Sequence[str] = ()
-    delimiter: str = ""
-    skipped: int = 0
 
 
 def rows_of(lines: Sequence[str], delimiter: str, skip: int = 0) -> Iterator[Row]:
