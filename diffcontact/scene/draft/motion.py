@@ -14,7 +14,7 @@ from diffcontact.scene.preparation.free_decay import angular_frequency, harmonic
 
 # Part of the swing that a sinusoid may leave, over a few periods. What it leaves of equal parabolas between bounces is
 # sqrt(sum n^-4 - 1) = 0.29 of their first harmonic.
-LEFT = 0.15
+SWING_LEFT = 0.15
 _PERIODS = 3
 # Samples on either side of an impact from which velocities are taken.
 _SIDE = 8
@@ -62,7 +62,7 @@ class Strike:
         return bool(0.0 <= self.restitution <= _GAIN and slower)
 
 
-def oscillates(times: NDArray, values: NDArray, left: float = LEFT) -> float | None:
+def oscillates(times: NDArray, values: NDArray, left: float = SWING_LEFT) -> float | None:
     """The angular frequency of values that swing like a sinusoid over some periods, but for a part `left`, or None.
 
     Example:
