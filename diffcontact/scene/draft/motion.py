@@ -14,20 +14,17 @@ from diffcontact.scene.preparation.free_decay import angular_frequency, harmonic
 
 # Part of the swing that a sinusoid may leave, over a few periods. What it leaves of equal parabolas between bounces is
 # sqrt(sum n^-4 - 1) = 0.29 of their first harmonic.
-SWING_LEFT = 0.15
-_PERIODS = 3
+SWING_LEFT, _PERIODS = 0.15, 3
 # Samples on either side of an impact from which velocities are taken.
 _SIDE = 8
-# A velocity may turn by so much of itself at a wall and stay the wall's doing.
-_GAIN, _ALONG = 1.05, 0.35
+# A wall slows a body, and turns its velocity about an axis, within these parts; a body nearer to the edge of all
+# places than this part of their extent is at a wall.
+_GAIN, _ALONG, _EDGE = 1.05, 0.35, 0.06
 # Below this part of its greatest speed a body counts as standing.
 _STANDS = 0.02
 # A draft takes so many impacts, each with more than this part of the greatest speed.
 _MOST, _HARD = 3, 0.1
-# A wall is as near to the edge of all places as this part of their extent.
-_EDGE = 0.06
-# Of kinks:
-# Samples to either side; few see impacts that follow each other, many see weak ones.
+# Samples to either side of a kink; few see impacts that follow each other, many see weak ones.
 _HALVES = (4, 6, 9, 14)
 # The root of the gain in squares, in noise: chi^2 of 2 degrees of freedom exceeds 36 once in 1e8 places.
 _CLEAR = 6.0
@@ -56,6 +53,11 @@ class Strike:
         return float(-(self.after @ self.normal) / min(self.before @ self.normal, -1e-300))
 
     @property
+    def speed(self) -> float:
+        """How fast the body came, along the normal."""
+        return float(-(self.before @ self.normal))
+
+    @property
     def passive(self) -> bool:
         """Whether a wall at rest may have done it."""
         slower = np.linalg.norm(self.after) <= _GAIN * np.linalg.norm(self.before)
@@ -74,24 +76,15 @@ def oscillates(times: NDArray, values: NDArray, left: float = SWING_LEFT) -> flo
     """
     seen = np.isfinite(values)
     t, y = times[seen], values[seen]
-    if t.size < 20:
+    if t.size < 20 or not np.ptp(y) > 0:
         return None
-    try:
-        omega = angular_frequency(t, y)
-    except ValueError:
-        return None
-    if omega * (t[-1] - t[0]) < 3 * np.pi:
-        return None
+    omega = angular_frequency(t, y)
     part = t <= t[0] + _PERIODS * 2 * np.pi / omega
-    if part.sum() < 8:
+    if omega * (t[-1] - t[0]) < 3 * np.pi or part.sum() < 8:
         return None
     wave = harmonic(t[part], y[part], omega)
     swing = np.hypot(wave.value - wave.centre, wave.slope / omega)
-    since = t[part] - t[0]
-    design = np.stack([np.ones_like(since), np.cos(omega * since), np.sin(omega * since)], axis=1)
-    design = np.column_stack([design, since[:, None] * design[:, 1:]])
-    off = y[part] - design @ np.linalg.lstsq(design, y[part], rcond=None)[0]
-    return omega if np.sqrt(np.mean(off**2)) < left * swing else None
+    return omega if wave.left < left * swing else None
 
 
 def pushed(times: NDArray, places: NDArray, force: NDArray) -> tuple[float, float, float] | None:
@@ -153,32 +146,19 @@ def curvature(x: NDArray, y: NDArray) -> float | None:
 
 
 def strikes(times: NDArray, places: NDArray, noise: NDArray) -> list[Strike]:
-    """Impacts of a body that flies or glides: places (n, k), noise (k,)."""
-    found, _ = kinks(times, places, np.broadcast_to(noise, places.shape))
-    edges = [-np.inf, *found, np.inf]
-    return [
-        strike
-        for i, at in enumerate(found, 1)
-        if (strike := _strike(times, places, float(at), edges[i - 1], edges[i + 1])) is not None
-    ]
-
-
-def _strike(times: NDArray, places: NDArray, at: float, begin: float, end: float) -> Strike | None:
-    seen = np.all(np.isfinite(places), axis=1)
-    before = np.flatnonzero(seen & (times < at) & (times > begin))[-_SIDE:]
-    after = np.flatnonzero(seen & (times > at) & (times < end))[:_SIDE]
-    if min(before.size, after.size) < 3:
-        return None
-    lines = [_tangent(times[part] - at, places[part]) for part in (before, after)]
-    place = (lines[0][0] + lines[1][0]) / 2
-    return Strike(at, place, lines[0][1], lines[1][1])
-
-
-def _tangent(since: NDArray, places: NDArray) -> tuple[NDArray, NDArray]:
-    """Place and velocity at the impact, along parabolas where there are samples enough."""
-    degree = 2 if since.size >= 6 else 1
-    coefficients = np.polynomial.polynomial.polyfit(since, places, degree)
-    return coefficients[0], coefficients[1]
+    """Impacts of a body that flies or glides: places (n, k), noise (k,); velocities are those of parabolas."""
+    at, _ = kinks(times, places, np.broadcast_to(noise, places.shape))
+    seen, edges, found = np.all(np.isfinite(places), axis=1), [-np.inf, *at, np.inf], []
+    for time, begin, end in zip(at, edges, edges[2:], strict=False):
+        before = np.flatnonzero(seen & (times < time) & (times > begin))[-_SIDE:]
+        after = np.flatnonzero(seen & (times > time) & (times < end))[:_SIDE]
+        if min(before.size, after.size) >= 3:
+            (p, u), (q, v) = (
+                np.polynomial.polynomial.polyfit(times[part] - time, places[part], 2 if part.size >= 6 else 1)[:2]
+                for part in (before, after)
+            )
+            found.append(Strike(float(time), (p + q) / 2, u, v))
+    return found
 
 
 def wall_run(found: Sequence[Strike], places: NDArray) -> tuple[list[Strike], float, float]:
@@ -192,33 +172,23 @@ def wall_run(found: Sequence[Strike], places: NDArray) -> tuple[list[Strike], fl
         Up to three impacts, the time of the one before them and of the one after them; infinite where there is none.
     """
     fastest = max((float(np.linalg.norm(strike.before)) for strike in found), default=0.0)
-    walls = [
-        strike.passive and _straight(strike) and _at_edge(strike, places) and _speed(strike) > _HARD * fastest
-        for strike in found
-    ]
+
+    def is_wall(strike: Strike) -> bool:
+        # What rubs or was pushed did not jump along an axis; the body went hardly further than to a wall.
+        along_axis = 1.0 - float(np.max(np.abs(strike.normal))) < _ALONG**2 / 2
+        heights = places @ strike.normal
+        beyond = strike.place @ strike.normal - np.nanmin(heights)
+        at_edge = bool(beyond < _EDGE * np.ptp(heights[np.isfinite(heights)]))
+        return strike.passive and along_axis and at_edge and strike.speed > _HARD * fastest
+
+    walls = [is_wall(strike) for strike in found]
     edges = [-np.inf, *(strike.time for strike in found), np.inf]
     best: tuple[float, int, int] = (0.0, 0, 0)
     for i in range(len(found)):
         count = next((k for k, wall in enumerate(walls[i : i + _MOST]) if not wall), min(_MOST, len(found) - i))
-        best = max(best, (sum(_speed(strike) for strike in found[i : i + count]), i, count))
+        best = max(best, (sum(strike.speed for strike in found[i : i + count]), i, count))
     _, i, count = best
     return list(found[i : i + count]), edges[i] if count else -np.inf, edges[i + count + 1] if count else np.inf
-
-
-def _at_edge(strike: Strike, places: NDArray) -> bool:
-    """Whether the body went hardly further than to the impact, against its normal."""
-    heights = places @ strike.normal
-    return bool(strike.place @ strike.normal - np.nanmin(heights) < _EDGE * np.ptp(heights[np.isfinite(heights)]))
-
-
-def _speed(strike: Strike) -> float:
-    """How fast the body came, along the normal."""
-    return float(-(strike.before @ strike.normal))
-
-
-def _straight(strike: Strike) -> bool:
-    """Whether the velocity jumped along an axis, nearly: what rubs or was pushed did not."""
-    return 1.0 - float(np.max(np.abs(strike.normal))) < _ALONG**2 / 2
 
 
 def kinks(times: NDArray, values: NDArray, sigma: NDArray) -> tuple[NDArray, NDArray]:

@@ -23,11 +23,12 @@ _TRIED = 41
 
 @dataclass(frozen=True)
 class Harmonic:
-    """y(t) = centre + oscillation: its centre, and value and slope at the first time."""
+    """y(t) = centre + oscillation: its centre, value and slope at the first time, and the rms of what it leaves."""
 
     centre: float
     value: float
     slope: float
+    left: float
 
 
 def angular_frequency(t: NDArray, y: NDArray) -> float:
@@ -81,8 +82,10 @@ def harmonic(t: NDArray, y: NDArray, omega: float) -> Harmonic:
     since = t - t[0]
     wave = _wave(omega * since)
     design = np.column_stack([wave, since[:, None] * wave[:, 1:]])
-    centre, cosine, sine, change, _ = np.linalg.lstsq(design, y, rcond=None)[0]
-    return Harmonic(float(centre), float(centre + cosine), float(omega * sine + change))
+    coefficients = np.linalg.lstsq(design, y, rcond=None)[0]
+    centre, cosine, sine, change, _ = coefficients
+    left = np.sqrt(np.mean((y - design @ coefficients) ** 2))
+    return Harmonic(float(centre), float(centre + cosine), float(omega * sine + change), float(left))
 
 
 def _wave(phase: NDArray) -> NDArray:
