@@ -46,7 +46,8 @@ def look(folder, header, columns, digits=4, delimiter=","):
 )
 def test_layouts(lines, expected):
     found = layout_of(lines)
-    assert (found.delimiter, found.decimal, found.skip, found.names, found.columns, found.missing) == expected
+    read = found.reading
+    assert (read.delimiter, read.decimal, read.skip, read.names, found.columns, sum(read.missing, ())) == expected
 
 
 def test_a_layout_of_nothing_is_refused():
@@ -60,15 +61,15 @@ def test_rows_in_which_most_is_lost_are_data_from_the_first_on(header, lost):
     """A marker may be seen before all others; a line of units has no numbers."""
     first, rest = f"0;1;{lost};{lost}", ["1;2;3;4", f"2;{lost};{lost};5", "3;3;4;5", "4;3;4;5"]
     found = layout_of([*header, first, first, *rest])
-    assert found.skip == (0, max(len(header) - 1, 0))
+    assert found.reading.skip == (0, max(len(header) - 1, 0))
     assert len(found.columns) == 4
-    assert found.missing == ((lost,) if lost else ())
+    assert found.reading.missing == (((lost,),) if lost else ())
     assert found.remarks == ()
 
 
 def test_rows_with_numbers_that_are_passed_over_are_remarked():
     found = layout_of(["t,x,y", "0,gone,gone", "1,gone,gone", "2,1,1", "3,4,4"])
-    assert found.skip == (0, 2)
+    assert found.reading.skip == (0, 2)
     assert found.remarks == (
         "row 2 has numbers, and 1 more do, but is taken for a line behind the header, not for data",
     )
@@ -333,7 +334,7 @@ def test_of_a_long_text_only_rows_that_are_not_plain_are_taken_apart(monkeypatch
         with pytest.raises(ValueError, match=f"row {rows + 3}, column 'x': '1 000' has a separator"):
             layout_of(lines)
         found = layout_of(lines[:-1])
-        assert (found.columns, found.missing, found.skip) == (("t", "x"), ("lost",), (0, 0))
+        assert (found.columns, found.reading.missing, found.reading.skip) == (("t", "x"), (("lost",),), (0, 0))
         counts.append(len(asked))
     assert counts[0] == counts[1]
 

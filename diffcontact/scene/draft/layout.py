@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from diffcontact.host.messages import shown
 from diffcontact.scene.draft.headings import TIMES, is_clock, is_name, read_unit
+from diffcontact.scene.measurements import Reading
 from diffcontact.scene.recordings.sheet import Row, rows_of
 from diffcontact.scene.units import has_decimal_comma, is_meant, is_number, is_plain, require_word
 
@@ -46,33 +47,23 @@ _USUAL = {
 
 @dataclass(frozen=True)
 class Layout:
-    """A CSV's layout, and how its columns are named.
+    """How a text is read, and how its columns are named.
 
     Attributes:
-        delimiter: between the fields; " " is any run of blanks.
-        decimal: "." or ",".
-        skip: lines before the header and between it and the numbers.
-        names: of the columns, where there is no header that is read as one; else None.
-        named_in: the comment that has these names, 0 where they are a guess.
-        rate: rows per second that a line before the numbers states, or None.
-        rate_in: the line that does.
-        length: the unit of lengths that such a line states, or "".
-        units: name -> what stands below it in a row of units.
+        reading: delimiter, decimal mark, lines to skip, names where no header is read as one, words for lost samples.
         columns: those that hold numbers.
-        missing: words that stand for lost samples.
         remarks: what was noticed, in words.
+        named_in: the comment that has the names of the reading, 0 where they are a guess.
+        rate: rows per second that a line before the numbers states, and that line; or None.
+        length: the unit of lengths that such a line states, or "".
+        units: name -> text below it in a row of units.
     """
 
-    delimiter: str
-    decimal: str
-    skip: tuple[int, int]
-    names: tuple[str, ...] | None
+    reading: Reading
     columns: tuple[str, ...]
-    missing: tuple[str, ...]
     remarks: tuple[str, ...] = ()
     named_in: int = 0
-    rate: float | None = None
-    rate_in: int = 0
+    rate: tuple[float, int] | None = None
     length: str = ""
     units: Mapping[str, str] = field(default_factory=dict)
 
@@ -101,8 +92,8 @@ def layout_of(lines: Sequence[str]) -> Layout:
 
     Example:
         >>> found = layout_of(["tracked by hand", "t;x", "s;mm", "0,0;1,5", "0,1;-", "0,2;2,5"])
-        >>> found.delimiter, found.decimal, found.skip, found.columns, found.missing
-        (';', ',', (1, 1), ('t', 'x'), ('-',))
+        >>> found.reading.delimiter, found.reading.decimal, found.reading.skip, found.reading.missing, found.columns
+        (';', ',', (1, 1), (('-',),), ('t', 'x'))
     """
     found = _tables(lines[:_LOOKED_AT]) or _tables(lines)
     if not found:
@@ -114,14 +105,10 @@ def layout_of(lines: Sequence[str]) -> Layout:
     best = max(found.values(), key=lambda table: (table.numbers, table.part))
     if len(lines) > _LOOKED_AT:
         best = _table(lines, best.delimiter) or best
-    found = _layout(_with_first(best), lines)
-    above = lines[: found.skip[0]]
-    rate, line = stated_rate(above)
-    length = next((read_unit(text) for _, name, text in _pairs(above) if _UNIT.fullmatch(name)), "")
-    return replace(found, rate=rate, rate_in=line, length=length)
+    return _layout(_with_first(best), lines)
 
 
-def stated_rate(lines: Sequence[str]) -> tuple[float | None, int]:
+def stated_rate(lines: Sequence[str]) -> tuple[float, int] | None:
     """Rows per second as lines above a table state them, and the line that does; that of an export counts most.
 
     Example:
@@ -137,7 +124,7 @@ def stated_rate(lines: Sequence[str]) -> tuple[float | None, int]:
         number = re.match(r"\d+([.,]\d+)?", text)
         if number and (rate := float(number[0].replace(",", "."))) > 0:
             found.append((not name.lower().startswith("export"), rate, i))
-    return min(found, key=lambda one: one[0])[1:] if found else (None, 0)
+    return min(found, key=lambda one: one[0])[1:] if found else None
 
 
 def _pairs(lines: Sequence[str]) -> Iterator[tuple[int, str, str]]:
@@ -171,7 +158,6 @@ class _Table:
 
 
 def _tables(lines: Sequence[str]) -> dict[str, _Table]:
-    """The tables that a text may be, by what stands between their fields."""
     return {mark: table for mark in ",;\t " if (table := _table(lines, mark)) is not None}
 
 
@@ -274,15 +260,15 @@ def _layout(table: _Table, lines: Sequence[str]) -> Layout:
     every, numeric = names or columns, table.columns
     words = dict.fromkeys(word for i in numeric for word in _words(data, i, delimiter, every[i]))
     passed = [row for row in between if row is not units] if named and header else list(table.before)
+    lost = tuple((word,) for word in words)
+    head = lines[: skip[0]]
     return Layout(
-        delimiter=delimiter,
-        decimal="," if comma else ".",
-        skip=skip,
-        names=names,
+        Reading(delimiter=delimiter, decimal="," if comma else ".", skip=skip, names=names, missing=lost),
         columns=tuple(every[i] for i in numeric),
-        missing=tuple(words),
         remarks=_passed(passed, lambda row: any(is_meant(row.fields[i], delimiter) for i in numeric)),
         named_in=above.first if above and named and not kept else 0,
+        rate=stated_rate(head),
+        length=next((read_unit(text) for _, name, text in _pairs(head) if _UNIT.fullmatch(name)), ""),
         units=dict(zip(every, stated, strict=True)) if units else {},
     )
 

@@ -32,7 +32,7 @@ from diffcontact.scene.draft.headings import (
     is_spacing,
 )
 from diffcontact.scene.draft.layout import Layout, encoding_of, layout_of
-from diffcontact.scene.measurements import Reading, lines_of, open_sheet, read_measurements
+from diffcontact.scene.measurements import FROM_DATA, LEAVE_OUT, Reading, lines_of, open_sheet, read_measurements
 from diffcontact.scene.recordings import Sheet, recognised
 from diffcontact.scene.units import factor
 
@@ -92,14 +92,14 @@ class Survey:
 
     Attributes:
         path: of the file.
-        understood: what its header says, "" for a CSV.
+        understood: the statements of its header, "" for a CSV.
         keys: TOML lines of [data] that its layout and its times need, in order.
         reading: the same, for reading it now.
-        rate: frames per second and where the recording states it, or None.
         time_unit: in which its times count: "s", "ms", ..., "frame".
         guessed: whether that is a guess.
         times: (n,) in that unit, of the rows that have one.
         markers: points that were tracked, in the order of the file.
+        rate: frames per second and where the recording states it, or None.
         flags: columns of 0 and 1, by what they are of: "repeated", "outlier".
         angles: columns that say how something is turned in a plane.
         quaternions: the names of four columns each that say so in space.
@@ -138,77 +138,61 @@ def survey(path: str | Path) -> Survey:
     encoding = encoding_of(content)
     lines = lines_of(read_text(path, expected="a recording as text", content=content, encoding=encoding))
     try:
-        sheet, layout = recognised(lines), None
-        if sheet is None:
-            layout = layout_of(lines)
-            sheet = open_sheet(lines, _plain(layout))
-        reading = replace(Reading() if layout is None else _plain(layout), encoding=encoding)
-        return _surveyed(Path(path), sheet, layout, reading, _numbers(path, sheet, layout, reading))
+        known = recognised(lines)
+        layout = layout_of(lines) if known is None else Layout(Reading(), known.names)
+        sheet = known or open_sheet(lines, layout.reading)
+        reading = replace(layout.reading, encoding=encoding)
+        names = [name for name in layout.columns if name and sheet.names.count(name) == 1]
+        if not names:
+            raise ValueError("no column of numbers with a name of its own")
+        # With rows counted, so that no time can be wrong.
+        columns = dict(read_measurements(path, names, reading).columns)
+        return _surveyed(Path(path), sheet, layout, reading, columns)
     except ValueError as error:
         text = str(error)
         raise ValueError(text if text.startswith(f"{path}: ") else f"{path}: {text}") from None
 
 
-def _plain(layout: Layout) -> Reading:
-    return Reading(
-        delimiter=layout.delimiter,
-        decimal=layout.decimal,
-        skip=layout.skip,
-        names=layout.names,
-        missing=tuple((word,) for word in layout.missing),
-    )
-
-
-def _numbers(path, sheet: Sheet, layout: Layout | None, reading: Reading) -> dict[str, NDArray]:
-    """Every column of numbers, with rows counted, so that no time can be wrong."""
-    known = sheet.names if layout is None else layout.columns
-    names = [name for name in known if name and sheet.names.count(name) == 1]
-    if not names:
-        raise ValueError("no column of numbers with a name of its own")
-    return dict(read_measurements(path, names, reading).columns)
-
-
-def _surveyed(
-    path: Path, sheet: Sheet, layout: Layout | None, reading: Reading, columns: Mapping[str, NDArray]
-) -> Survey:
-    headings = Headings({} if layout is None else layout.units)
-    if (table := impact_table(columns, headings, _flags(columns).get("outlier", ""))) is not None:
-        rows = np.arange(next(iter(columns.values())).size, dtype=float)
-        keys = tuple(_layout_keys(layout))
-        return Survey(path, sheet.understood, keys, reading, "frame", False, rows, (), impacts=table)
+def _surveyed(path: Path, sheet: Sheet, layout: Layout, reading: Reading, columns: Mapping[str, NDArray]) -> Survey:
+    headings, flags, keys = Headings(layout.units), _flags(columns), _layout_keys(layout)
+    rows = np.arange(next(iter(columns.values())).size, dtype=float)
+    if (table := impact_table(columns, headings, flags.get("outlier", ""))) is not None:
+        return Survey(path, sheet.understood, tuple(keys), reading, "frame", False, rows, (), impacts=table)
     time = sheet.time or _time_column(columns, headings)
     unit, guessed = _time_unit(time, columns, headings)
-    keys, remarks = _layout_keys(layout), list(layout.remarks) if layout else []
+    remarks = list(layout.remarks)
     if reading.encoding != "UTF-8":
         keys.insert(0, f'encoding = "{reading.encoding}"')
-    written = columns[time] if time else np.arange(next(iter(columns.values())).size, dtype=float)
-    spacing = ["spacing = true  # the column holds the times from one row to the next"] if is_spacing(time) else []
+    written, spacing = columns[time] if time else rows, is_spacing(time)
     keep, times, clock, told = _clock(summed(written) if spacing else written, unit == "frame")
     if time:
-        keys += [f"time = {quoted(time)}", f'time_unit = "{unit}"{"  # a guess" if guessed else ""}', *spacing, *clock]
+        keys += [f"time = {quoted(time)}", f'time_unit = "{unit}"{"  # a guess" if guessed else ""}']
+        keys += ["spacing = true  # the column holds the times from one row to the next"] * spacing
+        keys += [f'{key} = "{value}"  # {why}' for key, value, why in clock]
     remarks += told
-    rate = None if layout is None or layout.rate is None else (layout.rate, f"as line {layout.rate_in} says")
-    if rate and layout is not None and unit == "frame":
-        remarks.append(f"line {layout.rate_in} says {rate[0]:g} frames a second")
-    step = -(-keep.size // _LOOKED_AT)
+    rate = None if layout.rate is None else (layout.rate[0], f"as line {layout.rate[1]} says")
+    if layout.rate and unit == "frame":
+        remarks.append(f"line {layout.rate[1]} says {layout.rate[0]:g} frames a second")
+    step, thinned = -(-keep.size // _LOOKED_AT), ""
     keep, times = keep[::step], times[::step]
-    thinned = (
-        f"looked at one row in {step} of {written.size}; a short motion is seen in a part of them" if step > 1 else ""
-    )
-    remarks += [thinned] if thinned else []
-    reading = _with_clock(reading, time, clock, bool(spacing))
-    flags = _flags(columns)
+    if step > 1:
+        thinned = f"looked at one row in {step} of {rows.size}; a short motion is seen in a part of them"
+        remarks.append(thinned)
+    needed = {key: value for key, value, _ in clock}
+    left_out = "untimed" in needed
+    reading = replace(reading, time=time, rate=needed.get("rate"), leave_out=left_out, spacing=spacing)
     left = [name for name in columns if name != time and name not in flags.values()]
-    if written.size > _MANY:
-        keys.append(f"every = {-(-written.size // _MANY)}  # of {written.size} rows; 1 uses all and takes longer")
+    if rows.size > _MANY:
+        keys.append(f"every = {-(-rows.size // _MANY)}  # of {rows.size} rows; 1 uses all and takes longer")
     quaternions = quaternions_in({name: columns[name] for name in left})
     left = [name for name in left if not any(name in names for names in quaternions)]
-    angles = [name for name in left if _may_be_angle(name, headings)]
+    # By its unit, or by its name where it states none.
+    stated = {name: headings.unit(name) for name in left}
+    angles = [name for name in left if stated[name] in FULL_TURN or (not stated[name] and is_angle(core(name)))]
     positions = [name for name in left if name not in angles and headings.may_be_position(name)]
-    length = layout.length if layout else ""
-    stated = {name: headings.unit(name) or length for name in positions}
-    guess = _length_unit([columns[name] for name in positions if not stated[name]], unit == "frame")
-    found = [_column(name, columns[name][keep], stated[name], guess) for name in positions]
+    lengths = {name: stated[name] or layout.length for name in positions}
+    guess = _length_unit([columns[name] for name in positions if not lengths[name]], unit == "frame")
+    found = [_column(name, columns[name][keep], lengths[name], guess) for name in positions]
     moving = [column for column in found if _goes(column, times)]
     for names, what, among in (
         ([column.name for column in moving], "length", LENGTHS),
@@ -236,9 +220,9 @@ def _surveyed(
         rate=rate,
         markers=tuple(markers),
         flags=flags,
-        angles=tuple(_angle(name, columns[name][keep], headings.unit(name)) for name in angles),
+        angles=tuple(_angle(name, columns[name][keep], stated[name]) for name in angles),
         quaternions=quaternions,
-        forces={name: columns[name][keep] for name in left if headings.unit(name) == "N"},
+        forces={name: columns[name][keep] for name in left if stated[name] == "N"},
         remarks=tuple(remarks),
         thinned=thinned,
     )
@@ -260,19 +244,19 @@ def _no_place(name: str, values: NDArray, headings: Headings) -> str:
     )
 
 
-def _layout_keys(layout: Layout | None) -> list[str]:
-    if layout is None:
-        return []
-    keys = [] if layout.delimiter == "," else [f"delimiter = {quoted(layout.delimiter)}"]
-    if layout.decimal == ",":
+def _layout_keys(layout: Layout) -> list[str]:
+    reading, keys = layout.reading, []
+    if reading.delimiter not in (None, ","):
+        keys.append(f"delimiter = {quoted(reading.delimiter)}")
+    if reading.decimal == ",":
         keys.append('decimal = ","')
-    if layout.skip != (0, 0):
-        keys.append(f"skip = [{layout.skip[0]}, {layout.skip[1]}]  # lines before the header and after it")
-    if layout.names is not None:
+    if reading.skip not in (None, (0, 0)):
+        keys.append(f"skip = {list(reading.skip)}  # lines before the header and after it")
+    if reading.names is not None:
         source = f"of the comment in line {layout.named_in}" if layout.named_in else "a guess: there is no header"
-        keys.append(f"names = {quoted_names(layout.names)}  # {source}")
-    if layout.missing:
-        keys.append(f"missing = {quoted_names(layout.missing)}")
+        keys.append(f"names = {quoted_names(reading.names)}  # {source}")
+    if reading.missing:
+        keys.append(f"missing = {quoted_names([word for (word,) in reading.missing])}")
     return keys
 
 
@@ -341,8 +325,8 @@ def _time_unit(name: str, columns: Mapping[str, NDArray], headings: Headings) ->
     return next(unit for unit, most in (("s", 1.0), ("ms", 1e3), ("us", 1e6), ("ns", np.inf)) if step < most), True
 
 
-def _clock(written: NDArray, frames: bool) -> tuple[NDArray, NDArray, list[str], list[str]]:
-    """Rows with a time, their times, the keys of [data] that these need, and what was noticed."""
+def _clock(written: NDArray, frames: bool) -> tuple[NDArray, NDArray, list[tuple[str, str, str]], list[str]]:
+    """Rows with a time, their times, the keys of [data] for these with value and reason, and what was noticed."""
     rows = np.arange(written.size)
     good = increasing(written)
     bad = int((~good).sum())
@@ -351,16 +335,10 @@ def _clock(written: NDArray, frames: bool) -> tuple[NDArray, NDArray, list[str],
     kind = f"{bad} times are missing or do not increase"
     if bad > _ROUNDED * written.size and not frames:
         try:
-            return rows, straight_clock(written), ['rate = "from data"  # the times were rounded'], [kind]
+            return rows, straight_clock(written), [("rate", FROM_DATA, "the times were rounded")], [kind]
         except ValueError:
             kind += ", nor are the rows equally spaced"
-    return rows[good], written[good], ['untimed = "leave out"  # rows without a time of their own'], [kind]
-
-
-def _with_clock(reading: Reading, time: str, clock: Sequence[str], spacing: bool) -> Reading:
-    text = "".join(clock)
-    rate = "from data" if "rate" in text else None
-    return replace(reading, time=time, rate=rate, leave_out=text.startswith("untimed"), spacing=spacing)
+    return rows[good], written[good], [("untimed", LEAVE_OUT, "rows without a time of their own")], [kind]
 
 
 def _gaps(times: NDArray) -> list[str]:
@@ -385,12 +363,6 @@ def _flags(columns: Mapping[str, NDArray]) -> dict[str, str]:
 
 def _column(name: str, values: NDArray, stated: str, length: str) -> Column:
     return Column(name, values, stated or length, not stated, roughness(values))
-
-
-def _may_be_angle(name: str, headings: Headings) -> bool:
-    """Whether a column is an angle, by its unit, or by its name where it states none."""
-    stated = headings.unit(name)
-    return stated in FULL_TURN or (not stated and is_angle(core(name)))
 
 
 def _angle(name: str, values: NDArray, stated: str) -> Column:
