@@ -14,7 +14,7 @@ from jax import Array
 
 from diffcontact.drawing import Coordinate, Drawing
 from diffcontact.system import System
-from diffcontact.systems import geoms, model_file, poses, tree
+from diffcontact.systems import geoms, model_file, model_writer, poses, tree
 from diffcontact.systems.constrained import constrained
 from diffcontact.systems.model_file import Model
 from diffcontact.systems.surfaces import length
@@ -103,6 +103,56 @@ class Mechanism(System):
         """
         q = jnp.asarray(q)
         return jax.vmap(self.body_poses)(q) if q.ndim > 1 else _body_poses(self.model.tree, self.model.bodies, q)
+
+    def write(
+        self, params: Mapping[str, Any], path: str | os.PathLike[str], *, speed: float = 1.0, tolerance: float = 0.01
+    ) -> dict[str, float]:
+        """Write the model with these parameters as MJCF, which bounces in MuJoCo with their restitution.
+
+        The pairs of geoms that may touch become `pair` elements with their friction and a `solref`, and nothing else
+        touches; stops have a `solreflimit`. MuJoCo's contacts are soft: each lasts some 20 time steps of the file, so
+        that a shorter `timestep` makes a stiffer contact. Its restitution is found by bouncing a ball in MuJoCo with
+        the file's options: it does not depend on masses, but on the speed, and on where in a time step a bounce begins,
+        by some gravity timestep / speed; the mean counts. Numbers have six digits; those that `params` does not have
+        are those of the file. `control`, and entries that are no parameters of the model, have no place in a file. What
+        `ignore` left out of the system stays in the file, but for contacts.
+
+        Args:
+            params: as of simulations, the estimate of a fit.
+            path: of the file, which is overwritten.
+            speed: of approach at which bounces have the restitution [m/s or rad/s].
+            tolerance: by which the restitution that MuJoCo reaches may be off.
+
+        Returns:
+            Pair of geoms or joint with stops -> the restitution that MuJoCo reaches.
+
+        Raises:
+            ImportError: MuJoCo is older than 4.
+            ValueError: MuJoCo does not reach a restitution, or MJCF has no place for a number, like different damping
+                of the axes of one ball joint. Nothing is written then.
+
+        Example:
+            >>> import tempfile, pathlib, diffcontact as dc
+            >>> ball = dc.systems.mechanism('''<mujoco><worldbody>
+            ...     <geom name="floor" type="plane" size="1 1 1"/>
+            ...     <body><joint type="slide" axis="0 0 1"/><geom name="ball" size=".1"/></body>
+            ... </worldbody></mujoco>''')
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     path = pathlib.Path(folder, "fitted.xml")
+            ...     reached = ball.write({"mass": 0.3, "restitution": 0.7}, path)
+            ...     fitted = dc.systems.mechanism(path)
+            >>> {pair: round(e, 3) for pair, e in reached.items()}, fitted.defaults["mass"]
+            ({'floor/ball': 0.7}, array([0.3]))
+        """
+        given = {
+            name: np.asarray(_value(self.model, name, params, jnp.zeros(()).dtype), float)
+            for name in self.model.defaults
+        }
+        given |= {name: value for name, value in self.model.defaults.items() if name not in params}
+        for name, value in (("speed", speed), ("tolerance", tolerance)):
+            if not value > 0:
+                raise ValueError(f"write({name}={value!r}): expected a number above 0")
+        return model_writer.write(self.model, given, path, speed, tolerance)
 
 
 def mechanism(

@@ -82,6 +82,7 @@ class Model:
     """A model file as arrays of numpy.
 
     Attributes:
+        source: the path or the text.
         tree, bodies, limits, actuators: its parts.
         geoms: all of them that can be drawn; pairs: of those that may touch, with the margin of
             each [m].
@@ -92,8 +93,11 @@ class Model:
         start: (n,) the configuration of the file.
         equalities: constraints of equality; independent: the velocities that give all others under these.
         defaults: parameters by name; labels: the names of their entries.
+        numbers: "mass": the file's numbers of the bodies that move (b,); "limit": of joints with stops (s,); "pair": of
+            the geoms (p, 2).
     """
 
+    source: str | os.PathLike[str]
     tree: Tree
     bodies: Body
     limits: Limits
@@ -109,6 +113,7 @@ class Model:
     independent: np.ndarray
     defaults: dict[str, np.ndarray]
     labels: dict[str, tuple[str, ...]]
+    numbers: dict[str, np.ndarray]
 
 
 def read(
@@ -134,7 +139,7 @@ def read(
     if refused:
         kinds = tuple(dict.fromkeys(kind for kind, _ in refused))
         raise ValueError(f"mechanism: not supported: {_listed(refused, kinds)}; ignore={kinds} leaves them out")
-    return found.model(pairs, frictionloss, independent, ignore)
+    return found.model(model, pairs, frictionloss, independent, ignore)
 
 
 def _parsed(model: Any) -> Any:
@@ -372,8 +377,8 @@ class _Reader:
             self.name("geom", number), kind, int(self.frame[body]), *self._compose(*own), m.geom_size[number].copy()
         )
 
-    def pairs(self, contacts) -> list[tuple[int, int, int, float, float]]:
-        """Geoms that may touch: two numbers, the dimension of the contact, its friction and its margin."""
+    def pairs(self, contacts) -> list[tuple[int, int, float, float]]:
+        """Geoms that may touch: two numbers, the friction of the contact and its margin."""
         found = {} if self.off("CONTACT", "CONSTRAINT") else self._colliding()
         if contacts is not None:
             named = {frozenset(self.names("geom", pair)): pair for pair in found}
@@ -394,7 +399,7 @@ class _Reader:
                 self._say("condim", f"condim {condim} of geoms {what}")
             if friction[0] != friction[1] and condim > 1:
                 self._say("friction", f"friction of geoms {what} that depends on the direction")
-            kept.append((one, other, condim, friction[0] if condim > 1 else 0.0, margin))
+            kept.append((one, other, friction[0] if condim > 1 else 0.0, margin))
         return kept
 
     def _colliding(self) -> dict[tuple[int, int], tuple[int, np.ndarray, float]]:
@@ -429,7 +434,7 @@ class _Reader:
     def _above(self, body: int) -> int:
         return int(self.m.body_weldid[self.m.body_parentid[body]])
 
-    def model(self, pairs, frictionloss, independent, ignore) -> Model:
+    def model(self, source, pairs, frictionloss, independent, ignore) -> Model:
         m, tree = self.m, self.tree()
         moving = np.flatnonzero(self.frame > 0)
         bodies = Body(self.frame[moving], self.place[moving], self.quaternion[moving], m.body_iquat[moving].copy())
@@ -477,13 +482,16 @@ class _Reader:
         }
         equalities, kept = self._independent(tree, independent)
         labels["independent"] = tuple(labels["velocity"][at] for at in kept)
+        numbers = {"mass": moving, "limit": stopped, "pair": [pair[:2] for pair in pairs]}
         return Model(
-            tree, bodies, limits, actuators, own, [(own[one], own[other], margin) for one, other, *_, margin in pairs],
+            source, tree, bodies, limits, actuators, own,
+            [(own[one], own[other], margin) for one, other, *_, margin in pairs],
             m.body_gravcomp[moving].copy(), rubbing,
             (m.jnt_dofadr[sprung].copy(), m.jnt_qposadr[sprung].copy(), sprung),
             (m.jnt_dofadr[balls].copy(), m.jnt_qposadr[balls].copy(), balls),
             m.qpos0.copy(), equalities, kept,
             {name: np.array(value, float) for name, value in defaults.items()}, labels,
+            {name: np.array(value, int) for name, value in numbers.items()},
         )  # fmt: skip
 
     def limits(self) -> Limits:

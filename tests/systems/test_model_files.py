@@ -1,6 +1,5 @@
 """Model files of other packages beside MuJoCo: mass matrices and forces, and what is refused by name."""
 
-import re
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -78,13 +77,13 @@ FILES = [
 def test_mass_and_forces_are_those_of_mujoco_or_refused_by_name(file, refused):
     package, _, inside = file.partition("/")
     found = find_spec(package)
-    if found is None:
+    if found is None or not found.submodule_search_locations:
         pytest.skip(f"the model files of {package} are not installed")
     path = Path(found.submodule_search_locations[0], inside)
     if refused:
         with pytest.raises(ValueError, match=r"not supported: .*'.*; ignore=|a medium of density") as error:
             dc.systems.mechanism(path)
-        assert re.search(r"ignore=(\(.*\)) leaves them out$", str(error.value))[1] == str(refused)
+        assert str(error.value).endswith(f"; ignore={refused} leaves them out")
         assert "\n" not in str(error.value)
     system, m = dc.systems.mechanism(path, ignore=refused), mujoco.MjModel.from_xml_path(str(path))
     _without(m, system, refused)
