@@ -74,13 +74,14 @@ class Mechanism(System):
     def names(self) -> dict[str, tuple[str, ...]]:
         """Parameter -> what its entries belong to: bodies, joints, pairs of geoms "floor/foot", actuators.
 
-        "contacts" are those of `gap`, in order, "independent" the joints of the entries of u.
+        "contacts" are those of `gap`, in order, "independent" the joints of the entries of u, "site" those of
+        `site_poses`.
         """
         labels, limits = self.model.labels, self.model.limits
         stops = [f"{name} {side}" for name, ball in zip(limits.names, limits.ball, strict=True)
                  for side in (["end"] if ball else ["low", "high"])]  # fmt: skip
         touching = tuple(labels["pair"][pair] for pair in geoms.Touching.of(self.model.pairs).pair)
-        of_all = {"contacts": (*touching, *stops), "independent": labels["independent"]}
+        of_all = {"contacts": (*touching, *stops), "independent": labels["independent"], "site": labels["site"]}
         return {name: labels[of] for name, of in _OF.items() if of is not None} | of_all
 
     def index(self, parameter: str, *names: str) -> int:
@@ -101,8 +102,35 @@ class Mechanism(System):
         Args:
             q: (..., n), one configuration or those of a trajectory.
         """
-        q = jnp.asarray(q)
-        return jax.vmap(self.body_poses)(q) if q.ndim > 1 else _body_poses(self.model.tree, self.model.bodies, q)
+        return _poses(self.model.tree, self.model.bodies, jnp.asarray(q))
+
+    def site_poses(self, q: Any) -> Array:
+        """(..., k, 7) places and unit quaternions of all sites, in the order of `names["site"]`; q as `body_poses`."""
+        return _poses(self.model.tree, self.model.sites, jnp.asarray(q))
+
+    def observe(self, *names: str) -> Observed:
+        """Observe joints, bodies and sites: an `observe` for `identify.Observations`.
+
+        Args:
+            names: of hinges and slides, one column each [rad or m]; of bodies and sites, three columns each, where
+                their origin is [m].
+
+        Returns:
+            (trajectory, params) -> (n, k), with the names of the columns as its `channels`.
+
+        Raises:
+            ValueError: none of these has the name; a joint that is neither a hinge nor a slide.
+
+        Example:
+            >>> import numpy as np, diffcontact as dc
+            >>> rod = dc.systems.mechanism('''<mujoco><worldbody><body name="rod">
+            ...     <joint name="hinge" axis="0 1 0"/><geom size=".1" pos="0 0 -1"/><site name="tip" pos="0 0 -2"/>
+            ... </body></worldbody></mujoco>''')
+            >>> seen, run = rod.observe("hinge", "tip"), dc.simulate(rod, {}, [0.0], [0.0], np.linspace(0.0, 1.0, 3))
+            >>> seen.channels, np.asarray(seen(run, {}))[-1].round(3).tolist()
+            (('hinge', 'tip x', 'tip y', 'tip z'), [0.0, 0.0, 0.0, -2.0])
+        """
+        return Observed.of(self.model, names)
 
     def write(
         self, params: Mapping[str, Any], path: str | os.PathLike[str], *, speed: float = 1.0, tolerance: float = 0.01
@@ -153,6 +181,66 @@ class Mechanism(System):
             if not value > 0:
                 raise ValueError(f"write({name}={value!r}): expected a number above 0")
         return model_writer.write(self.model, given, path, speed, tolerance)
+
+
+@dataclass(frozen=True, eq=False)
+class Observed:
+    """Columns that are observed of a mechanism; see `Mechanism.observe`.
+
+    Attributes:
+        joints: of the mechanism.
+        channels: (k,) names of the columns.
+        coordinate: (a,) entries of q.
+        frame, local: (b,), (b, 3) frames of points, and the points therein [m].
+        order: (k,) the columns among coordinates and places of points.
+    """
+
+    joints: tree.Tree
+    channels: tuple[str, ...]
+    coordinate: np.ndarray
+    frame: np.ndarray
+    local: np.ndarray
+    order: np.ndarray
+
+    @classmethod
+    def of(cls, model: Model, names: Sequence[str]) -> Observed:
+        """Of joints, bodies and sites by these names."""
+        labels, joints = model.labels, model.tree
+        rows = {
+            joint: joints.position[number]
+            for number, joint in enumerate(labels["joint"], 1)
+            if joints.kind[number] not in (tree.FREE, tree.BALL)
+        }
+        points: dict[str, Any] = {}
+        for kind, at in (("site", model.sites), ("mass", model.bodies)):
+            points |= dict(zip(labels[kind], zip(at.frame, at.place, strict=True), strict=True))
+        unknown = [name for name in names if name not in rows and name not in points]
+        if unknown or not names:
+            known = ", ".join(dict.fromkeys([*rows, *points]))
+            raise ValueError(f"observe({', '.join(map(repr, unknown))}): expected some of {known}")
+        straight = [name for name in names if name in rows]
+        placed = [name for name in names if name not in rows]
+        channels, order = [], []
+        for name in names:
+            first = straight.index(name) if name in rows else len(straight) + 3 * placed.index(name)
+            own = [name] if name in rows else [f"{name} {axis}" for axis in "xyz"]
+            channels += own
+            order += range(first, first + len(own))
+        frame = np.array([points[name][0] for name in placed], int)
+        local = np.array([points[name][1] for name in placed], float).reshape(-1, 3)
+        coordinate = np.array([rows[name] for name in straight], int)
+        return cls(joints, tuple(channels), coordinate, frame, local, np.array(order, int))
+
+    def __call__(self, trajectory: Any, params: Any) -> Array:
+        del params
+
+        def at(q):
+            parts = [q[self.coordinate]]
+            if self.frame.size:
+                parts.append(self.joints.frames(q).points(self.frame, self.local).ravel())
+            return jnp.concatenate(parts)[self.order]
+
+        return jax.vmap(at)(jnp.asarray(trajectory.q))
 
 
 def mechanism(
@@ -208,7 +296,7 @@ def mechanism(
 
     What is not supported is refused by name: tendons with forces, other actuators, springs that are not
     linear, condim above 3, contacts of other pairs of geoms (cylinders and meshes that touch), media,
-    deformable bodies. Sensors, sites, cameras and keyframes have no effect and are not read.
+    deformable bodies. Sensors, cameras and keyframes have no effect and are not read.
 
     Args:
         model: a path, or the text of a file.
@@ -245,8 +333,8 @@ def mechanism(
         >>> rod.names["contacts"], rod.defaults["mass"]
         (('hinge low', 'hinge high'), array([1.]))
         >>> run = dc.simulate(rod, {"damping": 0.1}, [-1.0], [0.0], np.linspace(0.0, 1.0, 51))
-        >>> print(run.q[-1].round(4), run.status)
-        [-0.3684] 0
+        >>> print(f"{run.q[-1, 0]:.4f} rad", run.status)
+        -0.3684 rad 0
     """
     read = model_file.read(model, contacts, frictionloss or {}, independent, ignore)
     pairs, stopped = read.labels["pair"], read.labels["limit"]
@@ -412,10 +500,12 @@ def _stops(model: Model, q: Array, bounds: Array, lower: np.ndarray) -> Array:
     return gaps.ravel()[np.flatnonzero(kept)]
 
 
-def _body_poses(joints: tree.Tree, bodies: tree.Body, q: Array) -> Array:
-    place = joints.frames(q).points(bodies.frame, bodies.place)
-    own = jnp.asarray(bodies.quaternion, q.dtype)
-    return jnp.concatenate([place, tree.product(joints.orientations(q)[bodies.frame], own)], axis=1)
+def _poses(joints: tree.Tree, fixed: tree.Place | tree.Body, q: Array) -> Array:
+    if q.ndim > 1:
+        return jax.vmap(lambda q: _poses(joints, fixed, q))(q)
+    place = joints.frames(q).points(fixed.frame, fixed.place)
+    own = jnp.asarray(fixed.quaternion, q.dtype)
+    return jnp.concatenate([place, tree.product(joints.orientations(q)[fixed.frame], own)], axis=1)
 
 
 def _drawing(model: Model) -> Drawing:

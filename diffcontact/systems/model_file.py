@@ -14,7 +14,7 @@ import numpy as np
 from diffcontact.systems import geoms
 from diffcontact.systems.equality import Equalities, coordinates
 from diffcontact.systems.geoms import Geom
-from diffcontact.systems.tree import BALL, FREE, SLIDE, Body, Tree
+from diffcontact.systems.tree import BALL, FREE, SLIDE, Body, Place, Tree
 
 # What a file may have that is not supported, and what `ignore` leaves out of it.
 WAIVED = {
@@ -83,7 +83,7 @@ class Model:
 
     Attributes:
         source: the path or the text.
-        tree, bodies, limits, actuators: its parts.
+        tree, bodies, sites, limits, actuators: its parts.
         geoms: all of them that can be drawn; pairs: of those that may touch, with the margin of
             each [m].
         buoyancy: (b,) the share of each body's weight that is compensated.
@@ -100,6 +100,7 @@ class Model:
     source: str | os.PathLike[str]
     tree: Tree
     bodies: Body
+    sites: Place
     limits: Limits
     actuators: Actuators
     geoms: list[Geom]
@@ -458,6 +459,7 @@ class _Reader:
             rubbing = rubbing[:0]
         labels = {
             "mass": self.names("body", moving),
+            "site": self.names("site", range(m.nsite)),
             "joint": joints,
             "velocity": tuple(joints[joint] for joint in m.dof_jntid),
             "coordinate": tuple(joints[np.searchsorted(m.jnt_qposadr, at, "right") - 1] for at in range(m.nq)),
@@ -484,7 +486,7 @@ class _Reader:
         labels["independent"] = tuple(labels["velocity"][at] for at in kept)
         numbers = {"mass": moving, "limit": stopped, "pair": [pair[:2] for pair in pairs]}
         return Model(
-            source, tree, bodies, limits, actuators, own,
+            source, tree, bodies, self.sites(), limits, actuators, own,
             [(own[one], own[other], margin) for one, other, *_, margin in pairs],
             m.body_gravcomp[moving].copy(), rubbing,
             (m.jnt_dofadr[sprung].copy(), m.jnt_qposadr[sprung].copy(), sprung),
@@ -493,6 +495,15 @@ class _Reader:
             {name: np.array(value, float) for name, value in defaults.items()}, labels,
             {name: np.array(value, int) for name, value in numbers.items()},
         )  # fmt: skip
+
+    def sites(self) -> Place:
+        m = self.m
+        own = [
+            self._compose(self.place[body], self.quaternion[body], *at)
+            for body, *at in zip(m.site_bodyid, m.site_pos, m.site_quat, strict=True)
+        ]
+        place, quaternion = (np.array([row[i] for row in own]).reshape(-1, width) for i, width in enumerate((3, 4)))
+        return Place(self.frame[m.site_bodyid], place, quaternion)
 
     def limits(self) -> Limits:
         m = self.m

@@ -261,6 +261,19 @@ def matrices(quaternion: np.ndarray) -> np.ndarray:
     return np.eye(3) + 2 * (w * cross + cross @ cross)
 
 
+class Place(NamedTuple):
+    """Places that are fixed to frames: constant arrays of numpy.
+
+    Attributes:
+        frame: (k,) that each is fixed to.
+        place, quaternion: (k, 3), (k, 4) of its axes therein.
+    """
+
+    frame: np.ndarray
+    place: np.ndarray
+    quaternion: np.ndarray
+
+
 class Body(NamedTuple):
     """Bodies that move: constant arrays of numpy.
 

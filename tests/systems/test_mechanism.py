@@ -1,5 +1,7 @@
 """Mechanisms from model files beside MuJoCo, which reads them, and beside closed forms."""
 
+from types import SimpleNamespace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,6 +9,7 @@ import pytest
 
 import diffcontact as dc
 from diffcontact import Status
+from diffcontact.systems import tree
 
 mujoco = pytest.importorskip("mujoco", reason="mechanism reads files by MuJoCo, the extra `mujoco`")
 
@@ -562,7 +565,8 @@ def test_a_body_on_a_slope_moves_as_in_bodies(name):
 
 
 DOUBLE = """<mujoco><worldbody><body><joint name="upper" axis="0 -1 0"/><geom size=".01" pos="0 0 -1" mass="1"/>
-<body pos="0 0 -1"><joint name="lower" axis="0 -1 0" range="-30 30"/><geom size=".01" pos="0 0 -.7" mass="2"/></body>
+<body name="rod" pos="0 0 -1"><joint name="lower" axis="0 -1 0" range="-30 30"/>
+<geom size=".01" pos="0 0 -.7" mass="2"/></body>
 </body></worldbody></mujoco>"""
 
 
@@ -617,3 +621,49 @@ def test_a_double_pendulum_with_stops_beside_its_own_equations():
     assert hits >= 2
     np.testing.assert_allclose(found, expected, atol=1e-7)
     np.testing.assert_allclose(slope, (end(e + 1e-5)[0] - end(e - 1e-5)[0]) / 2e-5, atol=1e-4, rtol=1e-5)
+
+
+MARKED = DOUBLE.replace('mass="2"/>', 'mass="2"/><site name="tip" pos="0 .1 -.9" euler="10 20 30"/>')
+
+
+def test_sites_are_where_mujoco_has_them_and_are_observed_by_name():
+    system, m = made(MARKED)
+    (q, _), d = state(system), mujoco.MjData(m)
+    d.qpos[:] = q
+    mujoco.mj_forward(m, d)
+    seen = system.observe("tip", "lower", "rod")
+    assert seen.channels == ("tip x", "tip y", "tip z", "lower", "rod x", "rod y", "rod z")
+    assert system.names["site"] == ("tip",)
+    poses, columns = jax.jit(lambda q: (system.site_poses(q), seen(SimpleNamespace(q=q[None]), {})))(q)
+    np.testing.assert_allclose(poses[0, :3], d.site("tip").xpos, atol=1e-13)
+    np.testing.assert_allclose(np.asarray(dc.systems.poses.rotation(poses[0])).ravel(), d.site("tip").xmat, atol=1e-13)
+    np.testing.assert_allclose(columns[0], [*d.site("tip").xpos, q[1], *d.body("rod").xpos], atol=1e-13)
+    with pytest.raises(ValueError, match=r"observe\('wing'\): expected some of upper, lower, tip, body 1, rod"):
+        system.observe("tip", "wing")
+
+
+@pytest.mark.full
+def test_a_fit_of_a_marker_an_angle_and_quaternions_finds_damping_and_restitution():
+    system, times = dc.systems.mechanism(MARKED, contacts=()), np.linspace(0.0, 1.5, 76)
+    truth = {"damping": np.array([0.05, 0.1]), "stop_restitution": 0.6}
+    run = dc.simulate(system, truth, [1.0, 0.3], [0.0, 6.0], times, substeps=4)
+    rng, rod = np.random.default_rng(0), system.index("mass", "rod")
+    seen = system.observe("tip", "upper")
+    noise = np.array([1e-3, 1e-3, 1e-3, 2e-3])
+    values = np.asarray(seen(run, {})) + noise * rng.normal(size=(76, 4))
+    turned = dc.systems.poses.quaternion(2e-3 * rng.normal(size=(76, 3)))
+    measured = tree.product(system.body_poses(run.q)[:, rod, 3:], turned)
+
+    def observe(x, p):
+        off = dc.systems.poses.rotation_vector(system.body_poses(x.q)[:, rod, 3:], p["measured"][: len(x.q)])
+        return jnp.concatenate([seen(x, p), off], axis=1)
+
+    data = dc.Observations(times, np.concatenate([values, np.zeros((76, 3))], 1), [*noise, *[2e-3] * 3], observe)
+    problem = dc.Problem(system, data, lambda p: ([1.0, 0.3], [0.0, 6.0]))
+    start = {"damping": np.array([0.1, 0.05]), "stop_restitution": 0.5, "measured": np.asarray(measured)}
+    free = {"damping": dc.Interval(0.0, 1.0), "stop_restitution": dc.Interval(0.0, 1.0)}
+    result = dc.fit(problem, start, free)
+    assert result.converged
+    for name, value in truth.items():
+        np.testing.assert_allclose(result.params[name], value, atol=4 * np.max(result.stderr[name]))
+        assert np.max(result.stderr[name]) < 0.01
