@@ -27,7 +27,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from diffcontact.numerics.fingerprint import TracedError, fingerprint
+from diffcontact.numerics.fingerprint import TracedError, digest, fingerprint
 from diffcontact.numerics.matmul_precision import full_precision_matmul
 
 # Measured on jaxlib 0.10.1: a ball on a floor 2.1 s for 3.3 s, its 10^5 steps 0.75 s with either. Since jaxlib 0.12
@@ -43,6 +43,8 @@ MOST = 64
 # Of the memory mappings that Linux gives a process: from here on the older half of the programs goes, from here on all,
 # and from here on nothing is compiled any more.
 _MANY, _TOO_MANY, _FULL = 0.5, 0.75, 0.9
+# Where programs outlive the process, else None: `commands.cache.stored`, which the command line puts here.
+stored: Callable[[Any, Callable, tuple], Callable[[dict[str, Any] | None], Callable] | None] | None = None
 # What a program is traced by besides the arguments and JAX's own settings.
 _VARIABLE = "DIFFCONTACT_KERNEL"
 _NUMBER = np.zeros(())
@@ -172,7 +174,19 @@ class _QuickJit:
         shapes = tuple(map(jax.typeof, leaves))
         read = os.environ.get(_VARIABLE), jax.default_backend()
         key = self, which, structure, shapes, inside, tuple(options.items()), read
-        return _PROGRAMS.get(key, lambda: self._compiled(code, given, options))(*given.values())
+        return _PROGRAMS.get(key, lambda: self._program(code, given, options, key))(*given.values())
+
+    def _program(self, code: dict[str, Any], given: dict[str, Any], options: dict[str, Any], key: tuple) -> Callable:
+        """What an earlier process has traced, where such programs are stored; else a new one."""
+        _, which, structure, shapes, inside, _, (kernel, backend) = key
+        # A kernel belongs to its process.
+        alone = kernel in (None, "jax") and backend == "cpu" and not inside
+        if stored is None or not alone or (name := digest(which)) is None:
+            return self._compiled(code, given, options)
+        numbers = [(str(one.dtype), one.shape, one.weak_type) for one in shapes]
+        parts = self.function.__module__, self.function.__qualname__, name, str(structure), numbers
+        traced = stored(parts, self._compiled(code, given, {}), tuple(given.values()))
+        return self._compiled(code, given, options) if traced is None else traced(options or None)
 
     def _compiled(self, code: dict[str, Any], given: dict[str, Any], options: dict[str, Any]) -> Callable:
         function, names = self.function, tuple(given)

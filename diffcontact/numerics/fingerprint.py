@@ -12,6 +12,7 @@ import hashlib
 import sys
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import fields, is_dataclass
+from enum import Enum
 from functools import partial
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
@@ -57,6 +58,53 @@ def fingerprint(value: Any) -> Hashable:
         False
     """
     return _of(value, _outside)
+
+
+def digest(found: Any) -> str | None:
+    """A fingerprint in any process of this version of the code; None where a part is one process's own.
+
+    Args:
+        found: what `fingerprint` returns.
+
+    Example:
+        >>> def scaled(factor):
+        ...     return lambda x: factor * x
+        >>> digest(fingerprint(scaled(2.0))) == digest(fingerprint(scaled(3.0)))
+        False
+        >>> changeable = object()
+        >>> print(digest(fingerprint(lambda x: changeable)))
+        None
+    """
+    try:
+        return hashlib.sha256("".join(_written(found)).encode()).hexdigest()
+    except _OpaqueError:
+        return None
+
+
+def _written(part: Any) -> Iterator[str]:
+    match part:
+        case tuple() | frozenset():
+            inner = ["".join(_written(x)) for x in part]
+            yield f"{type(part).__name__}{len(inner)}("
+            yield from sorted(inner) if isinstance(part, frozenset) else inner
+            yield ")"
+        case None | bool() | int() | float() | complex() | str() | bytes():
+            yield f"{type(part).__name__} {part!r} "
+        case CodeType():
+            yield from _written((part.co_code, part.co_consts, part.co_names, part.co_varnames, part.co_freevars))
+            yield from _written((part.co_cellvars, part.co_argcount, part.co_kwonlyargcount, part.co_flags))
+        case Enum():
+            yield from _written((type(part), part.name))
+        case np.dtype():
+            yield part.str
+        case _Same() if _is_settled(part.held):
+            yield from _written(part.held)
+        case _ if callable(part) and "<" not in (name := getattr(part, "__qualname__", getattr(part, "__name__", "<"))):
+            yield f"{getattr(part, '__module__', '')}.{name} "
+        case ModuleType():
+            yield part.__name__
+        case _:
+            raise _OpaqueError(type(part).__name__)
 
 
 class _Same:

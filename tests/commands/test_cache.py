@@ -3,10 +3,15 @@
 import os
 import subprocess
 import sys
+from functools import partial
 
+import chex
+import jax
+import jax.numpy as jnp
 import pytest
 
 from diffcontact.commands import cache
+from diffcontact.numerics import compilation
 
 
 def _doctor(folder):
@@ -78,3 +83,55 @@ def test_a_file_in_its_place_is_no_reason_to_fail(monkeypatch, tmp_path):
     monkeypatch.setenv(cache.VARIABLE, str(taken))
     cache.use_cache()
     assert "0 programs" in cache.described()
+
+
+def test_what_is_stored_is_not_traced_again(tmp_path, monkeypatch):
+    traced = []
+
+    def program(x, y):
+        traced.append(x)
+        return {"sum": x + y["step"], "twice": 2 * x}
+
+    def found(made_from):
+        one = cache.stored(
+            tmp_path, made_from, jax.jit(lambda *given: program(*given)), (jnp.arange(3.0), {"step": jnp.ones(())})
+        )
+        assert one is not None
+        return one(None)(jnp.arange(3.0) + 1, {"step": jnp.full((), 2.0)})
+
+    for made_from, times in (("one", 1), ("one", 1), ("other", 2)):
+        chex.assert_trees_all_close(found(made_from), {"sum": jnp.arange(3.0) + 3, "twice": 2 * jnp.arange(3.0) + 2})
+        assert len(traced) == times
+    # Other sources, and a damaged file.
+    monkeypatch.setattr(cache, "_surroundings", lambda: ["changed"])
+    found("one")
+    assert len(traced) == 3
+    for path in tmp_path.glob("program-*"):
+        path.write_bytes(path.read_bytes()[:100])
+    found("one")
+    assert len(traced) == 4
+
+
+def test_what_calls_back_into_python_is_not_stored(tmp_path):
+    def program(x):
+        jax.debug.callback(lambda: None)
+        return x
+
+    assert cache.stored(tmp_path, "callback", jax.jit(program), (jnp.ones(()),)) is None
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_function_found_by_its_code_is_the_one_that_was_stored(tmp_path, monkeypatch):
+    """Two factors are two programs; one that closes over what may change is compiled in each process."""
+    monkeypatch.setattr(compilation, "stored", partial(cache.stored, tmp_path))
+    scaled = compilation.jit_fast_compile(lambda function, x: function(x), static=("function",))
+
+    def times(factor):
+        return lambda x: factor * x
+
+    x = jnp.ones(3)
+    assert [float(scaled(function=times(factor), x=x)[0]) for factor in (2.0, 3.0, 2.0)] == [2.0, 3.0, 2.0]
+    assert len(list(tmp_path.glob("program-*"))) == 2
+    held = object()
+    scaled(function=lambda x: (x, held)[0], x=x)
+    assert len(list(tmp_path.glob("program-*"))) == 2
