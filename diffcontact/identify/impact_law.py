@@ -130,13 +130,20 @@ def speed_test(result: Estimate) -> SpeedTest | None:
     if objective is None:
         return None
     masks = [free_contacts(run, objective.parameters.start) for run in objective.joint.runs]
-    if not any(np.any(mask) for mask in masks):
+    if not any(np.any(mask) for mask in masks) or _once(objective, masks):
         return None
     if len(masks) >= _RUNS_TO_REGRESS:
         own = _Embedded.gone_on(objective, masks, _OWN)
         if np.median([speeds.size for speeds in own.speeds]) == 1:
             return own.over_runs(result)
     return _Embedded.gone_on(objective, masks, _SLOPE).over_impacts(result)
+
+
+def _once(objective: Objective, masks: Sequence[NDArray]) -> bool:
+    """Whether a single interval between two samples has an impulse at the contacts of the masks: there is one speed."""
+    at = objective.joint.linearise(objective.parameters.start)
+    impulses = (np.asarray(one.trajectory.impulse) * mask for one, mask in zip(at, masks, strict=True))
+    return sum(int(np.sum(np.any(impulse != 0, axis=-1))) for impulse in impulses) <= 1
 
 
 def free_contacts(run: Run, theta: NDArray) -> NDArray:

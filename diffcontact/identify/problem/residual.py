@@ -298,7 +298,12 @@ def beginning(model: Model, z: Array, fixed: dict[str, Any], times: Array) -> Be
 evaluate = jit_fast_compile(residual, static=("model",))
 
 
-@partial(jit_fast_compile, static=("model",))
+def _work(model: Model, z: Array, fixed: dict[str, Any], samples: Samples, *_) -> int:
+    """What `jit_fast_compile` asks for: a fit linearises about a hundred times, in some eight substeps a sample."""
+    return 100 * 8 * samples.times.size * (1 + z.size)
+
+
+@partial(jit_fast_compile, work=_work, static=("model",))
 def linearise(model: Model, z: Array, fixed: dict[str, Any], samples: Samples, substeps: Array | None = None):
     """J (n, k, P_i), r (n, k) and the trajectory, in one pass of forward mode; `substeps` as in `residual`."""
 
