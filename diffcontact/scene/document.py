@@ -32,7 +32,7 @@ from diffcontact.scene.keys import Table, gathered
 from diffcontact.scene.kinds import KINDS, Quantity, ReadySystem
 from diffcontact.scene.measurements import KEYS as READING_KEYS
 from diffcontact.scene.measurements import Measurements, Reading, rate_of, read_measurements
-from diffcontact.scene.parameters import UNIT, Parameter, Scaled, read_parameters, read_scale, require_pixels
+from diffcontact.scene.parameters import UNIT, Parameter, Scaled, counts_pixels, read_parameters, read_scale
 from diffcontact.scene.preparation import PREPARATIONS, Preparation, PreparedRun
 from diffcontact.scene.ties import Tie, read_ties, wholly_tied
 from diffcontact.scene.units import SIZES, Unit
@@ -244,9 +244,7 @@ def parse_scene(table: Table, folder: Path) -> Scene:
     )
     for i, name in enumerate(scene.columns):
         if name in scene.columns[:i]:
-            raise ValueError(
-                f"{table.file}: preparation: column {shown(name)} is used twice, expected every column once"
-            )
+            raise table.fail("preparation", f"column {shown(name)} is used twice, expected every column once")
     return scene
 
 
@@ -273,7 +271,8 @@ def _units(
     if scale is not None:
         if ready.length == "px":
             raise data.fail("scale", "of a system that counts pixels, expected length = 'm' in [system]")
-        require_pixels(data, table)
+        if not counts_pixels(table.data):
+            raise data.fail("scale", "of a scene without a unit in px, expected one, as unit = 'px' in [preparation]")
         units["px"] = Unit("px", scale[0], Unit.parse("m").dimension)
     if rate is not None and ready.time == "frame":
         raise data.fail("rate", "of a system that counts frames, expected time = 's' in [system]")
@@ -298,28 +297,22 @@ def _preparation(table: Table, ready: ReadySystem) -> Preparation:
 
 def _fit_options(table: Table) -> dict[str, Any]:
     table.expect(*FIT_KEYS)
-    options: dict[str, Any] = {}
-    if "loss" in table:
-        options["loss"] = table.choice("loss", LOSSES)
+    known = {"loss": LOSSES, "noise": NOISES, "shooting": SHOOTING}
+    options: dict[str, Any] = {key: table.choice(key, names) for key, names in known.items() if key in table}
     if "f_scale" in table:
         options["f_scale"] = table.number("f_scale", above=0.0)
         if options.get("loss", LOSSES[0]) == LOSSES[0]:
             raise table.fail("f_scale", f"of the sum of squares, which knows no outliers; {ROBUST}")
-    if "noise" in table:
-        options["noise"] = table.choice("noise", NOISES)
     if "starts" in table:
         options["starts"] = table.integer("starts", least=1)
-    if "shooting" in table:
-        options["shooting"] = table.choice("shooting", SHOOTING)
-    return options
+    return {key: options[key] for key in FIT_KEYS if key in options}
 
 
 def _substeps(table: Table) -> int | str:
-    if table.data.get("substeps", "auto") == "auto":
-        return "auto"
-    if isinstance(table.data["substeps"], str):
-        raise table.fail("substeps", f"{shown(table.text('substeps'))}, expected 'auto' or a whole number")
-    return table.integer("substeps", least=1, most=_SUBSTEPS)
+    written = table.data.get("substeps", "auto")
+    if isinstance(written, str) and written != "auto":
+        raise table.fail("substeps", f"{shown(written)}, expected 'auto' or a whole number")
+    return written if written == "auto" else table.integer("substeps", least=1, most=_SUBSTEPS)
 
 
 def _suggested(prepare: Preparation, ready: ReadySystem) -> tuple[str, ...]:

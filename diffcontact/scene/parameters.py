@@ -8,7 +8,7 @@ scale with what was measured. Its uncertainty is then in every error bar, and a 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -102,16 +102,17 @@ def _parameter(name: str, table: Table, quantity: Quantity, suggested: tuple[str
     table.expect(*KEYS)
     factor = table.factor("unit", quantity.unit)
     free, domain = _free(table, quantity), _domain(table, factor, quantity)
-    if "bounds" in table and not free.any():
-        raise table.fail("bounds", "of a parameter that is not free, expected none")
-    if (spread := table.flag("spread", False)) and not free.any():
-        raise table.fail("spread", "of a parameter that is not free, expected none")
+    spread = table.flag("spread", False)
+    for key, given in (("bounds", "bounds" in table), ("spread", spread), ("prior", "prior" in table)):
+        if given and not free.any():
+            raise table.fail(key, "of a parameter that is not free, expected none")
     return Parameter(
         name=name,
         at=f"{table.file}: {'.'.join(table.path)}",
         unit=table.text("unit", quantity.unit).strip() or "1",
         factor=factor,
-        value=_unknown(quantity)
+        # NaN until it is known what it follows from.
+        value=np.full(quantity.shape, np.nan)
         if follows and "value" not in table
         else _value(name, table, factor, quantity, suggested),
         domain=domain if free.any() else None,
@@ -124,19 +125,15 @@ def _parameter(name: str, table: Table, quantity: Quantity, suggested: tuple[str
 
 
 def _free(table: Table, quantity: Quantity) -> NDArray:
-    """Which elements are free."""
     written = table.data.get("free", True)
     if not isinstance(written, list):
         return np.full(quantity.shape, table.flag("free", True))
     free = np.asarray(written, object)
     if free.shape != quantity.shape or not all(isinstance(one, bool) for one in free.flat):
-        raise table.fail("free", f"{shown(written)}, expected true or false, or {_elements(quantity)}")
+        several = f"{np.prod(quantity.shape, dtype=int)} of them, one for each element"
+        elements = several if quantity.shape else "nothing else where there is one element"
+        raise table.fail("free", f"{shown(written)}, expected true or false, or {elements}")
     return free.astype(bool)
-
-
-def _elements(quantity: Quantity) -> str:
-    size = int(np.prod(quantity.shape, dtype=int))
-    return f"{size} of them, one for each element" if quantity.shape else "nothing else where there is one element"
 
 
 def _value(name: str, table: Table, factor: float, quantity: Quantity, suggested: tuple[str, ...]) -> NDArray | None:
@@ -156,18 +153,11 @@ def _value(name: str, table: Table, factor: float, quantity: Quantity, suggested
     return value
 
 
-def _unknown(quantity: Quantity) -> NDArray:
-    """Until it is known what it follows from."""
-    return np.full(quantity.shape, np.nan)
-
-
 def _prior(
     table: Table, factor: float, quantity: Quantity, free: NDArray, domain: Interval | Positive | Real
 ) -> Normal | None:
     if "prior" not in table:
         return None
-    if not free.any():
-        raise table.fail("prior", "of a parameter that is not free, expected none")
     prior = table.table("prior")
     prior.expect(*PRIOR_KEYS)
     known = Normal(*(_known(prior, key, factor, quantity) for key in ("mean", "sigma")))
@@ -180,7 +170,6 @@ def _prior(
 
 
 def _known(prior: Table, key: str, factor: float, quantity: Quantity) -> float | NDArray:
-    """Mean or standard deviation, one number or one for each element."""
     if not isinstance(prior.data.get(key), list):
         return prior.number(key, above=0.0 if key == "sigma" else None) * factor
     values = prior.numbers(key)
@@ -243,24 +232,11 @@ class Scaled:
         return seen.at[:, : self.lengths].multiply(stretch)
 
 
-def require_pixels(data: Table, scene: Table) -> None:
-    """Refuse a scale in a scene in which nothing is in pixels: it would count for nothing.
-
-    Raises:
-        ValueError: one line that names the key.
-    """
-    if not any(_PIXEL.search(unit) for unit in _units(scene.data)):
-        raise data.fail(SCALE, "of a scene without a unit in px, expected one, as unit = 'px' in [preparation]")
-
-
-def _units(tree: Any, key: str = "") -> Iterator[str]:
-    """Every unit that stands in a document, but for that of the scale itself."""
+def counts_pixels(tree: Any, key: str = "") -> bool:
+    """Whether any unit in a document is one of pixels, but for that of the scale itself."""
     if isinstance(tree, Mapping):
-        for name, part in tree.items():
-            if name != SCALE:
-                yield from _units(part, name)
-    elif isinstance(tree, str) and key.endswith("unit"):
-        yield tree
+        return any(counts_pixels(part, name) for name, part in tree.items() if name != SCALE)
+    return isinstance(tree, str) and key.endswith("unit") and _PIXEL.search(tree) is not None
 
 
 def read_scale(data: Table) -> tuple[float, Parameter | None] | None:

@@ -1,4 +1,4 @@
-"""Parameters that follow from others, and those of which some elements are free: what a fit is given for them.
+"""Parameters that follow from others, and those of which some elements are free, as a fit knows them.
 
     [ties]
     "radius[1]" = "radius[0]"
@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diffcontact.host.messages import did_you_mean, shown
-from diffcontact.identify import Interval, Normal, Positive, Real
+from diffcontact.identify import Interval, Normal
 from diffcontact.scene.keys import Table
 from diffcontact.scene.parameters import Parameter
 from diffcontact.scene.units import number
@@ -86,7 +86,10 @@ def read_ties(
         target, source = _TARGET.fullmatch(key.strip()), _SOURCE.fullmatch(table.text(key).strip())
         if target is None or source is None:
             raise table.fail(key, f'{shown(table.text(key))}, expected a tie like "mass[1]" = "1.06 * mass[0]"')
-        factor = _factor(table, key, source.group(1))
+        try:
+            factor = number(source.group(1) or "1")
+        except ValueError as error:
+            raise table.fail(key, f"{error}, in {shown(table.text(key))}") from None
         to = _positions(table, key, target.group(1), target.group(2), parameters, shapes)
         of = _positions(table, key, source.group(2), source.group(3), parameters, shapes)
         if len(of) not in (1, len(to)):
@@ -97,26 +100,30 @@ def read_ties(
         ties += [
             Tie(follows.name, i, factor, leads.name, j) for i, j in zip(to, of * (len(to) // len(of)), strict=True)
         ]
-    _require_one_step(table, ties)
-    _require_nothing_lost(table, ties, parameters, shapes)
+    tied = [(tie.name, tie.at) for tie in ties]
+    for tie in ties:
+        if (tie.source, tie.of) in tied:
+            raise table.fail(tie.name, f"follows from element {tie.of} of {tie.source}, which follows itself")
+        if tied.count((tie.name, tie.at)) > 1:
+            raise table.fail(tie.name, f"element {tie.at} follows from two others, expected one")
+    # A fit has no place for bounds and a prior of a parameter that follows wherever it is free.
+    for name in dict.fromkeys(tie.name for tie in ties):
+        parameter = parameters[name]
+        still = {*parameter.held, *(tie.at for tie in ties if tie.name == name)}
+        if parameter.domain is None or len(still) < np.prod(shapes[name], dtype=int):
+            continue
+        for key, given in (("prior", parameter.prior is not None), ("bounds", parameter.bounded)):
+            if given:
+                raise table.fail(name, f"follows wherever it is free, so its {key} would not count; expected no {key}")
     return tuple(ties)
 
 
 def wholly_tied(table: Table, shapes: Mapping[str, tuple[int, ...]]) -> set[str]:
-    """Names of the parameters whose elements are all in a [ties] table; what is wrong with it `read_ties` tells."""
+    """Names of the parameters whose elements are all in a [ties] table, whose mistakes `read_ties` names."""
     found = [target for key in table.data if (target := _TARGET.fullmatch(key.strip()))]
     single = Counter(target.group(1) for target in found if target.group(2))
     whole = {target.group(1) for target in found if not target.group(2)}
     return whole | {name for name, count in single.items() if count == int(np.prod(shapes.get(name, (0,)), dtype=int))}
-
-
-def _factor(table: Table, key: str, written: str | None) -> float:
-    if written is None:
-        return 1.0
-    try:
-        return number(written)
-    except ValueError as error:
-        raise table.fail(key, f"{error}, in {shown(table.text(key))}") from None
 
 
 def _positions(
@@ -131,29 +138,6 @@ def _positions(
     if len(place) != len(shape) or any(i >= n for i, n in zip(place, shape, strict=False)):
         raise table.fail(key, f"element {list(place)} of {name}, whose shape is {shape}")
     return [int(np.ravel_multi_index(place, shape))]
-
-
-def _require_one_step(table: Table, ties: list[Tie]) -> None:
-    tied = [(tie.name, tie.at) for tie in ties]
-    for tie in ties:
-        if (tie.source, tie.of) in tied:
-            raise table.fail(tie.name, f"follows from element {tie.of} of {tie.source}, which follows itself")
-        if tied.count((tie.name, tie.at)) > 1:
-            raise table.fail(tie.name, f"element {tie.at} follows from two others, expected one")
-
-
-def _require_nothing_lost(
-    table: Table, ties: list[Tie], parameters: Mapping[str, Parameter], shapes: Mapping[str, tuple[int, ...]]
-) -> None:
-    """Refuse bounds and a prior of what follows wherever it is free: a fit has no place for them."""
-    for name in dict.fromkeys(tie.name for tie in ties):
-        parameter = parameters[name]
-        still = {*parameter.held, *(tie.at for tie in ties if tie.name == name)}
-        if parameter.domain is None or len(still) < np.prod(shapes[name], dtype=int):
-            continue
-        for key, given in (("prior", parameter.prior is not None), ("bounds", parameter.bounded)):
-            if given:
-                raise table.fail(name, f"follows wherever it is free, so its {key} would not count; expected no {key}")
 
 
 def tied_start(start: Mapping[str, NDArray], ties: tuple[Tie, ...], parameters: Mapping[str, Parameter]) -> dict:
@@ -180,14 +164,9 @@ def followed(values: Mapping[str, NDArray], ties: tuple[Tie, ...]) -> dict[str, 
     return values
 
 
-def _by_run(value: NDArray, parameter: Parameter) -> NDArray:
-    """(runs or 1, elements), a view."""
-    return value.reshape(len(value) if parameter.per_run else 1, -1)
-
-
 @dataclass(frozen=True, eq=False)
 class FreeElements:
-    """What `diffcontact.fit` is given for the parameters of a scene: starts, domains, priors and ties by name."""
+    """The arguments of `diffcontact.fit` for the parameters of a scene: starts, domains, priors and ties by name."""
 
     params: Mapping[str, NDArray]
     free: Mapping[str, Any]
@@ -200,44 +179,46 @@ def free_elements(
     start: Mapping[str, NDArray], parameters: Mapping[str, Parameter], ties: tuple[Tie, ...]
 ) -> FreeElements:
     """Whole parameters as they are, and those of which only some elements are free piece by piece."""
-    pieces, domains = {}, _within_those_that_follow(start, parameters, ties)
-    for name, parameter in parameters.items():
-        fixed = {*parameter.held, *(tie.at for tie in ties if tie.name == name)}
-        moving = [i for i in range(_size(parameter, start[name])) if i not in fixed]
-        if parameter.domain is not None and fixed:
-            pieces[name] = {i: _piece(parameter, start[name], i) for i in moving}
+    domains, pieces = _domains(start, parameters, ties), {}
     params, free, priors, per_run = dict(start), {}, {}, [n for n, p in parameters.items() if p.per_run]
     for name, parameter in parameters.items():
+        fixed = {*parameter.held, *(tie.at for tie in ties if tie.name == name)}
         if parameter.domain is None:
             continue
-        if name not in pieces:
+        if not fixed:
             free[name] = domains[name]
-            if parameter.prior:
-                priors[name] = parameter.prior
+            priors |= {name: parameter.prior} if parameter.prior else {}
             continue
-        for i, piece in pieces[name].items():
-            element = _by_run(start[name], parameter)[:, i]
-            params[piece] = element if parameter.per_run else element[0]
-            free[piece] = _of_element(domains[name], i)
+        pieces[name] = {}
+        for i, place in enumerate(np.ndindex(start[name].shape[1 if parameter.per_run else 0 :])):
+            if i in fixed:
+                continue
+            piece = f"{name}[{':,' if parameter.per_run else ''}{','.join(map(str, place))}]"
+            pieces[name][i], domain = piece, domains[name]
+            params[piece] = start[name][(..., *place)]
+            bounded = isinstance(domain, Interval)
+            free[piece] = Interval(_at(domain.low, i), _at(domain.high, i)) if bounded else domain
             if parameter.prior:
-                priors[piece] = Normal(*(_at(part, i) for part in (parameter.prior.mean, parameter.prior.sigma)))
+                priors[piece] = Normal(_at(parameter.prior.mean, i), _at(parameter.prior.sigma, i))
             if parameter.per_run:
                 per_run.append(piece)
     tied = {}
     for name in parameters:
-        own = tuple(tie for tie in ties if tie.name == name)
-        if own or name in pieces:
-            links = tuple((tie.at, tie.factor, *_known_as(tie, pieces)) for tie in own)
-            tied[name] = Assembled(name, tuple(pieces.get(name, {}).items()), links)
+        links = []
+        for tie in (tie for tie in ties if tie.name == name):
+            piece = pieces.get(tie.source, {}).get(tie.of)
+            links.append((tie.at, tie.factor, tie.source, tie.of) if piece is None else (tie.at, tie.factor, piece, 0))
+        if links or name in pieces:
+            tied[name] = Assembled(name, tuple(pieces.get(name, {}).items()), tuple(links))
     return FreeElements(params, free, priors, tied, tuple(per_run))
 
 
-def _within_those_that_follow(
+def _domains(
     start: Mapping[str, NDArray], parameters: Mapping[str, Parameter], ties: tuple[Tie, ...]
 ) -> dict[str, Any]:
-    """The domains of free parameters, as far as what follows from them stays within its own.
+    """The domains of free parameters, so narrow that each element that follows from them stays within its own.
 
-    low <= factor source <= high, what of the two is an inner bound of the source.
+    low <= factor source <= high bounds the source within.
     """
     domains = {name: parameter.domain for name, parameter in parameters.items() if parameter.domain is not None}
     for tie in ties:
@@ -247,35 +228,11 @@ def _within_those_that_follow(
         ends = sorted(_at(bound, tie.at) / tie.factor for bound in (target.low, target.high))
         if _at(source.low, tie.of) >= ends[0] and _at(source.high, tie.of) <= ends[1]:
             continue
-        low, high = (_elements(bound, start[tie.source], parameters[tie.source]) for bound in (source.low, source.high))
-        low[tie.of], high[tie.of] = max(low[tie.of], ends[0]), min(high[tie.of], ends[1])
         shape = start[tie.source].shape[1 if parameters[tie.source].per_run else 0 :]
-        domains[tie.source] = Interval(low.reshape(shape)[()], high.reshape(shape)[()])
+        low, high = (np.array(np.broadcast_to(bound, shape), float) for bound in (source.low, source.high))
+        low.flat[tie.of], high.flat[tie.of] = max(low.flat[tie.of], ends[0]), min(high.flat[tie.of], ends[1])
+        domains[tie.source] = Interval(low[()], high[()])
     return domains
-
-
-def _elements(bound: Any, start: NDArray, parameter: Parameter) -> NDArray:
-    """(elements,) a bound of each, a copy."""
-    return np.array(np.broadcast_to(np.ravel(bound), _size(parameter, start)), float)
-
-
-def _known_as(tie: Tie, pieces: Mapping[str, Mapping[int, str]]) -> tuple[str, int]:
-    piece = pieces.get(tie.source, {}).get(tie.of)
-    return (tie.source, tie.of) if piece is None else (piece, 0)
-
-
-def _size(parameter: Parameter, start: NDArray) -> int:
-    return _by_run(start, parameter).shape[1]
-
-
-def _piece(parameter: Parameter, start: NDArray, i: int) -> str:
-    shape = start.shape[1:] if parameter.per_run else start.shape
-    place = ",".join(map(str, np.unravel_index(i, shape)))
-    return f"{parameter.name}[:,{place}]" if parameter.per_run else f"{parameter.name}[{place}]"
-
-
-def _of_element(domain: Interval | Positive | Real, i: int) -> Interval | Positive | Real:
-    return Interval(_at(domain.low, i), _at(domain.high, i)) if isinstance(domain, Interval) else domain
 
 
 def _at(value: Any, i: int) -> float:
