@@ -15,7 +15,7 @@ from diffcontact.host.messages import say
 from diffcontact.host.progress import stage
 from diffcontact.hypotheses import report
 from diffcontact.scene.study import Study, read_study
-from diffcontact.simulate import Trajectory, simulate
+from diffcontact.simulate import simulate
 from diffcontact.status import Status
 from diffcontact.system import System
 
@@ -40,9 +40,9 @@ def run(options: argparse.Namespace) -> ExitCode:
 def check(study: Study) -> str:
     """The hypotheses where each run of the study begins and where its contacts come closest.
 
-    The motion is simulated with the starting values of the parameters. What is closest then counts as active, since no
-    sample falls exactly on an impact. A `ParticleLine` has no contacts to come closer: its hypotheses are those of the
-    whole run.
+    The motion is simulated with the starting values of the parameters. The closest contact then counts as active, since
+    no sample falls exactly on an impact. A `ParticleLine` has no contacts that come closer: its hypotheses are those of
+    the whole run.
 
     Args:
         study: a scene with its runs.
@@ -50,29 +50,19 @@ def check(study: Study) -> str:
     Returns:
         The text: per run the reports, and the status of the simulation where it is not OK.
     """
-    ready = study.scene.ready
-    blocks = []
+    ready, system, blocks = study.scene.ready, study.scene.ready.system, []
     for i, run in enumerate(study.runs):
         params = {name: placed(value) for name, value in study.params(i).items()}
-        q0, u0 = ready.initial(params)
-        motion = jax.device_get(simulate(ready.system, params, q0, u0, run.times, **accuracy(study.scene)))
-        if isinstance(ready.system, System):
-            closest, gap = _closest(ready.system, params, motion)
-            places = [("at the start", 0, {"rho": 0.0}), ("closest", closest, {"rho": max(gap, 0.0)})]
-        else:
-            places = [("from the start", 0, {"duration": float(run.times[-1] - run.times[0])})]
+        motion = jax.device_get(simulate(system, params, *ready.initial(params), run.times, **accuracy(study.scene)))
+        places = [("from the start", 0, {"duration": float(run.times[-1] - run.times[0])})]
+        if isinstance(system, System):
+            smallest = jax.jit(jax.vmap(lambda t, q, p=params: jnp.min(system.gap(t, q, p))))
+            gaps = np.asarray(smallest(motion.t, motion.q))
+            closest = int(np.argmin(gaps))
+            places = [("at the start", 0, {"rho": 0.0}), ("closest", closest, {"rho": max(float(gaps[closest]), 0.0)})]
         for title, at, options in places:
-            state = (motion.t[at], motion.q[at], motion.u[at])
-            found = report(ready.system, params, *state, **options)
-            blocks.append(f"{run.label}, {title} (t = {state[0]:.6g} {ready.time})\n{found}")
+            found = report(system, params, motion.t[at], motion.q[at], motion.u[at], **options)
+            blocks.append(f"{run.label}, {title} (t = {motion.t[at]:.6g} {ready.time})\n{found}")
         if motion.status != Status.OK:
             blocks.append(f"{run.label}: {Status(int(motion.status)).message}")
     return "\n\n".join(blocks)
-
-
-def _closest(system: System, params, motion: Trajectory) -> tuple[int, float]:
-    """The sample at which the smallest of all gaps is smallest, and that gap."""
-    lowest = jax.jit(jax.vmap(lambda t, q: jnp.min(system.gap(t, q, params))))
-    gaps = np.asarray(lowest(motion.t, motion.q))
-    closest = int(np.argmin(gaps))
-    return closest, float(gaps[closest])

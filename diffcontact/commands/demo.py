@@ -66,19 +66,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> ExitCode:
-    """Show the demo."""
-    return demo(options.out)
-
-
-def demo(folder: Path) -> ExitCode:
-    """Simulate, write `carts.csv` and `carts.toml`, fit them, print truth beside estimate.
-
-    Args:
-        folder: where all files go; `carts.toml` there is a scene to start from.
-
-    Returns:
-        As `fit_and_report`.
-    """
+    """Simulate, write `carts.csv` and `carts.toml`, fit them, print truth beside estimate."""
+    folder = options.out
     require_writable(folder)
     with stage("simulation"):
         texts = {"carts.csv": measure(), "carts.toml": SCENE}

@@ -20,7 +20,7 @@ import numpy as np
 
 from diffcontact.commands.complaint import ExitCode, about
 from diffcontact.commands.options import RANGE, add_scene, count, parse_times, path, setting
-from diffcontact.commands.output import is_design, require_own, results_folder, written_all_the_same
+from diffcontact.commands.output import as_json, is_design, require_own, results_folder, written_all_the_same
 from diffcontact.host.files import require_writable, write_atomically
 from diffcontact.host.messages import did_you_mean, say, shown
 from diffcontact.identify import Design, Interval, design
@@ -68,8 +68,7 @@ def run(options: argparse.Namespace) -> ExitCode:
     study = read_study(options.scene, options.data) if measured else _imagined(document, options)
     with about(document.file):
         found = _designed(study, measured, controls, options)
-    texts = {"design.json": lambda: json.dumps(found.to_dict(), indent=2, allow_nan=False) + "\n"}
-    with written_all_the_same(out, texts):
+    with written_all_the_same(out, {"design.json": lambda: as_json(found.to_dict())}):
         say(document.title, "", *str(found).splitlines(), "")
     _draw(found, out / "design.png")
     return ExitCode.DONE
@@ -164,7 +163,7 @@ def _require_numbers(values: Sequence[Any]) -> None:
 
 def _imagined(scene: Scene, options: argparse.Namespace) -> Study:
     """A study of one run that nobody has made, at the scene's values."""
-    times = None if options.times is None else parse_times(options.times)
+    times = parse_times(options.times)
     if scene.preparation.hears:
         raise ValueError(f"{scene.file}: preparation: of impacts that are heard, expected --data")
     params, grid, _ = setting(scene, options.scene, (), times)

@@ -43,17 +43,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> ExitCode:
     """Examine the installation, and the device where that is asked for."""
     code = doctor()
-    if options.bench and not bench():
-        return ExitCode.BROKEN
-    return code
+    return ExitCode.BROKEN if options.bench and not bench() else code
 
 
 def doctor() -> ExitCode:
-    """Print what was found.
-
-    Returns:
-        DONE, or BROKEN where a test failed.
-    """
+    """Print versions, devices and the results of the tests; BROKEN where one failed."""
     for name, version in versions().items():
         say(f"{name:12} {version}")
     say(f"{'devices':12} {', '.join(str(device) for device in jax.devices())}")
@@ -69,7 +63,8 @@ def doctor() -> ExitCode:
         first, again, impacts, energy = _reference_simulation()
     say(f"{'simulation':12} two balls in a box, {_STEPS} steps, {impacts} impacts: {again:.3f} s")
     say(f"{'compilation':12} {first - again:.1f} s")
-    sound = impacts > 0 and abs(energy) < _energy_tolerance(dtype)
+    # Elastic impacts keep the energy; each step may round it, a few operations at a time.
+    sound = impacts > 0 and abs(energy) < 10 * _STEPS * float(jnp.finfo(dtype).eps)
     say(f"{'energy':12} changed by {energy:.1e} of itself: {'sound' if sound else 'BROKEN'}")
     return ExitCode.DONE if sound and not wrong else ExitCode.BROKEN
 
@@ -108,35 +103,24 @@ def _reference_simulation() -> tuple[float, float, int, float]:
     return seconds[0], seconds[1], int(jnp.sum(trajectory.impulse > 0)), float(energy)
 
 
-def _energy_tolerance(dtype) -> float:
-    # Elastic impacts keep the energy; each step may round it, a few operations at a time.
-    return 10 * _STEPS * float(jnp.finfo(dtype).eps)
-
-
 _HEIGHT, _GRAVITY, _BOUNCE, _END = 1.0, 9.81, 0.8, 1.5
 
 
 def bench(most: int | None = None) -> bool:
-    """Print what was found.
-
-    Args:
-        most: copies in the largest batch; None: what suits the device.
+    """Print errors and speeds, in batches of at most so many copies; None: as many as suit the device.
 
     Returns:
         Whether every correctness check held.
     """
-    device = jax.devices()[0]
+    device, errors = jax.devices()[0], list(_errors())
     say(f"{'device':30} {device.platform}, {device.device_kind}; {jnp.result_type(float)}")
-    sound = True
-    for name, error, tolerance in _errors():
-        right = error <= tolerance
-        sound &= right
-        say(f"{name:30} error {error:.1e} of {tolerance:.0e} allowed: {'right' if right else 'WRONG'}")
+    for name, error, tolerance in errors:
+        say(f"{name:30} error {error:.1e} of {tolerance:.0e} allowed: {'right' if error <= tolerance else 'WRONG'}")
     most = side_by_side(device.platform).bench if most is None else most
     say("", f"{'':30} {'copies':>7} {'compile [s]':>12} {'run [ms]':>10} {'per second':>12}")
     for name, unit, run, lanes in _cases(most):
         _row(name, unit, run, lanes)
-    return sound
+    return all(error <= tolerance for _, error, tolerance in errors)
 
 
 def _row(name: str, per_lane: int, run: Callable, lanes: Any) -> None:
@@ -173,21 +157,21 @@ def _errors() -> Iterator[tuple[str, float, float]]:
 
 def _cases(most: int) -> Iterator[tuple[str, int, Callable, Any]]:
     """(name, how much one lane is, run, lanes) of every row."""
-    batches = [count for count in (1, 64, 1024, 16_384, 65_536) if count <= most]
-    project = jax.jit(jax.vmap(qp.project))
-    for count in batches:
-        problems, _ = _projections(count)
-        yield "projections (12 x 6)", 1, lambda lanes: project(*lanes).u, problems
-    forward = jax.jit(jax.vmap(_settled))
-    gradient = jax.jit(jax.vmap(jax.grad(_settled)))
-    for count in batches:
-        yield "10 spheres, steps", _SPHERE_STEPS, forward, _speeds(count)
-    for count in batches:
-        yield "10 spheres, steps of gradients", _SPHERE_STEPS, gradient, _speeds(count)
-    improve = jax.jit(jax.vmap(_improved))
-    for count in batches:
-        thetas = jnp.tile(jnp.array([_HEIGHT, _BOUNCE]), (count, 1)) + 0.01 * _numbers(count, 2)
-        yield "fits, Gauss-Newton steps", 1, improve, thetas
+    project, improve = jax.jit(jax.vmap(qp.project)), jax.jit(jax.vmap(_improved))
+    forward, gradient = jax.jit(jax.vmap(_settled)), jax.jit(jax.vmap(jax.grad(_settled)))
+
+    def guesses(count):
+        return jnp.tile(jnp.array([_HEIGHT, _BOUNCE]), (count, 1)) + 0.01 * _numbers(count, 2)
+
+    for name, unit, run, lanes in (
+        ("projections (12 x 6)", 1, lambda lanes: project(*lanes).u, lambda count: _projections(count)[0]),
+        ("10 spheres, steps", _SPHERE_STEPS, forward, lambda count: _numbers(count, 30)),
+        ("10 spheres, steps of gradients", _SPHERE_STEPS, gradient, lambda count: _numbers(count, 30)),
+        ("fits, Gauss-Newton steps", 1, improve, guesses),
+    ):
+        for count in (1, 64, 1024, 16_384, 65_536):
+            if count <= most:
+                yield name, unit, run, lanes(count)
 
 
 def _numbers(*shape: int) -> jax.Array:
@@ -250,10 +234,6 @@ def _misfit(theta) -> jax.Array:
 
 _SPHERE_STEPS = 100
 _SPHERES = balls(10, 3, box=(0.0, 1.0))
-
-
-def _speeds(count: int) -> jax.Array:
-    return _numbers(count, 30)
 
 
 def _settled(u0) -> jax.Array:

@@ -83,7 +83,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> ExitCode:
     """Simulate the scene for all combinations of the values."""
     variations = [parse_variation(text) for text in options.vary]
-    times = None if options.times is None else parse_times(options.times)
+    times = parse_times(options.times)
     with _workers(options.dask) as executor:
         return _vary(options, variations, times, executor)
 
@@ -154,9 +154,8 @@ def parse_variation(text: str) -> Variation:
     if found is None:
         raise ValueError(f"--vary {shown(text)}: expected NAME={RANGE} or NAME[ELEMENT]={RANGE}")
     name, element, values = found.groups()
-    return Variation(
-        text, name, None if element is None else int(element), read_values(f"--vary {shown(text)}", values, _MOST_LANES)
-    )
+    element = None if element is None else int(element)
+    return Variation(text, name, element, read_values(f"--vary {shown(text)}", values, _MOST_LANES))
 
 
 def _vary(
@@ -267,17 +266,9 @@ def _batch(document: Scene, variations: Sequence[Variation], params: Mapping[str
 def _enough(
     run: Callable[[Any, jax.Array], Trajectory], batch: dict[str, NDArray], intervals: int, allowed: float
 ) -> int:
-    """A number of substeps with which lanes that are spread over an ensemble change by no more than is allowed.
+    """An even number of substeps; half of it changes lanes that are spread over the ensemble by no more than allowed.
 
-    Args:
-        run: the parameters of a lane and the number of substeps () -> its motion.
-        batch: (n, ...) the parameters that lanes differ in.
-        intervals: between the times of each.
-        allowed: the largest change, when the steps are halved, of any position or velocity.
-
-    Returns:
-        An even number: half of it is what it was compared with. Lanes that no number mends do not count, where there
-        are others.
+    Lanes that no number mends do not count, where there are others.
     """
     lanes = next(iter(batch.values())).shape[0]
     some = np.unique(np.linspace(0, lanes - 1, _ASKED).round().astype(int))
@@ -297,10 +288,7 @@ def _enough(
 
 
 def _halved(run: Callable[[jax.Array], Trajectory], number: int, allowed: float) -> Trajectory:
-    """The motion with a number of substeps, TOO_COARSE where half as many change it by more than is allowed.
-
-    Pure: jit and vmap.
-    """
+    """The motion with a number of substeps, TOO_COARSE where half as many change it by more than is allowed."""
     both = jax.lax.map(run, jnp.array([number // 2, number]))
     coarse, fine = jax.tree.map(lambda x: x[0], both), jax.tree.map(lambda x: x[1], both)
     return judged(fine, change(coarse, fine), allowed)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 
 from diffcontact.commands.complaint import ExitCode, about, complain
 from diffcontact.commands.options import add_scene, path
-from diffcontact.commands.output import is_result, require_own, results_folder, written_all_the_same
+from diffcontact.commands.output import as_json, is_result, require_own, results_folder, written_all_the_same
 from diffcontact.host.files import require_writable
 from diffcontact.host.messages import say
 from diffcontact.host.versions import versions
@@ -90,11 +89,8 @@ def _spread(study: Study, folder: Path, conditions: Path | None) -> ExitCode:
         fits = fit_each(study)
         found = together(study, fits, known)
     document = spread_document(study, fits, found)
-    texts = {
-        "result.json": lambda: json.dumps(document, indent=2, allow_nan=False) + "\n",
-        "report.html": lambda: page(spread_report(study, fits, found)),
-    }
-    with written_all_the_same(folder, texts):
+    pages = {"result.json": lambda: as_json(document), "report.html": lambda: page(spread_report(study, fits, found))}
+    with written_all_the_same(folder, pages):
         rows = [row for one in found for row in rows_of(one)]
         say("", *text_table(rows, INTERVAL, "").splitlines(), "", *(f"- {told}" for told in doubts(fits)))
     return ExitCode.DONE if document["converged"] else ExitCode.NOT_CONVERGED
@@ -133,7 +129,7 @@ def fit_and_report(study: Study, folder: Path, strict: bool = False, laws: bool 
     if laws:
         document["laws"] = None if compared is None else {**compared.to_dict(), "unit_of_speed": study.unit_of_speed}
     texts = {
-        "result.json": lambda: json.dumps(document, indent=2, allow_nan=False) + "\n",
+        "result.json": lambda: as_json(document),
         "report.html": lambda: page(result_report(study, result, document)),
     }
     with written_all_the_same(folder, texts):

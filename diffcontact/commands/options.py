@@ -26,8 +26,8 @@ _PART_OF_NOISE = 0.1
 _MOST_TIMES = 10**6
 
 
-def parse_times(text: str) -> NDArray:
-    """Read the LOW:HIGH:COUNT of --times, in the scene's unit of time.
+def parse_times(text: str | None) -> NDArray | None:
+    """Read the LOW:HIGH:COUNT of --times, in the scene's unit of time; None where it is not given.
 
     Raises:
         ValueError: it is something else, or does not increase.
@@ -36,6 +36,8 @@ def parse_times(text: str) -> NDArray:
         >>> parse_times("0:1:3").tolist()
         [0.0, 0.5, 1.0]
     """
+    if text is None:
+        return None
     at = f"--times {shown(text)}"
     times = read_values(at, text, _MOST_TIMES)
     if not times[0] < times[-1]:
@@ -46,11 +48,7 @@ def parse_times(text: str) -> NDArray:
 
 
 def read_values(at: str, text: str, most: int) -> NDArray:
-    """The values of LOW:HIGH:COUNT, at most so many.
-
-    Raises:
-        ValueError: it is something else; `at` names what was read.
-    """
+    """The values of LOW:HIGH:COUNT, at most `most`; a ValueError names the option `at`."""
     try:
         low, high, count = text.split(":")
         low, high, count = number(low), number(high), whole(count)
@@ -71,10 +69,15 @@ def setting(
     given: Collection[str] = (),
     others: str = "",
 ) -> tuple[dict[str, NDArray], NDArray, Draw | None]:
-    """Parameters (SI) and times: those of the first run, or without measurements the scene's own; how it looks.
+    """Parameters (SI) and times of the first run, or without measurements the scene's own; and how it looks.
 
-    The parameters in `given` get their values elsewhere; `others` says how, for a message. The times (m,) are in the
-    scene's unit.
+    Args:
+        document: of the scene.
+        scene: its file.
+        files: of the option --data.
+        times: (m,) in the scene's unit, or None.
+        given: parameters that get their values elsewhere.
+        others: other options that would give values, for a message.
     """
     grid = None if times is None else document.reading.time_factor * times
     if files or document.files:
@@ -95,7 +98,7 @@ def setting(
         if parameter.value is None and name not in given:
             raise ValueError(f"{parameter.at}.value: {FROM_DATA!r} without any, expected a number, {others}--data")
         params[name] = np.zeros(document.ready.quantities[name].shape) if parameter.value is None else parameter.value
-    held = followed({name: np.asarray(value, float)[None] for name, value in params.items()}, document.ties)
+    held = followed({name: value[None] for name, value in params.items()}, document.ties)
     params = {name: value[0] for name, value in held.items()}
     later = {*given, *(tie.name for tie in document.ties if tie.source in given)}
     for name, parameter in document.parameters.items():

@@ -7,17 +7,24 @@ before anything is simulated. Results are written also where nobody reads what i
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from diffcontact.host.files import read_bytes, write_aside, write_atomically
 from diffcontact.host.messages import say, shown
 from diffcontact.scene.document import Scene
 
 _RESULT, _DESIGN = re.compile(rb'\{\s*"converged":'), re.compile(rb'\{\s*"sentence":')
+
+
+def as_json(document: Mapping[str, Any]) -> str:
+    """The text of a JSON file."""
+    return json.dumps(document, indent=2, allow_nan=False) + "\n"
 
 
 def require_own(file: Path, own: Callable[[bytes], object], option: str) -> None:
@@ -53,8 +60,7 @@ def require_own(file: Path, own: Callable[[bytes], object], option: str) -> None
 def results_folder(out: Path | None, scene: Scene) -> Path:
     """Where results go: as the command line says, else as the scene does.
 
-    A scene may be somebody else's. So what it says is taken only within the current folder or that of the scene; of
-    links on the way nothing is asked, they are this user's own.
+    A scene may be somebody else's, so its folder is used only within the current folder or that of the scene.
 
     Args:
         out: the folder of --out, or None.
@@ -65,17 +71,14 @@ def results_folder(out: Path | None, scene: Scene) -> Path:
     """
     if out is not None:
         return out
-    folder, around = _absolute(scene.folder), (Path.cwd(), _absolute(Path(scene.file).parent))
+    # Without following links, which are this user's own.
+    folder, *around = (Path(os.path.abspath(path)) for path in (scene.folder, Path.cwd(), Path(scene.file).parent))
     if not any(folder.is_relative_to(place) for place in around):
         raise ValueError(
             f"{scene.file}: output.folder: {shown(str(scene.folder))} is neither in the current folder nor in that of "
             "the scene, expected one within, or --out"
         )
     return scene.folder
-
-
-def _absolute(path: Path) -> Path:
-    return Path(os.path.abspath(path))
 
 
 def is_result(content: bytes) -> bool:

@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> ExitCode:
     """Simulate the scene and write the page."""
-    times = None if options.times is None else parse_times(options.times)
+    times = parse_times(options.times)
     document = read_scene(options.scene)
     out = file_of(options.out or results_folder(None, document), "motion.html")
     require_writable(out.parent)
@@ -58,17 +58,7 @@ def run(options: argparse.Namespace) -> ExitCode:
 
 def _motion(document: Scene, params: dict, grid) -> Trajectory:
     """With steps so short that shorter ones do not show in the noise."""
-    system = document.ready.system
-    params = {name: placed(value) for name, value in params.items()}
-    q0, u0 = document.ready.initial(params)
-    strikes = isinstance(system, System)
-    return simulate(
-        system,
-        params,
-        q0,
-        u0,
-        grid,
-        **accuracy(document),
-        percussions=_LISTED if strikes else 0,
-        changes=_LISTED if strikes and system.rubs else 0,
-    )
+    system, params = document.ready.system, {name: placed(value) for name, value in params.items()}
+    strikes, rubs = isinstance(system, System), isinstance(system, System) and system.rubs
+    listed = {"percussions": _LISTED if strikes else 0, "changes": _LISTED if rubs else 0}
+    return simulate(system, params, *document.ready.initial(params), grid, **accuracy(document), **listed)
