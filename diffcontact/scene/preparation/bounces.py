@@ -10,8 +10,8 @@ t^2 with one g; a hand, a shadow or another ball, tracked for some pictures inst
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.polynomial import Polynomial
@@ -23,22 +23,20 @@ from diffcontact.scene.keys import Table
 from diffcontact.scene.kinds import ReadySystem
 from diffcontact.scene.preparation.run import PREPARATIONS, RESTITUTION_STARTS, Preparation, PreparedRun
 
-# A row repeats the one before if it moves by less than this of what both its neighbours move.
-_STILL = 0.2
-# It must lack so many standard deviations of their mean, by the noise: that alone stops a slow body, too.
-_STOPPED = 5.0 * np.sqrt(5.0)
+# A row repeats the one before if it moves by less than this part of what both its neighbours move, and lacks so many
+# standard deviations of their mean by the noise: the noise alone stops a slow body, too.
+_STILL, _STOPPED = 0.2, 5.0 * np.sqrt(5.0)
 # Motions below this part of the whole way are rest, or the turning point of a flight, and prove nothing.
-REST = 0.01
+_REST = 0.01
 # A body that falls and bounces is about four times faster at its fastest than in the middle of its speeds.
 _FASTEST = 6.0
 # Rows further apart than so many spacings have one missing between them.
 _MISSING = 1.5
 # With fewer repeated rows than this no rhythm can be seen.
 _RHYTHM = 3
-# In a steady rhythm a row is repeated this near to its beat.
-_OUT_OF_STEP = 0.75
-# Rhythms are tried from the first so many rows found, and with periods up to so many rows.
-_TRIED, _LONGEST = 12, 30.0
+# In a steady rhythm a row is repeated this near to its beat. Rhythms are tried from the first so many rows found, and
+# with periods up to so many rows.
+_OUT_OF_STEP, _TRIED, _LONGEST = 0.75, 12, 30.0
 
 
 def followed(t: NDArray, y: NDArray) -> NDArray:
@@ -63,9 +61,9 @@ def followed(t: NDArray, y: NDArray) -> NDArray:
         keep[seen] = True
         return keep
     t, y = t[seen], y[seen]
-    way = span(y)
+    way = _span(y)
     steps, speeds = np.abs(np.diff(y)), np.abs(np.diff(y)) / np.diff(t)
-    moving = steps > REST * way
+    moving = steps > _REST * way
     fastest = _FASTEST * np.median(speeds[moving]) if moving.any() else np.inf
     worth, before = np.zeros(seen.size), np.full(seen.size, -1)
     for i in range(1, seen.size):
@@ -82,14 +80,10 @@ def followed(t: NDArray, y: NDArray) -> NDArray:
 
 
 def repeated(y: NDArray, rows: slice) -> NDArray:
-    """(n,) True where a row repeats the picture before, found by the motion that stops for one row and goes on.
+    """(n,) True where a row repeats the picture before: the motion y (n,) stops for one row and goes on.
 
     Only within `rows`, where the body moves. Where it turns or was not found a repetition does not show; from three on
     the rhythm of the others tells where it must be.
-
-    Args:
-        y: (n,) positions, NaN where the body was not found.
-        rows: consecutive rows to look at.
 
     Example:
         >>> y = np.array([0.0, 1, 4, 9, 9, 16, 25, 36, 36, 49, 64, 81.0])
@@ -97,7 +91,7 @@ def repeated(y: NDArray, rows: slice) -> NDArray:
         [4, 8]
     """
     found, lacking = np.zeros(y.size, bool), np.zeros(y.size)
-    rest = REST * span(y)
+    rest = _REST * _span(y)
     for i in range(max(rows.start, 2), min(rows.stop, y.size - 1)):
         before, here, after = np.diff(y[i - 2 : i + 2])
         # At a bounce or a turning point the motion changes its sign, and rows that are alike may both be true.
@@ -110,10 +104,6 @@ def repeated(y: NDArray, rows: slice) -> NDArray:
 
 def rhythm(found: NDArray, rows: slice) -> NDArray:
     """(n,) the repeated rows that were found within `rows`, with those that must be between them.
-
-    Args:
-        found: (n,) True for repeated rows.
-        rows: consecutive rows to look at.
 
     Example:
         >>> found = np.isin(np.arange(60), [3, 8, 14, 18, 28, 38, 48])
@@ -135,16 +125,13 @@ def rhythm(found: NDArray, rows: slice) -> NDArray:
     return inside
 
 
-def steady(found: NDArray) -> NDArray:
+def steady_rhythm(found: NDArray) -> NDArray:
     """(n,) the repeated rows of the steady rhythm that explains most of those found, over all rows.
 
     False detections hide repeated rows and look like some: those out of step are none.
 
-    Args:
-        found: (n,) True for rows that seem to be repeated.
-
     Example:
-        >>> np.flatnonzero(steady(np.isin(np.arange(30), [8, 9, 13, 18, 23]))).tolist()
+        >>> np.flatnonzero(steady_rhythm(np.isin(np.arange(30), [8, 9, 13, 18, 23]))).tolist()
         [3, 8, 13, 18, 23, 28]
     """
     at = np.flatnonzero(found)
@@ -171,25 +158,15 @@ def steady(found: NDArray) -> NDArray:
             best, period = worth[at_best], periods[at_best]
             beats = first + period * np.arange(-(first // period), (last - first) // period + 1)
     rows = np.round(beats).astype(int)
-    near = _nearest(rows, at)
+    after = np.clip(np.searchsorted(at, rows), 1, at.size - 1)
+    near = np.where(rows - at[after - 1] < at[after] - rows, at[after - 1], at[after])
     again = np.zeros_like(found)
     again[np.where(np.abs(near - rows) <= 1, near, rows)] = True
     return again
 
 
-def clock(times: NDArray, again: NDArray) -> NDArray:
-    """(n,) when the pictures were taken, from 0 on: by the times of the rows or, where pictures repeat, by their count.
-
-    Args:
-        times: (n,) increasing times of the rows.
-        again: (n,) True for rows that repeat the picture before.
-
-    Example:
-        >>> print(clock(np.array([0.0, 0.1, 0.2, 0.5]), np.zeros(4, bool)))
-        [0.  0.1 0.2 0.5]
-        >>> print(clock(np.array([0.0, 0.1, 0.2, 0.3]), np.array([False, True, False, False])))
-        [0.  0.  0.1 0.2]
-    """
+def _picture_times(times: NDArray, again: NDArray) -> NDArray:
+    """(n,) when the pictures were taken, from 0 on: times of rows or, where pictures repeat, their count."""
     if not again.any():
         return times - times[0]
     spacing = float(np.median(np.diff(times)))
@@ -198,16 +175,8 @@ def clock(times: NDArray, again: NDArray) -> NDArray:
     return (count - count[0]) * spacing
 
 
-def require_every_row(times: NDArray, again: NDArray) -> None:
-    """Refuse a film in which pictures repeat and rows are missing: nobody can count the pictures.
-
-    Args:
-        times: (n,) increasing times of the rows.
-        again: (n,) True for rows that repeat the picture before.
-
-    Raises:
-        ValueError: it names the gap, and the key that leaves it out.
-    """
+def _require_every_row(times: NDArray, again: NDArray) -> None:
+    """Refuse a film in which pictures repeat and rows are missing: nobody can count the pictures."""
     steps = np.diff(times)
     if again.any() and np.any(gap := steps > _MISSING * np.median(steps)):
         i = int(np.argmax(gap))
@@ -217,13 +186,7 @@ def require_every_row(times: NDArray, again: NDArray) -> None:
         )
 
 
-def _nearest(x: NDArray, at: NDArray) -> NDArray:
-    """For each x the nearest of the increasing numbers `at`."""
-    after = np.clip(np.searchsorted(at, x), 1, at.size - 1)
-    return np.where(x - at[after - 1] < at[after] - x, at[after - 1], at[after])
-
-
-def span(y: NDArray) -> float:
+def _span(y: NDArray) -> float:
     """How far the body moves, whatever a few readings say; NaN where it was not found."""
     return float(np.ptp(np.nanpercentile(y, [5, 95])))
 
@@ -238,16 +201,8 @@ _ALIKE = 0.25
 _DRAWS, _REACH = 6000, 16.0
 
 
-@dataclass(frozen=True, eq=False)
-class Flight:
-    """A parabola, and the stretch of samples in whose course it was found.
-
-    Attributes:
-        parabola: y(t).
-        begin: the first sample on it.
-        end: the last.
-        on: how many samples between them are on it.
-    """
+class Flight(NamedTuple):
+    """A parabola y(t), the first and the last sample on it, and how many between them are on it."""
 
     parabola: Polynomial
     begin: int
@@ -256,7 +211,7 @@ class Flight:
 
 
 def flights(t: NDArray, y: NDArray) -> list[Flight]:
-    """The flights of a ball, in order, whatever else was taken for it.
+    """The flights of a ball at positions y (n,) downwards, in order, whatever else was taken for it.
 
     Of parabolas through three samples, drawn at random, the one is a flight that has the greatest consensus: the sum
     over its best stretch of samples of +1 on it and -1/2 off it. The next is found among the other samples, with nearly
@@ -264,26 +219,19 @@ def flights(t: NDArray, y: NDArray) -> list[Flight]:
 
     Source: M. A. Fischler, R. C. Bolles, Communications of the ACM 24 (1981) 381, for consensus instead of averages.
 
-    Args:
-        t: (n,) increasing times.
-        y: (n,) positions downwards.
-
     Example:
         A fall of which four of twelve samples are of a hand that keeps still.
 
         >>> t = np.arange(12.0)
-        >>> y = np.where((t > 3) & (t < 8), 390.0, 4 * t**2)
-        >>> (fall,) = flights(t, y)
+        >>> (fall,) = flights(t, np.where((t > 3) & (t < 8), 390.0, 4 * t**2))
         >>> print(fall.on, fall.parabola.coef.round(6) + 0.0)
         8 [0. 0. 4.]
-        >>> np.flatnonzero(off_flights(t, y, [fall])).tolist()
-        [4, 5, 6, 7]
     """
     found: list[Flight] = []
     if y.size < _ENOUGH:
         return found
-    way, left, parabolas = span(y), np.ones(y.size, bool), _drawn(t, y)
-    near = np.abs(_at(parabolas, t) - y) < _ON * way
+    way, left, parabolas = _span(y), np.ones(y.size, bool), _drawn(t, y)
+    near = np.abs(parabolas[:, :1] + parabolas[:, 1:2] * t + parabolas[:, 2:] * t**2 - y) < _ON * way
     while len(parabolas):
         # Samples of another flight end every stretch.
         score, begin, end = _best_stretch(np.where(left, np.where(near, 1.0, _AGAINST), -float(y.size)))
@@ -318,11 +266,7 @@ def _drawn(t: NDArray, y: NDArray) -> NDArray:
     bend = ((yc - yb) / (tc - tb) - slope) / (tc - ta)
     # y = ya + slope (t - ta) + bend (t - ta) (t - tb)
     parabolas = np.stack([ya - slope * ta + bend * ta * tb, slope - bend * (ta + tb), bend], axis=1)
-    return parabolas[bend * (tc - ta) ** 2 / 4 > 2 * _ON * span(y)]
-
-
-def _at(parabolas: NDArray, t: NDArray) -> NDArray:
-    return parabolas[:, :1] + parabolas[:, 1:2] * t + parabolas[:, 2:] * t**2
+    return parabolas[bend * (tc - ta) ** 2 / 4 > 2 * _ON * _span(y)]
 
 
 def _best_stretch(worth: NDArray) -> tuple[NDArray, NDArray, NDArray]:
@@ -336,15 +280,15 @@ def _best_stretch(worth: NDArray) -> tuple[NDArray, NDArray, NDArray]:
     return (total - before)[lanes, end], begin, end
 
 
-def off_flights(t: NDArray, y: NDArray, found: list[Flight]) -> NDArray:
+def _off_flights(t: NDArray, y: NDArray, found: list[Flight]) -> NDArray:
     """(n,) True where a sample is not on the flight in whose course it was taken: a false detection.
 
-    Samples between two flights that meet there are on one of them, those of the first fall on it since it began; what
-    is in no flight's course is not judged. See `flights`.
+    Samples between two flights that meet there are on one of them, those of the first fall on it since it began;
+    samples in no flight's course are not judged.
     """
     if not found:
         return np.zeros(y.size, bool)
-    distance, far = np.zeros(y.size), _OFF * span(y)
+    distance, far = np.zeros(y.size), _OFF * _span(y)
     for i, flight in enumerate(found):
         apex = -flight.parabola.coef[1] / (2 * flight.parabola.coef[2])
         begin = flight.begin if i else min(int(np.searchsorted(t, apex)), flight.begin)
@@ -364,10 +308,8 @@ def off_flights(t: NDArray, y: NDArray, found: list[Flight]) -> NDArray:
 _RELEASED = 0.05
 # A velocity jump below this part of the largest velocity is no bounce but the noise of a ball that rests.
 _JUMP = 0.2
-# A parabola has three coefficients; a flight with fewer samples cannot be judged.
-_FEWEST = 4
-# Drag and perspective make the flights' gravities differ, but not by this factor.
-_UNLIKE = 1.6
+# A parabola has three coefficients, and one sample more; drag and perspective make gravities differ by less.
+_FEWEST, _UNLIKE = 4, 1.6
 # Of a ball that was heard: steps of the simulation per flight, and the part of the last flight behind the last impact.
 _STEPS, _BEYOND = 8, 0.4
 _FLAGS = "false detections can be flagged in a column that [preparation] names as its outlier"
@@ -477,8 +419,8 @@ def _prepared(times: NDArray, y: NDArray, known: NDArray, count: int, blur: floa
         raise ValueError(f"{turns.size} bounces, expected at least {count}; {_FLAGS}")
     rows = slice(_released(y[: turns[0]]), int(turns[count]) if turns.size > count else y.size)
     again = rhythm(known | repeated(y, rows) | beat, rows)
-    require_every_row(times[rows], again[rows])
-    at = clock(times, again)
+    _require_every_row(times[rows], again[rows])
+    at = _picture_times(times, again)
     use = np.flatnonzero(~again)
     use = use[(use >= rows.start) & (use < rows.stop)]
     t, y = at[use] - at[use[0]], y[use]
@@ -493,7 +435,11 @@ def _prepared(times: NDArray, y: NDArray, known: NDArray, count: int, blur: floa
     }
     if later := ", ".join(f"{times[turn]:.4g}" for turn in turns[count:]):
         notes["left out"] = f"bounces near t = {later} of the recording, as system.bounces = {count}"
-    apexes = [_turning(p, a, b) for p, a, b in zip(parabolas[1:], meet, meet[1:], strict=False)]
+    # The turning point of a flight, within it.
+    apexes = [
+        np.clip(flight.deriv().roots()[0], 0.9 * begin + 0.1 * end, 0.1 * begin + 0.9 * end)
+        for flight, begin, end in zip(parabolas[1:], meet, meet[1:], strict=False)
+    ]
     return PreparedRun(t, y[:, None], _start(parabolas, meet), {"apexes": np.array(apexes)}, notes)
 
 
@@ -501,20 +447,20 @@ def _rhythm_and_flights(times: NDArray, y: NDArray, known: NDArray) -> tuple[NDA
     """(n,) the repeated rows of a steady rhythm, if more samples are on flights with it; (n,) false detections."""
     everything = slice(0, y.size)
     # Pictures of a ball at rest are alike; flags among them have no rhythm.
-    moves = np.abs(np.roll(y, -1) - np.roll(y, 1)) > REST * span(y)
+    moves = np.abs(np.roll(y, -1) - np.roll(y, 1)) > _REST * _span(y)
     seem = (known & moves) | repeated(y, everything)
-    none, beats = np.zeros_like(known), steady(seem)
+    none, beats = np.zeros_like(known), steady_rhythm(seem)
     best, chosen = -1, (none, none)
     seen, stated = rhythm(seem, everything) | known, beats | known
     # Where no picture repeats both are the same, and flights take seconds to find.
     for beat, again in ((none, seen), (beats, stated))[: 1 if np.array_equal(seen, stated) else 2]:
         rows = np.flatnonzero(~again & np.isfinite(y))
-        pictures = clock(times, again)[rows]
+        pictures = _picture_times(times, again)[rows]
         found = flights(pictures, y[rows])
         on = sum(flight.on for flight in found)
         if on > best:
             false = none.copy()
-            false[rows] = off_flights(pictures, y[rows], found)
+            false[rows] = _off_flights(pictures, y[rows], found)
             best, chosen = on, (beat, false)
     return chosen
 
@@ -526,7 +472,7 @@ def _bounce_rows(y: NDArray) -> NDArray:
     """
     seen = np.flatnonzero(np.isfinite(y))
     # A picture repeated at the bounce itself would hide it: before and after it the ball is at the same height.
-    seen = seen[np.abs(np.diff(y[seen], prepend=np.inf)) > REST * span(y)]
+    seen = seen[np.abs(np.diff(y[seen], prepend=np.inf)) > _REST * _span(y)]
     if seen.size < 5:
         raise ValueError(f"{seen.size} samples in motion, expected a ball that bounces")
     velocity = np.diff(y[seen]) / np.diff(seen)
@@ -570,11 +516,6 @@ def _meeting(before: Polynomial, after: Polynomial) -> float:
     if times.size == 0:
         raise ValueError("two flights do not meet, expected a bounce between them")
     return float(times[0])
-
-
-def _turning(flight: Polynomial, begin: float, end: float) -> float:
-    """The turning point of a flight, within it."""
-    return float(np.clip(flight.deriv().roots()[0], 0.9 * begin + 0.1 * end, 0.1 * begin + 0.9 * end))
 
 
 def _start(flights: Sequence[Polynomial], meet: Sequence[float]) -> dict[str, NDArray | float]:
