@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,11 +47,16 @@ def gathered(*reads: Callable[[], Any]) -> list[Any]:
             found.append(read())
         except ValueError as error:
             mistakes.append(error)
+    raise_all(mistakes)
+    return found
+
+
+def raise_all(mistakes: Sequence[ValueError]) -> None:
+    """Raise the only one, or a `MistakesError` of several."""
     if len(mistakes) == 1:
         raise mistakes[0]
     if mistakes:
         raise MistakesError([line for error in mistakes for line in getattr(error, "lines", [str(error)])])
-    return found
 
 
 class Table:
@@ -87,10 +91,8 @@ class Table:
 
     def expect(self, *known: str) -> None:
         """Refuse every key that is not among the known ones."""
-        gathered(*(partial(self._refuse, key, known) for key in self.data if key not in known))
-
-    def _refuse(self, key: str, known: Sequence[str]) -> NoReturn:
-        raise self.fail(key, f"unknown key; {did_you_mean(key, known)}")
+        wrong = [self.fail(key, f"unknown key; {did_you_mean(key, known)}") for key in self.data if key not in known]
+        raise_all(wrong)
 
     def fail(self, key: str, message: str) -> ValueError:
         """The error for a key, ready to be raised."""
@@ -126,7 +128,7 @@ class Table:
 
     def file_name(self, key: str, default: Any = _REQUIRED) -> str:
         """The name of a file or folder."""
-        return self._file_name(key, self.text(key, default))
+        return self._file_names(key, (self.text(key, default),))[0]
 
     def number(self, key: str, default: Any = _REQUIRED, *, above: float | None = None) -> float:
         """A finite number."""
@@ -140,10 +142,9 @@ class Table:
     def integer(self, key: str, default: Any = _REQUIRED, *, least: float = -np.inf, most: int = 10**6) -> int:
         """A whole number within bounds."""
         value = self.get(key, int, "a whole number", default)
-        if value < least:
-            raise self.fail(key, f"{shown(value)}, expected at least {least}")
-        if value > most:
-            raise self.fail(key, f"{shown(value)}, expected at most {most}")
+        if not least <= value <= most:
+            bound = f"at least {least}" if value < least else f"at most {most}"
+            raise self.fail(key, f"{shown(value)}, expected {bound}")
         return value
 
     def numbers(self, key: str, default: Any = _REQUIRED) -> NDArray:
@@ -184,12 +185,13 @@ class Table:
 
     def file_names(self, key: str) -> tuple[str, ...]:
         """A list of names of files."""
-        return tuple(self._file_name(key, name) for name in self.names(key))
+        return self._file_names(key, self.names(key))
 
-    def _file_name(self, key: str, name: str) -> str:
-        if not name.strip() or "\0" in name:
-            raise self.fail(key, f"{shown(name)}, expected the name of a file or folder")
-        return name
+    def _file_names(self, key: str, names: tuple[str, ...]) -> tuple[str, ...]:
+        for name in names:
+            if not name.strip() or "\0" in name:
+                raise self.fail(key, f"{shown(name)}, expected the name of a file or folder")
+        return names
 
     def choice(self, key: str, known: Iterable[str], default: Any = _REQUIRED) -> str:
         """One of the known names."""

@@ -9,43 +9,26 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date
+from typing import Any
 
 from diffcontact.host.messages import did_you_mean, shown
 
 # name -> (factor to SI, powers of length, mass, time, angle); counts are numbers, a pixel is a length of its own, a
 # frame of a film a time of its own. An angle is no number: 5 Hz, as a spin, might be 5 rad/s or 5 turns a second.
 _BASE: dict[str, tuple[float, dict[str, int]]] = {
-    "1": (1.0, {}),
-    "%": (1e-2, {}),
-    "rad": (1.0, {"rad": 1}),
-    "deg": (math.pi / 180.0, {"rad": 1}),
-    "turn": (2 * math.pi, {"rad": 1}),
-    "rpm": (2 * math.pi / 60.0, {"rad": 1, "s": -1}),
-    "m": (1.0, {"m": 1}),
-    "um": (1e-6, {"m": 1}),
-    "mm": (1e-3, {"m": 1}),
-    "cm": (1e-2, {"m": 1}),
-    "km": (1e3, {"m": 1}),
-    "in": (0.0254, {"m": 1}),
-    "ft": (0.3048, {"m": 1}),
-    "kg": (1.0, {"kg": 1}),
-    "g": (1e-3, {"kg": 1}),
-    "mg": (1e-6, {"kg": 1}),
-    "s": (1.0, {"s": 1}),
-    "ms": (1e-3, {"s": 1}),
-    "us": (1e-6, {"s": 1}),
-    "ns": (1e-9, {"s": 1}),
-    "min": (60.0, {"s": 1}),
-    "h": (3600.0, {"s": 1}),
-    "Hz": (1.0, {"s": -1}),
-    "N": (1.0, {"kg": 1, "m": 1, "s": -2}),
-    "mN": (1e-3, {"kg": 1, "m": 1, "s": -2}),
+    **{"1": (1.0, {}), "%": (1e-2, {}), "px": (1.0, {"px": 1}), "frame": (1.0, {"frame": 1})},
+    **{name: (size, {"rad": 1}) for name, size in {"rad": 1.0, "deg": math.pi / 180, "turn": 2 * math.pi}.items()},
+    **{name: (size, {"m": 1}) for name, size in {"m": 1.0, "um": 1e-6, "mm": 1e-3, "cm": 1e-2, "km": 1e3}.items()},
+    **{name: (size, {"m": 1}) for name, size in {"in": 0.0254, "ft": 0.3048}.items()},
+    **{name: (size, {"kg": 1}) for name, size in {"kg": 1.0, "g": 1e-3, "mg": 1e-6}.items()},
+    **{name: (size, {"s": 1}) for name, size in {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}.items()},
+    **{name: (size, {"s": 1}) for name, size in {"min": 60.0, "h": 3600.0}.items()},
+    **{"Hz": (1.0, {"s": -1}), "rpm": (2 * math.pi / 60.0, {"rad": 1, "s": -1})},
+    **{name: (size, {"kg": 1, "m": 1, "s": -2}) for name, size in {"N": 1.0, "mN": 1e-3}.items()},
     "J": (1.0, {"kg": 1, "m": 2, "s": -2}),
-    "px": (1.0, {"px": 1}),
-    "frame": (1.0, {"frame": 1}),
 }
 _FACTOR = re.compile(r"([^\s*/^]+)(?:\^(-?[0-9]+))?")
 _LARGEST_FACTOR = 1e30
@@ -63,8 +46,6 @@ class Unit:
     Example:
         >>> Unit.parse("mm/s^2").factor
         0.001
-        >>> Unit.parse("mm").same_dimension(Unit.parse("m"))
-        True
         >>> Unit.parse("mn")
         Traceback (most recent call last):
         ValueError: unknown unit 'mn'; did you mean 'mN'?
@@ -97,7 +78,8 @@ class Unit:
             if len(written.lstrip("-")) > 1:
                 raise ValueError(f"unit {shown(symbol)}: power {shown(written)[1:-1]}, expected at most 9")
             power = int(written) * (-1 if operator == "/" else 1)
-            scale, dimension = _entry(found.group(1), local or {})
+            known = (local or {}).get(found.group(1))
+            scale, dimension = (known.factor, dict(known.dimension)) if known else _BASE[found.group(1)]
             factor *= scale**power
             for base, exponent in dimension.items():
                 powers[base] = powers.get(base, 0) + power * exponent
@@ -105,13 +87,13 @@ class Unit:
             raise ValueError(f"unit {shown(symbol)}: {factor:g} in SI, expected at most {_LARGEST_FACTOR:g} from 1")
         return cls(symbol, factor, tuple(sorted((base, p) for base, p in powers.items() if p)))
 
-    def same_dimension(self, other: Unit) -> bool:
-        """Whether a value in this unit can be expressed in the other."""
-        return self.dimension == other.dimension
 
-
-def _entry(name: str, local: Mapping[str, Unit]) -> tuple[float, dict[str, int]]:
-    return (local[name].factor, dict(local[name].dimension)) if name in local else _BASE[name]
+def _takes(read: Callable[[str], Any], text: str) -> bool:
+    try:
+        read(text)
+    except ValueError:
+        return False
+    return True
 
 
 def is_unit(text: str) -> bool:
@@ -125,11 +107,7 @@ def is_unit(text: str) -> bool:
         found = _FACTOR.fullmatch(part.strip())
         if found is None or found.group(1) not in _BASE:
             return False
-    try:
-        Unit.parse(text)
-    except ValueError:
-        return False
-    return True
+    return _takes(Unit.parse, text)
 
 
 def factor(text: str, expected: str, local: Mapping[str, Unit] | None = None) -> float:
@@ -156,19 +134,13 @@ def factor(text: str, expected: str, local: Mapping[str, Unit] | None = None) ->
         1.0
     """
     given, wanted = Unit.parse(text, local), Unit.parse(expected, local)
-    if not given.same_dimension(wanted):
-        raise ValueError(
-            f"unit {shown(given.symbol)} cannot be converted to {wanted.symbol!r}{_missing_angle(given, wanted)}"
-        )
+    if given.dimension != wanted.dimension:
+        missing = ""
+        if given.dimension == tuple((base, power) for base, power in wanted.dimension if base != "rad"):
+            as_in = ", ".join(repr(wanted.symbol.replace("rad", angle)) for angle in ("rad", "deg", "turn"))
+            missing = f": of no angle, expected as in {as_in}"
+        raise ValueError(f"unit {shown(given.symbol)} cannot be converted to {wanted.symbol!r}{missing}")
     return given.factor / wanted.factor
-
-
-def _missing_angle(given: Unit, wanted: Unit) -> str:
-    """How a unit that lacks nothing but an angle would have it, for the end of a message."""
-    if given.dimension != tuple((base, power) for base, power in wanted.dimension if base != "rad"):
-        return ""
-    as_in = ", ".join(repr(wanted.symbol.replace("rad", angle)) for angle in ("rad", "deg", "turn"))
-    return f": of no angle, expected as in {as_in}"
 
 
 # Beyond them squares, and products of a few, leave the range of a float64 (1e-308 to 1e308).
@@ -232,11 +204,7 @@ def is_number(text: str) -> bool:
         >>> is_number("-1.5e3"), is_number("-"), is_number("nan")
         (True, False, False)
     """
-    try:
-        number(text)
-    except ValueError:
-        return False
-    return True
+    return _takes(number, text)
 
 
 def whole(text: str) -> int:
@@ -285,16 +253,8 @@ def is_plain(field: str, delimiter: str) -> bool:
         (True, False, False)
     """
     if ":" in field and delimiter != ":":
-        return _is_moment(field)
+        return _takes(moment, field)
     return bool(_NUMBER.fullmatch(field)) and not (delimiter == "," and "," in field)
-
-
-def _is_moment(field: str) -> bool:
-    try:
-        moment(field)
-    except ValueError:
-        return False
-    return True
 
 
 def has_decimal_comma(field: str) -> bool:
