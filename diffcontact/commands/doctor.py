@@ -207,7 +207,6 @@ def _bounced(theta) -> jax.Array:
 
 
 def _exactly(theta) -> jax.Array:
-    """The same in closed form: two impacts before 1.5 s."""
     speed = jnp.sqrt(2 * _GRAVITY * theta[0])
     left = _END - speed / _GRAVITY - 2 * theta[1] * speed / _GRAVITY
     again = theta[1] ** 2 * speed
@@ -215,7 +214,6 @@ def _exactly(theta) -> jax.Array:
 
 
 def _improved(theta) -> jax.Array:
-    """A step of a fit of height and e to the positions of the ball that was dropped from 1 m with e = 0.8."""
     J, r = jax.jacfwd(_misfit)(theta), _misfit(theta)
     return theta - jnp.linalg.solve(J.T @ J, J.T @ r)
 

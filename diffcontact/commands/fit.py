@@ -165,7 +165,6 @@ def _few(rows: list[dict], study: Study) -> list[dict]:
 
 
 def _require_own(folder: Path) -> None:
-    """Refuse a folder that cannot be written, or has files of these names that are somebody else's."""
     require_writable(folder)
     require_own(folder / "result.json", is_result, "--out DIR")
     require_own(folder / "report.html", is_page, "--out DIR")

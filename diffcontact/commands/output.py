@@ -123,7 +123,6 @@ def written_all_the_same(folder: Path, texts: Mapping[str, Callable[[], str]]) -
 
 
 def _kept(error: OSError, path: Path, content: str) -> OSError:
-    """The error, with a word on where the content is."""
     try:
         place = f"kept as {write_aside(path.name, content)}"
     except OSError:

@@ -131,7 +131,6 @@ def _told(quantity: Quantity) -> str:
 
 
 def _table(rows: list[tuple[str, str]], indent: int) -> Iterator[str]:
-    """Names, and beside them what they mean, wrapped."""
     column = indent + max((len(name) for name, _ in rows), default=0) + 2
     for name, text in rows:
         first, *others = wrap(text, _WIDTH - column) or [""]

@@ -166,5 +166,4 @@ def _static(shape: Shape) -> dict[str, Any]:
 
 
 def _still(rows: NDArray) -> NDArray:
-    """One row where all are alike."""
     return rows[:1] if np.all(rows == rows[:1]) else rows

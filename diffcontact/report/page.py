@@ -142,7 +142,6 @@ def _by_parameter(rows: Iterable[Estimate]) -> dict[str, list[Estimate]]:
 
 
 def _strongest(found: Numbers) -> str:
-    """The five strongest correlations of 0.9 and more, in words."""
     names, matrix = found.correlated, found.correlation
     upper = [(abs(matrix[i, j]), i, j) for i in range(len(names)) for j in range(i)]
     strong = [(i, j) for size, i, j in sorted(upper, reverse=True) if 0.9 <= size <= 1 + 1e-9][:5]
@@ -155,7 +154,6 @@ def _element(row: Estimate) -> str:
 
 
 def _scale(row: Estimate) -> tuple[float, float]:
-    """From bound to bound; where the interval would be a dot there, from zero: what does not reach it is clear."""
     width = row.most - row.least
     if np.isfinite(width) and row.high - row.low > _VISIBLE * width:
         return row.least, row.most
@@ -212,7 +210,6 @@ def _data(report: Report, groups: Sequence[Mapping[str, Any]]) -> dict[str, Any]
 
 
 def _length(channels: Sequence[Channel]) -> dict[str, Any]:
-    """In which unit places are shown."""
     for channel in channels:
         if channel.unit not in ("", "deg", "rad"):
             return {"unit": channel.unit, "factor": abs(channel.factor)}
@@ -268,7 +265,6 @@ def _offsets(rows: NDArray, residual: NDArray, factors: NDArray) -> list[dict[st
 
 
 def _ratio(a: NDArray, b: NDArray) -> float | None:
-    """The number by which b is to be multiplied to be a, up to rounding; None: there is none."""
     if not np.array_equal(np.isnan(a), np.isnan(b)) or np.all(np.isnan(a)):
         return None
     a, b = np.nan_to_num(a), np.nan_to_num(b)

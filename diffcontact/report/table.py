@@ -86,7 +86,6 @@ def aligned(cells: Sequence[Sequence[str]]) -> str:
 
 
 def _listed(taken: str) -> list[str]:
-    """A sentence that lists things behind a colon, as lines; the first ones."""
     head, _, things = taken.partition(": ")
     parts = things.split("; ") if things else []
     more = [f"  ({len(parts) - _SHOWN} more in the report and in result.json)"] if len(parts) > _SHOWN else []

@@ -74,12 +74,9 @@ class Scene:
     """A scene that has been read, with nothing wrong in it.
 
     Attributes:
-        file: its name, for messages.
-        title: for the report.
-        kind: of the system.
+        file, title, kind: its name, that of the report, and that of the system.
         ready: the system and its quantities.
-        parameters: by name, one for every quantity of the system but those that it leaves out.
-        ties: between them.
+        parameters: by name, one for every quantity of the system but those that it leaves out; ties are between them.
         reading: how the recordings are read.
         noise: one standard deviation of a sample, in the system's unit of length, or of time where impacts are heard.
         length: unit of the measured coordinates, for the report.
@@ -88,8 +85,7 @@ class Scene:
         fit: options of `diffcontact.fit`, by name.
         selects: whether a fit may set terms free that are held.
         substeps: steps from one row that is used to the next, or "auto"; see `identify.Problem`.
-        files: the runs, relative to the scene's folder.
-        folder: where the results go, relative to the current folder.
+        files, folder: the runs, relative to the scene's folder, and the folder of the results, to the current one.
         stated: the document as it was read, table by table.
     """
 
@@ -316,6 +312,5 @@ def _substeps(table: Table) -> int | str:
 
 
 def _suggested(prepare: Preparation, ready: ReadySystem) -> tuple[str, ...]:
-    """Names of the parameters that may start `from data`."""
     derived = (name for name, start in ready.derived.items() if start.source in prepare.suggests)
     return (*(name for name in prepare.suggests if name in ready.quantities), *derived)

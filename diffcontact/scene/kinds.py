@@ -192,7 +192,6 @@ def _of_restitution(
 
 
 def _of_friction(law: str) -> dict[str, Quantity]:
-    """The parameters of a law of friction."""
     loss = {name: Quantity("s/m", what=f"of the law {law!r}") for name in laws.besides_friction(law)}
     return {"friction": Quantity(low=0.0, what="Coulomb's coefficient")} | loss
 
@@ -203,7 +202,6 @@ def _grip() -> dict[str, Quantity]:
 
 
 def _with_laws(text: str, restitution: str, friction: str = "constant") -> str:
-    """An equation of motion with its laws of restitution and friction."""
     parts = [] if restitution == "constant" else [f"e = {laws.LAWS[restitution].formula}"]
     parts += [] if friction == "constant" else ["in impacts mu = friction - friction_loss v"]
     return f"{text}; {' and '.join(parts)} at the speed of approach v" if parts else text

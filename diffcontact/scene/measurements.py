@@ -7,6 +7,7 @@ import hashlib
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -238,11 +239,12 @@ def read_measurements(
         sheet = open_sheet(lines, reading)
         wanted = tuple(dict.fromkeys((*columns, *([reading.time] if reading.time else ()))))
         found = {name: _column(name, sheet, lines, reading) for name in wanted}
-        _require_distinct(found)
+        for (one, at), (other, there) in combinations(found.items(), 2):
+            if at == there:
+                raise ValueError(f"column {shown(other)} is also {shown(one)}, expected every column once")
         rows, values = _rows(sheet, found, _beside(sheet, found), reading)
-        _lose(values, sheet, reading)
+        _lose(values, sheet, reading, [found[name] for name in columns if name != reading.time])
         table = {name: values[position] for name, position in found.items()}
-        _lose_together([table[name] for name in columns if name != reading.time], reading)
         keep, times = _clock(rows, table, reading)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
@@ -351,14 +353,6 @@ def _hint(name: str, sheet: Sheet, lines: Sequence[str], reading: Reading) -> st
     return f"{hint} ({sheet.understood})" if sheet.understood else hint
 
 
-def _require_distinct(found: Mapping[str, int]) -> None:
-    known: dict[int, str] = {}
-    for name, position in found.items():
-        if position in known:
-            raise ValueError(f"column {shown(name)} is also {shown(known[position])}, expected every column once")
-        known[position] = name
-
-
 def _rows(
     sheet: Sheet, found: Mapping[str, int], beside: Sequence[int], reading: Reading
 ) -> tuple[list[int], dict[int, NDArray]]:
@@ -433,22 +427,32 @@ def _number_hint(field: str) -> str:
 
 
 def _beside(sheet: Sheet, found: Mapping[str, int]) -> tuple[int, ...]:
-    """Positions of the columns that tell whether samples of the needed ones are lost."""
     names = {sheet.names[i] for i in found.values()}
     telling = {sheet.likelihood[name] for name in names if name in sheet.likelihood}
     telling.update(name for group in sheet.lost_together if names & set(group) for name in group)
     return tuple(sheet.names.index(name) for name in sorted(telling - names))
 
 
-def _lose(table: dict[int, NDArray], sheet: Sheet, reading: Reading) -> None:
-    """Lose what the writer marks: markers that are 0 in all coordinates, and points it was not sure of."""
+def _lose(table: dict[int, NDArray], sheet: Sheet, reading: Reading, used: Sequence[int]) -> None:
+    """Lose markers whose coordinates all hold a number that says so, and points a tracker was not sure of.
+
+    The writer's groups hold 0; those of the scene are groups of the columns of the preparation, at positions `used`.
+    """
     position = {name: i for i, name in enumerate(sheet.names)}
-    for group in sheet.lost_together:
-        parts = [table[position[name]] for name in group if position[name] in table]
-        if len(parts) == len(group):
-            gone = np.all([part == 0 for part in parts], axis=0)
-            for part in parts:
-                part[gone] = np.nan
+    groups = [([position[name] for name in group], ["0"] * len(group)) for group in sheet.lost_together]
+    for words in (group for group in reading.missing if len(group) > 1):
+        size = len(words)
+        if len(used) % size:
+            raise ValueError(
+                f"data.missing: {shown(' '.join(words))} has {size} numbers, expected as many as each marker has "
+                f"columns; the preparation has {len(used)} in all"
+            )
+        groups += [(list(used[i : i + size]), list(words)) for i in range(0, len(used), size)]
+    for places, words in groups:
+        if all(place in table for place in places):
+            lost = [table[place] == number(word) for place, word in zip(places, words, strict=True)]
+            for place in places:
+                table[place][np.all(lost, axis=0)] = np.nan
     least, told = _LIKELIHOOD if reading.likelihood is None else reading.likelihood, False
     for name, telling in sheet.likelihood.items():
         if position[name] in table and position[telling] in table:
@@ -460,22 +464,6 @@ def _lose(table: dict[int, NDArray], sheet: Sheet, reading: Reading) -> None:
             f"data.likelihood: {least:g}, but of no column that is used the file says how sure a tracker was; expected "
             "it left out"
         )
-
-
-def _lose_together(columns: Sequence[NDArray], reading: Reading) -> None:
-    """Lose what the scene says several columns of a marker hold together."""
-    for words in (group for group in reading.missing if len(group) > 1):
-        size = len(words)
-        if len(columns) % size:
-            raise ValueError(
-                f"data.missing: {shown(' '.join(words))} has {size} numbers, expected as many as each marker has "
-                f"columns; the preparation has {len(columns)} in all"
-            )
-        for i in range(0, len(columns), size):
-            marker = columns[i : i + size]
-            gone = np.all([part == number(word) for part, word in zip(marker, words, strict=True)], axis=0)
-            for part in marker:
-                part[gone] = np.nan
 
 
 def _clock(rows: Sequence[int], table: Mapping[str, NDArray], reading: Reading) -> tuple[NDArray, NDArray]:

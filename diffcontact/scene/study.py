@@ -160,7 +160,6 @@ class Study:
 
     @property
     def _left_out(self) -> dict[str, NDArray]:
-        """The terms that the scene does not name: 0."""
         return {name: np.zeros(one.shape) for name, one in self._terms.items() if name not in self.scene.parameters}
 
     @property
@@ -283,7 +282,6 @@ def _start(parameter: Parameter, scene: Scene, runs: Sequence[PreparedRun]) -> N
 
 
 def _suggestion(name: str, scene: Scene, run: PreparedRun) -> Any:
-    """The run's starting value of a parameter, as the preparation found it or derived from that."""
     if name in run.start:
         return run.start[name]
     derived = scene.ready.derived[name]
@@ -319,7 +317,6 @@ def _require_within_bounds(parameter: Parameter, scene: Scene, start: NDArray) -
 
 
 def _written(parameter: Parameter, scene: Scene, value: NDArray) -> str:
-    """A value in the scene's unit, without the rounding of having been converted, and whence it is."""
     numbers = np.vectorize(lambda x: float(f"{x:.12g}"), otypes=[float])(value / parameter.factor).tolist()
     if any(tie.name == parameter.name for tie in scene.ties):
         return f"{numbers} (by [ties])"

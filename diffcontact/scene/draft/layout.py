@@ -219,7 +219,6 @@ def _columns(data: Sequence[Row], delimiter: str, plain: int) -> tuple[int, ...]
 
 
 def _meant(fields: Sequence[str], delimiter: str) -> int:
-    """How many fields are numbers for whoever wrote them."""
     return sum(is_meant(field, delimiter) for field in fields)
 
 
@@ -314,7 +313,6 @@ def _named(table: _Table, header: Row) -> tuple[tuple[str, ...], Row]:
 
 
 def _filled_in(row: Row) -> list[str]:
-    """The fields of a row in which a name stands over the first of its columns, over all of them."""
     point, points = "", []
     for text in row.fields:
         point = text.lstrip(_COMMENTS).strip() or point
@@ -340,7 +338,6 @@ def _of_points(lines: Sequence[str], delimiter: str, width: int) -> tuple[tuple[
 
 
 def _is_of_units(row: Row) -> bool:
-    """Whether half of what stands in a row are units, and nothing names a column; "frame" may be either."""
     stated = [field.lstrip(_COMMENTS) for field in row.fields if field.lstrip(_COMMENTS).strip()]
     if any(is_name(field) and not read_unit(field) for field in stated):
         return False

@@ -277,7 +277,6 @@ def _located(t, y, sigma, middle) -> tuple[float, float]:
 
 
 def _merged(at: NDArray, deviation: NDArray, apart: float) -> tuple[NDArray, NDArray]:
-    """Kinks of several channels, in order, that are nearer than `apart` to the one before are one impact."""
     group = np.cumsum(np.diff(at, prepend=-np.inf) > apart) - 1
     weight = np.bincount(group, deviation**-2.0)
     return np.bincount(group, at * deviation**-2.0) / weight, weight**-0.5

@@ -255,7 +255,6 @@ def _drag_key(metre: float = 1.0, unit: str = "m") -> str:
 
 
 def _metres(column: Column) -> float:
-    """How long the unit of a column is, as the draft will say."""
     return _PIXEL * 1e-3 if column.unit == "px" else factor(column.unit, "m")
 
 
@@ -278,13 +277,11 @@ def _points(columns: Sequence[Column]) -> tuple[NDArray, NDArray, NDArray]:
 
 
 def _struck(survey: Survey, columns: Sequence[Column]) -> list[Strike]:
-    """The impacts that a motion shows."""
     places, noise, seen = _points(columns)
     return strikes(_seconds(survey)[seen], places[seen], noise)
 
 
 def _axes(markers: Sequence[Marker]) -> list[str]:
-    """The axes that all of them have and one of them moves along, in order."""
     common = [axis for axis in markers[0].axes if all(axis in marker.axes for marker in markers)]
     moved = [axis for axis in common if any(axis in marker.moving for marker in markers)]
     return sorted(moved or common)
@@ -315,7 +312,6 @@ def _frequency(survey: Survey, column: Column) -> float | None:
 
 
 def _swing_together(survey: Survey, angle: Column) -> bool:
-    """Whether a marker swings as often as an angle, as it does at the end of a pendulum."""
     columns = [column for marker in survey.markers for column in marker.moving.values()]
     often = [omega for column in columns if (omega := _frequency(survey, column)) is not None]
     return any(abs(omega / (_frequency(survey, angle) or np.inf) - 1) < _TOGETHER for omega in often)

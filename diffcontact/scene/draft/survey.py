@@ -36,22 +36,16 @@ from diffcontact.scene.measurements import FROM_DATA, LEAVE_OUT, Reading, lines_
 from diffcontact.scene.recordings import Sheet, recognised
 from diffcontact.scene.units import factor
 
-# Whatever is thrown seldom turns more often while it is filmed.
-_MANY_TURNS = 6
+# A body that is thrown seldom turns more often; a ball that was heard bounces at most so often.
+_MANY_TURNS, _MOST_IMPACTS = 6, 60
 # A column moves if it goes that many times further than it is rough.
 _MOVES = 12.0
-# A position has so many numbers at least; of so many columns is told what else they are.
+# A position has so many numbers at least; the message names so many columns.
 _FEWEST, _TOLD = 8, 6
-# A ball that was heard bounces so often at most.
-_MOST_IMPACTS = 60
-# A fit of more rows takes minutes.
-_MANY = 5000
-# What a motion is taken for is seen in so many of its rows; kinks are looked for around each of them.
-_LOOKED_AT = 20_000
-# A clock nobody named as one ticks as evenly.
-_TICK = 0.1
-# From this part of the rows on, times that do not increase were rounded.
-_ROUNDED = 0.02
+# A fit of more rows takes minutes; so many rows show the motion, around each of which kinks are looked for.
+_MANY, _LOOKED_AT = 5000, 20_000
+# A clock nobody named as one ticks as evenly; from this part of the rows on, times that do not increase were rounded.
+_TICK, _ROUNDED = 0.1, 0.02
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,8 +186,9 @@ def _surveyed(path: Path, sheet: Sheet, layout: Layout, reading: Reading, column
     positions = [name for name in left if name not in angles and headings.may_be_position(name)]
     lengths = {name: stated[name] or layout.length for name in positions}
     guess = _length_unit([columns[name] for name in positions if not lengths[name]], unit == "frame")
-    found = [_column(name, columns[name][keep], lengths[name], guess) for name in positions]
-    moving = [column for column in found if _goes(column, times)]
+    found = [(name, columns[name][keep], lengths[name]) for name in positions]
+    places = [Column(name, values, unit or guess, not unit, roughness(values)) for name, values, unit in found]
+    moving = [column for column in places if _goes(column, times)]
     for names, what, among in (
         ([column.name for column in moving], "length", LENGTHS),
         (angles, "angle", tuple(FULL_TURN)),
@@ -201,14 +196,22 @@ def _surveyed(path: Path, sheet: Sheet, layout: Layout, reading: Reading, column
         for name in names:
             headings.require_known(name, what, among)
     markers = _markers(moving)
-    if not markers and not angles and not _are_impacts(times):
+    # Times by themselves may be those of a ball's bounces: each flight is shorter than the one before.
+    heard = 3 <= times.size <= _MOST_IMPACTS and bool(np.all(np.diff(times, 2) < 0))
+    if not markers and not angles and not heard:
         told = [f"{shown(name)} {_no_place(name, columns[name], headings)}" for name in left[:_TOLD]]
         raise ValueError(
             f"no position that moves: {', '.join(told) or 'there is nothing but the times'}; expected a place, "
             f"as 'x [mm]', in {', '.join(LENGTHS)}"
         )
-    remarks += [text for marker in markers for text in _lost(marker)]
-    remarks += _in_other_units(moving, markers)
+    for column in (next(iter(marker.axes.values())) for marker in markers):
+        if lost := int(np.isnan(column.values).sum()):
+            remarks.append(f"{lost} of {column.values.size} samples of {column.name} are lost")
+    # A scene has one unit of length.
+    used = {column.name for marker in markers for column in marker.axes.values()}
+    for column in moving:
+        if column.name not in used and len({one.unit for one in moving}) > 1:
+            remarks.append(f"{column.name} is left out: it is in {column.unit}, other places are not")
     return Survey(
         path=path,
         understood=sheet.understood,
@@ -281,7 +284,6 @@ def _time_column(columns: Mapping[str, NDArray], headings: Headings) -> str:
 
 
 def _steady(values: NDArray) -> bool:
-    """Whether values go up nearly always, as a clock does."""
     seen = values[np.isfinite(values)]
     if seen.size < 3 or not seen[-1] > seen[0]:
         return False
@@ -301,11 +303,6 @@ def _ticks(values: NDArray) -> bool:
     near = _TICK * typical + 1.01 * resolution(seen)
     parts = [np.median(part) for part in np.array_split(steps, 3) if part.size]
     return bool(np.all(np.abs(np.array(parts) - typical) <= near) and np.mean(np.abs(steps - typical) <= near) > 0.5)
-
-
-def _are_impacts(times: NDArray) -> bool:
-    """Whether times by themselves are those of a ball's bounces: each flight is shorter than the one before."""
-    return 3 <= times.size <= _MOST_IMPACTS and bool(np.all(np.diff(times, 2) < 0))
 
 
 def _time_unit(name: str, columns: Mapping[str, NDArray], headings: Headings) -> tuple[str, bool]:
@@ -361,12 +358,7 @@ def _flags(columns: Mapping[str, NDArray]) -> dict[str, str]:
     return flags
 
 
-def _column(name: str, values: NDArray, stated: str, length: str) -> Column:
-    return Column(name, values, stated or length, not stated, roughness(values))
-
-
 def _angle(name: str, values: NDArray, stated: str) -> Column:
-    """A column of angles: in degrees where radians would be many turns."""
     guess = "deg" if np.nanmax(np.abs(values), initial=0.0) > _MANY_TURNS * FULL_TURN["rad"] else "rad"
     unit = stated or guess
     whole, seen = values.copy(), np.isfinite(values)
@@ -407,21 +399,6 @@ def _markers(columns: Sequence[Column]) -> list[Marker]:
             axes.setdefault(axis, column)
     markers = [Marker(name, axes) for name, axes in points.items()]
     return [marker for marker in markers if marker.moving]
-
-
-def _in_other_units(columns: Sequence[Column], markers: Sequence[Marker]) -> list[str]:
-    """A scene has one unit of length: what its drafts do without."""
-    used = {column.name for marker in markers for column in marker.axes.values()}
-    units = list(dict.fromkeys(column.unit for column in columns))
-    left = [column for column in columns if column.name not in used]
-    told = [f"{column.name} is left out: it is in {column.unit}, other places are not" for column in left]
-    return told if len(units) > 1 else []
-
-
-def _lost(marker: Marker) -> list[str]:
-    column = next(iter(marker.axes.values()))
-    lost = int(np.isnan(column.values).sum())
-    return [f"{lost} of {column.values.size} samples of {column.name} are lost"] if lost else []
 
 
 def quoted(text: str) -> str:
@@ -471,14 +448,14 @@ def quaternions_in(columns: Mapping[str, NDArray]) -> tuple[tuple[str, ...], ...
     for name in columns:
         if found := _QUATERNION.fullmatch(name.strip()):
             groups.setdefault((found[1], found[3]), {})[found[2].lower()] = name
-    complete = [tuple(group[axis] for axis in "wxyz") for group in groups.values() if len(group) == 4]
-    return tuple(names for names in complete if _are_unit(np.stack([columns[name] for name in names])))
-
-
-def _are_unit(parts: NDArray) -> bool:
-    length = np.sqrt(np.sum(parts * parts, axis=0))
-    seen = length[np.isfinite(length)]
-    return seen.size > 0 and bool(np.all(np.abs(seen - 1) < _LENGTH))
+    found = []
+    for group in (group for group in groups.values() if len(group) == 4):
+        names = tuple(group[axis] for axis in "wxyz")
+        length = np.linalg.norm([columns[name] for name in names], axis=0)
+        seen = length[np.isfinite(length)]
+        if seen.size and np.all(np.abs(seen - 1) < _LENGTH):
+            found.append(names)
+    return tuple(found)
 
 
 _WHEN = re.compile(
@@ -532,16 +509,13 @@ def impact_table(columns: Mapping[str, NDArray], headings: Headings, flagged: st
             values = columns[names["before"]], columns[names["after"]]
             default = "m/s" if what == "a velocity" else "rad/s"
             unit = headings.unit(names["before"]) or default
-            pairs[what].append(Pair(names["before"], names["after"], unit, values, _axis(stem)))
+            # As in vx or "v y".
+            axis = axis_of(stem)[0] or (stem[-1].lower() if re.fullmatch(r"[vu][xyz]", stem, re.IGNORECASE) else "")
+            pairs[what].append(Pair(names["before"], names["after"], unit, values, axis))
     if not pairs["a velocity"] or len(next(iter(columns.values()))) < _FEWEST_IMPACTS:
         return None
     lengths = {name: (unit, columns[name]) for name in columns if (unit := headings.unit(name)) in ("m", "cm", "mm")}
     return ImpactTable(tuple(pairs["a velocity"]), tuple(pairs["an angular velocity"]), lengths, flagged)
-
-
-def _axis(stem: str) -> str:
-    """That of a velocity, as in vx or "v y"."""
-    return axis_of(stem)[0] or (stem[-1].lower() if re.fullmatch(r"[vu][xyz]", stem, re.IGNORECASE) else "")
 
 
 def scatter(pairs: tuple[Pair, ...]) -> float:

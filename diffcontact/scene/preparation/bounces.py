@@ -187,7 +187,6 @@ def _require_every_row(times: NDArray, again: NDArray) -> None:
 
 
 def _span(y: NDArray) -> float:
-    """How far the body moves, whatever a few readings say; NaN where it was not found."""
     return float(np.ptp(np.nanpercentile(y, [5, 95])))
 
 
@@ -403,7 +402,6 @@ def sound(table: Table, ready: ReadySystem) -> Preparation:
 
 
 def _modelled(ready: ReadySystem) -> int:
-    """How many bounces the system models with a restitution of their own."""
     return (ready.given["apexes"] or (0,))[0] + 1
 
 
@@ -482,7 +480,6 @@ def _bounce_rows(y: NDArray) -> NDArray:
 
 
 def _released(y: NDArray) -> int:
-    """The first row of the fall that ends with y: since then the ball is below a part of the height."""
     seen = np.flatnonzero(np.isfinite(y))
     top, bottom = y[seen].min(), y[seen].max()
     held = np.flatnonzero(y[seen] < top + _RELEASED * (bottom - top))
@@ -509,7 +506,6 @@ def _flights(t: NDArray, y: NDArray, turns: NDArray) -> list[Polynomial]:
 
 
 def _meeting(before: Polynomial, after: Polynomial) -> float:
-    """When one flight becomes the next: where the parabolas meet while the first falls and the second rises."""
     roots = (before - after).roots()
     times = roots[np.isreal(roots)].real
     times = times[(before.deriv()(times) > 0) & (after.deriv()(times) < 0)]

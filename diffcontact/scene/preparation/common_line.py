@@ -163,7 +163,6 @@ def principal_axis(points: NDArray) -> NDArray:
 
 
 def _straight_line(times: NDArray, values: NDArray, part: NDArray, at: float) -> tuple[float, float]:
-    """Value and slope at the time `at` of the straight line through the samples in `part`."""
     keep = part & np.isfinite(values)
     if keep.sum() < 2:
         raise ValueError(f"{keep.sum()} samples of a coordinate to draw a line through, expected at least 2")

@@ -151,7 +151,6 @@ def _starts(times: NDArray, values: NDArray, names: Sequence[str], count: int, d
 
 
 def _first(column: NDArray, name: str, count: int, degree: int) -> NDArray:
-    """The rows of the first `count` samples, enough for a polynomial."""
     first = np.flatnonzero(np.isfinite(column))[:count]
     if first.size <= degree:
         raise ValueError(f"column {name!r} has fewer than {degree + 1} numbers")

@@ -93,7 +93,6 @@ def _slide(times: NDArray, points: NDArray) -> tuple[slice, NDArray, NDArray]:
 
 
 def _first(true: NDArray) -> int:
-    """The first place that is True; the length where none is."""
     return int(np.argmax(true)) if true.any() else true.size
 
 

@@ -65,7 +65,7 @@ def _side_by_side(lines: Sequence[str]) -> Sheet | None:
     decimal = decimal_of(field for row in rows_of(lines[1:21], delimiter) for field in row.fields)
     return Sheet(
         names=(head, *(f"{point} {axis}" for point in points for axis in "xy")),
-        rows=(row for row in rows if any(map(str.strip, row.fields))),
+        rows=rows,
         time=head,
         decimal=decimal,
         understood=f"an export of Kinovea, {listed(points)}, lengths in the unit of the calibration"
@@ -74,7 +74,6 @@ def _side_by_side(lines: Sequence[str]) -> Sheet | None:
 
 
 def _are_points(columns: Sequence[Sequence[str]]) -> bool:
-    """Whether columns, each split into object, point and axis, are X and Y of one point after the other."""
     pairs = zip(columns[::2], columns[1::2], strict=False)
     return len(columns) % 2 == 0 and all(len(x) == 3 and x[2] == "X" and list(y) == [*x[:2], "Y"] for x, y in pairs)
 

@@ -93,7 +93,6 @@ def _whole(lines: Sequence[str], delimiter: str, columns: Mapping[int, Sequence[
 
 
 def _times(row: Row, columns: Mapping[int, Sequence[int]]) -> set[str]:
-    """The times that stand in a row."""
     return {row.fields[clock].strip() for clock in columns} - {""}
 
 
