@@ -79,80 +79,66 @@ def course(
     t, q, u = t[:length], q[:length], u[:length]
     if length < 2:
         return Course(t, q, u, np.zeros(0), np.zeros(0, int))
-    nodes = _Nodes(t, q, u)
-    listed = _listed(trajectory, t)
-    for row in listed:
-        nodes.add(*row)
+    impacts, unknown = _listed(trajectory, t), []
     if jumps is None:
         began = _began(np.asarray(trajectory.impulse, float)[: length - 1])
     else:
         began = ((np.asarray(jumps)[:, None] > t[:-1]) & (np.asarray(jumps)[:, None] <= t[1:])).T
     struck: NDArray = np.any(began, axis=1)
     straight = rates is None and q.shape != u.shape
-    known = np.array([row[0] for row in listed])
-    for i in np.flatnonzero(struck):
+    known = np.array([row[0] for row in impacts])
+    for i in map(int, np.flatnonzero(struck)):
         if np.any((known >= t[i]) & (known <= t[i + 1])) or straight:
             continue
-        found = _meeting(t, q, u, struck, int(i)) if q.shape == u.shape else None
+        found = _meeting(t, q, u, struck, i) if q.shape == u.shape else None
         if found is not None and gap is not None and gap(found[0], found[1]) < -_MEETING * np.ptp(q, axis=0).max():
             found = None
         if found is None:
-            nodes.unknown(int(i))
+            unknown.append(i)
         else:
             (contacts,) = np.nonzero(began[i])
-            nodes.add(*found, int(contacts[0]) if jumps is None and contacts.size == 1 else -1)
-    return nodes.course(rates, straight)
+            impacts.append((*found, int(contacts[0]) if jumps is None and contacts.size == 1 else -1))
+    return _through(t, q, u, impacts, np.array(unknown, int), rates, straight)
 
 
-class _Nodes:
-    """Grid times and impacts in order: places, velocities before and after."""
+def _through(
+    t: NDArray, q: NDArray, u: NDArray, impacts: list[tuple], unknown: NDArray, rates: Rates | None, straight: bool
+) -> Course:
+    """The course through grid times and impacts (time, place, velocity before and after, contact), in order."""
+    before, after, impact, count = u, u, np.full(t.size, -2), t.size
+    middles = (t[unknown] + t[unknown + 1]) / 2
+    where = np.array([_place(t, u, time, behind) for time, _, _, behind, _ in impacts], float)
+    order = np.argsort(np.concatenate([np.arange(count), where]), kind="stable")
+    if impacts:
+        columns = [np.stack(column) for column in zip(*impacts, strict=True)]
+        t, q, before, after, impact = (
+            np.concatenate(pair)[order] for pair in zip((t, q, before, after, impact), columns, strict=True)
+        )
+    # The interval of the grid in which each arc lies.
+    interval = np.floor(np.concatenate([np.arange(count), where])[order][:-1]).astype(int)
+    chord = np.isin(interval, unknown) | straight
+    v0, v1 = (v if rates is None else np.asarray(rates(q, v), float) for v in (after, before))
+    if straight:
+        v0 = v1 = np.zeros_like(q)
+    rows, known = _sampled(t, q, before, after, v0, v1, chord), impact >= -1
+    times = np.concatenate([t[known], middles])
+    contacts = np.concatenate([impact[known].astype(int), np.full(unknown.size, -2)])
+    order = np.argsort(times, kind="stable")
+    return Course(*rows, times[order], contacts[order])
 
-    def __init__(self, t: NDArray, q: NDArray, u: NDArray):
-        self._t, self._q, self._u = t, q, u
-        self._impacts: list[tuple] = []
-        self._unknown: set[int] = set()
 
-    def add(self, time, q, before, after, contact) -> None:
-        self._impacts.append((time, q, before, after, contact))
+def _place(t: NDArray, u: NDArray, time: float, behind: NDArray) -> float:
+    """Behind which grid time an impact comes, as a number between two of the grid's.
 
-    def unknown(self, interval: int) -> None:
-        self._unknown.add(interval)
-
-    def course(self, rates: Rates | None, straight: bool) -> Course:
-        t, q, before = self._t, self._q, self._u
-        after, impact = self._u, np.full(t.size, -2)
-        where = np.array([self._place(time, behind) for time, _, _, behind, _ in self._impacts], float)
-        order = np.argsort(np.concatenate([np.arange(t.size), where]), kind="stable")
-        if self._impacts:
-            columns = [np.stack(column) for column in zip(*self._impacts, strict=True)]
-            t, q, before, after, impact = (
-                np.concatenate(pair)[order] for pair in zip((t, q, before, after, impact), columns, strict=True)
-            )
-        # The interval of the grid in which each arc lies.
-        interval = np.floor(np.concatenate([np.arange(self._t.size), where])[order][:-1]).astype(int)
-        chord = np.isin(interval, list(self._unknown)) | straight
-        v0, v1 = (u if rates is None else rates(q, u) for u in (after, before))
-        if straight:
-            v0 = v1 = np.zeros_like(q)
-        rows = _sampled(t, q, before, after, v0, v1, chord)
-        known, vague = impact >= -1, np.array(sorted(self._unknown), int)
-        times = np.concatenate([t[known], (self._t[vague] + self._t[vague + 1]) / 2])
-        contacts = np.concatenate([impact[known].astype(int), np.full(vague.size, -2)])
-        order = np.argsort(times, kind="stable")
-        return Course(*rows, times[order], contacts[order])
-
-    def _place(self, time: float, behind: NDArray) -> float:
-        """Behind which grid time an impact comes, as a number between two of the grid's.
-
-        One at a grid time, up to rounding, is before it where the velocity there is the one behind the impact.
-        """
-        i = int(np.clip(np.searchsorted(self._t, time, side="right") - 1, 0, self._t.size - 1))
-        part = 0.5 if i + 1 >= self._t.size else float((time - self._t[i]) / (self._t[i + 1] - self._t[i]))
-        for j, near in ((i, part < 1e-6), (i + 1, part > 1 - 1e-6 and i + 1 < self._t.size)):
-            if near:
-                off = np.abs(self._u[j] - behind).max()
-                return j - 1e-9 if j > 0 and off <= 1e-6 * max(np.abs(behind).max(), 1e-300) else j + 1e-9
-        return i + float(np.clip(part, 1e-6, 1 - 1e-6))
+    One at a grid time, up to rounding, is before it where the velocity there is the one behind the impact.
+    """
+    i = int(np.clip(np.searchsorted(t, time, side="right") - 1, 0, t.size - 1))
+    part = 0.5 if i + 1 >= t.size else float((time - t[i]) / (t[i + 1] - t[i]))
+    for j, near in ((i, part < 1e-6), (i + 1, part > 1 - 1e-6 and i + 1 < t.size)):
+        if near:
+            off = np.abs(u[j] - behind).max()
+            return j - 1e-9 if j > 0 and off <= 1e-6 * max(np.abs(behind).max(), 1e-300) else j + 1e-9
+    return i + float(np.clip(part, 1e-6, 1 - 1e-6))
 
 
 def _sampled(t, q, before, after, v0, v1, chord) -> tuple[NDArray, NDArray, NDArray]:

@@ -77,20 +77,9 @@ def coordinates_of(drawing: Drawing, params: Any, count: int) -> Sequence[Coordi
 
 def system_course(trajectory: Any, system: Any, params: Any) -> Course:
     """The course of a system's trajectory."""
-    jumps = getattr(system, "percussion_times", None)
-
-    def rates(q, u):
-        return np.asarray(_rates(system, params, q, u), float)
-
-    def gap(t, q):
-        return float(_smallest_gap(system, params, t, q))
-
-    return course(
-        trajectory,
-        None if getattr(system, "rate", None) is None else rates,
-        jumps,
-        gap if hasattr(system, "gap") else None,
-    )
+    rates = partial(_rates, system, params) if getattr(system, "rate", None) is not None else None
+    gap = partial(_smallest_gap, system, params) if hasattr(system, "gap") else None
+    return course(trajectory, rates, getattr(system, "percussion_times", None), gap)
 
 
 @partial(jit_fast_compile, static=("system",))
