@@ -24,11 +24,10 @@ from diffcontact.identify.problem.parameters import Real
 from diffcontact.identify.verdict.verdict import Verdict
 from diffcontact.numerics.compilation import jit_fast_compile
 from diffcontact.report import Channel, Event, Numbers, ProfileView, Report, RunView
-from diffcontact.report import Estimate as Row
 from diffcontact.report.course import Course
 from diffcontact.report.motion import motion
 from diffcontact.report.simulated import channel_of, coordinates_of, events_of, single, small, system_course
-from diffcontact.report.table import caveat, table_cells
+from diffcontact.report.table import caveat, estimates_of
 from diffcontact.schemes.event_timed import EventTimed
 from diffcontact.system import System
 from diffcontact.trajectory import Trajectory
@@ -236,35 +235,19 @@ def numbers(
 ) -> Numbers:
     """What was found, as it is printed and drawn."""
     rows = list(labels.rows) or result.rows()
-    head, *cells = table_cells(rows, result.scope)
     own = () if result.objective is None else result.problems[0].per_run
     estimates, units, views = [], {}, []
-    for name, row, cell, itself, error in zip(result.names, rows, cells, result.estimate, result.errors, strict=True):
-        printed = dict(zip(head, cell, strict=True))
+    shown = estimates_of(rows, result.scope)
+    for name, row, one, itself, error in zip(result.names, rows, shown, result.estimate, result.errors, strict=True):
         parameter, place = result.place(name)
-        low, high = row["interval95"]
         # What one of the unit is in the fit's own; an estimate of zero does not show it.
         unit = units[name] = itself / row["value"] if row["value"] else error / row["stderr"] if row["stderr"] else 1.0
         # Between which values the element was looked for.
         domain, shape = result.free.get(parameter, Real()), np.shape(result.stderr[parameter])
         least, most = (np.broadcast_to(np.asarray(end, float), shape)[place] for end in (domain.low, domain.high))
-        estimates.append(
-            Row(
-                name=name,
-                parameter=parameter,
-                run=runs[place[0]] if parameter in own and len(runs) > 1 else "",
-                value=float(row["value"]),
-                low=-np.inf if low is None else float(low),
-                high=np.inf if high is None else float(high),
-                text=printed["value"],
-                error=printed["stderr"],
-                interval=printed[head[3]],
-                unit=printed.get("unit", ""),
-                note=printed["note"],
-                least=float(least) / unit,
-                most=float(most) / unit,
-            )
-        )
+        run = runs[place[0]] if parameter in own and len(runs) > 1 else ""
+        bounds = {"least": float(least) / unit, "most": float(most) / unit}
+        estimates.append(replace(one, name=name, parameter=parameter, run=run, **bounds))
     # The profiles that the fit computed, and those computed since.
     for name, along in {along.name: along for along in (*result.profiles, *profiles)}.items():
         j = result.names.index(name)

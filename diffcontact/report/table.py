@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from diffcontact.report.content import Estimate
+
 INTERVAL = "95 % interval"
 _COLUMNS = ("parameter", "value", "stderr", INTERVAL, "unit", "note")
 # Of what is taken as right so many things are printed.
@@ -48,6 +50,31 @@ def table_cells(rows: Sequence[Mapping[str, Any]], scope: str = INTERVAL) -> lis
         }
         cells.append(tuple(cell[column] for column in head))
     return cells
+
+
+def estimates_of(rows: Sequence[Mapping[str, Any]], scope: str = INTERVAL) -> list[Estimate]:
+    """The rows of a table as a page shows them; neither parameter nor run nor bounds are known."""
+    head, *cells = table_cells(rows, scope)
+    found = []
+    for row, cell in zip(rows, cells, strict=True):
+        printed = dict(zip(head, cell, strict=True))
+        low, high = row["interval95"]
+        found.append(
+            Estimate(
+                name=row["name"],
+                parameter="",
+                run="",
+                value=float(row["value"]),
+                low=-np.inf if low is None else float(low),
+                high=np.inf if high is None else float(high),
+                text=printed["value"],
+                error=printed["stderr"],
+                interval=printed[scope],
+                unit=printed.get("unit", ""),
+                note=printed["note"],
+            )
+        )
+    return found
 
 
 def text_table(rows: Sequence[Mapping[str, Any]], scope: str = INTERVAL, taken: str = "") -> str:

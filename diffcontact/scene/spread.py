@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,9 +21,9 @@ from diffcontact.host.versions import versions
 from diffcontact.identify import FitResult, Spread, spread
 from diffcontact.identify.spread import Value, one_recording_twice
 from diffcontact.identify.verdict.verdict import NO, YES
-from diffcontact.report import Estimate, Numbers, Report
+from diffcontact.report import Numbers, Report
 from diffcontact.report.content import short
-from diffcontact.report.table import INTERVAL, table_cells
+from diffcontact.report.table import INTERVAL, estimates_of
 from diffcontact.scene.parameters import Parameter
 from diffcontact.scene.study import Study
 
@@ -204,27 +205,14 @@ def spread_document(study: Study, fits: Sequence[RunFit], all_of: Sequence[Toget
 def spread_report(study: Study, fits: Sequence[RunFit], all_of: Sequence[Together]) -> Report:
     """What goes into report.html: mean and spread, and every run as a line of a forest."""
     rows = [(row, one.name, "") for one in all_of for row in rows_of(one)]
-    rows += [(row | {"note": ""}, one.name, row["run"]) for one in all_of for row in one.rows]
-    head, *cells = table_cells([row for row, _, _ in rows], INTERVAL)
-    estimates = []
-    for (row, parameter, run), cell in zip(rows, cells, strict=True):
-        printed = dict(zip(head, cell, strict=True))
-        low, high = row["interval95"]
-        estimates.append(
-            Estimate(
-                name=row["name"],
-                parameter=parameter,
-                run=run,
-                value=float(row["value"]),
-                low=float(low),
-                high=float(high),
-                text=printed["value"],
-                error=printed["stderr"],
-                interval=printed[INTERVAL],
-                unit=printed.get("unit", ""),
-                note={NO: "the model does not explain this run"}.get(row.get("explains", YES), ""),
-            )
-        )
+    wrong = {NO: "the model does not explain this run"}
+    rows += [
+        (row | {"note": wrong.get(row["explains"], "")}, one.name, row["run"]) for one in all_of for row in one.rows
+    ]
+    shown = estimates_of([row for row, _, _ in rows])
+    estimates = [
+        replace(one, parameter=parameter, run=run) for one, (_, parameter, run) in zip(shown, rows, strict=True)
+    ]
     told = doubts(fits)
     numbers = Numbers(
         explains="partly" if told else YES,

@@ -272,13 +272,11 @@ def _read_runs(document: Scene, files: Sequence[str | Path]) -> tuple[PreparedRu
 
 def _start(parameter: Parameter, scene: Scene, runs: Sequence[PreparedRun]) -> NDArray:
     """The starting value in SI, with a leading axis if every run has its own."""
-    if parameter.value is not None:
-        value = parameter.value
-        start = np.broadcast_to(value, (len(runs), *value.shape)) if parameter.per_run else value
-    else:
-        suggested = np.stack([np.asarray(_suggestion(parameter.name, scene, run), float) for run in runs])
-        start = suggested if parameter.per_run else suggested.mean(axis=0)
-    return np.array(start)
+    value = parameter.value
+    if value is None:
+        each = np.stack([np.asarray(_suggestion(parameter.name, scene, run), float) for run in runs])
+        return each if parameter.per_run else each.mean(axis=0)
+    return np.array(np.broadcast_to(value, (len(runs), *value.shape)) if parameter.per_run else value)
 
 
 def _suggestion(name: str, scene: Scene, run: PreparedRun) -> Any:
