@@ -116,19 +116,12 @@ def _workers(address: str | None) -> Iterator[Any]:
 
 @dataclass(frozen=True, eq=False)
 class Variation:
-    """The values of one parameter, or of one element of it.
+    """The values of one parameter, or of one element of it."""
 
-    Attributes:
-        text: as it was given, for messages.
-        name: of the parameter.
-        element: of it, or None: all alike.
-        values: (count,), in the scene's unit.
-    """
-
-    text: str
-    name: str
-    element: int | None
-    values: NDArray
+    text: str  # as it was given, for messages
+    name: str  # of the parameter
+    element: int | None  # of it, or None: all alike
+    values: NDArray  # (count,), in the scene's unit
 
     @property
     def label(self) -> str:

@@ -45,19 +45,12 @@ FULL: Mapping[str, Mapping[str, Any]] = {
 
 @dataclass(frozen=True)
 class Section:
-    """A table of a scene.
+    """A table of a scene."""
 
-    Attributes:
-        path: the tables that lead to it.
-        keys: key -> what it says.
-        kind: for which `kind` it has these keys; "" for all.
-        quantities: the parameters of a system of that kind.
-    """
-
-    path: tuple[str, ...]
-    keys: Mapping[str, str]
-    kind: str = ""
-    quantities: Mapping[str, Quantity] = field(default_factory=dict)
+    path: tuple[str, ...]  # the tables that lead to it
+    keys: Mapping[str, str]  # key -> what it says
+    kind: str = ""  # for which `kind` it has these keys; "" for all
+    quantities: Mapping[str, Quantity] = field(default_factory=dict)  # the parameters of a system of that kind
 
 
 def sections() -> tuple[Section, ...]:

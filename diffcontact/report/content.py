@@ -13,19 +13,12 @@ from diffcontact.report.motion import Motion
 
 @dataclass(frozen=True)
 class Channel:
-    """A curve's name and unit.
+    """A curve's name and unit."""
 
-    Attributes:
-        name: in words.
-        unit: in which the page shows it; empty where it is not known.
-        factor: what is shown over what the runs hold; negative where it grows the other way.
-        down: whether it grows downwards, as the rows of a picture do.
-    """
-
-    name: str
-    unit: str = ""
-    factor: float = 1.0
-    down: bool = False
+    name: str  # in words
+    unit: str = ""  # in which the page shows it; empty where it is not known
+    factor: float = 1.0  # what is shown over what the runs hold; negative where it grows the other way
+    down: bool = False  # whether it grows downwards, as the rows of a picture do
 
 
 @dataclass(frozen=True)
@@ -39,137 +32,82 @@ class Event:
 
 @dataclass(frozen=True, eq=False)
 class RunView:
-    """One run: the course of the motion, what was measured of it, and how it looks.
+    """One run: the course of the motion, what was measured of it, and how it looks."""
 
-    Attributes:
-        label: its heading.
-        times: (m,) of the curve's rows, two at one time where something jumps.
-        curve: (m, k) the channels there.
-        samples: (n,) times of the measurements; empty without them.
-        measured: (n, k), NaN where one is missing.
-        residual: (n, k) measured - fitted.
-        events: in order.
-        motion: or None.
-        notes: what is worth knowing of it, by name.
-        bands: (b, m, k) curves between which lanes lie, outermost first and last; empty for one motion.
-    """
-
-    label: str
-    times: NDArray
-    curve: NDArray
-    samples: NDArray = field(default_factory=lambda: np.zeros(0))
-    measured: NDArray = field(default_factory=lambda: np.zeros((0, 0)))
-    residual: NDArray = field(default_factory=lambda: np.zeros((0, 0)))
-    events: Sequence[Event] = ()
-    motion: Motion | None = None
-    notes: Mapping[str, str] = field(default_factory=dict)
+    label: str  # its heading
+    times: NDArray  # (m,) of the curve's rows, two at one time where something jumps
+    curve: NDArray  # (m, k) the channels there
+    samples: NDArray = field(default_factory=lambda: np.zeros(0))  # (n,) times of the measurements; empty without them
+    measured: NDArray = field(default_factory=lambda: np.zeros((0, 0)))  # (n, k), NaN where one is missing
+    residual: NDArray = field(default_factory=lambda: np.zeros((0, 0)))  # (n, k) measured - fitted
+    events: Sequence[Event] = ()  # in order
+    motion: Motion | None = None  # or None
+    notes: Mapping[str, str] = field(default_factory=dict)  # what is worth knowing of it, by name
+    # (b, m, k) curves between which lanes lie, outermost first and last; empty for one motion
     bands: NDArray = field(default_factory=lambda: np.zeros((0, 0, 0)))
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """One element of a parameter; values in the unit that is shown.
+    """One element of a parameter; values in the unit that is shown."""
 
-    Attributes:
-        name: as the fit calls it.
-        parameter: the parameter it belongs to.
-        run: the label of its run, or empty for what runs share.
-        value, low, high: the estimate and its interval, which may be infinite.
-        text, error, interval: the same as they are printed.
-        unit, note: in words.
-        least, most: its bounds.
-    """
-
-    name: str
-    parameter: str
-    run: str
-    value: float
+    name: str  # as the fit calls it
+    parameter: str  # the parameter it belongs to
+    run: str  # the label of its run, or empty for what runs share
+    value: float  # value, low, high: the estimate and its interval, which may be infinite
     low: float
     high: float
-    text: str
+    text: str  # text, error, interval: the same as they are printed
     error: str
     interval: str
-    unit: str = ""
+    unit: str = ""  # unit, note: in words
     note: str = ""
-    least: float = -np.inf
+    least: float = -np.inf  # least, most: its bounds
     most: float = np.inf
 
 
 @dataclass(frozen=True, eq=False)
 class ProfileView:
-    """A profile of the cost along one parameter.
+    """A profile of the cost along one parameter."""
 
-    Attributes:
-        name: of the element, with its unit.
-        values: (m,) of it, in the unit that is shown.
-        rise: (m,) of the cost there, in squared standard errors.
-        level: the rise up to which the 95 % interval reaches.
-    """
-
-    name: str
-    values: NDArray
-    rise: NDArray
-    level: float
+    name: str  # of the element, with its unit
+    values: NDArray  # (m,) of it, in the unit that is shown
+    rise: NDArray  # (m,) of the cost there, in squared standard errors
+    level: float  # the rise up to which the 95 % interval reaches
 
 
 @dataclass(frozen=True, eq=False)
 class Numbers:
-    """What a fit found.
+    """What a fit found."""
 
-    Attributes:
-        explains: "yes", "partly" or "no".
-        headline, reasons: the verdict in words.
-        gravest: how many of the reasons, the first ones, stand under the headline; the others unfold.
-        freed: which terms of the model were set free for the residuals, in words.
-        converged, message: how the fit ended.
-        scope: what the intervals are called.
-        estimates: in the order of the fit.
-        correlation: (P, P) of the estimates called `correlated`.
-        correlated: their names.
-        starts: final costs, sorted.
-        profiles: those that were computed.
-        hints: what the data cannot see, and what would resolve it.
-        facts: further figures, name -> text.
-        caveat: what to know of the intervals.
-    """
-
-    explains: str
-    headline: str
+    explains: str  # "yes", "partly" or "no"
+    headline: str  # headline, reasons: the verdict in words
     reasons: Sequence[str]
-    converged: bool
+    converged: bool  # converged, message: how the fit ended
     message: str
-    scope: str
-    estimates: Sequence[Estimate]
-    correlation: NDArray
-    correlated: Sequence[str]
-    starts: Sequence[float] = ()
-    profiles: Sequence[ProfileView] = ()
-    hints: Sequence[str] = ()
-    facts: Mapping[str, str] = field(default_factory=dict)
-    caveat: str = ""
-    gravest: int = 3
-    freed: Sequence[str] = ()
+    scope: str  # what the intervals are called
+    estimates: Sequence[Estimate]  # in the order of the fit
+    correlation: NDArray  # (P, P) of the estimates called `correlated`
+    correlated: Sequence[str]  # their names
+    starts: Sequence[float] = ()  # final costs, sorted
+    profiles: Sequence[ProfileView] = ()  # those that were computed
+    hints: Sequence[str] = ()  # what the data cannot see, and what would resolve it
+    facts: Mapping[str, str] = field(default_factory=dict)  # further figures, name -> text
+    caveat: str = ""  # what to know of the intervals
+    gravest: int = 3  # how many of the reasons, the first ones, stand under the headline; the others unfold
+    freed: Sequence[str] = ()  # which terms of the model were set free for the residuals, in words
 
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """A page.
+    """A page."""
 
-    Attributes:
-        title: its heading.
-        channels: (k,) of all runs.
-        time: the unit of times.
-        runs: in the order in which they are shown.
-        numbers: of a fit, or None.
-        method: how it was computed, term -> explanation.
-    """
-
-    title: str
-    channels: Sequence[Channel]
-    time: str
-    runs: Sequence[RunView]
-    numbers: Numbers | None = None
-    method: Mapping[str, str] = field(default_factory=dict)
+    title: str  # its heading
+    channels: Sequence[Channel]  # (k,) of all runs
+    time: str  # the unit of times
+    runs: Sequence[RunView]  # in the order in which they are shown
+    numbers: Numbers | None = None  # of a fit, or None
+    method: Mapping[str, str] = field(default_factory=dict)  # how it was computed, term -> explanation
 
 
 def short(labels: Sequence[str]) -> list[str]:

@@ -32,21 +32,14 @@ _ROUNDED = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Course:
-    """Rows so near to each other that straight lines between them show the motion; two rows at one time at a jump.
+    """Rows so near to each other that straight lines between them show the motion; two rows at one time at a jump."""
 
-    Attributes:
-        t: (m,) times.
-        q: (m, d) places.
-        u: (m, e) velocities.
-        impacts: (p,) times of impacts.
-        contacts: (p,) the contact that closed, -1 where several did or nobody knows; -2 where no more is known than
-            that there was an impact in an interval of the grid, about the middle of which it is listed.
-    """
-
-    t: NDArray
-    q: NDArray
-    u: NDArray
-    impacts: NDArray
+    t: NDArray  # (m,) times
+    q: NDArray  # (m, d) places
+    u: NDArray  # (m, e) velocities
+    impacts: NDArray  # (p,) times of impacts
+    # (p,) the contact that closed, -1 where several did or nobody knows; -2 where no more is known than that there was
+    # an impact in an interval of the grid, about the middle of which it is listed
     contacts: NDArray
 
     @property

@@ -28,35 +28,23 @@ _STILL = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Moving:
-    """One shape along a course.
+    """One shape along a course."""
 
-    Attributes:
-        kind: the name of its class.
-        fields: name -> (1, w) numbers that stay, or (m, w) that move.
-        static: what is no array.
-        offsets: name -> (n, w), by how much the measured shape is displaced at each sample, NaN where it is missing;
-            empty where it is not measured.
-    """
-
-    kind: str
-    fields: dict[str, NDArray]
-    static: dict[str, Any]
+    kind: str  # the name of its class
+    fields: dict[str, NDArray]  # name -> (1, w) numbers that stay, or (m, w) that move
+    static: dict[str, Any]  # what is no array
+    # name -> (n, w), by how much the measured shape is displaced at each sample, NaN where it is missing; empty where
+    # it is not measured
     offsets: dict[str, NDArray]
 
 
 @dataclass(frozen=True, eq=False)
 class Motion:
-    """All shapes along a course.
+    """All shapes along a course."""
 
-    Attributes:
-        dimension: 1, 2 or 3; 0 for beads on wires.
-        up: (dimension,) what is up in the picture, or None.
-        shapes: in the order in which they are drawn.
-    """
-
-    dimension: int
-    up: NDArray | None
-    shapes: Sequence[Moving]
+    dimension: int  # 1, 2 or 3; 0 for beads on wires
+    up: NDArray | None  # (dimension,) what is up in the picture, or None
+    shapes: Sequence[Moving]  # in the order in which they are drawn
 
 
 def motion(

@@ -48,26 +48,16 @@ _MOST, _MOST_SHAPES, _MOST_MATERIALS = 1000, 100, 100
 
 @dataclass(frozen=True)
 class Quantity:
-    """A parameter as physics sees it.
+    """A parameter as physics sees it."""
 
-    Attributes:
-        unit: that of the system's functions, SI; px and frames for films.
-        shape: of its value.
-        low, high: the possible values; restitution lies in [0, 1].
-        positive: whether low = 0 itself is impossible, as for a mass.
-        optional: whether a scene may leave it out; the system then has a value of its own, 0 of a term.
-        term: whether it is a small term (a slope, a drag) that a fit may set free where it is held.
-        what: its meaning, for the reference of scenes.
-    """
-
-    unit: str = "1"
-    shape: tuple[int, ...] = ()
-    low: float = -np.inf
+    unit: str = "1"  # that of the system's functions, SI; px and frames for films
+    shape: tuple[int, ...] = ()  # of its value
+    low: float = -np.inf  # low, high: the possible values; restitution lies in [0, 1]
     high: float = np.inf
-    positive: bool = False
-    optional: bool = False
-    term: bool = False
-    what: str = ""
+    positive: bool = False  # whether low = 0 itself is impossible, as for a mass
+    optional: bool = False  # whether a scene may leave it out; the system then has a value of its own, 0 of a term
+    term: bool = False  # whether it is a small term (a slope, a drag) that a fit may set free where it is held
+    what: str = ""  # its meaning, for the reference of scenes
 
     @property
     def range(self) -> str:
@@ -94,31 +84,21 @@ class Drive:
 
 @dataclass(frozen=True)
 class Derived:
-    """A starting value that follows from a finding of the preparation.
+    """A starting value that follows from a finding of the preparation."""
 
-    Attributes:
-        source: name of the finding.
-        value: (finding, the parameters that the scene gives) -> starting value.
-    """
-
-    source: str
-    value: Callable[[Any, Mapping[str, Any]], Any]
+    source: str  # name of the finding
+    value: Callable[[Any, Mapping[str, Any]], Any]  # (finding, the parameters that the scene gives) -> starting value
 
 
 @dataclass(frozen=True)
 class Turned:
-    """How orientations are observed: an angle of each body in a plane, in space the rotation off the measured one.
+    """How orientations are observed: an angle of each body in a plane, in space the rotation off the measured one."""
 
-    Attributes:
-        observe: (trajectory, params) -> (n, k), the measured coordinates and behind them the angles.
-        count: how many bodies.
-        columns: columns of a recording for the orientation of one body: its angle, or its quaternion w x y z.
-        orientation: of quaternions, the parameter with the measured ones (n, 4 count), from which `observe` counts.
-    """
-
+    # (trajectory, params) -> (n, k), the measured coordinates and behind them the angles
     observe: Callable[[Any, Any], Any]
-    count: int
-    columns: int
+    count: int  # how many bodies
+    columns: int  # columns of a recording for the orientation of one body: its angle, or its quaternion w x y z
+    # of quaternions, the parameter with the measured ones (n, 4 count), from which `observe` counts
     orientation: str = ""
 
 
@@ -134,32 +114,21 @@ def _positions(trajectory, params):
 
 @dataclass(frozen=True)
 class ReadySystem:
-    """A system with its parameters; `q0` and `u0`, places and velocities at the first time, are among them.
+    """A system with its parameters; `q0` and `u0`, places and velocities at the first time, are among them."""
 
-    Attributes:
-        system: as it is simulated.
-        quantities: its parameters by name.
-        law: the equation of motion, for the report.
-        length, time: units of its coordinates and of time.
-        given: parameters that the measurements hold, so that a scene does not name them: name -> shape, None any.
-        drive: the column that drives it, or None.
-        derived: starting values that follow from findings of the preparation, by parameter.
-        initial: params -> (q0, u0), the state at the first time.
-        observe: (trajectory, params) -> (n, k), the measured coordinates.
-        turned: the same with the angles behind them, or None for bodies that do not turn.
-    """
-
-    system: System | ParticleLine
-    quantities: Mapping[str, Quantity]
-    law: str = IMPACT_LAW
-    length: str = "m"
+    system: System | ParticleLine  # as it is simulated
+    quantities: Mapping[str, Quantity]  # its parameters by name
+    law: str = IMPACT_LAW  # the equation of motion, for the report
+    length: str = "m"  # length, time: units of its coordinates and of time
     time: str = "s"
+    # parameters that the measurements hold, so that a scene does not name them: name -> shape, None any
     given: Mapping[str, tuple[int, ...] | None] = field(default_factory=dict)
-    drive: Drive | None = None
+    drive: Drive | None = None  # the column that drives it, or None
+    # starting values that follow from findings of the preparation, by parameter
     derived: Mapping[str, Derived] = field(default_factory=dict)
-    initial: Callable[[Any], tuple] = _initial
-    observe: Callable[[Any, Any], Any] = _positions
-    turned: Turned | None = None
+    initial: Callable[[Any], tuple] = _initial  # params -> (q0, u0), the state at the first time
+    observe: Callable[[Any, Any], Any] = _positions  # (trajectory, params) -> (n, k), the measured coordinates
+    turned: Turned | None = None  # the same with the angles behind them, or None for bodies that do not turn
 
 
 KINDS = Kinds("which ready-made system")

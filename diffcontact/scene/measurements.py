@@ -50,18 +50,11 @@ class Reading:
     """How recordings are read.
 
     Fields are as `KEYS` describes them, but for these.
-
-    Attributes:
-        time: "" counts rows.
-        time_factor: from `time_unit` to the system's; `rate` and `window` are in the latter.
-        delimiter, decimal, skip, names: None where the scene does not say: a recording whose writer is known by its
-            header is read as that writes it, any other as CSV with a header.
-        missing: texts for a lost sample, and groups of numbers that stand for one together.
     """
 
-    time: str = ""
+    time: str = ""  # "" counts rows
     time_unit: str = "s"
-    time_factor: float = 1.0
+    time_factor: float = 1.0  # from `time_unit` to the system's; `rate` and `window` are in the latter
     spacing: bool = False
     rate: float | str | None = None
     lost_frames: bool = False
@@ -69,10 +62,13 @@ class Reading:
     window: tuple[float, float] | None = None
     every: int = 1
     encoding: str = "UTF-8"
+    # delimiter, decimal, skip, names: None where the scene does not say: a recording whose writer is known by its
+    # header is read as that writes it, any other as CSV with a header
     delimiter: str | None = None
     decimal: str | None = None
     skip: tuple[int, int] | None = None
     names: tuple[str, ...] | None = None
+    # texts for a lost sample, and groups of numbers that stand for one together
     missing: tuple[tuple[str, ...], ...] = ()
     likelihood: float | None = None
 
@@ -183,23 +179,15 @@ _RULE, _SEVERAL = 0.02, 3
 
 @dataclass(frozen=True, eq=False)
 class Measurements:
-    """Columns of one file.
+    """Columns of one file."""
 
-    Attributes:
-        path: of the file, as it was given.
-        columns: name -> (n,) numbers as they stand in the file, NaN where a field is empty.
-        sha256: of the file's bytes.
-        times: (n,) of the rows, in the system's unit.
-        entire: name -> times and numbers (m,) of a column that is known where it has a number, also between the rows.
-        understood: the statements of the header, in words; "" for a CSV.
-    """
-
-    path: str
-    columns: Mapping[str, NDArray]
-    sha256: str
-    times: NDArray = field(default_factory=lambda: np.empty(0))
+    path: str  # of the file, as it was given
+    columns: Mapping[str, NDArray]  # name -> (n,) numbers as they stand in the file, NaN where a field is empty
+    sha256: str  # of the file's bytes
+    times: NDArray = field(default_factory=lambda: np.empty(0))  # (n,) of the rows, in the system's unit
+    # name -> times and numbers (m,) of a column that is known where it has a number, also between the rows
     entire: Mapping[str, tuple[NDArray, NDArray]] = field(default_factory=dict)
-    understood: str = ""
+    understood: str = ""  # the statements of the header, in words; "" for a CSV
 
 
 def read_measurements(

@@ -39,33 +39,20 @@ PRIOR_KEYS = {
 
 @dataclass(frozen=True, eq=False)
 class Parameter:
-    """A parameter as the scene declares it.
+    """A parameter as the scene declares it."""
 
-    Attributes:
-        name: as the system calls it.
-        at: file and key, for messages.
-        unit: in which the scene gives it and the result reports it.
-        factor: from that unit to SI.
-        value: starting or fixed value [SI]; None: the preparation suggests it, run by run; NaN: it follows from others.
-        domain: where it may move; None if it is fixed.
-        prior: what is known of it besides the data [SI], or None.
-        per_run: whether every run has its own.
-        held: flat positions of the elements that stay at their value while the others move.
-        bounded: whether the scene gives it bounds.
-        spread: whether runs differ in it by chance.
-    """
-
-    name: str
-    at: str
-    unit: str
-    factor: float
+    name: str  # as the system calls it
+    at: str  # file and key, for messages
+    unit: str  # in which the scene gives it and the result reports it
+    factor: float  # from that unit to SI
+    # starting or fixed value [SI]; None: the preparation suggests it, run by run; NaN: it follows from others
     value: NDArray | None
-    domain: Interval | Positive | Real | None
-    prior: Normal | None
-    per_run: bool
-    held: tuple[int, ...] = ()
-    bounded: bool = False
-    spread: bool = False
+    domain: Interval | Positive | Real | None  # where it may move; None if it is fixed
+    prior: Normal | None  # what is known of it besides the data [SI], or None
+    per_run: bool  # whether every run has its own
+    held: tuple[int, ...] = ()  # flat positions of the elements that stay at their value while the others move
+    bounded: bool = False  # whether the scene gives it bounds
+    spread: bool = False  # whether runs differ in it by chance
 
 
 def read_parameters(
@@ -214,17 +201,11 @@ SCALE_KEYS = {
 
 @dataclass(frozen=True)
 class Scaled:
-    """How a trajectory looks in a film whose scale is a parameter, in metres at the stated scale.
+    """How a trajectory looks in a film whose scale is a parameter, in metres at the stated scale."""
 
-    Attributes:
-        observe: (trajectory, params) -> (n, k) as it would look at the stated scale.
-        stated: the scale that the measured positions were multiplied with [m/px].
-        lengths: how many of the k channels, the first ones, are lengths.
-    """
-
-    observe: Callable[[Any, Any], Any]
-    stated: float
-    lengths: int
+    observe: Callable[[Any, Any], Any]  # (trajectory, params) -> (n, k) as it would look at the stated scale
+    stated: float  # the scale that the measured positions were multiplied with [m/px]
+    lengths: int  # how many of the k channels, the first ones, are lengths
 
     def __call__(self, trajectory: Any, params: Mapping[str, Any]) -> Any:
         seen = self.observe(trajectory, params)

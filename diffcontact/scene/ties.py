@@ -46,16 +46,11 @@ class Tie:
 
 @dataclass(frozen=True)
 class Assembled:
-    """A parameter put together, run by run, from its free elements and those that follow from others.
+    """A parameter put together, run by run, from its free elements and those that follow from others."""
 
-    Attributes:
-        name: of the parameter; the elements that neither are free nor follow stay as they are.
-        pieces: (flat position, name as the fit knows it) of each free element.
-        ties: (flat position, factor, parameter that the fit knows, flat position there) of each that follows.
-    """
-
-    name: str
-    pieces: tuple[tuple[int, str], ...]
+    name: str  # of the parameter; the elements that neither are free nor follow stay as they are
+    pieces: tuple[tuple[int, str], ...]  # (flat position, name as the fit knows it) of each free element
+    # (flat position, factor, parameter that the fit knows, flat position there) of each that follows
     ties: tuple[tuple[int, float, str, int], ...]
 
     def __call__(self, params: Mapping[str, Any]) -> Any:

@@ -38,11 +38,6 @@ _LARGEST_FACTOR = 1e30
 class Unit:
     """A unit as it was written, its factor to SI and its dimension.
 
-    Attributes:
-        symbol: as written; "1" for a plain number.
-        factor: value in SI over value in this unit.
-        dimension: sorted (base unit, power) pairs.
-
     Example:
         >>> Unit.parse("mm/s^2").factor
         0.001
@@ -51,9 +46,9 @@ class Unit:
         ValueError: unknown unit 'mn'; did you mean 'mN'?
     """
 
-    symbol: str
-    factor: float
-    dimension: tuple[tuple[str, int], ...]
+    symbol: str  # as written; "1" for a plain number
+    factor: float  # value in SI over value in this unit
+    dimension: tuple[tuple[str, int], ...]  # sorted (base unit, power) pairs
 
     @classmethod
     def parse(cls, text: str, local: Mapping[str, Unit] | None = None) -> Unit:

@@ -88,13 +88,9 @@ _LETTERS = {"v": "a velocity", "s": "a velocity", "a": "an acceleration", "f": "
 
 @dataclass(frozen=True)
 class Headings:
-    """Names of columns, and the units that stand in a row of their own.
+    """Names of columns, and the units that stand in a row of their own."""
 
-    Attributes:
-        units: name -> text of that row; empty where there is none.
-    """
-
-    units: Mapping[str, str] = field(default_factory=dict)
+    units: Mapping[str, str] = field(default_factory=dict)  # name -> text of that row; empty where there is none
 
     def unit(self, name: str) -> str:
         """The unit that is stated, as the table spells it, or "".

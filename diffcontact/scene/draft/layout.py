@@ -47,25 +47,17 @@ _USUAL = {
 
 @dataclass(frozen=True)
 class Layout:
-    """How a text is read, and how its columns are named.
+    """How a text is read, and how its columns are named."""
 
-    Attributes:
-        reading: delimiter, decimal mark, lines to skip, names where no header is read as one, words for lost samples.
-        columns: those that hold numbers.
-        remarks: what was noticed, in words.
-        named_in: the comment that has the names of the reading, 0 where they are a guess.
-        rate: rows per second that a line before the numbers states, and that line; or None.
-        length: the unit of lengths that such a line states, or "".
-        units: name -> text below it in a row of units.
-    """
-
+    # delimiter, decimal mark, lines to skip, names where no header is read as one, words for lost samples
     reading: Reading
-    columns: tuple[str, ...]
-    remarks: tuple[str, ...] = ()
-    named_in: int = 0
+    columns: tuple[str, ...]  # those that hold numbers
+    remarks: tuple[str, ...] = ()  # what was noticed, in words
+    named_in: int = 0  # the comment that has the names of the reading, 0 where they are a guess
+    # rows per second that a line before the numbers states, and that line; or None
     rate: tuple[float, int] | None = None
-    length: str = ""
-    units: Mapping[str, str] = field(default_factory=dict)
+    length: str = ""  # the unit of lengths that such a line states, or ""
+    units: Mapping[str, str] = field(default_factory=dict)  # name -> text below it in a row of units
 
 
 def encoding_of(content: bytes) -> str:
@@ -138,23 +130,14 @@ def _pairs(lines: Sequence[str]) -> Iterator[tuple[int, str, str]]:
 
 @dataclass(frozen=True)
 class _Table:
-    """A text as one delimiter divides it.
+    """A text as one delimiter divides it."""
 
-    Attributes:
-        delimiter: which one.
-        before: rows of as many fields as the data have, before them.
-        data: rows of numbers; of a long text without those that hold plain numbers only.
-        columns: positions of those that are numbers.
-        numbers: how many it makes; twice, where there are several columns.
-        part: of the fields that are numbers.
-    """
-
-    delimiter: str
-    before: tuple[Row, ...]
-    data: tuple[Row, ...]
-    columns: tuple[int, ...]
-    numbers: int
-    part: float
+    delimiter: str  # which one
+    before: tuple[Row, ...]  # rows of as many fields as the data have, before them
+    data: tuple[Row, ...]  # rows of numbers; of a long text without those that hold plain numbers only
+    columns: tuple[int, ...]  # positions of those that are numbers
+    numbers: int  # how many it makes; twice, where there are several columns
+    part: float  # of the fields that are numbers
 
 
 def _tables(lines: Sequence[str]) -> dict[str, _Table]:

@@ -75,21 +75,13 @@ _TOGETHER = 0.03
 
 @dataclass(frozen=True)
 class Draft:
-    """A scene that a recording may be of.
+    """A scene that a recording may be of."""
 
-    Attributes:
-        what: the motion in words.
-        template: of the scene.
-        columns: those whose noise the scene states.
-        told: other values for the template.
-        metric: whether its system is in metres and seconds.
-    """
-
-    what: str
-    template: str
-    columns: Sequence[Column] = ()
-    told: Mapping[str, Any] = field(default_factory=dict)
-    metric: bool = True
+    what: str  # the motion in words
+    template: str  # of the scene
+    columns: Sequence[Column] = ()  # those whose noise the scene states
+    told: Mapping[str, Any] = field(default_factory=dict)  # other values for the template
+    metric: bool = True  # whether its system is in metres and seconds
 
 
 class _NotSeen(NamedTuple):

@@ -82,43 +82,25 @@ class Marker:
 
 @dataclass(frozen=True, eq=False)
 class Survey:
-    """What a recording holds.
+    """What a recording holds."""
 
-    Attributes:
-        path: of the file.
-        understood: the statements of its header, "" for a CSV.
-        keys: TOML lines of [data] that its layout and its times need, in order.
-        reading: the same, for reading it now.
-        time_unit: in which its times count: "s", "ms", ..., "frame".
-        guessed: whether that is a guess.
-        times: (n,) in that unit, of the rows that have one.
-        markers: points that were tracked, in the order of the file.
-        rate: frames per second and where the recording states it, or None.
-        flags: columns of 0 and 1, by what they are of: "repeated", "outlier".
-        angles: columns that say how something is turned in a plane.
-        quaternions: the names of four columns each that say so in space.
-        forces: columns in newton, by name.
-        impacts: what it has instead of all these, if each row is an impact.
-        remarks: what was noticed, in words.
-        thinned: of these, how many rows were looked at; "" for all.
-    """
-
-    path: Path
-    understood: str
-    keys: tuple[str, ...]
-    reading: Reading
-    time_unit: str
-    guessed: bool
-    times: NDArray
-    markers: tuple[Marker, ...]
-    rate: tuple[float, str] | None = None
+    path: Path  # of the file
+    understood: str  # the statements of its header, "" for a CSV
+    keys: tuple[str, ...]  # TOML lines of [data] that its layout and its times need, in order
+    reading: Reading  # the same, for reading it now
+    time_unit: str  # in which its times count: "s", "ms", ..., "frame".
+    guessed: bool  # whether that is a guess
+    times: NDArray  # (n,) in that unit, of the rows that have one
+    markers: tuple[Marker, ...]  # points that were tracked, in the order of the file
+    rate: tuple[float, str] | None = None  # frames per second and where the recording states it, or None
+    # columns of 0 and 1, by what they are of: "repeated", "outlier"
     flags: Mapping[str, str] = field(default_factory=dict)
-    angles: tuple[Column, ...] = ()
-    quaternions: tuple[tuple[str, ...], ...] = ()
-    forces: Mapping[str, NDArray] = field(default_factory=dict)
-    impacts: ImpactTable | None = None
-    remarks: tuple[str, ...] = ()
-    thinned: str = ""
+    angles: tuple[Column, ...] = ()  # columns that say how something is turned in a plane
+    quaternions: tuple[tuple[str, ...], ...] = ()  # the names of four columns each that say so in space
+    forces: Mapping[str, NDArray] = field(default_factory=dict)  # columns in newton, by name
+    impacts: ImpactTable | None = None  # what it has instead of all these, if each row is an impact
+    remarks: tuple[str, ...] = ()  # what was noticed, in words
+    thinned: str = ""  # of these, how many rows were looked at; "" for all
 
 
 def survey(path: str | Path) -> Survey:

@@ -22,31 +22,19 @@ PREPARATIONS = Kinds("how columns become coordinates")
 
 @dataclass(frozen=True, eq=False)
 class PreparedRun:
-    """One run as the fit sees it; lengths and times in the system's units, SI; px and frames for films.
+    """One run as the fit sees it; lengths and times in the system's units, SI; px and frames for films."""
 
-    Attributes:
-        times: (n,).
-        values: (n, k) measured values of the k channels, NaN where missing.
-        start: name -> starting value that the data suggest.
-        given: name -> value that the system takes from the measurements as it is, such as a measured force.
-        notes: findings of the preparation for the report: name -> text.
-        part: which part of the file it is; empty: all of it.
-        impacts: times at which impacts were heard, or None.
-        draw: how this run looks, in place of the system's own picture, or None.
-        path: of the file it came from.
-        sha256: of the file.
-    """
-
-    times: NDArray
-    values: NDArray
-    start: Mapping[str, Any]
+    times: NDArray  # (n,)
+    values: NDArray  # (n, k) measured values of the k channels, NaN where missing
+    start: Mapping[str, Any]  # name -> starting value that the data suggest
+    # name -> value that the system takes from the measurements as it is, such as a measured force
     given: Mapping[str, NDArray] = field(default_factory=dict)
-    notes: Mapping[str, str] = field(default_factory=dict)
-    part: str = ""
-    impacts: NDArray | None = None
-    draw: Draw | None = None
-    path: str = ""
-    sha256: str = ""
+    notes: Mapping[str, str] = field(default_factory=dict)  # findings of the preparation for the report: name -> text
+    part: str = ""  # which part of the file it is; empty: all of it
+    impacts: NDArray | None = None  # times at which impacts were heard, or None
+    draw: Draw | None = None  # how this run looks, in place of the system's own picture, or None
+    path: str = ""  # of the file it came from
+    sha256: str = ""  # of the file
 
     @property
     def label(self) -> str:
@@ -56,32 +44,20 @@ class PreparedRun:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Preparation:
-    """How the columns of a file become runs of a system; functions in `PREPARATIONS` read it from a scene.
+    """How the columns of a file become runs of a system; functions in `PREPARATIONS` read it from a scene."""
 
-    Attributes:
-        runs: (times (n,) in the system's unit, name -> (n,) column) -> runs, without path and hash.
-        columns: names of the columns it needs.
-        channels: one label per observed coordinate.
-        description: of what it does, for the report.
-        suggests: names of the starting values that it finds.
-        gives: names of the values that the system takes from the measurements as they are.
-        angles: how many of the channels, the last ones, are angles.
-        angle_noise: one standard deviation of a measured angle [rad].
-        hears: whether times of impacts are measured, so that the scene's noise is one of times.
-        down: whether the channels grow downwards, as the rows of a picture do.
-        reversed: whether they grow the other way than the system's coordinates: heights, where these go down.
-    """
-
+    # (times (n,) in the system's unit, name -> (n,) column) -> runs, without path and hash
     runs: Callable[[NDArray, Mapping[str, NDArray]], Iterable[PreparedRun]]
-    columns: tuple[str, ...]
-    channels: tuple[str, ...]
-    description: str
-    suggests: tuple[str, ...] = ("q0", "u0")
-    gives: tuple[str, ...] = ()
-    angles: int = 0
-    angle_noise: float = 0.0
-    hears: bool = False
-    down: bool = False
+    columns: tuple[str, ...]  # names of the columns it needs
+    channels: tuple[str, ...]  # one label per observed coordinate
+    description: str  # of what it does, for the report
+    suggests: tuple[str, ...] = ("q0", "u0")  # names of the starting values that it finds
+    gives: tuple[str, ...] = ()  # names of the values that the system takes from the measurements as they are
+    angles: int = 0  # how many of the channels, the last ones, are angles
+    angle_noise: float = 0.0  # one standard deviation of a measured angle [rad]
+    hears: bool = False  # whether times of impacts are measured, so that the scene's noise is one of times
+    down: bool = False  # whether the channels grow downwards, as the rows of a picture do
+    # whether they grow the other way than the system's coordinates: heights, where these go down
     reversed: bool = False
 
     def __call__(self, times: NDArray, measurements: Measurements) -> tuple[PreparedRun, ...]:

@@ -21,27 +21,18 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Sheet:
-    """The table of a recording, as text.
+    """The table of a recording, as text."""
 
-    Attributes:
-        names: of the columns; a unit that the header states stands behind them, as in "ball x [mm]".
-        rows: of as many fields each, in the order of the file; read once.
-        header: the line that names the columns.
-        time: column of the times, "" where the recording has none.
-        decimal: "." or ",".
-        lost_together: groups of columns, those of a marker, that hold 0 in all of them where it is lost.
-        likelihood: column -> the one that says how sure the tracker was of it.
-        understood: what the header says, in words; "" for a CSV, which says nothing.
-    """
-
-    names: tuple[str, ...]
-    rows: Iterable[Row]
-    header: int = 1
-    time: str = ""
-    decimal: str = "."
+    names: tuple[str, ...]  # of the columns; a unit that the header states stands behind them, as in "ball x [mm]"
+    rows: Iterable[Row]  # of as many fields each, in the order of the file; read once
+    header: int = 1  # the line that names the columns
+    time: str = ""  # column of the times, "" where the recording has none
+    decimal: str = "."  # "." or ",".
+    # groups of columns, those of a marker, that hold 0 in all of them where it is lost
     lost_together: tuple[tuple[str, ...], ...] = ()
+    # column -> the one that says how sure the tracker was of it
     likelihood: Mapping[str, str] = field(default_factory=dict)
-    understood: str = ""
+    understood: str = ""  # what the header says, in words; "" for a CSV, which says nothing
 
 
 def rows_of(lines: Sequence[str], delimiter: str, skip: int = 0) -> Iterator[Row]:
