@@ -9,7 +9,7 @@ import sys
 import pytest
 from command_line import BALL, assert_one_line, write
 
-from diffcontact.commands.cli import _parser, main
+from diffcontact.commands.cli import THREADS, _parser, main
 from diffcontact.commands.complaint import complain
 from diffcontact.commands.demo import SCENE
 from diffcontact.commands.output import file_of, results_folder, written_all_the_same
@@ -196,3 +196,26 @@ def test_a_scene_does_not_write_elsewhere_unasked(folder, tmp_path, capsys, monk
     for allowed in ("out", "./a/../b", str(scenes / "out"), str(here)):
         scene.write_text(f'{BALL}\n[output]\nfolder = "{allowed}"\n')
         assert str(results_folder(None, read_scene(scene))) == allowed.removeprefix("./")
+
+
+PROGRAM = """
+import threadpoolctl
+from diffcontact.commands import cli
+cli._multiply_by_one_thread()
+print(*(library["num_threads"] for library in threadpoolctl.threadpool_info() if library["user_api"] == "blas"))
+"""
+
+
+def threads(monkeypatch, **variables):
+    """In a process of its own, since the number is the process's."""
+    for variable in THREADS:
+        monkeypatch.delenv(variable, raising=False)
+    for variable, value in variables.items():
+        monkeypatch.setenv(variable, value)
+    ran = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
+    return {int(number) for number in ran.stdout.split()}
+
+
+def test_products_take_one_thread_unless_the_environment_says_how_many(monkeypatch):
+    assert threads(monkeypatch) <= {1}
+    assert threads(monkeypatch, OMP_NUM_THREADS="2") <= {2}

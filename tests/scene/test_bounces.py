@@ -2,6 +2,8 @@ import numpy as np
 import pytest
 from preparing import preparation, prepared
 
+from diffcontact.scene.keys import Table
+from diffcontact.scene.kinds import KINDS
 from diffcontact.scene.preparation.bounces import followed, repeated, rhythm
 
 GRAVITY, FLOOR, RESTITUTION = 10.0, 900.0, (0.8, 0.7, 0.6, 0.5)
@@ -232,3 +234,26 @@ def test_what_does_not_bounce_is_refused(y, message):
 def test_a_page_shows_the_column_as_it_was_written(axis, down):
     prepare = preparation({"kind": "bouncing ball"}, {"kind": "bounces", "column": "y", "axis": axis})
     assert (prepare.down, prepare.reversed) == (down, not down)
+
+
+# A ball leaves the floor at 1 s with 2.943 m/s: 0.6 s of flight, and 0.8 of it each time.
+HEARD = 1.0 + np.cumsum([0.0, 0.6, 0.48, 0.384, 0.3072])
+BALL = {"kind": "bouncing ball", "length": "m", "time": "s"}
+
+
+def test_starts_are_those_of_the_times_of_impacts():
+    (run,) = prepared(BALL, {"kind": "sound"}, HEARD, {})
+    assert run.start["half_flight"] == pytest.approx(0.3, rel=1e-9)
+    assert run.start["restitution"] == pytest.approx(0.8, rel=1e-9)
+    np.testing.assert_allclose(run.impacts, HEARD[1:] - 1.0)
+    assert not np.isfinite(run.values).any()
+    # It leaves with g times half of the flight, upwards, where coordinates go down.
+    leaves = KINDS["bouncing ball"](Table(BALL, "s")).derived["u0"]
+    np.testing.assert_allclose(leaves.value(run.start[leaves.source], {"gravity": 9.81}), [-2.943], rtol=1e-9)
+
+
+def test_later_bounces_have_their_own():
+    (run,) = prepared(BALL | {"bounces": 2}, {"kind": "sound"}, HEARD, {})
+    np.testing.assert_allclose(run.start["later_restitution"], [0.8], rtol=1e-9)
+    # The turning point between the two first impacts of the simulation, the second and third that were heard.
+    np.testing.assert_allclose(run.given["apexes"], [0.6 + 0.24], rtol=1e-9)

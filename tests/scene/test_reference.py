@@ -200,3 +200,8 @@ def test_the_command_prints_it(capsys):
     assert main(["scene"]) == 0
     assert capsys.readouterr().out == reference() + "\n"
     assert max(map(len, reference().splitlines())) <= 120
+
+
+def test_the_noise_of_impacts_that_are_heard_is_one_of_times():
+    with pytest.raises(ValueError, match=r"data\.noise\.unit: unit 'mm' cannot be converted to 's'"):
+        parsed("sound", ("data",), "noise", quantity("mm"))
