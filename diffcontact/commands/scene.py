@@ -55,7 +55,10 @@ class Section:
 
 def sections() -> tuple[Section, ...]:
     """All tables of a scene, in the order in which scenes are written."""
-    systems = [Section(("system",), known.keys, kind, _quantities(kind)) for kind, known in KINDS.items()]
+    systems = []
+    for kind, known in KINDS.items():
+        example = Table({"kind": kind, **FULL.get(kind, {})}, "reference", ("system",))
+        systems.append(Section(("system",), known.keys, kind, known(example).quantities))
     prepared = [Section(("preparation",), known.keys, kind) for kind, known in sorted(PREPARATIONS.items())]
     return (
         Section((), document.KEYS),
@@ -85,10 +88,6 @@ def reference() -> str:
     blocks.append("\n".join(["wherever { value, unit } stands", *_table(list(keys.QUANTITY_KEYS.items()), _INDENT)]))
     blocks.append("\n".join(["parameters of laws of restitution, besides restitution", *_table(_laws(), _INDENT)]))
     return "\n\n".join(blocks)
-
-
-def _quantities(kind: str) -> Mapping[str, Quantity]:
-    return KINDS[kind](Table({"kind": kind, **FULL.get(kind, {})}, "reference", ("system",))).quantities
 
 
 def _laws() -> list[tuple[str, str]]:

@@ -74,7 +74,10 @@ def course(
         return Course(t, q, u, np.zeros(0), np.zeros(0, int))
     impacts, unknown = _listed(trajectory, t), []
     if jumps is None:
-        began = _began(np.asarray(trajectory.impulse, float)[: length - 1])
+        # Where a contact pushes in an interval that had not in the one before.
+        impulse = np.nan_to_num(np.asarray(trajectory.impulse, float)[: length - 1])
+        pushes = impulse.reshape(len(impulse), -1) > 0
+        began = pushes & ~np.vstack([np.zeros((1, pushes.shape[1]), bool), pushes[:-1]])
     else:
         began = ((np.asarray(jumps)[:, None] > t[:-1]) & (np.asarray(jumps)[:, None] <= t[1:])).T
     struck: NDArray = np.any(began, axis=1)
@@ -202,12 +205,6 @@ def _listed(trajectory: Any, t: NDArray) -> list[tuple]:
     )
     there = np.flatnonzero((contact >= 0) & (time >= t[0]) & (time <= t[-1]))
     return [(time[i], q[i], u[i], u[i] + jump[i], int(contact[i])) for i in there]
-
-
-def _began(impulse: NDArray) -> NDArray:
-    """(n, c) where a contact pushes in an interval that had not in the one before."""
-    pushes = np.nan_to_num(impulse).reshape(len(impulse), -1) > 0
-    return pushes & ~np.vstack([np.zeros((1, pushes.shape[1]), bool), pushes[:-1]])
 
 
 def _meeting(

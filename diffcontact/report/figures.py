@@ -64,7 +64,11 @@ def _run(part: Any, report: Report, run: RunView, title: bool) -> None:
         if down:
             axes[step * place].invert_yaxis()
         if seen:
-            _residuals(axes[step * place + 1], report.channels, run, channels)
+            below = axes[step * place + 1]
+            below.axhline(0.0, color="0.6", lw=0.8)
+            for k in channels:
+                off = report.channels[k].factor * run.residual[:, k]
+                below.plot(run.samples, off, ".", ms=3, color=f"C{k % _COLOURS}")
             _unit(axes[step * place + 1], "off", unit)
     axes[-1].set_xlabel(f"time [{report.time}]")
 
@@ -87,12 +91,6 @@ def _curves(axes: Any, channels: Sequence[Channel], run: RunView, shown: list[in
         if times:
             bottom = axes.get_xaxis_transform()
             axes.plot(times, np.full(len(times), 0.02), mark, color="0.3", ms=6, transform=bottom, label=kind)
-
-
-def _residuals(axes: Any, channels: Sequence[Channel], run: RunView, shown: list[int]) -> None:
-    axes.axhline(0.0, color="0.6", lw=0.8)
-    for k in shown:
-        axes.plot(run.samples, channels[k].factor * run.residual[:, k], ".", ms=3, color=f"C{k % _COLOURS}")
 
 
 def _unit(axes: Any, what: str, unit: str) -> None:

@@ -94,22 +94,20 @@ def _asset(name: str) -> str:
 
 def _groups(channels: Sequence[Channel]) -> list[dict[str, Any]]:
     """Channels that share a chart: those in one unit and one direction."""
+    kinds = {"rad": "angle", "deg": "angle"}
     groups: dict[tuple[str, bool], list[int]] = {}
     for k, channel in enumerate(channels):
         groups.setdefault((channel.unit, channel.down), []).append(k)
     return [
         {
-            "title": (channels[of[0]].name if len(of) == 1 else _kind(unit)) + (f" [{unit}]" if unit else ""),
+            "title": (channels[of[0]].name if len(of) == 1 else kinds.get(unit, "position" if unit else "value"))
+            + (f" [{unit}]" if unit else ""),
             "unit": unit,
             "down": down,
             "channels": of,
         }
         for (unit, down), of in groups.items()
     ]
-
-
-def _kind(unit: str) -> str:
-    return "angle" if unit in ("rad", "deg") else "position" if unit else "value"
 
 
 def _runs(report: Report) -> list[tuple[str, str]]:
@@ -135,10 +133,9 @@ def residual_sizes(run: RunView, channels: Sequence[Channel]) -> list[str]:
 
 
 def _by_parameter(rows: Iterable[Estimate]) -> dict[str, list[Estimate]]:
-    own: dict[str, list[Estimate]] = {}
-    for one in rows:
-        own.setdefault(one.parameter, []).append(one)
-    return own
+    listed = list(rows)
+    names = dict.fromkeys(one.parameter for one in listed)
+    return {name: [one for one in listed if one.parameter == name] for name in names}
 
 
 def _strongest(found: Numbers) -> str:
@@ -185,11 +182,12 @@ def _placed(row: Estimate, low: float, high: float) -> dict[str, Any]:
 def _data(report: Report, groups: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """What the scripts read; lengths in the page's units, but those of motions, which have a scale of their own."""
     factors = np.array([channel.factor for channel in report.channels])
+    scale = next((one for one in report.channels if one.unit not in ("", "deg", "rad")), Channel(""))
     data: dict[str, Any] = {
         "title": report.title,
         "time": report.time,
         "fitted": report.numbers is not None,
-        "length": _length(report.channels),
+        "length": {"unit": scale.unit, "factor": abs(scale.factor)},
         "channels": [{"name": c.name, "unit": c.unit, "down": c.down} for c in report.channels],
         "groups": list(groups),
         # A motion that is finite nowhere cannot be played.
@@ -207,13 +205,6 @@ def _data(report: Report, groups: Sequence[Mapping[str, Any]]) -> dict[str, Any]
             for p in found.profiles
         ]
     return data
-
-
-def _length(channels: Sequence[Channel]) -> dict[str, Any]:
-    for channel in channels:
-        if channel.unit not in ("", "deg", "rad"):
-            return {"unit": channel.unit, "factor": abs(channel.factor)}
-    return {"unit": "", "factor": 1.0}
 
 
 def _run(run: RunView, factors: NDArray) -> dict[str, Any]:

@@ -94,7 +94,11 @@ def _smallest_gap(system: Any, params: Any, t: Array, q: Array) -> Array:
 
 def events_of(found: Course, trajectory: Any, system: Any, params: Any) -> list[Event]:
     """Impacts, and changes between stick and slip, in order."""
-    listed = [Event(float(t), _impact(int(contact))) for t, contact in zip(found.impacts, found.contacts, strict=True)]
+    told = {-1: "impact", -2: "impact at about this time"}
+    listed = [
+        Event(float(t), told.get(contact, f"impact of contact {contact}"))
+        for t, contact in zip(found.impacts, found.contacts.tolist(), strict=True)
+    ]
     if trajectory.changes is not None:
         listed += _mode_changes(trajectory.changes)
     elif trajectory.friction is not None and getattr(system, "friction", None) is not None:
@@ -102,12 +106,6 @@ def events_of(found: Course, trajectory: Any, system: Any, params: Any) -> list[
     if hasattr(system, "percussion_times"):
         listed += _stops(trajectory)
     return sorted(listed, key=lambda event: event.time)
-
-
-def _impact(contact: int) -> str:
-    if contact >= 0:
-        return f"impact of contact {contact}"
-    return "impact" if contact == -1 else "impact at about this time"
 
 
 def small(found: Course, values: NDArray) -> NDArray:

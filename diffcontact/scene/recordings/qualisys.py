@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 
 from diffcontact.host.messages import shown
 from diffcontact.scene.recordings.sheet import Row, Sheet, decimal_of, listed, rows_of
+from diffcontact.scene.units import is_number
 
 _KEYS = ("NO_OF_FRAMES", "NO_OF_MARKERS", "FREQUENCY")
 TIME = "time [s]"
@@ -35,7 +36,8 @@ def recognise(lines: Sequence[str]) -> Sheet | None:
     if not any(name.startswith("NO_OF_") for name in header):
         return None
     for key in _KEYS:
-        if not header.get(key) or not _positive(header[key][0]):
+        stated = header[key][0].replace(",", ".") if header.get(key) else ""
+        if not is_number(stated) or not float(stated) > 0:
             raise ValueError(f"key {key}: {shown(header.get(key, 'missing'))}, expected a number above 0")
     rate, markers = float(header["FREQUENCY"][0].replace(",", ".")), int(float(header["NO_OF_MARKERS"][0]))
     names = [name for name in header.get("MARKER_NAMES", []) if name]
@@ -63,13 +65,6 @@ def recognise(lines: Sequence[str]) -> Sheet | None:
 def _is_header(line: str) -> bool:
     name = line.split("\t")[0].strip()
     return bool(name) and name[0].isalpha() and name.upper() == name and not name.isdigit()
-
-
-def _positive(text: str) -> bool:
-    try:
-        return float(text.replace(",", ".")) > 0
-    except ValueError:
-        return False
 
 
 def _rows(

@@ -28,7 +28,13 @@ def recognise(lines: Sequence[str]) -> Sheet | None:
     if not delimiter:
         return None
     above, below = ([part.strip().strip('"') for part in line.lstrip("#").split(delimiter)] for line in lines[:2])
-    if below[0] != "t" or "x" not in below or not any(above) or _number(above[0]) or "t" in above:
+    if (
+        below[0] != "t"
+        or "x" not in below
+        or not any(above)
+        or above[0].replace(",", "").replace(".", "").lstrip("-").isdigit()
+        or "t" in above
+    ):
         return None
     names, track = [TIME], next(name for name in above if name)
     tracks, clock = [track], 0
@@ -102,7 +108,3 @@ def _seconds(row: Row, clock: int) -> float:
     except ValueError:
         text = shown(row.fields[clock].strip())
         raise ValueError(f"row {row.last}, field {clock + 1}: {text}, expected the time of the track") from None
-
-
-def _number(text: str) -> bool:
-    return text.replace(",", "").replace(".", "").lstrip("-").isdigit()
