@@ -108,10 +108,6 @@ def fit_and_report(study: Study, folder: Path, strict: bool = False, laws: bool 
     Returns:
         BAD_INPUT, with one line on stderr, where the data cannot see a free parameter (the files are written all the
         same and name it); otherwise DONE or NOT_CONVERGED.
-
-    Raises:
-        ValueError: starting values that cannot be simulated.
-        OSError: the folder cannot be written, or has files of these names that are no results.
     """
     _require_own(folder)
     runs = f"{len(study.runs)} run{'s' if len(study.runs) > 1 else ''}"
@@ -209,13 +205,7 @@ def estimates(document: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def result_report(study: Study, result: FitResult, document: Mapping[str, Any]) -> Report:
-    """What goes into report.html.
-
-    Args:
-        study: what was fitted.
-        result: what came out, with trajectories.
-        document: of `result_document`.
-    """
+    """The content of report.html: a study, its fit with trajectories, and the document of `result_document`."""
     scene = study.scene
     lengths, sign = (
         len(scene.preparation.channels) - scene.preparation.angles,

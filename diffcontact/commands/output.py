@@ -28,12 +28,7 @@ def as_json(document: Mapping[str, Any]) -> str:
 
 
 def require_own(file: Path, own: Callable[[bytes], object], option: str) -> None:
-    """Refuse a file that is there and is another one than this command writes.
-
-    Args:
-        file: where the command is about to write.
-        own: whether a content is of its own kind.
-        option: how another place is said.
+    """Refuse a file that is there, unless its content is of this command's `own` kind; `option` names another place.
 
     Raises:
         OSError: it is there and not its own, or cannot be read.
@@ -61,10 +56,6 @@ def results_folder(out: Path | None, scene: Scene) -> Path:
     """Where results go: as the command line says, else as the scene does.
 
     A scene may be somebody else's, so its folder is used only within the current folder or that of the scene.
-
-    Args:
-        out: the folder of --out, or None.
-        scene: that was read.
 
     Raises:
         ValueError: the scene's folder is elsewhere.
@@ -133,9 +124,7 @@ def _kept(error: OSError, path: Path, content: str) -> OSError:
 def file_of(out: Path, name: str) -> Path:
     """The file that `--out` names, where a command writes one: a folder holds it under its usual name.
 
-    Args:
-        out: a name with an ending is the file, any other one and a folder that is there the folder.
-        name: the usual name.
+    A name with an ending is the file, any other one and a folder that is there the folder.
 
     Example:
         >>> str(file_of(Path("out/mine"), "motion.html")), str(file_of(Path("out/ball.html"), "motion.html"))

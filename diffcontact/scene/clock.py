@@ -16,13 +16,7 @@ _PART = 300
 
 
 def straight_clock(times: NDArray) -> NDArray:
-    """(n,) times on the straight line over the row number that fits best, for times that were rounded.
-
-    Args:
-        times: (n,) as they were written, NaN where one is missing.
-
-    Returns:
-        (n,) equally spaced times.
+    """(n,) equally spaced times, on the straight line over the rows that fits rounded times (n,) best; NaN: missing.
 
     Raises:
         ValueError: fewer than three times; a row further from the line than the rounding of the times explains: rows

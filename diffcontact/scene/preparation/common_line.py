@@ -29,14 +29,9 @@ class Knee:
 
 
 def knee(t: NDArray, y: NDArray) -> Knee:
-    """Where two separate straight lines, one before and one after, fit y(t) best.
+    """Where two separate straight lines, one before and one after, fit y(t) best and meet.
 
-    Args:
-        t: (n,) increasing.
-        y: (n,) finite, n >= 8.
-
-    Returns:
-        A `Knee`; its time and value are where the two lines meet.
+    Times t (n,) increase, y (n,) is finite, n >= 8.
 
     Raises:
         ValueError: y does not fall before it, or falls more than half as fast afterwards: no impact of two bodies at

@@ -32,11 +32,9 @@ class Harmonic:
 
 
 def angular_frequency(t: NDArray, y: NDArray) -> float:
-    """That of the sinusoid that fits y(t) best.
+    """The angular frequency of the sinusoid that fits y(t) best, over one and a half periods and more.
 
-    Args:
-        t: (n,) increasing, any spacing; one and a half periods and more.
-        y: (n,) finite, n >= 8.
+    Times t (n,) increase with any spacing, y (n,) is finite, n >= 8.
 
     Raises:
         ValueError: fewer than 8 samples, or y that does not move.
@@ -68,10 +66,8 @@ def angular_frequency(t: NDArray, y: NDArray) -> float:
 def harmonic(t: NDArray, y: NDArray, omega: float) -> Harmonic:
     """The oscillation of angular frequency omega and an amplitude linear in time that fits y(t) best.
 
-    Args:
-        t: (n,) increasing, any spacing.
-        y: (n,) finite.
-        omega: from `angular_frequency`; with an amplitude that may change in both phases it could not be found.
+    Times t (n,) increase with any spacing, y (n,) is finite; omega is that of `angular_frequency`: with an amplitude
+    that may change in both phases it could not be found.
 
     Example:
         >>> t = np.linspace(0.0, 9.0, 200)
