@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tables import cases
 
 from diffcontact.scene.measurements import Reading, read_measurements
 
@@ -75,88 +76,49 @@ def read(folder, content, columns, time, **keys):
     return read_measurements(path, columns, Reading(time=time, **keys))
 
 
-@pytest.mark.parametrize(
-    ("content", "time", "times", "columns", "understood"),
-    [
-        (
-            QUALISYS,
-            "time [s]",
-            [0.0, 0.005, 0.01, 0.015],
-            {"left x [mm]": [1, 1.5, 2, 2.5], "right z [mm]": [6, np.nan, 6, 6], "left y [mm]": [2, 0, 2, 2]},
-            "a Qualisys export, 2 markers (left, right), 200 frames a second, in mm; 0 0 0 is a lost marker",
-        ),
-        (
-            f"FILE_VERSION\t2.0.0\n{QUALISYS}",
-            "time [s]",
-            [0.0, 0.005, 0.01, 0.015],
-            {"left x [mm]": [1, 1.5, 2, 2.5], "right z [mm]": [6, np.nan, 6, 6]},
-            "a Qualisys export, 2 markers (left, right), 200 frames a second, in mm; 0 0 0 is a lost marker",
-        ),
-        (
-            WITH_TIMES,
-            "time [s]",
-            [0.01, 0.015],
-            {"left x [mm]": [1, np.nan], "right x [mm]": [4, 4]},
-            "a Qualisys export",
-        ),
-        (
-            TRACKER,
-            "time [s]",
-            [0.0, 0.033, 0.067],
-            {"mass A x": [-4.796, -6.786, np.nan], "mass A y": [13.51, 11.37, np.nan]},
-            "an export of Tracker, track mass A, time in s, lengths in the unit of the calibration, decimal commas",
-        ),
-        (TWO_TRACKS, "time [s]", [0.0, 0.1], {"mass_A x": [1, 1.5], "mass_B y": [6, np.nan]}, "tracks mass_A, mass_B"),
-        (
-            DEEPLABCUT,
-            "frame",
-            [0, 1, 2],
-            {"ball x [px]": [245.3, np.nan, 247.3], "hand y [px]": [2, 2, np.nan]},
-            "a DeepLabCut export, ball, hand in px, y downwards, one row per frame; samples of small likelihood",
-        ),
-        (
-            '"' + DEEPLABCUT.replace(",", '","').replace("\n", '"\n"').removesuffix('"'),
-            "frame",
-            [0, 1, 2],
-            {"ball x [px]": [245.3, np.nan, 247.3], "hand y [px]": [2, 2, np.nan]},
-            "a DeepLabCut export, ball, hand in px, y downwards, one row per frame; samples of small likelihood",
-        ),
-        (ONE_AXIS, "frame", [0, 1], {"ball x [px]": [1, np.nan]}, "a DeepLabCut export, ball in px"),
-        (ANIMALS, "frame", [0, 1], {"a ball y [px]": [2, 4]}, "a DeepLabCut export, a ball in px"),
-        (
-            KINOVEA,
-            "time [s]",
-            [0.0, 0.04, 0.08],
-            {"ball x": [1, 1.5, np.nan], "hand y": [np.nan, 8, 10]},
-            "an export of Kinovea, ball, hand, lengths in the unit of the calibration",
-        ),
-        (
-            ONE_BELOW,
-            "frame",
-            [0, 1, 2],
-            {"particle 0 x": [12.5, 13.1, 14.2], "particle 1 x": [300.1, np.nan, 300.2]},
-            "rows of 2 points, particle 0, particle 1, one below the other",
-        ),
-        (NAMED_BELOW, "time [s]", [0, 0.04], {"left x [cm]": [1.5, 1], "right x [cm]": [7.5, 7]}, "rows of 2 points"),
-        (OLD_KINOVEA, "time [s]", [0.0, 1.03], {"trajectory 1 x": [866, 847]}, "an export of Kinovea, trajectory 1"),
-        (
-            KINOVEA_CSV,
-            "Time",
-            [0.0, 0.04],
-            {"ball x": [1.5, 1.0], "man hand y": [np.nan, 8]},
-            "an export of Kinovea, ball, man hand, lengths in the unit of the calibration, decimal commas",
-        ),
-        (KINOVEA_CSV.replace('","', '";"').replace(",,", ";;"), "Time", [0.0, 0.04], {"ball y": [2.0, 2.5]}, "Kinovea"),
-        (PHYPHOX, "impact [s]", [1.234, 1.834, 2.314], {}, "an export of phyphox, 3 impacts that were heard"),
-        (STOPWATCH, "impact [s]", [0.5, 1.1, 1.58], {}, "an export of phyphox, 3 impacts"),
-    ],
+QUOTED = '"' + DEEPLABCUT.replace(",", '","').replace("\n", '"\n"').removesuffix('"')
+BETWEEN = KINOVEA_CSV.replace('","', '";"').replace(",,", ";;")
+CONTENTS = {**globals(), "VERSION_2": f"FILE_VERSION\t2.0.0\n{QUALISYS}"}
+QTM = "a Qualisys export, 2 markers (left, right), 200 frames a second, in mm; 0 0 0 is a lost marker"
+NET = "a DeepLabCut export, ball, hand in px, y downwards, one row per frame; samples of small likelihood"
+UNSTATED = "lengths in the unit of the calibration"
+
+
+# Columns as name = values, ! for a lost sample.
+@cases(
+    "content time times columns understood",
+    f"""
+    QUALISYS | time [s] | 0 .005 .01 .015 | left x [mm] = 1 1.5 2 2.5; right z [mm] = 6 ! 6 6 | {QTM}
+    VERSION_2 | time [s] | 0 .005 .01 .015 | left y [mm] = 2 0 2 2; right z [mm] = 6 ! 6 6 | {QTM}
+    WITH_TIMES | time [s] | .01 .015 | left x [mm] = 1 !; right x [mm] = 4 4 | a Qualisys export
+    TRACKER | time [s] | 0 .033 .067 | mass A x = -4.796 -6.786 !; mass A y = 13.51 11.37 ! | an export of Tracker
+    TRACKER | time [s] | 0 .033 .067 | mass A x = -4.796 -6.786 ! | track mass A, time in s, {UNSTATED}, decimal commas
+    TWO_TRACKS | time [s] | 0 .1 | mass_A x = 1 1.5; mass_B y = 6 ! | tracks mass_A, mass_B
+    DEEPLABCUT | frame | 0 1 2 | ball x [px] = 245.3 ! 247.3; hand y [px] = 2 2 ! | {NET}
+    QUOTED | frame | 0 1 2 | ball x [px] = 245.3 ! 247.3; hand y [px] = 2 2 ! | {NET}
+    ONE_AXIS | frame | 0 1 | ball x [px] = 1 ! | a DeepLabCut export, ball in px
+    ANIMALS | frame | 0 1 | a ball y [px] = 2 4 | a DeepLabCut export, a ball in px
+    KINOVEA | time [s] | 0 .04 .08 | ball x = 1 1.5 !; hand y = ! 8 10 | an export of Kinovea, ball, hand, {UNSTATED}
+    ONE_BELOW | frame | 0 1 2 | particle 0 x = 12.5 13.1 14.2; particle 1 x = 300.1 ! 300.2 | rows of 2 points
+    NAMED_BELOW | time [s] | 0 .04 | left x [cm] = 1.5 1; right x [cm] = 7.5 7 | rows of 2 points
+    OLD_KINOVEA | time [s] | 0 1.03 | trajectory 1 x = 866 847 | an export of Kinovea, trajectory 1
+    KINOVEA_CSV | Time | 0 .04 | ball x = 1.5 1; man hand y = ! 8 | Kinovea, ball, man hand, {UNSTATED}, decimal commas
+    BETWEEN | Time | 0 .04 | ball y = 2 2.5 | Kinovea
+    PHYPHOX | impact [s] | 1.234 1.834 2.314 |  | an export of phyphox, 3 impacts that were heard
+    STOPWATCH | impact [s] | .5 1.1 1.58 |  | an export of phyphox, 3 impacts
+    """,
 )
 def test_writers_are_known_by_their_header(tmp_path, content, time, times, columns, understood):
-    found = read(tmp_path, content, list(columns), time)
-    np.testing.assert_allclose(found.times, times, atol=1e-12)
-    for name, values in columns.items():
-        np.testing.assert_allclose(found.columns[name], values, atol=1e-12)
+    expected = dict(part.strip().split(" = ") for part in columns.split(";") if part)
+    found = read(tmp_path, CONTENTS[content], list(expected), time)
+    np.testing.assert_allclose(found.times, numbers(times), atol=1e-12)
+    for name, values in expected.items():
+        np.testing.assert_allclose(found.columns[name], numbers(values), atol=1e-12)
     assert understood in found.understood
+
+
+def numbers(text):
+    return [np.nan if word == "!" else float(word) for word in text.split()]
 
 
 def test_how_sure_a_net_must_be_is_a_key(tmp_path):
