@@ -53,7 +53,8 @@ def check(study: Study) -> str:
     ready, system, blocks = study.scene.ready, study.scene.ready.system, []
     for i, run in enumerate(study.runs):
         params = {name: placed(value) for name, value in study.params(i).items()}
-        motion = jax.device_get(simulate(system, params, *ready.initial(params), run.times, **accuracy(study.scene)))
+        q0, u0 = ready.initial(params)
+        motion = jax.device_get(simulate(system, params, q0, u0, run.times, **accuracy(study.scene)))
         places = [("from the start", 0, {"duration": float(run.times[-1] - run.times[0])})]
         if isinstance(system, System):
             smallest = jax.jit(jax.vmap(lambda t, q, p=params: jnp.min(system.gap(t, q, p))))

@@ -61,4 +61,5 @@ def _motion(document: Scene, params: dict, grid) -> Trajectory:
     system, params = document.ready.system, {name: placed(value) for name, value in params.items()}
     strikes, rubs = isinstance(system, System), isinstance(system, System) and system.rubs
     listed = {"percussions": _LISTED if strikes else 0, "changes": _LISTED if rubs else 0}
-    return simulate(system, params, *document.ready.initial(params), grid, **accuracy(document), **listed)
+    q0, u0 = document.ready.initial(params)
+    return simulate(system, params, q0, u0, grid, **accuracy(document), **listed)
