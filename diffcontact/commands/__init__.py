@@ -1,4 +1,4 @@
-"""The commands of `python -m diffcontact`: a file each, named after its command, and what they share.
+"""The commands of `python -m diffcontact`, a file each.
 
 A command's file has `HELP`, one line for `--help`; `add_arguments(parser)`; and `run(options) -> ExitCode`.
 

@@ -1,4 +1,4 @@
-"""The commands' cache of compiled programs: the second run of a scene starts at once.
+"""Keep compiled programs of commands between runs.
 
 JAX's own persistent cache, in the user's cache folder, asks for a program first, which takes as long to trace as to
 compile. So the library's programs are found by what they are made from: the code of their functions, the shapes of
@@ -36,7 +36,7 @@ _SETTINGS = "jax_enable_x64", "jax_default_matmul_precision", "jax_debug_nans", 
 
 
 def use_cache() -> None:
-    """Let JAX keep what this process compiles, and find what earlier ones did.
+    """Let JAX keep compiled programs and find earlier ones.
 
     A folder that cannot be written is no reason to fail: the command compiles then. A damaged file is compiled anew.
     """

@@ -1,4 +1,4 @@
-"""`python -m diffcontact check`: the hypotheses of the convergence theorems along a scene's runs."""
+"""`python -m diffcontact check`: hypotheses of the theorems along runs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def run(options: argparse.Namespace) -> ExitCode:
 
 
 def check(study: Study) -> str:
-    """The hypotheses where each run of the study begins and where its contacts come closest.
+    """Check hypotheses at each run's start and closest approach.
 
     The motion is simulated with the starting values of the parameters. The closest contact then counts as active, since
     no sample falls exactly on an impact. A `ParticleLine` has no contacts that come closer: its hypotheses are those of

@@ -48,7 +48,7 @@ NOTHING_HALF_WRITTEN = "no file was left half-written"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    r"""Run one command; `arguments` are those of the process by default. Returns the exit code.
+    r"""Run one command and return its exit code.
 
     Example:
         >>> import contextlib, io
@@ -105,7 +105,7 @@ def _speak_any_alphabet() -> None:
 
 
 def _without_stdout(error: OSError) -> OSError:
-    """What printing ended with; nothing more is printed, not even what Python still holds when it ends."""
+    """Name standard output in an error, and print nothing more."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return OSError(error.errno, error.strerror, "standard output")

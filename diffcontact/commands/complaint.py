@@ -1,4 +1,4 @@
-"""How a command ends: its exit code, and one line on stderr where something is wrong."""
+"""How a command ends: exit code, and lines on stderr."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ExitCode(IntEnum):
 
 
 def complain(error: Exception | str) -> ExitCode:
-    """Say on stderr what is wrong with the input, on a line for each mistake."""
+    """Say on stderr what is wrong, one line for each mistake."""
     if isinstance(error, OSError) and error.filename is not None:
         error = f"{error.filename}: {error.strerror}"
     if isinstance(error, MemoryError):
@@ -37,7 +37,7 @@ def complain(error: Exception | str) -> ExitCode:
 
 
 def unforeseen(error: Exception) -> ExitCode:
-    """Say on one line of stderr that the program itself failed, and keep the traceback in a file."""
+    """Report a failure of the program, and keep the traceback."""
     text = "".join(traceback.format_exception(error))
     try:
         written = write_aside("traceback.txt", "\n".join((sys.version, str(sys.argv), "", text)))
@@ -51,7 +51,7 @@ def unforeseen(error: Exception) -> ExitCode:
 
 @contextmanager
 def about(file: str | Path) -> Iterator[None]:
-    """A ValueError within is about a file, and its message begins with the file's name.
+    """Begin the message of a ValueError within with the file's name.
 
     Example:
         >>> with about("carts.toml"):

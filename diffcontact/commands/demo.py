@@ -1,4 +1,4 @@
-"""`python -m diffcontact demo`: two carts that never existed, fitted by the same path as a real measurement."""
+"""`python -m diffcontact demo`: two simulated carts, fitted like measured ones."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def run(options: argparse.Namespace) -> ExitCode:
 
 
 def measure() -> str:
-    """A CSV of two markers at 250 Hz, in mm, in a frame turned against the track, with noise and lost samples."""
+    """A CSV of two markers at 250 Hz [mm], noisy and incomplete."""
     times = np.linspace(0.0, 3.0, 751)
     params = {name: jnp.asarray(value) for name, value in TRUTH.items()}
     positions = np.asarray(simulate(carts(), params, jnp.asarray(_Q0), jnp.asarray(_U0), jnp.asarray(times)).q)

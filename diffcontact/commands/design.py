@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> ExitCode:
-    """Fit the scene's runs, if there are any, and look for the next one."""
+    """Fit the scene's runs, if any, and design the next one."""
     document = read_scene(options.scene)
     out = results_folder(options.out, document)
     require_writable(out)
@@ -87,7 +87,7 @@ def _controls(texts: Sequence[str], scene: Scene) -> dict[str, Any]:
 
 
 def parse_control(text: str, scene: Scene) -> tuple[str, Any]:
-    """Read NAME=LOW:HIGH or NAME=VALUE,VALUE,...; values in the unit that the scene gives become the system's.
+    """Read NAME=LOW:HIGH or NAME=VALUE,VALUE,... in the scene's units.
 
     Raises:
         ValueError: it is neither.
@@ -115,7 +115,7 @@ def parse_control(text: str, scene: Scene) -> tuple[str, Any]:
 
 
 def _require_possible(at: str, name: str, value: Any, factor: float, scene: Scene, between: bool) -> None:
-    """Refuse, as it was written, a name that is unknown, a value of the wrong shape or one that cannot be."""
+    """Refuse unknown names, wrong shapes and impossible values, as written."""
     written = shown(json.dumps(value))[1:-1]
     if name in RECORDING:
         if isinstance(value, list) or not value > 0:
@@ -137,7 +137,7 @@ def _require_possible(at: str, name: str, value: Any, factor: float, scene: Scen
 
 
 def _factor(name: str, scene: Scene) -> float:
-    """From the unit in which a control is given to the system's; a frame rate is one per second as data.rate is."""
+    """Factor to the system's unit; a frame rate is per second."""
     if name in RECORDING:
         return _unit_of_durations(scene)[1] if name == DURATION else 1.0
     parameter = scene.parameters.get(name.partition("[")[0])
@@ -145,7 +145,7 @@ def _factor(name: str, scene: Scene) -> float:
 
 
 def _unit_of_durations(scene: Scene) -> tuple[str, float]:
-    """The scene's unit of time with its factor to the system's, but no frame: it is as long as the rate makes it."""
+    """The unit of durations and its factor, but never a frame."""
     reading = scene.reading
     return (scene.ready.time, 1.0) if reading.time_unit == "frame" else (reading.time_unit, reading.time_factor)
 
@@ -162,7 +162,7 @@ def _require_numbers(values: Sequence[Any]) -> None:
 
 
 def _imagined(scene: Scene, options: argparse.Namespace) -> Study:
-    """A study of one run that nobody has made, at the scene's values."""
+    """A study of one unmeasured run, at the scene's values."""
     times = parse_times(options.times)
     if scene.preparation.hears:
         raise ValueError(f"{scene.file}: preparation: of impacts that are heard, expected --data")
@@ -193,7 +193,7 @@ def _designed(study: Study, measured: bool, controls: Mapping[str, Any], options
 
 
 def _usual(study: Study, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Rate and length of the record about as they are, initial velocities to either side."""
+    """Vary rate, duration and initial velocities around the record."""
     times = study.runs[0].times
     span, rate = float(times[-1] - times[0]), float(1.0 / np.median(np.diff(times)))
     controls: dict[str, Any] = {

@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> ExitCode:
 
 
 def doctor() -> ExitCode:
-    """Print versions, devices and the results of the tests; BROKEN where one failed."""
+    """Print versions, devices and tests; BROKEN where one failed."""
     for name, version in versions().items():
         say(f"{name:12} {version}")
     say(f"{'devices':12} {', '.join(str(device) for device in jax.devices())}")
@@ -70,7 +70,7 @@ def doctor() -> ExitCode:
 
 
 def wrong_matrix_products() -> int:
-    """How many of 40 000 matrix-vector products, each followed by a sum of squares, differ from numpy's.
+    """Count wrong results among 40 000 matrix-vector products.
 
     jax 0.10.2 gets them wrong on the CPU, silently, beyond row 16384 (float64) or 32768 (float32): jax issue 39103.
 
@@ -88,7 +88,7 @@ def wrong_matrix_products() -> int:
 
 
 def _reference_simulation() -> tuple[float, float, int, float]:
-    """Two elastic balls in a box: seconds of the first and of a later run, impacts, relative change of the energy."""
+    """Simulate two balls: seconds, seconds again, impacts, energy change."""
     system = balls(2, 2, box=(0.0, 1.0))
     params = {"mass": jnp.ones(2), "radius": jnp.full(2, 0.1), "gravity": jnp.zeros(2), "restitution": jnp.ones(())}
     q0 = jnp.array([0.2, 0.2, 0.7, 0.3])
@@ -107,7 +107,7 @@ _HEIGHT, _GRAVITY, _BOUNCE, _END = 1.0, 9.81, 0.8, 1.5
 
 
 def bench(most: int | None = None) -> bool:
-    """Print errors and speeds, in batches of at most so many copies; None: as many as suit the device.
+    """Print errors and speeds in batches of up to `most` copies.
 
     Returns:
         Whether every correctness check held.
@@ -179,7 +179,7 @@ def _numbers(*shape: int) -> jax.Array:
 
 
 def _projections(count: int) -> tuple[tuple[jax.Array, ...], np.ndarray]:
-    """(mass, G, b, v) of so many projections with 12 rows in 6 dimensions, and their solutions u, chosen first."""
+    """Projections (mass, G, b, v) and their solutions u, chosen first."""
     rng = np.random.default_rng(0)
     rows, u = rng.normal(size=(count, 12, 6)), rng.normal(size=(count, 6))
     mass = 10 ** rng.uniform(-0.5, 0.5, (count, 6))
@@ -221,7 +221,7 @@ def _exactly(theta) -> jax.Array:
 
 
 def _improved(theta) -> jax.Array:
-    """A step of a fit of height and e to the positions of the ball that was dropped from 1 m with e = 0.8."""
+    """Take one Gauss-Newton step from theta to the true motion."""
     J, r = jax.jacfwd(_misfit)(theta), _misfit(theta)
     return theta - jnp.linalg.solve(J.T @ J, J.T @ r)
 
@@ -235,7 +235,7 @@ _SPHERES = balls(10, 3, box=(0.0, 1.0))
 
 
 def _settled(u0) -> jax.Array:
-    """The sum of squares of where ten spheres are that fall into a box, after 100 steps."""
+    """Sum of squared positions of ten falling spheres after 100 steps."""
     params = {
         "mass": jnp.ones(10),
         "radius": jnp.full(10, 0.1),

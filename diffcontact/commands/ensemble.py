@@ -1,4 +1,4 @@
-"""`python -m diffcontact ensemble`: a scene's motion for every combination of values of some parameters.
+"""`python -m diffcontact ensemble`: a scene's motion on a grid of parameters.
 
 restitution=0.5:0.9:1000    1000 values from 0.5 to 0.9, both included, in the unit that the scene gives
 radius=4:6:3                all elements of a vector alike, as a single number in the scene is for all of them
@@ -154,7 +154,7 @@ def parse_variation(text: str) -> Variation:
 def _vary(
     options: argparse.Namespace, variations: Sequence[Variation], times: NDArray | None, executor: Any
 ) -> ExitCode:
-    """Simulate a scene's system for every combination of the values, and write the motions to an HDF5 file.
+    """Simulate all combinations of values into an HDF5 file.
 
     The other parameters have the scene's values, and those of its first run where they come from measurements. The
     file holds, in the system's units (SI; px and frames for films), `parameters/NAME` (n, ...) for what varies and what
@@ -197,14 +197,14 @@ def _vary(
 
 
 def _identity(document: Scene) -> NDArray:
-    """(32,) what tells one scene's system from another's, whatever its parameters: its table, in the data's units."""
+    """Hash (32,) of the tables that define the system."""
     stated = {name: document.stated[name] for name in ("system", "data", "preparation")}
     stated["data"] = {key: value for key, value in stated["data"].items() if key != "files"}
     return np.frombuffer(hashlib.sha256(json.dumps(stated, sort_keys=True, default=str).encode()).digest(), np.uint8)
 
 
 def _require_possible(document: Scene, variations: Sequence[Variation]) -> None:
-    """Refuse variations of what the scene does not have, impossible values, and two of the same."""
+    """Refuse unknown, impossible and repeated variations."""
     taken: set[tuple[str, int]] = set()
     for variation in variations:
         at, name = f"--vary {shown(variation.text)}", variation.name
@@ -237,7 +237,7 @@ def _require_possible(document: Scene, variations: Sequence[Variation]) -> None:
 
 
 def _batch(document: Scene, variations: Sequence[Variation], params: Mapping[str, Any]) -> dict[str, NDArray]:
-    """(n, ...) what varies and what follows from it [SI] at every point of the grid, the last variation fastest."""
+    """Varied and tied parameters (n, ...) [SI] on the grid."""
     points = np.meshgrid(*(variation.values for variation in variations), indexing="ij")
     batch = {}
     for variation, point in zip(variations, points, strict=True):
@@ -259,7 +259,7 @@ def _batch(document: Scene, variations: Sequence[Variation], params: Mapping[str
 def _enough(
     run: Callable[[Any, jax.Array], Trajectory], batch: dict[str, NDArray], intervals: int, allowed: float
 ) -> int:
-    """An even number of substeps; half of it changes lanes that are spread over the ensemble by no more than allowed.
+    """Find an even number of substeps at which halving changes little.
 
     Lanes that no number mends do not count, where there are others.
     """
@@ -281,7 +281,7 @@ def _enough(
 
 
 def _halved(run: Callable[[jax.Array], Trajectory], number: int, allowed: float) -> Trajectory:
-    """The motion with a number of substeps, TOO_COARSE where half as many change it by more than is allowed."""
+    """Simulate with all and half of the substeps, and judge the change."""
     both = jax.lax.map(run, jnp.array([number // 2, number]))
     coarse, fine = jax.tree.map(lambda x: x[0], both), jax.tree.map(lambda x: x[1], both)
     return judged(fine, change(coarse, fine), allowed)

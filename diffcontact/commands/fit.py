@@ -1,4 +1,4 @@
-"""`python -m diffcontact fit`: a study from its fit to its files; the demo ends with it too."""
+"""`python -m diffcontact fit`: fit a study and write its files."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def run(options: argparse.Namespace) -> ExitCode:
 
 
 def _spread(study: Study, folder: Path, conditions: Path | None) -> ExitCode:
-    """Fit every run, print mean and spread, write `result.json` and `report.html` into the folder."""
+    """Fit every run, print mean and spread, write both files."""
     labels = short([run.label for run in study.runs])
     known = {} if conditions is None else read_conditions(conditions, labels)
     _require_own(folder)
@@ -150,7 +150,7 @@ def fit_and_report(study: Study, folder: Path, strict: bool = False, laws: bool 
 
 
 def _few(rows: list[dict], study: Study) -> list[dict]:
-    """The rows of a table by the names of the runs, of very many those that runs share; the others are in the files."""
+    """Rows with the names of runs; of many, those that runs share."""
     words = Words(runs=short([run.label for run in study.runs]), own=study.per_run)
     rows = [{**row, "name": words.told(row["name"])} for row in rows]
     shared = [row for row in rows if row["name"].partition("[")[0] not in study.per_run]
@@ -167,7 +167,7 @@ def _require_own(folder: Path) -> None:
 
 
 def _much(study: Study) -> str:
-    """A word on records so long that their fit takes minutes and gigabytes."""
+    """Warn of records whose fit takes minutes and gigabytes."""
     longest = max(run.times.size for run in study.runs)
     if longest <= _LONG:
         return ""
@@ -179,7 +179,7 @@ def _much(study: Study) -> str:
 
 
 def result_document(study: Study, result: FitResult) -> dict[str, Any]:
-    """What goes into result.json: `FitResult.to_dict` in the scene's units, with versions and hashes of the data."""
+    """The content of result.json, in the scene's units."""
     document = result.to_dict()
     for name, entry in document["parameters"].items():
         parameter = study.scene.parameters[name.partition("[")[0]]
@@ -205,7 +205,7 @@ def estimates(document: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def result_report(study: Study, result: FitResult, document: Mapping[str, Any]) -> Report:
-    """The content of report.html: a study, its fit with trajectories, and the document of `result_document`."""
+    """The content of report.html, for a fit with trajectories."""
     scene = study.scene
     lengths, sign = (
         len(scene.preparation.channels) - scene.preparation.angles,

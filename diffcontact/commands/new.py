@@ -1,4 +1,4 @@
-"""`python -m diffcontact new`: a scene to start from, drafted from a recording."""
+"""`python -m diffcontact new`: draft a scene from a recording."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options that several commands have, and what they say of a scene: its parameters, times and steps."""
+"""Options of several commands, and their values of a scene."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MOST_TIMES = 10**6
 
 
 def parse_times(text: str | None) -> NDArray | None:
-    """Read the LOW:HIGH:COUNT of --times, in the scene's unit of time; None where it is not given.
+    """Read LOW:HIGH:COUNT of --times in the scene's unit, or None.
 
     Raises:
         ValueError: it is something else, or does not increase.
@@ -48,7 +48,7 @@ def parse_times(text: str | None) -> NDArray | None:
 
 
 def read_values(at: str, text: str, most: int) -> NDArray:
-    """The values of LOW:HIGH:COUNT, at most `most`; a ValueError names the option `at`."""
+    """Read LOW:HIGH:COUNT, at most `most`; errors begin with `at`."""
     try:
         low, high, count = text.split(":")
         low, high, count = number(low), number(high), whole(count)
@@ -69,7 +69,7 @@ def setting(
     given: Collection[str] = (),
     others: str = "",
 ) -> tuple[dict[str, NDArray], NDArray, Draw | None]:
-    """Parameters (SI) and times of the first run, or without measurements the scene's own; and how it looks.
+    """Parameters (SI), times and picture of a scene's first run.
 
     Args:
         document: of the scene.
@@ -108,14 +108,14 @@ def setting(
 
 
 def accuracy(document: Scene) -> dict[str, Any]:
-    """What `simulate` is told of a scene's steps: their number, or what shorter ones may change."""
+    """Arguments of `simulate` for the steps of a scene."""
     if isinstance(document.substeps, str):
         return {"substeps": document.substeps, "tolerance": tolerance(document)}
     return {"substeps": document.substeps}
 
 
 def tolerance(document: Scene) -> float:
-    """What shorter steps may change of a position or a velocity, in the system's units."""
+    """Allowed change by shorter steps, in the system's units."""
     return _TOLERANCE if document.preparation.hears else _PART_OF_NOISE * document.noise
 
 

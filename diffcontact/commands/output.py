@@ -1,4 +1,4 @@
-"""Where a command's results go, what it may write over, and what keeps them from being lost.
+"""Write results to their folder, over own files only, whatever happens.
 
 A command writes over what it wrote itself: a recording, a scene and the files of others stay, and each is looked at
 before anything is simulated. Results are written also where nobody reads what is printed, and elsewhere on a full disk.
@@ -28,7 +28,7 @@ def as_json(document: Mapping[str, Any]) -> str:
 
 
 def require_own(file: Path, own: Callable[[bytes], object], option: str) -> None:
-    """Refuse a file that is there, unless its content is of this command's `own` kind; `option` names another place.
+    """Refuse a file whose content is of another kind than `own`.
 
     Raises:
         OSError: it is there and not its own, or cannot be read.
@@ -53,7 +53,7 @@ def require_own(file: Path, own: Callable[[bytes], object], option: str) -> None
 
 
 def results_folder(out: Path | None, scene: Scene) -> Path:
-    """Where results go: as the command line says, else as the scene does.
+    """The folder of results: of the command line, else the scene.
 
     A scene may be somebody else's, so its folder is used only within the current folder or that of the scene.
 
@@ -84,7 +84,7 @@ def is_design(content: bytes) -> bool:
 
 @contextmanager
 def written_all_the_same(folder: Path, texts: Mapping[str, Callable[[], str]]) -> Iterator[None]:
-    """What is printed within comes first, then the files, also where the terminal was closed meanwhile.
+    """Print first, then write files, also after an error.
 
     So neither a full disk nor a closed terminal costs the results. A file for which there is no room in the folder
     goes among the temporary ones.
@@ -122,7 +122,7 @@ def _kept(error: OSError, path: Path, content: str) -> OSError:
 
 
 def file_of(out: Path, name: str) -> Path:
-    """The file that `--out` names, where a command writes one: a folder holds it under its usual name.
+    """The single file of `--out`, within a folder by its usual name.
 
     A name with an ending is the file, any other one and a folder that is there the folder.
 

@@ -54,7 +54,7 @@ class Section:
 
 
 def sections() -> tuple[Section, ...]:
-    """All tables of a scene, in the order in which scenes are written."""
+    """All tables of a scene, in the usual order."""
     systems = []
     for kind, known in KINDS.items():
         example = Table({"kind": kind, **FULL.get(kind, {})}, "reference", ("system",))

@@ -1,4 +1,4 @@
-"""`python -m diffcontact simulate`: a scene's motion at its parameters' values, as a page that plays."""
+"""`python -m diffcontact simulate`: play a scene at its values."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> ExitCode:
 
 
 def _motion(document: Scene, params: dict, grid) -> Trajectory:
-    """With steps so short that shorter ones do not show in the noise."""
+    """Simulate with steps whose error hides in the noise."""
     system, params = document.ready.system, {name: placed(value) for name, value in params.items()}
     strikes, rubs = isinstance(system, System), isinstance(system, System) and system.rubs
     listed = {"percussions": _LISTED if strikes else 0, "changes": _LISTED if rubs else 0}

@@ -1,4 +1,4 @@
-"""The page that shows a motion, or a fit: it plays, and can be read without playing."""
+"""Pages that show and play a motion or a fit."""
 
 from diffcontact.report.content import Channel, Estimate, Event, Numbers, ProfileView, Report, RunView
 from diffcontact.report.page import framed, is_page, page

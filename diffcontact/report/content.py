@@ -1,4 +1,4 @@
-"""What a page shows, as data: runs with their curves and motions, and the numbers beside them."""
+"""The content of a page: runs, curves, motions, numbers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Channel:
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happens at one time: `kind` is "impact" or "change" (of a contact's mode)."""
+    """An event: `kind` is "impact" or "change" of a contact's mode."""
 
     time: float
     text: str
@@ -32,7 +32,7 @@ class Event:
 
 @dataclass(frozen=True, eq=False)
 class RunView:
-    """One run: the course of the motion, what was measured of it, and how it looks."""
+    """One run: course, measurements and picture of the motion."""
 
     label: str  # its heading
     times: NDArray  # (m,) of the curve's rows, two at one time where something jumps
@@ -111,7 +111,7 @@ class Report:
 
 
 def short(labels: Sequence[str]) -> list[str]:
-    """Labels of runs without folders, or the file that all are parts of, unless two are alike then.
+    """Shorten labels of runs where they stay distinct.
 
     Example:
         >>> short(["data/a.csv", "data/b.csv, stretch 1 of 2"])

@@ -1,4 +1,4 @@
-r"""The course of a motion between the times of its grid: arcs that end where bodies strike.
+r"""The course of a motion between the times of its grid.
 
 Between two nodes, grid times or percussions, the course is the cubic with the places and velocities of both (Hermite)::
 
@@ -32,7 +32,7 @@ _ROUNDED = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Course:
-    """Rows so near to each other that straight lines between them show the motion; two rows at one time at a jump."""
+    """Dense rows of a motion, two at one time at a jump."""
 
     t: NDArray  # (m,) times
     q: NDArray  # (m, d) places
@@ -100,7 +100,7 @@ def course(
 def _through(
     t: NDArray, q: NDArray, u: NDArray, impacts: list[tuple], unknown: NDArray, rates: Rates | None, straight: bool
 ) -> Course:
-    """The course through grid times and impacts (time, place, velocity before and after, contact), in order."""
+    """Join grid times and impacts to a course."""
     before, after, impact, count = u, u, np.full(t.size, -2), t.size
     middles = (t[unknown] + t[unknown + 1]) / 2
     where = np.array([_place(t, u, time, behind) for time, _, _, behind, _ in impacts], float)
@@ -124,7 +124,7 @@ def _through(
 
 
 def _place(t: NDArray, u: NDArray, time: float, behind: NDArray) -> float:
-    """Behind which grid time an impact comes, as a number between two of the grid's.
+    """Position of an impact among the grid times, as a number.
 
     One at a grid time, up to rounding, is before it where the velocity there is the one behind the impact.
     """
@@ -138,7 +138,7 @@ def _place(t: NDArray, u: NDArray, time: float, behind: NDArray) -> float:
 
 
 def _sampled(t, q, before, after, v0, v1, chord) -> tuple[NDArray, NDArray, NDArray]:
-    """Rows along all arcs: each from behind its first node to before its second."""
+    """Sample all arcs, each from behind a node to the next."""
     h = np.diff(t)
     q0, q1, v0, v1 = q[:-1], q[1:], v0[:-1], v1[1:]
     bend = h[:, None] * np.maximum(
@@ -167,7 +167,7 @@ def _sampled(t, q, before, after, v0, v1, chord) -> tuple[NDArray, NDArray, NDAr
 
 
 def thinned(t: NDArray, values: NDArray, tolerance: float) -> NDArray:
-    """Numbers of the rows that are needed so that lines between them keep within a part of each column's range.
+    """Select rows so that lines keep within `tolerance` of each range.
 
     Rows at a jump stay (Douglas and Peucker's algorithm, with the distance at the same time).
 
@@ -196,7 +196,7 @@ def thinned(t: NDArray, values: NDArray, tolerance: float) -> NDArray:
 
 
 def _listed(trajectory: Any, t: NDArray) -> list[tuple]:
-    """Time, place, velocities before and after, and contact of the percussions in the list."""
+    """Time, place, velocities and contact of the listed percussions."""
     found = trajectory.percussions
     if found is None:
         return []
@@ -210,7 +210,7 @@ def _listed(trajectory: Any, t: NDArray) -> list[tuple]:
 def _meeting(
     t: NDArray, q: NDArray, u: NDArray, struck: NDArray, i: int
 ) -> tuple[float, NDArray, NDArray, NDArray] | None:
-    """An impact within an interval, where the parabola from before it meets the one from behind it."""
+    """Locate an impact where parabolas from both sides meet."""
     h = t[i + 1] - t[i]
 
     def bent(j):

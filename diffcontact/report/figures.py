@@ -19,7 +19,7 @@ _COLOURS = 10
 
 
 def figure(report: Report, caller: str) -> Figure:
-    """Each run's curves with what was measured of it, its impacts as ticks, and the residuals below.
+    """Draw each run's curves, measurements, impacts and residuals.
 
     The figure is nobody's current one: pyplot does not know it. It shows itself in a notebook, and `savefig` writes it.
 
@@ -48,7 +48,7 @@ def figure(report: Report, caller: str) -> Figure:
 
 
 def _run(part: Any, report: Report, run: RunView, title: bool) -> None:
-    """One run: for every unit its curves, and below them the residuals if there are any."""
+    """Draw one run: curves and residuals for every unit."""
     units: dict[tuple[str, bool], list[int]] = {}
     for k, channel in enumerate(report.channels):
         units.setdefault((channel.unit, channel.down), []).append(k)

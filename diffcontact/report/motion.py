@@ -1,4 +1,4 @@
-"""Shapes that move: what a drawing shows along a course, as tracks of numbers for the page.
+"""Shapes along a course, as tracks of numbers for the page.
 
 A field of a shape that never changes is one list of numbers; one that moves is a track, its numbers row by row at the
 times of the course. The measured motion has no shapes of its own: at each sample it is the fitted one, displaced by
@@ -54,7 +54,7 @@ def motion(
     q: NDArray,
     measured: tuple[NDArray, NDArray, NDArray] | None = None,
 ) -> Motion:
-    """What a drawing shows at places q (m, d) and times t (m,).
+    """Draw a system at places q (m, d) and times t (m,).
 
     Args:
         drawing: of the system.
@@ -82,7 +82,7 @@ def motion(
 
 
 def _displaced(drawing: Drawing, params: Any, t: NDArray, there: NDArray, seen: NDArray) -> list[dict[str, NDArray]]:
-    """Per shape, by how much its fields differ between two places of the system at each time, where they do."""
+    """Differences of each shape's fields between two places."""
     found = []
     drawn = (_drawn(drawing, params, t, q) for q in (there, seen))
     for here, away in zip(*([_arrays(shape) for shape in shapes] for shapes in drawn), strict=True):
@@ -97,7 +97,7 @@ def _displaced(drawing: Drawing, params: Any, t: NDArray, there: NDArray, seen: 
 
 
 def _drawn(drawing: Drawing, params: Any, t: NDArray, q: NDArray) -> list[Shape]:
-    """The shapes with a leading axis of rows: by one vectorised call, or row by row where it is not traceable."""
+    """Draw all rows by one vectorised call, or row by row."""
     # Few lengths, since each is compiled for.
     rows = 1 << max(int(np.ceil(np.log2(max(t.size, 1)))), 6)
     times, places = (np.concatenate([x, np.repeat(x[-1:], rows - t.size, axis=0)]) for x in (t, q))

@@ -80,7 +80,7 @@ def is_page(content: bytes) -> bool:
 
 
 def framed(document: str, height: int = 720) -> str:
-    """A page within another one, such as a notebook: an element that holds the whole document."""
+    """Embed a page as an element of another, such as a notebook."""
     return (
         f'<iframe srcdoc="{escape(document)}" style="width:100%;height:{height}px;border:0" '
         'title="report" loading="lazy"></iframe>'
@@ -111,7 +111,7 @@ def _groups(channels: Sequence[Channel]) -> list[dict[str, Any]]:
 
 
 def _runs(report: Report) -> list[tuple[str, str]]:
-    """The runs with what is worth knowing of them, and how far off they are."""
+    """Notes and residuals of the runs, in words."""
     lines = []
     for run in report.runs:
         notes = "; ".join(f"{name} {text}" for name, text in run.notes.items())
@@ -123,7 +123,7 @@ def _runs(report: Report) -> list[tuple[str, str]]:
 
 
 def residual_sizes(run: RunView, channels: Sequence[Channel]) -> list[str]:
-    """Root mean squares of a run's residuals, one for each unit, as they are shown."""
+    """Root mean squares of a run's residuals, one per unit."""
     sizes = []
     for group in _groups(channels) if run.residual.size else []:
         off = np.stack([channels[k].factor * run.residual[:, k] for k in group["channels"]])
@@ -158,7 +158,7 @@ def _scale(row: Estimate) -> tuple[float, float]:
 
 
 def _span(rows: Sequence[Estimate]) -> tuple[float, float]:
-    """What the bars of these rows have in common: their intervals, as far as they are finite, and a margin."""
+    """Common range of the finite intervals, with a margin."""
     ends = np.array([[row.low, row.value, row.high] for row in rows], float)
     ends = ends[np.isfinite(ends)]
     if not ends.size:
@@ -169,7 +169,7 @@ def _span(rows: Sequence[Estimate]) -> tuple[float, float]:
 
 
 def _placed(row: Estimate, low: float, high: float) -> dict[str, Any]:
-    """Where an interval lies as a bar from `low` to `high`, in per cent, the estimate a dot on it; open without end."""
+    """Bar of an interval and dot of its estimate, in per cent."""
 
     def part(x: float) -> float:
         return 100 * float(np.clip((x - low) / (high - low), 0, 1)) if not np.isnan(x) else 50.0
@@ -180,7 +180,7 @@ def _placed(row: Estimate, low: float, high: float) -> dict[str, Any]:
 
 
 def _data(report: Report, groups: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What the scripts read; lengths in the page's units, but those of motions, which have a scale of their own."""
+    """Data of the scripts: channels in the page's units, motions in SI."""
     factors = np.array([channel.factor for channel in report.channels])
     scale = next((one for one in report.channels if one.unit not in ("", "deg", "rad")), Channel(""))
     data: dict[str, Any] = {
@@ -240,7 +240,7 @@ def _motion(motion: Motion, residual: NDArray, factors: NDArray) -> dict[str, An
 
 
 def _offsets(rows: NDArray, residual: NDArray, factors: NDArray) -> list[dict[str, Any]]:
-    """The columns that are displaced: residuals of one channel, which are on the page already, or tracks."""
+    """Displaced columns, as residuals on the page or as tracks."""
     found = []
     for number, column in enumerate(rows.T):
         if not np.any(column != 0):
@@ -264,7 +264,7 @@ def _ratio(a: NDArray, b: NDArray) -> float | None:
 
 
 def packed(rows: NDArray, double: bool = False) -> dict[str, Any]:
-    """Rows (n, w) or (n,) as base64 of little-endian single precision, NaN included; what lies on one row is a list.
+    """Pack rows (n, w) or (n,) as base64; single rows as lists.
 
     Args:
         rows: numbers.
@@ -293,7 +293,7 @@ def unpacked(field: dict[str, Any]) -> NDArray:
 
 
 def script_json(document: Any) -> str:
-    """JSON that can stand in a <script>, whatever its texts are: nothing in it ends the element or begins a comment.
+    """Write JSON that is safe within a <script>.
 
     Example:
         >>> script_json({"title": "</script><!--"})

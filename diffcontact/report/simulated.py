@@ -1,4 +1,4 @@
-"""From a trajectory to the page that plays it: one motion, or the lanes of an ensemble as a fan."""
+"""Pages of simulated motions, or of ensembles as a fan."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def events_of(found: Course, trajectory: Any, system: Any, params: Any) -> list[
 
 
 def small(found: Course, values: NDArray) -> NDArray:
-    """The numbers of the rows that show places and further values (m, k) as sharply as a page can."""
+    """Select rows that show places and values (m, k) sharply."""
     if found.t.size < 2:
         return np.arange(found.t.size)
     shown, tolerance = np.concatenate([found.q, values], axis=1), FINE
@@ -128,7 +128,7 @@ def single(label: str, found: Course, events: Sequence[Event], drawing: Drawing,
 
 
 def _fan(trajectory: Any, system: Any, params: Any, drawing: Drawing) -> RunView:
-    """The median of each coordinate with bands about it, and some of the lanes as they move."""
+    """Median and bands of each coordinate, and some moving lanes."""
     q = np.asarray(trajectory.q, float)
     whole = np.flatnonzero(np.all(np.isfinite(q), axis=(1, 2)))
     if not whole.size:
@@ -198,7 +198,7 @@ def _lasting_friction(system: Any, params: Any, trajectory: Any) -> Any:
 
 
 def _grips(trajectory: Any, mu: Any) -> list[Event]:
-    """Where a contact that stays closed begins to stick or to slip, to the grid's times.
+    """Changes between stick and slip of lasting contacts.
 
     Of a contact that slips throughout an interval friction is as large as it can be.
     """
@@ -216,7 +216,7 @@ def _grips(trajectory: Any, mu: Any) -> list[Event]:
 
 
 def _stops(trajectory: Any) -> list[Event]:
-    """Where particles on a line come to rest and set off again, to the grid's times."""
+    """Stops and starts of particles on a line."""
     t, u = np.asarray(trajectory.t, float), np.asarray(trajectory.u, float)
     rest = u == 0
     events = []

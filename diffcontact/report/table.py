@@ -1,4 +1,4 @@
-"""A table of estimates: as many digits as each error deserves, in aligned columns."""
+"""Tables of estimates with as many digits as errors deserve."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def within(runs: int) -> str:
 
 
 def caveat(scope: str) -> str:
-    """What to know of intervals that are called otherwise than `INTERVAL`; nothing of those."""
+    """Warn of intervals that are not `INTERVAL`."""
     told = f"{scope}: another run may differ by more than these intervals hold; fit several together"
     return "" if scope == INTERVAL else told
 
 
 def table_cells(rows: Sequence[Mapping[str, Any]], scope: str = INTERVAL) -> list[tuple[str, ...]]:
-    """The cells of a table of estimates, its head first; the unit's column is there if the rows have units.
+    """Cells of a table of estimates, its head first.
 
     Example:
         >>> row = {"name": "drag", "value": 0.0213, "stderr": 0.0034, "interval95": [0.0123, None], "note": ""}
@@ -53,7 +53,7 @@ def table_cells(rows: Sequence[Mapping[str, Any]], scope: str = INTERVAL) -> lis
 
 
 def estimates_of(rows: Sequence[Mapping[str, Any]], scope: str = INTERVAL) -> list[Estimate]:
-    """The rows of a table as a page shows them; neither parameter nor run nor bounds are known."""
+    """Estimates of a page, without parameter, run and bounds."""
     head, *cells = table_cells(rows, scope)
     found = []
     for row, cell in zip(rows, cells, strict=True):
@@ -78,12 +78,12 @@ def estimates_of(rows: Sequence[Mapping[str, Any]], scope: str = INTERVAL) -> li
 
 
 def text_table(rows: Sequence[Mapping[str, Any]], scope: str = INTERVAL, taken: str = "") -> str:
-    """A table of estimates as aligned text; below it caveats, and what intervals rest on besides."""
+    """Align a table of estimates, with caveats below."""
     return "\n".join([aligned(table_cells(rows, scope)), *filter(None, [caveat(scope)]), *_listed(taken)])
 
 
 def sampled_table(found: Any, values: Any, notes: Sequence[str], below: Sequence[str]) -> str:
-    """What replicas or draws say: the verdict of their fit, a table, and what speaks against it."""
+    """Table of replicas or draws, with verdict and doubts."""
     ambiguous = {name for other in found.missed for name in other}
     rows = [
         {
@@ -120,7 +120,7 @@ def _listed(taken: str) -> list[str]:
 
 
 def number(value: float | None, error: float | None, unknown: str = "") -> str:
-    """A value with as many digits as its standard error deserves: two of the error's own.
+    """Print a value with two digits of its standard error.
 
     Example:
         >>> number(0.99563, 0.0062), number(9.81, 0.0), number(1.25e12, 2e10), number(None, None, "inf")

@@ -1,4 +1,4 @@
-"""From a TOML scene and CSV files to a system, its parameters and prepared runs."""
+"""Read a TOML scene and CSV files: system, parameters, prepared runs."""
 
 from diffcontact.scene.document import Scene, parse_scene, read_scene
 from diffcontact.scene.study import Study, read_study

@@ -1,4 +1,4 @@
-"""The times of a recording's rows: as written, or on a straight line over the rows or over the frames of a film."""
+"""Times of a recording's rows: as written, or on a straight line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PART = 300
 
 
 def straight_clock(times: NDArray) -> NDArray:
-    """(n,) equally spaced times, on the straight line over the rows that fits rounded times (n,) best; NaN: missing.
+    """Put rounded times (n,), NaN where missing, on the best straight line.
 
     Raises:
         ValueError: fewer than three times; a row further from the line than the rounding of the times explains: rows
@@ -43,7 +43,7 @@ def straight_clock(times: NDArray) -> NDArray:
 
 
 def frame_clock(times: NDArray, spacing: float | None = None) -> NDArray:
-    """(n,) times on a straight line over the frames, of a film of which some frames have no row.
+    """Put times (n,) on a line over the frames, some without row.
 
     Which frame a row is of follows from its time: numbers that increase, as near to the times as they can be (the sum
     of the distances is smallest), so that a time that was written late moves no row.
@@ -88,7 +88,7 @@ def frame_clock(times: NDArray, spacing: float | None = None) -> NDArray:
 def _on_frames(
     times: NDArray, spacing: float, rounds: int = 20, known: bool = False
 ) -> tuple[tuple[float, float], NDArray]:
-    """The line (spacing, first) over the frames, and these (n,): in turn the nearest frames, and the line over them."""
+    """Fit the line (spacing, first) and the nearest frames (n,) in turn."""
     rows, line, frames = np.arange(times.size), (spacing, float(times[0])), np.zeros(0)
     for _ in range(rounds):
         nearest = rows + _lost_frames((times - line[1]) / line[0] - rows)
@@ -104,7 +104,7 @@ def _on_frames(
 
 
 def _lost_frames(late: NDArray) -> NDArray:
-    """(n,) whole numbers from 0 that do not decrease and whose distances to these have the smallest sum."""
+    """Find non-decreasing whole numbers (n,) from 0 that are nearest."""
     numbers = np.arange(min(max(int(np.ceil(late.max())), 0), late.size + _FRAMES) + 1)
     cost = np.abs(late[:, None] - numbers[None])
     before, chosen = np.zeros(numbers.size), np.zeros(cost.shape, int)
@@ -134,7 +134,7 @@ def resolution(times: NDArray) -> float:
 
 
 def summed(spacings: NDArray) -> NDArray:
-    """(n,) times from those that passed since the row before, NaN where one is missing but in the first row.
+    """Sum spacings (n,) to times, NaN where one is missing.
 
     Example:
         >>> summed(np.array([np.nan, 0.5, 0.25])).tolist()
@@ -144,7 +144,7 @@ def summed(spacings: NDArray) -> NDArray:
 
 
 def backwards(times: NDArray) -> bool:
-    """Whether times fall from most rows to the next: a table whose last moment stands first.
+    """Tell whether times fall from most rows to the next.
 
     Example:
         >>> backwards(np.array([0.3, 0.2, np.nan, 0.1])), backwards(np.array([0.0, 0.2, 0.1, 0.3]))
@@ -155,7 +155,7 @@ def backwards(times: NDArray) -> bool:
 
 
 def increasing(times: NDArray) -> NDArray:
-    """(n,) True where a time is there and later than all before it.
+    """Mark (n,) each time that is later than all before it.
 
     Example:
         >>> increasing(np.array([0.0, 1.0, 1.0, np.nan, 0.5, 2.0])).tolist()

@@ -1,4 +1,4 @@
-"""A scene: the TOML document that names a system, its parameters, the measurements and how they are prepared.
+"""A scene: the TOML document that names system, parameters and measurements.
 
 [system]         kind and options of a ready-made system           -> diffcontact.scene.kinds
                  drive: the column that drives it
@@ -121,7 +121,7 @@ class Scene:
 
     @property
     def noises(self) -> float | NDArray:
-        """One standard deviation of a sample, for all channels or for each: angles have their own."""
+        """One standard deviation of a sample, for all channels or each."""
         angles = self.preparation.angles
         lengths = len(self.preparation.channels) - angles
         return np.array([self.noise] * lengths + [self.preparation.angle_noise] * angles) if angles else self.noise
@@ -129,7 +129,7 @@ class Scene:
     def read_runs(
         self, path: str | Path, read: Callable[..., Measurements] = read_measurements
     ) -> tuple[PreparedRun, ...]:
-        """Read one file of measurements and prepare the run or runs that it holds.
+        """Read one file of measurements and prepare its run or runs.
 
         Args:
             path: of the file.
@@ -179,7 +179,7 @@ def read_scene(path: str | Path) -> Scene:
 
 
 def parse_scene(table: Table, folder: Path) -> Scene:
-    """Check a scene's tables, as many of them as can be checked; data files are looked up relative to `folder`.
+    """Check a scene's tables; data files are relative to `folder`.
 
     Raises:
         ValueError: as `read_scene`; `MistakesError` where there are several.
@@ -245,7 +245,7 @@ def parse_scene(table: Table, folder: Path) -> Scene:
 
 
 def _of_the_system(table: Table, ready: ReadySystem) -> tuple:
-    """What is in the system's units: scale, [data] in these, preparation, reading, noise and parameters."""
+    """Read everything that is in the system's units."""
     scale = read_scale(table.table("data"))
     units = _units(table, table.table("data"), ready, scale)
     table = Table(table.data, table.file, table.path, units)
@@ -301,7 +301,7 @@ def _fit_options(table: Table) -> dict[str, Any]:
             raise table.fail("f_scale", f"of the sum of squares, which knows no outliers; {ROBUST}")
     if "starts" in table:
         options["starts"] = table.integer("starts", least=1)
-    return {key: options[key] for key in FIT_KEYS if key in options}
+    return {key: options[key] for key in ("loss", "f_scale", "noise", "starts", "shooting") if key in options}
 
 
 def _substeps(table: Table) -> int | str:

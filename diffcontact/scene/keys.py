@@ -1,4 +1,4 @@
-"""Reading a TOML table so that every mistake is named by file and key."""
+"""Read TOML tables; messages name file and key of every mistake."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def raise_all(mistakes: Sequence[ValueError]) -> None:
 
 
 class Table:
-    """A table of a scene and where it stands: typed access to its keys.
+    """Typed access to the keys of a table of a scene.
 
     Args:
         data: key -> value, as tomllib gives it.
@@ -103,7 +103,7 @@ class Table:
         return f"{self.file}: {'.'.join((*self.path, key if len(key) < 80 else shown(key)))}"
 
     def get(self, key: str, kind: type | tuple[type, ...], expected: str, default: Any = _REQUIRED) -> Any:
-        """The value of a key, which must be of a kind; a bool is no number."""
+        """Value of a key, of a certain type; a bool is no number."""
         if key not in self.data:
             if default is _REQUIRED:
                 raise self.fail(key, f"missing, expected {expected}")
@@ -148,7 +148,7 @@ class Table:
         return value
 
     def numbers(self, key: str, default: Any = _REQUIRED) -> NDArray:
-        """A number or a (nested) list of numbers, as an array; `inf` and `-inf` are allowed."""
+        """Number or (nested) list of numbers as an array, with inf."""
         expected = "a number or a list of numbers"
         value = self.get(key, (int, float, list), expected, default)
         leaves = [value]
@@ -163,7 +163,7 @@ class Table:
             raise self.fail(key, f"{shown(value)}, expected {expected}, as long as each other") from None
 
     def _floats(self, key: str, values: Iterable[int | float]) -> list[float]:
-        """The numbers as floats, of a size that can be squared, or infinite."""
+        """Numbers as floats that can be squared, or infinite."""
         floats = []
         for value in values:
             # A whole number may have more digits than a float has room for.
@@ -201,7 +201,7 @@ class Table:
         return value
 
     def factor(self, key: str, wanted: str, default: str = "") -> float:
-        """From the unit that stands at the key to the wanted one; without the key from the default, or the same."""
+        """Factor from the unit at the key, or the default."""
         unit = self.text(key, default or wanted)
         try:
             return factor(unit, wanted, self.units)
@@ -209,7 +209,7 @@ class Table:
             raise self.fail(key, f"{error}{self._missing_scale(unit, wanted)}") from None
 
     def _missing_scale(self, unit: str, wanted: str) -> str:
-        """The key that gives a pixel its length or a frame its duration, for the end of a message."""
+        """Name the key that gives pixels a length or frames a duration."""
         try:
             given, other = (dict(Unit.parse(text, self.units).dimension) for text in (unit, wanted))
         except ValueError:
@@ -221,7 +221,7 @@ class Table:
         return ""
 
     def quantity(self, key: str, unit: str, default: Any = _REQUIRED, *, zero: bool = False) -> float:
-        """A `{value, unit}` table converted to `unit`, above 0, or 0 where that is allowed."""
+        """Read `{value, unit}` in `unit`, above 0, or also 0."""
         if key not in self.data and default is not _REQUIRED:
             return default
         entry = self.table(key)
@@ -234,7 +234,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of table: the function that reads it, and key -> meaning."""
+    """A kind of table: its reader, and key -> meaning."""
 
     read: Callable[..., Any]
     keys: Mapping[str, str]
@@ -246,7 +246,7 @@ class Kind:
 
 
 class Kinds(dict[str, Kind]):
-    """Kinds of one table by name, as its key `kind` says; `what` is the meaning of that key.
+    """Kinds of one table by name; `what` explains the key `kind`.
 
     Example:
         >>> balls = Kinds("which ball")
@@ -262,7 +262,7 @@ class Kinds(dict[str, Kind]):
         self.what = what
 
     def add(self, name: str, **keys: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """Register a function (table, ...) -> Any under a name, with the meaning of each key."""
+        """Register a function under a name, with the meaning of each key."""
 
         def registered(read):
             self[name] = Kind(read, {"kind": self.what, **keys})

@@ -1,4 +1,4 @@
-"""The ready-made systems that a scene can name, with their options, parameters and equations of motion.
+"""Ready-made systems of scenes: options, parameters, equations of motion.
 
 A kind turns the options of a scene into a `ReadySystem`: a system and a `Quantity` for each of its parameters. A new
 kind is one more function here, registered by `KINDS.add`, which also names its options for the reference of scenes.
@@ -76,7 +76,7 @@ class Quantity:
 
 @dataclass(frozen=True)
 class Drive:
-    """A measured column that drives a system: its name, and the factor from its unit to the system's."""
+    """A measured column that drives a system, and its factor to SI."""
 
     column: str
     factor: float
@@ -92,7 +92,7 @@ class Derived:
 
 @dataclass(frozen=True)
 class Turned:
-    """How orientations are observed: an angle of each body in a plane, in space the rotation off the measured one."""
+    """Observation of orientations: angles in a plane, rotations in space."""
 
     # (trajectory, params) -> (n, k), the measured coordinates and behind them the angles
     observe: Callable[[Any, Any], Any]
@@ -114,7 +114,7 @@ def _positions(trajectory, params):
 
 @dataclass(frozen=True)
 class ReadySystem:
-    """A system with its parameters; `q0` and `u0`, places and velocities at the first time, are among them."""
+    """A system with its parameters, among them the initial `q0` and `u0`."""
 
     system: System | ParticleLine  # as it is simulated
     quantities: Mapping[str, Quantity]  # its parameters by name
@@ -184,7 +184,7 @@ def _state(d: int, length: str = "m", time: str = "s") -> dict[str, Quantity]:
 
 
 def _planes(options: Table, dimension: int) -> tuple[Callable | None, dict[str, Quantity]]:
-    """(t, params) -> unit normals (p, dimension) and offsets (p,) of planes, and their parameter."""
+    """Planes as (t, params) -> normals and offsets, and their parameter."""
     if "planes" not in options:
         return None, {}
     normals = options.numbers("planes")
@@ -210,7 +210,7 @@ _ORIENTATION = "measured_orientation"
 
 @lru_cache(maxsize=128)
 def _turning(count: int, dimension: int) -> tuple[Callable, Callable, Turned]:
-    """The first state of bodies that turn, the observation of their centres, and that of their orientations."""
+    """Initial state and observations of bodies that turn."""
     straight = np.tile({2: [0.0], 3: [1.0, 0.0, 0.0, 0.0]}[dimension], (count, 1))
 
     def initial(params):
@@ -244,7 +244,7 @@ def _turning(count: int, dimension: int) -> tuple[Callable, Callable, Turned]:
 def _ready_turning(
     system: Any, quantities: Mapping[str, Quantity], count: int, dimension: int, law: str
 ) -> ReadySystem:
-    """Bodies that turn: with `angle0` and `spin0` (count,), or rotation vectors (3 count,)."""
+    """Bodies that turn, with `angle0` and `spin0` among the parameters."""
     size = (count * {2: 1, 3: 3}[dimension],)
     what = {2: "of each body at the first time", 3: "rotation vector of each body at the first time"}[dimension]
     turns = {
@@ -347,7 +347,7 @@ def _balls(options: Table) -> ReadySystem:
 
 
 def _bending(flight: np.ndarray, known: Mapping[str, np.ndarray]) -> np.ndarray:
-    """The least spin by which the air bends a flight as much, from its velocity and acceleration (2, dimension).
+    """The least spin by which air bends a flight as measured.
 
     As if the side force did not level off: a start that takes that into account blows up the noise of the curve.
     """
@@ -375,7 +375,7 @@ def _materials(options: Table, count: int, fixed: int, walls: int) -> tuple[int,
 def _of_materials(
     system: Balls, materials: tuple[int, ...], coefficients: Mapping[str, Quantity]
 ) -> tuple[Balls, dict[str, Quantity]]:
-    """The system with coefficients for each pair of materials that may meet, and these parameters."""
+    """The system with coefficients for pairs of materials, and these parameters."""
     surfaces, kinds = replace(system.surfaces, materials=materials), max(materials) + 1
     low, high = np.sort(np.indices((kinds, kinds)), axis=0)
     number = low * kinds + high
@@ -532,7 +532,7 @@ def _bouncing_ball(options: Table) -> ReadySystem:
 
 
 def _filmed(trajectory, params):
-    """(n, 1) where a camera sees the ball: floor - (1 + approach t) (1 + perspective height) height, downwards."""
+    """Place (n, 1) in the picture, downwards: floor - (1 + approach t) (1 + perspective height) height."""
     floor = params["floor"] + params["floor_drift"] * trajectory.t
     height = floor - trajectory.q[:, 0]
     nearer = 1 + params.get("approach", 0.0) * trajectory.t
@@ -606,7 +606,7 @@ DRIVE = {"column": "of the recording", "unit": "of it"}
     drive="{ column, unit }: the measured force that drives the last particle",
 )
 def _particle_line(options: Table) -> ReadySystem:
-    """Particles with springs and dry friction; see `systems.particle_line` for the two ways to give friction."""
+    """Particles with springs and dry friction; see `systems.particle_line`."""
     count, per_unit_mass = options.integer("count", 1, most=_MOST), options.flag("per_unit_mass", False)
     mass, force, stiffness, damping = ("1", "m/s^2", "1/s^2", "1/s") if per_unit_mass else ("kg", "N", "N/m", "N*s/m")
     friction = options.choice("friction", ("force", "coefficient"), "force")

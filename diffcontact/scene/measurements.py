@@ -1,4 +1,4 @@
-"""A recording as numbers: what a scene's [data] table says of it, and its columns, in which every row is right."""
+"""Read recordings as numbers, in the way that [data] says."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class Reading:
 
 
 def rate_of(data: Table) -> float | None:
-    """The number of rows per second that a [data] table states, or None."""
+    """Rows per second that a [data] table states, or None."""
     if not isinstance(data.data.get("rate"), int | float):
         return None
     rate = data.number("rate")
@@ -193,7 +193,7 @@ class Measurements:
 def read_measurements(
     path: str | Path, columns: Sequence[str], reading: Reading, entire: Sequence[str] = ()
 ) -> Measurements:
-    """Read the named columns of a recording; an empty field is a lost sample.
+    """Read named columns of a recording; empty fields are lost samples.
 
     A recording whose writer is known by its header (`recordings`) is read as that writes it, any other as a CSV with
     one header line. Lines may end as on any system. Every row must be right, also those that are not used.
@@ -284,7 +284,7 @@ def lines_of(text: str) -> list[str]:
 
 
 def open_sheet(lines: Sequence[str], reading: Reading) -> Sheet:
-    """The table of a recording: that of a known writer, or a CSV where the scene says how it is laid out."""
+    """Open a recording of a known writer, or a CSV."""
     if reading.delimiter is None and reading.skip is None and reading.names is None:
         known = recognised(lines)
         if known is not None:
@@ -300,7 +300,7 @@ def open_sheet(lines: Sequence[str], reading: Reading) -> Sheet:
 
 
 def _column(name: str, sheet: Sheet, lines: Sequence[str], reading: Reading) -> int:
-    """The position of a column, by its name or a pattern that fits it alone."""
+    """Position of a column, by name or by a unique pattern."""
     names = sheet.names
     if names.count(name) > 1:
         raise ValueError(f"row {sheet.header}: column {shown(name)} is there {names.count(name)} times, expected once")
@@ -344,7 +344,7 @@ def _hint(name: str, sheet: Sheet, lines: Sequence[str], reading: Reading) -> st
 def _rows(
     sheet: Sheet, found: Mapping[str, int], beside: Sequence[int], reading: Reading
 ) -> tuple[list[int], dict[int, NDArray]]:
-    """The line of each row that is not empty, and by position the columns that are needed and those beside them."""
+    """Read all rows: line numbers, and numbers by position."""
     rows, texts, positions, width = [], [], (*found.values(), *beside), len(sheet.names)
     for first, last, fields in sheet.rows:
         if not any(map(str.strip, fields)):
@@ -373,7 +373,7 @@ def _rows(
 
 
 def _at_once(texts: Sequence[str], decimal: str, lost: Sequence[float]) -> NDArray | None:
-    """A column of finite numbers; None of any other, which is read field by field."""
+    """Convert a column of finite numbers; None of any other."""
     whole = "".join(texts)
     if decimal != "." or not whole.isascii() or "_" in whole:
         return None
@@ -422,7 +422,7 @@ def _beside(sheet: Sheet, found: Mapping[str, int]) -> tuple[int, ...]:
 
 
 def _lose(table: dict[int, NDArray], sheet: Sheet, reading: Reading, used: Sequence[int]) -> None:
-    """Lose markers whose coordinates all hold a number that says so, and points a tracker was not sure of.
+    """Lose markers that hold a code for lost, and unlikely points.
 
     The writer's groups hold 0; those of the scene are groups of the columns of the preparation, at positions `used`.
     """

@@ -1,4 +1,4 @@
-"""The parameters that a scene declares: value, unit, bounds, free or not, per run, prior; each also by element.
+"""Declared parameters: value, unit, bounds, free, per run, prior, by element.
 
 The scale of a film may be one more: `scale = { value = 0.52, sigma = 0.01, unit = "mm/px" }` in [data] says how long a
 pixel is. With `sigma` it is fitted, with a normal prior, and shared by all runs: the fit compares positions over the
@@ -201,7 +201,7 @@ SCALE_KEYS = {
 
 @dataclass(frozen=True)
 class Scaled:
-    """How a trajectory looks in a film whose scale is a parameter, in metres at the stated scale."""
+    """Observation of a film of unknown scale, in metres as stated."""
 
     observe: Callable[[Any, Any], Any]  # (trajectory, params) -> (n, k) as it would look at the stated scale
     stated: float  # the scale that the measured positions were multiplied with [m/px]
@@ -214,14 +214,14 @@ class Scaled:
 
 
 def counts_pixels(tree: Any, key: str = "") -> bool:
-    """Whether any unit in a document is one of pixels, but for that of the scale itself."""
+    """Tell whether a document has a unit of pixels besides the scale."""
     if isinstance(tree, Mapping):
         return any(counts_pixels(part, name) for name, part in tree.items() if name != SCALE)
     return isinstance(tree, str) and key.endswith("unit") and _PIXEL.search(tree) is not None
 
 
 def read_scale(data: Table) -> tuple[float, Parameter | None] | None:
-    """How long a pixel is [m], and the parameter that it is where it is uncertain; None: the scene does not say.
+    """Length of a pixel [m] and its parameter if uncertain, or None.
 
     Raises:
         ValueError: one line that names the key.

@@ -1,4 +1,4 @@
-"""Many runs of one experiment: each fitted by itself, and what they say together of what differs between them.
+"""Many runs of one experiment: single fits, mean and spread.
 
 A scene says `spread = true` of a parameter. Runs that share no free parameter are fitted one by one, so that hundreds
 take minutes; where they share one, all are fitted together. See `identify.spread`.
@@ -32,7 +32,7 @@ _COMPARED = 60
 
 
 class RunFit(NamedTuple):
-    """A run: what it is called, the fit that it is in and its place there, or why there is none."""
+    """A run, and its place in a fit or the reason without one."""
 
     label: str
     result: FitResult | None
@@ -41,7 +41,7 @@ class RunFit(NamedTuple):
 
 
 def fit_each(study: Study) -> list[RunFit]:
-    """Every run fitted by itself; all together where they share a free parameter.
+    """Fit every run alone, or all that share a free parameter.
 
     A run that cannot be fitted, or whose fit does not converge, says so and holds up no other.
 
@@ -73,7 +73,7 @@ def fit_each(study: Study) -> list[RunFit]:
 
 
 def read_conditions(path: Path, labels: Sequence[str]) -> dict[str, NDArray]:
-    """What was different from run to run: name -> (n,), from a CSV with the column `run` and one for each condition.
+    """Read conditions (n,) of the runs from a CSV, by name.
 
     Args:
         path: of the CSV; a run is called by its file's name, with or without its ending.
@@ -102,7 +102,7 @@ def read_conditions(path: Path, labels: Sequence[str]) -> dict[str, NDArray]:
 
 
 class Together(NamedTuple):
-    """What runs say together of one element: its runs' values, errors and intervals in the scene's unit, and these."""
+    """One element in all runs, in the scene's unit, and its spread."""
 
     name: str
     parameter: Parameter
@@ -111,7 +111,7 @@ class Together(NamedTuple):
 
 
 def together(study: Study, fits: Sequence[RunFit], conditions: Mapping[str, NDArray]) -> list[Together]:
-    """Mean and spread of every element in which runs differ by chance, over the runs that could be fitted.
+    """Find mean and spread of every element that differs by chance.
 
     Raises:
         ValueError: too few runs.
@@ -203,7 +203,7 @@ def spread_document(study: Study, fits: Sequence[RunFit], all_of: Sequence[Toget
 
 
 def spread_report(study: Study, fits: Sequence[RunFit], all_of: Sequence[Together]) -> Report:
-    """What goes into report.html: mean and spread, and every run as a line of a forest."""
+    """Build the page of mean, spread and every run."""
     rows = [(row, one.name, "") for one in all_of for row in rows_of(one)]
     wrong = {NO: "the model does not explain this run"}
     rows += [

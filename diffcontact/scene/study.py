@@ -91,7 +91,7 @@ class Study:
         return ready.length if "/" in ready.length else f"{ready.length}/{ready.time}"
 
     def params(self, i: int) -> dict[str, NDArray]:
-        """What the system's functions are given in run i, with the starting values."""
+        """Parameters of the system's functions in run i, at the start."""
         start = {name: value[i] if name in self.per_run else value for name, value in self.start.items()}
         return start | {name: value[i] for name, value in self.given.items()}
 
@@ -125,7 +125,7 @@ class Study:
         return self.selected(progress)[1]
 
     def selected(self, progress: Progress | None = None) -> tuple[Study, FitResult]:
-        """The fit of the model that the residuals ask for, and the study with what was set free for it.
+        """Fit the model that the residuals ask for; return study and fit.
 
         While a term of the model is held fixed that the residuals certainly ask for (Rao's score test, one false alarm
         in a thousand fits; `verdict.explanations`), it is set free with a prior, and the fit goes on from where it was.
@@ -147,7 +147,7 @@ class Study:
             return study, result.judged(units, short([run.label for run in self.runs]), PHRASES)
 
     def as_written(self) -> Study:
-        """This study, in which no term is set free that the scene holds."""
+        """This study, in which no held term is set free."""
         return replace(self, scene=replace(self.scene, selects=False))
 
     def _as_written(self, progress: Progress | None) -> FitResult:
@@ -164,7 +164,7 @@ class Study:
 
     @property
     def _held(self) -> dict[str, tuple[float, float]]:
-        """The terms that are held and may be set free, each with what is possible."""
+        """Held terms that may be set free, with their possible ranges."""
         parameters, tied = self.scene.parameters, {tie.name for tie in self.scene.ties}
         held = {
             name: quantity
@@ -211,7 +211,7 @@ def without_unit(column: str) -> str:
 
 
 class Task(NamedTuple):
-    """What a fit is asked: its runs, starting values and domains, and what is `known` besides (priors, ties)."""
+    """The arguments of a fit: problems, starts, domains, priors and ties."""
 
     problems: list[Problem]
     params: Mapping[str, Any]
@@ -228,7 +228,7 @@ def _observations(scene: Scene, run: PreparedRun) -> Observations:
 
 
 def read_study(scene: str | Path, files: Sequence[str | Path] = ()) -> Study:
-    """Read a scene and its runs; the starting values must make sense together.
+    """Read a scene and its runs; starting values must be consistent.
 
     Args:
         scene: the TOML document.
@@ -259,7 +259,7 @@ def read_study(scene: str | Path, files: Sequence[str | Path] = ()) -> Study:
 
 
 def _read_runs(document: Scene, files: Sequence[str | Path]) -> tuple[PreparedRun, ...]:
-    """The runs of all files; a file that is there twice, under whatever names, would count as two runs that agree."""
+    """Read all files; the same bytes twice are refused."""
     runs: list[PreparedRun] = []
     for path in files:
         found = document.read_runs(path)
@@ -271,7 +271,7 @@ def _read_runs(document: Scene, files: Sequence[str | Path]) -> tuple[PreparedRu
 
 
 def _start(parameter: Parameter, scene: Scene, runs: Sequence[PreparedRun]) -> NDArray:
-    """The starting value in SI, with a leading axis if every run has its own."""
+    """Starting value in SI, with an axis of runs if per run."""
     value = parameter.value
     if value is None:
         each = np.stack([np.asarray(_suggestion(parameter.name, scene, run), float) for run in runs])
@@ -288,7 +288,7 @@ def _suggestion(name: str, scene: Scene, run: PreparedRun) -> Any:
 
 
 def _stacked(arrays: Sequence[NDArray]) -> NDArray:
-    """One array per run, the shorter ones continued at their last step: times go on, values stay."""
+    """Stack arrays of runs, shorter ones continued at their last step."""
     longest = max(array.shape[0] for array in arrays)
     more = [[(0, longest - len(array))] + [(0, 0)] * (array.ndim - 1) for array in arrays]
     return np.stack([np.pad(array, width, mode="edge") for array, width in zip(arrays, more, strict=True)])
@@ -322,7 +322,7 @@ def _written(parameter: Parameter, scene: Scene, value: NDArray) -> str:
 
 
 def _require_apart(study: Study, system: System, i: int, run: PreparedRun) -> None:
-    """Refuse a start at which two bodies overlap: no impact law holds there."""
+    """Refuse overlapping bodies: no impact law holds there."""
     ready, params = study.scene.ready, study.params(i)
     gap = np.asarray(_gaps_at_start(ready.initial, system, run.times[0], params))
     if gap.size and gap.min() < 0:

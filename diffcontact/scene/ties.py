@@ -1,4 +1,4 @@
-"""Parameters that follow from others, and those of which some elements are free, as a fit knows them.
+"""Tied parameters and free elements, as a fit knows them.
 
     [ties]
     "radius[1]" = "radius[0]"
@@ -35,7 +35,7 @@ _SOURCE = re.compile(rf"(?:([^*]+)\*\s*)?{_NAME}")
 
 @dataclass(frozen=True)
 class Tie:
-    """Element `at` of parameter `name` is `factor` times element `of` of `source`; both are flat positions."""
+    """Element `at` of `name` is `factor` times element `of` of `source`."""
 
     name: str
     at: int
@@ -46,7 +46,7 @@ class Tie:
 
 @dataclass(frozen=True)
 class Assembled:
-    """A parameter put together, run by run, from its free elements and those that follow from others."""
+    """A parameter assembled from free elements and elements that follow."""
 
     name: str  # of the parameter; the elements that neither are free nor follow stay as they are
     pieces: tuple[tuple[int, str], ...]  # (flat position, name as the fit knows it) of each free element
@@ -114,7 +114,7 @@ def read_ties(
 
 
 def wholly_tied(table: Table, shapes: Mapping[str, tuple[int, ...]]) -> set[str]:
-    """Names of the parameters whose elements are all in a [ties] table, whose mistakes `read_ties` names."""
+    """Names of parameters all of whose elements are tied."""
     found = [target for key in table.data if (target := _TARGET.fullmatch(key.strip()))]
     single = Counter(target.group(1) for target in found if target.group(2))
     whole = {target.group(1) for target in found if not target.group(2)}
@@ -143,7 +143,7 @@ def tied_start(start: Mapping[str, NDArray], ties: tuple[Tie, ...], parameters: 
 
 
 def followed(values: Mapping[str, NDArray], ties: tuple[Tie, ...]) -> dict[str, NDArray]:
-    """Values (lanes or 1, ...) with the ties held; what follows from lanes that differ has as many.
+    """Apply ties to values (lanes or 1, ...).
 
     Example:
         >>> tie = Tie("radius", 1, 0.5, "radius", 0)
@@ -161,7 +161,7 @@ def followed(values: Mapping[str, NDArray], ties: tuple[Tie, ...]) -> dict[str, 
 
 @dataclass(frozen=True, eq=False)
 class FreeElements:
-    """The arguments of `diffcontact.fit` for the parameters of a scene: starts, domains, priors and ties by name."""
+    """Arguments of `diffcontact.fit` for the parameters of a scene."""
 
     params: Mapping[str, NDArray]
     free: Mapping[str, Any]
@@ -173,7 +173,7 @@ class FreeElements:
 def free_elements(
     start: Mapping[str, NDArray], parameters: Mapping[str, Parameter], ties: tuple[Tie, ...]
 ) -> FreeElements:
-    """Whole parameters as they are, and those of which only some elements are free piece by piece."""
+    """Split parameters into free elements where only some are free."""
     domains, pieces = _domains(start, parameters, ties), {}
     params, free, priors, per_run = dict(start), {}, {}, [n for n, p in parameters.items() if p.per_run]
     for name, parameter in parameters.items():
@@ -211,7 +211,7 @@ def free_elements(
 def _domains(
     start: Mapping[str, NDArray], parameters: Mapping[str, Parameter], ties: tuple[Tie, ...]
 ) -> dict[str, Any]:
-    """The domains of free parameters, so narrow that each element that follows from them stays within its own.
+    """Narrow domains so that elements that follow stay within their own.
 
     low <= factor source <= high bounds the source within.
     """

@@ -1,4 +1,4 @@
-"""Units of a scene and numbers as they are spelt: what is read, and what is refused rather than guessed.
+"""Units of a scene, and numbers as people spell them.
 
 Units are products and powers of an explicit table:
 
@@ -36,7 +36,7 @@ _LARGEST_FACTOR = 1e30
 
 @dataclass(frozen=True)
 class Unit:
-    """A unit as it was written, its factor to SI and its dimension.
+    """A unit with its factor to SI and its dimension.
 
     Example:
         >>> Unit.parse("mm/s^2").factor
@@ -52,7 +52,7 @@ class Unit:
 
     @classmethod
     def parse(cls, text: str, local: Mapping[str, Unit] | None = None) -> Unit:
-        """Read `text`: table entries joined by `*` and `/`, with integer powers as in `kg*m/s^2`; "" is "1".
+        """Read a product of table entries and integer powers, as `kg*m/s^2`.
 
         Args:
             text: the unit as it was written.
@@ -92,7 +92,7 @@ def _takes(read: Callable[[str], Any], text: str) -> bool:
 
 
 def is_unit(text: str) -> bool:
-    """Whether `Unit.parse` takes a text; without its message, which takes a hundred times as long as the answer.
+    """Tell whether `Unit.parse` accepts a text, without its slow message.
 
     Example:
         >>> is_unit("mm/s^2"), is_unit("mn"), is_unit("m^12"), is_unit(";0.25")
@@ -106,7 +106,7 @@ def is_unit(text: str) -> bool:
 
 
 def factor(text: str, expected: str, local: Mapping[str, Unit] | None = None) -> float:
-    """What turns a value in the unit `text` into one in the unit `expected`.
+    """Factor from the unit `text` to the unit `expected`.
 
     Args:
         text: the unit that a scene gives.
@@ -148,7 +148,7 @@ _NOT_FINITE = re.compile(r"[+-]?(nan|inf|infinity)", re.IGNORECASE)
 
 
 def number(text: str) -> float:
-    """The number that a text spells; Python's `float` would take 2_00.1, nan and the digits of every script.
+    """Read a number; `float` would accept 2_00.1, nan and foreign digits.
 
     Raises:
         ValueError: what it is instead, or what was expected, for the end of a message.
@@ -176,7 +176,7 @@ def number(text: str) -> float:
 
 
 def moment(text: str) -> float:
-    """Seconds that a text spells as hours, minutes and seconds, since midnight or, with a date, since 1970.
+    """Seconds of a clock time, since midnight or, dated, since 1970.
 
     Raises:
         ValueError: it spells none.
@@ -218,7 +218,7 @@ def whole(text: str) -> int:
 
 
 def sizable(value: float) -> bool:
-    """Whether a number is 0 or of a size that can be squared; NaN is not.
+    """Tell whether a number is 0 or can be squared.
 
     Example:
         >>> sizable(0.0), sizable(-9.81), sizable(1e300), sizable(1e-320), sizable(float("nan"))
@@ -241,7 +241,7 @@ _DIGIT = re.compile(r"[^#]*\d")
 
 
 def is_plain(field: str, delimiter: str) -> bool:
-    """Whether a field is a number that can be read; the numbers of a comma-separated text have no commas.
+    """Tell whether a field is a readable number, by its delimiter.
 
     Example:
         >>> is_plain("-1,5", ";"), is_plain("-1,5", ","), is_plain("1,234.5", ";")
@@ -253,7 +253,7 @@ def is_plain(field: str, delimiter: str) -> bool:
 
 
 def has_decimal_comma(field: str) -> bool:
-    """Whether a field is a number with a comma for its decimal point.
+    """Tell whether a field is a number with a decimal comma.
 
     Example:
         >>> has_decimal_comma("-1,5"), has_decimal_comma("1.5")
@@ -273,7 +273,7 @@ def is_meant(field: str, delimiter: str) -> bool:
 
 
 def require_word(field: str) -> None:
-    """Refuse what stands in a column of numbers, is none that can be read, and yet no word for a lost sample.
+    """Refuse a field with digits that cannot be read.
 
     Raises:
         ValueError: it has digits; the end of a message says what is wrong with them.

@@ -1,4 +1,4 @@
-"""A scene to start from, drafted from a recording: what it holds, what may have been filmed, and the TOML for that."""
+"""Draft a scene from a recording: survey, candidates, TOML."""
 
 from diffcontact.scene.draft.scenes import draft
 from diffcontact.scene.draft.survey import Survey, survey

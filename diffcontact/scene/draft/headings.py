@@ -1,4 +1,4 @@
-"""What a column's name says: a time, a frame, a place along an axis; and in which unit, as people write units."""
+"""Read the names of columns: time, frame, axis, unit."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ _LETTERS = {"v": "a velocity", "s": "a velocity", "a": "an acceleration", "f": "
 
 @dataclass(frozen=True)
 class Headings:
-    """Names of columns, and the units that stand in a row of their own."""
+    """Names of columns, and the units in a row of their own."""
 
     units: Mapping[str, str] = field(default_factory=dict)  # name -> text of that row; empty where there is none
 
@@ -102,7 +102,7 @@ class Headings:
         return _stated(name)[0] or read_unit(self.units.get(name, ""))
 
     def require_known(self, name: str, what: str, among: tuple[str, ...]) -> None:
-        """Refuse a column with a unit that cannot be read, or that is none of what it seems to be.
+        """Refuse a column with an unknown unit, or one of another quantity.
 
         Raises:
             ValueError: a guess would take it for another.
@@ -116,7 +116,7 @@ class Headings:
         )
 
     def quantity(self, name: str) -> str:
-        """What a column is by its unit or its name, if that is no place; else "".
+        """Name the quantity of a column that is no place; else "".
 
         Example:
             >>> [Headings().quantity(name) for name in ("v [m/s]", "acc x (m/s^2)", "F_N", "theta [deg]", "y [mm]")]
@@ -139,7 +139,7 @@ class Headings:
 
 
 def axis_of(name: str) -> tuple[str, str]:
-    """The axis along which a column is a place, "" where its name says none, and the name of the point.
+    """Split a name into axis, "" without one, and point.
 
     Example:
         >>> [axis_of(name) for name in ("ball x [mm]", "X2", "left cart", "cy", "pos_z (m)", "xpos")]
@@ -180,7 +180,7 @@ def is_name(text: str) -> bool:
 
 
 def read_unit(text: str) -> str:
-    """The unit that a text is, as the table spells it, or "".
+    """Read a unit, spelt as in the table of units, or "".
 
     Example:
         >>> [read_unit(text) for text in ("MM", "µs", "in pixels", "cm, from the wall", "[m]", "yd", "1")]
@@ -196,7 +196,7 @@ def read_unit(text: str) -> str:
 
 
 def _stated(name: str) -> tuple[str, str]:
-    """The unit that a name states, and what stands in the place of one that is not known."""
+    """The unit that a name states, or the word in its place."""
     unknown = ""
     for square, round_ in _BRACKETS.findall(name):
         if unit := read_unit(square or round_):

@@ -1,4 +1,4 @@
-"""How an unknown text of numbers is laid out: what stands between its fields, where the numbers begin, what is lost."""
+"""Find the layout of an unknown text of numbers."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Layout:
 
 
 def encoding_of(content: bytes) -> str:
-    """The encoding of a text: UTF-8 where it is that, UTF-16 where it has its mark, else Latin-1.
+    """Tell the encoding of a text: UTF-8, UTF-16 by its mark, Latin-1.
 
     Example:
         >>> [encoding_of("Höhe".encode(name)) for name in ("utf-8", "utf-16", "latin-1")]
@@ -101,7 +101,7 @@ def layout_of(lines: Sequence[str]) -> Layout:
 
 
 def stated_rate(lines: Sequence[str]) -> tuple[float, int] | None:
-    """Rows per second as lines above a table state them, and the line that does; that of an export counts most.
+    """Find rows per second in lines above a table, and the line.
 
     Example:
         >>> stated_rate(["Frame rate;240", "cut off at 6 Hz"]), stated_rate(["# filmed at 59.94 fps"])
@@ -120,7 +120,7 @@ def stated_rate(lines: Sequence[str]) -> tuple[float, int] | None:
 
 
 def _pairs(lines: Sequence[str]) -> Iterator[tuple[int, str, str]]:
-    """Of lines that are no table: each cell with the next one, which may stand below it, and the line of that."""
+    """Pair each cell with the next one, which may stand below it."""
     before = ""
     for i, line in enumerate(lines, 1):
         for cell in (cell.strip(' "#%') for cell in _CELLS.split(line)):
@@ -175,7 +175,7 @@ def _filled(rows: Iterable[Row]) -> list[Row]:
 
 
 def _beyond(lines: Sequence[str], delimiter: str, width: int) -> tuple[list[Row], int]:
-    """Of the lines behind those looked at: the rows that are not plain numbers, and how many are."""
+    """Read the lines behind: rows with words, and a count of others."""
     between, around = (r"\s+", r"\s*") if delimiter == " " else (f" *{re.escape(delimiter)} *", " *")
     plain = re.compile(around + between.join([_PLAIN] * max(width, 1)) + around)
     rest = range(_LOOKED_AT, len(lines))
@@ -185,16 +185,14 @@ def _beyond(lines: Sequence[str], delimiter: str, width: int) -> tuple[list[Row]
 
 
 def _unmarked(row: Row) -> Row:
-    """Where blanks divide a line, a mark of a comment would be a field of its own."""
+    """Join the mark of a comment with the word behind it."""
     if len(row.fields) > 1 and row.fields[0] in tuple(_COMMENTS):
         return row._replace(fields=[row.fields[0] + row.fields[1], *row.fields[2:]])
     return row
 
 
 def _columns(data: Sequence[Row], delimiter: str, plain: int) -> tuple[int, ...]:
-    """Positions of the columns that are numbers for the most part, where they are not empty; so they are in all of
-    `plain` rows more.
-    """
+    """Find columns of numbers; `plain` further rows hold numbers only."""
     table = enumerate(zip(*(row.fields for row in data), strict=True))
     return tuple(
         i for i, fields in table if 2 * _meant(fields, delimiter) + plain > sum(map(bool, map(str.strip, fields)))
@@ -206,7 +204,7 @@ def _meant(fields: Sequence[str], delimiter: str) -> int:
 
 
 def _with_first(table: _Table) -> _Table:
-    """The table with those first rows in which most samples are lost: there are numbers, and otherwise words for it."""
+    """Add first rows in which most samples are lost to the data."""
     before, data = list(table.before), list(table.data)
     lost = {
         row.fields[i].strip() for row in data for i in table.columns if not is_meant(row.fields[i], table.delimiter)
@@ -260,7 +258,7 @@ def _is_comment(row: Row) -> bool:
 
 
 def _header(before: Sequence[Row]) -> Row | None:
-    """The row that names the columns: the first of those that hold most of the usual names.
+    """Find the first row with most of the usual names.
 
     A comment, or a row with numbers, is one only with such a name.
     """
@@ -276,7 +274,7 @@ def _header(before: Sequence[Row]) -> Row | None:
 
 
 def _named(table: _Table, header: Row) -> tuple[tuple[str, ...], Row]:
-    """Distinct names of the columns, with those of points that stand above them where it takes these; and their row."""
+    """Make distinct names, with points of rows above where needed."""
     below = tuple(field.lstrip(_COMMENTS).strip() for field in header.fields)
     if len(set(below)) == len(below):
         return below, header
@@ -309,7 +307,7 @@ def _joined(above: Sequence[str], below: Sequence[str]) -> tuple[str, ...]:
 
 
 def _of_points(lines: Sequence[str], delimiter: str, width: int) -> tuple[tuple[str, ...], Row | None]:
-    """Names of columns without a header, where a line lists their points, as many as there are pairs or triples."""
+    """Name columns by a line that lists their points."""
     for row in rows_of(lines, delimiter):
         key, *points = [field.strip() for field in row.fields if field.strip()] or [""]
         for axes in ("xyz", "xy"):
@@ -328,7 +326,7 @@ def _is_of_units(row: Row) -> bool:
 
 
 def _words(data: Sequence[Row], column: int, delimiter: str, name: str) -> list[str]:
-    """Words of a column of numbers, which stand for lost samples; its name does where the header is repeated."""
+    """List words that stand for lost samples in a column of numbers."""
     words = []
     for row in data:
         field = row.fields[column].strip()
@@ -344,7 +342,7 @@ def _words(data: Sequence[Row], column: int, delimiter: str, name: str) -> list[
 
 
 def _passed(rows: Sequence[Row], with_numbers: Callable[[Row], bool]) -> tuple[str, ...]:
-    """Remarks on rows of as many fields as the data have that are neither header nor units."""
+    """Remark on rows as wide as the data, neither header nor units."""
     numbers = [row for row in rows if with_numbers(row)]
     remarks = []
     if numbers:

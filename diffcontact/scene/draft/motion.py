@@ -1,4 +1,4 @@
-"""What a marker's motion may be: an oscillation, flights between impacts, a track's parabola, a driven stroke."""
+"""Recognise motions: oscillations, impacts, tracks, driven strokes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _VISIBLE = 3.0
 
 @dataclass(frozen=True, eq=False)
 class Strike:
-    """An impact that samples show: when, where, and the velocities before and after."""
+    """An impact that samples show: time, place, velocities before and after."""
 
     time: float
     place: NDArray
@@ -65,7 +65,7 @@ class Strike:
 
 
 def oscillates(times: NDArray, values: NDArray, left: float = SWING_LEFT) -> float | None:
-    """The angular frequency of values that swing like a sinusoid over some periods, but for a part `left`, or None.
+    """Find the angular frequency of values that swing; `left` is the rest.
 
     Example:
         >>> t = np.linspace(0.0, 9.0, 400)
@@ -88,7 +88,7 @@ def oscillates(times: NDArray, values: NDArray, left: float = SWING_LEFT) -> flo
 
 
 def pushed(times: NDArray, places: NDArray, force: NDArray) -> tuple[float, float, float] | None:
-    """Mass, damping and dry friction of a body on a line that a force drives, roughly: all above 0, or None.
+    """Estimate mass, damping and dry friction of a driven body, or None.
 
     Its momentum at every time, m v + c x + gamma integral(sign v) dt = integral(F) dt + constant, is linear in them.
 
@@ -112,7 +112,7 @@ def pushed(times: NDArray, places: NDArray, force: NDArray) -> tuple[float, floa
 
 
 def fall(times: NDArray, values: NDArray) -> float:
-    """How strongly values are accelerated most of the time, whichever way; 0 where there are too few.
+    """Estimate how strongly values are accelerated most of the time.
 
     Example:
         >>> t = np.linspace(0.0, 1.0, 100)
@@ -129,7 +129,7 @@ def fall(times: NDArray, values: NDArray) -> float:
 
 
 def curvature(x: NDArray, y: NDArray) -> float | None:
-    """a of the parabola y = a x^2 + b x + c on which all points lie, or None: a track, seen from the side.
+    """Find the coefficient a of a parabola through all points, or None.
 
     Example:
         >>> x = np.linspace(-0.2, 0.3, 30)
@@ -146,7 +146,7 @@ def curvature(x: NDArray, y: NDArray) -> float | None:
 
 
 def strikes(times: NDArray, places: NDArray, noise: NDArray) -> list[Strike]:
-    """Impacts of a body that flies or glides: places (n, k), noise (k,); velocities are those of parabolas."""
+    """Find impacts in places (n, k) with noise (k,), by parabolas."""
     at, _ = kinks(times, places, np.broadcast_to(noise, places.shape))
     seen, edges, found = np.all(np.isfinite(places), axis=1), [-np.inf, *at, np.inf], []
     for time, begin, end in zip(at, edges, edges[2:], strict=False):
@@ -162,7 +162,7 @@ def strikes(times: NDArray, places: NDArray, noise: NDArray) -> list[Strike]:
 
 
 def wall_run(found: Sequence[Strike], places: NDArray) -> tuple[list[Strike], float, float]:
-    """Impacts in a row that walls at rest may have done, the hardest there are, and when the ones around them were.
+    """Select the hardest impacts in a row that resting walls explain.
 
     Args:
         found: all impacts, in order.
@@ -192,7 +192,7 @@ def wall_run(found: Sequence[Strike], places: NDArray) -> tuple[list[Strike], fl
 
 
 def kinks(times: NDArray, values: NDArray, sigma: NDArray) -> tuple[NDArray, NDArray]:
-    """Times (m,) of impacts that samples (n, k) show, in order, and their standard deviations (m,).
+    """Find times (m,) of impacts in samples (n, k), and their deviations.
 
     At an impact a position is continuous and its velocity jumps. Around a time T, with s = t - T, samples follow::
 
@@ -214,7 +214,7 @@ def kinks(times: NDArray, values: NDArray, sigma: NDArray) -> tuple[NDArray, NDA
 
 
 def _of_channel(times, values, sigma) -> list[tuple[float, float]]:
-    """Times and deviations of the kinks of one channel, found in ever wider surroundings."""
+    """Find kinks of one channel in ever wider surroundings."""
     here = ~np.isnan(values)
     t, y, s = times[here], values[here], sigma[here]
     found: list[tuple[float, float]] = []
@@ -235,7 +235,7 @@ def _of_channel(times, values, sigma) -> list[tuple[float, float]]:
 
 
 def _jumps(t, y, sigma, half: int):
-    """With `half` samples to either side: how clearly they are two motions (M,), and what these leave (M,)."""
+    """Compare two motions with one around each place (M,)."""
     count = t.size - 2 * half + 1
     if count <= 0:
         return np.zeros(0), np.zeros(0)
@@ -255,7 +255,7 @@ def _jumps(t, y, sigma, half: int):
 
 
 def _joined(s, y, sigma):
-    """Rows (..., n) and columns (..., n, 5) of a + b s + c s^2, and from s = 0 on delta_u s + step, in noise."""
+    """Build rows and columns (..., n, 5) of both branches, in noise."""
     length = np.max(np.abs(s), axis=-1, keepdims=True)
     after = (s > 0).astype(float)
     X = np.stack([np.ones_like(s), s / length, (s / length) ** 2, after * s / length, after], axis=-1)
@@ -263,7 +263,7 @@ def _joined(s, y, sigma):
 
 
 def _located(t, y, sigma, middle) -> tuple[float, float]:
-    """The time at which the branches to either side of `middle` meet, and its standard deviation."""
+    """Find where the branches around `middle` meet, with its deviation."""
     s = t - middle
     rows, X = _joined(s, y, sigma)
     solve, length = np.linalg.pinv(X), float(np.max(np.abs(s)))

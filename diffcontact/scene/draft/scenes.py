@@ -1,4 +1,4 @@
-"""The scene that is drafted: the first candidate whose preparation finds what it needs in the recording.
+"""Draft the first scene whose preparation succeeds on the recording.
 
 A candidate is a template of `templates/`, a scene with gaps, and the values for them; one function here for each kind.
 """
@@ -193,7 +193,7 @@ def _single(survey: Survey, marker: Marker) -> Iterator[Draft | _NotSeen]:
 
 
 def _text(survey: Survey, draft: Draft, folder: Path, notes: Sequence[str] = (), rough: float = 1.0) -> str:
-    """The scene; `notes` are what its preparation found, `rough` is how rough the prepared samples are."""
+    """Render a scene, with notes of its preparation and its roughness."""
     remarks = [f"{text[0].upper()}{text[1:]}." for text in (*survey.remarks, survey.understood) if text]
     found = [f"Found: {', '.join(notes)}."] if notes else []
     start = f"Drafted from {survey.path.name}, taken for {draft.what}: a start, to be looked at line by line."
@@ -230,7 +230,7 @@ _TEMPLATES.filters |= {
 
 
 def _metric_keys(survey: Survey, columns: Sequence[Column]) -> list[str]:
-    """Keys that a system in metres and seconds needs of a film in pixels and frames."""
+    """Keys that turn pixels and frames into metres and seconds."""
     keys = []
     if any(column.unit == "px" for column in columns):
         keys.append(f'scale = {{ value = {_PIXEL:g}, unit = "mm/px" }}  # a guess: no length is right until this is')
@@ -241,7 +241,7 @@ def _metric_keys(survey: Survey, columns: Sequence[Column]) -> list[str]:
 
 
 def _drag_key(metre: float = 1.0, unit: str = "m") -> str:
-    """The drag of an unknown ball, free: held at zero it would make e too small and too sure; `metre` in `unit`."""
+    """Free drag of an unknown ball: zero makes e too small."""
     mean, sigma = (f"{value / metre:.2g}" for value in (_DRAG, _DRAG_SIGMA))
     return f'drag = {{ value = {mean}, unit = "1/{unit}", prior = {{ mean = {mean}, sigma = {sigma} }} }}'
 
@@ -251,7 +251,7 @@ def _metres(column: Column) -> float:
 
 
 def _second(survey: Survey) -> float:
-    """How long the unit of the times is, as the draft will say [s]."""
+    """Length of the unit of times in the draft [s]."""
     rate, _ = survey.rate or (_RATE, "")
     return 1.0 / rate if survey.time_unit == "frame" else factor(survey.time_unit, "s")
 
@@ -261,7 +261,7 @@ def _seconds(survey: Survey) -> NDArray:
 
 
 def _points(columns: Sequence[Column]) -> tuple[NDArray, NDArray, NDArray]:
-    """Places (n, k) [m], their noise (k,) [m], and the rows (n,) with all of them."""
+    """Places (n, k) [m], noise (k,) [m], and complete rows (n,)."""
     lengths = np.array([_metres(column) for column in columns])
     places = lengths * np.stack([column.values for column in columns], axis=1)
     noise = lengths * np.array([column.roughness for column in columns])
@@ -299,7 +299,7 @@ def _together(marker: Marker, other: Marker) -> bool:
 
 
 def _frequency(survey: Survey, column: Column) -> float | None:
-    """The angular frequency of a pendulum or a track, which depends on the amplitude [1/s]."""
+    """Angular frequency of a pendulum or a track [1/s]."""
     return oscillates(_seconds(survey), column.values, left=2 * SWING_LEFT)
 
 
@@ -317,7 +317,7 @@ def _oscillator(what: str, survey: Survey, columns: Sequence[Column]) -> Draft:
 
 
 def _driven(survey: Survey, column: Column, force: str) -> Draft:
-    """A carriage that a measured force drives: with a force in newton its mass shows."""
+    """A carriage that a measured force [N] drives."""
     found = pushed(_seconds(survey), _metres(column) * column.values, survey.forces[force])
     told = dict(zip(("mass", "damping", "friction"), found or (10, 1, 1), strict=True)) | {"force": force}
     # What stands still by friction does not show its velocity.
@@ -326,7 +326,7 @@ def _driven(survey: Survey, column: Column, force: str) -> Draft:
 
 
 def _bouncing(survey: Survey, column: Column, axis: str, bounces: int) -> Draft:
-    """A ball in a film: in pixels and frames where that is what there is, in metres and seconds otherwise."""
+    """A ball in a film, in pixels and frames or in SI units."""
     if column.guessed and column.unit != "px" and survey.time_unit != "frame":
         # In a guessed unit it falls as things do.
         found = fall(survey.times * factor(survey.time_unit, "s"), column.values)
@@ -351,7 +351,7 @@ def _bouncing(survey: Survey, column: Column, axis: str, bounces: int) -> Draft:
 
 
 def _several(survey: Survey, markers: Sequence[Marker]) -> Iterator[Draft]:
-    """Balls or discs of equal size that collide with each other; none where no impact shows."""
+    """Balls of equal size that collide; none where no impact shows."""
     axes = _axes(markers)
     if len(axes) < 1 or any(len(marker.moving) == 0 for marker in markers):
         return
@@ -369,7 +369,7 @@ def _several(survey: Survey, markers: Sequence[Marker]) -> Iterator[Draft]:
 
 
 def _one_body(survey: Survey, marker: Marker) -> Draft | _NotSeen:
-    """One body among walls, or in flight; radius 0, so that the walls are where its centre meets them."""
+    """One body in flight or among walls where its centre meets them."""
     columns = [marker.axes[axis] for axis in _axes([marker])]
     times, (places, noise, seen) = _seconds(survey), _points(columns)
     run, begin, end = wall_run(_struck(survey, columns), places[seen])
@@ -406,7 +406,7 @@ def _one_body(survey: Survey, marker: Marker) -> Draft | _NotSeen:
 
 
 def _gravity(survey: Survey, columns: Sequence[Column]) -> list[float]:
-    """Free fall along one of the axes, or none: from a parabola through the first flight.
+    """Free fall along one axis, or none, by the first flight.
 
     Air slows a fast ball by as much: of several axes it is the last, z in space and y in a plane, that is upright.
     """
@@ -428,7 +428,7 @@ def _gravity(survey: Survey, columns: Sequence[Column]) -> list[float]:
 
 
 def _on_a_line(first: Marker, second: Marker) -> bool:
-    """Whether two markers move along one straight line, each by much more than it leaves it."""
+    """Tell whether two markers move along one straight line."""
     axes = [axis for axis in first.axes if axis in second.axes]
     if not axes:
         return False
@@ -451,7 +451,7 @@ def _carts(survey: Survey, first: Marker, second: Marker) -> Draft:
 
 
 def _reach(times: NDArray, first: Sequence[Column], second: Sequence[Column]) -> float | None:
-    """How far from the impact [s] parabolas explain both carts about as well as nearer to it; None where all do.
+    """Longest time [s] from the impact that parabolas explain; None: all.
 
     A rail is never quite straight, nor is a bumper gone after its push: over a long record the residuals show these,
     and the velocities at the impact, which tell e and the ratio of the masses, pay for it.
@@ -471,7 +471,7 @@ def _reach(times: NDArray, first: Sequence[Column], second: Sequence[Column]) ->
 
 
 def _left(since: NDArray, along: NDArray, seen: NDArray, reach: float) -> float:
-    """The largest standard deviation that a parabola leaves of either cart (2, n) on either side of the impact."""
+    """Largest deviation from a parabola of either cart, either side."""
     worst = 0.0
     for cart, here in zip(along, seen, strict=True):
         for side in (-1.0, 1.0):
@@ -485,7 +485,7 @@ def _left(since: NDArray, along: NDArray, seen: NDArray, reach: float) -> float:
 
 
 def _tumbling(survey: Survey, marker: Marker) -> Iterator[Draft]:
-    """One body that falls onto a floor and tumbles; none where it does not fall, or nothing says how it is turned."""
+    """One body of known orientation that falls and tumbles on a floor."""
     columns = [marker.axes[axis] for axis in sorted(marker.axes) if axis]
     in_space = len(columns) == 3 and len(survey.quaternions) == 1
     if not in_space and not (len(columns) == 2 and len(survey.angles) == 1):
@@ -510,7 +510,7 @@ def _tumbling(survey: Survey, marker: Marker) -> Iterator[Draft]:
 
 
 def _impacts(survey: Survey) -> Draft:
-    """A table of impacts of a ball, of two carts, or of a body that turns: velocities before and after each."""
+    """A table of impacts of a ball, two carts or a body."""
     table = survey.impacts
     assert table is not None
     normal = max(table.velocities, key=lambda pair: pair.turns)

@@ -1,4 +1,4 @@
-"""What a recording holds: its times and what is wrong with them, its markers, their units, how rough and how lost.
+"""Survey a recording: clock, markers, units, roughness, losses.
 
 Columns may also say how a body is turned, or be the velocities before and after impacts.
 """
@@ -50,7 +50,7 @@ _TICK, _ROUNDED = 0.1, 0.02
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """A column of numbers: its values, unit, and how rough it is from sample to sample [its unit]."""
+    """A column of numbers with unit and roughness [its unit]."""
 
     name: str
     values: NDArray
@@ -70,7 +70,7 @@ class Column:
 
 @dataclass(frozen=True, eq=False)
 class Marker:
-    """Columns of one point by axis, in one unit: "x", "y", "z", or "" for a column without one."""
+    """Columns of one point by axis ("" without one), in one unit."""
 
     name: str
     axes: Mapping[str, Column]
@@ -246,7 +246,7 @@ def _layout_keys(layout: Layout) -> list[str]:
 
 
 def _time_column(columns: Mapping[str, NDArray], headings: Headings) -> str:
-    """The column of times, or of spacings, of frames, of rows, or a first one that ticks as clocks do; "" for none.
+    """Find the column of times, spacings, frames or rows; "" for none.
 
     Raises:
         ValueError: there is one of times, and it goes down steadily.
@@ -273,7 +273,7 @@ def _steady(values: NDArray) -> bool:
 
 
 def _ticks(values: NDArray) -> bool:
-    """Whether values that go up do so by the same from row to row, early and late: what moves is slower at times.
+    """Tell whether values rise evenly, early and late, as clocks do.
 
     Example:
         >>> _ticks(np.array([0.0, 0.3, 0.7, 1.0, 1.3, 1.7])), _ticks(np.sqrt(np.arange(30.0)))
@@ -305,7 +305,7 @@ def _time_unit(name: str, columns: Mapping[str, NDArray], headings: Headings) ->
 
 
 def _clock(written: NDArray, frames: bool) -> tuple[NDArray, NDArray, list[tuple[str, str, str]], list[str]]:
-    """Rows with a time, their times, the keys of [data] for these with value and reason, and what was noticed."""
+    """Choose rows with a time, their times, keys of [data], remarks."""
     rows = np.arange(written.size)
     good = increasing(written)
     bad = int((~good).sum())
@@ -349,7 +349,7 @@ def _angle(name: str, values: NDArray, stated: str) -> Column:
 
 
 def _length_unit(columns: Sequence[NDArray], film: bool) -> str:
-    """A guess at the unit of columns that state none, one for all of them."""
+    """Guess one unit for all columns that state none."""
     seen = np.concatenate([values[np.isfinite(values)] for values in columns]) if columns else np.zeros(0)
     if seen.size == 0:
         return "m"
@@ -361,7 +361,7 @@ def _length_unit(columns: Sequence[NDArray], film: bool) -> str:
 
 
 def _goes(column: Column, times: NDArray) -> bool:
-    """Whether a column changes, and neither counts the rows nor goes as another clock would, in other units."""
+    """Tell a motion from a count of rows or another clock."""
     seen = np.isfinite(column.values)
     if seen.sum() < _FEWEST or not column.span > 0 or np.all(np.diff(column.values[seen]) == 1):
         return False
@@ -372,7 +372,7 @@ def _goes(column: Column, times: NDArray) -> bool:
 
 
 def _markers(columns: Sequence[Column]) -> list[Marker]:
-    """Points whose coordinates move, by what their columns have in common besides the axis."""
+    """Group columns that move into points by their names."""
     points: dict[str, dict[str, Column]] = {}
     for column in columns:
         axis, name = axis_of(column.name)
@@ -419,7 +419,7 @@ def is_angle(core: str) -> bool:
 
 
 def quaternions_in(columns: Mapping[str, NDArray]) -> tuple[tuple[str, ...], ...]:
-    """The names of four columns each, w x y z, that are unit quaternions.
+    """Find columns w x y z that are unit quaternions.
 
     Example:
         >>> turned = np.full(3, 0.5)
@@ -451,7 +451,7 @@ _FEWEST_IMPACTS = 5
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """A quantity before and after impacts: names, unit, values (n,) each, and along which axis it is."""
+    """A quantity before and after impacts, with values (n,) each."""
 
     before: str
     after: str
@@ -467,7 +467,7 @@ class Pair:
 
 @dataclass(frozen=True, eq=False)
 class ImpactTable:
-    """Pairs of velocities and spins, and other columns of lengths, of a table of impacts."""
+    """Columns of a table of impacts: velocities, spins, lengths."""
 
     velocities: tuple[Pair, ...]
     spins: tuple[Pair, ...]
@@ -476,7 +476,7 @@ class ImpactTable:
 
 
 def impact_table(columns: Mapping[str, NDArray], headings: Headings, flagged: str) -> ImpactTable | None:
-    """The table, or None: no velocity has a column before and one after."""
+    """Find velocities with columns before and after; None without."""
     if flagged:
         columns = {name: values[np.nan_to_num(columns[flagged]) == 0] for name, values in columns.items()}
     halves: dict[str, dict[str, str]] = {}
@@ -501,7 +501,7 @@ def impact_table(columns: Mapping[str, NDArray], headings: Headings, flagged: st
 
 
 def scatter(pairs: tuple[Pair, ...]) -> float:
-    """By how much velocities are off a linear function of those before, of each of the two as much [m/s]."""
+    """Scatter of velocities about a linear law of impact [m/s]."""
     before, after = (np.stack([pair.values[i] for pair in pairs], axis=1) for i in (0, 1))
     good = np.all(np.isfinite(before) & np.isfinite(after), axis=1)
     slopes = np.linalg.lstsq(before[good], after[good], rcond=None)[0]
@@ -511,9 +511,7 @@ def scatter(pairs: tuple[Pair, ...]) -> float:
 
 
 def levers_of(table: ImpactTable, along: Pair, normal: Pair) -> tuple[tuple[tuple[str, str], str], float] | None:
-    """The columns, normal and tangential, by which a change of spin is the moment of that of velocity, and their unit;
-    and the radius of gyration [m]. None where no two are.
-    """
+    """Find the columns of levers, their unit, and the gyration [m]."""
     speeds = [factor(pair.unit, "m/s") * (pair.values[1] - pair.values[0]) for pair in (normal, along)]
     spin = factor(table.spins[0].unit, "rad/s") * (table.spins[0].values[1] - table.spins[0].values[0])
     best, least = None, _OFF

@@ -1,4 +1,4 @@
-"""From raw columns to runs: the observed channels of a system, and starting values that the data suggest.
+"""Prepare runs from columns: observed channels and starting values.
 
 A scene names its preparation by `kind`; each is one function of a module here, registered by `PREPARATIONS.add`.
 """

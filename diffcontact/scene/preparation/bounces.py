@@ -1,4 +1,4 @@
-"""A falling ball in a film: its flights and bounces, whatever goes wrong in the film.
+"""A falling ball, filmed or heard: its flights and bounces.
 
 A film of 24 pictures a second in a file of 30 repeats one picture in five, so that the rows are no clock: a body does
 not move for one row and then moves again by as much as before. The pictures that differ are a clock.
@@ -40,7 +40,7 @@ _OUT_OF_STEP, _TRIED, _LONGEST = 0.75, 12, 30.0
 
 
 def followed(t: NDArray, y: NDArray) -> NDArray:
-    """(n,) True for the best chain of samples through which a body can have gone; the others are false detections.
+    """Mark (n,) the best chain of samples that a body can follow.
 
     The chain has the largest sum of 1 - v / v_max over its links, with the speed v of each and v_max six times the
     median speed of all motion: many samples and no jumps. A false detection away from the body is reached by no speed
@@ -80,7 +80,7 @@ def followed(t: NDArray, y: NDArray) -> NDArray:
 
 
 def repeated(y: NDArray, rows: slice) -> NDArray:
-    """(n,) True where a row repeats the picture before: the motion y (n,) stops for one row and goes on.
+    """Mark rows (n,) that repeat the picture before.
 
     Only within `rows`, where the body moves. Where it turns or was not found a repetition does not show; from three on
     the rhythm of the others tells where it must be.
@@ -103,7 +103,7 @@ def repeated(y: NDArray, rows: slice) -> NDArray:
 
 
 def rhythm(found: NDArray, rows: slice) -> NDArray:
-    """(n,) the repeated rows that were found within `rows`, with those that must be between them.
+    """Complete repeated rows (n,) within `rows` by their rhythm.
 
     Example:
         >>> found = np.isin(np.arange(60), [3, 8, 14, 18, 28, 38, 48])
@@ -126,7 +126,7 @@ def rhythm(found: NDArray, rows: slice) -> NDArray:
 
 
 def steady_rhythm(found: NDArray) -> NDArray:
-    """(n,) the repeated rows of the steady rhythm that explains most of those found, over all rows.
+    """Find the steady rhythm (n,) that explains most repeated rows.
 
     False detections hide repeated rows and look like some: those out of step are none.
 
@@ -166,7 +166,7 @@ def steady_rhythm(found: NDArray) -> NDArray:
 
 
 def _picture_times(times: NDArray, again: NDArray) -> NDArray:
-    """(n,) when the pictures were taken, from 0 on: times of rows or, where pictures repeat, their count."""
+    """Times (n,) of pictures from 0 on; repeated pictures are counted."""
     if not again.any():
         return times - times[0]
     spacing = float(np.median(np.diff(times)))
@@ -176,7 +176,7 @@ def _picture_times(times: NDArray, again: NDArray) -> NDArray:
 
 
 def _require_every_row(times: NDArray, again: NDArray) -> None:
-    """Refuse a film in which pictures repeat and rows are missing: nobody can count the pictures."""
+    """Refuse missing rows where pictures repeat: pictures cannot be counted."""
     steps = np.diff(times)
     if again.any() and np.any(gap := steps > _MISSING * np.median(steps)):
         i = int(np.argmax(gap))
@@ -201,7 +201,7 @@ _DRAWS, _REACH = 6000, 16.0
 
 
 class Flight(NamedTuple):
-    """A parabola y(t), the first and the last sample on it, and how many between them are on it."""
+    """A parabola, its first and last sample, and samples on it."""
 
     parabola: Polynomial
     begin: int
@@ -210,7 +210,7 @@ class Flight(NamedTuple):
 
 
 def flights(t: NDArray, y: NDArray) -> list[Flight]:
-    """The flights of a ball at positions y (n,) downwards, in order, whatever else was taken for it.
+    """Find the flights of a ball at positions y (n,) downwards.
 
     Of parabolas through three samples, drawn at random, the one is a flight that has the greatest consensus: the sum
     over its best stretch of samples of +1 on it and -1/2 off it. The next is found among the other samples, with nearly
@@ -253,7 +253,7 @@ def flights(t: NDArray, y: NDArray) -> list[Flight]:
 
 
 def _drawn(t: NDArray, y: NDArray) -> NDArray:
-    """(m, 3) coefficients of parabolas through three samples, those that bend by more than samples scatter."""
+    """Draw parabolas (m, 3) through three samples that bend clearly."""
     rng = np.random.default_rng(0)
     first = rng.integers(0, y.size - 2, _DRAWS)
     reach = np.exp(rng.uniform(np.log(2.0), np.log(max(y.size / 2, _REACH)), _DRAWS)).astype(int)
@@ -269,7 +269,7 @@ def _drawn(t: NDArray, y: NDArray) -> NDArray:
 
 
 def _best_stretch(worth: NDArray) -> tuple[NDArray, NDArray, NDArray]:
-    """Per row of worth (m, n): the largest sum over neighbours (m,), and which are its first and last."""
+    """Find the stretch of largest sum in each row of (m, n)."""
     total = np.cumsum(worth, axis=1)
     before = np.minimum.accumulate(np.pad(total, ((0, 0), (1, 0)))[:, :-1], axis=1)
     end = np.argmax(total - before, axis=1)
@@ -280,7 +280,7 @@ def _best_stretch(worth: NDArray) -> tuple[NDArray, NDArray, NDArray]:
 
 
 def _off_flights(t: NDArray, y: NDArray, found: list[Flight]) -> NDArray:
-    """(n,) True where a sample is not on the flight in whose course it was taken: a false detection.
+    """Mark false detections (n,): samples off the flight around them.
 
     Samples between two flights that meet there are on one of them, those of the first fall on it since it began;
     samples in no flight's course are not judged.
@@ -324,7 +324,7 @@ _FLAGS = "false detections can be flagged in a column that [preparation] names a
     blur="{ value, unit }: pictures nearer to a bounce are left out",
 )
 def bounces(table: Table, ready: ReadySystem) -> Preparation:
-    """The vertical track of a ball from its release to the bounce after the last one that the system models.
+    """Prepare the vertical track of a ball from its release on.
 
     Rows that repeat a picture are left out and the others counted: times are then pictures times the spacing of the
     rows, else those of the rows. False detections are left out, and so are pictures next to a bounce, in which the
@@ -406,7 +406,7 @@ def _modelled(ready: ReadySystem) -> int:
 
 
 def _prepared(times: NDArray, y: NDArray, known: NDArray, count: int, blur: float) -> PreparedRun:
-    """A run of heights y (n,), downwards, of which `known` (n,) repeat a picture."""
+    """Prepare heights y (n,), downwards; `known` (n,) repeat a picture."""
     if not np.isfinite(y).any():
         raise ValueError("no sample, expected a ball that bounces")
     beat, false = _rhythm_and_flights(times, y, known)
@@ -442,7 +442,7 @@ def _prepared(times: NDArray, y: NDArray, known: NDArray, count: int, blur: floa
 
 
 def _rhythm_and_flights(times: NDArray, y: NDArray, known: NDArray) -> tuple[NDArray, NDArray]:
-    """(n,) the repeated rows of a steady rhythm, if more samples are on flights with it; (n,) false detections."""
+    """Decide (n,) on a steady rhythm, and (n,) on false detections."""
     everything = slice(0, y.size)
     # Pictures of a ball at rest are alike; flags among them have no rhythm.
     moves = np.abs(np.roll(y, -1) - np.roll(y, 1)) > _REST * _span(y)
@@ -464,7 +464,7 @@ def _rhythm_and_flights(times: NDArray, y: NDArray, known: NDArray) -> tuple[NDA
 
 
 def _bounce_rows(y: NDArray) -> NDArray:
-    """Rows that are the lowest of a fall and the rise after it, where the velocity jumps; y downwards.
+    """Find lowest rows where the velocity jumps; y downwards.
 
     The jump is looked for without the row itself: one false reading looks like a bounce only while it is there.
     """
@@ -487,7 +487,7 @@ def _released(y: NDArray) -> int:
 
 
 def _flights(t: NDArray, y: NDArray, turns: NDArray) -> list[Polynomial]:
-    """A parabola through the samples between the lowest ones, without these, which may belong to either side."""
+    """Fit parabolas between the lowest samples, which may belong to either."""
     parabolas = []
     edges = [-np.inf, *turns, np.inf]
     for i, (begin, end) in enumerate(pairwise(edges)):

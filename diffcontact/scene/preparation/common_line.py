@@ -20,7 +20,7 @@ _SLACK = 0.1
 
 @dataclass(frozen=True)
 class Knee:
-    """Where two straight lines that fit y(t) meet: time, value there, and the slopes before and after."""
+    """The meeting of two straight lines that fit y(t)."""
 
     time: float
     value: float
@@ -29,7 +29,7 @@ class Knee:
 
 
 def knee(t: NDArray, y: NDArray) -> Knee:
-    """Where two separate straight lines, one before and one after, fit y(t) best and meet.
+    """Fit two straight lines to y(t) and find where they meet.
 
     Times t (n,) increase, y (n,) is finite, n >= 8.
 
@@ -73,7 +73,7 @@ def _knee(t: NDArray, y: NDArray) -> Knee:
 
 
 def _running_misfit(t: NDArray, y: NDArray) -> NDArray:
-    """(n,) sum of squares that the best straight line through the first k + 1 samples leaves, for every k."""
+    """Squares (n,) that lines through the first samples leave."""
     n = np.arange(1, t.size + 1)
     y = y - y[0]
     st, sy = np.cumsum(t) / n, np.cumsum(y) / n

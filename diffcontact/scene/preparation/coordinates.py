@@ -1,4 +1,4 @@
-"""One column per coordinate, taken as it is; of bodies in space also the four of a quaternion."""
+"""One column per coordinate, and quaternions of bodies in space."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _CURVES = {"line": 1, "parabola": 2}
     angle_noise="{ value, unit }: one standard deviation of an angle",
 )
 def coordinates(table: Table, ready: ReadySystem) -> Preparation:
-    """One column per coordinate, taken as it is, and for discs that turn one per angle.
+    """Take one column per coordinate and one per angle of discs.
 
     Starting positions and velocities come from straight lines through the first samples. An angle counts from the x
     axis towards the y axis; one that is written modulo a turn is followed beyond it, as long as a disc turns by less
@@ -70,7 +70,7 @@ def coordinates(table: Table, ready: ReadySystem) -> Preparation:
 
 
 def followed(angle: NDArray) -> NDArray:
-    """An angle without its jumps by full turns; NaN where it is missing."""
+    """Unwrap an angle; NaN where it is missing."""
     seen = np.isfinite(angle)
     followed = angle.copy()
     followed[seen] = np.unwrap(angle[seen])
@@ -87,7 +87,7 @@ def followed(angle: NDArray) -> NDArray:
     first_curve='"line" (default), or "parabola": of positions of bodies in flight',
 )
 def poses(table: Table, ready: ReadySystem) -> Preparation:
-    """Places of bodies in space and unit quaternions w x y z, from the body's frame to that of the places.
+    """Take places of bodies and unit quaternions w x y z.
 
     A quaternion and its negative are the same rotation, so that its sign does not count. Fitted is the rotation vector
     from the fitted to the measured orientation, zero where they agree. Straight lines through the first samples give
@@ -141,7 +141,7 @@ def poses(table: Table, ready: ReadySystem) -> Preparation:
 
 
 def _starts(times: NDArray, values: NDArray, names: Sequence[str], count: int, degree: int) -> tuple[NDArray, NDArray]:
-    """(k,) values and slopes at the first time of polynomials through the first samples of the columns (n, k)."""
+    """Values and slopes (k,) of the columns (n, k) at the start."""
     found = []
     for name, column in zip(names, values.T, strict=True):
         rows = _first(column, name, count, degree)

@@ -1,4 +1,4 @@
-"""Oscillations that die away: a body rolling to and fro in a track, a mass on a spring."""
+"""Oscillations that die away: bodies in tracks, masses on springs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TRIED = 41
 
 @dataclass(frozen=True)
 class Harmonic:
-    """y(t) = centre + oscillation: its centre, value and slope at the first time, and the rms of what it leaves."""
+    """An oscillation: centre, initial value and slope, rms of the residual."""
 
     centre: float
     value: float
@@ -32,7 +32,7 @@ class Harmonic:
 
 
 def angular_frequency(t: NDArray, y: NDArray) -> float:
-    """The angular frequency of the sinusoid that fits y(t) best, over one and a half periods and more.
+    """Find the angular frequency of the best sinusoid.
 
     Times t (n,) increase with any spacing, y (n,) is finite, n >= 8.
 
@@ -64,7 +64,7 @@ def angular_frequency(t: NDArray, y: NDArray) -> float:
 
 
 def harmonic(t: NDArray, y: NDArray, omega: float) -> Harmonic:
-    """The oscillation of angular frequency omega and an amplitude linear in time that fits y(t) best.
+    """Fit an oscillation of known frequency and linear amplitude to y(t).
 
     Times t (n,) increase with any spacing, y (n,) is finite; omega is that of `angular_frequency`: with an amplitude
     that may change in both phases it could not be found.
@@ -100,7 +100,7 @@ _FEWEST_SWINGS = 3
     steepest="slope up to which the track counts as flat (0.3); the run begins when it stays below",
 )
 def track(table: Table, ready: ReadySystem) -> Preparation:
-    r"""A body in a curved track, followed in the vertical plane: its way along the track, where the track is flat.
+    r"""Follow a body along a curved track where it is flat.
 
     A parabola y = y_0 + a (x - x_0)^2 through all positions is the track; the coordinate is the length of the way::
 
@@ -152,7 +152,7 @@ def track(table: Table, ready: ReadySystem) -> Preparation:
     periods="the record is cut into runs of so many periods (10); inf: one run",
 )
 def oscillation(table: Table, ready: ReadySystem) -> Preparation:
-    """One column that oscillates, cut into stretches that are runs of their own.
+    """Cut one oscillating column into stretches that are runs.
 
     An oscillator that is not quite linear changes its frequency as it dies away, and no linear one stays in step with
     it over a hundred periods. Over ten it does; what differs between the stretches then shows in the error bars, which
@@ -188,7 +188,7 @@ def oscillation(table: Table, ready: ReadySystem) -> Preparation:
 
 
 def _frequency(times: NDArray, values: NDArray, where: str) -> float:
-    """The angular frequency of an oscillator, or one line that says where there is none."""
+    """Find the angular frequency of an oscillator; errors say where."""
     seen = np.isfinite(values)
     try:
         omega = angular_frequency(times[seen], values[seen])
@@ -201,7 +201,7 @@ def _frequency(times: NDArray, values: NDArray, where: str) -> float:
 
 
 def _oscillator(times: NDArray, values: NDArray, omega: float) -> dict[str, Any]:
-    """Starting values; the frequency is known, since a stretch where all has come to rest does not show it."""
+    """Starting values of known frequency, also for a stretch at rest."""
     seen = np.isfinite(values)
     found = harmonic(times[seen], values[seen], omega)
     return {

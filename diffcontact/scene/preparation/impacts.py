@@ -1,4 +1,4 @@
-"""A table of impacts: velocities before and after each, a row for one."""
+"""Tables of impacts: velocities before and after, one row each."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _TIMES = np.array([0.0, 2.0])
     flagged="column that is not 0 in rows that are left out",
 )
 def impacts(table: Table, ready: ReadySystem) -> Preparation:
-    """A table of impacts, each row a run of two samples: the velocities before and after it.
+    """Take each row as a run: velocities before and after.
 
     Directions are those of the system: a ball comes from above, the first cart comes from behind, a body strikes a
     floor with its second velocity. Which way its spins and levers count the data tell: the change of spin is the moment
@@ -96,7 +96,7 @@ def impacts(table: Table, ready: ReadySystem) -> Preparation:
 
 
 def _directions(before: NDArray, after: NDArray, levers: NDArray) -> NDArray:
-    """(2,) the signs of levers with which the change of spin is the moment of the change of velocity."""
+    """Signs (2,) of levers by which moments explain changes of spin."""
     change = after - before
     moments = levers * change[:, [1, 0]]
     slopes = np.linalg.lstsq(moments, change[:, 2], rcond=None)[0]

@@ -1,4 +1,4 @@
-"""Bounces of a ball, one by one: so many samples before each, so many after it."""
+"""Bounces of a ball, one by one, with samples around each."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SIDE = 4
     straight="{ value, unit }: bounces between flights that are off straight lines by more are left out",
 )
 def rebound(table: Table, ready: ReadySystem) -> Preparation:
-    """A bounce of a recording, or each of them, with the flights before and after it, one column per coordinate.
+    """Take one bounce, or each, with the flights around it.
 
     A ball in flight has a highest point and no lowest one, so that the first lowest sample is a bounce, if samples are
     below four on either side. A run ends before the next one, and begins behind the one before. Parabolas through the
@@ -81,7 +81,7 @@ def rebound(table: Table, ready: ReadySystem) -> Preparation:
 
 
 def _off_lines(times: NDArray, values: NDArray, bounce: int, rows: NDArray) -> float:
-    """By how much the flights on both sides are off straight lines; NaN where there are not both."""
+    """Deviation of both flights from lines; NaN where one is missing."""
     off = []
     for side in (rows[rows < bounce], rows[rows > bounce]):
         side = side[np.all(np.isfinite(values[side]), axis=1)]
@@ -94,7 +94,7 @@ def _off_lines(times: NDArray, values: NDArray, bounce: int, rows: NDArray) -> f
 
 
 def _flight(times: NDArray, values: NDArray, before: NDArray) -> Mapping[str, Any]:
-    """What parabolas through these rows say of the flight: its beginning, and velocity and curve in its middle."""
+    """Start of the flight, and its velocity and curve midway."""
     seen = before[np.all(np.isfinite(values[before]), axis=1)]
     parabolas = [np.polynomial.Polynomial.fit(times[seen], column, 2) for column in values[seen].T]
     return {
@@ -105,7 +105,7 @@ def _flight(times: NDArray, values: NDArray, before: NDArray) -> Mapping[str, An
 
 
 def _lowest(height: NDArray) -> NDArray:
-    """The samples that are not above any of their neighbours, four on each side, and below most of these.
+    """Samples below most of four neighbours on each side.
 
     Example:
         >>> _lowest(np.array([5.0, 4, 3, 2, 1, 0, 0.5, 1, 1.5, 2, 2.2, 2.3]))

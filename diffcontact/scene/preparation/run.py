@@ -1,4 +1,4 @@
-"""The preparation of a file: from its columns to runs with observed channels and starting values."""
+"""Runs, and the preparations that make them from columns."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PREPARATIONS = Kinds("how columns become coordinates")
 
 @dataclass(frozen=True, eq=False)
 class PreparedRun:
-    """One run as the fit sees it; lengths and times in the system's units, SI; px and frames for films."""
+    """One run as the fit sees it, in the system's units."""
 
     times: NDArray  # (n,)
     values: NDArray  # (n, k) measured values of the k channels, NaN where missing
@@ -44,7 +44,7 @@ class PreparedRun:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Preparation:
-    """How the columns of a file become runs of a system; functions in `PREPARATIONS` read it from a scene."""
+    """Conversion of columns to runs, as a scene names it."""
 
     # (times (n,) in the system's unit, name -> (n,) column) -> runs, without path and hash
     runs: Callable[[NDArray, Mapping[str, NDArray]], Iterable[PreparedRun]]

@@ -28,7 +28,7 @@ _OFF = 0.03
     unit='of all of them, the system\'s by default: "mm"',
 )
 def slide(table: Table, ready: ReadySystem) -> Preparation:
-    """A block on a plane that nothing drives any more: its way along a straight line.
+    """Take the way of a freely sliding block along a line.
 
     The line is the principal axis of all positions, in the direction in which the block moves. The run begins where it
     is fastest, as what pushed it lets go, and ends when it moves again after it came to rest, or with the recording.
@@ -59,7 +59,7 @@ def slide(table: Table, ready: ReadySystem) -> Preparation:
 
 
 def _slide(times: NDArray, points: NDArray) -> tuple[slice, NDArray, NDArray]:
-    """The rows of the slide and of the rest behind it, the way (n,), and the parabola from the first of these rows.
+    """Rows of the slide, way (n,), parabola at its beginning.
 
     Raises:
         ValueError: what moves otherwise, and how.

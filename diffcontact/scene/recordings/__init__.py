@@ -1,4 +1,4 @@
-"""What cameras, trackers and telephones write: a module for each writer, which recognises its files by their header.
+"""Recognise files of cameras, trackers and telephones by their headers.
 
 Each has `recognise(lines) -> Sheet | None`. A CSV with one header line is what none of them claims.
 """
@@ -14,7 +14,7 @@ __all__ = ["WRITERS", "Row", "Sheet", "recognised"]
 
 
 def recognised(lines: Sequence[str]) -> Sheet | None:
-    """The sheet of a recording whose writer is known by its header; None: a CSV, or nothing known.
+    """Open a recording of a known writer; None: nothing known.
 
     Example:
         >>> lines = ["scorer,net,net", "bodyparts,ball,ball", "coords,x,y", "0,12.5,20.0"]

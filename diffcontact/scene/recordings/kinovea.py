@@ -1,4 +1,4 @@
-"""Kinovea: trajectories as text, one section after the other, or as a CSV, side by side.
+"""Kinovea: trajectories as sections of text, or as CSV columns.
 
     #Kinovea Trajectory data export
     #T X Y
@@ -27,7 +27,7 @@ _CLOCK = re.compile(r"(\d+):(\d\d):(\d\d)[:.](\d\d)")
 
 
 def recognise(lines: Sequence[str]) -> Sheet | None:
-    """The sheet of a file that begins as above, one row for every time that a trajectory has, or None.
+    """Open trajectories with one row for every time, or None.
 
     Raises:
         ValueError: a row that is not a time and pairs of coordinates; two trajectories of one name; times that do not
@@ -79,7 +79,7 @@ def _are_points(columns: Sequence[Sequence[str]]) -> bool:
 
 
 def _sections(lines: Sequence[str]) -> dict[str, list[tuple[int, str, str, str]]]:
-    """Name -> (line, time, x, y) of each sample; a section without a name is counted."""
+    """Samples (line, time, x, y) by name; nameless sections are counted."""
     sections: dict[str, list[tuple[int, str, str, str]]] = {}
     name = ""
     for i, line in enumerate(lines[2:], 3):

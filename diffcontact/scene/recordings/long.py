@@ -1,4 +1,4 @@
-"""Trackers that write all points one below the other, such as trackpy: a row for each point and picture.
+"""Long tables, as of trackpy: a row for each point and picture.
 
 frame,particle,x,y
 0,0,12.5,20.0                         which picture, which point, and where it is
@@ -21,7 +21,7 @@ _MOST = 50
 
 
 def recognise(lines: Sequence[str]) -> Sheet | None:
-    """The sheet of a file with such columns in which one time stands for several points, or None.
+    """Open a file in which one time has several points, or None.
 
     Raises:
         ValueError: a point that is at two places at one time.

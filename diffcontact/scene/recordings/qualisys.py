@@ -70,7 +70,7 @@ def _is_header(line: str) -> bool:
 def _rows(
     lines: Sequence[str], skip: int, width: int, heading: Sequence[str], rate: float, decimal: str
 ) -> Iterator[Row]:
-    """Rows of a time and the positions; what may stand before them are a frame number and a time."""
+    """Rows of a time and positions; frame numbers may stand before."""
     before, count = _before(heading, width, skip) if heading else None, 0
     for first, last, fields in rows_of(lines, "\t", skip):
         empty = not any(map(str.strip, fields))
@@ -91,7 +91,7 @@ def _rows(
 
 
 def _before(fields: Sequence[str], width: int, row: int) -> int:
-    """How many fields of a row stand before the positions; behind these nothing does.
+    """Count the fields of a row before the positions.
 
     A lost marker may have three empty fields, and there may be an empty one at the end of the row.
     """

@@ -1,4 +1,4 @@
-"""A recording as its writer laid it out: named columns, rows of fields, and what the header says about them.
+"""A recording as its writer laid it out: names, rows, header.
 
 Tracks with times of their own become rows that they share (`joined`).
 """
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 
 class Row(NamedTuple):
-    """Fields of one row of a file; `first` and `last` are its lines, as an editor counts them."""
+    """Fields of one row; `first` and `last` are its lines, from 1."""
 
     first: int
     last: int
@@ -36,7 +36,7 @@ class Sheet:
 
 
 def rows_of(lines: Sequence[str], delimiter: str, skip: int = 0) -> Iterator[Row]:
-    """The rows behind the first `skip` lines; " " as delimiter is any run of blanks.
+    """Rows behind the first `skip` lines; " " divides at any blanks.
 
     Example:
         >>> [row.fields for row in rows_of(["a,b", '1,"2', '3"'], ",", 1)]
@@ -83,7 +83,7 @@ def decimal_of(fields: Iterable[str]) -> str:
 
 
 class Sample(NamedTuple):
-    """Where a track was at a time [s]: the line that says so, and its fields by the position of their column."""
+    """A track at a time [s]: line, and fields by column."""
 
     line: int
     time: float
@@ -91,7 +91,7 @@ class Sample(NamedTuple):
 
 
 def joined(tracks: Sequence[Sequence[Sample]], width: int, decimal: str) -> list[Row]:
-    """Rows of a time and `width` columns, those of all tracks; a track that has no such time has empty fields.
+    """Join tracks to rows of a time and `width` columns.
 
     Tracks with the same times share row for row, so that times that were rounded, and are there twice, stay two rows.
     Of other tracks a time tells which samples belong together.

@@ -1,4 +1,4 @@
-"""Tracker (physlets.org): data of the tracks as text between tabs, commas or semicolons.
+"""Tracker (physlets.org): tracks between tabs, commas or semicolons.
 
     <tab> mass A <tab><tab>                     one name per track, over its columns
     t <tab> x <tab> y <tab>
@@ -21,7 +21,7 @@ TIME = "time [s]"
 
 
 def recognise(lines: Sequence[str]) -> Sheet | None:
-    """The sheet of a file whose two first lines are those above, or None."""
+    """Open a file with these two first lines, or None."""
     if len(lines) < 3:
         return None
     delimiter = next((mark for mark in "\t;," if mark in lines[1]), "")
@@ -65,7 +65,7 @@ def recognise(lines: Sequence[str]) -> Sheet | None:
 def _rows(
     lines: Sequence[str], delimiter: str, columns: Mapping[int, Sequence[int]], width: int, decimal: str
 ) -> Iterator[Row]:
-    """Rows of a time and the fields of all tracks; `columns` has those that belong to each column of times."""
+    """Rows of a time and all tracks; `columns` by column of times."""
     if len(columns) == 1 or all(len(_times(row, columns)) <= 1 for row in _whole(lines, delimiter, columns, width)):
         for row in _whole(lines, delimiter, columns, width):
             time = next(iter(_times(row, columns)), "")
