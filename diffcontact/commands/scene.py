@@ -6,6 +6,7 @@ import argparse
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from textwrap import wrap
 from typing import Any
 
@@ -40,6 +41,12 @@ FULL: Mapping[str, Mapping[str, Any]] = {
     "balls": {"count": 2, "dimension": 2, "box": [0, 1], "planes": [[0, 1]], "fixed": 1, "spin": True, "air": True},
     "bodies": {"dimension": 2, "planes": [[0, 1]], "bodies": {"NAME": {"shape": "box", "sides": [0.1, 0.1]}}},
     "bouncing ball": {"bounces": 2},
+    "mechanism": {
+        "model": '<mujoco><worldbody><geom name="floor" type="plane" size="1 1 1"/>'
+        '<body name="thigh" pos="0 0 1"><joint name="hip" range="0 1" frictionloss="1"/><geom name="knee" size=".1"/>'
+        '<body name="shin"><joint name="shaft" type="slide"/><geom name="foot" size=".1"/></body></body></worldbody>'
+        '<actuator><motor joint="hip"/></actuator></mujoco>'
+    },
 }
 
 
@@ -58,7 +65,8 @@ def sections() -> tuple[Section, ...]:
     systems = []
     for kind, known in KINDS.items():
         example = Table({"kind": kind, **FULL.get(kind, {})}, "reference", ("system",))
-        systems.append(Section(("system",), known.keys, kind, known(example).quantities))
+        missing = kind == "mechanism" and find_spec("mujoco") is None
+        systems.append(Section(("system",), known.keys, kind, {} if missing else known(example).quantities))
     prepared = [Section(("preparation",), known.keys, kind) for kind, known in sorted(PREPARATIONS.items())]
     return (
         Section((), document.KEYS),
@@ -103,7 +111,8 @@ def _lines(section: Section) -> Iterator[str]:
     yield head + (f' with kind = "{section.kind}"' if section.kind else "")
     yield from _table(list(section.keys.items()), _INDENT)
     if section.quantities:
-        options = ", ".join(f"{key} = {json.dumps(value)}" for key, value in FULL.get(section.kind, {}).items())
+        full = {key: "..." if key == "model" else value for key, value in FULL.get(section.kind, {}).items()}
+        options = ", ".join(f"{key} = {json.dumps(value)}" for key, value in full.items())
         yield f"{'':{_INDENT}}[parameters]{f' with {options}' if options else ''}"
         yield from _table([(name, _told(quantity)) for name, quantity in section.quantities.items()], 2 * _INDENT)
 

@@ -32,6 +32,7 @@ from diffcontact.scene.keys import Table, gathered
 from diffcontact.scene.kinds import KINDS, Quantity, ReadySystem
 from diffcontact.scene.measurements import KEYS as READING_KEYS
 from diffcontact.scene.measurements import Measurements, Reading, rate_of, read_measurements
+from diffcontact.scene.mechanism import named  # noqa: F401, registers its kinds
 from diffcontact.scene.parameters import UNIT, Parameter, Scaled, counts_pixels, read_parameters, read_scale
 from diffcontact.scene.preparation import PREPARATIONS, Preparation, PreparedRun
 from diffcontact.scene.ties import Tie, read_ties, wholly_tied
@@ -195,7 +196,7 @@ def parse_scene(table: Table, folder: Path) -> Scene:
     ties, fit, output = (table.table(name, {}) for name in ("ties", "fit", "output"))
     kind = system.choice("kind", KINDS)
     ready = KINDS[kind](system)
-    read, options, substeps, selects, results, *_ = gathered(
+    (ready, *read), options, substeps, selects, results, *_ = gathered(
         lambda: _of_the_system(table, ready),
         lambda: _fit_options(fit),
         lambda: _substeps(fit),
@@ -205,7 +206,7 @@ def parse_scene(table: Table, folder: Path) -> Scene:
         lambda: output.expect(*OUTPUT_KEYS),
     )
     scale, data, prepare, reading, noise, parameters = read
-    if prepare.angles:
+    if prepare.angles and prepare.observe is None:
         if ready.turned is None or "angle0" not in parameters:
             raise table.table("parameters").fail("angle0", "missing, expected { value = 'from data' } with angles")
         # Without a sample where nothing was measured, as when a scene is played.
@@ -251,12 +252,14 @@ def _of_the_system(table: Table, ready: ReadySystem) -> tuple:
     table = Table(table.data, table.file, table.path, units)
     data, preparation, declared = (table.table(name) for name in ("data", "preparation", "parameters"))
     prepare, reading = gathered(lambda: _preparation(preparation, ready), lambda: Reading.from_table(data, ready.time))
+    if prepare.observe is not None:
+        ready = replace(ready, observe=prepare.observe, length=prepare.length)
     follow = wholly_tied(table.table("ties", {}), {name: one.shape for name, one in ready.quantities.items()})
     noise, parameters = gathered(
         lambda: data.quantity("noise", ready.time if prepare.hears else ready.length),
         lambda: read_parameters(declared, ready.quantities, _suggested(prepare, ready), follow),
     )
-    return scale, data, prepare, reading, noise, parameters
+    return ready, scale, data, prepare, reading, noise, parameters
 
 
 def _units(
@@ -282,7 +285,7 @@ def _preparation(table: Table, ready: ReadySystem) -> Preparation:
     prepare = PREPARATIONS[table.choice("kind", PREPARATIONS)](table, ready)
     d = ready.quantities["u0"].shape[0]
     lengths = len(prepare.channels) - prepare.angles
-    if lengths != d:
+    if lengths != d and prepare.observe is None:
         raise table.fail("kind", f"observes {lengths} coordinates, the system has {d}")
     driven = ("drive_times", "drive") if ready.drive else ()
     for name in ready.given:

@@ -74,14 +74,19 @@ class Mechanism(System):
     def names(self) -> dict[str, tuple[str, ...]]:
         """Parameter -> what its entries belong to: bodies, joints, pairs of geoms "floor/foot", actuators.
 
-        "contacts" are those of `gap`, in order, "independent" the joints of the entries of u, "site" those of
-        `site_poses`.
+        "contacts" are those of `gap`, in order, "independent" the joints of the entries of u; "joint" and "site"
+        all of these, the latter those of `site_poses`.
         """
         labels, limits = self.model.labels, self.model.limits
         stops = [f"{name} {side}" for name, ball in zip(limits.names, limits.ball, strict=True)
                  for side in (["end"] if ball else ["low", "high"])]  # fmt: skip
         touching = tuple(labels["pair"][pair] for pair in geoms.Touching.of(self.model.pairs).pair)
-        of_all = {"contacts": (*touching, *stops), "independent": labels["independent"], "site": labels["site"]}
+        of_all = {
+            "contacts": (*touching, *stops),
+            "independent": labels["independent"],
+            "joint": labels["joint"],
+            "site": labels["site"],
+        }
         return {name: labels[of] for name, of in _OF.items() if of is not None} | of_all
 
     def index(self, parameter: str, *names: str) -> int:
@@ -107,6 +112,12 @@ class Mechanism(System):
     def site_poses(self, q: Any) -> Array:
         """(..., k, 7) places and unit quaternions of all sites, in the order of `names["site"]`; q as `body_poses`."""
         return _poses(self.model.tree, self.model.sites, jnp.asarray(q))
+
+    @property
+    def observed(self) -> dict[str, int]:
+        """What `observe` takes: name of a hinge, slide, body or site -> its number of columns, 1 or 3."""
+        rows, points = Observed.known(self.model)
+        return dict.fromkeys(points, 3) | dict.fromkeys(rows, 1)
 
     def observe(self, *names: str) -> Observed:
         """Observe joints, bodies and sites: an `observe` for `identify.Observations`.
@@ -202,18 +213,24 @@ class Observed:
     local: np.ndarray
     order: np.ndarray
 
-    @classmethod
-    def of(cls, model: Model, names: Sequence[str]) -> Observed:
-        """Of joints, bodies and sites by these names."""
+    @staticmethod
+    def known(model: Model) -> tuple[dict[str, int], dict[str, tuple[int, np.ndarray]]]:
+        """Hinges and slides with their entries in q; bodies and sites with their frames and places therein."""
         labels, joints = model.labels, model.tree
         rows = {
-            joint: joints.position[number]
+            joint: int(joints.position[number])
             for number, joint in enumerate(labels["joint"], 1)
             if joints.kind[number] not in (tree.FREE, tree.BALL)
         }
-        points: dict[str, Any] = {}
+        points: dict[str, tuple[int, np.ndarray]] = {}
         for kind, at in (("site", model.sites), ("mass", model.bodies)):
             points |= dict(zip(labels[kind], zip(at.frame, at.place, strict=True), strict=True))
+        return rows, points
+
+    @classmethod
+    def of(cls, model: Model, names: Sequence[str]) -> Observed:
+        """Of joints, bodies and sites by these names."""
+        rows, points = cls.known(model)
         unknown = [name for name in names if name not in rows and name not in points]
         if unknown or not names:
             known = ", ".join(dict.fromkeys([*rows, *points]))
@@ -229,18 +246,18 @@ class Observed:
         frame = np.array([points[name][0] for name in placed], int)
         local = np.array([points[name][1] for name in placed], float).reshape(-1, 3)
         coordinate = np.array([rows[name] for name in straight], int)
-        return cls(joints, tuple(channels), coordinate, frame, local, np.array(order, int))
+        return cls(model.tree, tuple(channels), coordinate, frame, local, np.array(order, int))
 
     def __call__(self, trajectory: Any, params: Any) -> Array:
         del params
+        return jax.vmap(self.at)(jnp.asarray(trajectory.q))
 
-        def at(q):
-            parts = [q[self.coordinate]]
-            if self.frame.size:
-                parts.append(self.joints.frames(q).points(self.frame, self.local).ravel())
-            return jnp.concatenate(parts)[self.order]
-
-        return jax.vmap(at)(jnp.asarray(trajectory.q))
+    def at(self, q: Array) -> Array:
+        """(k,) the columns at one configuration (n,)."""
+        parts = [q[self.coordinate]]
+        if self.frame.size:
+            parts.append(self.joints.frames(q).points(self.frame, self.local).ravel())
+        return jnp.concatenate(parts)[self.order]
 
 
 def mechanism(

@@ -69,6 +69,15 @@ SCENES = {
             *("mass", "gravity", "plane_offset", "restitution", "friction", "q0", "u0", "angle0", "spin0"),
         ),
     },
+    "named": {
+        "system": {"kind": "mechanism", "each": ["friction"], **FULL["mechanism"]},
+        "data": {"noise": quantity("mm"), "time": "t"},
+        "preparation": {
+            "columns": {"hip": "a", "shin": ["x", "", "z"]},
+            "angle_noise": quantity("deg"),
+        },
+        "parameters": values("restitution", "damping", "mass", "q0", "u0"),
+    },
     "rebound": {
         "system": {"kind": "balls", "count": 1, "dimension": 2},
         "data": {"noise": quantity("mm"), "time": "t"},

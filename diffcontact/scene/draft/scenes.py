@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from diffcontact.host.messages import one_line, shown
 from diffcontact.identify.noise import roughness
 from diffcontact.scene.document import parse_scene
+from diffcontact.scene.draft.headings import FULL_TURN, core
 from diffcontact.scene.draft.motion import (
     SWING_LEFT,
     Strike,
@@ -43,6 +44,7 @@ from diffcontact.scene.keys import Table
 from diffcontact.scene.measurements import read_measurements
 from diffcontact.scene.preparation.common_line import knee, principal_axis
 from diffcontact.scene.units import factor
+from diffcontact.systems import mechanism
 
 # Drag of a ball in air [1/m]: rho C_d A / 2 m is 0.003 for steel, 0.02 for a tennis ball, 0.14 in table tennis.
 _DRAG, _DRAG_SIGMA = 0.03, 0.05
@@ -128,6 +130,57 @@ def draft(survey: Survey, folder: Path, name: str) -> tuple[str, str]:
     once = {what.partition(", ")[0]: reason for what, reason in tried.items()}
     why = "; ".join([*(f"{what}: {reason}" for what, reason in once.items()), *filter(None, [survey.thinned])])
     raise ValueError(f"{survey.path}: no scene fits {_furthest(survey)}. It is not {why}")
+
+
+def draft_of_model(model: Path, survey: Survey, folder: Path, name: str) -> tuple[str, str]:
+    """A scene of a mechanism to start from; arguments and errors as of `draft`.
+
+    Columns are those with the name of a hinge or slide of the model, or of a body or site and an axis: "elbow [deg]",
+    "tip x [mm]".
+
+    Args:
+        model: the file, MJCF or URDF.
+    """
+    try:
+        system = mechanism(model)
+    except ImportError as error:
+        raise ValueError(f"{model}: {error}") from None
+    markers = [column for marker in survey.markers for column in marker.axes.values()]
+    recorded = {core(column.name).lower(): column for column in (*markers, *survey.angles)}
+    found: dict[str, list[Column | None]] = {}
+    for thing, count in system.observed.items():
+        spelt = [(thing,)] if count == 1 else [[f"{thing}{between}{axis}" for between in " _.-"] for axis in "xyz"]
+        own = [next((recorded[key.lower()] for key in keys if key.lower() in recorded), None) for keys in spelt]
+        if any(own):
+            found[thing] = own
+    if not found:
+        known = ", ".join(key if count == 1 else f"{key} x" for key, count in system.observed.items())
+        raise ValueError(f"{survey.path}: no column has a name of {model.name}, expected some of {known}")
+    joints = system.model.tree
+    turning = {
+        name for name, at in zip(system.names["joint"], joints.velocity[1:], strict=True) if joints.dof_turns[at]
+    }
+    angles = [own[0] for thing, own in found.items() if thing in turning and len(own) == 1 and own[0] is not None]
+    lengths = [column for own in found.values() for column in own if column is not None and column not in angles]
+    angles = [column if column.unit in FULL_TURN else replace(column, unit="rad", guessed=True) for column in angles]
+    told = {
+        "model": relpath(model.parent.resolve() / model.name, folder.resolve()),
+        "found": found,
+        "angles": angles,
+        "lengths": lengths,
+        "finest": _FINEST,
+        "parameters": [key for key in ("damping", "frictionloss") if system.defaults[key].any()],
+        "restitutions": [key for key in ("restitution", "stop_restitution") if system.defaults[key].size],
+        "friction": bool(system.defaults["friction"].size),
+        "defaults": {key: value.tolist() for key, value in system.defaults.items()},
+    }
+    candidate = Draft(f"the mechanism {model.name}", "mechanism", lengths or angles, told)
+    text = _text(survey, candidate, folder)
+    scene = parse_scene(Table(tomllib.loads(text), name), folder)
+    rough = [
+        roughness(channel) for run in scene.read_runs(survey.path) for channel in run.values.T[: len(lengths) or None]
+    ]
+    return candidate.what, _text(survey, candidate, folder, rough=float(np.median(rough)) / scene.length_factor)
 
 
 def _furthest(survey: Survey) -> str:

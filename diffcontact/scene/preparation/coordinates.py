@@ -53,7 +53,7 @@ def coordinates(table: Table, ready: ReadySystem) -> Preparation:
     def runs(times: NDArray, columns: Mapping[str, NDArray]) -> Iterable[PreparedRun]:
         places = [scale * columns[name] for name in names]
         values = np.stack(places + [followed(angle_scale * columns[name]) for name in angles], axis=-1)
-        at, rate = _starts(times, values, names + angles, first, 1)
+        at, rate = starts(times, values, names + angles, first, 1)
         d = len(names)
         start = {"q0": at[:d], "u0": rate[:d]} | ({"angle0": at[d:], "spin0": rate[d:]} if angles else {})
         return [PreparedRun(times, values, start)]
@@ -110,7 +110,7 @@ def poses(table: Table, ready: ReadySystem) -> Preparation:
         places = np.stack([scale * columns[name] for name in names], axis=-1)
         turns = np.stack([columns[name] for name in quaternions], axis=-1).reshape(times.size, -1, 4)
         _require_unit_length(times, turns)
-        place, velocity = _starts(times, places, names, count, degree)
+        place, velocity = starts(times, places, names, count, degree)
         angles, spins = [], []
         for body, measured in enumerate(turns.swapaxes(0, 1)):
             first = _first(measured.sum(axis=1), quaternions[4 * body], count, 1)
@@ -140,7 +140,7 @@ def poses(table: Table, ready: ReadySystem) -> Preparation:
     )
 
 
-def _starts(times: NDArray, values: NDArray, names: Sequence[str], count: int, degree: int) -> tuple[NDArray, NDArray]:
+def starts(times: NDArray, values: NDArray, names: Sequence[str], count: int, degree: int) -> tuple[NDArray, NDArray]:
     """Values and slopes (k,) of the columns (n, k) at the start."""
     found = []
     for name, column in zip(names, values.T, strict=True):

@@ -59,6 +59,9 @@ class Preparation:
     down: bool = False  # whether the channels grow downwards, as the rows of a picture do
     # whether they grow the other way than the system's coordinates: heights, where these go down
     reversed: bool = False
+    # (trajectory, params) -> (n, k) the channels, or None where they are the system's own coordinates
+    observe: Callable[[Any, Any], Any] | None = None
+    length: str = "m"  # with `observe`, the unit of lengths, or of all where all are angles
 
     def __call__(self, times: NDArray, measurements: Measurements) -> tuple[PreparedRun, ...]:
         """Prepare one file, which may hold several runs.
