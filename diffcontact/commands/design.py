@@ -87,11 +87,7 @@ def _controls(texts: Sequence[str], scene: Scene) -> dict[str, Any]:
 
 
 def parse_control(text: str, scene: Scene) -> tuple[str, Any]:
-    """Read NAME=LOW:HIGH or NAME=VALUE,VALUE,... in the scene's units.
-
-    Raises:
-        ValueError: it is neither.
-    """
+    """Read NAME=LOW:HIGH or NAME=VALUE,VALUE,... in the scene's units."""
     at = f"--control {shown(text)}"
     name, equals, values = (part.strip() for part in text.partition("="))
     if not (name and equals and values):

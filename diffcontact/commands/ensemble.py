@@ -132,9 +132,6 @@ class Variation:
 def parse_variation(text: str) -> Variation:
     """Read NAME=LOW:HIGH:COUNT or NAME[ELEMENT]=LOW:HIGH:COUNT.
 
-    Raises:
-        ValueError: it is neither.
-
     Example:
         >>> variation = parse_variation("q0[1]=0.2:0.4:3")
         >>> variation.name, variation.element, variation.values.round(3).tolist()

@@ -29,9 +29,6 @@ _MOST_TIMES = 10**6
 def parse_times(text: str | None) -> NDArray | None:
     """Read LOW:HIGH:COUNT of --times in the scene's unit, or None.
 
-    Raises:
-        ValueError: it is something else, or does not increase.
-
     Example:
         >>> parse_times("0:1:3").tolist()
         [0.0, 0.5, 1.0]

@@ -56,9 +56,6 @@ def results_folder(out: Path | None, scene: Scene) -> Path:
     """The folder of results: of the command line, else the scene.
 
     A scene may be somebody else's, so its folder is used only within the current folder or that of the scene.
-
-    Raises:
-        ValueError: the scene's folder is elsewhere.
     """
     if out is not None:
         return out

@@ -1,4 +1,7 @@
-"""Read a TOML scene and CSV files: system, parameters, prepared runs."""
+"""Read a TOML scene and CSV files: system, parameters, prepared runs.
+
+Every reader here raises a ValueError of one line that names the file, and the key, or row and column.
+"""
 
 from diffcontact.scene.document import Scene, parse_scene, read_scene
 from diffcontact.scene.study import Study, read_study

@@ -79,9 +79,6 @@ class Reading:
         Args:
             data: the table.
             time: the system's unit of time.
-
-        Raises:
-            ValueError: one line that names the key.
         """
         column = data.text("time", "")
         if "time" in data and not column:

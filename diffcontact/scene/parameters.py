@@ -65,9 +65,6 @@ def read_parameters(
         quantities: of the system, by name.
         suggested: names of the parameters that may start `from data`.
         follow: names of those whose elements all follow from others, which need no value.
-
-    Raises:
-        ValueError: one line that names the key.
     """
     names = [name for name in table.data if name in quantities]
     # What is spelt otherwise is not missing as well.
@@ -221,11 +218,7 @@ def counts_pixels(tree: Any, key: str = "") -> bool:
 
 
 def read_scale(data: Table) -> tuple[float, Parameter | None] | None:
-    """Length of a pixel [m] and its parameter if uncertain, or None.
-
-    Raises:
-        ValueError: one line that names the key.
-    """
+    """Length of a pixel [m] and its parameter if uncertain, or None."""
     if SCALE not in data:
         return None
     table = data.table(SCALE)

@@ -44,9 +44,6 @@ def fit_each(study: Study) -> list[RunFit]:
     """Fit every run alone, or all that share a free parameter.
 
     A run that cannot be fitted, or whose fit does not converge, says so and holds up no other.
-
-    Raises:
-        ValueError: two runs that are one recording.
     """
     labels = short([run.label for run in study.runs])
     free = [parameter for parameter in study.scene.parameters.values() if parameter.domain is not None]
@@ -111,11 +108,7 @@ class Together(NamedTuple):
 
 
 def together(study: Study, fits: Sequence[RunFit], conditions: Mapping[str, NDArray]) -> list[Together]:
-    """Find mean and spread of every element that differs by chance.
-
-    Raises:
-        ValueError: too few runs.
-    """
+    """Find mean and spread of every element that differs by chance."""
     found = []
     for name in study.spread:
         parameter, shape = study.scene.parameters[name], study.start[name].shape[1:]

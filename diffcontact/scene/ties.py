@@ -72,9 +72,6 @@ def read_ties(
         table: what follows -> what it follows from.
         parameters: of the scene, by name.
         shapes: of their values.
-
-    Raises:
-        ValueError: one line that names the key.
     """
     ties: list[Tie] = []
     for key in table.data:

@@ -178,9 +178,6 @@ def number(text: str) -> float:
 def moment(text: str) -> float:
     """Seconds of a clock time, since midnight or, dated, since 1970.
 
-    Raises:
-        ValueError: it spells none.
-
     Example:
         >>> moment("00:01:02,5"), moment("1970-01-02T00:00:00.25Z")
         (62.5, 86400.25)
@@ -204,9 +201,6 @@ def is_number(text: str) -> bool:
 
 def whole(text: str) -> int:
     """The whole number that a text spells, of 18 digits at most.
-
-    Raises:
-        ValueError: as `number`.
 
     Example:
         >>> whole("250")

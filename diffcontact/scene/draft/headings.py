@@ -102,11 +102,7 @@ class Headings:
         return _stated(name)[0] or read_unit(self.units.get(name, ""))
 
     def require_known(self, name: str, what: str, among: tuple[str, ...]) -> None:
-        """Refuse a column with an unknown unit, or one of another quantity.
-
-        Raises:
-            ValueError: a guess would take it for another.
-        """
+        """Refuse a column with an unknown unit, or one of another quantity."""
         unit, unknown = self.unit(name), _stated(name)[1] or self.units.get(name, "")
         if unit in among or not (unit or unknown):
             return

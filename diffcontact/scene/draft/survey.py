@@ -246,11 +246,7 @@ def _layout_keys(layout: Layout) -> list[str]:
 
 
 def _time_column(columns: Mapping[str, NDArray], headings: Headings) -> str:
-    """Find the column of times, spacings, frames or rows; "" for none.
-
-    Raises:
-        ValueError: there is one of times, and it goes down steadily.
-    """
+    """Find the column of times, spacings, frames or rows; "" for none."""
     steady = {name: values for name, values in columns.items() if _steady(values)}
     found = [name for name in steady if TIME.fullmatch(name.strip())]
     found += [name for name, values in columns.items() if is_spacing(name) and not np.any(values < 0)]

@@ -59,11 +59,7 @@ def slide(table: Table, ready: ReadySystem) -> Preparation:
 
 
 def _slide(times: NDArray, points: NDArray) -> tuple[slice, NDArray, NDArray]:
-    """Rows of the slide, way (n,), parabola at its beginning.
-
-    Raises:
-        ValueError: what moves otherwise, and how.
-    """
+    """Rows of the slide, way (n,), parabola at its beginning."""
     seen = np.flatnonzero(np.all(np.isfinite(points), axis=1))
     if seen.size < _FEWEST:
         raise ValueError(f"{seen.size} positions, expected at least {_FEWEST}")

@@ -17,11 +17,7 @@ FRAME = "frame"
 
 
 def recognise(lines: Sequence[str]) -> Sheet | None:
-    """The sheet of a file that begins with these rows, or None.
-
-    Raises:
-        ValueError: header rows of different lengths.
-    """
+    """The sheet of a file that begins with these rows, or None."""
     if not lines or lines[0].split(",")[0].strip('" ') != "scorer":
         return None
     header = [row.fields for row in rows_of(lines[:4], ",")]

@@ -21,11 +21,7 @@ _MOST = 50
 
 
 def recognise(lines: Sequence[str]) -> Sheet | None:
-    """Open a file in which one time has several points, or None.
-
-    Raises:
-        ValueError: a point that is at two places at one time.
-    """
+    """Open a file in which one time has several points, or None."""
     delimiter = next((mark for mark in "\t;," if lines and mark in lines[0]), "")
     if not delimiter:
         return None

@@ -19,11 +19,7 @@ _EVENT = re.compile(r"(Bounce|Start|Stop)( \d+)? \(s\)")
 
 
 def recognise(lines: Sequence[str]) -> Sheet | None:
-    """The sheet of a file whose header has such columns, or None.
-
-    Raises:
-        ValueError: fewer than three impacts, whose times say nothing.
-    """
+    """The sheet of a file whose header has such columns, or None."""
     if not lines:
         return None
     delimiter = next((mark for mark in "\t;," if mark in lines[0]), "")

@@ -96,9 +96,6 @@ def joined(tracks: Sequence[Sequence[Sample]], width: int, decimal: str) -> list
     Tracks with the same times share row for row, so that times that were rounded, and are there twice, stay two rows.
     Of other tracks a time tells which samples belong together.
 
-    Raises:
-        ValueError: a time that is there twice in such a track.
-
     Example:
         >>> first = [Sample(3, 0.0, {1: "5"}), Sample(4, 0.5, {1: "6"})]
         >>> [row.fields for row in joined([first, [Sample(7, 0.5, {2: "8"})]], 2, ",")]

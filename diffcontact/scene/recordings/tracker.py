@@ -84,11 +84,7 @@ def _rows(
 
 
 def _whole(lines: Sequence[str], delimiter: str, columns: Mapping[int, Sequence[int]], width: int) -> Iterator[Row]:
-    """The rows that are not empty.
-
-    Raises:
-        ValueError: a row that lacks a column, or has more than the header.
-    """
+    """The rows that are not empty."""
     last = max(i for clock, group in columns.items() for i in (clock, *group))
     for row in rows_of(lines, delimiter, 2):
         if not any(map(str.strip, row.fields)):
