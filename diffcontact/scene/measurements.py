@@ -342,7 +342,9 @@ def _rows(
     sheet: Sheet, found: Mapping[str, int], beside: Sequence[int], reading: Reading
 ) -> tuple[list[int], dict[int, NDArray]]:
     """Read all rows: line numbers, and numbers by position."""
-    rows, texts, positions, width = [], [], (*found.values(), *beside), len(sheet.names)
+    rows, width = [], len(sheet.names)
+    columns: dict[int, list[str]] = {position: [] for position in (*found.values(), *beside)}
+    appends = [(position, column.append) for position, column in columns.items()]
     for first, last, fields in sheet.rows:
         if not any(map(str.strip, fields)):
             continue
@@ -350,10 +352,10 @@ def _rows(
             quoted = f", as a quote holds it together with all up to row {last}" if first < last else ""
             raise ValueError(f"row {first} has {len(fields)} fields{quoted}, expected {width} as the header has")
         rows.append(last)
-        texts.append([fields[position] for position in positions])
+        for position, append in appends:
+            append(fields[position])
     decimal, words = reading.decimal or sheet.decimal, {group[0] for group in reading.missing if len(group) == 1}
     numbers = [number(word) for word in words if is_number(word)]
-    columns = dict(zip(positions, zip(*texts, strict=True) if texts else [()] * len(positions), strict=True))
     values = {position: _at_once(column, decimal, numbers) for position, column in columns.items()}
     slow = [position for position, column in values.items() if column is None]
     names = {position: name for name, position in found.items()}

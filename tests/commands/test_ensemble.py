@@ -49,18 +49,9 @@ def test_an_ensemble_is_the_scene_at_every_point_of_the_grid(tmp_path, capsys):
 
 
 FLIGHT = """
-[system]
-kind = "balls"
-count = 1
-dimension = 2
-planes = [[0, 1]]
-air = true
-[data]
-time = "t"
-noise = { value = 1, unit = "mm" }
-[preparation]
-kind = "coordinates"
-columns = ["x", "y"]
+system = { kind = "balls", count = 1, dimension = 2, planes = [[0, 1]], air = true }
+data = { time = "t", noise = { value = 1, unit = "mm" } }
+preparation = { kind = "coordinates", columns = ["x", "y"] }
 [parameters]
 mass = { value = 1 }
 radius = { value = 0 }
@@ -104,17 +95,9 @@ def test_lanes_that_may_be_wrong_end_with_the_code_for_it(tmp_path, capsys):
 
 
 TIED = """
-[system]
-kind = "balls"
-count = 2
-dimension = 1
-[data]
-time = "t"
-time_unit = "s"
-noise = { value = 1, unit = "mm" }
-[preparation]
-kind = "coordinates"
-columns = ["a", "b"]
+system = { kind = "balls", count = 2, dimension = 1 }
+data = { time = "t", noise = { value = 1, unit = "mm" } }
+preparation = { kind = "coordinates", columns = ["a", "b"] }
 [parameters]
 mass = { value = [1, 1] }
 radius = { free = false }

@@ -92,6 +92,9 @@ def test_a_force_is_not_thinned_with_the_rows(tmp_path):
 
 
 SURROUNDED = """\
+data = { time = "t", noise = { value = 1, unit = "mm" } }
+preparation = { kind = "coordinates", columns = ["x", "y"] }
+
 [system]
 kind = "balls"
 count = 1
@@ -99,14 +102,6 @@ dimension = 2
 planes = [[3, 4], [0, -2]]
 fixed = 2
 materials = [0, 1, 1, 0, 2]
-
-[data]
-time = "t"
-noise = { value = 1, unit = "mm" }
-
-[preparation]
-kind = "coordinates"
-columns = ["x", "y"]
 
 [parameters]
 mass = { value = 1 }
@@ -123,9 +118,8 @@ u0 = { value = [1, 0] }
 """
 
 
-def surrounded(folder, *change):
-    old, new = change or ("", "")
-    (folder / "balls.toml").write_text(SURROUNDED.replace(old, new, 1))
+def surrounded(folder, old="", new="", scene=SURROUNDED):
+    (folder / "balls.toml").write_text(scene.replace(old, new, 1))
     (folder / "run.csv").write_text("t,x,y\n" + "".join(f"{i},2,3\n" for i in range(5)))
     return read_study(folder / "balls.toml", [folder / "run.csv"])
 
@@ -205,9 +199,7 @@ def test_discs_that_spin_have_friction_and_an_angular_velocity(tmp_path):
         "friction_0_0 = { value = 0.4 }\nfriction_0_1 = { value = 0.3 }\nfriction_0_2 = { value = 0.2 }\n"
         'tangential_restitution_0_1 = { value = 0.6 }\nspin0 = { value = 90, unit = "deg/s" }\nq0 =',
     )
-    (tmp_path / "discs.toml").write_text(spinning)
-    (tmp_path / "run.csv").write_text("t,x,y\n" + "".join(f"{i},2,3\n" for i in range(5)))
-    found = read_study(tmp_path / "discs.toml", [tmp_path / "run.csv"])
+    found = surrounded(tmp_path, scene=spinning)
     system, ready, params = found.scene.ready.system, found.scene.ready, found.params(0)
     moved = np.array([[2.0, 3.0, 0.0], [3.0, 3.0, 1.5]])
 
@@ -225,9 +217,8 @@ def test_discs_that_spin_have_friction_and_an_angular_velocity(tmp_path):
     # Parameters that the scene leaves out are zero, and a disc is homogeneous.
     np.testing.assert_allclose(tangential, [0.0, 0.0, 0.6, 0.6], rtol=1e-15)
     np.testing.assert_allclose(mass, [1.0, 1.0, 0.005], rtol=1e-15)
-    (tmp_path / "discs.toml").write_text(spinning.replace("friction_0_2 = { value = 0.2 }", ""))
     with pytest.raises(ValueError, match=r"parameters\.friction_0_2: missing"):
-        read_study(tmp_path / "discs.toml", [tmp_path / "run.csv"])
+        surrounded(tmp_path, "friction_0_2 = { value = 0.2 }", "", spinning)
 
 
 def _ready(**options):
