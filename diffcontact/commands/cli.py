@@ -91,8 +91,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _multiply_by_one_thread() -> None:
-    """Other threads of OpenBLAS wait for the next product by counting: a fit of two carts takes 7.0 s of processor time
-    with two threads and 5.7 s with one, and ends sooner."""
+    """Multiply by one thread: others of OpenBLAS wait busily. A fit of two carts takes 5.7 s of processor time, 7.0 s
+    with two threads."""
     if not any(variable in os.environ for variable in THREADS):
         threadpool_limits(1, "blas")
 

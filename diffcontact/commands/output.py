@@ -1,7 +1,7 @@
 """Write results to their folder, over own files only, whatever happens.
 
-A command writes over what it wrote itself: a recording, a scene and the files of others stay, and each is looked at
-before anything is simulated. Results are written also where nobody reads what is printed, and elsewhere on a full disk.
+A command writes over its own files only. Each file is looked at before anything is simulated. Results are written also
+where nobody reads what is printed, and elsewhere on a full disk.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ Between two nodes, grid times or percussions, the course is the cubic with the p
 
     q(s) = (1 + 2s)(1-s)^2 q_0 + s^2 (3 - 2s) q_1 + h s (1-s)^2 v_0 - h s^2 (1-s) v_1,      s = (t - t_0) / h
 
-v_0 is the velocity behind the first node, v_1 the one before the second: at a percussion they differ, and the course
-has its kink there and not at the next sample.
+v_0 is the velocity behind the first node, v_1 the one before the second. At a percussion they differ: there the course
+has its kink.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Shapes along a course, as tracks of numbers for the page.
 
-A field of a shape that never changes is one list of numbers; one that moves is a track, its numbers row by row at the
-times of the course. The measured motion has no shapes of its own: at each sample it is the fitted one, displaced by
-what was measured. So it can be drawn as far away as one likes to see it.
+A constant field of a shape is one list of numbers. A moving one is a track: numbers row by row at the times of the
+course. The measured motion has no shapes of its own: at each sample it is the fitted one, displaced by what was
+measured. So it can be drawn as far away as one likes to see it.
 """
 
 from __future__ import annotations

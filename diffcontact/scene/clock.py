@@ -45,8 +45,8 @@ def straight_clock(times: NDArray) -> NDArray:
 def frame_clock(times: NDArray, spacing: float | None = None) -> NDArray:
     """Put times (n,) on a line over the frames, some without row.
 
-    Which frame a row is of follows from its time: numbers that increase, as near to the times as they can be (the sum
-    of the distances is smallest), so that a time that was written late moves no row.
+    The times give the frame of each row: increasing numbers with the smallest sum of distances. So a late time moves no
+    row.
 
     Args:
         times: (n,) as they were written, not decreasing.

@@ -436,8 +436,8 @@ _SHAPES: Mapping[str, tuple[Callable[[Any], Shape], str]] = {
 def _rigid_bodies(options: Table) -> ReadySystem:
     """Rigid bodies that fall, tumble and slide on planes; see `systems.bodies`.
 
-    `inertia` is (count,) in a plane, and in space of bodies that are alike about all axes (cubes, balls); (count, 3),
-    about the axes of each body, of others; without it they are homogeneous.
+    `inertia` is (count,) in a plane, and of cubes and balls in space. Of other bodies in space it is (count, 3), about
+    their axes. Without it bodies are homogeneous.
     """
     dimension = options.integer("dimension", least=2, most=3)
     tables = options.table("bodies")

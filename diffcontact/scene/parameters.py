@@ -1,8 +1,8 @@
 """Declared parameters: value, unit, bounds, free, per run, prior, by element.
 
-The scale of a film may be one more: `scale = { value = 0.52, sigma = 0.01, unit = "mm/px" }` in [data] says how long a
-pixel is. With `sigma` it is fitted, with a normal prior, and shared by all runs: the fit compares positions over the
-scale with what was measured. Its uncertainty is then in every error bar, and a known gravity may correct it.
+The scale of a film may be one more: in [data] `scale = { value = 0.52, sigma = 0.01, unit = "mm/px" }`, the length of a
+pixel. With `sigma` it is fitted, with a normal prior, and shared by all runs: the fit compares positions over the scale
+with what was measured. Its uncertainty is then in every error bar, and a known gravity may correct it.
 """
 
 from __future__ import annotations

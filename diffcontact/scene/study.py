@@ -127,10 +127,10 @@ class Study:
     def selected(self, progress: Progress | None = None) -> tuple[Study, FitResult]:
         """Fit the model that the residuals ask for; return study and fit.
 
-        While a term of the model is held fixed that the residuals certainly ask for (Rao's score test, one false alarm
-        in a thousand fits; `verdict.explanations`), it is set free with a prior, and the fit goes on from where it was.
-        A term whose fit does not lower Schwarz's criterion stays as it was. `[fit] terms = "as written"` sets none
-        free. `FitResult.freed` and the verdict name those that are.
+        A held term that the residuals certainly ask for is set free with a prior, and the fit goes on. Rao's score test
+        decides, with one false alarm in a thousand fits (`verdict.explanations`). A term whose fit does not lower
+        Schwarz's criterion stays as it was. `[fit] terms = "as written"` sets none free. `FitResult.freed` and the
+        verdict name those that are.
         """
         study, freed = self, ()
         result = study._as_written(progress)

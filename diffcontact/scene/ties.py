@@ -5,8 +5,7 @@
     "mass[1]" = "1.06 * mass[0]"
     later_restitution = "restitution"          every element follows the one number
 
-The fit knows a free element as a parameter of its own, "mass[0]", or "u0[:,1]" where every run has one, and puts the
-array together from them.
+The fit knows a free element as a parameter of its own, "mass[0]", or "u0[:,1]" where every run has one.
 """
 
 from __future__ import annotations

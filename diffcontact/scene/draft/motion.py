@@ -198,9 +198,9 @@ def kinks(times: NDArray, values: NDArray, sigma: NDArray) -> tuple[NDArray, NDA
 
         y(t) = a + b s + c s^2 + delta_u max(s, 0) + noise
 
-    A kink is seen where some samples to either side are far better explained with delta_u than without (and with a
-    step, since T lies somewhere between two samples). Impacts are to be short against the spacing of the samples, and
-    the noise known. `preparation.common_line` finds a soft collision that many samples smear out.
+    A kink is seen where delta_u explains some samples to either side far better. A step is allowed, since T lies
+    between two samples. Impacts are to be short against the spacing of the samples, and the noise known.
+    `preparation.common_line` finds a soft collision that many samples smear out.
 
     Example:
         >>> times = np.linspace(0.0, 1.0, 41)

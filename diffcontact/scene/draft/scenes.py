@@ -461,7 +461,7 @@ def _one_body(survey: Survey, marker: Marker) -> Draft | _NotSeen:
 def _gravity(survey: Survey, columns: Sequence[Column]) -> list[float]:
     """Free fall along one axis, or none, by the first flight.
 
-    Air slows a fast ball by as much: of several axes it is the last, z in space and y in a plane, that is upright.
+    Air slows a fast ball by as much. Of several axes the last one, z in space and y in a plane, is upright.
     """
     times, bends, flies = _seconds(survey), np.zeros(len(columns)), np.zeros(len(columns), bool)
     for i, column in enumerate(columns):
@@ -506,8 +506,8 @@ def _carts(survey: Survey, first: Marker, second: Marker) -> Draft:
 def _reach(times: NDArray, first: Sequence[Column], second: Sequence[Column]) -> float | None:
     """Longest time [s] from the impact that parabolas explain; None: all.
 
-    A rail is never quite straight, nor is a bumper gone after its push: over a long record the residuals show these,
-    and the velocities at the impact, which tell e and the ratio of the masses, pay for it.
+    No rail is quite straight, and bumpers go on pushing. Over a long record these distort the velocities at the impact,
+    and with them e and the ratio of the masses.
     """
     points = np.stack([np.stack([column.values for column in marker], axis=-1) for marker in (first, second)])
     seen = np.all(np.isfinite(points), axis=2)

@@ -1,10 +1,10 @@
 """A falling ball, filmed or heard: its flights and bounces.
 
-A film of 24 pictures a second in a file of 30 repeats one picture in five, so that the rows are no clock: a body does
-not move for one row and then moves again by as much as before. The pictures that differ are a clock.
+A film of 24 pictures a second in a file of 30 repeats one picture in five: for one row the body stops. So the rows are
+no clock. The pictures that differ are a clock.
 
 A false detection is told from the ball by what the ball must do. Between impacts it is on a parabola y = a + b t + g/2
-t^2 with one g; a hand, a shadow or another ball, tracked for some pictures instead, is not, however smoothly it moves.
+t^2 with one g. A hand, a shadow or another ball is not, however smoothly it moves.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ _OUT_OF_STEP, _TRIED, _LONGEST = 0.75, 12, 30.0
 def followed(t: NDArray, y: NDArray) -> NDArray:
     """Mark (n,) the best chain of samples that a body can follow.
 
-    The chain has the largest sum of 1 - v / v_max over its links, with the speed v of each and v_max six times the
-    median speed of all motion: many samples and no jumps. A false detection away from the body is reached by no speed
-    that is possible. A group of them, near each other, would cost more of the samples before and after than it has.
+    The chain has the largest sum of 1 - v / v_max over its links of speed v: many samples and no jumps. v_max is six
+    times the median speed. A false detection away from the body is reached by no speed that is possible. A group of
+    them, near each other, would cost more of the samples before and after than it has.
 
     Args:
         t: (n,) increasing times.
@@ -212,9 +212,9 @@ class Flight(NamedTuple):
 def flights(t: NDArray, y: NDArray) -> list[Flight]:
     """Find the flights of a ball at positions y (n,) downwards.
 
-    Of parabolas through three samples, drawn at random, the one is a flight that has the greatest consensus: the sum
-    over its best stretch of samples of +1 on it and -1/2 off it. The next is found among the other samples, with nearly
-    the same curvature, until there is none.
+    Parabolas through three samples are drawn at random. A flight is the one of greatest consensus: over its best
+    stretch a sample on it counts +1, one off it -1/2. The next is found among the other samples, with nearly the same
+    curvature, until there is none.
 
     Source: M. A. Fischler, R. C. Bolles, Communications of the ACM 24 (1981) 381, for consensus instead of averages.
 
@@ -282,8 +282,8 @@ def _best_stretch(worth: NDArray) -> tuple[NDArray, NDArray, NDArray]:
 def _off_flights(t: NDArray, y: NDArray, found: list[Flight]) -> NDArray:
     """Mark false detections (n,): samples off the flight around them.
 
-    Samples between two flights that meet there are on one of them, those of the first fall on it since it began;
-    samples in no flight's course are not judged.
+    Samples between two flights that meet are on one of them. The first fall counts from its beginning. Samples in no
+    flight's course are not judged.
     """
     if not found:
         return np.zeros(y.size, bool)
@@ -326,10 +326,10 @@ _FLAGS = "false detections can be flagged in a column that [preparation] names a
 def bounces(table: Table, ready: ReadySystem) -> Preparation:
     """Prepare the vertical track of a ball from its release on.
 
-    Rows that repeat a picture are left out and the others counted: times are then pictures times the spacing of the
-    rows, else those of the rows. False detections are left out, and so are pictures next to a bounce, in which the
-    ball is blurred or flattened. Bounces are where the velocity jumps from downwards to upwards; parabolas through the
-    flights between them give the starting values.
+    Rows that repeat a picture are left out. Where there are any, times are counts of the other pictures times the
+    spacing of the rows. False detections are left out, and so are pictures next to a bounce, in which the ball is
+    blurred or flattened. Bounces are where the velocity jumps from downwards to upwards; parabolas through the flights
+    between them give the starting values.
     """
     if "apexes" not in ready.given:
         raise table.fail("kind", "'bounces' goes with the system 'bouncing ball'")
@@ -363,9 +363,9 @@ def bounces(table: Table, ready: ReadySystem) -> Preparation:
 def sound(table: Table, ready: ReadySystem) -> Preparation:
     """The times of a ball's impacts, as a microphone heard them.
 
-    The motion begins with the first impact that was heard, upwards from the floor; the time of the second one says how
-    fast the ball left. The time of each later impact is compared with the simulated one; no height is measured, so that
-    gravity has to be known.
+    The motion begins with the first impact that was heard, upwards from the floor. The time of the second one gives its
+    speed. The time of each later impact is compared with the simulated one; no height is measured, so that gravity has
+    to be known.
     """
     if "apexes" not in ready.given or ready.length == "px":
         raise table.fail("kind", "'sound' goes with the system 'bouncing ball' with length = 'm' and time = 's'")

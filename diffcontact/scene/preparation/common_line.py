@@ -95,8 +95,8 @@ def common_line(table: Table, ready: ReadySystem) -> Preparation:
 
     The line is the principal axis of all marker positions; s = d . p [m], with the unit vector d pointing from the
     first marker to the second and s = 0 nearest to the origin of the measurement, so that runs on one track share
-    their coordinate. The impact is where two straight lines fit the distance s_2 - s_1 best (`knee`), which finds it
-    whether the markers part again or stay together.
+    their coordinate. The impact is where two straight lines fit the distance s_2 - s_1 best (`knee`), whether the
+    markers part or stay together.
     """
     first, second = table.names("first"), table.names("second")
     if len(first) != len(second) or not 1 <= len(first) <= 3:

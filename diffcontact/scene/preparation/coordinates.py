@@ -31,8 +31,8 @@ def coordinates(table: Table, ready: ReadySystem) -> Preparation:
     """Take one column per coordinate and one per angle of discs.
 
     Starting positions and velocities come from straight lines through the first samples. An angle counts from the x
-    axis towards the y axis; one that is written modulo a turn is followed beyond it, as long as a disc turns by less
-    than half a turn from one sample to the next.
+    axis towards the y axis. Angles modulo a turn are unwrapped, if a disc turns by less than half a turn between
+    samples.
     """
     first = table.integer("first_samples", default=10, least=2)
     names, scale = table.names("columns"), table.factor("unit", ready.length)

@@ -66,8 +66,8 @@ def angular_frequency(t: NDArray, y: NDArray) -> float:
 def harmonic(t: NDArray, y: NDArray, omega: float) -> Harmonic:
     """Fit an oscillation of known frequency and linear amplitude to y(t).
 
-    Times t (n,) increase with any spacing, y (n,) is finite; omega is that of `angular_frequency`: with an amplitude
-    that may change in both phases it could not be found.
+    Times t (n,) increase with any spacing, y (n,) is finite. omega comes from `angular_frequency`, since a changing
+    amplitude would hide it.
 
     Example:
         >>> t = np.linspace(0.0, 9.0, 200)
@@ -154,9 +154,8 @@ def track(table: Table, ready: ReadySystem) -> Preparation:
 def oscillation(table: Table, ready: ReadySystem) -> Preparation:
     """Cut one oscillating column into stretches that are runs.
 
-    An oscillator that is not quite linear changes its frequency as it dies away, and no linear one stays in step with
-    it over a hundred periods. Over ten it does; what differs between the stretches then shows in the error bars, which
-    compare runs, rather than in residuals that no noise explains.
+    A nearly linear oscillator changes its frequency as it dies away. A linear one stays in step over ten periods, not
+    over a hundred. Differences between stretches then show in the error bars, not in the residuals.
     """
     periods = table.number("periods", 10.0)
     if periods < _FEWEST_SWINGS / 2:

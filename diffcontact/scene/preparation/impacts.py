@@ -31,10 +31,9 @@ _TIMES = np.array([0.0, 2.0])
 def impacts(table: Table, ready: ReadySystem) -> Preparation:
     """Take each row as a run: velocities before and after.
 
-    Directions are those of the system: a ball comes from above, the first cart comes from behind, a body strikes a
-    floor with its second velocity. Which way its spins and levers count the data tell: the change of spin is the moment
-    of the change of velocity, rho^2 dw = l_n dv_n + l_t dv_t. Rows in which nothing approaches are left out. A spin is
-    the last velocity of a body, times rho; levers are in units of rho.
+    Directions are those of the system: a ball comes from above, the first cart from behind, a body strikes a floor with
+    its second velocity. The data give the signs of its levers: rho^2 dw = l_n dv_n + l_t dv_t. Rows in which nothing
+    approaches are left out. A spin is the last velocity of a body, times rho; levers are in units of rho.
     """
     if ready.length != "m/s":
         raise table.fail("kind", "'impacts' goes with the system 'impact'")

@@ -30,9 +30,9 @@ _SIDE = 4
 def rebound(table: Table, ready: ReadySystem) -> Preparation:
     """Take one bounce, or each, with the flights around it.
 
-    A ball in flight has a highest point and no lowest one, so that the first lowest sample is a bounce, if samples are
-    below four on either side. A run ends before the next one, and begins behind the one before. Parabolas through the
-    flight before the bounce give position and velocity at the beginning, and by how much it curves.
+    A ball in flight has no lowest point. So a sample below four others on either side is a bounce. A run ends before
+    the next one, and begins behind the one before. Parabolas through the flight before the bounce give position and
+    velocity at the beginning, and by how much it curves.
 
     Of a puck that is struck by hand as well, bounces are those near the cushion, between flights that are straight.
     """

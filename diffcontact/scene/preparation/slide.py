@@ -30,9 +30,9 @@ _OFF = 0.03
 def slide(table: Table, ready: ReadySystem) -> Preparation:
     """Take the way of a freely sliding block along a line.
 
-    The line is the principal axis of all positions, in the direction in which the block moves. The run begins where it
-    is fastest, as what pushed it lets go, and ends when it moves again after it came to rest, or with the recording.
-    The parabola through its way gives position, velocity and deceleration at the beginning.
+    The line is the principal axis of all positions, in the direction in which the block moves. The run begins where the
+    block is fastest, as the push ends. It ends when the block moves again after its rest, or with the recording. The
+    parabola through its way gives position, velocity and deceleration at the beginning.
     """
     names, scale = table.names("columns"), table.factor("unit", ready.length)
     if len(names) > 3:

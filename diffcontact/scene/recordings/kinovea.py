@@ -9,8 +9,8 @@
     "Time","Trajectory 1/0/X","Trajectory 1/0/Y"         the object, its point and the axis
     "0.033","866.0","320.0"                              or "0,033";"866,0";"320,0" with decimal commas
 
-Lengths are in the unit of the calibration, times of a CSV in that of the time code, neither of which the file states;
-y is upwards.
+Lengths are in the unit of the calibration, times of a CSV in that of the time code. The file states neither; y is
+upwards.
 """
 
 from __future__ import annotations

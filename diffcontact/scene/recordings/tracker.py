@@ -4,9 +4,9 @@
     t <tab> x <tab> y <tab>
     0,000 <tab> -4,796 <tab> 13,51 <tab>        with the decimal mark of the country
 
-Where several tracks stand side by side each has its columns, the time perhaps among them: a track that was marked in
-other frames has other times in a row. A time is in seconds, a length in the unit of the calibration, which the file
-does not state. A row in which a track was not marked has empty fields.
+Several tracks stand side by side, each with its columns. A track that was marked in other frames has a column of times.
+A time is in seconds, a length in the unit of the calibration, which the file does not state. A row in which a track was
+not marked has empty fields.
 """
 
 from __future__ import annotations
