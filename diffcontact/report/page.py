@@ -79,10 +79,10 @@ def is_page(content: bytes) -> bool:
     return content.startswith(_DOCTYPE.encode()) and _HEAD.encode() in content
 
 
-def framed(document: str, height: int = 720) -> str:
+def framed(document: str) -> str:
     """Embed a page as an element of another, such as a notebook."""
     return (
-        f'<iframe srcdoc="{escape(document)}" style="width:100%;height:{height}px;border:0" '
+        f'<iframe srcdoc="{escape(document)}" style="width:100%;height:720px;border:0" '
         'title="report" loading="lazy"></iframe>'
     )
 
