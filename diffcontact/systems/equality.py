@@ -1,4 +1,4 @@
-"""The equality constraints of a model file: points that stay together, bodies that are welded, coupled joints."""
+"""The equality constraints of a model file: points that stay together, welded bodies, coupled joints and tendons."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Equalities:
         frames: (k, 2) frames whose points `local` (k, 2, 3) stay together.
         welded: (w, 2) frames that keep their orientations, those of their bodies `own` (w, 2, 4): the first one's times
             `turned` (w, 4) is the second one's.
-        joints: (p, 2) coordinates of which the first is a polynomial `terms` (p, 5) of the second, which may be -1 for
-            none, both counted from `rest` (p, 2).
+        weights: (p, 2, n) of coordinates, counted from `rest` (n,), in two sums, of which the first is a polynomial
+            `terms` (p, 5) of the second.
         rows: (m,) those rows of phi that do not follow from the others.
     """
 
@@ -30,7 +30,7 @@ class Equalities:
     welded: np.ndarray
     own: np.ndarray
     turned: np.ndarray
-    joints: np.ndarray
+    weights: np.ndarray
     rest: np.ndarray
     terms: np.ndarray
     rows: np.ndarray
@@ -47,10 +47,9 @@ class Equalities:
             one, other = (product(of[self.welded[:, i]], jnp.asarray(self.own[:, i], q.dtype)) for i in range(2))
             back = other * jnp.array([[1.0, -1.0, -1.0, -1.0]], q.dtype)
             parts.append(product(back, product(one, jnp.asarray(self.turned, q.dtype)))[:, 1:].ravel())
-        if len(self.joints):
-            moved = q[self.joints] - jnp.asarray(self.rest, q.dtype)
-            other = jnp.where(self.joints[:, 1] < 0, 0.0, moved[:, 1])
-            powers = jnp.stack([other**n for n in range(self.terms.shape[1])], axis=1)
+        if len(self.weights):
+            moved = dot("pin,n->pi", self.weights, q - jnp.asarray(self.rest, q.dtype))
+            powers = jnp.stack([moved[:, 1] ** n for n in range(self.terms.shape[1])], axis=1)
             parts.append(moved[:, 0] - dot("pn,pn->p", powers, self.terms))
         return jnp.concatenate(parts)[self.rows]
 

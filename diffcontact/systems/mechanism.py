@@ -16,7 +16,7 @@ from diffcontact.drawing import Coordinate, Drawing
 from diffcontact.system import System
 from diffcontact.systems import geoms, model_file, model_writer, poses, tree
 from diffcontact.systems.constrained import constrained
-from diffcontact.systems.model_file import Model
+from diffcontact.systems.model_file import Model, Tendons
 from diffcontact.systems.surfaces import length
 from diffcontact.systems.tree import HINGE
 
@@ -304,16 +304,17 @@ def mechanism(
 
     for b bodies that move, j joints, p pairs of geoms, s joints with a range and f velocities of joints with dry
     friction; `centre` and `inertia` are in the body's frame and along the file's principal axes. Actuators are motors
-    and servos of one hinge or slide each, with force gain control + bias_0 + bias_1 gear q + bias_2 gear u, within the
-    file's bounds.
+    and servos of one hinge, slide or fixed tendon each, with force gain control + bias_0 + bias_1 gear q + bias_2 gear
+    u, within the file's bounds; of a tendon q and u are its length and its rate. Fixed tendons have the file's springs
+    and dampers.
 
-    Constraints of equality (connect, weld, joint) hold exactly and always (`constrained`): velocities u are then those
-    of some joints, `names["independent"]`, which give all others. Along the axes of free joints and in `armature` and
-    `damping` all velocities count.
+    Constraints of equality (connect, weld, joint, fixed tendon) hold exactly and always (`constrained`): velocities u
+    are then those of some joints, `names["independent"]`, which give all others. Along the axes of free joints and in
+    `armature` and `damping` all velocities count.
 
-    What is not supported is refused by name: tendons with forces, other actuators, springs that are not
-    linear, condim above 3, contacts of other pairs of geoms (cylinders and meshes that touch), media,
-    deformable bodies. Sensors, cameras and keyframes have no effect and are not read.
+    What is not supported is refused by name: limits of tendons, tendons along sites, other actuators, springs that are
+    not linear, condim above 3, contacts of other pairs of geoms (cylinders and meshes that touch), media, deformable
+    bodies. Sensors, cameras and keyframes have no effect and are not read.
 
     Args:
         model: a path, or the text of a file.
@@ -404,6 +405,8 @@ def _system(model: Model, control: Callable | None, impact_law: str) -> Mechanis
         weight = (m * share)[:, None] * value("gravity", params, q.dtype)[None]
         f = tree.inertial_force(joints, bodies, q, u, m, inertia, centre, weight)
         f = f - value("damping", params, q.dtype) * u + _springs(model, params, q)
+        if model.tendons.stiffness.size:
+            f = f + _pulled(model.tendons, q, u)
         if not model.actuators.gain.size:
             return f
         asked = value("control", params, q.dtype) if control is None else control(t, q, u, params)
@@ -489,11 +492,19 @@ def _actuated(model: Model, control: Array, q: Array, u: Array) -> Array:
     own = model.actuators
     if control.shape != own.gain.shape:
         raise ValueError(f"mechanism(control=...): expected shape {own.gain.shape}, got {control.shape}")
-    gear, gain, bias = (jnp.asarray(x, q.dtype) for x in (own.gear, own.gain, own.bias))
+    gain, bias = (jnp.asarray(x, q.dtype) for x in (own.gain, own.bias))
     force = gain * _clipped(control, own.control) + bias[:, 0]
-    force = force + bias[:, 1] * gear * q[own.position] + bias[:, 2] * gear * u[own.velocity]
-    force = gear * _clipped(force, own.force)
-    return _clipped(jnp.zeros_like(u).at[own.velocity].add(force), own.total)
+    force = force + bias[:, 1] * tree.dot("an,n->a", own.arms.position, q)
+    force = _clipped(force + bias[:, 2] * tree.dot("ad,d->a", own.arms.velocity, u), own.force)
+    return _clipped(tree.dot("ad,a->d", own.arms.velocity, force), own.total)
+
+
+def _pulled(tendons: Tendons, q: Array, u: Array) -> Array:
+    """(d,) forces of the springs and dampers of fixed tendons."""
+    stiffness, damping, slack = (jnp.asarray(x, q.dtype) for x in (tendons.stiffness, tendons.damping, tendons.slack))
+    length = tree.dot("kn,n->k", tendons.arms.position, q)
+    pull = stiffness * (length - jnp.clip(length, slack[:, 0], slack[:, 1]))
+    return -tree.dot("kd,k->d", tendons.arms.velocity, pull + damping * tree.dot("kd,d->k", tendons.arms.velocity, u))
 
 
 def _clipped(x: Array, bounds: np.ndarray) -> Array:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,9 +18,9 @@ from diffcontact.systems.tree import BALL, FREE, SLIDE, Body, Place, Tree
 
 # What a file may have that is not supported, and what `ignore` leaves out of it.
 WAIVED = {
-    "equality": "constraints of equality of tendons and deformable bodies",
-    "tendon": "tendons with forces",
-    "actuator": "actuators that are not motors or servos of one hinge or slide",
+    "equality": "constraints of equality of tendons along sites and of deformable bodies",
+    "tendon": "limits, dry friction and inertia of tendons, and forces of those along sites",
+    "actuator": "actuators that are not motors or servos of one hinge, slide or fixed tendon",
     "stiffness": "springs that are not linear, and springs of free joints",
     "damping": "damping that is not linear",
     "plasticity": "springs that yield",
@@ -34,8 +34,8 @@ WAIVED = {
     "flag": "flags that change the physics",
 }
 
-# Forces of a tendon.
-_TENDONS = ("stiffness", "stiffnesspoly", "damping", "dampingpoly", "limited", "frictionloss", "armature")
+# Forces of a tendon that are not supported; one without forces is there for sensors.
+_TENDONS = ("stiffnesspoly", "dampingpoly", "limited", "frictionloss", "armature")
 # As many of a kind are named that is refused.
 _NAMED = 8
 
@@ -57,19 +57,43 @@ class Limits:
     margin: np.ndarray
 
 
-@dataclass(frozen=True, eq=False)
-class Actuators:
-    """Motors and servos of one hinge or slide each, a constant array of numpy for each number.
+class Arms(NamedTuple):
+    """Weighted sums of coordinates of hinges and slides: constant arrays of numpy.
 
     Attributes:
-        velocity, position: (a,) the joint's entry in u and in q.
-        gear, gain: (a,); bias: (a, 3) a force, and what it adds for each unit of length and of velocity.
-        control, force, total: (a, 2), (a, 2), (d, 2) bounds; infinite where there are none.
+        velocity, position: (k, d), (k, n) the weights of velocities and of coordinates.
     """
 
     velocity: np.ndarray
     position: np.ndarray
-    gear: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Tendons:
+    """Springs and dampers of fixed tendons.
+
+    Attributes:
+        arms: rates and lengths.
+        stiffness, damping: (k,); slack: (k, 2) between these lengths the spring has no force.
+    """
+
+    arms: Arms
+    stiffness: np.ndarray
+    damping: np.ndarray
+    slack: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Actuators:
+    """Motors and servos of a hinge, a slide or a fixed tendon each, a constant array of numpy for each number.
+
+    Attributes:
+        arms: the rates and lengths that they act on, times their gears.
+        gain: (a,); bias: (a, 3) a force, and what it adds for each unit of length and of velocity.
+        control, force, total: (a, 2), (a, 2), (d, 2) bounds; infinite where there are none.
+    """
+
+    arms: Arms
     gain: np.ndarray
     bias: np.ndarray
     control: np.ndarray
@@ -83,7 +107,7 @@ class Model:
 
     Attributes:
         source: the path or the text.
-        tree, bodies, sites, limits, actuators: its parts.
+        tree, bodies, sites, limits, actuators, tendons: its parts.
         geoms: all of them that can be drawn; pairs: of those that may touch, with the margin of
             each [m].
         buoyancy: (b,) the share of each body's weight that is compensated.
@@ -103,6 +127,7 @@ class Model:
     sites: Place
     limits: Limits
     actuators: Actuators
+    tendons: Tendons
     geoms: list[Geom]
     pairs: list[tuple[Geom, Geom, float]]
     buoyancy: np.ndarray
@@ -232,12 +257,16 @@ class _Reader:
     def _refuse(self):
         m, say = self.m, self._say
         for number in np.flatnonzero(m.eq_active0):
-            if (kind := self._equality(number)) not in ("connect", "weld", "joint"):
+            kind, tendons = self._equality(number), (m.eq_obj1id[number], m.eq_obj2id[number])
+            fixed = kind == "tendon" and all(of < 0 or self.fixed(of) for of in tendons)
+            if kind not in ("connect", "weld", "joint") and not fixed:
                 say("equality", f"equality {self.name('equality', number)!r} ({kind})")
         for number in range(m.ntendon):
-            # One without forces is there for sensors, or for actuators, which are refused by themselves.
-            if any(_some(m, f"tendon_{name}", number) for name in _TENDONS):
-                say("tendon", f"tendon {self.name('tendon', number)!r}")
+            refused = _TENDONS if self.fixed(number) else ("stiffness", "damping", *_TENDONS)
+            for name in refused:
+                if _some(m, f"tendon_{name}", number):
+                    why = name if self.fixed(number) else f"{name}, along sites"
+                    say("tendon", f"tendon {self.name('tendon', number)!r} ({why})")
         for number in range(self._actuators):
             if why := self._unlike_a_motor(number):
                 say("actuator", f"actuator {self.name('actuator', number)!r} ({why})")
@@ -280,9 +309,13 @@ class _Reader:
     def _unlike_a_motor(self, number: int) -> str | None:
         """Why an actuator is none that is supported."""
         m = self.m
+        of, (tendon,) = m.actuator_trnid[number, 0], self._codes("mjtTrn", "mjTRN_TENDON")
         hinged = m.actuator_trntype[number] in self._codes("mjtTrn", "mjTRN_JOINT", "mjTRN_JOINTINPARENT")
-        if not hinged or m.jnt_type[m.actuator_trnid[number, 0]] < SLIDE:
-            return "it does not act on a hinge or a slide"
+        if m.actuator_trntype[number] == tendon:
+            if not self.fixed(of) or _some(m, "tendon_actfrclimited", of):
+                return "it does not act on a fixed tendon without bounds"
+        elif not hinged or m.jnt_type[of] < SLIDE:
+            return "it does not act on a hinge, a slide or a fixed tendon"
         if m.actuator_dyntype[number] not in self._codes("mjtDyn", "mjDYN_NONE"):
             return "it has a state of its own"
         affine = m.actuator_biastype[number] in self._codes("mjtBias", "mjBIAS_NONE", "mjBIAS_AFFINE")
@@ -297,6 +330,42 @@ class _Reader:
             return "its group is disabled"
         return None
 
+    def fixed(self, tendon: int) -> bool:
+        """Whether a tendon is a weighted sum of joints, and not a way along sites."""
+        return bool(np.all(self.m.wrap_type[self._wraps(tendon)] == self._codes("mjtWrap", "mjWRAP_JOINT")[0]))
+
+    def _wraps(self, tendon: int) -> slice:
+        first = self.m.tendon_adr[tendon]
+        return slice(first, first + self.m.tendon_num[tendon])
+
+    def _pulled(self, tendon: int) -> tuple[np.ndarray, np.ndarray]:
+        """Joints of a fixed tendon, and their weights."""
+        wraps = self._wraps(tendon)
+        return self.m.wrap_objid[wraps], self.m.wrap_prm[wraps]
+
+    def _acting(self, actuator: int) -> tuple[np.ndarray, np.ndarray]:
+        """Joints of an actuator, and their weights."""
+        m, of = self.m, self.m.actuator_trnid[actuator, 0]
+        tendon = m.actuator_trntype[actuator] == self._codes("mjtTrn", "mjTRN_TENDON")[0]
+        joints, weights = self._pulled(of) if tendon else (np.array([of]), np.ones(1))
+        return joints, m.actuator_gear[actuator, 0] * weights
+
+    def _arms(self, rows: Sequence[tuple[Any, Any]]) -> Arms:
+        m = self.m
+        found = Arms(np.zeros((len(rows), m.nv)), np.zeros((len(rows), m.nq)))
+        for velocity, position, (joints, weights) in zip(*found, rows, strict=True):
+            np.add.at(velocity, m.jnt_dofadr[joints], weights)
+            np.add.at(position, m.jnt_qposadr[joints], weights)
+        return found
+
+    def tendons(self) -> Tendons:
+        m = self.m
+        stiffness = _first(m.tendon_stiffness) * (not self.off("SPRING", "PASSIVE"))
+        damping = _first(m.tendon_damping) * (not self.off("DAMPER", "PASSIVE"))
+        kept = [i for i in np.flatnonzero(stiffness + damping) if self.fixed(i)]
+        arms = self._arms([self._pulled(number) for number in kept])
+        return Tendons(arms, stiffness[kept], damping[kept], m.tendon_lengthspring[kept].copy())
+
     def actuators(self, ignored: bool) -> Actuators:
         m = self.m
         if self.off("ACTUATION") or self._actuators != m.nu:
@@ -304,7 +373,6 @@ class _Reader:
         else:
             kept = [i for i in range(m.nu) if not (ignored and self._unlike_a_motor(i))]
         kept = np.array(kept, int)
-        joint = m.actuator_trnid[kept, 0]
         affine = np.isin(m.actuator_biastype[kept], self._codes("mjtBias", "mjBIAS_AFFINE"))
         total = np.tile([-np.inf, np.inf], (m.nv, 1))
         for number in np.flatnonzero(m.jnt_actfrclimited):
@@ -312,7 +380,7 @@ class _Reader:
         self.actuated = kept
         clamped = m.actuator_ctrllimited[kept] if not self.off("CLAMPCTRL") else np.zeros(kept.size)
         return Actuators(
-            m.jnt_dofadr[joint], m.jnt_qposadr[joint], m.actuator_gear[kept, 0], m.actuator_gainprm[kept, 0],
+            self._arms([self._acting(number) for number in kept]), m.actuator_gainprm[kept, 0],
             np.where(affine[:, None], m.actuator_biasprm[kept, :3], 0.0),
             _bounds(clamped, m.actuator_ctrlrange[kept]),
             _bounds(m.actuator_forcelimited[kept], m.actuator_forcerange[kept]), total,
@@ -322,14 +390,16 @@ class _Reader:
         return self.mujoco.mjtEq(int(self.m.eq_type[number])).name.removeprefix("mjEQ_").lower()
 
     def equalities(self) -> Equalities:
-        """Those between bodies, sites and joints that the file begins with; see MuJoCo's mjModel.eq_data."""
+        """Those between bodies, sites, joints and tendons that the file begins with; see MuJoCo's mjModel.eq_data."""
         m, points, welds, joints = self.m, [], [], []
         kept = [] if self.off("EQUALITY", "CONSTRAINT") else np.flatnonzero(m.eq_active0)
         for number in kept:
             kind, data, ends = self._equality(number), m.eq_data[number], (m.eq_obj1id[number], m.eq_obj2id[number])
-            if kind == "joint":
-                at = [m.jnt_qposadr[joint] if joint >= 0 else -1 for joint in ends]
-                joints.append((at, [m.qpos0[x] if x >= 0 else 0.0 for x in at], data[:5]))
+            if kind == "joint" or (kind == "tendon" and all(of < 0 or self.fixed(of) for of in ends)):
+                own = [self._pulled(of) if kind == "tendon" else ([of], 1.0) for of in ends if of >= 0]
+                sums = np.zeros((2, m.nq))
+                sums[: len(own)] = self._arms(own).position
+                joints.append((sums, data[:5]))
             if kind not in ("connect", "weld"):
                 continue
             sites = m.eq_objtype[number] == self._codes("mjtObj", "mjOBJ_SITE")[0]
@@ -347,9 +417,9 @@ class _Reader:
                 welds.append((self.frame[bodies], [own for _, own in composed], turned))
         frames, local = (np.array([row[i] for row in points]) for i in range(2))
         welded, own, turned = (np.array([row[i] for row in welds]) for i in range(3))
-        pairs, rest, terms = (np.array([row[i] for row in joints]) for i in range(3))
+        weights, terms = (np.array([row[i] for row in joints]) for i in range(2))
         rows = np.arange(3 * len(points) + 3 * len(welds) + len(joints))
-        return Equalities(frames, local, welded, own, turned, pairs, rest, terms, rows)
+        return Equalities(frames, local, welded, own, turned, weights, m.qpos0.copy(), terms, rows)
 
     def _independent(self, tree: Tree, wanted: Sequence[str] | None) -> tuple[Equalities, np.ndarray]:
         """The constraints, and the velocities that give all others: of joints by these names, or any."""
@@ -486,7 +556,7 @@ class _Reader:
         labels["independent"] = tuple(labels["velocity"][at] for at in kept)
         numbers = {"mass": moving, "limit": stopped, "pair": [pair[:2] for pair in pairs]}
         return Model(
-            source, tree, bodies, self.sites(), limits, actuators, own,
+            source, tree, bodies, self.sites(), limits, actuators, self.tendons(), own,
             [(own[one], own[other], margin) for one, other, *_, margin in pairs],
             m.body_gravcomp[moving].copy(), rubbing,
             (m.jnt_dofadr[sprung].copy(), m.jnt_qposadr[sprung].copy(), sprung),
@@ -544,6 +614,11 @@ def _some(m: Any, name: str, number: int) -> bool:
     """Whether a model of this version of MuJoCo has such a number, and it is not zero."""
     values = getattr(m, name, None)
     return values is not None and bool(np.any(values[number]))
+
+
+def _first(values: np.ndarray) -> np.ndarray:
+    """(k,) linear coefficients, behind which a version of MuJoCo may have those of a polynomial."""
+    return values.reshape(len(values), -1)[:, 0] if values.size else values.reshape(-1)
 
 
 def _below(values: np.ndarray) -> np.ndarray:

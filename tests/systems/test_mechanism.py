@@ -54,8 +54,8 @@ fromto="0 0 0 {x} {y} 0"/><body name="shin{i}" pos="{x} {y} 0"><joint axis="{-y}
         for i, (x, y) in enumerate([(0.1, 0.1), (0.1, -0.1), (-0.1, -0.1), (-0.1, 0.1)])
     )
 )
-# A crank that drives a slider, a bar that is welded to it, a wheel that is geared to the crank. Of the three equations
-# of the loop two say something.
+# A crank that drives a slider, a bar that is welded to it, a wheel that is geared to crank and rod. Of the three
+# equations of the loop two say something.
 LOOP = """<mujoco><option><flag contact="disable"/></option><worldbody>
 <body name="crank"><joint name="crank" axis="0 1 0"/><geom type="capsule" size=".02" fromto="0 0 0 .3 0 0" mass="1"/>
   <body name="rod" pos=".3 0 0"><joint name="pin" axis="0 1 0" damping=".1"/>
@@ -66,8 +66,20 @@ LOOP = """<mujoco><option><flag contact="disable"/></option><worldbody>
   <site name="end" pos=".05 .1 0" euler="30 20 10"/></body>
 <body name="wheel" pos="0 1 0"><joint name="wheel" axis="1 0 0" ref="20"/><geom size=".1" mass=".7"/></body></worldbody>
 <equality><connect body1="rod" body2="slider" anchor=".8 0 0"/><weld body1="slider" body2="bar"/>
-<joint joint1="wheel" joint2="crank" polycoef=".1 .5 .2 0 0"/></equality></mujoco>"""
-MODELS = {"pendulum": PENDULUM, "chain": CHAIN, "arm": ARM, "spider": SPIDER}
+<tendon tendon1="wheels" tendon2="sum" polycoef=".1 .5 .2 0 0"/></equality><tendon><fixed name="wheels">
+<joint joint="wheel" coef="2"/></fixed><fixed name="sum"><joint joint="crank" coef=".8"/><joint joint="pin" coef=".1"/>
+</fixed></tendon></mujoco>"""
+# Weighted sums of joints with springs, dampers, a motor and a servo.
+TENDONS = """<mujoco><worldbody><body><joint name="one" axis="0 1 0" ref="10"/><geom size=".1" pos=".3 0 0"/>
+<body pos=".3 0 0"><joint name="two" axis="1 1 0"/><joint name="three" type="slide" axis="1 0 0" actuatorfrcrange="-1 2"
+actuatorfrclimited="true"/><geom size=".1" pos=".3 0 0"/></body></body></worldbody>
+<tendon><fixed name="tight" stiffness="3" damping=".2" springlength=".1 .3"><joint joint="one" coef=".5"/>
+<joint joint="three" coef="-2"/></fixed><fixed name="geared"><joint joint="one" coef="2"/><joint joint="two" coef=".7"/>
+</fixed><fixed name="slack" stiffness="2"><joint joint="two" coef="1"/></fixed></tendon>
+<actuator><motor tendon="tight" gear="3"/>
+<position tendon="geared" kp="4" kv=".3" gear=".5" forcerange="-1 1"/></actuator>
+</mujoco>"""
+MODELS = {"pendulum": PENDULUM, "chain": CHAIN, "arm": ARM, "spider": SPIDER, "tendons": TENDONS}
 ONE_BODY = '<mujoco><worldbody><body name="b">{}<geom name="g" size=".1"/></body>{}</worldbody>{}</mujoco>'
 
 
@@ -318,11 +330,11 @@ def test_friction_and_what_touches_are_those_of_mujoco():
     assert (only.defaults["restitution"], only.defaults["friction"]) == (0.4, 0.1)
 
 
-TENDON = '<tendon><fixed name="t" stiffness="1"><joint joint="j" coef="1"/></fixed></tendon>'
+TENDON = '<tendon><fixed name="t" limited="true" range="0 1"><joint joint="j" coef="1"/></fixed></tendon>'
 REFUSED = {
     "tendon": (
         ONE_BODY.format('<joint name="j"/>', "", TENDON),
-        "tendon 't'",
+        "tendon 't' .limited.",
     ),
     "actuator": (
         ONE_BODY.format('<joint name="j"/>', "", '<actuator><cylinder name="c" joint="j"/></actuator>'),
@@ -352,11 +364,13 @@ def test_what_is_not_supported_is_refused_by_name_and_can_be_waived(kind):
     dc.systems.mechanism(text, ignore=(kind,))
 
 
-def test_a_constraint_of_a_tendon_is_refused_and_can_be_waived():
-    text = ONE_BODY.format('<joint name="j"/>', "", TENDON + '<equality><tendon name="e" tendon1="t"/></equality>')
-    with pytest.raises(ValueError, match=r"not supported: equality 'e' \(tendon\).*ignore=\('equality', 'tendon'\)"):
+def test_a_constraint_of_a_tendon_along_sites_is_refused_and_can_be_waived():
+    sites = '<joint name="j"/><site name="a"/><site name="b" pos="0 0 1"/>'
+    tendon = '<tendon><spatial name="t"><site site="a"/><site site="b"/></spatial></tendon>'
+    text = ONE_BODY.format(sites, "", tendon + '<equality><tendon name="e" tendon1="t"/></equality>')
+    with pytest.raises(ValueError, match=r"not supported: equality 'e' \(tendon\); ignore=\('equality',\)"):
         dc.systems.mechanism(text)
-    dc.systems.mechanism(text, ignore=("equality", "tendon"))
+    dc.systems.mechanism(text, ignore=("equality",))
 
 
 @pytest.mark.parametrize(
