@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import replace
+from typing import Any
 
 from diffcontact.arguments import placed
 from diffcontact.commands.complaint import ExitCode, about
@@ -60,6 +61,6 @@ def _motion(document: Scene, params: dict, grid) -> Trajectory:
     """Simulate with steps whose error hides in the noise."""
     system, params = document.ready.system, {name: placed(value) for name, value in params.items()}
     strikes, rubs = isinstance(system, System), isinstance(system, System) and system.rubs
-    listed = {"percussions": _LISTED if strikes else 0, "changes": _LISTED if rubs else 0}
+    listed: dict[str, Any] = {"percussions": _LISTED if strikes else 0, "changes": _LISTED if rubs else 0}
     q0, u0 = document.ready.initial(params)
     return simulate(system, params, q0, u0, grid, **accuracy(document), **listed)
