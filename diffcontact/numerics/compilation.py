@@ -24,10 +24,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.core import Tracer
+from jax.extend.core import get_opaque_trace_state
 
-from diffcontact.numerics.fingerprint import TracedError, digest, fingerprint
+from diffcontact.numerics.fingerprint import TracedError, digest, known_fingerprint
 from diffcontact.numerics.matmul_precision import full_precision_matmul
 
 # Measured on jaxlib 0.10.1: a ball on a floor 2.1 s for 3.3 s, its 10^5 steps 0.75 s with either. Since jaxlib 0.12
@@ -47,7 +47,8 @@ _MANY, _TOO_MANY, _FULL = 0.5, 0.75, 0.9
 stored: Callable[[Any, Callable, tuple], Callable[[dict[str, Any] | None], Callable] | None] | None = None
 # What a program is traced by besides the arguments and JAX's own settings.
 _VARIABLE = "DIFFCONTACT_KERNEL"
-_NUMBER = np.zeros(())
+# The state of JAX where nothing is traced.
+_OUTSIDE = get_opaque_trace_state()
 
 
 def jit_fast_compile(
@@ -162,12 +163,12 @@ class _QuickJit:
         code = {name: given.pop(name) for name in self.static if name in given}
         leaves, structure = jax.tree.flatten(given)
         # Inside a transformation JAX takes no options; it compiles the whole.
-        inside = any(isinstance(leaf, Tracer) for leaf in (jax.device_put(_NUMBER), *leaves))
+        inside = get_opaque_trace_state() != _OUTSIDE or any(isinstance(leaf, Tracer) for leaf in leaves)
         options = {}
         if not inside:
             options = _known(self.work is not None and self.work(*args, **kwargs) <= _LITTLE)
         try:
-            which = fingerprint(code)
+            which = tuple((name, known_fingerprint(value)) for name, value in code.items())
         except TracedError:
             # What is traced now must not be kept.
             return self._compiled(code, given, options)(*given.values())

@@ -60,6 +60,11 @@ def fingerprint(value: Any) -> Hashable:
     return _of(value, _outside)
 
 
+def known_fingerprint(value: Any) -> Hashable:
+    """The fingerprint of a value, which may keep it as its attribute `fingerprint`."""
+    return value.fingerprint if hasattr(type(value), "fingerprint") else fingerprint(value)
+
+
 def digest(found: Any) -> str | None:
     """A fingerprint in any process of this version of the code; None where a part is one process's own.
 

@@ -58,7 +58,7 @@ class Evidence:
 
     def scattered(self, scatter: NDArray) -> Evidence:
         """The same for a run whose parameters differ from the common ones with variances (p,)."""
-        return Evidence(self.curvature, self.score + self.curvature @ np.diag(scatter) @ self.curvature)
+        return Evidence(self.curvature, self.score + (self.curvature * scatter) @ self.curvature)
 
     def of(self, shared: NDArray) -> Evidence:
         """What is told of the parameters that are `shared`, p of P marks, the others projected out.
@@ -210,14 +210,17 @@ def what_helps(result: Estimate, name: str | None = None) -> dict[str, float]:
 
     def stderr(parts: Callable[[NDArray], list[NDArray]], count: float = 1.0, ratio: float = 1.0) -> float:
         """With each run so many times, in `parts` of its Jacobian, its samples so many times as far apart."""
-        total = Evidence(prior, prior)
+        total, scatter = Evidence(prior.copy(), prior.copy()), np.where(shared, noise.scatter, 0.0)
         for run in runs:
-            one, at = Evidence(np.zeros_like(prior), np.zeros_like(prior)), np.ix_(run.index, run.index)
-            for J in parts(np.where(np.isnan(run.r)[:, :, None], 0.0, run.J)):
-                one.curvature[at] += np.einsum("nkp,nkq->pq", J, J)
-                one.score[at] += noise.score(J, ratio * float(np.median(np.diff(run.times))))
+            spacing, at = ratio * float(np.median(np.diff(run.times))), np.ix_(run.index, run.index)
+            seen = parts(np.where(np.isnan(run.r)[:, :, None], 0.0, run.J))
+            one = Evidence(
+                sum(np.einsum("nkp,nkq->pq", J, J) for J in seen), sum(noise.score(J, spacing) for J in seen)
+            )
             # What differs from run to run does so however much a run tells.
-            total = total + one.scattered(np.where(shared, noise.scatter, 0.0)) * count
+            one = one.scattered(scatter[run.index])
+            total.curvature[at] += count * one.curvature
+            total.score[at] += count * one.score
         return float(np.sqrt(total.of(np.arange(theta.size) == j).covariance()[0, 0]))
 
     before, ratio = stderr(lambda J: [J]), 1 / (1 + _MORE)

@@ -182,7 +182,7 @@ class Run:
             # Percussions are listed for numbers that are known when compiling; the samples know as much.
             arrays = (placed(np.asarray(array)[:, :-1]) for array in (samples.values, samples.sigma, samples.present))
             samples = Samples(samples.times, *arrays)
-        counted, number = model.counted()
+        counted, number = model.counted
         model = replace(model, substeps=1, impacts=0, heard=None)
 
         def simulated(substeps: int):
@@ -354,7 +354,7 @@ class JointResidual:
         # All runs are under way before the first is waited for.
         pending = []
         for run in self.runs:
-            model, number = run.model.counted()
+            model, number = run.model.counted
             pending.append(linearise(model, theta[run.index], run.fixed, run.samples, number))
         results = []
         for run, (J, r, trajectory) in zip(self.runs, pending, strict=True):
@@ -445,7 +445,7 @@ class JointResidual:
             if run.padded and int(trajectory.status):
                 # What went wrong may lie beyond the end of the data: ask again without the continuation.
                 samples = jax.tree.map(lambda leaf, n=run.length: np.asarray(leaf)[:n], run.samples)
-                model, number = run.model.counted()
+                model, number = run.model.counted
                 _, trajectory = evaluate(model, theta[run.index], run.fixed, samples, number)
             if run.coarse:
                 coarse = np.asarray(Status.TOO_COARSE, trajectory.status.dtype)

@@ -18,9 +18,9 @@ about its moment, w(t) = max(0, 1 - |t - moment| / T) / T.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from types import FunctionType
 from typing import Any, NamedTuple
 
@@ -35,6 +35,7 @@ from diffcontact.identify.problem.observations import Problem
 from diffcontact.identify.problem.parameters import Block, insert
 from diffcontact.inputs import called
 from diffcontact.numerics.compilation import jit_fast_compile
+from diffcontact.numerics.fingerprint import fingerprint
 from diffcontact.numerics.mass import apply
 from diffcontact.simulate import simulate
 from diffcontact.system import System
@@ -148,6 +149,12 @@ class Model:
         """Whether trajectories list percussions: then the number of substeps has to be known when compiling."""
         return bool(self.impacts or self.listed)
 
+    @cached_property
+    def fingerprint(self) -> Hashable:
+        """What is equal for models of interchangeable code (`numerics.fingerprint`)."""
+        return fingerprint(self)
+
+    @cached_property
     def counted(self) -> tuple[Model, Array | None]:
         """The code for any number of substeps, and the number (), known when running: one compilation serves all.
 

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult, least_squares, lsq_linear
+from scipy.sparse import csr_array
 
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.numerics.least_squares import TINY
@@ -35,6 +36,9 @@ _ORDINARY = 2.0**20
 # Of the exploring steps: the damping at first, the gain over what was promised that is one, and the part of the way to
 # a bound that may not be reached.
 _DAMPING, _GAINS, _SHARE = 1e-2, 1e-3, 0.9
+# With more parameters, nearly all of them the runs' own, a step is sought by iterations on a sparse Jacobian: its
+# singular values would take longer than all else.
+_MANY = 200
 # A difference of gradients spans so much of a parameter's standard error (all others held).
 _DIFFERENCE = 1e-3
 
@@ -118,14 +122,23 @@ def descent(f: Vector, J: Vector, start: NDArray, bounds: tuple[NDArray, NDArray
     far = (size > 0) & ((size < 1 / _ORDINARY) | (size > _ORDINARY))
     # Powers of two round nothing.
     unit = np.where(far, np.exp2(np.round(np.log2(np.where(far, size, 1.0)))), 1.0)
+    sparse = start.size > _MANY
+
+    def scaled(z):
+        found = J(unit * z) * unit
+        return csr_array(found) if sparse else found
+
     end = least_squares(
         lambda z: f(unit * z),
         start / unit,
-        jac=lambda z: J(unit * z) * unit,  # pyright: ignore[reportArgumentType]  (scipy's stubs forget the callable)
+        jac=scaled,  # pyright: ignore[reportArgumentType]  (scipy's stubs forget the callable)
+        tr_solver="lsmr" if sparse else "exact",
         bounds=tuple(bound / unit for bound in bounds),
         x_scale="jac",
         **options,
     )
+    if sparse:
+        end.jac = end.jac.toarray()
     end.x, end.jac, end.grad = unit * end.x, end.jac / unit, end.grad / unit
     return end
 

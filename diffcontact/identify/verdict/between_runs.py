@@ -200,6 +200,9 @@ def duplicate_runs(runs, factors=(), eps: float = float(np.finfo(float).eps)) ->
         (a, i), (b, j) = sorted([(runs[i], i), (runs[j], j)], key=lambda one: _spacing(one[0].times))
         if a.tracks != b.tracks or any(run.rounding or len(run.times) < 2 for run in (a, b)):
             return False
+        # Of a few samples nothing is left that could be equal.
+        if min(len(run.times) for run in (a, b)) * a.tracks - a.tracks - 1 < FEWEST:
+            return False
         measured = [run.r[:, : run.tracks] * run.sigma[:, : run.tracks] for run in (a, b)]
         noise = a.sigma[:, : a.tracks] / (factors[i][: a.tracks] if len(factors) else 1.0)
         # As many shifts as there are, of which the likeliest are tested.

@@ -213,7 +213,7 @@ class _Columns:
         self.share = float(jnp.finfo(run.samples.times.dtype).eps) ** 0.4
 
     def _residuals(self, fixed: dict[str, Any]) -> NDArray:
-        model, substeps = self.run.model.counted()
+        model, substeps = self.run.model.counted
         J, r, _ = linearise(model, self.z, fixed, self.run.samples, substeps)
         return self.run.measured(r, J)[0]
 
