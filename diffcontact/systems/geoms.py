@@ -1,13 +1,16 @@
 r"""Geoms of a mechanism: where they touch, how they slip there, and what they look like.
 
-Two kinds of contact, each a closed form. All contacts of one kind are computed at once::
+Three kinds of contact. All contacts of one kind are computed at once::
 
     plane     with a spot, an ellipsoid of semi-axes a about a point p of a body:    n . (p - |A n| A^2 n) - offset
-              sphere: one spot; capsule: one at either end; box: its corners, a = 0; ellipsoid: itself
+              sphere: one spot; capsule: one at either end; box: its corners, a = 0; ellipsoid: itself;
+              cylinder: its two discs, a = (r, r, 0)
     segment   with a segment, for spheres (of length zero) and capsules:    distance of the segments - r_1 - r_2
+    box       with a segment:    distance of the segment from the box - r
 
-Two segments are nearest where their distance is least within both. Parallel capsules touch in one point only, and which
-one it is jumps as they tilt.
+Two segments are nearest where their distance is least within both. The point of a segment that is nearest to a box is
+where the derivative of its squared distance, which rises along the segment, is zero. What is parallel touches in one
+point only, and which one it is jumps as it tilts; a cylinder that stands on a plane touches it in its middle.
 
 Source: C. Ericson, Real-Time Collision Detection (2005), section 5.1.9, for the segments.
 """
@@ -17,9 +20,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
+from jax import Array, lax
 
 from diffcontact.drawing import Ball, Line, Polyhedron, Shape, Wall
 from diffcontact.systems import poses
@@ -68,6 +72,8 @@ class Geom:
             return np.stack([-self.size[1] * z, self.size[1] * z]), np.full((2, 3), self.size[0])
         if self.kind == BOX:
             return _CORNERS * self.size, np.zeros((8, 3))
+        if self.kind == CYLINDER:
+            return np.stack([-self.size[1] * z, self.size[1] * z]), np.tile(self.size[0] * (1 - z), (2, 1))
         return np.zeros((1, 3)), self.size[None]
 
     def half(self) -> np.ndarray:
@@ -76,11 +82,11 @@ class Geom:
 
 
 def covered(one: Geom, other: Geom) -> bool:
-    """Whether the contact of two geoms is a closed form here."""
+    """Whether the contact of two geoms is among those of this module."""
     kinds = {one.kind, other.kind}
     if PLANE in kinds:
-        return len(kinds) == 2 and CYLINDER not in kinds and kinds <= {*_ROUND, BOX, ELLIPSOID, PLANE}
-    return kinds <= set(_ROUND)
+        return len(kinds) == 2 and kinds <= {*_ROUND, BOX, ELLIPSOID, CYLINDER, PLANE}
+    return kinds <= {*_ROUND, BOX} and kinds != {BOX}
 
 
 class Touch(NamedTuple):
@@ -100,16 +106,18 @@ class Touch(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Touching:
-    """All contacts of pairs of geoms, those with planes first.
+    """All contacts of pairs of geoms, those with planes first, then those of segments, then those with boxes.
 
     Attributes:
         pair: (c,) the number of each contact's pair.
-        first, second: (c,) frames of the two bodies; of a plane the first.
+        first, second: (c,) frames of the two bodies; of a plane and of a box the first.
         wall: (c,) whether the first is a plane.
         margin: (c,) distances at which they touch [m].
         planes: normals (p, 3), points (p, 3) in the first frame; points (p, 3), turns (p, 3, 3) and semi-axes (p, 3) of
             the spots in the second.
         segments: middles, halves (s, 3) and radii (s,) of both.
+        boxes: middles (b, 3), turns (b, 3, 3) and halves (b, 3) in the first frame; middles, halves (b, 3) and radii
+            (b,) of the segments in the second.
     """
 
     pair: np.ndarray
@@ -119,11 +127,12 @@ class Touching:
     margin: np.ndarray
     planes: tuple[np.ndarray, ...]
     segments: tuple[np.ndarray, ...]
+    boxes: tuple[np.ndarray, ...]
 
     @classmethod
     def of(cls, pairs: list[tuple[Geom, Geom, float]]) -> Touching:
         """Of pairs of geoms that are `covered`, and their margins."""
-        planes, segments = [], []
+        planes, segments, boxes = [], [], []
         for number, (a, b, _) in enumerate(pairs):
             if PLANE in (a.kind, b.kind):
                 plane, body = (a, b) if a.kind == PLANE else (b, a)
@@ -132,24 +141,31 @@ class Touching:
                     planes.append(
                         (number, plane.frame, body.frame, plane.turn[:, 2], plane.place, place, body.turn, axes)
                     )
+            elif BOX in (a.kind, b.kind):
+                box, rod = (a, b) if a.kind == BOX else (b, a)
+                own = box.place, box.turn, box.size, rod.place, rod.half(), rod.size[0]
+                boxes.append((number, box.frame, rod.frame, *own))
             else:
                 radii = a.size[0], b.size[0]
                 segments.append((number, a.frame, b.frame, a.place, a.half(), b.place, b.half(), *radii))
-        ids = np.array([row[:3] for row in (*planes, *segments)], int).reshape(-1, 3)
+        ids = np.array([row[:3] for row in (*planes, *segments, *boxes)], int).reshape(-1, 3)
         wall = np.arange(len(ids)) < len(planes)
         spots = _stacked(planes, ((3,), (3,), (3,), (3, 3), (3,)))
         rods = _stacked(segments, ((3,), (3,), (3,), (3,), (), ()))
+        blocks = _stacked(boxes, ((3,), (3, 3), (3,), (3,), (3,), ()))
         margin = np.array([pairs[number][2] for number in ids[:, 0]], float)
-        return cls(ids[:, 0], ids[:, 1], ids[:, 2], wall, margin, spots, rods)
+        return cls(ids[:, 0], ids[:, 1], ids[:, 2], wall, margin, spots, rods, blocks)
 
     def at(self, frames: Frames) -> Touch:
         """All contacts where the frames are there."""
-        p = int(self.wall.sum())
-        blocks = []
-        if p:
-            blocks.append(self._on_planes(frames, self.first[:p], self.second[:p]))
-        if p < self.wall.size:
-            blocks.append(self._between(frames, self.first[p:], self.second[p:]))
+        ends = np.cumsum([0, *(len(block[0]) for block in (self.planes, self.segments, self.boxes))])
+        blocks = [
+            distances(frames, self.first[begin:end], self.second[begin:end])
+            for distances, begin, end in zip(
+                (self._on_planes, self._between, self._on_boxes), ends[:-1], ends[1:], strict=True
+            )
+            if begin < end
+        ]
         if not blocks:
             none = jnp.zeros((0, 3), frames.place.dtype)
             return Touch(none[:, 0], none, none, none)
@@ -180,6 +196,26 @@ class Touching:
         distance, direction = unit(far - near)
         gap = distance - radius - other_radius
         return Touch(gap, direction, near + radius[:, None] * direction, far - other_radius[:, None] * direction)
+
+    def _on_boxes(self, frames, first, second) -> Touch:
+        middle, turn, size, rod, half, radius = self.boxes
+        size, radius = (jnp.asarray(x, frames.place.dtype) for x in (size, radius))
+        own = dot("cij,cjk->cik", frames.turn[first], turn)
+        origin = frames.points(first, middle)
+        point = dot("cji,cj->ci", own, frames.points(second, rod) - origin)
+        if half.any():
+            along = dot("cji,cj->ci", own, frames.directions(second, half))
+            point = point + _nearest_to_box(point, along, size)[:, None] * along
+        # Outside: towards the nearest point of the box; inside: out of the nearest face.
+        distance, out = unit(point - jnp.clip(point, -size, size))
+        depth = jnp.abs(point) - size
+        face = jnp.argmax(depth, axis=1)[:, None] == np.arange(3)[None]
+        inside = distance == 0
+        distance = jnp.where(inside, jnp.max(depth, axis=1), distance)
+        out = jnp.where(inside[:, None], jnp.where(face, jnp.where(point < 0, -1.0, 1.0), 0.0), out)
+        near, far = point - distance[:, None] * out, point - radius[:, None] * out
+        direction, near, far = (dot("cij,cj->ci", own, x) for x in (out, near, far))
+        return Touch(distance - radius, direction, origin + near, origin + far)
 
     def slip(self, tree: Tree, frames: Frames, u: Array) -> Array:
         """(c, 2) velocities of the second body on the first along `spin.tangents` [m/s]."""
@@ -217,6 +253,47 @@ def _nearest(apart: Array, d: Array, e: Array) -> tuple[Array, Array]:
     t = _quotient(jnp.clip(s, -1, 1) * de - ae, ee)
     s = jnp.clip(_quotient(ad + jnp.clip(t, -1, 1) * de, dd), -1, 1)
     return s, jnp.clip(_quotient(s * de - ae, ee), -1, 1)
+
+
+# Halvings of a segment, to rounding in double precision.
+_HALVINGS = 54
+
+
+def _nearest_to_box(point: Array, along: Array, size: Array) -> Array:
+    """t (c,) in [-1, 1] for which point + t along (c, 3) is nearest to a box about zero with these halves (c, 3).
+
+    Example:
+        >>> import jax
+        >>> point, along, size = (np.array([x]) for x in ([0.0, 0.0, 2.0], [4.0, 0.0, 1.0], [1.0, 1.0, 1.0]))
+        >>> [round(float(t), 4) for t in jax.jit(_nearest_to_box)(point, along, size)]
+        [-0.2941]
+    """
+
+    def slope(t, point, along):
+        off = point + t[:, None] * along
+        return jnp.sum((off - jnp.clip(off, -size, size)) * along, axis=1)
+
+    known, way = lax.stop_gradient((point, along))
+    ones = jnp.ones_like(known[:, 0])
+
+    def halved(_, ends):
+        low, high, left, right = ends
+        m, n = (low + high) / 2, (left + right) / 2
+        below, above = slope(m, known, way) < 0, slope(n, known, way) > 0
+        return (
+            jnp.where(below, m, low),
+            jnp.where(below, high, m),
+            jnp.where(above, left, n),
+            jnp.where(above, n, right),
+        )
+
+    # Of a segment along a face many points are nearest: their middle.
+    low, high, left, right = lax.fori_loop(0, _HALVINGS, halved, (-ones, ones, -ones, ones))
+    t = (low + high + left + right) / 4
+    bend = jax.jvp(lambda t: slope(t, known, way), (t,), (ones,))[1]
+    free = (jnp.abs(t) < 1 - 1e-6) & (bend > 0)
+    # One step from what was found has the derivative of all of them.
+    return t - jnp.where(free, slope(t, point, along) / jnp.where(free, bend, 1.0), 0.0)
 
 
 def _quotient(a: Array, b: Array) -> Array:

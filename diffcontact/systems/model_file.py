@@ -330,20 +330,20 @@ class _Reader:
             return "its group is disabled"
         return None
 
-    def fixed(self, tendon: int) -> bool:
+    def fixed(self, tendon: Any) -> bool:
         """Whether a tendon is a weighted sum of joints, and not a way along sites."""
         return bool(np.all(self.m.wrap_type[self._wraps(tendon)] == self._codes("mjtWrap", "mjWRAP_JOINT")[0]))
 
-    def _wraps(self, tendon: int) -> slice:
+    def _wraps(self, tendon: Any) -> slice:
         first = self.m.tendon_adr[tendon]
         return slice(first, first + self.m.tendon_num[tendon])
 
-    def _pulled(self, tendon: int) -> tuple[np.ndarray, np.ndarray]:
+    def _pulled(self, tendon: Any) -> tuple[np.ndarray, np.ndarray]:
         """Joints of a fixed tendon, and their weights."""
         wraps = self._wraps(tendon)
         return self.m.wrap_objid[wraps], self.m.wrap_prm[wraps]
 
-    def _acting(self, actuator: int) -> tuple[np.ndarray, np.ndarray]:
+    def _acting(self, actuator: Any) -> tuple[np.ndarray, np.ndarray]:
         """Joints of an actuator, and their weights."""
         m, of = self.m, self.m.actuator_trnid[actuator, 0]
         tendon = m.actuator_trntype[actuator] == self._codes("mjtTrn", "mjTRN_TENDON")[0]

@@ -10,6 +10,7 @@ import pytest
 import diffcontact as dc
 from diffcontact import Status
 from diffcontact.systems import tree
+from diffcontact.systems.geoms import Touching
 
 mujoco = pytest.importorskip("mujoco", reason="mechanism reads files by MuJoCo, the extra `mujoco`")
 
@@ -266,6 +267,51 @@ def test_gaps_are_distances_of_mujoco_and_slips_those_of_material_points():
             # Crossed capsules overlap by another depth: distances of their axes have no sign.
             expected = mujoco.mj_geomDistance(m, d, one, other, 100.0, None)
             np.testing.assert_allclose(gaps[names == pair].min(), expected, atol=1e-6)
+
+
+BOXES = """<mujoco><worldbody><geom name="floor" type="plane" size="5 5 1" euler="10 20 0" contype="4" conaffinity="0"/>
+<body><freejoint/><geom name="box" type="box" size=".1 .2 .3" contype="1" pos=".02 .01 .03" euler="20 30 10"/></body>
+<body><freejoint/><geom name="ball" size=".1" contype="0"/></body>
+<body><freejoint/><geom name="rod" type="capsule" size=".05 .3" contype="0" pos=".01 .02 .03" euler="10 20 30"/></body>
+<body><freejoint/><geom name="wheel" type="cylinder" size=".2 .05" contype="0" conaffinity="4" pos=".01 .02 0"/></body>
+</worldbody></mujoco>"""
+
+
+def test_boxes_and_cylinders_touch_where_mujoco_has_them():
+    """Distances, nearest points, and first and second derivatives beside differences."""
+    system, m = dc.systems.mechanism(BOXES), mujoco.MjModel.from_xml_string(BOXES)
+    d, names, rng, h = mujoco.MjData(m), np.array(system.names["contacts"]), np.random.default_rng(0), 1e-6
+    touching, joints = Touching.of(system.model.pairs), system.model.tree
+    assert set(names) == {"box/ball", "box/rod", "floor/wheel"}
+
+    @jax.jit
+    def at(q, v):
+        def gap(q):
+            return system.gap(0.0, q, {})
+
+        def rate(q):
+            return jax.jvp(gap, (q,), (v,))[1]
+
+        return touching.at(joints.frames(q)), rate(q), jax.jvp(rate, (q,), (v,))[1]
+
+    for _ in range(30):
+        q, v = 0.5 * rng.normal(size=m.nq), rng.normal(size=m.nq)
+        q.reshape(-1, 7)[:, 3:] /= np.linalg.norm(q.reshape(-1, 7)[:, 3:], axis=1, keepdims=True)
+        d.qpos[:] = q
+        mujoco.mj_forward(m, d)
+        (gaps, _, first, second), slope, bend = at(q, v)
+        for pair in set(names):
+            ends, nearest = np.zeros(6), np.flatnonzero(names == pair)
+            nearest = nearest[np.argmin(gaps[nearest])]
+            expected = mujoco.mj_geomDistance(m, d, *(m.geom(of).id for of in pair.split("/")), 100.0, ends)
+            if expected < 1e-3:
+                continue
+            np.testing.assert_allclose(gaps[nearest], expected, atol=1e-9)
+            np.testing.assert_allclose([*first[nearest], *second[nearest]], ends, atol=1e-6)
+        (above, rising, _), (below, falling, _) = ((x[0].gap, x[1], x[2]) for x in (at(q + s * v, v) for s in (h, -h)))
+        apart = np.asarray(gaps) > 1e-3
+        np.testing.assert_allclose(slope[apart], ((above - below) / (2 * h))[apart], atol=1e-7)
+        np.testing.assert_allclose(bend[apart], ((rising - falling) / (2 * h))[apart], atol=1e-5)
 
 
 MARGINS = """<mujoco><worldbody><geom name="floor" type="plane" size="5 5 1" margin=".02" gap=".01"/>
