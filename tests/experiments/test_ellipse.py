@@ -1,5 +1,12 @@
+import json
+import re
+from pathlib import Path
+
 import ellipse
 import numpy as np
+import pytest
+
+from diffcontact.commands.cli import main
 
 
 def test_without_data_it_says_so(tmp_path, capsys):
@@ -44,3 +51,16 @@ def test_measured_impacts_rule_newtons_law_out(data):
         assert 0.5 < one.theta[0] < 0.63
         assert 0.12 < one.theta[1] < 0.23
     assert found["newton"].aic > found["poisson"].aic + 10
+
+
+@pytest.mark.studies
+def test_the_readme_prints_what_its_recording_gives(tmp_path):
+    root = Path(__file__).parents[2]
+    scene = tmp_path / "ellipse.toml"
+    assert main(["new", str(root / "experiments/recordings/ellipse.csv"), "--out", str(scene)]) == 0
+    assert main(["fit", str(scene), "--out", str(tmp_path)]) == 0
+    found = json.loads((tmp_path / "result.json").read_text())["parameters"]
+    printed = re.findall(r"^    (restitution|friction) +([\d.]+) .*\[.*\]  1$", (root / "README.md").read_text(), re.M)
+    assert len(printed) == 2
+    for name, value in printed:
+        np.testing.assert_allclose(found[name]["value"], float(value), rtol=0, atol=0.6 * 10.0 ** (2 - len(value)))

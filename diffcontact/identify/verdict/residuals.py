@@ -68,6 +68,8 @@ def patterns(evidence: Evidence) -> Iterator[Reason]:
     rho, compared = _correlation(tracks), len(runs) >= RUNS_TO_COMPARE
     chi2, large = evidence.misfit, _large(evidence)
     struck, third = [run.struck for run in runs], [(run.times[-1] - run.times[0]) / 3 for run in runs]
+    # Of two samples, as before and after an impact, there is no last third.
+    third = [length if run.times.size > 2 else -1.0 for run, length in zip(runs, third, strict=True)]
     first = [run.times <= run.times[0] + length for run, length in zip(runs, third, strict=True)]
     last = [run.times >= run.times[-1] - length for run, length in zip(runs, third, strict=True)]
     at_impacts = _ratio(runs, tracks, struck, [~rows for rows in struck])
