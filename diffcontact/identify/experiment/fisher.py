@@ -214,9 +214,8 @@ def what_helps(result: Estimate, name: str | None = None) -> dict[str, float]:
         for run in runs:
             spacing, at = ratio * float(np.median(np.diff(run.times))), np.ix_(run.index, run.index)
             seen = parts(np.where(np.isnan(run.r)[:, :, None], 0.0, run.J))
-            one = Evidence(
-                sum(np.einsum("nkp,nkq->pq", J, J) for J in seen), sum(noise.score(J, spacing) for J in seen)
-            )
+            curvature = np.sum([np.einsum("nkp,nkq->pq", J, J) for J in seen], axis=0)
+            one = Evidence(curvature, np.sum([noise.score(J, spacing) for J in seen], axis=0))
             # What differs from run to run does so however much a run tells.
             one = one.scattered(scatter[run.index])
             total.curvature[at] += count * one.curvature
