@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from diffcontact.host.files import write_atomically
 from diffcontact.systems.model_file import Model
 
 # Time steps that a contact lasts: with fewer it depends more on where in a step it begins. Longer ones where those do
@@ -83,7 +84,7 @@ def write(
         spec.copy_back(m)
     except ValueError as error:
         raise ValueError(f"write: MJCF has no place for these numbers: {' '.join(str(error).split())}") from error
-    Path(path).write_text(spec.to_xml())
+    write_atomically(Path(path), spec.to_xml())
     return {name: found[e][1] for name, e in zip(names, wanted.tolist(), strict=True)}
 
 
