@@ -94,8 +94,8 @@ def test_a_start_is_what_is_observed_at_first():
     system, rng = made.ready.system, np.random.default_rng(0)
     x, u, h = 0.4 * rng.normal(size=10), rng.normal(size=10), 1e-4
     q0, _ = jax.jit(made.ready.initial)({"q0": x, "u0": u})
-    observe = jax.jit(lambda q: made.preparation.observe.at(q))
-    seen = np.stack([observe(system.advance(q0, u, s, {})) for s in (0.0, h)])
+    observe = jax.jit(lambda s: made.preparation.observe.at(system.advance(q0, u, s, {})))
+    seen = np.stack([observe(s) for s in (0.0, h)])
     (run,) = made.preparation.runs(np.array([0.0, h]), dict(zip(made.preparation.columns, seen.T, strict=True)))
     np.testing.assert_allclose(run.start["q0"], x, atol=1e-6)
     np.testing.assert_allclose(run.start["u0"], u, atol=1e-2)

@@ -172,7 +172,7 @@ def test_a_loop_moves_as_the_constraints_of_mujoco_say():
         rows = d.efc_J.reshape(-1, m.nv)[: d.ne]
         return np.concatenate([[1.0], -np.linalg.lstsq(rows[:, 1:], rows[:, 0], rcond=None)[0]])
 
-    of = jax.jit(at)
+    of, turning = jax.jit(at), jax.jit(joints.rate)
     assert system.names["independent"] == ("crank",)
     q, w = system.q0, np.array([0.7])
     for angle in (0.0, 0.4, 2.0):
@@ -182,7 +182,7 @@ def test_a_loop_moves_as_the_constraints_of_mujoco_say():
         mass, force, rate, closed = of(q, w)
         np.testing.assert_allclose(closed, q, atol=1e-12)
         Z, moved, h = basis(q), np.array(q), 1e-6
-        np.testing.assert_allclose(rate, np.asarray(joints.rate(jnp.asarray(q), jnp.asarray(0.7 * Z))), atol=1e-12)
+        np.testing.assert_allclose(rate, turning(q, 0.7 * Z), atol=1e-12)
         d = mujoco.MjData(m)
         d.qpos[:], d.qvel[:] = q, 0.7 * Z
         mujoco.mj_forward(m, d)
@@ -294,12 +294,15 @@ def test_boxes_and_cylinders_touch_where_mujoco_has_them():
 
         return touching.at(joints.frames(q)), rate(q), jax.jvp(rate, (q,), (v,))[1]
 
+    def found(q, v):
+        return jax.tree.map(np.asarray, at(q, v))
+
     for _ in range(30):
         q, v = 0.5 * rng.normal(size=m.nq), rng.normal(size=m.nq)
         q.reshape(-1, 7)[:, 3:] /= np.linalg.norm(q.reshape(-1, 7)[:, 3:], axis=1, keepdims=True)
         d.qpos[:] = q
         mujoco.mj_forward(m, d)
-        (gaps, _, first, second), slope, bend = at(q, v)
+        (gaps, _, first, second), slope, bend = found(q, v)
         for pair in set(names):
             ends, nearest = np.zeros(6), np.flatnonzero(names == pair)
             nearest = nearest[np.argmin(gaps[nearest])]
@@ -308,9 +311,9 @@ def test_boxes_and_cylinders_touch_where_mujoco_has_them():
                 continue
             np.testing.assert_allclose(gaps[nearest], expected, atol=1e-9)
             np.testing.assert_allclose([*first[nearest], *second[nearest]], ends, atol=1e-6)
-        (above, rising, _), (below, falling, _) = ((x[0].gap, x[1], x[2]) for x in (at(q + s * v, v) for s in (h, -h)))
+        (up, rising, _), (down, falling, _) = (found(q + s * v, v) for s in (h, -h))
         apart = np.asarray(gaps) > 1e-3
-        np.testing.assert_allclose(slope[apart], ((above - below) / (2 * h))[apart], atol=1e-7)
+        np.testing.assert_allclose(slope[apart], ((up.gap - down.gap) / (2 * h))[apart], atol=1e-7)
         np.testing.assert_allclose(bend[apart], ((rising - falling) / (2 * h))[apart], atol=1e-5)
 
 
@@ -694,10 +697,15 @@ def test_sites_are_where_mujoco_has_them_and_are_observed_by_name():
     seen = system.observe("tip", "lower", "rod")
     assert seen.channels == ("tip x", "tip y", "tip z", "lower", "rod x", "rod y", "rod z")
     assert system.names["site"] == ("tip",)
-    poses, columns = jax.jit(lambda q: (system.site_poses(q), seen(SimpleNamespace(q=q[None]), {})))(q)
-    np.testing.assert_allclose(poses[0, :3], d.site("tip").xpos, atol=1e-13)
-    np.testing.assert_allclose(np.asarray(dc.systems.poses.rotation(poses[0])).ravel(), d.site("tip").xmat, atol=1e-13)
-    np.testing.assert_allclose(columns[0], [*d.site("tip").xpos, q[1], *d.body("rod").xpos], atol=1e-13)
+
+    def observed(q):
+        (pose,) = system.site_poses(q)
+        return pose[:3], dc.systems.poses.rotation(pose).ravel(), seen(SimpleNamespace(q=q[None]), {})[0]
+
+    place, turned, columns = jax.jit(observed)(q)
+    np.testing.assert_allclose(place, d.site("tip").xpos, atol=1e-13)
+    np.testing.assert_allclose(turned, d.site("tip").xmat, atol=1e-13)
+    np.testing.assert_allclose(columns, [*d.site("tip").xpos, q[1], *d.body("rod").xpos], atol=1e-13)
     with pytest.raises(ValueError, match=r"observe\('wing'\): expected some of upper, lower, tip, body 1, rod"):
         system.observe("tip", "wing")
 
