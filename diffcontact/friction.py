@@ -100,6 +100,11 @@ def tangential_restitutions(system: System, params: Params, count: int, dtype) -
     return _each(system.tangential_restitution, params, count, dtype)
 
 
+def tangential_compliances(system: System, params: Params, count: int, dtype) -> Array:
+    """(c,) eta^2 = k_n / k_t, 0 where contacts do not spring sideways."""
+    return _each(system.tangential_compliance, params, count, dtype)
+
+
 def _each(function, params, count, dtype):
     value = jnp.zeros((), dtype) if function is None else jnp.asarray(function(params), dtype)
     return jnp.broadcast_to(value, (count,))

@@ -46,7 +46,9 @@ def impact(system: Any, params: Any, t: Any, q: Any, u: Any, closed: Any = None)
 
     They make no energy; in a plane this is Routh's closed form, in space Keller's equation, integrated to ten digits or
     better, its events exactly timed. Of a contact that has come to stick during compression nothing depends on mu by
-    Poisson's law; by Stronge's it does, since the work does. Pure: jit, vmap, jvp, vjp in params, t, q, u.
+    Poisson's law; by Stronge's it does, since the work does. A `"compliant"` contact springs sideways as well, with
+    k_n / k_t = `tangential_compliance`, and turns slow slips round (`System`). Pure: jit, vmap, jvp, vjp in params, t,
+    q, u.
 
     Args:
         system: a `System`; without a slip its contacts do not rub.
@@ -66,7 +68,8 @@ def impact(system: Any, params: Any, t: Any, q: Any, u: Any, closed: Any = None)
         ValueError: for inputs of the wrong shape. Outside transformations also where no closed contact approaches.
 
     Source: O. R. Walton (1993) for spheres; J. J. Moreau (1988); Y. Wang, M. T. Mason, J. Appl. Mech. 59 (1992); W. J.
-    Stronge, Proc. R. Soc. A 431 (1990); J. B. Keller, J. Appl. Mech. 53 (1986).
+    Stronge, Proc. R. Soc. A 431 (1990); J. B. Keller, J. Appl. Mech. 53 (1986); of compliant contacts W. J. Stronge, R.
+    James, B. Ravani, Phil. Trans. R. Soc. A 359 (2001) 2447.
 
     Example:
         A ball that spins, e = 0.5, meets the floor obliquely and slips.

@@ -142,8 +142,9 @@ def require_functions(system: System, params, t, q0, u0, *, explains: bool = Fal
         speed = (np.zeros(gap, q0.dtype),) if system.friction_by_speed else ()
         arguments = "params, speed" if system.friction_by_speed else "params"
         own.expect("friction", own.shape("friction", arguments, params, *speed), (), gap)
-        if system.tangential_restitution is not None:
-            own.expect("tangential_restitution", own.shape("tangential_restitution", "params", params), (), gap)
+        for name in ("tangential_restitution", "tangential_compliance"):
+            if getattr(system, name) is not None:
+                own.expect(name, own.shape(name, "params", params), (), gap)
         if system.rolling is not None:
             rolling = own.shape("rolling", "t, q, u, params", t, q0, u0, params)
             if len(rolling) != 3 or rolling[::2] != slips:

@@ -171,6 +171,10 @@ def _slip(system: System, params, t, q0, u0) -> list[Requirement]:
         *friction_law(mu, e_t, params),
         *([_no_turning(system, e_t)] if system.flows else []),
     ]
+    if system.tangential_compliance is not None:
+        compliance = jnp.asarray(system.tangential_compliance(params))
+        found.append(finite("tangential_compliance", compliance, params, of="tangential_compliance"))
+        found.append(not_negative("tangential_compliance", compliance))
     if system.rolling is None or system.resistance is None:
         return found
     resistance = jnp.asarray(system.resistance(params))

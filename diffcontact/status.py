@@ -84,7 +84,8 @@ _MESSAGES = {
     Status.COUPLED_IMPACTS: "two impacts that act on each other came in one step, and what this scheme makes of them "
     "is not the impact law; take smaller steps, or EventTimed where bodies touch",
     Status.NO_FRICTION: "no impulses were found that obey Coulomb's law, and friction was left out: contacts jam, or "
-    "slip presses them together (Painleve's paradox); lower the friction",
+    "slip presses them together (Painleve's paradox): lower the friction; or a compliant contact was struck off its "
+    'centre, for which there is no such law: take impact_law="stronge"',
     Status.UNEVEN_STEPS: "steps changed their length amid an impact, which this scheme then makes as much too fast or "
     "too slow; give equidistant times, or take EventTimed",
 }

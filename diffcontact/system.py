@@ -33,11 +33,11 @@ from diffcontact.status import Status
 
 Params = Any
 
-IMPACT_LAWS = ("newton", "poisson", "stronge")
+IMPACT_LAWS = ("newton", "poisson", "stronge", "compliant")
 # What a system may have besides.
 _OPTIONAL = (
-    *("normals", "slip", "friction", "tangential_restitution", "rate", "tangents", "normalise", "advance", "dexpinv"),
-    *("adhesion", "rolling", "resistance", "joint_slip", "joint_friction"),
+    *("normals", "slip", "friction", "tangential_restitution", "tangential_compliance", "rate", "tangents"),
+    *("normalise", "advance", "dexpinv", "adhesion", "rolling", "resistance", "joint_slip", "joint_friction"),
 )
 
 
@@ -67,7 +67,10 @@ class System(AllContacts):
             which an impact that grips turns the slip round, v_T+ = -e_t v_T-.
         rate: None where q' = u, or `rate(q, u, params) -> (n,)`, q' [m/s], affine in u (d,); q may then be longer than
             u (a quaternion). All that follows holds with N = d(d gap/dt)/du in place of the gradient.
-        impact_law: "newton", "poisson" or "stronge", what restitution means where a contact rubs; see below.
+        impact_law: "newton", "poisson" or "stronge", what restitution means where a contact rubs; or "compliant",
+            Stronge's of contacts that spring sideways, too; see below.
+        tangential_compliance: None, or with `impact_law="compliant"` `tangential_compliance(params) -> ()` or `(c,)`,
+            the ratio of the contact's stiffnesses eta^2 = k_n / k_t >= 0, normal over tangential; 0 is rigid.
         tangents: None, or `tangents(t, q, params)`, the rows of the slip as a tuple of k `qp.BodyRows`, one for each
             direction and all for the bodies of `normals`; used like these.
         normalise: None, or `normalise(q) -> (n,)` or `normalise(q, params)`, the configuration that q stands for, at
@@ -112,6 +115,12 @@ class System(AllContacts):
     takes several closed contacts at once, it is Moreau's law that acts, with the same e as Newton's, whatever the
     `impact_law`.
 
+    In an impact of a "compliant" contact a tangential spring k_t in series with Coulomb's slider lies beside the normal
+    one, k_n (Stronge, James and Ravani). Slow slips are then turned round, fast ones slide throughout, as of elastic
+    spheres, for which Mindlin's k_t / k_n = 1 / eta^2 is (1 - nu) / (1 - nu / 2). It is a law of contacts whose normal
+    and tangential directions do not couple, N M^-1 S^T = 0, and whose slip keeps its line: of balls; elsewhere the
+    status is NO_FRICTION.
+
     Systems whose functions have the same code, and refer to the same numbers, arrays and functions, share compiled
     programs, also where they were made anew. A function that refers to an object, a class or a module of one's own
     shares with itself only. Numbers that vary belong into `params`. All contacts are looked at in every step; a system
@@ -140,6 +149,7 @@ class System(AllContacts):
     slip: Callable[[Any, Array, Array, Params], Array] | None = None
     friction: Callable[..., Any] | None = None
     tangential_restitution: Callable[[Params], Any] | None = None
+    tangential_compliance: Callable[[Params], Any] | None = None
     rate: Callable[[Array, Array, Params], Array] | None = None
     impact_law: str = "newton"
     tangents: Callable[[Any, Array, Params], tuple[BodyRows, ...]] | None = None
@@ -165,9 +175,13 @@ class System(AllContacts):
             raise ValueError("System(advance=...): expected rate=... with it, got None")
         if self.dexpinv is not None and self.advance is None:
             raise ValueError("System(dexpinv=...): expected advance=... with it, got None")
-        for name in ("tangential_restitution", "tangents"):
+        for name in ("tangential_restitution", "tangential_compliance", "tangents"):
             if getattr(self, name) is not None and self.slip is None:
                 raise ValueError(f"System({name}=...): expected slip=... with it, got None")
+        if (self.tangential_compliance is None) == (self.impact_law == "compliant"):
+            raise ValueError(
+                'System(tangential_compliance=...): expected with impact_law="compliant", and with no other law'
+            )
         if (self.rolling is None) != (self.resistance is None):
             given, missing = ("resistance", "rolling") if self.rolling is None else ("rolling", "resistance")
             raise ValueError(f"System({given}=...): expected {missing}=... with it, got None")
@@ -204,7 +218,7 @@ class System(AllContacts):
 
     @property
     def flows(self) -> bool:
-        """Whether an impact of one contact is a flow over its normal impulse: Poisson's or Stronge's law."""
+        """Whether an impact of one contact has phases: Poisson's or Stronge's law, or that of a compliant contact."""
         return self.rubs and self.impact_law != "newton"
 
     @property

@@ -75,6 +75,7 @@ _NEEDS = {
     "restitution": "an impact",
     "friction": "a stretch of sliding",
     "tangential_restitution": "an impact in the grip",
+    "tangential_compliance": "an impact that does not slip throughout",
     "mass": "a force or a collision that depends on it",
 }
 
@@ -141,10 +142,7 @@ def _pair(first: str, second: str, direction: Mapping[str, float], relative: Map
 
 
 def role(objective: Objective, theta: Any, name: str) -> str:
-    """Which of a system's functions a parameter is for: "mass", "restitution", "friction", "tangential_restitution".
-
-    "" where it is for none of them.
-    """
+    """Which of a system's functions a parameter is for, a key of `_NEEDS`; "" where it is for none of them."""
     for run, here, there in _moved(objective, theta, name):
         system = run.model.system
         if isinstance(system, ParticleLine):
@@ -240,7 +238,7 @@ def _places(objective: Objective, theta: NDArray) -> list[NDArray]:
     runs, names = objective.joint.runs, objective.parameters.names
     places = [np.unique(elements) for elements in np.transpose([run.index for run in runs])]
     alone = len(runs) == 1
-    contact = ("friction", "tangential_restitution")
+    contact = ("friction", "tangential_restitution", "tangential_compliance")
     return [j for j in places if alone or j.size > 1 or role(objective, theta, names[j[0]]) in contact]
 
 

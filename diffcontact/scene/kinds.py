@@ -33,6 +33,7 @@ RESTITUTION_OF = {
     "newton": "v_N+ = -e v_N- (Newton) and, while they grip, v_T+ = -e_t v_T-",
     "poisson": "the normal impulse of restitution is e times that of compression (Poisson)",
     "stronge": "the normal force gives back e^2 of the work that compression took (Stronge)",
+    "compliant": "the contact gives back e^2 of that work and springs sideways, k_n / k_t = tangential_compliance",
 }
 AIR_LAW = (
     "in the air dv/dt = gravity - damping v - drag |v| v + magnus w x v / (1 + magnus_saturation |w| / |v|), with "
@@ -168,6 +169,12 @@ def _of_friction(law: str) -> dict[str, Quantity]:
 def _grip() -> dict[str, Quantity]:
     what = "by how much an impact that grips turns the slip round"
     return {"tangential_restitution": Quantity(low=-1.0, high=1.0, optional=True, what=what)}
+
+
+def _of_impact(impact_law: str) -> dict[str, Quantity]:
+    """The parameter of an impact law, where it has one."""
+    what = "normal over tangential stiffness of the contact, k_n / k_t; of elastic bodies (1 - nu/2) / (1 - nu)"
+    return {"tangential_compliance": Quantity(low=0.0, what=what)} if impact_law == "compliant" else {}
 
 
 def _with_laws(text: str, restitution: str, friction: str = "constant") -> str:
@@ -431,7 +438,7 @@ _SHAPES: Mapping[str, tuple[Callable[[Any], Shape], str]] = {
     restitution=_LAW,
     friction=_FRICTION,
     impact_law='what restitution is a ratio of: velocities, "newton" (default), impulses, "poisson", or energies, '
-    '"stronge"',
+    '"stronge"; or of balls "compliant", which spring sideways, too',
 )
 def _rigid_bodies(options: Table) -> ReadySystem:
     """Rigid bodies that fall, tumble and slide on planes; see `systems.bodies`.
@@ -458,7 +465,7 @@ def _rigid_bodies(options: Table) -> ReadySystem:
         **_of_restitution(law),
         **_of_friction(rubbing),
         **offsets,
-        **(_grip() if impact_law == "newton" else {}),
+        **(_grip() if impact_law == "newton" else _of_impact(impact_law)),
         **_state(count * dimension),
     }
     text = _with_laws(RUBBING_LAW.format(RESTITUTION_OF[impact_law]), law, rubbing)
@@ -563,11 +570,12 @@ def _impact(options: Table) -> ReadySystem:
         raise options.fail("impact_law", f"of {of}, where all are one, expected of = 'body' with it")
     quantities = _of_restitution(law)
     quantities |= {"mass_ratio": _RATIO} if of == "carts" else _of_friction("constant") if of == "body" else {}
+    quantities |= _of_impact(impact_law)
     what = "velocities before the impact; of a spin times the gyration"
     return ReadySystem(
         single_impact(of, restitution=law, impact_law=impact_law),
         quantities | {"u0": Quantity("m/s", (STRUCK[of],), what=what)},
-        law=_with_laws(RUBBING_LAW.format(RESTITUTION_OF["newton"]) if of == "body" else IMPACT_LAW, law),
+        law=_with_laws(RUBBING_LAW.format(RESTITUTION_OF[impact_law]) if of == "body" else IMPACT_LAW, law),
         length="m/s",
         time="frame",
         given={"levers": (2,)} if of == "body" else {},

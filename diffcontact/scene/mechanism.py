@@ -45,6 +45,9 @@ _OTHERS: Mapping[str, Quantity] = {
     "control": Quantity(what="of each actuator"),
 }
 
+# A mechanism's contacts are not compliant.
+_RESTITUTION_OF = {name: text for name, text in RESTITUTION_OF.items() if name != "compliant"}
+
 
 @KINDS.add(
     "mechanism",
@@ -52,7 +55,7 @@ _OTHERS: Mapping[str, Quantity] = {
     contacts="[[geom, geom], ...]: only these pairs touch; all that the file has by default",
     ignore="kinds of what is not supported that are left out, as the refusal names them",
     each="of friction, restitution and stop_restitution those with a number for each pair or joint, not one for all",
-    impact_law=f"what restitution is a ratio of: {', '.join(map(repr, RESTITUTION_OF))}",
+    impact_law=f"what restitution is a ratio of: {', '.join(map(repr, _RESTITUTION_OF))}",
 )
 def ready_mechanism(options: Table) -> ReadySystem:
     """A mechanism of a model file; see `systems.mechanism`. Parameters that are left out are those of the file.
@@ -68,7 +71,7 @@ def ready_mechanism(options: Table) -> ReadySystem:
     each = options.names("each") if "each" in options else ()
     if unknown := set(each) - set(_SHARED):
         raise options.fail("each", f"{shown(min(unknown))}, expected some of {', '.join(_SHARED)}")
-    impact_law = options.choice("impact_law", RESTITUTION_OF, "newton")
+    impact_law = options.choice("impact_law", _RESTITUTION_OF, "newton")
     try:
         system = mechanism(path, contacts=pairs, ignore=ignored, impact_law=impact_law)
     except (ValueError, TypeError, ImportError) as error:

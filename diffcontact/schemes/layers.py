@@ -30,7 +30,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from diffcontact.friction import friction_coefficients, tangential_restitutions
+from diffcontact.friction import friction_coefficients, tangential_compliances, tangential_restitutions
 from diffcontact.numerics.mass import solve
 from diffcontact.schemes.event_timed.contacts import Place, reach
 from diffcontact.schemes.event_timed.percussion import Percussion
@@ -167,6 +167,7 @@ class _Layered(NamedTuple):
             slip=self.slip,
             friction=self.friction_at_speed if given.friction_by_speed else self.friction,
             tangential_restitution=None if given.tangential_restitution is None else self.tangential_restitution,
+            tangential_compliance=None if given.tangential_compliance is None else self.tangential_compliance,
             rate=None if given.rate is None else self.rate,
             advance=None if given.rate is None else self.advance,
             dexpinv=None if given.dexpinv is None else self.dexpinv,
@@ -209,6 +210,9 @@ class _Layered(NamedTuple):
 
     def tangential_restitution(self, given):
         return jnp.pad(tangential_restitutions(self.system, given.own, self.count, self.dtype), (0, self.added))
+
+    def tangential_compliance(self, given):
+        return jnp.pad(tangential_compliances(self.system, given.own, self.count, self.dtype), (0, self.added))
 
     def slip(self, t, q, u, given):
         (own, _), (speed, _) = self.split(q), self.split(u)

@@ -53,10 +53,11 @@ def bodies(
     ellipsoids with balls, are not covered, and refused. With `pairs=False` bodies pass through each other.
 
     Params: `mass` (count,) [kg], `gravity` (dimension,) [m/s^2] as an acceleration vector, `restitution` and `friction`
-    () or (c,), and may have `tangential_restitution`, e_t; with k materials each of them is (k, k), symmetric, for each
-    pair. `inertia` [kg m^2] is (count,) in a plane; in space (count, 3), moments along the body's axes, (count, 3, 3),
-    a symmetric matrix in the body's frame, or (count,) where all axes are alike (a cube), which is quicker. Without it,
-    bodies are homogeneous. With fixed balls, `fixed_centre` (fixed, dimension) and `fixed_radius` (fixed,) [m].
+    () or (c,), of compliant bodies `tangential_compliance`, and may have `tangential_restitution`, e_t; with k
+    materials each of them is (k, k), symmetric, for each pair. `inertia` [kg m^2] is (count,) in a plane; in space
+    (count, 3), moments along the body's axes, (count, 3, 3), a symmetric matrix in the body's frame, or (count,) where
+    all axes are alike (a cube), which is quicker. Without it, bodies are homogeneous. With fixed balls, `fixed_centre`
+    (fixed, dimension) and `fixed_radius` (fixed,) [m].
 
     The slip on a plane is that of the body's material point, in a plane along (n_y, -n_x), x on a floor, in space along
     x and y there; that of two bodies i < j is that of j on i. Planes tilt about lines in them. Contacts resist neither
@@ -151,7 +152,7 @@ def _bodies(solids: Solids, law: str, friction_law: str, impact_law: str) -> Bod
         slip=solids.slip,
         friction=laws.friction(friction_law, solids.coefficients),
         tangential_restitution=e_t,
-        impact_law=impact_law,
+        **laws.of_impact(impact_law, solids.coefficients),
         draw=drawings.bodies(solids),
         solids=solids,
         law=law,

@@ -91,6 +91,7 @@ def _inertia(inertia, params):
 
 def _coefficients(system: Bodies, params) -> list[str]:
     optional = ["tangential_restitution"] if "tangential_restitution" in params else []
+    optional += ["tangential_compliance"] if system.tangential_compliance is not None else []
     of_law = [one.name for one in laws.LAWS[system.law].coefficients if not one.choice]
     return ["restitution", *of_law, "friction", *laws.besides_friction(system.friction_law), *optional]
 

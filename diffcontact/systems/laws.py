@@ -16,7 +16,8 @@ Friction in an impact is
     constant       mu = friction
     linear         mu = friction - friction_loss v,   0 where that is negative
 
-and `friction` is that of contacts that last, whatever the law.
+and `friction` is that of contacts that last, whatever the law. An impact law by name may have a coefficient, too:
+"compliant" the `tangential_compliance`, k_n / k_t (`System`).
 
 Source: viscoelastic spheres: G. Kuwabara, K. Kono, Jpn. J. Appl. Phys. 26 (1987) 1230; R. Ramirez, T. Poeschel,
 N. V. Brilliantov, T. Schwager, Phys. Rev. E 60 (1999) 4465. Sticking, an energy that adhesion takes: B. Dahneke,
@@ -214,6 +215,17 @@ def built_friction(law: str, coefficient: Callable[[str, Any], Any]) -> Callable
         return jnp.where(mu < 0, jnp.minimum(slow, 0.0), mu)
 
     return of_speed
+
+
+def of_impact(impact_law: str, coefficient: Callable[[str, Any], Any] = _of_params) -> dict[str, Any]:
+    """What a `System` is given for an impact law by name: the name and the law's coefficient; arguments as above.
+
+    Example:
+        >>> sorted(of_impact("compliant")), of_impact("poisson")
+        (['impact_law', 'tangential_compliance'], {'impact_law': 'poisson'})
+    """
+    own = {"tangential_compliance": lambda params: coefficient("tangential_compliance", params)}
+    return {"impact_law": impact_law} | (own if impact_law == "compliant" else {})
 
 
 def besides_friction(law: str) -> list[str]:

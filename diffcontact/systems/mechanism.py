@@ -328,7 +328,7 @@ def mechanism(
             the crank of a slider; None for those that do so best at the beginning.
         control: None, or `control(t, q, u, params) -> (a,)`, in place of the parameter; u are all velocities.
         ignore: kinds of what is refused that are left out instead, like "tendon"; the message names them.
-        impact_law: as in `System`.
+        impact_law: "newton", "poisson" or "stronge", as in `System`.
 
     Returns:
         A `Mechanism`, which is a `System`.
@@ -363,6 +363,8 @@ def mechanism(
     numbers = {"friction": mu, "restitution": e[: len(pairs)], "stop_restitution": e[len(pairs) :]}
     if not (control is None or callable(control)):
         raise ValueError(f"mechanism(control={control!r}): expected a function of (t, q, u, params), or None")
+    if impact_law == "compliant":
+        raise ValueError('mechanism(impact_law="compliant"): expected "newton", "poisson" or "stronge"')
     return _system(replace(read, defaults=read.defaults | numbers), control, impact_law)
 
 

@@ -29,12 +29,13 @@ def single_impact(of: str = "ball", *, restitution: str = "constant", impact_law
     Motions that begin at q_0 = -u_0 s are struck at t = 1 s.
 
     Params of the system: `restitution` () [1] and those of its law; of carts `mass_ratio` () [1], first over second; of
-    a body `friction` () [1] and `levers` (2,) [1].
+    a body `friction` () [1] and `levers` (2,) [1]; of one that is compliant `tangential_compliance` () [1], and its
+    levers are (0, l_t), those of a ball (0, r / rho), which the derivative by l_n does not leave.
 
     Args:
         of: "ball", "carts" or "body".
         restitution: how it depends on the speed of approach, one of `systems.laws.LAWS` by name.
-        impact_law: of a body, "newton", "poisson" or "stronge", as in `System`.
+        impact_law: of a body, "newton", "poisson", "stronge" or "compliant", as in `System`.
 
     Returns:
         A `System` with c = 1 and d = 1, 2 or 3; equal arguments return the same one.
@@ -74,7 +75,7 @@ def _single_impact(of: str, law: str, impact_law: str) -> System:
             return jnp.stack([jnp.asarray(params["mass_ratio"], q.dtype), jnp.ones((), q.dtype)])
         return jnp.ones_like(q)
 
-    rubs = {"slip": slip, "friction": lambda params: params["friction"], "impact_law": impact_law}
+    rubs = {"slip": slip, "friction": lambda params: params["friction"], **laws.of_impact(impact_law)}
     return System(
         gap=gap,
         force=lambda t, q, u, params: jnp.zeros_like(u),

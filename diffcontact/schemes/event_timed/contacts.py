@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from diffcontact.friction import friction_coefficients, tangential_restitutions
+from diffcontact.friction import friction_coefficients, tangential_compliances, tangential_restitutions
 from diffcontact.numerics import mass as mass_matrix
 from diffcontact.system import contacts, rate
 
@@ -73,11 +73,12 @@ def free_acceleration(system, params, t, q: Array, u: Array, mass: Array) -> Arr
 
 
 class Law(NamedTuple):
-    """Coefficients (c,) of an impact, or of contacts that last: e, e_t and mu."""
+    """Coefficients (c,) of an impact, or of contacts that last: e, e_t, mu and eta^2 = k_n / k_t."""
 
     e: Array
     e_t: Array
     mu: Array
+    compliance: Array
 
     @classmethod
     def of(cls, system, params, before: Array) -> Law:
@@ -87,7 +88,8 @@ class Law(NamedTuple):
         if system.slip is not None:
             mu = friction_coefficients(system, params, count, dtype, before)
         e = jnp.broadcast_to(system.restitution_of(params, before), before.shape)
-        return cls(e, tangential_restitutions(system, params, count, dtype), mu)
+        e_t = tangential_restitutions(system, params, count, dtype)
+        return cls(e, e_t, mu, tangential_compliances(system, params, count, dtype))
 
 
 class Limits(NamedTuple):

@@ -322,7 +322,8 @@ def flowed(system, place: Place, u, law: Law, contact, whole) -> tuple[Array, Ar
     and its status; or with the compression alone."""
     rows = place.rows[contact]
     moved, before = mass_matrix.solve(place.mass, rows.T), place.velocity(u)[contact]
-    found = bounce(rows @ moved, before, law.mu[contact], law.e[contact], system.impact_law)
+    mu, e, compliance = (x[contact] for x in (law.mu, law.e, law.compliance))
+    found = bounce(rows @ moved, before, mu, e, system.impact_law, compliance)
     impulse = jnp.where(whole, found.impulse, found.compression)
     this = (jnp.arange(place.gap.size) == contact)[:, None]
     return u + moved @ impulse, jnp.where(this, impulse[None], 0.0), found.status

@@ -470,7 +470,8 @@ class EventTimed(Scheme):
     - An impact that would make energy (Newton's law with friction may) is blended with the one without restitution.
       With `System(impact_law="poisson")` or `"stronge"` an impact that one contact takes alone is a flow of its
       velocity over the normal impulse, which makes none (`System`, `impact`); where it has no end the status is
-      NO_FRICTION. Impacts of several contacts at once are Moreau's.
+      NO_FRICTION, as where a `"compliant"` contact is struck off its centre. Impacts of several contacts at once are
+      Moreau's.
 
     **Rolling and pivoting** (`System(rolling=...)`). Each of these frictions is that of a layer under the contact
     (`schemes.layers`): a rolling that comes to its end is an event like a slip's. In lists of changes of c contacts the

@@ -1,4 +1,4 @@
-r"""Poisson's and Stronge's law of one contact.
+r"""The laws of one contact that is struck alone: Poisson's, Stronge's, and Stronge's with a tangential compliance.
 
 An impact is a flow of the contact's velocity over the normal impulse P that accumulates, with Coulomb's friction at
 every moment, in two phases. Compression ends where the approach does, v_N = 0. Restitution ends by the law::
@@ -10,6 +10,8 @@ Compression ends even where slip presses the contact together for a while (tange
 while the approach lasts the energy falls, until the slip has ended. There is no end where no impulse moves the contact
 apart (a wedge). In space a slip that turns may press the contact together once more while it restores; where the body
 still approaches when Poisson's impulse is used up, that is no end either.
+
+Of a contact that springs sideways as well see `compliant`.
 
 Source: E. J. Routh (1905); J. B. Keller, J. Appl. Mech. 53 (1986); W. J. Stronge, Proc. R. Soc. A 431 (1990); Y. Wang,
 M. T. Mason, J. Appl. Mech. 59 (1992).
@@ -23,7 +25,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from diffcontact.numerics.batching import entangled, select
-from diffcontact.schemes.event_timed.flow import keller, routh
+from diffcontact.schemes.event_timed.flow import compliant, keller, routh
 from diffcontact.schemes.event_timed.flow.phase import APPROACH, IMPULSE, WORK, Contact, Goal, Reached
 from diffcontact.status import Status
 
@@ -44,7 +46,7 @@ class Bounce(NamedTuple):
     status: Array
 
 
-def bounce(W: Array, w: Array, friction: Array, e: Array, law: str) -> Bounce:
+def bounce(W: Array, w: Array, friction: Array, e: Array, law: str, compliance: Array | float = 0.0) -> Bounce:
     """The impact of one contact.
 
     Args:
@@ -52,7 +54,8 @@ def bounce(W: Array, w: Array, friction: Array, e: Array, law: str) -> Bounce:
         w: (1 + k,) its velocity (v_N, v_T) before; v_N < 0, or nothing happens [m/s].
         friction: () mu.
         e: () restitution.
-        law: "poisson" or "stronge".
+        law: "poisson", "stronge" or "compliant".
+        compliance: () eta^2 of a contact that is compliant.
 
     Example:
         A rod's end that slips, stops and sticks during compression: with e = 0 it would stay at rest.
@@ -66,9 +69,34 @@ def bounce(W: Array, w: Array, friction: Array, e: Array, law: str) -> Bounce:
     approaches = w[0] < 0
     W = jnp.where(W[0, 0] > 0, W, jnp.eye(w.size, dtype=w.dtype))
     before = jnp.where(approaches, w, -jnp.eye(w.size, dtype=w.dtype)[0])
-    contact = Contact(W, friction)
+    smooth = jnp.zeros_like(w).at[0].set(-before[0] / W[0, 0])
+    if law == "compliant":
+        compression, impulse, work, found = _sprung(W, before, friction, e, jnp.asarray(compliance, w.dtype))
+    else:
+        compression, impulse, work, found = _flow(Contact(W, friction), before, e, law)
+    found = found & jnp.all(jnp.isfinite(impulse))
+    compression, impulse = select(found, (compression, impulse), (smooth, (1 + e) * smooth))
+    nothing = jnp.zeros_like(w)
+    return Bounce(
+        compression=jnp.where(approaches, compression, nothing),
+        impulse=jnp.where(approaches, impulse, nothing),
+        work=jnp.where(approaches & found, work, nothing[:2]),
+        status=jnp.where(found | ~approaches, Status.OK, Status.NO_FRICTION).astype(jnp.int32),
+    )
+
+
+def _sprung(W: Array, before: Array, friction: Array, e: Array, compliance: Array):
+    """Impulses (1 + k,) of e = 0 and of the whole impact, the work (2,), and whether the law holds."""
+    compression, _ = compliant.impulses(W, before, friction, jnp.zeros_like(e), compliance)
+    impulse, found = compliant.impulses(W, before, friction, e, compliance)
+    work = jnp.stack([-jnp.ones_like(e), e**2]) * before[0] ** 2 / (2 * W[0, 0])
+    return compression, impulse, work, found
+
+
+def _flow(contact: Contact, before: Array, e: Array, law: str):
+    """As `_sprung`, by Poisson's or Stronge's law."""
     # Hardly above zero, so that what ends with no work at all has its derivative.
-    some = e + jnp.finfo(w.dtype).tiny ** 0.25
+    some = e + jnp.finfo(before.dtype).tiny ** 0.25
 
     kind = jnp.int32(IMPULSE if law == "poisson" else WORK)
 
@@ -80,20 +108,10 @@ def bounce(W: Array, w: Array, friction: Array, e: Array, law: str) -> Bounce:
         target = some * end.r[0] if law == "poisson" else -(some**2) * end.work
         return (end.w, Goal(kind, target)), (end, fine & (end.w[0] >= -small * jnp.abs(before[0])))
 
-    small = jnp.finfo(w.dtype).eps ** 0.75
-    first = entangled((before, jnp.zeros_like(w[0])), (contact, some))
+    small = jnp.finfo(before.dtype).eps ** 0.75
+    first = entangled((before, jnp.zeros_like(before[0])), (contact, some))
     _, (ends, fine) = lax.scan(phase, (first[0], Goal(jnp.int32(APPROACH), first[1])), length=2)
-    compression, impulse = ends.r[0], ends.r[0] + ends.r[1]
-    smooth = jnp.zeros_like(w).at[0].set(-before[0] / W[0, 0])
-    found = jnp.all(fine) & jnp.all(jnp.isfinite(impulse))
-    compression, impulse = select(found, (compression, impulse), (smooth, (1 + e) * smooth))
-    nothing = jnp.zeros_like(w)
-    return Bounce(
-        compression=jnp.where(approaches, compression, nothing),
-        impulse=jnp.where(approaches, impulse, nothing),
-        work=jnp.where(approaches & found, ends.work, nothing[:2]),
-        status=jnp.where(found | ~approaches, Status.OK, Status.NO_FRICTION).astype(jnp.int32),
-    )
+    return ends.r[0], ends.r[0] + ends.r[1], ends.work, jnp.all(fine)
 
 
 def _to_goal(contact: Contact, start: Array, goal: Goal) -> tuple[Reached, Array]:
