@@ -206,5 +206,6 @@ def white(r: NDArray) -> bool:
     """Whether neighbours among residuals (n, k) are uncorrelated, NaN where missing."""
     pairs = np.where(np.isnan(r[1:] * r[:-1]), 0.0, r[1:] * r[:-1])
     counts = np.sum(pairs != 0, axis=0)
-    power = np.nanmean(r**2, axis=0)
+    # A channel may have no samples at all.
+    power = np.nansum(r**2, axis=0) / np.maximum(np.sum(~np.isnan(r), axis=0), 1)
     return bool(np.all(np.abs(pairs.sum(axis=0)) <= 3 * np.sqrt(np.maximum(counts, 1)) * power))

@@ -144,8 +144,9 @@ def noise_ratios(evidence: Evidence) -> Iterator[Reason]:
         tracks, present = slice(run.tracks), run.present[:, : run.tracks]
         r = np.asarray(evidence.objective.loss.squared(run.r[:, tracks])[0])
         stated = np.log(run.sigma[:, tracks])
-        low = np.min(stated, axis=0, where=present, initial=np.inf)
-        high = np.max(stated, axis=0, where=present, initial=-np.inf)
+        seen = np.any(present, axis=0)
+        low = np.where(seen, np.min(stated, axis=0, where=present, initial=np.inf), 0.0)
+        high = np.where(seen, np.max(stated, axis=0, where=present, initial=-np.inf), 0.0)
         left = 1.0 - run.leverage[:, tracks]
         above = stated > (low + high) / 2
         for side, half in enumerate((~above, above)):
