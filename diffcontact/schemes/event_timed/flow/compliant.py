@@ -157,7 +157,7 @@ def slip_left(slip: Array, rho: Array, friction: Array, e: Array, compliance: Ar
         >>> import jax, numpy as np
         >>> share = jax.jit(lambda slip: slip_left(slip, 3.5, 0.1, 1.0, 1.25)[0])
         >>> print(np.round([share(0.01), share(0.3), share(2.0)], 3))
-        [ 0.514 -0.276  0.65 ]
+        [ 0.488 -0.472  0.65 ]
     """
     slip = jnp.where(slip > 0, slip, jnp.finfo(slip.dtype).eps)
     rigid = jnp.maximum(1 - friction * rho * (1 + e) / slip, 0.0)
