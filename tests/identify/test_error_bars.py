@@ -113,7 +113,9 @@ def _white(monkeypatch):
 
 
 @pytest.mark.usefixtures("_white")
-@pytest.mark.parametrize(("count", "unequal"), [(3, 0.0), (3, 0.7), (6, 0.7)])
+@pytest.mark.parametrize(
+    ("count", "unequal"), [*(pytest.param(3, unequal, marks=pytest.mark.full) for unequal in (0.0, 0.7)), (6, 0.7)]
+)
 def test_jackknife_covers_where_the_runs_differ(rng, count, unequal):
     inside = np.zeros(2)
     for _ in range(150):
@@ -125,7 +127,7 @@ def test_jackknife_covers_where_the_runs_differ(rng, count, unequal):
 
 
 @pytest.mark.usefixtures("_white")
-@pytest.mark.parametrize("count", [4, 8])
+@pytest.mark.parametrize("count", [4, pytest.param(8, marks=pytest.mark.full)])
 def test_what_a_run_has_of_its_own_is_covered_where_runs_depart_from_what_they_share(rng, count):
     """Slopes of 1 +- 0.1 are fitted as one, by samples far to one side: each run's offset makes up for its own."""
     held = []
@@ -353,7 +355,7 @@ def test_what_a_prior_says_is_no_noisier(rng, monkeypatch):
     assert told == pytest.approx(1e-6, rel=1e-3)
 
 
-@pytest.mark.parametrize("sigmas", [(1.0, 1.0), (1.5, 0.67), (0.67, 1.5)])
+@pytest.mark.parametrize("sigmas", [(1.5, 0.67), *(pytest.param(s, marks=pytest.mark.full) for s in ((1.0, 1.0), (0.67, 1.5)))])
 def test_intervals_cover_whichever_half_is_noisier(rng, monkeypatch, sigmas):
     def white(r, J):
         model = Autoregression(np.ones(1), float(np.sqrt(np.sum(r**2) / (r.size - J.shape[2]))), freedom=r.size - 3.0)
