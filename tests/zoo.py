@@ -50,7 +50,6 @@ def _point():
             "growth": 0.0,
             "side": 1.0,
         },
-        batched=True,
     )
 
 
@@ -313,7 +312,6 @@ ROW = Model(
         "gravity": np.zeros(1),
         "restitution": 1.0,
     },
-    batched=True,
 )
 
 
@@ -379,7 +377,6 @@ def _chain():
             "percussion": np.array([0.0, 0.03, 0.0]),
             "belt": 0.0,
         },
-        batched=True,
     )
 
 
@@ -398,7 +395,6 @@ LISTED, PAIRS = (
             "gravity": np.array([0.0, -9.81]),
             "restitution": 0.5,
         },
-        batched=True,
     )
     for cell in (0.25, None)
 )

@@ -355,7 +355,9 @@ def test_what_a_prior_says_is_no_noisier(rng, monkeypatch):
     assert told == pytest.approx(1e-6, rel=1e-3)
 
 
-@pytest.mark.parametrize("sigmas", [(1.5, 0.67), *(pytest.param(s, marks=pytest.mark.full) for s in ((1.0, 1.0), (0.67, 1.5)))])
+@pytest.mark.parametrize(
+    "sigmas", [(1.5, 0.67), *(pytest.param(s, marks=pytest.mark.full) for s in ((1.0, 1.0), (0.67, 1.5)))]
+)
 def test_intervals_cover_whichever_half_is_noisier(rng, monkeypatch, sigmas):
     def white(r, J):
         model = Autoregression(np.ones(1), float(np.sqrt(np.sum(r**2) / (r.size - J.shape[2]))), freedom=r.size - 3.0)

@@ -63,7 +63,10 @@ def test_a_graze_within_truncation_is_told(order):
     )
     times = np.linspace(0.0, 3.0, 31)
     given = [0.0], [1.0], times
-    told = jax.jit(jax.vmap(lambda wall: dc.simulate(swing, wall, *given, scheme=dc.EventTimed(order=order)).status))
+    scheme = dc.EventTimed(order=order)
+    told = jax.jit(
+        lambda walls: jax.lax.map(lambda wall: dc.simulate(swing, wall, *given, scheme=scheme).status, walls)
+    )
     assert told(np.array([1 + 1e-7, 1.01])).tolist() == [Status.TOO_COARSE, Status.OK]
 
 

@@ -46,9 +46,7 @@ def test_a_curve_that_an_impact_breaks_is_found(rng):
     t = np.linspace(0.0, 1.0, n)
     late = np.maximum(t - 0.45, 0.0)
     bent = np.where(t < 0.45, 8.0 * t * (0.45 - t), -14.0 * late * (0.55 - late))
-    found = [
-        curve(evidence(rng.normal(size=n) + 3.0 * bent / np.std(bent), flight, (at - 1, at))) for _ in range(6)
-    ]
+    found = [curve(evidence(rng.normal(size=n) + 3.0 * bent / np.std(bent), flight, (at - 1, at))) for _ in range(6)]
     assert all(one > 0 for one in found)
 
 

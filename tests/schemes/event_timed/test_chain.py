@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import references
 import zoo
-from programs import alone, run
+from programs import alone, in_one_batch, run
 
 from diffcontact import Status
 
@@ -72,6 +72,8 @@ def test_derivatives_by_hand(motions):
     np.testing.assert_allclose(struck[[0, 2]], [[-0.8, -0.5, -0.4], [-2, -2, -2]], rtol=1e-11)
 
 
-def test_a_row_alone_is_the_lane_that_it_is_among_others(motions):
-    motion = alone(zoo.CHAIN, CLOSED_FORMS["sticks when struck"][0])
-    np.testing.assert_allclose(motion.q, motions["sticks when struck"].q, atol=1e-13)
+@pytest.mark.full
+def test_a_row_alone_or_in_a_batch_is_the_one_among_others(motions):
+    row = CLOSED_FORMS["sticks when struck"][0]
+    for motion in (alone(zoo.CHAIN, row), in_one_batch(zoo.CHAIN, {"row": row})["row"]):
+        np.testing.assert_allclose(motion.q, motions["sticks when struck"].q, atol=1e-13)

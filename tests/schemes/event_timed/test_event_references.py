@@ -1,4 +1,7 @@
-"""EventTimed against event-exact states and Jacobians: one program a reference, forwards."""
+"""EventTimed against event-exact states and Jacobians: one program a reference, forwards.
+
+On every commit those that are rows of the zoo's models are run there (`references.py`).
+"""
 
 import json
 
@@ -12,6 +15,8 @@ from problems.reference import model
 
 import diffcontact as dc
 from diffcontact.schemes.event_timed import EventTimed
+
+pytestmark = pytest.mark.full
 
 # Step, order, and the largest error of state and Jacobian, relative to the largest entry. Constant forces and flat
 # contacts are exact at every step; references are good to 1e-12, those with M(q) to 1e-10. The rest is twice what the
@@ -44,8 +49,6 @@ CASES = {
     "coulomb/driven_block": (1e-2, 4, 1e-8, 3e-8),
     "coulomb/ladder": (1e-2, 6, 1e-10, 1e-10),
 }
-# Of orders that the zoo's models do not run with, one that bounces and one that rubs.
-QUICK = ("hybrid/table_chatter", "coulomb/driven_block")
 
 
 def _problem(case, theta):
@@ -58,7 +61,7 @@ def _problem(case, theta):
     return system, *unpack(theta)
 
 
-@pytest.mark.parametrize("case", [c if c in QUICK else pytest.param(c, marks=pytest.mark.full) for c in CASES])
+@pytest.mark.parametrize("case", CASES)
 def test_the_references(reference, case):
     h, order, state, jacobian = CASES[case]
     data = json.loads((reference / f"{case}.json").read_text())

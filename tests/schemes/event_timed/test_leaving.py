@@ -24,7 +24,7 @@ def program():
         end = dc.simulate(BLOCK, params, np.zeros(2), np.zeros(2), np.linspace(0.0, 1.0, 11))
         return end.q[-1], end.u[-1], end.status
 
-    return jax.jit(jax.vmap(run))
+    return jax.jit(lambda lanes: jax.lax.map(run, lanes))
 
 
 def test_a_load_that_vanishes_ever_faster_is_one_event(program):

@@ -29,14 +29,14 @@ STACK = dc.System(
 def _ended(system, worlds, duration, counts, events=8):
     """The ends (lanes, 2 d) and statuses (lanes,) of worlds with so many steps, each of so many events."""
 
-    def end(p, u0, count):
+    def end(p, count):
         times = jnp.linspace(0.0, duration, 5)
-        run = dc.simulate(system, p, p["q0"], u0, times, scheme=dc.EventTimed(events=events), substeps=count)
+        run = dc.simulate(system, p, p["q0"], p["u0"], times, scheme=dc.EventTimed(events=events), substeps=count)
         return jnp.concatenate([run.q[-1], run.u[-1]]), run.status
 
     lanes = {name: np.array([world[name] for world in worlds]) for name in worlds[0]}
-    program = jax.jit(jax.vmap(end, (0, 0, None)))
-    return [jax.tree.map(np.asarray, program(lanes, lanes["u0"], np.asarray(count))) for count in counts]
+    program = jax.jit(lambda worlds, count: jax.lax.map(lambda p: end(p, count), worlds))
+    return [jax.tree.map(np.asarray, program(lanes, np.asarray(count))) for count in counts]
 
 
 def test_a_rebound_that_was_left_out_and_carries_on_is_told():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import references
 import zoo
-from programs import alone, run, transposed
+from programs import in_one_batch, run, transposed
 
 from diffcontact import Status
 
@@ -95,13 +95,6 @@ def test_single_precision(motions):
         np.testing.assert_allclose(motion.end, motions[name].end, atol=1e-3, err_msg=name)
 
 
-def test_one_row_alone_is_the_lane_that_it_is_among_others(motions):
-    name = "is pushed aside"
-    motion = alone(zoo.POINT, CLOSED_FORMS[name][0])
-    for field in ("q", "u", "impulse"):
-        np.testing.assert_allclose(getattr(motion, field), getattr(motions[name], field), atol=1e-13)
-
-
 BAD = {
     Status.OVERLAP: {"q0": [0.0, -0.1]},
     Status.NOT_FINITE: {"gravity": [0.0, np.nan]},
@@ -115,9 +108,10 @@ BAD = {
 }
 
 
-def test_what_is_wrong_has_a_status_and_leaves_the_other_lanes_alone(motions):
-    found = run(zoo.POINT, {"flies": CLOSED_FORMS["flies"][0]} | {status.name: row for status, row in BAD.items()})
-    np.testing.assert_array_equal(found.pop("flies").q, motions["flies"].q)
+@pytest.mark.parametrize("runs", [run, pytest.param(in_one_batch, marks=pytest.mark.full)])
+def test_what_is_wrong_has_a_status_and_leaves_the_other_lanes_alone(motions, runs):
+    found = runs(zoo.POINT, {"flies": CLOSED_FORMS["flies"][0]} | {status.name: row for status, row in BAD.items()})
+    np.testing.assert_allclose(found.pop("flies").q, motions["flies"].q, atol=1e-13)
     assert {name: Status(motion.status).name for name, motion in found.items()} == {name: name for name in found}
     # What cannot be simulated stays where it starts; what can be is finite throughout.
     for name, motion in found.items():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import references
 import zoo
-from programs import alone, run
+from programs import alone, in_one_batch, run
 
 from diffcontact import Status
 
@@ -31,6 +31,11 @@ VELOCITIES = {
         [-1, 2, 0, 0],
     ),
     "a dropped stack rests": (DROPPED, [0, 0, 0, -3 * 9.81]),
+    # From gaps of 0.4 m at 1 m/s, after eight of twenty steps.
+    "impacts on grid times in separate places": (
+        {"q0": [0.5, 1.3, 500.0, 500.6], "u0": [-1.0, 0, 1.0, 0], "restitution": 0.8},
+        [0.8, 0, 0.1, 0.9],
+    ),
 }
 
 
@@ -71,6 +76,17 @@ def test_momentum_energy_and_gaps(motions, name):
     assert np.min(motion.impulse) >= 0
 
 
+def test_a_grid_time_at_an_impact_has_what_is_right_of_it(motions):
+    motion = motions["impacts on grid times in separate places"]
+    np.testing.assert_allclose(motion.u[8], motion.u[-1], atol=1e-13)
+    np.testing.assert_allclose(motion.impulse[7, [0, 13]], [1.8, 0.9], atol=1e-13)
+    # q(1) = 0.1 + e (gap - u) with the gap of q0 - r, so that dq/dq0 = -e, dq/du0 = -e, dq/dr = 1 + e, dq/de = 0.6.
+    found = motion.jacobian("q0", "u0", "radius", "restitution")[0]
+    exact = np.zeros(13)
+    exact[[0, 4]], exact[8], exact[12] = -0.8, 1.8, 0.6
+    np.testing.assert_allclose(found, exact, atol=1e-12)
+
+
 def test_derivatives_go_with_the_velocities(motions):
     # Nimble's issue 97 reports (0.75, 0.25, 0.91, 0.08) here: the second ball leaves as if it were the first.
     by = motions["two exchange"].by
@@ -86,9 +102,11 @@ def test_derivatives_go_with_the_velocities(motions):
     np.testing.assert_allclose(rests[:3, 12:], 0.0, atol=1e-12)
 
 
-def test_a_row_alone_is_the_lane_that_it_is_among_others(motions):
-    motion = alone(zoo.ROW, VELOCITIES["a blow goes through"][0])
-    np.testing.assert_allclose(motion.q, motions["a blow goes through"].q, atol=1e-13)
+@pytest.mark.full
+def test_a_row_alone_or_in_a_batch_is_the_one_among_others(motions):
+    row = VELOCITIES["a blow goes through"][0]
+    for motion in (alone(zoo.ROW, row), in_one_batch(zoo.ROW, {"row": row})["row"]):
+        np.testing.assert_allclose(motion.q, motions["a blow goes through"].q, atol=1e-13)
 
 
 def test_what_is_wrong_has_a_status(motions):

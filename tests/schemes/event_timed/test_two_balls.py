@@ -1,4 +1,7 @@
-"""Two discs in a box, by one program: nine impacts in order, and impacts that fall on grid times."""
+"""Two discs in a box, by one program: nine impacts in order, and impacts that fall on grid times.
+
+On every commit `test_two_discs.py` has discs that strike, and `test_row.py` impacts on grid times.
+"""
 
 import numpy as np
 import pytest
@@ -7,6 +10,8 @@ import zoo
 from programs import run
 
 from diffcontact import Status
+
+pytestmark = pytest.mark.full
 
 CORNER = {"q0": [0.5, 0.5, 0.8, 0.8], "u0": [-1.0, -1.0, 0.0, 0.0], "gravity": 0.0}
 
