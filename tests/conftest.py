@@ -42,12 +42,13 @@ gc.set_threshold(100_000, 50, 10)
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
-# Whose examples take ten seconds and more to compile; tests of the default tier claim the same of smaller programs.
+# Whose examples take seconds and more to compile; tests of the default tier claim the same of smaller programs.
 LONG_EXAMPLES = [
     ROOT / "diffcontact" / f"{name}.py"
     for name in (
-        *("certify/certificate", "ensemble", "hypotheses", "sensitivity", "trajectory"),
-        *("identify/experiment/design", "identify/impact_law", "systems/mechanism"),
+        *("certify/certificate", "ensemble/run", "hypotheses", "schemes/event_timed/step", "sensitivity", "trajectory"),
+        *("identify/experiment/design", "identify/fit", "identify/impact_law", "identify/intervals/profile"),
+        *(f"systems/{name}" for name in ("balls", "bouncing_ball", "carts", "constrained", "mechanism")),
     )
 ]
 # Examples that need more than the library does.

@@ -25,6 +25,8 @@ def _doctor(folder):
     return done.stdout
 
 
+# On every commit what is stored is found again, and damage survived, within one process: below.
+@pytest.mark.full
 def test_a_second_command_compiles_nothing_and_survives_damage(tmp_path):
     folder = tmp_path / "programs"
     assert f"{folder}: 0 programs" in _doctor(folder)

@@ -22,8 +22,10 @@ def _interruptible():
     signal.signal(signal.SIGINT, before)
 
 
-@pytest.mark.parametrize("delay", [0.0, 0.1, 0.3, 0.6])
-@pytest.mark.parametrize("called", [["-m", "diffcontact", "doctor"], ["diffcontact", "doctor"]])
+MODULE, SCRIPT = ["-m", "diffcontact", "doctor"], ["diffcontact", "doctor"]
+
+
+@pytest.mark.parametrize(("called", "delay"), [*((MODULE, delay) for delay in (0.0, 0.1, 0.3, 0.6)), (SCRIPT, 0.1)])
 def test_an_interruption_while_the_package_is_imported(tmp_path, called, delay):
     if called[0] == "diffcontact":
         # What pip makes of an entry point.
@@ -67,9 +69,9 @@ def test_an_import_sets_no_signal_handler_and_no_environment_variable(tmp_path):
     (tmp_path / "other" / "__main__.py").write_text("")
     environment = {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
     environment["PYTHONPATH"] = os.pathsep.join([ROOT, str(tmp_path)])
-    # The second is another program that is started by -m, with our name among its arguments.
-    for called in (["-c", _LIBRARY], ["-m", "other", "diffcontact"]):
-        subprocess.run([sys.executable, *called], env=environment, check=True)
+    # Another program that is started by -m, with our name among its arguments.
+    called = [sys.executable, "-m", "other", "diffcontact"]
+    subprocess.run(called, env=environment, check=True)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,8 @@
-"""A cuboid in space: how it turns in flight, and how it falls on a rough floor, by one program."""
+"""A cuboid in space: how it turns in flight, and how it falls on a rough floor, by one program.
+
+On every commit `test_bodies.py` has gaps, slips and torques of bodies, `test_box.py` a box that falls on its corners,
+and `test_sphere.py` friction in space.
+"""
 
 import numpy as np
 import pytest
@@ -6,6 +10,8 @@ import zoo
 from programs import run
 
 from diffcontact import Status
+
+pytestmark = pytest.mark.full
 
 SIDES = np.array([0.1, 0.15, 0.2])
 MOMENTS = np.array([SIDES[1] ** 2 + SIDES[2] ** 2, SIDES[0] ** 2 + SIDES[2] ** 2, SIDES[0] ** 2 + SIDES[1] ** 2]) / 12

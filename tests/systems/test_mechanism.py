@@ -505,8 +505,6 @@ def test_dry_friction_of_joints_by_hand_is_told_where_it_blows_or_drives_and_swi
     ]
     lanes = {name: np.array([row[name] for row in rows]) for name in never}
 
-    @jax.jit
-    @jax.vmap
     def ended(params):
         def end(params):
             times = np.array([0.0, 0.5, 1.0])
@@ -517,7 +515,7 @@ def test_dry_friction_of_joints_by_hand_is_told_where_it_blows_or_drives_and_swi
         along = {name: jnp.asarray(float(name == "first")) for name in params}
         return jax.jvp(end, (params,), (along,), has_aux=True)
 
-    end, slope, status = map(np.asarray, ended(lanes))
+    end, slope, status = map(np.asarray, jax.jit(lambda lanes: jax.lax.map(ended, lanes))(lanes))
     assert status.tolist() == [Status.OK, Status.OK, Status.TOO_COARSE, Status.BAD_INPUT]
     np.testing.assert_allclose([end[0, 2], slope[0, 2]], [5.0 - 0.3 - 3.0 * 0.7, -0.3], atol=1e-12)
     # At rest after I w^2 / (2 F), both.

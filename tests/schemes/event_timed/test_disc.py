@@ -113,6 +113,8 @@ def test_what_is_wrong_has_a_status(motions):
         np.testing.assert_array_equal(slope, motions["slides to rest"].by[name], err_msg=name)
 
 
+# On every commit `test_simulate.py` has an impact in single precision, `test_impact_laws.py` one with friction.
+@pytest.mark.full
 def test_single_precision(motions):
     found = run(zoo.DISC, {name: row for name, (row, _) in CLOSED_FORMS.items()}, derivative=False, single=True)
     for name, motion in found.items():

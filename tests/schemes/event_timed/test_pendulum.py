@@ -1,4 +1,7 @@
-"""A double pendulum with stops: a mass matrix that depends on the position, by one program for each order."""
+"""A double pendulum with stops: a mass matrix that depends on the position, by one program for each order.
+
+On every commit `test_constrained.py` has a mass that depends on the position, through an impact, with derivatives.
+"""
 
 import numpy as np
 import pytest
@@ -8,6 +11,8 @@ from programs import run
 
 import diffcontact as dc
 from diffcontact import Status
+
+pytestmark = pytest.mark.full
 
 SWINGS = {"q0": [-0.6, 0.4], "end": 0.5, "wall": zoo.FAR}
 
@@ -40,7 +45,6 @@ def test_energy_is_kept_to_second_order_and_taken_by_restitution():
     assert np.all(np.diff(_energy(found["e = 0.5"])) < 1e-4)
 
 
-@pytest.mark.full
 def test_fourth_order(reference):
     """At steps of 5 ms and half of it: the errors of 1e-6 of second order are of 1e-9 here."""
     reference_ = references.REFERENCES["double_pendulum_wall"]

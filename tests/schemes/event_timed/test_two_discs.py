@@ -1,4 +1,7 @@
-"""Two rough discs that meet, by one program."""
+"""Two rough discs that meet, by one program.
+
+On every commit `test_impact.py` has their impact, `test_spinning_balls.py` their slip, and `test_disc.py` what time does.
+"""
 
 import numpy as np
 import pytest
@@ -7,6 +10,8 @@ import zoo
 from programs import run
 
 from diffcontact import Status
+
+pytestmark = pytest.mark.full
 
 MEETS = {"radius": 0.25, "q0": [-1.0, 0.0, 0.0, 0.0, 0.0, 0.0], "restitution": 0.5}
 # Name -> (row, velocities by hand): discs of r = 0.25 that meet head on at 2 m/s, P = 1.5; with a slip of s at the
