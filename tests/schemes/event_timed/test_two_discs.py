@@ -1,6 +1,7 @@
 """Two rough discs that meet, by one program.
 
-On every commit `test_impact.py` has their impact, `test_spinning_balls.py` their slip, and `test_disc.py` what time does.
+On every commit `test_impact.py` has their impact, `test_spinning_balls.py` their slip, and `test_disc.py` what friction
+does in time.
 """
 
 import numpy as np
