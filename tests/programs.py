@@ -1,4 +1,4 @@
-"""One program for each (model, scheme, precision): the cases of a test are rows of a table and lanes of that program.
+"""One program for each (model, scheme, precision): the cases of a test are rows of a table.
 
 Nearly all that a test of a simulation costs is to compile it. So the models of `zoo.py` are compared by identity, all
 rows have as many times, and derivatives by all parameters come from the same program as the motion:
@@ -24,7 +24,7 @@ import numpy as np
 
 import diffcontact as dc
 
-# Lanes and times of every program; a table is padded with its first row, and a longer one is run in parts.
+# Times of every program and lanes of a batch: a table is padded with its first row, and a longer one is run in parts.
 LANES, TIMES = 8, 21
 
 
@@ -32,8 +32,8 @@ LANES, TIMES = 8, 21
 class Model:
     """A system, the values of its parameters, and where the motion starts, as a function of these.
 
-    Lanes that are `batched` go through one vmap, others one after the other: that takes a quarter less to compile, so
-    on every commit only the disc's are batched; see `in_one_batch`.
+    Rows that are `batched` go through one vmap, others are a call each: that takes a quarter less to compile, so on
+    every commit only the disc's are batched; see `in_one_batch`.
     """
 
     system: Any
@@ -71,6 +71,10 @@ def run(model, rows, scheme=None, *, derivative=True, single=False):
     scheme, number = scheme or dc.EventTimed(), np.float32 if single else np.float64
     names, given = list(rows), [_arguments(model, row, number) for row in rows.values()]
     program, found = _program(model, scheme, derivative, single), {}
+    if not model.batched:
+        with jax.enable_x64(not single):
+            ends = [jax.tree.map(np.asarray, program(*row)) for row in given]
+        return {name: _motion(*end, row[0]) for name, end, row in zip(names, ends, given, strict=True)}
     for first in range(0, len(names), LANES):
         part = given[first : first + LANES]
         lanes = jax.tree.map(lambda *leaves: np.stack(leaves), *part, *[given[0]] * (LANES - len(part)))
@@ -116,8 +120,7 @@ def _program(model, scheme, derivative, single):
         return None, states(*arguments)[1]
 
     lane = jax.jacfwd(states, has_aux=True) if derivative else plain
-    in_turn = lambda *lanes: jax.lax.map(lambda one: lane(*one), lanes)  # noqa: E731
-    return jax.jit(jax.vmap(lane) if model.batched else in_turn)
+    return jax.jit(jax.vmap(lane) if model.batched else lane)
 
 
 def _arguments(model, row, number):

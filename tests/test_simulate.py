@@ -102,12 +102,14 @@ def pushed():
     return alone(projected, lane(zoo.QUADRICS, **PUSHED))
 
 
+@pytest.mark.full
 def test_jit_changes_nothing(pushed):
     assert np.max(pushed.impulse) > 1.0
     same(jax.jit(projected)(lane(zoo.QUADRICS, **PUSHED)), pushed)
     np.testing.assert_allclose(pushed.density * np.diff(TIMES)[:, None], pushed.impulse, rtol=1e-15)
 
 
+@pytest.mark.full
 def test_single_precision_stays_single(pushed):
     run = alone(projected, lane(zoo.QUADRICS, np.float32, **PUSHED))
     assert {x.dtype.name for x in (run.t, run.q, run.u, run.impulse)} == {"float32"}

@@ -57,6 +57,8 @@ def mappings():
         return sum(1 for _ in lines)
 
 
+# On every commit `test_simulated.py` has a second fit, which compiles nothing, and functions that share their code.
+@pytest.mark.full
 def test_fifty_fits_compile_the_programs_of_one(rng, compiled):
     """They were 350 mappings and 4 s of processor time each, and thirty larger ones the end of the process."""
     found = [fitted(rng, 1.0 + 0.001 * k).params["e"] for k in range(2)]

@@ -90,6 +90,8 @@ def test_impulses_account_for_the_momentum_and_keep_within_the_cone(motions, nam
     assert np.all(np.abs(rub) <= p["friction"] * normal + 1e-12)
 
 
+# On every commit `test_simulate.py` has a plain call beside lanes.
+@pytest.mark.full
 def test_a_row_alone_is_the_lane_that_it_is_among_others(motions):
     motion = alone(zoo.DISC, CLOSED_FORMS["slides and then rolls"][0])
     for name in ("q", "u", "impulse", "friction"):
