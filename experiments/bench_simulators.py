@@ -11,9 +11,15 @@
 # Steps per second, forward and with the gradient of a weighted sum of the last positions by q0 and u0; on a CPU they
 # are seconds of processor time, which others on the machine do not disturb and of which two threads use up two. What
 # runs in JAX is given the whole batch at once and, on a CPU, chunk by chunk too; the faster of the two counts.
-# Compilation (processor time too), the working memory that XLA plans or MuJoCo allocates, the deepest penetration in
-# radii, and the energy that is gained (nothing here can: kinetic and potential energy, over its start, above where it
-# has been before) stand beside them. Soft contacts hold no more than their springs do, hard ones to rounding.
+# Compilation (processor time too), the working memory that XLA plans or MuJoCo allocates, the contacts that are closed
+# in each copy (nearer than a hundredth of a radius, mean over copies and steps), the deepest penetration in radii, and
+# the energy that is gained (nothing here can: kinetic and potential energy, over its start, above where it has been
+# before) stand beside them. Soft contacts hold no more than their springs do, hard ones to rounding.
+#
+# The residual is what contacts that push cannot explain of the last step, least squares over impulses r of all that are
+# nearer than a tenth of a radius, with their rows N at one end of the step or the other, in units of gravity's part:
+#
+#     min_{r >= 0} |M^(1/2) (u' - u - h g) - M^(-1/2) N^T r| / |M^(1/2) h g|
 #
 # Every simulator runs in a process of its own and is stopped where a case takes longer than its limit; a batch is left
 # out where the one before says that a call would take longer than `--limit`. What is not installed
@@ -37,8 +43,10 @@ import jax.numpy as jnp
 import numpy as np
 from measuring import Report, bounded, clock, picture, timed
 from peers import Balls, Simulator, absent, brax_spring, mjx, mujoco_c, ours
+from scipy.optimize import nnls
 
 import diffcontact as dc
+from diffcontact.system import contacts
 
 STEP, STEPS, LATE = 2e-3, 100, 0.2
 # Copies that differ; larger batches repeat them. Of so many the whole motion is looked at.
@@ -92,6 +100,8 @@ class Row:
         speed: simulated steps per second of all copies together.
         compilation: seconds.
         memory: MiB.
+        contacts: closed in a copy, in the mean.
+        residual: what pushing contacts do not explain of a step, over h g.
         penetration: deepest, in radii.
         gained: energy, over that at the start.
         note: why there is no figure, or what is wrong with it.
@@ -105,20 +115,23 @@ class Row:
     speed: float = np.nan
     compilation: float = np.nan
     memory: float = np.nan
+    contacts: float = np.nan
+    residual: float = np.nan
     penetration: float = np.nan
     gained: float = np.nan
     note: str = ""
 
     def __str__(self):
         figures = (
-            f"{self.speed:11.0f}{self.compilation:8.1f}{self.memory:9.3g}{self.penetration:9.1e}{self.gained:9.1e}"
+            f"{self.speed:11.0f}{self.compilation:8.1f}{self.memory:9.3g}{self.contacts:9.1f}{self.residual:9.1e}"
+            f"{self.penetration:9.1e}{self.gained:9.1e}"
         )
         return f"{self.scene:11}{self.batch:6d} {self.simulator:19}{self.dtype:8}{self.what:9}{figures}  {self.note}"
 
 
 HEAD = (
     f"{'scene':11}{'batch':>6} {'simulator':19}{'dtype':8}{'what':9}{'steps/s':>11}{'compile':>8}{'MiB':>9}"
-    f"{'overlap':>9}{'energy':>9}"
+    f"{'contacts':>9}{'residual':>9}{'overlap':>9}{'energy':>9}"
 )
 
 # The ways to simulate a scene, with the precision that JAX is told to use.
@@ -208,7 +221,7 @@ def gradient(simulator: Simulator, steps: int) -> Callable:
 
 
 def looks(simulator: Simulator, balls: Balls, start, steps: int) -> dict[str, float]:
-    """The deepest penetration and the energy gained, over some lanes."""
+    """Contacts, the residual, the deepest penetration and the energy gained, over some lanes."""
     path = partial(simulator.path, steps=steps)
     q, u = jax.jit(jax.vmap(path))(*start) if simulator.traced else path(*start)
     q, u = (np.asarray(x, float) for x in (q, u))
@@ -218,9 +231,24 @@ def looks(simulator: Simulator, balls: Balls, start, steps: int) -> dict[str, fl
     energy = np.sum(mass * u**2 / 2 - pull * (q - balls.box[0]), axis=2)
     rise = np.max(energy - np.minimum.accumulate(energy, axis=1), axis=1)
     return {
+        "contacts": float(np.mean(np.sum(gaps < balls.radius[0] / 100, axis=2))),
+        "residual": max(residual(balls, *lane) for lane in zip(q[:, -2:], u[:, -2:], strict=True)),
         "penetration": max(0.0, float(-np.min(gaps)) / balls.radius[0]),
         "gained": float(np.max(rise / energy[:, 0])),
     }
+
+
+def residual(balls: Balls, q, u) -> float:
+    """What contacts that push do not explain of a step between two states q, u (2, d)."""
+    root = np.sqrt(np.repeat(balls.mass, balls.dimension))
+    fall = STEP * np.tile(balls.gravity, balls.count)
+    left = []
+    for place in q:
+        here = contacts(balls.system, balls.params, 0.0, jnp.asarray(place))
+        rows = np.asarray(here.normals)[np.asarray(here.gap) < balls.radius[0] / 10] / root
+        change = root * (u[1] - u[0] - fall)
+        left.append(nnls(rows.T, change)[1] if len(rows) else np.linalg.norm(change))
+    return float(min(left) / np.linalg.norm(root * fall))
 
 
 # %% [markdown]
@@ -267,7 +295,7 @@ def main(arguments=None) -> list[Row]:
     parser.add_argument("--smoke", action="store_true", help="one ball, a few steps, no other simulators")
     parser.add_argument("--out", type=Path, default=Path("out/bench_simulators"))
     parser.add_argument("--scenes", nargs="+", choices=SCENES, default=[*SCENES])
-    parser.add_argument("--batches", nargs="+", type=int, default=[1, 256, 4096])
+    parser.add_argument("--batches", nargs="+", type=int, default=[1, 256, 16384])
     parser.add_argument("--simulators", nargs="+", choices=BUILD, default=[*BUILD])
     parser.add_argument("--limit", type=float, default=60.0, help="seconds for the calls of one case")
     parser.add_argument("--patience", type=float, default=900.0, help="seconds for one case with its compilation")

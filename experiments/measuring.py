@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import platform
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -12,6 +13,16 @@ from typing import Any
 
 import jax
 import numpy as np
+
+
+def machine() -> str:
+    """The processor, how many of it this process may use, and how many processes ask for them now."""
+    name = platform.processor() or platform.machine()
+    if (listed := Path("/proc/cpuinfo")).is_file():
+        names = [line.partition(":")[2].strip() for line in listed.read_text().splitlines() if "model name" in line]
+        name = names[0] if names else name
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return f"{name}, {cores} cores, load {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else f"{name}, {cores}"
 
 
 def clock() -> float:
@@ -67,7 +78,8 @@ class Report:
 
     def __post_init__(self):
         time_of = "processor time" if jax.default_backend() == "cpu" else "time"
-        self(f"{jax.devices()[0].device_kind}, {time_of}, XLA_FLAGS={os.environ.get('XLA_FLAGS', '')}")
+        device = jax.devices()[0].device_kind
+        self(f"{machine()}; {device}, {time_of}, XLA_FLAGS={os.environ.get('XLA_FLAGS', '')}")
 
     def __call__(self, *lines: str) -> None:
         print(*lines, sep="\n", flush=True)
