@@ -293,3 +293,19 @@ def _one(name, quantity, **keys):
     value = np.ones(quantity.shape).tolist()
     table = Table({name: {"value": value, **keys}}, "scene.toml", ("parameters",))
     return read_parameters(table, {name: quantity}, ())[name]
+
+
+@pytest.mark.parametrize(
+    "system",
+    [
+        {"kind": "impact", "of": "body"},
+        {"kind": "bodies", "dimension": 2, "bodies": {"a": {"shape": "ball", "radius": 0.1}}, "planes": [[0.0, 1.0]]},
+    ],
+    ids=lambda system: system["kind"],
+)
+def test_what_springs_sideways_has_the_ratio_of_its_stiffnesses(system):
+    for law in ("compliant", "stronge"):
+        ready = KINDS[system["kind"]](Table(system | {"impact_law": law}, "s", ("system",)))
+        assert ready.system.impact_law == law
+        assert ("tangential_compliance" in ready.quantities) == (law == "compliant")
+        assert ("k_n / k_t" in ready.law) == (law == "compliant")
