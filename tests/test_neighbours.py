@@ -66,7 +66,7 @@ def test_inside_transformations_there_is_one_run():
 
 def test_values_follow_their_contacts():
     free = jnp.iinfo(jnp.int32).max
-    earlier, numbers = jnp.array([1, 4, 6, free], jnp.int32), jnp.array([0, 4, 5, 6, free, free], jnp.int32)
+    earlier, numbers = np.array([1, 4, 6, free], np.int32), np.array([0, 4, 5, 6, free, free], np.int32)
     # What stood in a free place is no contact's.
     found = jax.jit(carried_over)(np.array([10.0, 40.0, 60.0, 99.0]), earlier, numbers)
     assert found.tolist() == [0.0, 40.0, 0.0, 60.0, 0.0, 0.0]

@@ -155,7 +155,7 @@ def test_measured_places_are_observed_as_what_was_measured(rng):
 def test_channels_are_called_like_the_coordinates_that_they_are():
     balls = dc.systems.balls(1, 2)
     t = TIMES
-    motion = dc.Trajectory(t, jnp.stack([t, t], 1), np.ones((26, 2)), np.zeros((25, 0)), np.zeros((), int))
+    motion = dc.Trajectory(t, np.stack([t, t], 1), np.ones((26, 2)), np.zeros((25, 0)), np.zeros((), int))
 
     def observe(trajectory, params):
         return jnp.stack([trajectory.q[:, 1], trajectory.q[:, 0], trajectory.q.sum(axis=1)], axis=1)

@@ -83,7 +83,7 @@ def test_the_first_frames_say_where_a_body_is_and_how_it_turns(tmp_path, rng):
     np.testing.assert_allclose(study.start["spin0"][0], SPIN, atol=1e-10)
     found = Rotation.from_rotvec(study.start["angle0"][0]) * Rotation.from_rotvec(TURN).inv()
     assert found.magnitude() < 1e-12
-    q0, u0 = jax.jit(study.scene.ready.initial)({name: study.start[name][0] for name in STATE})
+    q0, u0 = map(np.asarray, jax.jit(study.scene.ready.initial)({name: study.start[name][0] for name in STATE}))
     np.testing.assert_allclose(np.abs(q0[3:] @ quaternions[0]), 1.0, rtol=1e-12)
     np.testing.assert_allclose(u0, [*VELOCITY, *SPIN], atol=1e-10)
 

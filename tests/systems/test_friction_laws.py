@@ -32,8 +32,9 @@ def test_an_impact_has_the_friction_of_its_speed():
     speeds = np.array([0.5, 2.0, 5.0])
     before = np.stack([np.full(3, 8.0), -speeds, np.ones(3)], axis=1)
     hits = jax.jit(jax.vmap(lambda u: dc.impact(DISC, params_of(), 0.0, jnp.array([0.0, R, 0.0]), u)))(before)
+    hits = jax.tree.map(np.asarray, hits)
     assert not np.any(hits.status)
-    for speed, after in zip(speeds, np.asarray(hits.u + hits.jump), strict=True):
+    for speed, after in zip(speeds, hits.u + hits.jump, strict=True):
         np.testing.assert_allclose(after, slipped(MU - LOSS * speed, speed, 8.0, 1.0), rtol=1e-13)
 
 

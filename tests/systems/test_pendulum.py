@@ -25,7 +25,7 @@ def test_a_pendulum_swings_as_its_equation_says():
         run = dc.simulate(dc.systems.pendulum(), params, row[4:5], row[5:], times, substeps=4)
         return run.q[:, 0], run.status
 
-    found, status = jax.jit(jax.vmap(angles))(rows)
+    found, status = map(np.asarray, jax.jit(jax.vmap(angles))(rows))
     assert not np.any(status)
     for row, angle in zip(rows, found, strict=True):
         exact = solve_ivp(equation, (0, 4), row[4:], t_eval=times, args=row[:4], rtol=1e-11, atol=1e-12)
