@@ -9,7 +9,7 @@ from falling import TIMES, fall
 from diffcontact import EventTimed
 from diffcontact.identify import Observations, Positive, Real
 from diffcontact.identify.problem.joint_residual import _triangular_factor
-from diffcontact.identify.problem.objective import Objective
+from diffcontact.identify.problem.objective import Objective, white
 from diffcontact.identify.problem.precision import are_rounding, negligible_columns, rounding
 
 EPS = float(np.finfo(float).eps)
@@ -89,3 +89,11 @@ def test_each_channel_has_a_rounding_of_its_own():
     assert are_rounding(np.array([[1e-15, 1e-21], [0.0, 0.0]]), of)
     assert not are_rounding(np.array([[0.0, 1e-15], [0.0, 0.0]]), of)
     assert not are_rounding(np.array([[np.nan, 0.0], [0.0, 0.0]]), of)
+
+
+def test_a_channel_without_samples_is_no_pattern(rng):
+    r = rng.normal(size=(50, 2))
+    r[:, 1] = np.nan
+    assert white(r)
+    r[:, 1] = np.sin(np.arange(50) / 8)
+    assert not white(r)
