@@ -143,7 +143,15 @@ def _stepped(system, params, q0, u0, times, breaks, scheme, substeps, percussion
 def work(system, params, q0, u0, times, breaks, scheme, substeps, *_) -> int:
     """What `jit_fast_compile` asks for; a number of substeps that one program serves for all is taken for eight."""
     friction = 10 if getattr(system, "rubs", False) else 1
-    return times.size * (substeps if isinstance(substeps, int) else 8) * friction * (4 + q0.size**3)
+    step = friction * (4 + q0.size**3)
+    # A step in one kernel loses some 50 us where its code is not optimised, of 10 to 50.
+    in_kernels = scheme is None or scheme.in_kernels
+    step = min(step, 25) if in_kernels and q0.size <= _FEW else step
+    return times.size * (substeps if isinstance(substeps, int) else 8) * step
+
+
+# Coordinates of bodies whose steps by `EventTimed` are small enough for one kernel, as a rule.
+_FEW = 6
 
 
 # So many substeps, known when tracing: both modes of differentiation, percussions.

@@ -59,6 +59,7 @@ class Scheme(ABC):
         glues: whether it steps systems whose contacts hold back; its states then have an `adhesion`.
         keeps: the names (`jax.ad_checkpoint.checkpoint_name`) of what reverse mode keeps of each step; the rest of the
             step is computed again.
+        in_kernels: whether a step of a few bodies is compiled as one kernel (`numerics.one_kernel`).
 
     Example:
         >>> import diffcontact as dc
@@ -73,6 +74,7 @@ class Scheme(ABC):
     flows: ClassVar[bool] = False
     glues: ClassVar[bool] = False
     keeps: ClassVar[tuple[str, ...]] = ()
+    in_kernels: ClassVar[bool] = False
 
     @abstractmethod
     def init(self, system: Any, params: Any, t: ArrayLike, h: ArrayLike, q: Array, u: Array) -> Any:

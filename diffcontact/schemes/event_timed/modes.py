@@ -51,7 +51,7 @@ def react(mass, rows, b, v, modes, mu, direction, follows=None) -> tuple[Array, 
     follows = None if each < 3 else follows
     # No more than a few contacts beyond the degrees of freedom are held: only their rows cost anything.
     room = most_held(count, size)
-    picked = None if room == count else jnp.argsort(modes == OPEN, stable=True)[:room]
+    picked = None if room == count else first_of(modes != OPEN, room)
     if picked is not None:
         rows, b, modes, mu, direction = (x[picked] for x in (rows, b, modes, mu, direction))
         follows = None if follows is None else follows[picked]
@@ -77,6 +77,12 @@ def react(mass, rows, b, v, modes, mu, direction, follows=None) -> tuple[Array, 
     if picked is not None:
         spread = jnp.zeros((count, each), v.dtype).at[picked].set(spread)
     return v + moved @ z, spread
+
+
+def first_of(those: Array, count: int) -> Array:
+    """The numbers of the first `count`, those first, in order."""
+    rank = jnp.where(those, jnp.cumsum(those) - 1, jnp.sum(those) + jnp.cumsum(~those) - 1)
+    return jnp.argmax(rank[None] == jnp.arange(count)[:, None], axis=1)
 
 
 def most_held(count: int, size: int) -> int:

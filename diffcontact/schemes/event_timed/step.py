@@ -16,6 +16,7 @@ from jax.typing import ArrayLike
 from diffcontact.friction import friction_status
 from diffcontact.numerics.batching import computed_again, entangled, where_wanted
 from diffcontact.numerics.matmul_precision import full_precision_matmul
+from diffcontact.numerics.one_kernel import in_one_kernel
 from diffcontact.particle_line import ParticleLine
 from diffcontact.schemes.event_timed.changes import Beginning
 from diffcontact.schemes.event_timed.contacts import (
@@ -35,7 +36,7 @@ from diffcontact.schemes.event_timed.monitor import Monitor
 from diffcontact.schemes.event_timed.motion import TABLEAUS, Jump, Motion, Piece, Record, move
 from diffcontact.schemes.event_timed.percussion import Percussion
 from diffcontact.schemes.event_timed.search import Watched, first_event, meeting
-from diffcontact.schemes.event_timed.traced import once_traced, traced
+from diffcontact.schemes.event_timed.traced import traced
 from diffcontact.schemes.event_timed.travelling_error import Estimate, estimated
 from diffcontact.schemes.layers import Layers
 from diffcontact.schemes.line import LineState, Within, advance, begin
@@ -355,7 +356,7 @@ def _stepped(equations: Equations, record: bool, *given):
         given: params, t, h, q, u and the `Monitor` before, which has no derivative.
     """
 
-    find = once_traced(equations.find, *given)
+    find = in_one_kernel(equations.find, *given)
 
     @jax.custom_jvp
     def stepped(*given):
@@ -373,7 +374,8 @@ def _stepped(equations: Equations, record: bool, *given):
         found = jax.tree.map(lambda x: checkpoint_name(x, RECORD), found)
         _, _, monitor, status, known = found
         (dparams, *start, _), params = tangents, primals[0]
-        moved, dend, dz = equations.moved(params, primals[1:5], known, (dparams, tuple(start)))
+        given = params, primals[1:5], known, (dparams, tuple(start))
+        moved, dend, dz = in_one_kernel(equations.moved, *given)(*given)
         return found, (dend, dz, *jax.tree.map(_no_tangent, (monitor, status)), moved)
 
     @recorded.defjvp
@@ -508,6 +510,7 @@ class EventTimed(Scheme):
     speed_dependent: ClassVar[bool] = True
     flows: ClassVar[bool] = True
     keeps: ClassVar[tuple[str, ...]] = (RECORD,)
+    in_kernels: ClassVar[bool] = True
 
     events: int = 8
     order: int = 4

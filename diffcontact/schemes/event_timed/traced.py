@@ -43,33 +43,6 @@ def traced(system: System, params: Any, t: Array, q: Array, u: Array) -> tuple[S
     return replace(system, normals=None, tangents=None, **programs), (params, constants)
 
 
-def once_traced(function, *given):
-    """`function` of what has the shapes of `given`, as a program; lanes are looked for only where that has some."""
-    closed, shape = jax.make_jaxpr(function, return_shape=True)(*given)
-    # Constants are given like all else: within a batch they may have lanes, too.
-    count = len(closed.consts)
-
-    def run(*leaves):
-        return jaxpr_as_fun(ClosedJaxpr(closed.jaxpr, leaves[:count]))(*leaves[count:])
-
-    @jax.custom_batching.custom_vmap
-    def program(*leaves):
-        return run(*leaves)
-
-    @program.def_vmap
-    def _(axis_size, in_batched, *leaves):
-        if any(in_batched):
-            axes = [0 if batched else None for batched in in_batched]
-            found = jax.vmap(run, axes, axis_size=axis_size)(*leaves)
-        else:
-            found = run(*leaves)
-        return found, [any(in_batched)] * len(found)
-
-    return lambda *given: jax.tree.unflatten(
-        jax.tree.structure(shape), program(*closed.consts, *jax.tree.leaves(given))
-    )
-
-
 def _program(jaxpr, name, first: bool, more: bool):
     def run(params, *args):
         own, constants = params
