@@ -29,7 +29,8 @@ _TRIED = ("0.10.",)
 _MARK = {"inlineable": "false", "xla_cpu_small_call": "true"}
 # A kernel works on one core: arrays of more numbers, and products of more terms, are worth kernels of their own.
 _LARGEST = 16_384
-# The time to compile a kernel grows faster than its code: 6 000 operations take half as long as apart, 17 000 six times.
+# The time to compile a kernel grows faster than its code: 6 000 operations take half as long as apart, 17 000 six times
+# as long.
 _MOST = 8_000
 # Factors of more rows are LAPACK's.
 _ROWS = 64

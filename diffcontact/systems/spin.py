@@ -221,4 +221,4 @@ def of_unit_length(q: Array) -> Array:
 
 
 # What a `System` of bodies in space has besides, by name.
-SPACE: dict[str, Callable] = {"rate": turning, "normalise": of_unit_length, "advance": turned, "dexpinv": dexpinv}
+SPACE: dict[str, Any] = {"rate": turning, "normalise": of_unit_length, "advance": turned, "dexpinv": dexpinv}
