@@ -33,9 +33,9 @@ from diffcontact.numerics.matmul_precision import full_precision_matmul
 # Measured on jaxlib 0.10.1: a ball on a floor 2.1 s for 3.3 s, its 10^5 steps 0.75 s with either. Since jaxlib 0.12
 # there is one code generator.
 _QUICKLY = {"xla_cpu_use_fusion_emitters": False, "xla_backend_optimization_level": 1}
-# Seconds to compile and microseconds a step, optimised | not: a ball 1.7, 3.7 | 1.1, 4.8; a ball in a box 3.0, 4.7 |
-# 2.0, 7.2; three balls in a box 4.1, 100 | 2.1, 105; a box that tumbles 16, 190 | 11, 390; a cube 33, 960 | 21, 2 000;
-# ten balls in a box 14, 700 | 7, 4 000. At this much work a call loses at most half of what it has gained.
+# Seconds of processor time to compile and microseconds a step, optimised | not: a ball 4.0, 14 | 1.7, 39; a disc with
+# friction 8.1, 40 | 2.9, 86; three discs 12, 47 | 2.9, 160; where a step is no single kernel, a cube 33, 960 | 21, 2000
+# and ten balls 14, 700 | 7, 4000. At this much work a call loses at most half of what it has gained.
 _LITTLE = 1_250_000
 _UNOPTIMISED = {"xla_backend_optimization_level": 0}
 # How many programs are kept: a fit compiles up to eight.

@@ -15,6 +15,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jax.core import ShapedArray
 from jax.dtypes import float0
@@ -115,12 +116,14 @@ def _(*avals, jaxpr, consts):
 
 
 def _in_lanes(args, axes, **program):
+    """A batch of kernels is the kernel of a batch."""
     lanes = jax.vmap(_function(**program), axes)
     found = _bind(jax.make_jaxpr(lanes)(*args), *args)
     return found, [0] * len(found)
 
 
 def _pushed(primals, tangents, **program):
+    """Tangents come of a kernel of their own, which computes again what they need of the values."""
     moves = [not isinstance(x, ad.Zero) for x in tangents]
     given = [x for x, moved in zip(tangents, moves, strict=True) if moved]
 
@@ -139,10 +142,11 @@ def _is_float(x) -> bool:
 
 
 def _still(x):
-    return lax.full_like(x, 0) if _is_float(x) else jax.numpy.zeros(x.shape, float0)
+    return lax.full_like(x, 0) if _is_float(x) else np.zeros(x.shape, float0)
 
 
 def _pulled(cotangents, *args, **program):
+    """Cotangents of the arguments that the function is linear in."""
     linear = [ad.is_undefined_primal(x) for x in args]
     known = [x for x, unknown in zip(args, linear, strict=True) if not unknown]
     shapes = [jax.ShapeDtypeStruct(x.aval.shape, x.aval.dtype) for x in args if ad.is_undefined_primal(x)]
