@@ -36,10 +36,7 @@ _SETTINGS = "jax_enable_x64", "jax_default_matmul_precision", "jax_debug_nans", 
 
 
 def use_cache() -> None:
-    """Let JAX keep compiled programs and find earlier ones.
-
-    A folder that cannot be written is no reason to fail: the command compiles then. A damaged file is compiled anew.
-    """
+    """Let JAX keep compiled programs and find earlier ones, where the folder can be written."""
     folder = cache_folder()
     if folder is None or getattr(jax.config, "jax_compilation_cache_dir", None):
         return
@@ -57,15 +54,10 @@ def use_cache() -> None:
 
 
 def stored(folder: Path, made_from: Any, program: Callable, values: tuple) -> Callable | None:
-    """The program that is made from these parts, as it was stored, or else traced now and stored.
+    """The program made from these parts, as it was stored, or traced now and stored.
 
-    Args:
-        folder: where programs are.
-        made_from: what distinguishes this one, of numbers and strings.
-        program: a function that `jax.jit` has taken; values: its arguments.
-
-    Returns:
-        A function of compiler options, which returns the program; None for one that cannot be exported.
+    `program` is a function that `jax.jit` has taken, `values` its arguments. Returned is a function of compiler
+    options; None for a program that cannot be exported.
     """
     parts = made_from, [getattr(jax.config, name) for name in _SETTINGS], _surroundings()
     path = folder / f"program-{hashlib.sha256(repr(parts).encode()).hexdigest()}-cache"

@@ -38,18 +38,7 @@ def run(options: argparse.Namespace) -> ExitCode:
 
 
 def check(study: Study) -> str:
-    """Check hypotheses at each run's start and closest approach.
-
-    The motion is simulated with the starting values of the parameters. The closest contact then counts as active, since
-    no sample falls exactly on an impact. A `ParticleLine` has no contacts that come closer: its hypotheses are those of
-    the whole run.
-
-    Args:
-        study: a scene with its runs.
-
-    Returns:
-        The text: per run the reports, and the status of the simulation where it is not OK.
-    """
+    """Check hypotheses at each run's start and closest approach, where no sample falls on an impact."""
     ready, system, blocks = study.scene.ready, study.scene.ready.system, []
     for i, run in enumerate(study.runs):
         params = {name: placed(value) for name, value in study.params(i).items()}

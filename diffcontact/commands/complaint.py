@@ -51,14 +51,7 @@ def unforeseen(error: Exception) -> ExitCode:
 
 @contextmanager
 def about(file: str | Path) -> Iterator[None]:
-    """Begin the message of a ValueError within with the file's name.
-
-    Example:
-        >>> with about("carts.toml"):
-        ...     raise ValueError("fit(priors): ...")
-        Traceback (most recent call last):
-        ValueError: carts.toml: fit(priors): ...
-    """
+    """Begin the message of a ValueError within with the file's name."""
     try:
         yield
     except np.linalg.LinAlgError as error:

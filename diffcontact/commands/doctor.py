@@ -73,10 +73,6 @@ def wrong_matrix_products() -> int:
     """Count wrong results among 40 000 matrix-vector products.
 
     jax 0.10.2 gets them wrong on the CPU, silently, beyond row 16384 (float64) or 32768 (float32): jax issue 39103.
-
-    Example:
-        >>> wrong_matrix_products()
-        0
     """
     rng = np.random.default_rng(0)
     dtype = jnp.result_type(float)
@@ -107,11 +103,7 @@ _HEIGHT, _GRAVITY, _BOUNCE, _END = 1.0, 9.81, 0.8, 1.5
 
 
 def bench(most: int | None = None) -> bool:
-    """Print errors and speeds in batches of up to `most` copies.
-
-    Returns:
-        Whether every correctness check held.
-    """
+    """Print errors and speeds in batches of up to `most` copies; whether every check held."""
     device, errors = jax.devices()[0], list(_errors())
     say(f"{'device':30} {device.platform}, {device.device_kind}; {jnp.result_type(float)}")
     for name, error, tolerance in errors:

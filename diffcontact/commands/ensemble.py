@@ -52,9 +52,6 @@ _PATIENCE = 10
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """SCENE --vary NAME=LOW:HIGH:COUNT --out PLACE [--data FILE ...] [--times LOW:HIGH:COUNT] [--chunk N]
-    [--dask ADDRESS]
-    """
     add_scene(parser)
     parser.add_argument(
         "--vary",
@@ -130,16 +127,7 @@ class Variation:
 
 
 def parse_variation(text: str) -> Variation:
-    """Read NAME=LOW:HIGH:COUNT or NAME[ELEMENT]=LOW:HIGH:COUNT.
-
-    Example:
-        >>> variation = parse_variation("q0[1]=0.2:0.4:3")
-        >>> variation.name, variation.element, variation.values.round(3).tolist()
-        ('q0', 1, [0.2, 0.3, 0.4])
-        >>> parse_variation("restitution=0.5")
-        Traceback (most recent call last):
-        ValueError: --vary 'restitution=0.5': '0.5', expected LOW:HIGH:COUNT, two numbers and a count of at least 2
-    """
+    """Read NAME=LOW:HIGH:COUNT or NAME[ELEMENT]=LOW:HIGH:COUNT."""
     found = _VARIED.fullmatch(text)
     if found is None:
         raise ValueError(f"--vary {shown(text)}: expected NAME={RANGE} or NAME[ELEMENT]={RANGE}")
@@ -256,10 +244,7 @@ def _batch(document: Scene, variations: Sequence[Variation], params: Mapping[str
 def _enough(
     run: Callable[[Any, jax.Array], Trajectory], batch: dict[str, NDArray], intervals: int, allowed: float
 ) -> int:
-    """Find an even number of substeps at which halving changes little.
-
-    Lanes that no number mends do not count, where there are others.
-    """
+    """Find an even number of substeps at which halving changes little."""
     lanes = next(iter(batch.values())).shape[0]
     some = np.unique(np.linspace(0, lanes - 1, _ASKED).round().astype(int))
     asked = {name: jnp.asarray(values[some]) for name, values in batch.items()}

@@ -99,15 +99,7 @@ def _spread(study: Study, folder: Path, conditions: Path | None) -> ExitCode:
 def fit_and_report(study: Study, folder: Path, strict: bool = False, laws: bool = False) -> ExitCode:
     """Fit, print verdict and table, write `result.json` and `report.html` into the folder.
 
-    Args:
-        study: scene and runs.
-        folder: made if need be.
-        strict: whether a model that does not explain the data counts as not converged.
-        laws: whether laws of impact are compared; see `identify.compare_laws`.
-
-    Returns:
-        BAD_INPUT, with one line on stderr, where the data cannot see a free parameter (the files are written all the
-        same and name it); otherwise DONE or NOT_CONVERGED.
+    BAD_INPUT, with one line on stderr, where the data cannot see a free parameter; the files name it.
     """
     _require_own(folder)
     runs = f"{len(study.runs)} run{'s' if len(study.runs) > 1 else ''}"

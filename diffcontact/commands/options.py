@@ -27,12 +27,7 @@ _MOST_TIMES = 10**6
 
 
 def parse_times(text: str | None) -> NDArray | None:
-    """Read LOW:HIGH:COUNT of --times in the scene's unit, or None.
-
-    Example:
-        >>> parse_times("0:1:3").tolist()
-        [0.0, 0.5, 1.0]
-    """
+    """Read LOW:HIGH:COUNT of --times in the scene's unit, or None."""
     if text is None:
         return None
     at = f"--times {shown(text)}"
@@ -66,16 +61,7 @@ def setting(
     given: Collection[str] = (),
     others: str = "",
 ) -> tuple[dict[str, NDArray], NDArray, Draw | None]:
-    """Parameters (SI), times and picture of a scene's first run.
-
-    Args:
-        document: of the scene.
-        scene: its file.
-        files: of the option --data.
-        times: (m,) in the scene's unit, or None.
-        given: parameters that get their values elsewhere.
-        others: other options that would give values, for a message.
-    """
+    """Parameters (SI), times and picture of a scene's first run; times (m,) are in the scene's unit."""
     grid = None if times is None else document.reading.time_factor * times
     if files or document.files:
         study = read_study(scene, files)
@@ -131,26 +117,14 @@ def add_scene(parser: argparse.ArgumentParser) -> None:
 
 
 def path(text: str) -> Path:
-    """The name of a file or folder.
-
-    Example:
-        >>> path(" ")
-        Traceback (most recent call last):
-        argparse.ArgumentTypeError: ' ', expected the name of a file or folder
-    """
+    """The name of a file or folder."""
     if not text.strip() or "\0" in text:
         raise argparse.ArgumentTypeError(f"{text!r}, expected the name of a file or folder")
     return Path(text)
 
 
 def count(text: str) -> int:
-    """A whole number.
-
-    Example:
-        >>> count("1_0")
-        Traceback (most recent call last):
-        argparse.ArgumentTypeError: '1_0' is not a whole number
-    """
+    """A whole number."""
     try:
         return whole(text)
     except ValueError as error:

@@ -1,8 +1,4 @@
-"""Write results to their folder, over own files only, whatever happens.
-
-A command writes over its own files only. Each file is looked at before anything is simulated. Results are written also
-where nobody reads what is printed, and elsewhere on a full disk.
-"""
+"""Write results over own files only, also where nobody reads what is printed, and elsewhere on a full disk."""
 
 from __future__ import annotations
 
@@ -28,20 +24,7 @@ def as_json(document: Mapping[str, Any]) -> str:
 
 
 def require_own(file: Path, own: Callable[[bytes], object], option: str) -> None:
-    """Refuse a file whose content is of another kind than `own`.
-
-    Raises:
-        OSError: it is there and not its own, or cannot be read.
-
-    Example:
-        >>> import tempfile
-        >>> file = Path(tempfile.mkdtemp(), "result.json")
-        >>> require_own(file, is_result, "--out DIR")
-        >>> _ = file.write_text("mine")
-        >>> require_own(file, is_result, "--out DIR")
-        Traceback (most recent call last):
-        FileExistsError: [Errno 17] exists already and is not of this command, expected another place: --out DIR: ...
-    """
+    """Refuse a file whose content is of another kind than `own`."""
     if not os.path.lexists(file):
         return
     if file.is_dir():
@@ -81,18 +64,7 @@ def is_design(content: bytes) -> bool:
 
 @contextmanager
 def written_all_the_same(folder: Path, texts: Mapping[str, Callable[[], str]]) -> Iterator[None]:
-    """Print first, then write files, also after an error.
-
-    So neither a full disk nor a closed terminal costs the results. A file for which there is no room in the folder
-    goes among the temporary ones.
-
-    Args:
-        folder: made if need be.
-        texts: name of each file -> its content, each made when those before it are written.
-
-    Raises:
-        OSError: the first file that is not where it should be, and where it is kept.
-    """
+    """Print first, then write files, also after an error; without room, among the temporary files."""
     written, missed = [], None
     try:
         yield

@@ -23,7 +23,7 @@ EXAMPLE = "scene"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """No options."""
+    pass
 
 
 def run(options: argparse.Namespace) -> ExitCode:
@@ -85,12 +85,7 @@ def sections() -> tuple[Section, ...]:
 
 
 def reference() -> str:
-    """The text that `python -m diffcontact scene` prints.
-
-    Example:
-        >>> print(reference().partition("[data]")[0].splitlines()[0])
-        A scene is a TOML document. What it may hold, table by table:
-    """
+    """The text that `python -m diffcontact scene` prints."""
     blocks = ["A scene is a TOML document. What it may hold, table by table:"]
     blocks += ["\n".join(_lines(section)) for section in sections()]
     blocks.append("\n".join(["wherever { value, unit } stands", *_table(list(keys.QUANTITY_KEYS.items()), _INDENT)]))

@@ -20,28 +20,13 @@ _SUFFIX = ".part"
 
 
 def read_bytes(path: str | Path) -> bytes:
-    """The content of a file.
-
-    Raises:
-        OSError: it cannot be read; names the file whatever the reason.
-    """
+    """The content of a file; errors name it, whatever the reason."""
     with named(path):
         return Path(path).read_bytes()
 
 
 def read_text(path: str | Path, *, expected: str, content: bytes | None = None, encoding: str = "UTF-8") -> str:
-    """The text of a file, with or without a byte order mark.
-
-    Args:
-        path: of the file.
-        expected: what it should be, for the message.
-        content: its bytes, where they have been read already.
-        encoding: of the text.
-
-    Raises:
-        OSError: it cannot be read.
-        ValueError: it is no text in that encoding.
-    """
+    """The text of a file, with or without a byte order mark; `expected` is for the message."""
     content = read_bytes(path) if content is None else content
     try:
         text = content.decode("utf-8-sig" if encoding == "UTF-8" else encoding)
@@ -55,11 +40,7 @@ def read_text(path: str | Path, *, expected: str, content: bytes | None = None, 
 
 
 def require_writable(folder: str | Path) -> None:
-    """Refuse a folder in which no file could be written, before hours are spent on what should go there.
-
-    Raises:
-        OSError: a part of its path is a file, or must not be written to.
-    """
+    """Refuse a folder in which no file could be written, before hours are spent on one."""
     folder = Path(folder)
     there = next((part for part in (folder, *folder.parents) if part.exists()), Path())
     if not there.is_dir():
@@ -70,14 +51,7 @@ def require_writable(folder: str | Path) -> None:
 
 @contextmanager
 def named(path: str | Path) -> Iterator[None]:
-    """Errors of the system within are those of a file: a full disk does not say which.
-
-    Example:
-        >>> with named("runs.h5"):
-        ...     raise OSError(errno.ENOSPC, "No space left on device")
-        Traceback (most recent call last):
-        OSError: [Errno 28] No space left on device: 'runs.h5'
-    """
+    """Errors of the system within are those of a file: a full disk does not say which."""
     try:
         yield
     except OSError as error:
@@ -86,20 +60,7 @@ def named(path: str | Path) -> Iterator[None]:
 
 
 def require_no_link(path: str | Path) -> None:
-    """Refuse a symbolic link where a file is about to be written: the file that it leads to is somebody else's.
-
-    Folders on the way may be links.
-
-    Raises:
-        FileExistsError: it is one, whether it leads anywhere or not.
-
-    Example:
-        >>> folder = Path(tempfile.mkdtemp())
-        >>> (folder / "result.json").symlink_to(folder / "notes.txt")
-        >>> require_no_link(folder / "result.json")
-        Traceback (most recent call last):
-        FileExistsError: [Errno 17] a symbolic link, expected a file, or a name that is not taken: '...result.json'
-    """
+    """Refuse a symbolic link in place of a file: what it leads to is somebody else's."""
     if os.path.islink(path):
         told = "a symbolic link, expected a file, or a name that is not taken"
         raise FileExistsError(errno.EEXIST, told, str(path))
@@ -107,17 +68,10 @@ def require_no_link(path: str | Path) -> None:
 
 @contextmanager
 def replacing(path: str | Path) -> Iterator[IO[bytes]]:
-    """A file to be written, which takes the name and the place of the old one when the block ends without an error.
+    """A file that takes the place of the old one when the block ends without an error.
 
-    Until then it is a temporary file of a name of its own in the same folder: an interruption leaves the old file or
-    none, never half of one.
-
-    Args:
-        path: of the file; its folder is made if need be.
-
-    Raises:
-        FileExistsError: the path is a symbolic link.
-        OSError: the folder or the file cannot be written.
+    Until then it is a temporary file in the same folder: an interruption leaves the old file or none, never half of
+    one.
     """
     path = Path(path)
     require_no_link(path)
@@ -137,24 +91,7 @@ def replacing(path: str | Path) -> Iterator[IO[bytes]]:
 
 
 def remove_leftovers(path: str | Path) -> None:
-    """Remove temporary files of `replacing` that killed processes left.
-
-    The caller makes sure that no other process writes this file now.
-
-    Args:
-        path: of the file that `replacing` was to write.
-
-    Raises:
-        OSError: the folder cannot be read, or a leftover cannot be removed.
-
-    Example:
-        >>> folder = tempfile.mkdtemp()
-        >>> Path(folder, ".runs.h5.x7_k2b9q.part").touch()
-        >>> Path(folder, ".runs.h5.new").touch()
-        >>> remove_leftovers(Path(folder, "runs.h5"))
-        >>> os.listdir(folder)
-        ['.runs.h5.new']
-    """
+    """Remove temporary files of `replacing` that killed processes left; no other process may write now."""
     path = Path(path)
     for name in os.listdir(path.parent):
         # As `mkstemp` makes them: eight random characters, none of them a dot.
@@ -165,35 +102,13 @@ def remove_leftovers(path: str | Path) -> None:
 
 
 def write_atomically(path: str | Path, content: str | bytes) -> None:
-    """Write a file so that an interruption leaves the old file or none, never half of one.
-
-    Args:
-        path: of the file; its folder is made if need be.
-        content: bytes, or a text that is written as UTF-8.
-
-    Raises:
-        OSError: the folder or the file cannot be written, or the path is a symbolic link.
-
-    Example:
-        >>> folder = tempfile.mkdtemp()
-        >>> write_atomically(Path(folder, "result.json"), "{}")
-        >>> os.listdir(folder)
-        ['result.json']
-    """
+    """Write bytes or text (UTF-8); an interruption leaves the old file or none, never half of one."""
     with replacing(path) as stream:
         _write(stream, content)
 
 
 def write_new(path: str | Path, content: str | bytes) -> None:
-    """Write a file where there is none: what another program puts there meanwhile stays.
-
-    Args:
-        path, content: as of `write_atomically`.
-
-    Raises:
-        FileExistsError: there is something, a symbolic link that leads nowhere among it.
-        OSError: the folder or the file cannot be written.
-    """
+    """Write a file where there is none: what another program puts there meanwhile stays."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     with named(path):
@@ -207,22 +122,7 @@ def write_new(path: str | Path, content: str | bytes) -> None:
 
 
 def write_aside(name: str, content: str | bytes) -> Path:
-    """Write a file among the temporary ones, under a name that is not taken; for what would be lost otherwise.
-
-    Args:
-        name: the end of its name.
-        content: as of `write_atomically`.
-
-    Returns:
-        Its path.
-
-    Raises:
-        OSError: there is no room for it either.
-
-    Example:
-        >>> write_aside("result.json", "{}").read_text()
-        '{}'
-    """
+    """Write a file that would be lost otherwise among the temporary ones; returns its path."""
     handle, path = tempfile.mkstemp(prefix="diffcontact-", suffix=f"-{name}")
     try:
         with os.fdopen(handle, "wb", buffering=0) as stream:
@@ -234,11 +134,7 @@ def write_aside(name: str, content: str | bytes) -> Path:
 
 
 def open_in_place(path: str | Path) -> IO[bytes]:
-    """An existing file, to be read and changed where it is; no symbolic link.
-
-    Raises:
-        OSError: it is one, or cannot be opened.
-    """
+    """An existing file, to be read and changed where it is; no symbolic link."""
     require_no_link(path)
     with named(path):
         # A link that is put there from now on is refused by the system.
@@ -257,13 +153,7 @@ def _write(stream: IO[bytes], content: str | bytes) -> None:
 def cache_folder() -> Path | None:
     """Where compiled programs are kept: DIFFCONTACT_CACHE, or a folder where this system keeps caches.
 
-    Returns:
-        None where DIFFCONTACT_CACHE is "off", and where this user has no home, as in a container.
-
-    Example:
-        >>> os.environ["DIFFCONTACT_CACHE"] = "off"
-        >>> print(cache_folder())
-        None
+    None where DIFFCONTACT_CACHE is "off", and where this user has no home, as in a container.
     """
     wanted = os.environ.get(CACHE_VARIABLE, "")
     if wanted.lower() == "off":
@@ -280,11 +170,7 @@ def cache_folder() -> Path | None:
 
 
 def put(handle: int, content: bytes, at: int) -> None:
-    """Write bytes at a place of an open file, all of them.
-
-    Raises:
-        OSError: some cannot be written, as on a full disk.
-    """
+    """Write bytes at a place of an open file, all of them."""
     left = memoryview(content)
     while left:
         written = os.pwrite(handle, left, at)
@@ -292,13 +178,7 @@ def put(handle: int, content: bytes, at: int) -> None:
 
 
 class SparseFile(io.RawIOBase):
-    """A file in memory that takes room only for what was written; between that it is zero.
-
-    Example:
-        >>> file = SparseFile()
-        >>> file.seek(10**12), file.write(b"end"), file.seek(10**12 - 1), file.read(4)
-        (1000000000000, 3, 999999999999, b'\\x00end')
-    """
+    """A file in memory that takes room only for what was written; between that it is zero."""
 
     def __init__(self):
         self._parts: list[tuple[int, bytes]] = []
@@ -348,11 +228,7 @@ class SparseFile(io.RawIOBase):
 
 @contextmanager
 def alone_in(folder: Path) -> Iterator[bool]:
-    """Let one process in at a time, of the processes that ask; without locks on the file system, all of them.
-
-    Yields:
-        Whether this process is alone.
-    """
+    """Let one of the processes that ask in at a time; yields whether it is alone, as file systems lock."""
     import fcntl
 
     handle, alone = None, False
@@ -370,10 +246,7 @@ def alone_in(folder: Path) -> Iterator[bool]:
 
 
 def lock(file: IO[bytes]) -> bool:
-    """Whether no other process has locked the file this way; if none has, this one now has until it closes it.
-
-    HDF5's own locks are of another kind and stay free, for those who read it. On a file system without locks: True.
-    """
+    """Lock the file until it is closed; whether no other process has. Without locks: True."""
     import fcntl
 
     try:

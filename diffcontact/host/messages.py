@@ -15,21 +15,7 @@ _NEAR, _NEAR_IF_SHORT = 0.6, 0.5
 
 
 def did_you_mean(name: str, known: Iterable[str], listed: str = "known are") -> str:
-    """What a wrong name was perhaps meant to be, for the end of a message; capitals make no difference.
-
-    Args:
-        name: the wrong one.
-        known: the right ones.
-        listed: how the list of the right ones begins, if none of them is near.
-
-    Example:
-        >>> did_you_mean("Restituton", ("restitution", "drag"))
-        "did you mean 'restitution'?"
-        >>> did_you_mean("x", ("restitution", "drag"))
-        "known are 'restitution', 'drag'"
-        >>> did_you_mean("x", (), "the header has")
-        'the header has nothing'
-    """
+    """What a wrong name was perhaps meant to be, or the right ones; capitals make no difference."""
     known = tuple(known)
     folded = {one.lower(): one for one in known}
     cutoff = _NEAR if len(name) > 2 else _NEAR_IF_SHORT
@@ -40,18 +26,7 @@ def did_you_mean(name: str, known: Iterable[str], listed: str = "known are") -> 
 
 
 def say(*lines: str, error: bool = False) -> None:
-    """Print lines, whatever names and titles they quote: none of these begins a line or speaks to the terminal.
-
-    All that the package prints is printed here.
-
-    Args:
-        lines: each is one line, an empty one by default.
-        error: to stderr.
-
-    Example:
-        >>> say("carts\\nthe model explains the data\\x1b[2J: 2 runs")
-        carts the model explains the data\\x1b[2J: 2 runs
-    """
+    """Print lines; names and titles that they quote begin no line and do not speak to the terminal."""
     text = "\n".join(map(printable, lines))
     if error:
         print(text, file=sys.stderr, flush=True)
@@ -81,22 +56,12 @@ def _escaped(letter: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """A text on one line, whatever names it quotes: the headers of spreadsheets have line breaks.
-
-    Example:
-        >>> one_line("2 of 60 samples of height\\n[mm] are lost")
-        '2 of 60 samples of height [mm] are lost'
-    """
+    """A text on one line, whatever names it quotes: the headers of spreadsheets have line breaks."""
     return " ".join(printable(text).split())
 
 
 def shown(value: Any) -> str:
-    """A value as messages show it: short, whatever it is.
-
-    Example:
-        >>> shown([1, "two"]), shown(10**400)
-        ("[1, 'two']", '100000000000000000...0000000000000000000')
-    """
+    """A value as messages show it: short, whatever it is."""
     return _SHORT.repr(value)
 
 

@@ -31,15 +31,7 @@ _WITHOUT = "{desc}, {elapsed}{postfix}"
 
 @contextmanager
 def shown(wanted: bool = True) -> Iterator[None]:
-    """Show what goes on within, if stderr is a terminal; within another `shown`, that one decides.
-
-    Args:
-        wanted: False keeps everything within silent, also what would show itself.
-
-    Example:
-        >>> with shown(), stage("replicas", total=2) as at:
-        ...     at(2)
-    """
+    """Show what goes on within, if stderr is a terminal; within another `shown`, that one decides."""
     if _DISPLAY.get() is not None:
         yield
         return
@@ -54,14 +46,7 @@ def shown(wanted: bool = True) -> Iterator[None]:
 
 @contextmanager
 def stage(what: str, total: float | None = None, before: float = 0, note: str = "compiling") -> Iterator[Stage]:
-    """A part of the work, from here to the end of the `with`.
-
-    Args:
-        what: it does, in a word or two.
-        total: of whatever it counts, if that is known.
-        before: how much of it was done already, which tells nothing of how long the rest takes.
-        note: what is said until it reports for the first time.
-    """
+    """A part of the work: what it does, of how much, how much was done before, and a first note."""
     display = _DISPLAY.get() or _Nothing()
     opened = display.open(what, total, before, note)
     try:

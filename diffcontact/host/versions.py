@@ -9,12 +9,7 @@ _PACKAGES = ("diffcontact", "jax", "jaxlib", "numpy", "scipy")
 
 
 def versions() -> dict[str, str]:
-    """Name -> version, of the packages, of Python and of the platform.
-
-    Example:
-        >>> list(versions())
-        ['diffcontact', 'jax', 'jaxlib', 'numpy', 'scipy', 'python', 'platform']
-    """
+    """Name -> version, of the packages, of Python and of the platform."""
     packages = {name: _version(name) for name in _PACKAGES}
     return packages | {"python": platform.python_version(), "platform": f"{platform.system()} {platform.machine()}"}
 

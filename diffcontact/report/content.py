@@ -111,14 +111,7 @@ class Report:
 
 
 def short(labels: Sequence[str]) -> list[str]:
-    """Shorten labels of runs where they stay distinct.
-
-    Example:
-        >>> short(["data/a.csv", "data/b.csv, stretch 1 of 2"])
-        ['a.csv', 'b.csv, stretch 1 of 2']
-        >>> short(["data/a.csv, stretch 1 of 2", "data/a.csv, stretch 2 of 2"])
-        ['stretch 1 of 2', 'stretch 2 of 2']
-    """
+    """Shorten labels of runs where they stay distinct."""
     names = [label.replace("\\", "/").rsplit("/", 1)[-1] for label in labels]
     heads, parts = {name.rpartition(", ")[0] for name in names}, [name.rpartition(", ")[2] for name in names]
     for found in (parts if len(heads) == 1 and len(names) > 1 else names, names):

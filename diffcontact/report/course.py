@@ -59,12 +59,8 @@ def course(
 
     An impact that is not listed is put where the arcs from before and from behind meet, if no body is in another there.
     Where they do not, as with several impacts in one interval, the course is straight from one time to the next.
-
-    Args:
-        trajectory: with t (n + 1,), q, u, impulse and percussions.
-        rates: (rows of q, rows of u) -> rows of q'; None: u itself.
-        gap: (t, q) -> () the smallest gap, where it is known.
-        jumps: times at which velocities jump where impulses do not tell, as those of friction; None: they do.
+    `rates` maps rows of q and u to rows of q'; `jumps` are times at which velocities jump, as by friction; `gap` maps
+    (t, q) to the smallest gap.
     """
     t, q, u = (np.asarray(part, float) for part in (trajectory.t, trajectory.q, trajectory.u))
     good = np.isfinite(t) & np.all(np.isfinite(q), axis=1) & np.all(np.isfinite(u), axis=1)
@@ -170,11 +166,6 @@ def thinned(t: NDArray, values: NDArray, tolerance: float) -> NDArray:
     """Select rows so that lines keep within `tolerance` of each range.
 
     Rows at a jump stay (Douglas and Peucker's algorithm, with the distance at the same time).
-
-    Example:
-        >>> t = np.linspace(0.0, 1.0, 101)
-        >>> thinned(t, np.abs(t - 0.5)[:, None], 1e-3).tolist()
-        [0, 50, 100]
     """
     way = np.ptp(values, axis=0) if values.size else np.zeros(values.shape[1])
     scaled = values[:, way > 0] / way[way > 0]

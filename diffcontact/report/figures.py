@@ -21,14 +21,7 @@ _COLOURS = 10
 def figure(report: Report, caller: str) -> Figure:
     """Draw each run's curves, measurements, impacts and residuals.
 
-    The figure is nobody's current one: pyplot does not know it. It shows itself in a notebook, and `savefig` writes it.
-
-    Args:
-        report: what is shown.
-        caller: the name of the function that was called, for messages.
-
-    Raises:
-        ImportError: matplotlib is absent.
+    The figure is nobody's current one: pyplot does not know it.
     """
     try:
         from matplotlib.figure import Figure

@@ -56,15 +56,7 @@ def motion(
 ) -> Motion:
     """Draw a system at places q (m, d) and times t (m,).
 
-    Args:
-        drawing: of the system.
-        params: as its functions are given.
-        t, q: the rows of a course.
-        measured: None, or times (n,) of samples, places (n, d) there, and where they were measured to be (n, d), NaN
-            where they were not.
-
-    Raises:
-        ValueError: a drawing that is none; shapes of different dimensions.
+    `measured`: times (n,) of samples, places (n, d) there, and where they were measured to be, NaN where they were not.
     """
     shapes = _drawn(drawing, params, t, q)
     dimension = _dimension(shapes)

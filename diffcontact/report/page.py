@@ -70,12 +70,7 @@ def _template() -> Any:
 
 
 def is_page(content: bytes) -> bool:
-    """Whether a file is one that `page` made.
-
-    Example:
-        >>> is_page(b"<!DOCTYPE html>\\n<html><head><title>mine</title>")
-        False
-    """
+    """Whether a file is one that `page` made."""
     return content.startswith(_DOCTYPE.encode()) and _HEAD.encode() in content
 
 
@@ -264,18 +259,7 @@ def _ratio(a: NDArray, b: NDArray) -> float | None:
 
 
 def packed(rows: NDArray, double: bool = False) -> dict[str, Any]:
-    """Pack rows (n, w) or (n,) as base64; single rows as lists.
-
-    Args:
-        rows: numbers.
-        double: whether double precision is needed, as for times that count from long ago.
-
-    Example:
-        >>> packed(np.array([1.0, 2.0]))
-        {'width': 1, 'base64': 'AACAPwAAAEA='}
-        >>> packed(np.array([[1.0, 2.5]]))
-        {'width': 2, 'values': [1.0, 2.5]}
-    """
+    """Pack rows (n, w) or (n,) as base64, `double` for times that count from long ago; single rows as lists."""
     rows = np.asarray(rows, float)
     width = 1 if rows.ndim == 1 else rows.shape[1]
     if rows.ndim == 2 and len(rows) == 1:
@@ -293,12 +277,7 @@ def unpacked(field: dict[str, Any]) -> NDArray:
 
 
 def script_json(document: Any) -> str:
-    """Write JSON that is safe within a <script>.
-
-    Example:
-        >>> script_json({"title": "</script><!--"})
-        '{"title":"\\\\u003c/script\\\\u003e\\\\u003c!--"}'
-    """
+    """Write JSON that is safe within a <script>."""
     text = json.dumps(document, separators=(",", ":"), allow_nan=False)
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")

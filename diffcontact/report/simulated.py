@@ -38,15 +38,7 @@ _ROWS = 1500
 def trajectory_report(
     trajectory: Any, system: Any = None, params: Any = None, draw: Draw | None = None, title: str = "Motion"
 ) -> Report:
-    """The page of a simulated motion.
-
-    Args:
-        trajectory: a `Trajectory`, or several with a leading axis of lanes.
-        system: what was simulated; None: the coordinates alone are shown.
-        params: as its functions were given, or for lanes that differ a function lane -> params.
-        draw: how it looks, in place of the system's own picture.
-        title: of the page.
-    """
+    """The page of a simulated motion; params may be a function lane -> params."""
     lanes = np.ndim(trajectory.q) == 3
     first = _lane(trajectory, 0) if lanes else trajectory
     given = _params_of(params, 0)

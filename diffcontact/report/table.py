@@ -28,13 +28,7 @@ def caveat(scope: str) -> str:
 
 
 def table_cells(rows: Sequence[Mapping[str, Any]], scope: str = INTERVAL) -> list[tuple[str, ...]]:
-    """Cells of a table of estimates, its head first.
-
-    Example:
-        >>> row = {"name": "drag", "value": 0.0213, "stderr": 0.0034, "interval95": [0.0123, None], "note": ""}
-        >>> table_cells([row])
-        [('parameter', 'value', 'stderr', '95 % interval', 'note'), ('drag', '0.0213', '0.0034', '[0.0123, inf]', '')]
-    """
+    """Cells of a table of estimates, its head first."""
     head = tuple(column for column in _COLUMNS if column != "unit" or any("unit" in row for row in rows))
     cells = [tuple(scope if column == INTERVAL else column for column in head)]
     for row in rows:
@@ -120,14 +114,7 @@ def _listed(taken: str) -> list[str]:
 
 
 def number(value: float | None, error: float | None, unknown: str = "") -> str:
-    """Print a value with two digits of its standard error.
-
-    Example:
-        >>> number(0.99563, 0.0062), number(9.81, 0.0), number(1.25e12, 2e10), number(None, None, "inf")
-        ('0.9956', '9.81', '1.25e+12', 'inf')
-        >>> number(1 / 3e10, 1e-149)
-        '3.33333333333e-11'
-    """
+    """Print a value with two digits of its standard error."""
     if value is None:
         return unknown
     if not error:

@@ -18,13 +18,7 @@ _PART = 300
 def straight_clock(times: NDArray) -> NDArray:
     """Put rounded times (n,), NaN where missing, on the best straight line.
 
-    Raises:
-        ValueError: fewer than three times; a row further from the line than the rounding of the times explains: rows
-            are lost there, or the rate changes. Its message begins with the number of the row.
-
-    Example:
-        >>> straight_clock(np.array([0.0, 0.0, 0.01, 0.01, 0.02, 0.02, 0.03])).round(3).tolist()
-        [-0.002, 0.003, 0.008, 0.013, 0.018, 0.023, 0.028]
+    Refuses a row further from the line than rounding explains: rows are lost there. Its message begins with the row.
     """
     rows = np.arange(times.size)
     seen = np.isfinite(times)
@@ -43,24 +37,10 @@ def straight_clock(times: NDArray) -> NDArray:
 
 
 def frame_clock(times: NDArray, spacing: float | None = None) -> NDArray:
-    """Put times (n,) on a line over the frames, some without row.
+    """Put times (n,) on a line over the frames, some without row; `spacing` is a frame's, if known.
 
     The times give the frame of each row: increasing numbers with the smallest sum of distances. So a late time moves no
-    row.
-
-    Args:
-        times: (n,) as they were written, not decreasing.
-        spacing: how long a frame is, or None: as the times say.
-
-    Raises:
-        ValueError: fewer than three times; times that follow no line over any frames. Its message begins with the
-            number of the row.
-
-    Example:
-        The fourth row is late, two frames are lost after it.
-
-        >>> frame_clock(np.array([0.0, 0.007, 0.014, 0.024, 0.042, 0.049, 0.056])).round(4).tolist()
-        [0.0006, 0.0076, 0.0145, 0.0215, 0.0423, 0.0493, 0.0562]
+    row. Refuses times that follow no line; its message begins with the row.
     """
     if np.isfinite(times).sum() < 3 or not np.all(np.isfinite(times)):
         raise ValueError(f"{int(np.argmin(np.isfinite(times)))}: expected at least 3 times, and none that is missing")
@@ -120,12 +100,7 @@ def _lost_frames(late: NDArray) -> NDArray:
 
 
 def resolution(times: NDArray) -> float:
-    """The last digit with which finite times were written, at least 1e-9.
-
-    Example:
-        >>> resolution(np.array([0.25, 0.5, 1.0]))
-        0.01
-    """
+    """The last digit with which finite times were written, at least 1e-9."""
     for digits in range(10):
         # Rounding of a float64, and of its product with a unit.
         if np.all(np.abs(times - np.round(times, digits)) <= 1e-12 + 1e-12 * np.abs(times)):
@@ -134,32 +109,17 @@ def resolution(times: NDArray) -> float:
 
 
 def summed(spacings: NDArray) -> NDArray:
-    """Sum spacings (n,) to times, NaN where one is missing.
-
-    Example:
-        >>> summed(np.array([np.nan, 0.5, 0.25])).tolist()
-        [0.0, 0.5, 0.75]
-    """
+    """Sum spacings (n,) to times, NaN where one is missing."""
     return np.concatenate([[0.0], np.cumsum(spacings[1:])])
 
 
 def backwards(times: NDArray) -> bool:
-    """Tell whether times fall from most rows to the next.
-
-    Example:
-        >>> backwards(np.array([0.3, 0.2, np.nan, 0.1])), backwards(np.array([0.0, 0.2, 0.1, 0.3]))
-        (True, False)
-    """
+    """Tell whether times fall from most rows to the next."""
     seen = times[np.isfinite(times)]
     return seen.size > 2 and bool(np.mean(np.diff(seen) < 0) > 0.5)
 
 
 def increasing(times: NDArray) -> NDArray:
-    """Mark (n,) each time that is later than all before it.
-
-    Example:
-        >>> increasing(np.array([0.0, 1.0, 1.0, np.nan, 0.5, 2.0])).tolist()
-        [True, True, False, False, False, True]
-    """
+    """Mark (n,) each time that is later than all before it."""
     latest = np.fmax.accumulate(np.concatenate([[-np.inf], times]))[:-1]
     return times > latest

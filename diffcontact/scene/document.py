@@ -130,16 +130,7 @@ class Scene:
     def read_runs(
         self, path: str | Path, read: Callable[..., Measurements] = read_measurements
     ) -> tuple[PreparedRun, ...]:
-        """Read one file of measurements and prepare its run or runs.
-
-        Args:
-            path: of the file.
-            read: as `read_measurements`; one that remembers reads a file once for several scenes.
-
-        Raises:
-            OSError: the file cannot be read.
-            ValueError: one line that names the file, and row or column.
-        """
+        """Read one file of measurements and prepare its run or runs."""
         drive = self.ready.drive
         measurements = read(path, self.columns, self.reading, (drive.column,) if drive else ())
         runs = self.preparation(measurements.times, measurements)
@@ -156,12 +147,7 @@ class Scene:
 
 
 def read_scene(path: str | Path) -> Scene:
-    """Read a scene and refuse every key that is wrong.
-
-    Raises:
-        OSError: the file cannot be read.
-        ValueError: one line that names file and key, and what was expected.
-    """
+    """Read a scene and refuse every key that is wrong, by file and key."""
     path = Path(path)
     text = read_text(path, expected="a TOML document")
     try:
@@ -180,17 +166,7 @@ def read_scene(path: str | Path) -> Scene:
 
 
 def parse_scene(table: Table, folder: Path) -> Scene:
-    """Check a scene's tables; data files are relative to `folder`.
-
-    Raises:
-        ValueError: as `read_scene`; `MistakesError` where there are several.
-
-    Example:
-        >>> from diffcontact.commands.demo import SCENE
-        >>> scene = parse_scene(Table(tomllib.loads(SCENE), "carts.toml"), Path("runs"))
-        >>> scene.parameters["distance"].unit, scene.files[0].as_posix()
-        ('mm', 'runs/carts.csv')
-    """
+    """Check a scene's tables; data files are relative to `folder`."""
     table.expect(*KEYS)
     system, data = table.table("system"), table.table("data")
     ties, fit, output = (table.table(name, {}) for name in ("ties", "fit", "output"))

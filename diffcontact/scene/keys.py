@@ -27,20 +27,7 @@ class MistakesError(ValueError):
 
 
 def gathered(*reads: Callable[[], Any]) -> list[Any]:
-    """What each of these returns.
-
-    Raises:
-        ValueError: the only one that was raised.
-        MistakesError: all that were, where there are several.
-
-    Example:
-        >>> table = Table({"starts": 0, "loss": 1}, "carts.toml", ("fit",))
-        >>> try:
-        ...     gathered(lambda: table.integer("starts", least=1), lambda: table.text("loss"))
-        ... except MistakesError as mistakes:
-        ...     mistakes.lines
-        ('carts.toml: fit.starts: 0, expected at least 1', 'carts.toml: fit.loss: 1, expected a text')
-    """
+    """What each of these returns; a `MistakesError` of all that raise, the error itself of one."""
     found, mistakes = [], []
     for read in reads:
         try:
@@ -62,19 +49,8 @@ def raise_all(mistakes: Sequence[ValueError]) -> None:
 class Table:
     """Typed access to the keys of a table of a scene.
 
-    Args:
-        data: key -> value, as tomllib gives it.
-        file: the scene's name, the beginning of every message.
-        path: the tables that lead to this one.
-        units: units with a meaning of their own in this document, such as a pixel of known length.
-
-    Example:
-        >>> noise = Table({"value": 0.1, "unit": "mm"}, "carts.toml", ("data", "noise"))
-        >>> noise.number("value") * noise.factor("unit", "m")
-        0.0001
-        >>> noise.expect("valu", "unit")
-        Traceback (most recent call last):
-        ValueError: carts.toml: data.noise.value: unknown key; did you mean 'valu'?
+    `file` and `path`, the tables that lead here, begin every message; `units` have a meaning of their own in this
+    document, such as a pixel of known length.
     """
 
     def __init__(
@@ -246,16 +222,7 @@ class Kind:
 
 
 class Kinds(dict[str, Kind]):
-    """Kinds of one table by name; `what` explains the key `kind`.
-
-    Example:
-        >>> balls = Kinds("which ball")
-        >>> @balls.add("hard", radius="of it")
-        ... def hard(table):
-        ...     return table.number("radius")
-        >>> balls["hard"](Table({"kind": "hard", "radius": 2}, "ball.toml"))
-        2.0
-    """
+    """Kinds of one table by name; `what` explains the key `kind`."""
 
     def __init__(self, what: str):
         super().__init__()

@@ -47,10 +47,7 @@ _MOST_SKIPPED = 10**4
 
 @dataclass(frozen=True)
 class Reading:
-    """How recordings are read.
-
-    Fields are as `KEYS` describes them, but for these.
-    """
+    """How recordings are read; fields are as `KEYS` describes them, but for these."""
 
     time: str = ""  # "" counts rows
     time_unit: str = "s"
@@ -74,12 +71,7 @@ class Reading:
 
     @classmethod
     def from_table(cls, data: Table, time: str) -> Reading:
-        """Read the scene's [data] table.
-
-        Args:
-            data: the table.
-            time: the system's unit of time.
-        """
+        """Read the scene's [data] table; `time` is the system's unit of time."""
         column = data.text("time", "")
         if "time" in data and not column:
             raise data.fail("time", "'', expected the name of a column, or none for rows that count frames")
@@ -193,30 +185,9 @@ def read_measurements(
     """Read named columns of a recording; empty fields are lost samples.
 
     A recording whose writer is known by its header (`recordings`) is read as that writes it, any other as a CSV with
-    one header line. Lines may end as on any system. Every row must be right, also those that are not used.
-
-    Args:
-        path: of the file; UTF-8.
-        columns: names of the columns that are needed, as the header spells them; `*` stands for any text and `?` for
-            any letter, in a name that fits one column.
-        reading: how times, numbers and lost samples are written.
-        entire: of the columns, those of which every row counts, also where data.every takes one in so many.
-
-    Returns:
-        `Measurements`.
-
-    Raises:
-        OSError: the file cannot be read.
-        ValueError: a column that the header lacks or has twice, a row with another number of fields than the header, a
-            field that is not a finite number, times that do not increase; names file, row (the first line is row 1),
-            column, and the key that helps.
-
-    Example:
-        >>> import tempfile, pathlib
-        >>> path = pathlib.Path(tempfile.mkdtemp(), "fall.csv")
-        >>> _ = path.write_text("t [s],y [m]\\n0.0,1.0\\n0.1,\\n")
-        >>> read_measurements(path, ["y*"], Reading(time="t [s]")).columns["y*"].tolist()
-        [1.0, nan]
+    one header line. Lines may end as on any system. Every row must be right, also those that are not used. In names `*`
+    stands for any text and `?` for any letter. Of columns in `entire` every row counts, whatever data.every says.
+    Errors name file, row (the first line is row 1), column, and the key that helps.
     """
     content = read_bytes(path)
     lines = lines_of(_text(path, content, reading.encoding))
@@ -270,12 +241,7 @@ def _text(path: str | Path, content: bytes, encoding: str) -> str:
 
 
 def lines_of(text: str) -> list[str]:
-    """The lines of a text, which may end as on any system.
-
-    Example:
-        >>> lines_of("a\\r\\nb\\rc\\n")
-        ['a', 'b', 'c']
-    """
+    """The lines of a text, which may end as on any system."""
     lines = _ENDS.split(text)
     return lines[:-1] if not lines[-1] else lines
 

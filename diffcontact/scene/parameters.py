@@ -60,11 +60,7 @@ def read_parameters(
 ) -> dict[str, Parameter]:
     """The parameters of a [parameters] table, in its order.
 
-    Args:
-        table: one table per parameter.
-        quantities: of the system, by name.
-        suggested: names of the parameters that may start `from data`.
-        follow: names of those whose elements all follow from others, which need no value.
+    `suggested` may start `from data`; of `follow` all elements follow from others, which need no value.
     """
     names = [name for name in table.data if name in quantities]
     # What is spelt otherwise is not missing as well.

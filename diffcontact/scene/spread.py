@@ -70,16 +70,7 @@ def fit_each(study: Study) -> list[RunFit]:
 
 
 def read_conditions(path: Path, labels: Sequence[str]) -> dict[str, NDArray]:
-    """Read conditions (n,) of the runs from a CSV, by name.
-
-    Args:
-        path: of the CSV; a run is called by its file's name, with or without its ending.
-        labels: of the runs, in order.
-
-    Raises:
-        OSError: the file cannot be read.
-        ValueError: one line that names file, row or column, and what was expected.
-    """
+    """Read conditions (n,) of the runs from a CSV, by name; `run` is a file, with or without its ending."""
     with path.open(newline="", encoding="utf-8-sig") as file:
         table = csv.DictReader(file)
         names = [name for name in table.fieldnames or () if name != "run"]

@@ -201,12 +201,7 @@ class Study:
 
 
 def without_unit(column: str) -> str:
-    """The name of a column without a unit in brackets.
-
-    Example:
-        >>> without_unit("x [mm]")
-        'x'
-    """
+    """The name of a column without a unit in brackets."""
     return re.sub(r"\s*\[[^\]]*\]$", "", column) or column
 
 
@@ -233,10 +228,6 @@ def read_study(scene: str | Path, files: Sequence[str | Path] = ()) -> Study:
     Args:
         scene: the TOML document.
         files: CSV files, each of one run or several; empty: those that the scene names.
-
-    Raises:
-        OSError: a file cannot be read.
-        ValueError: one line that names file, row or key, and what was expected.
     """
     document = read_scene(scene)
     chosen = tuple(files) or document.files

@@ -139,13 +139,7 @@ def tied_start(start: Mapping[str, NDArray], ties: tuple[Tie, ...], parameters: 
 
 
 def followed(values: Mapping[str, NDArray], ties: tuple[Tie, ...]) -> dict[str, NDArray]:
-    """Apply ties to values (lanes or 1, ...).
-
-    Example:
-        >>> tie = Tie("radius", 1, 0.5, "radius", 0)
-        >>> followed({"radius": np.array([[4.0, 1.0], [6.0, 1.0]])}, (tie,))["radius"].tolist()
-        [[4.0, 2.0], [6.0, 3.0]]
-    """
+    """Apply ties to values (lanes or 1, ...)."""
     values = {name: np.array(value) for name, value in values.items()}
     for tie in ties:
         source, target = values[tie.source], values[tie.name]
@@ -207,10 +201,7 @@ def free_elements(
 def _domains(
     start: Mapping[str, NDArray], parameters: Mapping[str, Parameter], ties: tuple[Tie, ...]
 ) -> dict[str, Any]:
-    """Narrow domains so that elements that follow stay within their own.
-
-    low <= factor source <= high bounds the source within.
-    """
+    """Narrow domains so that elements that follow stay within their own."""
     domains = {name: parameter.domain for name, parameter in parameters.items() if parameter.domain is not None}
     for tie in ties:
         source, target = domains.get(tie.source), domains.get(tie.name)

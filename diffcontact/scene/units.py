@@ -36,15 +36,7 @@ _LARGEST_FACTOR = 1e30
 
 @dataclass(frozen=True)
 class Unit:
-    """A unit with its factor to SI and its dimension.
-
-    Example:
-        >>> Unit.parse("mm/s^2").factor
-        0.001
-        >>> Unit.parse("mn")
-        Traceback (most recent call last):
-        ValueError: unknown unit 'mn'; did you mean 'mN'?
-    """
+    """A unit with its factor to SI and its dimension."""
 
     symbol: str  # as written; "1" for a plain number
     factor: float  # value in SI over value in this unit
@@ -52,16 +44,7 @@ class Unit:
 
     @classmethod
     def parse(cls, text: str, local: Mapping[str, Unit] | None = None) -> Unit:
-        """Read a product of table entries and integer powers, as `kg*m/s^2`.
-
-        Args:
-            text: the unit as it was written.
-            local: entries with another meaning than in the table, such as a pixel of known length.
-
-        Raises:
-            ValueError: an entry that the table lacks (with the nearest one), text that is no product of units, powers
-                beyond 9 or a product that far from SI that squares of it would not be numbers any more.
-        """
+        """Read a product of table entries and integer powers, as `kg*m/s^2`; `local` has other meanings."""
         symbol = text.strip() or "1"
         factor, powers = 1.0, {}
         for operator, part in re.findall(r"([*/]?)([^*/]*)", f"*{symbol}")[:-1]:
@@ -92,12 +75,7 @@ def _takes(read: Callable[[str], Any], text: str) -> bool:
 
 
 def is_unit(text: str) -> bool:
-    """Tell whether `Unit.parse` accepts a text, without its slow message.
-
-    Example:
-        >>> is_unit("mm/s^2"), is_unit("mn"), is_unit("m^12"), is_unit(";0.25")
-        (True, False, False, False)
-    """
+    """Tell whether `Unit.parse` accepts a text, without its slow message."""
     for part in re.split(r"[*/]", text.strip() or "1"):
         found = _FACTOR.fullmatch(part.strip())
         if found is None or found.group(1) not in _BASE:
@@ -106,28 +84,7 @@ def is_unit(text: str) -> bool:
 
 
 def factor(text: str, expected: str, local: Mapping[str, Unit] | None = None) -> float:
-    """Factor from the unit `text` to the unit `expected`.
-
-    Args:
-        text: the unit that a scene gives.
-        expected: a unit of the dimension that is needed.
-        local: as in `Unit.parse`.
-
-    Raises:
-        ValueError: an unknown unit, or one of another dimension.
-
-    Example:
-        >>> factor("ms", "s")
-        0.001
-        >>> factor("mm", "s")
-        Traceback (most recent call last):
-        ValueError: unit 'mm' cannot be converted to 's'
-        >>> factor("Hz", "rad/s")
-        Traceback (most recent call last):
-        ValueError: unit 'Hz' cannot be converted to 'rad/s': of no angle, expected as in 'rad/s', 'deg/s', 'turn/s'
-        >>> factor("px/frame", "m/s", {"px": Unit.parse("mm"), "frame": Unit.parse("ms")})
-        1.0
-    """
+    """Factor from the unit `text` to the unit `expected`; `local` as in `Unit.parse`."""
     given, wanted = Unit.parse(text, local), Unit.parse(expected, local)
     if given.dimension != wanted.dimension:
         missing = ""
@@ -148,21 +105,7 @@ _NOT_FINITE = re.compile(r"[+-]?(nan|inf|infinity)", re.IGNORECASE)
 
 
 def number(text: str) -> float:
-    """Read a number; `float` would accept 2_00.1, nan and foreign digits.
-
-    Raises:
-        ValueError: what it is instead, or what was expected, for the end of a message.
-
-    Example:
-        >>> number(" -1.5e3 ")
-        -1500.0
-        >>> number("2_00.1")
-        Traceback (most recent call last):
-        ValueError: '2_00.1' is not a number
-        >>> number("nan")
-        Traceback (most recent call last):
-        ValueError: 'nan', expected a finite number
-    """
+    """Read a number; `float` would accept 2_00.1, nan and foreign digits. Errors end a message."""
     try:
         value = float(text)
     except ValueError:
@@ -176,12 +119,7 @@ def number(text: str) -> float:
 
 
 def moment(text: str) -> float:
-    """Seconds of a clock time, since midnight or, dated, since 1970.
-
-    Example:
-        >>> moment("00:01:02,5"), moment("1970-01-02T00:00:00.25Z")
-        (62.5, 86400.25)
-    """
+    """Seconds of a clock time, since midnight or, dated, since 1970."""
     found = _MOMENT.fullmatch(text.strip())
     if found is None:
         raise ValueError(f"{shown(text.strip())} is no time of a clock")
@@ -190,34 +128,19 @@ def moment(text: str) -> float:
 
 
 def is_number(text: str) -> bool:
-    """Whether `number` takes a text.
-
-    Example:
-        >>> is_number("-1.5e3"), is_number("-"), is_number("nan")
-        (True, False, False)
-    """
+    """Whether `number` takes a text."""
     return _takes(number, text)
 
 
 def whole(text: str) -> int:
-    """The whole number that a text spells, of 18 digits at most.
-
-    Example:
-        >>> whole("250")
-        250
-    """
+    """The whole number that a text spells, of 18 digits at most."""
     if _WHOLE.fullmatch(text.strip()) is None:
         raise ValueError(f"{shown(text.strip())} is not a whole number")
     return int(text)
 
 
 def sizable(value: float) -> bool:
-    """Tell whether a number is 0 or can be squared.
-
-    Example:
-        >>> sizable(0.0), sizable(-9.81), sizable(1e300), sizable(1e-320), sizable(float("nan"))
-        (True, True, False, False, False)
-    """
+    """Tell whether a number is 0 or can be squared."""
     return value == 0.0 or SMALLEST <= abs(value) <= LARGEST
 
 
@@ -235,49 +158,24 @@ _DIGIT = re.compile(r"[^#]*\d")
 
 
 def is_plain(field: str, delimiter: str) -> bool:
-    """Tell whether a field is a readable number, by its delimiter.
-
-    Example:
-        >>> is_plain("-1,5", ";"), is_plain("-1,5", ","), is_plain("1,234.5", ";")
-        (True, False, False)
-    """
+    """Tell whether a field is a readable number, by its delimiter."""
     if ":" in field and delimiter != ":":
         return _takes(moment, field)
     return bool(_NUMBER.fullmatch(field)) and not (delimiter == "," and "," in field)
 
 
 def has_decimal_comma(field: str) -> bool:
-    """Tell whether a field is a number with a decimal comma.
-
-    Example:
-        >>> has_decimal_comma("-1,5"), has_decimal_comma("1.5")
-        (True, False)
-    """
+    """Tell whether a field is a number with a decimal comma."""
     return bool(_COMMA.fullmatch(field))
 
 
 def is_meant(field: str, delimiter: str) -> bool:
-    """Whether a field is a number for whoever wrote it.
-
-    Example:
-        >>> [is_meant(text, ";") for text in ("1,234.5", "\\u22121.5", "3 mm", "-", "2026-01-02", "1A")]
-        [True, True, True, False, False, False]
-    """
+    """Whether a field is a number for whoever wrote it."""
     return is_plain(field, delimiter) or _mistake(field.strip()) != ""
 
 
 def require_word(field: str) -> None:
-    """Refuse a field with digits that cannot be read.
-
-    Raises:
-        ValueError: it has digits; the end of a message says what is wrong with them.
-
-    Example:
-        >>> require_word("not found")
-        >>> require_word("1,234.5")
-        Traceback (most recent call last):
-        ValueError: '1,234.5' has a separator of thousands, expected digits alone
-    """
+    """Refuse a field with digits that cannot be read, and say what is wrong with them."""
     if _DIGIT.match(field):
         raise ValueError(f"{shown(field)} {_mistake(field) or 'is not a number, expected one or an empty field'}")
 

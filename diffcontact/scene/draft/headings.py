@@ -93,12 +93,7 @@ class Headings:
     units: Mapping[str, str] = field(default_factory=dict)  # name -> text of that row; empty where there is none
 
     def unit(self, name: str) -> str:
-        """The unit that is stated, as the table spells it, or "".
-
-        Example:
-            >>> [Headings().unit(name) for name in ("x [mm]", "t/ms", "height (inches)", "x_cm", "v_m_s", "x (left)")]
-            ['mm', 'ms', 'in', 'cm', 'm/s', '']
-        """
+        """The unit that is stated, as the table spells it, or ""."""
         return _stated(name)[0] or read_unit(self.units.get(name, ""))
 
     def require_known(self, name: str, what: str, among: tuple[str, ...]) -> None:
@@ -112,12 +107,7 @@ class Headings:
         )
 
     def quantity(self, name: str) -> str:
-        """Name the quantity of a column that is no place; else "".
-
-        Example:
-            >>> [Headings().quantity(name) for name in ("v [m/s]", "acc x (m/s^2)", "F_N", "theta [deg]", "y [mm]")]
-            ['a velocity', 'an acceleration', 'a force', 'an angle', '']
-        """
+        """Name the quantity of a column that is no place; else ""."""
         unit, stem = self.unit(name), core(name)
         if unit:
             return _QUANTITIES.get(Unit.parse(unit).dimension, "" if unit in LENGTHS else f"in {unit}")
@@ -135,12 +125,7 @@ class Headings:
 
 
 def axis_of(name: str) -> tuple[str, str]:
-    """Split a name into axis, "" without one, and point.
-
-    Example:
-        >>> [axis_of(name) for name in ("ball x [mm]", "X2", "left cart", "cy", "pos_z (m)", "xpos")]
-        [('x', 'ball'), ('x', '2'), ('', 'left cart'), ('y', 'c'), ('z', 'pos'), ('x', 'pos')]
-    """
+    """Split a name into axis, "" without one, and point."""
     point = core(name)
     found = AXIS.search(point) or _LETTER.fullmatch(point) or _CENTRE.fullmatch(point)
     if not found:
@@ -159,12 +144,7 @@ def is_clock(name: str) -> bool:
 
 
 def is_spacing(name: str) -> bool:
-    """Whether a column holds the times from one row to the next.
-
-    Example:
-        >>> [is_spacing(name) for name in ("dt", "delta_t [ms]", "time step (s)", "t", "distance")]
-        [True, True, True, False, False]
-    """
+    """Whether a column holds the times from one row to the next."""
     return SPACING.fullmatch(core(name)) is not None
 
 
@@ -176,12 +156,7 @@ def is_name(text: str) -> bool:
 
 
 def read_unit(text: str) -> str:
-    """Read a unit, spelt as in the table of units, or "".
-
-    Example:
-        >>> [read_unit(text) for text in ("MM", "µs", "in pixels", "cm, from the wall", "[m]", "yd", "1")]
-        ['mm', 'us', 'px', 'cm', 'm', '', '']
-    """
+    """Read a unit, spelt as in the table of units, or ""."""
     text = re.sub(r"^in\s+", "", text.strip().strip("[]()").strip().replace("²", "^2"))
     for part in (text, text.partition(",")[0].strip(), text.partition(" ")[0]):
         lower = part.lower() if len(part) > 1 else part

@@ -61,12 +61,7 @@ class Layout:
 
 
 def encoding_of(content: bytes) -> str:
-    """Tell the encoding of a text: UTF-8, UTF-16 by its mark, Latin-1.
-
-    Example:
-        >>> [encoding_of("Höhe".encode(name)) for name in ("utf-8", "utf-16", "latin-1")]
-        ['UTF-8', 'UTF-16', 'Latin-1']
-    """
+    """Tell the encoding of a text: UTF-8, UTF-16 by its mark, Latin-1."""
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "UTF-16"
     try:
@@ -77,16 +72,7 @@ def encoding_of(content: bytes) -> str:
 
 
 def layout_of(lines: Sequence[str]) -> Layout:
-    """The layout that makes most numbers of a text.
-
-    Raises:
-        ValueError: a text without columns of numbers, or a number among them that cannot be read as it is spelt.
-
-    Example:
-        >>> found = layout_of(["tracked by hand", "t;x", "s;mm", "0,0;1,5", "0,1;-", "0,2;2,5"])
-        >>> found.reading.delimiter, found.reading.decimal, found.reading.skip, found.reading.missing, found.columns
-        (';', ',', (1, 1), (('-',),), ('t', 'x'))
-    """
+    """The layout that makes most numbers of a text; refuses a number that cannot be read as it is spelt."""
     found = _tables(lines[:_LOOKED_AT]) or _tables(lines)
     if not found:
         raise ValueError(f"no columns of numbers; it begins with {shown(lines[0] if lines else '')}")
@@ -101,14 +87,7 @@ def layout_of(lines: Sequence[str]) -> Layout:
 
 
 def stated_rate(lines: Sequence[str]) -> tuple[float, int] | None:
-    """Find rows per second in lines above a table, and the line.
-
-    Example:
-        >>> stated_rate(["Frame rate;240", "cut off at 6 Hz"]), stated_rate(["# filmed at 59.94 fps"])
-        ((240.0, 1), (59.94, 1))
-        >>> stated_rate(["ANALOG_FREQUENCY\\t1000", "Capture Frame Rate,240,Export Frame Rate,120"])
-        (120.0, 2)
-    """
+    """Find rows per second in lines above a table, and the line."""
     stated = [(i, name, text) for i, name, text in _pairs(lines) if _RATE.fullmatch(name)]
     stated += [(i, "", match[1] or match[2]) for i, line in enumerate(lines, 1) for match in _FPS.finditer(line)]
     found = []
@@ -258,10 +237,7 @@ def _is_comment(row: Row) -> bool:
 
 
 def _header(before: Sequence[Row]) -> Row | None:
-    """Find the first row with most of the usual names.
-
-    A comment, or a row with numbers, is one only with such a name.
-    """
+    """Find the first row with most of the usual names; a comment or numbers only with one."""
     best, most = None, -1
     for row in before:
         usual = sum(is_name(field.lstrip(_COMMENTS)) for field in row.fields)

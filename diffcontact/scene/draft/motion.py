@@ -65,15 +65,7 @@ class Strike:
 
 
 def oscillates(times: NDArray, values: NDArray, left: float = SWING_LEFT) -> float | None:
-    """Find the angular frequency of values that swing; `left` is the rest.
-
-    Example:
-        >>> t = np.linspace(0.0, 9.0, 400)
-        >>> round(oscillates(t, 0.2 + np.exp(-0.1 * t) * np.sin(4.0 * t)), 1)
-        4.0
-        >>> oscillates(t, np.abs(np.sin(2.0 * t))) is None
-        True
-    """
+    """Find the angular frequency of values that swing; `left` is the rest."""
     seen = np.isfinite(values)
     t, y = times[seen], values[seen]
     if t.size < 20 or not np.ptp(y) > 0:
@@ -91,12 +83,6 @@ def pushed(times: NDArray, places: NDArray, force: NDArray) -> tuple[float, floa
     """Estimate mass, damping and dry friction of a driven body, or None.
 
     Its momentum at every time, m v + c x + gamma integral(sign v) dt = integral(F) dt + constant, is linear in them.
-
-    Example:
-        >>> t = np.linspace(0.0, 2.0, 801)
-        >>> x, v, a = 1 - np.cos(2 * t), 2 * np.sin(2 * t), 4 * np.cos(2 * t)
-        >>> print(*(f"{part:.2f}" for part in pushed(t, x, 3 * a + 2 * v + np.sign(v))))
-        3.00 2.00 1.00
     """
     seen = np.isfinite(places) & np.isfinite(force)
     t, x, F = times[seen], places[seen], force[seen]
@@ -112,13 +98,7 @@ def pushed(times: NDArray, places: NDArray, force: NDArray) -> tuple[float, floa
 
 
 def fall(times: NDArray, values: NDArray) -> float:
-    """Estimate how strongly values are accelerated most of the time.
-
-    Example:
-        >>> t = np.linspace(0.0, 1.0, 100)
-        >>> round(fall(t, np.where(t < 0.5, t, 1 - t) - 9.81 * t**2 / 2), 2)
-        9.81
-    """
+    """Estimate how strongly values are accelerated most of the time."""
     seen = np.isfinite(values)
     t, y = times[seen], values[seen]
     width = min(21, t.size // 8 * 2 + 1)
@@ -129,13 +109,7 @@ def fall(times: NDArray, values: NDArray) -> float:
 
 
 def curvature(x: NDArray, y: NDArray) -> float | None:
-    """Find the coefficient a of a parabola through all points, or None.
-
-    Example:
-        >>> x = np.linspace(-0.2, 0.3, 30)
-        >>> round(curvature(x, 4.0 * x**2 - x), 6)
-        4.0
-    """
+    """Find the coefficient a of a parabola through all points, or None."""
     seen = np.isfinite(x) & np.isfinite(y)
     if seen.sum() < 20:
         return None
@@ -164,12 +138,8 @@ def strikes(times: NDArray, places: NDArray, noise: NDArray) -> list[Strike]:
 def wall_run(found: Sequence[Strike], places: NDArray) -> tuple[list[Strike], float, float]:
     """Select the hardest impacts in a row that resting walls explain.
 
-    Args:
-        found: all impacts, in order.
-        places: (n, k) where the body went; walls are at the edges of that.
-
-    Returns:
-        Up to three impacts, the time of the one before them and of the one after them; infinite where there is none.
+    Walls are at the edges of places (n, k). Returned are up to three impacts and the times of the ones before and after
+    them; infinite where there is none.
     """
     fastest = max((float(np.linalg.norm(strike.before)) for strike in found), default=0.0)
 
@@ -201,12 +171,6 @@ def kinks(times: NDArray, values: NDArray, sigma: NDArray) -> tuple[NDArray, NDA
     A kink is seen where delta_u explains some samples to either side far better. A step is allowed, since T lies
     between two samples. Impacts are to be short against the spacing of the samples, and the noise known.
     `preparation.common_line` finds a soft collision that many samples smear out.
-
-    Example:
-        >>> times = np.linspace(0.0, 1.0, 41)
-        >>> height = np.abs(times - 0.38)[:, None]
-        >>> kinks(times, height, np.full((41, 1), 1e-3))[0].round(3)
-        array([0.38])
     """
     found = [kink for c in range(values.shape[1]) for kink in _of_channel(times, values[:, c], sigma[:, c])]
     at, deviation = np.array(sorted(found)).reshape(-1, 2).T

@@ -94,18 +94,9 @@ class _NotSeen(NamedTuple):
 
 
 def draft(survey: Survey, folder: Path, name: str) -> tuple[str, str]:
-    """A scene to start from.
+    """Draft a scene; in words the motion that was recognised, and the scene.
 
-    Args:
-        survey: of the recording.
-        folder: in which the scene will stand; it names the recording relative to that.
-        name: of the scene, for messages.
-
-    Returns:
-        The motion that was recognised, in words, and the scene.
-
-    Raises:
-        ValueError: nothing that this library simulates was recognised; one line that says what was tried.
+    Recordings are named relative to `folder`. Refuses what no candidate fits, and says what was tried.
     """
     # Candidates differ in what they make of the same columns.
     tried: dict[str, str] = {}
@@ -133,14 +124,7 @@ def draft(survey: Survey, folder: Path, name: str) -> tuple[str, str]:
 
 
 def draft_of_model(model: Path, survey: Survey, folder: Path, name: str) -> tuple[str, str]:
-    """A scene of a mechanism to start from; arguments and errors as of `draft`.
-
-    Columns are those with the name of a hinge or slide of the model, or of a body or site and an axis: "elbow [deg]",
-    "tip x [mm]".
-
-    Args:
-        model: the file, MJCF or URDF.
-    """
+    """Draft a scene of a mechanism, from columns with names as "elbow [deg]" or "tip x [mm]"."""
     try:
         system = mechanism(model)
     except ImportError as error:
@@ -506,8 +490,7 @@ def _carts(survey: Survey, first: Marker, second: Marker) -> Draft:
 def _reach(times: NDArray, first: Sequence[Column], second: Sequence[Column]) -> float | None:
     """Longest time [s] from the impact that parabolas explain; None: all.
 
-    No rail is quite straight, and bumpers go on pushing. Over a long record these distort the velocities at the impact,
-    and with them e and the ratio of the masses.
+    No rail is quite straight, and bumpers go on pushing, which distorts e and the ratio of the masses.
     """
     points = np.stack([np.stack([column.values for column in marker], axis=-1) for marker in (first, second)])
     seen = np.all(np.isfinite(points), axis=2)

@@ -104,12 +104,7 @@ class Survey:
 
 
 def survey(path: str | Path) -> Survey:
-    """Look at a recording.
-
-    Raises:
-        OSError: the file cannot be read.
-        ValueError: one line that names the file, and why nothing can be drafted from it.
-    """
+    """Look at a recording; errors name the file, and why nothing can be drafted from it."""
     content = read_bytes(path)
     encoding = encoding_of(content)
     lines = lines_of(read_text(path, expected="a recording as text", content=content, encoding=encoding))
@@ -269,12 +264,7 @@ def _steady(values: NDArray) -> bool:
 
 
 def _ticks(values: NDArray) -> bool:
-    """Tell whether values rise evenly, early and late, as clocks do.
-
-    Example:
-        >>> _ticks(np.array([0.0, 0.3, 0.7, 1.0, 1.3, 1.7])), _ticks(np.sqrt(np.arange(30.0)))
-        (True, False)
-    """
+    """Tell whether values rise evenly, early and late, as clocks do."""
     seen = values[np.isfinite(values)]
     steps = np.diff(seen)
     typical = float(np.median(steps))
@@ -380,12 +370,7 @@ def _markers(columns: Sequence[Column]) -> list[Marker]:
 
 
 def quoted(text: str) -> str:
-    """A TOML string.
-
-    Example:
-        >>> print(quoted("t\\n[s]"))
-        "t\\n[s]"
-    """
+    """A TOML string."""
     # JSON's escapes are TOML's, which has one more.
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
@@ -405,23 +390,12 @@ _LENGTH = 0.01
 
 
 def is_angle(core: str) -> bool:
-    """Whether a column is an angle, by its name without the unit.
-
-    Example:
-        >>> [is_angle(name) for name in ("angle", "theta 2", "disc_phi", "x", "photo")]
-        [True, True, True, False, False]
-    """
+    """Whether a column is an angle, by its name without the unit."""
     return _ANGLE.fullmatch(core) is not None
 
 
 def quaternions_in(columns: Mapping[str, NDArray]) -> tuple[tuple[str, ...], ...]:
-    """Find columns w x y z that are unit quaternions.
-
-    Example:
-        >>> turned = np.full(3, 0.5)
-        >>> quaternions_in({"t": np.arange(3.0), "qw": turned, "qx": turned, "qy": turned, "qz": -turned})
-        (('qw', 'qx', 'qy', 'qz'),)
-    """
+    """Find columns w x y z that are unit quaternions."""
     groups: dict[tuple[str, str], dict[str, str]] = {}
     for name in columns:
         if found := _QUATERNION.fullmatch(name.strip()):

@@ -1,7 +1,4 @@
-"""Prepare runs from columns: observed channels and starting values.
-
-A scene names its preparation by `kind`; each is one function of a module here, registered by `PREPARATIONS.add`.
-"""
+"""Prepare runs from columns: each `kind` is a function of a module here, registered by `PREPARATIONS.add`."""
 
 from diffcontact.scene.preparation import bounces, common_line, coordinates, free_decay, impacts, rebound, slide
 from diffcontact.scene.preparation.run import PREPARATIONS, Preparation, PreparedRun

@@ -40,20 +40,11 @@ _OUT_OF_STEP, _TRIED, _LONGEST = 0.75, 12, 30.0
 
 
 def followed(t: NDArray, y: NDArray) -> NDArray:
-    """Mark (n,) the best chain of samples that a body can follow.
+    """Mark (n,) the best chain of samples that a body can follow, of positions y (n,) with NaN.
 
     The chain has the largest sum of 1 - v / v_max over its links of speed v: many samples and no jumps. v_max is six
     times the median speed. A false detection away from the body is reached by no speed that is possible. A group of
     them, near each other, would cost more of the samples before and after than it has.
-
-    Args:
-        t: (n,) increasing times.
-        y: (n,) positions, NaN where missing.
-
-    Example:
-        >>> y = np.array([0.0, 1.0, 3.0, 90.0, 91.0, 9.0, 12.0, 14.0])
-        >>> followed(np.arange(8.0), y).tolist()
-        [True, True, True, False, False, True, True, True]
     """
     seen = np.flatnonzero(np.isfinite(y))
     keep = np.zeros(y.size, bool)
@@ -84,11 +75,6 @@ def repeated(y: NDArray, rows: slice) -> NDArray:
 
     Only within `rows`, where the body moves. Where it turns or was not found a repetition does not show; from three on
     the rhythm of the others tells where it must be.
-
-    Example:
-        >>> y = np.array([0.0, 1, 4, 9, 9, 16, 25, 36, 36, 49, 64, 81.0])
-        >>> np.flatnonzero(repeated(y, slice(0, 12))).tolist()
-        [4, 8]
     """
     found, lacking = np.zeros(y.size, bool), np.zeros(y.size)
     rest = _REST * _span(y)
@@ -103,13 +89,7 @@ def repeated(y: NDArray, rows: slice) -> NDArray:
 
 
 def rhythm(found: NDArray, rows: slice) -> NDArray:
-    """Complete repeated rows (n,) within `rows` by their rhythm.
-
-    Example:
-        >>> found = np.isin(np.arange(60), [3, 8, 14, 18, 28, 38, 48])
-        >>> np.flatnonzero(rhythm(found, slice(0, 60))).tolist()
-        [3, 8, 14, 18, 23, 28, 33, 38, 43, 48]
-    """
+    """Complete repeated rows (n,) within `rows` by their rhythm."""
     inside = np.zeros_like(found)
     inside[rows] = found[rows]
     at = np.flatnonzero(inside)
@@ -126,14 +106,7 @@ def rhythm(found: NDArray, rows: slice) -> NDArray:
 
 
 def steady_rhythm(found: NDArray) -> NDArray:
-    """Find the steady rhythm (n,) that explains most repeated rows.
-
-    False detections hide repeated rows and look like some: those out of step are none.
-
-    Example:
-        >>> np.flatnonzero(steady_rhythm(np.isin(np.arange(30), [8, 9, 13, 18, 23]))).tolist()
-        [3, 8, 13, 18, 23, 28]
-    """
+    """Find the steady rhythm (n,) that explains most repeated rows; those out of step are none."""
     at = np.flatnonzero(found)
     if at.size < _RHYTHM:
         return np.zeros_like(found)
@@ -217,14 +190,6 @@ def flights(t: NDArray, y: NDArray) -> list[Flight]:
     curvature, until there is none.
 
     Source: M. A. Fischler, R. C. Bolles, Communications of the ACM 24 (1981) 381, for consensus instead of averages.
-
-    Example:
-        A fall of which four of twelve samples are of a hand that keeps still.
-
-        >>> t = np.arange(12.0)
-        >>> (fall,) = flights(t, np.where((t > 3) & (t < 8), 390.0, 4 * t**2))
-        >>> print(fall.on, fall.parabola.coef.round(6) + 0.0)
-        8 [0. 0. 4.]
     """
     found: list[Flight] = []
     if y.size < _ENOUGH:

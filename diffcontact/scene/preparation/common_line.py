@@ -29,18 +29,10 @@ class Knee:
 
 
 def knee(t: NDArray, y: NDArray) -> Knee:
-    """Fit two straight lines to y(t) and find where they meet.
+    """Fit two straight lines to y(t), n >= 8, and find where they meet.
 
-    Times t (n,) increase, y (n,) is finite, n >= 8.
-
-    Raises:
-        ValueError: y does not fall before it, or falls more than half as fast afterwards: no impact of two bodies at
-            distance y.
-
-    Example:
-        >>> t = np.linspace(0.0, 1.0, 21)
-        >>> round(knee(t, np.abs(t - 0.42)).time, 6)
-        0.42
+    Refuses y that does not fall before, or falls more than half as fast afterwards: no impact of two bodies at distance
+    y.
     """
     found = _knee(t, y)
     # Drag bends the lines, and a bend pulls the knee towards it: look again, nearer and nearer.

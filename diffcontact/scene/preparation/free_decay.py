@@ -32,18 +32,7 @@ class Harmonic:
 
 
 def angular_frequency(t: NDArray, y: NDArray) -> float:
-    """Find the angular frequency of the best sinusoid.
-
-    Times t (n,) increase with any spacing, y (n,) is finite, n >= 8.
-
-    Raises:
-        ValueError: fewer than 8 samples, or y that does not move.
-
-    Example:
-        >>> t = np.linspace(0.0, 9.0, 200)
-        >>> print(f"{angular_frequency(t, 0.3 + (1.0 - 0.05 * t) * np.sin(2.0 * t)):.2f}")
-        2.00
-    """
+    """Find the angular frequency of the best sinusoid through y (n,), n >= 8, at any times."""
     if t.size < 8 or not np.ptp(y) > 0:
         raise ValueError(f"{t.size} samples that span {np.ptp(y) if y.size else 0.0:g}, expected an oscillation")
     length = t[-1] - t[0]
@@ -64,17 +53,7 @@ def angular_frequency(t: NDArray, y: NDArray) -> float:
 
 
 def harmonic(t: NDArray, y: NDArray, omega: float) -> Harmonic:
-    """Fit an oscillation of known frequency and linear amplitude to y(t).
-
-    Times t (n,) increase with any spacing, y (n,) is finite. omega comes from `angular_frequency`, since a changing
-    amplitude would hide it.
-
-    Example:
-        >>> t = np.linspace(0.0, 9.0, 200)
-        >>> found = harmonic(t, 0.3 + (1.0 - 0.05 * t) * np.sin(2.0 * t), 2.0)
-        >>> print(f"{found.centre:.4f} {found.value:.4f} {found.slope:.4f}")
-        0.3000 0.3000 2.0000
-    """
+    """Fit an oscillation of known frequency and linear amplitude to y(t)."""
     since = t - t[0]
     wave = _wave(omega * since)
     design = np.column_stack([wave, since[:, None] * wave[:, 1:]])

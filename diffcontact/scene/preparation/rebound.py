@@ -105,12 +105,7 @@ def _flight(times: NDArray, values: NDArray, before: NDArray) -> Mapping[str, An
 
 
 def _lowest(height: NDArray) -> NDArray:
-    """Samples below most of four neighbours on each side.
-
-    Example:
-        >>> _lowest(np.array([5.0, 4, 3, 2, 1, 0, 0.5, 1, 1.5, 2, 2.2, 2.3]))
-        array([5])
-    """
+    """Samples below most of four neighbours on each side."""
     found: list[int] = []
     for i in range(_SIDE, height.size - _SIDE):
         near = height[i - _SIDE : i + _SIDE + 1]

@@ -64,15 +64,7 @@ class Preparation:
     length: str = "m"  # with `observe`, the unit of lengths, or of all where all are angles
 
     def __call__(self, times: NDArray, measurements: Measurements) -> tuple[PreparedRun, ...]:
-        """Prepare one file, which may hold several runs.
-
-        Args:
-            times: (n,) in the system's unit.
-            measurements: the columns.
-
-        Raises:
-            ValueError: one line that names the file, and what was expected of its columns.
-        """
+        """Prepare one file, which may hold several runs; errors name the file."""
         try:
             found = tuple(self.runs(times, measurements.columns))
         except ValueError as error:

@@ -1,7 +1,4 @@
-"""Recognise files of cameras, trackers and telephones by their headers.
-
-Each has `recognise(lines) -> Sheet | None`. A CSV with one header line is what none of them claims.
-"""
+"""Recognise files of cameras, trackers and telephones by their headers; a CSV is what none claims."""
 
 from collections.abc import Sequence
 
@@ -14,11 +11,5 @@ __all__ = ["WRITERS", "Row", "Sheet", "recognised"]
 
 
 def recognised(lines: Sequence[str]) -> Sheet | None:
-    """Open a recording of a known writer; None: nothing known.
-
-    Example:
-        >>> lines = ["scorer,net,net", "bodyparts,ball,ball", "coords,x,y", "0,12.5,20.0"]
-        >>> recognised(lines).names
-        ('frame', 'ball x [px]', 'ball y [px]')
-    """
+    """Open a recording of a known writer; None: nothing known."""
     return next((sheet for writer in WRITERS if (sheet := writer.recognise(lines)) is not None), None)

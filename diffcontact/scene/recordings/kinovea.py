@@ -27,12 +27,7 @@ _CLOCK = re.compile(r"(\d+):(\d\d):(\d\d)[:.](\d\d)")
 
 
 def recognise(lines: Sequence[str]) -> Sheet | None:
-    """Open trajectories with one row for every time, or None.
-
-    Raises:
-        ValueError: a row that is not a time and pairs of coordinates; two trajectories of one name; times that do not
-            tell which samples belong together.
-    """
+    """Open trajectories with one row for every time, or None."""
     if not lines or not lines[0].startswith("#Kinovea"):
         return _side_by_side(lines)
     sections, decimal = _sections(lines), "."

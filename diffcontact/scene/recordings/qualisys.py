@@ -25,11 +25,7 @@ TIME = "time [s]"
 
 
 def recognise(lines: Sequence[str]) -> Sheet | None:
-    """The sheet of a file whose lines begin as above, or None.
-
-    Raises:
-        ValueError: a header that lacks a rate or names of markers, or rows that do not fit to it; names line or key.
-    """
+    """The sheet of a file whose lines begin as above, or None."""
     end = next((i for i, line in enumerate(lines) if not _is_header(line)), len(lines))
     header = {name.strip(): [part.strip() for part in rest] for name, *rest in (row.split("\t") for row in lines[:end])}
     # Which key comes first depends on the version.
@@ -91,10 +87,7 @@ def _rows(
 
 
 def _before(fields: Sequence[str], width: int, row: int) -> int:
-    """Count the fields of a row before the positions.
-
-    A lost marker may have three empty fields, and there may be an empty one at the end of the row.
-    """
+    """Count the fields before the positions; a lost marker, and the end, may have empty ones."""
     known = [n for n in range(3) if len(fields) >= n + width and not any(map(str.strip, fields[n + width :]))]
     if not known:
         raise ValueError(f"row {row} has {len(fields)} fields, expected {width}, three for each marker")

@@ -36,14 +36,7 @@ class Sheet:
 
 
 def rows_of(lines: Sequence[str], delimiter: str, skip: int = 0) -> Iterator[Row]:
-    """Rows behind the first `skip` lines; " " divides at any blanks.
-
-    Example:
-        >>> [row.fields for row in rows_of(["a,b", '1,"2', '3"'], ",", 1)]
-        [['1', '2\\n3']]
-        >>> [row.fields for row in rows_of(["0.1  2 3"], " ")]
-        [['0.1', '2', '3']]
-    """
+    """Rows behind the first `skip` lines; " " divides at any blanks."""
     if delimiter == " ":
         for i, line in enumerate(lines[skip:], skip + 1):
             yield Row(i, i, line.split())
@@ -60,24 +53,14 @@ def rows_of(lines: Sequence[str], delimiter: str, skip: int = 0) -> Iterator[Row
 
 
 def listed(names: Iterable[str]) -> str:
-    """Names for a message, the first eight of them.
-
-    Example:
-        >>> listed("abcdefghijk")
-        'a, b, c, d, e, f, g, h and 3 more'
-    """
+    """Names for a message, the first eight of them."""
     names = list(names)
     more = f" and {len(names) - 8} more" if len(names) > 8 else ""
     return ", ".join(names[:8]) + more
 
 
 def decimal_of(fields: Iterable[str]) -> str:
-    """The decimal mark that numbers between tabs or semicolons were written with.
-
-    Example:
-        >>> decimal_of(["0,033", "-6,786"]), decimal_of(["0.033", "4"])
-        (',', '.')
-    """
+    """The decimal mark that numbers between tabs or semicolons were written with."""
     text = "".join(fields)
     return "," if "," in text and "." not in text else "."
 
@@ -95,11 +78,6 @@ def joined(tracks: Sequence[Sequence[Sample]], width: int, decimal: str) -> list
 
     Tracks with the same times share row for row, so that times that were rounded, and are there twice, stay two rows.
     Of other tracks a time tells which samples belong together.
-
-    Example:
-        >>> first = [Sample(3, 0.0, {1: "5"}), Sample(4, 0.5, {1: "6"})]
-        >>> [row.fields for row in joined([first, [Sample(7, 0.5, {2: "8"})]], 2, ",")]
-        [['0,0', '5', ''], ['0,5', '6', '8']]
     """
     clocks = [[sample.time for sample in track] for track in tracks]
     alike = all(clock == clocks[0] for clock in clocks)
