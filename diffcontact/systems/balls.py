@@ -10,14 +10,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from diffcontact.arguments import is_count
+from diffcontact.systems import drawings, laws
 
 # Registers what is refused of balls.
-from diffcontact.systems import ball_input as ball_input
-from diffcontact.systems import drawings, laws
+from diffcontact.systems import required as required
 from diffcontact.systems.air import of_the_air
 from diffcontact.systems.cell_list_balls import CellListBalls
 from diffcontact.systems.spin import moments_of_inertia, resisting, rubbing
-from diffcontact.systems.surfaces import Balls, Surfaces, param
+from diffcontact.systems.surfaces import Balls, Surfaces
+from diffcontact.systems.surroundings import numbered, param, require_callable
 
 # Up to so many balls the gradients of the gaps are dense: with sparse ones a step of ten balls takes four fifths of the
 # time, and one of a single ball a third more.
@@ -144,9 +145,7 @@ def balls(
         raise ValueError(f"balls(dimension={dimension!r}): expected an integer from 1 to 3")
     if cell is not None and not _is_length(cell):
         raise ValueError(f"balls(cell={cell!r}): expected a positive length, at least the largest diameter, or None")
-    for name, function in (("planes", planes), ("radius", radius), ("belt", belt)):
-        if not (function is None or callable(function)):
-            raise ValueError(f"balls({name}={function!r}): expected a function of (t, params), or None")
+    require_callable("balls", planes=planes, radius=radius, belt=belt)
     if spin and dimension not in (2, 3):
         raise ValueError(f"balls(dimension={dimension}, spin=True): expected dimension 2 or 3")
     if belt is not None and not (spin and (box is not None or planes is not None)):
@@ -157,21 +156,18 @@ def balls(
     laws.require_friction(friction, "balls")
     if friction != "constant" and (not spin or cell is not None):
         raise ValueError(f"balls(friction={friction!r}): expected spin=True, and no cell, with it")
-    return _balls(
+    surfaces = Surfaces(
         int(count),
-        int(dimension),
         box if box is None or callable(box) else _standing(box, dimension),
-        None if cell is None else float(cell),
-        planes,
         radius,
-        int(fixed),
-        None if materials is None else _numbered(materials),
         bool(spin),
-        belt,
-        bool(air),
-        bool(resistance),
-        (restitution, friction),
+        dimension=int(dimension),
+        planes=planes,
+        fixed=int(fixed),
+        materials=numbered("balls", materials),
+        belt=belt,
     )
+    return _balls(surfaces, None if cell is None else float(cell), bool(air), bool(resistance), restitution, friction)
 
 
 def _is_length(value) -> bool:
@@ -189,17 +185,9 @@ def _standing(box, dimension):
     return tuple(low.tolist()), tuple(high.tolist())
 
 
-def _numbered(materials):
-    numbers = np.asarray(materials)
-    if not (numbers.ndim == 1 and np.issubdtype(numbers.dtype, np.integer) and np.all(numbers >= 0)):
-        raise ValueError(f"balls(materials={materials!r}): expected integers of at least 0, one for each surface")
-    return tuple(numbers.tolist())
-
-
 @lru_cache(maxsize=128)
-def _balls(count, dimension, box, cell, planes, radius, fixed, materials, spin, belt, air, resistance, of_speed):
-    surfaces = Surfaces(count, dimension, box, planes, radius, fixed, materials, spin, belt)
-    law, friction_law = of_speed
+def _balls(surfaces: Surfaces, cell: float | None, air: bool, resistance: bool, law: str, friction_law: str) -> Balls:
+    count, dimension, spin = surfaces.count, surfaces.dimension, surfaces.spin
 
     def force(t, q, u, params):
         del t

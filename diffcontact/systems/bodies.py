@@ -6,17 +6,16 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 import jax.numpy as jnp
-import numpy as np
 
 from diffcontact.arguments import is_count
 from diffcontact.shapes import Shape
+from diffcontact.systems import drawings, laws, poses
 
 # Registers what is refused of bodies.
-from diffcontact.systems import body_input as body_input
-from diffcontact.systems import drawings, laws, poses
+from diffcontact.systems import required as required
 from diffcontact.systems.solids import Bodies, Solids, require
 from diffcontact.systems.spin import SPACE
-from diffcontact.systems.surfaces import param
+from diffcontact.systems.surroundings import numbered, param, require_callable
 
 
 def bodies(
@@ -109,26 +108,24 @@ def bodies(
         raise ValueError(f"bodies(dimension={dimension!r}): expected 2 or 3")
     if not is_count(fixed, 0):
         raise ValueError(f"bodies(fixed={fixed!r}): expected an integer of at least 0")
-    for name, function in (("planes", planes), ("belt", belt)):
-        if not (function is None or callable(function)):
-            raise ValueError(f"bodies({name}={function!r}): expected a function of (t, params), or None")
+    require_callable("bodies", planes=planes, belt=belt)
     if belt is not None and planes is None:
         raise ValueError("bodies(belt=...): expected planes=... with it")
     laws.named(restitution, "bodies")
     laws.require_friction(friction, "bodies")
     given = shapes if callable(shapes) else ((shapes,) if isinstance(shapes, Shape) else tuple(shapes))
-    numbers = None if materials is None else _numbered(materials)
-    solids = Solids(given, int(dimension), planes, int(fixed), numbers, belt, bool(pairs))
+    solids = Solids(
+        given,
+        bool(pairs),
+        dimension=int(dimension),
+        planes=planes,
+        fixed=int(fixed),
+        materials=numbered("bodies", materials),
+        belt=belt,
+    )
     if not callable(given):
         require(given, solids)
     return _bodies(solids, restitution, friction, impact_law)
-
-
-def _numbered(materials):
-    numbers = np.asarray(materials)
-    if not (numbers.ndim == 1 and np.issubdtype(numbers.dtype, np.integer) and np.all(numbers >= 0)):
-        raise ValueError(f"bodies(materials={materials!r}): expected integers of at least 0, one for each surface")
-    return tuple(numbers.tolist())
 
 
 @lru_cache(maxsize=128)

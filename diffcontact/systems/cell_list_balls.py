@@ -16,7 +16,8 @@ from diffcontact.systems import laws
 from diffcontact.systems.cell_list import pairs_within
 from diffcontact.systems.neighbour_list import NeighbourList
 from diffcontact.systems.spin import rubbing
-from diffcontact.systems.surfaces import Balls, unit
+from diffcontact.systems.surfaces import Balls
+from diffcontact.systems.surroundings import unit
 
 # What the contacts of a list lack.
 _REFUSED = ("adhesion", "rolling", "joint_slip")

@@ -28,7 +28,7 @@ from jax import Array, lax
 from diffcontact.drawing import Ball, Line, Polyhedron, Shape, Wall
 from diffcontact.systems import poses
 from diffcontact.systems.spin import tangents
-from diffcontact.systems.surfaces import unit
+from diffcontact.systems.surroundings import unit
 from diffcontact.systems.tree import Frames, Tree, dot, matrices, product
 
 SPHERE, CAPSULE, BOX, ELLIPSOID, CYLINDER, PLANE = "sphere", "capsule", "box", "ellipsoid", "cylinder", "plane"

@@ -17,7 +17,7 @@ from diffcontact.system import System
 from diffcontact.systems import geoms, model_file, model_writer, poses, tree
 from diffcontact.systems.constrained import constrained
 from diffcontact.systems.model_file import Model, Tendons
-from diffcontact.systems.surfaces import length
+from diffcontact.systems.surroundings import length
 from diffcontact.systems.tree import HINGE
 
 # Parameters, and the things that their entries belong to; those of which one number may stand for all.

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +23,7 @@ from diffcontact.shapes import Ball, Shape
 from diffcontact.system import System
 from diffcontact.systems import poses
 from diffcontact.systems.spin import tangents
-from diffcontact.systems.surfaces import param, unit
+from diffcontact.systems.surroundings import Surroundings, param, unit
 
 
 class Touch(NamedTuple):
@@ -44,22 +44,19 @@ class Touch(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Solids:
+class Solids(Surroundings):
     """The surfaces of rigid bodies and of what is around them.
 
     Each has a number: the bodies, then the fixed balls, then the planes. A contact is a pair of numbers, the first of
     them a body's; one body and one plane have a contact for each spot of the body's shape.
 
     Args:
-        shapes, dimension, planes, fixed, materials, belt, pairs: as in `bodies`.
+        shapes, pairs: as in `bodies`.
     """
 
+    maker: ClassVar[str] = "bodies"
+
     shapes: tuple[Shape, ...] | Callable
-    dimension: int
-    planes: Callable | None = None
-    fixed: int = 0
-    materials: tuple[int, ...] | None = None
-    belt: Callable | None = None
     pairs: bool = True
 
     @property
@@ -88,14 +85,6 @@ class Solids:
         """How many bodies and fixed balls there are."""
         return len(shapes) + self.fixed
 
-    def name(self, number: int, shapes: tuple[Shape, ...]) -> str:
-        """What a number stands for, in words."""
-        for what, many in (("body", len(shapes)), ("fixed ball", self.fixed)):
-            if number < many:
-                return f"{what} {number}"
-            number -= many
-        return f"plane {number}"
-
     def meeting(self, shapes: tuple[Shape, ...]) -> tuple[np.ndarray, np.ndarray]:
         """The numbers (p,) of the bodies and fixed balls that meet, i < j."""
         first, second = np.triu_indices(len(shapes), 1, self.spheres(shapes))
@@ -120,32 +109,14 @@ class Solids:
         first, second, spot = np.concatenate(blocks, axis=1)
         return first, second, spot
 
-    def inclined(self, t, params, dtype) -> tuple[Array, Array]:
-        """Unit normals (p, m) of the planes, and their offsets (p,) [m]."""
-        if self.planes is None:
-            return jnp.zeros((0, self.dimension), dtype), jnp.zeros(0, dtype)
-        normals, offsets = self.planes(t, params)
-        normals, offsets = jnp.asarray(normals, dtype), jnp.atleast_1d(jnp.asarray(offsets, dtype))
-        for what, given, shape in (
-            ("offsets", offsets, (offsets.size,)),
-            ("normals", normals, (offsets.size, self.dimension)),
-        ):
-            if given.shape != shape:
-                raise ValueError(f"bodies(planes=...): {what}: expected shape {shape}, got {given.shape}")
-        return normals, offsets
-
     def radii(self, shapes, params, dtype) -> Array:
         """(spheres,) radii of the balls among the bodies, and of the fixed balls; zero of other bodies [m]."""
         own = [shape.radius if isinstance(shape, Ball) else 0.0 for shape in shapes]
-        own = jnp.stack([jnp.asarray(radius, dtype) for radius in own])
-        return jnp.concatenate([own, param(params, "fixed_radius", (self.fixed,), dtype)]) if self.fixed else own
+        return self.with_fixed_radii(jnp.stack([jnp.asarray(radius, dtype) for radius in own]), params)
 
     def centres(self, q: Array, params) -> Array:
         """(spheres, m) of the bodies and the fixed balls [m]."""
-        own = poses.of_bodies(q, self.dimension)[:, : self.dimension]
-        if not self.fixed:
-            return own
-        return jnp.concatenate([own, param(params, "fixed_centre", (self.fixed, self.dimension), q.dtype)])
+        return self.with_fixed_centres(poses.of_bodies(q, self.dimension)[:, : self.dimension], params)
 
     def touch(self, t, q: Array, params) -> Touch:
         """All contacts, in the order of `bodies`."""
@@ -221,10 +192,7 @@ class Solids:
         )
         wall = found.second >= spheres
         if self.belt is not None:
-            running = jnp.asarray(self.belt(t, params), u.dtype)
-            if running.shape != (self._walls(t, params), self.dimension):
-                expected = (self._walls(t, params), self.dimension)
-                raise ValueError(f"bodies(belt=...): expected shape {expected}, got {running.shape}")
+            running = self.running(t, params, self._walls(t, params), u.dtype)
             far = jnp.where(wall[:, None], running[np.where(wall, found.second - spheres, 0)], far)
         relative = jnp.where(wall[:, None], near - far, far - near)
         return jnp.stack([jnp.sum(relative * along, axis=1) for along in tangents(found.direction, wall)], axis=1)
@@ -236,14 +204,9 @@ class Solids:
         """() or (c,) the coefficient by this name of all contacts."""
         if self.materials is None:
             return params[name]
-        shapes, table, kinds = self.of(params), jnp.asarray(params[name]), max(self.materials) + 1
-        if table.ndim != 2 or table.shape[0] != table.shape[1] or table.shape[0] < kinds:
-            raise ValueError(
-                f"params[{name!r}]: expected a symmetric table of {kinds} x {kinds} materials, got {table.shape}"
-            )
-        material = np.asarray(self.materials)
-        first, second, _ = self.surfaces(shapes, material.size - self.spheres(shapes))
-        return table[material[first], material[second]]
+        shapes = self.of(params)
+        first, second, _ = self.surfaces(shapes, len(self.materials) - self.spheres(shapes))
+        return self.coefficients_between(name, params, first, second)
 
     def inertia(self, params, dtype) -> Array:
         """Inertia of the bodies about their centres [kg m^2]: `params["inertia"]`, or that of homogeneous ones.

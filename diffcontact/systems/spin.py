@@ -19,7 +19,8 @@ from jax import Array
 
 from diffcontact.qp.rows import BodyRows, product
 from diffcontact.systems import poses
-from diffcontact.systems.surfaces import Surfaces, param
+from diffcontact.systems.surfaces import Surfaces
+from diffcontact.systems.surroundings import param
 
 # No field of frames is smooth on the whole sphere. That of pairs of balls is, but for one direction, opposite to this
 # one, which no geometry prefers: not along an axis, nor level like that between balls on a table.
@@ -106,7 +107,9 @@ def slip(surfaces: Surfaces, t, u: Array, params, first, second, direction: Arra
     if surfaces.belt is None:
         return velocity
     wall = jnp.asarray(second) - surfaces.spheres
-    running = jnp.where((wall >= 0)[:, None], surfaces.running(t, params, u.dtype)[jnp.maximum(wall, 0)], 0)
+    walls = len(surfaces.normals(t, params, u.dtype))
+    running = surfaces.running(t, params, walls, u.dtype)
+    running = jnp.where((wall >= 0)[:, None], running[jnp.maximum(wall, 0)], 0)
     along = [jnp.sum(tangent * running, axis=1) for tangent in tangents(direction, wall >= 0)]
     return velocity - jnp.stack(along, axis=1)
 

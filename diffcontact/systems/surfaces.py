@@ -2,42 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from diffcontact.host.messages import shown
 from diffcontact.mapped_output import core
 from diffcontact.qp.rows import NONE, BodyRows, Rows
 from diffcontact.system import System
+from diffcontact.systems.surroundings import Surroundings, param, shaped, unit
 
 
 @dataclass(frozen=True)
-class Surfaces:
+class Surfaces(Surroundings):
     """The surfaces of balls and of what is around them.
 
     Each has a number: the balls, then the fixed balls, then the walls, which are the low sides of the box, its high
     sides and the planes. A contact is a pair of numbers, the first of them a ball's.
 
     Args:
-        count, dimension, planes, radius, fixed, materials: as in `balls`.
+        count, radius, spin: as in `balls`.
         box: ((low, ...), (high, ...)), a function, or None, as in `balls`.
-        spin, belt: as in `balls`.
     """
 
+    maker: ClassVar[str] = "balls"
+
     count: int
-    dimension: int
     box: tuple | Callable | None = None
-    planes: Callable | None = None
     radius: Callable | None = None
-    fixed: int = 0
-    materials: tuple[int, ...] | None = None
     spin: bool = False
-    belt: Callable | None = None
 
     @property
     def coordinates(self) -> int:
@@ -81,10 +78,7 @@ class Surfaces:
 
     def centres(self, q: Array, params) -> Array:
         """(spheres, m) of the balls and the fixed balls [m]."""
-        own = self.translation(q)
-        if not self.fixed:
-            return own
-        return jnp.concatenate([own, param(params, "fixed_centre", (self.fixed, self.dimension), q.dtype)])
+        return self.with_fixed_centres(self.translation(q), params)
 
     def radii(self, t, params, dtype) -> Array:
         """(spheres,) of the balls and the fixed balls [m]."""
@@ -92,8 +86,8 @@ class Surfaces:
         if self.radius is None:
             own = param(params, "radius", shape, dtype)
         else:
-            own = _shaped("balls(radius=...)", self.radius(t, params), shape, dtype)
-        return jnp.concatenate([own, param(params, "fixed_radius", (self.fixed,), dtype)]) if self.fixed else own
+            own = shaped("balls(radius=...)", self.radius(t, params), shape, dtype)
+        return self.with_fixed_radii(own, params)
 
     def sides(self, t, params, dtype) -> tuple[Array, Array]:
         """Where the low and the high sides of the box are, (m,) each [m]."""
@@ -104,16 +98,7 @@ class Surfaces:
     def _side(self, name, place, dtype):
         place = jnp.asarray(place, dtype)
         place = jnp.broadcast_to(place, (self.dimension,)) if place.ndim == 0 else place
-        return _shaped(f"balls(box=...): {name}", place, (self.dimension,), dtype)
-
-    def inclined(self, t, params, dtype) -> tuple[Array, Array]:
-        """Unit normals (p, m) of the planes, and their offsets (p,) [m]."""
-        assert self.planes is not None
-        normals, offsets = self.planes(t, params)
-        offsets = jnp.atleast_1d(jnp.asarray(offsets, dtype))
-        shape = (offsets.size, self.dimension)
-        normals = _shaped("balls(planes=...): normals", normals, shape, dtype)
-        return normals, _shaped("balls(planes=...): offsets", offsets, shape[:1], dtype)
+        return shaped(f"balls(box=...): {name}", place, (self.dimension,), dtype)
 
     def wall_gaps(self, t, q: Array, params) -> list[Array]:
         """Gaps between each ball and each wall [m]: (count, m) low sides, (count, m) high sides, (count, p) planes."""
@@ -143,12 +128,6 @@ class Surfaces:
         if self.planes is not None:
             normals.append(self.inclined(t, params, dtype)[0])
         return jnp.concatenate(normals)
-
-    def running(self, t, params, dtype) -> Array:
-        """(walls, m) velocities of the walls' surfaces [m/s]."""
-        assert self.belt is not None
-        shape = self.normals(t, params, dtype).shape
-        return _shaped("balls(belt=...)", self.belt(t, params), shape, dtype)
 
     def between(self, q: Array, params) -> tuple[Array, Array]:
         """The distances (p,) of the centres of each two balls [m], and unit vectors (p, m) from one to the other."""
@@ -222,19 +201,6 @@ class Surfaces:
         sides = 0 if self.box is None else 2 * self.dimension
         return self.pairs(len(self.materials) - self.spheres - sides)
 
-    def coefficients_between(self, name: str, params, first, second):
-        """() or (c,) the coefficient by this name where the surfaces of these numbers (c,) meet."""
-        if self.materials is None:
-            return params[name]
-        table = jnp.asarray(params[name])
-        kinds = max(self.materials) + 1
-        if table.ndim != 2 or table.shape[0] != table.shape[1] or table.shape[0] < kinds:
-            raise ValueError(
-                f"params[{name!r}]: expected a symmetric table of {kinds} x {kinds} materials, got {table.shape}"
-            )
-        material = np.asarray(self.materials)
-        return table[jnp.asarray(material)[first], jnp.asarray(material)[second]]
-
     def turning(self, t, mass: Array, start: Array, x: Array, params) -> tuple[Array, Array]:
         """The bounds of `System.turning`, for balls that overlap by less than the smallest radius."""
         way = jnp.sqrt(jnp.max(jnp.sum(self.translation(x - start) ** 2, axis=1)))
@@ -288,36 +254,3 @@ class Balls(System):
 
     def turning(self, params, t, mass: Array, start: Array, x: Array) -> tuple[Array, Array] | None:
         return self.surfaces.turning(t, mass, start, x, params) if self.measures else None
-
-
-def unit(apart: Array) -> tuple[Array, Array]:
-    """(c,) lengths of the vectors (c, m), and the unit vectors (c, m) along them; zero where they are zero."""
-    distance = length(apart)
-    return distance, apart / jnp.where(distance > 0, distance, 1.0)[:, None]
-
-
-def length(apart: Array) -> Array:
-    """(c,) lengths of the vectors (c, m)."""
-    squared = jnp.sum(apart**2, axis=1)
-    # The norm has no derivative where two centres coincide; keep its gradient finite there.
-    return jnp.where(squared > 0, jnp.sqrt(jnp.where(squared > 0, squared, 1.0)), 0.0)
-
-
-def param(params, name, shape, dtype) -> Array:
-    """The parameter by this name, an array of this shape.
-
-    Raises:
-        ValueError: it is missing, or has another shape; params are no dict.
-    """
-    if not isinstance(params, Mapping):
-        raise ValueError(f"params: expected a dict with {name!r} of shape {shape}, got {shown(params)}")
-    if name not in params:
-        raise ValueError(f"params: expected {name!r} of shape {shape}, got {sorted(params)}")
-    return _shaped(f"params[{name!r}]", params[name], shape, dtype)
-
-
-def _shaped(name, value, shape, dtype):
-    value = jnp.asarray(value, dtype)
-    if value.shape != shape:
-        raise ValueError(f"{name}: expected shape {shape}, got {value.shape}")
-    return value

@@ -1,0 +1,130 @@
+"""What bodies that move have around them, of whatever shape they are: planes, fixed balls, materials, belts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from diffcontact.host.messages import shown
+
+
+@dataclass(frozen=True, kw_only=True)
+class Surroundings:
+    """What balls and rigid bodies have in common.
+
+    Args:
+        dimension: of the space they move in.
+        planes: None, or `planes(t, params)` -> unit normals (p, dimension) towards the bodies, offsets (p,) [m].
+        fixed: number of fixed balls.
+        materials: None, or the number of each surface's material.
+        belt: None, or `belt(t, params)` -> (walls, dimension) velocities of the walls' surfaces [m/s].
+    """
+
+    maker: ClassVar[str]
+
+    dimension: int
+    planes: Callable | None = None
+    fixed: int = 0
+    materials: tuple[int, ...] | None = None
+    belt: Callable | None = None
+
+    def inclined(self, t, params, dtype) -> tuple[Array, Array]:
+        """Unit normals (p, m) of the planes, and their offsets (p,) [m]."""
+        if self.planes is None:
+            return jnp.zeros((0, self.dimension), dtype), jnp.zeros(0, dtype)
+        normals, offsets = self.planes(t, params)
+        offsets = jnp.atleast_1d(jnp.asarray(offsets, dtype))
+        shape = (offsets.size, self.dimension)
+        normals = shaped(f"{self.maker}(planes=...): normals", normals, shape, dtype)
+        return normals, shaped(f"{self.maker}(planes=...): offsets", offsets, shape[:1], dtype)
+
+    def with_fixed_centres(self, own: Array, params) -> Array:
+        """(spheres, m) the centres of bodies (count, m), then those of the fixed balls [m]."""
+        if not self.fixed:
+            return own
+        return jnp.concatenate([own, param(params, "fixed_centre", (self.fixed, self.dimension), own.dtype)])
+
+    def with_fixed_radii(self, own: Array, params) -> Array:
+        """(spheres,) the radii of bodies (count,), then those of the fixed balls [m]."""
+        return jnp.concatenate([own, param(params, "fixed_radius", (self.fixed,), own.dtype)]) if self.fixed else own
+
+    def running(self, t, params, walls: int, dtype) -> Array:
+        """(walls, m) velocities of the walls' surfaces [m/s]."""
+        assert self.belt is not None
+        return shaped(f"{self.maker}(belt=...)", self.belt(t, params), (walls, self.dimension), dtype)
+
+    def coefficients_between(self, name: str, params, first, second):
+        """() or (c,) the coefficient by this name where the surfaces of these numbers (c,) meet."""
+        if self.materials is None:
+            return params[name]
+        table, kinds = jnp.asarray(params[name]), max(self.materials) + 1
+        if table.ndim != 2 or table.shape[0] != table.shape[1] or table.shape[0] < kinds:
+            raise ValueError(
+                f"params[{name!r}]: expected a symmetric table of {kinds} x {kinds} materials, got {table.shape}"
+            )
+        material = jnp.asarray(np.asarray(self.materials))
+        return table[material[first], material[second]]
+
+
+def numbered(maker: str, materials: Sequence[int] | None) -> tuple[int, ...] | None:
+    """The numbers of materials.
+
+    Raises:
+        ValueError: they are no integers from 0 on.
+    """
+    if materials is None:
+        return None
+    numbers = np.asarray(materials)
+    if not (numbers.ndim == 1 and np.issubdtype(numbers.dtype, np.integer) and np.all(numbers >= 0)):
+        raise ValueError(f"{maker}(materials={materials!r}): expected integers of at least 0, one for each surface")
+    return tuple(numbers.tolist())
+
+
+def require_callable(maker: str, **functions) -> None:
+    """Refuse what is neither a function of (t, params) nor None."""
+    for name, function in functions.items():
+        if not (function is None or callable(function)):
+            raise ValueError(f"{maker}({name}={function!r}): expected a function of (t, params), or None")
+
+
+def unit(apart: Array) -> tuple[Array, Array]:
+    """(c,) lengths of the vectors (c, m), and the unit vectors (c, m) along them; zero where they are zero."""
+    distance = length(apart)
+    return distance, apart / jnp.where(distance > 0, distance, 1.0)[:, None]
+
+
+def length(apart: Array) -> Array:
+    """(c,) lengths of the vectors (c, m)."""
+    squared = jnp.sum(apart**2, axis=1)
+    # The norm has no derivative where two centres coincide; keep its gradient finite there.
+    return jnp.where(squared > 0, jnp.sqrt(jnp.where(squared > 0, squared, 1.0)), 0.0)
+
+
+def param(params, name, shape, dtype) -> Array:
+    """The parameter by this name, an array of this shape.
+
+    Raises:
+        ValueError: it is missing, or has another shape; params are no dict.
+    """
+    if not isinstance(params, Mapping):
+        raise ValueError(f"params: expected a dict with {name!r} of shape {shape}, got {shown(params)}")
+    if name not in params:
+        raise ValueError(f"params: expected {name!r} of shape {shape}, got {sorted(params)}")
+    return shaped(f"params[{name!r}]", params[name], shape, dtype)
+
+
+def shaped(name: str, value, shape: tuple[int, ...], dtype) -> Array:
+    """A value as an array of this shape.
+
+    Raises:
+        ValueError: it has another shape.
+    """
+    value = jnp.asarray(value, dtype)
+    if value.shape != shape:
+        raise ValueError(f"{name}: expected shape {shape}, got {value.shape}")
+    return value
