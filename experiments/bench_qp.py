@@ -13,10 +13,6 @@
 # `project` gets what the others get, dense rows. `BodyRows` is the same projection of the same rows without their
 # zeros, as `qp.BodyRows` between bodies: a form that no other solver here takes.
 #
-# Beside it, where the time goes: how many pivots the active-set search does, how many of them a batch only does because
-# its slowest problem needs them, and how near a pivot is to the bare rank-one update of its tableau. The rest, and
-# those idle pivots, are what a compiled loop over problems does not pay.
-#
 # `DIFFCONTACT_KERNEL=jax` measures the projection in JAX where the kernel is installed, `native` the kernel.
 #
 # Run it: `python experiments/bench_qp.py [--out DIR]` (a quarter of an hour), or with `--smoke` (one small set,
@@ -25,7 +21,7 @@
 # %%
 from __future__ import annotations
 
-import argparse
+import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -34,14 +30,11 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
-from measuring import clock
+from measuring import bars, clock, options, picture
 from problems import reference
-from qp_peers import OUTSIDE, by_boxcdqp, by_osqp, by_qpax, installed
 
 from diffcontact import qp
 from diffcontact.qp import kernel
-from diffcontact.qp.active_set import solve_dual
-from diffcontact.qp.working_set import candidate_count
 
 jax.config.update("jax_enable_x64", True)
 
@@ -118,6 +111,63 @@ def built() -> Problems:
 # %% The methods: one problem each, mapped over the batch afterwards.
 def ours(mass, G, b, v):
     return qp.project(mass, G, b, v).u
+
+
+# Others take the same projection and return u (d,): in JAX, to be mapped over a batch.
+def by_qpax(mass, G, b, v):
+    import qpax
+
+    nothing = jnp.zeros((0, v.shape[0]), v.dtype), jnp.zeros(0, v.dtype)
+    return qpax.solve_qp_primal(jnp.diag(mass), -mass * v, *nothing, -G, b, solver_tol=1e-8)
+
+
+def by_osqp(mass, G, b, v):
+    import jaxopt
+
+    solver = jaxopt.OSQP(tol=1e-6, maxiter=4000)
+    return solver.run(params_obj=(jnp.diag(mass), -mass * v), params_ineq=(-G, b)).params.primal
+
+
+def by_boxcdqp(mass, G, b, v):
+    """Coordinate descent on the dual, 1/2 l^T A l + l^T (G v + b) with l >= 0 and A = G M^-1 G^T."""
+    import jaxopt
+
+    weighted = G / mass[None, :]
+    dual = weighted @ G.T, G @ v + b
+    bounds = jnp.zeros_like(b), jnp.full_like(b, jnp.inf)
+    solver = jaxopt.BoxCDQP(maxiter=2000, tol=1e-10 if b.dtype == jnp.float64 else 1e-5)
+    return v + solver.run(jnp.zeros_like(b), params_obj=dual, params_ineq=bounds).params @ weighted
+
+
+# Outside JAX: one problem at a time, and its solver's set-up is part of the time.
+def by_quadprog(mass, G, b, v):
+    import quadprog
+
+    return quadprog.solve_qp(np.diag(mass), mass * v, np.ascontiguousarray(G.T), -b)[0]
+
+
+def by_daqp(mass, G, b, v):
+    import daqp
+
+    # Its default primal tolerance is 1e-6.
+    return daqp.solve(np.diag(mass), -mass * v, G, np.full(len(b), 1e30), -b, primal_tol=1e-12)[0]
+
+
+def by_proxsuite(mass, G, b, v):
+    from proxsuite import proxqp
+
+    qp = proxqp.dense.QP(len(v), 0, len(b))
+    qp.settings.eps_abs = 1e-9
+    qp.init(np.diag(mass), -mass * v, None, None, G, -b, None)
+    qp.solve()
+    return qp.results.x
+
+
+OUTSIDE = {"quadprog": by_quadprog, "daqp": by_daqp, "proxsuite": by_proxsuite}
+
+
+def installed(*names: str) -> bool:
+    return all(importlib.util.find_spec(name) is not None for name in names)
 
 
 def one_by_one(method: Callable, problems: Problems) -> np.ndarray:
@@ -218,69 +268,7 @@ def measure(name: str, problems: Problems, batch: int, dtype, methods: dict, sec
     ]
 
 
-# %% Where our time goes.
-@dataclass(frozen=True)
-class Share:
-    """Of the forward pass of one set, in chunks: pivots of a problem, on average and of a chunk's slowest, and
-    microseconds per problem: bare rank-one updates of the tableau (as many as the problem needs), the search, all."""
-
-    problems: str
-    pivots: float
-    slowest: float
-    updates: float
-    search: float
-    forward: float
-
-
-def profile(name: str, problems: Problems, batch: int, seconds: float) -> Share:
-    """The parts of the forward pass, timed side by side."""
-    mass, G, b, v = (jnp.asarray(x) for x in problems.take(batch, float).arguments)
-    chunk = CHUNK.get(name, batch)
-    rows = G / jnp.sqrt(mass)[:, None, :]
-    length = jnp.linalg.norm(rows, axis=2)
-    scale = jnp.where(length > 0, 1 / jnp.where(length > 0, length, 1), 1)
-    looked_at = candidate_count(G.shape[1], min(G.shape[1:]))
-    rows = (rows * scale[:, :, None])[:, :looked_at]
-    A = jnp.einsum("nid,njd->nij", rows, rows)
-    w0 = (scale * (jnp.einsum("ncd,nd->nc", G, v) + b))[:, :looked_at]
-
-    def search(A, w0):
-        return solve_dual(A, w0, jnp.full_like(w0, 1e-13), min(G.shape[1:])).pivots
-
-    def over(f, chunk=chunk):
-        return jax.jit(lambda *batch: jax.lax.map(lambda lane: f(*lane), batch, batch_size=chunk))
-
-    pivots = np.asarray(over(search, 1)(A, w0))
-    slowest = np.asarray(over(search)(A, w0))
-    typical = max(round(float(pivots.mean())), 1)
-
-    def updates(A, w0):
-        def update(_, carry):
-            tableau, left = carry
-            return tableau - left[:, None] * left[None, :], 0.5 * left
-
-        return jax.lax.fori_loop(0, typical, update, (A, w0))[0]
-
-    parts = {"updates": (updates, A, w0), "search": (search, A, w0), "forward": (ours, mass, G, b, v)}
-    calls = {key: partial(over(f).lower(*given).compile(), *given) for key, (f, *given) in parts.items()}
-    taken = [1e6 * value / batch for value in medians(calls, seconds).values()]
-    return Share(name, pivots.mean(), slowest.mean(), *taken)
-
-
 # %% Showing.
-def shares(found: list[Share]) -> str:
-    head = f"{'problems':9}{'pivots':>8}{'slowest':>9}{'updates us':>12}{'search us':>11}{'forward us':>12}"
-    return "\n".join(
-        [
-            head,
-            *(
-                f"{s.problems:9}{s.pivots:8.1f}{s.slowest:9.1f}{s.updates:12.2f}{s.search:11.2f}{s.forward:12.2f}"
-                for s in found
-            ),
-        ]
-    )
-
-
 def table(rows: list[Row]) -> str:
     head = (
         f"{'problems':9}{'batch':>6} {'type':8}{'method':10}{'what':9}{'chunk':>6}{'us/problem':>11}{'compile s':>10}"
@@ -319,25 +307,12 @@ def ratios(rows: list[Row]) -> str:
     return "\n".join(lines)
 
 
-def picture(rows: list[Row], path: Path) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
+def draw(axes, rows: list[Row]) -> None:
     shown = [r for r in fastest(rows).values() if r.what == "forward" and r.dtype == "float64"]
     cases = list(dict.fromkeys((r.problems, r.batch) for r in shown))
-    methods = list(dict.fromkeys(r.method for r in shown))
-    figure, axes = plt.subplots(figsize=(1.5 + 1.1 * len(cases), 4), layout="constrained")
-    for i, method in enumerate(methods):
-        own = [r for r in shown if r.method == method]
-        places = [cases.index((r.problems, r.batch)) + (i - len(methods) / 2) * 0.8 / len(methods) for r in own]
-        axes.bar(places, [r.microseconds for r in own], 0.8 / len(methods), align="edge", label=method)
-    axes.set_xticks(range(len(cases)), [f"{name}\nbatch {batch}" for name, batch in cases])
-    axes.set(yscale="log", ylabel="median time per projection [us], forward, float64")
-    axes.legend()
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
+    bars(axes[0], cases, [((r.problems, r.batch), r.method, r.microseconds) for r in shown], "{}\nbatch {}")
+    axes[0].set(yscale="log", ylabel="median time per projection [us], forward, float64")
+    axes[0].legend()
 
 
 def competitors(name: str, batch: int, dtype) -> dict[str, Callable]:
@@ -352,19 +327,19 @@ def competitors(name: str, batch: int, dtype) -> dict[str, Callable]:
 
 # %%
 def main(arguments: list[str] | None = None) -> list[Row]:
-    parser = argparse.ArgumentParser(description="Time and accuracy of qp.project beside other solvers.")
-    parser.add_argument("--smoke", action="store_true", help="one small set, a few repeats")
-    parser.add_argument("--out", type=Path, default=Path("."), help="folder of the picture")
-    parser.add_argument("--sets", nargs="+", choices=[*ROWS], default=[*ROWS])
-    parser.add_argument("--batches", nargs="+", type=int, default=[1, 64, 1024])
-    chosen = parser.parse_args(arguments)
+    chosen = options(
+        arguments,
+        "one small set, a few repeats",
+        out=Path("."),
+        sets={"nargs": "+", "choices": [*ROWS], "default": [*ROWS]},
+        batches={"nargs": "+", "type": int, "default": [1, 64, 1024]},
+    )
 
     rows: list[Row] = []
     print(f"project: {kernel.described()}\n{table(rows)}")
     if chosen.smoke:
         rows += measure("built", built(), 8, np.float64, {"project": ours}, 0.1)
         print(table(rows))
-        parts = shares([profile("built", built(), 8, 0.1)])
     else:
         for name in chosen.sets:
             problems = stored(name)
@@ -373,11 +348,10 @@ def main(arguments: list[str] | None = None) -> list[Row]:
                     found = measure(name, problems, batch, dtype, competitors(name, batch, dtype), 1.5)
                     print("\n".join(table(found).splitlines()[1:]), flush=True)
                     rows += found
-        parts = shares([profile(name, stored(name), max(chosen.batches), 1.5) for name in chosen.sets])
-    print(f"{ratios(rows)}\n{parts}")
+    print(ratios(rows))
     chosen.out.mkdir(parents=True, exist_ok=True)
-    (chosen.out / "bench_qp.txt").write_text(f"{table(rows)}\n\n{ratios(rows)}\n\n{parts}\n")
-    picture(rows, chosen.out / "bench_qp.png")
+    (chosen.out / "bench_qp.txt").write_text(f"{table(rows)}\n\n{ratios(rows)}\n")
+    picture(chosen.out, "bench_qp", partial(draw, rows=rows), 1)
     return rows
 
 

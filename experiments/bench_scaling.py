@@ -1,10 +1,9 @@
 # %% [markdown]
-# # Time and memory against the number of balls, and against the size of a batch
+# # Time and memory against the number of balls
 #
 # - Balls: SCoPI's scene (`crowds.py`) in ten layers on a growing floor, so that the packing is the same for every N;
 #   the median time of a step when it has settled, of heaps that step in turn, and the largest memory up to there.
 # - A flat layer: the same spheres, one deep, up to 64 000 of them.
-# - Batch: ten spheres in a box under `VelocityProjection`, copies side by side: time of a step per copy.
 #
 # An exponent of 1 is linear. A higher heap needs more iterations: that is seen in `crowds.py --side 20`; here those of
 # a step hardly change with N. On a CPU an iteration takes longer per contact once the rows no longer fit the core's own
@@ -16,18 +15,14 @@
 # %%
 from __future__ import annotations
 
-import argparse
 import resource
 import time
 from pathlib import Path
 
 import crowds
 import jax
-import jax.numpy as jnp
 import numpy as np
-from measuring import picture
-
-import diffcontact as dc
+from measuring import options, picture
 
 jax.config.update("jax_enable_x64", True)
 
@@ -64,33 +59,6 @@ def per_heap(sides, layers: int, steps: int) -> list[tuple[int, float, float]]:
     return found
 
 
-def per_batch(sizes, steps: int) -> list[tuple[int, float]]:
-    """Copies, and seconds per step and copy."""
-    system = dc.systems.balls(10, 3, box=(0.0, 1.0))
-    params = {"mass": jnp.ones(10), "radius": jnp.full(10, 0.1), "gravity": jnp.array([0.0, 0.0, -9.81])}
-    params["restitution"] = 0.0
-    grid = np.stack(np.meshgrid([0.2, 0.5, 0.8], [0.2, 0.5, 0.8], [0.3, 0.6], indexing="ij"), -1).reshape(-1, 3)[:10]
-    times = jnp.linspace(0.0, 0.01 * steps, steps + 1)
-
-    @jax.jit
-    @jax.vmap
-    def end(u0):
-        return dc.simulate(system, params, grid.ravel(), u0, times, scheme=dc.VelocityProjection()).q[-1]
-
-    found = []
-    for size in sizes:
-        u0 = jnp.asarray(np.random.default_rng(0).normal(size=(size, 30)))
-        end(u0).block_until_ready()
-        spent = []
-        for _ in range(3):
-            begin = time.perf_counter()
-            end(u0).block_until_ready()
-            spent.append(time.perf_counter() - begin)
-        found.append((size, float(np.median(spent)) / steps / size))
-        print(f"{size:8d} copies {1e6 * found[-1][1]:10.2f} us a step and copy", flush=True)
-    return found
-
-
 def exponent(rows) -> float:
     """The slope of log(second column) over log(first)."""
     x, y = np.log(np.array([row[:2] for row in rows])).T
@@ -99,24 +67,19 @@ def exponent(rows) -> float:
 
 def main(arguments=None) -> dict:
     """Print the tables and the exponents."""
-    parser = argparse.ArgumentParser(description="scaling")
-    parser.add_argument("--smoke", action="store_true", help="few balls, few copies")
-    parser.add_argument("--out", type=Path, default=Path("out/bench_scaling"))
-    options = parser.parse_args(arguments)
-    balls = per_heap((2, 3), 2, 10) if options.smoke else per_heap((10, 14, 20, 32), 10, 160)
-    layer = per_heap((3, 4), 1, 10) if options.smoke else per_heap((80, 126, 253), 1, 40)
-    copies = per_batch((1, 4), 5) if options.smoke else per_batch((1, 16, 256, 4096), 100)
-    found = {"balls": balls, "layer": layer, "copies": copies, "exponent": exponent(balls)}
+    chosen = options(arguments, "few balls", out=Path("out/bench_scaling"))
+    balls = per_heap((2, 3), 2, 10) if chosen.smoke else per_heap((10, 14, 20, 32), 10, 160)
+    layer = per_heap((3, 4), 1, 10) if chosen.smoke else per_heap((80, 126, 253), 1, 40)
+    found = {"balls": balls, "layer": layer, "exponent": exponent(balls)}
     print(f"time of a step ~ N^{found['exponent']:.2f}, in a layer N^{exponent(layer):.2f}")
-    print(f"time of a step and copy ~ batch^{exponent(copies):.2f}")
 
     def draw(axes):
-        for axis, rows, unit in zip(axes, (balls, copies), ("balls", "copies"), strict=True):
+        for axis, rows in zip(axes, (balls, layer), strict=True):
             x, y = np.array([row[:2] for row in rows]).T
             axis.loglog(x, y, "o-")
-            axis.set(xlabel=unit, ylabel="s a step" + (" and copy" if unit == "copies" else ""))
+            axis.set(xlabel="balls" if rows is balls else "balls in a layer", ylabel="s a step")
 
-    picture(options.out, "scaling", draw, 2)
+    picture(chosen.out, "scaling", draw, 2)
     return found
 
 

@@ -47,7 +47,6 @@
 # %%
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -56,7 +55,7 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
-from measuring import Report, bounded, clock, picture, timed
+from measuring import Report, bars, bounded, clock, options, picture, timed
 from peers import Balls, Simulator, absent, brax_spring, mjx, mujoco_c, ours
 from scipy.optimize import nnls
 
@@ -73,14 +72,8 @@ LANES, LOOKED_AT = 32, 8
 
 
 # %%
-def spheres(count: int, cell: float | None = None) -> Balls:
-    """Spheres of 10 cm and 1 kg in the unit box."""
-    ones = np.ones(count)
-    return Balls(count, 3, (0.0, 1.0), ones, 0.1 * ones, np.array([0.0, 0.0, -9.81]), 0.0, cell)
-
-
 # Near contacts alone are worth finding where there are many more pairs.
-SCENES = {"ball": spheres(1), "10 spheres": spheres(10), "64 spheres": spheres(64, cell=0.2)}
+SCENES = {"ball": Balls(1), "10 spheres": Balls(10), "64 spheres": Balls(64, cell=0.2)}
 
 # How many copies a CPU works on at a time, where it is not given all.
 CHUNK = {"ball": 256, "10 spheres": 32, "64 spheres": 1}
@@ -241,29 +234,26 @@ def looks(simulator: Simulator, balls: Balls, start, steps: int) -> dict[str, fl
     q, u = jax.jit(jax.vmap(path))(*start) if simulator.traced else path(*start)
     q, u = (np.asarray(x, float) for x in (q, u))
     gaps = jax.jit(jax.vmap(jax.vmap(lambda q: balls.system.gap(0.0, q, balls.params))))(q)
-    mass = np.repeat(balls.mass, balls.dimension)
-    pull = mass * np.tile(balls.gravity, balls.count)
-    energy = np.sum(mass * u**2 / 2 - pull * (q - balls.box[0]), axis=2)
+    energy = np.sum(u**2 / 2, axis=2) - balls.gravity * np.sum(q[..., 2::3], axis=2)
     rise = np.max(energy - np.minimum.accumulate(energy, axis=1), axis=1)
     return {
-        "contacts": float(np.mean(np.sum(gaps < balls.radius[0] / 100, axis=2))),
+        "contacts": float(np.mean(np.sum(gaps < balls.radius / 100, axis=2))),
         "residual": max(residual(balls, *lane) for lane in zip(q[:, -2:], u[:, -2:], strict=True)),
-        "penetration": max(0.0, float(-np.min(gaps)) / balls.radius[0]),
+        "penetration": max(0.0, float(-np.min(gaps)) / balls.radius),
         "gained": float(np.max(rise / energy[:, 0])),
     }
 
 
 def residual(balls: Balls, q, u) -> float:
     """What contacts that push do not explain of a step between two states q, u (2, d)."""
-    root = np.sqrt(np.repeat(balls.mass, balls.dimension))
-    fall = STEP * np.tile(balls.gravity, balls.count)
+    fall = STEP * np.tile([0.0, 0.0, balls.gravity], balls.count)
     left = []
     for place in q:
         here = contacts(balls.system, balls.params, 0.0, jnp.asarray(place))
-        rows = np.asarray(here.normals)[np.asarray(here.gap) < balls.radius[0] / 10] / root
-        change = root * (u[1] - u[0] - fall)
+        rows = np.asarray(here.normals)[np.asarray(here.gap) < balls.radius / 10]
+        change = u[1] - u[0] - fall
         left.append(nnls(rows.T, change)[1] if len(rows) else np.linalg.norm(change))
-    return float(min(left) / np.linalg.norm(root * fall))
+    return float(min(left) / np.linalg.norm(fall))
 
 
 # %% [markdown]
@@ -292,13 +282,9 @@ def ratios(rows: list[Row]) -> list[str]:
 def draw(axes, rows: list[Row]) -> None:
     """Steps per second, forward above, gradient below."""
     cases = list(dict.fromkeys((row.scene, row.batch) for row in rows))
-    names = list(dict.fromkeys((row.simulator, row.dtype) for row in rows))
     for axis, what in zip(axes, ("forward", "gradient"), strict=True):
-        for i, name in enumerate(names):
-            own = [row for row in rows if row.what == what and (row.simulator, row.dtype) == name]
-            places = [cases.index((row.scene, row.batch)) + (i - len(names) / 2) * 0.8 / len(names) for row in own]
-            axis.bar(places, [row.speed for row in own], 0.8 / len(names), align="edge", label=", ".join(name))
-        axis.set_xticks(range(len(cases)), [f"{scene}\nx {batch}" for scene, batch in cases], fontsize=7)
+        own = [row for row in rows if row.what == what]
+        bars(axis, cases, [((r.scene, r.batch), f"{r.simulator}, {r.dtype}", r.speed) for r in own], "{}\nx {}")
         axis.set(yscale="log", ylabel=f"{what}: steps per second")
     axes[0].legend(fontsize=7)
 
@@ -306,33 +292,34 @@ def draw(axes, rows: list[Row]) -> None:
 # %%
 def main(arguments=None) -> list[Row]:
     """Print the table, and return what was printed."""
-    parser = argparse.ArgumentParser(description="diffcontact beside other simulators")
-    parser.add_argument("--smoke", action="store_true", help="one ball, a few steps, no other simulators")
-    parser.add_argument("--out", type=Path, default=Path("out/bench_simulators"))
-    parser.add_argument("--scenes", nargs="+", choices=SCENES, default=[*SCENES])
-    parser.add_argument("--batches", nargs="+", type=int, default=[1, 256, 16384])
-    parser.add_argument("--simulators", nargs="+", choices=BUILD, default=[*BUILD])
-    parser.add_argument("--limit", type=float, default=60.0, help="seconds for the calls of one case")
-    parser.add_argument("--patience", type=float, default=900.0, help="seconds for one case with its compilation")
-    options = parser.parse_args(arguments)
-    if options.smoke:
-        options.scenes, options.batches, options.simulators = ["ball"], [2], ["VelocityProjection 64"]
+    chosen = options(
+        arguments,
+        "one ball, a few steps, no other simulators",
+        out=Path("out/bench_simulators"),
+        scenes={"nargs": "+", "choices": SCENES, "default": [*SCENES]},
+        batches={"nargs": "+", "type": int, "default": [1, 256, 16384]},
+        simulators={"nargs": "+", "choices": BUILD, "default": [*BUILD]},
+        limit=60.0,  # seconds for the calls of one case
+        patience=900.0,  # seconds for one case with its compilation
+    )
+    if chosen.smoke:
+        chosen.scenes, chosen.batches, chosen.simulators = ["ball"], [2], ["VelocityProjection 64"]
     jax.config.update("jax_enable_x64", True)
     report, rows = Report(), []
-    missing = [] if options.smoke else absent(report)
+    missing = [] if chosen.smoke else absent(report)
     report(HEAD)
-    for scene in options.scenes:
-        start = landing(SCENES[scene], 2 if options.smoke else LANES, STEP if options.smoke else LATE)
-        for name in [name for name in options.simulators if name not in missing]:
+    for scene in chosen.scenes:
+        start = landing(SCENES[scene], 2 if chosen.smoke else LANES, STEP if chosen.smoke else LATE)
+        for name in [name for name in chosen.simulators if name not in missing]:
             dtype = BUILD[name][1]
-            arguments = (name, scene, start, options.batches, 5 if options.smoke else STEPS, options.limit)
-            for row in measure(*arguments) if options.smoke else bounded(measure, arguments, dtype, options.patience):
+            arguments = (name, scene, start, chosen.batches, 5 if chosen.smoke else STEPS, chosen.limit)
+            for row in measure(*arguments) if chosen.smoke else bounded(measure, arguments, dtype, chosen.patience):
                 rows.append(Row(scene, 0, name, dtype, "", note=row) if isinstance(row, str) else row)
                 report(str(rows[-1]))
     report("", *ratios(rows))
-    report.write(options.out / "simulators.txt")
+    report.write(chosen.out / "simulators.txt")
     if any(np.isfinite(row.speed) for row in rows):
-        picture(options.out, "speed", partial(draw, rows=rows), 2)
+        picture(chosen.out, "speed", partial(draw, rows=rows), 2)
     return rows
 
 

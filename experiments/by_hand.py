@@ -16,7 +16,6 @@
 # %%
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import resource
@@ -29,6 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from measuring import data, options
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
@@ -197,14 +197,11 @@ def rows(data: Path, smoke: bool) -> list[Row]:
 
 def main(arguments: list[str] | None = None) -> list[Row]:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("data", type=Path, nargs="?", default=os.environ.get("DIFFCONTACT_DATA"))
-    parser.add_argument("--smoke", action="store_true", help="one film and one run of carts")
-    options = parser.parse_args(arguments)
-    if options.data is None or not Path(options.data).is_dir():
+    chosen = options(arguments, "one film and one run of carts", ("data", data()))
+    if not (chosen.data / "airtrack_carts").is_dir():
         print("by_hand: no folder of recordings, expected DATA or DIFFCONTACT_DATA; skipped")
         return []
-    found = rows(Path(options.data), options.smoke)
+    found = rows(chosen.data, chosen.smoke)
     print(f"{'':26}{'by hand':>18}{'diffcontact':>30}{'longer':>8} {'verdict':8} seconds (hand, ours)")
     for row in found:
         hand = f"{row.hand:.4f} +- {row.error:.4f}"

@@ -22,7 +22,6 @@
 # %%
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -30,8 +29,9 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 import numpy as np
+from measuring import options
+from problems.fits import BOUNDED, NOISE, RADIUS, Case
 from scipy.optimize import least_squares
-from starts import NOISE, RADIUS, Case, ball, box
 
 import diffcontact as dc
 from diffcontact.identify.problem.objective import Objective
@@ -71,9 +71,7 @@ class Row:
     Attributes:
         arrived: how many did.
         compile: what the first fit took longer than the others [s].
-        seconds: a fit.
-        evaluations: of a fit.
-        misfit: 2 cost per degree of freedom.
+        seconds, evaluations, misfit: as of `Found`.
         error: of the restitution, in absolute value.
     """
 
@@ -85,25 +83,16 @@ class Row:
     error: float
 
 
-def near(case: Case, rng: np.random.Generator) -> dict:
-    """A start in the valley of the truth."""
-    while True:
-        off = {name: case.truth[name] * rng.uniform(0.98, 1.02, np.shape(case.truth[name])) for name in case.free}
-        start = case.truth | off | {"e": min(case.truth["e"] * rng.uniform(0.9, 1.1), 0.99)}
-        if not case.overlaps(start):
-            return start
-
-
 # %% [markdown]
 # ## diffcontact
 
 # %%
 
 
-def exact(case: Case, start: dict) -> Found:
+def exact(case: Case, problem: dc.Problem, start: dict) -> Found:
     """`dc.fit` as it is."""
     begin = time.process_time()
-    result = dc.fit(case.problem, start, case.free, tied=case.tied)
+    result = dc.fit(problem, start, case.free, tied=case.tied)
     seconds = time.process_time() - begin
     return Found(seconds, result.iterations, result.chi2_per_dof, float(result.params["e"]))
 
@@ -115,9 +104,9 @@ def exact(case: Case, start: dict) -> Found:
 _residual = jax.jit(residual, static_argnums=0)
 
 
-def differences(case: Case, start: dict) -> Found:
+def differences(case: Case, problem: dc.Problem, start: dict) -> Found:
     """scipy's defaults (forward differences), scaled by the Jacobian like ours."""
-    objective = Objective.of(case.problem, start, case.free, tied=case.tied)
+    objective = Objective.of(problem, start, case.free, tied=case.tied)
     (run,), parameters = objective.joint.runs, objective.parameters
 
     def residuals(theta):
@@ -182,13 +171,13 @@ BOX_MODEL = f"""<mujoco>
 </mujoco>"""
 
 
-def soft(case: Case, start: dict) -> Found:
+def soft(case: Case, problem: dc.Problem, start: dict) -> Found:
     """Everything but e, and in its place the two numbers of the contact."""
     is_ball = "g" in case.free
     model = mujoco.MjModel.from_xml_string(BALL_MODEL if is_ball else BOX_MODEL)
     data = mujoco.MjData(model)
     names = [name for name in case.free if name != "e"]
-    seen = case.problem.observations
+    seen = problem.observations
 
     def run(theta):
         p, at = {}, 2
@@ -251,44 +240,43 @@ def rebound(contact, speed: float = 1.0) -> float:
 # ## Side by side
 
 # %%
-CASES = {"ball": ball, "box": box}
+WAYS: dict[str, Callable[[Case, dc.Problem, dict], Found]] = {"diffcontact": exact, "differences": differences}
+WAYS |= {} if mujoco is None else {"MuJoCo": soft}
 
 
-def ways() -> dict[str, Callable[[Case, dict], Found]]:
-    return {"diffcontact": exact, "differences": differences} | ({} if mujoco is None else {"MuJoCo": soft})
+def begins(case: Case, repetitions: int) -> list[tuple[dc.Problem, dict]]:
+    """Data with their own noise, and a start in the valley of the truth, for each repetition."""
+    found = []
+    for seed in range(repetitions):
+        rng = np.random.default_rng(100 + seed)
+        found.append(
+            (case.measured(seed), case.start(rng, 0.02, lambda e, rng=rng: min(e * rng.uniform(0.9, 1.1), 0.99)))
+        )
+    return found
 
 
-def compare(make: Callable[[int], Case], repetitions: int) -> dict[str, Row]:
+def compare(case: Case, repetitions: int) -> dict[str, Row]:
     """Every way on so many sets of data."""
-    cases = [make(seed) for seed in range(repetitions)]
-    starts = [near(case, np.random.default_rng(100 + seed)) for seed, case in enumerate(cases)]
-    rows = {}
-    for way, solve in ways().items():
-        first = solve(cases[0], starts[0]).seconds
-        found = [solve(case, start) for case, start in zip(cases, starts, strict=True)]
+    given, rows = begins(case, repetitions), {}
+    for way, solve in WAYS.items():
+        first = solve(case, *given[0]).seconds
+        found = [solve(case, *one) for one in given]
         arrived = np.array([end.misfit < ARRIVED for end in found])
-        errors = [abs(end.e - case.truth["e"]) for end, case in zip(found, cases, strict=True)]
-        figures = np.array([(end.seconds, end.evaluations, end.misfit) for end in found])
-        figures = np.column_stack([figures, errors])[arrived if arrived.any() else slice(None)]
-        rows[way] = Row(int(arrived.sum()), first - found[0].seconds, *np.median(figures, axis=0).tolist())
+        figures = np.array([(one.seconds, one.evaluations, one.misfit, abs(one.e - case.truth["e"])) for one in found])
+        medians = np.median(figures[arrived if arrived.any() else slice(None)], axis=0)
+        rows[way] = Row(int(arrived.sum()), first - found[0].seconds, *medians.tolist())
     return rows
 
 
 def main(arguments: list[str] | None = None) -> dict[str, dict[str, Row]]:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--smoke", action="store_true", help="one fit of the ball")
-    parser.add_argument("--case", choices=tuple(CASES), help="only this one")
-    parser.add_argument("--repetitions", type=int, default=10)
-    options = parser.parse_args(arguments)
+    chosen = options(arguments, "one fit of the ball", case={"choices": [*BOUNDED]}, repetitions=10)
     if mujoco is None:
         print("MuJoCo is left out: the package mujoco is absent (pip install 'diffcontact[compare]')")
-    chosen = "ball" if options.smoke else options.case
-    cases = CASES if chosen is None else {chosen: CASES[chosen]}
-    repetitions = 1 if options.smoke else options.repetitions
-    results = {}
+    names = ["ball"] if chosen.smoke else [chosen.case] if chosen.case else [*BOUNDED]
+    results, repetitions = {}, 1 if chosen.smoke else chosen.repetitions
     print(f"{'':17}{'arrived':>9}{'compile s':>11}{'fit s':>9}{'simulations':>13}{'misfit':>9}{'error of e':>12}")
-    for name, make in cases.items():
-        results[name] = compare(make, repetitions)
+    for name in names:
+        results[name] = compare(BOUNDED[name], repetitions)
         for way, row in results[name].items():
             print(
                 f"{name:5}{way:12}{row.arrived:4}/{repetitions:<4}{row.compile:11.1f}{row.seconds:9.3f}"

@@ -1,58 +1,49 @@
 # %% [markdown]
 # # Do the published schemes converge, and do their derivatives?
 #
-# For each scheme, on problems with exact solutions: the error of the state at the end against the step h, with the
-# observed order, and the error of the scheme's own Jacobian with respect to all parameters (relative, Frobenius).
-# EventTimed stands beside them. The states converge, first order in h. Most of the Jacobians do not: the step in
-# which an impact is seen is an integer and does not move with the parameters.
+# For each scheme, on problems that were solved event by event (`tests/reference/exact`, `event_exact.py`): the error of
+# the state at the end against the step h, with the observed order, and the error of the scheme's own Jacobian with
+# respect to all parameters (relative, Frobenius). EventTimed stands beside them. The states converge, first order in h.
+# Most of the Jacobians do not: the step in which an impact is seen is an integer and does not move with the parameters.
 #
-# Run it: `python experiments/convergence.py` (some minutes), or with `--smoke` (coarse, a few problems).
+# Run it: `python experiments/convergence.py` (some minutes), or with `--smoke` (coarse, one problem for each scheme).
 
 # %%
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from problems import closed_form, reference
+from event_exact import event_exact
+from problems import reference
 
 import diffcontact as dc
 from diffcontact.hypotheses import penetration
 
 jax.config.update("jax_enable_x64", True)
 
-
-@dataclass(frozen=True)
-class Case:
-    """A problem, the end of the motion, and what is right there: state (2 d,) and its Jacobian (2 d, p)."""
-
-    name: str
-    system: dc.System | dc.ParticleLine
-    unpack: Callable
-    theta: np.ndarray
-    T: float
-    state: np.ndarray
-    jacobian: np.ndarray
+# Scheme -> names of problems, and which of their ends; None: the last one, with e = 0.
+CASES = {
+    dc.VelocityProjection(): (("growing_balls", None), ("landing_slope", 1)),
+    dc.CatchingUp(): (("round_obstacle", None), ("landing_bowl", 1)),
+    dc.ElasticProjection(): (("round_obstacle", 1), ("bounce", 2), ("growing_balls", 1), ("double_pendulum_wall", 1)),
+    dc.PercussionFriction(): (("slider_percussions", 1), ("slider_percussions", 2), ("two_particle_chain", 1)),
+}
 
 
-def _known(problem: closed_form.ExactProblem) -> Case:
-    """A case whose truth is a formula."""
-    theta = jnp.asarray(problem.theta)
-    state, jacobian = np.asarray(problem.exact(theta)), np.asarray(jax.jacfwd(problem.exact)(theta))
-    return Case(problem.name, problem.system, problem.unpack, problem.theta, problem.T, state, jacobian)
-
-
-def from_reference(name: str, run: int) -> Case:
-    """A case whose truth was solved event by event."""
-    problem = reference.load(name)
-    truth = problem.runs[run]
-    title = f"{name.replace('_', ' ')}, T = {truth['T']:g}"
-    state, jacobian = np.array(truth["state"]), np.array(truth["jacobian"])
-    return Case(title, problem.system, problem.unpack, problem.theta, truth["T"], state, jacobian)
+def load(name: str, which: int | None) -> tuple[str, reference.ReferenceProblem, dict]:
+    """What it is called, the problem, and its end: `T`, `state` and `jacobian`."""
+    problem, title = reference.load(name), name.replace("_", " ")
+    if which is not None:
+        return f"{title}, T = {problem.runs[which]['T']:g}", problem, problem.runs[which]
+    # Its restitution is the last parameter.
+    unpack, T = problem.unpack, problem.runs[-1]["T"]
+    problem = replace(problem, unpack=lambda x: unpack(jnp.append(x, 0.0)), theta=problem.theta[:-1])
+    exact = event_exact(problem.system, problem.unpack, problem.theta, T)
+    return f"{title}, e = 0, T = {T:g}", problem, {"T": T, "state": exact.state, "jacobian": exact.jacobian}
 
 
 @dataclass(frozen=True)
@@ -65,30 +56,32 @@ class Row:
     depth: float
 
 
-def measure(case: Case, scheme, counts) -> list[Row]:
+def measure(problem: reference.ReferenceProblem, end: dict, scheme, counts) -> list[Row]:
     """The errors with T / h = each of `counts`."""
-    longest = max(counts)
+    longest, system = max(counts), problem.system
 
     # All h share one compilation: every run has the same number of steps, and is read when it comes by T.
     @jax.jit
     def at(h, index):
-        def end(theta):
-            params, q0, u0 = case.unpack(theta)
-            run = dc.simulate(case.system, params, q0, u0, h * jnp.arange(longest + 1), scheme=scheme)
-            deep = jnp.zeros(longest + 1)
-            if isinstance(case.system, dc.System):
-                deep = penetration(case.system, params, run.t, run.q)
+        def last(theta):
+            params, q0, u0 = problem.unpack(theta)
+            run = dc.simulate(system, params, q0, u0, h * jnp.arange(longest + 1), scheme=scheme)
+            deep = (
+                penetration(system, params, run.t, run.q) if isinstance(system, dc.System) else jnp.zeros(longest + 1)
+            )
             deepest = jnp.max(jnp.where(jnp.arange(longest + 1) <= index, deep, 0.0))
-            return jnp.concatenate([run.q[index], run.u[index]]), (run.q[index], run.u[index], deepest)
+            state = jnp.concatenate([run.q[index], run.u[index]])
+            return state, (state, deepest)
 
-        return jax.jacfwd(end, has_aux=True)(jnp.asarray(case.theta))
+        return jax.jacfwd(last, has_aux=True)(jnp.asarray(problem.theta))
 
-    rows = []
+    rows, truth = [], np.array(end["jacobian"])
     for count in counts:
-        jacobian, (q, u, depth) = at(case.T / count, count)
-        state = np.max(np.abs(np.concatenate([q, u]) - case.state))
-        wrong = np.linalg.norm(jacobian - case.jacobian) / np.linalg.norm(case.jacobian)
-        rows.append(Row(case.T / count, float(state), float(wrong), float(depth)))
+        jacobian, (state, depth) = at(end["T"] / count, count)
+        wrong = np.linalg.norm(jacobian - truth) / np.linalg.norm(truth)
+        rows.append(
+            Row(end["T"] / count, float(np.max(np.abs(state - np.array(end["state"])))), float(wrong), float(depth))
+        )
     return rows
 
 
@@ -98,56 +91,25 @@ def order(h, errors) -> float:
     return float(np.polyfit(np.log(h), np.log(errors), 1)[0]) if np.all(errors > 1e-11) else np.nan
 
 
-def table(title: str, cases, scheme, counts, beside: bool = True) -> dict[str, list[Row]]:
-    """Print errors and orders of a scheme, EventTimed beside it where wanted, and return the scheme's rows."""
-    print(f"\n{title}\n{'':34}{'h':>9}{'state':>10}{'Jacobian':>10}{'depth/h':>9}   EventTimed: state  Jacobian")
-    found = {}
-    for case in cases:
-        rows = found[case.name] = measure(case, scheme, counts)
-        compare = beside
-        others = measure(case, dc.EventTimed(), counts) if compare else [None] * len(rows)
-        for row, other in zip(rows, others, strict=True):
-            right = f"{other.state:20.1e}{other.jacobian:10.1e}" if other else ""
-            name = case.name if row is rows[0] else ""
-            print(f"{name:34}{row.h:9.2e}{row.state:10.2e}{row.jacobian:10.2e}{row.depth / row.h:9.2f}{right}")
-        h = [row.h for row in rows]
-        orders = [order(h, [getattr(row, name) for row in rows]) for name in ("state", "jacobian")]
-        print(f"{'  observed order':43}{orders[0]:10.2f}{orders[1]:10.2f}")
-    return found
-
-
-# %% [markdown]
-# ## The tables
-
-
-# %%
-def main(smoke: bool) -> dict:
-    """All tables, or in smoke mode a coarse few."""
-    counts = (20, 40) if smoke else (50, 100, 200, 400, 800)
-    spheres = [closed_form.two_spheres()]
-    nonconvex, bouncing, friction = [closed_form.shrinking_pocket()], [closed_form.bouncing_ball(0.8)], []
-    if not smoke:
-        spheres += [
-            closed_form.three_spheres(),
-            closed_form.swelling_spheres(),
-            closed_form.swinging_wall(),
-        ]
-        nonconvex += [closed_form.rotating_discs(), closed_form.two_spheres()]
-        bouncing = [kind(e) for kind in (closed_form.bouncing_ball, closed_form.polar) for e in (0.3, 0.8, 1.0)]
-        bouncing += [closed_form.two_spheres(0.8)]
-    elastic = [_known(problem) for problem in bouncing]
-    friction.append(from_reference("slider_percussions", 1))
-    if not smoke:
-        elastic.append(from_reference("double_pendulum_wall", 1))
-        friction += [from_reference("slider_percussions", 2), from_reference("two_particle_chain", 1)]
-    found = {
-        "S1": table("VelocityProjection (S1)", map(_known, spheres), dc.VelocityProjection(), counts, not smoke),
-        "S2": table("CatchingUp (S2)", map(_known, nonconvex), dc.CatchingUp(), counts, not smoke),
-        "S3": table("ElasticProjection (S3)", elastic, dc.ElasticProjection(), counts, not smoke),
-        "S4": table("PercussionFriction (S4)", friction, dc.PercussionFriction(), counts, not smoke),
-    }
+def main(smoke: bool) -> dict[str, dict[str, list[Row]]]:
+    """Print errors and orders of all schemes, EventTimed beside them; in smoke mode a coarse few."""
+    counts, found = (20, 40) if smoke else (50, 100, 200, 400, 800), {}
+    for scheme, cases in CASES.items():
+        title = type(scheme).__name__
+        found[title] = {}
+        print(f"\n{title}\n{'':34}{'h':>9}{'state':>10}{'Jacobian':>10}{'depth/h':>9}   EventTimed: state  Jacobian")
+        for name, which in cases[:1] if smoke else cases:
+            label, problem, end = load(name, which)
+            rows = found[title][label] = measure(problem, end, scheme, counts)
+            others = [None] * len(rows) if smoke else measure(problem, end, dc.EventTimed(), counts)
+            for row, other in zip(rows, others, strict=True):
+                right = f"{other.state:20.1e}{other.jacobian:10.1e}" if other else ""
+                shown = label if row is rows[0] else ""
+                print(f"{shown:34}{row.h:9.2e}{row.state:10.2e}{row.jacobian:10.2e}{row.depth / row.h:9.2f}{right}")
+            orders = [order([r.h for r in rows], [getattr(r, of) for r in rows]) for of in ("state", "jacobian")]
+            print(f"{'  observed order':43}{orders[0]:10.2f}{orders[1]:10.2f}", flush=True)
     return found
 
 
 if __name__ == "__main__":
-    tables = main("--smoke" in sys.argv[1:])
+    main("--smoke" in sys.argv[1:])

@@ -10,7 +10,6 @@
 #   at 1e-3).
 #   With `--side 20 --steps 240`, 8 000 spheres in twenty layers with 21 000 contacts take 0.7 to 0.9 s a step on one
 #   core once they have settled.
-# - `pour`: spheres fall from above into a box.
 # - `column`: a column of discs collapses onto a floor.
 # - `heap`: a cube of spheres of 2 cm is let go on a floor without walls, with `--friction`. Without they run flat.
 # - `billiards`: no gravity, e = 0.95, a cue ball into a rack; EventTimed.
@@ -30,7 +29,6 @@
 # %%
 from __future__ import annotations
 
-import argparse
 import resource
 import time
 from collections.abc import Iterator
@@ -43,7 +41,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from measuring import picture
+from measuring import options, picture
 from peers import installed
 
 import diffcontact as dc
@@ -89,19 +87,6 @@ def pushed(balls, force):
     """The same balls with a constant force on each of them [N]."""
     each = np.tile(np.asarray(force), balls.count)
     return replace(balls, force=lambda t, q, u, params: jnp.asarray(each, q.dtype))
-
-
-def pour(side: int) -> Scene:
-    """Spheres of 2 cm fall into a box as wide as `side` of them, from a cloud above it."""
-    rng = np.random.default_rng(1)
-    count, d = side**3, 0.02
-    grid = np.stack(np.meshgrid(*[np.arange(side)] * 3, indexing="ij"), axis=-1).reshape(-1, 3)
-    place = (grid + 0.5) * 1.15 * d + rng.uniform(-0.05, 0.05, grid.shape) * d
-    wide = 1.15 * d * side
-    box = ((0.0, 0.0, 0.0), (wide, wide, np.inf))
-    params = {"mass": np.full(count, 0.01), "radius": rng.uniform(0.45, 0.5, count) * d}
-    params |= {"gravity": np.array([0.0, 0.0, -9.81]), "restitution": 0.0}
-    return Scene(dc.systems.balls(count, 3, box=box, cell=d), params, place, 0 * place, 2e-3, dc.VelocityProjection())
 
 
 def heap(side: int, friction: float | None = None) -> Scene:
@@ -151,7 +136,7 @@ def billiards(side: int) -> Scene:
     return Scene(table, params, place, speed, 1e-3, dc.EventTimed(events=24))
 
 
-SCENES = {"scopi": scopi, "pour": pour, "heap": heap, "column": column, "billiards": billiards}
+SCENES = {"scopi": scopi, "heap": heap, "column": column, "billiards": billiards}
 
 
 # %% What is looked at.
@@ -306,29 +291,30 @@ def draw(axes, places: dict[str, np.ndarray]):
 # %%
 def main(arguments=None) -> list[dict]:
     """Print the table of one scene."""
-    parser = argparse.ArgumentParser(description="many balls")
-    parser.add_argument("--scene", choices=SCENES, default="scopi")
-    parser.add_argument("--side", type=int, default=10, help="10: 1 000 spheres")
-    parser.add_argument("--steps", type=int, default=200)
-    parser.add_argument("--friction", type=float, help="mu of the heap, which is stepped without it as well")
-    parser.add_argument("--out", type=Path, default=Path("out/crowds"), help="where the picture of the heap goes")
-    parser.add_argument("--smoke", action="store_true", help="few balls, few steps")
-    options = parser.parse_args(arguments)
-    if options.friction is not None and options.scene != "heap":
-        parser.error("--friction: expected --scene heap with it")
-    side, steps = (3, 20) if options.smoke else (options.side, options.steps)
-    if options.friction is None:
-        return table(options.scene, SCENES[options.scene](side), steps)[0]
+    chosen = options(
+        arguments,
+        "few balls, few steps",
+        scene={"choices": SCENES, "default": "scopi"},
+        side=10,
+        steps=200,
+        friction={"type": float, "help": "mu of the heap, which is stepped without it as well"},
+        out=Path("out/crowds"),
+    )
+    if chosen.friction is not None and chosen.scene != "heap":
+        raise SystemExit("--friction: expected --scene heap with it")
+    side, steps = (3, 20) if chosen.smoke else (chosen.side, chosen.steps)
+    if chosen.friction is None:
+        return table(chosen.scene, SCENES[chosen.scene](side), steps)[0]
     bare, flat = table("heap without friction", heap(side), steps)
-    rows, place = table(f"heap with friction {options.friction:g}", heap(side, options.friction), steps)
+    rows, place = table(f"heap with friction {chosen.friction:g}", heap(side, chosen.friction), steps)
     times = [np.mean([row["seconds"] for row in part]) for part in (rows, bare)]
     print(f"slope {slope(place):.1f} degrees, without friction {slope(flat):.1f}; time {times[0] / times[1]:.1f} fold")
-    places = {f"friction {options.friction:g}": place, "no friction": flat}
+    places = {f"friction {chosen.friction:g}": place, "no friction": flat}
     if installed("MuJoCo C"):
-        seconds, overlap, theirs = mujoco_c(heap(side, options.friction), steps)
+        seconds, overlap, theirs = mujoco_c(heap(side, chosen.friction), steps)
         print(f"MuJoCo C: {seconds:.3g} s a step, overlap {overlap:.2g} radii, slope {slope(theirs):.1f} degrees")
         places["MuJoCo C"] = theirs
-    picture(options.out, "heap", lambda axes: draw(axes, places), len(places))
+    picture(chosen.out, "heap", lambda axes: draw(axes, places), len(places))
     return rows
 
 

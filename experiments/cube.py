@@ -26,8 +26,6 @@
 # %%
 from __future__ import annotations
 
-import argparse
-import os
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,6 +35,7 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
+from measuring import data, options
 
 import diffcontact as dc
 from diffcontact.scene import read_study
@@ -131,64 +130,30 @@ def left_out(tried: Sequence[Errors]) -> tuple[Errors, np.ndarray]:
     return Errors(*picked), best
 
 
-def nearest(pairs: Sequence[tuple[float, float]], place: np.ndarray) -> np.ndarray:
-    """(2,) e and mu where the parabola through mean distances (pairs,) is least; the best pair where it has no least
-    one among those that were tried."""
-    tried = np.array(pairs)
-    e, mu = tried.T
-    _, *slopes, ee, em, mm = np.linalg.lstsq(
-        np.column_stack([np.ones_like(e), e, mu, e * e, e * mu, mu * mu]), place, rcond=None
-    )[0]
-    bends = np.array([[2 * ee, em], [em, 2 * mm]])
-    if np.all(np.linalg.eigvalsh(bends) > 0):
-        least = np.linalg.solve(bends, -np.array(slopes))
-        if np.all((tried.min(axis=0) <= least) & (least <= tried.max(axis=0))):
-            return least
-    return tried[np.argmin(place)]
-
-
-def between_tosses(pairs: Sequence[tuple[float, float]], tried: Sequence[Errors]) -> tuple[np.ndarray, np.ndarray]:
-    """(2,) the nearest e and mu, and their standard errors by leaving out one toss after the other (the jackknife)."""
-    place = np.stack([one.place for one in tried])
-    n = place.shape[1]
-    without = np.array([nearest(pairs, np.delete(place, i, axis=1).mean(axis=1)) for i in range(n)])
-    error = np.sqrt((n - 1) / n * np.sum((without - without.mean(axis=0)) ** 2, axis=0))
-    return nearest(pairs, place.mean(axis=1)), error
-
-
 # %%
 def main(arguments: list[str] | None = None) -> Errors | None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    default = Path(os.environ.get("DIFFCONTACT_DATA", HERE.parents[1] / "shared" / "data"))
-    parser.add_argument("file", nargs="?", type=Path, default=default / "contactnets_cube" / "tosses.npz")
-    parser.add_argument("--every", type=int, default=1, help="one toss in so many (1)")
-    parser.add_argument(
-        "--csv", type=Path, metavar="TOSSES", help="a folder for the tosses as CSV files; nothing else is done"
+    chosen = options(
+        arguments,
+        "six tosses, four pairs of e and mu",
+        ("file", data("contactnets_cube") / "tosses.npz"),
+        every=1,  # one toss in so many
+        csv={"type": Path, "help": "a folder for the tosses as CSV files; nothing else is done"},
     )
-    parser.add_argument("--smoke", action="store_true", help="six tosses, four pairs of e and mu")
-    options = parser.parse_args(arguments)
-    if not options.file.is_file():
-        print(f"{options.file} is absent: nothing to do")
+    if not chosen.file.is_file():
+        print(f"{chosen.file} is absent: nothing to do")
         return None
-    if options.csv is not None:
-        print(f"{len(write_tosses(options.file, options.csv, options.every))} tosses are in {options.csv}")
+    if chosen.csv is not None:
+        print(f"{len(write_tosses(chosen.file, chosen.csv, chosen.every))} tosses are in {chosen.csv}")
         return None
-    restitution, friction = (RESTITUTION[:2], FRICTION[:2]) if options.smoke else (RESTITUTION, FRICTION)
+    restitution, friction = (RESTITUTION[:2], FRICTION[:2]) if chosen.smoke else (RESTITUTION, FRICTION)
     with tempfile.TemporaryDirectory() as folder:
-        study = read_study(SCENE, write_tosses(options.file, Path(folder), 24 if options.smoke else options.every))
+        study = read_study(SCENE, write_tosses(chosen.file, Path(folder), 24 if chosen.smoke else chosen.every))
     law = study.scene.ready.system.impact_law
     print(f"{len(study.runs)} tosses, {law}'s restitution; mean errors over each toss")
     tried, pairs = [], [(e, mu) for e in restitution for mu in friction]
     for e, mu in pairs:
         tried.append(predicted(study, e, mu))
         print(f"e {e:5.3f}  mu {mu:5.3f}  {tried[-1]}", flush=True)
-    least, error = between_tosses(pairs, tried)
-    ends = np.array([(min(restitution), max(restitution)), (min(friction), max(friction))])
-    if np.any(least[:, None] == ends):
-        print(f"\nnearest of those tried, and at their edge: e {least[0]}, mu {least[1]}")
-    else:
-        told = (f"{name} {x:.4f} +- {s:.4f}" for name, x, s in zip(("e", "mu"), least, error, strict=True))
-        print(f"\nnearest, and its standard error between tosses: {', '.join(told)}")
     found, best = left_out(tried)
     used = ", ".join(f"e {pairs[k][0]} mu {pairs[k][1]} ({np.sum(best == k)} tosses)" for k in np.unique(best))
     print(f"leave one out       {found}\nby {used}")

@@ -7,7 +7,7 @@ and after::
 
     d tau = -(b_x S + b_theta) / (b_t + b_x f),        S+ = J_x (S + f d tau) + J_t d tau + J_theta - f+ d tau
 
-One contact may be closed at a time: it bounces with e > 0, or is slid along with e = 0.
+One contact may be closed at a time: it bounces with e > 0, or is slid along with e = 0 while it pushes.
 """
 
 from __future__ import annotations
@@ -88,11 +88,12 @@ class _Model:
         stop = near.velocity(u)[contact] / (near.normals[contact] @ push)
         return jnp.concatenate([q, u - (1 + e) * stop * push])
 
-    def sticks(self, contact, t, x, theta):
-        """Whether what strikes this contact stays on it."""
+    def sticks(self, held, contact, t, x, theta):
+        """Whether what strikes this contact stays on it: e = 0, and something presses it on."""
         params, q, u = self._parts(x, theta)
         before = contacts(self.system, params, t, q).velocity(u)
-        return np.broadcast_to(self.system.restitution_of(params, before), before.shape)[contact] == 0
+        inelastic = np.broadcast_to(self.system.restitution_of(params, before), before.shape)[contact] == 0
+        return inelastic and self.reaction(contact, t, self.jump(held, contact, t, x, theta), theta)[1] > 0
 
     @partial(jax.jit, static_argnums=(0, 1))
     def variation(self, held, t, x, s, theta):
@@ -180,7 +181,8 @@ def event_exact(system: dc.System, unpack: Callable, theta, T: float, tolerance:
         struck = contact != held
         if struck and held != FREE:
             raise ValueError(f"contact {contact} closes at t = {time:g} while contact {held} is held: not covered")
-        after = contact if struck and model.sticks(contact, time, y[:size], theta) else FREE
+        stays = struck and model.sticks(held, contact, time, jnp.asarray(y[:size]), theta)
+        after = contact if stays else FREE
         jumped = model.saltation(held, contact, after, time, y[:size], y[size:].reshape(s.shape), theta)
         (x, s), held, last, t = (np.asarray(part) for part in jumped), after, contact, time
         events.append(Event(time, contact, struck))

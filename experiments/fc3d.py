@@ -37,9 +37,7 @@
 # %%
 from __future__ import annotations
 
-import argparse
 import importlib.util
-import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,6 +45,7 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
+from measuring import data, options
 
 jax.config.update("jax_enable_x64", True)
 
@@ -160,16 +159,12 @@ def convex_seconds(problem: Problem) -> float:
 
 # %%
 def main(arguments: list[str] | None = None) -> list[tuple[Problem, float, Status, float]]:
-    parser = argparse.ArgumentParser(description=__doc__)
-    default = Path(os.environ.get("DIFFCONTACT_DATA", Path(__file__).parents[2] / "shared" / "data")) / "fc3d"
-    parser.add_argument("folder", nargs="?", type=Path, default=default)
-    parser.add_argument("--smoke", action="store_true", help="the problems of up to 12 contacts in space")
-    options = parser.parse_args(arguments)
-    problems = sorted(map(read, options.folder.glob("*.dat")), key=lambda one: (one.q.shape[1], one.mu.size))
-    if options.smoke:
+    chosen = options(arguments, "the problems of up to 12 contacts in space", ("folder", data("fc3d")))
+    problems = sorted(map(read, chosen.folder.glob("*.dat")), key=lambda one: (one.q.shape[1], one.mu.size))
+    if chosen.smoke:
         problems = [one for one in problems if one.q.shape[1] == 3 and one.mu.size <= 12]
     if not problems:
-        print(f"{options.folder} holds no problems: nothing to do")
+        print(f"{chosen.folder} holds no problems: nothing to do")
     peer, found = importlib.util.find_spec("clarabel") is not None, []
     print(
         f"{'':34}{'contacts':>9}{'rank':>6}{'residual':>10}{'first [s]':>11}{'next [ms]':>11}{'Clarabel':>10}  status"

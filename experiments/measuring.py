@@ -1,18 +1,39 @@
-"""What the comparisons with other simulators measure with: processes of their own, seconds, and what is printed."""
+"""What studies have in common: options, measured data, processes of their own, seconds, and what is printed."""
 
 from __future__ import annotations
 
+import argparse
 import multiprocessing
 import os
 import platform
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
+
+
+def options(
+    arguments: Sequence[str] | None, smoke: str, place: tuple[str, Path | None] | None = None, **more
+) -> argparse.Namespace:
+    """`--smoke`, a place that may be named first, and others: each by its default, or by argparse's settings."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--smoke", action="store_true", help=smoke)
+    if place is not None:
+        parser.add_argument(place[0], nargs="?", type=Path, default=place[1])
+    for name, given in more.items():
+        settings = given if isinstance(given, dict) else {"type": type(given), "default": given}
+        parser.add_argument(f"--{name}", **settings)
+    return parser.parse_args(arguments)
+
+
+def data(name: str = "") -> Path:
+    """A folder of measured data: within DIFFCONTACT_DATA, or beside the project."""
+    beside = Path(__file__).resolve().parents[2] / "shared" / "data"
+    return Path(os.environ.get("DIFFCONTACT_DATA", beside)) / name
 
 
 def machine() -> str:
@@ -106,3 +127,12 @@ def picture(folder: Path, name: str, draw, panels: int) -> None:
     figure.savefig(folder / f"{name}.png", dpi=120)
     pyplot.close(figure)
     print(f"picture: {folder / f'{name}.png'}")
+
+
+def bars(axis, cases: list[tuple], shown: list[tuple], label: str) -> None:
+    """Bars of (case, name, height), the names side by side in each case; `label` is filled with the case."""
+    names = list(dict.fromkeys(name for _, name, _ in shown))
+    for i, name in enumerate(names):
+        own = [(cases.index(case) + (i - len(names) / 2) * 0.8 / len(names), y) for case, of, y in shown if of == name]
+        axis.bar(*np.transpose(own), 0.8 / len(names), align="edge", label=name)
+    axis.set_xticks(range(len(cases)), [label.format(*case) for case in cases], fontsize=7)

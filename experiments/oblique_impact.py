@@ -28,7 +28,6 @@
 # %%
 from __future__ import annotations
 
-import argparse
 import io
 from functools import cache
 from pathlib import Path
@@ -36,6 +35,7 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
+from measuring import options
 
 import diffcontact as dc
 from diffcontact.identify import FitResult, Interval, Observations, Problem
@@ -151,19 +151,20 @@ def read(file) -> np.ndarray:
 
 # %%
 def main(arguments: list[str] | None = None) -> dict[str, FitResult]:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, help="a table of your own; see the head of this file")
-    parser.add_argument("--speed", type=float, default=3.9, help="of the impacts [m/s]")
-    parser.add_argument("--radius", type=float, default=0.0025, help="of the sphere [m]")
-    parser.add_argument("--smoke", action="store_true", help="every second row, two laws")
-    options = parser.parse_args(arguments)
-    table = read(options.data or io.StringIO(KHARAZ))[:: 2 if options.smoke else 1]
-    found = {law: fitted(law, table, options.speed, options.radius) for law in [*LAWS][: 2 if options.smoke else 3]}
+    chosen = options(
+        arguments,
+        "every second row, two laws",
+        data={"type": Path, "help": "a table of your own; see the head of this file"},
+        speed=3.9,  # of the impacts [m/s]
+        radius=0.0025,  # of the sphere [m]
+    )
+    table = read(chosen.data or io.StringIO(KHARAZ))[:: 2 if chosen.smoke else 1]
+    found = {law: fitted(law, table, chosen.speed, chosen.radius) for law in [*LAWS][: 2 if chosen.smoke else 3]}
     for law, result in found.items():
         print(f"--- {law}\n{result}\n")
     print(f"{'angle':>6}  {'what':16}{'measured':>10}" + "".join(f"{law:>22}" for law in found))
     for i, row in enumerate(table):
-        given = {"u0": incident(row[0], options.speed), "gyration": options.radius / LEVER}
+        given = {"u0": incident(row[0], chosen.speed), "gyration": chosen.radius / LEVER}
         models = [np.asarray(observed(result.trajectories[i], given))[-1] for result in found.values()]
         for k in np.flatnonzero(np.isfinite(row[1:])):
             predicted = "".join(f"{model[k]:22.4g}" for model in models)

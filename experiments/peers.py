@@ -1,7 +1,7 @@
 """Balls in a box in diffcontact, in MuJoCo's C library, in MJX and in Brax's spring pipeline, behind one interface.
 
-The balls do not turn and there is no friction, so that all simulate the same d = count * dimension coordinates: in
-MuJoCo and MJX a ball has one slide joint per dimension; in Brax, whose spring pipeline holds joints by springs of their
+The balls do not turn and there is no friction, so that all simulate the same d = 3 count coordinates: in
+MuJoCo and MJX a ball has three slide joints; in Brax, whose spring pipeline holds joints by springs of their
 own, a free joint without friction. Contacts are theirs: soft constraints in MuJoCo and MJX, impulses with a Baumgarte
 term in Brax.
 """
@@ -15,14 +15,10 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 import numpy as np
-from contact_gradients.peers.springs import spring
 
 import diffcontact as dc
 
 NEEDS = {"MuJoCo C": ("mujoco",), "MJX": ("mujoco", "mujoco.mjx"), "Brax spring": ("mujoco.mjx", "brax")}
-
-# A soft contact of the work-precision studies lasts so many steps: as stiff as the step can resolve.
-STEPS_PER_CONTACT = 16
 
 
 def installed(peer: str) -> bool:
@@ -43,35 +39,28 @@ def absent(say: Callable[[str], None]) -> list[str]:
 
 @dataclass(frozen=True)
 class Balls:
-    """What is simulated.
+    """Spheres of 10 cm and 1 kg in the unit box, e = 0.
 
     Attributes:
-        count, dimension: of the balls and of the space.
-        box: (low, high) on every axis [m]; an infinite side is open.
-        mass, radius: (count,) [kg], [m].
-        gravity: (dimension,) [m/s^2].
-        restitution: of every contact.
+        count: how many.
         cell: edge of the cells by which diffcontact finds out who is near [m]; None: it looks at all pairs.
     """
 
     count: int
-    dimension: int
-    box: tuple[float, float]
-    mass: np.ndarray
-    radius: np.ndarray
-    gravity: np.ndarray
-    restitution: float
     cell: float | None = None
+    radius: float = 0.1
+    gravity: float = -9.81
 
     @property
     def params(self) -> dict:
         """Those of `dc.systems.balls`."""
-        names = ("mass", "radius", "gravity", "restitution")
-        return {name: jnp.asarray(getattr(self, name), float) for name in names}
+        ones = jnp.ones(self.count)
+        common = {"gravity": jnp.array([0.0, 0.0, self.gravity]), "restitution": jnp.zeros(())}
+        return {"mass": ones, "radius": self.radius * ones, **common}
 
     @property
     def system(self) -> dc.System:
-        return dc.systems.balls(self.count, self.dimension, box=self.box, cell=self.cell)
+        return dc.systems.balls(self.count, 3, box=(0.0, 1.0), cell=self.cell)
 
 
 @dataclass(frozen=True)
@@ -110,46 +99,29 @@ def ours(balls: Balls, h: float, scheme) -> Simulator:
     return Simulator(end, path)
 
 
-def mjcf(balls: Balls, h: float, options: str, free: bool, springs: bool) -> str:
-    """The model as MJCF; `springs`: contacts that bounce with the balls' restitution, else MuJoCo's default ones."""
-    axes = np.eye(3)[: balls.dimension]
-    joints = "".join(f'<joint type="slide" axis="{_text(axis)}"/>' for axis in axes)
-    joints = "<freejoint/>" if free else joints
+def mjcf(balls: Balls, h: float, options: str = "", free: bool = False) -> str:
+    """The model as MJCF, with MuJoCo's default contacts."""
+    axes = [" ".join(map(str, axis)) for axis in np.eye(3)]
+    joints = "<freejoint/>" if free else "".join(f'<joint type="slide" axis="{axis}"/>' for axis in axes)
     walls = "".join(
-        f'<geom type="plane" size="9 9 1" pos="{_text(side * axis)}" zaxis="{_text(sign * axis)}"/>'
-        for side, sign in zip(balls.box, (1, -1), strict=True)
-        if np.isfinite(side)
+        f'<geom type="plane" size="9 9 1" pos="{place}" zaxis="{normal}"/>'
         for axis in axes
+        for place, normal in (("0 0 0", axis), (axis, axis.replace("1.0", "-1.0")))
     )
-    spheres = "".join(
-        f'<body>{joints}<geom type="sphere" size="{radius}" mass="{mass}"/></body>'
-        for radius, mass in zip(balls.radius, balls.mass, strict=True)
-    )
-    gravity = _text(np.asarray(balls.gravity) @ axes)
-    contact = _contact(balls.restitution, h) if springs else ""
+    sphere = f'<body>{joints}<geom type="sphere" size="{balls.radius}" mass="1"/></body>'
     return (
-        f'<mujoco><option timestep="{h}" gravity="{gravity}" {options}/>'
-        f'<default><geom condim="1" friction="0 0 0" {contact}/></default>'
-        f"<worldbody>{walls}{spheres}</worldbody></mujoco>"
+        f'<mujoco><option timestep="{h}" gravity="0 0 {balls.gravity}" {options}/>'
+        f'<default><geom condim="1" friction="0 0 0"/></default>'
+        f"<worldbody>{walls}{sphere * balls.count}</worldbody></mujoco>"
     )
 
 
-def _text(vector) -> str:
-    return " ".join(str(float(x)) for x in vector)
-
-
-def _contact(e: float, h: float) -> str:
-    """A spring and a damper that touch without adhesion and bounce with e."""
-    stiffness, damping = spring(e, STEPS_PER_CONTACT * h)
-    return f'solref="{-stiffness} {-damping}" solimp="0.9999 0.9999 0.001 0.5 2"'
-
-
-def mujoco_c(balls: Balls, h: float, springs: bool = False) -> Simulator:
+def mujoco_c(balls: Balls, h: float) -> Simulator:
     """MuJoCo with its defaults (Newton, to convergence), in double precision, lane after lane on one thread: one call
     of mj_step for all steps of a lane."""
     import mujoco
 
-    model = mujoco.MjModel.from_xml_string(mjcf(balls, h, "", False, springs))
+    model = mujoco.MjModel.from_xml_string(mjcf(balls, h))
     data = mujoco.MjData(model)
 
     def run(q0, u0, counts):
@@ -173,14 +145,14 @@ def mujoco_c(balls: Balls, h: float, springs: bool = False) -> Simulator:
     return Simulator(end, path, lambda: data.nbuffer + data.maxuse_arena)
 
 
-def mjx(balls: Balls, h: float, springs: bool = False) -> Simulator:
+def mjx(balls: Balls, h: float) -> Simulator:
     """MJX with one iteration of its Newton solver and four of the line search: more than one is a loop that reverse
     mode cannot pass."""
     import mujoco
     from mujoco import mjx
 
     options = 'iterations="1" ls_iterations="4"'
-    model = mjx.put_model(mujoco.MjModel.from_xml_string(mjcf(balls, h, options, False, springs)))
+    model = mjx.put_model(mujoco.MjModel.from_xml_string(mjcf(balls, h, options)))
     data = mjx.make_data(model)
     return _scanned(
         lambda q, u: data.replace(qpos=q, qvel=u), lambda state: mjx.step(model, state), lambda s: (s.qpos, s.qvel)
@@ -188,11 +160,11 @@ def mjx(balls: Balls, h: float, springs: bool = False) -> Simulator:
 
 
 def brax_spring(balls: Balls, h: float) -> Simulator:
-    """Brax's spring pipeline; three dimensions and e = 0 only."""
+    """Brax's spring pipeline."""
     from brax.io import mjcf as reader
     from brax.spring import pipeline
 
-    system = reader.loads(mjcf(balls, h, "", True, False))
+    system = reader.loads(mjcf(balls, h, free=True))
 
     def begin(q, u):
         # A free joint: place and quaternion, velocity and angular velocity.

@@ -23,10 +23,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import study_pictures as studies
 from matplotlib.animation import FuncAnimation
 from matplotlib.figure import Figure
-from study_pictures import blank
+from matplotlib.patches import Circle
+from problems.fits import CASES
 
 import diffcontact as dc
 from diffcontact.commands.demo import TRUTH
@@ -35,6 +35,16 @@ jax.config.update("jax_enable_x64", True)
 
 HERE = Path(__file__).resolve().parent
 DOTS = 90
+BALL = dc.systems.balls(1, 1, box=(0.0, jnp.inf))
+FALL = {"mass": jnp.ones(1), "radius": jnp.zeros(1), "gravity": jnp.array([-9.81]), "restitution": jnp.array(0.8)}
+
+
+def blank(x: str, y: str) -> tuple[Figure, Any]:
+    """A figure with one pair of axes, without pyplot."""
+    figure = Figure(figsize=(6.4, 3.2), layout="constrained")
+    axes = figure.subplots()
+    axes.set(xlabel=x, ylabel=y)
+    return figure, axes
 
 
 # %%
@@ -44,16 +54,8 @@ def example(name: str) -> dict[str, Any]:
         return runpy.run_path(str(HERE / f"{name}.py"))
 
 
-def bounce() -> Figure:
-    return example("first_steps")["result"].plot()
-
-
-def carts() -> Figure:
-    return example("carts")["result"].plot()
-
-
-def own_system() -> Figure:
-    return example("own_system")["result"].plot()
+def plotted(name: str) -> Figure:
+    return example(name)["result"].plot()
 
 
 def all_devices() -> Figure:
@@ -98,35 +100,35 @@ def recorded(system, params, start, times, noise: float, unit: str, names: Seque
     return figure
 
 
-def airtrack() -> Figure:
-    start, times = ([0.2, 0.9], [0.25, -0.15]), np.linspace(0.0, 3.0, 301)
-    params = {**TRUTH, "sag": 0.014}
-    return recorded(dc.systems.carts(), params, start, times, 5.0, "mm", ("first", "second"), 1e3)
-
-
-def bouncing_ball() -> Figure:
-    params = {"restitution": 0.78, "gravity": 3.0, "drag": 3e-5, "floor": 600.0, "floor_drift": 0.1}
-    return recorded(dc.systems.bouncing_ball(), params, ([40.0], [0.0]), np.linspace(0.0, 70.0, 281), 4.0, "px")
-
-
-def halfpipe() -> Figure:
-    params = {"mass": 1.0, "stiffness": 9.0, "damping": 0.02, "normal": 1.0, "rest": 0.0, "gamma": 0.05}
-    start, times = ([0.3], [0.0]), np.linspace(0.0, 16.0, 481)
-    return recorded(dc.systems.particle_line(), params, start, times, 4.0, "mm", (), 1e3)
-
-
-def spring() -> Figure:
-    params = {"mass": 0.529, "stiffness": 20.0, "damping": 0.03, "normal": 1.0, "rest": 0.0, "gamma": 0.0}
-    start, times = ([0.05], [0.0]), np.linspace(0.0, 20.0, 801)
-    return recorded(dc.systems.particle_line(), params, start, times, 1.0, "mm", (), 1e3)
-
-
-def carriage() -> Figure:
-    drive_times = np.linspace(0.0, 8.0, 401)
-    params = {"mass": 1.2, "stiffness": 4.0, "damping": 0.4, "normal": 1.0, "rest": 0.0, "gamma": 1.2}
-    params |= {"drive_times": drive_times, "drive": 2.0 * np.sin(1.5 * drive_times)}
-    start, times = ([0.0], [0.0]), np.linspace(0.0, 8.0, 321)
-    return recorded(dc.systems.particle_line(driven=True), params, start, times, 4.0, "mm", (), 1e3)
+LINE = {"mass": 1.0, "normal": 1.0, "rest": 0.0}
+DRIVEN = np.linspace(0.0, 8.0, 401)
+# System, parameters, start, times, noise and unit, names of the curves, and the unit over metres.
+SCENES: dict[str, tuple] = {
+    "airtrack": (
+        *(dc.systems.carts(), {**TRUTH, "sag": 0.014}, ([0.2, 0.9], [0.25, -0.15]), np.linspace(0.0, 3.0, 301)),
+        *(5.0, "mm", ("first", "second"), 1e3),
+    ),
+    "bouncing_ball": (
+        dc.systems.bouncing_ball(),
+        {"restitution": 0.78, "gravity": 3.0, "drag": 3e-5, "floor": 600.0, "floor_drift": 0.1},
+        *(([40.0], [0.0]), np.linspace(0.0, 70.0, 281), 4.0, "px"),
+    ),
+    "halfpipe": (
+        *(dc.systems.particle_line(), LINE | {"stiffness": 9.0, "damping": 0.02, "gamma": 0.05}),
+        *(([0.3], [0.0]), np.linspace(0.0, 16.0, 481), 4.0, "mm", (), 1e3),
+    ),
+    "spring": (
+        *(dc.systems.particle_line(), LINE | {"mass": 0.529, "stiffness": 20.0, "damping": 0.03, "gamma": 0.0}),
+        *(([0.05], [0.0]), np.linspace(0.0, 20.0, 801), 1.0, "mm", (), 1e3),
+    ),
+    "carriage": (
+        dc.systems.particle_line(driven=True),
+        LINE
+        | {"mass": 1.2, "stiffness": 4.0, "damping": 0.4, "gamma": 1.2}
+        | {"drive_times": DRIVEN, "drive": 2.0 * np.sin(1.5 * DRIVEN)},
+        *(([0.0], [0.0]), np.linspace(0.0, 8.0, 321), 4.0, "mm", (), 1e3),
+    ),
+}
 
 
 # %% [markdown]
@@ -134,16 +136,6 @@ def carriage() -> Figure:
 
 
 # %%
-
-
-def ellipse() -> Figure:
-    """An ellipse that is thrown onto a floor."""
-    return thrown(dc.shapes.Ellipse((0.035, 0.025)), ([0.0, 0.15, 0.4], [1.0, 0.3, -8.0]), 0.75, 0.19, 0.9, 0.035)
-
-
-def tumbling() -> Figure:
-    """A square that is thrown onto a floor, tumbles and comes to rest on a side."""
-    return thrown(dc.shapes.Box(0.1, 0.1), ([0.0, 0.3, 0.3], [2.2, 0.6, -7.0]), 0.5, 0.25, 1.2, 0.08)
 
 
 def thrown(shape: Any, start, restitution: float, friction: float, end: float, every: float) -> Figure:
@@ -188,15 +180,9 @@ def crowds() -> Figure:
     assert motion.status == 0
     figure, axes = blank("x [m]", "y [m]")
     for centre, r in zip(np.asarray(motion.q[-1]).reshape(-1, 2), radius, strict=True):
-        disc(axes, centre, r, "C0")
+        axes.add_patch(Circle(tuple(centre), r, fc="C0", ec="k", lw=0.4, alpha=0.7))
     axes.set(xlim=(0, 5), ylim=(0, 2.6), aspect="equal")
     return figure
-
-
-def disc(axes: Any, centre, radius: float, colour: str) -> None:
-    from matplotlib.patches import Circle
-
-    axes.add_patch(Circle(tuple(centre), radius, fc=colour, ec="k", lw=0.4, alpha=0.7))
 
 
 # %% [markdown]
@@ -204,20 +190,10 @@ def disc(axes: Any, centre, radius: float, colour: str) -> None:
 
 
 # %%
-def pendulum() -> tuple[dc.System, dict[str, float]]:
-    """A pendulum with drag that hits a wall: forces are smooth, so that orders show."""
-    system = dc.System(
-        gap=lambda t, q, p: q + p["wall"],
-        force=lambda t, q, u, p: -9.81 * p["length"] * jnp.sin(q) - p["drag"] * u,
-        mass=lambda q, p: p["length"] ** 2 * jnp.ones(1),
-        restitution=lambda p: p["e"],
-    )
-    return system, {"wall": 0.2, "length": 0.5, "drag": 0.01, "e": 0.7}
-
-
 def work_precision() -> Figure:
     """Processor time for state and derivative of a pendulum at a wall, and their errors, for each scheme over steps."""
-    system, params = pendulum()
+    found = example("own_system")
+    system, params = found["pendulum"], found["truth"]
     schemes = {f"EventTimed, order {order}": dc.EventTimed(order=order) for order in (2, 4, 6)}
     schemes["ElasticProjection"] = dc.ElasticProjection()
 
@@ -225,7 +201,7 @@ def work_precision() -> Figure:
         times = jnp.linspace(0.0, 2.0, steps + 1)
 
         def end(e):
-            run = dc.simulate(system, {**params, "e": e}, [1.0], [0.0], times, scheme=scheme)
+            run = dc.simulate(system, {**params, "restitution": e}, [1.0], [0.0], times, scheme=scheme)
             return jnp.concatenate([run.q[-1], run.u[-1]])
 
         both = jax.jit(lambda e: (end(e), jax.jacfwd(end)(e)))
@@ -255,12 +231,10 @@ def work_precision() -> Figure:
 
 def sawtooth() -> Figure:
     """Where a ball is after 0.8 s, over the height of its fall: the motion, and a scheme that sees impacts at steps."""
-    ball = dc.systems.balls(1, 1, box=(0.0, jnp.inf))
-    params = {"mass": jnp.ones(1), "radius": jnp.zeros(1), "gravity": jnp.array([-9.81]), "restitution": 0.8}
     times = np.linspace(0.0, 0.8, 33)
 
     def end(scheme, height):
-        return dc.simulate(ball, params, height[None], [0.0], times, scheme=scheme).q[-1, 0]
+        return dc.simulate(BALL, FALL, height[None], [0.0], times, scheme=scheme).q[-1, 0]
 
     heights = jnp.linspace(0.8, 1.2, 801)
     figure, axes = blank("height of the fall [m]", "height after 0.8 s [m]")
@@ -301,20 +275,131 @@ def fitted_bounce() -> FuncAnimation:
     return FuncAnimation(figure, draw, frames=[*range(0, len(times), 2), *[len(times) - 1] * 15], interval=66)
 
 
+# %% [markdown]
+# ## Studies: what derivatives miss, how intervals cover, where fits end
+
+
 # %%
-STUDIES = (
-    *(studies.contact_gradients, studies.starts),
-    *(studies.next_experiment, studies.interval_coverage, studies.verdicts, studies.compare_fits),
-)
-PICTURES: dict[str, Callable[[], Figure | FuncAnimation]] = {
-    made.__name__: made
-    for made in (
-        *(bounce, carts, own_system, all_devices, sensitivities),
-        *(airtrack, bouncing_ball, halfpipe, spring, carriage),
-        *(tumbling, ellipse, crowds),
-        *(fitted_bounce, work_precision, sawtooth),
-        *STUDIES,
+def contact_gradients() -> Figure:
+    """Where a sliding block stops, over the friction, with tangents."""
+    block = dc.System(
+        gap=lambda t, q, p: q[1:],
+        force=lambda t, q, u, p: jnp.array([0.0, -9.81]),
+        mass=lambda q, p: jnp.ones(2),
+        restitution=lambda p: 0.0,
+        slip=lambda t, q, u, p: u[None, :1],
+        friction=lambda p: p["mu"],
     )
+
+    @jax.jit
+    @jax.vmap
+    def stop(mu):
+        def place(mu):
+            start = jnp.zeros(2), jnp.array([2.0, 0.0])
+            return dc.simulate(block, {"mu": mu}, *start, jnp.linspace(0.0, 2.0, 21)).q[-1, 0]
+
+        return place(mu), jax.jacfwd(place)(mu)
+
+    mu = np.linspace(0.15, 0.8, 14)
+    places, slopes = (np.asarray(part) for part in stop(mu))
+    figure, axes = blank("friction coefficient", "where it stops [m]")
+    for at, place, slope in zip(mu, places, slopes, strict=True):
+        step = 0.03 * np.array([-1.0, 1.0])
+        axes.plot(at + step, place + slope * step, color="C1", lw=2)
+    axes.plot(mu, places, "o", color="C0", ms=4)
+    return figure
+
+
+def interval_coverage() -> Figure:
+    """A ball's film, measured sixty times with other noise: the interval of e from each, in colour if it misses."""
+    from verdicts import clean
+
+    family = clean("ball")
+    figure, axes = blank("measurement", "restitution")
+    for i, result in enumerate(family.results(60, seed=3)):
+        low, high = result.interval95["e"]
+        axes.plot([i, i], [low, high], color="C0" if low <= family.sought["e"] <= high else "C1", lw=2)
+    axes.axhline(family.sought["e"], color="k", lw=0.8)
+    return figure
+
+
+def verdicts() -> Figure:
+    """Residuals of three measurements of a ball, and what the verdict says of each."""
+    from verdicts import FAMILIES, NOISE, SMOKE, TIMES
+
+    figure = Figure(figsize=(6.4, 4.4), layout="constrained")
+    rows = figure.subplots(3, sharex=True)
+    for axes, name in zip(rows, SMOKE[:3], strict=True):
+        (result,) = FAMILIES[name]().results(1)
+        axes.plot(TIMES, 1e3 * NOISE * result.residuals[0][:, 0], ".-", lw=0.6, ms=4)
+        axes.axhline(0.0, color="k", lw=0.8)
+        axes.set_title(f"{name.partition(': ')[2]}: {result.verdict.headline.partition(':')[0]}", fontsize=9)
+    rows[1].set_ylabel("measured - fitted [mm]")
+    rows[-1].set_xlabel("time [s]")
+    return figure
+
+
+def compare_fits() -> Figure:
+    """Where fits of a ball end that start nearby, with exact derivatives and with differences."""
+    from compare_fits import ARRIVED, BOUNDED, WAYS, begins
+
+    figure, axes = blank("simulations, those for differences included; Jacobians where they are exact", "misfit")
+    given = begins(BOUNDED["ball"], 12)
+    for way, label in (("diffcontact", "exact derivatives"), ("differences", "finite differences")):
+        ends = [WAYS[way](BOUNDED["ball"], *one) for one in given]
+        axes.semilogx([end.evaluations for end in ends], [end.misfit for end in ends], "o", alpha=0.7, label=label)
+    axes.axhline(ARRIVED, color="k", lw=0.8, label="arrived below it")
+    axes.set_ylim(0.0, 2.2)
+    axes.legend(frameon=False, ncols=3, loc="upper center")
+    return figure
+
+
+def starts() -> Figure:
+    """Why bad starts are hard: the cost of a fit over one of its parameters."""
+    times = jnp.linspace(0.0, 8.0, 161)
+
+    @jax.jit
+    @jax.vmap
+    def height(g):
+        params = {**FALL, "restitution": 0.95, "gravity": g[None]}
+        return dc.simulate(BALL, params, jnp.ones(1), jnp.zeros(1), times).q[:, 0]
+
+    g = np.linspace(-16.0, -5.0, 500)
+    off = np.asarray(height(jnp.append(g, -9.81)))
+    figure, axes = blank("gravity [m/s^2]", "mean squared misfit [m^2]")
+    axes.plot(g, np.mean((off[:-1] - off[-1]) ** 2, axis=1), lw=1.2)
+    return figure
+
+
+def next_experiment() -> Figure:
+    """Films of a falling ball that could be made, and how certain the restitution would be after each."""
+    truth = {"e": 0.8, "g": 9.81, "height": np.array(0.5), "speed": np.array(0.0)}
+    times = np.arange(49) / 60.0
+    ball = CASES["ball"].system
+    film = dc.Observations(times, np.zeros((times.size, 1)), 2e-3, lambda motion, p: motion.q)
+    problem = dc.Problem(ball, film, lambda p: (p["height"][None], p["speed"][None]), substeps=1)
+    free = {"e": dc.Interval(0.0, 1.0), "g": dc.Positive(), "height": dc.Real(), "speed": dc.Real()}
+    controls = {"height": dc.Interval(0.2, 2.0), "duration": dc.Interval(0.5, 1.5), "frame_rate": [60.0, 120.0]}
+    return dc.identify.design(problem, truth, free, controls, target="e", candidates=80).plot()
+
+
+# %%
+PICTURES: dict[str, Callable[[], Figure | FuncAnimation]] = {
+    **{name: partial(plotted, name) for name in ("carts", "own_system")},
+    "bounce": partial(plotted, "first_steps"),
+    **{name: partial(recorded, *scene) for name, scene in SCENES.items()},
+    # Each is thrown onto a floor, and comes to rest on a side.
+    "tumbling": partial(thrown, dc.shapes.Box(0.1, 0.1), ([0.0, 0.3, 0.3], [2.2, 0.6, -7.0]), 0.5, 0.25, 1.2, 0.08),
+    "ellipse": partial(
+        thrown, dc.shapes.Ellipse((0.035, 0.025)), ([0.0, 0.15, 0.4], [1.0, 0.3, -8.0]), 0.75, 0.19, 0.9, 0.035
+    ),
+    **{
+        made.__name__: made
+        for made in (
+            *(all_devices, sensitivities, crowds, fitted_bounce, work_precision, sawtooth),
+            *(contact_gradients, starts, next_experiment, interval_coverage, verdicts, compare_fits),
+        )
+    },
 }
 
 

@@ -14,14 +14,13 @@
 # %%
 from __future__ import annotations
 
-import argparse
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import jax
 import numpy as np
+from measuring import data, options
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.stats import t as student
@@ -39,8 +38,8 @@ SCENE = HERE / "pingpong.toml"
 CAMERA = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.0, -1.0, 0.0]])
 # Nobody gives a ball more [rad/s].
 FASTEST = 1000.0
-# From this track to that one flights bend as the spin says that is listed so many numbers later; the others bend as no
-# rule says.
+# From this track to that one flights without a bounce bend as the spin says that is listed so many numbers later; the
+# others bend as no rule says.
 LISTED = (0, 54, 0), (57, 96, 3), (108, 213, 0)
 
 
@@ -68,68 +67,6 @@ def listed_as(track: str) -> str | None:
     """Under which number the spin of a track is listed; None where flights do not show it."""
     number = int(track)
     return next((f"{number + later:03}" for first, last, later in LISTED if first <= number <= last), None)
-
-
-@dataclass(frozen=True)
-class Flight:
-    """The middle of a flight: v (3,) [m/s], and the acceleration (3,) [m/s^2] besides gravity, with its variances."""
-
-    v: NDArray
-    bend: NDArray
-    variance: NDArray
-
-    @classmethod
-    def of(cls, times: NDArray, places: NDArray) -> Flight:
-        """By a parabola through the samples. Drag changes on the way, but what it changes is along the flight."""
-        powers = np.vander(times - times.mean(), 3, increasing=True)
-        (_, v, half), squares, *_ = np.linalg.lstsq(powers, places, rcond=None)
-        variance = squares / (len(places) - 3) * 4 * np.linalg.inv(powers.T @ powers)[2, 2]
-        return cls(v, 2 * half + [0, 0, 9.81], variance)
-
-    def along_and_across(self, spin: NDArray) -> tuple[NDArray, NDArray]:
-        """The bend (2,) along w x v and across it and v, and its variances."""
-        along = np.cross(spin, self.v)
-        across = np.cross(self.v, along)
-        directions = np.array([along / np.linalg.norm(along), across / np.linalg.norm(across)])
-        return directions @ self.bend, directions**2 @ self.variance
-
-
-def flight_without_a_bounce(track: Path) -> Flight | None:
-    """Its first 40 samples; None where it bounces, is lost for long, or has fewer than 30 above the table."""
-    times, *places = np.genfromtxt(track, delimiter=",", skip_header=1)[:40].T
-    height = places[2]
-    steady = times.size >= 30 and np.all(np.diff(times) < 0.03) and height.min() > 0.03
-    return Flight.of(times, np.transpose(places)) if steady else None
-
-
-def axis_errors(folder: Path, spins: dict[str, NDArray], bounce: set[str]) -> dict[str, float]:
-    """Track -> angle [rad], seen along the flight, from the axis of its spin to that about which the flight bends.
-
-    Of flights without a bounce, which no fit sees: how far measured spins are off by themselves. `bounce` names those
-    to leave out.
-    """
-    found = {}
-    for track, spin in spins.items():
-        if track in bounce or np.linalg.norm(spin) >= FASTEST:
-            continue
-        flight = flight_without_a_bounce(folder / f"{track}.csv")
-        if flight is not None:
-            (along, across), _ = flight.along_and_across(spin)
-            found[track] = float(np.arctan2(across, along))
-    return found
-
-
-def bends_otherwise(track: Path, spin: NDArray) -> bool:
-    """Whether the flight before the bounce bends to where no side force along w x v would bend it, whatever its law.
-
-    The side force over the mass may be any length along w x v, and none the other way or across, but for three standard
-    errors: of the parabola, and of 0.5 m/s^2 for what else bends flights (the frame of the cameras, say).
-    """
-    (run,) = read_study(SCENE, [track]).runs
-    count = int(np.argmin(run.values[:, 2])) - 1
-    (bend, turned), variance = Flight.of(run.times[:count], run.values[:count]).along_and_across(spin)
-    errors = np.sqrt(variance + 0.5**2)
-    return bool(np.hypot(min(bend, 0.0) / errors[0], turned / errors[1]) > 3)
 
 
 def over_tracks(values: NDArray, errors: NDArray) -> tuple[float, float, float]:
@@ -197,17 +134,6 @@ class Comparison:
         at = np.array(chosen, int)
         return Comparison(self.fitted[at], self.interval[at], self.measured[at])
 
-    def with_axes_off(self, angle: float) -> Comparison:
-        """With intervals that hold the errors of what was measured, too, where its axes are off by `angle` [rad].
-
-        Either way across them, one standard deviation each, independent of what the fit is off by.
-        """
-        length = np.linalg.norm(self.measured, axis=1, keepdims=True)
-        off = 1.96 * angle * np.sqrt(np.maximum(length**2 - self.measured**2, 0.0))
-        low, high = self.fitted - self.interval[..., 0], self.interval[..., 1] - self.fitted
-        ends = self.fitted - np.hypot(low, off), self.fitted + np.hypot(high, off)
-        return Comparison(self.fitted, np.stack(ends, axis=-1), self.measured)
-
 
 def compared(result: FitResult, measured: NDArray) -> Comparison:
     """The spins of a joint fit beside measured ones (n, 3)."""
@@ -216,20 +142,15 @@ def compared(result: FitResult, measured: NDArray) -> Comparison:
 
 # %%
 def main(arguments: list[str] | None = None) -> Comparison | None:
-    parser = argparse.ArgumentParser()
-    default = Path(os.environ.get("DIFFCONTACT_DATA", HERE.parents[1] / "shared" / "data")) / "pingpong_spin"
-    parser.add_argument("folder", nargs="?", type=Path, default=default, help="with 000.csv ... and index.csv")
-    parser.add_argument("--tracks", type=int, default=12, help="how many of those with a bounce (12)")
-    parser.add_argument("--smoke", action="store_true", help="three tracks")
-    options = parser.parse_args(arguments)
-    if not (options.folder / "index.csv").is_file():
-        print(f"skipped: no index.csv in {options.folder}; the head of this file says where the tracks come from")
+    chosen = options(arguments, "three tracks", ("folder", data("pingpong_spin")), tracks=12)
+    if not (chosen.folder / "index.csv").is_file():
+        print(f"skipped: no index.csv in {chosen.folder}; the head of this file says where the tracks come from")
         return None
-    spins = measured_spins(options.folder)
+    spins = measured_spins(chosen.folder)
     sorted_out = {track: spins[name] for track in spins if (name := listed_as(track)) in spins}
-    bounce = tracks_with_a_bounce(options.folder)
+    bounce = tracks_with_a_bounce(chosen.folder)
     files = [file for file in bounce if np.linalg.norm(spins[file.stem]) < FASTEST]
-    count = 3 if options.smoke else options.tracks
+    count = 3 if chosen.smoke else chosen.tracks
     # Evenly out of all, so that no day or player is left out.
     files = [files[i] for i in np.unique(np.linspace(0, len(files) - 1, count).astype(int))]
     with shown():
@@ -243,30 +164,20 @@ def main(arguments: list[str] | None = None) -> Comparison | None:
         ends = f"[{mean - half:.3f}, {mean + half:.3f}]"
         print(f"{name:12} {mean:.3f} {ends} over {seen.sum()} tracks, which differ by {scatter:.3f}")
     beside = compared(result, np.array([spins[file.stem] for file in files]))
-    otherwise = np.array([bends_otherwise(file, spins[file.stem]) for file in files])
-    print("\ntrack   spin [rad/s]: fitted, 95 % interval, measured; * outside, ! the flight bends otherwise")
-    for file, wrong, fitted, ends, known, inside in zip(
-        files, otherwise, beside.fitted, beside.interval, beside.measured, beside.inside, strict=True
+    print("\ntrack   spin [rad/s]: fitted, 95 % interval, measured; * outside")
+    for file, fitted, ends, known, inside in zip(
+        files, beside.fitted, beside.interval, beside.measured, beside.inside, strict=True
     ):
         cells = [
             f"{w:6.0f} [{low:5.0f}, {high:5.0f}] {truth:5.0f}{' ' if held else '*'}"
             for w, (low, high), truth, held in zip(fitted, ends, known, inside, strict=True)
         ]
-        print(f"{file.stem:4}{'! ' if wrong else '  '}{'   '.join(cells)}")
+        print(f"{file.stem:6}{'   '.join(cells)}")
     print(f"\nall {len(files)} as listed: {beside.told()}")
     chosen = [i for i, file in enumerate(files) if file.stem in sorted_out]
     rightly = compared(result, np.array([sorted_out.get(file.stem, np.full(3, np.nan)) for file in files])).of(chosen)
-    bounces = {file.stem for file in bounce}
-    doubtful = {track: spin for track, spin in spins.items() if listed_as(track) != track}
-    off = [
-        1.4826 * float(np.median(np.abs(list(axis_errors(options.folder, some, bounces).values()))))
-        for some in (doubtful, sorted_out)
-    ]
-    print(f"axes of flights without a bounce: off by {np.rad2deg(off[0]):.0f} degrees where the list is out of step")
-    print(f"   as listed, by {np.rad2deg(off[1]):.0f} with the spins that are theirs")
     if chosen:
         print(f"the {len(chosen)} whose spin is known: {rightly.told()}")
-        print(f"   with axes off by that: {rightly.with_axes_off(off[1]).told()}")
     return beside
 
 

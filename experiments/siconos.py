@@ -36,7 +36,6 @@
 # %%
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,6 +43,7 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
+from measuring import options
 
 import diffcontact as dc
 
@@ -323,16 +323,13 @@ def compare(example: Example, folder: Path | None = None) -> Outcome:
 
 
 def main(arguments: list[str] | None = None) -> dict[str, Outcome]:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, help="a checkout of siconos/siconos-tutorials")
-    parser.add_argument("--smoke", action="store_true", help="three of them")
-    options = parser.parse_args(arguments)
-    names = ("ball", "friction oscillator", "slider crank") if options.smoke else EXAMPLES
+    chosen = options(arguments, "three of them", data={"type": Path, "help": "a checkout of siconos-tutorials"})
+    names = ("ball", "friction oscillator", "slider crank") if chosen.smoke else EXAMPLES
     print(f"{'':20}{'their h':>8}{'q':>10}{'u':>10}{'our own: q':>13}{'u':>10}   status")
     found = {}
     for name in names:
         example = EXAMPLES[name]()
-        one = found[name] = compare(example, options.data)
+        one = found[name] = compare(example, chosen.data)
         h = f"{example.h:g}" if example.h else "events"
         sizes = f"{one.theirs[0]:10.1e}{one.theirs[1]:10.1e}{one.own[0]:13.1e}{one.own[1]:10.1e}"
         print(f"{name:20}{h:>8}{sizes}   {dc.Status(one.status).name}", flush=True)

@@ -92,7 +92,9 @@ def parse_control(text: str, scene: Scene) -> tuple[str, Any]:
     name, equals, values = (part.strip() for part in text.partition("="))
     if not (name and equals and values):
         raise ValueError(f"{at}: expected NAME=LOW:HIGH or NAME=VALUE,VALUE")
-    factor, between = _factor(name, scene), ":" in values
+    # To the system's unit; a frame rate is per second.
+    parameter, between = scene.parameters.get(name.partition("[")[0]), ":" in values
+    factor = _unit_of_durations(scene)[1] if name == DURATION else parameter.factor if parameter else 1.0
     try:
         given = [number(part) for part in values.split(":")] if between else json.loads(f"[{values}]")
         _require_numbers(given)
@@ -130,14 +132,6 @@ def _require_possible(at: str, name: str, value: Any, factor: float, scene: Scen
         raise ValueError(f"{at}: {written}, expected values of shape {shape}")
     if not quantity.allows(factor * np.asarray(value, float)):
         raise ValueError(f"{at}: {written}, expected {quantity.range} (SI)")
-
-
-def _factor(name: str, scene: Scene) -> float:
-    """Factor to the system's unit; a frame rate is per second."""
-    if name in RECORDING:
-        return _unit_of_durations(scene)[1] if name == DURATION else 1.0
-    parameter = scene.parameters.get(name.partition("[")[0])
-    return 1.0 if parameter is None else parameter.factor
 
 
 def _unit_of_durations(scene: Scene) -> tuple[str, float]:

@@ -14,7 +14,6 @@ from diffcontact.commands.options import add_scene, path
 from diffcontact.commands.output import as_json, is_result, require_own, results_folder, written_all_the_same
 from diffcontact.host.files import require_writable
 from diffcontact.host.messages import say
-from diffcontact.host.versions import versions
 from diffcontact.identify import FitResult, compare_laws
 from diffcontact.identify.reporting import Labels, fit_report
 from diffcontact.identify.verdict.texts import Words
@@ -179,16 +178,8 @@ def result_document(study: Study, result: FitResult) -> dict[str, Any]:
             entry[key] = _in_unit(entry[key], parameter)
         entry["interval95"] = [_in_unit(bound, parameter) for bound in entry["interval95"]]
         entry["unit"] = parameter.unit
-    return document | {
-        "scene": study.scene.file,
-        "system": study.scene.system,
-        "law": study.scene.ready.law,
-        "quantities": {name: study.scene.ready.quantities[name].unit for name in study.scene.parameters},
-        "window": study.scene.reading.window,
-        "runs": [run.label for run in study.runs],
-        "versions": versions(),
-        "data_sha256": {run.path: run.sha256 for run in study.runs},
-    }
+    quantities = {name: study.scene.ready.quantities[name].unit for name in study.scene.parameters}
+    return document | study.provenance() | {"quantities": quantities, "window": study.scene.reading.window}
 
 
 def estimates(document: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -199,16 +190,11 @@ def estimates(document: Mapping[str, Any]) -> list[dict[str, Any]]:
 def result_report(study: Study, result: FitResult, document: Mapping[str, Any]) -> Report:
     """The content of report.html, for a fit with trajectories."""
     scene = study.scene
-    lengths, sign = (
-        len(scene.preparation.channels) - scene.preparation.angles,
-        -1.0 if scene.preparation.reversed else 1.0,
-    )
-    channels = [
-        Channel(without_unit(name), scene.length, sign / scene.length_factor, scene.preparation.down)
-        if number < lengths
-        else Channel(without_unit(name), "deg", 180.0 / np.pi)
-        for number, name in enumerate(scene.preparation.channels)
-    ]
+    prepare, sign = scene.preparation, -1.0 if scene.preparation.reversed else 1.0
+    names = list(map(without_unit, prepare.channels))
+    lengths = len(names) - prepare.angles
+    channels = [Channel(name, scene.length, sign / scene.length_factor, prepare.down) for name in names[:lengths]]
+    channels += [Channel(name, "deg", 180.0 / np.pi) for name in names[lengths:]]
     labels = Labels(
         title=scene.title,
         channels=channels,

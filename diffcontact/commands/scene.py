@@ -89,16 +89,13 @@ def reference() -> str:
     blocks = ["A scene is a TOML document. What it may hold, table by table:"]
     blocks += ["\n".join(_lines(section)) for section in sections()]
     blocks.append("\n".join(["wherever { value, unit } stands", *_table(list(keys.QUANTITY_KEYS.items()), _INDENT)]))
-    blocks.append("\n".join(["parameters of laws of restitution, besides restitution", *_table(_laws(), _INDENT)]))
-    return "\n\n".join(blocks)
-
-
-def _laws() -> list[tuple[str, str]]:
-    return [
+    laws = [
         (one.name, f"of {law.name!r}: {law.formula}, e the restitution{'; may be left out' if one.choice else ''}")
         for law in LAWS.values()
         for one in law.coefficients
     ]
+    blocks.append("\n".join(["parameters of laws of restitution, besides restitution", *_table(laws, _INDENT)]))
+    return "\n\n".join(blocks)
 
 
 def _lines(section: Section) -> Iterator[str]:

@@ -82,8 +82,10 @@ def replacing(path: str | Path) -> Iterator[IO[bytes]]:
         try:
             with os.fdopen(handle, "wb", buffering=0) as stream:
                 yield stream
-            # mkstemp makes files private; a report is as readable as any other file.
-            os.chmod(temporary, 0o666 & ~_umask())
+            # mkstemp makes files private; a report is as readable as any other file. A mask is only read by setting it.
+            mask = os.umask(0)
+            os.umask(mask)
+            os.chmod(temporary, 0o666 & ~mask)
             os.replace(temporary, path)
         except BaseException:
             os.unlink(temporary)
@@ -259,10 +261,3 @@ def lock(file: IO[bytes]) -> bool:
 def _prefix(path: Path) -> str:
     # A name has room for 255 bytes, a character takes up to four.
     return f".{path.name[:40]}."
-
-
-def _umask() -> int:
-    # There is no way to read it but to set it.
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -43,16 +43,14 @@ def printable(text: str) -> str:
     """
     if text.isprintable():
         return text
-    return "".join(letter if _harmless(letter) else " " if letter.isspace() else _escaped(letter) for letter in text)
 
+    def harmless(letter: str) -> str:
+        # Joiners are part of how words are spelled, in Persian for instance.
+        if letter.isprintable() or letter in "\u200c\u200d":
+            return letter
+        return " " if letter.isspace() else letter.encode("unicode_escape").decode("ascii")
 
-def _harmless(letter: str) -> bool:
-    # Joiners are part of how words are spelled, in Persian for instance.
-    return letter.isprintable() or letter in "\u200c\u200d"
-
-
-def _escaped(letter: str) -> str:
-    return letter.encode("unicode_escape").decode("ascii")
+    return "".join(map(harmless, text))
 
 
 def one_line(text: str) -> str:

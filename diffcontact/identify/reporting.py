@@ -237,7 +237,7 @@ def numbers(
     rows = list(labels.rows) or result.rows()
     own = () if result.objective is None else result.problems[0].per_run
     estimates, units, views = [], {}, []
-    shown = estimates_of(rows, result.scope)
+    shown = estimates_of(rows)
     for name, row, one, itself, error in zip(result.names, rows, shown, result.estimate, result.errors, strict=True):
         parameter, place = result.place(name)
         # What one of the unit is in the fit's own; an estimate of zero does not show it.

@@ -268,14 +268,6 @@ def packed(rows: NDArray, double: bool = False) -> dict[str, Any]:
     return {"width": width, "base64": text, **({"double": True} if double else {})}
 
 
-def unpacked(field: dict[str, Any]) -> NDArray:
-    """(n, w) what `packed` was given, in its precision."""
-    if "values" in field:
-        return np.array([[np.nan if x is None else float(x) for x in field["values"]]], np.float32)
-    numbers = np.frombuffer(base64.b64decode(field["base64"]), "<f8" if field.get("double") else "<f4")
-    return numbers.reshape(-1, field["width"])
-
-
 def script_json(document: Any) -> str:
     """Write JSON that is safe within a <script>."""
     text = json.dumps(document, separators=(",", ":"), allow_nan=False)

@@ -94,7 +94,8 @@ def events_of(found: Course, trajectory: Any, system: Any, params: Any) -> list[
     if trajectory.changes is not None:
         listed += _mode_changes(trajectory.changes)
     elif trajectory.friction is not None and getattr(system, "friction", None) is not None:
-        listed += _grips(trajectory, _lasting_friction(system, params, trajectory))
+        impulse = trajectory.impulse
+        listed += _grips(trajectory, friction_coefficients(system, params, impulse.shape[-1], impulse.dtype))
     if hasattr(system, "percussion_times"):
         listed += _stops(trajectory)
     return sorted(listed, key=lambda event: event.time)
@@ -179,14 +180,6 @@ def _mode_changes(changes: Any) -> list[Event]:
         for time, contact, before, after in listed
         if contact >= 0
     ]
-
-
-def _lasting_friction(system: Any, params: Any, trajectory: Any) -> Any:
-    """() or (c,) mu of contacts that last."""
-    if not getattr(system, "friction_by_speed", False):
-        return system.friction(params)
-    impulse = trajectory.impulse
-    return friction_coefficients(system, params, impulse.shape[-1], impulse.dtype)
 
 
 def _grips(trajectory: Any, mu: Any) -> list[Event]:

@@ -10,7 +10,6 @@ import numpy as np
 from diffcontact.report.content import Estimate
 
 INTERVAL = "95 % interval"
-_COLUMNS = ("parameter", "value", "stderr", INTERVAL, "unit", "note")
 # Of what is taken as right so many things are printed.
 _SHOWN = 3
 _LEFT = ("parameter", "unit", "note")
@@ -27,32 +26,11 @@ def caveat(scope: str) -> str:
     return "" if scope == INTERVAL else told
 
 
-def table_cells(rows: Sequence[Mapping[str, Any]], scope: str = INTERVAL) -> list[tuple[str, ...]]:
-    """Cells of a table of estimates, its head first."""
-    head = tuple(column for column in _COLUMNS if column != "unit" or any("unit" in row for row in rows))
-    cells = [tuple(scope if column == INTERVAL else column for column in head)]
-    for row in rows:
-        error = row["stderr"]
-        low, high = (number(b, error, unknown) for b, unknown in zip(row["interval95"], ("-inf", "inf"), strict=True))
-        cell = {
-            "parameter": row["name"],
-            "value": number(row["value"], error),
-            "stderr": number(error, error, "inf"),
-            INTERVAL: f"[{low}, {high}]",
-            "unit": row.get("unit", ""),
-            "note": row["note"],
-        }
-        cells.append(tuple(cell[column] for column in head))
-    return cells
-
-
-def estimates_of(rows: Sequence[Mapping[str, Any]], scope: str = INTERVAL) -> list[Estimate]:
-    """Estimates of a page, without parameter, run and bounds."""
-    head, *cells = table_cells(rows, scope)
+def estimates_of(rows: Sequence[Mapping[str, Any]]) -> list[Estimate]:
+    """Estimates as they are printed, without parameter, run and bounds."""
     found = []
-    for row, cell in zip(rows, cells, strict=True):
-        printed = dict(zip(head, cell, strict=True))
-        low, high = row["interval95"]
+    for row in rows:
+        error, (low, high) = row["stderr"], row["interval95"]
         found.append(
             Estimate(
                 name=row["name"],
@@ -61,11 +39,11 @@ def estimates_of(rows: Sequence[Mapping[str, Any]], scope: str = INTERVAL) -> li
                 value=float(row["value"]),
                 low=-np.inf if low is None else float(low),
                 high=np.inf if high is None else float(high),
-                text=printed["value"],
-                error=printed["stderr"],
-                interval=printed[scope],
-                unit=printed.get("unit", ""),
-                note=printed["note"],
+                text=number(row["value"], error),
+                error=number(error, error, "inf"),
+                interval=f"[{number(low, error, '-inf')}, {number(high, error, 'inf')}]",
+                unit=row.get("unit", ""),
+                note=row["note"],
             )
         )
     return found
@@ -73,7 +51,11 @@ def estimates_of(rows: Sequence[Mapping[str, Any]], scope: str = INTERVAL) -> li
 
 def text_table(rows: Sequence[Mapping[str, Any]], scope: str = INTERVAL, taken: str = "") -> str:
     """Align a table of estimates, with caveats below."""
-    return "\n".join([aligned(table_cells(rows, scope)), *filter(None, [caveat(scope)]), *_listed(taken)])
+    unit = ["unit"] if any("unit" in row for row in rows) else []
+    cells = [["parameter", "value", "stderr", scope, *unit, "note"]]
+    for one in estimates_of(rows):
+        cells.append([one.name, one.text, one.error, one.interval, *([one.unit] if unit else []), one.note])
+    return "\n".join([aligned(cells), *filter(None, [caveat(scope)]), *_listed(taken)])
 
 
 def sampled_table(found: Any, values: Any, notes: Sequence[str], below: Sequence[str]) -> str:

@@ -230,10 +230,12 @@ def _of_the_system(table: Table, ready: ReadySystem) -> tuple:
     prepare, reading = gathered(lambda: _preparation(preparation, ready), lambda: Reading.from_table(data, ready.time))
     if prepare.observe is not None:
         ready = replace(ready, observe=prepare.observe, length=prepare.length)
+    suggested = [name for name in prepare.suggests if name in ready.quantities]
+    suggested += [name for name, start in ready.derived.items() if start.source in prepare.suggests]
     follow = wholly_tied(table.table("ties", {}), {name: one.shape for name, one in ready.quantities.items()})
     noise, parameters = gathered(
         lambda: data.quantity("noise", ready.time if prepare.hears else ready.length),
-        lambda: read_parameters(declared, ready.quantities, _suggested(prepare, ready), follow),
+        lambda: read_parameters(declared, ready.quantities, tuple(suggested), follow),
     )
     return ready, scale, data, prepare, reading, noise, parameters
 
@@ -288,8 +290,3 @@ def _substeps(table: Table) -> int | str:
     if isinstance(written, str) and written != "auto":
         raise table.fail("substeps", f"{shown(written)}, expected 'auto' or a whole number")
     return written if written == "auto" else table.integer("substeps", least=1, most=_SUBSTEPS)
-
-
-def _suggested(prepare: Preparation, ready: ReadySystem) -> tuple[str, ...]:
-    derived = (name for name, start in ready.derived.items() if start.source in prepare.suggests)
-    return (*(name for name in prepare.suggests if name in ready.quantities), *derived)

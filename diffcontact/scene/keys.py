@@ -104,7 +104,7 @@ class Table:
 
     def file_name(self, key: str, default: Any = _REQUIRED) -> str:
         """The name of a file or folder."""
-        return self._file_names(key, (self.text(key, default),))[0]
+        return self.file_names(key, (self.text(key, default),))[0]
 
     def number(self, key: str, default: Any = _REQUIRED, *, above: float | None = None) -> float:
         """A finite number."""
@@ -159,11 +159,9 @@ class Table:
                 raise self.fail(key, f"{shown(name)} is there twice, expected every name once")
         return tuple(value)
 
-    def file_names(self, key: str) -> tuple[str, ...]:
+    def file_names(self, key: str, names: tuple[str, ...] | None = None) -> tuple[str, ...]:
         """A list of names of files."""
-        return self._file_names(key, self.names(key))
-
-    def _file_names(self, key: str, names: tuple[str, ...]) -> tuple[str, ...]:
+        names = self.names(key) if names is None else names
         for name in names:
             if not name.strip() or "\0" in name:
                 raise self.fail(key, f"{shown(name)}, expected the name of a file or folder")

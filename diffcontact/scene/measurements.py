@@ -198,7 +198,11 @@ def read_measurements(
         for (one, at), (other, there) in combinations(found.items(), 2):
             if at == there:
                 raise ValueError(f"column {shown(other)} is also {shown(one)}, expected every column once")
-        rows, values = _rows(sheet, found, _beside(sheet, found), reading)
+        # Columns that say which samples of these are lost.
+        names = {sheet.names[i] for i in found.values()}
+        beside = {sheet.likelihood[name] for name in names if name in sheet.likelihood}
+        beside.update(name for group in sheet.lost_together if names & set(group) for name in group)
+        rows, values = _rows(sheet, found, [sheet.names.index(name) for name in sorted(beside - names)], reading)
         _lose(values, sheet, reading, [found[name] for name in columns if name != reading.time])
         table = {name: values[position] for name, position in found.items()}
         keep, times = _clock(rows, table, reading)
@@ -377,13 +381,6 @@ def _number_hint(field: str) -> str:
     if not any(map(str.isdigit, field)):
         return f"; a lost sample wants data.missing = [{field.strip()!r}], a row of units data.skip = [0, 1]"
     return ""
-
-
-def _beside(sheet: Sheet, found: Mapping[str, int]) -> tuple[int, ...]:
-    names = {sheet.names[i] for i in found.values()}
-    telling = {sheet.likelihood[name] for name in names if name in sheet.likelihood}
-    telling.update(name for group in sheet.lost_together if names & set(group) for name in group)
-    return tuple(sheet.names.index(name) for name in sorted(telling - names))
 
 
 def _lose(table: dict[int, NDArray], sheet: Sheet, reading: Reading, used: Sequence[int]) -> None:

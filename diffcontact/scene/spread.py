@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from diffcontact.host.messages import one_line
 from diffcontact.host.progress import stage
-from diffcontact.host.versions import versions
 from diffcontact.identify import FitResult, Spread, spread
 from diffcontact.identify.spread import Value, one_recording_twice
 from diffcontact.identify.verdict.verdict import NO, YES
@@ -157,15 +156,9 @@ def rows_of(one: Together) -> list[dict[str, Any]]:
         (f"{one.name}, spread", Value(found.spread, (high - low) / 4, (low, high))),
     ]
     rows += [(f"{one.name} per {condition}", slope) for condition, slope in found.slopes.items()]
+    unit = {"unit": one.parameter.unit, "note": ""}
     return [
-        {
-            "name": name,
-            "value": known.value,
-            "stderr": known.stderr,
-            "interval95": list(known.interval95),
-            "unit": one.parameter.unit,
-            "note": "",
-        }
+        {"name": name, "value": known.value, "stderr": known.stderr, "interval95": list(known.interval95), **unit}
         for name, known in rows
     ]
 
@@ -177,12 +170,8 @@ def spread_document(study: Study, fits: Sequence[RunFit], all_of: Sequence[Toget
         "parameters": {row.pop("name"): row for one in all_of for row in rows_of(one)},
         "each": {one.name: one.rows for one in all_of},
         "doubts": doubts(fits),
-        "scene": study.scene.file,
-        "system": study.scene.system,
-        "law": study.scene.ready.law,
+        **study.provenance(),
         "runs": [run.label for run in fits],
-        "versions": versions(),
-        "data_sha256": {run.path: run.sha256 for run in study.runs},
     }
 
 

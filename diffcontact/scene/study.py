@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diffcontact.host.progress import stage
+from diffcontact.host.versions import versions
 from diffcontact.identify import FitResult, Observations, Problem, compare, fit
 from diffcontact.identify.estimate import FreedTerm
 from diffcontact.identify.fit import Progress
@@ -95,6 +96,17 @@ class Study:
         start = {name: value[i] if name in self.per_run else value for name, value in self.start.items()}
         return start | {name: value[i] for name, value in self.given.items()}
 
+    def provenance(self) -> dict[str, Any]:
+        """What was fitted, for result.json: scene, system, runs, versions and hashes."""
+        return {
+            "scene": self.scene.file,
+            "system": self.scene.system,
+            "law": self.scene.ready.law,
+            "runs": [run.label for run in self.runs],
+            "versions": versions(),
+            "data_sha256": {run.path: run.sha256 for run in self.runs},
+        }
+
     @property
     def samples(self) -> int:
         """How many numbers were measured."""
@@ -106,10 +118,18 @@ class Study:
         elements = free_elements(self.start, scene.parameters, scene.ties)
         if not elements.free:
             raise ValueError(f"{scene.file}: parameters: none is free, expected at least one")
+        names = tuple(map(without_unit, scene.preparation.channels))
+
+        def seen(run: PreparedRun) -> Observations:
+            if run.impacts is None:
+                return Observations(run.times, run.values, scene.noises, scene.ready.observe, channels=names)
+            # The noise is that of the times; no height is measured that could have one.
+            return Observations(run.times, run.values, 1.0, scene.ready.observe, Impacts(run.impacts, scene.noise))
+
         problems = [
             Problem(
                 scene.ready.system,
-                _observations(scene, run),
+                seen(run),
                 scene.ready.initial,
                 substeps=scene.substeps,
                 per_run=(*elements.per_run, *self.given),
@@ -214,14 +234,6 @@ class Task(NamedTuple):
     known: Mapping[str, Any]
 
 
-def _observations(scene: Scene, run: PreparedRun) -> Observations:
-    names = tuple(map(without_unit, scene.preparation.channels))
-    if run.impacts is None:
-        return Observations(run.times, run.values, scene.noises, scene.ready.observe, channels=names)
-    # The noise is that of the times; no height is measured that could have one.
-    return Observations(run.times, run.values, 1.0, scene.ready.observe, Impacts(run.impacts, scene.noise))
-
-
 def read_study(scene: str | Path, files: Sequence[str | Path] = ()) -> Study:
     """Read a scene and its runs; starting values must be consistent.
 
@@ -263,19 +275,17 @@ def _read_runs(document: Scene, files: Sequence[str | Path]) -> tuple[PreparedRu
 
 def _start(parameter: Parameter, scene: Scene, runs: Sequence[PreparedRun]) -> NDArray:
     """Starting value in SI, with an axis of runs if per run."""
-    value = parameter.value
-    if value is None:
-        each = np.stack([np.asarray(_suggestion(parameter.name, scene, run), float) for run in runs])
-        return each if parameter.per_run else each.mean(axis=0)
-    return np.array(np.broadcast_to(value, (len(runs), *value.shape)) if parameter.per_run else value)
-
-
-def _suggestion(name: str, scene: Scene, run: PreparedRun) -> Any:
-    if name in run.start:
-        return run.start[name]
-    derived = scene.ready.derived[name]
-    known = {other: parameter.value for other, parameter in scene.parameters.items() if parameter.value is not None}
-    return derived.value(run.start[derived.source], known)
+    name, value = parameter.name, parameter.value
+    if value is not None:
+        return np.array(np.broadcast_to(value, (len(runs), *value.shape)) if parameter.per_run else value)
+    known = {other: given.value for other, given in scene.parameters.items() if given.value is not None}
+    derived = scene.ready.derived.get(name)
+    found = [
+        derived.value(run.start[derived.source], known) if derived and name not in run.start else run.start[name]
+        for run in runs
+    ]
+    each = np.stack([np.asarray(one, float) for one in found])
+    return each if parameter.per_run else each.mean(axis=0)
 
 
 def _stacked(arrays: Sequence[NDArray]) -> NDArray:

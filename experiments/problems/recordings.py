@@ -79,6 +79,16 @@ class Camera:
         return np.where(lost[:, None], np.nan, seen)
 
 
+def _camera(fault: str, size: float, share: float, dropped: bool = True, **usual) -> Camera:
+    """A camera with its fault: lengths that grow by `share`, or pictures that are dropped or shown again."""
+    slips = (0.0, max(round(2 * size), 1)) if dropped else (0.07 * size, 0)
+    return Camera(
+        **usual,
+        perspective=share * size if fault == "perspective" else 0.0,
+        slips=slips if fault == "clock" else (0.0, 0),
+    )
+
+
 def written(names: str, times: NDArray, columns: NDArray, digits: int) -> str:
     """A CSV, empty where a sample was lost."""
     rows = (
@@ -145,13 +155,7 @@ def carts(rng: np.random.Generator, fault: str = "", size: float = 1.0) -> Recor
     friction = 0.01 * size if fault == "friction" else 0.0
     masses = np.array([ratio, 1.0])
     k, c = _spring(0.03 * size, ratio / (1 + ratio), e) if fault == "soft" else (0.0, 0.0)
-    camera = Camera(
-        100.0,
-        0.1,
-        2,
-        perspective=0.05 * size if fault == "perspective" else 0.0,
-        slips=(0.0, max(round(2 * size), 1)) if fault == "clock" else (0.0, 0),
-    )
+    camera = _camera(fault, size, 0.05, rate=100.0, noise=0.1, digits=2)
 
     def slope(t, y):
         x, v = y[:2], y[2:]
@@ -186,14 +190,7 @@ def film(rng: np.random.Generator, fault: str = "", size: float = 1.0) -> Record
     fall = rng.uniform(0.9, 1.4)
     bounce = {"first": 0.0}
     k, c = _spring(0.04 * size, 1.0, e) if fault == "soft" else (0.0, 0.0)
-    camera = Camera(
-        30.0,
-        0.7,
-        0,
-        perspective=0.1 * size if fault == "perspective" else 0.0,
-        slips=(0.07 * size, 0) if fault == "clock" else (0.0, 0),
-        correlation=0.3,
-    )
+    camera = _camera(fault, size, 0.1, False, rate=30.0, noise=0.7, digits=0, correlation=0.3)
 
     def slope(t, y):
         push = max(-k * y[0] - c * y[1], 0.0) if k and y[0] < 0 else 0.0
@@ -224,13 +221,7 @@ def pucks(rng: np.random.Generator, fault: str = "", size: float = 1.0) -> Recor
     tilt = np.array([0.03 * size if fault == "tilt" else 0.0, 0.0] * 2)
     masses = np.repeat([1.0, ratio], 2)
     k, c = _spring(0.03 * size, ratio / (1 + ratio), e) if fault == "soft" else (0.0, 0.0)
-    camera = Camera(
-        100.0,
-        0.02,
-        3,
-        perspective=0.05 * size if fault == "perspective" else 0.0,
-        slips=(0.0, max(round(2 * size), 1)) if fault == "clock" else (0.0, 0),
-    )
+    camera = _camera(fault, size, 0.05, rate=100.0, noise=0.02, digits=3)
 
     def normal(y):
         n = y[2:4] - y[:2]
@@ -267,13 +258,7 @@ def oscillator(rng: np.random.Generator, fault: str = "", size: float = 1.0) -> 
     stiffness, damping = rng.uniform(20.0, 50.0), rng.uniform(0.05, 0.2)
     drag = 1.0 * size if fault == "drag" else 0.0
     friction = 0.05 * size if fault == "friction" else 0.0
-    camera = Camera(
-        50.0,
-        0.3,
-        1,
-        perspective=0.1 * size if fault == "perspective" else 0.0,
-        slips=(0.0, max(round(2 * size), 1)) if fault == "clock" else (0.0, 0),
-    )
+    camera = _camera(fault, size, 0.1, rate=50.0, noise=0.3, digits=1)
 
     def slope(t, y):
         x, v = y
@@ -285,60 +270,11 @@ def oscillator(rng: np.random.Generator, fault: str = "", size: float = 1.0) -> 
     return Recording(written("time [s],y [mm]", times, columns, 1), {"stiffness": stiffness})
 
 
-def pendulum(rng: np.random.Generator, fault: str = "", size: float = 1.0) -> Recording:
-    """A pendulum with an encoder; degrees.
-
-    Faults: clock, friction.
-    """
-    stiffness, damping = rng.uniform(8.0, 30.0), rng.uniform(0.02, 0.1)
-    friction = 0.1 * size if fault == "friction" else 0.0
-    slips = (0.0, max(round(2 * size), 1)) if fault == "clock" else (0.0, 0)
-    camera = Camera(50.0, 0.1, 2, slips=slips)
-
-    def slope(t, y):
-        return np.array([y[1], -stiffness * np.sin(y[0]) - damping * y[1] + _rubbing(y[1], friction)])
-
-    times, shown = camera.times(rng, 8.0)
-    x = moved(slope, np.array([rng.uniform(0.3, 0.8), 0.0]), shown)[:, :1]
-    columns = camera.sees(rng, np.degrees(x))
-    return Recording(written("time [s],angle [deg]", times, columns, 2), {"stiffness": stiffness})
-
-
-def block(rng: np.random.Generator, fault: str = "", size: float = 1.0) -> Recording:
-    """A block that is pushed and slides to rest on a table; video, cm.
-
-    Faults: perspective, clock, drag.
-    """
-    mu, damping = rng.uniform(0.15, 0.4), 0.0
-    drag = 0.3 * size if fault == "drag" else 0.0
-    camera = Camera(
-        100.0,
-        0.05,
-        2,
-        perspective=0.1 * size if fault == "perspective" else 0.0,
-        slips=(0.0, max(round(2 * size), 1)) if fault == "clock" else (0.0, 0),
-    )
-    speed = rng.uniform(1.5, 2.5)
-
-    def slope(t, y):
-        v = y[1]
-        return np.array([v, -damping * v - drag * abs(v) * v + _rubbing(v, mu * G)])
-
-    times, shown = camera.times(rng, 0.4 + 1.4 * speed / (mu * G))
-    pushed, start = np.minimum(shown, 0.2), np.array([speed * 0.1, speed])
-    after = moved(slope, start, np.maximum(shown - 0.2, 0.0))[:, 0]
-    x = np.where(shown < 0.2, speed * pushed**2 / 0.4, after)
-    columns = camera.sees(rng, 100 * np.stack([0.1 + 0.96 * x, 0.4 - 0.28 * x], axis=1))
-    return Recording(written("time [s],x [cm],y [cm]", times, columns, 2), {"gamma": mu * G})
-
-
 KINDS: Mapping[str, tuple[Callable[..., Recording], tuple[str, ...]]] = {
     "carts": (carts, ("sag", "perspective", "clock", "friction", "soft")),
     "film": (film, ("perspective", "clock", "drag", "soft", "law")),
     "pucks": (pucks, ("perspective", "clock", "drag", "friction", "tilt", "soft")),
     "oscillator": (oscillator, ("perspective", "clock", "drag", "friction")),
-    "pendulum": (pendulum, ("clock", "friction")),
-    "block": (block, ("perspective", "clock", "drag")),
 }
 
 

@@ -66,14 +66,27 @@ def model(name: str) -> tuple[dc.System | dc.ParticleLine, Callable]:
     return _PROBLEMS[name]()
 
 
-def _bounce():
-    system = dc.System(
-        gap=lambda t, q, p: q,
-        force=lambda t, q, u, p: -p["gravity"] * jnp.ones_like(q),
-        mass=lambda q, p: jnp.ones_like(q),
-        restitution=lambda p: p["restitution"],
+def _point(gap, force=None, e=None, mass=lambda q, p: jnp.ones_like(q)) -> dc.System:
+    """Unit masses without a force, unless told otherwise; gap(t, q, p), force(q, u, p)."""
+    return dc.System(
+        gap=gap,
+        force=lambda t, q, u, p: jnp.zeros_like(q) if force is None else force(q, u, p) * jnp.ones_like(q),
+        mass=mass,
+        restitution=(lambda p: p["restitution"]) if e is None else lambda p: e,
     )
-    return system, lambda x: ({"gravity": x[2], "restitution": x[3]}, x[:1], x[1:2])
+
+
+def _named(x, names: str, start: int = 0) -> dict:
+    return dict(zip(names.split(), x[start:], strict=False))
+
+
+def _weight(q, u, p):
+    return jnp.array([0.0, -1.0], q.dtype) * p["gravity"]
+
+
+def _bounce():
+    system = _point(lambda t, q, p: q, lambda q, u, p: -p["gravity"])
+    return system, lambda x: (_named(x, "gravity restitution", 2), x[:1], x[1:2])
 
 
 def _two_balls_box_2d():
@@ -85,89 +98,40 @@ def _two_balls_box_2d():
 
 
 def _vibrating_table():
-    system = dc.System(
-        gap=lambda t, q, p: q - p["amplitude"] * jnp.sin(p["omega"] * t),
-        force=lambda t, q, u, p: -p["gravity"] * jnp.ones_like(q),
-        mass=lambda q, p: jnp.ones_like(q),
-        restitution=lambda p: p["restitution"],
-    )
-
-    def unpack(x):
-        return (
-            dict(zip(("amplitude", "omega", "restitution", "gravity"), x[jnp.array([0, 1, 2, 4])], strict=True)),
-            x[3:4],
-            jnp.zeros(1),
-        )
-
-    return system, unpack
+    system = _point(lambda t, q, p: q - p["amplitude"] * jnp.sin(p["omega"] * t), lambda q, u, p: -p["gravity"])
+    return system, lambda x: (_named(x, "amplitude omega restitution height gravity"), x[3:4], jnp.zeros(1))
 
 
 def _disc():
-    return dc.System(
-        gap=lambda t, q, p: jnp.linalg.norm(q)[None] - p["radius"],
-        force=lambda t, q, u, p: jnp.zeros_like(q),
-        mass=lambda q, p: jnp.ones_like(q),
-        restitution=lambda p: p["restitution"],
-    ), lambda x: ({"radius": x[4], "restitution": x[5]}, x[:2], x[2:4])
+    system = _point(lambda t, q, p: jnp.linalg.norm(q)[None] - p["radius"])
+    return system, lambda x: (_named(x, "radius restitution", 4), x[:2], x[2:4])
 
 
 def _growing_balls():
-    system = dc.System(
-        gap=lambda t, q, p: (jnp.linalg.norm(q[2:] - q[:2]) - 2 * (p["radius"] + p["rate"] * t))[None],
-        force=lambda t, q, u, p: jnp.zeros_like(q),
+    system = _point(
+        lambda t, q, p: (jnp.linalg.norm(q[2:] - q[:2]) - 2 * (p["radius"] + p["rate"] * t))[None],
         mass=lambda q, p: jnp.array([1.0, 1.0, 3.0, 3.0], q.dtype),
-        restitution=lambda p: p["restitution"],
     )
-    return system, lambda x: ({"radius": x[8], "rate": x[9], "restitution": x[10]}, x[:4], x[4:8])
+    return system, lambda x: (_named(x, "radius rate restitution", 8), x[:4], x[4:8])
 
 
 def _landing_slope():
-    system = dc.System(
-        gap=lambda t, q, p: (-q[0] * jnp.sin(p["angle"]) + q[1] * jnp.cos(p["angle"]))[None],
-        force=lambda t, q, u, p: jnp.array([0.0, -1.0], q.dtype) * p["gravity"],
-        mass=lambda q, p: jnp.ones_like(q),
-        restitution=lambda p: 0.0,
-    )
-    return system, lambda x: ({"gravity": x[2], "angle": x[3]}, x[:2], jnp.zeros(2))
+    def gap(t, q, p):
+        return (-q[0] * jnp.sin(p["angle"]) + q[1] * jnp.cos(p["angle"]))[None]
+
+    return _point(gap, _weight, 0.0), lambda x: (_named(x, "gravity angle", 2), x[:2], jnp.zeros(2))
 
 
 def _landing_bowl():
-    system = dc.System(
-        gap=lambda t, q, p: 1.0 - jnp.linalg.norm(q)[None],
-        force=lambda t, q, u, p: jnp.array([0.0, -1.0], q.dtype) * p["gravity"],
-        mass=lambda q, p: jnp.ones_like(q),
-        restitution=lambda p: 0.0,
-    )
-    return system, lambda x: ({"gravity": x[2]}, x[:2], jnp.zeros(2))
-
-
-def _onto_resting_ball():
-    system = dc.System(
-        gap=lambda t, q, p: jnp.stack([q[0], q[1] - q[0]]),
-        force=lambda t, q, u, p: -p["gravity"] * p["mass"],
-        mass=lambda q, p: p["mass"],
-        restitution=lambda p: p["restitution"],
-    )
-
-    def unpack(x):
-        q0 = jnp.stack([jnp.zeros_like(x[3]), x[3]])
-        return {"mass": x[:2], "restitution": x[2], "gravity": x[4]}, q0, jnp.zeros(2)
-
-    return system, unpack
+    system = _point(lambda t, q, p: 1.0 - jnp.linalg.norm(q)[None], _weight, 0.0)
+    return system, lambda x: (_named(x, "gravity", 2), x[:2], jnp.zeros(2))
 
 
 def _pendulum_stop():
-    system = dc.System(
-        gap=lambda t, q, p: q + 0.1,
-        force=lambda t, q, u, p: -(p["gravity"] / p["length"]) * jnp.sin(q) - p["damping"] * u,
-        mass=lambda q, p: jnp.ones_like(q),
-        restitution=lambda p: p["restitution"],
+    system = _point(
+        lambda t, q, p: q + 0.1, lambda q, u, p: -(p["gravity"] / p["length"]) * jnp.sin(q) - p["damping"] * u
     )
-
-    def unpack(x):
-        return dict(zip(("length", "gravity", "damping", "restitution"), x[2:], strict=True)), x[:1], x[1:2]
-
-    return system, unpack
+    return system, lambda x: (_named(x, "length gravity damping restitution", 2), x[:1], x[1:2])
 
 
 def _double_pendulum_wall():
@@ -235,7 +199,6 @@ _PROBLEMS = {
     "growing_balls": _growing_balls,
     "landing_slope": _landing_slope,
     "landing_bowl": _landing_bowl,
-    "onto_resting_ball": _onto_resting_ball,
     "pendulum_stop": _pendulum_stop,
     "double_pendulum_wall": _double_pendulum_wall,
     "slider_percussions": _slider_percussions,

@@ -17,7 +17,7 @@ def test_smoke(tmp_path, capsys):
 
 
 def test_a_step_that_no_contact_explains_has_a_residual():
-    balls, h = bench_simulators.spheres(1), bench_simulators.STEP
+    balls, h = bench_simulators.Balls(1), bench_simulators.STEP
     q = np.tile([0.5, 0.5, 0.1], (2, 1))
     rests = np.zeros((2, 3))
     assert bench_simulators.residual(balls, q, rests) < 1e-12

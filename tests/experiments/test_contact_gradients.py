@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from browser import BROWSER, DRIVER, Browser
 from contact_gradients import __main__ as command
-from contact_gradients import closed_form, exact, measure, scene
+from contact_gradients import exact, measure, scene, second_way
 from contact_gradients.page import page
 from contact_gradients.peers import Peer, peer
 
@@ -17,7 +17,8 @@ LONG = {"box_tumbles", "cube_tumbles", "pendulum", "stick_slip"}
 
 @pytest.mark.parametrize("name", scene.names())
 def test_a_second_computation_agrees(name):
-    assert closed_form.disagreement(scene.read(name)) < 1e-10
+    # Where forces change steps of fourth order leave 1e-9; all else is exact, or integrated to 1e-13.
+    assert second_way.disagreement(scene.read(name)) < (1e-8 if name == "stick_slip" else 1e-10)
 
 
 @pytest.mark.parametrize("name", scene.names())

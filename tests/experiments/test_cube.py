@@ -57,21 +57,6 @@ def test_each_toss_is_predicted_by_what_is_best_for_the_others():
     np.testing.assert_array_equal(found.place, [0.2, 0.2, 0.9])
 
 
-def test_the_nearest_pair_is_found_between_those_tried_with_its_scatter(rng):
-    pairs = [(e, mu) for e in cube.RESTITUTION for mu in cube.FRICTION]
-    tilts = np.column_stack([0.01 * rng.normal(size=40), 0.005 * rng.normal(size=40)])
-    # Each toss has a least distance of its own, about e = 0.13 and mu = 0.19.
-    own = np.array([0.13, 0.19]) + tilts
-    place = np.array([(e - own[:, 0]) ** 2 + 4 * (mu - own[:, 1]) ** 2 for e, mu in pairs])
-    tried = [cube.Errors(one, one, np.zeros(40, int)) for one in place]
-    found, error = cube.between_tosses(pairs, tried)
-    # Parabolas add: their least point is the mean, and its error that of a mean.
-    np.testing.assert_allclose(found, own.mean(axis=0), atol=1e-9)
-    np.testing.assert_allclose(error, own.std(axis=0, ddof=1) / np.sqrt(40), rtol=1e-6)
-    # Where the best is at the edge of what was tried, it is that pair.
-    np.testing.assert_array_equal(cube.nearest(pairs, np.array([e + mu for e, mu in pairs])), pairs[0])
-
-
 def test_measured_tosses_are_predicted_as_near_as_the_best_that_was_published(data, capsys):
     if not (data / "contactnets_cube" / "tosses.npz").is_file():
         pytest.skip("contactnets_cube/tosses.npz is absent: the head of cube.py says where it comes from")

@@ -27,22 +27,7 @@ def test_impacts_of_its_own_making_are_told_apart(tmp_path):
     stronge = ellipse.fitted("stronge", bounces)
     assert np.all(np.abs(stronge.theta - [0.6, 0.2]) < 5 * stronge.error)
     assert np.all(stronge.error < 1e-3)
-    # Neither squares nor lengths have a bias; a median scatters by a quarter more than a mean.
-    assert np.all(np.abs(stronge.absolute - [0.6, 0.2]) < 6 * stronge.error)
     assert ellipse.fitted("newton", bounces).aic > stronge.aic + 100
-
-
-def test_one_impact_that_is_far_off_moves_the_squares_not_the_lengths(tmp_path):
-    rng = np.random.default_rng(1)
-    angle = rng.uniform(-1.2, 1.2, 60)
-    before = np.column_stack([rng.normal(size=60), -1 - rng.uniform(size=60), 5 * rng.normal(size=60)])
-    after, _, _ = ellipse.predicted("poisson")(np.broadcast_to([0.6, 0.2], (60, 2)), angle, before)
-    after = np.asarray(after) + 1e-3 * rng.normal(size=(60, 3)) / [1, 1, ellipse.GYRATION]
-    after[:4, 1] -= 0.8
-    found = ellipse.fitted("poisson", ellipse.Bounces(angle, before, after))
-    assert found.theta[0] < 0.58
-    # Noise of 1 mm/s and four far-off ones of sixty.
-    np.testing.assert_allclose(found.absolute, [0.6, 0.2], atol=2e-3)
 
 
 def test_measured_impacts_rule_newtons_law_out(data):

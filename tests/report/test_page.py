@@ -1,5 +1,6 @@
 """The page of a report: what it says without JavaScript, and what it hands to its scripts."""
 
+import base64
 import json
 import re
 from html.parser import HTMLParser
@@ -10,11 +11,19 @@ import pytest
 from diffcontact.report import Channel, Estimate, Event, Numbers, Report, RunView, page
 from diffcontact.report.content import short
 from diffcontact.report.motion import Motion, Moving
-from diffcontact.report.page import packed, residual_sizes, script_json, unpacked
+from diffcontact.report.page import packed, residual_sizes, script_json
 
 T = np.linspace(0.0, 1.0, 5)
 MEASURED = np.stack([T, np.where(T == 0.5, np.nan, -T)], axis=1)
 EVIL = "</script><img src=x onerror=alert(1)>&\"'"
+
+
+def unpacked(field):
+    """(n, w) the numbers of a packed field, in their precision."""
+    if "values" in field:
+        return np.array([[np.nan if x is None else float(x) for x in field["values"]]], np.float32)
+    numbers = np.frombuffer(base64.b64decode(field["base64"]), "<f8" if field.get("double") else "<f4")
+    return numbers.reshape(-1, field["width"])
 
 
 def estimate(name, run="", **changed):

@@ -111,7 +111,7 @@ class Headings:
         unit, stem = self.unit(name), core(name)
         if unit:
             return _QUANTITIES.get(Unit.parse(unit).dimension, "" if unit in LENGTHS else f"in {unit}")
-        if any(pattern.fullmatch(name.strip()) for pattern in (TIME, FRAME, COUNT)) or is_spacing(name):
+        if is_clock(name) or COUNT.fullmatch(name.strip()):
             return "a count of rows or times"
         found = _OTHER.search(stem)
         word = found[0].strip(" _.-") if found else ""
@@ -120,8 +120,11 @@ class Headings:
     def may_be_position(self, name: str) -> bool:
         """Whether a column may be a place, by its name and unit."""
         unit = self.unit(name)
-        clock = any(pattern.fullmatch(name.strip()) for pattern in (TIME, FRAME, COUNT)) or is_spacing(name)
-        return unit in LENGTHS if unit else not (clock or _OTHER.search(core(name)))
+        return (
+            unit in LENGTHS
+            if unit
+            else not (is_clock(name) or COUNT.fullmatch(name.strip()) or _OTHER.search(core(name)))
+        )
 
 
 def axis_of(name: str) -> tuple[str, str]:
@@ -151,7 +154,7 @@ def is_spacing(name: str) -> bool:
 def is_name(text: str) -> bool:
     """Whether a text names what a column of a recording usually holds."""
     text = text.strip()
-    clock = TIME.fullmatch(text) or FRAME.fullmatch(text) or (text and COUNT.fullmatch(text)) or is_spacing(text)
+    clock = is_clock(text) or (text and COUNT.fullmatch(text))
     return bool(clock or AXIS.search(core(text)) or _stated(text)[0])
 
 

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 
 from diffcontact.host.messages import shown
 from diffcontact.scene.draft.headings import TIMES, is_clock, is_name, read_unit
@@ -150,7 +151,14 @@ def _table(lines: Sequence[str], delimiter: str) -> _Table | None:
 
 
 def _filled(rows: Iterable[Row]) -> list[Row]:
-    return [row for row in map(_unmarked, rows) if any(map(str.strip, row.fields))]
+    """Rows that are not empty; the mark of a comment is joined with the word behind it."""
+    found = []
+    for row in rows:
+        if len(row.fields) > 1 and row.fields[0] in tuple(_COMMENTS):
+            row = row._replace(fields=[row.fields[0] + row.fields[1], *row.fields[2:]])
+        if any(map(str.strip, row.fields)):
+            found.append(row)
+    return found
 
 
 def _beyond(lines: Sequence[str], delimiter: str, width: int) -> tuple[list[Row], int]:
@@ -161,13 +169,6 @@ def _beyond(lines: Sequence[str], delimiter: str, width: int) -> tuple[list[Row]
     odd = [i for i in rest if plain.fullmatch(lines[i]) is None]
     rows = [row._replace(first=i + 1, last=i + 1) for i in odd for row in rows_of([lines[i]], delimiter)]
     return _filled(rows), len(rest) - len(odd)
-
-
-def _unmarked(row: Row) -> Row:
-    """Join the mark of a comment with the word behind it."""
-    if len(row.fields) > 1 and row.fields[0] in tuple(_COMMENTS):
-        return row._replace(fields=[row.fields[0] + row.fields[1], *row.fields[2:]])
-    return row
 
 
 def _columns(data: Sequence[Row], delimiter: str, plain: int) -> tuple[int, ...]:
@@ -255,7 +256,12 @@ def _named(table: _Table, header: Row) -> tuple[tuple[str, ...], Row]:
     if len(set(below)) == len(below):
         return below, header
     above = [row for row in table.before if row.last < header.first and not _meant(row.fields, table.delimiter)]
-    levels = [(row, _filled_in(row)) for row in reversed(above)]
+    # A point is named once, over the first of its columns.
+    points = [[text.lstrip(_COMMENTS).strip() for text in row.fields] for row in reversed(above)]
+    levels = [
+        (row, list(accumulate(names, lambda point, name: name or point)))
+        for row, names in zip(reversed(above), points, strict=True)
+    ]
     # One row may be enough; else those that tell more columns apart than the ones below.
     for row, level in levels:
         if len(set(names := _joined(level, below))) == len(names):
@@ -267,14 +273,6 @@ def _named(table: _Table, header: Row) -> tuple[tuple[str, ...], Row]:
         if len(set(names)) == len(names):
             return names, row
     return (), header
-
-
-def _filled_in(row: Row) -> list[str]:
-    point, points = "", []
-    for text in row.fields:
-        point = text.lstrip(_COMMENTS).strip() or point
-        points.append(point)
-    return points
 
 
 def _joined(above: Sequence[str], below: Sequence[str]) -> tuple[str, ...]:

@@ -170,11 +170,14 @@ def kinks(times: NDArray, values: NDArray, sigma: NDArray) -> tuple[NDArray, NDA
 
     A kink is seen where delta_u explains some samples to either side far better. A step is allowed, since T lies
     between two samples. Impacts are to be short against the spacing of the samples, and the noise known.
-    `preparation.common_line` finds a soft collision that many samples smear out.
+    `preparation.lines` finds a soft collision that many samples smear out.
     """
     found = [kink for c in range(values.shape[1]) for kink in _of_channel(times, values[:, c], sigma[:, c])]
     at, deviation = np.array(sorted(found)).reshape(-1, 2).T
-    return _merged(at, deviation, 1.5 * float(np.median(np.diff(times))))
+    # Those of several channels that are nearer than this are one.
+    group = np.cumsum(np.diff(at, prepend=-np.inf) > 1.5 * float(np.median(np.diff(times)))) - 1
+    weight = np.bincount(group, deviation**-2.0)
+    return np.bincount(group, at * deviation**-2.0) / weight, weight**-0.5
 
 
 def _of_channel(times, values, sigma) -> list[tuple[float, float]]:
@@ -238,9 +241,3 @@ def _located(t, y, sigma, middle) -> tuple[float, float]:
     ahead, deviation = -found[4] / jump * length, deviations[4] / abs(jump) * length
     # Between two samples nothing is known better than to a tenth of their distance.
     return float(middle + np.clip(ahead, -spacing, spacing)), float(np.clip(deviation, 0.1 * spacing, spacing))
-
-
-def _merged(at: NDArray, deviation: NDArray, apart: float) -> tuple[NDArray, NDArray]:
-    group = np.cumsum(np.diff(at, prepend=-np.inf) > apart) - 1
-    weight = np.bincount(group, deviation**-2.0)
-    return np.bincount(group, at * deviation**-2.0) / weight, weight**-0.5

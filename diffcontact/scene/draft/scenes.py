@@ -42,7 +42,7 @@ from diffcontact.scene.draft.survey import (
 )
 from diffcontact.scene.keys import Table
 from diffcontact.scene.measurements import read_measurements
-from diffcontact.scene.preparation.common_line import knee, principal_axis
+from diffcontact.scene.preparation.lines import knee, principal_axis
 from diffcontact.scene.units import factor
 from diffcontact.systems import mechanism
 

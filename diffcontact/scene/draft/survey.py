@@ -296,7 +296,10 @@ def _clock(written: NDArray, frames: bool) -> tuple[NDArray, NDArray, list[tuple
     good = increasing(written)
     bad = int((~good).sum())
     if bad == 0:
-        return rows, written, [], _gaps(written)
+        steps = np.diff(written)
+        gaps = np.flatnonzero(steps > 2.5 * np.median(steps))
+        count = f"{gaps.size} gaps in the times, the first" if gaps.size > 1 else "a gap in the times,"
+        return rows, written, [], [f"{count} from {written[i]:.6g} to {written[i + 1]:.6g}" for i in gaps[:1]]
     kind = f"{bad} times are missing or do not increase"
     if bad > _ROUNDED * written.size and not frames:
         try:
@@ -304,16 +307,6 @@ def _clock(written: NDArray, frames: bool) -> tuple[NDArray, NDArray, list[tuple
         except ValueError:
             kind += ", nor are the rows equally spaced"
     return rows[good], written[good], [("untimed", LEAVE_OUT, "rows without a time of their own")], [kind]
-
-
-def _gaps(times: NDArray) -> list[str]:
-    steps = np.diff(times)
-    gaps = np.flatnonzero(steps > 2.5 * np.median(steps))
-    if gaps.size == 0:
-        return []
-    first = int(gaps[0])
-    count = f"{gaps.size} gaps in the times, the first" if gaps.size > 1 else "a gap in the times,"
-    return [f"{count} from {times[first]:.6g} to {times[first + 1]:.6g}"]
 
 
 def _flags(columns: Mapping[str, NDArray]) -> dict[str, str]:

@@ -380,7 +380,11 @@ def _prepared(times: NDArray, y: NDArray, known: NDArray, count: int, blur: floa
     turns = _bounce_rows(np.where(known | repeated(y, slice(0, y.size)), np.nan, y))
     if turns.size < count:
         raise ValueError(f"{turns.size} bounces, expected at least {count}; {_FLAGS}")
-    rows = slice(_released(y[: turns[0]]), int(turns[count]) if turns.size > count else y.size)
+    # From the sample behind the last one near the top: the release.
+    fall = np.flatnonzero(np.isfinite(y[: turns[0]]))
+    top, bottom = y[fall].min(), y[fall].max()
+    held = np.flatnonzero(y[fall] < top + _RELEASED * (bottom - top))
+    rows = slice(int(fall[min(held[-1] + 1, fall.size - 1)]), int(turns[count]) if turns.size > count else y.size)
     again = rhythm(known | repeated(y, rows) | beat, rows)
     _require_every_row(times[rows], again[rows])
     at = _picture_times(times, again)
@@ -442,13 +446,6 @@ def _bounce_rows(y: NDArray) -> NDArray:
     before, down, up, after = velocity[:-3], velocity[1:-2], velocity[2:-1], velocity[3:]
     turns = (np.minimum(before, down) > 0) & (np.maximum(up, after) < 0)
     return seen[2:-2][turns & (before - after > _JUMP * np.abs(velocity).max())]
-
-
-def _released(y: NDArray) -> int:
-    seen = np.flatnonzero(np.isfinite(y))
-    top, bottom = y[seen].min(), y[seen].max()
-    held = np.flatnonzero(y[seen] < top + _RELEASED * (bottom - top))
-    return int(seen[min(held[-1] + 1, seen.size - 1)])
 
 
 def _flights(t: NDArray, y: NDArray, turns: NDArray) -> list[Polynomial]:

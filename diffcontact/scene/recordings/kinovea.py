@@ -54,7 +54,9 @@ def _side_by_side(lines: Sequence[str]) -> Sheet | None:
     rows = rows_of(lines, delimiter)
     head, *columns = (field.strip() for field in next(rows).fields)
     parts = [column.rsplit("/", 2) for column in columns]
-    if head != "Time" or not _are_points(parts):
+    pairs = list(zip(parts[::2], parts[1::2], strict=False))
+    points = all(len(x) == 3 and x[2] == "X" and y == [*x[:2], "Y"] for x, y in pairs)
+    if head != "Time" or len(parts) % 2 or not points:
         return None
     points = [name if point == "0" else f"{name} {point}" for name, point, _ in parts[::2]]
     decimal = decimal_of(field for row in rows_of(lines[1:21], delimiter) for field in row.fields)
@@ -66,11 +68,6 @@ def _side_by_side(lines: Sequence[str]) -> Sheet | None:
         understood=f"an export of Kinovea, {listed(points)}, lengths in the unit of the calibration"
         f"{', decimal commas' if decimal == ',' else ''}",
     )
-
-
-def _are_points(columns: Sequence[Sequence[str]]) -> bool:
-    pairs = zip(columns[::2], columns[1::2], strict=False)
-    return len(columns) % 2 == 0 and all(len(x) == 3 and x[2] == "X" and list(y) == [*x[:2], "Y"] for x, y in pairs)
 
 
 def _sections(lines: Sequence[str]) -> dict[str, list[tuple[int, str, str, str]]]:

@@ -26,7 +26,8 @@ TIME = "time [s]"
 
 def recognise(lines: Sequence[str]) -> Sheet | None:
     """The sheet of a file whose lines begin as above, or None."""
-    end = next((i for i, line in enumerate(lines) if not _is_header(line)), len(lines))
+    first = (line.split("\t")[0].strip() for line in lines)
+    end = next((i for i, name in enumerate(first) if not (name[:1].isalpha() and name.upper() == name)), len(lines))
     header = {name.strip(): [part.strip() for part in rest] for name, *rest in (row.split("\t") for row in lines[:end])}
     # Which key comes first depends on the version.
     if not any(name.startswith("NO_OF_") for name in header):
@@ -56,11 +57,6 @@ def recognise(lines: Sequence[str]) -> Sheet | None:
         understood=f"a Qualisys export, {markers} markers ({listed(names)}), {rate:g} frames a second, in mm; "
         "0 0 0 is a lost marker",
     )
-
-
-def _is_header(line: str) -> bool:
-    name = line.split("\t")[0].strip()
-    return bool(name) and name[0].isalpha() and name.upper() == name and not name.isdigit()
 
 
 def _rows(

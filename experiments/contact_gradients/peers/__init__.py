@@ -71,6 +71,15 @@ def peer(name: str) -> Peer:
     return importlib.import_module(f".{ALL[name]}", __package__).build(name)
 
 
+def one_by_one(run: Callable, *engine: Any) -> Callable:
+    """`states` of an engine that runs one scene at a time: run(*engine, problem, scene, h, setting)."""
+
+    def states(problem, thetas, h, setting):
+        return np.stack([run(*engine, problem, problem.at(list(theta)), h, setting) for theta in thetas])
+
+    return states
+
+
 def lacks(problem: Problem, *names: str) -> str:
     """What of these the problem needs, as a reason."""
     missing = sorted(problem.needs() & set(names))

@@ -11,7 +11,7 @@ from __future__ import annotations
 from ..scene import Problem
 from . import Peer, lacks, version
 from .mjcf import mjcf, motion, start
-from .springs import counts, upright
+from .springs import upright
 
 STEPS = (2e-3, 5e-4)
 TOLD = {
@@ -62,12 +62,6 @@ def build(name: str) -> Peer:
 
     engine = Engine(model, run, seen)
 
-    def states(problem, thetas, h, setting):
-        return engine.states(problem, thetas, h, setting, counts(problem, h))
-
-    def jacobian(problem, theta, h, setting):
-        return engine.jacobian(problem, theta, h, setting, counts(problem, h))
-
     def cannot(problem):
         if "moving plane" in problem.needs():
             return "what holds the plate is a spring, or nothing"
@@ -75,13 +69,10 @@ def build(name: str) -> Peer:
             return "has no restitution"
         return lacks(problem, "drive")
 
-    def settings(problem, h):
-        if kind == "spring":
-            return [(16, number) for number in (0.1, 0.0, 0.5)]
-        if kind == "positional":
-            return [(16, number) for number in (1.0, 0.5)]
-        return [(steps, 0.0) for steps in (16, 8, 32)]
-
-    return Peer(
-        name, STEPS, cannot, states, TOLD[kind], version("brax"), settings, jacobian=jacobian, differences=False
-    )
+    settings = {
+        "spring": [(16, number) for number in (0.1, 0.0, 0.5)],
+        "positional": [(16, number) for number in (1.0, 0.5)],
+        "generalized": [(steps, 0.0) for steps in (16, 8, 32)],
+    }[kind]
+    own = {"jacobian": engine.jacobian, "differences": False, "settings": lambda problem, h: settings}
+    return Peer(name, STEPS, cannot, engine.states, TOLD[kind], version("brax"), **own)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..scene import Problem, seen
-from . import Peer, version
+from . import Peer, one_by_one, version
 from .mjcf import joints, moves
 from .mujoco_c import STEPS
 from .springs import counts, upright
@@ -24,13 +24,9 @@ TOLD = (
 def build(name: str) -> Peer:
     import dartpy
 
-    def states(problem, thetas, h, setting):
-        return np.stack([_run(dartpy, problem, problem.at(list(theta)), h, setting) for theta in thetas])
-
-    def settings(problem, h):
-        return [(detector, split) for detector in ("DART", "BULLET", "ODE", "FCL") for split in (False, True)]
-
-    return Peer(name, STEPS, lambda problem: "", states, TOLD, version("dartpy"), settings)
+    settings = [(detector, split) for detector in ("DART", "BULLET", "ODE", "FCL") for split in (False, True)]
+    states = one_by_one(_run, dartpy)
+    return Peer(name, STEPS, lambda problem: "", states, TOLD, version("dartpy"), lambda problem, h: settings)
 
 
 def _run(dart, problem: Problem, scene: dict, h: float, setting) -> np.ndarray:
@@ -89,11 +85,11 @@ def _bodies(dart, world, problem: Problem, scene: dict) -> list:
 
 
 def _shaped(dart, node, shape, scene: dict) -> None:
+    """The shape of a body; the coefficients of two in contact are multiplied, of friction the smaller one counts."""
     found = node.createShapeNode(shape)
     found.createVisualAspect()
     found.createCollisionAspect()
     found.createDynamicsAspect()
-    # The two of a contact are multiplied; of friction the smaller one counts.
     found.getDynamicsAspect().setRestitutionCoeff(np.sqrt(scene["restitution"]))
     found.getDynamicsAspect().setFrictionCoeff(scene["friction"])
 

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..scene import Problem, read, seen
+from .springs import counts
 
 jax.config.update("jax_enable_x64", True)
 
@@ -38,12 +39,13 @@ class Engine:
     def _compile(self, name: str):
         problem = read(name)
         fixed = self.build(problem, np.array(problem.theta, float), 1e-3, None)
-        moving = [isinstance(x, jax.Array | np.ndarray) and np.issubdtype(x.dtype, np.floating) for x in _leaves(fixed)]
+        leaves = jax.tree.leaves(fixed)
+        moving = [isinstance(x, jax.Array | np.ndarray) and np.issubdtype(x.dtype, np.floating) for x in leaves]
         structure = jax.tree.structure(fixed)
 
         def run(numbers, counts):
             numbers = iter(numbers)
-            whole = [next(numbers) if is_one else x for x, is_one in zip(_leaves(fixed), moving, strict=True)]
+            whole = [next(numbers) if is_one else x for x, is_one in zip(leaves, moving, strict=True)]
             return self.run(problem, jax.tree.unflatten(structure, whole), counts)
 
         def pushed(numbers, tangents, counts):
@@ -51,16 +53,16 @@ class Engine:
             return jax.vmap(along, out_axes=(None, 0))(tangents)
 
         def numbers(theta, h, setting):
-            found = _leaves(self.build(problem, theta, h, setting))
+            found = jax.tree.leaves(self.build(problem, theta, h, setting))
             return [np.asarray(x, float) for x, is_one in zip(found, moving, strict=True) if is_one]
 
         return jax.jit(pushed), numbers
 
-    def states(self, problem: Problem, thetas, h, setting, counts) -> np.ndarray:
+    def states(self, problem: Problem, thetas, h, setting) -> np.ndarray:
         # Compiling takes longer than running: what computes derivatives serves for states, too.
-        return np.stack([self.jacobian(problem, theta, h, setting, counts)[0] for theta in thetas])
+        return np.stack([self.jacobian(problem, theta, h, setting)[0] for theta in thetas])
 
-    def jacobian(self, problem: Problem, theta, h, setting, counts) -> tuple[np.ndarray, np.ndarray]:
+    def jacobian(self, problem: Problem, theta, h, setting) -> tuple[np.ndarray, np.ndarray]:
         pushed, numbers = self._compiled(problem.name)
         theta = np.asarray(theta, float)
         widths = WIDTH * np.where(theta == 0, 1.0, np.abs(theta))
@@ -70,7 +72,7 @@ class Engine:
             np.stack([(a - b) / (2 * w) for a, b, w in zip(above, below, widths, strict=True)])
             for above, below in zip(*(zip(*side, strict=True) for side in sides), strict=True)
         ]
-        ends, rates = pushed(numbers(theta, h, setting), tangents, jnp.array(counts))
+        ends, rates = pushed(numbers(theta, h, setting), tangents, jnp.array(counts(problem, h)))
         ends, rates = jax.tree.map(np.asarray, (ends, rates))
         columns = [self._along(problem, theta, ends, rates, k, step) for k, step in enumerate(steps)]
         return self._seen(problem, theta, ends), np.stack(columns, -1)
@@ -98,7 +100,3 @@ def stepped(step: Callable, state: Any, read_out: Callable, counts) -> Any:
         return state, read_out(state)
 
     return jax.lax.scan(to_next, state, counts)[1]
-
-
-def _leaves(tree: Any) -> list:
-    return jax.tree.leaves(tree)

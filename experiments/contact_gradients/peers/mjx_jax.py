@@ -11,7 +11,7 @@ import numpy as np
 from . import Peer, mujoco_c, version
 from .mjcf import mjcf, motion, start
 from .mujoco_c import STEPS, TOLD
-from .springs import counts, relative
+from .springs import relative
 
 
 def build(name: str) -> Peer:
@@ -45,9 +45,6 @@ def build(name: str) -> Peer:
 
     engine = Engine(model, run, lambda problem, scene, ends: motion(problem, scene, *ends))
 
-    def states(problem, thetas, h, setting):
-        return engine.states(problem, thetas, h, setting, counts(problem, h))
-
     in_c = mujoco_c.build("MuJoCo")
 
     def tuned(problem, h):
@@ -60,10 +57,6 @@ def build(name: str) -> Peer:
             best[kind] = min(best.get(kind, (off, setting)), (off, setting))
         return [setting for _, setting in best.values()]
 
-    def jacobian(problem, theta, h, setting):
-        return engine.jacobian(problem, theta, h, setting, counts(problem, h))
-
-    steps = STEPS[:2]
     told = f"{TOLD} MJX is that in JAX, differentiated by it in forward mode; NaN once bodies that rub have stopped."
-    name_of = version("mujoco-mjx")
-    return Peer(name, steps, lambda problem: "", states, told, name_of, tuned, jacobian=jacobian, differences=False)
+    own = {"jacobian": engine.jacobian, "differences": False, "settings": tuned}
+    return Peer(name, STEPS[:2], lambda problem: "", engine.states, told, version("mujoco-mjx"), **own)

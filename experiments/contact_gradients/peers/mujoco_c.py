@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..scene import Problem, seen
-from . import Peer, version
+from . import Peer, one_by_one, version
 from .mjcf import mjcf, motion, start
 from .springs import counts
 
@@ -28,11 +28,8 @@ def build(name: str) -> Peer:
     # Otherwise it leaves a file of warnings in the working folder.
     mujoco.set_mju_user_warning(lambda text: None)
 
-    def states(problem, thetas, h, setting):
-        return np.stack([_run(mujoco, problem, problem.at(list(theta)), h, setting) for theta in thetas])
-
     told = f"{TOLD} No derivatives through contact (mjd_transitionFD takes differences, too)."
-    return Peer(name, STEPS, lambda problem: "", states, told, version("mujoco"), settings, finer)
+    return Peer(name, STEPS, lambda problem: "", one_by_one(_run, mujoco), told, version("mujoco"), settings, finer)
 
 
 def settings(problem: Problem, h: float) -> list[tuple[int, float, bool]]:

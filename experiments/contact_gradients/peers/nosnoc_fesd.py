@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from ..scene import Problem, seen
-from . import Peer, version
+from . import Peer, one_by_one, version
 
 TOLD = (
     "NOSNOC: finite elements with switch detection, Radau IIA with 2 or 3 stages (order 3 or 5), complementarity to "
@@ -165,36 +165,22 @@ def build(name: str) -> Peer:
     def cannot(problem: Problem) -> str:
         return "" if problem.name in POSED else "no Filippov system with one switch"
 
-    def states(problem, thetas, h, stages):
-        posed = POSED[problem.name]
-        found = []
-        for theta in thetas:
-            scene = problem.at(list(theta))
-            ends = _run(ca, nosnoc, posed, scene, problem.times, h, stages)
-            found.append([seen(problem, posed.motion(scene, t, x)) for t, x in zip(problem.times, ends, strict=True)])
-        return np.array(found)
-
-    return Peer(
-        name,
-        (0.1, 0.05, 0.025),
-        cannot,
-        states,
-        TOLD,
-        f"{version('nosnoc')}, {version('casadi')}",
-        settings=lambda problem, h: [2, 3],
-    )
+    versions = f"{version('nosnoc')}, {version('casadi')}"
+    states = one_by_one(_run, ca, nosnoc)
+    return Peer(name, (0.1, 0.05, 0.025), cannot, states, TOLD, versions, lambda problem, h: [2, 3])
 
 
-def _run(ca, nosnoc, posed: Filippov, scene: dict, times, h: float, stages: int) -> list[np.ndarray]:
-    """The states at these times, in steps of about h from one to the next."""
-    state, ends, before = np.array(posed.start(scene), float), [], 0.0
-    for time in times:
+def _run(ca, nosnoc, problem: Problem, scene: dict, h: float, stages: int) -> list:
+    """The outputs at the times, in steps of about h from one to the next."""
+    posed = POSED[problem.name]
+    state, found, before = np.array(posed.start(scene), float), [], 0.0
+    for time in problem.times:
         end = posed.length(scene, time)
         count = max(round((end - before) / h), 1)
         state = _steps(ca, nosnoc, posed, scene, state, (end - before) / count, count, stages)
-        ends.append(state)
+        found.append(seen(problem, posed.motion(scene, time, state)))
         before = end
-    return ends
+    return found
 
 
 def _steps(ca, nosnoc, posed, scene, state, h, count, stages) -> np.ndarray:

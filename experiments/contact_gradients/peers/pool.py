@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..scene import Problem, seen
-from . import Peer, version
+from . import Peer, one_by_one, version
 
 TOLD = (
     "pooltool: balls on a cloth, event by event, without a time step; one problem is of its kind. It has no "
@@ -23,11 +23,12 @@ def build(name: str) -> Peer:
     def cannot(problem: Problem) -> str:
         return "" if problem.name == "sphere_rolls" else "not a solid sphere on a level cloth"
 
-    def states(problem, thetas, h, setting):
-        return np.array([[_end(pooltool, problem.at(list(t)), problem, T) for T in problem.times] for t in thetas])
-
     # There is no step: this one stands for it in tables and charts.
-    return Peer(name, (1e-3,), cannot, states, TOLD, version("pooltool-billiards"))
+    return Peer(name, (1e-3,), cannot, one_by_one(_run, pooltool), TOLD, version("pooltool-billiards"))
+
+
+def _run(pooltool, problem: Problem, scene: dict, h: float, setting) -> list:
+    return [_end(pooltool, scene, problem, time) for time in problem.times]
 
 
 def _end(pooltool, scene: dict, problem: Problem, time: float) -> list:

@@ -1,4 +1,4 @@
-"""Two markers that move along one straight line."""
+"""Motions along one straight line: of two markers, and of a block that slides until friction has brought it to rest."""
 
 from __future__ import annotations
 
@@ -119,10 +119,16 @@ def common_line(table: Table, ready: ReadySystem) -> Preparation:
         impact = knee(times[both], along[both, 1] - along[both, 0])
         near = np.abs(times - impact.time) <= around
         times, along = times[near], along[near]
-        lines = [_straight_line(times, along[:, i], times < impact.time, times[0]) for i in (0, 1)]
+        lines = []
+        for cart in along.T:
+            keep = (times < impact.time) & np.isfinite(cart)
+            if keep.sum() < 2:
+                raise ValueError(f"{keep.sum()} samples of a coordinate to draw a line through, expected at least 2")
+            lines.append(np.polynomial.polynomial.polyfit(times[keep] - times[0], cart[keep], 1))
+        q0, u0 = np.transpose(lines)
         start = {
-            "q0": np.array([line[0] for line in lines]),
-            "u0": np.array([line[1] for line in lines]),
+            "q0": q0,
+            "u0": u0,
             "distance": impact.value,
             "restitution": float(np.clip(-impact.slope_after / impact.slope_before, *RESTITUTION_STARTS)),
         }
@@ -149,9 +155,91 @@ def principal_axis(points: NDArray) -> NDArray:
     return np.linalg.svd(points - points.mean(axis=0), full_matrices=False)[2][0]
 
 
-def _straight_line(times: NDArray, values: NDArray, part: NDArray, at: float) -> tuple[float, float]:
-    keep = part & np.isfinite(values)
-    if keep.sum() < 2:
-        raise ValueError(f"{keep.sum()} samples of a coordinate to draw a line through, expected at least 2")
-    value, slope = np.polynomial.polynomial.polyfit(times[keep] - at, values[keep], 1)
-    return float(value), float(slope)
+# Samples of a slide, at least, and of the lines that give its speed.
+_FEWEST_SLIDING, _LINE = 10, 5
+# A block slower than this part of its greatest speed is at rest.
+_RESTS = 0.05
+# What slides loses this part of its speed before it rests, or is lost.
+_SLOWED = 0.6
+# Samples are off a straight line, and off a parabola, by at most this part of the way.
+_ASIDE = 0.03
+
+
+@PREPARATIONS.add(
+    "slide",
+    columns="of the block's position, one to three",
+    unit='of all of them, the system\'s by default: "mm"',
+)
+def slide(table: Table, ready: ReadySystem) -> Preparation:
+    """Take the way of a freely sliding block along a line.
+
+    The line is the principal axis of all positions, in the direction in which the block moves. The run begins where the
+    block is fastest, as the push ends. It ends when the block moves again after its rest, or with the recording. The
+    parabola through its way gives position, velocity and deceleration at the beginning.
+    """
+    names, scale = table.names("columns"), table.factor("unit", ready.length)
+    if len(names) > 3:
+        raise table.fail("columns", f"{len(names)} columns, expected one to three")
+
+    def runs(times: NDArray, columns: Mapping[str, NDArray]) -> Iterable[PreparedRun]:
+        points = np.stack([scale * columns[name] for name in names], axis=-1)
+        try:
+            rows, way, parabola = _slide(times, points)
+        except ValueError as error:
+            raise ValueError(f"columns {', '.join(map(repr, names))}: {error}") from None
+        times = times[rows]
+        start = {"q0": parabola[:1], "u0": parabola[1:2], "deceleration": -2 * float(parabola[2])}
+        notes = {"slide": f"begins at {times[0]:.6g}; {times.size} of {points.shape[0]} samples are used"}
+        return [PreparedRun(times, way[rows, None], start, notes=notes)]
+
+    return Preparation(
+        runs=runs,
+        columns=names,
+        channels=(names[0] if len(names) == 1 else "along the way",),
+        description="the way along a straight line, from where the block is fastest",
+        suggests=("q0", "u0", "deceleration"),
+    )
+
+
+def _slide(times: NDArray, points: NDArray) -> tuple[slice, NDArray, NDArray]:
+    """Rows of the slide, way (n,), parabola at its beginning."""
+    seen = np.flatnonzero(np.all(np.isfinite(points), axis=1))
+    if seen.size < _FEWEST_SLIDING:
+        raise ValueError(f"{seen.size} positions, expected at least {_FEWEST_SLIDING}")
+    centred = points - points[seen].mean(axis=0)
+    direction = principal_axis(points[seen])
+    way = centred @ direction
+    aside = centred[seen] - np.outer(way[seen], direction)
+    way = points @ direction * (np.sign(way[seen[-1]] - way[seen[0]]) or 1.0)
+    t, s = times[seen], way[seen]
+    if np.sqrt(np.mean(np.sum(aside**2, axis=1))) > _ASIDE * np.ptp(s):
+        raise ValueError("the positions lie on no straight line, expected a block that slides")
+    speed = _speeds(t, s)
+    first, fastest = int(np.argmax(speed)), float(np.max(speed))
+    stop = first + _first(speed[first:] < _RESTS * fastest)
+    if stop - first < _FEWEST_SLIDING:
+        raise ValueError(
+            f"{stop - first} samples from where it is fastest to its rest, expected at least {_FEWEST_SLIDING}"
+        )
+    end = stop + _first(speed[stop:] > 2 * _RESTS * fastest)
+    since = t[first:stop] - t[first]
+    parabola = np.polynomial.polynomial.polyfit(since, s[first:stop], 2)
+    left = s[first:stop] - np.polynomial.polynomial.polyval(since, parabola)
+    slowed = -2 * parabola[2] * since[-1] > _SLOWED * parabola[1] > 0
+    if not slowed or np.sqrt(np.mean(left**2)) > _ASIDE * np.ptp(s[first:stop]):
+        raise ValueError("it is not slowed down evenly, expected a block that slides to rest")
+    if np.any(speed[stop:end] < -2 * _RESTS * fastest):
+        raise ValueError("it turns round where it was at rest, expected a block that slides to rest and stays")
+    return slice(int(seen[first]), int(seen[end - 1]) + 1), way, parabola
+
+
+def _first(true: NDArray) -> int:
+    return int(np.argmax(true)) if true.any() else true.size
+
+
+def _speeds(t: NDArray, s: NDArray) -> NDArray:
+    """(n,) slopes of straight lines through the samples around each."""
+    half = max(_LINE, t.size // 40) // 2
+    ends = np.arange(t.size)
+    low, high = np.maximum(ends - half, 0), np.minimum(ends + half + 1, t.size)
+    return np.array([np.polyfit(t[i:j] - t[i], s[i:j], 1)[0] for i, j in zip(low, high, strict=True)])
